@@ -1,0 +1,27 @@
+//! Who really touches files and processes: the client tools of the Agent Client Protocol, served by this machine
+//! or by a connected editor. Not here: what a tool makes of them (handlers).
+
+pub mod files;
+pub mod local;
+pub mod permission;
+pub mod terminals;
+pub mod workspace;
+
+use std::future::Future;
+use std::pin::Pin;
+
+use crate::tool::ToolError;
+
+pub use files::FileClient;
+pub use local::LocalClient;
+pub use terminals::TerminalClient;
+pub use workspace::{RawPath, Workspace, WorkspacePath};
+
+/// What every client method gives back.
+pub type Answer<'a, T> = Pin<Box<dyn Future<Output = Result<T, ToolError>> + Send + 'a>>;
+
+/// The client side of ACP: files and terminals. The methods carry the protocol's names; their arguments are a
+/// superset of the protocol's, so that this machine can do more than an editor and an editor can still serve them.
+pub trait ClientTools: FileClient + TerminalClient {}
+
+impl<T: FileClient + TerminalClient> ClientTools for T {}

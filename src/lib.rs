@@ -1,0 +1,38 @@
+//! `punie-runner`: the hands of a remote AI agent on a developer's machine.
+//!
+//! The floor plan, in reading order:
+//!
+//! - [`ids`], [`request`]: what travels and what comes of it.
+//! - [`output`], [`redact`]: text on its way out.
+//! - [`tool`]: the contract between engine and tools.
+//! - [`acp`]: who really touches files and processes.
+//! - [`handlers`]: the tools, one file each.
+//! - [`journal`]: what must survive a crash.
+//! - [`backend`]: the wire to the event backend; [`dev_backend`]: one of our own that speaks it.
+//! - [`home`]: everything under `~/.punie`.
+//! - [`runner`]: the one loop.
+//! - [`config`], [`cli`]: how it is set up and started.
+
+pub mod ids;
+pub mod request;
+
+pub mod output;
+pub mod redact;
+
+pub mod tool;
+
+pub mod acp;
+
+pub mod handlers;
+
+pub mod journal;
+
+pub mod backend;
+pub mod dev_backend;
+
+pub mod home;
+
+pub mod runner;
+
+pub mod cli;
+pub mod config;

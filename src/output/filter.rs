@@ -1,0 +1,30 @@
+//! The door through which a masker is handed to whoever pumps bytes. Not here: any masker.
+
+use std::sync::Arc;
+
+/// Rewrites a stream of bytes, holding back what may be the beginning of something to rewrite.
+pub trait StreamFilter: Send {
+    /// Takes a chunk and appends what is safe to pass on to `out`.
+    fn push(&mut self, chunk: &[u8], out: &mut Vec<u8>);
+    /// Appends what was held back; the stream has ended.
+    fn finish(&mut self, out: &mut Vec<u8>);
+    /// How many places were rewritten so far.
+    fn rewritten(&self) -> u64;
+}
+
+/// Makes a filter for one stream.
+pub type FilterFactory = Arc<dyn Fn() -> Box<dyn StreamFilter> + Send + Sync>;
+
+/// A filter that passes everything on.
+#[derive(Debug, Default)]
+pub struct PassThrough;
+
+impl StreamFilter for PassThrough {
+    fn push(&mut self, chunk: &[u8], out: &mut Vec<u8>) {
+        out.extend_from_slice(chunk);
+    }
+    fn finish(&mut self, _out: &mut Vec<u8>) {}
+    fn rewritten(&self) -> u64 {
+        0
+    }
+}

@@ -1,0 +1,13 @@
+//! Text on its way to a model: how much of it, how clean, and where the rest is kept.
+//! Not here: what is secret (redact) and how a result is put together (request).
+
+pub mod clip;
+pub mod filter;
+pub mod headtail;
+pub mod hygiene;
+pub mod store;
+
+pub use clip::{Budget, Clipped};
+pub use filter::{FilterFactory, StreamFilter};
+pub use headtail::HeadTail;
+pub use store::{OutputHandle, OutputStore, Spool};

@@ -1,0 +1,46 @@
+//! What a call knows about itself: ids, cancel, deadline. Not here: what a tool needs to work (its `Deps`).
+
+use std::time::Duration;
+
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+use crate::ids::{ConversationId, RequestId};
+
+/// The request's own facts, handed to every tool.
+#[derive(Debug, Clone)]
+pub struct ToolCx {
+    /// The request being answered.
+    pub request: RequestId,
+    /// The conversation it belongs to.
+    pub conversation: ConversationId,
+    /// What kind of agent asks, where the caller said so.
+    pub agent_type: Option<String>,
+    /// Cancelled when the caller takes the request back, at its deadline, and when the runner stops.
+    pub cancel: CancellationToken,
+    /// When the answer stops being of use.
+    pub deadline: Option<Instant>,
+}
+
+impl ToolCx {
+    /// A context for a call outside any conversation, as `punie-runner call` makes.
+    pub fn detached(request: RequestId) -> Self {
+        let conversation = ConversationId::from(&request);
+        Self { request, conversation, agent_type: None, cancel: CancellationToken::new(), deadline: None }
+    }
+
+    /// Completes when the call should stop.
+    pub async fn cancelled(&self) {
+        self.cancel.cancelled().await;
+    }
+
+    /// Whether the call should stop; for loops that do not wait.
+    pub fn is_cancelled(&self) -> bool {
+        self.cancel.is_cancelled()
+    }
+
+    /// What is left until the deadline, at most `limit`.
+    pub fn time_left(&self, limit: Duration) -> Duration {
+        self.deadline.map_or(limit, |at| limit.min(at.saturating_duration_since(Instant::now())))
+    }
+}

@@ -1,0 +1,184 @@
+//! From argument text to a tool's typed arguments, with errors that a model can act on.
+//! The leniency that all tools share is here and nowhere else: aliases, camelCase, null as absent, numbers and
+//! booleans as strings.
+
+use serde::de::DeserializeOwned;
+use serde_json::{Map, Value};
+
+use super::strict::{self, StrictError};
+use super::{ToolError, ToolSpec};
+
+/// The largest argument text that is looked at: the wire's own limit is 900 KiB.
+const MAX_ARGUMENT_BYTES: usize = 12 << 20;
+
+pub(super) fn arguments<T: DeserializeOwned>(spec: &ToolSpec, text: &str) -> Result<T, ToolError> {
+    if text.len() > MAX_ARGUMENT_BYTES {
+        return Err(refuse(spec, &format!("the arguments are {} bytes; the limit is {MAX_ARGUMENT_BYTES}", text.len())));
+    }
+    let text = if text.trim().is_empty() { "{}" } else { text };
+    let given = match strict::parse(text) {
+        Ok(Value::Object(map)) => map,
+        Ok(other) => return Err(refuse(spec, &format!("the arguments must be a JSON object, not {}", kind_of(&other)))),
+        Err(StrictError(cause)) => return Err(refuse(spec, &format!("the arguments are not usable JSON: {cause}"))),
+    };
+    let map = canonical(spec, given)?;
+    serde_path_to_error::deserialize(Value::Object(map)).map_err(|error| {
+        let path = error.path().to_string();
+        let cause = error.inner().to_string();
+        if path == "." { refuse(spec, &cause) } else { refuse(spec, &format!("`{path}`: {cause}")) }
+    })
+}
+
+/// Keys under their own names, nulls gone, strings turned into the numbers and booleans that the schema wants.
+fn canonical(spec: &ToolSpec, given: Map<String, Value>) -> Result<Map<String, Value>, ToolError> {
+    let empty = Map::new();
+    let properties = spec.schema.get("properties").and_then(Value::as_object).unwrap_or(&empty);
+    let mut map = Map::new();
+    for (key, value) in given {
+        if value.is_null() {
+            continue;
+        }
+        let name = own_name(spec, properties, &key)?;
+        let value = match properties.get(&name) {
+            Some(schema) => coerce(schema, value),
+            None => value,
+        };
+        if map.insert(name.clone(), value).is_some() {
+            return Err(refuse(spec, &format!("`{name}` is given twice (once as `{key}`)")));
+        }
+    }
+    Ok(map)
+}
+
+fn own_name(spec: &ToolSpec, properties: &Map<String, Value>, key: &str) -> Result<String, ToolError> {
+    if properties.contains_key(key) {
+        return Ok(key.to_owned());
+    }
+    let snake = snake_case(key);
+    for candidate in [key, snake.as_str()] {
+        if let Some((_, name)) = spec.aliases.iter().find(|(alias, _)| *alias == candidate) {
+            return Ok((*name).to_owned());
+        }
+    }
+    if properties.contains_key(&snake) {
+        return Ok(snake);
+    }
+    let near = nearest(key, properties.keys().map(String::as_str));
+    let hint = if near.is_empty() { String::new() } else { format!(" (did you mean `{}`?)", near.join("` or `")) };
+    Err(refuse(spec, &format!("unknown key `{key}`{hint}")))
+}
+
+fn snake_case(key: &str) -> String {
+    let mut out = String::with_capacity(key.len() + 4);
+    for c in key.chars() {
+        if c.is_ascii_uppercase() {
+            out.push('_');
+            out.push(c.to_ascii_lowercase());
+        } else {
+            out.push(if c == '-' { '_' } else { c });
+        }
+    }
+    out
+}
+
+fn coerce(schema: &Value, value: Value) -> Value {
+    let wants = |name: &str| match schema.get("type") {
+        Some(Value::String(one)) => one == name,
+        Some(Value::Array(many)) => many.iter().any(|one| one == name),
+        _ => false,
+    };
+    if let Value::String(text) = &value {
+        if wants("string") {
+            return value;
+        }
+        let text = text.trim();
+        if wants("integer")
+            && let Ok(number) = text.parse::<i64>()
+        {
+            return Value::from(number);
+        }
+        if wants("number")
+            && let Ok(number) = text.parse::<f64>()
+        {
+            return Value::from(number);
+        }
+        if wants("boolean") && (text == "true" || text == "false") {
+            return Value::Bool(text == "true");
+        }
+    }
+    if wants("integer")
+        && let Some(number) = value.as_f64().filter(|n| n.fract() == 0.0 && n.abs() < 9e15)
+        && value.as_i64().is_none()
+        && value.as_u64().is_none()
+    {
+        #[expect(clippy::cast_possible_truncation, reason = "integral and below 2^53, checked above")]
+        return Value::from(number as i64);
+    }
+    value
+}
+
+fn refuse(spec: &ToolSpec, cause: &str) -> ToolError {
+    ToolError::invalid_args(format!("{}: {cause}. {}", spec.name, known_keys(spec)))
+}
+
+/// `Read takes: file_path (string, required), offset (integer).`
+fn known_keys(spec: &ToolSpec) -> String {
+    let Some(properties) = spec.schema.get("properties").and_then(Value::as_object).filter(|map| !map.is_empty()) else {
+        return format!("{} takes no arguments.", spec.name);
+    };
+    let required: Vec<&str> =
+        spec.schema.get("required").and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str).collect();
+    let keys: Vec<String> = properties
+        .iter()
+        .map(|(key, schema)| {
+            let must = if required.contains(&key.as_str()) { ", required" } else { "" };
+            format!("{key} ({}{must})", type_of(schema))
+        })
+        .collect();
+    format!("{} takes: {}.", spec.name, keys.join(", "))
+}
+
+fn type_of(schema: &Value) -> String {
+    if let Some(values) = schema.get("enum").and_then(Value::as_array) {
+        return values.iter().filter(|v| !v.is_null()).map(Value::to_string).collect::<Vec<_>>().join("|");
+    }
+    match schema.get("type") {
+        Some(Value::String(one)) => one.clone(),
+        Some(Value::Array(many)) => {
+            many.iter().filter_map(Value::as_str).filter(|one| *one != "null").collect::<Vec<_>>().join("|")
+        }
+        _ => variants_of(schema),
+    }
+}
+
+fn variants_of(schema: &Value) -> String {
+    let variants = schema.get("oneOf").or_else(|| schema.get("anyOf")).and_then(Value::as_array);
+    let names: Vec<String> = variants
+        .into_iter()
+        .flatten()
+        .filter(|one| one.get("type").is_none_or(|kind| kind != "null"))
+        .map(|one| one.get("const").map_or_else(|| type_of(one), Value::to_string))
+        .collect();
+    if names.is_empty() { "any".to_owned() } else { names.join("|") }
+}
+
+fn kind_of(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "null",
+        Value::Bool(_) => "a boolean",
+        Value::Number(_) => "a number",
+        Value::String(_) => "a string",
+        Value::Array(_) => "an array",
+        Value::Object(_) => "an object",
+    }
+}
+
+/// Up to two names close to the one asked for, nearest first.
+pub(super) fn nearest<'a>(asked: &str, names: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
+    let flat = |text: &str| text.to_ascii_lowercase().replace(['_', '-'], "");
+    let wanted = flat(asked);
+    let mut scored: Vec<(f64, &str)> =
+        names.map(|name| (strsim::jaro_winkler(&wanted, &flat(name)), name)).filter(|(score, _)| *score > 0.82).collect();
+    scored.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(b.1)));
+    scored.into_iter().take(2).map(|(_, name)| name).collect()
+}

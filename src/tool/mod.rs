@@ -1,0 +1,55 @@
+//! The contract between the engine and the tools: what a tool declares, what it gets, what it may answer.
+//! The engine knows no tool and a tool knows no engine; they meet in `handlers::registry`.
+
+mod context;
+mod decode;
+mod error;
+mod gate;
+mod registry;
+mod spec;
+mod strict;
+
+pub use context::ToolCx;
+pub use error::ToolError;
+pub use gate::{Gate, Permit};
+pub use registry::{DuplicateName, Entry, ReadyCall, Registry, ToolSet};
+pub use spec::{Lane, ToolSpec};
+
+use std::future::Future;
+
+use schemars::JsonSchema;
+use serde::de::DeserializeOwned;
+
+use crate::request::{Effect, Reply};
+
+/// One tool. The implementing struct is its arguments; its doc comment is what a model reads.
+///
+/// Everything else is read from this one declaration: the name, the schema in the catalog, what the gate is
+/// asked, which lane a call takes and what a crash means for it.
+pub trait Tool: DeserializeOwned + JsonSchema + Send + 'static {
+    /// The name on the wire.
+    const NAME: &'static str;
+    /// What it may do.
+    const EFFECT: Effect;
+    /// Whether its calls wait in their conversation's queue.
+    const LANE: Lane = Lane::Conversation;
+    /// Names that models use for a key, each with the key it stands for. Any camelCase spelling of a key is
+    /// accepted without being listed.
+    const ALIASES: &'static [(&'static str, &'static str)] = &[];
+    /// Arguments that work, as JSON text, for the catalog's reader.
+    const EXAMPLES: &'static [&'static str] = &[];
+    /// What its domain hands it.
+    type Deps: Clone + Send + Sync + 'static;
+    /// What it answers with.
+    type Output: Into<Reply>;
+
+    /// Does the work. Long waits race `cx.cancelled()`; the engine adds deadline, panic guard and budget.
+    ///
+    /// # Errors
+    /// A [`ToolError`] whose text tells the model why and what to do next.
+    fn run(
+        self,
+        cx: &ToolCx,
+        deps: &Self::Deps,
+    ) -> impl Future<Output = Result<Self::Output, ToolError>> + Send;
+}

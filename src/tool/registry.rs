@@ -1,0 +1,140 @@
+//! From typed tools to entries found by name, and back: the one place where types are erased.
+
+use std::collections::BTreeMap;
+use std::future::Future;
+use std::pin::Pin;
+
+use super::{Tool, ToolCx, ToolError, ToolSpec, decode};
+use crate::request::{Effect, ErrorCode, Reply};
+
+/// The tools of one domain, with what they share.
+pub struct ToolSet<D> {
+    domain: &'static str,
+    deps: D,
+    entries: Vec<Entry>,
+}
+
+impl<D: Clone + Send + Sync + 'static> ToolSet<D> {
+    /// An empty domain.
+    pub fn new(domain: &'static str, deps: D) -> Self {
+        Self { domain, deps, entries: Vec::new() }
+    }
+
+    /// Adds a tool.
+    #[must_use]
+    pub fn with<T: Tool<Deps = D>>(mut self) -> Self {
+        let deps = self.deps.clone();
+        let spec = ToolSpec::of::<T>(self.domain);
+        let decode = move |spec: &ToolSpec, text: &str| {
+            let arguments: T = decode::arguments(spec, text)?;
+            let deps = deps.clone();
+            Ok(ReadyCall {
+                run: Box::new(move |cx| {
+                    Box::pin(async move { arguments.run(&cx, &deps).await.map(Into::into) })
+                }),
+            })
+        };
+        self.entries.push(Entry { spec, decode: Box::new(decode) });
+        self
+    }
+
+    /// The domain's tools, ready for a [`Registry`].
+    pub fn into_entries(self) -> Vec<Entry> {
+        self.entries
+    }
+}
+
+type Decode = Box<dyn Fn(&ToolSpec, &str) -> Result<ReadyCall, ToolError> + Send + Sync>;
+type Run = Box<dyn FnOnce(ToolCx) -> Pin<Box<dyn Future<Output = Result<Reply, ToolError>> + Send>> + Send>;
+
+/// One tool with its types erased.
+pub struct Entry {
+    spec: ToolSpec,
+    decode: Decode,
+}
+
+impl Entry {
+    /// What the catalog shows of it.
+    pub fn spec(&self) -> &ToolSpec {
+        &self.spec
+    }
+
+    /// Decodes the arguments; nothing has been touched yet.
+    ///
+    /// # Errors
+    /// `invalid_args`, naming the key, what it must be and the known keys.
+    pub fn decode(&self, args: &str) -> Result<ReadyCall, ToolError> {
+        (self.decode)(&self.spec, args)
+    }
+}
+
+/// A call whose arguments are decoded.
+pub struct ReadyCall {
+    run: Run,
+}
+
+impl ReadyCall {
+    /// Runs it.
+    ///
+    /// # Errors
+    /// Whatever the tool answers.
+    pub async fn run(self, cx: ToolCx) -> Result<Reply, ToolError> {
+        (self.run)(cx).await
+    }
+}
+
+/// Two tools want one name; found at start, never at a call.
+#[derive(Debug, thiserror::Error)]
+#[error("two tools are called {0}; a name belongs to one tool")]
+pub struct DuplicateName(&'static str);
+
+/// Every tool of this device, by name.
+pub struct Registry {
+    entries: BTreeMap<&'static str, Entry>,
+}
+
+impl Registry {
+    /// Takes the domains' tools.
+    ///
+    /// # Errors
+    /// [`DuplicateName`].
+    pub fn new(domains: impl IntoIterator<Item = Vec<Entry>>) -> Result<Self, DuplicateName> {
+        let mut entries = BTreeMap::new();
+        for entry in domains.into_iter().flatten() {
+            let name = entry.spec.name;
+            if entries.insert(name, entry).is_some() {
+                return Err(DuplicateName(name));
+            }
+        }
+        Ok(Self { entries })
+    }
+
+    /// The tool of this name.
+    ///
+    /// # Errors
+    /// `unknown_tool`, with the names that are close.
+    pub fn find(&self, name: &str) -> Result<&Entry, ToolError> {
+        self.entries.get(name).ok_or_else(|| self.unknown(name))
+    }
+
+    /// What the catalog shows, in order of name.
+    pub fn specs(&self) -> impl Iterator<Item = &ToolSpec> {
+        self.entries.values().map(Entry::spec)
+    }
+
+    /// The effect of a tool, if there is one of that name.
+    pub fn effect(&self, name: &str) -> Option<Effect> {
+        self.entries.get(name).map(|entry| entry.spec.effect)
+    }
+
+    fn unknown(&self, name: &str) -> ToolError {
+        let near = decode::nearest(name, self.entries.keys().copied());
+        let hint = if near.is_empty() {
+            let all: Vec<_> = self.entries.keys().copied().collect();
+            format!("This device has: {}.", all.join(", "))
+        } else {
+            format!("Did you mean {}?", near.join(" or "))
+        };
+        ToolError::new(ErrorCode::UnknownTool, format!("There is no tool called {name:?}. {hint}"))
+    }
+}

@@ -1,0 +1,96 @@
+//! What is known of a tool from its declaration: the catalog's entry. Not here: how it runs.
+
+use schemars::JsonSchema;
+use serde::Serialize;
+use serde_json::{Value, json};
+
+use super::Tool;
+use crate::request::Effect;
+
+/// Which queue a call takes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Lane {
+    /// In order with the other calls of its conversation: effects alone, reads side by side.
+    Conversation,
+    /// At once, beside everything: for tools that look after calls that run.
+    Control,
+}
+
+/// A tool as the catalog shows it.
+#[derive(Debug, Clone)]
+pub struct ToolSpec {
+    /// The name on the wire.
+    pub name: &'static str,
+    /// The domain it belongs to, which is its category.
+    pub domain: &'static str,
+    /// What a model reads to decide when to use it.
+    pub description: String,
+    /// The arguments' JSON schema (draft 2020-12).
+    pub schema: Value,
+    /// What it may do.
+    pub effect: Effect,
+    /// Which queue its calls take.
+    pub lane: Lane,
+    /// Names accepted for keys.
+    pub aliases: &'static [(&'static str, &'static str)],
+    /// Arguments that work.
+    pub examples: &'static [&'static str],
+}
+
+impl ToolSpec {
+    pub(super) fn of<T: Tool>(domain: &'static str) -> Self {
+        let mut schema = argument_schema::<T>();
+        let description = match schema.get_mut("description").map(Value::take) {
+            Some(Value::String(text)) => text,
+            _ => String::new(),
+        };
+        if let Some(map) = schema.as_object_mut() {
+            for key in ["description", "title", "$schema"] {
+                map.remove(key);
+            }
+        }
+        Self {
+            name: T::NAME,
+            domain,
+            description,
+            schema,
+            effect: T::EFFECT,
+            lane: T::LANE,
+            aliases: T::ALIASES,
+            examples: T::EXAMPLES,
+        }
+    }
+
+    /// The kind as ACP names it (ToolKind of the Agent Client Protocol, version 1).
+    pub fn kind(&self) -> &'static str {
+        match (self.domain, self.effect) {
+            ("search", _) => "search",
+            (_, Effect::Reads) => "read",
+            (_, Effect::Writes) => "edit",
+            (_, Effect::Executes) => "execute",
+            (_, Effect::AsksUser) => "other",
+        }
+    }
+
+    /// The catalog item that the backend stores and a caller reads.
+    pub fn catalog_body(&self) -> Value {
+        json!({
+            "name": self.name,
+            "kind": self.kind(),
+            "description": self.description,
+            "schema": self.schema,
+            "effect": self.effect,
+            "requires_permission": self.effect.at_most_once(),
+            "categories": [self.domain],
+            "origin": "device",
+        })
+    }
+}
+
+fn argument_schema<T: JsonSchema>() -> Value {
+    let generator = schemars::generate::SchemaSettings::draft2020_12()
+        .with(|settings| settings.inline_subschemas = true)
+        .into_generator();
+    generator.into_root_schema_for::<T>().to_value()
+}
