@@ -7,7 +7,7 @@ mod seal;
 
 pub use meta::{FileChange, Meta};
 pub use reply::{Body, Reply};
-pub use seal::{CleanReply, Sealing};
+pub use seal::{CleanReply, Sealing, shrink_payload};
 
 use serde::{Deserialize, Serialize};
 
