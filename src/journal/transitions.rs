@@ -142,11 +142,11 @@ impl Journal {
             .await
     }
 
-    /// Notes a process that a call started, before it can do anything that matters.
+    /// Notes a process that a call started. For plain threads: waits until it is written.
     ///
     /// # Errors
     /// The journal could not be written.
-    pub async fn child_started(
+    pub fn child_started(
         &self,
         request: &RequestId,
         identity: String,
@@ -154,28 +154,23 @@ impl Journal {
         now_ms: i64,
     ) -> Result<(), JournalError> {
         let id = request.clone();
-        self.writer
-            .write(Durability::Process, move |transaction| {
-                transaction
-                    .prepare_cached("insert or replace into child (request_id, identity, command, started_at_ms) \
-                                     select ?1, ?2, ?3, ?4 where exists (select 1 from request where id = ?1)")?
-                    .execute(params![id.as_str(), identity, command, now_ms])?;
-                Ok(())
-            })
-            .await
+        self.writer.write_blocking(Durability::Process, move |transaction| {
+            transaction
+                .prepare_cached(
+                    "insert or replace into child (request_id, identity, command, started_at_ms) \
+                     select ?1, ?2, ?3, ?4 where exists (select 1 from request where id = ?1)",
+                )?
+                .execute(params![id.as_str(), identity, command, now_ms])?;
+            Ok(())
+        })
     }
 
-    /// Notes that a process is gone.
-    ///
-    /// # Errors
-    /// The journal could not be written.
-    pub async fn child_ended(&self, identity: String) -> Result<(), JournalError> {
-        self.writer
-            .write(Durability::Process, move |transaction| {
-                transaction.prepare_cached("delete from child where identity = ?")?.execute([identity])?;
-                Ok(())
-            })
-            .await
+    /// Notes that a process is gone, sooner or later; a note that is lost costs a look at the next start.
+    pub fn child_ended(&self, identity: String) {
+        self.writer.write_later(Durability::Process, move |transaction| {
+            transaction.prepare_cached("delete from child where identity = ?")?.execute([identity])?;
+            Ok(())
+        });
     }
 
     /// Keeps a small fact (the cursor, the clock's offset) over restarts.
@@ -216,7 +211,6 @@ pub(super) fn finish(
     transaction
         .prepare_cached("insert into result (request_id, payload) values (?, ?)")?
         .execute(params![id.as_str(), reply.payload()])?;
-    transaction.prepare_cached("delete from child where request_id = ?")?.execute([id.as_str()])?;
     super::read::recorded(transaction, id)
 }
 

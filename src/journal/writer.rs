@@ -58,6 +58,32 @@ impl Writer {
         durability: Durability,
         work: impl FnOnce(&Transaction<'_>) -> Result<T, JournalError> + Send + 'static,
     ) -> Result<T, JournalError> {
+        self.queue(durability, work).await.unwrap_or(Err(JournalError::NotCommitted))
+    }
+
+    /// The same from a thread that is no task's.
+    pub(super) fn write_blocking<T: Send + 'static>(
+        &self,
+        durability: Durability,
+        work: impl FnOnce(&Transaction<'_>) -> Result<T, JournalError> + Send + 'static,
+    ) -> Result<T, JournalError> {
+        self.queue(durability, work).blocking_recv().unwrap_or(Err(JournalError::NotCommitted))
+    }
+
+    /// Runs a write some time soon; whether it succeeds is only logged.
+    pub(super) fn write_later(
+        &self,
+        durability: Durability,
+        work: impl FnOnce(&Transaction<'_>) -> Result<(), JournalError> + Send + 'static,
+    ) {
+        drop(self.queue(durability, work));
+    }
+
+    fn queue<T: Send + 'static>(
+        &self,
+        durability: Durability,
+        work: impl FnOnce(&Transaction<'_>) -> Result<T, JournalError> + Send + 'static,
+    ) -> oneshot::Receiver<Result<T, JournalError>> {
         let (answer, answered) = oneshot::channel();
         let write: Write = Box::new(move |transaction| {
             let result = in_savepoint(transaction, work);
@@ -67,8 +93,9 @@ impl Writer {
                 let _ = answer.send(result);
             })
         });
-        self.jobs.send(Job { durability, write }).map_err(|_| JournalError::NotCommitted)?;
-        answered.await.unwrap_or(Err(JournalError::NotCommitted))
+        // Without the thread the answer's sender is dropped here, which the receiver reads as not committed.
+        let _ = self.jobs.send(Job { durability, write });
+        answered
     }
 }
 

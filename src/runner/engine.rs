@@ -47,8 +47,9 @@ pub struct Parts {
 
 /// Ends processes of an earlier life.
 pub trait Survivors: Send + Sync + 'static {
-    /// Ends the process of this identity with everything it started, if it is still the same process.
-    fn end(&self, identity: &str);
+    /// Ends the process of this identity, which this request started, with everything that it started in turn; a
+    /// stranger that got its number is left alone.
+    fn end(&self, request: &crate::ids::RequestId, identity: &str);
 }
 
 /// The catalogs of the home, and when they change.

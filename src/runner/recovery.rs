@@ -24,7 +24,7 @@ pub(super) async fn settle(engine: &Arc<Engine>) -> Result<Vec<Accepted>, Runner
         tracing::info!(request.id = %request, "a process that an earlier life started is ended if it still runs");
         let survivors = Arc::clone(&engine.survivors);
         // Ending a process tree may wait for it to go.
-        let _ = tokio::task::spawn_blocking(move || survivors.end(&identity)).await;
+        let _ = tokio::task::spawn_blocking(move || survivors.end(&request, &identity)).await;
     }
     let mut again = Vec::new();
     for left in reader.unfinished()? {
@@ -65,7 +65,7 @@ impl Engine {
     fn interrupted(&self, call: &Accepted) -> Outcome {
         let request = call.request();
         let handle = OutputStore::handle(&request.id, 0);
-        let partial = self.outputs.tail_text(&handle, PARTIAL_CHARS);
+        let partial = self.outputs.tail_text(&handle, PARTIAL_CHARS).ok().flatten();
         let mut text = format!(
             "Interrupted: the device's runner ended while {} ran. It was not run again. Its effects may be there in \
              part or in whole: look before you repeat it.",
