@@ -106,6 +106,7 @@ impl From<Document<Head>> for Agent {
 /// blocking is allowed.
 pub fn load_agents(home: &Home) -> (Vec<Agent>, Vec<Problem>) {
     let (documents, mut problems) = document::read_all::<Head>(home, &home.agents_dir(), FILE);
-    problems.extend(documents.iter().filter_map(|d| document::other_id(&d.id, d.fields.id.as_deref(), &d.file)));
+    problems
+        .extend(documents.iter().filter_map(|d| document::other_id(&d.id, d.fields.id.as_deref(), &d.file)));
     (documents.into_iter().map(Agent::from).collect(), problems)
 }

@@ -187,6 +187,8 @@ pub(super) fn other_id(document_id: &str, written: Option<&str>, file: &Path) ->
     let written = written.filter(|written| *written != document_id)?;
     Some(Problem {
         path: file.to_owned(),
-        what: format!("its head says id {written:?}; it is loaded as {document_id:?}, the name of its folder"),
+        what: format!(
+            "its head says id {written:?}; it is loaded as {document_id:?}, the name of its folder"
+        ),
     })
 }

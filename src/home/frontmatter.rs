@@ -212,7 +212,9 @@ mod tests {
     #[test]
     fn texts_made_to_exhaust_the_reader_are_refused() {
         let mut bomb = String::from("---\na: &a [x, x, x, x, x, x, x, x, x]\n");
-        for (this, last) in ["b", "c", "d", "e", "f", "g", "h"].iter().zip(["a", "b", "c", "d", "e", "f", "g"]) {
+        for (this, last) in
+            ["b", "c", "d", "e", "f", "g", "h"].iter().zip(["a", "b", "c", "d", "e", "f", "g"])
+        {
             let nine = [format!("*{last}")].repeat(9).join(", ");
             bomb.push_str(&format!("{this}: &{this} [{nine}]\n"));
         }

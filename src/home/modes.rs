@@ -105,7 +105,8 @@ pub(super) fn check_writable(dir: &Path) -> Result<(), HomeError> {
     #[cfg(unix)]
     {
         use rustix::fs::{Access, access};
-        access(dir, Access::WRITE_OK | Access::EXEC_OK).map_err(|errno| HomeError::unwritable(dir)(errno.into()))
+        access(dir, Access::WRITE_OK | Access::EXEC_OK)
+            .map_err(|errno| HomeError::unwritable(dir)(errno.into()))
     }
     #[cfg(not(unix))]
     {

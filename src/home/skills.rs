@@ -89,6 +89,7 @@ impl From<Document<Head>> for Skill {
 /// blocking is allowed.
 pub fn load_skills(home: &Home) -> (Vec<Skill>, Vec<Problem>) {
     let (documents, mut problems) = document::read_all::<Head>(home, &home.skills_dir(), FILE);
-    problems.extend(documents.iter().filter_map(|d| document::other_id(&d.id, d.fields.id.as_deref(), &d.file)));
+    problems
+        .extend(documents.iter().filter_map(|d| document::other_id(&d.id, d.fields.id.as_deref(), &d.file)));
     (documents.into_iter().map(Skill::from).collect(), problems)
 }

@@ -79,7 +79,8 @@ impl Tokens {
     pub fn write(&self, name: TokenName, token: &Secret<String>) -> Result<(), HomeError> {
         let path = self.path(name);
         let token = self.checked(name, token)?;
-        atomic::write(&path, token.expose().as_bytes(), Readers::OwnerOnly).map_err(HomeError::unwritable(&path))
+        atomic::write(&path, token.expose().as_bytes(), Readers::OwnerOnly)
+            .map_err(HomeError::unwritable(&path))
     }
 
     /// The token, made now if there is none. Of several at once, one makes it and all get the same.

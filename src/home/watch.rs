@@ -115,3 +115,25 @@ fn changes(event: &Event) -> bool {
         _ => true,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use notify::event::{AccessKind, CreateKind, ModifyKind, RemoveKind};
+
+    use super::*;
+
+    #[test]
+    fn reading_is_not_a_change_and_everything_else_is() {
+        let event = |kind| changes(&Event::new(kind));
+        for reading in
+            [AccessKind::Open(AccessMode::Any), AccessKind::Close(AccessMode::Read), AccessKind::Read]
+        {
+            assert!(!event(EventKind::Access(reading)), "{reading:?}");
+        }
+        assert!(event(EventKind::Access(AccessKind::Close(AccessMode::Write))));
+        assert!(event(EventKind::Create(CreateKind::Any)));
+        assert!(event(EventKind::Modify(ModifyKind::Any)));
+        assert!(event(EventKind::Remove(RemoveKind::Any)));
+        assert!(event(EventKind::Other), "the system may say so when it lost events");
+    }
+}
