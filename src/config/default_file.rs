@@ -25,21 +25,17 @@ pub struct Known {
 /// The text of the file. Defaults stand behind a `#`, so that a later version's better default is not held up by a
 /// file that nobody edited.
 pub fn text(known: &Known) -> String {
-    let mut text = HEAD.to_owned();
+    let mut lines = vec![HEAD.to_owned()];
     for table in TABLES {
-        text.push('\n');
-        for line in table.about {
-            text += &format!("#{line}\n");
-        }
-        text += &format!("[{}]\n", table.path);
+        lines.extend(table.about.iter().map(|line| format!("#{line}")));
+        lines.push(format!("[{}]", table.path));
         for key in table.keys {
-            for line in key.comment {
-                text += &format!("#{line}\n");
-            }
-            text += &value_line(key, known);
+            lines.extend(key.comment.iter().map(|line| format!("#{line}")));
+            lines.push(value_line(key, known));
         }
+        lines.push(String::new());
     }
-    text
+    lines.join("\n")
 }
 
 fn value_line(key: &KeyInfo, known: &Known) -> String {
@@ -49,7 +45,7 @@ fn value_line(key: &KeyInfo, known: &Known) -> String {
         _ => None,
     };
     match set {
-        Some(value) => format!("{} = {value}\n", key.name),
-        None => format!("#{} = {}\n", key.name, (key.default)().unwrap_or_else(|| key.example.to_owned())),
+        Some(value) => format!("{} = {value}", key.name),
+        None => format!("#{} = {}", key.name, (key.default)().unwrap_or_else(|| key.example.to_owned())),
     }
 }

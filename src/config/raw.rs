@@ -147,7 +147,7 @@ fn is_below(path: &str, table: &str) -> bool {
 }
 
 fn line_of(text: &str, offset: usize) -> usize {
-    1 + text.as_bytes()[..offset.min(text.len())].iter().filter(|byte| **byte == b'\n').count()
+    1 + memchr::memchr_iter(b'\n', &text.as_bytes()[..offset.min(text.len())]).count()
 }
 
 fn split(path: &str) -> (&str, &str) {
@@ -164,15 +164,13 @@ fn unknown_text(what: &str, path: &str, known: &[&str]) -> String {
     };
     let best =
         known.iter().map(|candidate| (likeness(candidate), *candidate)).max_by(|a, b| a.0.total_cmp(&b.0));
-    let mut text = format!("there is no {what} {path}");
-    match best {
-        Some((likeness, candidate)) if likeness > 0.6 => text += &format!(". Did you mean {candidate}?"),
+    let hint = match best {
+        Some((likeness, candidate)) if likeness > 0.6 => format!("Did you mean {candidate}?"),
         _ => {
             let here: Vec<&str> =
                 known.iter().copied().filter(|candidate| split(candidate).0 == table).collect();
-            let list = if here.is_empty() { known.join(", ") } else { here.join(", ") };
-            text += &format!(". There are: {list}");
+            format!("There are: {}", if here.is_empty() { known.join(", ") } else { here.join(", ") })
         }
-    }
-    text
+    };
+    format!("there is no {what} {path}. {hint}")
 }

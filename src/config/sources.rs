@@ -6,7 +6,7 @@ use std::ffi::{OsStr, OsString};
 use std::fmt;
 use std::fs::File;
 use std::io::{self, ErrorKind, Read};
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 /// The longest file that is still a configuration.
 const MAX_BYTES: u64 = 1024 * 1024;
@@ -179,4 +179,21 @@ pub(super) fn read_file(path: &Path) -> io::Result<Option<String>> {
 pub(super) fn real_folder(path: &Path) -> io::Result<PathBuf> {
     let real = std::fs::canonicalize(path)?;
     if real.is_dir() { Ok(real) } else { Err(ErrorKind::NotADirectory.into()) }
+}
+
+/// The real place of a folder that need not exist yet: all links followed as far as there is something to follow.
+pub(super) fn real_place(path: &Path) -> PathBuf {
+    let found =
+        path.ancestors().find_map(|above| std::fs::canonicalize(above).ok().map(|real| (above, real)));
+    let Some((above, mut real)) = found else { return path.to_owned() };
+    for component in path.strip_prefix(above).unwrap_or(Path::new("")).components() {
+        match component {
+            Component::ParentDir => {
+                real.pop();
+            }
+            Component::Normal(name) => real.push(name),
+            Component::CurDir | Component::RootDir | Component::Prefix(_) => {}
+        }
+    }
+    real
 }

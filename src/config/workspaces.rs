@@ -76,7 +76,7 @@ fn one(environment: &Environment, path: &Path, base: Option<&Path>, home: &Path)
             "the workspace {shown} cannot be used: {error}. Make the folder, or name another"
         ))
     })?;
-    let home = sources::real_folder(home).unwrap_or_else(|_| home.to_owned());
+    let home = sources::real_place(home);
     // The home holds the keys and the owner's rules: no tool may read the first or change the second.
     let (shown, home_shown) = (real.display(), home.display());
     if real.starts_with(&home) {

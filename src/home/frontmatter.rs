@@ -215,8 +215,8 @@ mod tests {
         for (this, last) in
             ["b", "c", "d", "e", "f", "g", "h"].iter().zip(["a", "b", "c", "d", "e", "f", "g"])
         {
-            let nine = [format!("*{last}")].repeat(9).join(", ");
-            bomb.push_str(&format!("{this}: &{this} [{nine}]\n"));
+            let nine = vec![format!("*{last}"); 9].join(", ");
+            bomb = bomb + this + ": &" + this + " [" + &nine + "]\n";
         }
         bomb.push_str("tags: *h\n---\n");
         assert!(parse::<Fields>(&bomb).is_err());

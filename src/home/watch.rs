@@ -67,11 +67,15 @@ impl Watch {
     /// Waits for the next change, and then until it has been quiet for a moment. What happens after this returns
     /// is the next change. Dropping the wait loses nothing.
     pub async fn changed(&mut self) {
-        if self.since.is_none() {
-            self.touched.changed().await.expect("the sender lives as long as this");
-            self.since = Some(Instant::now());
-        }
-        let since = self.since.expect("set just above");
+        let since = if let Some(since) = self.since {
+            since
+        } else {
+            if self.touched.changed().await.is_err() {
+                // Nobody can call any more, which cannot happen while this holds a sender: sleep, do not spin.
+                std::future::pending::<()>().await;
+            }
+            *self.since.insert(Instant::now())
+        };
         while since.elapsed() < LONGEST && timeout(QUIET, self.touched.changed()).await.is_ok() {}
         self.look_again().await;
         self.since = None;

@@ -129,9 +129,9 @@ fn the_home_and_the_file_can_be_elsewhere() {
     assert_eq!(user.config().home, user.path("work/a").join("../third"), "relative to the current directory");
 
     fs::write(user.path("mine.toml"), "limits.reads = 4").expect("written");
-    let user = user.set("PUNIE_CONFIG", user.path("mine.toml"));
+    let (mine, gone) = (user.path("mine.toml"), user.path("gone.toml"));
+    let user = user.set("PUNIE_CONFIG", mine);
     assert_eq!(user.config().limits.reads, 4);
-    let gone = user.path("gone.toml");
     let user = user.flags(|flags| flags.config = Some(gone.clone()));
     assert!(user.refused().contains(&*gone.to_string_lossy()), "a file that was named must be there");
 }
@@ -224,6 +224,18 @@ fn a_workspace_must_be_a_folder_and_keep_away_from_the_home() {
     let user = workspace("~/link");
     symlink(user.path(".punie"), user.path("link")).expect("a link");
     assert!(user.refused().contains("lies in the runner's home"), "links do not hide it");
+
+    // A home that is not there yet is looked for behind links and `..` as well.
+    symlink(user.path("work"), user.path("to-work")).expect("a link");
+    for (home, apart) in
+        [("~/to-work/a/new/home", false), ("new", false), ("../new", true), ("~/to-work/b/../new/x", true)]
+    {
+        let home = PathBuf::from(home);
+        let flags = Flags { home: Some(home.clone()), ..Flags::default() };
+        let environment = Environment::new([], Some(user.path("work/a")), Some(user.path("")));
+        let loaded = Config::load(&flags, &environment, WorkspaceRule::OrCurrentDir);
+        assert_eq!(loaded.is_ok(), apart, "{}", home.display());
+    }
 }
 
 // The file
