@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 
 use memchr::{memchr, memchr_iter, memrchr};
 
-use super::clip::{MARKER_ROOM, gap_marker, long_lines_marker};
+use super::clip::{Gap, MARKER_ROOM, gap_marker, long_lines_marker};
 use super::line::{LongLine, char_at, last_chars};
 use super::{Budget, Clipped};
 
@@ -85,6 +85,10 @@ impl HeadTail {
 
     /// What is kept so far, with the marker between head and tail where something is left out.
     pub fn render(&self, handle: Option<&str>) -> Clipped {
+        self.render_with(handle, |gap| gap_marker(gap, handle))
+    }
+
+    pub(super) fn render_with(&self, handle: Option<&str>, marker: impl FnOnce(Gap) -> String) -> Clipped {
         let mut ended = self.clone();
         let lines = self.lines();
         if !ended.line.is_empty() {
@@ -92,7 +96,7 @@ impl HeadTail {
         }
         match ended.head.take() {
             None => ended.fitting(handle),
-            Some(head) => ended.gapped(&head, lines, handle),
+            Some(head) => ended.gapped(&head, lines, marker),
         }
     }
 
@@ -176,7 +180,7 @@ impl HeadTail {
         Clipped { text, omitted_lines: 0, omitted_bytes: cut, first_omitted_line: self.first_cut }
     }
 
-    fn gapped(self, head: &Stretch, lines: u64, handle: Option<&str>) -> Clipped {
+    fn gapped(self, head: &Stretch, lines: u64, marker: impl FnOnce(Gap) -> String) -> Clipped {
         let (tail, on_line) = self.recent.tail(self.tail_chars());
         let first_line = newlines_in(&head.text) + 1;
         let last_open = u64::from(!tail.text.is_empty() && !tail.text.ends_with('\n'));
@@ -185,7 +189,7 @@ impl HeadTail {
         let (head_bytes, head_cut) = head.stands_for();
         let (tail_bytes, tail_cut) = tail.stands_for();
         let gap_bytes = self.bytes - head_bytes - tail_bytes;
-        let marker = gap_marker(omitted_lines, gap_bytes, first_line, handle);
+        let marker = marker(Gap { lines: omitted_lines, bytes: gap_bytes, first_line });
         let mut text = String::with_capacity(head.text.len() + marker.len() + tail.text.len() + 2);
         text.push_str(&head.text);
         if !text.is_empty() && !text.ends_with('\n') {

@@ -9,10 +9,12 @@ pub mod hygiene;
 mod kept;
 mod ledger;
 mod line;
+mod search;
 pub mod store;
 
 pub use clip::{Budget, Clipped};
 pub use filter::{FilterFactory, StreamFilter};
 pub use headtail::HeadTail;
 pub use kept::{KeptLine, KeptOutput, Page, Totals, Window};
+pub use search::{Found, Query, SearchError};
 pub use store::{FindError, Limits, OutputHandle, OutputStore, Spool};
