@@ -13,7 +13,7 @@ use super::Answer;
 use crate::ids::RequestId;
 use crate::output::{Budget, OutputHandle};
 
-pub use report::{facts, output_with_status, seconds, status_line};
+pub use report::{conclude, ending_words, facts, list, output_with_status, seconds, status_line};
 pub use run::{Ending, Run, TerminalGuard, run_to_end};
 pub use signal::{Ladder, Rung, StopSignal, signal_name};
 
@@ -32,6 +32,13 @@ pub trait TerminalClient: Send + Sync + 'static {
     /// # Errors
     /// `not_found` for an id that was released or never given.
     fn terminal_output(&self, query: OutputQuery) -> Answer<'_, TerminalOutput>;
+
+    /// Beyond the protocol: waits until more was read than `seen` (an earlier answer's `bytes_read`), or until the
+    /// command ended.
+    ///
+    /// # Errors
+    /// `not_found`, as above.
+    fn wait_for_terminal_output<'a>(&'a self, id: &'a TerminalId, seen: u64) -> Answer<'a, ()>;
 
     /// `terminal/wait_for_exit`: waits for the command itself, never for the end of a pipe that something it left
     /// behind still holds.
@@ -187,6 +194,8 @@ pub struct TerminalOutput {
     pub handle: Option<OutputHandle>,
     /// The next `since`.
     pub cursor: u64,
+    /// How many bytes were read from the command so far.
+    pub bytes_read: u64,
     /// How the command ended, if it has.
     pub exit: Option<TerminalExit>,
     /// How long the command ran, or runs so far.

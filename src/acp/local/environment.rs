@@ -8,16 +8,69 @@ use crate::tool::ToolError;
 
 /// Names that are passed on from the user's own environment.
 const PASSED: &[&str] = &[
-    "PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LANGUAGE", "TZ", "TMPDIR", "TEMP", "TMP",
+    "PATH",
+    "HOME",
+    "USER",
+    "LOGNAME",
+    "SHELL",
+    "LANG",
+    "LANGUAGE",
+    "TZ",
+    "TMPDIR",
+    "TEMP",
+    "TMP",
     // Where toolchains and their caches live.
-    "ANDROID_HOME", "ANDROID_SDK_ROOT", "ASDF_DATA_DIR", "ASDF_DIR", "BUN_INSTALL", "CARGO_HOME", "COMPOSER_HOME",
-    "CONDA_DEFAULT_ENV", "CONDA_PREFIX", "CPATH", "DENO_INSTALL", "DOTNET_ROOT", "FLUTTER_ROOT", "FNM_DIR",
-    "FNM_MULTISHELL_PATH", "GEM_HOME", "GEM_PATH", "GOBIN", "GOPATH", "GOROOT", "GRADLE_HOME", "GRADLE_USER_HOME",
-    "HOMEBREW_CELLAR", "HOMEBREW_PREFIX", "HOMEBREW_REPOSITORY", "JAVA_HOME", "LIBRARY_PATH", "M2_HOME", "MANPATH",
-    "MAVEN_HOME", "MISE_DATA_DIR", "NIX_PATH", "NIX_PROFILES", "NIX_SSL_CERT_FILE", "NVM_BIN", "NVM_DIR",
-    "PKG_CONFIG_PATH", "PNPM_HOME", "PYENV_ROOT", "RBENV_ROOT", "RUSTUP_HOME", "RUSTUP_TOOLCHAIN", "SDKMAN_DIR",
-    "SSL_CERT_DIR", "SSL_CERT_FILE", "VIRTUAL_ENV", "VOLTA_HOME", "XDG_CACHE_HOME", "XDG_CONFIG_HOME",
-    "XDG_DATA_HOME", "XDG_STATE_HOME",
+    "ANDROID_HOME",
+    "ANDROID_SDK_ROOT",
+    "ASDF_DATA_DIR",
+    "ASDF_DIR",
+    "BUN_INSTALL",
+    "CARGO_HOME",
+    "COMPOSER_HOME",
+    "CONDA_DEFAULT_ENV",
+    "CONDA_PREFIX",
+    "CPATH",
+    "DENO_INSTALL",
+    "DOTNET_ROOT",
+    "FLUTTER_ROOT",
+    "FNM_DIR",
+    "FNM_MULTISHELL_PATH",
+    "GEM_HOME",
+    "GEM_PATH",
+    "GOBIN",
+    "GOPATH",
+    "GOROOT",
+    "GRADLE_HOME",
+    "GRADLE_USER_HOME",
+    "HOMEBREW_CELLAR",
+    "HOMEBREW_PREFIX",
+    "HOMEBREW_REPOSITORY",
+    "JAVA_HOME",
+    "LIBRARY_PATH",
+    "M2_HOME",
+    "MANPATH",
+    "MAVEN_HOME",
+    "MISE_DATA_DIR",
+    "NIX_PATH",
+    "NIX_PROFILES",
+    "NIX_SSL_CERT_FILE",
+    "NVM_BIN",
+    "NVM_DIR",
+    "PKG_CONFIG_PATH",
+    "PNPM_HOME",
+    "PYENV_ROOT",
+    "RBENV_ROOT",
+    "RUSTUP_HOME",
+    "RUSTUP_TOOLCHAIN",
+    "SDKMAN_DIR",
+    "SSL_CERT_DIR",
+    "SSL_CERT_FILE",
+    "VIRTUAL_ENV",
+    "VOLTA_HOME",
+    "XDG_CACHE_HOME",
+    "XDG_CONFIG_HOME",
+    "XDG_DATA_HOME",
+    "XDG_STATE_HOME",
 ];
 
 /// Set after everything else: nothing waits for a person, and output is plain.
@@ -32,8 +85,21 @@ const OURS: &[(&str, &str)] = &[
 
 /// Names by which a program, a shell or an interpreter is made to load or run something else.
 const LOADER_NAMES: &[&str] = &[
-    "BASH_ENV", "ENV", "SHELLOPTS", "BASHOPTS", "IFS", "PS4", "PROMPT_COMMAND", "NODE_OPTIONS", "PYTHONSTARTUP",
-    "PERL5OPT", "PERL5LIB", "RUBYOPT", "JAVA_TOOL_OPTIONS", "SSH_AUTH_SOCK", "DOCKER_HOST",
+    "BASH_ENV",
+    "ENV",
+    "SHELLOPTS",
+    "BASHOPTS",
+    "IFS",
+    "PS4",
+    "PROMPT_COMMAND",
+    "NODE_OPTIONS",
+    "PYTHONSTARTUP",
+    "PERL5OPT",
+    "PERL5LIB",
+    "RUBYOPT",
+    "JAVA_TOOL_OPTIONS",
+    "SSH_AUTH_SOCK",
+    "DOCKER_HOST",
 ];
 const LOADER_PREFIXES: &[&str] = &["LD_", "DYLD_", "BASH_FUNC_", "GIT_", "DBUS_", "PUNIE_"];
 const SECRET_WORDS: &[&str] = &["KEY", "TOKEN", "SECRET", "PASS"];
@@ -85,7 +151,10 @@ fn absolute_only(path: &str) -> String {
 }
 
 fn check(name: &str, value: &str) -> Result<(), ToolError> {
-    let valid = name.bytes().enumerate().all(|(at, b)| b == b'_' || b.is_ascii_alphabetic() || (at > 0 && b.is_ascii_digit()));
+    let valid = name
+        .bytes()
+        .enumerate()
+        .all(|(at, b)| b == b'_' || b.is_ascii_alphabetic() || (at > 0 && b.is_ascii_digit()));
     if name.is_empty() || !valid {
         return Err(ToolError::invalid_args(format!(
             "env: {name:?} is not a variable's name; use letters, digits and _, not beginning with a digit."
@@ -106,7 +175,9 @@ fn check(name: &str, value: &str) -> Result<(), ToolError> {
 /// Why a name is on the list of those that are never set or passed on.
 fn refusal(name: &str) -> Option<&'static str> {
     let upper = name.to_ascii_uppercase();
-    if LOADER_NAMES.contains(&upper.as_str()) || LOADER_PREFIXES.iter().any(|prefix| upper.starts_with(prefix)) {
+    if LOADER_NAMES.contains(&upper.as_str())
+        || LOADER_PREFIXES.iter().any(|prefix| upper.starts_with(prefix))
+    {
         return Some("it changes which code other programs load, or whom they talk to");
     }
     if SECRET_WORDS.iter().any(|word| upper.contains(word)) {
@@ -147,7 +218,15 @@ mod tests {
     #[test]
     fn entries_that_change_what_programs_load_are_refused() {
         let environment = Environment::from_entries([]);
-        for name in ["LD_PRELOAD", "DYLD_INSERT_LIBRARIES", "BASH_ENV", "ENV", "GIT_EXTERNAL_DIFF", "API_TOKEN", "ld_preload"] {
+        for name in [
+            "LD_PRELOAD",
+            "DYLD_INSERT_LIBRARIES",
+            "BASH_ENV",
+            "ENV",
+            "GIT_EXTERNAL_DIFF",
+            "API_TOKEN",
+            "ld_preload",
+        ] {
             let refused = environment.for_command(&entries(&[(name, "x")])).expect_err(name);
             assert_eq!(refused.code(), ErrorCode::PolicyDenied, "{name}");
             assert!(refused.text().contains(name), "{refused}");
@@ -161,7 +240,8 @@ mod tests {
     #[test]
     fn ours_win_over_what_is_asked_for() {
         let environment = Environment::from_entries([]);
-        let all = environment.for_command(&entries(&[("PAGER", "less"), ("RUST_LOG", "debug")])).expect("allowed");
+        let all =
+            environment.for_command(&entries(&[("PAGER", "less"), ("RUST_LOG", "debug")])).expect("allowed");
         assert_eq!(all["PAGER"], "cat");
         assert_eq!(all["RUST_LOG"], "debug");
         assert_eq!(all["TERM"], "dumb");

@@ -4,7 +4,10 @@
 //! environment, and the pipe that takes the command's output. A process that forked twice, left the session,
 //! emptied its environment and redirected its output before the command was stopped has shed all four and is not
 //! found; only a control group would hold it.
-#![cfg_attr(target_os = "linux", expect(clippy::disallowed_methods, reason = "processes are read from /proc"))]
+#![cfg_attr(
+    target_os = "linux",
+    expect(clippy::disallowed_methods, reason = "processes are read from /proc")
+)]
 
 use super::identity::ProcessIdentity;
 use crate::acp::terminals::ProcessName;
@@ -89,10 +92,13 @@ impl Family {
             .filter(|stat| stat.start >= self.leader.start())
             .collect();
         // While a session has members its id is given to no new process, but once it is empty it may be.
-        let strange = young.iter().any(|stat| stat.pid == self.leader.pid() && stat.start != self.leader.start());
+        let strange =
+            young.iter().any(|stat| stat.pid == self.leader.pid() && stat.start != self.leader.start());
         let mut found: Vec<bool> = young
             .iter()
-            .map(|stat| (!strange && stat.session == self.leader.pid()) || (!stat.ended() && self.claims(stat.pid)))
+            .map(|stat| {
+                (!strange && stat.session == self.leader.pid()) || (!stat.ended() && self.claims(stat.pid))
+            })
             .collect();
         // Children of those found, and theirs.
         loop {
@@ -107,7 +113,12 @@ impl Family {
                 break;
             }
         }
-        young.iter().zip(found).filter(|(stat, is)| *is && !stat.ended()).map(|(stat, _)| stat.member()).collect()
+        young
+            .iter()
+            .zip(found)
+            .filter(|(stat, is)| *is && !stat.ended())
+            .map(|(stat, _)| stat.member())
+            .collect()
     }
 
     /// Whether the process carries our mark or holds our pipe.
@@ -181,7 +192,8 @@ fn holds(pid: u32, inode: u64) -> bool {
 fn command_line(pid: u32) -> String {
     let words = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
     let line = String::from_utf8_lossy(&words).replace('\0', " ");
-    let mut shown: String = line.trim().chars().take(SHOWN).map(|c| if c.is_control() { ' ' } else { c }).collect();
+    let mut shown: String =
+        line.trim().chars().take(SHOWN).map(|c| if c.is_control() { ' ' } else { c }).collect();
     if line.trim().chars().count() > SHOWN {
         shown.push('…');
     }

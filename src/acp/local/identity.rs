@@ -1,6 +1,9 @@
 //! Which process is meant: a process id alone is given out again, so the boot and the start time go with it.
 //! Not here: finding relatives (family) and ending them (kill).
-#![cfg_attr(target_os = "linux", expect(clippy::disallowed_methods, reason = "processes are read from /proc"))]
+#![cfg_attr(
+    target_os = "linux",
+    expect(clippy::disallowed_methods, reason = "processes are read from /proc")
+)]
 
 use std::fmt;
 use std::str::FromStr;

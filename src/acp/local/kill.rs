@@ -88,7 +88,7 @@ fn climb_group(leader: &Child, rung: Rung, by: &mut Option<StopSignal>) -> bool 
             return false;
         }
         // There is nothing to wait on for a group; an empty poll is a short wait.
-        drop(poll(&mut [], Some(&timespec(left.min(Duration::from_millis(20))))));
+        let _ = poll(&mut [], Some(&timespec(left.min(Duration::from_millis(20)))));
     }
     true
 }
@@ -110,9 +110,9 @@ impl Handle {
 
     fn signal(&self, signal: StopSignal) {
         // One that has just ended, or is not ours to signal, shows in the next look at the family.
-        drop(rustix::process::pidfd_send_signal(&self.fd, super::process::number(signal)));
+        let _ = rustix::process::pidfd_send_signal(&self.fd, super::process::number(signal));
         if signal != StopSignal::Kill {
-            drop(rustix::process::pidfd_send_signal(&self.fd, rustix::process::Signal::CONT));
+            let _ = rustix::process::pidfd_send_signal(&self.fd, rustix::process::Signal::CONT);
         }
     }
 }
@@ -123,7 +123,8 @@ fn all_ended(handles: &[Handle], until: Instant) -> bool {
     let mut open: Vec<&Handle> = handles.iter().collect();
     while !open.is_empty() {
         let left = until.saturating_duration_since(Instant::now());
-        let mut fds: Vec<PollFd<'_>> = open.iter().map(|handle| PollFd::new(&handle.fd, PollFlags::IN)).collect();
+        let mut fds: Vec<PollFd<'_>> =
+            open.iter().map(|handle| PollFd::new(&handle.fd, PollFlags::IN)).collect();
         match poll(&mut fds, Some(&timespec(left))) {
             Ok(0) => return false,
             Ok(_) => {

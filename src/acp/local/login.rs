@@ -28,7 +28,8 @@ pub(super) async fn environment(spawner: &Spawner, base: &[(String, String)]) ->
     let fallback = Environment::from_entries(base.iter().cloned());
     let Some(shell) = login_shell(base) else { return fallback };
     let Ok(env) = fallback.for_command(&[]) else { return fallback };
-    let cwd = fallback.get("HOME").map(PathBuf::from).filter(|home| home.is_dir()).unwrap_or_else(|| "/".into());
+    let cwd =
+        fallback.get("HOME").map(PathBuf::from).filter(|home| home.is_dir()).unwrap_or_else(|| "/".into());
     let args = vec!["-l".to_owned(), "-c".to_owned(), format!("echo; echo {FENCE}; env -0")];
     let plan = Plan { program: shell, args, env, cwd, stdin: None };
     let spawned = match spawner.spawn(plan, Box::new(|_| ())).await {

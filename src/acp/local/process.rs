@@ -72,7 +72,7 @@ impl Child {
         let sent = rustix::process::kill_process_group(group, number(signal));
         if signal != StopSignal::Kill {
             // A stopped process acts on nothing before it is continued.
-            drop(rustix::process::kill_process_group(group, Signal::CONT));
+            let _ = rustix::process::kill_process_group(group, Signal::CONT);
         }
         sent.is_ok()
     }
@@ -188,7 +188,9 @@ fn start(plan: Plan) -> io::Result<Spawned> {
     let child = Child { pid, process: Mutex::new(process), ended };
     if let (Some(text), Some(mut input)) = (plan.stdin, input) {
         // A thread of its own: the command may read late, or never. One that stops reading is its own affair.
-        thread::Builder::new().name("stdin".to_owned()).spawn(move || drop(input.write_all(text.as_bytes())))?;
+        thread::Builder::new()
+            .name("stdin".to_owned())
+            .spawn(move || drop(input.write_all(text.as_bytes())))?;
     }
     Ok(Spawned { child, output })
 }
@@ -198,7 +200,7 @@ fn output_pipe() -> io::Result<(OwnedFd, OwnedFd)> {
     let (ours, theirs) = {
         let ends = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)?;
         // Refused when the user has many pipes; the small one works as well, only slower.
-        drop(rustix::pipe::fcntl_setpipe_size(&ends.0, PIPE_BYTES));
+        let _ = rustix::pipe::fcntl_setpipe_size(&ends.0, PIPE_BYTES);
         ends
     };
     #[cfg(not(target_os = "linux"))]
@@ -255,7 +257,7 @@ fn set_up_child(runner: Pid) -> io::Result<()> {
     #[cfg(not(target_os = "linux"))]
     let _ = runner;
     let none = rustix::process::Rlimit { current: Some(0), maximum: Some(0) };
-    drop(rustix::process::setrlimit(rustix::process::Resource::Core, none));
+    let _ = rustix::process::setrlimit(rustix::process::Resource::Core, none);
     // A runner started with `nohup` or in the background ignores these, and a child would inherit that.
     for signal in [libc::SIGHUP, libc::SIGINT, libc::SIGQUIT, libc::SIGTERM] {
         // SAFETY: resets a disposition; the default one has no handler to run.

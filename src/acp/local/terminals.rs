@@ -23,8 +23,8 @@ use super::process::{Child, Plan, Spawned, Spawner};
 use super::pump::{Listener, pump};
 use crate::acp::Answer;
 use crate::acp::terminals::{
-    CreateTerminal, ExitStatus, Ladder, Launch, OpenTerminal, OutputQuery, ProcessName, Stopped, TerminalClient,
-    TerminalExit, TerminalId, TerminalOutput,
+    CreateTerminal, ExitStatus, Ladder, Launch, OpenTerminal, OutputQuery, ProcessName, Stopped,
+    TerminalClient, TerminalExit, TerminalId, TerminalOutput,
 };
 use crate::output::{FilterFactory, OutputStore};
 use crate::request::ErrorCode;
@@ -67,6 +67,7 @@ struct Terminal {
     capture: Mutex<Capture>,
     started: Instant,
     phase: watch::Sender<Phase>,
+    bytes_read: watch::Sender<u64>,
     log: Arc<dyn ChildLog>,
     reported: AtomicBool,
 }
@@ -153,13 +154,22 @@ impl LocalTerminals {
         })
     }
 
-    fn terminal(&self, child: Child, output: &OwnedFd, mark: String, request: &CreateTerminal) -> Arc<Terminal> {
+    fn terminal(
+        &self,
+        child: Child,
+        output: &OwnedFd,
+        mark: String,
+        request: &CreateTerminal,
+    ) -> Arc<Terminal> {
         let setup = &self.shared.setup;
         let identity = ProcessIdentity::of(child.pid());
         let pipe = rustix::fs::fstat(output).ok().map(|stat| stat.st_ino);
         let family = identity.clone().map(|leader| Family { leader, mark, pipe });
-        let place =
-            Place { store: setup.store.clone(), request: request.request.clone(), number: request.output_number };
+        let place = Place {
+            store: setup.store.clone(),
+            request: request.request.clone(),
+            number: request.output_number,
+        };
         let capture = Capture::new(place, (setup.filters)(), request.budget, request.raw);
         Arc::new(Terminal {
             child,
@@ -168,6 +178,7 @@ impl LocalTerminals {
             capture: Mutex::new(capture),
             started: Instant::now(),
             phase: watch::Sender::new(Phase::Running),
+            bytes_read: watch::Sender::new(0),
             log: Arc::clone(&setup.log),
             reported: AtomicBool::new(false),
         })
@@ -190,6 +201,10 @@ impl TerminalClient for LocalTerminals {
 
     fn terminal_output(&self, query: OutputQuery) -> Answer<'_, TerminalOutput> {
         Box::pin(async move { self.find(&query.id)?.output(query.since).await })
+    }
+
+    fn wait_for_terminal_output<'a>(&'a self, id: &'a TerminalId, seen: u64) -> Answer<'a, ()> {
+        Box::pin(async move { self.find(id)?.more_than(seen).await })
     }
 
     fn wait_for_terminal_exit<'a>(&'a self, id: &'a TerminalId) -> Answer<'a, TerminalExit> {
@@ -236,6 +251,17 @@ impl Terminal {
         }
     }
 
+    async fn more_than(&self, seen: u64) -> Result<(), ToolError> {
+        let mut read = self.bytes_read.subscribe();
+        tokio::select! {
+            more = read.wait_for(|read| *read > seen) => match more {
+                Ok(_) => Ok(()),
+                Err(_) => Err(ToolError::internal("The command is no longer read.")),
+            },
+            ended = self.exit() => ended.map(drop),
+        }
+    }
+
     async fn output(self: Arc<Self>, since: Option<u64>) -> Result<TerminalOutput, ToolError> {
         let phase = self.phase.borrow().clone();
         let (exit, elapsed) = match phase {
@@ -250,12 +276,15 @@ impl Terminal {
         } else {
             Vec::new()
         };
+        // Before the text is taken: what comes in between is then found by the next wait, not lost to it.
+        let bytes_read = *self.bytes_read.borrow();
         let shown = self.capture().show(since);
         Ok(TerminalOutput {
             text: shown.text,
             omitted_bytes: shown.omitted_bytes,
             handle: shown.handle,
             cursor: shown.cursor,
+            bytes_read,
             exit,
             elapsed,
             left,
@@ -304,10 +333,18 @@ impl Terminal {
 impl Listener for Terminal {
     fn printed(&self, chunk: &[u8]) {
         self.capture().take(chunk);
+        self.bytes_read.send_modify(|read| *read += chunk.len() as u64);
     }
 
     fn closed(&self) {
         self.capture().finish();
+        let after_the_end = self.phase.send_if_modified(|phase| match phase {
+            Phase::Ended(exit, _) => std::mem::take(&mut exit.output_open),
+            Phase::Running => false,
+        });
+        if after_the_end && self.relatives().is_empty() {
+            self.report_end();
+        }
     }
 
     fn ended(&self, status: ExitStatus, held: bool) {
@@ -357,7 +394,9 @@ fn check_command(launch: &Launch) -> Result<(), ToolError> {
         return Err(ToolError::invalid_args("The command is empty; nothing was run."));
     }
     if words.iter().any(|word| word.contains('\0')) {
-        return Err(ToolError::invalid_args("The command contains a NUL byte, which no program can be given."));
+        return Err(ToolError::invalid_args(
+            "The command contains a NUL byte, which no program can be given.",
+        ));
     }
     match words.iter().map(|word| word.len()).max() {
         Some(longest) if longest >= LONGEST_ARGUMENT => Err(too_large(longest)),
@@ -388,12 +427,19 @@ fn command_of(launch: &Launch) -> Result<(PathBuf, Vec<String>), ToolError> {
 
 /// Where bash is; looked for once, and not on the PATH of the call.
 fn bash() -> Result<&'static Path, ToolError> {
-    const PLACES: &[&str] =
-        &["/bin/bash", "/usr/bin/bash", "/usr/local/bin/bash", "/opt/homebrew/bin/bash", "/run/current-system/sw/bin/bash"];
+    const PLACES: &[&str] = &[
+        "/bin/bash",
+        "/usr/bin/bash",
+        "/usr/local/bin/bash",
+        "/opt/homebrew/bin/bash",
+        "/run/current-system/sw/bin/bash",
+    ];
     static FOUND: OnceLock<Option<&'static Path>> = OnceLock::new();
     let found = FOUND.get_or_init(|| PLACES.iter().map(Path::new).find(|place| place.is_file()));
     found.ok_or_else(|| {
-        ToolError::not_found("There is no bash on this machine; run a program with its arguments instead (run_command).")
+        ToolError::not_found(
+            "There is no bash on this machine; run a program with its arguments instead (run_command).",
+        )
     })
 }
 

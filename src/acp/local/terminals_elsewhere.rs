@@ -6,7 +6,8 @@ use std::sync::Arc;
 use super::children::ChildLog;
 use crate::acp::Answer;
 use crate::acp::terminals::{
-    CreateTerminal, Ladder, OpenTerminal, OutputQuery, Stopped, TerminalClient, TerminalExit, TerminalId, TerminalOutput,
+    CreateTerminal, Ladder, OpenTerminal, OutputQuery, Stopped, TerminalClient, TerminalExit, TerminalId,
+    TerminalOutput,
 };
 use crate::output::{FilterFactory, OutputStore};
 use crate::request::ErrorCode;
@@ -54,6 +55,9 @@ impl TerminalClient for LocalTerminals {
         refuse()
     }
     fn terminal_output(&self, _query: OutputQuery) -> Answer<'_, TerminalOutput> {
+        refuse()
+    }
+    fn wait_for_terminal_output<'a>(&'a self, _id: &'a TerminalId, _seen: u64) -> Answer<'a, ()> {
         refuse()
     }
     fn wait_for_terminal_exit<'a>(&'a self, _id: &'a TerminalId) -> Answer<'a, TerminalExit> {

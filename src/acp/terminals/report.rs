@@ -2,8 +2,76 @@
 
 use std::time::Duration;
 
-use super::{ExitStatus, TerminalOutput, signal_name};
-use crate::request::Meta;
+use super::{Ending, ExitStatus, ProcessName, Run, Stopped, TerminalOutput, signal_name};
+use crate::request::{ErrorCode, Meta};
+use crate::tool::ToolError;
+
+/// How many processes an answer names.
+const NAMED: usize = 3;
+
+/// What a run comes to: text and facts for one that ended by itself, whatever its code; an error with everything
+/// that was printed for one that was stopped. `advice` says what to do about a command over its time.
+///
+/// # Errors
+/// `timeout` or `cancelled`.
+pub fn conclude(run: &Run, advice: &str) -> Result<(String, Meta), ToolError> {
+    let output = &run.output;
+    let mut meta = facts(output);
+    let took = seconds(output.elapsed);
+    match &run.ending {
+        Ending::Finished(exit) => {
+            let status = status_line(&exit.status, output.elapsed, !output.text.trim().is_empty());
+            Ok((output_with_status(&output.text, status.as_deref()), meta))
+        }
+        Ending::TimedOut(stopped) => {
+            meta.timed_out = true;
+            meta.may_have_run = true;
+            let status = format!("Timed out: {} after {took}. {advice}", stopped_words(stopped));
+            Err(ToolError::new(ErrorCode::Timeout, so_far(&output.text, &status)).with_meta(meta))
+        }
+        Ending::Cancelled(stopped) => {
+            meta.may_have_run = true;
+            let status = format!("Cancelled: {} after {took}.", stopped_words(stopped));
+            Err(ToolError::cancelled(so_far(&output.text, &status)).with_meta(meta))
+        }
+    }
+}
+
+fn so_far(output: &str, status: &str) -> String {
+    if output.trim().is_empty() {
+        return format!("{status} Nothing had been printed.");
+    }
+    output_with_status(output, Some(status))
+}
+
+/// What stopping came to, in words.
+fn stopped_words(stopped: &Stopped) -> String {
+    let how = match stopped.by {
+        Some(signal) => format!("the command and everything it started were stopped with {signal}"),
+        None => "the command had just ended by itself".to_owned(),
+    };
+    if stopped.survivors.is_empty() {
+        return how;
+    }
+    format!("{how}, but {} could not be ended", list(&stopped.survivors))
+}
+
+/// Processes by name, the first few of them.
+pub fn list(processes: &[ProcessName]) -> String {
+    let mut text = processes.iter().take(NAMED).map(ToString::to_string).collect::<Vec<_>>().join(", ");
+    if processes.len() > NAMED {
+        text.push_str(&format!(" and {} more", processes.len() - NAMED));
+    }
+    text
+}
+
+/// How a command ended, as a part of a sentence: `exit code 1`.
+pub fn ending_words(status: &ExitStatus) -> String {
+    match status {
+        ExitStatus::Code(code) => format!("exit code {code}"),
+        ExitStatus::Signal(name) => format!("killed by {name}"),
+    }
+}
 
 /// The last line of an answer: how the command ended. Nothing for a success that printed something.
 pub fn status_line(status: &ExitStatus, elapsed: Duration, printed: bool) -> Option<String> {
@@ -22,11 +90,13 @@ pub fn status_line(status: &ExitStatus, elapsed: Duration, printed: bool) -> Opt
 /// What the shell means by a code of its own.
 fn explain(code: i32) -> Option<String> {
     match code {
-        126 => Some("the command was found but could not be executed (no execute permission, or not a program).".into()),
+        126 => Some(
+            "the command was found but could not be executed (no execute permission, or not a program)."
+                .into(),
+        ),
         127 => Some("the command was not found; check its spelling and the PATH.".into()),
-        129..=192 => {
-            signal_name(code - 128).map(|name| format!("a process of it was ended by {name} (128 + {}).", code - 128))
-        }
+        129..=192 => signal_name(code - 128)
+            .map(|name| format!("a process of it was ended by {name} (128 + {}).", code - 128)),
         _ => None,
     }
 }

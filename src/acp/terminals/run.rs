@@ -26,7 +26,10 @@ impl TerminalGuard {
     ///
     /// # Errors
     /// Those of [`TerminalClient::create_terminal`].
-    pub async fn create(client: &Arc<dyn TerminalClient>, request: CreateTerminal) -> Result<Self, ToolError> {
+    pub async fn create(
+        client: &Arc<dyn TerminalClient>,
+        request: CreateTerminal,
+    ) -> Result<Self, ToolError> {
         let terminal = client.create_terminal(request).await?;
         Ok(Self { client: Arc::clone(client), terminal, armed: true })
     }
