@@ -14,7 +14,7 @@ use crate::tool::ToolError;
 
 pub use files::FileClient;
 pub use local::LocalClient;
-pub use terminals::TerminalClient;
+pub use terminals::{TerminalClient, TerminalId};
 pub use workspace::{RawPath, Workspace, WorkspacePath};
 
 /// What every client method gives back.

@@ -1,4 +1,255 @@
-//! ACP's terminal methods. Not here: who serves them.
+//! ACP's terminal methods and what they take and give. Not here: who serves them, and which texts a tool makes of
+//! their answers.
 
-/// Starts commands and looks after them.
-pub trait TerminalClient: Send + Sync + 'static {}
+mod report;
+mod run;
+mod signal;
+
+use std::fmt;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use super::Answer;
+use crate::ids::RequestId;
+use crate::output::{Budget, OutputHandle};
+
+pub use report::{conclude, ending_words, facts, list, output_with_status, seconds, status_line};
+pub use run::{Ending, Run, TerminalGuard, run_to_end};
+pub use signal::{Ladder, Rung, StopSignal, signal_name};
+
+/// Starts commands and looks after them. The methods are those of the Agent Client Protocol, version 1, each with a
+/// superset of its arguments.
+pub trait TerminalClient: Send + Sync + 'static {
+    /// `terminal/create`: starts a command and returns at once.
+    ///
+    /// # Errors
+    /// `invalid_args`, `policy_denied` (an environment entry), `too_large` (a command over the system's limit),
+    /// `not_found` (the program or the folder), `permission_denied`, `io`. Nothing has been started then.
+    fn create_terminal(&self, request: CreateTerminal) -> Answer<'_, OpenTerminal>;
+
+    /// `terminal/output`: what was printed so far; never waits.
+    ///
+    /// # Errors
+    /// `not_found` for an id that was released or never given.
+    fn terminal_output(&self, query: OutputQuery) -> Answer<'_, TerminalOutput>;
+
+    /// Beyond the protocol: waits until more was read than `seen` (an earlier answer's `bytes_read`), or until the
+    /// command ended.
+    ///
+    /// # Errors
+    /// `not_found`, as above.
+    fn wait_for_terminal_output<'a>(&'a self, id: &'a TerminalId, seen: u64) -> Answer<'a, ()>;
+
+    /// `terminal/wait_for_exit`: waits for the command itself, never for the end of a pipe that something it left
+    /// behind still holds.
+    ///
+    /// # Errors
+    /// `not_found`, as above.
+    fn wait_for_terminal_exit<'a>(&'a self, id: &'a TerminalId) -> Answer<'a, TerminalExit>;
+
+    /// `terminal/kill`: stops the command and everything it started. The id stays valid.
+    ///
+    /// # Errors
+    /// `not_found`, as above. Something that already ended is not an error.
+    fn kill_terminal<'a>(&'a self, id: &'a TerminalId, ladder: Ladder) -> Answer<'a, Stopped>;
+
+    /// `terminal/release`: stops what still runs and forgets the id.
+    ///
+    /// # Errors
+    /// `not_found`, as above.
+    fn release_terminal<'a>(&'a self, id: &'a TerminalId) -> Answer<'a, ()>;
+
+    /// The same as `release_terminal` without waiting, for a caller that is being dropped.
+    fn abandon_terminal(&self, id: TerminalId);
+}
+
+/// The name of a terminal: `term-0`, `term-1` and so on.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct TerminalId(String);
+
+impl TerminalId {
+    /// The `n`-th terminal of this process life.
+    pub fn nth(n: u64) -> Self {
+        Self(format!("term-{n}"))
+    }
+
+    /// As it travels.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl From<&str> for TerminalId {
+    fn from(text: &str) -> Self {
+        Self(text.to_owned())
+    }
+}
+
+impl fmt::Display for TerminalId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// What is started.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Launch {
+    /// A command line, read by bash.
+    Shell(String),
+    /// A program with its arguments, read by nobody.
+    Program {
+        /// The program: a path, or a name looked up on the PATH.
+        command: String,
+        /// Its arguments, passed on as they are.
+        args: Vec<String>,
+    },
+}
+
+impl fmt::Display for Launch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Shell(line) => f.write_str(line),
+            Self::Program { command, args } => {
+                f.write_str(command)?;
+                args.iter().try_for_each(|arg| write!(f, " {arg}"))
+            }
+        }
+    }
+}
+
+/// The arguments of `terminal/create`. Beyond the protocol's: how much text is wanted, what the command reads, and
+/// the request under whose name its output is kept.
+#[derive(Debug, Clone)]
+pub struct CreateTerminal {
+    /// What to start.
+    pub launch: Launch,
+    /// Entries added to the environment; those that change how programs are loaded are refused.
+    pub env: Vec<(String, String)>,
+    /// Where it starts: absolute, and inside the workspace already.
+    pub cwd: PathBuf,
+    /// How much output an editor should keep. This machine keeps all of it on disk and does not need it.
+    pub output_byte_limit: Option<u64>,
+    /// How much text is wanted back.
+    pub budget: Budget,
+    /// Keep escape sequences and progress lines.
+    pub raw: bool,
+    /// What the command reads; nothing means an empty input.
+    pub stdin: Option<String>,
+    /// The request that asks.
+    pub request: RequestId,
+    /// Which of the request's outputs this is, from 0.
+    pub output_number: u32,
+}
+
+impl CreateTerminal {
+    /// Starts this at this place, with everything else at its default.
+    pub fn new(request: &RequestId, launch: Launch, cwd: PathBuf) -> Self {
+        Self {
+            launch,
+            env: Vec::new(),
+            cwd,
+            output_byte_limit: None,
+            budget: Budget::default(),
+            raw: false,
+            stdin: None,
+            request: request.clone(),
+            output_number: 0,
+        }
+    }
+}
+
+/// A terminal that was started.
+#[derive(Debug, Clone)]
+pub struct OpenTerminal {
+    /// Its name from now on.
+    pub id: TerminalId,
+    /// The command's process id, where this is known.
+    pub pid: Option<u32>,
+}
+
+/// The arguments of `terminal/output`.
+#[derive(Debug, Clone)]
+pub struct OutputQuery {
+    /// Which terminal.
+    pub id: TerminalId,
+    /// Only what was printed after this cursor of an earlier answer.
+    pub since: Option<u64>,
+}
+
+impl OutputQuery {
+    /// All of it.
+    pub fn all(id: &TerminalId) -> Self {
+        Self { id: id.clone(), since: None }
+    }
+}
+
+/// What a terminal has printed.
+#[derive(Debug, Clone, Default)]
+pub struct TerminalOutput {
+    /// The text, within the budget; with a cursor, what is new, at most the last 64 KiB of it.
+    pub text: String,
+    /// How many bytes the text leaves out.
+    pub omitted_bytes: u64,
+    /// Where the whole is kept; nothing was printed yet when this is absent.
+    pub handle: Option<OutputHandle>,
+    /// The next `since`.
+    pub cursor: u64,
+    /// How many bytes were read from the command so far.
+    pub bytes_read: u64,
+    /// How the command ended, if it has.
+    pub exit: Option<TerminalExit>,
+    /// How long the command ran, or runs so far.
+    pub elapsed: Duration,
+    /// What it left behind that still lives; only looked for after the command ended.
+    pub left: Vec<ProcessName>,
+    /// Bytes that were no text.
+    pub lossy_chars: u64,
+    /// Secret values masked.
+    pub redactions: u64,
+    /// Why not everything is on disk.
+    pub cut_short: Option<String>,
+}
+
+/// How a command ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ExitStatus {
+    /// By itself, with this code.
+    Code(i32),
+    /// By a signal, as `SIGKILL`.
+    Signal(String),
+}
+
+/// The end of a command.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TerminalExit {
+    /// How it ended.
+    pub status: ExitStatus,
+    /// Something it started still holds the output open.
+    pub output_open: bool,
+    /// What it left running.
+    pub left: Vec<ProcessName>,
+}
+
+/// A process, as an answer names it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ProcessName {
+    /// Its id.
+    pub pid: u32,
+    /// Its command line, shortened.
+    pub command: String,
+}
+
+impl fmt::Display for ProcessName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} (pid {})", self.command, self.pid)
+    }
+}
+
+/// What came of stopping a command.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Stopped {
+    /// The last signal sent; none when nothing ran any more.
+    pub by: Option<StopSignal>,
+    /// What would not die.
+    pub survivors: Vec<ProcessName>,
+}

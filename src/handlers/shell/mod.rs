@@ -1,1 +1,34 @@
-//! (domain: shell)
+//! The shell: commands that a model writes, in the foreground and in the background.
+//! Not here: how processes are started, read and stopped (the terminal client).
+
+mod bash;
+mod board;
+mod kill_shell;
+mod shell_status;
+
+use std::sync::Arc;
+
+use crate::acp::{TerminalClient, Workspace};
+use crate::tool::{Entry, ToolSet};
+
+pub use board::ShellBoard;
+
+/// What the shell tools share.
+#[derive(Clone)]
+pub struct ShellDeps {
+    /// Starts the commands.
+    pub terminals: Arc<dyn TerminalClient>,
+    /// The folders they may start in.
+    pub workspace: Workspace,
+    /// The shells in the background.
+    pub shells: Arc<ShellBoard>,
+}
+
+/// The tools of this domain.
+pub fn tools(deps: ShellDeps) -> Vec<Entry> {
+    ToolSet::new("shell", deps)
+        .with::<bash::Bash>()
+        .with::<shell_status::ShellStatus>()
+        .with::<kill_shell::KillShell>()
+        .into_entries()
+}

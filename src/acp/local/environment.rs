@@ -1,0 +1,249 @@
+//! The environment that commands get: built from nothing, by name. Not here: where the captured values come from
+//! (login) and whether a command may run.
+
+use std::collections::BTreeMap;
+
+use crate::request::ErrorCode;
+use crate::tool::ToolError;
+
+/// Names that are passed on from the user's own environment.
+const PASSED: &[&str] = &[
+    "PATH",
+    "HOME",
+    "USER",
+    "LOGNAME",
+    "SHELL",
+    "LANG",
+    "LANGUAGE",
+    "TZ",
+    "TMPDIR",
+    "TEMP",
+    "TMP",
+    // Where toolchains and their caches live.
+    "ANDROID_HOME",
+    "ANDROID_SDK_ROOT",
+    "ASDF_DATA_DIR",
+    "ASDF_DIR",
+    "BUN_INSTALL",
+    "CARGO_HOME",
+    "COMPOSER_HOME",
+    "CONDA_DEFAULT_ENV",
+    "CONDA_PREFIX",
+    "CPATH",
+    "DENO_INSTALL",
+    "DOTNET_ROOT",
+    "FLUTTER_ROOT",
+    "FNM_DIR",
+    "FNM_MULTISHELL_PATH",
+    "GEM_HOME",
+    "GEM_PATH",
+    "GOBIN",
+    "GOPATH",
+    "GOROOT",
+    "GRADLE_HOME",
+    "GRADLE_USER_HOME",
+    "HOMEBREW_CELLAR",
+    "HOMEBREW_PREFIX",
+    "HOMEBREW_REPOSITORY",
+    "JAVA_HOME",
+    "LIBRARY_PATH",
+    "M2_HOME",
+    "MANPATH",
+    "MAVEN_HOME",
+    "MISE_DATA_DIR",
+    "NIX_PATH",
+    "NIX_PROFILES",
+    "NIX_SSL_CERT_FILE",
+    "NVM_BIN",
+    "NVM_DIR",
+    "PKG_CONFIG_PATH",
+    "PNPM_HOME",
+    "PYENV_ROOT",
+    "RBENV_ROOT",
+    "RUSTUP_HOME",
+    "RUSTUP_TOOLCHAIN",
+    "SDKMAN_DIR",
+    "SSL_CERT_DIR",
+    "SSL_CERT_FILE",
+    "VIRTUAL_ENV",
+    "VOLTA_HOME",
+    "XDG_CACHE_HOME",
+    "XDG_CONFIG_HOME",
+    "XDG_DATA_HOME",
+    "XDG_STATE_HOME",
+];
+
+/// Set after everything else: nothing waits for a person, and output is plain.
+const OURS: &[(&str, &str)] = &[
+    ("PAGER", "cat"),
+    ("GIT_PAGER", "cat"),
+    ("GIT_TERMINAL_PROMPT", "0"),
+    ("NO_COLOR", "1"),
+    ("TERM", "dumb"),
+    ("PUNIE_RUNNER", "1"),
+];
+
+/// Names by which a program, a shell or an interpreter is made to load or run something else.
+const LOADER_NAMES: &[&str] = &[
+    "BASH_ENV",
+    "ENV",
+    "SHELLOPTS",
+    "BASHOPTS",
+    "IFS",
+    "PS4",
+    "PROMPT_COMMAND",
+    "NODE_OPTIONS",
+    "PYTHONSTARTUP",
+    "PERL5OPT",
+    "PERL5LIB",
+    "RUBYOPT",
+    "JAVA_TOOL_OPTIONS",
+    "SSH_AUTH_SOCK",
+    "DOCKER_HOST",
+];
+const LOADER_PREFIXES: &[&str] = &["LD_", "DYLD_", "BASH_FUNC_", "GIT_", "DBUS_", "PUNIE_"];
+const SECRET_WORDS: &[&str] = &["KEY", "TOKEN", "SECRET", "PASS"];
+
+/// A user's environment, reduced to what commands may see.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Environment {
+    passed: BTreeMap<String, String>,
+}
+
+impl Environment {
+    /// Reduces an environment to the names that are passed on.
+    pub fn from_entries(entries: impl IntoIterator<Item = (String, String)>) -> Self {
+        let passed = entries
+            .into_iter()
+            .filter(|(name, _)| is_passed(name) && refusal(name).is_none())
+            .map(|(name, value)| if name == "PATH" { (name, absolute_only(&value)) } else { (name, value) })
+            .collect();
+        Self { passed }
+    }
+
+    /// A value that is passed on.
+    pub fn get(&self, name: &str) -> Option<&str> {
+        self.passed.get(name).map(String::as_str)
+    }
+
+    /// The environment of one command: what is passed on, what the call asks for, what is ours, in this order.
+    ///
+    /// # Errors
+    /// `invalid_args` for a name or a value that cannot be set, `policy_denied` for one that must not.
+    pub fn for_command(&self, asked: &[(String, String)]) -> Result<BTreeMap<String, String>, ToolError> {
+        let mut all = self.passed.clone();
+        for (name, value) in asked {
+            check(name, value)?;
+            all.insert(name.clone(), value.clone());
+        }
+        all.extend(OURS.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())));
+        Ok(all)
+    }
+}
+
+fn is_passed(name: &str) -> bool {
+    PASSED.contains(&name) || name.starts_with("LC_")
+}
+
+/// A PATH without relative entries: those would find programs in whatever folder a command starts in.
+fn absolute_only(path: &str) -> String {
+    path.split(':').filter(|entry| entry.starts_with('/')).collect::<Vec<_>>().join(":")
+}
+
+fn check(name: &str, value: &str) -> Result<(), ToolError> {
+    let valid = name
+        .bytes()
+        .enumerate()
+        .all(|(at, b)| b == b'_' || b.is_ascii_alphabetic() || (at > 0 && b.is_ascii_digit()));
+    if name.is_empty() || !valid {
+        return Err(ToolError::invalid_args(format!(
+            "env: {name:?} is not a variable's name; use letters, digits and _, not beginning with a digit."
+        )));
+    }
+    if value.contains('\0') {
+        return Err(ToolError::invalid_args(format!("env: the value of {name} contains a NUL byte.")));
+    }
+    match refusal(name) {
+        None => Ok(()),
+        Some(why) => Err(ToolError::new(
+            ErrorCode::PolicyDenied,
+            format!("env: {name} may not be set: {why}. Nothing was run; leave the entry out."),
+        )),
+    }
+}
+
+/// Why a name is on the list of those that are never set or passed on.
+fn refusal(name: &str) -> Option<&'static str> {
+    let upper = name.to_ascii_uppercase();
+    if LOADER_NAMES.contains(&upper.as_str())
+        || LOADER_PREFIXES.iter().any(|prefix| upper.starts_with(prefix))
+    {
+        return Some("it changes which code other programs load, or whom they talk to");
+    }
+    if SECRET_WORDS.iter().any(|word| upper.contains(word)) {
+        return Some("its name says that it is a secret, and arguments are recorded");
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn entries(list: &[(&str, &str)]) -> Vec<(String, String)> {
+        list.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
+    }
+
+    #[test]
+    fn only_listed_names_pass_and_secrets_never() {
+        let environment = Environment::from_entries(entries(&[
+            ("HOME", "/home/a"),
+            ("LC_ALL", "C"),
+            ("LC_API_KEY", "x"),
+            ("AWS_SECRET_ACCESS_KEY", "x"),
+            ("LD_PRELOAD", "/x.so"),
+            ("SOMETHING", "x"),
+        ]));
+        assert_eq!(environment.get("HOME"), Some("/home/a"));
+        assert_eq!(environment.get("LC_ALL"), Some("C"));
+        assert_eq!(environment.passed.len(), 2, "{environment:?}");
+    }
+
+    #[test]
+    fn a_relative_path_entry_is_dropped() {
+        let environment = Environment::from_entries(entries(&[("PATH", ".:/usr/bin::bin:/bin")]));
+        assert_eq!(environment.get("PATH"), Some("/usr/bin:/bin"));
+    }
+
+    #[test]
+    fn entries_that_change_what_programs_load_are_refused() {
+        let environment = Environment::from_entries([]);
+        for name in [
+            "LD_PRELOAD",
+            "DYLD_INSERT_LIBRARIES",
+            "BASH_ENV",
+            "ENV",
+            "GIT_EXTERNAL_DIFF",
+            "API_TOKEN",
+            "ld_preload",
+        ] {
+            let refused = environment.for_command(&entries(&[(name, "x")])).expect_err(name);
+            assert_eq!(refused.code(), ErrorCode::PolicyDenied, "{name}");
+            assert!(refused.text().contains(name), "{refused}");
+        }
+        for name in ["", "1A", "A-B", "A=B", "BASH_FUNC_x%%", "Ä"] {
+            let refused = environment.for_command(&entries(&[(name, "x")])).expect_err(name);
+            assert_eq!(refused.code(), ErrorCode::InvalidArgs, "{name}");
+        }
+    }
+
+    #[test]
+    fn ours_win_over_what_is_asked_for() {
+        let environment = Environment::from_entries([]);
+        let all =
+            environment.for_command(&entries(&[("PAGER", "less"), ("RUST_LOG", "debug")])).expect("allowed");
+        assert_eq!(all["PAGER"], "cat");
+        assert_eq!(all["RUST_LOG"], "debug");
+        assert_eq!(all["TERM"], "dumb");
+    }
+}

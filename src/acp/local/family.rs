@@ -1,0 +1,214 @@
+//! Who belongs to a command: everything it started, however far it moved away. Not here: what is done to them.
+//!
+//! Four traits find a relative, since each can be shed: the session, the line of parents, the mark in the
+//! environment, and the pipe that takes the command's output. A process that forked twice, left the session,
+//! emptied its environment and redirected its output before the command was stopped has shed all four and is not
+//! found; only a control group would hold it.
+#![cfg_attr(
+    target_os = "linux",
+    expect(clippy::disallowed_methods, reason = "processes are read from /proc")
+)]
+
+use super::identity::ProcessIdentity;
+use crate::acp::terminals::ProcessName;
+
+/// How much of a command line a name shows.
+#[cfg(target_os = "linux")]
+const SHOWN: usize = 80;
+
+/// A command and everything it started.
+#[derive(Debug, Clone)]
+pub(super) struct Family {
+    /// The command itself: the leader of the session.
+    pub leader: ProcessIdentity,
+    /// The entry in the environment that all of them carry; one that ends in a dot stands for all that go on.
+    pub mark: String,
+    /// The inode of the pipe that takes the output.
+    pub pipe: Option<u64>,
+}
+
+/// One relative.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) struct Member {
+    pub pid: u32,
+    pub start: u64,
+    pub group: u32,
+}
+
+/// What the system tells of a process.
+#[cfg(target_os = "linux")]
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Stat {
+    pub pid: u32,
+    pub start: u64,
+    parent: u32,
+    group: u32,
+    session: u32,
+    state: u8,
+}
+
+#[cfg(target_os = "linux")]
+impl Stat {
+    pub fn of(pid: u32) -> Option<Self> {
+        let text = std::fs::read(format!("/proc/{pid}/stat")).ok()?;
+        // The name is in brackets and may contain anything, brackets too.
+        let after_name = text.iter().rposition(|b| *b == b')')? + 1;
+        let rest = std::str::from_utf8(&text[after_name..]).ok()?;
+        let fields: Vec<&str> = rest.split_ascii_whitespace().take(20).collect();
+        let number = |at: usize| fields.get(at)?.parse::<u64>().ok();
+        let id = |at: usize| number(at).and_then(|n| u32::try_from(n).ok());
+        Some(Self {
+            pid,
+            start: number(19)?,
+            parent: id(1)?,
+            group: id(2)?,
+            session: id(3)?,
+            state: *fields.first()?.as_bytes().first()?,
+        })
+    }
+
+    /// Whether it only waits to be collected.
+    pub fn ended(&self) -> bool {
+        matches!(self.state, b'Z' | b'X')
+    }
+
+    fn member(&self) -> Member {
+        Member { pid: self.pid, start: self.start, group: self.group }
+    }
+}
+
+#[cfg(target_os = "linux")]
+impl Family {
+    /// Everyone of the family who still lives.
+    pub fn members(&self) -> Vec<Member> {
+        let own = std::process::id();
+        if !self.leader.is_of_this_boot() {
+            return Vec::new();
+        }
+        // Nobody older than the command can have been started by it.
+        let young: Vec<Stat> = all_pids()
+            .filter(|pid| *pid != own)
+            .filter_map(Stat::of)
+            .filter(|stat| stat.start >= self.leader.start())
+            .collect();
+        // While a session has members its id is given to no new process, but once it is empty it may be.
+        let strange =
+            young.iter().any(|stat| stat.pid == self.leader.pid() && stat.start != self.leader.start());
+        let mut found: Vec<bool> = young
+            .iter()
+            .map(|stat| {
+                (!strange && stat.session == self.leader.pid()) || (!stat.ended() && self.claims(stat.pid))
+            })
+            .collect();
+        // Children of those found, and theirs.
+        loop {
+            let before = found.iter().filter(|is| **is).count();
+            for at in 0..young.len() {
+                if !found[at] {
+                    let parent = young.iter().position(|other| other.pid == young[at].parent);
+                    found[at] = parent.is_some_and(|parent| found[parent]);
+                }
+            }
+            if found.iter().filter(|is| **is).count() == before {
+                break;
+            }
+        }
+        young
+            .iter()
+            .zip(found)
+            .filter(|(stat, is)| *is && !stat.ended())
+            .map(|(stat, _)| stat.member())
+            .collect()
+    }
+
+    /// Whether the process carries our mark or holds our pipe.
+    fn claims(&self, pid: u32) -> bool {
+        carries(pid, &self.mark) || self.pipe.is_some_and(|inode| holds(pid, inode))
+    }
+
+    /// Those who hold the output open, or, where nobody admits to it, everyone.
+    pub fn holders(&self, members: &[Member]) -> Vec<ProcessName> {
+        let holding: Vec<Member> = members
+            .iter()
+            .copied()
+            .filter(|member| self.pipe.is_some_and(|inode| holds(member.pid, inode)))
+            .collect();
+        names(if holding.is_empty() { members } else { &holding })
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+impl Family {
+    /// Nobody: this system does not tell; only the process group is known here.
+    pub fn members(&self) -> Vec<Member> {
+        Vec::new()
+    }
+
+    /// Nobody, as above.
+    pub fn holders(&self, _members: &[Member]) -> Vec<ProcessName> {
+        Vec::new()
+    }
+}
+
+/// Processes as an answer names them.
+#[cfg(target_os = "linux")]
+pub(super) fn names(members: &[Member]) -> Vec<ProcessName> {
+    members.iter().map(|member| ProcessName { pid: member.pid, command: command_line(member.pid) }).collect()
+}
+
+/// Processes as an answer names them; none are known here.
+#[cfg(not(target_os = "linux"))]
+pub(super) fn names(_members: &[Member]) -> Vec<ProcessName> {
+    Vec::new()
+}
+
+#[cfg(target_os = "linux")]
+fn all_pids() -> impl Iterator<Item = u32> {
+    std::fs::read_dir("/proc")
+        .into_iter()
+        .flatten()
+        .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse::<u32>().ok())
+}
+
+#[cfg(target_os = "linux")]
+fn carries(pid: u32, mark: &str) -> bool {
+    let Ok(environment) = std::fs::read(format!("/proc/{pid}/environ")) else { return false };
+    environment.split(|b| *b == 0).any(|entry| {
+        if mark.ends_with('.') { entry.starts_with(mark.as_bytes()) } else { entry == mark.as_bytes() }
+    })
+}
+
+#[cfg(target_os = "linux")]
+fn holds(pid: u32, inode: u64) -> bool {
+    let wanted = format!("pipe:[{inode}]");
+    std::fs::read_dir(format!("/proc/{pid}/fd"))
+        .into_iter()
+        .flatten()
+        .filter_map(|entry| std::fs::read_link(entry.ok()?.path()).ok())
+        .any(|target| target.as_os_str() == wanted.as_str())
+}
+
+#[cfg(target_os = "linux")]
+fn command_line(pid: u32) -> String {
+    let words = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+    let line = String::from_utf8_lossy(&words).replace('\0', " ");
+    let mut shown: String =
+        line.trim().chars().take(SHOWN).map(|c| if c.is_control() { ' ' } else { c }).collect();
+    if line.trim().chars().count() > SHOWN {
+        shown.push('…');
+    }
+    if shown.is_empty() { "a process".to_owned() } else { shown }
+}
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn this_process_is_read_from_the_system() {
+        let stat = Stat::of(std::process::id()).expect("this process");
+        assert!(!stat.ended());
+        assert!(stat.start > 0);
+        assert!(Stat::of(u32::MAX).is_none());
+    }
+}

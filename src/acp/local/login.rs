@@ -1,0 +1,133 @@
+//! The environment of the user's login shell, asked for once: what a terminal would have, at the price of one
+//! profile. Not here: what of it commands may see (environment).
+//!
+//! Aliases and functions are not part of it. Where the shell does not answer in time, or there is none, the
+//! runner's own environment stands in.
+
+use std::os::fd::AsFd;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+use super::environment::Environment;
+use super::process::{Plan, Spawned, Spawner};
+use crate::acp::terminals::StopSignal;
+
+/// How long a profile may take.
+const PATIENCE: Duration = Duration::from_secs(3);
+/// The largest environment that is read.
+const MOST: usize = 4 << 20;
+/// Stands between what a profile prints and the environment.
+const FENCE: &str = "punie-environment-follows";
+/// The shells known to take `-l -c`.
+const SHELLS: &[&str] = &["bash", "zsh", "sh", "dash", "ksh", "fish"];
+
+/// Asks the login shell named in `base`; `base` itself where that fails.
+pub(super) async fn environment(spawner: &Spawner, base: &[(String, String)]) -> Environment {
+    let fallback = Environment::from_entries(base.iter().cloned());
+    let Some(shell) = login_shell(base) else { return fallback };
+    let Ok(env) = fallback.for_command(&[]) else { return fallback };
+    let cwd =
+        fallback.get("HOME").map(PathBuf::from).filter(|home| home.is_dir()).unwrap_or_else(|| "/".into());
+    let args = vec!["-l".to_owned(), "-c".to_owned(), format!("echo; echo {FENCE}; env -0")];
+    let plan = Plan { program: shell, args, env, cwd, stdin: None };
+    let spawned = match spawner.spawn(plan, Box::new(|_| ())).await {
+        Ok(spawned) => spawned,
+        Err(cause) => {
+            tracing::warn!(%cause, "the login shell does not start; commands get the runner's own environment");
+            return fallback;
+        }
+    };
+    let read = tokio::task::spawn_blocking(move || read_entries(&spawned)).await;
+    match read {
+        Ok(Some(entries)) => Environment::from_entries(entries),
+        _ => {
+            tracing::warn!("the login shell gave no environment in time; commands get the runner's own");
+            fallback
+        }
+    }
+}
+
+fn login_shell(base: &[(String, String)]) -> Option<PathBuf> {
+    let (_, shell) = base.iter().find(|(name, _)| name == "SHELL")?;
+    let shell = Path::new(shell);
+    let known = SHELLS.contains(&shell.file_name()?.to_str()?);
+    (shell.is_absolute() && known && shell.is_file()).then(|| shell.to_owned())
+}
+
+/// Reads until the shell has ended, whoever still holds its output, and ends what the profile left running.
+fn read_entries(spawned: &Spawned) -> Option<Vec<(String, String)>> {
+    let until = Instant::now() + PATIENCE;
+    let mut text = Vec::new();
+    let mut buffer = vec![0; 64 << 10];
+    loop {
+        let ended = is_over(spawned, until)?;
+        loop {
+            match rustix::io::read(&spawned.output, buffer.as_mut_slice()) {
+                Ok(0) => return parse(&text),
+                Ok(count) if text.len() + count <= MOST => text.extend_from_slice(&buffer[..count]),
+                Ok(_) => return None,
+                Err(_nothing_more) => break,
+            }
+        }
+        if ended {
+            spawned.child.signal_group(StopSignal::Kill);
+            return parse(&text);
+        }
+    }
+}
+
+/// Waits for output or the end; whether it is the end, none when the time is up.
+fn is_over(spawned: &Spawned, until: Instant) -> Option<bool> {
+    let left = until.saturating_duration_since(Instant::now());
+    let (output, ended) = (spawned.output.as_fd(), spawned.child.ended());
+    let mut fds = [PollFd::new(&output, PollFlags::IN), PollFd::new(&ended, PollFlags::IN)];
+    match poll(&mut fds, Some(&Timespec::try_from(left).ok()?)) {
+        Ok(0) => None,
+        Ok(_) => Some(!fds[1].revents().is_empty()),
+        Err(rustix::io::Errno::INTR) => Some(false),
+        Err(_) => None,
+    }
+}
+
+fn parse(text: &[u8]) -> Option<Vec<(String, String)>> {
+    let fence = format!("{FENCE}\n");
+    let at = text.windows(fence.len()).rposition(|window| window == fence.as_bytes())? + fence.len();
+    let mut entries: Vec<&[u8]> = text[at..].split(|b| *b == 0).collect();
+    // What follows the last entry's end is not an entry; a logout script may have printed it.
+    entries.pop();
+    let read = |entry: &[u8]| {
+        let (name, value) = std::str::from_utf8(entry).ok()?.split_once('=')?;
+        Some((name.to_owned(), value.to_owned()))
+    };
+    let entries: Vec<(String, String)> = entries.into_iter().filter_map(read).collect();
+    entries.iter().any(|(name, _)| name == "PATH").then_some(entries)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_profile_prints_is_not_its_environment() {
+        let text = b"Welcome!\nA=1\n\npunie-environment-follows\nPATH=/bin\0B=two\nlines\0bye\n";
+        let entries = parse(text).expect("an environment");
+        assert_eq!(entries, [("PATH".into(), "/bin".into()), ("B".into(), "two\nlines".into())]);
+    }
+
+    #[test]
+    fn without_a_path_nothing_is_believed() {
+        assert!(parse(b"punie-environment-follows\nA=1\0").is_none());
+        assert!(parse(b"error: no such option\n").is_none());
+    }
+
+    #[test]
+    fn only_shells_that_are_known_and_there_are_asked() {
+        let named = |shell: &str| login_shell(&[("SHELL".to_owned(), shell.to_owned())]);
+        assert!(named("/bin/sh").is_some());
+        assert!(named("sh").is_none(), "not absolute");
+        assert!(named("/no/such/bash").is_none());
+        assert!(named("/usr/bin/env").is_none(), "no shell");
+    }
+}

@@ -1,0 +1,136 @@
+//! The thread that reads what one command prints and notices when it ends. Not here: what is made of the bytes
+//! (capture).
+
+use std::os::fd::{AsFd, OwnedFd};
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+
+use super::process::Child;
+use crate::acp::terminals::ExitStatus;
+
+const CHUNK: usize = 256 << 10;
+/// After the command's end, how long its last words may take when something else still holds the pipe.
+const DRAIN: Duration = Duration::from_millis(100);
+/// And how much of them is waited for: more than a pipe holds. Something that prints for ever does not delay the
+/// answer.
+const DRAIN_BYTES: usize = 2 << 20;
+
+/// Who is told by the pump.
+pub(super) trait Listener {
+    /// The command printed this.
+    fn printed(&self, chunk: &[u8]);
+    /// The pipe is closed; nothing more will be printed.
+    fn closed(&self);
+    /// The command ended. `held` when something else still holds the pipe; then more may be printed.
+    fn ended(&self, status: ExitStatus, held: bool);
+}
+
+/// Reads until nobody holds the pipe any more and the command has ended.
+pub(super) fn pump(child: &Child, output: OwnedFd, listener: &impl Listener) {
+    let mut reader = Reader { output, buffer: vec![0; CHUNK] };
+    loop {
+        wait(&[reader.output.as_fd(), child.ended()], None);
+        match reader.read(listener) {
+            Read::Bytes(_) => {}
+            Read::Closed => {
+                listener.closed();
+                wait(&[child.ended()], None);
+                listener.ended(status(child), false);
+                return;
+            }
+            Read::Nothing => {}
+        }
+        if is_ready(child) {
+            break;
+        }
+    }
+    let status = status(child);
+    if drain(&mut reader, listener) {
+        listener.closed();
+        listener.ended(status, false);
+        return;
+    }
+    listener.ended(status, true);
+    loop {
+        wait(&[reader.output.as_fd()], None);
+        if let Read::Closed = reader.read(listener) {
+            listener.closed();
+            return;
+        }
+    }
+}
+
+/// Takes what is in the pipe; true when it is closed, false when somebody holds it and the time is up.
+fn drain(reader: &mut Reader, listener: &impl Listener) -> bool {
+    let until = Instant::now() + DRAIN;
+    let mut taken = 0;
+    while taken < DRAIN_BYTES {
+        match reader.read(listener) {
+            Read::Closed => return true,
+            Read::Bytes(count) => taken += count,
+            Read::Nothing => {
+                let left = until.saturating_duration_since(Instant::now());
+                if left.is_zero() {
+                    return false;
+                }
+                wait(&[reader.output.as_fd()], Some(left));
+            }
+        }
+    }
+    false
+}
+
+struct Reader {
+    output: OwnedFd,
+    buffer: Vec<u8>,
+}
+
+enum Read {
+    Bytes(usize),
+    Nothing,
+    Closed,
+}
+
+impl Reader {
+    fn read(&mut self, listener: &impl Listener) -> Read {
+        match rustix::io::read(&self.output, self.buffer.as_mut_slice()) {
+            Ok(0) => Read::Closed,
+            Ok(count) => {
+                listener.printed(&self.buffer[..count]);
+                Read::Bytes(count)
+            }
+            Err(Errno::AGAIN | Errno::INTR) => Read::Nothing,
+            Err(cause) => {
+                tracing::warn!(%cause, "a command's output could not be read any further");
+                Read::Closed
+            }
+        }
+    }
+}
+
+fn is_ready(child: &Child) -> bool {
+    let ended = child.ended();
+    let mut fds = [PollFd::new(&ended, PollFlags::IN)];
+    matches!(poll(&mut fds, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })), Ok(1..))
+}
+
+/// Waits until one of them is ready or the time is up.
+fn wait(fds: &[std::os::fd::BorrowedFd<'_>], limit: Option<Duration>) {
+    let limit = limit.and_then(|limit| Timespec::try_from(limit).ok());
+    let mut fds: Vec<PollFd<'_>> = fds.iter().map(|fd| PollFd::new(fd, PollFlags::IN)).collect();
+    while poll(&mut fds, limit.as_ref()) == Err(Errno::INTR) {}
+}
+
+/// How the child ended; it has, so the system knows.
+fn status(child: &Child) -> ExitStatus {
+    match child.status() {
+        Ok(Some(status)) => status,
+        Ok(None) => ExitStatus::Signal("an unknown signal".to_owned()),
+        Err(cause) => {
+            tracing::error!(pid = child.pid(), %cause, "a command ended and its status is not to be had");
+            ExitStatus::Signal("an unknown signal".to_owned())
+        }
+    }
+}

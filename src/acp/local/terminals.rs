@@ -1,0 +1,464 @@
+//! This machine's processes as ACP terminals. Not here: how one is started (process), read (pump) or stopped (kill).
+
+use std::collections::HashMap;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::thread;
+use std::time::Duration;
+
+use tokio::sync::{OnceCell, watch};
+use tokio::time::Instant;
+
+use super::capture::{Capture, Place};
+use super::children::{ChildLog, call_mark};
+use super::environment::Environment;
+use super::family::Family;
+use super::identity::ProcessIdentity;
+use super::kill::stop_tree;
+use super::login;
+use super::process::{Child, Plan, Spawned, Spawner};
+use super::pump::{Listener, pump};
+use crate::acp::Answer;
+use crate::acp::terminals::{
+    CreateTerminal, ExitStatus, Ladder, Launch, OpenTerminal, OutputQuery, ProcessName, Stopped,
+    TerminalClient, TerminalExit, TerminalId, TerminalOutput,
+};
+use crate::output::{FilterFactory, OutputStore};
+use crate::request::ErrorCode;
+use crate::tool::ToolError;
+
+/// The longest single argument the system takes (MAX_ARG_STRLEN on Linux), its end included.
+const LONGEST_ARGUMENT: usize = 128 << 10;
+
+/// What this machine's terminals need.
+pub struct LocalSetup {
+    /// The runner's own environment; a few names of it are passed on, see [`super::environment`].
+    pub base_env: Vec<(String, String)>,
+    /// Where outputs are kept.
+    pub store: OutputStore,
+    /// Masks secrets in them.
+    pub filters: FilterFactory,
+    /// Is told of every process.
+    pub log: Arc<dyn ChildLog>,
+}
+
+/// The terminals of this machine. Clones share them. When the last is gone, the system kills what still runs.
+#[derive(Clone)]
+pub struct LocalTerminals {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    setup: LocalSetup,
+    spawner: Spawner,
+    environment: OnceCell<Environment>,
+    open: Mutex<HashMap<TerminalId, Arc<Terminal>>>,
+    next: AtomicU64,
+}
+
+/// One command.
+struct Terminal {
+    child: Child,
+    identity: Option<ProcessIdentity>,
+    family: Option<Family>,
+    capture: Mutex<Capture>,
+    started: Instant,
+    phase: watch::Sender<Phase>,
+    bytes_read: watch::Sender<u64>,
+    log: Arc<dyn ChildLog>,
+    reported: AtomicBool,
+}
+
+#[derive(Debug, Clone)]
+enum Phase {
+    Running,
+    Ended(TerminalExit, Duration),
+}
+
+impl LocalTerminals {
+    /// Sets the machine up; starts one thread and no process.
+    ///
+    /// # Errors
+    /// When the system gives no thread.
+    pub fn new(setup: LocalSetup) -> io::Result<Self> {
+        Ok(Self {
+            shared: Arc::new(Shared {
+                setup,
+                spawner: Spawner::new()?,
+                environment: OnceCell::new(),
+                open: Mutex::default(),
+                next: AtomicU64::new(0),
+            }),
+        })
+    }
+
+    /// Captures the login environment now, so that the first command need not wait for it. Without this, the first
+    /// command waits, 3 s at most; once captured or given up on, it is not asked for again.
+    pub async fn warm_up(&self) {
+        self.environment().await;
+    }
+
+    /// Stops everything that still runs, all at once.
+    pub async fn stop_all(&self, ladder: Ladder) {
+        let open: Vec<Arc<Terminal>> = self.open().drain().map(|(_, terminal)| terminal).collect();
+        let stopping: Vec<_> = open
+            .into_iter()
+            .map(|terminal| {
+                let ladder = ladder.clone();
+                tokio::task::spawn_blocking(move || terminal.stop(&ladder))
+            })
+            .collect();
+        for stopped in stopping {
+            if let Err(panicked) = stopped.await {
+                tracing::error!(%panicked, "stopping a command failed");
+            }
+        }
+    }
+
+    async fn environment(&self) -> &Environment {
+        let Shared { environment, spawner, setup, .. } = &*self.shared;
+        environment.get_or_init(|| login::environment(spawner, &setup.base_env)).await
+    }
+
+    async fn create(&self, request: CreateTerminal) -> Result<OpenTerminal, ToolError> {
+        let env = self.environment().await.for_command(&request.env)?;
+        check_command(&request.launch)?;
+        check_folder(&request.cwd)?;
+        let (program, args) = command_of(&request.launch)?;
+        let mark = call_mark(&request.request, request.output_number);
+        let mut env = env;
+        if let Some((name, value)) = mark.split_once('=') {
+            env.insert(name.to_owned(), value.to_owned());
+        }
+        let plan = Plan { program, args, env, cwd: request.cwd.clone(), stdin: request.stdin.clone() };
+        let spawned = self.shared.spawner.spawn(plan, self.announcement(&request)).await;
+        let Spawned { child, output } = spawned.map_err(|cause| refused(&request.launch, &cause))?;
+        let pid = child.pid();
+        let terminal = self.terminal(child, &output, mark, &request);
+        let id = TerminalId::nth(self.shared.next.fetch_add(1, Ordering::Relaxed));
+        start_pump(Arc::clone(&terminal), output)?;
+        self.open().insert(id.clone(), terminal);
+        Ok(OpenTerminal { id, pid: Some(pid) })
+    }
+
+    fn announcement(&self, request: &CreateTerminal) -> Box<dyn FnOnce(&Spawned) + Send> {
+        let (log, id, line) =
+            (Arc::clone(&self.shared.setup.log), request.request.clone(), request.launch.to_string());
+        Box::new(move |spawned| {
+            if let Some(identity) = ProcessIdentity::of(spawned.child.pid()) {
+                log.started(&id, &identity, &line);
+            }
+        })
+    }
+
+    fn terminal(
+        &self,
+        child: Child,
+        output: &OwnedFd,
+        mark: String,
+        request: &CreateTerminal,
+    ) -> Arc<Terminal> {
+        let setup = &self.shared.setup;
+        let identity = ProcessIdentity::of(child.pid());
+        let pipe = rustix::fs::fstat(output).ok().map(|stat| stat.st_ino);
+        let family = identity.clone().map(|leader| Family { leader, mark, pipe });
+        let place = Place {
+            store: setup.store.clone(),
+            request: request.request.clone(),
+            number: request.output_number,
+        };
+        let capture = Capture::new(place, (setup.filters)(), request.budget, request.raw);
+        Arc::new(Terminal {
+            child,
+            identity,
+            family,
+            capture: Mutex::new(capture),
+            started: Instant::now(),
+            phase: watch::Sender::new(Phase::Running),
+            bytes_read: watch::Sender::new(0),
+            log: Arc::clone(&setup.log),
+            reported: AtomicBool::new(false),
+        })
+    }
+
+    fn open(&self) -> MutexGuard<'_, HashMap<TerminalId, Arc<Terminal>>> {
+        self.shared.open.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn find(&self, id: &TerminalId) -> Result<Arc<Terminal>, ToolError> {
+        let found = self.open().get(id).cloned();
+        found.ok_or_else(|| unknown(id))
+    }
+}
+
+impl TerminalClient for LocalTerminals {
+    fn create_terminal(&self, request: CreateTerminal) -> Answer<'_, OpenTerminal> {
+        Box::pin(self.create(request))
+    }
+
+    fn terminal_output(&self, query: OutputQuery) -> Answer<'_, TerminalOutput> {
+        Box::pin(async move { self.find(&query.id)?.output(query.since).await })
+    }
+
+    fn wait_for_terminal_output<'a>(&'a self, id: &'a TerminalId, seen: u64) -> Answer<'a, ()> {
+        Box::pin(async move { self.find(id)?.more_than(seen).await })
+    }
+
+    fn wait_for_terminal_exit<'a>(&'a self, id: &'a TerminalId) -> Answer<'a, TerminalExit> {
+        Box::pin(async move { self.find(id)?.exit().await })
+    }
+
+    fn kill_terminal<'a>(&'a self, id: &'a TerminalId, ladder: Ladder) -> Answer<'a, Stopped> {
+        Box::pin(async move {
+            let terminal = self.find(id)?;
+            stop_elsewhere(terminal, ladder).await
+        })
+    }
+
+    fn release_terminal<'a>(&'a self, id: &'a TerminalId) -> Answer<'a, ()> {
+        Box::pin(async move {
+            let terminal = self.open().remove(id).ok_or_else(|| unknown(id))?;
+            if terminal.may_have_relatives() {
+                stop_elsewhere(terminal, Ladder::timeout()).await?;
+            }
+            Ok(())
+        })
+    }
+
+    fn abandon_terminal(&self, id: TerminalId) {
+        let Some(terminal) = self.open().remove(&id) else { return };
+        if !terminal.may_have_relatives() {
+            return;
+        }
+        let stopping =
+            thread::Builder::new().name("stop".to_owned()).spawn(move || terminal.stop(&Ladder::timeout()));
+        if let Err(cause) = stopping {
+            tracing::error!(%cause, "a command whose caller is gone could not be stopped");
+        }
+    }
+}
+
+impl Terminal {
+    async fn exit(&self) -> Result<TerminalExit, ToolError> {
+        let mut phase = self.phase.subscribe();
+        let ended = phase.wait_for(|phase| matches!(phase, Phase::Ended(..))).await;
+        match ended.as_deref() {
+            Ok(Phase::Ended(exit, _)) => Ok(exit.clone()),
+            _ => Err(ToolError::internal("The command is no longer watched; its end is not known.")),
+        }
+    }
+
+    async fn more_than(&self, seen: u64) -> Result<(), ToolError> {
+        let mut read = self.bytes_read.subscribe();
+        tokio::select! {
+            more = read.wait_for(|read| *read > seen) => match more {
+                Ok(_) => Ok(()),
+                Err(_) => Err(ToolError::internal("The command is no longer read.")),
+            },
+            ended = self.exit() => ended.map(drop),
+        }
+    }
+
+    async fn output(self: Arc<Self>, since: Option<u64>) -> Result<TerminalOutput, ToolError> {
+        let phase = self.phase.borrow().clone();
+        let (exit, elapsed) = match phase {
+            Phase::Running => (None, self.started.elapsed()),
+            Phase::Ended(exit, elapsed) => (Some(exit), elapsed),
+        };
+        let left_something = exit.as_ref().is_some_and(|exit| !exit.left.is_empty());
+        let terminal = Arc::clone(&self);
+        let left = if left_something {
+            let look = tokio::task::spawn_blocking(move || terminal.relatives());
+            look.await.map_err(|panicked| ToolError::internal(panicked.to_string()))?
+        } else {
+            Vec::new()
+        };
+        // Before the text is taken: what comes in between is then found by the next wait, not lost to it.
+        let bytes_read = *self.bytes_read.borrow();
+        let shown = self.capture().show(since);
+        Ok(TerminalOutput {
+            text: shown.text,
+            omitted_bytes: shown.omitted_bytes,
+            handle: shown.handle,
+            cursor: shown.cursor,
+            bytes_read,
+            exit,
+            elapsed,
+            left,
+            lossy_chars: shown.lossy_chars,
+            redactions: shown.redactions,
+            cut_short: shown.cut_short,
+        })
+    }
+
+    /// Stops it with everything it started; blocks.
+    fn stop(&self, ladder: &Ladder) -> Stopped {
+        let stopped = stop_tree(self.family.as_ref(), Some(&self.child), ladder);
+        if stopped.survivors.is_empty() {
+            self.report_end();
+        }
+        stopped
+    }
+
+    /// What it left behind that lives.
+    fn relatives(&self) -> Vec<ProcessName> {
+        let Some(family) = &self.family else { return Vec::new() };
+        let members = family.members();
+        family.holders(&members)
+    }
+
+    fn may_have_relatives(&self) -> bool {
+        match &*self.phase.borrow() {
+            Phase::Running => true,
+            Phase::Ended(exit, _) => exit.output_open || !exit.left.is_empty(),
+        }
+    }
+
+    fn report_end(&self) {
+        if let Some(identity) = &self.identity
+            && !self.reported.swap(true, Ordering::Relaxed)
+        {
+            self.log.ended(identity);
+        }
+    }
+
+    fn capture(&self) -> MutexGuard<'_, Capture> {
+        self.capture.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Listener for Terminal {
+    fn printed(&self, chunk: &[u8]) {
+        self.capture().take(chunk);
+        self.bytes_read.send_modify(|read| *read += chunk.len() as u64);
+    }
+
+    fn closed(&self) {
+        self.capture().finish();
+        let after_the_end = self.phase.send_if_modified(|phase| match phase {
+            Phase::Ended(exit, _) => std::mem::take(&mut exit.output_open),
+            Phase::Running => false,
+        });
+        if after_the_end && self.relatives().is_empty() {
+            self.report_end();
+        }
+    }
+
+    fn ended(&self, status: ExitStatus, held: bool) {
+        // The look at all processes is only worth its price when something is left.
+        let left = if held || self.child.group_lives() { self.relatives() } else { Vec::new() };
+        if !held && left.is_empty() {
+            self.report_end();
+        }
+        let exit = TerminalExit { status, output_open: held, left };
+        self.phase.send_replace(Phase::Ended(exit, self.started.elapsed()));
+    }
+}
+
+fn start_pump(terminal: Arc<Terminal>, output: OwnedFd) -> Result<(), ToolError> {
+    let thread = thread::Builder::new().name("pump".to_owned());
+    // A terminal without its pump is dropped here, and its command with it.
+    let pumping = thread.spawn(move || pump(&terminal.child, output, &*terminal));
+    pumping.map(drop).map_err(|cause| ToolError::io("a thread to read the command's output", &cause))
+}
+
+async fn stop_elsewhere(terminal: Arc<Terminal>, ladder: Ladder) -> Result<Stopped, ToolError> {
+    let stopping = tokio::task::spawn_blocking(move || terminal.stop(&ladder));
+    stopping.await.map_err(|panicked| ToolError::internal(format!("stopping the command failed: {panicked}")))
+}
+
+fn unknown(id: &TerminalId) -> ToolError {
+    ToolError::not_found(format!("There is no terminal {id}; it was released, or belongs to an earlier run."))
+}
+
+fn check_folder(cwd: &Path) -> Result<(), ToolError> {
+    if cwd.is_dir() {
+        return Ok(());
+    }
+    let what = if cwd.exists() { "is not a folder" } else { "does not exist" };
+    let text = format!("The working directory {} {what}. Nothing was run.", cwd.display());
+    Err(if cwd.exists() { ToolError::invalid_args(text) } else { ToolError::not_found(text) })
+}
+
+fn check_command(launch: &Launch) -> Result<(), ToolError> {
+    let words: Vec<&str> = match launch {
+        Launch::Shell(line) => vec![line],
+        Launch::Program { command, args } => {
+            std::iter::once(command).chain(args).map(String::as_str).collect()
+        }
+    };
+    if words[0].trim().is_empty() {
+        return Err(ToolError::invalid_args("The command is empty; nothing was run."));
+    }
+    if words.iter().any(|word| word.contains('\0')) {
+        return Err(ToolError::invalid_args(
+            "The command contains a NUL byte, which no program can be given.",
+        ));
+    }
+    match words.iter().map(|word| word.len()).max() {
+        Some(longest) if longest >= LONGEST_ARGUMENT => Err(too_large(longest)),
+        _ => Ok(()),
+    }
+}
+
+fn too_large(bytes: usize) -> ToolError {
+    ToolError::new(
+        ErrorCode::TooLarge,
+        format!(
+            "The command has {bytes} bytes; the system takes {} at most in one piece. Nothing was run. Pass the data \
+             on stdin, or write it to a file and name the file.",
+            LONGEST_ARGUMENT - 1
+        ),
+    )
+}
+
+fn command_of(launch: &Launch) -> Result<(PathBuf, Vec<String>), ToolError> {
+    match launch {
+        Launch::Program { command, args } => Ok((PathBuf::from(command), args.clone())),
+        Launch::Shell(line) => {
+            let args = ["--noprofile", "--norc", "-c", line].map(str::to_owned).to_vec();
+            Ok((bash()?.to_owned(), args))
+        }
+    }
+}
+
+/// Where bash is; looked for once, and not on the PATH of the call.
+fn bash() -> Result<&'static Path, ToolError> {
+    const PLACES: &[&str] = &[
+        "/bin/bash",
+        "/usr/bin/bash",
+        "/usr/local/bin/bash",
+        "/opt/homebrew/bin/bash",
+        "/run/current-system/sw/bin/bash",
+    ];
+    static FOUND: OnceLock<Option<&'static Path>> = OnceLock::new();
+    let found = FOUND.get_or_init(|| PLACES.iter().map(Path::new).find(|place| place.is_file()));
+    found.ok_or_else(|| {
+        ToolError::not_found(
+            "There is no bash on this machine; run a program with its arguments instead (run_command).",
+        )
+    })
+}
+
+/// A start that the system refused, in words for the caller.
+fn refused(launch: &Launch, cause: &io::Error) -> ToolError {
+    let program = match launch {
+        Launch::Shell(_) => "bash",
+        Launch::Program { command, .. } => command,
+    };
+    match cause.kind() {
+        io::ErrorKind::ArgumentListTooLong => ToolError::new(
+            ErrorCode::TooLarge,
+            "The command with its arguments and environment is larger than the system takes. Nothing was run. Pass \
+             the data on stdin, or write it to a file and name the file.",
+        ),
+        io::ErrorKind::NotFound => ToolError::not_found(format!(
+            "There is no program {program:?} on this machine's PATH. Nothing was run. A command line with blanks, \
+             pipes or variables needs a shell: leave args out."
+        )),
+        _ => ToolError::io(program, cause),
+    }
+}

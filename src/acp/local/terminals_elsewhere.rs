@@ -1,0 +1,73 @@
+//! Terminals where processes are not looked after yet: every call says so. Not here: any process.
+
+use std::io;
+use std::sync::Arc;
+
+use super::children::ChildLog;
+use crate::acp::Answer;
+use crate::acp::terminals::{
+    CreateTerminal, Ladder, OpenTerminal, OutputQuery, Stopped, TerminalClient, TerminalExit, TerminalId,
+    TerminalOutput,
+};
+use crate::output::{FilterFactory, OutputStore};
+use crate::request::ErrorCode;
+use crate::tool::ToolError;
+
+/// What this machine's terminals would need.
+pub struct LocalSetup {
+    /// The runner's own environment.
+    pub base_env: Vec<(String, String)>,
+    /// Where outputs are kept.
+    pub store: OutputStore,
+    /// Masks secrets in them.
+    pub filters: FilterFactory,
+    /// Is told of every process.
+    pub log: Arc<dyn ChildLog>,
+}
+
+/// The terminals of this machine: none.
+#[derive(Clone)]
+pub struct LocalTerminals {}
+
+impl LocalTerminals {
+    /// Sets nothing up.
+    ///
+    /// # Errors
+    /// None here.
+    pub fn new(_setup: LocalSetup) -> io::Result<Self> {
+        Ok(Self {})
+    }
+
+    /// Does nothing.
+    pub async fn warm_up(&self) {}
+
+    /// Does nothing.
+    pub async fn stop_all(&self, _ladder: Ladder) {}
+}
+
+fn refuse<T: Send + 'static>() -> Answer<'static, T> {
+    let text = "Commands are not supported on this system yet. Nothing was run.";
+    Box::pin(async move { Err(ToolError::new(ErrorCode::PolicyDenied, text)) })
+}
+
+impl TerminalClient for LocalTerminals {
+    fn create_terminal(&self, _request: CreateTerminal) -> Answer<'_, OpenTerminal> {
+        refuse()
+    }
+    fn terminal_output(&self, _query: OutputQuery) -> Answer<'_, TerminalOutput> {
+        refuse()
+    }
+    fn wait_for_terminal_output<'a>(&'a self, _id: &'a TerminalId, _seen: u64) -> Answer<'a, ()> {
+        refuse()
+    }
+    fn wait_for_terminal_exit<'a>(&'a self, _id: &'a TerminalId) -> Answer<'a, TerminalExit> {
+        refuse()
+    }
+    fn kill_terminal<'a>(&'a self, _id: &'a TerminalId, _ladder: Ladder) -> Answer<'a, Stopped> {
+        refuse()
+    }
+    fn release_terminal<'a>(&'a self, _id: &'a TerminalId) -> Answer<'a, ()> {
+        refuse()
+    }
+    fn abandon_terminal(&self, _id: TerminalId) {}
+}

@@ -1,0 +1,172 @@
+//! The words and facts in which the end of a command is reported, the same for every tool that runs one.
+
+use std::time::Duration;
+
+use super::{Ending, ExitStatus, ProcessName, Run, Stopped, TerminalOutput, signal_name};
+use crate::request::{ErrorCode, Meta};
+use crate::tool::ToolError;
+
+/// How many processes an answer names.
+const NAMED: usize = 3;
+
+/// What a run comes to: text and facts for one that ended by itself, whatever its code; an error with everything
+/// that was printed for one that was stopped. `advice` says what to do about a command over its time.
+///
+/// # Errors
+/// `timeout` or `cancelled`.
+pub fn conclude(run: &Run, advice: &str) -> Result<(String, Meta), ToolError> {
+    let output = &run.output;
+    let mut meta = facts(output);
+    let took = seconds(output.elapsed);
+    match &run.ending {
+        Ending::Finished(exit) => {
+            let status = status_line(&exit.status, output.elapsed, !output.text.trim().is_empty());
+            Ok((output_with_status(&output.text, status.as_deref()), meta))
+        }
+        Ending::TimedOut(stopped) => {
+            meta.timed_out = true;
+            meta.may_have_run = true;
+            let status = format!("Timed out: {} after {took}. {advice}", stopped_words(stopped));
+            Err(ToolError::new(ErrorCode::Timeout, so_far(&output.text, &status)).with_meta(meta))
+        }
+        Ending::Cancelled(stopped) => {
+            meta.may_have_run = true;
+            let status = format!("Cancelled: {} after {took}.", stopped_words(stopped));
+            Err(ToolError::cancelled(so_far(&output.text, &status)).with_meta(meta))
+        }
+    }
+}
+
+fn so_far(output: &str, status: &str) -> String {
+    if output.trim().is_empty() {
+        return format!("{status} Nothing had been printed.");
+    }
+    output_with_status(output, Some(status))
+}
+
+/// What stopping came to, in words.
+fn stopped_words(stopped: &Stopped) -> String {
+    let how = match stopped.by {
+        Some(signal) => format!("the command and everything it started were stopped with {signal}"),
+        None => "the command had just ended by itself".to_owned(),
+    };
+    if stopped.survivors.is_empty() {
+        return how;
+    }
+    format!("{how}, but {} could not be ended", list(&stopped.survivors))
+}
+
+/// Processes by name, the first few of them.
+pub fn list(processes: &[ProcessName]) -> String {
+    let mut text = processes.iter().take(NAMED).map(ToString::to_string).collect::<Vec<_>>().join(", ");
+    if processes.len() > NAMED {
+        text.push_str(&format!(" and {} more", processes.len() - NAMED));
+    }
+    text
+}
+
+/// How a command ended, as a part of a sentence: `exit code 1`.
+pub fn ending_words(status: &ExitStatus) -> String {
+    match status {
+        ExitStatus::Code(code) => format!("exit code {code}"),
+        ExitStatus::Signal(name) => format!("killed by {name}"),
+    }
+}
+
+/// The last line of an answer: how the command ended. Nothing for a success that printed something.
+pub fn status_line(status: &ExitStatus, elapsed: Duration, printed: bool) -> Option<String> {
+    let took = seconds(elapsed);
+    match status {
+        ExitStatus::Code(0) if printed => None,
+        ExitStatus::Code(0) => Some("Command completed successfully (no output).".to_owned()),
+        ExitStatus::Code(code) => Some(match explain(*code) {
+            Some(why) => format!("Exit code {code} ({took}): {why}"),
+            None => format!("Exit code {code} ({took})"),
+        }),
+        ExitStatus::Signal(name) => Some(format!("Killed by {name} ({took})")),
+    }
+}
+
+/// What the shell means by a code of its own.
+fn explain(code: i32) -> Option<String> {
+    match code {
+        126 => Some(
+            "the command was found but could not be executed (no execute permission, or not a program)."
+                .into(),
+        ),
+        127 => Some("the command was not found; check its spelling and the PATH.".into()),
+        129..=192 => signal_name(code - 128)
+            .map(|name| format!("a process of it was ended by {name} (128 + {}).", code - 128)),
+        _ => None,
+    }
+}
+
+/// A duration as `12.4 s`.
+pub fn seconds(elapsed: Duration) -> String {
+    format!("{:.1} s", elapsed.as_secs_f64())
+}
+
+/// The output, then the status on a line of its own.
+pub fn output_with_status(output: &str, status: Option<&str>) -> String {
+    let output = output.trim_end_matches(['\n', '\r']);
+    match (output.is_empty(), status) {
+        (true, status) => status.unwrap_or_default().to_owned(),
+        (false, None) => output.to_owned(),
+        (false, Some(status)) => format!("{output}\n{status}"),
+    }
+}
+
+/// The facts of an output, for an answer's meta.
+pub fn facts(output: &TerminalOutput) -> Meta {
+    let mut meta = Meta {
+        truncated: output.omitted_bytes > 0,
+        omitted_bytes: Some(output.omitted_bytes).filter(|n| *n > 0),
+        lossy_chars: Some(output.lossy_chars).filter(|n| *n > 0),
+        redactions: Some(output.redactions).filter(|n| *n > 0),
+        ..Meta::default()
+    };
+    if meta.truncated {
+        meta.handle = output.handle.as_ref().map(|handle| handle.as_str().to_owned());
+    }
+    if let Some(exit) = &output.exit {
+        meta.output_incomplete = exit.output_open;
+        match &exit.status {
+            ExitStatus::Code(code) => meta.exit_code = Some(*code),
+            ExitStatus::Signal(name) => meta.signal = Some(name.clone()),
+        }
+    }
+    if let Some(why) = &output.cut_short {
+        meta.warnings.push(format!("The kept output ends before the command's: {why}."));
+    }
+    meta
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TOOK: Duration = Duration::from_millis(12_440);
+
+    #[test]
+    fn a_success_says_something_only_when_nothing_was_printed() {
+        assert_eq!(status_line(&ExitStatus::Code(0), TOOK, true), None);
+        let quiet = status_line(&ExitStatus::Code(0), TOOK, false).expect("a line");
+        assert_eq!(quiet, "Command completed successfully (no output).");
+    }
+
+    #[test]
+    fn a_failure_names_its_code_and_the_shells_own_codes_are_explained() {
+        let line = |code| status_line(&ExitStatus::Code(code), TOOK, true).expect("a line");
+        assert_eq!(line(1), "Exit code 1 (12.4 s)");
+        assert!(line(127).contains("not found"), "{}", line(127));
+        assert!(line(126).contains("could not be executed"), "{}", line(126));
+        assert!(line(139).contains("SIGSEGV"), "{}", line(139));
+    }
+
+    #[test]
+    fn the_status_stands_on_its_own_line() {
+        assert_eq!(output_with_status("a\nb\n\n", Some("Exit code 1 (0.0 s)")), "a\nb\nExit code 1 (0.0 s)");
+        assert_eq!(output_with_status("", Some("x")), "x");
+        assert_eq!(output_with_status("  a\n", None), "  a");
+    }
+}

@@ -1,0 +1,129 @@
+//! One command from start to end: created, waited for under a time limit and the caller's cancel, stopped where
+//! need be, read. Not here: the words in which a tool reports it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::{
+    CreateTerminal, Ladder, OpenTerminal, OutputQuery, Stopped, TerminalClient, TerminalExit, TerminalId,
+    TerminalOutput,
+};
+use crate::tool::{ToolCx, ToolError};
+
+/// How long a stopped command may take to be seen to have ended. More is only needed for one that hangs in the
+/// kernel, which no signal reaches.
+const SETTLE: Duration = Duration::from_secs(2);
+
+/// A terminal that is released when its owner is dropped, whatever the reason.
+pub struct TerminalGuard {
+    client: Arc<dyn TerminalClient>,
+    terminal: OpenTerminal,
+    armed: bool,
+}
+
+impl TerminalGuard {
+    /// Starts a command under guard.
+    ///
+    /// # Errors
+    /// Those of [`TerminalClient::create_terminal`].
+    pub async fn create(
+        client: &Arc<dyn TerminalClient>,
+        request: CreateTerminal,
+    ) -> Result<Self, ToolError> {
+        let terminal = client.create_terminal(request).await?;
+        Ok(Self { client: Arc::clone(client), terminal, armed: true })
+    }
+
+    /// The terminal guarded.
+    pub fn id(&self) -> &TerminalId {
+        &self.terminal.id
+    }
+
+    /// The command's process id, where this is known.
+    pub fn pid(&self) -> Option<u32> {
+        self.terminal.pid
+    }
+
+    /// Lets the terminal live on; somebody else looks after it now.
+    pub fn keep(mut self) -> OpenTerminal {
+        self.armed = false;
+        self.terminal.clone()
+    }
+
+    /// Stops what still runs and forgets the terminal.
+    pub async fn release(mut self) {
+        self.armed = false;
+        if let Err(gone) = self.client.release_terminal(&self.terminal.id).await {
+            tracing::debug!(terminal = %self.terminal.id, %gone, "the terminal was released already");
+        }
+    }
+}
+
+impl Drop for TerminalGuard {
+    fn drop(&mut self) {
+        if self.armed {
+            self.client.abandon_terminal(self.terminal.id.clone());
+        }
+    }
+}
+
+/// Why a command is no longer waited for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Ending {
+    /// It ended by itself.
+    Finished(TerminalExit),
+    /// It ran over its time and was stopped.
+    TimedOut(Stopped),
+    /// The caller took the call back and it was stopped.
+    Cancelled(Stopped),
+}
+
+/// A command that is over.
+pub struct Run {
+    /// Why it is over.
+    pub ending: Ending,
+    /// What it printed.
+    pub output: TerminalOutput,
+    /// Its terminal, still open: something it left behind may be worth keeping.
+    pub guard: TerminalGuard,
+}
+
+/// Runs a command to its end. Partial output is never lost: a command over its time or taken back is stopped with
+/// everything it started, and what it had printed is in the answer.
+///
+/// # Errors
+/// Those of starting it, and `cancelled` when the call was taken back before that.
+pub async fn run_to_end(
+    client: &Arc<dyn TerminalClient>,
+    cx: &ToolCx,
+    request: CreateTerminal,
+    limit: Duration,
+) -> Result<Run, ToolError> {
+    let guard = tokio::select! {
+        biased;
+        () = cx.cancelled() => return Err(ToolError::cancelled("The command was not started.")),
+        guard = TerminalGuard::create(client, request) => guard?,
+    };
+    let ending = tokio::select! {
+        biased;
+        exit = client.wait_for_terminal_exit(guard.id()) => Ending::Finished(exit?),
+        () = cx.cancelled() => Ending::Cancelled(stop(client, &guard, Ladder::cancel()).await?),
+        () = tokio::time::sleep(limit) => Ending::TimedOut(stop(client, &guard, Ladder::timeout()).await?),
+    };
+    let output = client.terminal_output(OutputQuery::all(guard.id())).await?;
+    Ok(Run { ending, output, guard })
+}
+
+/// Stops a command and waits until its last words have been read.
+async fn stop(
+    client: &Arc<dyn TerminalClient>,
+    guard: &TerminalGuard,
+    ladder: Ladder,
+) -> Result<Stopped, ToolError> {
+    let stopped = client.kill_terminal(guard.id(), ladder).await?;
+    match tokio::time::timeout(SETTLE, client.wait_for_terminal_exit(guard.id())).await {
+        Ok(exit) => drop(exit?),
+        Err(_still_there) => tracing::warn!(terminal = %guard.id(), "a killed command has not ended yet"),
+    }
+    Ok(stopped)
+}

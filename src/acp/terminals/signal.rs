@@ -1,0 +1,143 @@
+//! Signals by name and the ladder by which a command is stopped. Not here: sending them.
+
+use std::fmt;
+use std::time::Duration;
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+/// A signal that stops a command.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, JsonSchema)]
+pub enum StopSignal {
+    /// As Ctrl-C does.
+    #[serde(rename = "INT", alias = "SIGINT")]
+    Interrupt,
+    /// Asks it to end.
+    #[default]
+    #[serde(rename = "TERM", alias = "SIGTERM")]
+    Terminate,
+    /// As a closed terminal does.
+    #[serde(rename = "HUP", alias = "SIGHUP")]
+    HangUp,
+    /// Ends it, often with a trace.
+    #[serde(rename = "QUIT", alias = "SIGQUIT")]
+    Quit,
+    /// Cannot be refused.
+    #[serde(rename = "KILL", alias = "SIGKILL")]
+    Kill,
+}
+
+impl StopSignal {
+    /// The system's name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Interrupt => "SIGINT",
+            Self::Terminate => "SIGTERM",
+            Self::HangUp => "SIGHUP",
+            Self::Quit => "SIGQUIT",
+            Self::Kill => "SIGKILL",
+        }
+    }
+}
+
+impl fmt::Display for StopSignal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// One step: a signal, and how long it may take to have its effect.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Rung {
+    /// What is sent.
+    pub signal: StopSignal,
+    /// How long the next rung waits; a command that ends at once costs no waiting.
+    pub grace: Duration,
+}
+
+/// The steps by which a command is stopped; after the last comes SIGKILL, always.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Ladder(Vec<Rung>);
+
+impl Ladder {
+    /// For a call that was taken back: as a person at the keyboard would, then firmly.
+    pub fn cancel() -> Self {
+        Self(vec![
+            Rung { signal: StopSignal::Interrupt, grace: Duration::from_secs(2) },
+            Rung { signal: StopSignal::Terminate, grace: Duration::from_secs(8) },
+        ])
+    }
+
+    /// For a command over its time.
+    pub fn timeout() -> Self {
+        Self::asked(StopSignal::Terminate, Duration::from_secs(2))
+    }
+
+    /// One signal, then SIGKILL after the grace.
+    pub fn asked(signal: StopSignal, grace: Duration) -> Self {
+        match signal {
+            StopSignal::Kill => Self::kill(),
+            signal => Self(vec![Rung { signal, grace }]),
+        }
+    }
+
+    /// SIGKILL at once.
+    pub fn kill() -> Self {
+        Self(Vec::new())
+    }
+
+    /// The steps before SIGKILL.
+    pub fn rungs(&self) -> &[Rung] {
+        &self.0
+    }
+}
+
+/// The name of a signal by its number, as `SIGSEGV`.
+#[cfg(unix)]
+pub fn signal_name(number: i32) -> Option<&'static str> {
+    let known = [
+        (libc::SIGHUP, "SIGHUP"),
+        (libc::SIGINT, "SIGINT"),
+        (libc::SIGQUIT, "SIGQUIT"),
+        (libc::SIGILL, "SIGILL"),
+        (libc::SIGTRAP, "SIGTRAP"),
+        (libc::SIGABRT, "SIGABRT"),
+        (libc::SIGBUS, "SIGBUS"),
+        (libc::SIGFPE, "SIGFPE"),
+        (libc::SIGKILL, "SIGKILL"),
+        (libc::SIGUSR1, "SIGUSR1"),
+        (libc::SIGSEGV, "SIGSEGV"),
+        (libc::SIGUSR2, "SIGUSR2"),
+        (libc::SIGPIPE, "SIGPIPE"),
+        (libc::SIGALRM, "SIGALRM"),
+        (libc::SIGTERM, "SIGTERM"),
+        (libc::SIGXCPU, "SIGXCPU"),
+        (libc::SIGXFSZ, "SIGXFSZ"),
+        (libc::SIGSYS, "SIGSYS"),
+    ];
+    known.iter().find(|(n, _)| *n == number).map(|(_, name)| *name)
+}
+
+/// The name of a signal by its number; this system has none.
+#[cfg(not(unix))]
+pub fn signal_name(_number: i32) -> Option<&'static str> {
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_signal_is_read_with_and_without_its_prefix() {
+        for text in ["\"TERM\"", "\"SIGTERM\""] {
+            assert_eq!(serde_json::from_str::<StopSignal>(text).expect(text), StopSignal::Terminate);
+        }
+        assert!(serde_json::from_str::<StopSignal>("\"STOP\"").is_err());
+    }
+
+    #[test]
+    fn asking_for_kill_climbs_no_rung() {
+        assert_eq!(Ladder::asked(StopSignal::Kill, Duration::from_secs(9)), Ladder::kill());
+    }
+}

@@ -1,0 +1,84 @@
+//! KillShell: ends one shell with everything it started. Not here: ending the call that runs in the foreground,
+//! which is what a cancel does.
+
+use std::time::Duration;
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use super::ShellDeps;
+use super::board::{is_alive, state};
+use crate::acp::terminals::{Ladder, StopSignal, ending_words, facts, list, seconds};
+use crate::request::{Effect, ErrorCode, Reply};
+use crate::tool::{Lane, Tool, ToolCx, ToolError};
+
+const GRACE: u64 = 2_000;
+const LONGEST_GRACE: u64 = 30_000;
+/// How long what was killed may take to be read to its end.
+const SETTLE: Duration = Duration::from_secs(2);
+/// How many last lines the answer shows.
+const LAST_LINES: usize = 20;
+
+/// End a command in the background with everything it started.
+///
+/// Sends `signal`, waits up to grace_ms for all of it to be gone, then sends SIGKILL. A shell that has ended already
+/// is not an error. Its output can still be read afterwards.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct KillShell {
+    /// The shell, as Bash named it: sh_1.
+    shell_id: String,
+    /// What to send first; INT is what Ctrl-C does.
+    #[serde(default)]
+    signal: StopSignal,
+    /// Milliseconds until SIGKILL: 2000 unless given, 30000 at most.
+    grace_ms: Option<u64>,
+}
+
+impl Tool for KillShell {
+    const NAME: &'static str = "KillShell";
+    const EFFECT: Effect = Effect::Executes;
+    const LANE: Lane = Lane::Control;
+    const ALIASES: &'static [(&'static str, &'static str)] =
+        &[("id", "shell_id"), ("bash_id", "shell_id"), ("shell", "shell_id"), ("grace", "grace_ms")];
+    const EXAMPLES: &'static [&'static str] = &[r#"{"shell_id":"sh_1"}"#];
+    type Deps = ShellDeps;
+    type Output = Reply;
+
+    async fn run(self, _cx: &ToolCx, deps: &ShellDeps) -> Result<Reply, ToolError> {
+        let shell = deps.shells.find(&self.shell_id)?;
+        let before = state(deps.terminals.as_ref(), &shell, None).await?;
+        if let Some(exit) = &before.exit
+            && !is_alive(&before)
+            && !exit.output_open
+        {
+            let text = format!("Shell {} had ended already: {}.", shell.shown(), ending_words(&exit.status));
+            return Ok(Reply::text(text).with_meta(facts(&before)));
+        }
+        let grace = Duration::from_millis(self.grace_ms.unwrap_or(GRACE).min(LONGEST_GRACE));
+        let stopped =
+            deps.terminals.kill_terminal(&shell.terminal, Ladder::asked(self.signal, grace)).await?;
+        if !stopped.survivors.is_empty() {
+            let text = format!(
+                "Shell {}: {} could not be ended, not even with SIGKILL; it may hang in the system. Ask again later.",
+                shell.shown(),
+                list(&stopped.survivors)
+            );
+            return Err(ToolError::new(ErrorCode::Io, text));
+        }
+        // The last words; a command that hangs in the system is the only one that has none yet.
+        let settled = deps.terminals.wait_for_terminal_exit(&shell.terminal);
+        let _ = tokio::time::timeout(SETTLE, settled).await;
+        let after = state(deps.terminals.as_ref(), &shell, None).await?;
+        let how = stopped
+            .by
+            .map_or_else(|| "had just ended by itself".to_owned(), |by| format!("stopped with {by}"));
+        let mut text = format!("Shell {} {how} after {}.", shell.shown(), seconds(after.elapsed));
+        let lines: Vec<&str> = after.text.lines().collect();
+        let last = &lines[lines.len().saturating_sub(LAST_LINES)..];
+        if !last.is_empty() {
+            text.push_str(&format!(" Its last lines:\n{}", last.join("\n")));
+        }
+        Ok(Reply::text(text).with_meta(facts(&after)))
+    }
+}

@@ -1,0 +1,175 @@
+//! ShellStatus: which shells there are, and what one of them prints. Not here: stopping one.
+
+use std::time::Duration;
+
+use grep_matcher::Matcher;
+use grep_regex::{RegexMatcher, RegexMatcherBuilder};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use tokio::time::Instant;
+
+use super::ShellDeps;
+use super::board::{Shell, is_alive, state};
+use crate::acp::terminals::{TerminalOutput, ending_words, facts, list, seconds};
+use crate::output::Budget;
+use crate::request::{Effect, Reply};
+use crate::tool::{Lane, Tool, ToolCx, ToolError};
+
+const TAIL_LINES: u64 = 50;
+const LONGEST_WAIT: u64 = 30_000;
+
+/// Look after the commands in the background: list them all, or show what one of them prints.
+///
+/// Without shell_id: one line a shell, with its state. With shell_id: its state, its last lines, and a cursor; pass
+/// that as `since` to get only what is new. Give wait_ms instead of asking again and again. It works while another
+/// command of the same conversation runs. For the whole output of a shell use ReadOutput with its handle.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct ShellStatus {
+    /// The shell, as Bash named it: sh_1.
+    shell_id: Option<String>,
+    /// The cursor of an earlier answer: show only what was printed after it.
+    since: Option<u64>,
+    /// How many of the last lines to show: 50 unless given; all that is new when `since` is given.
+    tail_lines: Option<u64>,
+    /// Show only lines that match this regular expression.
+    pattern: Option<String>,
+    /// Milliseconds to wait, 30000 at most, for the shell to end, for a line that matches `pattern`, or, with
+    /// `since` and no pattern, for anything new.
+    wait_ms: Option<u64>,
+}
+
+impl Tool for ShellStatus {
+    const NAME: &'static str = "ShellStatus";
+    const EFFECT: Effect = Effect::Reads;
+    const LANE: Lane = Lane::Control;
+    const ALIASES: &'static [(&'static str, &'static str)] = &[
+        ("id", "shell_id"),
+        ("bash_id", "shell_id"),
+        ("shell", "shell_id"),
+        ("cursor", "since"),
+        ("lines", "tail_lines"),
+        ("filter", "pattern"),
+        ("wait", "wait_ms"),
+    ];
+    const EXAMPLES: &'static [&'static str] =
+        &["{}", r#"{"shell_id":"sh_1","since":1204,"wait_ms":10000,"pattern":"listening|error"}"#];
+    type Deps = ShellDeps;
+    type Output = Reply;
+
+    async fn run(self, cx: &ToolCx, deps: &ShellDeps) -> Result<Reply, ToolError> {
+        let Some(id) = &self.shell_id else { return self.list_all(deps).await };
+        let shell = deps.shells.find(id)?;
+        let matcher = self.pattern.as_deref().map(compile).transpose()?;
+        let output = self.wait(cx, deps, &shell, matcher.as_ref()).await?;
+        Ok(self.one(&shell, &output, matcher.as_ref()))
+    }
+}
+
+impl ShellStatus {
+    async fn list_all(&self, deps: &ShellDeps) -> Result<Reply, ToolError> {
+        if self.since.is_some()
+            || self.pattern.is_some()
+            || self.wait_ms.is_some()
+            || self.tail_lines.is_some()
+        {
+            let text = "ShellStatus: since, tail_lines, pattern and wait_ms are about one shell; name it in `shell_id`.";
+            return Err(ToolError::invalid_args(text));
+        }
+        let shells = deps.shells.all();
+        if shells.is_empty() {
+            return Ok(Reply::text("There are no background shells."));
+        }
+        let mut lines = Vec::new();
+        for shell in &shells {
+            let now = match state(deps.terminals.as_ref(), shell, Some(u64::MAX)).await {
+                Ok(output) => state_words(&output),
+                Err(gone) => gone.text().to_owned(),
+            };
+            lines.push(format!("{}: {now}, in {}: {}", shell.shown(), shell.folder, shell.title()));
+        }
+        Ok(Reply::text(lines.join("\n")))
+    }
+
+    /// The output once there is what is waited for, or the time is up.
+    async fn wait(
+        &self,
+        cx: &ToolCx,
+        deps: &ShellDeps,
+        shell: &Shell,
+        matcher: Option<&RegexMatcher>,
+    ) -> Result<TerminalOutput, ToolError> {
+        let until = Instant::now() + Duration::from_millis(self.wait_ms.unwrap_or(0).min(LONGEST_WAIT));
+        loop {
+            let output = state(deps.terminals.as_ref(), shell, self.since).await?;
+            let found = match matcher {
+                Some(matcher) => output.text.lines().any(|line| matches(matcher, line)),
+                None => self.since.is_some() && !output.text.is_empty(),
+            };
+            if found || output.exit.is_some() || Instant::now() >= until {
+                return Ok(output);
+            }
+            tokio::select! {
+                biased;
+                () = cx.cancelled() => return Err(ToolError::cancelled("The waiting was ended; the shell goes on.")),
+                more = deps.terminals.wait_for_terminal_output(&shell.terminal, output.bytes_read) => more?,
+                () = tokio::time::sleep_until(until) => {}
+            }
+        }
+    }
+
+    fn one(&self, shell: &Shell, output: &TerminalOutput, matcher: Option<&RegexMatcher>) -> Reply {
+        let lines: Vec<&str> =
+            output.text.lines().filter(|line| matcher.is_none_or(|matcher| matches(matcher, line))).collect();
+        let most = match (self.tail_lines, self.since) {
+            (Some(asked), _) => usize::try_from(asked).unwrap_or(usize::MAX),
+            (None, Some(_)) => usize::MAX,
+            (None, None) => usize::try_from(TAIL_LINES).unwrap_or(usize::MAX),
+        };
+        let hidden = lines.len().saturating_sub(most);
+        let mut text = format!("Shell {}: {}: {}\n", shell.shown(), state_words(output), shell.title());
+        if self.since.is_some() && output.omitted_bytes > 0 {
+            text.push_str(&format!("[{} bytes between were too much to hold]\n", output.omitted_bytes));
+        }
+        if hidden > 0 {
+            text.push_str(&format!("[{hidden} lines before these]\n"));
+        }
+        for line in &lines[hidden..] {
+            text.push_str(line);
+            text.push('\n');
+        }
+        if lines.is_empty() {
+            let what = if output.text.is_empty() { "nothing" } else { "no line that matches" };
+            let new = if self.since.is_some() { " new" } else { "" };
+            text.push_str(&format!("({what}{new} was printed)\n"));
+        }
+        text.push_str(&format!("[since={} for what comes next", output.cursor));
+        let mut meta = facts(output);
+        if let Some(handle) = &output.handle {
+            text.push_str(&format!("; ReadOutput handle=\"{}\" for all of it", handle.as_str()));
+            meta.handle = Some(handle.as_str().to_owned());
+        }
+        text.push(']');
+        meta.truncated = hidden > 0 || output.omitted_bytes > 0;
+        Reply::text(text).with_meta(meta).with_budget(Budget::default())
+    }
+}
+
+/// `running for 12.4 s`, `ended after 3.1 s with exit code 0`.
+fn state_words(output: &TerminalOutput) -> String {
+    let took = seconds(output.elapsed);
+    let Some(exit) = &output.exit else { return format!("running for {took}") };
+    let ended = format!("ended after {took}, {}", ending_words(&exit.status));
+    if is_alive(output) { format!("{ended}; still running: {}", list(&output.left)) } else { ended }
+}
+
+fn compile(pattern: &str) -> Result<RegexMatcher, ToolError> {
+    RegexMatcherBuilder::new().build(pattern).map_err(|bad| {
+        ToolError::invalid_args(format!("ShellStatus: `pattern` is not a usable regular expression: {bad}"))
+    })
+}
+
+fn matches(matcher: &RegexMatcher, line: &str) -> bool {
+    // The error type has no values: matching cannot fail.
+    matcher.is_match(line.as_bytes()).unwrap_or(false)
+}
