@@ -1,4 +1,8 @@
 //! Budget and clip: the first 40 % and the last 60 % of a text, cut on lines, then on characters.
+//! Not here: the keeping of what is left out (store), and texts that do not fit in memory (headtail).
+
+use super::HeadTail;
+use super::figures::{counted, size};
 
 /// How many characters of text one result may have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -45,15 +49,51 @@ impl Default for Budget {
 pub struct Clipped {
     /// The head, the marker and the tail; or the whole text.
     pub text: String,
-    /// Lines left out between head and tail.
+    /// Lines that the gap between head and tail touches; one that is shown in part counts.
     pub omitted_lines: u64,
     /// Bytes left out, in long lines too. 0 means nothing was.
     pub omitted_bytes: u64,
-    /// The first line (1-based) that is left out.
+    /// The first line (1-based) that is not shown whole; where there is a gap, the one at which it begins. 0 when
+    /// every line is whole.
     pub first_omitted_line: u64,
 }
 
+impl Clipped {
+    /// Whether the text is all there was.
+    pub fn is_whole(&self) -> bool {
+        self.omitted_bytes == 0
+    }
+}
+
 /// Brings a text within the budget; `handle` is where the whole is kept.
-pub fn clip(text: &str, _budget: Budget, _handle: Option<&str>) -> Clipped {
-    Clipped { text: text.to_owned(), omitted_lines: 0, omitted_bytes: 0, first_omitted_line: 0 }
+///
+/// The marker is paid from the budget, so the result is never over it, and never longer than a text of which
+/// something was left out. Lines over [`Budget::LINE`] characters are cut in the middle first.
+pub fn clip(text: &str, budget: Budget, handle: Option<&str>) -> Clipped {
+    let mut whole = HeadTail::new(budget);
+    whole.push(text);
+    whole.render(handle)
+}
+
+/// Characters set aside for a marker with its line ends.
+pub(super) const MARKER_ROOM: usize = 160;
+/// A handle longer than this is none of ours; naming it would outgrow the room.
+const HANDLE_ROOM: usize = 32;
+
+/// What stands in the gap, without line ends.
+pub(super) fn gap_marker(lines: u64, bytes: u64, first_line: u64, handle: Option<&str>) -> String {
+    format!("[... {} ({}) omitted{}]", counted(lines, "line"), size(bytes), rest_at(handle, first_line))
+}
+
+/// What is said at the end when nothing but the middles of long lines is missing.
+pub(super) fn long_lines_marker(first_line: u64, handle: Option<&str>) -> Option<String> {
+    let rest = rest_at(handle, first_line);
+    (!rest.is_empty()).then(|| format!("[... long lines are cut{rest}]"))
+}
+
+fn rest_at(handle: Option<&str>, line: u64) -> String {
+    match handle.filter(|handle| handle.len() <= HANDLE_ROOM) {
+        Some(handle) => format!("; ReadOutput handle=\"{handle}\" offset={line} for the rest"),
+        None => String::new(),
+    }
 }

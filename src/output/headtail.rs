@@ -1,27 +1,438 @@
 //! The head and the tail of a stream of text, in flat memory however long it runs.
+//! Not here: what the text holds (hygiene) and the keeping of the rest (store).
 
-use super::Budget;
+use std::collections::VecDeque;
 
-/// Keeps the first 40 % and the last 60 % of a budget of a text that arrives in pieces.
-#[derive(Debug)]
+use memchr::{memchr, memchr_iter, memrchr};
+
+use super::clip::{MARKER_ROOM, gap_marker, long_lines_marker};
+use super::line::{LongLine, char_at, last_chars};
+use super::{Budget, Clipped};
+
+/// Text is taken in blocks of this size, so that one huge piece costs no more memory than many small ones.
+const BLOCK: usize = 64 << 10;
+
+/// Keeps the first 40 % and the last 60 % of a budget of a text that arrives in pieces. How the text was cut into
+/// pieces makes no difference.
+#[derive(Debug, Clone)]
 pub struct HeadTail {
     budget: Budget,
+    /// The line that has not ended yet.
+    line: LongLine,
+    newlines: u64,
+    bytes: u64,
+    /// The first line that lost its middle; 0 when none did.
+    first_cut: u64,
+    /// Set once the text is over the budget.
+    head: Option<Stretch>,
+    /// Everything while there is no head, then the last part of everything.
+    recent: Stretch,
+    /// Characters in `recent`, counted while there is no head.
+    chars: usize,
+}
+
+/// A stretch of the shown text: lines as they came, long ones with a note in place of their middle.
+#[derive(Debug, Clone, Default)]
+struct Stretch {
     text: String,
+    /// Bytes that were dropped before `text`.
+    dropped: u64,
+    notes: VecDeque<Note>,
+}
+
+/// Where a note stands in the shown text, and what it stands for.
+#[derive(Debug, Clone, Copy)]
+struct Note {
+    at: u64,
+    len: usize,
+    cut_bytes: u64,
 }
 
 impl HeadTail {
     /// An empty one.
     pub fn new(budget: Budget) -> Self {
-        Self { budget, text: String::new() }
+        Self {
+            budget,
+            line: LongLine::default(),
+            newlines: 0,
+            bytes: 0,
+            first_cut: 0,
+            head: None,
+            recent: Stretch::default(),
+            chars: 0,
+        }
     }
 
     /// Takes the next piece of text.
     pub fn push(&mut self, piece: &str) {
-        self.text.push_str(piece);
+        let mut rest = piece;
+        while !rest.is_empty() {
+            let (block, after) = rest.split_at(rest.ceil_char_boundary(BLOCK));
+            self.push_block(block);
+            rest = after;
+        }
+    }
+
+    /// How many lines came so far; a last line without its end counts.
+    pub fn lines(&self) -> u64 {
+        self.newlines + u64::from(!self.line.is_empty())
+    }
+
+    /// How many bytes came so far.
+    pub fn bytes(&self) -> u64 {
+        self.bytes
     }
 
     /// What is kept so far, with the marker between head and tail where something is left out.
-    pub fn render(&self, handle: Option<&str>) -> super::Clipped {
-        super::clip::clip(&self.text, self.budget, handle)
+    pub fn render(&self, handle: Option<&str>) -> Clipped {
+        let mut ended = self.clone();
+        let lines = self.lines();
+        if !ended.line.is_empty() {
+            ended.emit_line();
+        }
+        match ended.head.take() {
+            None => ended.fitting(handle),
+            Some(head) => ended.gapped(&head, lines, handle),
+        }
+    }
+
+    fn push_block(&mut self, block: &str) {
+        self.bytes += block.len() as u64;
+        let mut rest = block;
+        while !rest.is_empty() {
+            if self.line.is_empty() {
+                let (run, newlines) = short_lines(rest);
+                if newlines > 0 {
+                    self.newlines += newlines;
+                    self.emit(&rest[..run]);
+                    rest = &rest[run..];
+                    continue;
+                }
+            }
+            let Some(end) = memchr(b'\n', rest.as_bytes()) else {
+                self.line.push(rest);
+                return;
+            };
+            self.line.push(&rest[..end]);
+            self.emit_line();
+            self.emit("\n");
+            self.newlines += 1;
+            rest = &rest[end + 1..];
+        }
+    }
+
+    /// Hands on the collected line, without its end.
+    fn emit_line(&mut self) {
+        let mut line = std::mem::take(&mut self.line);
+        let ends = line.ends();
+        self.emit(ends.start);
+        if let Some(cut) = ends.cut {
+            if self.first_cut == 0 {
+                self.first_cut = self.newlines + 1;
+            }
+            self.recent.mark(cut.note.len(), cut.bytes);
+            self.emit(&cut.note);
+            self.emit(cut.end);
+        }
+        line.clear();
+        self.line = line;
+    }
+
+    fn emit(&mut self, shown: &str) {
+        self.recent.text.push_str(shown);
+        if self.head.is_some() {
+            let keep = 4 * self.tail_chars() + 8;
+            if self.recent.text.len() > 2 * keep {
+                self.recent.drop_front(keep);
+            }
+            return;
+        }
+        self.chars += shown.chars().count();
+        let closing = if self.first_cut == 0 { 0 } else { MARKER_ROOM };
+        if self.chars + closing > self.budget.max_chars() {
+            self.head = Some(self.recent.head(self.head_chars()));
+        }
+    }
+
+    fn head_chars(&self) -> usize {
+        (self.budget.max_chars() - MARKER_ROOM) * 2 / 5
+    }
+
+    fn tail_chars(&self) -> usize {
+        self.budget.max_chars() - MARKER_ROOM - self.head_chars()
+    }
+
+    fn fitting(self, handle: Option<&str>) -> Clipped {
+        let cut: u64 = self.recent.notes.iter().map(|note| note.cut_bytes).sum();
+        let mut text = self.recent.text;
+        if cut > 0
+            && let Some(marker) = long_lines_marker(self.first_cut, handle)
+        {
+            if !text.ends_with('\n') {
+                text.push('\n');
+            }
+            text.push_str(&marker);
+        }
+        Clipped { text, omitted_lines: 0, omitted_bytes: cut, first_omitted_line: self.first_cut }
+    }
+
+    fn gapped(self, head: &Stretch, lines: u64, handle: Option<&str>) -> Clipped {
+        let (tail, on_line) = self.recent.tail(self.tail_chars());
+        let first_line = newlines_in(&head.text) + 1;
+        let last_open = u64::from(!tail.text.is_empty() && !tail.text.ends_with('\n'));
+        let in_tail = newlines_in(&tail.text) + last_open - u64::from(!on_line);
+        let omitted_lines = lines - (first_line - 1) - in_tail;
+        let (head_bytes, head_cut) = head.stands_for();
+        let (tail_bytes, tail_cut) = tail.stands_for();
+        let gap_bytes = self.bytes - head_bytes - tail_bytes;
+        let marker = gap_marker(omitted_lines, gap_bytes, first_line, handle);
+        let mut text = String::with_capacity(head.text.len() + marker.len() + tail.text.len() + 2);
+        text.push_str(&head.text);
+        if !text.is_empty() && !text.ends_with('\n') {
+            text.push('\n');
+        }
+        text.push_str(&marker);
+        text.push('\n');
+        text.push_str(&tail.text);
+        Clipped {
+            text,
+            omitted_lines,
+            omitted_bytes: gap_bytes + head_cut + tail_cut,
+            first_omitted_line: first_line,
+        }
+    }
+}
+
+impl Stretch {
+    /// A note of this length begins here.
+    fn mark(&mut self, len: usize, cut_bytes: u64) {
+        self.notes.push_back(Note { at: self.dropped + self.text.len() as u64, len, cut_bytes });
+    }
+
+    fn drop_front(&mut self, keep: usize) {
+        let at = self.text.floor_char_boundary(self.text.len() - keep);
+        self.text.drain(..at);
+        self.dropped += at as u64;
+        while self.notes.front().is_some_and(|note| note.at < self.dropped) {
+            self.notes.pop_front();
+        }
+    }
+
+    /// The first characters: whole lines where these are at least half of it, and never a part of a note.
+    fn head(&self, chars: usize) -> Self {
+        let mut at = char_at(&self.text, chars);
+        let lines = memrchr(b'\n', &self.text.as_bytes()[..at]).map_or(0, |newline| newline + 1);
+        if self.text[..lines].chars().count() * 2 >= chars {
+            at = lines;
+        } else if let Some(note) = self.note_around(at) {
+            at = note.0;
+        }
+        let notes = self.notes.iter().filter(|note| note.at < at as u64).copied().collect();
+        Self { text: self.text[..at].to_owned(), dropped: 0, notes }
+    }
+
+    /// The last characters, by the same rules, and whether they begin with a line.
+    fn tail(&self, chars: usize) -> (Self, bool) {
+        let mut at = last_chars(&self.text, chars);
+        let mut on_line = self.text[..at].ends_with('\n');
+        if !on_line {
+            let rest = &self.text.as_bytes()[at..];
+            let lines = memchr(b'\n', rest).map_or(self.text.len(), |newline| at + newline + 1);
+            if self.text[lines..].chars().count() * 2 >= chars {
+                at = lines;
+                on_line = true;
+            } else if let Some(note) = self.note_around(at) {
+                at = note.1;
+            }
+        }
+        let dropped = self.dropped + at as u64;
+        let notes = self.notes.iter().filter(|note| note.at >= dropped).copied().collect();
+        (Self { text: self.text[at..].to_owned(), dropped, notes }, on_line)
+    }
+
+    /// Where the note begins and ends that this place is inside of.
+    fn note_around(&self, at: usize) -> Option<(usize, usize)> {
+        self.notes.iter().find_map(|note| {
+            let start = usize::try_from(note.at - self.dropped).ok()?;
+            (start < at && at < start + note.len).then_some((start, start + note.len))
+        })
+    }
+
+    /// How many bytes of the text as it came this stands for, and how many of them its notes leave out.
+    fn stands_for(&self) -> (u64, u64) {
+        let noted: u64 = self.notes.iter().map(|note| note.len as u64).sum();
+        let cut: u64 = self.notes.iter().map(|note| note.cut_bytes).sum();
+        (self.text.len() as u64 - noted + cut, cut)
+    }
+}
+
+fn newlines_in(text: &str) -> u64 {
+    memchr_iter(b'\n', text.as_bytes()).count() as u64
+}
+
+/// How far whole lines reach that are surely short enough (a byte is at least a character), and how many.
+fn short_lines(text: &str) -> (usize, u64) {
+    let (mut end, mut lines) = (0, 0);
+    for newline in memchr_iter(b'\n', text.as_bytes()) {
+        if newline - end > Budget::LINE {
+            break;
+        }
+        end = newline + 1;
+        lines += 1;
+    }
+    (end, lines)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::super::clip::clip;
+    use super::*;
+
+    fn budget(chars: u64) -> Budget {
+        Budget::chars(Some(chars))
+    }
+
+    fn shown_chars(text: &str) -> usize {
+        text.chars().count()
+    }
+
+    /// Head and tail of a clipped text, apart from its marker line.
+    fn around_the_gap(text: &str) -> (&str, &str) {
+        let at = text.find("\n[... ").expect("a marker") + 1;
+        let end = at + text[at..].find("]\n").expect("the marker's end") + 2;
+        (&text[..at], &text[end..])
+    }
+
+    fn numbered(lines: u64) -> String {
+        (1..=lines).map(|n| format!("line {n}\n")).collect()
+    }
+
+    #[test]
+    fn a_fitting_text_is_untouched() {
+        for text in ["", "\n", "one", "one\r\ntwo\n\n", &"é".repeat(1_000)] {
+            let clipped = clip(text, budget(1_000), Some("out_0123456789ab"));
+            assert_eq!(clipped.text, text);
+            assert!(clipped.is_whole());
+            assert_eq!((clipped.omitted_lines, clipped.first_omitted_line), (0, 0));
+        }
+    }
+
+    #[test]
+    fn the_marker_says_what_is_missing_and_where_it_is() {
+        let text = numbered(2_000);
+        let clipped = clip(&text, budget(1_000), Some("out_0123456789ab"));
+        let expected = format!(
+            "\n[... {} lines (17 KB) omitted; ReadOutput handle=\"out_0123456789ab\" offset={} for the rest]\n",
+            grouped_lines(clipped.omitted_lines),
+            clipped.first_omitted_line
+        );
+        assert!(clipped.text.contains(&expected), "{}", clipped.text);
+        assert!(clipped.text.contains(&format!("line {}\n[...", clipped.first_omitted_line - 1)));
+        assert!(clipped.text.starts_with("line 1\n") && clipped.text.ends_with("line 2000\n"));
+        let without = clip(&text, budget(1_000), None);
+        assert!(without.text.contains(" lines (17 KB) omitted]\n"), "{}", without.text);
+    }
+
+    fn grouped_lines(n: u64) -> String {
+        super::super::figures::grouped(n)
+    }
+
+    #[test]
+    fn one_endless_line_shows_both_ends_and_its_length() {
+        let text = format!("<{}>", "ü".repeat(1_000_000));
+        let clipped = clip(&text, budget(1_000), Some("out_0123456789ab"));
+        assert!(shown_chars(&clipped.text) <= 1_000);
+        assert!(clipped.text.starts_with("<ü") && clipped.text.ends_with("ü>"), "{}", clipped.text);
+        let clipped = clip(&text, budget(5_000), Some("out_0123456789ab"));
+        assert!(clipped.text.contains("of this line's 1,000,002 characters omitted"), "{}", clipped.text);
+        assert!(clipped.text.ends_with("ReadOutput handle=\"out_0123456789ab\" offset=1 for the rest]"));
+        assert_eq!(clipped.omitted_bytes, 2 * (1_000_002 - 1_800));
+    }
+
+    #[test]
+    fn memory_stays_flat() {
+        for piece in ["\n".repeat(1 << 20), "x".repeat(1 << 20), "12345678\n".repeat(1 << 17)] {
+            let mut kept = HeadTail::new(Budget::default());
+            for _ in 0..64 {
+                kept.push(&piece);
+                let held =
+                    kept.recent.text.capacity() + kept.head.as_ref().map_or(0, |head| head.text.capacity());
+                assert!(held < 20 * Budget::DEFAULT, "{held} bytes are held");
+            }
+            assert_eq!(kept.bytes(), 64 * piece.len() as u64);
+            assert!(shown_chars(&kept.render(None).text) <= Budget::DEFAULT);
+        }
+    }
+
+    fn line() -> impl Strategy<Value = String> {
+        prop_oneof![
+            6 => "[ -~é😀\r]{0,90}",
+            2 => Just(String::new()),
+            1 => (1_990_usize..2_010).prop_map(|n| "é".repeat(n)),
+            1 => (1_usize..9_000, "[a-zé😀]{1,7}").prop_map(|(n, unit)| unit.repeat(n / unit.len() + 1)),
+        ]
+    }
+
+    fn text() -> impl Strategy<Value = String> {
+        (prop::collection::vec(line(), 0..60), any::<bool>()).prop_map(|(lines, end)| {
+            let mut text = lines.join("\n");
+            if end {
+                text.push('\n');
+            }
+            text
+        })
+    }
+
+    fn short_text() -> impl Strategy<Value = String> {
+        prop::collection::vec("[ -Z^-~é😀]{0,300}", 1..40).prop_map(|lines| lines.join("\n"))
+    }
+
+    proptest! {
+        #[test]
+        fn pieces_make_no_difference(text in text(), cuts in prop::collection::vec(any::<prop::sample::Index>(), 0..20), chars in 1_000_u64..6_000) {
+            let mut at: Vec<usize> = cuts.iter().map(|cut| text.floor_char_boundary(cut.index(text.len() + 1))).collect();
+            at.push(text.len());
+            at.sort_unstable();
+            let mut kept = HeadTail::new(budget(chars));
+            let mut from = 0;
+            for to in at {
+                kept.push(&text[from..to]);
+                from = to;
+            }
+            prop_assert_eq!(kept.lines(), text.lines().count() as u64);
+            prop_assert_eq!(kept.bytes(), text.len() as u64);
+            prop_assert_eq!(kept.render(Some("out_0123456789ab")), clip(&text, budget(chars), Some("out_0123456789ab")));
+        }
+
+        #[test]
+        fn never_over_the_budget_and_never_longer_than_the_text(text in text(), chars in 1_000_u64..6_000, named in any::<bool>()) {
+            let clipped = clip(&text, budget(chars), named.then_some("out_0123456789ab"));
+            prop_assert!(shown_chars(&clipped.text) <= budget(chars).max_chars());
+            if clipped.is_whole() {
+                prop_assert_eq!(clipped.text, text);
+            } else {
+                prop_assert!(shown_chars(&clipped.text) <= shown_chars(&text));
+                prop_assert!(clipped.text.len() <= text.len());
+                prop_assert!(clipped.first_omitted_line >= 1);
+            }
+        }
+
+        #[test]
+        fn head_and_tail_are_the_text_and_the_counts_add_up(text in short_text(), chars in 1_000_u64..3_000) {
+            let clipped = clip(&text, budget(chars), Some("out_0123456789ab"));
+            if !clipped.is_whole() {
+                let (head, tail) = around_the_gap(&clipped.text);
+                // A head that ends inside a line got a line end of its own.
+                let head = if text.starts_with(head) { head } else { head.trim_end_matches('\n') };
+                prop_assert!(text.starts_with(head));
+                prop_assert!(text.ends_with(tail));
+                prop_assert_eq!(head.len() as u64 + clipped.omitted_bytes + tail.len() as u64, text.len() as u64);
+                let gap = &text[head.len()..text.len() - tail.len()];
+                prop_assert_eq!(clipped.first_omitted_line, newlines_in(head) + 1);
+                prop_assert_eq!(clipped.omitted_lines, gap.lines().count() as u64);
+            }
+        }
     }
 }

@@ -2,12 +2,17 @@
 //! Not here: what is secret (redact) and how a result is put together (request).
 
 pub mod clip;
+pub mod figures;
 pub mod filter;
 pub mod headtail;
 pub mod hygiene;
+mod kept;
+mod ledger;
+mod line;
 pub mod store;
 
 pub use clip::{Budget, Clipped};
 pub use filter::{FilterFactory, StreamFilter};
 pub use headtail::HeadTail;
-pub use store::{OutputHandle, OutputStore, Spool};
+pub use kept::{KeptLine, KeptOutput, Page, Totals, Window};
+pub use store::{FindError, Limits, OutputHandle, OutputStore, Spool};

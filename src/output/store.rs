@@ -1,64 +1,230 @@
 //! The full output of every clipped call, kept on disk for ReadOutput.
+//! Not here: reading it again (kept) and what goes first when room is short (ledger).
 #![expect(clippy::disallowed_methods, reason = "this room owns the kept outputs")]
 
-use std::fs::File;
+use std::fmt;
+use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, SystemTime};
 
+use sha2::{Digest, Sha256};
+
+use super::figures::size;
+use super::ledger::Ledger;
+use super::{Budget, Clipped, KeptOutput};
 use crate::ids::RequestId;
 
-/// The name of a kept output: `out_` and hex digits.
+/// The name of a kept output: `out_` and twelve hex digits.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct OutputHandle(String);
 
 impl OutputHandle {
+    const PREFIX: &'static str = "out_";
+    const DIGITS: usize = 12;
+
+    /// Takes a handle as a model writes it. The grammar leaves no room for a path.
+    pub fn parse(text: &str) -> Option<Self> {
+        let digits = text.strip_prefix(Self::PREFIX)?;
+        let hex = digits.bytes().all(|b| b.is_ascii_digit() || (b'a'..=b'f').contains(&b));
+        (digits.len() == Self::DIGITS && hex).then(|| Self(text.to_owned()))
+    }
+
     /// As shown to the model.
     pub fn as_str(&self) -> &str {
         &self.0
     }
 }
 
-/// The folder of kept outputs.
+impl fmt::Display for OutputHandle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// How much is kept, and for how long.
+#[derive(Debug, Clone, Copy)]
+pub struct Limits {
+    /// Bytes of one output.
+    pub each: u64,
+    /// Bytes of all outputs.
+    pub all: u64,
+    /// How long an output is kept after it was begun.
+    pub age: Duration,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self { each: 256 << 20, all: 2 << 30, age: Duration::from_secs(7 * 24 * 60 * 60) }
+    }
+}
+
+/// Why a kept output cannot be read.
+#[derive(Debug, thiserror::Error)]
+pub enum FindError {
+    /// The text is not a handle.
+    #[error("a handle is out_ and twelve hex digits, as a result's marker shows it")]
+    Malformed,
+    /// There is no such output, or no longer.
+    #[error("there is no such output")]
+    Unknown,
+    /// The system refused.
+    #[error(transparent)]
+    Io(#[from] io::Error),
+}
+
+/// The folder of kept outputs. Clones share one account of what is kept.
 #[derive(Debug, Clone)]
 pub struct OutputStore {
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug)]
+struct Shared {
     dir: PathBuf,
+    limits: Limits,
+    ledger: Mutex<Ledger>,
+}
+
+impl Shared {
+    /// A panic elsewhere leaves the account at worst a little off, which the next start corrects.
+    fn ledger(&self) -> MutexGuard<'_, Ledger> {
+        self.ledger.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 impl OutputStore {
-    /// Opens the folder, making it (0700) where needed.
+    /// Opens the folder, making it (0700) where needed, and removes what is too old or too much.
     pub fn open(dir: &Path) -> io::Result<Self> {
-        std::fs::create_dir_all(dir)?;
-        Ok(Self { dir: dir.to_owned() })
+        Self::with_limits(dir, Limits::default())
+    }
+
+    /// Opens the folder under limits of the caller's own.
+    pub fn with_limits(dir: &Path, limits: Limits) -> io::Result<Self> {
+        private_dir(dir)?;
+        let mut ledger = Ledger::load(dir)?;
+        ledger.sweep(dir, &limits, SystemTime::now());
+        Ok(Self { shared: Arc::new(Shared { dir: dir.to_owned(), limits, ledger: Mutex::new(ledger) }) })
     }
 
     /// The handle under which a request's `n`-th output (from 0) is kept: the same after a restart, so that
     /// recovery finds what a killed call had printed.
     pub fn handle(request: &RequestId, n: u32) -> OutputHandle {
-        OutputHandle(format!("out_{request}_{n}"))
+        let digest = Sha256::digest(format!("{request}:{n}"));
+        let mut name = OutputHandle::PREFIX.to_owned();
+        for byte in digest.iter().take(OutputHandle::DIGITS / 2) {
+            name.push_str(&format!("{byte:02x}"));
+        }
+        OutputHandle(name)
     }
 
-    /// Starts keeping a request's `n`-th output.
+    /// Starts keeping a request's `n`-th output; what an earlier run kept under it is replaced.
     pub fn create(&self, request: &RequestId, n: u32) -> io::Result<Spool> {
         let handle = Self::handle(request, n);
-        let file = File::create(self.dir.join(handle.as_str()))?;
-        Ok(Spool { handle, file, written: 0 })
+        let path = self.path(&handle);
+        match std::fs::remove_file(&path) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
+        let file = private_file(&path)?;
+        let now = SystemTime::now();
+        let mut ledger = self.shared.ledger();
+        let order = ledger.begin(handle.as_str(), now);
+        ledger.sweep(&self.shared.dir, &self.shared.limits, now);
+        drop(ledger);
+        Ok(Spool {
+            handle,
+            file,
+            order,
+            buffer: Vec::new(),
+            accepted: 0,
+            stopped: None,
+            shared: Arc::clone(&self.shared),
+        })
     }
 
-    /// Keeps a whole text.
+    /// Keeps a whole text. Unlike a spool's, a failure to write is an error, for nothing else depends on it.
     pub fn keep(&self, request: &RequestId, n: u32, text: &str) -> io::Result<OutputHandle> {
         let mut spool = self.create(request, n)?;
         spool.write(text.as_bytes());
-        Ok(spool.handle)
+        spool.flush();
+        match spool.stopped.take() {
+            Some(Stopped::Failed(error)) => {
+                let _ = std::fs::remove_file(self.path(&spool.handle));
+                Err(error)
+            }
+            _ => Ok(spool.handle.clone()),
+        }
+    }
+
+    /// Keeps a whole text under the first of the request's numbers that is free.
+    pub fn keep_next(&self, request: &RequestId, text: &str) -> io::Result<OutputHandle> {
+        let taken = |n: &u32| self.path(&Self::handle(request, *n)).exists();
+        let free = (0..1_000).find(|n| !taken(n)).ok_or(io::ErrorKind::AlreadyExists)?;
+        self.keep(request, free, text)
+    }
+
+    /// Opens a kept output by the handle that a model wrote.
+    pub fn find(&self, handle: &str) -> Result<KeptOutput, FindError> {
+        let handle = OutputHandle::parse(handle.trim()).ok_or(FindError::Malformed)?;
+        match File::open(self.path(&handle)) {
+            Ok(file) => Ok(KeptOutput::new(handle, file)),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Err(FindError::Unknown),
+            Err(error) => Err(FindError::Io(error)),
+        }
+    }
+
+    /// The last characters of a kept output, from the beginning of a line where that leaves enough; none where
+    /// nothing was kept. For telling what a call had printed before it was cut off.
+    pub fn tail_text(&self, handle: &OutputHandle, max_chars: usize) -> io::Result<Option<String>> {
+        self.open_kept(handle)?.map(|mut kept| kept.tail_text(max_chars)).transpose()
+    }
+
+    /// A kept output within a budget, with its own handle in the marker; none where nothing was kept.
+    pub fn clipped(&self, handle: &OutputHandle, budget: Budget) -> io::Result<Option<Clipped>> {
+        self.open_kept(handle)?.map(|mut kept| kept.clipped(budget)).transpose()
+    }
+
+    /// For how long outputs are kept.
+    pub fn kept_for(&self) -> Duration {
+        self.shared.limits.age
+    }
+
+    fn open_kept(&self, handle: &OutputHandle) -> io::Result<Option<KeptOutput>> {
+        match self.find(handle.as_str()) {
+            Ok(kept) => Ok(Some(kept)),
+            Err(FindError::Unknown | FindError::Malformed) => Ok(None),
+            Err(FindError::Io(error)) => Err(error),
+        }
+    }
+
+    fn path(&self, handle: &OutputHandle) -> PathBuf {
+        self.shared.dir.join(handle.as_str())
     }
 }
 
+/// How much is collected before it is written.
+const BUFFER: usize = 64 << 10;
+
 /// One output being kept, written from the first byte on. A full disk or the size limit stops the keeping, never
-/// the command.
+/// the command. What is dropped unflushed is flushed then.
 #[derive(Debug)]
 pub struct Spool {
     handle: OutputHandle,
     file: File,
-    written: u64,
+    order: u64,
+    buffer: Vec<u8>,
+    accepted: u64,
+    stopped: Option<Stopped>,
+    shared: Arc<Shared>,
+}
+
+/// Why a spool keeps no more.
+#[derive(Debug)]
+enum Stopped {
+    Full(String),
+    Failed(io::Error),
 }
 
 impl Spool {
@@ -66,18 +232,104 @@ impl Spool {
     pub fn handle(&self) -> &OutputHandle {
         &self.handle
     }
+
     /// Appends; stops silently at the size limit or when the disk is full (see [`Spool::cut_short`]).
     pub fn write(&mut self, bytes: &[u8]) {
-        if self.file.write_all(bytes).is_ok() {
-            self.written += bytes.len() as u64;
+        if self.stopped.is_some() {
+            return;
+        }
+        let room = self.shared.limits.each - self.accepted;
+        let fits = usize::try_from(room).unwrap_or(usize::MAX).min(bytes.len());
+        self.accepted += fits as u64;
+        if self.buffer.len() + fits >= BUFFER {
+            self.flush();
+        }
+        if fits >= BUFFER {
+            self.put(&bytes[..fits]);
+        } else {
+            self.buffer.extend_from_slice(&bytes[..fits]);
+        }
+        if fits < bytes.len() {
+            self.flush();
+            let limit = size(self.shared.limits.each);
+            self.stopped
+                .get_or_insert(Stopped::Full(format!("only the first {limit} of the output are kept")));
         }
     }
-    /// How many bytes are kept.
-    pub fn written(&self) -> u64 {
-        self.written
+
+    /// Makes everything written so far readable; for whenever no more is coming at once.
+    pub fn flush(&mut self) {
+        if !self.buffer.is_empty() {
+            let buffer = std::mem::take(&mut self.buffer);
+            self.put(&buffer);
+            self.buffer = buffer;
+            self.buffer.clear();
+        }
     }
+
+    /// How many bytes were taken to be kept.
+    pub fn written(&self) -> u64 {
+        self.accepted
+    }
+
     /// Why the keeping stopped before the output did.
     pub fn cut_short(&self) -> Option<&str> {
-        None
+        match &self.stopped {
+            None => None,
+            Some(Stopped::Full(reason)) => Some(reason),
+            Some(Stopped::Failed(error)) if error.kind() == io::ErrorKind::StorageFull => {
+                Some("the disk is full, the rest of the output is not kept")
+            }
+            Some(Stopped::Failed(_)) => {
+                Some("the disk refused the write, the rest of the output is not kept")
+            }
+        }
     }
+
+    fn put(&mut self, bytes: &[u8]) {
+        if self.stopped.is_some() {
+            return;
+        }
+        if !self.shared.ledger().grow(self.order, bytes.len() as u64, &self.shared.dir, &self.shared.limits) {
+            let limit = size(self.shared.limits.all);
+            self.stopped =
+                Some(Stopped::Full(format!("running commands have filled the {limit} that are kept in all")));
+        } else if let Err(error) = self.file.write_all(bytes) {
+            self.stopped = Some(Stopped::Failed(error));
+        }
+    }
+}
+
+impl Drop for Spool {
+    fn drop(&mut self) {
+        self.flush();
+        self.shared.ledger().end(self.order);
+    }
+}
+
+fn private_dir(dir: &Path) -> io::Result<()> {
+    let mut builder = std::fs::DirBuilder::new();
+    builder.recursive(true);
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
+        builder.mode(0o700).create(dir)?;
+        if std::fs::metadata(dir)?.permissions().mode() & 0o077 != 0 {
+            std::fs::set_permissions(dir, std::fs::Permissions::from_mode(0o700))?;
+        }
+    }
+    #[cfg(not(unix))]
+    builder.create(dir)?;
+    Ok(())
+}
+
+fn private_file(path: &Path) -> io::Result<File> {
+    let mut options = OpenOptions::new();
+    options.write(true).create_new(true);
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::OpenOptionsExt;
+        options.mode(0o600);
+    }
+    options.open(path)
 }

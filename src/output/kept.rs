@@ -1,0 +1,298 @@
+//! Reading a kept output: a window of it, its end, its size; in flat memory whatever its lines are.
+//! Not here: the writing (store) and the search for a pattern (search).
+
+use std::collections::VecDeque;
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom};
+
+use memchr::{memchr, memchr_iter, memrchr_iter};
+
+use super::hygiene::Decoder;
+use super::line::{LineView, char_at, last_chars};
+use super::{Budget, Clipped, HeadTail, OutputHandle};
+
+const CHUNK: usize = 64 << 10;
+
+/// A kept output, open for reading. One that is still being written is seen as far as it was flushed.
+#[derive(Debug)]
+pub struct KeptOutput {
+    handle: OutputHandle,
+    file: File,
+}
+
+/// How much an output holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Totals {
+    /// A last line without its end counts.
+    pub lines: u64,
+    /// In bytes.
+    pub bytes: u64,
+}
+
+/// Which part of an output is wanted.
+#[derive(Debug, Clone, Copy)]
+pub struct Window {
+    /// At most so many lines.
+    pub limit: u64,
+    /// From this character (1-based) of each line on, instead of its two ends.
+    pub column: Option<u64>,
+    /// Characters in all, each line counted with [`KeptLine::FRAME`] more.
+    pub room: usize,
+}
+
+/// One line as it is shown.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct KeptLine {
+    /// Its number, from 1.
+    pub number: u64,
+    /// Its text without the line end; of a long one a part, which says so.
+    pub text: String,
+    /// Whether it matches the pattern searched for; a line of context does not.
+    pub matched: bool,
+}
+
+impl KeptLine {
+    /// Characters that a line's number and end are counted with.
+    pub const FRAME: usize = 10;
+
+    fn cost(&self) -> usize {
+        self.text.chars().count() + Self::FRAME
+    }
+}
+
+/// Lines that follow each other.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Page {
+    /// The lines.
+    pub lines: Vec<KeptLine>,
+    /// What the whole output holds.
+    pub totals: Totals,
+}
+
+impl KeptOutput {
+    pub(super) fn new(handle: OutputHandle, file: File) -> Self {
+        Self { handle, file }
+    }
+
+    /// Its name.
+    pub fn handle(&self) -> &OutputHandle {
+        &self.handle
+    }
+
+    /// How much it holds, by reading it once.
+    pub fn totals(&mut self) -> io::Result<Totals> {
+        Lines::at(&mut self.file, 0, 1)?.totals()
+    }
+
+    /// The lines from number `from` (1-based) on.
+    pub fn window(&mut self, from: u64, window: Window) -> io::Result<Page> {
+        let mut lines = Lines::at(&mut self.file, 0, 1)?;
+        lines.skip_to(from.max(1))?;
+        let mut page = Page::default();
+        let mut room = window.room;
+        while (page.lines.len() as u64) < window.limit {
+            let Some(mut line) = lines.next(window.column)? else { break };
+            if line.cost() > room {
+                if !page.lines.is_empty() {
+                    break;
+                }
+                shorten(&mut line.text, room.saturating_sub(KeptLine::FRAME));
+            }
+            room = room.saturating_sub(line.cost());
+            page.lines.push(line);
+        }
+        page.totals = lines.totals()?;
+        Ok(page)
+    }
+
+    /// The last lines: as many of them, from the end, as there is room for.
+    pub fn tail(&mut self, window: Window) -> io::Result<Page> {
+        let totals = self.totals()?;
+        let first = totals.lines.saturating_sub(window.limit) + 1;
+        let start = self.start_of_last(window.limit)?;
+        let mut lines = Lines::at(&mut self.file, start, first)?;
+        let mut last: VecDeque<KeptLine> = VecDeque::new();
+        let mut used = 0;
+        while let Some(line) = lines.next(window.column)? {
+            used += line.cost();
+            last.push_back(line);
+            while used > window.room && last.len() > 1 {
+                used -= last.pop_front().map_or(0, |line| line.cost());
+            }
+        }
+        if used > window.room
+            && let Some(only) = last.front_mut()
+        {
+            shorten(&mut only.text, window.room.saturating_sub(KeptLine::FRAME));
+        }
+        Ok(Page { lines: last.into(), totals })
+    }
+
+    /// The last characters, from the beginning of a line where that leaves at least half of them.
+    pub fn tail_text(&mut self, max_chars: usize) -> io::Result<String> {
+        let wanted = 4 * max_chars as u64 + 4;
+        let from = self.file.seek(SeekFrom::End(0))?.saturating_sub(wanted);
+        self.file.seek(SeekFrom::Start(from))?;
+        let mut bytes = Vec::new();
+        Read::by_ref(&mut self.file).take(wanted).read_to_end(&mut bytes)?;
+        if from > 0 {
+            let inside = bytes.iter().take(3).take_while(|byte| (**byte & 0xc0) == 0x80).count();
+            bytes.drain(..inside);
+        }
+        let text = String::from_utf8_lossy(&bytes);
+        let at = last_chars(&text, max_chars);
+        if at == 0 || text[..at].ends_with('\n') {
+            return Ok(text[at..].to_owned());
+        }
+        let line = memchr(b'\n', &text.as_bytes()[at..]).map_or(text.len(), |newline| at + newline + 1);
+        let whole = text[line..].chars().count() * 2 >= max_chars;
+        Ok(text[if whole { line } else { at }..].to_owned())
+    }
+
+    /// The whole within a budget, with its own handle in the marker.
+    pub fn clipped(&mut self, budget: Budget) -> io::Result<Clipped> {
+        self.file.seek(SeekFrom::Start(0))?;
+        let mut kept = HeadTail::new(budget);
+        let mut decoder = Decoder::default();
+        let mut chunk = vec![0; CHUNK];
+        let mut text = String::new();
+        loop {
+            let read = self.file.read(&mut chunk)?;
+            decoder.push(&chunk[..read], &mut text);
+            if read == 0 {
+                decoder.finish(&mut text);
+            }
+            kept.push(&text);
+            text.clear();
+            if read == 0 {
+                return Ok(kept.render(Some(self.handle.as_str())));
+            }
+        }
+    }
+
+    pub(super) fn file(&mut self) -> io::Result<&mut File> {
+        self.file.seek(SeekFrom::Start(0))?;
+        Ok(&mut self.file)
+    }
+
+    /// Where the last `n` lines begin, found from the end.
+    fn start_of_last(&mut self, n: u64) -> io::Result<u64> {
+        let mut end = self.file.seek(SeekFrom::End(0))?;
+        let mut chunk = vec![0; CHUNK];
+        let mut left = n;
+        let mut last = true;
+        while end > 0 {
+            let len = end.min(CHUNK as u64);
+            let from = end - len;
+            let part = &mut chunk[..usize::try_from(len).expect("at most a chunk")];
+            self.file.seek(SeekFrom::Start(from))?;
+            self.file.read_exact(part)?;
+            for newline in memrchr_iter(b'\n', part) {
+                // The end of the last line begins no line.
+                if last && newline + 1 == part.len() {
+                    continue;
+                }
+                left = left.saturating_sub(1);
+                if left == 0 {
+                    return Ok(from + newline as u64 + 1);
+                }
+            }
+            last = false;
+            end = from;
+        }
+        Ok(0)
+    }
+}
+
+/// Cuts a text that is alone on its page and still too long for it.
+fn shorten(text: &mut String, room: usize) {
+    const NOTE: &str = " [... cut here; column= shows the rest ...]";
+    text.truncate(char_at(text, room.saturating_sub(NOTE.len())));
+    text.push_str(NOTE);
+}
+
+/// Walks over the lines of a file and counts what it passes.
+struct Lines<'a> {
+    reader: BufReader<&'a mut File>,
+    /// The number of the line that comes next.
+    number: u64,
+    bytes: u64,
+    /// The last byte passed ended a line.
+    at_start: bool,
+    text: String,
+}
+
+impl<'a> Lines<'a> {
+    fn at(file: &'a mut File, start: u64, number: u64) -> io::Result<Self> {
+        file.seek(SeekFrom::Start(start))?;
+        let reader = BufReader::with_capacity(CHUNK, file);
+        Ok(Self { reader, number, bytes: start, at_start: true, text: String::new() })
+    }
+
+    /// Goes to the beginning of a line, or to the end of the file.
+    fn skip_to(&mut self, number: u64) -> io::Result<()> {
+        while self.number < number {
+            let chunk = self.reader.fill_buf()?;
+            if chunk.is_empty() {
+                return Ok(());
+            }
+            let mut used = chunk.len();
+            for newline in memchr_iter(b'\n', chunk) {
+                self.number += 1;
+                if self.number == number {
+                    used = newline + 1;
+                    break;
+                }
+            }
+            self.at_start = chunk[used - 1] == b'\n';
+            self.bytes += used as u64;
+            self.reader.consume(used);
+        }
+        Ok(())
+    }
+
+    /// The next line; none at the end.
+    fn next(&mut self, column: Option<u64>) -> io::Result<Option<KeptLine>> {
+        let mut decoder = Decoder::default();
+        let mut line = column.map_or_else(LineView::ends, LineView::from_column);
+        let before = self.bytes;
+        loop {
+            let chunk = self.reader.fill_buf()?;
+            let newline = memchr(b'\n', chunk);
+            let used = newline.map_or(chunk.len(), |at| at + 1);
+            let at_end = chunk.is_empty();
+            self.text.clear();
+            decoder.push(&chunk[..newline.unwrap_or(chunk.len())], &mut self.text);
+            if newline.is_some() || at_end {
+                decoder.finish(&mut self.text);
+            }
+            line.push(&self.text);
+            self.reader.consume(used);
+            self.bytes += used as u64;
+            if newline.is_some() || at_end {
+                if self.bytes == before {
+                    return Ok(None);
+                }
+                // A last line without its end is counted here like any other.
+                self.at_start = true;
+                let shown = KeptLine { number: self.number, text: line.shown(), matched: false };
+                self.number += 1;
+                return Ok(Some(shown));
+            }
+        }
+    }
+
+    /// Passes the rest; gives what the whole holds.
+    fn totals(mut self) -> io::Result<Totals> {
+        loop {
+            let chunk = self.reader.fill_buf()?;
+            let Some(last) = chunk.last() else { break };
+            self.at_start = *last == b'\n';
+            self.number += memchr_iter(b'\n', chunk).count() as u64;
+            let used = chunk.len();
+            self.bytes += used as u64;
+            self.reader.consume(used);
+        }
+        Ok(Totals { lines: self.number - 1 + u64::from(!self.at_start), bytes: self.bytes })
+    }
+}
