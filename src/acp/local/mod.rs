@@ -1,5 +1,6 @@
 //! This machine as the client: its file system and its processes.
 
+<<<<<<< HEAD
 #[cfg(unix)]
 mod capture;
 pub mod children;
@@ -20,6 +21,16 @@ pub mod terminals;
 #[cfg(not(unix))]
 #[path = "terminals_elsewhere.rs"]
 pub mod terminals;
+=======
+mod atomic_write;
+pub mod files;
+mod folder_listing;
+mod line_index;
+mod near_names;
+mod sniff;
+mod text_lines;
+mod text_window;
+>>>>>>> room/file
 
 /// Serves the client tools on this machine.
 #[derive(Debug, Clone)]
