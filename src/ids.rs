@@ -18,7 +18,9 @@ pub struct BadId {
 fn check(kind: &'static str, text: &str, max: usize, extra: &'static str) -> Result<(), BadId> {
     let fits = !text.is_empty()
         && text.len() <= max
-        && text.bytes().all(|b| b.is_ascii_alphanumeric() || b"_-".contains(&b) || extra.as_bytes().contains(&b));
+        && text
+            .bytes()
+            .all(|b| b.is_ascii_alphanumeric() || b"_-".contains(&b) || extra.as_bytes().contains(&b));
     if fits {
         return Ok(());
     }

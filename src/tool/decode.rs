@@ -13,13 +13,23 @@ const MAX_ARGUMENT_BYTES: usize = 12 << 20;
 
 pub(super) fn arguments<T: DeserializeOwned>(spec: &ToolSpec, text: &str) -> Result<T, ToolError> {
     if text.len() > MAX_ARGUMENT_BYTES {
-        return Err(refuse(spec, &format!("the arguments are {} bytes; the limit is {MAX_ARGUMENT_BYTES}", text.len())));
+        return Err(refuse(
+            spec,
+            &format!("the arguments are {} bytes; the limit is {MAX_ARGUMENT_BYTES}", text.len()),
+        ));
     }
     let text = if text.trim().is_empty() { "{}" } else { text };
     let given = match strict::parse(text) {
         Ok(Value::Object(map)) => map,
-        Ok(other) => return Err(refuse(spec, &format!("the arguments must be a JSON object, not {}", kind_of(&other)))),
-        Err(StrictError(cause)) => return Err(refuse(spec, &format!("the arguments are not usable JSON: {cause}"))),
+        Ok(other) => {
+            return Err(refuse(
+                spec,
+                &format!("the arguments must be a JSON object, not {}", kind_of(&other)),
+            ));
+        }
+        Err(StrictError(cause)) => {
+            return Err(refuse(spec, &format!("the arguments are not usable JSON: {cause}")));
+        }
     };
     let map = canonical(spec, given)?;
     serde_path_to_error::deserialize(Value::Object(map)).map_err(|error| {
@@ -64,7 +74,8 @@ fn own_name(spec: &ToolSpec, properties: &Map<String, Value>, key: &str) -> Resu
         return Ok(snake);
     }
     let near = nearest(key, properties.keys().map(String::as_str));
-    let hint = if near.is_empty() { String::new() } else { format!(" (did you mean `{}`?)", near.join("` or `")) };
+    let hint =
+        if near.is_empty() { String::new() } else { format!(" (did you mean `{}`?)", near.join("` or `")) };
     Err(refuse(spec, &format!("unknown key `{key}`{hint}")))
 }
 
@@ -123,11 +134,19 @@ fn refuse(spec: &ToolSpec, cause: &str) -> ToolError {
 
 /// `Read takes: file_path (string, required), offset (integer).`
 fn known_keys(spec: &ToolSpec) -> String {
-    let Some(properties) = spec.schema.get("properties").and_then(Value::as_object).filter(|map| !map.is_empty()) else {
+    let Some(properties) =
+        spec.schema.get("properties").and_then(Value::as_object).filter(|map| !map.is_empty())
+    else {
         return format!("{} takes no arguments.", spec.name);
     };
-    let required: Vec<&str> =
-        spec.schema.get("required").and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str).collect();
+    let required: Vec<&str> = spec
+        .schema
+        .get("required")
+        .and_then(Value::as_array)
+        .into_iter()
+        .flatten()
+        .filter_map(Value::as_str)
+        .collect();
     let keys: Vec<String> = properties
         .iter()
         .map(|(key, schema)| {
@@ -177,8 +196,10 @@ fn kind_of(value: &Value) -> &'static str {
 pub(super) fn nearest<'a>(asked: &str, names: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
     let flat = |text: &str| text.to_ascii_lowercase().replace(['_', '-'], "");
     let wanted = flat(asked);
-    let mut scored: Vec<(f64, &str)> =
-        names.map(|name| (strsim::jaro_winkler(&wanted, &flat(name)), name)).filter(|(score, _)| *score > 0.82).collect();
+    let mut scored: Vec<(f64, &str)> = names
+        .map(|name| (strsim::jaro_winkler(&wanted, &flat(name)), name))
+        .filter(|(score, _)| *score > 0.82)
+        .collect();
     scored.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(b.1)));
     scored.into_iter().take(2).map(|(_, name)| name).collect()
 }

@@ -11,7 +11,9 @@ pub(super) struct StrictError(pub String);
 
 /// Parses a JSON text; serde_json bounds its depth (128) and refuses lone surrogates and huge exponents.
 pub(super) fn parse(text: &str) -> Result<Value, StrictError> {
-    serde_json::from_str::<Strict>(text).map(|strict| strict.0).map_err(|error| StrictError(error.to_string()))
+    serde_json::from_str::<Strict>(text)
+        .map(|strict| strict.0)
+        .map_err(|error| StrictError(error.to_string()))
 }
 
 struct Strict(Value);
