@@ -9,7 +9,7 @@ mod seal;
 pub use meta::{FileChange, Meta};
 pub use payload::shrink_payload;
 pub use reply::{Body, Reply};
-pub use seal::{CleanReply, Sealing, shrink_payload};
+pub use seal::{CleanReply, Sealing};
 
 use serde::{Deserialize, Serialize};
 

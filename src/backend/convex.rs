@@ -25,18 +25,21 @@ pub struct ConvexBackend {
     tokens: Arc<dyn TokenStore>,
     token: Mutex<Option<Secret<String>>>,
     pairing_code: Mutex<Option<String>>,
+    lease: Duration,
     /// Backend clock minus ours, in milliseconds.
     clock_offset_ms: AtomicI64,
     last_signed_ms: AtomicI64,
 }
 
 impl ConvexBackend {
-    /// A device's view of a deployment. The pairing code is needed once, when the device is new there.
+    /// A device's view of a deployment. The pairing code is needed once, when the device is new there; `lease` is how
+    /// long a claim lasts without being renewed.
     pub fn new(
         functions: HttpFunctions,
         signer: Arc<dyn Signer>,
         tokens: Arc<dyn TokenStore>,
         pairing_code: Option<String>,
+        lease: Duration,
     ) -> Self {
         let token = tokens.load();
         Self {
@@ -45,6 +48,7 @@ impl ConvexBackend {
             tokens,
             token: Mutex::new(token),
             pairing_code: Mutex::new(pairing_code),
+            lease,
             clock_offset_ms: AtomicI64::new(0),
             last_signed_ms: AtomicI64::new(0),
         }
@@ -176,7 +180,12 @@ impl Backend for ConvexBackend {
 
     fn claim<'a>(&'a self, id: &'a RequestId, lease: &'a LeaseId) -> Reply<'a, Claim> {
         Box::pin(async move {
-            let fields = [("requestId", Some(json!(id.as_str()))), ("leaseId", Some(json!(lease.as_str())))];
+            let lease_ms = i64::try_from(self.lease.as_millis()).unwrap_or(i64::MAX);
+            let fields = [
+                ("requestId", Some(json!(id.as_str()))),
+                ("leaseId", Some(json!(lease.as_str()))),
+                ("leaseMs", Some(wire::millis(lease_ms))),
+            ];
             let answer = self.device_call(FunctionKind::Mutation, "events:claim", fields, Duration::ZERO).await?;
             shaped("events:claim", wire::claim(&answer))
         })

@@ -1,7 +1,5 @@
 //! What every command begins with: its flags, the environment, and from them the configuration and the home.
 
-use std::path::Path;
-
 use super::exit::{Exit, Stop};
 use super::{Global, caller::Caller, logging, print, wiring};
 use crate::config::{Config, Environment, Flags, WorkspaceRule};
@@ -50,7 +48,7 @@ impl Context {
     /// The configuration in force; logging starts with it.
     pub fn config(&self, workspaces: WorkspaceRule) -> anyhow::Result<Config> {
         let config = Config::load(&self.flags, &self.environment, workspaces)?;
-        logging::start(logging::level(&config.log.level.to_string()));
+        logging::start(logging::level(config.log.level.as_str()));
         for warning in &config.warnings {
             tracing::warn!("{warning}");
         }
@@ -103,9 +101,4 @@ impl Context {
 /// A runtime for one command.
 pub fn runtime() -> anyhow::Result<tokio::runtime::Runtime> {
     Ok(tokio::runtime::Builder::new_multi_thread().enable_all().worker_threads(2).build()?)
-}
-
-/// Whether the path is a folder that somebody may work in, for messages.
-pub fn shown(path: &Path) -> String {
-    path.display().to_string()
 }

@@ -87,7 +87,7 @@ fn set_url(text: &str, url: &str) -> Change {
 }
 
 fn write(file: &Path, text: &str) -> anyhow::Result<()> {
-    atomic::write(file, text.as_bytes(), Readers::Owner)
+    atomic::write(file, text.as_bytes(), Readers::AsBefore)
         .map_err(|cause| Stop::with(Exit::CannotWrite, format!("{}: {cause}", file.display())))
 }
 

@@ -260,8 +260,3 @@ impl Writing<'_> {
         Payload::new(self.sealing.tool.as_str(), self.kind, answer, &self.meta).to_json()
     }
 }
-
-/// The same payload with its text shortened until it has at most `limit` bytes; none where that cannot be.
-pub fn shrink_payload(_payload: &str, _limit: usize) -> Option<String> {
-    None
-}

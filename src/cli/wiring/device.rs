@@ -66,7 +66,7 @@ impl TokenStore for StoredToken {
 
     fn renew(&self) -> io::Result<Secret<String>> {
         let token = fresh_token();
-        self.redactor.add(token.clone());
+        self.redactor.add(&token);
         self.tokens.write(TokenName::Device, &token).map_err(io::Error::other)?;
         Ok(token)
     }

@@ -4,8 +4,8 @@ mod board;
 mod device;
 mod joints;
 
+use std::ffi::OsString;
 use std::sync::Arc;
-use std::time::Duration;
 
 use anyhow::Context;
 
@@ -56,31 +56,41 @@ pub fn machine(
     let redactor = Redactor::new(known_secrets(home)?);
     let outputs = OutputStore::open(&home.outputs_dir())
         .map_err(|cause| Stop::with(Exit::CannotWrite, format!("{}: {cause}", home.outputs_dir().display())))?;
-    let user_home = environment.home().map(std::path::Path::to_owned);
-    let workspace = Workspace::open_with_home(&config.workspaces, user_home.as_deref())
+    let user_home = environment.user_dir().map(std::path::Path::to_owned);
+    let workspace = Workspace::open_with_home(&config.workspaces, user_home.clone())
         .map_err(|cause| Stop::with(Exit::Config, format!("a workspace cannot be opened: {cause}")))?;
     let terminals = LocalTerminals::new(LocalSetup {
-        base_env: environment.entries(),
+        base_env: readable(environment.variables()),
         store: outputs.clone(),
         filters: joints::masking(&redactor),
         log: joints::child_log(journal),
     })
     .context("no thread for starting processes")?;
-    let client = Arc::new(LocalClient::new(workspace.clone(), terminals.clone()));
+    let client = Arc::new(LocalClient::new(terminals.clone()));
     let registry = handlers::registry(handlers::Deps {
         file: file::FileDeps { client: client.clone(), workspace: workspace.clone() },
         search: search::SearchDeps { workspace: workspace.clone() },
-        shell: shell::ShellDeps::new(client.clone(), workspace.clone()),
+        shell: shell::ShellDeps {
+            terminals: client.clone(),
+            workspace: workspace.clone(),
+            shells: Arc::default(),
+        },
         terminal: terminal::TerminalDeps { terminals: client, workspace: workspace.clone() },
         git: git::GitDeps {
             workspace: workspace.clone(),
-            search_path: environment.path().to_owned(),
+            search_path: environment.path().map(|path| path.to_string_lossy().into_owned()).unwrap_or_default(),
             home: user_home.unwrap_or_default(),
         },
         state: state::StateDeps { outputs: outputs.clone(), board },
         sqlite: sqlite::SqliteDeps { workspace },
     })?;
     Ok(Machine { registry: Arc::new(registry), gate: Arc::new(InsideWorkspace), redactor, outputs, terminals })
+}
+
+/// The variables that are text; a child could not be given others through text anyway.
+fn readable(variables: &[(OsString, OsString)]) -> Vec<(String, String)> {
+    let text = |(name, value): &(OsString, OsString)| Some((name.to_str()?.to_owned(), value.to_str()?.to_owned()));
+    variables.iter().filter_map(text).collect()
 }
 
 fn known_secrets(home: &Home) -> anyhow::Result<Vec<crate::redact::Secret<String>>> {
@@ -141,7 +151,7 @@ pub fn backend(
 ) -> anyhow::Result<ConvexBackend> {
     let identity = DeviceIdentity::load_or_create(home)?;
     let token = StoredToken::new(Tokens::of(home), redactor.clone());
-    Ok(ConvexBackend::new(functions(config)?, Arc::new(Device::new(identity)), Arc::new(token), pairing_code))
+    Ok(ConvexBackend::new(functions(config)?, Arc::new(Device::new(identity)), Arc::new(token), pairing_code, config.limits.lease))
 }
 
 /// The backend's functions, for whichever side.
@@ -157,26 +167,26 @@ pub fn functions(config: &Config) -> anyhow::Result<HttpFunctions> {
 }
 
 fn settings(config: &Config) -> Settings {
-    let (poll, limits, millis) = (&config.poll, &config.limits, Duration::from_millis);
+    let (poll, limits) = (&config.poll, &config.limits);
     Settings {
-        hold: millis(poll.hold_ms),
-        active_interval: millis(poll.active_ms),
-        active_for: millis(poll.active_for_ms),
-        recent_interval: millis(poll.recent_ms),
-        recent_for: millis(poll.recent_for_ms),
-        idle_interval: millis(poll.idle_ms),
+        hold: poll.hold,
+        active_interval: poll.active,
+        active_for: poll.active_for,
+        recent_interval: poll.recent,
+        recent_for: poll.recent_for,
+        idle_interval: poll.idle,
         jitter: poll.jitter,
-        retry: (millis(poll.error_base_ms), millis(poll.error_cap_ms)),
-        slow_retry: (millis(poll.function_error_min_ms), millis(poll.function_error_max_ms)),
-        unauthorized: millis(poll.unauthorized_ms),
-        heartbeat: millis(config.backend.heartbeat_ms),
-        list_open: millis(config.backend.list_open_ms),
-        lease_renew: millis(limits.lease_renew_ms),
+        retry: (poll.error_base, poll.error_cap),
+        slow_retry: (poll.function_error_min, poll.function_error_max),
+        unauthorized: poll.unauthorized,
+        heartbeat: config.backend.heartbeat,
+        list_open: config.backend.list_open,
+        lease_renew: limits.lease_renew,
         reads: limits.reads,
         total: limits.total,
         queue: limits.queue,
-        ttl: millis(limits.ttl_ms),
-        drain: millis(limits.drain_ms),
+        ttl: limits.ttl,
+        drain: limits.drain,
         ..Settings::default()
     }
 }

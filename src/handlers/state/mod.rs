@@ -22,9 +22,8 @@ pub struct StateDeps {
 
 /// The state tools.
 pub fn tools(deps: StateDeps) -> Vec<Entry> {
-    ToolSet::new("state", deps)
-        .with::<read_output::ReadOutput>()
-        .with::<task::Task>()
-        .with::<task_output::TaskOutput>()
-        .into_entries()
+    let mut entries =
+        ToolSet::new("state", deps.outputs.clone()).with::<read_output::ReadOutput>().into_entries();
+    entries.extend(ToolSet::new("state", deps).with::<task::Task>().with::<task_output::TaskOutput>().into_entries());
+    entries
 }
