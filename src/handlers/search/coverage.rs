@@ -2,6 +2,8 @@
 
 use std::fmt::Write as _;
 
+use crate::output::figures::{counted, grouped};
+
 /// What was left out and why.
 #[derive(Debug, Default, Clone)]
 pub(super) struct Coverage {
@@ -36,20 +38,20 @@ impl Coverage {
             let shown: Vec<&str> = self.ignored.iter().take(8).map(String::as_str).collect();
             let dots = if self.ignored.len() > shown.len() || self.more_ignored { ", ..." } else { "" };
             let at_least = if self.more_ignored { "at least " } else { "" };
-            let count = counted(self.ignored.len() as u64, "ignored directory", "ignored directories");
-            parts.push(format!("{at_least}{count} ({}{dots})", shown.join(", ")));
+            let directories = if self.ignored.len() == 1 { "ignored directory" } else { "ignored directories" };
+            parts.push(format!("{at_least}{} {directories} ({}{dots})", self.ignored.len(), shown.join(", ")));
         }
         if self.unreadable > 0 {
             parts.push(format!("{} unreadable", grouped(self.unreadable)));
         }
         if self.binary > 0 {
-            parts.push(counted(self.binary, "binary file", "binary files"));
+            parts.push(counted(self.binary, "binary file"));
         }
         if self.too_large > 0 {
-            parts.push(counted(self.too_large, "file over max_filesize", "files over max_filesize"));
+            parts.push(format!("{} over max_filesize", counted(self.too_large, "file")));
         }
         if self.links > 0 {
-            parts.push(counted(self.links, "symbolic link", "symbolic links"));
+            parts.push(counted(self.links, "symbolic link"));
         }
         let mut text = String::new();
         if !parts.is_empty() {
@@ -62,35 +64,9 @@ impl Coverage {
     }
 }
 
-/// `1 file`, `1,240 files`.
-pub(super) fn counted(n: u64, one: &str, many: &str) -> String {
-    if n == 1 { format!("1 {one}") } else { format!("{} {many}", grouped(n)) }
-}
-
-/// `1240` as `1,240`.
-pub(super) fn grouped(n: u64) -> String {
-    let digits = n.to_string();
-    let mut out = String::with_capacity(digits.len() + digits.len() / 3);
-    for (i, digit) in digits.chars().enumerate() {
-        if i > 0 && (digits.len() - i).is_multiple_of(3) {
-            out.push(',');
-        }
-        out.push(digit);
-    }
-    out
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn numbers_are_grouped_by_thousands() {
-        assert_eq!(grouped(0), "0");
-        assert_eq!(grouped(999), "999");
-        assert_eq!(grouped(1240), "1,240");
-        assert_eq!(grouped(1_234_567), "1,234,567");
-    }
 
     #[test]
     fn a_full_search_has_no_footer() {

@@ -10,13 +10,14 @@ use ignore::{DirEntry, WalkState};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::coverage::{Coverage, counted, grouped};
+use super::coverage::Coverage;
 use super::file_glob::{FileGlob, split};
 use super::halt::{self, Halt};
 use super::page::{Page, unlocked};
 use super::scope::{Scope, Visit, shown};
 use super::SearchDeps;
 use crate::acp::RawPath;
+use crate::output::figures::{counted, grouped};
 use crate::request::Effect;
 use crate::tool::{Tool, ToolCx, ToolError};
 
@@ -157,7 +158,7 @@ impl Glob {
         }
         let page: Vec<&Found> = found.files.iter().skip(to_size(offset)).take(to_size(limit)).collect();
         let at_least = if found.stopped || found.coverage.timed_out { "at least " } else { "" };
-        let mut text = format!("Found {at_least}{}{base}", counted(found.count, "file", "files"));
+        let mut text = format!("Found {at_least}{}{base}", counted(found.count, "file"));
         let last = offset + page.len() as u64;
         if page.is_empty() {
             text.push_str(&format!("; offset={offset} is past the end\n"));
@@ -189,8 +190,9 @@ impl Glob {
             let also = find(&wider, glob, Order::Any, 1_000, &within);
             if also.count > 0 {
                 let at_least = if also.stopped || within.late() { "at least " } else { "" };
-                let files = counted(also.count, "ignored or hidden file matches", "ignored or hidden files match");
-                text.push_str(&format!(" But {at_least}{files}: use include_ignored=true."));
+                let files = counted(also.count, "ignored or hidden file");
+                let verb = if also.count == 1 { "matches" } else { "match" };
+                text.push_str(&format!(" But {at_least}{files} {verb}: use include_ignored=true."));
             }
         }
         text + &coverage.footer()

@@ -4,10 +4,10 @@ use std::fmt::Write as _;
 use std::ops::Range;
 use std::path::Path;
 
-use super::coverage::{counted, grouped};
 use super::grep::{Findings, Order, OutputMode, Plan};
 use super::hits::{FileHits, Line};
 use super::scope::{Scope, shown};
+use crate::output::figures::{counted, grouped};
 
 /// What was asked.
 pub(super) struct Report<'a> {
@@ -52,10 +52,10 @@ fn list(report: &Report<'_>, findings: &Findings, place: &str) -> String {
     let mut text = match plan.mode {
         OutputMode::Count => format!(
             "Found {at_least}{} in {} {place}",
-            counted(findings.lines, "matching line", "matching lines"),
-            counted(findings.found, "file", "files")
+            counted(findings.lines, "matching line"),
+            counted(findings.found, "file")
         ),
-        _ => format!("Found {at_least}{} {place}", counted(findings.found, "file", "files")),
+        _ => format!("Found {at_least}{} {place}", counted(findings.found, "file")),
     };
     let mut shown_count = 0;
     let mut body = String::new();
@@ -100,8 +100,8 @@ fn content(report: &Report<'_>, findings: &Findings, place: &str) -> String {
     let mut text = format!(
         "Found {}{} in {} {place}",
         at_least(findings),
-        counted(findings.lines, "matching line", "matching lines"),
-        counted(findings.found, "file", "files")
+        counted(findings.lines, "matching line"),
+        counted(findings.found, "file")
     );
     paging(&mut text, plan, shown_count, findings.lines);
     text.push_str(&body);
