@@ -2,6 +2,7 @@
 //! Not here: what is secret (redact) and how a result is put together (request).
 
 pub mod clip;
+mod decode;
 pub mod figures;
 pub mod filter;
 pub mod headtail;
@@ -11,6 +12,7 @@ mod ledger;
 mod line;
 mod search;
 pub mod store;
+mod stretch;
 
 pub use clip::{Budget, Clipped};
 pub use filter::{FilterFactory, StreamFilter};

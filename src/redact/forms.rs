@@ -1,6 +1,8 @@
 //! The forms in which a secret value turns up: as it is, and as the usual encodings show it.
 //! Not here: the search for them.
 
+use std::fmt::Write as _;
+
 use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD_NO_PAD, URL_SAFE_NO_PAD};
 
@@ -48,7 +50,7 @@ fn percent_encoded(value: &str, kept: &str, upper: bool) -> String {
         if byte.is_ascii_alphanumeric() || kept.as_bytes().contains(&byte) {
             out.push(char::from(byte));
         } else {
-            out.push_str(&if upper { format!("%{byte:02X}") } else { format!("%{byte:02x}") });
+            let _ = if upper { write!(out, "%{byte:02X}") } else { write!(out, "%{byte:02x}") };
         }
     }
     out

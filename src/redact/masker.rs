@@ -159,7 +159,7 @@ mod tests {
             for (between, which, plant) in &pieces {
                 text.push_str(between);
                 if *plant {
-                    text.push_str(which.get(&values));
+                    text.push_str(which.get(&secrets).as_str());
                 }
             }
             let (scrubbed, count) = redactor.scrub(&text);

@@ -1,5 +1,7 @@
 //! ReadOutput: a page of the full output that a clipped result left out. Not here: how outputs are kept (output).
 
+use std::fmt::Write as _;
+
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -128,23 +130,22 @@ impl ReadOutput {
     }
 
     fn page(&self, page: &Page, hint: &str) -> String {
-        let mut text = self.header(page.totals);
+        let header = self.header(page.totals);
         let (Some(first), Some(last)) = (page.lines.first(), page.lines.last()) else {
-            text.push_str(&match page.totals.lines {
-                0 => "Nothing was printed (so far).".to_owned(),
-                lines => format!(
-                    "There is no line {}: the output has {}.",
-                    grouped(self.offset),
-                    counted(lines, "line")
-                ),
-            });
-            return text;
+            return match page.totals.lines {
+                0 => header + "Nothing was printed (so far).",
+                lines => {
+                    let (asked, has) = (grouped(self.offset), counted(lines, "line"));
+                    format!("{header}There is no line {asked}: the output has {has}.")
+                }
+            };
         };
+        let mut text = header;
         for line in &page.lines {
-            text.push_str(&format!("{:>6}\t{}\n", line.number, line.text));
+            let _ = writeln!(text, "{:>6}\t{}", line.number, line.text);
         }
         let total = grouped(page.totals.lines);
-        text.push_str(&format!("Showing {}-{} of {total}.{hint}", first.number, last.number));
+        let _ = write!(text, "Showing {}-{} of {total}.{hint}", first.number, last.number);
         text
     }
 
@@ -219,7 +220,7 @@ fn match_lines(lines: &[KeptLine]) -> String {
             text.push_str("--\n");
         }
         let mark = if line.matched { "" } else { "-" };
-        text.push_str(&format!("{:>6}{mark}\t{}\n", line.number, line.text));
+        let _ = writeln!(text, "{:>6}{mark}\t{}", line.number, line.text);
         last = Some(line.number);
     }
     text
