@@ -82,7 +82,7 @@ pub fn machine(
             home: user_home.unwrap_or_default(),
         },
         state: state::StateDeps { outputs: outputs.clone(), board },
-        sqlite: sqlite::SqliteDeps { workspace },
+        sqlite: sqlite::SqliteDeps { workspace, scratch: home.state_dir().join("scratch") },
     })?;
     Ok(Machine { registry: Arc::new(registry), gate: Arc::new(InsideWorkspace), redactor, outputs, terminals })
 }
