@@ -174,3 +174,24 @@ fn unknown_text(what: &str, path: &str, known: &[&str]) -> String {
     };
     format!("there is no {what} {path}. {hint}")
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_two_equal_names_the_one_in_the_same_table_was_meant() {
+        let written = Written::parse("[b]\nleve = 1").expect("TOML");
+        for keys in [["a.level", "b.level"], ["b.level", "a.level"], ["b.level", "c.level"]] {
+            let faults = written.unknown(&["a", "b", "c"], &keys);
+            assert_eq!(faults[0].text, "there is no key b.leve. Did you mean b.level?", "{keys:?}");
+        }
+    }
+
+    #[test]
+    fn lines_are_counted_behind_a_mark_and_foreign_line_ends() {
+        let written = Written::parse("\u{feff}# one\r\n\r\n[a]\r\nx = 0x1F\r\n").expect("TOML");
+        let entry = written.get("a.x").expect("there");
+        assert_eq!((entry.line, &entry.value), (4, &Plain::Whole(Some(31))));
+    }
+}

@@ -99,7 +99,7 @@ pub enum HomeError {
 
 /// Which of the three kinds of failure it is, for the exit code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Part {
+pub enum Cause {
     /// State cannot be written or read (73).
     Disk,
     /// Refused, because others could read or change it (77).
@@ -110,23 +110,23 @@ pub enum Part {
 
 impl HomeError {
     /// Which kind of failure it is.
-    pub fn part(&self) -> Part {
+    pub fn cause(&self) -> Cause {
         match self {
-            Self::Unwritable { .. } | Self::Unreadable { .. } => Part::Disk,
-            Self::TooOpen { .. } | Self::NotOurs { .. } => Part::Safety,
+            Self::Unwritable { .. } | Self::Unreadable { .. } => Cause::Disk,
+            Self::TooOpen { .. } | Self::NotOurs { .. } => Cause::Safety,
             Self::WrongKind { .. }
             | Self::Damaged { .. }
             | Self::HalfIdentity { .. }
-            | Self::MixedIdentity { .. } => Part::Content,
+            | Self::MixedIdentity { .. } => Cause::Content,
         }
     }
 
     /// The exit code of a command that stops at this.
     pub fn exit_code(&self) -> u8 {
-        match self.part() {
-            Part::Disk => 73,
-            Part::Safety => 77,
-            Part::Content => 78,
+        match self.cause() {
+            Cause::Disk => 73,
+            Cause::Safety => 77,
+            Cause::Content => 78,
         }
     }
 

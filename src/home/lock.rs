@@ -4,12 +4,13 @@
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{self, ErrorKind, Read, Seek, SeekFrom, Write};
 use std::path::Path;
+use std::time::{Duration, Instant};
 
 use super::error::HomeError;
 use super::layout::Home;
 
-/// How often somebody who only looks may stand in the way. Looking takes microseconds.
-const ONLOOKERS: usize = 10_000;
+/// How long those who only look may stand in the way. Looking takes microseconds, unless the machine is busy.
+const ONLOOKERS: Duration = Duration::from_secs(2);
 
 /// Held for the life of the runner. The file stays; the lock on it goes with the process.
 #[derive(Debug)]
@@ -56,7 +57,8 @@ impl RunnerLock {
         #[cfg(unix)]
         std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
         let mut file = options.open(&path).map_err(HomeError::unwritable(&path))?;
-        for _ in 0..ONLOOKERS {
+        let began = Instant::now();
+        while began.elapsed() < ONLOOKERS {
             if taken(file.try_lock(), &path)? {
                 write_pid(&mut file, Some(std::process::id())).map_err(HomeError::unwritable(&path))?;
                 return Ok(Self { file });

@@ -17,7 +17,7 @@ mod watch;
 pub use agents::{Agent, load_agents};
 pub use device::DeviceIdentity;
 pub use document::{CatalogItem, Problem};
-pub use error::{HomeError, Part};
+pub use error::{Cause, HomeError};
 pub use layout::Home;
 pub use lock::{Holder, LockError, RunnerLock};
 pub use skills::{Skill, load_skills};

@@ -7,11 +7,12 @@ mod identity;
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::Path;
+use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
 use punie_runner::home::atomic::{self, Readers};
-use punie_runner::home::{DeviceIdentity, Home, HomeError, LockError, Part, RunnerLock};
+use punie_runner::home::{Cause, DeviceIdentity, Home, HomeError, LockError, RunnerLock};
 use tempfile::TempDir;
 
 fn home() -> (TempDir, Home) {
@@ -68,13 +69,13 @@ fn looser_modes_are_refused_with_the_command_that_mends_them() {
 fn what_cannot_be_written_differs_from_what_is_wrong() {
     let dir = tempfile::tempdir().expect("a folder for the test");
     let too_long = Home::open(&dir.path().join("n".repeat(300))).expect_err("no system has such names");
-    assert_eq!((too_long.part(), too_long.exit_code()), (Part::Disk, 73), "{too_long}");
+    assert_eq!((too_long.cause(), too_long.exit_code()), (Cause::Disk, 73), "{too_long}");
 
     let in_the_way = dir.path().join("file");
     fs::write(&in_the_way, "").expect("a file");
     for path in [in_the_way.clone(), in_the_way.join("below")] {
         let wrong = Home::open(&path).expect_err("a file in the way");
-        assert_eq!((wrong.part(), wrong.exit_code()), (Part::Content, 78), "{wrong}");
+        assert_eq!((wrong.cause(), wrong.exit_code()), (Cause::Content, 78), "{wrong}");
     }
 }
 
@@ -140,16 +141,29 @@ fn a_number_left_by_a_crash_does_not_hold_the_home() {
 #[test]
 fn somebody_who_looks_never_keeps_a_runner_from_starting() {
     let (_dir, home) = home();
-    let done = AtomicBool::new(false);
+    drop(RunnerLock::acquire(&home).expect("free"));
+    let (done, together) = (AtomicBool::new(false), Barrier::new(3));
     thread::scope(|scope| {
-        for _ in 0..3 {
-            scope.spawn(|| {
-                while !done.load(Ordering::Relaxed) {
-                    RunnerLock::peek(&home).expect("readable");
+        scope.spawn(|| {
+            together.wait();
+            while !done.load(Ordering::Relaxed) {
+                RunnerLock::peek(&home).expect("readable");
+            }
+        });
+        // One that is slow to look: half of the time it stands in the way.
+        scope.spawn(|| {
+            let slow = fs::File::open(home.lock_file()).expect("there");
+            together.wait();
+            while !done.load(Ordering::Relaxed) {
+                if slow.try_lock_shared().is_ok() {
+                    thread::yield_now();
+                    slow.unlock().expect("held");
                 }
-            });
-        }
-        let starts: Vec<_> = (0..300).map(|_| RunnerLock::acquire(&home).map(drop)).collect();
+                thread::yield_now();
+            }
+        });
+        together.wait();
+        let starts: Vec<_> = (0..2_000).map(|_| RunnerLock::acquire(&home).map(drop)).collect();
         done.store(true, Ordering::Relaxed);
         assert!(starts.iter().all(Result::is_ok), "{:?}", starts.iter().find(|start| start.is_err()));
     });
