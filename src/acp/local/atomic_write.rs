@@ -10,9 +10,9 @@ use tokio_util::sync::CancellationToken;
 
 use super::near_names;
 use super::sniff;
-use super::text_window::{hex, sha256_hex, stamp_of};
+use super::text_window::{sha256_hex, stamp_of};
 use crate::acp::figures::ByteSize;
-use crate::acp::files::{Encoding, Endings, NewContent, Precondition, Splice, Stamp, WriteTextFile, Written};
+use crate::acp::files::{Encoding, Endings, NewContent, Precondition, Splice, Stamp, WriteTextFile, Written, hex};
 use crate::acp::workspace::Folder;
 use crate::request::ErrorCode;
 use crate::tool::ToolError;

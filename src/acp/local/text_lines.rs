@@ -33,7 +33,7 @@ impl Lines {
         Self {
             want,
             max_chars,
-            line_chars: line_chars.clamp(80, KEEP / 8),
+            line_chars: line_chars.clamp(80, KEEP / 2),
             out: Vec::new(),
             line_start: 0,
             tail: Vec::new(),

@@ -12,7 +12,7 @@ use super::sniff::{self, Binary};
 use super::text_lines::{LineRest, Lines};
 use crate::acp::WorkspacePath;
 use crate::acp::figures::{ByteSize, Count};
-use crate::acp::files::{Encoding, Endings, LineTotal, ReadTextFile, Stamp, Start, TextWindow};
+use crate::acp::files::{Encoding, Endings, LineTotal, ReadTextFile, Stamp, Start, TextWindow, hex};
 use crate::request::ErrorCode;
 use crate::tool::ToolError;
 
@@ -30,11 +30,6 @@ const LONGEST_LINE: u64 = 256 << 20;
 /// Hex of SHA-256.
 pub(super) fn sha256_hex(bytes: &[u8]) -> String {
     hex(&Sha256::digest(bytes))
-}
-
-pub(super) fn hex(bytes: &[u8]) -> String {
-    const DIGITS: &[u8; 16] = b"0123456789abcdef";
-    bytes.iter().flat_map(|b| [DIGITS[usize::from(b >> 4)], DIGITS[usize::from(b & 15)]]).map(char::from).collect()
 }
 
 /// What tells this state of a file from another.
