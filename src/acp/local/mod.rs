@@ -6,6 +6,7 @@ mod folder_listing;
 mod line_index;
 mod near_names;
 mod sniff;
+mod temp_file;
 mod text_lines;
 mod text_window;
 

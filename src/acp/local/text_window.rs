@@ -1,7 +1,7 @@
 //! One window of a text file, in flat memory whatever the file's size. Not here: how lines are counted and cut.
 
 use std::fs::File;
-use std::io::{self, Read};
+use std::io::{self, Read, Seek};
 
 use sha2::{Digest, Sha256};
 use tokio_util::sync::CancellationToken;
@@ -61,7 +61,9 @@ pub(super) fn open(path: &WorkspacePath) -> Result<(File, std::fs::Metadata), To
     });
     opened.map_err(|cause| match cause.kind() {
         io::ErrorKind::NotFound => near_names::missing(path),
-        io::ErrorKind::InvalidInput => ToolError::new(ErrorCode::NotText, format!("{} {cause}.", path.shown())),
+        io::ErrorKind::InvalidInput => {
+            ToolError::new(ErrorCode::NotText, format!("{} {cause}.", path.shown()))
+        }
         io::ErrorKind::IsADirectory => {
             ToolError::new(ErrorCode::IsDirectory, format!("{} is a folder, not a file.", path.shown()))
         }
@@ -101,7 +103,7 @@ pub(super) fn read(
             );
             return Err(ToolError::new(ErrorCode::TooLarge, text));
         }
-        read_at(&file, 0, &mut []).map_err(failed)?;
+        (&file).rewind().map_err(failed)?;
         let bytes = read_bounded(&file, DECODED).map_err(failed)?;
         return in_memory(request, &bytes, encoding);
     }
@@ -326,14 +328,16 @@ fn blank(size: u64, encoding: Encoding, endings: Endings) -> TextWindow {
 }
 
 fn filled(mut window: TextWindow, lines: Lines) -> TextWindow {
-    window.lines = lines.lines;
+    window.lines = lines.gathered;
     window.omitted_bytes = lines.omitted;
     set_text(&mut window, lines.into_bytes());
     window
 }
 
 fn set_text(window: &mut TextWindow, bytes: Vec<u8>) {
-    window.control = bytes.iter().filter(|b| (**b < 0x20 && !matches!(**b, b'\t' | b'\n' | b'\r')) || **b == 0x7F).count() as u64;
+    window.control =
+        bytes.iter().filter(|b| (**b < 0x20 && !matches!(**b, b'\t' | b'\n' | b'\r')) || **b == 0x7F).count()
+            as u64;
     window.text = String::from_utf8(bytes).unwrap_or_else(|error| {
         let bytes = error.into_bytes();
         window.lossy = bytes.utf8_chunks().filter(|chunk| !chunk.invalid().is_empty()).count() as u64;
@@ -344,7 +348,9 @@ fn set_text(window: &mut TextWindow, bytes: Vec<u8>) {
 fn explain(request: &ReadTextFile, scan: &Scan<'_>, miss: Miss) -> ToolError {
     let shown = request.path.shown();
     match miss {
-        Miss::Cancelled => ToolError::cancelled(format!("Reading {shown} was cancelled. Nothing was changed.")),
+        Miss::Cancelled => {
+            ToolError::cancelled(format!("Reading {shown} was cancelled. Nothing was changed."))
+        }
         Miss::Io(cause) => ToolError::io(shown, &cause),
         Miss::TooFar | Miss::PastEnd => {
             let size = ByteSize(scan.size);
@@ -356,11 +362,10 @@ fn explain(request: &ReadTextFile, scan: &Scan<'_>, miss: Miss) -> ToolError {
                     ByteSize(LONGEST_LINE)
                 ),
                 Start::Line(line) | Start::Inside { line, .. } => format!(
-                    "{shown} is {size}, too large to search all of it for line {}: the first {} hold {} lines. Use a \
-                     negative offset to read from the end, or Bash, for example `tail -c +N | head`.",
+                    "{shown} is {size}, too large to search all of it for line {}, which is not in its first {}. Use \
+                     a negative offset to read from the end, or Bash, for example `tail -c +N | head`.",
                     Count(line),
-                    ByteSize(scan.reach),
-                    Count(0)
+                    ByteSize(scan.reach)
                 ),
             };
             ToolError::new(ErrorCode::TooLarge, text)

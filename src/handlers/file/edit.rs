@@ -76,12 +76,16 @@ impl Tool for Edit {
             return self.create(cx, deps, path).await;
         }
         if self.old_string == self.new_string {
-            return Err(ToolError::invalid_args("old_string and new_string are the same; there is nothing to change."));
+            return Err(ToolError::invalid_args(
+                "old_string and new_string are the same; there is nothing to change.",
+            ));
         }
         let loaded = deps.client.load_file(cx, path.clone(), MAX_BYTES).await?;
         let shown = path.shown();
         if [b"\xFF\xFE", b"\xFE\xFF"].iter().any(|mark| loaded.bytes.starts_with(*mark)) {
-            let text = format!("{shown} is UTF-16; Edit works on UTF-8. Replace all of it with Write, which keeps UTF-16.");
+            let text = format!(
+                "{shown} is UTF-16; Edit works on UTF-8. Replace all of it with Write, which keeps UTF-16."
+            );
             return Err(ToolError::new(ErrorCode::NotText, text));
         }
         let (this, planned) = tokio::task::spawn_blocking(move || {
@@ -122,7 +126,9 @@ impl Edit {
         {
             found = find(text, &bare);
             if found.is_some() {
-                notes.push("Line numbers were taken out of old_string; quote the text without them.".to_owned());
+                notes.push(
+                    "Line numbers were taken out of old_string; quote the text without them.".to_owned(),
+                );
                 old = bare;
                 new = without_line_numbers(&new).unwrap_or(new);
             }
@@ -169,7 +175,8 @@ impl Edit {
 
     fn not_found(&self, shown: &str, text: &[u8], new: &str) -> Result<Plan, ToolError> {
         if new.trim().len() >= TELLING
-            && let Some(there) = find(text, new).filter(|there| there.places.len() == 1 && there.tier <= Tier::LineEndings)
+            && let Some(there) =
+                find(text, new).filter(|there| there.places.len() == 1 && there.tier <= Tier::LineEndings)
         {
             let range = &there.places[0].range;
             let line = line_of(text, range.start);
@@ -208,11 +215,17 @@ impl Edit {
             let start = line_of(&old, first.range.start);
             format!("1 replacement at {}", span(start, &first.with))
         } else {
-            format!("{count} replacements at lines {}", lines_of(&old, splices.iter().map(|splice| &splice.range)))
+            format!(
+                "{count} replacements at lines {}",
+                lines_of(&old, splices.iter().map(|splice| &splice.range))
+            )
         };
-        let notes: String = notes.iter().map(|note| format!("\n{note}")).collect();
+        let notes: String = notes.iter().flat_map(|note| ["\n", note.as_str()]).collect();
         if self.dry_run {
-            let text = format!("Dry run, nothing was written: {places} of {shown}.{notes}\n{}", preview(&old, &splices));
+            let text = format!(
+                "Dry run, nothing was written: {places} of {shown}.{notes}\n{}",
+                preview(&old, &splices)
+            );
             return Ok(Reply::text(text));
         }
         let view = after(&old, first);
@@ -243,7 +256,9 @@ impl Edit {
             Precondition::Absent
         };
         if self.dry_run {
-            return Ok(Reply::text(format!("Dry run, nothing was written: {shown} would be made with new_string.")));
+            return Ok(Reply::text(format!(
+                "Dry run, nothing was written: {shown} would be made with new_string."
+            )));
         }
         let content = NewContent::Text(self.new_string);
         let request = WriteTextFile { path, content, only_if, create_folders: true, executable: None };

@@ -20,7 +20,9 @@ impl Tier {
             Self::LineEndings => Some("matched with the file's line endings"),
             Self::TrailingSpace => Some("matched without regard to blanks at line ends"),
             Self::Typography => Some("matched with plain for typographic quotes, dashes and blanks"),
-            Self::Indentation => Some("matched at another indentation; new_string was indented like the file"),
+            Self::Indentation => {
+                Some("matched at another indentation; new_string was indented like the file")
+            }
         }
     }
 }

@@ -85,7 +85,10 @@ mod tests {
             total: 3,
             cut_short: false,
         };
-        assert_eq!(render("/w", &listing, false, 100), ("/w/ (folder, 3 entries)\na/\nb (1 byte)\nc -> d\n".into(), true));
+        assert_eq!(
+            render("/w", &listing, false, 100),
+            ("/w/ (folder, 3 entries)\na/\nb (1 byte)\nc -> d\n".into(), true)
+        );
         let (text, complete) = render("/w", &listing, false, 14);
         assert!(!complete && text.contains("first 2 of 3; 1 more entry left out"), "{text}");
     }

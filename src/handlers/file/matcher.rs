@@ -40,10 +40,12 @@ pub(super) fn find(text: &[u8], old: &str) -> Option<Found> {
     let table = LineTable::of(text);
     let parts: Vec<&[u8]> =
         old.split('\n').map(|part| part.strip_suffix('\r').unwrap_or(part).as_bytes()).collect();
-    [Tier::LineEndings, Tier::TrailingSpace, Tier::Typography, Tier::Indentation].into_iter().find_map(|tier| {
-        let places = table.places(&parts, tier);
-        (!places.is_empty()).then_some(Found { tier, places })
-    })
+    [Tier::LineEndings, Tier::TrailingSpace, Tier::Typography, Tier::Indentation].into_iter().find_map(
+        |tier| {
+            let places = table.places(&parts, tier);
+            (!places.is_empty()).then_some(Found { tier, places })
+        },
+    )
 }
 
 /// What to put in a place: `new` with the indentation and the line endings that are there.
@@ -56,7 +58,9 @@ pub(super) fn replacement(text: &[u8], old: &str, new: &str, tier: Tier, place: 
     let indented = match &place.indent {
         Indent::Same => plain.into_bytes(),
         Indent::Deeper(more) => reindent(&plain, |line| [more, line].concat()),
-        Indent::Shallower(less) => reindent(&plain, |line| line.strip_prefix(less.as_slice()).unwrap_or(line).to_vec()),
+        Indent::Shallower(less) => {
+            reindent(&plain, |line| line.strip_prefix(less.as_slice()).unwrap_or(line).to_vec())
+        }
     };
     if !ends_in_crlf(text, &place.range) {
         return indented;
@@ -73,7 +77,9 @@ pub(super) fn replacement(text: &[u8], old: &str, new: &str, tier: Tier, place: 
 
 fn reindent(text: &str, change: impl Fn(&[u8]) -> Vec<u8>) -> Vec<u8> {
     text.split_inclusive('\n')
-        .flat_map(|line| if line.trim().is_empty() { line.as_bytes().to_vec() } else { change(line.as_bytes()) })
+        .flat_map(
+            |line| if line.trim().is_empty() { line.as_bytes().to_vec() } else { change(line.as_bytes()) },
+        )
         .collect()
 }
 
@@ -151,7 +157,10 @@ impl<'a> LineTable<'a> {
         let start = self.starts[line];
         let (hay, needle) = (Plain::of(body, tier), Plain::of(part, tier));
         let mut put = |from: usize, to: usize| {
-            places.push(Place { range: start + hay.origin(from)..start + hay.origin(to), indent: Indent::Same });
+            places.push(Place {
+                range: start + hay.origin(from)..start + hay.origin(to),
+                indent: Indent::Same,
+            });
         };
         let trimmed = needle.bytes.trim_ascii_end();
         if trimmed.is_empty() {
@@ -175,7 +184,9 @@ impl<'a> LineTable<'a> {
             return None;
         }
         let (body, first) = (Plain::of(self.body(line), tier), Plain::of(parts[0], tier));
-        let trim = |bytes: &[u8]| if tier >= Tier::TrailingSpace { bytes.trim_ascii_end().len() } else { bytes.len() };
+        let trim = |bytes: &[u8]| {
+            if tier >= Tier::TrailingSpace { bytes.trim_ascii_end().len() } else { bytes.len() }
+        };
         let (body_end, first_end) = (trim(&body.bytes), trim(&first.bytes));
         if !body.bytes[..body_end].ends_with(&first.bytes[..first_end]) || !self.has_newline(line) {
             return None;
@@ -183,7 +194,9 @@ impl<'a> LineTable<'a> {
         let start = self.starts[line] + body.origin(body_end - first_end);
         for (at, part) in parts.iter().enumerate().take(last).skip(1) {
             let (body, part) = (Plain::of(self.body(line + at), tier), Plain::of(part, tier));
-            if body.bytes[..trim(&body.bytes)] != part.bytes[..trim(&part.bytes)] || !self.has_newline(line + at) {
+            if body.bytes[..trim(&body.bytes)] != part.bytes[..trim(&part.bytes)]
+                || !self.has_newline(line + at)
+            {
                 return None;
             }
         }
@@ -194,7 +207,9 @@ impl<'a> LineTable<'a> {
             let from = self.starts[line + last];
             if body.bytes.starts_with(&part.bytes) {
                 from + body.origin(part.bytes.len())
-            } else if tier >= Tier::TrailingSpace && body.bytes.trim_ascii_end() == part.bytes.trim_ascii_end() {
+            } else if tier >= Tier::TrailingSpace
+                && body.bytes.trim_ascii_end() == part.bytes.trim_ascii_end()
+            {
                 from + self.body(line + last).len()
             } else {
                 return None;
@@ -214,7 +229,8 @@ impl<'a> LineTable<'a> {
         for (at, part) in whole.iter().enumerate() {
             let (body, part) =
                 (Plain::of(self.body(line + at), Tier::Indentation), Plain::of(part, Tier::Indentation));
-            let ((body_indent, body), (part_indent, part)) = (split_indent(&body.bytes), split_indent(&part.bytes));
+            let ((body_indent, body), (part_indent, part)) =
+                (split_indent(&body.bytes), split_indent(&part.bytes));
             if body.trim_ascii_end() != part.trim_ascii_end() {
                 return None;
             }
@@ -264,7 +280,13 @@ mod tests {
             ("a\r\nb\r\n", "b", "x\ny", Tier::Exact, "a\r\nx\r\ny\r\n"),
             ("if a {  \n  b\t\n}\n", "if a {\n  b\n}", "c", Tier::TrailingSpace, "c\n"),
             ("say “hi” – now\n", "\"hi\" - now", "'ho'", Tier::Typography, "say 'ho'\n"),
-            ("x\n    a(\n      b\n    )\nc\n", "a(\n  b\n)\n", "d(\n  e\n)\n", Tier::Indentation, "x\n    d(\n      e\n    )\nc\n"),
+            (
+                "x\n    a(\n      b\n    )\nc\n",
+                "a(\n  b\n)\n",
+                "d(\n  e\n)\n",
+                Tier::Indentation,
+                "x\n    d(\n      e\n    )\nc\n",
+            ),
             ("a\n  b\n", "    a\n      b\n", "    q\n", Tier::Indentation, "q\n"),
         ] {
             assert_eq!(edit(text, old, new), Some((tier, expect.to_owned())), "{text:?} {old:?}");

@@ -84,7 +84,10 @@ fn cause(file: &str, quoted: &str) -> String {
         let other = if who == "the file" { quoted } else { file };
         let only = |test: fn(char) -> bool| text.chars().find(|c| test(*c) && !other.contains(*c));
         if let Some(c) = only(|c| plain(c) == Some(" ")) {
-            causes.push(format!("{who} has a special blank (U+{:04X}, such as a no-break space)", u32::from(c)));
+            causes.push(format!(
+                "{who} has a special blank (U+{:04X}, such as a no-break space)",
+                u32::from(c)
+            ));
         }
         if let Some(c) = only(|c| plain(c).is_some_and(|plain| plain != " ")) {
             causes.push(format!("{who} has a typographic character (U+{:04X})", u32::from(c)));
@@ -113,7 +116,11 @@ fn is_invisible(c: char) -> bool {
 fn seen(line: &[u8]) -> Vec<u8> {
     let plain = Plain::of(line, Tier::Typography);
     let text = String::from_utf8_lossy(plain.bytes.trim_ascii());
-    text.chars().filter(|c| !is_invisible(*c) && !c.is_whitespace()).flat_map(char::to_lowercase).collect::<String>().into()
+    text.chars()
+        .filter(|c| !is_invisible(*c) && !c.is_whitespace())
+        .flat_map(char::to_lowercase)
+        .collect::<String>()
+        .into()
 }
 
 /// The line at which the block begins that shares most lines with the quoted ones, or has the one most alike.

@@ -13,8 +13,7 @@ pub(super) struct Numbered {
 pub(super) fn number(text: &str, first: i64, room: usize) -> Numbered {
     let mut out = String::with_capacity(text.len().min(room) + text.len() / 4 + 64);
     let (mut used, mut lines) = (0, 0);
-    let mut n = first;
-    for line in text.split_inclusive('\n') {
+    for (n, line) in (first..).zip(text.split_inclusive('\n')) {
         let body = line.strip_suffix('\n').map_or(line, |body| body.strip_suffix('\r').unwrap_or(body));
         let width = push_number(n, &mut out);
         let cost = width + 1 + if body.is_ascii() { body.len() } else { body.chars().count() };
@@ -26,7 +25,6 @@ pub(super) fn number(text: &str, first: i64, room: usize) -> Numbered {
         out.push('\n');
         used += cost;
         lines += 1;
-        n += 1;
     }
     Numbered { text: out, lines }
 }

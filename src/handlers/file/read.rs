@@ -43,8 +43,13 @@ pub(super) struct Read {
 impl Tool for Read {
     const NAME: &'static str = "Read";
     const EFFECT: Effect = Effect::Reads;
-    const ALIASES: &'static [(&'static str, &'static str)] =
-        &[("path", "file_path"), ("filename", "file_path"), ("file", "file_path"), ("line", "offset"), ("lines", "limit")];
+    const ALIASES: &'static [(&'static str, &'static str)] = &[
+        ("path", "file_path"),
+        ("filename", "file_path"),
+        ("file", "file_path"),
+        ("line", "offset"),
+        ("lines", "limit"),
+    ];
     const EXAMPLES: &'static [&'static str] = &[
         r#"{"file_path":"src/main.rs"}"#,
         r#"{"file_path":"src/main.rs","offset":120,"limit":40}"#,
@@ -78,10 +83,12 @@ impl Read {
     fn start(&self) -> Result<Start, ToolError> {
         let offset = self.offset.unwrap_or(1);
         match (self.column, offset) {
-            (Some(_), ..0) => {
-                Err(ToolError::invalid_args("column needs a line counted from the start: give offset from 1 on."))
+            (Some(_), ..0) => Err(ToolError::invalid_args(
+                "column needs a line counted from the start: give offset from 1 on.",
+            )),
+            (Some(column), _) => {
+                Ok(Start::Inside { line: offset.unsigned_abs().max(1), column: column.max(1) })
             }
-            (Some(column), _) => Ok(Start::Inside { line: offset.unsigned_abs().max(1), column: column.max(1) }),
             (None, ..0) => Ok(Start::FromEnd(offset.unsigned_abs())),
             // Line 0 is what a caller who counts from 0 means by the first.
             (None, _) => Ok(Start::Line(offset.unsigned_abs().max(1))),
@@ -99,7 +106,8 @@ fn answer(shown: &str, window: &TextWindow, start: Start, asked: u64, budget: Bu
         ..Meta::default()
     };
     if window.lossy > 0 {
-        meta.warnings.push("Bytes that are not valid UTF-8 are shown as U+FFFD; do not write them back.".to_owned());
+        meta.warnings
+            .push("Bytes that are not valid UTF-8 are shown as U+FFFD; do not write them back.".to_owned());
     }
     let mut text = header(shown, window);
     if window.lines == 0 {
@@ -179,7 +187,9 @@ fn footer(text: &mut String, window: &TextWindow, shown: u64) {
         notes.push("Lines are numbered from the end: -1 is the last.".to_owned());
     }
     if window.stopped_in_line && shown == window.lines {
-        notes.push(format!("Line {last} is too long to look past; use a negative offset for what follows it."));
+        notes.push(format!(
+            "Line {last} is too long to look past; use a negative offset for what follows it."
+        ));
     } else if !ends_here {
         notes.push(format!("Showing {}-{last} of {of}. Continue with offset={}.", window.first, last + 1));
     } else if window.first > 1 {

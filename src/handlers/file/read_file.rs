@@ -29,7 +29,8 @@ pub(super) struct ReadFile {
 impl Tool for ReadFile {
     const NAME: &'static str = "read_file";
     const EFFECT: Effect = Effect::Reads;
-    const ALIASES: &'static [(&'static str, &'static str)] = &[("file_path", "path"), ("filename", "path"), ("file", "path")];
+    const ALIASES: &'static [(&'static str, &'static str)] =
+        &[("file_path", "path"), ("filename", "path"), ("file", "path")];
     const EXAMPLES: &'static [&'static str] = &[r#"{"path":"README.md"}"#];
     type Deps = FileDeps;
     type Output = Reply;
