@@ -1,7 +1,11 @@
 //! The file tools, called as the engine calls them, on real files. Hostile paths come first, each with what must
 //! come of it.
 
-#![expect(clippy::unwrap_used, clippy::disallowed_methods, reason = "a test that cannot set up its files has failed")]
+#![expect(
+    clippy::unwrap_used,
+    clippy::disallowed_methods,
+    reason = "a test that cannot set up its files has failed"
+)]
 
 use std::fs;
 use std::io::{Seek, SeekFrom, Write as _};
@@ -82,6 +86,11 @@ impl Bench {
             .collect();
         assert!(left.is_empty(), "{left:?}");
     }
+}
+
+/// So many lines of this pattern, each with its number.
+fn counted(lines: usize, pattern: &str) -> String {
+    (1..=lines).flat_map(|n| [pattern.replace("{}", &n.to_string())]).collect()
 }
 
 // Paths that lead out, for reading and for writing (H01 to H05, H08, H09, H12, H13).
@@ -368,7 +377,7 @@ async fn protected_paths_are_never_written() {
 #[tokio::test]
 async fn read_numbers_lines_and_says_how_to_go_on() {
     let bench = Bench::new();
-    let lines: String = (1..=50).map(|n| format!("line {n}\r\n")).collect();
+    let lines = counted(50, "line {}\r\n");
     let path = bench.put("f.txt", &lines);
     let reply = bench.ok("Read", json!({"path": "f.txt", "offset": "11", "limit": 10})).await;
     let shown = text(&reply);
@@ -563,7 +572,7 @@ async fn the_ends_of_a_huge_file_are_near() {
         assert!(shown.contains("   999\tfirst line of text\n  1000\tfirst line of text\n"), "{shown}");
         assert!(shown.contains("more than") && shown.contains("Continue with offset=1001."), "{shown}");
         let shown = bench.read(json!({"file_path": name, "offset": 1_000})).await;
-        assert!(shown.contains("it has more than 256."), "{shown}");
+        assert!(shown.contains("it has more than 64."), "{shown}");
         assert!(shown.contains("too long to look past"), "{shown}");
     }
     // A terabyte is not searched for a line.
@@ -578,8 +587,7 @@ async fn the_ends_of_a_huge_file_are_near() {
 #[tokio::test]
 async fn deep_pages_of_a_big_file_are_exact() {
     let bench = Bench::new();
-    let lines = 300_000;
-    let content: String = (1..=lines).map(|n| format!("this is line number {n}\n")).collect();
+    let content = counted(300_000, "this is line number {}\n");
     let path = bench.put("big", &content);
     let total = "300,000 lines";
     for offset in [150_000_u64, 150_003, 299_999, 1, 40_000] {
@@ -820,7 +828,7 @@ async fn the_plain_tools_speak_their_own_words() {
     assert_eq!(text(&reply), "Successfully wrote to d/f.txt");
     let reply = bench.ok("read_file", json!({"path": "d/f.txt"})).await;
     assert_eq!(text(&reply), "one\r\ntwo");
-    let lines: String = (1..=9_000).map(|n| format!("{n}\n")).collect();
+    let lines = counted(9_000, "{}\n");
     bench.put("long", &lines);
     let reply = bench.ok("read_file", json!({"path": "long"})).await;
     let shown = text(&reply);
@@ -853,4 +861,48 @@ async fn a_cancelled_call_does_nothing() {
         assert_eq!(error.code(), ErrorCode::Cancelled, "{tool}");
     }
     assert_eq!(bench.get("f"), "a\n");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_file_that_grows_is_read_as_it_was() {
+    let bench = Bench::new();
+    let path = bench.put("log", "start\n");
+    let stop = Arc::new(AtomicBool::new(false));
+    let writer = std::thread::spawn({
+        let stop = Arc::clone(&stop);
+        move || {
+            let mut file = fs::OpenOptions::new().append(true).open(path).unwrap();
+            let mut written = 0;
+            while !stop.load(Ordering::Relaxed) && written < 3 << 20 {
+                file.write_all(b"one more line\n").unwrap();
+                written += 14;
+            }
+        }
+    });
+    for _ in 0..100 {
+        let reply = bench.ok("Read", json!({"file_path": "log", "limit": 1})).await;
+        assert!(text(&reply).contains("     1\tstart\n"), "{}", text(&reply));
+        let tail = bench.read(json!({"file_path": "log", "offset": -1})).await;
+        let last = tail.lines().nth(1).and_then(|line| line.split_once('\t')).map(|(_, body)| body).unwrap();
+        // A line that is being appended may be seen in part.
+        assert!(last == "start" || "one more line".starts_with(last), "{tail}");
+    }
+    stop.store(true, Ordering::Relaxed);
+    writer.join().unwrap();
+}
+
+#[tokio::test]
+async fn the_catalog_shows_each_tool_with_its_keys() {
+    let bench = Bench::new();
+    let names: Vec<_> = bench.tools.specs().map(|spec| spec.name).collect();
+    assert_eq!(names, ["Edit", "Read", "Write", "list_files", "read_file", "write_file"]);
+    for spec in bench.tools.specs() {
+        assert!(spec.description.len() > 40, "{}", spec.name);
+        for (alias, key) in spec.aliases {
+            assert!(spec.schema["properties"].get(key).is_some(), "{}: {alias} -> {key}", spec.name);
+        }
+        for example in spec.examples {
+            assert!(bench.tools.find(spec.name).unwrap().decode(example).is_ok(), "{}: {example}", spec.name);
+        }
+    }
 }

@@ -23,9 +23,9 @@ const DECODED: u64 = 32 << 20;
 /// Above this size a line is searched only near the start or from the end: a scan of the whole would take long.
 const SCANNED: u64 = 64 << 30;
 /// How far such a scan goes from the start.
-const NEAR: u64 = 1 << 30;
+const NEAR: u64 = 256 << 20;
 /// No single line is followed further than this, nor the last lines further back.
-const LONGEST_LINE: u64 = 256 << 20;
+const LONGEST_LINE: u64 = 64 << 20;
 
 /// Hex of SHA-256.
 pub(super) fn sha256_hex(bytes: &[u8]) -> String {
@@ -81,11 +81,14 @@ pub(super) fn read(
     let failed = |cause: io::Error| ToolError::io(request.path.shown(), &cause);
     let size = metadata.len();
     if size <= TextWindow::HASHED {
-        // A file of /proc says 0 and has bytes, one that grows has more than it said: both are bounded here.
-        let bytes = read_bounded(&file, TextWindow::HASHED).map_err(failed)?;
+        // What is appended meanwhile is not looked at. A file of /proc says 0 and has bytes: those are bounded.
+        let limit = if size == 0 { TextWindow::HASHED } else { size };
+        let bytes = read_bounded(&file, limit).map_err(failed)?;
         let encoding = classify(&request.path, &bytes, bytes.len() as u64)?;
         let mut window = in_memory(request, &bytes, encoding)?;
-        window.sha256 = Some(sha256_hex(&bytes));
+        if size > 0 || bytes.len() as u64 != limit {
+            window.sha256 = Some(sha256_hex(&bytes));
+        }
         return Ok(window);
     }
     let mut head = vec![0; 64 << 10];
@@ -117,7 +120,7 @@ pub(super) fn read(
 }
 
 fn read_bounded(file: &File, limit: u64) -> io::Result<Vec<u8>> {
-    let mut bytes = Vec::new();
+    let mut bytes = Vec::with_capacity(usize::try_from(limit).unwrap_or_default());
     file.take(limit).read_to_end(&mut bytes)?;
     Ok(bytes)
 }
