@@ -3,6 +3,8 @@
 use std::ops::Range;
 use std::sync::Arc;
 
+use sha2::{Digest, Sha256};
+
 use super::{Answer, WorkspacePath};
 use crate::tool::ToolCx;
 
@@ -23,7 +25,8 @@ pub trait FileClient: Send + Sync + 'static {
     fn write_text_file<'a>(&'a self, cx: &'a ToolCx, request: WriteTextFile) -> Answer<'a, Written>;
 
     /// A whole file's bytes, for editing. Fails like `read_text_file`, and with `too_large` above `max_bytes`.
-    fn load_file<'a>(&'a self, cx: &'a ToolCx, path: WorkspacePath, max_bytes: u64) -> Answer<'a, LoadedFile>;
+    fn load_file<'a>(&'a self, cx: &'a ToolCx, path: WorkspacePath, max_bytes: u64)
+    -> Answer<'a, LoadedFile>;
 
     /// What is in a folder.
     fn list_folder<'a>(&'a self, cx: &'a ToolCx, request: ListFolder) -> Answer<'a, FolderListing>;
@@ -257,6 +260,23 @@ pub struct LoadedFile {
     pub bytes: Arc<Vec<u8>>,
     /// Its state when it was read.
     pub stamp: Stamp,
+}
+
+impl LoadedFile {
+    /// SHA-256 of the bytes, in hex.
+    pub fn sha256(&self) -> String {
+        hex(&Sha256::digest(self.bytes.as_slice()))
+    }
+}
+
+/// Bytes in hex.
+pub fn hex(bytes: &[u8]) -> String {
+    const DIGITS: &[u8; 16] = b"0123456789abcdef";
+    bytes
+        .iter()
+        .flat_map(|b| [DIGITS[usize::from(b >> 4)], DIGITS[usize::from(b & 15)]])
+        .map(char::from)
+        .collect()
 }
 
 /// What a write did.

@@ -177,7 +177,15 @@ mod tests {
 
     #[test]
     fn other_paths_are_free() {
-        for path in [".git/info/exclude", ".gitignore", "src/config", "hooks/x", ".github/workflows/ci.yml", "", "profile"] {
+        for path in [
+            ".git/info/exclude",
+            ".gitignore",
+            "src/config",
+            "hooks/x",
+            ".github/workflows/ci.yml",
+            "",
+            "profile",
+        ] {
             assert_eq!(rule(path), None, "{path}");
         }
     }

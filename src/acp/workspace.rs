@@ -76,7 +76,8 @@ impl Workspace {
         if roots.is_empty() {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, "a workspace needs at least one folder"));
         }
-        let roots = roots.iter().map(|given| Root::open(given).map(Arc::new)).collect::<io::Result<Vec<_>>>()?;
+        let roots =
+            roots.iter().map(|given| Root::open(given).map(Arc::new)).collect::<io::Result<Vec<_>>>()?;
         Ok(Self { roots: roots.into(), home: home.map(Arc::from) })
     }
 
@@ -122,7 +123,8 @@ impl Workspace {
         self.roots
             .iter()
             .filter_map(|root| {
-                let rest = path.strip_prefix(&root.canonical).or_else(|_| path.strip_prefix(&root.given)).ok()?;
+                let rest =
+                    path.strip_prefix(&root.canonical).or_else(|_| path.strip_prefix(&root.given)).ok()?;
                 Some((Arc::clone(root), rest.to_owned()))
             })
             .min_by_key(|(_, rest)| rest.components().count())
@@ -154,7 +156,10 @@ impl Workspace {
                     )));
                 }
                 Stumble::Link { parent, name, target, rest } => {
-                    let met = DanglingLink { link: root.canonical.join(&parent).join(&name), target: target.clone() };
+                    let met = DanglingLink {
+                        link: root.canonical.join(&parent).join(&name),
+                        target: target.clone(),
+                    };
                     let next = if target.is_absolute() { target } else { parent.join(target) };
                     let next = if rest.as_os_str().is_empty() { next } else { next.join(rest) };
                     if next.is_absolute() {
@@ -169,7 +174,10 @@ impl Workspace {
             }
         }
         let names = link.map_or_else(String::new, |met| format!(" (last at {})", met.link.display()));
-        Err(ToolError::invalid_args(format!("{}: too many symbolic links; they form a loop{names}.", raw.as_str())))
+        Err(ToolError::invalid_args(format!(
+            "{}: too many symbolic links; they form a loop{names}.",
+            raw.as_str()
+        )))
     }
 
     fn outside(&self, raw: &RawPath, link: Option<&DanglingLink>) -> ToolError {
@@ -214,8 +222,8 @@ fn stumble(root: &Root, rel: &Path) -> Stumble {
     let mut parent = PathBuf::new();
     for (at, part) in parts.iter().enumerate() {
         let cause = match root.held.real(&parent.join(part)) {
-            Ok(real) => {
-                parent = real;
+            Ok(found) => {
+                parent = found;
                 continue;
             }
             Err(cause) => cause,

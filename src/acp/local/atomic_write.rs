@@ -1,7 +1,7 @@
 //! Replacing a file in one step: a new file beside it, made durable, then renamed over it, all beneath the opened
 //! folder. A hard link elsewhere keeps the old content. Not here: what to write.
 
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsStr;
 use std::fs::{File, Metadata};
 use std::io::{self, Read, Write};
 
@@ -10,9 +10,12 @@ use tokio_util::sync::CancellationToken;
 
 use super::near_names;
 use super::sniff;
-use super::text_window::{hex, sha256_hex, stamp_of};
+use super::temp_file::TempFile;
+use super::text_window::{sha256_hex, stamp_of};
 use crate::acp::figures::ByteSize;
-use crate::acp::files::{Encoding, Endings, NewContent, Precondition, Splice, Stamp, WriteTextFile, Written};
+use crate::acp::files::{
+    Encoding, Endings, NewContent, Precondition, Splice, Stamp, WriteTextFile, Written, hex,
+};
 use crate::acp::workspace::Folder;
 use crate::request::ErrorCode;
 use crate::tool::ToolError;
@@ -39,15 +42,20 @@ pub(super) fn write(request: &WriteTextFile, cancel: &CancellationToken) -> Resu
         return Err(protection.denied(&shown));
     }
     if request.path.names_folder() {
-        return Err(ToolError::new(ErrorCode::IsDirectory, format!("{shown}/ names a folder. Give the path of a file.")));
+        return Err(ToolError::new(
+            ErrorCode::IsDirectory,
+            format!("{shown}/ names a folder. Give the path of a file."),
+        ));
     }
-    let (folder, name) = request.path.open_parent(request.create_folders).map_err(|cause| match cause.kind() {
-        io::ErrorKind::NotFound => near_names::missing(&request.path),
-        io::ErrorKind::IsADirectory => {
-            ToolError::new(ErrorCode::IsDirectory, format!("{shown} is a workspace folder. Give the path of a file."))
-        }
-        _ => failed(cause),
-    })?;
+    let (folder, name) =
+        request.path.open_parent(request.create_folders).map_err(|cause| match cause.kind() {
+            io::ErrorKind::NotFound => near_names::missing(&request.path),
+            io::ErrorKind::IsADirectory => ToolError::new(
+                ErrorCode::IsDirectory,
+                format!("{shown} is a workspace folder. Give the path of a file."),
+            ),
+            _ => failed(cause),
+        })?;
     let old = look(&folder, &name, request, cancel)?;
     check(request, old.as_ref(), &shown)?;
 
@@ -65,14 +73,24 @@ pub(super) fn write(request: &WriteTextFile, cancel: &CancellationToken) -> Resu
     {
         let sha256 = sha256_hex(bytes);
         let (before, size) = (Some(sha256.clone()), bytes.len() as u64);
-        return Ok(Written { created: false, unchanged: true, before, after: sha256, size, warnings: Vec::new() });
+        return Ok(Written {
+            created: false,
+            unchanged: true,
+            before,
+            after: sha256,
+            size,
+            warnings: Vec::new(),
+        });
     }
     if cancel.is_cancelled() {
-        return Err(ToolError::cancelled(format!("Writing {shown} was cancelled before anything was changed.")));
+        return Err(ToolError::cancelled(format!(
+            "Writing {shown} was cancelled before anything was changed."
+        )));
     }
-    let mut temp = Temp::create(&folder, &name, old.is_none()).map_err(failed)?;
+    let mut temp = TempFile::create(&folder, &name, old.is_none()).map_err(failed)?;
     let (before, after, size) = fill(&mut temp.file, &content, old.as_ref()).map_err(failed)?;
-    set_mode(&temp.file, old.as_ref().map(|old| &old.metadata), request.executable, &mut warnings).map_err(failed)?;
+    set_mode(&temp.file, old.as_ref().map(|old| &old.metadata), request.executable, &mut warnings)
+        .map_err(failed)?;
     temp.file.sync_all().map_err(failed)?;
 
     let is_new = old.is_none();
@@ -108,7 +126,10 @@ fn look(
     };
     let metadata = file.metadata().map_err(failed)?;
     if metadata.is_dir() {
-        return Err(ToolError::new(ErrorCode::IsDirectory, format!("{shown} is a folder. Give the path of a file.")));
+        return Err(ToolError::new(
+            ErrorCode::IsDirectory,
+            format!("{shown} is a folder. Give the path of a file."),
+        ));
     }
     if !metadata.is_file() {
         let text = format!("{shown} is a FIFO, a socket or a device. Only regular files are written.");
@@ -125,7 +146,9 @@ fn look(
     let hold = if stamp.size <= COMPARED { COMPARED } else { sniff::HEAD as u64 };
     loop {
         if cancel.is_cancelled() {
-            return Err(ToolError::cancelled(format!("Writing {shown} was cancelled before anything was changed.")));
+            return Err(ToolError::cancelled(format!(
+                "Writing {shown} was cancelled before anything was changed."
+            )));
         }
         let n = (&file).read(&mut buffer).map_err(failed)?;
         if n == 0 {
@@ -148,7 +171,9 @@ fn check(request: &WriteTextFile, old: Option<&Old>, shown: &str) -> Result<(), 
             let size = ByteSize(old.stamp.size);
             Err(stale(shown, &format!("exists already ({size}), and overwrite is \"never\"")))
         }
-        (Precondition::Content(_) | Precondition::AsLoaded(_), None) => Err(stale(shown, "does not exist any more")),
+        (Precondition::Content(_) | Precondition::AsLoaded(_), None) => {
+            Err(stale(shown, "does not exist any more"))
+        }
         (Precondition::Content(expected), Some(old)) => {
             let is = old.sha256.as_deref().unwrap_or_default();
             if is.eq_ignore_ascii_case(expected) {
@@ -168,7 +193,10 @@ fn check(request: &WriteTextFile, old: Option<&Old>, shown: &str) -> Result<(), 
 }
 
 fn stale(shown: &str, what: &str) -> ToolError {
-    ToolError::new(ErrorCode::Stale, format!("{shown} {what}. Nothing was written. Read it again, then decide."))
+    ToolError::new(
+        ErrorCode::Stale,
+        format!("{shown} {what}. Nothing was written. Read it again, then decide."),
+    )
 }
 
 /// The bytes to write.
@@ -184,8 +212,8 @@ fn kept_as_it_was(text: &str, old: &Old) -> (Bytes<'static>, Vec<String>) {
     let body = old.bytes.get(encoding.mark().len()..).unwrap_or_default();
     let is_crlf = match encoding {
         Encoding::Utf8 | Encoding::Utf8Bom => Endings::of(body) == Endings::Crlf,
-        Encoding::Utf16Le => all_crlf(body, b"\r\0\n\0"),
-        Encoding::Utf16Be => all_crlf(body, b"\0\r\0\n"),
+        Encoding::Utf16Le => all_crlf(body, *b"\r\0\n\0"),
+        Encoding::Utf16Be => all_crlf(body, *b"\0\r\0\n"),
     };
     let mut text = std::borrow::Cow::Borrowed(text);
     if is_crlf && text.contains('\n') && !text.contains('\r') {
@@ -206,7 +234,7 @@ fn kept_as_it_was(text: &str, old: &Old) -> (Bytes<'static>, Vec<String>) {
 }
 
 /// Whether every UTF-16 line feed comes behind a carriage return, and there is one.
-fn all_crlf(body: &[u8], crlf: &[u8; 4]) -> bool {
+fn all_crlf(body: &[u8], crlf: [u8; 4]) -> bool {
     let (units, _) = body.as_chunks::<2>();
     let feeds = units.iter().filter(|unit| **unit == crlf[2..]).count();
     let pairs = units.windows(2).filter(|pair| pair[0] == crlf[..2] && pair[1] == crlf[2..]).count();
@@ -214,7 +242,11 @@ fn all_crlf(body: &[u8], crlf: &[u8; 4]) -> bool {
 }
 
 /// Writes the bytes; gives the hashes before and after and the size.
-fn fill(file: &mut File, content: &Bytes<'_>, old: Option<&Old>) -> io::Result<(Option<String>, String, u64)> {
+fn fill(
+    file: &mut File,
+    content: &Bytes<'_>,
+    old: Option<&Old>,
+) -> io::Result<(Option<String>, String, u64)> {
     let known = old.and_then(|old| old.sha256.clone());
     match content {
         Bytes::Whole(bytes) => {
@@ -231,8 +263,8 @@ fn fill(file: &mut File, content: &Bytes<'_>, old: Option<&Old>) -> io::Result<(
                 hasher.update(piece);
                 size += piece.len() as u64;
             }
-            let hashed = beside.and_then(|hashing| hashing.join().ok());
-            let before = known.or(hashed).unwrap_or_else(|| sha256_hex(loaded));
+            let by_thread = beside.and_then(|thread| thread.join().ok());
+            let before = known.or(by_thread).unwrap_or_else(|| sha256_hex(loaded));
             Ok((Some(before), hex(&hasher.finalize()), size))
         }),
     }
@@ -302,51 +334,6 @@ fn set_mode(
         warnings.push("This system has no executable bit; the name decides.".to_owned());
     }
     Ok(())
-}
-
-/// A file under a name of its own, gone again unless it gets its real one.
-struct Temp<'a> {
-    folder: &'a Folder,
-    name: Option<OsString>,
-    file: File,
-}
-
-impl<'a> Temp<'a> {
-    /// A name that nobody can foresee, made only where nothing has it (CVE-2026-46406 was a name that one could).
-    fn create(folder: &'a Folder, target: &OsStr, is_new: bool) -> io::Result<Self> {
-        let mut random = [0_u8; 8];
-        getrandom::fill(&mut random).map_err(|cause| io::Error::other(cause.to_string()))?;
-        let stem: String = target.to_string_lossy().chars().take(40).collect();
-        let name = OsString::from(format!(".{stem}.{}.tmp", hex(&random)));
-        // A new file gets what the umask leaves; one that replaces another is private until it has its mode.
-        let file = folder.create_new(&name, if is_new { 0o666 } else { 0o600 })?;
-        Ok(Self { folder, name: Some(name), file })
-    }
-
-    fn replace(&mut self, target: &OsStr) -> io::Result<()> {
-        if let Some(name) = &self.name {
-            self.folder.rename(name, target)?;
-        }
-        self.name = None;
-        Ok(())
-    }
-
-    fn appear(&mut self, target: &OsStr) -> io::Result<()> {
-        if let Some(name) = &self.name {
-            self.folder.rename_new(name, target)?;
-        }
-        self.name = None;
-        Ok(())
-    }
-}
-
-impl Drop for Temp<'_> {
-    fn drop(&mut self) {
-        if let Some(name) = &self.name {
-            // Nothing more can be done about a name that cannot be removed.
-            let _ = self.folder.remove(name);
-        }
-    }
 }
 
 #[cfg(test)]

@@ -9,7 +9,9 @@ use super::line_index::{LineIndexes, read_at};
 use super::text_window::{classify, open, stamp_of};
 use super::{atomic_write, folder_listing, text_window};
 use crate::acp::figures::ByteSize;
-use crate::acp::files::{FolderListing, ListFolder, LoadedFile, ReadTextFile, TextWindow, WriteTextFile, Written};
+use crate::acp::files::{
+    FolderListing, ListFolder, LoadedFile, ReadTextFile, TextWindow, WriteTextFile, Written,
+};
 use crate::acp::{Answer, FileClient, WorkspacePath};
 use crate::request::ErrorCode;
 use crate::tool::{ToolCx, ToolError};
@@ -37,7 +39,12 @@ impl FileClient for LocalFiles {
         blocking(cx, move |cancel| atomic_write::write(&request, cancel))
     }
 
-    fn load_file<'a>(&'a self, cx: &'a ToolCx, path: WorkspacePath, max_bytes: u64) -> Answer<'a, LoadedFile> {
+    fn load_file<'a>(
+        &'a self,
+        cx: &'a ToolCx,
+        path: WorkspacePath,
+        max_bytes: u64,
+    ) -> Answer<'a, LoadedFile> {
         blocking(cx, move |_| load(&path, max_bytes))
     }
 
@@ -46,10 +53,10 @@ impl FileClient for LocalFiles {
     }
 }
 
-fn blocking<'a, T: Send + 'static>(
-    cx: &'a ToolCx,
+fn blocking<T: Send + 'static>(
+    cx: &ToolCx,
     work: impl FnOnce(&CancellationToken) -> Result<T, ToolError> + Send + 'static,
-) -> Answer<'a, T> {
+) -> Answer<'_, T> {
     let cancel = cx.cancel.clone();
     Box::pin(async move {
         let done = tokio::task::spawn_blocking(move || {

@@ -42,9 +42,9 @@ pub(super) fn list(request: &ListFolder, cancel: &CancellationToken) -> Result<F
 
 fn kind_in(folder: &Folder, name: &OsStr) -> EntryKind {
     match folder.metadata(name) {
-        Ok(metadata) if metadata.is_symlink() => {
-            folder.link_target(name).map_or(EntryKind::Unknown, |target| EntryKind::Link(target.display().to_string()))
-        }
+        Ok(metadata) if metadata.is_symlink() => folder
+            .link_target(name)
+            .map_or(EntryKind::Unknown, |target| EntryKind::Link(target.display().to_string())),
         Ok(metadata) => kind_of(&metadata),
         Err(_) => EntryKind::Unknown,
     }

@@ -90,7 +90,8 @@ fn names_in(folder: &Path) -> Vec<std::ffi::OsString> {
 /// Files of this name anywhere in the workspace, but for what ignore files name.
 fn same_name_in_tree(root: &Path, name: &OsStr, found: &mut Vec<String>) {
     let until = Instant::now() + SEARCH;
-    let walk = ignore::WalkBuilder::new(root).hidden(false).filter_entry(|at| at.file_name() != ".git").build();
+    let walk =
+        ignore::WalkBuilder::new(root).hidden(false).filter_entry(|at| at.file_name() != ".git").build();
     for entry in walk.take_while(|_| Instant::now() < until).flatten() {
         if found.len() >= OFFERED {
             return;

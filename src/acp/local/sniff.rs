@@ -62,7 +62,8 @@ pub(super) fn classify(head: &[u8]) -> Result<Encoding, Binary> {
     let known = |kind, hint| Err(Binary { kind, hint });
     if let Some((_, kind, hint)) = MAGIC.iter().find(|(magic, _, _)| head.starts_with(magic)) {
         // A few marks are also the beginning of plain words.
-        let also_a_word = magic_is_printable(kind) && std::str::from_utf8(head).is_ok() && !has_odd_bytes(head);
+        let also_a_word =
+            magic_is_printable(kind) && std::str::from_utf8(head).is_ok() && !has_odd_bytes(head);
         if !also_a_word {
             return known(kind, hint);
         }

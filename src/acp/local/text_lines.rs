@@ -20,7 +20,7 @@ pub(super) struct Lines {
     line_bytes: u64,
     chars: usize,
     /// How many lines are gathered.
-    pub lines: u64,
+    pub gathered: u64,
     /// How many bytes were taken up to the end of the last gathered line.
     pub consumed: u64,
     /// How many bytes of long lines are left out.
@@ -33,13 +33,13 @@ impl Lines {
         Self {
             want,
             max_chars,
-            line_chars: line_chars.clamp(80, KEEP / 8),
+            line_chars: line_chars.clamp(80, KEEP / 2),
             out: Vec::new(),
             line_start: 0,
             tail: Vec::new(),
             line_bytes: 0,
             chars: 0,
-            lines: 0,
+            gathered: 0,
             consumed: 0,
             omitted: 0,
             full: want == 0,
@@ -99,16 +99,16 @@ impl Lines {
             self.cut_line(cut_off);
         }
         let chars = char_count(&self.out[self.line_start..]);
-        if self.lines > 0 && self.chars + chars > self.max_chars {
+        if self.gathered > 0 && self.chars + chars > self.max_chars {
             self.full = true;
             return;
         }
         self.chars += chars;
-        self.lines += 1;
+        self.gathered += 1;
         self.consumed += self.line_bytes;
         self.line_bytes = 0;
         self.line_start = self.out.len();
-        self.full = self.lines == self.want || self.chars >= self.max_chars;
+        self.full = self.gathered == self.want || self.chars >= self.max_chars;
     }
 
     /// Takes the middle out of a line that is too long.
@@ -167,7 +167,13 @@ pub(super) struct LineRest {
 
 impl LineRest {
     pub(super) fn new(column: u64, max_chars: usize) -> Self {
-        Self { skip: column.saturating_sub(1), left: max_chars, out: Vec::new(), more: false, reached: column <= 1 }
+        Self {
+            skip: column.saturating_sub(1),
+            left: max_chars,
+            out: Vec::new(),
+            more: false,
+            reached: column <= 1,
+        }
     }
 
     /// Takes more bytes; false when no more are wanted.
@@ -229,7 +235,7 @@ mod tests {
         if wanted {
             lines.finish(false);
         }
-        let (count, consumed) = (lines.lines, lines.consumed);
+        let (count, consumed) = (lines.gathered, lines.consumed);
         (lines.into_bytes(), count, consumed)
     }
 

@@ -1,7 +1,7 @@
 //! One window of a text file, in flat memory whatever the file's size. Not here: how lines are counted and cut.
 
 use std::fs::File;
-use std::io::{self, Read};
+use std::io::{self, Read, Seek};
 
 use sha2::{Digest, Sha256};
 use tokio_util::sync::CancellationToken;
@@ -12,7 +12,7 @@ use super::sniff::{self, Binary};
 use super::text_lines::{LineRest, Lines};
 use crate::acp::WorkspacePath;
 use crate::acp::figures::{ByteSize, Count};
-use crate::acp::files::{Encoding, Endings, LineTotal, ReadTextFile, Stamp, Start, TextWindow};
+use crate::acp::files::{Encoding, Endings, LineTotal, ReadTextFile, Stamp, Start, TextWindow, hex};
 use crate::request::ErrorCode;
 use crate::tool::ToolError;
 
@@ -23,18 +23,13 @@ const DECODED: u64 = 32 << 20;
 /// Above this size a line is searched only near the start or from the end: a scan of the whole would take long.
 const SCANNED: u64 = 64 << 30;
 /// How far such a scan goes from the start.
-const NEAR: u64 = 1 << 30;
+const NEAR: u64 = 256 << 20;
 /// No single line is followed further than this, nor the last lines further back.
-const LONGEST_LINE: u64 = 256 << 20;
+const LONGEST_LINE: u64 = 64 << 20;
 
 /// Hex of SHA-256.
 pub(super) fn sha256_hex(bytes: &[u8]) -> String {
     hex(&Sha256::digest(bytes))
-}
-
-pub(super) fn hex(bytes: &[u8]) -> String {
-    const DIGITS: &[u8; 16] = b"0123456789abcdef";
-    bytes.iter().flat_map(|b| [DIGITS[usize::from(b >> 4)], DIGITS[usize::from(b & 15)]]).map(char::from).collect()
 }
 
 /// What tells this state of a file from another.
@@ -66,7 +61,9 @@ pub(super) fn open(path: &WorkspacePath) -> Result<(File, std::fs::Metadata), To
     });
     opened.map_err(|cause| match cause.kind() {
         io::ErrorKind::NotFound => near_names::missing(path),
-        io::ErrorKind::InvalidInput => ToolError::new(ErrorCode::NotText, format!("{} {cause}.", path.shown())),
+        io::ErrorKind::InvalidInput => {
+            ToolError::new(ErrorCode::NotText, format!("{} {cause}.", path.shown()))
+        }
         io::ErrorKind::IsADirectory => {
             ToolError::new(ErrorCode::IsDirectory, format!("{} is a folder, not a file.", path.shown()))
         }
@@ -84,11 +81,14 @@ pub(super) fn read(
     let failed = |cause: io::Error| ToolError::io(request.path.shown(), &cause);
     let size = metadata.len();
     if size <= TextWindow::HASHED {
-        // A file of /proc says 0 and has bytes, one that grows has more than it said: both are bounded here.
-        let bytes = read_bounded(&file, TextWindow::HASHED).map_err(failed)?;
+        // What is appended meanwhile is not looked at. A file of /proc says 0 and has bytes: those are bounded.
+        let limit = if size == 0 { TextWindow::HASHED } else { size };
+        let bytes = read_bounded(&file, limit).map_err(failed)?;
         let encoding = classify(&request.path, &bytes, bytes.len() as u64)?;
         let mut window = in_memory(request, &bytes, encoding)?;
-        window.sha256 = Some(sha256_hex(&bytes));
+        if size > 0 || bytes.len() as u64 != limit {
+            window.sha256 = Some(sha256_hex(&bytes));
+        }
         return Ok(window);
     }
     let mut head = vec![0; 64 << 10];
@@ -106,7 +106,7 @@ pub(super) fn read(
             );
             return Err(ToolError::new(ErrorCode::TooLarge, text));
         }
-        read_at(&file, 0, &mut []).map_err(failed)?;
+        (&file).rewind().map_err(failed)?;
         let bytes = read_bounded(&file, DECODED).map_err(failed)?;
         return in_memory(request, &bytes, encoding);
     }
@@ -120,7 +120,7 @@ pub(super) fn read(
 }
 
 fn read_bounded(file: &File, limit: u64) -> io::Result<Vec<u8>> {
-    let mut bytes = Vec::new();
+    let mut bytes = Vec::with_capacity(usize::try_from(limit).unwrap_or_default());
     file.take(limit).read_to_end(&mut bytes)?;
     Ok(bytes)
 }
@@ -331,14 +331,16 @@ fn blank(size: u64, encoding: Encoding, endings: Endings) -> TextWindow {
 }
 
 fn filled(mut window: TextWindow, lines: Lines) -> TextWindow {
-    window.lines = lines.lines;
+    window.lines = lines.gathered;
     window.omitted_bytes = lines.omitted;
     set_text(&mut window, lines.into_bytes());
     window
 }
 
 fn set_text(window: &mut TextWindow, bytes: Vec<u8>) {
-    window.control = bytes.iter().filter(|b| (**b < 0x20 && !matches!(**b, b'\t' | b'\n' | b'\r')) || **b == 0x7F).count() as u64;
+    window.control =
+        bytes.iter().filter(|b| (**b < 0x20 && !matches!(**b, b'\t' | b'\n' | b'\r')) || **b == 0x7F).count()
+            as u64;
     window.text = String::from_utf8(bytes).unwrap_or_else(|error| {
         let bytes = error.into_bytes();
         window.lossy = bytes.utf8_chunks().filter(|chunk| !chunk.invalid().is_empty()).count() as u64;
@@ -349,7 +351,9 @@ fn set_text(window: &mut TextWindow, bytes: Vec<u8>) {
 fn explain(request: &ReadTextFile, scan: &Scan<'_>, miss: Miss) -> ToolError {
     let shown = request.path.shown();
     match miss {
-        Miss::Cancelled => ToolError::cancelled(format!("Reading {shown} was cancelled. Nothing was changed.")),
+        Miss::Cancelled => {
+            ToolError::cancelled(format!("Reading {shown} was cancelled. Nothing was changed."))
+        }
         Miss::Io(cause) => ToolError::io(shown, &cause),
         Miss::TooFar | Miss::PastEnd => {
             let size = ByteSize(scan.size);
@@ -361,11 +365,10 @@ fn explain(request: &ReadTextFile, scan: &Scan<'_>, miss: Miss) -> ToolError {
                     ByteSize(LONGEST_LINE)
                 ),
                 Start::Line(line) | Start::Inside { line, .. } => format!(
-                    "{shown} is {size}, too large to search all of it for line {}: the first {} hold {} lines. Use a \
-                     negative offset to read from the end, or Bash, for example `tail -c +N | head`.",
+                    "{shown} is {size}, too large to search all of it for line {}, which is not in its first {}. Use \
+                     a negative offset to read from the end, or Bash, for example `tail -c +N | head`.",
                     Count(line),
-                    ByteSize(scan.reach),
-                    Count(0)
+                    ByteSize(scan.reach)
                 ),
             };
             ToolError::new(ErrorCode::TooLarge, text)

@@ -75,9 +75,10 @@ impl Held {
         let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY;
         match beneath(&self.fd, rel, flags, ResolveFlags::NO_SYMLINKS) {
             // A socket, or a device without a driver, cannot be opened at all.
-            Err(cause) if cause.raw_os_error() == Some(Errno::NXIO.raw_os_error()) => {
-                Err(io::Error::new(io::ErrorKind::InvalidInput, "is a socket or a device, not a regular file"))
-            }
+            Err(cause) if cause.raw_os_error() == Some(Errno::NXIO.raw_os_error()) => Err(io::Error::new(
+                io::ErrorKind::InvalidInput,
+                "is a socket or a device, not a regular file",
+            )),
             opened => Ok(File::from(opened?)),
         }
     }

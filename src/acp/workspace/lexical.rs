@@ -26,7 +26,10 @@ pub(super) fn parse(text: &str, home: Option<&Path>) -> Result<Asked, ToolError>
         return Err(ToolError::invalid_args("The path holds a NUL byte, which no file name can have."));
     }
     if text.len() > MAX_PATH {
-        return Err(ToolError::invalid_args(format!("The path is {} bytes long; the limit is {MAX_PATH}.", text.len())));
+        return Err(ToolError::invalid_args(format!(
+            "The path is {} bytes long; the limit is {MAX_PATH}.",
+            text.len()
+        )));
     }
     if let Some(name) = text.split(is_separator).find(|name| name.len() > MAX_NAME) {
         return Err(ToolError::invalid_args(format!(
@@ -91,7 +94,9 @@ fn windows_hazard(text: &str) -> Option<&'static str> {
     let rest = match flat.as_bytes() {
         [drive, b':', ..] if drive.is_ascii_alphabetic() => {
             if flat.as_bytes().get(2) != Some(&b'\\') {
-                return Some("a drive without a backslash means that drive's current folder; write the path in full");
+                return Some(
+                    "a drive without a backslash means that drive's current folder; write the path in full",
+                );
             }
             &flat[2..]
         }
@@ -105,11 +110,12 @@ fn windows_hazard(text: &str) -> Option<&'static str> {
             return Some("Windows drops a dot or a blank at the end of a name");
         }
         let stem = name.split('.').next().unwrap_or(name).trim_end();
-        let device = ["con", "prn", "aux", "nul", "conin$", "conout$"].iter().any(|d| stem.eq_ignore_ascii_case(d))
-            || (stem.len() == 4
-                && stem.is_char_boundary(3)
-                && (stem[..3].eq_ignore_ascii_case("com") || stem[..3].eq_ignore_ascii_case("lpt"))
-                && stem.as_bytes()[3].is_ascii_digit());
+        let device =
+            ["con", "prn", "aux", "nul", "conin$", "conout$"].iter().any(|d| stem.eq_ignore_ascii_case(d))
+                || (stem.len() == 4
+                    && stem.is_char_boundary(3)
+                    && (stem[..3].eq_ignore_ascii_case("com") || stem[..3].eq_ignore_ascii_case("lpt"))
+                    && stem.as_bytes()[3].is_ascii_digit());
         if device {
             return Some("that name belongs to a device");
         }
@@ -151,7 +157,18 @@ mod tests {
 
     #[test]
     fn windows_spellings_that_reach_elsewhere_are_seen() {
-        for text in [r"C:x", r"\\?\C:\x", r"\\host\share\x", "CON", "a/con.txt", "lpt1", "f:ads", r"C:\f:ads", "x.", "a /b"] {
+        for text in [
+            r"C:x",
+            r"\\?\C:\x",
+            r"\\host\share\x",
+            "CON",
+            "a/con.txt",
+            "lpt1",
+            "f:ads",
+            r"C:\f:ads",
+            "x.",
+            "a /b",
+        ] {
             assert!(windows_hazard(text).is_some(), "{text}");
         }
         for text in [r"C:\x\y.txt", "a/b.c", "../x", "console.txt", "com", "com10"] {

@@ -41,7 +41,8 @@ impl WorkspacePath {
         dangling: Option<DanglingLink>,
     ) -> Self {
         // Joining an empty path would add a slash.
-        let absolute = if rel.as_os_str().is_empty() { root.canonical.clone() } else { root.canonical.join(&rel) };
+        let absolute =
+            if rel.as_os_str().is_empty() { root.canonical.clone() } else { root.canonical.join(&rel) };
         Self { root, rel, absolute, asked, exists, dangling, names_folder: false }
     }
 
@@ -132,7 +133,10 @@ impl WorkspacePath {
             return Err(io::Error::new(io::ErrorKind::IsADirectory, "is a folder"));
         }
         if !metadata.is_file() {
-            let text = format!("is {}, not a regular file; only regular files are read", held::special_kind(metadata));
+            let text = format!(
+                "is {}, not a regular file; only regular files are read",
+                held::special_kind(metadata)
+            );
             return Err(io::Error::new(io::ErrorKind::InvalidInput, text));
         }
         if self.root.held.is_foreign_hard_link(metadata) {
