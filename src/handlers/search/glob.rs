@@ -10,12 +10,12 @@ use ignore::{DirEntry, WalkState};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
+use super::SearchDeps;
 use super::coverage::Coverage;
 use super::file_glob::{FileGlob, split};
 use super::halt::{self, Halt};
 use super::page::{Page, unlocked};
 use super::scope::{Scope, Visit, shown};
-use super::SearchDeps;
 use crate::acp::RawPath;
 use crate::output::figures::{counted, grouped};
 use crate::request::Effect;
@@ -173,7 +173,9 @@ impl Glob {
         }
         if last < found.count && last > offset {
             text.push_str(&match self.sort {
-                Order::Any => "[more files match; use sort=\"name\" with offset to page through all]\n".to_owned(),
+                Order::Any => {
+                    "[more files match; use sort=\"name\" with offset to page through all]\n".to_owned()
+                }
                 _ => format!("[more files match: offset={last} for the next page]\n"),
             });
         }
@@ -182,7 +184,14 @@ impl Glob {
     }
 
     /// No hit: whether ignored files would have matched, which is the usual cause.
-    fn nothing(&self, scope: &Scope, glob: &FileGlob, coverage: &Coverage, base: &str, halt: &Halt) -> String {
+    fn nothing(
+        &self,
+        scope: &Scope,
+        glob: &FileGlob,
+        coverage: &Coverage,
+        base: &str,
+        halt: &Halt,
+    ) -> String {
         let mut text = format!("No files match {:?}{base}.", self.pattern);
         if !scope.include_ignored && !coverage.timed_out {
             let wider = Scope { include_ignored: true, hidden: true, ..scope.clone() };

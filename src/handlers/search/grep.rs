@@ -14,6 +14,7 @@ use ignore::{DirEntry, WalkState};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
+use super::SearchDeps;
 use super::coverage::Coverage;
 use super::file_glob::FileGlob;
 use super::halt::{self, Halt};
@@ -22,7 +23,6 @@ use super::line_pattern::{self, Reading as PatternReading};
 use super::page::{Page, unlocked};
 use super::report;
 use super::scope::{Scope, Visit};
-use super::SearchDeps;
 use crate::acp::RawPath;
 use crate::output::Budget;
 use crate::request::{Effect, Reply};
@@ -170,13 +170,15 @@ impl Tool for Grep {
         let first = deps.workspace.first().to_owned();
         let budget = Budget::chars(self.max_chars);
         halt::search(cx, self.timeout_ms, move |halt| {
-            let scope =
-                Scope { roots, include_ignored: self.include_ignored, hidden: self.hidden, types };
+            let scope = Scope { roots, include_ignored: self.include_ignored, hidden: self.hidden, types };
             let plan = self.plan();
             let search = Search { scope: &scope, glob: glob.as_ref(), halt, plan };
             let findings = search.run(&matcher);
             let hint = if findings.files.is_empty() { self.other_case(&search, &findings) } else { None };
-            let text = report::text(&report::Report { first: &first, pattern: &self.pattern, scope: &scope, plan, hint }, findings);
+            let text = report::text(
+                &report::Report { first: &first, pattern: &self.pattern, scope: &scope, plan, hint },
+                findings,
+            );
             Ok(Reply::text(text).with_budget(budget))
         })
         .await
@@ -185,11 +187,17 @@ impl Tool for Grep {
 
 impl Grep {
     fn pattern_reading(&self) -> PatternReading {
-        PatternReading { literal: self.literal, case_insensitive: self.case_insensitive, multiline: self.multiline }
+        PatternReading {
+            literal: self.literal,
+            case_insensitive: self.case_insensitive,
+            multiline: self.multiline,
+        }
     }
 
     fn plan(&self) -> Plan {
-        let context = |asked: Option<u64>| usize::try_from(asked.unwrap_or(self.context_lines).min(MAX_CONTEXT)).unwrap_or(0);
+        let context = |asked: Option<u64>| {
+            usize::try_from(asked.unwrap_or(self.context_lines).min(MAX_CONTEXT)).unwrap_or(0)
+        };
         let offset = self.offset.min(MAX_OFFSET);
         Plan {
             mode: self.output_mode,
@@ -206,11 +214,17 @@ impl Grep {
 
     /// No hit: whether the same text is there in another case. A short second look.
     fn other_case(&self, search: &Search<'_>, findings: &Findings) -> Option<String> {
-        if self.case_insensitive || findings.coverage.timed_out || !self.pattern.chars().any(char::is_alphabetic) {
+        if self.case_insensitive
+            || findings.coverage.timed_out
+            || !self.pattern.chars().any(char::is_alphabetic)
+        {
             return None;
         }
-        let matcher =
-            line_pattern::compile(&self.pattern, PatternReading { case_insensitive: true, ..self.pattern_reading() }).ok()?;
+        let matcher = line_pattern::compile(
+            &self.pattern,
+            PatternReading { case_insensitive: true, ..self.pattern_reading() },
+        )
+        .ok()?;
         let halt = search.halt.within(Duration::from_secs(2));
         let plan =
             Plan { mode: OutputMode::FilesWithMatches, max: 20, offset: 0, order: Order::Any, ..search.plan };
@@ -219,7 +233,9 @@ impl Grep {
         match also.found {
             0 => None,
             1 => Some(format!("It matches in {at_least}1 file in another case: use case_insensitive=true.")),
-            n => Some(format!("It matches in {at_least}{n} files in another case: use case_insensitive=true.")),
+            n => {
+                Some(format!("It matches in {at_least}{n} files in another case: use case_insensitive=true."))
+            }
         }
     }
 }
@@ -305,7 +321,8 @@ impl Search<'_> {
         let (found, lines) = (total.files.into_inner(), total.lines.into_inner());
         let files = total.page.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner).into_items();
         let counted = if self.plan.mode == OutputMode::Content { lines } else { found };
-        let stopped = total.capped.into_inner() || self.plan.order == Order::Any && counted >= self.plan.enough();
+        let stopped =
+            total.capped.into_inner() || self.plan.order == Order::Any && counted >= self.plan.enough();
         Findings { files, found, lines, stopped, coverage }
     }
 }
@@ -359,7 +376,13 @@ impl FileSearch<'_> {
         searched.map_err(|_| Unsearched::Unreadable)?;
         self.coverage.binary += u64::from(lines.binary);
         let (kept, matched, binary) = (lines.kept, lines.matched, lines.binary);
-        Ok((matched > 0).then(|| FileHits { newest: Reverse(None), path: PathBuf::new(), matched, lines: kept, binary }))
+        Ok((matched > 0).then(|| FileHits {
+            newest: Reverse(None),
+            path: PathBuf::new(),
+            matched,
+            lines: kept,
+            binary,
+        }))
     }
 }
 
@@ -395,7 +418,11 @@ impl Visit for FileSearch<'_> {
             page.push(hits);
         }
         let counted = if plan.mode == OutputMode::Content { lines } else { files };
-        if plan.order == Order::Any && counted >= plan.enough() { WalkState::Quit } else { WalkState::Continue }
+        if plan.order == Order::Any && counted >= plan.enough() {
+            WalkState::Quit
+        } else {
+            WalkState::Continue
+        }
     }
 
     fn counts_link(&self, path: &Path) -> bool {

@@ -62,7 +62,9 @@ impl Opener<'_> {
         Beside::look(path, "-journal")?;
         let direct = || self.connect(path.as_os_str(), plain_flags() | OpenFlags::SQLITE_OPEN_NOFOLLOW);
         match (wal_mode, wal, shm) {
-            (false, Beside::Absent | Beside::Empty, _) => direct().map_err(|error| of_file(self.shown, &error)),
+            (false, Beside::Absent | Beside::Empty, _) => {
+                direct().map_err(|error| of_file(self.shown, &error))
+            }
             (true, Beside::Absent, _) | (true, Beside::Empty, Beside::Absent) => self.immutable(path),
             // The folder may not let us touch the -shm file; a copy does not need it.
             (_, _, Beside::Empty | Beside::Filled) => direct().or_else(|_| self.copied(path)),
@@ -105,11 +107,15 @@ impl Opener<'_> {
         if meta.is_dir() {
             return Err(ToolError::new(
                 ErrorCode::IsDirectory,
-                format!("{shown} is a folder. Name the database file in it; Glob finds `*.db` and `*.sqlite*`."),
+                format!(
+                    "{shown} is a folder. Name the database file in it; Glob finds `*.db` and `*.sqlite*`."
+                ),
             ));
         }
         if !meta.is_file() {
-            return Err(ToolError::invalid_args(format!("{shown} is not a regular file, so it is no database.")));
+            return Err(ToolError::invalid_args(format!(
+                "{shown} is not a regular file, so it is no database."
+            )));
         }
         let mut bytes = Vec::with_capacity(100);
         let mut file = open_beneath(path).map_err(|cause| ToolError::io(shown, &cause))?;
@@ -153,15 +159,20 @@ impl Opener<'_> {
                 ),
             ));
         }
-        let copy = Copy::folder(self.scratch).map_err(|cause| ToolError::io("The folder for a snapshot", &cause))?;
+        let copy =
+            Copy::folder(self.scratch).map_err(|cause| ToolError::io("The folder for a snapshot", &cause))?;
         for _ in 0..3 {
             let before = Witness::of(path);
-            copy.fill(path, self.parked).map_err(|cause| ToolError::io(format!("Copying {shown}"), &cause))?;
+            copy.fill(path, self.parked)
+                .map_err(|cause| ToolError::io(format!("Copying {shown}"), &cause))?;
             if before == Witness::of(path) {
                 return Ok(copy);
             }
         }
-        Err(ToolError::new(ErrorCode::Busy, format!("{shown} is being written all the time. Try again later.")))
+        Err(ToolError::new(
+            ErrorCode::Busy,
+            format!("{shown} is being written all the time. Try again later."),
+        ))
     }
 }
 
@@ -186,7 +197,8 @@ fn missing(path: &Path, shown: &str, cause: &io::Error) -> ToolError {
         .filter(|(score, _)| *score > 0.75)
         .collect();
     near.sort_by(|a, b| b.0.total_cmp(&a.0));
-    let near: Vec<String> = near.into_iter().take(3).map(|(_, other)| folder.join(other).display().to_string()).collect();
+    let near: Vec<String> =
+        near.into_iter().take(3).map(|(_, other)| folder.join(other).display().to_string()).collect();
     let next = if near.is_empty() {
         "Glob finds `*.db` and `*.sqlite*`.".to_owned()
     } else {
@@ -211,7 +223,10 @@ impl Beside {
             Ok(meta) if meta.is_file() => Ok(if meta.len() == 0 { Self::Empty } else { Self::Filled }),
             Ok(_) => Err(ToolError::new(
                 ErrorCode::PolicyDenied,
-                format!("{} is not a regular file; a database with such a companion is not opened.", path.display()),
+                format!(
+                    "{} is not a regular file; a database with such a companion is not opened.",
+                    path.display()
+                ),
             )),
             Err(cause) if cause.kind() == io::ErrorKind::NotFound => Ok(Self::Absent),
             Err(cause) => Err(ToolError::io(path.display(), &cause)),
@@ -246,9 +261,10 @@ struct Witness([Option<(u64, Option<std::time::SystemTime>)>; 2]);
 
 impl Witness {
     fn of(database: &Path) -> Self {
-        Self([database.to_owned(), beside(database, "-wal")].map(|path| {
-            fs::symlink_metadata(path).ok().map(|meta| (meta.len(), meta.modified().ok()))
-        }))
+        Self(
+            [database.to_owned(), beside(database, "-wal")]
+                .map(|path| fs::symlink_metadata(path).ok().map(|meta| (meta.len(), meta.modified().ok()))),
+        )
     }
 }
 
@@ -320,6 +336,9 @@ mod tests {
     #[cfg(unix)]
     #[test]
     fn a_path_cannot_add_options_to_its_uri() {
-        assert_eq!(immutable_uri(Path::new("/a b/x?mode=rwc#&%41.db")), "file:/a%20b/x%3Fmode%3Drwc%23%26%2541.db?immutable=1");
+        assert_eq!(
+            immutable_uri(Path::new("/a b/x?mode=rwc#&%41.db")),
+            "file:/a%20b/x%3Fmode%3Drwc%23%26%2541.db?immutable=1"
+        );
     }
 }

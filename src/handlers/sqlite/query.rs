@@ -169,7 +169,9 @@ impl Job {
             return Err(trouble::read_only(None));
         }
         if statement.column_count() == 0 {
-            return Err(ToolError::invalid_args("The query holds no statement that gives rows, such as SELECT."));
+            return Err(ToolError::invalid_args(
+                "The query holds no statement that gives rows, such as SELECT.",
+            ));
         }
         parameters::bind(&mut statement, self.ask.params.as_ref())?;
         let columns: Vec<String> = statement.column_names().into_iter().map(str::to_owned).collect();
@@ -179,7 +181,12 @@ impl Job {
     }
 
     /// Steps through the rows and stops: a LIMIT glued to the caller's text would change what it means.
-    fn collect(&self, statement: &mut Statement<'_>, columns: usize, guard: &Guard) -> rusqlite::Result<Page> {
+    fn collect(
+        &self,
+        statement: &mut Statement<'_>,
+        columns: usize,
+        guard: &Guard,
+    ) -> rusqlite::Result<Page> {
         let limit = usize::try_from(self.ask.limit.clamp(1, MAX_ROWS)).unwrap_or(1);
         let mut page = Page { rows: Vec::new(), skipped: 0, more: false, full: false, lossy: 0 };
         let mut size = 0;
@@ -212,7 +219,11 @@ impl Job {
     fn footer(&self, page: &Page) -> String {
         let shown = page.rows.len() as u64;
         if shown == 0 && self.ask.offset > 0 {
-            return format!("[no rows: there are {}, and offset={} is past the end]", counted(page.skipped, "row"), self.ask.offset);
+            return format!(
+                "[no rows: there are {}, and offset={} is past the end]",
+                counted(page.skipped, "row"),
+                self.ask.offset
+            );
         }
         let next = self.ask.offset + shown;
         let range = if self.ask.offset > 0 || page.more {
@@ -225,7 +236,9 @@ impl Job {
             text.push_str(&format!("; more rows exist: offset={next}"));
         }
         if page.full {
-            text.push_str("; stopped early because the values are large: choose fewer columns or use substr()");
+            text.push_str(
+                "; stopped early because the values are large: choose fewer columns or use substr()",
+            );
         }
         text + "]"
     }
