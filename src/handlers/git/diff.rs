@@ -53,13 +53,12 @@ impl Tool for GitDiff {
         let answer = repository.ask(cx, &self.arguments(&[])).await?;
         let mut text = answer.text();
         if text.is_empty() {
-            text = if self.staged {
+            text.push_str(if self.staged {
                 "No staged changes."
             } else {
                 "No changes in the working tree against the index. staged=true shows staged changes; git_status \
                  lists new files."
-            }
-            .to_owned();
+            });
         }
         if answer.cut || text.chars().count() > budget.max_chars() {
             let stat = repository.ask(cx, &self.arguments(&["--stat=120", "--stat-count=200"])).await?;

@@ -207,10 +207,7 @@ fn complaint(answer: &Answer) -> ToolError {
     let code = answer
         .exit_code
         .map_or_else(|| "without an exit code".to_owned(), |code| format!("with exit code {code}"));
-    let mut why = answer.complaint.clone();
-    if why.is_empty() {
-        why = "It gave no reason.".to_owned();
-    }
+    let why = if answer.complaint.is_empty() { "It gave no reason." } else { &answer.complaint };
     ToolError::new(ErrorCode::Io, format!("git ended {code}: {why}"))
 }
 

@@ -4,9 +4,10 @@ use std::fmt::Write as _;
 use std::ops::Range;
 use std::path::Path;
 
-use super::grep::{Findings, Order, OutputMode, Plan};
+use super::grep::{Order, OutputMode};
 use super::hits::{FileHits, Line};
 use super::scope::{Scope, shown};
+use super::sweep::{Findings, Plan};
 use crate::output::figures::{counted, grouped};
 
 /// What was asked.
@@ -21,7 +22,7 @@ pub(super) struct Report<'a> {
 }
 
 /// The answer.
-pub(super) fn text(report: &Report<'_>, findings: Findings) -> String {
+pub(super) fn text(report: &Report<'_>, findings: &Findings) -> String {
     let place = match report.scope.roots.as_slice() {
         [one] => format!("in {}", one.display()),
         many => format!("in {} workspaces", many.len()),
@@ -35,8 +36,8 @@ pub(super) fn text(report: &Report<'_>, findings: Findings) -> String {
         text
     } else {
         match report.plan.mode {
-            OutputMode::Content => content(report, &findings, &place),
-            OutputMode::FilesWithMatches | OutputMode::Count => list(report, &findings, &place),
+            OutputMode::Content => content(report, findings, &place),
+            OutputMode::FilesWithMatches | OutputMode::Count => list(report, findings, &place),
         }
     };
     text.push_str(&findings.coverage.footer());

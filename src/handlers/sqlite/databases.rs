@@ -6,6 +6,7 @@
 #![expect(clippy::disallowed_methods, reason = "this room looks at database files before SQLite does")]
 
 use std::ffi::{OsStr, OsString};
+use std::fmt::Write as _;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
@@ -27,11 +28,9 @@ const MAGIC: &[u8; 16] = b"SQLite format 3\0";
 /// An opened database.
 pub(super) struct Database {
     pub(super) connection: Connection,
-    /// Whether it is a private copy.
-    pub(super) snapshot: bool,
     witness: Option<Witness>,
     // After the connection, so that these go once it is closed.
-    _copy: Option<Copy>,
+    copy: Option<Copy>,
     _locking: Locking,
 }
 
@@ -48,6 +47,11 @@ pub(super) struct Opener<'a> {
 }
 
 impl Database {
+    /// Whether it is a private copy.
+    pub(super) fn is_snapshot(&self) -> bool {
+        self.copy.is_some()
+    }
+
     /// Whether what was read may be a mixture, because a program wrote while the file was taken for immutable.
     pub(super) fn changed_meanwhile(&self, path: &Path) -> bool {
         self.witness.as_ref().is_some_and(|before| *before != Witness::of(path))
@@ -78,7 +82,7 @@ impl Opener<'_> {
         self.guard.install(&connection)?;
         // Opening reads nothing yet; this does, so that a file that cannot be read shows now.
         connection.query_row("SELECT count(*) FROM sqlite_schema", [], |_| Ok(()))?;
-        Ok(Database { connection, snapshot: false, witness: None, _copy: None, _locking: locking })
+        Ok(Database { connection, witness: None, copy: None, _locking: locking })
     }
 
     fn immutable(&self, path: &Path) -> Result<Database, ToolError> {
@@ -95,8 +99,7 @@ impl Opener<'_> {
         let mut database = self
             .connect(copy.database().as_os_str(), plain_flags())
             .map_err(|error| of_file(self.shown, &error))?;
-        database.snapshot = true;
-        database._copy = Some(copy);
+        database.copy = Some(copy);
         Ok(database)
     }
 
@@ -248,7 +251,7 @@ fn immutable_uri(path: &Path) -> OsString {
         if byte.is_ascii_alphanumeric() || b"/._-~".contains(&byte) || (cfg!(windows) && byte == b':') {
             uri.push(char::from(byte));
         } else {
-            uri.push_str(&format!("%{byte:02X}"));
+            let _ = write!(uri, "%{byte:02X}");
         }
     }
     uri.push_str("?immutable=1");

@@ -1,5 +1,6 @@
 //! SqliteQuery: one reading statement on one database file. Not here: writing, which no tool offers.
 
+use std::fmt::Write as _;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -156,7 +157,7 @@ impl Job {
             ));
         }
         let mut text = answered?;
-        if database.snapshot {
+        if database.is_snapshot() {
             text.push_str("\n[read from a snapshot: a private copy of the database and its write-ahead log]");
         }
         Ok(Reply::text(text).with_meta(meta).with_budget(Budget::chars(self.ask.max_chars)))
@@ -233,7 +234,7 @@ impl Job {
         };
         let mut text = format!("[{}{range}", counted(shown, "row"));
         if page.more {
-            text.push_str(&format!("; more rows exist: offset={next}"));
+            let _ = write!(text, "; more rows exist: offset={next}");
         }
         if page.full {
             text.push_str(

@@ -2,6 +2,7 @@
 
 use rusqlite::ffi::ErrorCode as Code;
 use rusqlite::{Connection, Error};
+use std::fmt::Write as _;
 
 use super::guard::Guard;
 use crate::request::ErrorCode;
@@ -196,7 +197,7 @@ fn names(connection: &Connection, guard: &Guard, sql: &str) -> rusqlite::Result<
             .filter(|(score, _)| *score > 0.8)
             .max_by(|a, b| a.0.total_cmp(&b.0));
         if let Some((_, name)) = nearest {
-            text.push_str(&format!("\n`{word}`: did you mean `{name}`?"));
+            let _ = write!(text, "\n`{word}`: did you mean `{name}`?");
         }
     }
     if tables.is_empty() {
@@ -204,7 +205,7 @@ fn names(connection: &Connection, guard: &Guard, sql: &str) -> rusqlite::Result<
     } else {
         let dots = if tables.len() > 30 { ", ..." } else { "" };
         let shown: Vec<&str> = tables.iter().take(30).map(String::as_str).collect();
-        text.push_str(&format!("\nTables: {}{dots}. An empty query shows their columns.", shown.join(", ")));
+        let _ = write!(text, "\nTables: {}{dots}. An empty query shows their columns.", shown.join(", "));
     }
     Ok(text)
 }

@@ -2,6 +2,7 @@
 
 use rusqlite::types::ValueRef;
 use serde_json::{Number, Value, json};
+use std::fmt::Write as _;
 
 use crate::output::figures::{counted, grouped};
 
@@ -63,7 +64,7 @@ impl Shown {
                     out = format!("'{out}'");
                 }
                 if let Some(of) = of {
-                    out.push_str(&format!("... ({} characters)", grouped(*of as u64)));
+                    let _ = write!(out, "... ({} characters)", grouped(*of as u64));
                 }
                 out
             }
@@ -133,7 +134,10 @@ fn blob(bytes: &[u8]) -> String {
     match kind(bytes) {
         Some(kind) => format!("<blob {length}, {kind}>"),
         None if bytes.len() <= 16 => {
-            let hex: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+            let hex = bytes.iter().fold(String::new(), |mut hex, byte| {
+                let _ = write!(hex, "{byte:02x}");
+                hex
+            });
             format!("<blob {length}, x'{hex}'>")
         }
         None => format!("<blob {length}>"),
