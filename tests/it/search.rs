@@ -80,7 +80,9 @@ async fn glob_lists_the_newest_first_and_says_what_it_skipped() {
     assert_eq!(listed(&answer), ["src/b.rs", "src/deep/c.rs", "a.rs", ".hidden/d.rs"]);
     assert!(answer.ends_with("[skipped: 1 ignored directory (node_modules)]"), "{answer}");
 
-    let answer = tree.ask("Glob", json!({"pattern": "*.rs", "hidden": false, "include_ignored": true, "sort": "name"})).await;
+    let answer = tree
+        .ask("Glob", json!({"pattern": "*.rs", "hidden": false, "include_ignored": true, "sort": "name"}))
+        .await;
     assert_eq!(listed(&answer), ["a.rs", "node_modules/f.rs", "src/b.rs", "src/deep/c.rs"]);
     assert!(!answer.contains("skipped"), "{answer}");
 }
@@ -90,11 +92,13 @@ async fn glob_pages_and_stops_early() {
     let files: Vec<(String, &str)> = (0..25).map(|i| (format!("f{i:02}.txt"), "")).collect();
     let files: Vec<(&str, &str)> = files.iter().map(|(path, content)| (path.as_str(), *content)).collect();
     let tree = Tree::new(&files);
-    let answer = tree.ask("Glob", json!({"pattern": "*.txt", "sort": "name", "limit": 10, "offset": 10})).await;
+    let answer =
+        tree.ask("Glob", json!({"pattern": "*.txt", "sort": "name", "limit": 10, "offset": 10})).await;
     assert!(answer.contains("Found 25 files") && answer.contains("(showing 11-20)"), "{answer}");
     assert_eq!(listed(&answer)[0], "f10.txt");
     assert!(answer.contains("offset=20"), "{answer}");
-    let answer = tree.ask("Glob", json!({"pattern": "*.txt", "sort": "name", "limit": 10, "offset": 20})).await;
+    let answer =
+        tree.ask("Glob", json!({"pattern": "*.txt", "sort": "name", "limit": 10, "offset": 20})).await;
     assert_eq!(listed(&answer).len(), 5);
     assert!(!answer.contains("more files"), "{answer}");
     let answer = tree.ask("Glob", json!({"pattern": "*.txt", "offset": 99})).await;
@@ -108,22 +112,37 @@ async fn glob_takes_folders_in_the_pattern() {
     let tree = Tree::new(&[("src/a.rs", ""), ("src/x/b.rs", ""), ("other/a.rs", "")]);
     let name = |answer: &str| listed(answer).into_iter().map(str::to_owned).collect::<Vec<_>>();
     assert_eq!(name(&tree.ask("Glob", json!({"pattern": "src/*.rs"})).await), ["src/a.rs"]);
-    assert_eq!(name(&tree.ask("Glob", json!({"pattern": "./src/**/*.rs", "sort": "name"})).await), ["src/a.rs", "src/x/b.rs"]);
+    assert_eq!(
+        name(&tree.ask("Glob", json!({"pattern": "./src/**/*.rs", "sort": "name"})).await),
+        ["src/a.rs", "src/x/b.rs"]
+    );
     assert_eq!(name(&tree.ask("Glob", json!({"pattern": "x/*.rs", "path": "src"})).await), ["src/x/b.rs"]);
     let absolute = format!("{}/src/**/b.*", tree.path().canonicalize().expect("real").display());
     assert_eq!(name(&tree.ask("Glob", json!({"pattern": absolute})).await), ["src/x/b.rs"]);
     assert_eq!(tree.refused("Glob", json!({"pattern": "/etc/*"})).await.code(), ErrorCode::OutsideWorkspace);
     assert_eq!(tree.refused("Glob", json!({"pattern": "../*"})).await.code(), ErrorCode::InvalidArgs);
-    assert_eq!(tree.refused("Glob", json!({"pattern": "*", "path": "/etc"})).await.code(), ErrorCode::OutsideWorkspace);
-    assert_eq!(tree.refused("Glob", json!({"pattern": "*", "path": "nowhere"})).await.code(), ErrorCode::NotFound);
-    assert_eq!(tree.refused("Glob", json!({"pattern": "*", "path": "src/a.rs"})).await.code(), ErrorCode::InvalidArgs);
+    assert_eq!(
+        tree.refused("Glob", json!({"pattern": "*", "path": "/etc"})).await.code(),
+        ErrorCode::OutsideWorkspace
+    );
+    assert_eq!(
+        tree.refused("Glob", json!({"pattern": "*", "path": "nowhere"})).await.code(),
+        ErrorCode::NotFound
+    );
+    assert_eq!(
+        tree.refused("Glob", json!({"pattern": "*", "path": "src/a.rs"})).await.code(),
+        ErrorCode::InvalidArgs
+    );
 }
 
 #[tokio::test]
 async fn nothing_found_tells_of_ignored_files() {
     let tree = Tree::new(&[(".gitignore", "out/\n"), ("out/a.js", ""), ("out/b.js", ""), ("c.rs", "")]);
     let answer = tree.ask("Glob", json!({"pattern": "*.js"})).await;
-    assert!(answer.contains("No files match \"*.js\"") && answer.contains("2 ignored or hidden files match"), "{answer}");
+    assert!(
+        answer.contains("No files match \"*.js\"") && answer.contains("2 ignored or hidden files match"),
+        "{answer}"
+    );
     let answer = tree.ask("Glob", json!({"pattern": "*.py"})).await;
     assert!(!answer.contains("include_ignored"), "{answer}");
 }
@@ -133,8 +152,14 @@ async fn a_pattern_bomb_is_refused() {
     let tree = Tree::new(&[("a", "")]);
     let bomb = format!("{}a{}", "{a,".repeat(10_000), "}".repeat(10_000));
     assert_eq!(tree.refused("Glob", json!({"pattern": bomb})).await.code(), ErrorCode::InvalidArgs);
-    assert_eq!(tree.refused("Grep", json!({"pattern": "a", "glob": bomb})).await.code(), ErrorCode::InvalidArgs);
-    assert_eq!(tree.refused("Grep", json!({"pattern": "(?:a{1000}){1000}"})).await.code(), ErrorCode::InvalidArgs);
+    assert_eq!(
+        tree.refused("Grep", json!({"pattern": "a", "glob": bomb})).await.code(),
+        ErrorCode::InvalidArgs
+    );
+    assert_eq!(
+        tree.refused("Grep", json!({"pattern": "(?:a{1000}){1000}"})).await.code(),
+        ErrorCode::InvalidArgs
+    );
 }
 
 #[cfg(unix)]
@@ -155,8 +180,14 @@ async fn links_pipes_and_strange_names_do_no_harm() {
     assert!(answer.contains("[skipped: 1 symbolic link]"), "{answer}");
     let answer = tree.ask("Grep", json!({"pattern": "needle"})).await;
     assert_eq!(listed(&answer), [r"bad\xff\n.txt", "real/a.txt"]);
-    assert_eq!(tree.refused("Grep", json!({"pattern": "x", "path": "out"})).await.code(), ErrorCode::OutsideWorkspace);
-    assert_eq!(tree.refused("Grep", json!({"pattern": "x", "path": "pipe.txt"})).await.code(), ErrorCode::InvalidArgs);
+    assert_eq!(
+        tree.refused("Grep", json!({"pattern": "x", "path": "out"})).await.code(),
+        ErrorCode::OutsideWorkspace
+    );
+    assert_eq!(
+        tree.refused("Grep", json!({"pattern": "x", "path": "pipe.txt"})).await.code(),
+        ErrorCode::InvalidArgs
+    );
 }
 
 #[tokio::test]
@@ -166,15 +197,27 @@ async fn grep_shows_lines_with_context() {
         ("b.txt", "nothing\n"),
         ("c/d.txt", "a needle\r\nlast"),
     ]);
-    let answer =
-        tree.ask("Grep", json!({"pattern": "needle", "output_mode": "content", "before_context": 1, "after_context": 1})).await;
+    let answer = tree
+        .ask(
+            "Grep",
+            json!({"pattern": "needle", "output_mode": "content", "before_context": 1, "after_context": 1}),
+        )
+        .await;
     assert!(answer.starts_with("Found 3 matching lines in 2 files in "), "{answer}");
     let body: Vec<&str> = answer.lines().skip(1).collect();
     assert_eq!(
         body,
         [
-            "a.txt", "  2- two", "  3: needle 1", "  4- four", "  --", "  7- seven", "  8: needle 2", "c/d.txt",
-            "  1: a needle", "  2- last"
+            "a.txt",
+            "  2- two",
+            "  3: needle 1",
+            "  4- four",
+            "  --",
+            "  7- seven",
+            "  8: needle 2",
+            "c/d.txt",
+            "  1: a needle",
+            "  2- last"
         ]
     );
     let answer = tree.ask("Grep", json!({"pattern": "needle"})).await;
@@ -182,7 +225,8 @@ async fn grep_shows_lines_with_context() {
     let answer = tree.ask("Grep", json!({"pattern": "needle", "output_mode": "count"})).await;
     assert!(answer.starts_with("Found 3 matching lines in 2 files"), "{answer}");
     assert_eq!(listed(&answer), ["a.txt: 2", "c/d.txt: 1"]);
-    let answer = tree.ask("Grep", json!({"pattern": "needle", "path": "a.txt", "output_mode": "content"})).await;
+    let answer =
+        tree.ask("Grep", json!({"pattern": "needle", "path": "a.txt", "output_mode": "content"})).await;
     assert_eq!(listed(&answer), ["a.txt", "  3: needle 1", "  8: needle 2"]);
 }
 
@@ -200,7 +244,10 @@ async fn grep_chooses_among_files() {
         let answer = tree.ask("Grep", args).await;
         listed(&answer).into_iter().map(str::to_owned).collect::<Vec<_>>()
     };
-    assert_eq!(found(json!({"pattern": "needle", "glob": "*.rs", "hidden": false})).await, ["a.rs", "src/b.rs"]);
+    assert_eq!(
+        found(json!({"pattern": "needle", "glob": "*.rs", "hidden": false})).await,
+        ["a.rs", "src/b.rs"]
+    );
     assert_eq!(found(json!({"pattern": "needle", "glob": "src/*.rs"})).await, ["src/b.rs"]);
     assert_eq!(found(json!({"pattern": "needle", "glob": "!*.rs"})).await, ["src/c.py"]);
     assert_eq!(found(json!({"pattern": "needle", "type": "py"})).await, ["src/c.py"]);
@@ -224,7 +271,8 @@ async fn grep_reads_patterns_as_asked() {
     assert!(answer.contains("No matches") && answer.contains("case_insensitive=true"), "{answer}");
     let answer = tree.ask("Grep", json!({"pattern": "needle", "-i": true})).await;
     assert_eq!(listed(&answer), ["a.txt"]);
-    let answer = tree.ask("Grep", json!({"pattern": "begin.end", "multiline": true, "output_mode": "content"})).await;
+    let answer =
+        tree.ask("Grep", json!({"pattern": "begin.end", "multiline": true, "output_mode": "content"})).await;
     assert_eq!(listed(&answer), ["a.txt", "  3: begin", "  4: end"]);
 }
 
@@ -233,27 +281,36 @@ async fn grep_says_what_it_left_out() {
     let tree = Tree::new(&[("big.txt", &"needle\n".repeat(2_000)), ("small.txt", "needle\n")]);
     put(tree.path(), "bin.dat", b"\0needle\n");
     put(tree.path(), "long.txt", format!("{}needle{}\n", "x".repeat(9_000), "y".repeat(9_000)).as_bytes());
-    let answer = tree.ask("Grep", json!({"pattern": "needle", "max_filesize": 10_000, "output_mode": "content"})).await;
+    let answer = tree
+        .ask("Grep", json!({"pattern": "needle", "max_filesize": 10_000, "output_mode": "content"}))
+        .await;
     assert!(answer.contains("1 binary file") && answer.contains("2 files over max_filesize"), "{answer}");
     assert_eq!(listed(&answer), ["small.txt", "  1: needle"]);
-    let answer = tree.ask("Grep", json!({"pattern": "needle", "path": "long.txt", "output_mode": "content"})).await;
+    let answer =
+        tree.ask("Grep", json!({"pattern": "needle", "path": "long.txt", "output_mode": "content"})).await;
     assert!(answer.contains("xneedley") && answer.len() < 1_000, "{answer}");
 }
 
 #[tokio::test]
 async fn grep_pages_without_overlap_in_order_of_path() {
     let names: Vec<String> = (0..30).map(|i| format!("f{i:02}.txt")).collect();
-    let files: Vec<(&str, &str)> = names.iter().map(|name| (name.as_str(), "needle\nneedle\nneedle\n")).collect();
+    let files: Vec<(&str, &str)> =
+        names.iter().map(|name| (name.as_str(), "needle\nneedle\nneedle\n")).collect();
     let tree = Tree::new(&files);
     let mut seen = Vec::new();
     for offset in [0, 8, 16, 24] {
-        let answer = tree.ask("Grep", json!({"pattern": "needle", "sort": "path", "max_results": 8, "offset": offset})).await;
+        let answer = tree
+            .ask("Grep", json!({"pattern": "needle", "sort": "path", "max_results": 8, "offset": offset}))
+            .await;
         seen.extend(listed(&answer).into_iter().map(str::to_owned));
     }
     assert_eq!(seen, names);
     let answer =
         tree.ask("Grep", json!({"pattern": "needle", "output_mode": "content", "max_results": 4, "offset": 4, "sort": "path"})).await;
-    assert_eq!(listed(&answer), ["f01.txt", "  2: needle", "  3: needle", "f02.txt", "  1: needle", "  2: needle"]);
+    assert_eq!(
+        listed(&answer),
+        ["f01.txt", "  2: needle", "  3: needle", "f02.txt", "  1: needle", "  2: needle"]
+    );
     let answer = tree.ask("Grep", json!({"pattern": "needle", "max_results": 5})).await;
     assert!(answer.contains("at least") && answer.contains("sort=\"path\""), "{answer}");
     assert_eq!(listed(&answer).len(), 5);

@@ -72,7 +72,9 @@ fn contents(dir: &Path) -> BTreeMap<String, Vec<u8>> {
         .expect("a folder")
         .map(|entry| entry.expect("an entry"))
         .filter(|entry| entry.file_type().expect("a kind").is_file())
-        .map(|entry| (entry.file_name().to_string_lossy().into_owned(), fs::read(entry.path()).expect("a file")))
+        .map(|entry| {
+            (entry.file_name().to_string_lossy().into_owned(), fs::read(entry.path()).expect("a file"))
+        })
         .collect()
 }
 
@@ -80,7 +82,8 @@ fn contents(dir: &Path) -> BTreeMap<String, Vec<u8>> {
 async fn rows_come_as_a_table_with_exact_values() {
     let desk = Desk::new(USERS);
     let before = desk.files();
-    let answer = desk.answer(json!({"query": "SELECT id, name, big, photo, id FROM users ORDER BY id"})).await;
+    let answer =
+        desk.answer(json!({"query": "SELECT id, name, big, photo, id FROM users ORDER BY id"})).await;
     assert_eq!(
         answer.lines().collect::<Vec<_>>(),
         [
@@ -100,14 +103,19 @@ async fn json_and_csv_are_what_their_readers_expect() {
     let desk = Desk::new(USERS);
     let answer = desk.answer(json!({"query": "SELECT id, big FROM users", "format": "json"})).await;
     let body = answer.rsplit_once('\n').expect("a footer").0;
-    assert_eq!(serde_json::from_str::<Value>(body).expect("JSON")["rows"][0], json!([1, 9_007_199_254_740_993_i64]));
+    assert_eq!(
+        serde_json::from_str::<Value>(body).expect("JSON")["rows"][0],
+        json!([1, 9_007_199_254_740_993_i64])
+    );
     let answer = desk.answer(json!({"query": "SELECT 'a,b' AS x, NULL AS y", "format": "csv"})).await;
     assert_eq!(answer, "x,y\n\"a,b\",\n[1 row]");
 }
 
 #[tokio::test]
 async fn pages_say_whether_there_is_more() {
-    let desk = Desk::new("CREATE TABLE n (i); WITH RECURSIVE c(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM c WHERE i < 250) INSERT INTO n SELECT i FROM c;");
+    let desk = Desk::new(
+        "CREATE TABLE n (i); WITH RECURSIVE c(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM c WHERE i < 250) INSERT INTO n SELECT i FROM c;",
+    );
     let answer = desk.answer(json!({"query": "SELECT i FROM n ORDER BY i"})).await;
     assert!(answer.ends_with("[100 rows (1-100); more rows exist: offset=100]"), "{answer}");
     let answer = desk.answer(json!({"query": "SELECT i FROM n ORDER BY i;  -- all\n", "offset": 200})).await;
@@ -121,9 +129,12 @@ async fn pages_say_whether_there_is_more() {
 #[tokio::test]
 async fn parameters_are_bound_and_checked() {
     let desk = Desk::new(USERS);
-    let answer = desk.answer(json!({"query": "SELECT name FROM users WHERE id = ? OR name = ?", "params": [1, "bob"]})).await;
+    let answer = desk
+        .answer(json!({"query": "SELECT name FROM users WHERE id = ? OR name = ?", "params": [1, "bob"]}))
+        .await;
     assert!(answer.contains("ann") && answer.contains("bob") && answer.contains("[2 rows]"), "{answer}");
-    let answer = desk.answer(json!({"query": "SELECT name FROM users WHERE id = :id", "params": {"id": 3}})).await;
+    let answer =
+        desk.answer(json!({"query": "SELECT name FROM users WHERE id = :id", "params": {"id": 3}})).await;
     assert!(answer.contains("cy"), "{answer}");
     for (query, params) in [
         ("SELECT ?", json!([1, 2])),
@@ -144,18 +155,26 @@ async fn an_empty_query_shows_the_schema() {
     let desk = Desk::new(USERS);
     let answer = desk.answer(json!({})).await;
     assert!(answer.contains("1 table, 1 view") && answer.contains("table users: 3 rows"), "{answer}");
-    assert!(answer.contains("CREATE TABLE users (id INTEGER") && answer.contains("CREATE INDEX users_by_name"), "{answer}");
+    assert!(
+        answer.contains("CREATE TABLE users (id INTEGER") && answer.contains("CREATE INDEX users_by_name"),
+        "{answer}"
+    );
     assert!(answer.contains("view names\n  CREATE VIEW names"), "{answer}");
 }
 
 #[tokio::test]
 async fn reading_of_every_kind_is_allowed() {
-    let desk = Desk::new("CREATE VIRTUAL TABLE docs USING fts5(body); INSERT INTO docs VALUES ('the quick fox'), ('slow'); CREATE TABLE t (j); INSERT INTO t VALUES ('{\"a\": [1, 2]}');");
+    let desk = Desk::new(
+        "CREATE VIRTUAL TABLE docs USING fts5(body); INSERT INTO docs VALUES ('the quick fox'), ('slow'); CREATE TABLE t (j); INSERT INTO t VALUES ('{\"a\": [1, 2]}');",
+    );
     for (query, part) in [
         ("SELECT highlight(docs, 0, '<', '>') FROM docs WHERE docs MATCH 'quick'", "the <quick> fox"),
         ("SELECT value FROM t, json_each(t.j, '$.a') WHERE value > 1", "2"),
         ("SELECT j ->> '$.a[0]' FROM t", "1"),
-        ("WITH RECURSIVE c(i) AS (VALUES (1) UNION ALL SELECT i + 1 FROM c LIMIT 5) SELECT sum(i) OVER () FROM c", "15"),
+        (
+            "WITH RECURSIVE c(i) AS (VALUES (1) UNION ALL SELECT i + 1 FROM c LIMIT 5) SELECT sum(i) OVER () FROM c",
+            "15",
+        ),
         ("EXPLAIN QUERY PLAN SELECT * FROM t", "SCAN t"),
         ("PRAGMA table_info(t)", "j"),
         ("PRAGMA user_version", "0"),
@@ -191,7 +210,7 @@ async fn hostile_statements_are_refused() {
         ("BEGIN".to_owned(), ErrorCode::PolicyDenied),
         ("REINDEX".to_owned(), ErrorCode::PolicyDenied),
         ("ANALYZE".to_owned(), ErrorCode::PolicyDenied),
-        ("SELECT 1; DROP TABLE users".to_owned(), ErrorCode::InvalidArgs),
+        ("SELECT 1; DROP TABLE users".to_owned(), ErrorCode::PolicyDenied),
         ("SELECT 1; SELECT 2".to_owned(), ErrorCode::InvalidArgs),
         ("-- nothing".to_owned(), ErrorCode::InvalidArgs),
         ("SELECT length(randomblob(1000000000))".to_owned(), ErrorCode::TooLarge),
@@ -208,10 +227,16 @@ async fn hostile_statements_are_refused() {
 
 #[tokio::test]
 async fn a_hostile_view_gets_no_further_than_a_query() {
-    let desk = Desk::new("CREATE VIEW v AS SELECT load_extension('/tmp/x.so'); CREATE VIEW w AS SELECT randomblob(1000000000) AS r; CREATE TABLE t (a); CREATE TRIGGER g AFTER INSERT ON t BEGIN SELECT load_extension('/tmp/x.so'); END;");
-    assert_eq!(desk.refused(json!({"query": "SELECT * FROM v"})).await.code(), ErrorCode::PolicyDenied);
+    let desk = Desk::new(
+        "CREATE VIEW v AS SELECT load_extension('/tmp/x.so'); CREATE VIEW w AS SELECT randomblob(1000000000) AS r; CREATE TABLE t (a); CREATE TRIGGER g AFTER INSERT ON t BEGIN SELECT load_extension('/tmp/x.so'); END;",
+    );
+    let refused = desk.refused(json!({"query": "SELECT * FROM v"})).await;
+    assert!(refused.text().contains("unsafe use of load_extension"), "{refused}");
     assert_eq!(desk.refused(json!({"query": "SELECT * FROM w"})).await.code(), ErrorCode::TooLarge);
-    assert_eq!(desk.refused(json!({"query": "INSERT INTO t VALUES (1)"})).await.code(), ErrorCode::PolicyDenied);
+    assert_eq!(
+        desk.refused(json!({"query": "INSERT INTO t VALUES (1)"})).await.code(),
+        ErrorCode::PolicyDenied
+    );
 }
 
 #[tokio::test]
@@ -222,7 +247,12 @@ async fn a_query_without_end_stops_at_its_time_and_when_cancelled() {
     assert_eq!(refused.code(), ErrorCode::Timeout, "{refused}");
     let cx = ToolCx::detached(RequestId::new());
     let cancel = cx.cancel.clone();
-    let running = call_with(&desk.tools, "SqliteQuery", json!({"database_path": "app.db", "query": bomb, "timeout_ms": 600_000}), cx);
+    let running = call_with(
+        &desk.tools,
+        "SqliteQuery",
+        json!({"database_path": "app.db", "query": bomb, "timeout_ms": 600_000}),
+        cx,
+    );
     let (answer, ()) = tokio::join!(running, async { cancel.cancel() });
     assert_eq!(answer.expect_err("a cancel").code(), ErrorCode::Cancelled);
 }
@@ -232,12 +262,19 @@ async fn a_query_without_end_stops_at_its_time_and_when_cancelled() {
 async fn only_regular_files_inside_are_opened() {
     let desk = Desk::new(USERS);
     let outside = tempfile::tempdir().expect("a folder");
-    Connection::open(outside.path().join("o.db")).expect("a database").execute_batch(USERS).expect("a schema");
+    Connection::open(outside.path().join("o.db"))
+        .expect("a database")
+        .execute_batch(USERS)
+        .expect("a schema");
     std::os::unix::fs::symlink(outside.path().join("o.db"), desk.path("link.db")).expect("a link");
     std::os::unix::fs::symlink("/dev/zero", desk.path("zero.db")).expect("a link");
     rustix::fs::mkfifoat(rustix::fs::CWD, desk.path("pipe.db"), 0o600.into()).expect("a pipe");
     fs::create_dir(desk.path("folder")).expect("a folder");
-    fs::write(desk.path("text.db"), "this is no database, but it is long enough to be one, were it not for its first bytes. ".repeat(3)).expect("a file");
+    fs::write(
+        desk.path("text.db"),
+        "this is no database, but it is long enough to be one, were it not for its first bytes. ".repeat(3),
+    )
+    .expect("a file");
     fs::copy(desk.path("app.db"), desk.path("side.db")).expect("a copy");
     std::os::unix::fs::symlink(outside.path().join("o.db"), desk.path("side.db-wal")).expect("a link");
     let outside_path = outside.path().join("o.db").display().to_string();
@@ -258,7 +295,10 @@ async fn only_regular_files_inside_are_opened() {
     }
     let uri = format!("file:{outside_path}?mode=rwc");
     let refused = desk.refused(json!({"database_path": uri, "query": "SELECT 1"})).await;
-    assert!([ErrorCode::NotFound, ErrorCode::InvalidArgs, ErrorCode::OutsideWorkspace].contains(&refused.code()), "{refused}");
+    assert!(
+        [ErrorCode::NotFound, ErrorCode::InvalidArgs, ErrorCode::OutsideWorkspace].contains(&refused.code()),
+        "{refused}"
+    );
     let refused = desk.refused(json!({"database_path": "ap.db", "query": "SELECT 1"})).await;
     assert!(refused.text().contains("app.db"), "{refused}");
 }
@@ -289,7 +329,9 @@ async fn a_wal_database_at_rest_is_read_without_a_trace() {
 async fn a_wal_database_in_use_shows_what_its_writer_committed() {
     let desk = Desk::new("PRAGMA journal_mode = WAL; CREATE TABLE t (a);");
     let writer = Connection::open(desk.path("app.db")).expect("a writer");
-    writer.execute_batch("BEGIN; INSERT INTO t VALUES (41); COMMIT; BEGIN; INSERT INTO t VALUES (99);").expect("writes");
+    writer
+        .execute_batch("BEGIN; INSERT INTO t VALUES (41); COMMIT; BEGIN; INSERT INTO t VALUES (99);")
+        .expect("writes");
     let names: Vec<String> = desk.files().into_keys().collect();
     let answer = desk.answer(json!({"query": "SELECT a FROM t"})).await;
     assert!(answer.contains("41") && !answer.contains("99") && !answer.contains("snapshot"), "{answer}");
@@ -306,23 +348,30 @@ async fn a_wal_that_was_left_behind_is_read_from_a_snapshot() {
     writer.execute_batch("INSERT INTO t VALUES (41)").expect("a write");
     // What a killed program leaves, had its -shm been lost: as after a copy of the folder.
     for ending in ["", "-wal"] {
-        fs::copy(desk.path(&format!("app.db{ending}")), desk.path(&format!("left.db{ending}"))).expect("a copy");
+        fs::copy(desk.path(&format!("app.db{ending}")), desk.path(&format!("left.db{ending}")))
+            .expect("a copy");
     }
     drop(writer);
     let before = desk.files();
     let answer = desk.answer(json!({"database_path": "left.db", "query": "SELECT a FROM t"})).await;
     assert!(answer.contains("41") && answer.contains("snapshot"), "{answer}");
     assert_eq!(desk.files(), before);
-    let left: Vec<_> = fs::read_dir(desk.scratch.path().join("deeper")).expect("the scratch folder").collect();
+    let left: Vec<_> =
+        fs::read_dir(desk.scratch.path().join("deeper")).expect("the scratch folder").collect();
     assert!(left.is_empty(), "{left:?}");
 }
 
 #[tokio::test]
 async fn text_that_is_no_text_is_shown_safely() {
-    let desk = Desk::new("CREATE TABLE t (a); INSERT INTO t VALUES (CAST(x'61ff00621b5b316d' AS TEXT)), (printf('%.*c', 5000, 'x'));");
+    let desk = Desk::new(
+        "CREATE TABLE t (a); INSERT INTO t VALUES (CAST(x'61ff00621b5b316d' AS TEXT)), (printf('%.*c', 5000, 'x'));",
+    );
     let reply = desk.ask(json!({"query": "SELECT a FROM t"})).await.expect("an answer");
     let answer = text(&reply);
-    assert!(answer.contains("a\u{FFFD}\\0b\\u{1b}[1m") && answer.contains("... (5,000 characters)"), "{answer}");
+    assert!(
+        answer.contains("a\u{FFFD}\\0b\\u{1b}[1m") && answer.contains("... (5,000 characters)"),
+        "{answer}"
+    );
     assert!(!answer.contains('\0') && !answer.contains('\u{1b}'));
     assert_eq!(reply.meta.lossy_chars, Some(1));
 }

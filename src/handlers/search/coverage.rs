@@ -38,8 +38,13 @@ impl Coverage {
             let shown: Vec<&str> = self.ignored.iter().take(8).map(String::as_str).collect();
             let dots = if self.ignored.len() > shown.len() || self.more_ignored { ", ..." } else { "" };
             let at_least = if self.more_ignored { "at least " } else { "" };
-            let directories = if self.ignored.len() == 1 { "ignored directory" } else { "ignored directories" };
-            parts.push(format!("{at_least}{} {directories} ({}{dots})", self.ignored.len(), shown.join(", ")));
+            let directories =
+                if self.ignored.len() == 1 { "ignored directory" } else { "ignored directories" };
+            parts.push(format!(
+                "{at_least}{} {directories} ({}{dots})",
+                self.ignored.len(),
+                shown.join(", ")
+            ));
         }
         if self.unreadable > 0 {
             parts.push(format!("{} unreadable", grouped(self.unreadable)));
@@ -58,7 +63,9 @@ impl Coverage {
             let _ = write!(text, "\n[skipped: {}]", parts.join(", "));
         }
         if self.timed_out {
-            text.push_str("\n[timed out: this is what was found so far; narrow `path` or raise `timeout_ms`]");
+            text.push_str(
+                "\n[timed out: this is what was found so far; narrow `path` or raise `timeout_ms`]",
+            );
         }
         text
     }
@@ -82,7 +89,10 @@ mod tests {
             ..Coverage::default()
         };
         let footer = coverage.footer();
-        assert!(footer.contains("[skipped: 2 ignored directories (node_modules, target), 2 unreadable]"), "{footer}");
+        assert!(
+            footer.contains("[skipped: 2 ignored directories (node_modules, target), 2 unreadable]"),
+            "{footer}"
+        );
         assert!(footer.contains("timed out"), "{footer}");
     }
 }

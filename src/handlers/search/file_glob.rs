@@ -74,7 +74,9 @@ pub(super) fn split(pattern: &str) -> (&str, &str) {
 
 fn check(pattern: &str) -> Result<(), ToolError> {
     if pattern.is_empty() {
-        return Err(ToolError::invalid_args("The file pattern is empty. Examples: *.rs, src/**/*.ts, **/Cargo.toml."));
+        return Err(ToolError::invalid_args(
+            "The file pattern is empty. Examples: *.rs, src/**/*.ts, **/Cargo.toml.",
+        ));
     }
     if pattern.len() > MAX_BYTES {
         return Err(ToolError::invalid_args(format!(
@@ -140,7 +142,17 @@ mod tests {
         let nested = format!("{}a{}", "{a,".repeat(10_000), "}".repeat(10_000));
         let nested_less = format!("{}a{}", "{a,".repeat(20), "}".repeat(20));
         let wide = format!("{{{}}}", "a,".repeat(1_000));
-        for bomb in [nested.as_str(), nested_less.as_str(), wide.as_str(), "", "../x", "a/../../b", "{a", "[z-a]", "a\0b"] {
+        for bomb in [
+            nested.as_str(),
+            nested_less.as_str(),
+            wide.as_str(),
+            "",
+            "../x",
+            "a/../../b",
+            "{a",
+            "[z-a]",
+            "a\0b",
+        ] {
             let refused = FileGlob::new(bomb).expect_err("a bomb");
             assert_eq!(refused.code(), ErrorCode::InvalidArgs);
         }

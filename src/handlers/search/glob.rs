@@ -1,6 +1,7 @@
 //! Glob: files by name, newest first. Not here: files by content (grep).
 
 use std::cmp::Reverse;
+use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -10,12 +11,12 @@ use ignore::{DirEntry, WalkState};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
+use super::SearchDeps;
 use super::coverage::Coverage;
 use super::file_glob::{FileGlob, split};
 use super::halt::{self, Halt};
 use super::page::{Page, unlocked};
 use super::scope::{Scope, Visit, shown};
-use super::SearchDeps;
 use crate::acp::RawPath;
 use crate::output::figures::{counted, grouped};
 use crate::request::Effect;
@@ -156,33 +157,41 @@ impl Glob {
         if found.count == 0 {
             return self.nothing(scope, glob, &found.coverage, &base, halt);
         }
-        let page: Vec<&Found> = found.files.iter().skip(to_size(offset)).take(to_size(limit)).collect();
+        let page = found.files.iter().skip(to_size(offset)).take(to_size(limit));
+        let last = offset + page.len() as u64;
         let at_least = if found.stopped || found.coverage.timed_out { "at least " } else { "" };
         let mut text = format!("Found {at_least}{}{base}", counted(found.count, "file"));
-        let last = offset + page.len() as u64;
-        if page.is_empty() {
-            text.push_str(&format!("; offset={offset} is past the end\n"));
+        if last == offset {
+            let _ = write!(text, "; offset={offset} is past the end");
         } else if offset > 0 || last < found.count {
-            text.push_str(&format!(" (showing {}-{})\n", grouped(offset + 1), grouped(last)));
-        } else {
-            text.push('\n');
+            let _ = write!(text, " (showing {}-{})", grouped(offset + 1), grouped(last));
         }
         for file in page {
-            text.push_str(&shown(first, &file.path));
             text.push('\n');
+            text.push_str(&shown(first, &file.path));
         }
         if last < found.count && last > offset {
-            text.push_str(&match self.sort {
-                Order::Any => "[more files match; use sort=\"name\" with offset to page through all]\n".to_owned(),
-                _ => format!("[more files match: offset={last} for the next page]\n"),
-            });
+            match self.sort {
+                Order::Any => {
+                    text.push_str("\n[more files match; sort=\"name\" with offset pages through all]");
+                }
+                Order::Mtime | Order::Name => {
+                    let _ = write!(text, "\n[more files match: offset={last} for the next page]");
+                }
+            }
         }
-        text.truncate(text.trim_end_matches('\n').len());
         text + &found.coverage.footer()
     }
 
     /// No hit: whether ignored files would have matched, which is the usual cause.
-    fn nothing(&self, scope: &Scope, glob: &FileGlob, coverage: &Coverage, base: &str, halt: &Halt) -> String {
+    fn nothing(
+        &self,
+        scope: &Scope,
+        glob: &FileGlob,
+        coverage: &Coverage,
+        base: &str,
+        halt: &Halt,
+    ) -> String {
         let mut text = format!("No files match {:?}{base}.", self.pattern);
         if !scope.include_ignored && !coverage.timed_out {
             let wider = Scope { include_ignored: true, hidden: true, ..scope.clone() };
@@ -192,7 +201,7 @@ impl Glob {
                 let at_least = if also.stopped || within.late() { "at least " } else { "" };
                 let files = counted(also.count, "ignored or hidden file");
                 let verb = if also.count == 1 { "matches" } else { "match" };
-                text.push_str(&format!(" But {at_least}{files} {verb}: use include_ignored=true."));
+                let _ = write!(text, " But {at_least}{files} {verb}: use include_ignored=true.");
             }
         }
         text + &coverage.footer()

@@ -77,7 +77,8 @@ impl Sink for &mut Lines<'_> {
             }
             Keep::Count => self.matched += found.lines().count() as u64,
             Keep::Lines => {
-                for (number, line) in (found.line_number().unwrap_or(0)..).zip(found.lines().take(MAX_BLOCK)) {
+                for (number, line) in (found.line_number().unwrap_or(0)..).zip(found.lines().take(MAX_BLOCK))
+                {
                     let text = self.text(line);
                     self.kept.push(Line { number, matches: true, text });
                     self.matched += 1;

@@ -23,7 +23,9 @@ pub(super) struct Reading {
 /// Compiles.
 pub(super) fn compile(pattern: &str, reading: Reading) -> Result<RegexMatcher, ToolError> {
     if pattern.is_empty() {
-        return Err(ToolError::invalid_args("The pattern is empty, which matches every line. Use Read for a whole file."));
+        return Err(ToolError::invalid_args(
+            "The pattern is empty, which matches every line. Use Read for a whole file.",
+        ));
     }
     if pattern.len() > MAX_PATTERN {
         return Err(ToolError::invalid_args(format!(
@@ -53,9 +55,15 @@ pub(super) fn compile(pattern: &str, reading: Reading) -> Result<RegexMatcher, T
 fn refuse(error: &grep_regex::Error, pattern: &str) -> ToolError {
     use grep_regex::ErrorKind;
     let next = match error.kind() {
-        ErrorKind::NotAllowed(_) => "Lines are searched one by one; use multiline=true to match a line break.",
-        _ if error.to_string().contains("size limit") => "Use a smaller repetition count or search for less at a time.",
-        _ => "Escape the characters that are meant literally, or use literal=true to search for the text as it is.",
+        ErrorKind::NotAllowed(_) => {
+            "Lines are searched one by one; use multiline=true to match a line break."
+        }
+        _ if error.to_string().contains("size limit") => {
+            "Use a smaller repetition count or search for less at a time."
+        }
+        _ => {
+            "Escape the characters that are meant literally, or use literal=true to search for the text as it is."
+        }
     };
     let mut cause = error.to_string();
     if cause.len() > 2_000 {
@@ -91,7 +99,9 @@ mod tests {
 
     #[test]
     fn programs_and_patterns_out_of_bounds_are_refused() {
-        for bomb in ["(?:a{1000}){1000}".to_owned(), "a".repeat(MAX_PATTERN + 1), "(".repeat(5_000), String::new()] {
+        for bomb in
+            ["(?:a{1000}){1000}".to_owned(), "a".repeat(MAX_PATTERN + 1), "(".repeat(5_000), String::new()]
+        {
             let refused = compile(&bomb, PLAIN).expect_err("a bomb");
             assert_eq!(refused.code(), ErrorCode::InvalidArgs);
             assert!(refused.text().len() < 4_000);

@@ -11,6 +11,7 @@ mod line_pattern;
 mod page;
 mod report;
 mod scope;
+mod sweep;
 
 use crate::acp::Workspace;
 use crate::tool::{Entry, ToolSet};

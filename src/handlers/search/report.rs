@@ -4,9 +4,10 @@ use std::fmt::Write as _;
 use std::ops::Range;
 use std::path::Path;
 
-use super::grep::{Findings, Order, OutputMode, Plan};
+use super::grep::{Order, OutputMode};
 use super::hits::{FileHits, Line};
 use super::scope::{Scope, shown};
+use super::sweep::{Findings, Plan};
 use crate::output::figures::{counted, grouped};
 
 /// What was asked.
@@ -21,7 +22,7 @@ pub(super) struct Report<'a> {
 }
 
 /// The answer.
-pub(super) fn text(report: &Report<'_>, findings: Findings) -> String {
+pub(super) fn text(report: &Report<'_>, findings: &Findings) -> String {
     let place = match report.scope.roots.as_slice() {
         [one] => format!("in {}", one.display()),
         many => format!("in {} workspaces", many.len()),
@@ -35,8 +36,8 @@ pub(super) fn text(report: &Report<'_>, findings: Findings) -> String {
         text
     } else {
         match report.plan.mode {
-            OutputMode::Content => content(report, &findings, &place),
-            OutputMode::FilesWithMatches | OutputMode::Count => list(report, &findings, &place),
+            OutputMode::Content => content(report, findings, &place),
+            OutputMode::FilesWithMatches | OutputMode::Count => list(report, findings, &place),
         }
     };
     text.push_str(&findings.coverage.footer());
@@ -132,10 +133,14 @@ fn window(lines: &[Line], skip: usize, take: usize, (before, after): (usize, usi
     let matches: Vec<usize> = (0..lines.len()).filter(|i| lines[*i].matches).skip(skip).take(take).collect();
     let (Some(first), Some(last)) = (matches.first(), matches.last()) else { return 0..0 };
     let (mut start, mut end) = (*first, *last + 1);
-    while start > 0 && !lines[start - 1].matches && lines[start - 1].number + before as u64 >= lines[*first].number {
+    while start > 0
+        && !lines[start - 1].matches
+        && lines[start - 1].number + before as u64 >= lines[*first].number
+    {
         start -= 1;
     }
-    while end < lines.len() && !lines[end].matches && lines[end].number <= lines[*last].number + after as u64 {
+    while end < lines.len() && !lines[end].matches && lines[end].number <= lines[*last].number + after as u64
+    {
         end += 1;
     }
     start..end
@@ -149,7 +154,8 @@ fn paging(text: &mut String, plan: &Plan, shown_count: u64, found: u64) {
     if shown_count == 0 {
         let _ = write!(text, "; offset={} is past the end", plan.offset);
     } else if plan.offset > 0 || shown_count < found {
-        let _ = write!(text, " (showing {}-{})", grouped(plan.offset + 1), grouped(plan.offset + shown_count));
+        let _ =
+            write!(text, " (showing {}-{})", grouped(plan.offset + 1), grouped(plan.offset + shown_count));
     }
 }
 
@@ -182,7 +188,8 @@ mod tests {
     #[test]
     fn a_window_takes_its_matches_with_their_context() {
         // Matches at 3 and 6, one line of context each.
-        let lines = [line(2, false), line(3, true), line(4, false), line(5, false), line(6, true), line(7, false)];
+        let lines =
+            [line(2, false), line(3, true), line(4, false), line(5, false), line(6, true), line(7, false)];
         assert_eq!(window(&lines, 0, 1, (1, 1)), 0..3);
         assert_eq!(window(&lines, 1, 1, (1, 1)), 3..6);
         assert_eq!(window(&lines, 0, 2, (1, 1)), 0..6);

@@ -49,7 +49,10 @@ impl Scope {
         let resolved = workspace.resolve(path)?;
         let kind = resolved.absolute().symlink_metadata().map_err(|cause| {
             if cause.kind() == std::io::ErrorKind::NotFound {
-                ToolError::not_found(format!("There is nothing at {}. Use Glob to find the folder.", resolved.shown()))
+                ToolError::not_found(format!(
+                    "There is nothing at {}. Use Glob to find the folder.",
+                    resolved.shown()
+                ))
             } else {
                 ToolError::io(resolved.shown(), &cause)
             }
@@ -141,7 +144,8 @@ impl Scope {
                     budget -= 1;
                     for name in directories(&root.join(&dir)) {
                         let relative = dir.join(name);
-                        let hidden = relative.file_name().is_some_and(|n| n.as_encoded_bytes().starts_with(b"."));
+                        let hidden =
+                            relative.file_name().is_some_and(|n| n.as_encoded_bytes().starts_with(b"."));
                         if hidden && !self.hidden {
                             continue;
                         }
@@ -206,7 +210,10 @@ pub(super) fn shown(first: &Path, path: &Path) -> String {
     let short = path.strip_prefix(first).ok().filter(|rest| !rest.as_os_str().is_empty()).unwrap_or(path);
     match short.to_str() {
         Some(text) if !text.chars().any(char::is_control) => text.to_owned(),
-        Some(text) => text.chars().map(|c| if c.is_control() { c.escape_default().to_string() } else { c.to_string() }).collect(),
+        Some(text) => text
+            .chars()
+            .map(|c| if c.is_control() { c.escape_default().to_string() } else { c.to_string() })
+            .collect(),
         // The bytes that are no text are shown as `\xff`; no tool can be given such a name as text.
         None => short.as_os_str().as_encoded_bytes().escape_ascii().to_string(),
     }

@@ -6,6 +6,7 @@
 #![expect(clippy::disallowed_methods, reason = "this room looks at database files before SQLite does")]
 
 use std::ffi::{OsStr, OsString};
+use std::fmt::Write as _;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
@@ -27,11 +28,9 @@ const MAGIC: &[u8; 16] = b"SQLite format 3\0";
 /// An opened database.
 pub(super) struct Database {
     pub(super) connection: Connection,
-    /// Whether it is a private copy.
-    pub(super) snapshot: bool,
     witness: Option<Witness>,
     // After the connection, so that these go once it is closed.
-    _copy: Option<Copy>,
+    copy: Option<Copy>,
     _locking: Locking,
 }
 
@@ -48,6 +47,11 @@ pub(super) struct Opener<'a> {
 }
 
 impl Database {
+    /// Whether it is a private copy.
+    pub(super) fn is_snapshot(&self) -> bool {
+        self.copy.is_some()
+    }
+
     /// Whether what was read may be a mixture, because a program wrote while the file was taken for immutable.
     pub(super) fn changed_meanwhile(&self, path: &Path) -> bool {
         self.witness.as_ref().is_some_and(|before| *before != Witness::of(path))
@@ -62,7 +66,9 @@ impl Opener<'_> {
         Beside::look(path, "-journal")?;
         let direct = || self.connect(path.as_os_str(), plain_flags() | OpenFlags::SQLITE_OPEN_NOFOLLOW);
         match (wal_mode, wal, shm) {
-            (false, Beside::Absent | Beside::Empty, _) => direct().map_err(|error| of_file(self.shown, &error)),
+            (false, Beside::Absent | Beside::Empty, _) => {
+                direct().map_err(|error| of_file(self.shown, &error))
+            }
             (true, Beside::Absent, _) | (true, Beside::Empty, Beside::Absent) => self.immutable(path),
             // The folder may not let us touch the -shm file; a copy does not need it.
             (_, _, Beside::Empty | Beside::Filled) => direct().or_else(|_| self.copied(path)),
@@ -76,7 +82,7 @@ impl Opener<'_> {
         self.guard.install(&connection)?;
         // Opening reads nothing yet; this does, so that a file that cannot be read shows now.
         connection.query_row("SELECT count(*) FROM sqlite_schema", [], |_| Ok(()))?;
-        Ok(Database { connection, snapshot: false, witness: None, _copy: None, _locking: locking })
+        Ok(Database { connection, witness: None, copy: None, _locking: locking })
     }
 
     fn immutable(&self, path: &Path) -> Result<Database, ToolError> {
@@ -93,8 +99,7 @@ impl Opener<'_> {
         let mut database = self
             .connect(copy.database().as_os_str(), plain_flags())
             .map_err(|error| of_file(self.shown, &error))?;
-        database.snapshot = true;
-        database._copy = Some(copy);
+        database.copy = Some(copy);
         Ok(database)
     }
 
@@ -105,11 +110,15 @@ impl Opener<'_> {
         if meta.is_dir() {
             return Err(ToolError::new(
                 ErrorCode::IsDirectory,
-                format!("{shown} is a folder. Name the database file in it; Glob finds `*.db` and `*.sqlite*`."),
+                format!(
+                    "{shown} is a folder. Name the database file in it; Glob finds `*.db` and `*.sqlite*`."
+                ),
             ));
         }
         if !meta.is_file() {
-            return Err(ToolError::invalid_args(format!("{shown} is not a regular file, so it is no database.")));
+            return Err(ToolError::invalid_args(format!(
+                "{shown} is not a regular file, so it is no database."
+            )));
         }
         let mut bytes = Vec::with_capacity(100);
         let mut file = open_beneath(path).map_err(|cause| ToolError::io(shown, &cause))?;
@@ -153,15 +162,20 @@ impl Opener<'_> {
                 ),
             ));
         }
-        let copy = Copy::folder(self.scratch).map_err(|cause| ToolError::io("The folder for a snapshot", &cause))?;
+        let copy =
+            Copy::folder(self.scratch).map_err(|cause| ToolError::io("The folder for a snapshot", &cause))?;
         for _ in 0..3 {
             let before = Witness::of(path);
-            copy.fill(path, self.parked).map_err(|cause| ToolError::io(format!("Copying {shown}"), &cause))?;
+            copy.fill(path, self.parked)
+                .map_err(|cause| ToolError::io(format!("Copying {shown}"), &cause))?;
             if before == Witness::of(path) {
                 return Ok(copy);
             }
         }
-        Err(ToolError::new(ErrorCode::Busy, format!("{shown} is being written all the time. Try again later.")))
+        Err(ToolError::new(
+            ErrorCode::Busy,
+            format!("{shown} is being written all the time. Try again later."),
+        ))
     }
 }
 
@@ -186,7 +200,8 @@ fn missing(path: &Path, shown: &str, cause: &io::Error) -> ToolError {
         .filter(|(score, _)| *score > 0.75)
         .collect();
     near.sort_by(|a, b| b.0.total_cmp(&a.0));
-    let near: Vec<String> = near.into_iter().take(3).map(|(_, other)| folder.join(other).display().to_string()).collect();
+    let near: Vec<String> =
+        near.into_iter().take(3).map(|(_, other)| folder.join(other).display().to_string()).collect();
     let next = if near.is_empty() {
         "Glob finds `*.db` and `*.sqlite*`.".to_owned()
     } else {
@@ -211,7 +226,10 @@ impl Beside {
             Ok(meta) if meta.is_file() => Ok(if meta.len() == 0 { Self::Empty } else { Self::Filled }),
             Ok(_) => Err(ToolError::new(
                 ErrorCode::PolicyDenied,
-                format!("{} is not a regular file; a database with such a companion is not opened.", path.display()),
+                format!(
+                    "{} is not a regular file; a database with such a companion is not opened.",
+                    path.display()
+                ),
             )),
             Err(cause) if cause.kind() == io::ErrorKind::NotFound => Ok(Self::Absent),
             Err(cause) => Err(ToolError::io(path.display(), &cause)),
@@ -233,7 +251,7 @@ fn immutable_uri(path: &Path) -> OsString {
         if byte.is_ascii_alphanumeric() || b"/._-~".contains(&byte) || (cfg!(windows) && byte == b':') {
             uri.push(char::from(byte));
         } else {
-            uri.push_str(&format!("%{byte:02X}"));
+            let _ = write!(uri, "%{byte:02X}");
         }
     }
     uri.push_str("?immutable=1");
@@ -246,9 +264,10 @@ struct Witness([Option<(u64, Option<std::time::SystemTime>)>; 2]);
 
 impl Witness {
     fn of(database: &Path) -> Self {
-        Self([database.to_owned(), beside(database, "-wal")].map(|path| {
-            fs::symlink_metadata(path).ok().map(|meta| (meta.len(), meta.modified().ok()))
-        }))
+        Self(
+            [database.to_owned(), beside(database, "-wal")]
+                .map(|path| fs::symlink_metadata(path).ok().map(|meta| (meta.len(), meta.modified().ok()))),
+        )
     }
 }
 
@@ -320,6 +339,9 @@ mod tests {
     #[cfg(unix)]
     #[test]
     fn a_path_cannot_add_options_to_its_uri() {
-        assert_eq!(immutable_uri(Path::new("/a b/x?mode=rwc#&%41.db")), "file:/a%20b/x%3Fmode%3Drwc%23%26%2541.db?immutable=1");
+        assert_eq!(
+            immutable_uri(Path::new("/a b/x?mode=rwc#&%41.db")),
+            "file:/a%20b/x%3Fmode%3Drwc%23%26%2541.db?immutable=1"
+        );
     }
 }

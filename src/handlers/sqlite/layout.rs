@@ -49,7 +49,8 @@ fn table(columns: &[String], rows: &[Vec<Shown>]) -> String {
         }
     }
     let mut text = String::new();
-    let heading: Vec<String> = columns.iter().zip(&widths).map(|(name, width)| format!("{name:<width$}")).collect();
+    let heading: Vec<String> =
+        columns.iter().zip(&widths).map(|(name, width)| format!("{name:<width$}")).collect();
     text.push_str(heading.join(" | ").trim_end());
     let rule: Vec<String> = widths.iter().map(|width| "-".repeat(*width)).collect();
     let _ = write!(text, "\n{}", rule.join("-+-"));
@@ -58,9 +59,11 @@ fn table(columns: &[String], rows: &[Vec<Shown>]) -> String {
             .iter()
             .zip(values)
             .zip(&widths)
-            .map(|((cell, value), width)| {
-                if value.is_number() { format!("{cell:>width$}") } else { format!("{cell:<width$}") }
-            })
+            .map(
+                |((cell, value), width)| {
+                    if value.is_number() { format!("{cell:>width$}") } else { format!("{cell:<width$}") }
+                },
+            )
             .collect();
         let _ = write!(text, "\n{}", line.join(" | ").trim_end());
     }
@@ -93,7 +96,10 @@ mod tests {
         let text = |text: &str| Shown::Text { text: text.to_owned(), of: None };
         (
             vec!["id".to_owned(), "name".to_owned(), "id".to_owned()],
-            vec![vec![Shown::Integer(1), text("ann"), Shown::Null], vec![Shown::Integer(20), text("b,c"), Shown::Real(0.5)]],
+            vec![
+                vec![Shown::Integer(1), text("ann"), Shown::Null],
+                vec![Shown::Integer(20), text("b,c"), Shown::Real(0.5)],
+            ],
         )
     }
 

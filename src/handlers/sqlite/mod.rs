@@ -33,5 +33,7 @@ struct Room {
 
 /// The SQLite tools.
 pub fn tools(deps: SqliteDeps) -> Vec<Entry> {
-    ToolSet::new("sqlite", Room { deps, parked: parked::Parked::default() }).with::<query::SqliteQuery>().into_entries()
+    ToolSet::new("sqlite", Room { deps, parked: parked::Parked::default() })
+        .with::<query::SqliteQuery>()
+        .into_entries()
 }

@@ -21,7 +21,11 @@ struct Object {
 }
 
 /// Describes the database; counting rows takes at most `patience`.
-pub(super) fn describe(connection: &Connection, guard: &Guard, patience: Duration) -> rusqlite::Result<String> {
+pub(super) fn describe(
+    connection: &Connection,
+    guard: &Guard,
+    patience: Duration,
+) -> rusqlite::Result<String> {
     let objects = objects(connection)?;
     let count = |kind: &str| objects.iter().filter(|object| object.kind == kind).count() as u64;
     let mut text = format!("{}, {}", counted(count("table"), "table"), counted(count("view"), "view"));
@@ -30,7 +34,11 @@ pub(super) fn describe(connection: &Connection, guard: &Guard, patience: Duratio
         let _ = write!(text, "\n\n{} {}", object.kind, object.name);
         if object.kind == "table" {
             let rows = rows(connection, guard, &object.name);
-            let _ = write!(text, ": {}", rows.map_or_else(|| "rows not counted".to_owned(), |n| counted(n, "row")));
+            let _ = write!(
+                text,
+                ": {}",
+                rows.map_or_else(|| "rows not counted".to_owned(), |n| counted(n, "row"))
+            );
         }
         let _ = write!(text, "\n  {}", indented(&object.definition));
         for part in objects.iter().filter(|part| part.table == object.name && part.name != object.name) {
@@ -39,7 +47,11 @@ pub(super) fn describe(connection: &Connection, guard: &Guard, patience: Duratio
     }
     guard.restore(before);
     if objects.len() == MAX_OBJECTS {
-        let _ = write!(text, "\n\n[the first {} objects; query sqlite_schema for the rest]", grouped(MAX_OBJECTS as u64));
+        let _ = write!(
+            text,
+            "\n\n[the first {} objects; query sqlite_schema for the rest]",
+            grouped(MAX_OBJECTS as u64)
+        );
     }
     Ok(text)
 }
@@ -54,7 +66,12 @@ fn objects(connection: &Connection) -> rusqlite::Result<Vec<Object>> {
         Ok(String::from_utf8_lossy(value.as_bytes_or_null().ok().flatten().unwrap_or_default()).into_owned())
     };
     let objects = statement.query_map([], |row| {
-        Ok(Object { kind: text(row, 0)?, name: text(row, 1)?, table: text(row, 2)?, definition: text(row, 3)? })
+        Ok(Object {
+            kind: text(row, 0)?,
+            name: text(row, 1)?,
+            table: text(row, 2)?,
+            definition: text(row, 3)?,
+        })
     })?;
     objects.take(MAX_OBJECTS).collect()
 }

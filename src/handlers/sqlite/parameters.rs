@@ -45,7 +45,11 @@ pub(super) fn bind(statement: &mut Statement<'_>, given: Option<&Parameters>) ->
     }
 }
 
-fn named(statement: &mut Statement<'_>, wanted: usize, values: &BTreeMap<String, Value>) -> Result<(), ToolError> {
+fn named(
+    statement: &mut Statement<'_>,
+    wanted: usize,
+    values: &BTreeMap<String, Value>,
+) -> Result<(), ToolError> {
     let mut used = 0;
     for i in 1..=wanted {
         let Some(name) = statement.parameter_name(i).map(str::to_owned) else {

@@ -1,5 +1,6 @@
 //! SqliteQuery: one reading statement on one database file. Not here: writing, which no tool offers.
 
+use std::fmt::Write as _;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -156,7 +157,7 @@ impl Job {
             ));
         }
         let mut text = answered?;
-        if database.snapshot {
+        if database.is_snapshot() {
             text.push_str("\n[read from a snapshot: a private copy of the database and its write-ahead log]");
         }
         Ok(Reply::text(text).with_meta(meta).with_budget(Budget::chars(self.ask.max_chars)))
@@ -169,7 +170,9 @@ impl Job {
             return Err(trouble::read_only(None));
         }
         if statement.column_count() == 0 {
-            return Err(ToolError::invalid_args("The query holds no statement that gives rows, such as SELECT."));
+            return Err(ToolError::invalid_args(
+                "The query holds no statement that gives rows, such as SELECT.",
+            ));
         }
         parameters::bind(&mut statement, self.ask.params.as_ref())?;
         let columns: Vec<String> = statement.column_names().into_iter().map(str::to_owned).collect();
@@ -179,7 +182,12 @@ impl Job {
     }
 
     /// Steps through the rows and stops: a LIMIT glued to the caller's text would change what it means.
-    fn collect(&self, statement: &mut Statement<'_>, columns: usize, guard: &Guard) -> rusqlite::Result<Page> {
+    fn collect(
+        &self,
+        statement: &mut Statement<'_>,
+        columns: usize,
+        guard: &Guard,
+    ) -> rusqlite::Result<Page> {
         let limit = usize::try_from(self.ask.limit.clamp(1, MAX_ROWS)).unwrap_or(1);
         let mut page = Page { rows: Vec::new(), skipped: 0, more: false, full: false, lossy: 0 };
         let mut size = 0;
@@ -212,7 +220,11 @@ impl Job {
     fn footer(&self, page: &Page) -> String {
         let shown = page.rows.len() as u64;
         if shown == 0 && self.ask.offset > 0 {
-            return format!("[no rows: there are {}, and offset={} is past the end]", counted(page.skipped, "row"), self.ask.offset);
+            return format!(
+                "[no rows: there are {}, and offset={} is past the end]",
+                counted(page.skipped, "row"),
+                self.ask.offset
+            );
         }
         let next = self.ask.offset + shown;
         let range = if self.ask.offset > 0 || page.more {
@@ -222,10 +234,12 @@ impl Job {
         };
         let mut text = format!("[{}{range}", counted(shown, "row"));
         if page.more {
-            text.push_str(&format!("; more rows exist: offset={next}"));
+            let _ = write!(text, "; more rows exist: offset={next}");
         }
         if page.full {
-            text.push_str("; stopped early because the values are large: choose fewer columns or use substr()");
+            text.push_str(
+                "; stopped early because the values are large: choose fewer columns or use substr()",
+            );
         }
         text + "]"
     }

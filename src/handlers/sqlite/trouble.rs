@@ -2,6 +2,7 @@
 
 use rusqlite::ffi::ErrorCode as Code;
 use rusqlite::{Connection, Error};
+use std::fmt::Write as _;
 
 use super::guard::Guard;
 use crate::request::ErrorCode;
@@ -9,27 +10,72 @@ use crate::tool::ToolError;
 
 /// Words of the language that resemble names of tables.
 const KEYWORDS: &[&str] = &[
-    "all", "and", "as", "asc", "between", "by", "case", "cast", "cross", "desc", "distinct", "else", "end", "escape",
-    "except", "exists", "explain", "from", "group", "having", "in", "inner", "intersect", "is", "join", "left", "like",
-    "limit", "natural", "not", "null", "offset", "on", "or", "order", "outer", "over", "partition", "plan", "pragma",
-    "query", "recursive", "right", "select", "then", "union", "using", "values", "when", "where", "with",
+    "all",
+    "and",
+    "as",
+    "asc",
+    "between",
+    "by",
+    "case",
+    "cast",
+    "cross",
+    "desc",
+    "distinct",
+    "else",
+    "end",
+    "escape",
+    "except",
+    "exists",
+    "explain",
+    "from",
+    "group",
+    "having",
+    "in",
+    "inner",
+    "intersect",
+    "is",
+    "join",
+    "left",
+    "like",
+    "limit",
+    "natural",
+    "not",
+    "null",
+    "offset",
+    "on",
+    "or",
+    "order",
+    "outer",
+    "over",
+    "partition",
+    "plan",
+    "pragma",
+    "query",
+    "recursive",
+    "right",
+    "select",
+    "then",
+    "union",
+    "using",
+    "values",
+    "when",
+    "where",
+    "with",
 ];
 
 /// The file cannot be opened or read as a database.
 pub(super) fn of_file(shown: &str, error: &Error) -> ToolError {
     let (code, text) = match error.sqlite_error_code() {
-        Some(Code::NotADatabase) => (
-            ErrorCode::NotText,
-            format!("{shown} is not a SQLite database, or it is encrypted."),
-        ),
+        Some(Code::NotADatabase) => {
+            (ErrorCode::NotText, format!("{shown} is not a SQLite database, or it is encrypted."))
+        }
         Some(Code::DatabaseCorrupt) => (
             ErrorCode::Io,
             format!("{shown} is damaged ({error}). `PRAGMA integrity_check` in sqlite3 tells more."),
         ),
-        Some(Code::DatabaseBusy | Code::DatabaseLocked) => (
-            ErrorCode::Busy,
-            format!("{shown} is locked by another program. Try again when it is done."),
-        ),
+        Some(Code::DatabaseBusy | Code::DatabaseLocked) => {
+            (ErrorCode::Busy, format!("{shown} is locked by another program. Try again when it is done."))
+        }
         Some(Code::ReadOnly) => (
             ErrorCode::Busy,
             format!(
@@ -47,7 +93,13 @@ pub(super) fn of_file(shown: &str, error: &Error) -> ToolError {
 }
 
 /// A statement was refused or failed.
-pub(super) fn of_statement(connection: &Connection, guard: &Guard, shown: &str, sql: &str, error: &Error) -> ToolError {
+pub(super) fn of_statement(
+    connection: &Connection,
+    guard: &Guard,
+    shown: &str,
+    sql: &str,
+    error: &Error,
+) -> ToolError {
     match error {
         Error::MultipleStatement => {
             return ToolError::invalid_args(
@@ -68,7 +120,9 @@ pub(super) fn of_statement(connection: &Connection, guard: &Guard, shown: &str, 
              EXPLAIN QUERY PLAN shows how it is run.",
         ),
         // A refused function is an error like any other to SQLite; only the guard knows better.
-        code if denied.is_some() || code == Some(Code::AuthorizationForStatementDenied) => read_only(denied.as_deref()),
+        code if denied.is_some() || code == Some(Code::AuthorizationForStatementDenied) => {
+            read_only(denied.as_deref())
+        }
         Some(Code::TooBig) => ToolError::new(
             ErrorCode::TooLarge,
             "A value of the query would be larger than 16 MB. Use substr() to take a part of it.",
@@ -88,16 +142,23 @@ pub(super) fn of_statement(connection: &Connection, guard: &Guard, shown: &str, 
 
 /// The statement would do more than read.
 pub(super) fn read_only(what: Option<&str>) -> ToolError {
-    let what = what.map_or_else(|| "This statement would write, and that".to_owned(), |what| format!("In this statement {what}"));
+    let what = what.map_or_else(
+        || "This statement would write, and that".to_owned(),
+        |what| format!("In this statement {what}"),
+    );
     ToolError::new(
         ErrorCode::PolicyDenied,
-        format!("{what} is not allowed: SqliteQuery only reads. Use SELECT, WITH, VALUES, EXPLAIN or a PRAGMA that tells."),
+        format!(
+            "{what} is not allowed: SqliteQuery only reads. Use SELECT, WITH, VALUES, EXPLAIN or a PRAGMA that tells."
+        ),
     )
 }
 
 fn unusable(connection: &Connection, guard: &Guard, sql: &str, error: &Error) -> ToolError {
     let mut text = match error {
-        Error::SqlInputError { msg, sql, offset, .. } => format!("SQLite refuses the query: {msg}{}", place(sql, *offset)),
+        Error::SqlInputError { msg, sql, offset, .. } => {
+            format!("SQLite refuses the query: {msg}{}", place(sql, *offset))
+        }
         other => format!("SQLite refuses the query: {other}"),
     };
     text.push_str(&names(connection, guard, sql).unwrap_or_default());
@@ -106,7 +167,9 @@ fn unusable(connection: &Connection, guard: &Guard, sql: &str, error: &Error) ->
 
 /// The line with the fault, and a caret under it.
 fn place(sql: &str, offset: i32) -> String {
-    let Some(offset) = usize::try_from(offset).ok().filter(|at| sql.is_char_boundary(*at)) else { return String::new() };
+    let Some(offset) = usize::try_from(offset).ok().filter(|at| sql.is_char_boundary(*at)) else {
+        return String::new();
+    };
     let start = sql[..offset].rfind('\n').map_or(0, |at| at + 1);
     let end = sql[offset..].find('\n').map_or(sql.len(), |at| offset + at);
     let before: Vec<char> = sql[start..offset].chars().collect();
@@ -134,7 +197,7 @@ fn names(connection: &Connection, guard: &Guard, sql: &str) -> rusqlite::Result<
             .filter(|(score, _)| *score > 0.8)
             .max_by(|a, b| a.0.total_cmp(&b.0));
         if let Some((_, name)) = nearest {
-            text.push_str(&format!("\n`{word}`: did you mean `{name}`?"));
+            let _ = write!(text, "\n`{word}`: did you mean `{name}`?");
         }
     }
     if tables.is_empty() {
@@ -142,7 +205,7 @@ fn names(connection: &Connection, guard: &Guard, sql: &str) -> rusqlite::Result<
     } else {
         let dots = if tables.len() > 30 { ", ..." } else { "" };
         let shown: Vec<&str> = tables.iter().take(30).map(String::as_str).collect();
-        text.push_str(&format!("\nTables: {}{dots}. An empty query shows their columns.", shown.join(", ")));
+        let _ = write!(text, "\nTables: {}{dots}. An empty query shows their columns.", shown.join(", "));
     }
     Ok(text)
 }
@@ -151,7 +214,9 @@ fn known_names(connection: &Connection) -> rusqlite::Result<(Vec<String>, Vec<St
     let list = |sql: &str| -> rusqlite::Result<Vec<String>> {
         connection.prepare(sql)?.query_map([], |row| row.get(0))?.take(2_000).collect()
     };
-    let tables = list("SELECT name FROM sqlite_schema WHERE type IN ('table', 'view') AND name NOT LIKE 'sqlite_%' ORDER BY name")?;
+    let tables = list(
+        "SELECT name FROM sqlite_schema WHERE type IN ('table', 'view') AND name NOT LIKE 'sqlite_%' ORDER BY name",
+    )?;
     let columns = list(
         "SELECT DISTINCT p.name FROM sqlite_schema m, pragma_table_info(m.name) p WHERE m.type IN ('table', 'view')",
     )
@@ -190,7 +255,10 @@ mod tests {
 
     #[test]
     fn words_are_names_only() {
-        assert_eq!(words("SELECT usr.nam, count(x1) FROM usr WHERE a_b = 'text it''s' ORDER BY 1"), ["usr", "nam", "x1", "a_b"]);
+        assert_eq!(
+            words("SELECT usr.nam, count(x1) FROM usr WHERE a_b = 'text it''s' ORDER BY 1"),
+            ["usr", "nam", "x1", "a_b"]
+        );
     }
 
     #[test]

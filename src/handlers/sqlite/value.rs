@@ -2,6 +2,7 @@
 
 use rusqlite::types::ValueRef;
 use serde_json::{Number, Value, json};
+use std::fmt::Write as _;
 
 use crate::output::figures::{counted, grouped};
 
@@ -12,7 +13,10 @@ pub(super) enum Shown {
     Integer(i64),
     Real(f64),
     /// A text, cut at the limit; `of` is its true length in characters where it was cut.
-    Text { text: String, of: Option<usize> },
+    Text {
+        text: String,
+        of: Option<usize>,
+    },
     /// What stands for a blob.
     Blob(String),
 }
@@ -32,7 +36,9 @@ impl Shown {
                 }
                 match text.char_indices().nth(max_chars) {
                     None => Self::Text { text: text.into_owned(), of: None },
-                    Some((at, _)) => Self::Text { text: text[..at].to_owned(), of: Some(text.chars().count()) },
+                    Some((at, _)) => {
+                        Self::Text { text: text[..at].to_owned(), of: Some(text.chars().count()) }
+                    }
                 }
             }
         }
@@ -58,7 +64,7 @@ impl Shown {
                     out = format!("'{out}'");
                 }
                 if let Some(of) = of {
-                    out.push_str(&format!("... ({} characters)", grouped(*of as u64)));
+                    let _ = write!(out, "... ({} characters)", grouped(*of as u64));
                 }
                 out
             }
@@ -116,7 +122,11 @@ fn real(x: f64) -> String {
 
 /// A field with a separator, a quote or a line end, in quotes (RFC 4180, section 2).
 pub(super) fn quoted(text: &str) -> String {
-    if text.contains([',', '"', '\n', '\r']) { format!("\"{}\"", text.replace('"', "\"\"")) } else { text.to_owned() }
+    if text.contains([',', '"', '\n', '\r']) {
+        format!("\"{}\"", text.replace('"', "\"\""))
+    } else {
+        text.to_owned()
+    }
 }
 
 fn blob(bytes: &[u8]) -> String {
@@ -124,7 +134,10 @@ fn blob(bytes: &[u8]) -> String {
     match kind(bytes) {
         Some(kind) => format!("<blob {length}, {kind}>"),
         None if bytes.len() <= 16 => {
-            let hex: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+            let hex = bytes.iter().fold(String::new(), |mut hex, byte| {
+                let _ = write!(hex, "{byte:02x}");
+                hex
+            });
             format!("<blob {length}, x'{hex}'>")
         }
         None => format!("<blob {length}>"),
@@ -146,7 +159,9 @@ fn kind(bytes: &[u8]) -> Option<&'static str> {
         (b"\x7fELF", "elf"),
     ];
     let known = KINDS.iter().find(|(magic, _)| bytes.starts_with(magic)).map(|(_, kind)| *kind);
-    known.or_else(|| (bytes.len() >= 12 && bytes.starts_with(b"RIFF") && &bytes[8..12] == b"WEBP").then_some("webp"))
+    known.or_else(|| {
+        (bytes.len() >= 12 && bytes.starts_with(b"RIFF") && &bytes[8..12] == b"WEBP").then_some("webp")
+    })
 }
 
 #[cfg(test)]
@@ -171,7 +186,10 @@ mod tests {
     #[test]
     fn texts_are_cut_and_made_harmless() {
         assert_eq!(shown(ValueRef::Text(b"a\0b\x1b[1m\n")).cell(), "a\\0b\\u{1b}[1m\\n");
-        assert_eq!(shown(ValueRef::Text("ä".repeat(1_500).as_bytes())).cell(), format!("{}... (1,500 characters)", "ä".repeat(10)));
+        assert_eq!(
+            shown(ValueRef::Text("ä".repeat(1_500).as_bytes())).cell(),
+            format!("{}... (1,500 characters)", "ä".repeat(10))
+        );
         let mut lossy = 0;
         assert_eq!(Shown::new(ValueRef::Text(b"a\xffb"), 10, &mut lossy).cell(), "a\u{FFFD}b");
         assert_eq!(lossy, 1);
