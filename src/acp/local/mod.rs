@@ -26,6 +26,7 @@ pub mod terminals;
 #[cfg(not(unix))]
 #[path = "terminals_elsewhere.rs"]
 pub mod terminals;
+mod temp_file;
 mod text_lines;
 mod text_window;
 
