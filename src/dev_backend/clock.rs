@@ -49,7 +49,7 @@ pub(super) fn next_seq(tx: &Connection, now_ms: f64) -> rusqlite::Result<i64> {
         clippy::cast_possible_truncation,
         reason = "the cast saturates, and the maximum still only grows"
     )]
-    let now_ns = (now_ms * 1e6) as i64;
+    let nanos = (now_ms * 1e6) as i64;
     tx.prepare_cached("UPDATE clock SET last_seq = max(?1, last_seq + 1) RETURNING last_seq")?
-        .query_row([now_ns], |row| row.get(0))
+        .query_row([nanos], |row| row.get(0))
 }

@@ -194,11 +194,64 @@ async fn answer_mutation<M: Mutation>(backend: Arc<Backend>, mutation: M) -> Ans
 mod tests {
     use std::collections::HashSet;
 
+    use serde_json::{Value, json};
+
     use super::*;
+    use crate::dev_backend::testing;
 
     #[test]
     fn no_path_is_served_twice() {
         let paths: HashSet<_> = FUNCTIONS.iter().map(|function| function.path).collect();
         assert_eq!(paths.len(), FUNCTIONS.len());
+    }
+
+    async fn called(backend: &Arc<Backend>, path: &str, args: Value) -> Value {
+        let raw = RawValue::from_string(args.to_string()).expect("JSON");
+        let value = call(Arc::clone(backend), path, None, &raw).await.expect("a value");
+        serde_json::from_str(&value).expect("a reply is JSON")
+    }
+
+    fn poll(backend: &Arc<Backend>) -> impl Future<Output = Value> {
+        let args = json!({ "deviceId": "d", "token": "t", "cursor": null, "waitMs": 25_000 });
+        called(backend, "events:listForDevice", args)
+    }
+
+    /// Drives a call until it has nothing more to do, and says whether it is held.
+    async fn is_held(call: Pin<&mut impl Future>) -> bool {
+        tokio::select! {
+            biased;
+            _ = call => false,
+            () = std::future::ready(()) => true,
+        }
+    }
+
+    #[tokio::test]
+    async fn a_held_poll_ends_when_a_commit_wakes_its_device() {
+        let (backend, _home) = testing::backend();
+        let mut held = std::pin::pin!(poll(&backend));
+        assert!(is_held(held.as_mut()).await);
+        let args = json!({
+            "callerToken": "c", "requestId": "r", "deviceId": "d", "toolName": "Read", "args": "{}",
+        });
+        called(&backend, "events:appendRequest", args).await;
+        assert_eq!(held.await["events"][0]["requestId"], "r");
+
+        let mut held = std::pin::pin!(called(
+            &backend,
+            "events:listForDevice",
+            json!({ "deviceId": "d", "token": "t", "cursor": i64::MAX.to_string(), "waitMs": 25_000 }),
+        ));
+        assert!(is_held(held.as_mut()).await);
+        called(&backend, "events:cancel", json!({ "callerToken": "c", "requestId": "r" })).await;
+        assert!(is_held(held.as_mut()).await, "a wake-up without news is no reason to return");
+    }
+
+    #[tokio::test]
+    async fn a_stop_ends_held_polls() {
+        let (backend, _home) = testing::backend();
+        let mut held = std::pin::pin!(poll(&backend));
+        assert!(is_held(held.as_mut()).await);
+        backend.stopping.cancel();
+        assert_eq!(held.await, json!({ "events": [], "cursor": null, "isDone": true }));
     }
 }

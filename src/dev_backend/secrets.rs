@@ -104,6 +104,7 @@ mod tests {
     fn moving_text_between_fields_changes_the_hash() {
         assert_ne!(hash_fields(&[Some("ab"), Some("c")]), hash_fields(&[Some("a"), Some("bc")]));
         assert_ne!(hash_fields(&[Some("")]), hash_fields(&[None]));
+        assert_ne!(hash_fields(&[Some("a"), None]), hash_fields(&[None, Some("a")]));
     }
 
     #[test]

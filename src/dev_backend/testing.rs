@@ -1,9 +1,16 @@
-//! What this room's unit tests share: a database in memory with the real tables.
+//! What this room's unit tests share: databases with the real tables, and one device.
+
+use std::sync::Arc;
 
 use rusqlite::Connection;
+use tempfile::TempDir;
+use tokio_util::sync::CancellationToken;
 
+use super::clock::Clock;
 use super::secrets::hash;
-use super::store::migrations;
+use super::server::Backend;
+use super::store::{Store, migrations};
+use super::wakeups::Wakeups;
 use crate::ids::DeviceId;
 
 /// A migrated, empty database.
@@ -22,6 +29,30 @@ pub(super) fn device(db: &Connection) -> DeviceId {
     )
     .expect("registered");
     DeviceId::parse("d").expect("an id")
+}
+
+/// A backend without a socket, with the device `d` and a caller whose token is `c`.
+pub(super) fn backend() -> (Arc<Backend>, TempDir) {
+    let home = tempfile::tempdir().expect("a folder");
+    let store = Store::open(&home.path().join("b.sqlite3")).expect("opened");
+    store
+        .write_now(|db| {
+            device(db);
+            db.execute(
+                "INSERT INTO callers (token_hash, name, minted_at_ms) VALUES (?1, 'c', 0.0)",
+                [hash("c")],
+            )
+        })
+        .expect("written")
+        .expect("a caller");
+    let backend = Backend {
+        store,
+        wakeups: Wakeups::default(),
+        clock: Clock::new(|| 1000.0),
+        stopping: CancellationToken::new(),
+        production_errors: false,
+    };
+    (Arc::new(backend), home)
 }
 
 /// The steps by which SQLite would answer.

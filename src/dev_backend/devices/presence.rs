@@ -14,7 +14,7 @@ use crate::ids::DeviceId;
 /// When a device was last heard, and what it said. Absent parts were never said.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(in crate::dev_backend) struct Seen {
+pub(in crate::dev_backend) struct Sighting {
     #[serde(skip_serializing_if = "Option::is_none")]
     seen_at_ms: Option<f64>,
     online: bool,
@@ -22,7 +22,7 @@ pub(in crate::dev_backend) struct Seen {
     health: Option<String>,
 }
 
-impl Seen {
+impl Sighting {
     /// Reads seen_at_ms, online and health, which begin at this index.
     fn from_row(row: &Row<'_>, first: usize, now_ms: f64) -> rusqlite::Result<Self> {
         let seen_at_ms: Option<f64> = row.get(first)?;
@@ -43,7 +43,7 @@ pub(in crate::dev_backend) struct Presence {
 impl Query for Presence {
     const PATH: &'static str = "devices:presence";
     /// Null for a device that never beat.
-    type Reply = Option<Seen>;
+    type Reply = Option<Sighting>;
 
     fn run(&self, view: &View<'_>) -> Result<Self::Reply, Failure> {
         auth::caller(view.db, &self.caller_token)?;
@@ -51,7 +51,7 @@ impl Query for Presence {
         let seen = view
             .db
             .prepare_cached("SELECT seen_at_ms, online, health FROM presence WHERE device_id = ?1")?
-            .query_row([device.as_str()], |row| Seen::from_row(row, 0, view.now_ms))
+            .query_row([device.as_str()], |row| Sighting::from_row(row, 0, view.now_ms))
             .optional()?;
         Ok(seen)
     }
@@ -74,7 +74,7 @@ pub(in crate::dev_backend) struct Listed {
     name: String,
     platform: String,
     #[serde(flatten)]
-    seen: Seen,
+    seen: Sighting,
 }
 
 impl Query for List {
@@ -96,7 +96,7 @@ impl Query for List {
                     device_id: row.get(0)?,
                     name: row.get(1)?,
                     platform: row.get(2)?,
-                    seen: Seen::from_row(row, 3, view.now_ms)?,
+                    seen: Sighting::from_row(row, 3, view.now_ms)?,
                 })
             })?
             .collect::<Result<_, _>>()?;

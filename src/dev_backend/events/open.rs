@@ -6,7 +6,7 @@ use std::sync::LazyLock;
 use serde::Deserialize;
 use serde_json::value::{RawValue, to_raw_value};
 
-use super::request::{COLUMNS, PAGE_BYTES, Request};
+use super::request::{COLUMNS, PAGE_BYTES, ToolRequest};
 use crate::dev_backend::auth;
 use crate::dev_backend::failure::Failure;
 use crate::dev_backend::functions::{Query, View};
@@ -40,7 +40,7 @@ impl Query for ListOpen {
         let mut rows = statement.query([device.as_str()])?;
         let (mut open, mut bytes) = (Vec::new(), 0);
         while let Some(row) = rows.next()? {
-            let request = to_raw_value(&Request::from_row(row, 0)?)?;
+            let request = to_raw_value(&ToolRequest::from_row(row, 0)?)?;
             bytes += request.get().len();
             if open.len() == MOST || (bytes > PAGE_BYTES && !open.is_empty()) {
                 break;

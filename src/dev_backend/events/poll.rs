@@ -11,7 +11,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use serde_json::value::{RawValue, to_raw_value};
 
-use super::request::{COLUMNS, PAGE_BYTES, Request};
+use super::request::{COLUMNS, PAGE_BYTES, ToolRequest};
 use crate::dev_backend::args::{Number, nullable, optional};
 use crate::dev_backend::auth;
 use crate::dev_backend::failure::Failure;
@@ -53,9 +53,9 @@ pub(in crate::dev_backend) struct Page {
 struct Event {
     seq: String,
     #[serde(rename = "type")]
-    event: String,
+    kind: String,
     request_id: String,
-    request: Option<Request>,
+    request: Option<ToolRequest>,
 }
 
 /// A range of the inbox's own key, with each row's body looked up by it: the cost is the page's,
@@ -142,18 +142,18 @@ impl ListForDevice {
         let mut is_done = true;
         while let Some(row) = rows.next()? {
             let seq: i64 = row.get(0)?;
-            if let Some(before) = group_seq.filter(|before| *before != seq) {
-                if !pager.close_group(before) || pager.is_full() {
-                    is_done = false;
-                    group_seq = None;
-                    break;
-                }
+            if let Some(before) = group_seq.filter(|before| *before != seq)
+                && (!pager.close_group(before) || pager.is_full())
+            {
+                is_done = false;
+                group_seq = None;
+                break;
             }
             group_seq = Some(seq);
-            let request = if row.get(3)? { Some(Request::from_row(row, 4)?) } else { None };
+            let request = if row.get(3)? { Some(ToolRequest::from_row(row, 4)?) } else { None };
             pager.add(to_raw_value(&Event {
                 seq: seq.to_string(),
-                event: row.get(1)?,
+                kind: row.get(1)?,
                 request_id: row.get(2)?,
                 request,
             })?);
@@ -211,7 +211,7 @@ mod tests {
         db
     }
 
-    fn poll(db: &rusqlite::Connection, cursor: Option<String>, limit: f64) -> Page {
+    fn poll(db: &rusqlite::Connection, cursor: Option<&str>, limit: f64) -> Page {
         let raw = serde_json::json!({ "deviceId": "d", "token": "t", "cursor": cursor, "limit": limit });
         let args: ListForDevice = serde_json::from_value(raw).expect("arguments");
         args.run(&View { db, now_ms: 1000.0 }).expect("a page")
@@ -231,7 +231,7 @@ mod tests {
 
     #[test]
     fn an_empty_page_keeps_the_cursor() {
-        let page = poll(&committed(&[]), Some("7".into()), 2.0);
+        let page = poll(&committed(&[]), Some("7"), 2.0);
         assert_eq!((page.events.len(), page.cursor.as_deref(), page.is_done), (0, Some("7"), true));
     }
 
@@ -241,9 +241,9 @@ mod tests {
             sizes in proptest::collection::vec(1_usize..6, 0..12), limit in 1_u8..9,
         ) {
             let db = committed(&sizes);
-            let (mut cursor, mut seen, mut commits) = (None, Vec::new(), 0);
+            let (mut cursor, mut seen, mut commits) = (None::<String>, Vec::new(), 0);
             loop {
-                let page = poll(&db, cursor.clone(), f64::from(limit));
+                let page = poll(&db, cursor.as_deref(), f64::from(limit));
                 let mut rows = page.events.len();
                 while rows > 0 {
                     prop_assert!(sizes[commits] <= rows, "a page ends inside a commit");

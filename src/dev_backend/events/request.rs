@@ -9,14 +9,14 @@ use crate::ids::{DeviceId, RequestId};
 /// The most bytes of events or requests in one reply.
 pub(super) const PAGE_BYTES: usize = 4 * 1024 * 1024;
 
-/// The columns of [`Request::from_row`], of `requests r` joined with `request_args a`.
+/// The columns of [`ToolRequest::from_row`], of `requests r` joined with `request_args a`.
 pub(super) const COLUMNS: &str = "r.request_id, r.tool_name, a.args, r.conversation_id, r.agent_type, \
      r.created_at_ms, r.deadline_ms, r.cancelled, r.attempt, r.issued_at_ms, r.signature";
 
 /// What a device is asked to do.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(in crate::dev_backend) struct Request {
+pub(in crate::dev_backend) struct ToolRequest {
     request_id: String,
     tool_name: String,
     args: String,
@@ -35,7 +35,7 @@ pub(in crate::dev_backend) struct Request {
     signature: Option<String>,
 }
 
-impl Request {
+impl ToolRequest {
     /// Reads [`COLUMNS`], which begin at this index.
     pub fn from_row(row: &Row<'_>, first: usize) -> rusqlite::Result<Self> {
         Ok(Self {

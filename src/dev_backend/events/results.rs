@@ -117,7 +117,7 @@ pub(in crate::dev_backend) struct GetResult {
 /// The value of `getResult`.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(in crate::dev_backend) struct Stored {
+pub(in crate::dev_backend) struct KeptResult {
     request_id: String,
     outcome: String,
     payload: String,
@@ -129,7 +129,7 @@ pub(in crate::dev_backend) struct Stored {
 impl Query for GetResult {
     const PATH: &'static str = "events:getResult";
     /// Null while there is no result, and for a request nobody made.
-    type Reply = Option<Stored>;
+    type Reply = Option<KeptResult>;
 
     fn run(&self, view: &View<'_>) -> Result<Self::Reply, Failure> {
         auth::caller(view.db, &self.caller_token)?;
@@ -140,7 +140,7 @@ impl Query for GetResult {
                 "SELECT request_id, outcome, payload, stored_at_ms, truncated FROM results WHERE request_id = ?1",
             )?
             .query_row([request.as_str()], |row| {
-                Ok(Stored {
+                Ok(KeptResult {
                     request_id: row.get(0)?,
                     outcome: row.get(1)?,
                     payload: row.get(2)?,

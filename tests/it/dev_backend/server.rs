@@ -156,7 +156,8 @@ impl Keys {
     }
 
     pub fn token_hash(&self) -> String {
-        Sha256::digest(&self.token).iter().map(|byte| format!("{byte:02x}")).collect()
+        let nibbles = Sha256::digest(&self.token).into_iter().flat_map(|byte| [byte >> 4, byte & 15]);
+        nibbles.map(|nibble| char::from_digit(nibble.into(), 16).expect("below 16")).collect()
     }
 
     pub fn sign(&self, text: &str) -> String {
