@@ -10,7 +10,9 @@ use serde_json::{Value, json};
 use super::error::{BackendError, Refusal};
 use super::http::{FunctionKind, HttpFunctions};
 use super::session::{Signer, TokenStore, beat_text, session_text, token_hash};
-use super::{Backend, Beat, CatalogItem, CatalogKind, Claim, Offered, Page, Posted, Reply, ResultPost, Session, wire};
+use super::{
+    Backend, Beat, CatalogItem, CatalogKind, Claim, Offered, Page, Posted, Reply, ResultPost, Session, wire,
+};
 use crate::ids::{LeaseId, RequestId};
 use crate::redact::Secret;
 
@@ -110,7 +112,8 @@ impl ConvexBackend {
         complete: bool,
         items: &[CatalogItem],
     ) -> Result<(), BackendError> {
-        let items: Vec<Value> = items.iter().map(|item| json!({"key": item.key, "hash": item.hash, "body": item.body})).collect();
+        let items: Vec<Value> =
+            items.iter().map(|item| json!({"key": item.key, "hash": item.hash, "body": item.body})).collect();
         #[expect(clippy::cast_precision_loss, reason = "milliseconds since 1970 are far below 2^53")]
         let fields = [
             ("kind", Some(json!(kind.as_str()))),
@@ -123,7 +126,9 @@ impl ConvexBackend {
 }
 
 fn local_ms() -> i64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |age| i64::try_from(age.as_millis()).unwrap_or(i64::MAX))
+    SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .map_or(0, |age| i64::try_from(age.as_millis()).unwrap_or(i64::MAX))
 }
 
 fn shaped<T>(function: &'static str, fitted: Result<T, wire::Misfit>) -> Result<T, BackendError> {
@@ -150,7 +155,8 @@ impl Backend for ConvexBackend {
                 ("signature", Some(json!(self.signer.sign(&session_text(device, signed_at, &hash))))),
                 ("pairingCode", code.map(Value::String)),
             ]);
-            let answer = self.call(FunctionKind::Mutation, "devices:openSession", args, Duration::ZERO).await?;
+            let answer =
+                self.call(FunctionKind::Mutation, "devices:openSession", args, Duration::ZERO).await?;
             let server_now_ms = shaped("devices:openSession", wire::server_now(&answer))?;
             self.set_clock(server_now_ms);
             *self.token.lock().unwrap_or_else(PoisonError::into_inner) = Some(token);
@@ -186,7 +192,8 @@ impl Backend for ConvexBackend {
                 ("leaseId", Some(json!(lease.as_str()))),
                 ("leaseMs", Some(wire::millis(lease_ms))),
             ];
-            let answer = self.device_call(FunctionKind::Mutation, "events:claim", fields, Duration::ZERO).await?;
+            let answer =
+                self.device_call(FunctionKind::Mutation, "events:claim", fields, Duration::ZERO).await?;
             shaped("events:claim", wire::claim(&answer))
         })
     }
@@ -200,7 +207,9 @@ impl Backend for ConvexBackend {
                 ("payload", Some(json!(result.payload))),
                 ("truncated", result.truncated.then_some(Value::Bool(true))),
             ];
-            let answer = self.device_call(FunctionKind::Mutation, "events:appendResult", fields, Duration::ZERO).await?;
+            let answer = self
+                .device_call(FunctionKind::Mutation, "events:appendResult", fields, Duration::ZERO)
+                .await?;
             shaped("events:appendResult", wire::posted(&answer))
         })
     }

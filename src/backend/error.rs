@@ -125,8 +125,15 @@ impl Refusal {
             "DEVICE_UNAUTHORIZED" | "DEVICE_UNKNOWN" => Disposition::Reopen,
             "SIGNATURE_STALE" => Disposition::CorrectClock(self.server_now_ms),
             "SIGNATURE_REPLAYED" => Disposition::SignAgain,
-            "BAD_SIGNATURE" | "DEVICE_KEY_MISMATCH" | "REQUEST_ID_REUSED" | "REQUEST_UNKNOWN" | "RESULT_EXISTS"
-            | "LEASE_LOST" | "PAIRING_REQUIRED" | "INVALID_ARGUMENT" => Disposition::Never,
+            "BAD_SIGNATURE"
+            | "DEVICE_KEY_MISMATCH"
+            | "REQUEST_ID_REUSED"
+            | "REQUEST_UNKNOWN"
+            | "RESULT_EXISTS"
+            | "LEASE_LOST"
+            | "CALLER_UNAUTHORIZED"
+            | "PAIRING_REQUIRED"
+            | "INVALID_ARGUMENT" => Disposition::Never,
             _ => Disposition::RetrySlowly,
         }
     }

@@ -48,7 +48,9 @@ pub enum BadUrl {
     #[error("{0:?} is not a URL like https://name.convex.cloud: {1}")]
     Unparsable(String, String),
     /// It would send the token in the clear.
-    #[error("{0} is plain http to another machine, which would show the token to everyone in between; use https")]
+    #[error(
+        "{0} is plain http to another machine, which would show the token to everyone in between; use https"
+    )]
     Insecure(String),
     /// It carries a password, which would end in logs.
     #[error("the backend's address must not carry a user name or password")]
@@ -79,7 +81,9 @@ impl HttpFunctions {
         let secure = match base.scheme() {
             "https" => true,
             "http" => is_loopback(&base) || options.allow_insecure_http,
-            other => return Err(BadUrl::Unparsable(url.to_owned(), format!("the scheme {other} is not https"))),
+            other => {
+                return Err(BadUrl::Unparsable(url.to_owned(), format!("the scheme {other} is not https")));
+            }
         };
         if !secure {
             return Err(BadUrl::Insecure(base.to_string()));
@@ -140,7 +144,11 @@ impl HttpFunctions {
         let status = response.status();
         let retry_after = retry_after(&response);
         let text = self.read(response).await?;
-        if status == StatusCode::OK || status.as_u16() == 560 { self.answer(&text) } else { Err(self.refused(status, retry_after, &text)) }
+        if status == StatusCode::OK || status.as_u16() == 560 {
+            self.answer(&text)
+        } else {
+            Err(self.refused(status, retry_after, &text))
+        }
     }
 
     fn join(&self, route: &str) -> Url {
@@ -203,8 +211,14 @@ impl HttpFunctions {
 fn function_error(answer: &Value) -> BackendError {
     let message = answer.get("errorMessage").and_then(Value::as_str).unwrap_or_default().to_owned();
     let Some(data) = answer.get("errorData") else { return BackendError::Function { message } };
-    let Some(code) = data.get("code").and_then(Value::as_str) else { return BackendError::Function { message } };
-    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a byte count far below 2^53")]
+    let Some(code) = data.get("code").and_then(Value::as_str) else {
+        return BackendError::Function { message };
+    };
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "a byte count far below 2^53"
+    )]
     let limit = data.get("limit").and_then(Value::as_f64).map(|limit| limit.max(0.0) as u64);
     BackendError::Refused(Refusal {
         code: code.to_owned(),
@@ -228,7 +242,10 @@ fn retry_after(response: &Response) -> Option<Duration> {
 fn is_loopback(url: &Url) -> bool {
     url.host_str().is_some_and(|host| {
         host == "localhost"
-            || host.trim_matches(['[', ']']).parse::<std::net::IpAddr>().is_ok_and(|address| address.is_loopback())
+            || host
+                .trim_matches(['[', ']'])
+                .parse::<std::net::IpAddr>()
+                .is_ok_and(|address| address.is_loopback())
     })
 }
 

@@ -44,7 +44,8 @@ fn skipped(why: &str) -> Offered {
 }
 
 fn request(body: &Value) -> Offered {
-    let Some(id) = body.get("requestId").and_then(Value::as_str).and_then(|id| RequestId::parse(id).ok()) else {
+    let Some(id) = body.get("requestId").and_then(Value::as_str).and_then(|id| RequestId::parse(id).ok())
+    else {
         return skipped("a request without a usable id");
     };
     match fields(&id, body) {
@@ -116,7 +117,8 @@ pub(super) fn server_now(value: &Value) -> Result<f64, Misfit> {
 }
 
 pub(super) fn beat(value: &Value) -> Result<Beat, Misfit> {
-    let next = value.get("nextBeatMs").and_then(Value::as_f64).filter(|ms| (1_000.0..=3_600_000.0).contains(ms));
+    let next =
+        value.get("nextBeatMs").and_then(Value::as_f64).filter(|ms| (1_000.0..=3_600_000.0).contains(ms));
     Ok(Beat {
         server_now_ms: server_now(value)?,
         next: next.map(|ms| std::time::Duration::from_secs_f64(ms / 1_000.0)),
@@ -151,14 +153,26 @@ mod tests {
             {"seq": "5", "type": "new_kind"},
             5,
         ], "cursor": "5", "isDone": true})).expect("a page");
-        let kinds: Vec<_> = page.events.iter().map(|event| match event {
-            Offered::Request(request) => format!("request {}", request.id),
-            Offered::Cancel(id) => format!("cancel {id}"),
-            Offered::Unreadable { request, why } => format!("unreadable {}: {why}", request.id),
-            Offered::Skipped { .. } => "skipped".to_owned(),
-        }).collect();
-        assert_eq!(kinds, [
-            "request r1", "unreadable r2: toolName must be a string, not 7", "skipped", "cancel r1", "skipped", "skipped",
-        ]);
+        let kinds: Vec<_> = page
+            .events
+            .iter()
+            .map(|event| match event {
+                Offered::Request(request) => format!("request {}", request.id),
+                Offered::Cancel(id) => format!("cancel {id}"),
+                Offered::Unreadable { request, why } => format!("unreadable {}: {why}", request.id),
+                Offered::Skipped { .. } => "skipped".to_owned(),
+            })
+            .collect();
+        assert_eq!(
+            kinds,
+            [
+                "request r1",
+                "unreadable r2: toolName must be a string, not 7",
+                "skipped",
+                "cancel r1",
+                "skipped",
+                "skipped",
+            ]
+        );
     }
 }

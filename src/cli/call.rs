@@ -26,7 +26,8 @@ pub struct CallArgs {
 pub fn call(args: &CallArgs, context: &Context) -> anyhow::Result<Exit> {
     let config = context.config(WorkspaceRule::OrCurrentDir)?;
     let home = Context::home(&config)?;
-    let tool = ToolName::parse(args.call.tool.clone()).map_err(|bad| Stop::with(Exit::Usage, bad.to_string()))?;
+    let tool =
+        ToolName::parse(args.call.tool.clone()).map_err(|bad| Stop::with(Exit::Usage, bad.to_string()))?;
     let text = args.call.args()?;
     let runtime = runtime()?;
     let (id, answer) = runtime.block_on(async {

@@ -82,13 +82,17 @@ impl Caller {
 
     /// Takes a request back; answers `cancelling`, `finished` or `unknown`.
     pub async fn cancel(&self, id: &RequestId) -> Result<String, BackendError> {
-        let answer = self.call(FunctionKind::Mutation, "events:cancel", [("requestId", Some(json!(id.as_str())))]).await?;
+        let answer = self
+            .call(FunctionKind::Mutation, "events:cancel", [("requestId", Some(json!(id.as_str())))])
+            .await?;
         Ok(answer.get("state").and_then(Value::as_str).unwrap_or("unknown").to_owned())
     }
 
     /// The result, once there is one.
     pub async fn result(&self, id: &RequestId) -> Result<Option<Answer>, BackendError> {
-        let row = self.call(FunctionKind::Query, "events:getResult", [("requestId", Some(json!(id.as_str())))]).await?;
+        let row = self
+            .call(FunctionKind::Query, "events:getResult", [("requestId", Some(json!(id.as_str())))])
+            .await?;
         if row.is_null() {
             return Ok(None);
         }

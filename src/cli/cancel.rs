@@ -17,7 +17,8 @@ pub struct CancelArgs {
 
 /// Asks the backend to cancel a request.
 pub fn cancel(args: &CancelArgs, context: &Context) -> anyhow::Result<Exit> {
-    let id = RequestId::parse(args.request.clone()).map_err(|bad| Stop::with(Exit::Usage, bad.to_string()))?;
+    let id =
+        RequestId::parse(args.request.clone()).map_err(|bad| Stop::with(Exit::Usage, bad.to_string()))?;
     let config = context.config(WorkspaceRule::NotNeeded)?;
     let home = Context::home(&config)?;
     let caller = Context::caller(&config, &home)?;

@@ -71,10 +71,19 @@ impl Context {
         let known = caller.devices().await?;
         match known.as_slice() {
             [(only, _)] => Ok(DeviceId::parse(only.clone())?),
-            [] => Err(Stop::with(Exit::Failed, "the backend knows no device yet; pair one, or name it with --device")),
+            [] => Err(Stop::with(
+                Exit::Failed,
+                "the backend knows no device yet; pair one, or name it with --device",
+            )),
             many => {
                 let names: Vec<&str> = many.iter().map(|(id, _)| id.as_str()).collect();
-                Err(Stop::with(Exit::Usage, format!("the backend knows several devices; name one with --device: {}", names.join(", "))))
+                Err(Stop::with(
+                    Exit::Usage,
+                    format!(
+                        "the backend knows several devices; name one with --device: {}",
+                        names.join(", ")
+                    ),
+                ))
             }
         }
     }
@@ -85,7 +94,10 @@ impl Context {
             Some(token) => token.clone(),
             None => Tokens::of(home).read(TokenName::Caller)?.ok_or_else(|| {
                 let path = Tokens::of(home).path(TokenName::Caller);
-                let text = format!("no caller token: set PUNIE_CALLER_TOKEN, or put it into {} (mode 0600)", path.display());
+                let text = format!(
+                    "no caller token: set PUNIE_CALLER_TOKEN, or put it into {} (mode 0600)",
+                    path.display()
+                );
                 Stop::with(Exit::Refused, text)
             })?,
         };

@@ -65,7 +65,8 @@ pub async fn serve(
     let backend = start_backend(home, port).await?;
     let token = caller_token(&backend, home)?;
     let url = backend.url().to_owned();
-    let config = context.with_flags(|flags| flags.backend_url = Some(url)).config(WorkspaceRule::OrCurrentDir)?;
+    let config =
+        context.with_flags(|flags| flags.backend_url = Some(url)).config(WorkspaceRule::OrCurrentDir)?;
     let code = backend.pairing_code().to_owned();
     let assembled = wiring::runner(&config, home, context.environment(), Some(code))?;
     let identity = DeviceIdentity::load_or_create(home)?;
@@ -82,8 +83,12 @@ pub async fn serve(
 
 /// The embedded backend on this home's database.
 pub async fn start_backend(home: &Home, port: u16) -> anyhow::Result<DevBackend> {
-    let options =
-        DevBackendOptions { db: home.dev_backend_file(), port, clock: Clock::system(), production_errors: false };
+    let options = DevBackendOptions {
+        db: home.dev_backend_file(),
+        port,
+        clock: Clock::system(),
+        production_errors: false,
+    };
     Ok(DevBackend::start(options).await?)
 }
 
@@ -124,6 +129,9 @@ fn announce(ready: &Ready, json: bool) {
     print::line(&format!("Workspace  {}", ready.workspaces.join(", ")));
     print::line("\nAsk it for something, from another terminal:");
     let home = &ready.home;
-    print::line(&format!("  punie-runner --home {home} --backend-url {} send Glob '{{\"pattern\":\"*\"}}'", ready.url));
+    print::line(&format!(
+        "  punie-runner --home {home} --backend-url {} send Glob '{{\"pattern\":\"*\"}}'",
+        ready.url
+    ));
     print::line("\nStop it with Ctrl-C.");
 }

@@ -50,10 +50,19 @@ impl Exit {
     }
 
     fn from_code(code: u8) -> Self {
-        [Self::Done, Self::Usage, Self::Unreachable, Self::CannotWrite, Self::AlreadyRuns, Self::Refused, Self::Config, Self::TimedOut]
-            .into_iter()
-            .find(|exit| exit.code() == code)
-            .unwrap_or(Self::Failed)
+        [
+            Self::Done,
+            Self::Usage,
+            Self::Unreachable,
+            Self::CannotWrite,
+            Self::AlreadyRuns,
+            Self::Refused,
+            Self::Config,
+            Self::TimedOut,
+        ]
+        .into_iter()
+        .find(|exit| exit.code() == code)
+        .unwrap_or(Self::Failed)
     }
 
     /// The exit of a command that stopped at this error: the first cause in its chain that names one.
@@ -102,7 +111,9 @@ pub fn of_backend(error: &BackendError) -> Exit {
     match error.disposition() {
         Disposition::Retry(_) | Disposition::RetrySlowly => Exit::Unreachable,
         Disposition::Reopen | Disposition::CorrectClock(_) | Disposition::SignAgain => Exit::Refused,
-        Disposition::Never if matches!(error.code(), Some("INVALID_ARGUMENT" | "REQUEST_ID_REUSED" | "REQUEST_UNKNOWN")) => {
+        Disposition::Never
+            if matches!(error.code(), Some("INVALID_ARGUMENT" | "REQUEST_ID_REUSED" | "REQUEST_UNKNOWN")) =>
+        {
             Exit::Failed
         }
         Disposition::Never => Exit::Refused,

@@ -34,7 +34,10 @@ pub fn init(args: &InitArgs, context: &Context) -> anyhow::Result<Exit> {
     if context.json() {
         print::json(&json!({"config": config.file.display().to_string()}));
     } else {
-        print::line(&format!("Wrote {}. Every key is in it, with its default and what it does.", config.file.display()));
+        print::line(&format!(
+            "Wrote {}. Every key is in it, with its default and what it does.",
+            config.file.display()
+        ));
     }
     Ok(Exit::Done)
 }
@@ -71,7 +74,11 @@ fn set_url(text: &str, url: &str) -> Change {
         lines.extend([String::new(), "[backend]".to_owned(), wanted]);
         return Change::To(lines.join("\n") + "\n");
     };
-    let end = lines.iter().skip(table + 1).position(|line| line.trim_start().starts_with('[')).map_or(lines.len(), |at| table + 1 + at);
+    let end = lines
+        .iter()
+        .skip(table + 1)
+        .position(|line| line.trim_start().starts_with('['))
+        .map_or(lines.len(), |at| table + 1 + at);
     let is_url = |line: &str| line.split_once('=').is_some_and(|(key, _)| key.trim() == "url");
     if let Some(set) = lines[table..end].iter().find(|line| is_url(line.trim_start())) {
         let same = set.split_once('=').is_some_and(|(_, value)| {
@@ -97,9 +104,13 @@ mod tests {
 
     #[test]
     fn the_address_is_set_and_nothing_else_is_touched() {
-        let written = "# mine\n[limits]\nreads = 4\n[backend]\n#url = \"https://example\"\nkind = \"convex\"\n[log]\n";
+        let written =
+            "# mine\n[limits]\nreads = 4\n[backend]\n#url = \"https://example\"\nkind = \"convex\"\n[log]\n";
         let Change::To(text) = set_url(written, "http://127.0.0.1:1") else { panic!("it is set") };
-        assert_eq!(text, "# mine\n[limits]\nreads = 4\n[backend]\nurl = \"http://127.0.0.1:1\"\nkind = \"convex\"\n[log]\n");
+        assert_eq!(
+            text,
+            "# mine\n[limits]\nreads = 4\n[backend]\nurl = \"http://127.0.0.1:1\"\nkind = \"convex\"\n[log]\n"
+        );
         assert_eq!(set_url(&text, "http://127.0.0.1:1/"), Change::Already);
         assert_eq!(set_url(&text, "http://127.0.0.1:2"), Change::Other);
         let Change::To(text) = set_url("", "http://127.0.0.1:1") else { panic!("it is set") };

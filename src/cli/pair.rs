@@ -27,11 +27,16 @@ pub fn pair(args: &PairArgs, context: &Context) -> anyhow::Result<Exit> {
     let kept = init::keep_backend(&config, &url)?;
     let device = DeviceIdentity::load_or_create(&home)?.id().to_string();
     if context.json() {
-        print::json(&json!({"deviceId": device, "url": url, "config": config.file.display().to_string(), "configWritten": kept}));
+        print::json(
+            &json!({"deviceId": device, "url": url, "config": config.file.display().to_string(), "configWritten": kept}),
+        );
     } else {
         print::line(&format!("This device ({device}) is paired with {url}."));
         if !kept {
-            print::line(&format!("{} names another backend; a plain run uses that one.", config.file.display()));
+            print::line(&format!(
+                "{} names another backend; a plain run uses that one.",
+                config.file.display()
+            ));
         }
     }
     Ok(Exit::Done)

@@ -5,7 +5,8 @@ use std::io::{self, IsTerminal, Write};
 /// Writes a line to stdout and flushes it. A reader that went away ends the command quietly, as for any filter.
 pub fn line(text: &str) {
     let mut out = io::stdout().lock();
-    if out.write_all(text.as_bytes()).and_then(|()| out.write_all(b"\n")).and_then(|()| out.flush()).is_err() {
+    if out.write_all(text.as_bytes()).and_then(|()| out.write_all(b"\n")).and_then(|()| out.flush()).is_err()
+    {
         std::process::exit(0);
     }
 }

@@ -18,7 +18,11 @@ pub struct RunArgs {
 
 /// Polls until stopped, or makes one pass.
 pub fn run(args: &RunArgs, once: bool, context: &Context) -> anyhow::Result<Exit> {
-    let config = context.config(if Context::is_interactive() { WorkspaceRule::OrCurrentDir } else { WorkspaceRule::Named })?;
+    let config = context.config(if Context::is_interactive() {
+        WorkspaceRule::OrCurrentDir
+    } else {
+        WorkspaceRule::Named
+    })?;
     let home = Context::home(&config)?;
     let _lock = RunnerLock::acquire(&home)?;
     let runtime = runtime()?;

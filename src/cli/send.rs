@@ -30,7 +30,9 @@ impl ToolCall {
             return Ok(self.json.clone());
         }
         let mut text = String::new();
-        std::io::stdin().read_to_string(&mut text).map_err(|cause| Stop::with(Exit::Usage, format!("standard input: {cause}")))?;
+        std::io::stdin()
+            .read_to_string(&mut text)
+            .map_err(|cause| Stop::with(Exit::Usage, format!("standard input: {cause}")))?;
         Ok(text)
     }
 }

@@ -61,7 +61,13 @@ pub fn used(enabled: bool) -> String {
 }
 
 /// Lists or shows documents of one kind.
-pub fn look(look: Option<&Look>, kind: &str, all: Vec<Shown>, problems: &[Problem], json: bool) -> anyhow::Result<Exit> {
+pub fn look(
+    look: Option<&Look>,
+    kind: &str,
+    all: Vec<Shown>,
+    problems: &[Problem],
+    json: bool,
+) -> anyhow::Result<Exit> {
     if let Some(Look::Show { id }) = look {
         let Some(one) = all.into_iter().find(|shown| shown.id == *id) else {
             return Err(Stop::with(Exit::Failed, format!("there is no {kind} {id:?} that could be loaded")));

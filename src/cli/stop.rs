@@ -11,7 +11,8 @@ pub fn on_signals(stop: &Stop) -> anyhow::Result<JoinSet<()>> {
     #[cfg(unix)]
     {
         use tokio::signal::unix::{SignalKind, signal};
-        let (mut interrupt, mut terminate) = (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?);
+        let (mut interrupt, mut terminate) =
+            (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?);
         listening.spawn(async move {
             loop {
                 tokio::select! {

@@ -27,7 +27,8 @@ pub fn tools(args: &ToolsArgs, context: &Context) -> anyhow::Result<Exit> {
     match &args.name {
         None => list(machine.registry.specs(), context.json()),
         Some(name) => {
-            let entry = machine.registry.find(name).map_err(|error| Stop::with(Exit::Failed, error.text()))?;
+            let entry =
+                machine.registry.find(name).map_err(|error| Stop::with(Exit::Failed, error.text()))?;
             one(entry.spec(), context.json());
         }
     }
@@ -53,10 +54,17 @@ fn one(spec: &ToolSpec, json: bool) {
         return print::json(&spec.catalog_body());
     }
     let lane = if spec.lane == Lane::Control { ", runs beside everything" } else { "" };
-    print::line(&format!("{} ({}, {}{lane})\n\n{}\n", spec.name, spec.domain, spec.effect.as_str(), spec.description));
+    print::line(&format!(
+        "{} ({}, {}{lane})\n\n{}\n",
+        spec.name,
+        spec.domain,
+        spec.effect.as_str(),
+        spec.description
+    ));
     print::line(&format!("Arguments:\n{}", serde_json::to_string_pretty(&spec.schema).unwrap_or_default()));
     if !spec.aliases.is_empty() {
-        let also: Vec<String> = spec.aliases.iter().map(|(alias, key)| format!("{alias} for {key}")).collect();
+        let also: Vec<String> =
+            spec.aliases.iter().map(|(alias, key)| format!("{alias} for {key}")).collect();
         print::line(&format!("\nAlso understood: {}", also.join(", ")));
     }
     if !spec.examples.is_empty() {

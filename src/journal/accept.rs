@@ -153,7 +153,8 @@ impl Page<'_> {
             return Ok(known);
         }
         self.insert(&refusal.request, Effect::Reads, &hash, State::Accepted)?;
-        let recorded = super::transitions::finish(self.transaction, &refusal.request.id, &refusal.reply, self.now_ms)?;
+        let recorded =
+            super::transitions::finish(self.transaction, &refusal.request.id, &refusal.reply, self.now_ms)?;
         Ok(Admission::Answered(recorded))
     }
 
@@ -172,7 +173,9 @@ impl Page<'_> {
         let row = self
             .transaction
             .prepare_cached("select args_hash, state from request where id = ?")?
-            .query_row([id.as_str()], |row| Ok((row.get::<_, Vec<u8>>(0)?, row.get::<_, Stored<State>>(1)?.0)))
+            .query_row([id.as_str()], |row| {
+                Ok((row.get::<_, Vec<u8>>(0)?, row.get::<_, Stored<State>>(1)?.0))
+            })
             .optional()?;
         let Some((known_hash, state)) = row else { return Ok(None) };
         if known_hash != hash {
@@ -185,7 +188,13 @@ impl Page<'_> {
         }))
     }
 
-    fn insert(&self, request: &ToolRequest, effect: Effect, hash: &[u8], state: State) -> Result<(), JournalError> {
+    fn insert(
+        &self,
+        request: &ToolRequest,
+        effect: Effect,
+        hash: &[u8],
+        state: State,
+    ) -> Result<(), JournalError> {
         self.transaction
             .prepare_cached(
                 "insert into request (id, origin, tool, args, args_hash, conversation, agent_type, effect, \

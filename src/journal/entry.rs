@@ -93,7 +93,8 @@ pub struct RecordedReply {
 }
 
 /// The columns of [`RecordedReply::from_row`], of `request join result`.
-pub(super) const REPLY_COLUMNS: &str = "id, lease_id, outcome, payload, truncated, effect <> 'reads' and attempt > 0";
+pub(super) const REPLY_COLUMNS: &str =
+    "id, lease_id, outcome, payload, truncated, effect <> 'reads' and attempt > 0";
 
 impl RecordedReply {
     /// The same with another payload that leaves something out.

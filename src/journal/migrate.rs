@@ -1,5 +1,8 @@
 //! Opening the journal's file and bringing it up to date. Not here: what is done with it.
-#![expect(clippy::disallowed_methods, reason = "this room owns the journal's file and makes its folder durable")]
+#![expect(
+    clippy::disallowed_methods,
+    reason = "this room owns the journal's file and makes its folder durable"
+)]
 
 use std::fs::File;
 use std::path::Path;
@@ -17,7 +20,8 @@ pub(super) fn open(path: &Path) -> Result<Connection, JournalError> {
     let failed = |cause| JournalError::Open { path: shown(), cause };
     let fresh = !path.exists();
     let mut connection = Connection::open(path).map_err(failed)?;
-    let version: i64 = connection.pragma_query_value(None, "user_version", |row| row.get(0)).map_err(failed)?;
+    let version: i64 =
+        connection.pragma_query_value(None, "user_version", |row| row.get(0)).map_err(failed)?;
     if usize::try_from(version).is_ok_and(|version| version > STEPS.len()) {
         return Err(JournalError::Newer { path: shown() });
     }

@@ -4,7 +4,10 @@ use std::path::Path;
 
 use rusqlite::{Connection, OpenFlags, OptionalExtension, Row};
 
-use super::entry::{Origin, REPLY_COLUMNS, REQUEST_COLUMNS, RecordedReply, State, Stored, Unfinished, parsed, request_from_row};
+use super::entry::{
+    Origin, REPLY_COLUMNS, REQUEST_COLUMNS, RecordedReply, State, Stored, Unfinished, parsed,
+    request_from_row,
+};
 use super::{Accepted, JournalError};
 use crate::ids::{LeaseId, RequestId};
 use crate::request::Effect;
@@ -102,7 +105,8 @@ impl Reader {
     /// # Errors
     /// The file cannot be read.
     pub fn children(&self) -> Result<Vec<(RequestId, String)>, JournalError> {
-        let mut statement = self.connection.prepare_cached("select request_id, identity from child order by rowid")?;
+        let mut statement =
+            self.connection.prepare_cached("select request_id, identity from child order by rowid")?;
         let rows = statement.query_map([], |row| Ok((parsed(row, 0, RequestId::parse)?, row.get(1)?)))?;
         Ok(rows.collect::<Result<_, _>>()?)
     }
@@ -178,7 +182,9 @@ impl From<Unfinished> for Accepted {
 
 pub(super) fn recorded(connection: &Connection, id: &RequestId) -> Result<RecordedReply, JournalError> {
     Ok(connection
-        .prepare_cached(&format!("select {REPLY_COLUMNS} from request join result on request_id = id where id = ?"))?
+        .prepare_cached(&format!(
+            "select {REPLY_COLUMNS} from request join result on request_id = id where id = ?"
+        ))?
         .query_row([id.as_str()], RecordedReply::from_row)?)
 }
 

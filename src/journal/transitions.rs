@@ -42,7 +42,9 @@ impl Journal {
                     )?
                     .query_row(params![now_ms, id.as_str()], |row| row.get(0))
                     .optional()?;
-                attempt.map(|attempt| Started { attempt }).ok_or(JournalError::Moved { id, expected: "accepted" })
+                attempt
+                    .map(|attempt| Started { attempt })
+                    .ok_or(JournalError::Moved { id, expected: "accepted" })
             })
             .await
     }
@@ -51,7 +53,12 @@ impl Journal {
     ///
     /// # Errors
     /// [`JournalError::Moved`] when the request was already finished; any other: it is not recorded.
-    pub async fn record(&self, call: &Accepted, reply: CleanReply, now_ms: i64) -> Result<RecordedReply, JournalError> {
+    pub async fn record(
+        &self,
+        call: &Accepted,
+        reply: CleanReply,
+        now_ms: i64,
+    ) -> Result<RecordedReply, JournalError> {
         let id = call.request().id.clone();
         let durability = if call.effect().at_most_once() { Durability::Power } else { Durability::Process };
         self.writer.write(durability, move |transaction| finish(transaction, &id, &reply, now_ms)).await
@@ -66,7 +73,9 @@ impl Journal {
         self.writer
             .write(Durability::Process, move |transaction| {
                 let changed = transaction
-                    .prepare_cached("update request set state = 'accepted' where id = ? and state = 'started'")?
+                    .prepare_cached(
+                        "update request set state = 'accepted' where id = ? and state = 'started'",
+                    )?
                     .execute([id.as_str()])?;
                 moved_unless(changed == 1, id, "started")
             })
@@ -126,7 +135,11 @@ impl Journal {
     ///
     /// # Errors
     /// [`JournalError::Moved`] when it is not finished, or closed already.
-    pub async fn replace(&self, reply: &RecordedReply, payload: String) -> Result<RecordedReply, JournalError> {
+    pub async fn replace(
+        &self,
+        reply: &RecordedReply,
+        payload: String,
+    ) -> Result<RecordedReply, JournalError> {
         let (id, reply) = (reply.id().clone(), reply.shrunk(payload.clone()));
         self.writer
             .write(Durability::Process, move |transaction| {

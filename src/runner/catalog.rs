@@ -50,7 +50,12 @@ impl Engine {
         Ok(())
     }
 
-    async fn publish_kind(&self, kind: CatalogKind, revision: u64, items: &[CatalogItem]) -> Result<(), BackendError> {
+    async fn publish_kind(
+        &self,
+        kind: CatalogKind,
+        revision: u64,
+        items: &[CatalogItem],
+    ) -> Result<(), BackendError> {
         self.with_session(|| self.backend.publish(kind, revision, items)).await
     }
 

@@ -15,7 +15,9 @@ impl Clock {
     /// The system's.
     pub fn system() -> Self {
         Self::from_fn(|| {
-            SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |age| i64::try_from(age.as_millis()).unwrap_or(i64::MAX))
+            SystemTime::now()
+                .duration_since(UNIX_EPOCH)
+                .map_or(0, |age| i64::try_from(age.as_millis()).unwrap_or(i64::MAX))
         })
     }
 

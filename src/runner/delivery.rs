@@ -61,7 +61,9 @@ impl Engine {
                         return self.failed(&reply, &cause, Delivery::Later(None)).await;
                     }
                 }
-                Disposition::Retry(floor) => return self.failed(&reply, &error, Delivery::Later(floor)).await,
+                Disposition::Retry(floor) => {
+                    return self.failed(&reply, &error, Delivery::Later(floor)).await;
+                }
                 Disposition::RetrySlowly | Disposition::CorrectClock(_) | Disposition::SignAgain => {
                     return self.failed(&reply, &error, Delivery::MuchLater).await;
                 }

@@ -99,7 +99,9 @@ impl Engine {
         let age = now - request.created_at_ms;
         let ttl = self.settings.ttl.as_secs_f64() * 1_000.0;
         let why = match request.deadline_ms {
-            Some(deadline) if deadline <= now => format!("its deadline passed {} ago", seconds(now - deadline)),
+            Some(deadline) if deadline <= now => {
+                format!("its deadline passed {} ago", seconds(now - deadline))
+            }
             None if request.created_at_ms > 0.0 && age > ttl => {
                 format!("it is {} old and this device runs nothing older than {}", seconds(age), seconds(ttl))
             }
@@ -149,7 +151,9 @@ impl Engine {
         running.abort();
         let answer = joined.map(|joined| joined.unwrap_or_else(|_panic| Err(panicked())));
         match (why, answer) {
-            (Some(Ended::Stopped), None | Some(Err(_))) if !call.accepted.effect().at_most_once() => Work::Left,
+            (Some(Ended::Stopped), None | Some(Err(_))) if !call.accepted.effect().at_most_once() => {
+                Work::Left
+            }
             (why, answer) => Work::Outcome(outcome(why, answer), Some(attempt)),
         }
     }
@@ -208,13 +212,20 @@ fn outcome(why: Option<Ended>, answer: Option<Result<crate::request::Reply, Tool
         // It was done before it heard of the stop; what it did is the truth.
         Some(Ok(reply)) => return Outcome::Ok(reply),
         Some(Err(error)) if why.is_none() || error.code() != ErrorCode::Cancelled => {
-            return if error.code() == ErrorCode::Cancelled { Outcome::Cancelled(error.into()) } else { Outcome::Error(error.into()) };
+            return if error.code() == ErrorCode::Cancelled {
+                Outcome::Cancelled(error.into())
+            } else {
+                Outcome::Error(error.into())
+            };
         }
         Some(Err(error)) => {
             let failure = Failure::from(error);
             (failure.text, failure.meta)
         }
-        None => ("It did not stop when it was told to and was abandoned.".to_owned(), Meta { may_have_run: true, ..Meta::default() }),
+        None => (
+            "It did not stop when it was told to and was abandoned.".to_owned(),
+            Meta { may_have_run: true, ..Meta::default() },
+        ),
     };
     let failure = |code, lead: &str| Failure { code, text: format!("{lead}\n{said}"), meta: meta.clone() };
     match why {
@@ -223,7 +234,8 @@ fn outcome(why: Option<Ended>, answer: Option<Result<crate::request::Reply, Tool
             Outcome::Error(failure(ErrorCode::Timeout, &lead))
         }
         Some(Ended::Stopped) => {
-            let mut failure = failure(ErrorCode::Interrupted, "The device's runner was stopped while this ran.");
+            let mut failure =
+                failure(ErrorCode::Interrupted, "The device's runner was stopped while this ran.");
             failure.meta.may_have_run = true;
             Outcome::Error(failure)
         }

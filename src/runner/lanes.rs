@@ -68,10 +68,11 @@ impl<T> Lanes<T> {
             self.free.push_back(call);
             return;
         }
-        let lane = self
-            .conversations
-            .entry(conversation.clone())
-            .or_insert_with(|| Lane { waiting: VecDeque::new(), reads: 0, effects: 0 });
+        let lane = self.conversations.entry(conversation.clone()).or_insert_with(|| Lane {
+            waiting: VecDeque::new(),
+            reads: 0,
+            effects: 0,
+        });
         if lane.waiting.is_empty() {
             self.turns.push_back(conversation.clone());
         }
@@ -121,7 +122,9 @@ impl<T> Lanes<T> {
 
     /// A call that was started has ended.
     pub(super) fn finished(&mut self, conversation: &ConversationId, share: Share) {
-        let Some(lane) = self.conversations.get_mut(conversation).filter(|_| share != Share::Free) else { return };
+        let Some(lane) = self.conversations.get_mut(conversation).filter(|_| share != Share::Free) else {
+            return;
+        };
         if share == Share::Read {
             lane.reads = lane.reads.saturating_sub(1);
             self.reads = self.reads.saturating_sub(1);

@@ -51,7 +51,11 @@ impl Leases {
     }
 
     fn all(&self) -> Vec<(RequestId, LeaseId)> {
-        self.lock().iter().filter(|(_, held)| !held.lost).map(|(id, held)| (id.clone(), held.lease.clone())).collect()
+        self.lock()
+            .iter()
+            .filter(|(_, held)| !held.lost)
+            .map(|(id, held)| (id.clone(), held.lease.clone()))
+            .collect()
     }
 
     fn lose(&self, id: &RequestId) {

@@ -345,7 +345,11 @@ impl Runner {
     fn place(&mut self, accepted: Accepted) {
         let request = accepted.request();
         let (id, conversation) = (request.id.clone(), request.conversation.clone());
-        let control = self.engine.registry.find(request.tool.as_str()).is_ok_and(|tool| tool.spec().lane == Lane::Control);
+        let control = self
+            .engine
+            .registry
+            .find(request.tool.as_str())
+            .is_ok_and(|tool| tool.spec().lane == Lane::Control);
         let share = match accepted.effect() {
             _ if control => Share::Free,
             Effect::AsksUser => Share::Free,
@@ -416,7 +420,8 @@ impl Runner {
         let wait = if self.mode == Mode::OnePass { Duration::ZERO } else { engine.settings.hold };
         self.engine.tasks.spawn(async move {
             let asked = Instant::now();
-            let poll = engine.with_session(|| engine.backend.poll(cursor.as_deref(), engine.settings.page, wait));
+            let poll =
+                engine.with_session(|| engine.backend.poll(cursor.as_deref(), engine.settings.page, wait));
             tokio::select! {
                 polled = poll => engine.waker.wake(Wake::Polled(polled, asked.elapsed())),
                 () = engine.stopping.cancelled() => {}

@@ -46,7 +46,9 @@ impl Rhythm {
             Disposition::Retry(floor) => self.retry.next(floor),
             Disposition::Reopen => jittered(self.settings.unauthorized, self.settings.jitter),
             Disposition::RetrySlowly | Disposition::Never => self.slow.next(Some(self.settings.slow_retry.0)),
-            Disposition::CorrectClock(_) | Disposition::SignAgain | Disposition::Shrink(_) => self.retry.next(None),
+            Disposition::CorrectClock(_) | Disposition::SignAgain | Disposition::Shrink(_) => {
+                self.retry.next(None)
+            }
         }
     }
 

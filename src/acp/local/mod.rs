@@ -21,12 +21,12 @@ mod process;
 #[cfg(unix)]
 mod pump;
 mod sniff;
+mod temp_file;
 #[cfg(unix)]
 pub mod terminals;
 #[cfg(not(unix))]
 #[path = "terminals_elsewhere.rs"]
 pub mod terminals;
-mod temp_file;
 mod text_lines;
 mod text_window;
 
@@ -65,7 +65,12 @@ impl FileClient for LocalClient {
         self.files.write_text_file(cx, request)
     }
 
-    fn load_file<'a>(&'a self, cx: &'a ToolCx, path: WorkspacePath, max_bytes: u64) -> Answer<'a, LoadedFile> {
+    fn load_file<'a>(
+        &'a self,
+        cx: &'a ToolCx,
+        path: WorkspacePath,
+        max_bytes: u64,
+    ) -> Answer<'a, LoadedFile> {
         self.files.load_file(cx, path, max_bytes)
     }
 

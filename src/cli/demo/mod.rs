@@ -47,7 +47,8 @@ struct Place {
 impl Place {
     fn make() -> anyhow::Result<Self> {
         let root = std::env::temp_dir().join(format!("punie-demo-{}", uuid::Uuid::new_v4()));
-        let failed = |cause: std::io::Error| Stop::with(Exit::CannotWrite, format!("{}: {cause}", root.display()));
+        let failed =
+            |cause: std::io::Error| Stop::with(Exit::CannotWrite, format!("{}: {cause}", root.display()));
         std::fs::create_dir_all(root.join("workspace")).map_err(failed)?;
         steps::furnish(&root.join("workspace"))?;
         Ok(Self { root })
@@ -84,8 +85,9 @@ async fn play(context: &Context) -> anyhow::Result<bool> {
 }
 
 async fn play_steps(context: &Context, home: &Home, ready: &Ready) -> anyhow::Result<bool> {
-    let config =
-        context.with_flags(|flags| flags.backend_url = Some(ready.url.clone())).config(WorkspaceRule::NotNeeded)?;
+    let config = context
+        .with_flags(|flags| flags.backend_url = Some(ready.url.clone()))
+        .config(WorkspaceRule::NotNeeded)?;
     let caller = Caller::new(wiring::functions(&config)?, Secret::new(ready.caller_token.clone()));
     let device = DeviceId::parse(ready.device_id.clone().unwrap_or_default())?;
     if !context.json() {
@@ -138,7 +140,10 @@ async fn ask(
 
 fn introduce(ready: &Ready, home: &Path) {
     print::line(&format!("A backend at {}, a device with its home in {},", ready.url, home.display()));
-    print::line(&format!("confined: {} (the file tools keep to the workspace; commands are not confined).\n", wiring::CONFINEMENT));
+    print::line(&format!(
+        "confined: {} (the file tools keep to the workspace; commands are not confined).\n",
+        wiring::CONFINEMENT
+    ));
 }
 
 struct Row {
@@ -151,7 +156,13 @@ struct Row {
 }
 
 impl Row {
-    fn new(number: usize, step: &'static Step, answer: Option<&Answer>, took: Duration, as_wanted: bool) -> Self {
+    fn new(
+        number: usize,
+        step: &'static Step,
+        answer: Option<&Answer>,
+        took: Duration,
+        as_wanted: bool,
+    ) -> Self {
         let outcome = answer.map_or_else(|| "no answer".to_owned(), |answer| answer.outcome.clone());
         let text = answer.map(Answer::text).unwrap_or_default();
         Self { number, step, outcome, ms: took.as_secs_f64() * 1_000.0, as_wanted, answer: text }

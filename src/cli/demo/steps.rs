@@ -64,7 +64,13 @@ fn remembered(kept: &mut String, found: Option<String>) -> bool {
 }
 
 pub(super) const STEPS: &[Step] = &[
-    Step::new("file", "Write", "make a file", |_| json!({"file_path": "notes.txt", "content": "one\ntwo\nthree\n"}), |a, _| ok(a, "notes.txt")),
+    Step::new(
+        "file",
+        "Write",
+        "make a file",
+        |_| json!({"file_path": "notes.txt", "content": "one\ntwo\nthree\n"}),
+        |a, _| ok(a, "notes.txt"),
+    ),
     Step::new("file", "Read", "read it back", |_| json!({"file_path": "notes.txt"}), |a, _| ok(a, "two")),
     Step::new(
         "file",
@@ -81,7 +87,13 @@ pub(super) const STEPS: &[Step] = &[
         |_| json!({"pattern": "^2$", "output_mode": "content"}),
         |a, _| ok(a, "notes.txt"),
     ),
-    Step::new("shell", "Bash", "run a command", |_| json!({"command": "wc -l notes.txt"}), |a, _| ok(a, "3 notes.txt")),
+    Step::new(
+        "shell",
+        "Bash",
+        "run a command",
+        |_| json!({"command": "wc -l notes.txt"}),
+        |a, _| ok(a, "3 notes.txt"),
+    ),
     Step::new(
         "shell",
         "Bash",
@@ -89,10 +101,16 @@ pub(super) const STEPS: &[Step] = &[
         |_| json!({"command": "cat missing.txt"}),
         |a, _| a.payload["meta"]["exitCode"] == 1,
     ),
-    Step::new("shell", "Bash", "print too much", |_| json!({"command": "seq 1 200000"}), |a, memory| {
-        let handle = a.payload["meta"]["handle"].as_str().map(str::to_owned);
-        ok(a, "200000") && remembered(&mut memory.handle, handle)
-    }),
+    Step::new(
+        "shell",
+        "Bash",
+        "print too much",
+        |_| json!({"command": "seq 1 200000"}),
+        |a, memory| {
+            let handle = a.payload["meta"]["handle"].as_str().map(str::to_owned);
+            ok(a, "200000") && remembered(&mut memory.handle, handle)
+        },
+    ),
     Step::new(
         "state",
         "ReadOutput",
@@ -107,9 +125,27 @@ pub(super) const STEPS: &[Step] = &[
         |_| json!({"command": "echo serving; exec sleep 600", "run_in_background": true}),
         |a, memory| ok(a, "serving") && remembered(&mut memory.shell, between(a, "Shell ", " ")),
     ),
-    Step::new("shell", "ShellStatus", "look at it", |memory| json!({"shell_id": memory.shell}), |a, _| ok(a, "running")),
-    Step::new("shell", "KillShell", "stop it", |memory| json!({"shell_id": memory.shell}), |a, _| a.outcome == "ok"),
-    Step::new("terminal", "run_command", "run a program", |_| json!({"command": "echo", "args": ["a  b"]}), |a, _| ok(a, "a  b")),
+    Step::new(
+        "shell",
+        "ShellStatus",
+        "look at it",
+        |memory| json!({"shell_id": memory.shell}),
+        |a, _| ok(a, "running"),
+    ),
+    Step::new(
+        "shell",
+        "KillShell",
+        "stop it",
+        |memory| json!({"shell_id": memory.shell}),
+        |a, _| a.outcome == "ok",
+    ),
+    Step::new(
+        "terminal",
+        "run_command",
+        "run a program",
+        |_| json!({"command": "echo", "args": ["a  b"]}),
+        |a, _| ok(a, "a  b"),
+    ),
     Step::new(
         "state",
         "Task",
@@ -117,7 +153,13 @@ pub(super) const STEPS: &[Step] = &[
         |_| json!({"tool": "Bash", "args": {"command": "echo from a task"}}),
         |a, memory| remembered(&mut memory.task, between(a, "Task ", " ")),
     ),
-    Step::new("state", "TaskOutput", "fetch its result", |memory| json!({"task_id": memory.task}), |a, _| ok(a, "Bash")),
+    Step::new(
+        "state",
+        "TaskOutput",
+        "fetch its result",
+        |memory| json!({"task_id": memory.task}),
+        |a, _| ok(a, "Bash"),
+    ),
     Step::new(
         "sqlite",
         "SqliteQuery",
@@ -139,9 +181,22 @@ pub(super) const STEPS: &[Step] = &[
         |_| json!({"file_path": "/etc/passwd"}),
         |a, _| refused(a, "outside_workspace"),
     ),
-    Step::new("file", "Read", "ask wrongly", |_| json!({"file_pth": "notes.txt"}), |a, _| refused(a, "invalid_args")),
+    Step::new(
+        "file",
+        "Read",
+        "ask wrongly",
+        |_| json!({"file_pth": "notes.txt"}),
+        |a, _| refused(a, "invalid_args"),
+    ),
     Step::new("-", "Raed", "ask for no tool", |_| json!({}), |a, _| refused(a, "unknown_tool")),
-    Step::new("shell", "Bash", "be taken back", |_| json!({"command": "sleep 600"}), |a, _| a.outcome == "cancelled").taken_back(),
+    Step::new(
+        "shell",
+        "Bash",
+        "be taken back",
+        |_| json!({"command": "sleep 600"}),
+        |a, _| a.outcome == "cancelled",
+    )
+    .taken_back(),
 ];
 
 /// Puts something to work on into the workspace.

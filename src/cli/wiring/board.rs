@@ -30,7 +30,8 @@ impl RunnerBoard {
     }
 
     async fn promise(&self, cx: &ToolCx, tool: &str, args: &str) -> Result<RequestId, ToolError> {
-        let registry = self.registry.get().ok_or_else(|| ToolError::internal("the tools are not registered yet"))?;
+        let registry =
+            self.registry.get().ok_or_else(|| ToolError::internal("the tools are not registered yet"))?;
         let entry = registry.find(tool)?;
         entry.decode(args)?;
         let id = RequestId::new();
@@ -38,7 +39,12 @@ impl RunnerBoard {
         self.tasks
             .start(id.clone(), name, entry.spec().effect, args.to_owned(), cx.agent_type.clone())
             .await
-            .map_err(|error| ToolError::new(ErrorCode::Io, format!("the task could not be recorded and was not started: {error}")))?;
+            .map_err(|error| {
+                ToolError::new(
+                    ErrorCode::Io,
+                    format!("the task could not be recorded and was not started: {error}"),
+                )
+            })?;
         Ok(id)
     }
 

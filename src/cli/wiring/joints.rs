@@ -51,7 +51,9 @@ struct Journalled {
 impl ChildLog for Journalled {
     fn started(&self, request: &RequestId, identity: &ProcessIdentity, command: &str) {
         let shown: String = command.chars().take(200).collect();
-        if let Err(error) = self.journal.child_started(request, identity.to_string(), shown, self.clock.now_ms()) {
+        if let Err(error) =
+            self.journal.child_started(request, identity.to_string(), shown, self.clock.now_ms())
+        {
             tracing::warn!(request.id = %request, %error, "a process could not be noted; after a crash it would be left running");
         }
     }
@@ -71,7 +73,9 @@ impl Survivors for Killer {
                 let stopped = kill_survivor(&identity, request);
                 tracing::info!(request.id = %request, pid = identity.pid(), ?stopped, "a process of an earlier life was looked for");
             }
-            Err(error) => tracing::warn!(request.id = %request, %error, "a process of an earlier life cannot be identified"),
+            Err(error) => {
+                tracing::warn!(request.id = %request, %error, "a process of an earlier life cannot be identified")
+            }
         }
     }
 }
@@ -118,7 +122,10 @@ impl Catalog for HomeCatalog {
         for problem in problems {
             tracing::warn!(%problem, "something in the home could not be loaded");
         }
-        items.into_iter().map(|item| CatalogItem { key: item.key, hash: item.hash, body: item.body }).collect()
+        items
+            .into_iter()
+            .map(|item| CatalogItem { key: item.key, hash: item.hash, body: item.body })
+            .collect()
     }
 
     fn changes(&self) -> Option<watch::Receiver<u64>> {

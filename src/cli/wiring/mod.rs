@@ -54,8 +54,9 @@ pub fn machine(
     journal: Option<&Journal>,
 ) -> anyhow::Result<Machine> {
     let redactor = Redactor::new(known_secrets(home)?);
-    let outputs = OutputStore::open(&home.outputs_dir())
-        .map_err(|cause| Stop::with(Exit::CannotWrite, format!("{}: {cause}", home.outputs_dir().display())))?;
+    let outputs = OutputStore::open(&home.outputs_dir()).map_err(|cause| {
+        Stop::with(Exit::CannotWrite, format!("{}: {cause}", home.outputs_dir().display()))
+    })?;
     let user_home = environment.user_dir().map(std::path::Path::to_owned);
     let workspace = Workspace::open_with_home(&config.workspaces, user_home.clone())
         .map_err(|cause| Stop::with(Exit::Config, format!("a workspace cannot be opened: {cause}")))?;
@@ -78,18 +79,28 @@ pub fn machine(
         terminal: terminal::TerminalDeps { terminals: client, workspace: workspace.clone() },
         git: git::GitDeps {
             workspace: workspace.clone(),
-            search_path: environment.path().map(|path| path.to_string_lossy().into_owned()).unwrap_or_default(),
+            search_path: environment
+                .path()
+                .map(|path| path.to_string_lossy().into_owned())
+                .unwrap_or_default(),
             home: user_home.unwrap_or_default(),
         },
         state: state::StateDeps { outputs: outputs.clone(), board },
         sqlite: sqlite::SqliteDeps { workspace, scratch: home.state_dir().join("scratch") },
     })?;
-    Ok(Machine { registry: Arc::new(registry), gate: Arc::new(InsideWorkspace), redactor, outputs, terminals })
+    Ok(Machine {
+        registry: Arc::new(registry),
+        gate: Arc::new(InsideWorkspace),
+        redactor,
+        outputs,
+        terminals,
+    })
 }
 
 /// The variables that are text; a child could not be given others through text anyway.
 fn readable(variables: &[(OsString, OsString)]) -> Vec<(String, String)> {
-    let text = |(name, value): &(OsString, OsString)| Some((name.to_str()?.to_owned(), value.to_str()?.to_owned()));
+    let text =
+        |(name, value): &(OsString, OsString)| Some((name.to_str()?.to_owned(), value.to_str()?.to_owned()));
     variables.iter().filter_map(text).collect()
 }
 
@@ -151,7 +162,13 @@ pub fn backend(
 ) -> anyhow::Result<ConvexBackend> {
     let identity = DeviceIdentity::load_or_create(home)?;
     let token = StoredToken::new(Tokens::of(home), redactor.clone());
-    Ok(ConvexBackend::new(functions(config)?, Arc::new(Device::new(identity)), Arc::new(token), pairing_code, config.limits.lease))
+    Ok(ConvexBackend::new(
+        functions(config)?,
+        Arc::new(Device::new(identity)),
+        Arc::new(token),
+        pairing_code,
+        config.limits.lease,
+    ))
 }
 
 /// The backend's functions, for whichever side.
@@ -161,8 +178,10 @@ pub fn functions(config: &Config) -> anyhow::Result<HttpFunctions> {
                     `punie-runner dev` starts one of its own";
         return Err(Stop::with(Exit::Config, text));
     };
-    let options =
-        TransportOptions { allow_insecure_http: config.backend.allow_insecure_http, ..TransportOptions::default() };
+    let options = TransportOptions {
+        allow_insecure_http: config.backend.allow_insecure_http,
+        ..TransportOptions::default()
+    };
     Ok(HttpFunctions::new(url.as_str(), options)?)
 }
 

@@ -24,6 +24,8 @@ pub struct StateDeps {
 pub fn tools(deps: StateDeps) -> Vec<Entry> {
     let mut entries =
         ToolSet::new("state", deps.outputs.clone()).with::<read_output::ReadOutput>().into_entries();
-    entries.extend(ToolSet::new("state", deps).with::<task::Task>().with::<task_output::TaskOutput>().into_entries());
+    entries.extend(
+        ToolSet::new("state", deps).with::<task::Task>().with::<task_output::TaskOutput>().into_entries(),
+    );
     entries
 }

@@ -49,7 +49,9 @@ impl Tool for Task {
             ));
         };
         if tool == Self::NAME {
-            return Err(ToolError::invalid_args("A task cannot start another task. Start both from the conversation."));
+            return Err(ToolError::invalid_args(
+                "A task cannot start another task. Start both from the conversation.",
+            ));
         }
         let id = deps.board.start(cx, &tool, &Value::Object(self.args).to_string()).await?;
         let what = self.description.map_or_else(String::new, |what| format!(" ({what})"));

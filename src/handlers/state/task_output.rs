@@ -52,9 +52,13 @@ fn shown(id: &RequestId, view: TaskView, outputs: &OutputStore) -> Reply {
     let TaskView { tool, elapsed, stage } = view;
     let seconds = elapsed.as_secs_f64();
     match stage {
-        TaskStage::Waiting => Reply::text(format!("Task {id} ({tool}) waits for its turn since {seconds:.1} s.")),
+        TaskStage::Waiting => {
+            Reply::text(format!("Task {id} ({tool}) waits for its turn since {seconds:.1} s."))
+        }
         TaskStage::Running => running(id, &tool, seconds, outputs),
-        TaskStage::Forgotten => Reply::text(format!("Task {id} ({tool}) is done; its result is no longer kept.")),
+        TaskStage::Forgotten => {
+            Reply::text(format!("Task {id} ({tool}) is done; its result is no longer kept."))
+        }
         TaskStage::Done(payload) => done(id, &tool, seconds, &payload),
     }
 }
@@ -64,7 +68,10 @@ fn running(id: &RequestId, tool: &str, seconds: f64, outputs: &OutputStore) -> R
     let head = format!("Task {id} ({tool}) has been running for {seconds:.1} s.");
     match outputs.tail_text(&handle, SO_FAR_CHARS) {
         Ok(Some(so_far)) if !so_far.is_empty() => {
-            let text = format!("{head} The end of its output so far (all of it: ReadOutput handle=\"{}\"):\n{so_far}", handle.as_str());
+            let text = format!(
+                "{head} The end of its output so far (all of it: ReadOutput handle=\"{}\"):\n{so_far}",
+                handle.as_str()
+            );
             let meta = Meta { handle: Some(handle.as_str().to_owned()), ..Meta::default() };
             Reply::text(text).with_meta(meta)
         }
@@ -81,7 +88,8 @@ fn done(id: &RequestId, tool: &str, seconds: f64, payload: &str) -> Reply {
         (None, None) => ("is done, with nothing to show", &Value::Null),
     };
     let text = answer.as_str().map_or_else(|| answer.to_string(), str::to_owned);
-    let mut meta: Meta = payload.get("meta").cloned().and_then(|meta| serde_json::from_value(meta).ok()).unwrap_or_default();
+    let mut meta: Meta =
+        payload.get("meta").cloned().and_then(|meta| serde_json::from_value(meta).ok()).unwrap_or_default();
     meta.duration_ms = None;
     Reply::fitted(format!("Task {id} ({tool}) {verdict} after {seconds:.1} s:\n{text}")).with_meta(meta)
 }
