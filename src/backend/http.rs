@@ -230,7 +230,7 @@ fn function_error(answer: &Value) -> BackendError {
 
 /// Seconds or an HTTP date (RFC 9110 section 10.2.3), at most ten minutes.
 fn retry_after(response: &Response) -> Option<Duration> {
-    const CAP: Duration = Duration::from_secs(600);
+    const CAP: Duration = Duration::from_mins(10);
     let text = response.headers().get(RETRY_AFTER)?.to_str().ok()?.trim();
     if let Ok(seconds) = text.parse::<u64>() {
         return Some(Duration::from_secs(seconds).min(CAP));

@@ -10,8 +10,9 @@ use super::context::{Context, runtime};
 use super::exit::{Exit, Stop};
 use super::send::{ToolCall, show};
 use super::stop;
-use super::wiring::{self, Machine, NoBoard};
+use super::wiring::{self, Machine};
 use crate::config::WorkspaceRule;
+use crate::handlers::state::board::NoTasks;
 use crate::ids::{RequestId, ToolName};
 use crate::request::{Failure, Outcome, Reply, Sealing};
 use crate::tool::{ToolCx, ToolError};
@@ -31,7 +32,7 @@ pub fn call(args: &CallArgs, context: &Context) -> anyhow::Result<Exit> {
     let text = args.call.args()?;
     let runtime = runtime()?;
     let (id, answer) = runtime.block_on(async {
-        let machine = wiring::machine(&config, &home, context.environment(), Arc::new(NoBoard), None)?;
+        let machine = wiring::machine(&config, &home, context.environment(), Arc::new(NoTasks), None)?;
         let cx = ToolCx::detached(RequestId::new());
         let stop = crate::runner::Stop::new();
         let _signals = stop::on_signals(&stop)?;

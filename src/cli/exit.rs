@@ -110,14 +110,15 @@ fn of_cause(cause: &(dyn std::error::Error + 'static)) -> Option<Exit> {
 pub fn of_backend(error: &BackendError) -> Exit {
     match error.disposition() {
         Disposition::Retry(_) | Disposition::RetrySlowly => Exit::Unreachable,
-        Disposition::Reopen | Disposition::CorrectClock(_) | Disposition::SignAgain => Exit::Refused,
         Disposition::Never
             if matches!(error.code(), Some("INVALID_ARGUMENT" | "REQUEST_ID_REUSED" | "REQUEST_UNKNOWN")) =>
         {
             Exit::Failed
         }
-        Disposition::Never => Exit::Refused,
         Disposition::Shrink(_) => Exit::Failed,
+        Disposition::Never | Disposition::Reopen | Disposition::CorrectClock(_) | Disposition::SignAgain => {
+            Exit::Refused
+        }
     }
 }
 

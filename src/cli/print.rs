@@ -12,6 +12,9 @@ pub fn line(text: &str) {
 }
 
 /// Writes a value as one line of JSON.
+///
+/// # Panics
+/// On a value with keys that are no strings, which none of ours has.
 pub fn json(value: &impl serde::Serialize) {
     line(&serde_json::to_string(value).expect("our own values have string keys"));
 }

@@ -76,7 +76,9 @@ pub fn look(
         return Ok(Exit::Done);
     }
     if json {
-        all.iter().for_each(|shown| print::line(&shown.published));
+        for shown in &all {
+            print::line(&shown.published);
+        }
         for problem in problems {
             print::json(&json!({"problem": problem.what, "path": problem.path.display().to_string()}));
         }

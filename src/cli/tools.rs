@@ -7,8 +7,9 @@ use clap::Args;
 use super::context::{Context, runtime};
 use super::exit::{Exit, Stop};
 use super::print;
-use super::wiring::{self, NoBoard};
+use super::wiring;
 use crate::config::WorkspaceRule;
+use crate::handlers::state::board::NoTasks;
 use crate::tool::{Lane, ToolSpec};
 
 #[derive(Debug, Args)]
@@ -23,7 +24,7 @@ pub fn tools(args: &ToolsArgs, context: &Context) -> anyhow::Result<Exit> {
     let home = Context::home(&config)?;
     let runtime = runtime()?;
     let _inside = runtime.enter();
-    let machine = wiring::machine(&config, &home, context.environment(), Arc::new(NoBoard), None)?;
+    let machine = wiring::machine(&config, &home, context.environment(), Arc::new(NoTasks), None)?;
     match &args.name {
         None => list(machine.registry.specs(), context.json()),
         Some(name) => {

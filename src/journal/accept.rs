@@ -131,7 +131,7 @@ impl Page<'_> {
         match offer {
             Offer::Request(request, effect) => self.request(request, effect).map(Some),
             Offer::Cancel(id) => self.cancel(id),
-            Offer::Unreadable(refusal) => self.refusal(refusal).map(Some),
+            Offer::Unreadable(refusal) => self.refusal(&refusal).map(Some),
         }
     }
 
@@ -147,7 +147,7 @@ impl Page<'_> {
         Ok(Admission::Fresh(Accepted::new(request, effect, self.origin, self.lease.clone())))
     }
 
-    fn refusal(&self, refusal: Refusal) -> Result<Admission, JournalError> {
+    fn refusal(&self, refusal: &Refusal) -> Result<Admission, JournalError> {
         let hash = hash_of(&refusal.request);
         if let Some(known) = self.known(&refusal.request.id, &hash)? {
             return Ok(known);

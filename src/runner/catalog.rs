@@ -11,7 +11,7 @@ use crate::backend::{BackendError, CatalogItem, CatalogKind, Disposition};
 
 /// Publishes everything, then again on each change, until the runner is over.
 pub(super) async fn publish(engine: Arc<Engine>) {
-    let mut changes = engine.catalog.changes();
+    let mut news = engine.catalog.changes();
     loop {
         let mut retry = Retry::new(engine.settings.retry);
         while let Err(error) = engine.publish_all().await {
@@ -25,13 +25,13 @@ pub(super) async fn publish(engine: Arc<Engine>) {
             }
         }
         let changed = async {
-            match &mut changes {
-                Some(changes) => changes.changed().await.is_ok(),
+            match &mut news {
+                Some(news) => news.changed().await.is_ok(),
                 None => std::future::pending().await,
             }
         };
         tokio::select! {
-            noticed = changed => if !noticed { changes = None },
+            noticed = changed => if !noticed { news = None },
             () = engine.over.cancelled() => return,
         }
     }

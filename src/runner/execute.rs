@@ -8,7 +8,7 @@ use tokio_util::sync::CancellationToken;
 use super::engine::Engine;
 use super::leases::Claimed;
 use crate::journal::{Accepted, Close, JournalError, Origin, RecordedReply};
-use crate::request::{ErrorCode, Failure, Meta, Outcome, Sealing};
+use crate::request::{Effect, ErrorCode, Failure, Meta, Outcome, Reply, Sealing};
 use crate::tool::{ReadyCall, ToolCx, ToolError};
 
 /// How long a call that was told to stop may take to do so before it is abandoned. Ending a stubborn process tree
@@ -25,7 +25,7 @@ pub(super) struct Call {
 /// What a call came to.
 enum Work {
     /// This, in this execution (none where nothing was started).
-    Outcome(Outcome, Option<u32>),
+    Outcome(Box<Outcome>, Option<u32>),
     /// Nothing: it stays where the journal has it, for the next life of the runner.
     Left,
 }
@@ -43,11 +43,25 @@ impl Engine {
                 return self.close(&call.accepted, Close::Undeliverable(reason)).await;
             }
             (_, Work::Left) => return,
-            (_, Work::Outcome(outcome, attempt)) => (mark_lease(outcome, lease_lost), attempt),
+            (_, Work::Outcome(outcome, attempt)) => (*outcome, attempt),
         };
+        let outcome = self.with_circumstances(outcome, call.accepted.effect(), lease_lost);
         if let Some(recorded) = self.record(&call.accepted, outcome, attempt, begun.elapsed()).await {
             self.hand_over(&call.accepted, recorded).await;
         }
+    }
+
+    /// What the caller should know of how a call ran.
+    fn with_circumstances(&self, mut outcome: Outcome, effect: Effect, lease_lost: bool) -> Outcome {
+        let meta = match &mut outcome {
+            Outcome::Ok(reply) => &mut reply.meta,
+            Outcome::Error(failure) | Outcome::Cancelled(failure) => &mut failure.meta,
+        };
+        meta.lease_lost = lease_lost;
+        if effect == Effect::Executes {
+            meta.confinement.get_or_insert_with(|| self.confinement.clone());
+        }
+        outcome
     }
 
     /// Posts the reply of the backend's requests; a task's reply stays here to be read.
@@ -61,14 +75,16 @@ impl Engine {
     async fn work(self: &Arc<Self>, call: &Call) -> (Claimed, Work) {
         let ready = match self.prepare(call).await {
             Ok(ready) => ready,
-            Err(outcome) => return (self.claim_once(&call.accepted).await, Work::Outcome(outcome, None)),
+            Err(outcome) => {
+                return (self.claim_once(&call.accepted).await, Work::Outcome(Box::new(outcome), None));
+            }
         };
         if !call.accepted.effect().at_most_once() {
             return tokio::join!(self.claim_once(&call.accepted), self.run(call, ready));
         }
         match self.claim(&call.accepted, &call.cancel).await {
             Claimed::GivenUp if call.cancel.is_cancelled() => {
-                (self.claim_once(&call.accepted).await, Work::Outcome(never_ran(), None))
+                (self.claim_once(&call.accepted).await, Work::Outcome(Box::new(never_ran()), None))
             }
             Claimed::GivenUp => (Claimed::GivenUp, Work::Left),
             Claimed::Ours => (Claimed::Ours, self.run(call, ready).await),
@@ -136,26 +152,26 @@ impl Engine {
         let limit = cx.time_left(self.settings.longest_call);
         let mut running = self.tasks.spawn(ready.run(cx));
         let ended = tokio::select! {
-            ended = &mut running => Ended::Itself(ended),
-            () = call.cancel.cancelled() => Ended::Cancelled,
-            () = tokio::time::sleep(limit) => Ended::Deadline(limit),
-            () = self.ending.cancelled() => Ended::Stopped,
+            joined = &mut running => Ok(joined),
+            () = call.cancel.cancelled() => Err(Cut::Cancelled),
+            () = tokio::time::sleep(limit) => Err(Cut::Deadline(limit)),
+            () = self.ending.cancelled() => Err(Cut::Stopped),
         };
-        let (why, joined) = match ended {
-            Ended::Itself(joined) => (None, Some(joined)),
-            why => {
+        let (cut, joined) = match ended {
+            Ok(joined) => (None, Some(joined)),
+            Err(cut) => {
                 stop.cancel();
-                (Some(why), tokio::time::timeout(LAST_WORDS, &mut running).await.ok())
+                (Some(cut), tokio::time::timeout(LAST_WORDS, &mut running).await.ok())
             }
         };
         running.abort();
         let answer = joined.map(|joined| joined.unwrap_or_else(|_panic| Err(panicked())));
-        match (why, answer) {
-            (Some(Ended::Stopped), None | Some(Err(_))) if !call.accepted.effect().at_most_once() => {
-                Work::Left
-            }
-            (why, answer) => Work::Outcome(outcome(why, answer), Some(attempt)),
+        let unanswered = !matches!(answer, Some(Ok(_)));
+        if cut == Some(Cut::Stopped) && unanswered && !call.accepted.effect().at_most_once() {
+            // A read that our own stop cut off is run again by the next life.
+            return Work::Left;
         }
+        Work::Outcome(Box::new(outcome(cut, answer)), Some(attempt))
     }
 
     async fn record(
@@ -198,48 +214,48 @@ impl Engine {
     }
 }
 
-/// Why a call's wait ended.
-enum Ended {
-    Itself(Result<Result<crate::request::Reply, ToolError>, tokio::task::JoinError>),
+/// Why a call was told to stop.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Cut {
+    /// The caller took it back.
     Cancelled,
+    /// Its time was up, after this long.
     Deadline(Duration),
+    /// The runner stops.
     Stopped,
 }
 
-/// What a call that ended for this reason and said this came to.
-fn outcome(why: Option<Ended>, answer: Option<Result<crate::request::Reply, ToolError>>) -> Outcome {
-    let (said, meta) = match answer {
+/// What a call came to that was cut off (or not) and then said this (or nothing).
+fn outcome(cut: Option<Cut>, answer: Option<Result<Reply, ToolError>>) -> Outcome {
+    let failure = match answer {
         // It was done before it heard of the stop; what it did is the truth.
         Some(Ok(reply)) => return Outcome::Ok(reply),
-        Some(Err(error)) if why.is_none() || error.code() != ErrorCode::Cancelled => {
-            return if error.code() == ErrorCode::Cancelled {
-                Outcome::Cancelled(error.into())
-            } else {
-                Outcome::Error(error.into())
-            };
-        }
-        Some(Err(error)) => {
-            let failure = Failure::from(error);
-            (failure.text, failure.meta)
-        }
-        None => (
-            "It did not stop when it was told to and was abandoned.".to_owned(),
-            Meta { may_have_run: true, ..Meta::default() },
-        ),
+        Some(Err(error)) => Failure::from(error),
+        None => Failure {
+            code: ErrorCode::Cancelled,
+            text: "It did not stop when it was told to and was abandoned.".to_owned(),
+            meta: Meta { may_have_run: true, ..Meta::default() },
+        },
     };
-    let failure = |code, lead: &str| Failure { code, text: format!("{lead}\n{said}"), meta: meta.clone() };
-    match why {
-        Some(Ended::Deadline(limit)) => {
-            let lead = format!("Stopped at its deadline, after {:.1} s.", limit.as_secs_f64());
-            Outcome::Error(failure(ErrorCode::Timeout, &lead))
-        }
-        Some(Ended::Stopped) => {
-            let mut failure =
-                failure(ErrorCode::Interrupted, "The device's runner was stopped while this ran.");
+    if failure.code != ErrorCode::Cancelled {
+        return Outcome::Error(failure);
+    }
+    let led = |code, lead: &str| Failure {
+        code,
+        text: format!("{lead}\n{}", failure.text),
+        meta: failure.meta.clone(),
+    };
+    match cut {
+        None | Some(Cut::Cancelled) => Outcome::Cancelled(failure),
+        Some(Cut::Deadline(limit)) => Outcome::Error(led(
+            ErrorCode::Timeout,
+            &format!("Stopped at its deadline, after {:.1} s.", limit.as_secs_f64()),
+        )),
+        Some(Cut::Stopped) => {
+            let mut failure = led(ErrorCode::Interrupted, "The device's runner was stopped while this ran.");
             failure.meta.may_have_run = true;
             Outcome::Error(failure)
         }
-        _ => Outcome::Cancelled(Failure { code: ErrorCode::Cancelled, text: said, meta }),
     }
 }
 
@@ -255,16 +271,6 @@ pub(super) fn never_ran() -> Outcome {
 fn panicked() -> ToolError {
     ToolError::internal("The tool failed inside (a fault of punie-runner, not of the arguments). What it had done so far stands.")
         .with_meta(Meta { may_have_run: true, ..Meta::default() })
-}
-
-fn mark_lease(mut outcome: Outcome, lost: bool) -> Outcome {
-    if lost {
-        match &mut outcome {
-            Outcome::Ok(reply) => reply.meta.lease_lost = true,
-            Outcome::Error(failure) | Outcome::Cancelled(failure) => failure.meta.lease_lost = true,
-        }
-    }
-    outcome
 }
 
 fn seconds(ms: f64) -> String {

@@ -115,12 +115,12 @@ struct Waiting {
 
 impl Runner {
     /// A runner of these parts.
-    pub fn new(parts: Parts, waker: Waker, wakes: Wakes) -> Self {
+    pub fn new(parts: Parts, wakes: (Waker, Wakes)) -> Self {
         let lanes = Lanes::new(parts.settings.reads, parts.settings.total);
         let rhythm = Rhythm::new(parts.settings.clone());
         Self {
-            engine: Engine::new(parts, waker),
-            wakes,
+            engine: Engine::new(parts, wakes.0),
+            wakes: wakes.1,
             mode: Mode::Stay,
             lanes,
             calls: HashMap::new(),
@@ -165,13 +165,13 @@ impl Runner {
         self.place_all(left);
         self.list_open();
         self.poll();
-        let before = self.closed().await?;
+        let before = self.closed()?;
         let ended = self.work(stop).await;
         let engine = Arc::clone(&self.engine);
         let patience = CancellationToken::new();
         let timer = patience.clone();
         let cut_off = async move {
-            tokio::time::sleep(Duration::from_secs(60)).await;
+            tokio::time::sleep(Duration::from_mins(1)).await;
             timer.cancel();
             std::future::pending::<()>().await;
         };
@@ -183,7 +183,7 @@ impl Runner {
         self.drain(stop).await;
         ended?;
         let counts = self.engine.journal.reader()?.counts()?;
-        let after = self.closed().await?;
+        let after = self.closed()?;
         self.pass.delivered = u64::from(after.0 - before.0);
         self.pass.failed = u64::from(after.1 - before.1);
         self.pass.pending = u64::from(counts.outbox + counts.accepted + counts.started);
@@ -191,9 +191,8 @@ impl Runner {
         Ok(self.pass)
     }
 
-    async fn closed(&self) -> Result<(u32, u32), RunnerError> {
-        let counts = self.engine.journal.reader()?.closed_counts()?;
-        Ok(counts)
+    fn closed(&self) -> Result<(u32, u32), RunnerError> {
+        Ok(self.engine.journal.reader()?.closed_counts()?)
     }
 
     /// Settles what an earlier life left, and starts what every life needs.
@@ -292,25 +291,18 @@ impl Runner {
     fn list_failed(&mut self, error: &BackendError) -> Result<(), RunnerError> {
         tracing::debug!(%error, "the open requests could not be listed now");
         self.listed = true;
-        self.failed_for_good(error)
+        failed_for_good(error)
     }
 
     fn poll_failed(&mut self, error: BackendError) -> Result<(), RunnerError> {
         self.polling = false;
-        self.failed_for_good(&error)?;
+        failed_for_good(&error)?;
         if self.mode == Mode::OnePass {
             return Err(RunnerError::Backend(error));
         }
         let wait = self.rhythm.error(&error);
         tracing::warn!(%error, retry_ms = u64::try_from(wait.as_millis()).unwrap_or(u64::MAX), "the backend could not be polled");
         self.poll_after(wait);
-        Ok(())
-    }
-
-    fn failed_for_good(&self, error: &BackendError) -> Result<(), RunnerError> {
-        if error.disposition() == crate::backend::Disposition::Never {
-            return Err(RunnerError::Barred(error.clone()));
-        }
         Ok(())
     }
 
@@ -438,4 +430,12 @@ impl Runner {
             }
         });
     }
+}
+
+/// A refusal that no further asking can change ends the runner: only the owner can mend it.
+fn failed_for_good(error: &BackendError) -> Result<(), RunnerError> {
+    if error.disposition() == crate::backend::Disposition::Never {
+        return Err(RunnerError::Barred(error.clone()));
+    }
+    Ok(())
 }

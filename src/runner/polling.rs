@@ -90,7 +90,7 @@ mod tests {
         near(rhythm.page(1, true, AT_ONCE).0, 1.0);
         tokio::time::advance(Duration::from_secs(61)).await;
         near(rhythm.page(0, true, AT_ONCE).0, 5.0);
-        tokio::time::advance(Duration::from_secs(600)).await;
+        tokio::time::advance(Duration::from_mins(10)).await;
         near(rhythm.page(0, true, AT_ONCE).0, 30.0);
         assert_eq!(rhythm.page(64, false, AT_ONCE).0, Duration::ZERO, "more is there at once");
     }

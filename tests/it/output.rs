@@ -46,12 +46,12 @@ fn payload(reply: &CleanReply) -> Value {
 }
 
 async fn read(store: &OutputStore, args: Value) -> String {
-    let tools = registry(state::tools(store.clone()));
+    let tools = registry(state_tools(store));
     text(&call(&tools, "ReadOutput", args).await.expect("an answer")).to_owned()
 }
 
 async fn refused(store: &OutputStore, args: Value) -> (ErrorCode, String) {
-    let tools = registry(state::tools(store.clone()));
+    let tools = registry(state_tools(store));
     let error = call(&tools, "ReadOutput", args).await.expect_err("a refusal");
     (error.code(), error.text().to_owned())
 }
@@ -298,7 +298,7 @@ async fn a_cancelled_call_reads_nothing() {
     let handle = kept(&store, "text");
     let cx = ToolCx::detached(RequestId::new());
     cx.cancel.cancel();
-    let tools = registry(state::tools(store));
+    let tools = registry(state_tools(&store));
     let error = call_with(&tools, "ReadOutput", json!({"handle": handle}), cx).await.expect_err("cancelled");
     assert_eq!(error.code(), ErrorCode::Cancelled);
 }
@@ -306,7 +306,7 @@ async fn a_cancelled_call_reads_nothing() {
 #[test]
 fn the_tool_bypasses_the_queue_and_changes_nothing() {
     let (_dir, store) = store();
-    let tools = registry(state::tools(store));
+    let tools = registry(state_tools(&store));
     let spec = tools.find("ReadOutput").expect("it is registered").spec().clone();
     assert_eq!((spec.lane, spec.effect, spec.domain), (Lane::Control, Effect::Reads, "state"));
     for example in spec.examples {
@@ -451,4 +451,9 @@ fn a_reply_shrinks_for_a_backend_that_takes_less() {
     }
     assert_eq!(reply.shrink(1 << 20), reply);
     assert_eq!(shrink_payload(reply.payload(), 20_000).as_deref(), Some(reply.shrink(20_000).payload()));
+}
+
+fn state_tools(outputs: &OutputStore) -> Vec<punie_runner::tool::Entry> {
+    let board = std::sync::Arc::new(state::board::NoTasks);
+    state::tools(state::StateDeps { outputs: outputs.clone(), board })
 }

@@ -1,4 +1,4 @@
-//! The Task tools' board over the runner's tasks; and the one for commands that have no runner.
+//! The Task tools' board over the runner's tasks.
 
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -77,22 +77,5 @@ impl TaskBoard for RunnerBoard {
 
     fn look<'a>(&'a self, id: &'a RequestId) -> Answer<'a, Option<TaskView>> {
         Box::pin(self.view(id))
-    }
-}
-
-/// For commands that run one tool and end: nothing could look after a task.
-pub struct NoBoard;
-
-impl TaskBoard for NoBoard {
-    fn start<'a>(&'a self, _cx: &'a ToolCx, _tool: &'a str, _args: &'a str) -> Answer<'a, RequestId> {
-        Box::pin(async {
-            let text = "Tasks need the background process (punie-runner run); this command runs one tool and ends. \
-                        Nothing was started.";
-            Err(ToolError::new(ErrorCode::PolicyDenied, text))
-        })
-    }
-
-    fn look<'a>(&'a self, _id: &'a RequestId) -> Answer<'a, Option<TaskView>> {
-        Box::pin(async { Ok(None) })
     }
 }

@@ -74,7 +74,7 @@ impl Survivors for Killer {
                 tracing::info!(request.id = %request, pid = identity.pid(), ?stopped, "a process of an earlier life was looked for");
             }
             Err(error) => {
-                tracing::warn!(request.id = %request, %error, "a process of an earlier life cannot be identified")
+                tracing::warn!(request.id = %request, %error, "a process of an earlier life cannot be identified");
             }
         }
     }
@@ -82,7 +82,7 @@ impl Survivors for Killer {
 
 /// The home's skills and agents, and the news of their changes. Must be called within the runtime.
 pub(super) fn home_catalog(home: &Home) -> Arc<dyn Catalog> {
-    let (changed, changes) = watch::channel(0_u64);
+    let (bell, changes) = watch::channel(0_u64);
     let (mut watched, problems) = Watch::open(home);
     for problem in problems {
         tracing::warn!(%problem, "changes of the home may go unnoticed");
@@ -91,10 +91,10 @@ pub(super) fn home_catalog(home: &Home) -> Arc<dyn Catalog> {
     forwarding.spawn(async move {
         loop {
             watched.changed().await;
-            if changed.is_closed() {
+            if bell.is_closed() {
                 return;
             }
-            changed.send_modify(|n| *n += 1);
+            bell.send_modify(|n| *n += 1);
         }
     });
     Arc::new(HomeCatalog { home: home.clone(), changes, _forwarding: forwarding })

@@ -25,7 +25,6 @@ use crate::redact::Redactor;
 use crate::runner::{Clock, Parts, Runner, Settings, Tasks, wakes};
 use crate::tool::{Gate, Registry};
 
-pub use board::NoBoard;
 pub use device::{Device, StoredToken};
 
 /// The confinement of commands as it is: none beyond the workspace that the tools themselves keep to.
@@ -130,8 +129,8 @@ pub fn runner(
 ) -> anyhow::Result<Assembled> {
     let journal = Journal::open(&home.journal_file())?;
     let (clock, lease) = (Clock::system(), LeaseId::random());
-    let (waker, woken) = wakes();
-    let tasks = Tasks::new(journal.clone(), lease.clone(), waker.clone(), clock.clone());
+    let wakes = wakes();
+    let tasks = Tasks::new(journal.clone(), lease.clone(), wakes.0.clone(), clock.clone());
     let board = Arc::new(board::RunnerBoard::new(tasks));
     let machine = machine(config, home, environment, board.clone(), Some(&journal))?;
     board.know(Arc::clone(&machine.registry));
@@ -150,7 +149,7 @@ pub fn runner(
         clock,
         confinement: CONFINEMENT.to_owned(),
     };
-    Ok(Assembled { runner: Runner::new(parts, waker, woken), terminals: machine.terminals })
+    Ok(Assembled { runner: Runner::new(parts, wakes), terminals: machine.terminals })
 }
 
 /// The backend as this device sees it.

@@ -5,6 +5,7 @@ use std::pin::Pin;
 use std::time::Duration;
 
 use crate::ids::RequestId;
+use crate::request::ErrorCode;
 use crate::tool::{ToolCx, ToolError};
 
 /// What the board gives back.
@@ -41,4 +42,22 @@ pub enum TaskStage {
     Done(String),
     /// Done long ago; the result is no longer kept.
     Forgotten,
+}
+
+/// The board of a command that runs one tool and ends: nothing could look after a task.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct NoTasks;
+
+impl TaskBoard for NoTasks {
+    fn start<'a>(&'a self, _cx: &'a ToolCx, _tool: &'a str, _args: &'a str) -> Answer<'a, RequestId> {
+        Box::pin(async {
+            let text = "Tasks need the background process (punie-runner run); this command runs one tool and ends. \
+                        Nothing was started.";
+            Err(ToolError::new(ErrorCode::PolicyDenied, text))
+        })
+    }
+
+    fn look<'a>(&'a self, _id: &'a RequestId) -> Answer<'a, Option<TaskView>> {
+        Box::pin(async { Ok(None) })
+    }
 }
