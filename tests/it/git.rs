@@ -1,4 +1,5 @@
 //! git_status and git_diff on real repositories, friendly and hostile.
+#![expect(clippy::disallowed_methods, reason = "tests make their own files and processes")]
 #![cfg(unix)]
 
 use std::fs;

@@ -1,4 +1,5 @@
 //! Glob and Grep over real trees.
+#![expect(clippy::disallowed_methods, reason = "tests make their own files and processes")]
 
 use std::collections::BTreeSet;
 use std::fs;

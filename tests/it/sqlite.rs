@@ -1,4 +1,5 @@
 //! SqliteQuery on real databases: what it answers, what it refuses, and that it leaves no trace.
+#![expect(clippy::disallowed_methods, reason = "tests make their own files and processes")]
 
 use std::collections::BTreeMap;
 use std::fs;

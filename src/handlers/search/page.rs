@@ -9,16 +9,21 @@ pub(super) struct Page<T> {
     weigh: fn(&T) -> usize,
     weight: usize,
     items: Vec<T>,
+    /// Where the last item that is needed stands, once there are enough: what comes after it is not even taken in.
+    last: Option<usize>,
 }
 
 impl<T: Ord> Page<T> {
     /// A page for items that weigh `keep` together.
     pub(super) fn new(keep: usize, weigh: fn(&T) -> usize) -> Self {
-        Self { keep: keep.max(1), weigh, weight: 0, items: Vec::new() }
+        Self { keep: keep.max(1), weigh, weight: 0, items: Vec::new(), last: None }
     }
 
     /// Offers an item.
     pub(super) fn push(&mut self, item: T) {
+        if self.last.is_some_and(|last| item > self.items[last]) {
+            return;
+        }
         self.weight += (self.weigh)(&item);
         self.items.push(item);
         if self.weight > self.keep.saturating_mul(2).saturating_add(1_024) {
@@ -48,6 +53,7 @@ impl<T: Ord> Page<T> {
             kept += 1;
         }
         self.items.truncate(kept);
+        self.last = kept.checked_sub(1).filter(|_| weight >= self.keep);
         self.weight = weight;
     }
 }
@@ -63,6 +69,21 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
+        #[test]
+        fn it_keeps_enough_weight(offered in proptest::collection::btree_set(0_usize..100_000, 0..3_000), keep in 1_usize..300, turn in any::<usize>()) {
+            // Each number weighs its last digit, and they are offered from somewhere in the middle on.
+            let weigh: fn(&usize) -> usize = |n| n % 10;
+            let sorted: Vec<usize> = offered.into_iter().collect();
+            let mut page = Page::new(keep, weigh);
+            let middle = turn % sorted.len().max(1);
+            for item in sorted[middle..].iter().chain(&sorted[..middle]) {
+                page.push(*item);
+            }
+            let mut weight = 0;
+            let needed = sorted.iter().take_while(|item| { let wanted = weight < keep; weight += weigh(item); wanted });
+            prop_assert_eq!(page.into_items(), needed.copied().collect::<Vec<_>>());
+        }
+
         #[test]
         fn it_keeps_the_first_of_the_sorted_list(mut offered in proptest::collection::vec(0_u32..10_000, 0..4_000), keep in 1_usize..300) {
             let mut page = Page::new(keep, |_| 1);
