@@ -2,10 +2,12 @@
 //! Not here: the wire's JSON (backend::wire) and what is durable (journal).
 
 mod meta;
+mod payload;
 mod reply;
 mod seal;
 
 pub use meta::{FileChange, Meta};
+pub use payload::shrink_payload;
 pub use reply::{Body, Reply};
 pub use seal::{CleanReply, Sealing};
 

@@ -75,14 +75,35 @@ pub fn clip(text: &str, budget: Budget, handle: Option<&str>) -> Clipped {
     whole.render(handle)
 }
 
+/// Brings a text that was clipped before within a smaller budget. Its own marker may be in the new gap, so the new
+/// one counts nothing.
+pub fn clip_again(text: &str, budget: Budget, handle: Option<&str>) -> Clipped {
+    let mut whole = HeadTail::new(budget);
+    whole.push(text);
+    whole.render_with(handle, |gap| format!("[... more is omitted{}]", rest_at(handle, gap.first_line)))
+}
+
+/// What lies between head and tail.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Gap {
+    pub lines: u64,
+    pub bytes: u64,
+    pub first_line: u64,
+}
+
 /// Characters set aside for a marker with its line ends.
 pub(super) const MARKER_ROOM: usize = 160;
 /// A handle longer than this is none of ours; naming it would outgrow the room.
 const HANDLE_ROOM: usize = 32;
 
 /// What stands in the gap, without line ends.
-pub(super) fn gap_marker(lines: u64, bytes: u64, first_line: u64, handle: Option<&str>) -> String {
-    format!("[... {} ({}) omitted{}]", counted(lines, "line"), size(bytes), rest_at(handle, first_line))
+pub(super) fn gap_marker(gap: Gap, handle: Option<&str>) -> String {
+    format!(
+        "[... {} ({}) omitted{}]",
+        counted(gap.lines, "line"),
+        size(gap.bytes),
+        rest_at(handle, gap.first_line)
+    )
 }
 
 /// What is said at the end when nothing but the middles of long lines is missing.

@@ -1,12 +1,11 @@
 //! The head and the tail of a stream of text, in flat memory however long it runs.
 //! Not here: what the text holds (hygiene) and the keeping of the rest (store).
 
-use std::collections::VecDeque;
-
 use memchr::{memchr, memchr_iter, memrchr};
 
-use super::clip::{MARKER_ROOM, gap_marker, long_lines_marker};
-use super::line::{LongLine, char_at, last_chars};
+use super::clip::{Gap, MARKER_ROOM, gap_marker, long_lines_marker};
+use super::line::LongLine;
+use super::stretch::Stretch;
 use super::{Budget, Clipped};
 
 /// Text is taken in blocks of this size, so that one huge piece costs no more memory than many small ones.
@@ -29,23 +28,6 @@ pub struct HeadTail {
     recent: Stretch,
     /// Characters in `recent`, counted while there is no head.
     chars: usize,
-}
-
-/// A stretch of the shown text: lines as they came, long ones with a note in place of their middle.
-#[derive(Debug, Clone, Default)]
-struct Stretch {
-    text: String,
-    /// Bytes that were dropped before `text`.
-    dropped: u64,
-    notes: VecDeque<Note>,
-}
-
-/// Where a note stands in the shown text, and what it stands for.
-#[derive(Debug, Clone, Copy)]
-struct Note {
-    at: u64,
-    len: usize,
-    cut_bytes: u64,
 }
 
 impl HeadTail {
@@ -85,6 +67,10 @@ impl HeadTail {
 
     /// What is kept so far, with the marker between head and tail where something is left out.
     pub fn render(&self, handle: Option<&str>) -> Clipped {
+        self.render_with(handle, |gap| gap_marker(gap, handle))
+    }
+
+    pub(super) fn render_with(&self, handle: Option<&str>, marker: impl FnOnce(Gap) -> String) -> Clipped {
         let mut ended = self.clone();
         let lines = self.lines();
         if !ended.line.is_empty() {
@@ -92,7 +78,7 @@ impl HeadTail {
         }
         match ended.head.take() {
             None => ended.fitting(handle),
-            Some(head) => ended.gapped(&head, lines, handle),
+            Some(head) => ended.gapped(&head, lines, marker),
         }
     }
 
@@ -163,7 +149,7 @@ impl HeadTail {
     }
 
     fn fitting(self, handle: Option<&str>) -> Clipped {
-        let cut: u64 = self.recent.notes.iter().map(|note| note.cut_bytes).sum();
+        let (_, cut) = self.recent.stands_for();
         let mut text = self.recent.text;
         if cut > 0
             && let Some(marker) = long_lines_marker(self.first_cut, handle)
@@ -176,7 +162,7 @@ impl HeadTail {
         Clipped { text, omitted_lines: 0, omitted_bytes: cut, first_omitted_line: self.first_cut }
     }
 
-    fn gapped(self, head: &Stretch, lines: u64, handle: Option<&str>) -> Clipped {
+    fn gapped(self, head: &Stretch, lines: u64, marker: impl FnOnce(Gap) -> String) -> Clipped {
         let (tail, on_line) = self.recent.tail(self.tail_chars());
         let first_line = newlines_in(&head.text) + 1;
         let last_open = u64::from(!tail.text.is_empty() && !tail.text.ends_with('\n'));
@@ -185,7 +171,7 @@ impl HeadTail {
         let (head_bytes, head_cut) = head.stands_for();
         let (tail_bytes, tail_cut) = tail.stands_for();
         let gap_bytes = self.bytes - head_bytes - tail_bytes;
-        let marker = gap_marker(omitted_lines, gap_bytes, first_line, handle);
+        let marker = marker(Gap { lines: omitted_lines, bytes: gap_bytes, first_line });
         let mut text = String::with_capacity(head.text.len() + marker.len() + tail.text.len() + 2);
         text.push_str(&head.text);
         if !text.is_empty() && !text.ends_with('\n') {
@@ -203,84 +189,19 @@ impl HeadTail {
     }
 }
 
-impl Stretch {
-    /// A note of this length begins here.
-    fn mark(&mut self, len: usize, cut_bytes: u64) {
-        self.notes.push_back(Note { at: self.dropped + self.text.len() as u64, len, cut_bytes });
-    }
-
-    fn drop_front(&mut self, keep: usize) {
-        let at = self.text.floor_char_boundary(self.text.len() - keep);
-        self.text.drain(..at);
-        self.dropped += at as u64;
-        while self.notes.front().is_some_and(|note| note.at < self.dropped) {
-            self.notes.pop_front();
-        }
-    }
-
-    /// The first characters: whole lines where these are at least half of it, and never a part of a note.
-    fn head(&self, chars: usize) -> Self {
-        let mut at = char_at(&self.text, chars);
-        let lines = memrchr(b'\n', &self.text.as_bytes()[..at]).map_or(0, |newline| newline + 1);
-        if self.text[..lines].chars().count() * 2 >= chars {
-            at = lines;
-        } else if let Some(note) = self.note_around(at) {
-            at = note.0;
-        }
-        let notes = self.notes.iter().filter(|note| note.at < at as u64).copied().collect();
-        Self { text: self.text[..at].to_owned(), dropped: 0, notes }
-    }
-
-    /// The last characters, by the same rules, and whether they begin with a line.
-    fn tail(&self, chars: usize) -> (Self, bool) {
-        let mut at = last_chars(&self.text, chars);
-        let mut on_line = self.text[..at].ends_with('\n');
-        if !on_line {
-            let rest = &self.text.as_bytes()[at..];
-            let lines = memchr(b'\n', rest).map_or(self.text.len(), |newline| at + newline + 1);
-            if self.text[lines..].chars().count() * 2 >= chars {
-                at = lines;
-                on_line = true;
-            } else if let Some(note) = self.note_around(at) {
-                at = note.1;
-            }
-        }
-        let dropped = self.dropped + at as u64;
-        let notes = self.notes.iter().filter(|note| note.at >= dropped).copied().collect();
-        (Self { text: self.text[at..].to_owned(), dropped, notes }, on_line)
-    }
-
-    /// Where the note begins and ends that this place is inside of.
-    fn note_around(&self, at: usize) -> Option<(usize, usize)> {
-        self.notes.iter().find_map(|note| {
-            let start = usize::try_from(note.at - self.dropped).ok()?;
-            (start < at && at < start + note.len).then_some((start, start + note.len))
-        })
-    }
-
-    /// How many bytes of the text as it came this stands for, and how many of them its notes leave out.
-    fn stands_for(&self) -> (u64, u64) {
-        let noted: u64 = self.notes.iter().map(|note| note.len as u64).sum();
-        let cut: u64 = self.notes.iter().map(|note| note.cut_bytes).sum();
-        (self.text.len() as u64 - noted + cut, cut)
-    }
-}
-
 fn newlines_in(text: &str) -> u64 {
     memchr_iter(b'\n', text.as_bytes()).count() as u64
 }
 
-/// How far whole lines reach that are surely short enough (a byte is at least a character), and how many.
+/// How far whole lines reach that are surely short enough (a byte is at least a character), and how many. From
+/// each line end the furthest next one is sought, so that the cost does not grow with the number of lines.
 fn short_lines(text: &str) -> (usize, u64) {
-    let (mut end, mut lines) = (0, 0);
-    for newline in memchr_iter(b'\n', text.as_bytes()) {
-        if newline - end > Budget::LINE {
-            break;
-        }
-        end = newline + 1;
-        lines += 1;
+    let bytes = text.as_bytes();
+    let mut end = 0;
+    while let Some(newline) = memrchr(b'\n', &bytes[end..bytes.len().min(end + Budget::LINE + 1)]) {
+        end += newline + 1;
     }
-    (end, lines)
+    (end, newlines_in(&text[..end]))
 }
 
 #[cfg(test)]
@@ -306,7 +227,7 @@ mod tests {
     }
 
     fn numbered(lines: u64) -> String {
-        (1..=lines).map(|n| format!("line {n}\n")).collect()
+        (1..=lines).fold(String::new(), |text, n| text + &format!("line {n}\n"))
     }
 
     #[test]

@@ -204,9 +204,12 @@ impl KeptOutput {
     }
 }
 
-/// Cuts a text that is alone on its page and still too long for it.
-fn shorten(text: &mut String, room: usize) {
+/// Cuts a line that is alone on its page where it is still too long for it.
+pub(super) fn shorten(text: &mut String, room: usize) {
     const NOTE: &str = " [... cut here; column= shows the rest ...]";
+    if text.chars().count() <= room {
+        return;
+    }
     text.truncate(char_at(text, room.saturating_sub(NOTE.len())));
     text.push_str(NOTE);
 }

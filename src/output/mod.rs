@@ -2,6 +2,7 @@
 //! Not here: what is secret (redact) and how a result is put together (request).
 
 pub mod clip;
+mod decode;
 pub mod figures;
 pub mod filter;
 pub mod headtail;
@@ -9,10 +10,13 @@ pub mod hygiene;
 mod kept;
 mod ledger;
 mod line;
+mod search;
 pub mod store;
+mod stretch;
 
 pub use clip::{Budget, Clipped};
 pub use filter::{FilterFactory, StreamFilter};
 pub use headtail::HeadTail;
 pub use kept::{KeptLine, KeptOutput, Page, Totals, Window};
+pub use search::{Found, Query, SearchError};
 pub use store::{FindError, Limits, OutputHandle, OutputStore, Spool};

@@ -2,9 +2,9 @@
 //! Not here: reading it again (kept) and what goes first when room is short (ledger).
 #![expect(clippy::disallowed_methods, reason = "this room owns the kept outputs")]
 
-use std::fmt;
+use std::fmt::{self, Write as _};
 use std::fs::{File, OpenOptions};
-use std::io::{self, Write};
+use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
@@ -56,7 +56,7 @@ pub struct Limits {
 
 impl Default for Limits {
     fn default() -> Self {
-        Self { each: 256 << 20, all: 2 << 30, age: Duration::from_secs(7 * 24 * 60 * 60) }
+        Self { each: 256 << 20, all: 2 << 30, age: Duration::from_hours(7 * 24) }
     }
 }
 
@@ -114,7 +114,7 @@ impl OutputStore {
         let digest = Sha256::digest(format!("{request}:{n}"));
         let mut name = OutputHandle::PREFIX.to_owned();
         for byte in digest.iter().take(OutputHandle::DIGITS / 2) {
-            name.push_str(&format!("{byte:02x}"));
+            let _ = write!(name, "{byte:02x}");
         }
         OutputHandle(name)
     }
@@ -149,13 +149,13 @@ impl OutputStore {
         let mut spool = self.create(request, n)?;
         spool.write(text.as_bytes());
         spool.flush();
-        match spool.stopped.take() {
-            Some(Stopped::Failed(error)) => {
-                let _ = std::fs::remove_file(self.path(&spool.handle));
-                Err(error)
-            }
-            _ => Ok(spool.handle.clone()),
-        }
+        let refused = match spool.stopped.take() {
+            None | Some(Stopped::Limit(_)) => return Ok(spool.handle.clone()),
+            Some(Stopped::NoRoom(reason)) => io::Error::new(io::ErrorKind::QuotaExceeded, reason),
+            Some(Stopped::Failed(error)) => error,
+        };
+        let _ = std::fs::remove_file(self.path(&spool.handle));
+        Err(refused)
     }
 
     /// Keeps a whole text under the first of the request's numbers that is free.
@@ -223,7 +223,10 @@ pub struct Spool {
 /// Why a spool keeps no more.
 #[derive(Debug)]
 enum Stopped {
-    Full(String),
+    /// This output reached its limit.
+    Limit(String),
+    /// All outputs together did, and none of them can go.
+    NoRoom(String),
     Failed(io::Error),
 }
 
@@ -253,7 +256,7 @@ impl Spool {
             self.flush();
             let limit = size(self.shared.limits.each);
             self.stopped
-                .get_or_insert(Stopped::Full(format!("only the first {limit} of the output are kept")));
+                .get_or_insert(Stopped::Limit(format!("only the first {limit} of the output are kept")));
         }
     }
 
@@ -276,7 +279,7 @@ impl Spool {
     pub fn cut_short(&self) -> Option<&str> {
         match &self.stopped {
             None => None,
-            Some(Stopped::Full(reason)) => Some(reason),
+            Some(Stopped::Limit(reason) | Stopped::NoRoom(reason)) => Some(reason),
             Some(Stopped::Failed(error)) if error.kind() == io::ErrorKind::StorageFull => {
                 Some("the disk is full, the rest of the output is not kept")
             }
@@ -292,8 +295,9 @@ impl Spool {
         }
         if !self.shared.ledger().grow(self.order, bytes.len() as u64, &self.shared.dir, &self.shared.limits) {
             let limit = size(self.shared.limits.all);
-            self.stopped =
-                Some(Stopped::Full(format!("running commands have filled the {limit} that are kept in all")));
+            self.stopped = Some(Stopped::NoRoom(format!(
+                "running commands have filled the {limit} that are kept in all"
+            )));
         } else if let Err(error) = self.file.write_all(bytes) {
             self.stopped = Some(Stopped::Failed(error));
         }

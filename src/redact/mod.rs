@@ -1,21 +1,20 @@
 //! Secrets on their way out: exact values in results, patterns in logs. Not here: where secrets are kept.
+//!
+//! A result is only ever rewritten where it holds a value that is known to be secret. A pattern that looks like a
+//! secret rewrites nothing in a result: it would falsify file contents that the model goes on to edit. Patterns are
+//! for the log, where nobody edits.
 
+mod forms;
+mod masker;
+mod patterns;
+mod redactor;
 mod secret;
 
+pub use masker::Masker;
+pub use patterns::log_line;
+pub use redactor::Redactor;
 pub use secret::Secret;
 
-/// Masks known secret values.
-#[derive(Debug, Clone, Default)]
-pub struct Redactor {}
-
-impl Redactor {
-    /// A redactor for these values.
-    pub fn new(_values: impl IntoIterator<Item = Secret<String>>) -> Self {
-        Self {}
-    }
-
-    /// The text with every known value masked, and how many were.
-    pub fn scrub(&self, text: &str) -> (String, u64) {
-        (text.to_owned(), 0)
-    }
-}
+/// What stands where a secret value was, exactly. A tool that writes text refuses it in its arguments, since it
+/// would be written literally.
+pub const MASK: &str = "[REDACTED:secret]";

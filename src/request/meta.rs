@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 /// `meta` of a result payload. Absent means unknown or not so; nothing is ever null.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own on the wire")]
 pub struct Meta {
     /// How long the call took, in milliseconds.
     #[serde(skip_serializing_if = "Option::is_none")]

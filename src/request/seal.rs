@@ -1,12 +1,17 @@
 //! From an outcome to a reply that may be posted: scrubbed, clipped, within the wire's limit.
+//! Not here: when it is posted, and what is durable of it.
 
+use std::borrow::Cow;
 use std::time::Duration;
 
-use serde_json::json;
+use serde_json::{Map, Value};
 
+use super::payload::{Answer, Payload, WIRE_LIMIT, shrink_payload};
 use super::{Body, Failure, Meta, Outcome, OutcomeKind};
 use crate::ids::{RequestId, ToolName};
-use crate::output::OutputStore;
+use crate::output::clip::clip;
+use crate::output::figures::{grouped, size};
+use crate::output::{Budget, OutputStore};
 use crate::redact::Redactor;
 
 /// What sealing needs to know.
@@ -47,31 +52,211 @@ impl CleanReply {
     pub fn truncated(&self) -> bool {
         self.truncated
     }
+
+    /// The same reply in at most so many bytes, for a backend that takes less than the contract says.
+    #[must_use]
+    pub fn shrink(&self, limit_bytes: usize) -> Self {
+        match shrink_payload(&self.payload, limit_bytes) {
+            Some(payload) => Self { kind: self.kind, payload, truncated: true },
+            None => self.clone(),
+        }
+    }
 }
 
 impl Outcome {
     /// Scrubs, clips and writes the payload.
+    ///
+    /// Text over its budget is kept whole (scrubbed) behind a handle, which its marker names. A JSON answer has no
+    /// budget but the wire's: one that is too large even for that becomes its own JSON text, clipped and kept like
+    /// any text, since a model can go on from there and not from an error. May write a file.
     pub fn seal(self, sealing: &Sealing<'_>) -> CleanReply {
-        let (kind, key, body, mut meta) = match self {
-            Self::Ok(reply) => (OutcomeKind::Ok, "result", reply.body, reply.meta),
+        let (kind, body, mut meta, budget) = match self {
+            Self::Ok(reply) => (OutcomeKind::Ok, reply.body, reply.meta, reply.budget),
             Self::Error(failure) => failed(OutcomeKind::Error, failure),
             Self::Cancelled(failure) => failed(OutcomeKind::Cancelled, failure),
         };
         meta.duration_ms = u64::try_from(sealing.duration.as_millis()).ok();
         meta.attempt = sealing.attempt;
-        let value = match body {
-            Body::Text(text) | Body::Fitted(text) => json!(sealing.redactor.scrub(&text).0),
-            Body::Json(value) => value,
-        };
-        let truncated = meta.truncated;
-        let payload = json!({"toolName": sealing.tool.as_str(), key: value, "meta": meta}).to_string();
+        let mut scrub = Scrub { redactor: sealing.redactor, masked: 0 };
+        bound(&mut meta);
+        scrub.meta(&mut meta);
+        let body = scrub.body(body);
+        if scrub.masked > 0 {
+            meta.redactions = Some(meta.redactions.unwrap_or(0) + scrub.masked);
+        }
+        let (payload, truncated) = Writing { sealing, kind, meta }.body(body, budget);
         CleanReply { kind, payload, truncated }
     }
 }
 
-fn failed(kind: OutcomeKind, failure: Failure) -> (OutcomeKind, &'static str, Body, Meta) {
+fn failed(kind: OutcomeKind, failure: Failure) -> (OutcomeKind, Body, Meta, Budget) {
     let mut meta = failure.meta;
     meta.code = Some(failure.code.as_str().to_owned());
     meta.retryable = Some(failure.code.retryable());
-    (kind, "error", Body::Text(failure.text), meta)
+    (kind, Body::Text(failure.text), meta, Budget::default())
+}
+
+/// The facts beside a text must not crowd it out of the payload.
+fn bound(meta: &mut Meta) {
+    const WARNINGS: usize = 20;
+    const WARNING_CHARS: u64 = 1_000;
+    const FILES: usize = 500;
+    for warning in &mut meta.warnings {
+        *warning = clip(warning, Budget::chars(Some(WARNING_CHARS)), None).text;
+    }
+    let warnings = meta.warnings.len();
+    if warnings > WARNINGS {
+        meta.warnings.truncate(WARNINGS);
+        meta.warnings.push(format!("{} more warnings are left out", grouped((warnings - WARNINGS) as u64)));
+    }
+    let files = meta.files.len();
+    if files > FILES {
+        meta.files.truncate(FILES);
+        meta.warnings.push(format!("{} more changed files are not listed", grouped((files - FILES) as u64)));
+    }
+}
+
+/// Masks secrets wherever a reply holds text, and counts.
+struct Scrub<'a> {
+    redactor: &'a Redactor,
+    masked: u64,
+}
+
+impl Scrub<'_> {
+    fn text(&mut self, text: String) -> String {
+        let (clean, masked) = self.redactor.scrub(&text);
+        self.masked += masked;
+        match clean {
+            Cow::Borrowed(_) => text,
+            Cow::Owned(clean) => clean,
+        }
+    }
+
+    fn in_place(&mut self, text: &mut String) {
+        *text = self.text(std::mem::take(text));
+    }
+
+    fn body(&mut self, body: Body) -> Body {
+        match body {
+            Body::Text(text) => Body::Text(self.text(text)),
+            Body::Fitted(text) => Body::Fitted(self.text(text)),
+            Body::Json(value) => Body::Json(self.value(value)),
+        }
+    }
+
+    /// Strings and keys are masked; a number whose digits are a secret becomes the mask.
+    fn value(&mut self, value: Value) -> Value {
+        match value {
+            Value::String(text) => Value::String(self.text(text)),
+            Value::Array(items) => items.into_iter().map(|item| self.value(item)).collect(),
+            Value::Object(map) => {
+                let mut clean = Map::new();
+                for (key, value) in map {
+                    let mut key = self.text(key);
+                    while clean.contains_key(&key) {
+                        key.push('\'');
+                    }
+                    let value = self.value(value);
+                    clean.insert(key, value);
+                }
+                Value::Object(clean)
+            }
+            Value::Number(number) => {
+                let before = self.masked;
+                let text = self.text(number.to_string());
+                if self.masked > before { Value::String(text) } else { Value::Number(number) }
+            }
+            Value::Null | Value::Bool(_) => value,
+        }
+    }
+
+    /// Every field that a tool fills with text of its own; codes, hashes and handles are ours.
+    fn meta(&mut self, meta: &mut Meta) {
+        meta.warnings.iter_mut().for_each(|warning| self.in_place(warning));
+        meta.files.iter_mut().for_each(|file| self.in_place(&mut file.path));
+        for text in [&mut meta.confinement, &mut meta.signal].into_iter().flatten() {
+            self.in_place(text);
+        }
+    }
+}
+
+/// Puts a payload together from what is scrubbed.
+struct Writing<'a> {
+    sealing: &'a Sealing<'a>,
+    kind: OutcomeKind,
+    meta: Meta,
+}
+
+impl Writing<'_> {
+    /// The payload and whether something was left out.
+    fn body(mut self, body: Body, budget: Budget) -> (String, bool) {
+        let text = match body {
+            Body::Text(text) => return self.clipped(&text, budget),
+            Body::Fitted(text) => text,
+            Body::Json(value) => {
+                let payload = self.write(Answer::Json(&value));
+                if payload.len() <= WIRE_LIMIT {
+                    return (payload, self.meta.truncated);
+                }
+                let payload_size = size(payload.len() as u64);
+                self.meta.warnings.push(format!(
+                    "the JSON answer is {payload_size}, too large to send whole; this is a part of its text"
+                ));
+                return self.clipped(&format!("{value:#}"), budget);
+            }
+        };
+        let payload = self.write(Answer::Text(&text));
+        if payload.len() <= WIRE_LIMIT {
+            return (payload, self.meta.truncated);
+        }
+        self.clipped(&text, budget)
+    }
+
+    fn clipped(&mut self, text: &str, budget: Budget) -> (String, bool) {
+        let whole = clip(text, budget, None);
+        if whole.is_whole() {
+            let payload = self.write(Answer::Text(&whole.text));
+            if payload.len() <= WIRE_LIMIT {
+                return (payload, self.meta.truncated);
+            }
+        }
+        let handle = self.keep(text);
+        let mut budget = budget;
+        loop {
+            let part = clip(text, budget, handle.as_deref());
+            if !part.is_whole() {
+                self.meta.truncated = true;
+                self.meta.omitted_bytes = Some(part.omitted_bytes);
+            }
+            let payload = self.write(Answer::Text(&part.text));
+            // JSON writes a control character in six bytes, so that a text within its budget may still be too much.
+            if payload.len() <= WIRE_LIMIT || budget.max_chars() == *Budget::RANGE.start() {
+                return (payload, self.meta.truncated);
+            }
+            budget = Budget::chars(Some(budget.max_chars() as u64 / 2));
+        }
+    }
+
+    /// Keeps the whole, unless the tool did; without it the marker names no handle and a warning says why.
+    fn keep(&mut self, text: &str) -> Option<String> {
+        if self.meta.handle.is_some() {
+            return self.meta.handle.clone();
+        }
+        match self.sealing.store.keep_next(self.sealing.request, text) {
+            Ok(handle) => {
+                self.meta.handle = Some(handle.as_str().to_owned());
+                Some(handle.as_str().to_owned())
+            }
+            Err(error) => {
+                self.meta
+                    .warnings
+                    .push(format!("what is left out could not be kept for ReadOutput: {error}"));
+                None
+            }
+        }
+    }
+
+    fn write(&self, answer: Answer<'_>) -> String {
+        Payload::new(self.sealing.tool.as_str(), self.kind, answer, &self.meta).to_json()
+    }
 }

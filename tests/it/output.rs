@@ -1,1 +1,430 @@
-//! output
+//! Text on its way out: the kept outputs, ReadOutput over them, and the sealing of a reply.
+
+use std::path::Path;
+use std::time::{Duration, SystemTime};
+
+use punie_runner::handlers::state;
+use punie_runner::ids::{RequestId, ToolName};
+use punie_runner::output::{Budget, FindError, Limits, OutputStore};
+use punie_runner::redact::{MASK, Redactor, Secret};
+use punie_runner::request::{
+    Body, CleanReply, ErrorCode, Failure, Meta, Outcome, OutcomeKind, Reply, Sealing, shrink_payload,
+};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use crate::harness::tools::{call, registry, text};
+
+const SECRET: &str = "hunter2-hunter2";
+
+fn store() -> (TempDir, OutputStore) {
+    let dir = tempfile::tempdir().expect("a temporary folder");
+    let store = OutputStore::open(&dir.path().join("outputs")).expect("the store opens");
+    (dir, store)
+}
+
+fn lines(count: usize) -> String {
+    (1..=count).fold(String::new(), |text, n| text + &format!("line {n}\n"))
+}
+
+fn seal_into(store: &OutputStore, outcome: Outcome) -> CleanReply {
+    let redactor = Redactor::new([Secret::new(SECRET.to_owned())]);
+    outcome.seal(&Sealing {
+        redactor: &redactor,
+        store,
+        request: &RequestId::new(),
+        tool: &ToolName::parse("Bash").expect("a name"),
+        duration: Duration::from_millis(12),
+        attempt: Some(1),
+    })
+}
+
+fn payload(reply: &CleanReply) -> Value {
+    serde_json::from_str(reply.payload()).expect("the payload is JSON")
+}
+
+async fn read(store: &OutputStore, args: Value) -> String {
+    let tools = registry(state::tools(store.clone()));
+    text(&call(&tools, "ReadOutput", args).await.expect("an answer")).to_owned()
+}
+
+async fn refused(store: &OutputStore, args: Value) -> (ErrorCode, String) {
+    let tools = registry(state::tools(store.clone()));
+    let error = call(&tools, "ReadOutput", args).await.expect_err("a refusal");
+    (error.code(), error.text().to_owned())
+}
+
+fn kept(store: &OutputStore, content: &str) -> String {
+    store.keep(&RequestId::new(), 0, content).expect("it is kept").as_str().to_owned()
+}
+
+// The store.
+
+#[test]
+fn a_handle_is_the_same_after_a_restart_and_names_no_path() {
+    let (_dir, store) = store();
+    let request = RequestId::parse("req-1").expect("an id");
+    let handle = OutputStore::handle(&request, 0);
+    assert_eq!(handle, OutputStore::handle(&request, 0));
+    assert_ne!(handle, OutputStore::handle(&request, 1));
+    assert_eq!(handle.as_str().len(), "out_".len() + 12);
+    for text in
+        ["../../etc/passwd", "out_../../../x", "out_0123456789AB", "out_0123", "", "out_0123456789ab/"]
+    {
+        assert!(matches!(store.find(text), Err(FindError::Malformed)), "{text}");
+    }
+    assert!(matches!(store.find(handle.as_str()), Err(FindError::Unknown)));
+}
+
+#[cfg(unix)]
+#[test]
+fn only_the_owner_can_read_what_is_kept() {
+    use std::os::unix::fs::PermissionsExt;
+    let (dir, store) = store();
+    let handle = kept(&store, "private");
+    let mode = |path: &Path| std::fs::metadata(path).expect("it is there").permissions().mode() & 0o777;
+    let folder = dir.path().join("outputs");
+    assert_eq!((mode(&folder), mode(&folder.join(handle))), (0o700, 0o600));
+    std::fs::set_permissions(&folder, std::fs::Permissions::from_mode(0o755)).expect("chmod");
+    OutputStore::open(&folder).expect("it opens again");
+    assert_eq!(mode(&folder), 0o700);
+}
+
+#[test]
+fn what_is_flushed_can_be_read_while_the_rest_is_written() {
+    let (_dir, store) = store();
+    let mut spool = store.create(&RequestId::new(), 0).expect("a spool");
+    spool.write(b"first\n");
+    spool.flush();
+    spool.write(b"second\n");
+    let mut kept = store.find(spool.handle().as_str()).expect("it is there");
+    assert_eq!(kept.totals().expect("read").lines, 1);
+    assert_eq!(spool.written(), 13);
+    drop(spool);
+    assert_eq!(kept.totals().expect("read").lines, 2);
+}
+
+#[test]
+fn one_output_stops_at_its_limit_and_says_so() {
+    let dir = tempfile::tempdir().expect("a temporary folder");
+    let limits = Limits { each: 100_000, ..Limits::default() };
+    let store = OutputStore::with_limits(dir.path(), limits).expect("the store opens");
+    let mut spool = store.create(&RequestId::new(), 0).expect("a spool");
+    for _ in 0..300 {
+        spool.write(&[b'x'; 999]);
+    }
+    assert_eq!(spool.written(), 100_000);
+    assert!(spool.cut_short().expect("a reason").contains("only the first 97 KB"), "{:?}", spool.cut_short());
+    let mut kept = store.find(spool.handle().as_str()).expect("it is there");
+    assert_eq!(kept.totals().expect("read").bytes, 100_000);
+}
+
+#[test]
+fn the_oldest_outputs_go_first_but_none_that_is_being_written() {
+    let dir = tempfile::tempdir().expect("a temporary folder");
+    let limits = Limits { all: 250_000, ..Limits::default() };
+    let store = OutputStore::with_limits(dir.path(), limits).expect("the store opens");
+    let mut running = store.create(&RequestId::new(), 0).expect("a spool");
+    running.write(&[b'r'; 70_000]);
+    running.flush();
+    let handles: Vec<String> = (0..3).map(|_| kept(&store, &"x".repeat(80_000))).collect();
+    let there = |handle: &str| store.find(handle).is_ok();
+    assert!(there(running.handle().as_str()) && !there(&handles[0]));
+    assert!(there(&handles[1]) && there(&handles[2]));
+    running.write(&[b'r'; 190_000]);
+    running.flush();
+    assert!(running.cut_short().expect("a reason").contains("in all"), "{:?}", running.cut_short());
+    assert!(there(running.handle().as_str()) && !there(&handles[1]) && !there(&handles[2]));
+    let refused = store.keep(&RequestId::new(), 0, &"x".repeat(200_000)).expect_err("no room is left");
+    assert_eq!(refused.kind(), std::io::ErrorKind::QuotaExceeded);
+}
+
+#[test]
+fn an_output_that_is_too_old_is_gone_after_a_start() {
+    let dir = tempfile::tempdir().expect("a temporary folder");
+    let store = OutputStore::open(dir.path()).expect("the store opens");
+    let (old, young) = (kept(&store, "old"), kept(&store, "young"));
+    std::fs::write(dir.path().join("notes.txt"), "of someone else").expect("written");
+    let week = Duration::from_secs(7 * 24 * 60 * 60 + 60);
+    for name in [old.as_str(), "notes.txt"] {
+        let file = std::fs::File::options().write(true).open(dir.path().join(name)).expect("opened");
+        file.set_modified(SystemTime::now() - week).expect("aged");
+    }
+    let store = OutputStore::open(dir.path()).expect("the store opens again");
+    assert!(matches!(store.find(&old), Err(FindError::Unknown)));
+    assert!(store.find(&young).is_ok());
+    assert!(dir.path().join("notes.txt").exists());
+}
+
+#[test]
+fn recovery_finds_what_a_killed_call_had_printed() {
+    let (dir, store) = store();
+    let request = RequestId::new();
+    let mut spool = store.create(&request, 0).expect("a spool");
+    spool.write(lines(5_000).as_bytes());
+    spool.flush();
+    let again = OutputStore::open(&dir.path().join("outputs")).expect("the store opens again");
+    let handle = OutputStore::handle(&request, 0);
+    let tail = again.tail_text(&handle, 50).expect("read").expect("it is there");
+    assert!(
+        tail.starts_with("line ") && tail.ends_with("line 4999\nline 5000\n") && tail.len() <= 50,
+        "{tail}"
+    );
+    let clipped = again.clipped(&handle, Budget::chars(Some(1_000))).expect("read").expect("it is there");
+    assert!(clipped.text.contains(&format!("handle=\"{handle}\"")), "{}", clipped.text);
+    assert_eq!(again.tail_text(&OutputStore::handle(&request, 1), 50).expect("read"), None);
+}
+
+// ReadOutput.
+
+#[tokio::test]
+async fn a_page_is_numbered_and_says_how_to_go_on() {
+    let (_dir, store) = store();
+    let handle = kept(&store, &lines(500));
+    let page = read(&store, json!({"handle": handle, "offset": 201, "limit": 2})).await;
+    let expected = format!(
+        "{handle} (500 lines, 4.2 KB)\n   201\tline 201\n   202\tline 202\nShowing 201-202 of 500. Continue with offset=203."
+    );
+    assert_eq!(page, expected);
+    let last = read(&store, json!({"handle": handle, "offset": 499})).await;
+    assert!(last.ends_with("   500\tline 500\nShowing 499-500 of 500."), "{last}");
+    let past = read(&store, json!({"handle": handle, "offset": 501})).await;
+    assert!(past.ends_with("There is no line 501: the output has 500 lines."), "{past}");
+}
+
+#[tokio::test]
+async fn every_line_is_reached_by_following_the_footer() {
+    let (_dir, store) = store();
+    let content: String = (1..=3_000).map(|n| format!("{}\n", "w".repeat(n % 190))).collect();
+    let handle = kept(&store, &content);
+    let (mut offset, mut seen) = (1, String::new());
+    loop {
+        let page =
+            read(&store, json!({"handle": handle, "offset": offset, "limit": 10_000, "max_chars": 5_000}))
+                .await;
+        assert!(page.chars().count() <= 5_000, "{} characters", page.chars().count());
+        for line in page.lines().filter_map(|line| line.split_once('\t')) {
+            seen.push_str(line.1);
+            seen.push('\n');
+        }
+        let Some((_, next)) = page.rsplit_once("Continue with offset=") else { break };
+        offset = next.trim_end_matches('.').parse::<u64>().expect("a number");
+    }
+    assert_eq!(seen, content);
+}
+
+#[tokio::test]
+async fn the_tail_is_what_came_last() {
+    let (_dir, store) = store();
+    for end in ["", "the end"] {
+        let handle = kept(&store, &(lines(30_000) + end));
+        let total = if end.is_empty() { "30,000" } else { "30,001" };
+        let page = read(&store, json!({"handle": handle, "tail": 2})).await;
+        assert!(
+            page.contains(&format!("-{} of {total}. Earlier lines: offset=", total.replace(',', ""))),
+            "{page}"
+        );
+        assert_eq!(page.lines().count(), 4);
+        let many = read(&store, json!({"handle": handle, "tail": 10_000, "max_chars": 1_000})).await;
+        assert!(many.chars().count() <= 1_000 && many.contains(" 30000\tline 30000\n"), "{many}");
+    }
+    let handle = kept(&store, "");
+    assert!(
+        read(&store, json!({"handle": handle, "tail": 5})).await.ends_with("Nothing was printed (so far).")
+    );
+}
+
+#[tokio::test]
+async fn a_pattern_finds_lines_with_context() {
+    let (_dir, store) = store();
+    let handle = kept(&store, &lines(100));
+    let found =
+        read(&store, json!({"handle": handle, "pattern": "line (20|5)0?$", "context": 1, "limit": 2})).await;
+    let expected = format!(
+        "{handle} (100 lines, 792 bytes)\n     4-\tline 4\n     5\tline 5\n     6-\tline 6\n--\n    19-\tline 19\n    20\tline 20\n    21-\tline 21\n3 matching lines, 2 shown. Continue with offset=50."
+    );
+    assert_eq!(found, expected);
+    let rest =
+        read(&store, json!({"handle": handle, "pattern": "line (20|5)0?$", "context": 0, "offset": 50}))
+            .await;
+    assert!(rest.ends_with("\n    50\tline 50\n3 matching lines, the last 1 shown."), "{rest}");
+    let none = read(&store, json!({"handle": handle, "pattern": "LINE"})).await;
+    assert!(none.contains("No line matches"), "{none}");
+    let (code, text) = refused(&store, json!({"handle": handle, "pattern": "("})).await;
+    assert!(code == ErrorCode::InvalidArgs && text.contains("not a usable regular expression"), "{text}");
+}
+
+#[tokio::test]
+async fn a_giant_line_can_be_searched_and_read_by_column() {
+    let (_dir, store) = store();
+    let mut line = "é".repeat(200_000);
+    line.push_str("needle");
+    line.push_str(&"z".repeat(300_000));
+    let handle = kept(&store, &format!("before\n{line}\nafter needle\n"));
+    let found =
+        read(&store, json!({"handle": handle, "pattern": "needle", "context": 0, "max_chars": 4_000})).await;
+    assert!(found.contains("     2\t[long line, match at column=200001] é"), "{found}");
+    assert!(found.contains("     3\tafter needle\n2 matching lines."), "{found}");
+    let page = read(&store, json!({"handle": handle, "offset": 2, "limit": 1, "column": 200_001})).await;
+    assert!(
+        page.contains("     2\tneedlezzz") && page.contains("[... column=202001 of 500,006 characters"),
+        "{page}"
+    );
+    let whole = read(&store, json!({"handle": handle, "max_chars": 1_000})).await;
+    assert!(whole.chars().count() <= 1_000 && whole.contains("Continue with offset=2."), "{whole}");
+    let alone = read(&store, json!({"handle": handle, "offset": 2, "max_chars": 1_000})).await;
+    assert!(
+        alone.chars().count() <= 1_000 && alone.contains("Showing 2-2 of 3. Continue with offset=3."),
+        "{alone}"
+    );
+}
+
+#[tokio::test]
+async fn an_unknown_handle_says_how_long_outputs_are_kept() {
+    let (_dir, store) = store();
+    let (code, text) = refused(&store, json!({"handle": "out_0123456789ab"})).await;
+    assert!(code == ErrorCode::NotFound && text.contains("kept for 7 days"), "{text}");
+    let (code, text) = refused(&store, json!({"handle": "../secrets"})).await;
+    assert!(code == ErrorCode::InvalidArgs && text.contains("is not a handle"), "{text}");
+    let (code, _) = refused(&store, json!({"handle": "out_0123456789ab", "tail": 1, "pattern": "x"})).await;
+    assert_eq!(code, ErrorCode::InvalidArgs);
+}
+
+// Sealing.
+
+#[test]
+fn a_short_answer_is_sealed_as_it_is() {
+    let (_dir, store) = store();
+    let reply = seal_into(&store, Outcome::Ok(Reply::text("hello\n")));
+    assert_eq!((reply.kind(), reply.truncated()), (OutcomeKind::Ok, false));
+    assert_eq!(
+        payload(&reply),
+        json!({"toolName": "Bash", "result": "hello\n", "meta": {"durationMs": 12, "attempt": 1}})
+    );
+}
+
+#[tokio::test]
+async fn a_long_answer_is_scrubbed_then_kept_then_clipped() {
+    let (_dir, store) = store();
+    let whole = format!("{}{SECRET}\n{}", lines(3_000), lines(3_000));
+    let reply = seal_into(&store, Outcome::Ok(Reply::text(whole.clone())));
+    let payload = payload(&reply);
+    assert!(reply.truncated());
+    assert_eq!(payload["meta"]["truncated"], true);
+    assert_eq!(payload["meta"]["redactions"], 1);
+    let handle = payload["meta"]["handle"].as_str().expect("a handle").to_owned();
+    let text = payload["result"].as_str().expect("text");
+    assert!(
+        text.chars().count() <= 30_000 && text.contains(&format!("ReadOutput handle=\"{handle}\" offset="))
+    );
+    let kept = store.find(&handle).expect("kept").tail_text(1 << 20).expect("read");
+    assert!(kept == whole.replace(SECRET, MASK), "{} bytes are kept", kept.len());
+    let page = read(&store, json!({"handle": handle, "offset": 3_001, "limit": 1})).await;
+    assert!(page.contains(&format!("  3001\t{MASK}\n")), "{page}");
+}
+
+#[test]
+fn no_secret_is_left_anywhere_in_a_payload() {
+    let (_dir, store) = store();
+    let meta = || Meta { warnings: vec![format!("used {SECRET}")], ..Meta::default() };
+    let base64 = "aHVudGVyMi1odW50ZXIy";
+    let json = json!({SECRET: [SECRET, {"deep": format!("a{SECRET}b")}], "url": base64, "n": 1});
+    let outcomes = [
+        Outcome::Ok(Reply::from(json).with_meta(meta())),
+        Outcome::Ok(Reply::fitted(format!("x {SECRET} {base64}")).with_meta(meta())),
+        Outcome::Error(Failure { code: ErrorCode::Io, text: format!("bad {SECRET}"), meta: meta() }),
+        Outcome::Cancelled(Failure { code: ErrorCode::Cancelled, text: SECRET.to_owned(), meta: meta() }),
+    ];
+    for outcome in outcomes {
+        let reply = seal_into(&store, outcome);
+        assert!(
+            !reply.payload().contains("hunter2") && !reply.payload().contains(base64),
+            "{}",
+            reply.payload()
+        );
+        assert!(reply.payload().contains("\"redactions\":"), "{}", reply.payload());
+    }
+}
+
+#[test]
+fn a_failure_carries_its_code() {
+    let (_dir, store) = store();
+    let failure = Failure { code: ErrorCode::Busy, text: "try again".to_owned(), meta: Meta::default() };
+    let sealed = payload(&seal_into(&store, Outcome::Error(failure)));
+    assert_eq!((&sealed["error"], &sealed["meta"]["code"]), (&json!("try again"), &json!("busy")));
+    assert_eq!((&sealed["meta"]["retryable"], sealed.get("result")), (&json!(true), None));
+}
+
+#[test]
+fn a_fitted_text_is_not_clipped_again() {
+    let (_dir, store) = store();
+    let fitted = "x".repeat(40_000);
+    let reply = seal_into(&store, Outcome::Ok(Reply::fitted(fitted.clone())));
+    assert_eq!(payload(&reply)["result"], json!(fitted));
+    assert!(!reply.truncated());
+}
+
+#[test]
+fn a_payload_never_exceeds_the_wire() {
+    let (_dir, store) = store();
+    let big = Budget::chars(Some(200_000));
+    let controls = "\u{1}".repeat(150).repeat(8) + "\n";
+    let warnings = vec!["w".repeat(100_000); 1_000];
+    let answers = [
+        Reply::text(controls.repeat(2_000)).with_budget(big),
+        Reply::text("\u{1}\n".repeat(99_000)).with_budget(big),
+        Reply::fitted("\u{1}\n".repeat(200_000)),
+        Reply::from(json!({"rows": vec!["data ".repeat(20); 20_000]})),
+        Reply::text("short").with_meta(Meta { warnings, ..Meta::default() }),
+    ];
+    for answer in answers {
+        let was_json = matches!(answer.body, Body::Json(_));
+        let reply = seal_into(&store, Outcome::Ok(answer));
+        assert!(reply.payload().len() <= 900 << 10, "{} bytes", reply.payload().len());
+        let sealed = payload(&reply);
+        assert!(sealed["result"].is_string());
+        if was_json {
+            assert!(
+                reply.truncated()
+                    && sealed["meta"]["warnings"][0].as_str().expect("one").contains("too large")
+            );
+            assert!(sealed["meta"]["handle"].is_string());
+        }
+    }
+}
+
+#[test]
+fn a_json_answer_that_fits_the_wire_stays_json() {
+    let (_dir, store) = store();
+    let image = json!({"base64": "A".repeat(700 << 10)});
+    let reply = seal_into(&store, Outcome::Ok(Reply::from(image.clone())));
+    assert_eq!(payload(&reply)["result"], image);
+    assert!(!reply.truncated());
+}
+
+#[test]
+fn an_output_that_cannot_be_kept_is_clipped_with_a_warning() {
+    let (dir, store) = store();
+    std::fs::remove_dir_all(dir.path().join("outputs")).expect("removed");
+    let reply = seal_into(&store, Outcome::Ok(Reply::text(lines(10_000))));
+    let sealed = payload(&reply);
+    assert!(reply.truncated() && sealed["meta"].get("handle").is_none());
+    assert!(sealed["result"].as_str().expect("text").contains(") omitted]\n"));
+    assert!(sealed["meta"]["warnings"][0].as_str().expect("one").contains("could not be kept"));
+}
+
+#[test]
+fn a_reply_shrinks_for_a_backend_that_takes_less() {
+    let (_dir, store) = store();
+    let reply = seal_into(&store, Outcome::Ok(Reply::text(lines(10_000))));
+    for limit in [20_000, 2_000, 600] {
+        let smaller = reply.shrink(limit);
+        assert!(smaller.payload().len() <= limit && smaller.truncated(), "{}", smaller.payload());
+        let sealed = payload(&smaller);
+        assert_eq!(sealed["meta"]["handle"], payload(&reply)["meta"]["handle"]);
+        assert!(sealed["meta"]["omittedBytes"].as_u64() > payload(&reply)["meta"]["omittedBytes"].as_u64());
+        assert!(sealed["result"].as_str().expect("text").starts_with("line 1\n"));
+    }
+    assert_eq!(reply.shrink(1 << 20), reply);
+    assert_eq!(shrink_payload(reply.payload(), 20_000).as_deref(), Some(reply.shrink(20_000).payload()));
+}

@@ -1,0 +1,227 @@
+//! ReadOutput: a page of the full output that a clipped result left out. Not here: how outputs are kept (output).
+
+use std::fmt::Write as _;
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use crate::output::figures::{counted, grouped, size};
+use crate::output::{
+    Budget, FindError, Found, KeptLine, KeptOutput, OutputStore, Page, Query, SearchError, Totals, Window,
+};
+use crate::request::{Effect, Reply};
+use crate::tool::{Lane, Tool, ToolCx, ToolError};
+
+/// Read the full output of an earlier call whose result was clipped, by the handle in its marker. Gives numbered
+/// lines from `offset` on, the last lines with `tail`, or the lines that match `pattern`. Works while the command
+/// still runs.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct ReadOutput {
+    /// The handle as the marker shows it, for example out_7f3a09c2d1e4.
+    handle: String,
+    /// The first line, from 1. With pattern: where the search begins.
+    #[serde(default = "first_line")]
+    #[schemars(range(min = 1))]
+    offset: u64,
+    /// The most lines, or with pattern the most matching lines.
+    #[serde(default = "some_lines")]
+    #[schemars(range(min = 1, max = 10_000))]
+    limit: u64,
+    /// Instead of offset: the last so many lines.
+    #[serde(default)]
+    #[schemars(range(min = 1, max = 10_000))]
+    tail: Option<u64>,
+    /// A regular expression; only lines that match it, with context. (?i) at its start ignores case.
+    #[serde(default)]
+    pattern: Option<String>,
+    /// Lines of context on either side of a match, at most 20.
+    #[serde(default = "some_context")]
+    #[schemars(range(max = 20))]
+    context: u64,
+    /// For long lines: show each from this character (from 1) on instead of its two ends.
+    #[serde(default)]
+    #[schemars(range(min = 1))]
+    column: Option<u64>,
+    /// The most characters of the answer, 1,000 to 200,000; 30,000 by default.
+    #[serde(default)]
+    max_chars: Option<u64>,
+}
+
+fn first_line() -> u64 {
+    1
+}
+
+fn some_lines() -> u64 {
+    200
+}
+
+fn some_context() -> u64 {
+    2
+}
+
+/// The most lines of one answer.
+const MAX_LINES: u64 = 10_000;
+/// The most lines of context on either side.
+const MAX_CONTEXT: u64 = 20;
+/// Characters of the budget that header and footer may take.
+const FRAME: usize = 300;
+
+impl Tool for ReadOutput {
+    const NAME: &'static str = "ReadOutput";
+    const EFFECT: Effect = Effect::Reads;
+    const LANE: Lane = Lane::Control;
+    const ALIASES: &'static [(&'static str, &'static str)] = &[("output_id", "handle"), ("regex", "pattern")];
+    const EXAMPLES: &'static [&'static str] = &[
+        r#"{"handle":"out_7f3a09c2d1e4","offset":301}"#,
+        r#"{"handle":"out_7f3a09c2d1e4","pattern":"(?i)error","context":3}"#,
+    ];
+    type Deps = OutputStore;
+    type Output = Reply;
+
+    async fn run(self, cx: &ToolCx, outputs: &OutputStore) -> Result<Reply, ToolError> {
+        if self.tail.is_some() && self.pattern.is_some() {
+            return Err(ToolError::invalid_args("ReadOutput: give tail or pattern, not both."));
+        }
+        let outputs = outputs.clone();
+        let reading = tokio::task::spawn_blocking(move || self.read(&outputs));
+        tokio::select! {
+            answer = reading => answer.map_err(|error| ToolError::internal(format!("ReadOutput: {error}")))?,
+            () = cx.cancelled() => Err(ToolError::cancelled("ReadOutput was cancelled; nothing was changed.")),
+        }
+    }
+}
+
+impl ReadOutput {
+    fn read(&self, outputs: &OutputStore) -> Result<Reply, ToolError> {
+        let mut kept = outputs.find(&self.handle).map_err(|error| self.not_found(outputs, &error))?;
+        let budget = Budget::chars(self.max_chars);
+        let room = budget.max_chars() - FRAME;
+        let text = match (&self.pattern, self.tail) {
+            (Some(pattern), _) => self.matches(&mut kept, pattern, room)?,
+            (None, Some(lines)) => {
+                let page = kept.tail(self.window(lines, room)).map_err(|error| self.failed(&error))?;
+                let from = page.lines.first().map_or(1, |line| line.number);
+                let hint = if from > 1 {
+                    format!(" Earlier lines: offset={}.", from.saturating_sub(200).max(1))
+                } else {
+                    String::new()
+                };
+                self.page(&page, &hint)
+            }
+            (None, None) => {
+                let page = kept
+                    .window(self.offset, self.window(self.limit, room))
+                    .map_err(|error| self.failed(&error))?;
+                let next = page.lines.last().map_or(u64::MAX, |line| line.number + 1);
+                let hint = if next <= page.totals.lines {
+                    format!(" Continue with offset={next}.")
+                } else {
+                    String::new()
+                };
+                self.page(&page, &hint)
+            }
+        };
+        Ok(Reply::fitted(text).with_budget(budget))
+    }
+
+    fn window(&self, lines: u64, room: usize) -> Window {
+        Window { limit: lines.clamp(1, MAX_LINES), column: self.column, room }
+    }
+
+    fn page(&self, page: &Page, hint: &str) -> String {
+        let header = self.header(page.totals);
+        let (Some(first), Some(last)) = (page.lines.first(), page.lines.last()) else {
+            return match page.totals.lines {
+                0 => header + "Nothing was printed (so far).",
+                lines => {
+                    let (asked, has) = (grouped(self.offset), counted(lines, "line"));
+                    format!("{header}There is no line {asked}: the output has {has}.")
+                }
+            };
+        };
+        let mut text = header;
+        for line in &page.lines {
+            let _ = writeln!(text, "{:>6}\t{}", line.number, line.text);
+        }
+        let total = grouped(page.totals.lines);
+        let _ = write!(text, "Showing {}-{} of {total}.{hint}", first.number, last.number);
+        text
+    }
+
+    fn matches(&self, kept: &mut KeptOutput, pattern: &str, room: usize) -> Result<String, ToolError> {
+        let query = Query {
+            pattern,
+            context: usize::try_from(self.context.min(MAX_CONTEXT)).expect("at most 20"),
+            from: self.offset.max(1),
+            limit: self.limit.clamp(1, MAX_LINES),
+            room,
+        };
+        let found = kept.search(&query).map_err(|error| match error {
+            SearchError::Pattern(cause) => ToolError::invalid_args(format!(
+                "ReadOutput: the pattern is not a usable regular expression: {cause}. Escape special characters with \\."
+            )),
+            SearchError::Io(error) => self.failed(&error),
+        })?;
+        let totals = kept.totals().map_err(|error| self.failed(&error))?;
+        let mut text = self.header(totals);
+        text.push_str(&match_lines(&found.lines));
+        text.push_str(&self.match_footer(&found));
+        Ok(text)
+    }
+
+    fn match_footer(&self, found: &Found) -> String {
+        if found.matches == 0 {
+            return "No line matches. Patterns are case-sensitive; (?i) at the start ignores case."
+                .to_owned();
+        }
+        let matching = counted(found.matches, "matching line");
+        match found.next {
+            Some(next) => format!("{matching}, {} shown. Continue with offset={next}.", grouped(found.shown)),
+            None if found.shown == 0 => format!("{matching}, none from line {} on.", grouped(self.offset)),
+            None if found.shown < found.matches => {
+                format!("{matching}, the last {} shown.", grouped(found.shown))
+            }
+            None => format!("{matching}."),
+        }
+    }
+
+    fn header(&self, totals: Totals) -> String {
+        format!("{} ({}, {})\n", self.handle.trim(), counted(totals.lines, "line"), size(totals.bytes))
+    }
+
+    fn not_found(&self, outputs: &OutputStore, error: &FindError) -> ToolError {
+        let shown: String = self.handle.chars().take(60).collect();
+        match error {
+            FindError::Malformed => {
+                ToolError::invalid_args(format!("ReadOutput: {shown:?} is not a handle: {error}."))
+            }
+            FindError::Unknown => {
+                let days = outputs.kept_for().as_secs() / (24 * 60 * 60);
+                ToolError::not_found(format!(
+                    "No output is kept as {shown}. Outputs are kept for {days} days, fewer when room is short; run the call again if its output is still needed."
+                ))
+            }
+            FindError::Io(cause) => self.failed(cause),
+        }
+    }
+
+    fn failed(&self, cause: &std::io::Error) -> ToolError {
+        ToolError::io(format!("The kept output {}", self.handle.trim()), cause)
+    }
+}
+
+/// Matches as `number<tab>text`, context with a dash after the number, `--` where lines are left out between.
+fn match_lines(lines: &[KeptLine]) -> String {
+    let mut text = String::new();
+    let mut last = None;
+    for line in lines {
+        if last.is_some_and(|last| last + 1 != line.number) {
+            text.push_str("--\n");
+        }
+        let mark = if line.matched { "" } else { "-" };
+        let _ = writeln!(text, "{:>6}{mark}\t{}", line.number, line.text);
+        last = Some(line.number);
+    }
+    text
+}

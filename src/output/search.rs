@@ -1,0 +1,246 @@
+//! The search for a pattern in a kept output, in linear time and flat memory. Not here: how the hits are shown.
+
+use std::cell::RefCell;
+use std::fs::File;
+use std::io::{self, Read};
+use std::rc::Rc;
+
+use grep_matcher::Matcher;
+use grep_regex::{RegexMatcher, RegexMatcherBuilder};
+use grep_searcher::{
+    BinaryDetection, Searcher, SearcherBuilder, Sink, SinkContext, SinkContextKind, SinkMatch,
+};
+use memchr::{memchr_iter, memrchr};
+
+use super::kept::shorten;
+use super::line::{char_at, last_chars};
+use super::{Budget, KeptLine, KeptOutput};
+
+/// A longer line is searched in parts of this size, so that no line has to fit in memory.
+const PART: usize = 64 << 10;
+/// Characters shown on either side of a match in a long line.
+const AROUND: usize = 400;
+
+/// What is searched for.
+#[derive(Debug, Clone, Copy)]
+pub struct Query<'a> {
+    /// A regular expression that matches within a line.
+    pub pattern: &'a str,
+    /// Lines of context on either side.
+    pub context: usize,
+    /// Matches in lines before this one (1-based) are passed over.
+    pub from: u64,
+    /// At most so many matching lines.
+    pub limit: u64,
+    /// Characters in all, each line counted with [`KeptLine::FRAME`] more.
+    pub room: usize,
+}
+
+/// The lines found.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Found {
+    /// Matches and their context, in order; where numbers jump, something lies between.
+    pub lines: Vec<KeptLine>,
+    /// How many matching lines are among them.
+    pub shown: u64,
+    /// How many lines of the whole output match.
+    pub matches: u64,
+    /// The first matching line that is not shown for want of room.
+    pub next: Option<u64>,
+}
+
+/// Why a search came to nothing.
+#[derive(Debug, thiserror::Error)]
+pub enum SearchError {
+    /// The pattern cannot be used.
+    #[error("{0}")]
+    Pattern(#[from] grep_regex::Error),
+    /// The system refused.
+    #[error(transparent)]
+    Io(#[from] io::Error),
+}
+
+impl KeptOutput {
+    /// Searches the whole output.
+    pub fn search(&mut self, query: &Query<'_>) -> Result<Found, SearchError> {
+        let matcher = RegexMatcherBuilder::new().line_terminator(Some(b'\n')).build(query.pattern)?;
+        let breaks = Breaks::default();
+        let reader =
+            Parts { file: self.file()?, breaks: breaks.clone(), part: 0, chars: 0, line: 1, owed: false };
+        let mut hits = Hits {
+            query,
+            matcher: &matcher,
+            breaks,
+            found: Found::default(),
+            room: query.room,
+            last_match: 0,
+        };
+        SearcherBuilder::new()
+            .line_number(true)
+            .bom_sniffing(false)
+            .binary_detection(BinaryDetection::none())
+            .before_context(query.context)
+            .after_context(query.context)
+            .build()
+            .search_reader(&matcher, reader, &mut hits)?;
+        Ok(hits.found)
+    }
+}
+
+/// Where lines were broken: the number of each line that a break ended, as the searcher counts, and the characters
+/// of the true line up to there.
+#[derive(Debug, Clone, Default)]
+struct Breaks(Rc<RefCell<Vec<(u64, u64)>>>);
+
+impl Breaks {
+    /// The true number of a line, and how many of its characters lie in parts before this one.
+    fn locate(&self, counted: u64) -> (u64, u64) {
+        let breaks = self.0.borrow();
+        let before = breaks.partition_point(|(line, _)| *line < counted);
+        let chars = match before.checked_sub(1).map(|at| breaks[at]) {
+            Some((line, chars)) if line + 1 == counted => chars,
+            _ => 0,
+        };
+        (counted - before as u64, chars)
+    }
+}
+
+/// A reader that ends a line after every [`PART`] bytes without one.
+struct Parts<'a> {
+    file: &'a mut File,
+    breaks: Breaks,
+    /// Bytes of the part under way, and characters of its line.
+    part: usize,
+    chars: u64,
+    /// The number of the line under way, as the searcher counts.
+    line: u64,
+    /// A line end comes next.
+    owed: bool,
+}
+
+impl Read for Parts<'_> {
+    fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
+        if out.is_empty() {
+            return Ok(0);
+        }
+        if self.owed {
+            self.owed = false;
+            self.breaks.0.borrow_mut().push((self.line, self.chars));
+            self.line += 1;
+            self.part = 0;
+            out[0] = b'\n';
+            return Ok(1);
+        }
+        let want = out.len().min(PART - self.part);
+        let read = self.file.read(&mut out[..want])?;
+        let bytes = &out[..read];
+        let open = match memrchr(b'\n', bytes) {
+            Some(last) => {
+                self.line += memchr_iter(b'\n', bytes).count() as u64;
+                self.chars = 0;
+                self.part = 0;
+                &bytes[last + 1..]
+            }
+            None => bytes,
+        };
+        self.part += open.len();
+        self.chars += open.iter().filter(|byte| (**byte & 0xc0) != 0x80).count() as u64;
+        self.owed = self.part == PART;
+        Ok(read)
+    }
+}
+
+/// Collects what the searcher finds.
+struct Hits<'a> {
+    query: &'a Query<'a>,
+    matcher: &'a RegexMatcher,
+    breaks: Breaks,
+    found: Found,
+    room: usize,
+    last_match: u64,
+}
+
+impl Sink for Hits<'_> {
+    type Error = io::Error;
+
+    fn matched(&mut self, _searcher: &Searcher, hit: &SinkMatch<'_>) -> io::Result<bool> {
+        let (number, before) = self.breaks.locate(hit.line_number().unwrap_or(1));
+        if number == self.last_match {
+            // Another part of the same line.
+            return Ok(true);
+        }
+        self.last_match = number;
+        self.found.matches += 1;
+        if number < self.query.from || self.found.next.is_some() {
+            return Ok(true);
+        }
+        let mut text = self.around_match(hit.bytes(), before);
+        if self.found.shown == 0 {
+            // Something is shown however little room there is, and the match counts more than what is before it.
+            if text.chars().count() + KeptLine::FRAME > self.room {
+                self.found.lines.clear();
+                self.room = self.query.room;
+            }
+            shorten(&mut text, self.room.saturating_sub(KeptLine::FRAME));
+        }
+        let line = KeptLine { number, text, matched: true };
+        if self.found.shown == self.query.limit || !self.add(line) {
+            self.found.next = Some(number);
+        } else {
+            self.found.shown += 1;
+        }
+        Ok(true)
+    }
+
+    fn context(&mut self, _searcher: &Searcher, context: &SinkContext<'_>) -> io::Result<bool> {
+        let (number, _) = self.breaks.locate(context.line_number().unwrap_or(1));
+        let full = self.found.next.is_some() || self.found.shown == self.query.limit;
+        let wanted = match context.kind() {
+            SinkContextKind::Before => !full && number + self.query.context as u64 >= self.query.from,
+            _ => self.found.next.is_none() && self.found.shown > 0,
+        };
+        if wanted && self.found.lines.last().is_none_or(|last| last.number < number) {
+            let text = String::from_utf8_lossy(without_end(context.bytes()));
+            let text = match text.char_indices().nth(2 * AROUND) {
+                Some((at, _)) => format!("{} [...]", &text[..at]),
+                None => text.into_owned(),
+            };
+            self.add(KeptLine { number, text, matched: false });
+        }
+        Ok(true)
+    }
+}
+
+impl Hits<'_> {
+    fn add(&mut self, line: KeptLine) -> bool {
+        let cost = line.text.chars().count() + KeptLine::FRAME;
+        let fits = cost <= self.room;
+        if fits {
+            self.room -= cost;
+            self.found.lines.push(line);
+        }
+        fits
+    }
+
+    /// The line, or of a long one what lies around the match, with its column.
+    fn around_match(&self, bytes: &[u8], before: u64) -> String {
+        let bytes = without_end(bytes);
+        let text = String::from_utf8_lossy(bytes);
+        if before == 0 && bytes.len() < PART && text.chars().count() <= Budget::LINE {
+            return text.into_owned();
+        }
+        let hit = self.matcher.find(bytes).ok().flatten();
+        let (start, end) = hit.map_or((0, 0), |hit| (hit.start(), hit.end()));
+        let head = String::from_utf8_lossy(&bytes[..start]);
+        let rest = String::from_utf8_lossy(&bytes[start..]);
+        let from = last_chars(&head, AROUND);
+        let matched = String::from_utf8_lossy(&bytes[start..end]).chars().count().min(AROUND);
+        let shown = &rest[..char_at(&rest, matched + AROUND)];
+        let column = before + head.chars().count() as u64 + 1;
+        format!("[long line, match at column={column}] {}{shown}", &head[from..])
+    }
+}
+
+fn without_end(bytes: &[u8]) -> &[u8] {
+    bytes.strip_suffix(b"\n").unwrap_or(bytes)
+}

@@ -1,0 +1,181 @@
+//! Masks known secret values in a stream of bytes. Not here: what is known (redactor).
+
+use std::sync::Arc;
+
+use super::redactor::Known;
+use super::{MASK, Redactor};
+
+/// Masks a stream: what comes out is what [`Redactor::scrub`] makes of the whole, however it was cut into chunks.
+/// Only bytes that may still become a secret are held back, at most those of the longest form less one.
+#[derive(Debug)]
+pub struct Masker {
+    redactor: Redactor,
+    held: Vec<u8>,
+    masked: u64,
+}
+
+impl Masker {
+    pub(super) fn new(redactor: Redactor) -> Self {
+        Self { redactor, held: Vec::new(), masked: 0 }
+    }
+
+    /// Takes a chunk and appends what is safe to pass on to `out`. Values added meanwhile are masked in what
+    /// follows.
+    pub fn push(&mut self, chunk: &[u8], out: &mut Vec<u8>) {
+        let known = self.redactor.known();
+        if self.held.is_empty() {
+            let done = self.pass(&known, chunk, false, out);
+            self.held.extend_from_slice(&chunk[done..]);
+        } else {
+            let mut joined = std::mem::take(&mut self.held);
+            joined.extend_from_slice(chunk);
+            let done = self.pass(&known, &joined, false, out);
+            joined.drain(..done);
+            self.held = joined;
+        }
+    }
+
+    /// Appends what was held back; the stream has ended.
+    pub fn finish(&mut self, out: &mut Vec<u8>) {
+        let known = self.redactor.known();
+        let held = std::mem::take(&mut self.held);
+        self.pass(&known, &held, true, out);
+    }
+
+    /// How many places were masked so far.
+    pub fn rewritten(&self) -> u64 {
+        self.masked
+    }
+
+    /// Appends what is decided of `bytes` and says how far that reaches.
+    fn pass(&mut self, known: &Arc<Known>, bytes: &[u8], at_end: bool, out: &mut Vec<u8>) -> usize {
+        let Some(automaton) = &known.automaton else {
+            out.extend_from_slice(bytes);
+            return bytes.len();
+        };
+        let undecided = |from: usize| if at_end { bytes.len() } else { known.undecided(bytes, from) };
+        let mut limit = undecided(0);
+        let mut from = 0;
+        for found in automaton.find_iter(bytes) {
+            // A match that begins before the limit cannot grow, for then the limit would be there.
+            if found.start() >= limit {
+                break;
+            }
+            out.extend_from_slice(&bytes[from..found.start()]);
+            out.extend_from_slice(MASK.as_bytes());
+            self.masked += 1;
+            from = found.end();
+            if from > limit {
+                limit = undecided(from);
+            }
+        }
+        out.extend_from_slice(&bytes[from..limit]);
+        limit
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::redact::Secret;
+
+    fn redactor(values: &[&str]) -> Redactor {
+        Redactor::new(values.iter().map(|value| Secret::new((*value).to_owned())))
+    }
+
+    fn masked(redactor: &Redactor, chunks: &[&[u8]]) -> (String, u64) {
+        let mut masker = redactor.stream();
+        let mut out = Vec::new();
+        for chunk in chunks {
+            masker.push(chunk, &mut out);
+        }
+        masker.finish(&mut out);
+        (String::from_utf8(out).expect("text stays text"), masker.rewritten())
+    }
+
+    #[test]
+    fn a_secret_is_masked_across_chunks() {
+        let redactor = redactor(&["hunter2hunter2"]);
+        let (text, masked) = masked(&redactor, &[b"pw=hunter2", b"hunt", b"er2;"]);
+        assert_eq!((text.as_str(), masked), ("pw=[REDACTED:secret];", 1));
+    }
+
+    #[test]
+    fn only_what_may_become_a_secret_is_held_back() {
+        let redactor = redactor(&["hunter2hunter2"]);
+        let mut masker = redactor.stream();
+        let mut out = Vec::new();
+        masker.push(b"Continue? [y/n] ", &mut out);
+        assert_eq!(out, b"Continue? [y/n] ");
+        masker.push(b"the hunter", &mut out);
+        assert_eq!(out, b"Continue? [y/n] the ");
+        masker.push(b"s", &mut out);
+        assert_eq!(out, b"Continue? [y/n] the hunters");
+    }
+
+    #[test]
+    fn the_longest_of_two_secrets_wins_and_waits() {
+        let redactor = redactor(&["abcdefgh", "abcdefgh-and-more"]);
+        assert_eq!(masked(&redactor, &[b"abcdefgh", b"-and-more!"]).0, "[REDACTED:secret]!");
+        assert_eq!(masked(&redactor, &[b"abcdefgh", b"-and-less!"]).0, "[REDACTED:secret]-and-less!");
+        assert_eq!(masked(&redactor, &[b"abcdefgh"]).0, "[REDACTED:secret]");
+    }
+
+    #[test]
+    fn a_value_added_later_is_masked_from_then_on() {
+        let redactor = Redactor::default();
+        let mut masker = redactor.clone().stream();
+        let mut out = Vec::new();
+        masker.push(b"hunter2hunter2 ", &mut out);
+        assert!(redactor.add(&Secret::new("hunter2hunter2".to_owned())));
+        assert!(!redactor.add(&Secret::new("short".to_owned())));
+        masker.push(b"hunter2hunter2", &mut out);
+        masker.finish(&mut out);
+        assert_eq!(out, b"hunter2hunter2 [REDACTED:secret]");
+    }
+
+    #[test]
+    fn nothing_shows_a_value() {
+        let redactor = redactor(&["hunter2hunter2"]);
+        assert!(!format!("{redactor:?} {:?}", redactor.stream()).contains("hunter"));
+    }
+
+    fn secrets() -> impl Strategy<Value = Vec<String>> {
+        prop::collection::vec("[ab\"/é+]{8,14}", 1..5)
+    }
+
+    fn pieces() -> impl Strategy<Value = Vec<(String, prop::sample::Index, bool)>> {
+        prop::collection::vec(("[ab\"/é+\n]{0,10}", any::<prop::sample::Index>(), any::<bool>()), 0..12)
+    }
+
+    proptest! {
+        #[test]
+        fn no_planted_secret_survives_any_chunking(secrets in secrets(), pieces in pieces(), size in 1_usize..20) {
+            let values: Vec<&str> = secrets.iter().map(String::as_str).collect();
+            let redactor = redactor(&values);
+            let mut text = String::new();
+            for (between, which, plant) in &pieces {
+                text.push_str(between);
+                if *plant {
+                    text.push_str(which.get(&secrets).as_str());
+                }
+            }
+            let (scrubbed, count) = redactor.scrub(&text);
+            for secret in secrets.iter().map(|secret| secret.trim()).filter(|secret| secret.len() >= 8) {
+                prop_assert!(!scrubbed.contains(secret));
+            }
+            let chunks: Vec<&[u8]> = text.as_bytes().chunks(size).collect();
+            prop_assert_eq!(masked(&redactor, &chunks), (scrubbed.into_owned(), count));
+        }
+
+        #[test]
+        fn text_without_secrets_is_untouched(text in "[c-z0-9 \n]{0,200}", size in 1_usize..50) {
+            let redactor = redactor(&["ABABABABAB", "1-2-3-4-5-6-7"]);
+            prop_assert!(matches!(redactor.scrub(&text), (std::borrow::Cow::Borrowed(same), 0) if same == text));
+            let chunks: Vec<&[u8]> = text.as_bytes().chunks(size).collect();
+            prop_assert_eq!(masked(&redactor, &chunks), (text.clone(), 0));
+        }
+    }
+}

@@ -1,0 +1,229 @@
+//! What looks like a secret, in log lines. Not here: results, which no pattern ever rewrites.
+
+use std::borrow::Cow;
+use std::sync::LazyLock;
+
+use aho_corasick::{AhoCorasick, MatchKind};
+
+/// A kind of secret with a prefix of its own.
+struct Rule {
+    name: &'static str,
+    prefix: &'static str,
+    /// How many bytes after the prefix belong to it, if they are what they must be.
+    body: fn(&str) -> Option<usize>,
+}
+
+const RULES: &[Rule] = &[
+    Rule { name: "aws", prefix: "AKIA", body: |rest| exactly(rest, 16, is_upper_or_digit) },
+    Rule { name: "aws", prefix: "ASIA", body: |rest| exactly(rest, 16, is_upper_or_digit) },
+    Rule { name: "github", prefix: "ghp_", body: |rest| at_least(rest, 36, is_alphanumeric) },
+    Rule { name: "github", prefix: "gho_", body: |rest| at_least(rest, 36, is_alphanumeric) },
+    Rule { name: "github", prefix: "ghu_", body: |rest| at_least(rest, 36, is_alphanumeric) },
+    Rule { name: "github", prefix: "ghs_", body: |rest| at_least(rest, 36, is_alphanumeric) },
+    Rule { name: "github", prefix: "ghr_", body: |rest| at_least(rest, 36, is_alphanumeric) },
+    Rule { name: "github", prefix: "github_pat_", body: |rest| at_least(rest, 22, is_word) },
+    Rule {
+        name: "slack",
+        prefix: "xoxa-",
+        body: |rest| with_digit(at_least(rest, 10, is_word_or_dash), rest),
+    },
+    Rule {
+        name: "slack",
+        prefix: "xoxb-",
+        body: |rest| with_digit(at_least(rest, 10, is_word_or_dash), rest),
+    },
+    Rule {
+        name: "slack",
+        prefix: "xoxe-",
+        body: |rest| with_digit(at_least(rest, 10, is_word_or_dash), rest),
+    },
+    Rule {
+        name: "slack",
+        prefix: "xoxp-",
+        body: |rest| with_digit(at_least(rest, 10, is_word_or_dash), rest),
+    },
+    Rule {
+        name: "slack",
+        prefix: "xoxr-",
+        body: |rest| with_digit(at_least(rest, 10, is_word_or_dash), rest),
+    },
+    Rule {
+        name: "slack",
+        prefix: "xoxs-",
+        body: |rest| with_digit(at_least(rest, 10, is_word_or_dash), rest),
+    },
+    Rule {
+        name: "slack",
+        prefix: "xapp-",
+        body: |rest| with_digit(at_least(rest, 10, is_word_or_dash), rest),
+    },
+    Rule {
+        name: "api-key",
+        prefix: "sk-",
+        body: |rest| with_digit(at_least(rest, 20, is_word_or_dash), rest),
+    },
+    Rule { name: "google", prefix: "AIza", body: |rest| exactly(rest, 35, is_word_or_dash) },
+    Rule { name: "npm", prefix: "npm_", body: |rest| exactly(rest, 36, is_alphanumeric) },
+    Rule { name: "stripe", prefix: "sk_live_", body: |rest| at_least(rest, 16, is_alphanumeric) },
+    Rule { name: "stripe", prefix: "sk_test_", body: |rest| at_least(rest, 16, is_alphanumeric) },
+    Rule { name: "stripe", prefix: "rk_live_", body: |rest| at_least(rest, 16, is_alphanumeric) },
+    Rule { name: "stripe", prefix: "rk_test_", body: |rest| at_least(rest, 16, is_alphanumeric) },
+    Rule { name: "stripe", prefix: "whsec_", body: |rest| at_least(rest, 16, is_alphanumeric) },
+    Rule { name: "jwt", prefix: "eyJ", body: jwt },
+    Rule { name: "private-key", prefix: "-----BEGIN ", body: private_key },
+];
+
+static PREFIXES: LazyLock<AhoCorasick> = LazyLock::new(|| {
+    AhoCorasick::builder()
+        .match_kind(MatchKind::LeftmostLongest)
+        .build(RULES.iter().map(|rule| rule.prefix))
+        .expect("the prefixes are few and short")
+});
+
+/// The line with `[REDACTED:rule]` in place of everything that looks like a secret.
+pub fn log_line(line: &str) -> Cow<'_, str> {
+    let mut out = String::new();
+    let mut done = 0;
+    for found in PREFIXES.find_iter(line) {
+        let rule = &RULES[found.pattern().as_usize()];
+        // Inside another word it is no prefix; inside what was just masked it is gone.
+        let inside = line[..found.start()].bytes().next_back().is_some_and(is_word);
+        if inside || found.start() < done {
+            continue;
+        }
+        if let Some(body) = (rule.body)(&line[found.end()..]) {
+            out.push_str(&line[done..found.start()]);
+            out.push_str("[REDACTED:");
+            out.push_str(rule.name);
+            out.push(']');
+            done = found.end() + body;
+        }
+    }
+    if done == 0 {
+        return Cow::Borrowed(line);
+    }
+    out.push_str(&line[done..]);
+    Cow::Owned(out)
+}
+
+fn is_alphanumeric(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric()
+}
+
+fn is_upper_or_digit(byte: u8) -> bool {
+    byte.is_ascii_uppercase() || byte.is_ascii_digit()
+}
+
+fn is_word(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || byte == b'_'
+}
+
+fn is_word_or_dash(byte: u8) -> bool {
+    is_word(byte) || byte == b'-'
+}
+
+fn run(rest: &str, class: fn(u8) -> bool) -> usize {
+    rest.bytes().take_while(|byte| class(*byte)).count()
+}
+
+fn at_least(rest: &str, len: usize, class: fn(u8) -> bool) -> Option<usize> {
+    Some(run(rest, class)).filter(|run| *run >= len)
+}
+
+fn exactly(rest: &str, len: usize, class: fn(u8) -> bool) -> Option<usize> {
+    let longer = rest.as_bytes().get(len).is_some_and(|byte| is_word(*byte));
+    (run(rest, class) >= len && !longer).then_some(len)
+}
+
+/// Words with dashes are common; keys have digits among them.
+fn with_digit(body: Option<usize>, rest: &str) -> Option<usize> {
+    body.filter(|len| rest[..*len].bytes().any(|byte| byte.is_ascii_digit()))
+}
+
+/// Header, payload (both JSON objects, hence the second `eyJ`) and signature.
+fn jwt(rest: &str) -> Option<usize> {
+    let header = at_least(rest, 10, is_word_or_dash)?;
+    let payload = rest[header..].strip_prefix(".eyJ")?;
+    let payload_len = at_least(payload, 10, is_word_or_dash)?;
+    let signature = payload[payload_len..].strip_prefix('.')?;
+    let signature_len = at_least(signature, 16, is_word_or_dash)?;
+    Some(header + 4 + payload_len + 1 + signature_len)
+}
+
+/// To the end of the key's last line; a key that was cut off, to the end of the text.
+fn private_key(rest: &str) -> Option<usize> {
+    let label = rest.find("-----")?;
+    if !rest[..label].ends_with("PRIVATE KEY") {
+        return None;
+    }
+    let end = rest[label..].find("-----END ").map(|at| label + at + "-----END ".len());
+    Some(end.and_then(|at| rest[at..].find("-----").map(|more| at + more + 5)).unwrap_or(rest.len()))
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// Built from parts, so that no scanner takes this file for a leak.
+    fn fixtures() -> Vec<(&'static str, String)> {
+        let body = "Ab3".repeat(20);
+        vec![
+            ("aws", format!("AKIA{}", "AB2DEFGHIJKLMNOP")),
+            ("github", format!("ghp_{}", &body[..36])),
+            ("github", format!("github_pat_{}", &body[..59])),
+            ("slack", format!("xoxb-{}-{}", "123456789012", &body[..24])),
+            ("api-key", format!("sk-ant-api03-{}", &body[..40])),
+            ("google", format!("AIza{}", &body[..35])),
+            ("npm", format!("npm_{}", &body[..36])),
+            ("stripe", format!("sk_live_{}", &body[..24])),
+            ("jwt", format!("eyJ{}.eyJ{}.{}", &body[..20], &body[..30], &body[..43])),
+            (
+                "private-key",
+                format!("-----BEGIN RSA PRIVATE KEY-----\\n{body}\\n-----END RSA PRIVATE KEY-----"),
+            ),
+        ]
+    }
+
+    #[test]
+    fn every_rule_masks_its_kind_and_nothing_around_it() {
+        for (rule, secret) in fixtures() {
+            let line = format!("sent token={secret}, retrying");
+            assert_eq!(log_line(&line), format!("sent token=[REDACTED:{rule}], retrying"));
+        }
+    }
+
+    #[test]
+    fn ordinary_text_stays() {
+        for line in [
+            "task-1234567890123456789012345 done",
+            "class=\"sk-circle-fade-dot-spinner-large\"",
+            "AKIA is a prefix, AKIAIOSFODNN7EXAMPLEISLONGER is not a key",
+            "npm_config_registry=https://registry.npmjs.org",
+            "eyJhbGciOiJIUzI1NiJ9 alone is no token",
+            "-----BEGIN CERTIFICATE-----",
+            "whsec_ and xoxb- and ghp_short",
+        ] {
+            assert!(matches!(log_line(line), Cow::Borrowed(_)), "{}", log_line(line));
+        }
+    }
+
+    #[test]
+    fn a_key_that_is_cut_off_is_masked_to_the_end() {
+        let line = format!("key: -----BEGIN PRIVATE KEY-----\n{}", "MIIE".repeat(10));
+        assert_eq!(log_line(&line), "key: [REDACTED:private-key]");
+    }
+
+    proptest! {
+        #[test]
+        fn any_text_is_survived(line in "\\PC{0,80}", which in any::<prop::sample::Index>()) {
+            let fixtures = fixtures();
+            let (rule, secret) = which.get(&fixtures);
+            let mask = format!("[REDACTED:{rule}]");
+            let joined = format!("{line} {secret} {line}");
+            let shown = log_line(&joined);
+            prop_assert!(shown.contains(&mask) && !shown.contains(secret.as_str()));
+        }
+    }
+}

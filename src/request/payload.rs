@@ -1,0 +1,116 @@
+//! The payload's JSON text: how it is written, and how one that a backend finds too large is made smaller.
+//! Not here: scrubbing and clipping (seal).
+
+use serde::Serialize;
+use serde_json::{Map, Value};
+
+use super::OutcomeKind;
+use crate::output::Budget;
+use crate::output::clip::clip_again;
+
+/// The most that the contract lets a payload be, in bytes of UTF-8.
+pub(super) const WIRE_LIMIT: usize = 900 << 10;
+
+/// `{toolName, result | error, meta}`.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Payload<'a> {
+    tool_name: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    result: Option<Answer<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<Answer<'a>>,
+    meta: &'a super::Meta,
+}
+
+/// What stands under `result` or `error`.
+#[derive(Debug, Clone, Copy, Serialize)]
+#[serde(untagged)]
+pub(super) enum Answer<'a> {
+    Text(&'a str),
+    Json(&'a Value),
+}
+
+impl<'a> Payload<'a> {
+    pub(super) fn new(
+        tool_name: &'a str,
+        kind: OutcomeKind,
+        answer: Answer<'a>,
+        meta: &'a super::Meta,
+    ) -> Self {
+        let (result, error) =
+            if kind == OutcomeKind::Ok { (Some(answer), None) } else { (None, Some(answer)) };
+        Self { tool_name, result, error, meta }
+    }
+
+    pub(super) fn to_json(&self) -> String {
+        serde_json::to_string(self).expect("every key is a string and no serializer here fails")
+    }
+}
+
+/// A payload as it was sealed, in at most so many bytes; none when it fits already or is no payload.
+///
+/// The text is cut in its middle once more. Its first part keeps its line numbers, so that the new marker says
+/// where to read on; it gives no figures, for those of the text that was sealed are in the part it replaces. An answer in JSON becomes its text first. Where even the facts are too many, only those that a
+/// caller acts on stay.
+pub fn shrink_payload(payload: &str, limit_bytes: usize) -> Option<String> {
+    if payload.len() <= limit_bytes {
+        return None;
+    }
+    let Ok(Value::Object(mut map)) = serde_json::from_str(payload) else { return None };
+    let key = if map.contains_key("error") { "error" } else { "result" };
+    let text = match map.remove(key)? {
+        Value::String(text) => text,
+        json => format!("{json:#}"),
+    };
+    let mut meta = match map.remove("meta") {
+        Some(Value::Object(meta)) => meta,
+        _ => Map::new(),
+    };
+    meta.insert("truncated".to_owned(), Value::Bool(true));
+    let omitted_before = meta.get("omittedBytes").and_then(Value::as_u64).unwrap_or(0);
+    let handle = meta.get("handle").and_then(Value::as_str).map(str::to_owned);
+    let mut chars = text.chars().count();
+    loop {
+        let (shown, omitted) = shorter(&text, chars, handle.as_deref());
+        meta.insert("omittedBytes".to_owned(), Value::from(omitted_before + omitted));
+        map.insert(key.to_owned(), Value::String(shown));
+        map.insert("meta".to_owned(), Value::Object(meta.clone()));
+        let smaller = Value::Object(map.clone()).to_string();
+        if smaller.len() <= limit_bytes {
+            return Some(smaller);
+        }
+        if chars < 8 {
+            if meta.len() <= ESSENTIAL.len() {
+                return Some(smaller);
+            }
+            meta.retain(|key, _| ESSENTIAL.contains(&key.as_str()));
+            chars = text.chars().count();
+        }
+        chars /= 2;
+    }
+}
+
+/// The facts without which a reply misleads.
+const ESSENTIAL: [&str; 9] = [
+    "code",
+    "retryable",
+    "exitCode",
+    "timedOut",
+    "truncated",
+    "omittedBytes",
+    "handle",
+    "mayHaveRun",
+    "attempt",
+];
+
+/// The text in about so many characters, and how many of its bytes are left out.
+fn shorter(text: &str, chars: usize, handle: Option<&str>) -> (String, u64) {
+    let smallest = *Budget::RANGE.start();
+    if chars >= smallest {
+        let part = clip_again(text, Budget::chars(Some(chars as u64)), handle);
+        return (part.text, part.omitted_bytes);
+    }
+    let end = text.char_indices().nth(chars).map_or(text.len(), |(at, _)| at);
+    (format!("{} [...]", &text[..end]), (text.len() - end) as u64)
+}
