@@ -10,6 +10,8 @@ pub mod identity;
 #[cfg(unix)]
 pub mod kill;
 #[cfg(unix)]
+mod launch;
+#[cfg(unix)]
 mod login;
 #[cfg(unix)]
 mod process;
