@@ -14,6 +14,8 @@ pub mod identity;
 pub mod kill;
 mod line_index;
 #[cfg(unix)]
+mod launch;
+#[cfg(unix)]
 mod login;
 mod near_names;
 #[cfg(unix)]

@@ -3,21 +3,21 @@
 //!
 //! All processes are started by one thread that lives as long as the runner: the system ties "kill me when my
 //! parent dies" to the thread that started the process, not to the process it belongs to.
-#![expect(unsafe_code, reason = "the child's side of a fork is set up between fork and exec")]
-#![expect(clippy::disallowed_methods, reason = "this room starts processes")]
 
 use std::collections::BTreeMap;
+use std::fs::File;
 use std::io::{self, Write};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::PathBuf;
-use std::process::{Command, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError, mpsc};
 use std::thread;
 
-use rustix::process::{Pid, Signal};
+use rustix::io::Errno;
+use rustix::process::{Pid, Signal, WaitOptions, WaitStatus, waitpid};
 use tokio::sync::oneshot;
 
+use super::identity::ProcessIdentity;
+use super::launch::{Streams, launch};
 use crate::acp::terminals::{ExitStatus, StopSignal, signal_name};
 
 /// A pipe as large as the system allows everybody: fewer switches between the command and its reader.
@@ -41,14 +41,20 @@ pub(super) struct Spawned {
 
 /// A process of ours. It leads its own session and process group.
 pub(super) struct Child {
-    pid: u32,
-    process: Mutex<std::process::Child>,
+    pid: Pid,
+    identity: Option<ProcessIdentity>,
+    status: Mutex<Option<ExitStatus>>,
     ended: OwnedFd,
 }
 
 impl Child {
     pub fn pid(&self) -> u32 {
-        self.pid
+        self.pid.as_raw_pid().unsigned_abs()
+    }
+
+    /// Which process this is, for ever; unknown on systems that do not tell.
+    pub fn identity(&self) -> Option<&ProcessIdentity> {
+        self.identity.as_ref()
     }
 
     /// Readable (or hung up) once the process has ended.
@@ -58,32 +64,43 @@ impl Child {
 
     /// How it ended; none while it runs. Collects it from the system.
     pub fn status(&self) -> io::Result<Option<ExitStatus>> {
-        Ok(self.process().try_wait()?.map(named))
+        self.collect(&mut self.known(), WaitOptions::NOHANG)
     }
 
     /// Signals its whole process group while it has not been collected: until then its id cannot be another's.
     /// Returns whether it was still there.
     pub fn signal_group(&self, signal: StopSignal) -> bool {
-        let mut process = self.process();
-        if !matches!(process.try_wait(), Ok(None)) {
+        let mut known = self.known();
+        if !matches!(self.collect(&mut known, WaitOptions::NOHANG), Ok(None)) {
             return false;
         }
-        let Some(group) = pid_of(self.pid) else { return false };
-        let sent = rustix::process::kill_process_group(group, number(signal));
+        let sent = rustix::process::kill_process_group(self.pid, number(signal));
         if signal != StopSignal::Kill {
             // A stopped process acts on nothing before it is continued.
-            let _ = rustix::process::kill_process_group(group, Signal::CONT);
+            let _ = rustix::process::kill_process_group(self.pid, Signal::CONT);
         }
         sent.is_ok()
     }
 
     /// Whether anything is left in its process group.
     pub fn group_lives(&self) -> bool {
-        pid_of(self.pid).is_some_and(|group| rustix::process::test_kill_process_group(group).is_ok())
+        rustix::process::test_kill_process_group(self.pid).is_ok()
     }
 
-    fn process(&self) -> MutexGuard<'_, std::process::Child> {
-        self.process.lock().unwrap_or_else(PoisonError::into_inner)
+    fn known(&self) -> MutexGuard<'_, Option<ExitStatus>> {
+        self.status.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn collect(&self, known: &mut Option<ExitStatus>, how: WaitOptions) -> io::Result<Option<ExitStatus>> {
+        while known.is_none() {
+            match waitpid(Some(self.pid), how) {
+                Ok(Some((_, status))) => *known = Some(named(status)),
+                Ok(None) => break,
+                Err(Errno::INTR) => {}
+                Err(cause) => return Err(cause.into()),
+            }
+        }
+        Ok(known.clone())
     }
 }
 
@@ -91,7 +108,7 @@ impl Drop for Child {
     /// Only a process whose starter went away meanwhile is still running here.
     fn drop(&mut self) {
         if self.signal_group(StopSignal::Kill) {
-            drop(self.process().wait());
+            let _ = self.collect(&mut self.known(), WaitOptions::empty());
         }
     }
 }
@@ -112,8 +129,8 @@ pub(super) fn pid_of(pid: u32) -> Option<Pid> {
     i32::try_from(pid).ok().and_then(Pid::from_raw)
 }
 
-fn named(status: std::process::ExitStatus) -> ExitStatus {
-    match (status.code(), status.signal()) {
+fn named(status: WaitStatus) -> ExitStatus {
+    match (status.exit_status(), status.terminating_signal()) {
         (Some(code), _) => ExitStatus::Code(code),
         (None, Some(signal)) => {
             ExitStatus::Signal(signal_name(signal).map_or_else(|| format!("signal {signal}"), str::to_owned))
@@ -160,108 +177,78 @@ impl Spawner {
 
 fn start(plan: Plan) -> io::Result<Spawned> {
     let (output, theirs) = output_pipe()?;
-    let mut command = Command::new(&plan.program);
-    command
-        .args(&plan.args)
-        .env_clear()
-        .envs(&plan.env)
-        .current_dir(&plan.cwd)
-        .stdin(if plan.stdin.is_some() { Stdio::piped() } else { Stdio::null() })
-        .stdout(theirs.try_clone()?)
-        .stderr(theirs);
-    let runner = rustix::process::getpid();
-    // SAFETY: between fork and exec, `set_up_child` makes system calls only: it neither allocates nor locks.
-    unsafe { command.pre_exec(move || set_up_child(runner)) };
-    let mut process = command.spawn()?;
-    // Only the child may hold the pipe's other end from here on.
-    drop(command);
-    let pid = process.id();
-    let input = process.stdin.take();
-    let ended = match end_of(pid) {
-        Ok(ended) => ended,
+    let (input, ours) = match &plan.stdin {
+        Some(_) => {
+            let (read, write) = closed_pipe()?;
+            (read, Some(write))
+        }
+        None => (empty_input()?, None),
+    };
+    let pid = launch(&plan, Streams { input: input.as_fd(), output: theirs.as_fd() })?;
+    // Only the child may hold these from here on.
+    drop((input, theirs));
+    let identity = ProcessIdentity::of(pid.as_raw_pid().unsigned_abs());
+    let child = match end_of(pid) {
+        Ok(ended) => Child { pid, identity, status: Mutex::new(None), ended },
         Err(cause) => {
-            drop(process.kill());
-            drop(process.wait());
+            let _ = rustix::process::kill_process_group(pid, Signal::KILL);
+            let _ = waitpid(Some(pid), WaitOptions::empty());
             return Err(cause);
         }
     };
-    let child = Child { pid, process: Mutex::new(process), ended };
-    if let (Some(text), Some(mut input)) = (plan.stdin, input) {
+    if let (Some(text), Some(ours)) = (plan.stdin, ours) {
         // A thread of its own: the command may read late, or never. One that stops reading is its own affair.
-        thread::Builder::new()
-            .name("stdin".to_owned())
-            .spawn(move || drop(input.write_all(text.as_bytes())))?;
+        let feed = move || drop(File::from(ours).write_all(text.as_bytes()));
+        thread::Builder::new().name("stdin".to_owned()).spawn(feed)?;
     }
     Ok(Spawned { child, output })
 }
 
+fn empty_input() -> io::Result<OwnedFd> {
+    use rustix::fs::{Mode, OFlags};
+    Ok(rustix::fs::open("/dev/null", OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?)
+}
+
+/// A pipe that no program started meanwhile inherits.
+#[cfg(target_os = "linux")]
+fn closed_pipe() -> io::Result<(OwnedFd, OwnedFd)> {
+    Ok(rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)?)
+}
+
+/// A pipe that no program started meanwhile inherits: all are started by the one thread that makes it.
+#[cfg(not(target_os = "linux"))]
+fn closed_pipe() -> io::Result<(OwnedFd, OwnedFd)> {
+    let ends = rustix::pipe::pipe()?;
+    for end in [&ends.0, &ends.1] {
+        rustix::io::fcntl_setfd(end, rustix::io::FdFlags::CLOEXEC)?;
+    }
+    Ok(ends)
+}
+
 fn output_pipe() -> io::Result<(OwnedFd, OwnedFd)> {
+    let (ours, theirs) = closed_pipe()?;
+    // Refused when the user has many pipes; a small one works as well, only slower.
     #[cfg(target_os = "linux")]
-    let (ours, theirs) = {
-        let ends = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)?;
-        // Refused when the user has many pipes; the small one works as well, only slower.
-        let _ = rustix::pipe::fcntl_setpipe_size(&ends.0, PIPE_BYTES);
-        ends
-    };
-    #[cfg(not(target_os = "linux"))]
-    let (ours, theirs) = {
-        let ends = rustix::pipe::pipe()?;
-        for end in [&ends.0, &ends.1] {
-            rustix::io::fcntl_setfd(end, rustix::io::FdFlags::CLOEXEC)?;
-        }
-        ends
-    };
+    let _ = rustix::pipe::fcntl_setpipe_size(&ours, PIPE_BYTES);
     rustix::fs::fcntl_setfl(&ours, rustix::fs::OFlags::NONBLOCK)?;
     Ok((ours, theirs))
 }
 
 /// Something to poll that becomes ready when the process ends.
 #[cfg(target_os = "linux")]
-fn end_of(pid: u32) -> io::Result<OwnedFd> {
-    let pid = pid_of(pid).ok_or(io::ErrorKind::InvalidInput)?;
+fn end_of(pid: Pid) -> io::Result<OwnedFd> {
     Ok(rustix::process::pidfd_open(pid, rustix::process::PidfdFlags::empty())?)
 }
 
 /// Something to poll that becomes ready when the process ends: a pipe whose writing end a waiting thread drops.
 #[cfg(not(target_os = "linux"))]
-fn end_of(pid: u32) -> io::Result<OwnedFd> {
+fn end_of(pid: Pid) -> io::Result<OwnedFd> {
     use rustix::process::{WaitId, WaitIdOptions, waitid};
-    let pid = pid_of(pid).ok_or(io::ErrorKind::InvalidInput)?;
-    let (ended, running) = rustix::pipe::pipe()?;
-    for end in [&ended, &running] {
-        rustix::io::fcntl_setfd(end, rustix::io::FdFlags::CLOEXEC)?;
-    }
+    let (ended, running) = closed_pipe()?;
     thread::Builder::new().name("child-end".to_owned()).spawn(move || {
         let only_look = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
-        while waitid(WaitId::Pid(pid), only_look) == Err(rustix::io::Errno::INTR) {}
+        while waitid(WaitId::Pid(pid), only_look) == Err(Errno::INTR) {}
         drop(running);
     })?;
     Ok(ended)
-}
-
-/// Runs in the child, between fork and exec: system calls only.
-fn set_up_child(runner: Pid) -> io::Result<()> {
-    // A session of its own: no terminal to ask on, and one group to signal.
-    rustix::process::setsid()?;
-    #[cfg(target_os = "linux")]
-    {
-        rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?;
-        // The runner may have died before the line above took effect.
-        if rustix::process::getppid() != Some(runner) {
-            return Err(io::Error::from_raw_os_error(libc::ESRCH));
-        }
-        // Whatever was opened without care for exec stays here.
-        // SAFETY: a plain system call on numbers. It fails on kernels before 5.11, which have no such flag.
-        unsafe { libc::syscall(libc::SYS_close_range, 3u32, u32::MAX, libc::CLOSE_RANGE_CLOEXEC) };
-    }
-    #[cfg(not(target_os = "linux"))]
-    let _ = runner;
-    let none = rustix::process::Rlimit { current: Some(0), maximum: Some(0) };
-    let _ = rustix::process::setrlimit(rustix::process::Resource::Core, none);
-    // A runner started with `nohup` or in the background ignores these, and a child would inherit that.
-    for signal in [libc::SIGHUP, libc::SIGINT, libc::SIGQUIT, libc::SIGTERM] {
-        // SAFETY: resets a disposition; the default one has no handler to run.
-        unsafe { libc::signal(signal, libc::SIG_DFL) };
-    }
-    Ok(())
 }

@@ -16,7 +16,6 @@ use super::capture::{Capture, Place};
 use super::children::{ChildLog, call_mark};
 use super::environment::Environment;
 use super::family::Family;
-use super::identity::ProcessIdentity;
 use super::kill::stop_tree;
 use super::login;
 use super::process::{Child, Plan, Spawned, Spawner};
@@ -62,7 +61,6 @@ struct Shared {
 /// One command.
 struct Terminal {
     child: Child,
-    identity: Option<ProcessIdentity>,
     family: Option<Family>,
     capture: Mutex<Capture>,
     started: Instant,
@@ -148,8 +146,8 @@ impl LocalTerminals {
         let (log, id, line) =
             (Arc::clone(&self.shared.setup.log), request.request.clone(), request.launch.to_string());
         Box::new(move |spawned| {
-            if let Some(identity) = ProcessIdentity::of(spawned.child.pid()) {
-                log.started(&id, &identity, &line);
+            if let Some(identity) = spawned.child.identity() {
+                log.started(&id, identity, &line);
             }
         })
     }
@@ -162,9 +160,8 @@ impl LocalTerminals {
         request: &CreateTerminal,
     ) -> Arc<Terminal> {
         let setup = &self.shared.setup;
-        let identity = ProcessIdentity::of(child.pid());
         let pipe = rustix::fs::fstat(output).ok().map(|stat| stat.st_ino);
-        let family = identity.clone().map(|leader| Family { leader, mark, pipe });
+        let family = child.identity().cloned().map(|leader| Family { leader, mark, pipe });
         let place = Place {
             store: setup.store.clone(),
             request: request.request.clone(),
@@ -173,7 +170,6 @@ impl LocalTerminals {
         let capture = Capture::new(place, (setup.filters)(), request.budget, request.raw);
         Arc::new(Terminal {
             child,
-            identity,
             family,
             capture: Mutex::new(capture),
             started: Instant::now(),
@@ -318,7 +314,7 @@ impl Terminal {
     }
 
     fn report_end(&self) {
-        if let Some(identity) = &self.identity
+        if let Some(identity) = self.child.identity()
             && !self.reported.swap(true, Ordering::Relaxed)
         {
             self.log.ended(identity);

@@ -1,0 +1,305 @@
+//! From a plan to a process id: the system calls that start a program. Not here: the thread they are made on, and
+//! what becomes of the process (process).
+//!
+//! On Linux the child shares the runner's memory until it executes the program, as in `posix_spawn`, and the
+//! starting thread waits that long. A `fork` would copy the page tables first: a quarter of a millisecond for a small
+//! runner, more for a large one, on every command. `posix_spawn` itself cannot ask for the parent-death signal.
+#![expect(unsafe_code, reason = "the child's side runs between its making and the program's start")]
+
+use std::io;
+use std::os::fd::BorrowedFd;
+
+use rustix::process::{Pid, Signal};
+
+use super::process::Plan;
+
+/// What the child's standard descriptors become.
+pub(super) struct Streams<'a> {
+    pub input: BorrowedFd<'a>,
+    pub output: BorrowedFd<'a>,
+}
+
+/// What is done in the child before the program starts, the same on every system: system calls only, since the
+/// child may share memory and locks with the runner, or have copied locks that nobody will ever open.
+fn set_up_child(runner: Pid) -> io::Result<()> {
+    // A session of its own: no terminal to ask on, and one group to signal.
+    rustix::process::setsid()?;
+    #[cfg(target_os = "linux")]
+    {
+        rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?;
+        // The runner may have died before the line above took effect.
+        if rustix::process::getppid() != Some(runner) {
+            return Err(io::Error::from_raw_os_error(libc::ESRCH));
+        }
+        // Whatever was opened without care for exec stays here.
+        // SAFETY: a plain system call on numbers. It fails on kernels before 5.11, which have no such flag.
+        unsafe { libc::syscall(libc::SYS_close_range, 3u32, u32::MAX, libc::CLOSE_RANGE_CLOEXEC) };
+    }
+    #[cfg(not(target_os = "linux"))]
+    let _ = (runner, Signal::KILL);
+    let none = rustix::process::Rlimit { current: Some(0), maximum: Some(0) };
+    let _ = rustix::process::setrlimit(rustix::process::Resource::Core, none);
+    Ok(())
+}
+
+#[cfg(target_os = "linux")]
+pub(super) use shared_memory::launch;
+
+#[cfg(target_os = "linux")]
+mod shared_memory {
+    use std::ffi::{CString, c_char, c_int, c_void};
+    use std::mem::MaybeUninit;
+    use std::os::unix::ffi::OsStrExt;
+    use std::path::Path;
+    use std::ptr;
+
+    use super::{BorrowedFd, Pid, Plan, Streams, io, set_up_child};
+
+    /// The child's stack until the program starts. What runs on it is a handful of system calls.
+    const STACK_BYTES: usize = 128 << 10;
+    /// Real-time signals included.
+    const LAST_SIGNAL: c_int = 64;
+
+    /// Everything the child reads, made before it exists: it must not allocate.
+    struct Orders<'a> {
+        runner: Pid,
+        /// Where the program may be, in the order of the PATH.
+        places: Vec<CString>,
+        argv: Vec<*const c_char>,
+        envp: Vec<*const c_char>,
+        cwd: CString,
+        streams: Streams<'a>,
+        /// Set by the child when it could not start the program.
+        failed: c_int,
+    }
+
+    /// Starts the program.
+    ///
+    /// # Errors
+    /// Whatever the system says, in the child too: a program that is not there, a folder that is not there.
+    pub fn launch(plan: &Plan, streams: Streams<'_>) -> io::Result<Pid> {
+        let text =
+            |bytes: &[u8]| CString::new(bytes).map_err(|_| io::Error::from(io::ErrorKind::InvalidInput));
+        let program = text(plan.program.as_os_str().as_bytes())?;
+        let args: Vec<CString> =
+            plan.args.iter().map(|arg| text(arg.as_bytes())).collect::<Result<_, _>>()?;
+        let entry = |(name, value): (&String, &String)| text(format!("{name}={value}").as_bytes());
+        let env: Vec<CString> = plan.env.iter().map(entry).collect::<Result<_, _>>()?;
+        let mut orders = Orders {
+            runner: rustix::process::getpid(),
+            places: places(&plan.program, plan.env.get("PATH"))?,
+            argv: pointers(std::iter::once(&program).chain(&args)),
+            envp: pointers(&env),
+            cwd: text(plan.cwd.as_os_str().as_bytes())?,
+            streams,
+            failed: 0,
+        };
+        let pid = start_child(&mut orders)?;
+        // SAFETY: the child wrote it, if at all, before the start of it returned here; a volatile read because the
+        // compiler cannot know that.
+        let failed = unsafe { ptr::read_volatile(&raw const orders.failed) };
+        if failed == 0 {
+            return Ok(pid);
+        }
+        let collect = || rustix::process::waitpid(Some(pid), rustix::process::WaitOptions::empty());
+        while matches!(collect(), Err(rustix::io::Errno::INTR)) {}
+        Err(io::Error::from_raw_os_error(failed))
+    }
+
+    fn pointers<'a>(texts: impl IntoIterator<Item = &'a CString>) -> Vec<*const c_char> {
+        texts.into_iter().map(|text| text.as_ptr()).chain([ptr::null()]).collect()
+    }
+
+    /// A path is itself; a bare name is looked for in every folder of the command's own PATH.
+    fn places(program: &Path, path: Option<&String>) -> io::Result<Vec<CString>> {
+        let name = program.as_os_str().as_bytes();
+        let invalid = |_| io::Error::from(io::ErrorKind::InvalidInput);
+        if name.contains(&b'/') {
+            return Ok(vec![CString::new(name).map_err(invalid)?]);
+        }
+        let path = path.map_or("/usr/local/bin:/usr/bin:/bin", String::as_str);
+        let folders = path.split(':').filter(|folder| !folder.is_empty());
+        folders
+            .map(|folder| CString::new([folder.as_bytes(), b"/", name].concat()).map_err(invalid))
+            .collect()
+    }
+
+    /// Makes the child and returns when it has started the program or failed to.
+    fn start_child(orders: &mut Orders<'_>) -> io::Result<Pid> {
+        let mut stack = vec![MaybeUninit::<u128>::uninit(); STACK_BYTES / size_of::<u128>()];
+        let top = stack.as_mut_ptr_range().end;
+        let flags = libc::CLONE_VM | libc::CLONE_VFORK | libc::SIGCHLD;
+        let mut every = MaybeUninit::<libc::sigset_t>::uninit();
+        let mut before = MaybeUninit::<libc::sigset_t>::uninit();
+        // SAFETY: no signal handler of ours may run in the child while it shares our memory, hence the mask, which
+        // the child lifts once it has no handlers. The stack (aligned as `u128` is, growing down from its end) and
+        // the orders outlive the child's use of them: CLONE_VFORK returns only after the child has executed the
+        // program or is gone. Until then this thread touches neither.
+        let raw = unsafe {
+            libc::sigfillset(every.as_mut_ptr());
+            libc::pthread_sigmask(libc::SIG_SETMASK, every.as_ptr(), before.as_mut_ptr());
+            let raw = libc::clone(child_main, top.cast(), flags, ptr::from_mut(orders).cast());
+            let cause = io::Error::last_os_error();
+            libc::pthread_sigmask(libc::SIG_SETMASK, before.as_ptr(), ptr::null_mut());
+            if raw < 0 { Err(cause) } else { Ok(raw) }
+        }?;
+        Pid::from_raw(raw).ok_or_else(|| io::Error::from(io::ErrorKind::Other))
+    }
+
+    /// The child's whole life before the program.
+    extern "C" fn child_main(orders: *mut c_void) -> c_int {
+        // SAFETY: the pointer is `start_child`'s, which waits and touches nothing meanwhile.
+        let orders = unsafe { &mut *orders.cast::<Orders<'_>>() };
+        let cause = match obey(orders) {
+            Ok(never) => match never {},
+            Err(cause) => cause.raw_os_error().unwrap_or(libc::EIO),
+        };
+        // SAFETY: a volatile write to memory that is ours to write, see above; the parent reads it when we are gone.
+        unsafe { ptr::write_volatile(&raw mut orders.failed, cause) };
+        // SAFETY: ends this process without running anything of the runner's.
+        unsafe { libc::_exit(127) }
+    }
+
+    fn obey(orders: &Orders<'_>) -> io::Result<std::convert::Infallible> {
+        set_up_child(orders.runner)?;
+        let Streams { input, output } = &orders.streams;
+        for (from, to) in [(input, 0), (output, 1), (output, 2)] {
+            become_stream(from, to)?;
+        }
+        rustix::process::chdir(orders.cwd.as_c_str())?;
+        for signal in 1..=LAST_SIGNAL {
+            // SAFETY: resets a disposition of this process alone. The runner ignores SIGPIPE, and more when it was
+            // started with `nohup` or in the background; a program would inherit that.
+            unsafe { libc::signal(signal, libc::SIG_DFL) };
+        }
+        let mut none = MaybeUninit::<libc::sigset_t>::uninit();
+        // SAFETY: no handler is left that could run here.
+        unsafe {
+            libc::sigemptyset(none.as_mut_ptr());
+            libc::pthread_sigmask(libc::SIG_SETMASK, none.as_ptr(), ptr::null_mut());
+        }
+        let mut refused = io::Error::from_raw_os_error(libc::ENOENT);
+        for place in &orders.places {
+            // SAFETY: texts that end in NUL and lists that end in null, all alive: see `Orders`.
+            unsafe { libc::execve(place.as_ptr(), orders.argv.as_ptr(), orders.envp.as_ptr()) };
+            let cause = io::Error::last_os_error();
+            match cause.raw_os_error() {
+                Some(libc::ENOENT | libc::ENOTDIR) => {}
+                // As every shell does: a later place may have one that may be executed.
+                Some(libc::EACCES) => refused = cause,
+                _ => return Err(cause),
+            }
+        }
+        Err(refused)
+    }
+
+    fn become_stream(from: &BorrowedFd<'_>, to: c_int) -> io::Result<()> {
+        use std::os::fd::AsRawFd;
+        // SAFETY: plain descriptors; the runner's own standard ones are never closed, so `from` is none of them and
+        // the copy does not carry close-on-exec.
+        if unsafe { libc::dup2(from.as_raw_fd(), to) } < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+    }
+}
+
+/// Starts the program, by way of the standard library's fork.
+///
+/// # Errors
+/// Whatever the system says, in the child too.
+#[cfg(not(target_os = "linux"))]
+#[expect(clippy::disallowed_methods, reason = "this room starts processes")]
+pub(super) fn launch(plan: &Plan, streams: Streams<'_>) -> io::Result<Pid> {
+    use std::os::unix::process::CommandExt;
+    use std::process::{Command, Stdio};
+    let mut command = Command::new(&plan.program);
+    command
+        .args(&plan.args)
+        .env_clear()
+        .envs(&plan.env)
+        .current_dir(&plan.cwd)
+        .stdin(Stdio::from(streams.input.try_clone_to_owned()?))
+        .stdout(Stdio::from(streams.output.try_clone_to_owned()?))
+        .stderr(Stdio::from(streams.output.try_clone_to_owned()?));
+    let runner = rustix::process::getpid();
+    let set_up = move || {
+        set_up_child(runner)?;
+        // A runner started with `nohup` or in the background ignores these, and a program would inherit that.
+        for signal in [libc::SIGHUP, libc::SIGINT, libc::SIGQUIT, libc::SIGTERM] {
+            // SAFETY: resets a disposition; the default one has no handler to run.
+            unsafe { libc::signal(signal, libc::SIG_DFL) };
+        }
+        Ok(())
+    };
+    // SAFETY: between fork and exec, `set_up` makes system calls only: it neither allocates nor locks.
+    unsafe { command.pre_exec(set_up) };
+    let process = command.spawn()?;
+    super::process::pid_of(process.id()).ok_or_else(|| io::Error::from(io::ErrorKind::Other))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+    use std::fs::File;
+    use std::io::Read;
+    use std::os::fd::AsFd;
+    use std::path::PathBuf;
+
+    use rustix::process::{WaitOptions, waitpid};
+
+    use super::*;
+
+    fn plan(program: &str, args: &[&str], path: &str) -> Plan {
+        Plan {
+            program: PathBuf::from(program),
+            args: args.iter().map(|arg| (*arg).to_owned()).collect(),
+            env: BTreeMap::from([("PATH".to_owned(), path.to_owned())]),
+            cwd: PathBuf::from("/"),
+            stdin: None,
+        }
+    }
+
+    fn run(plan: &Plan) -> io::Result<(String, Option<i32>)> {
+        let (ours, theirs) = rustix::pipe::pipe().expect("a pipe");
+        let empty = File::options().read(true).open("/dev/null").expect("nothing");
+        let pid = launch(plan, Streams { input: empty.as_fd(), output: theirs.as_fd() });
+        drop(theirs);
+        let pid = pid?;
+        let mut text = String::new();
+        File::from(ours).read_to_string(&mut text).expect("text");
+        let (_, status) = waitpid(Some(pid), WaitOptions::empty()).expect("waited").expect("ended");
+        Ok((text, status.exit_status()))
+    }
+
+    #[test]
+    fn a_program_gets_its_words_its_environment_and_nothing_else() {
+        let told = run(&plan(
+            "sh",
+            &["-c", "echo \"$0|$1|$PATH|$HOME|$PWD\"; exit 7", "a b", "$x"],
+            "/usr/bin:/bin",
+        ));
+        assert_eq!(told.expect("it runs"), ("a b|$x|/usr/bin:/bin||/\n".to_owned(), Some(7)));
+    }
+
+    #[test]
+    fn no_signal_is_ignored_or_blocked_in_it() {
+        let plan = plan("cat", &["/proc/self/status"], "/usr/bin:/bin");
+        let (status, _) = run(&plan).expect("it runs");
+        for field in ["SigBlk:", "SigIgn:", "SigCgt:"] {
+            let line = status.lines().find(|line| line.starts_with(field)).expect(field);
+            let signals = u64::from_str_radix(line.rsplit('\t').next().expect("a value"), 16).expect("hex");
+            // Above are the real-time signals, two of which belong to the C library alone.
+            assert_eq!(signals & 0x7fff_ffff, 0, "{line}");
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_started_says_why_and_leaves_no_child() {
+        let missing = run(&plan("no-such-program", &[], "/usr/bin:/bin")).expect_err("not there");
+        assert_eq!(missing.kind(), io::ErrorKind::NotFound);
+        let data = run(&plan("/etc/passwd", &[], "")).expect_err("no program");
+        assert_eq!(data.kind(), io::ErrorKind::PermissionDenied);
+        let nowhere = Plan { cwd: PathBuf::from("/no/such/folder"), ..plan("true", &[], "/usr/bin:/bin") };
+        assert_eq!(run(&nowhere).expect_err("no folder").kind(), io::ErrorKind::NotFound);
+        let nul = run(&plan("true", &["a\0b"], "/usr/bin:/bin")).expect_err("a NUL");
+        assert_eq!(nul.kind(), io::ErrorKind::InvalidInput);
+    }
+}
