@@ -4,6 +4,8 @@ mod atomic_write;
 #[cfg(unix)]
 mod capture;
 pub mod children;
+#[cfg(unix)]
+mod command;
 pub mod environment;
 #[cfg(unix)]
 mod family;
@@ -12,9 +14,9 @@ mod folder_listing;
 pub mod identity;
 #[cfg(unix)]
 pub mod kill;
-mod line_index;
 #[cfg(unix)]
 mod launch;
+mod line_index;
 #[cfg(unix)]
 mod login;
 mod near_names;

@@ -11,11 +11,10 @@ use super::leniency::{Tier, without_line_numbers};
 use super::matcher::{Found, find, replacement};
 use super::write::{check_size, checked_sha256};
 use super::{FileDeps, changed, miss};
-use crate::acp::figures::plural;
 use crate::acp::files::{LoadedFile, NewContent, Precondition, Splice, WriteTextFile};
 use crate::acp::{RawPath, WorkspacePath};
-use crate::request::{Effect, ErrorCode, Meta, Reply};
-use crate::tool::{Tool, ToolCx, ToolError};
+use crate::output::figures::counted;
+use crate::tool::{Effect, ErrorCode, Meta, Reply, Tool, ToolCx, ToolError};
 
 /// The largest file that is edited.
 const MAX_BYTES: u64 = 64 << 20;
@@ -165,10 +164,10 @@ impl Edit {
         let lines = lines_of(text, found.places.iter().map(|place| &place.range));
         let loosely = if found.tier == Tier::Exact { "" } else { " (not exactly, but nearly)" };
         let text = format!(
-            "old_string stands at {count} place{} in {shown}{loosely}, not {wanted}: line{} {lines}. Nothing was \
+            "old_string stands at {} in {shown}{loosely}, not {wanted}: line{} {lines}. Nothing was \
              changed. Quote more lines around the one you mean, or set replace_all=true.",
-            plural(count),
-            plural(count)
+            counted(count, "place"),
+            if count == 1 { "" } else { "s" }
         );
         Err(ToolError::new(ErrorCode::Ambiguous, text))
     }

@@ -6,8 +6,7 @@ use serde::Deserialize;
 use super::{FileDeps, listing};
 use crate::acp::RawPath;
 use crate::output::Budget;
-use crate::request::{Effect, Reply};
-use crate::tool::{Tool, ToolCx, ToolError};
+use crate::tool::{Effect, Reply, Tool, ToolCx, ToolError};
 
 /// List what is in a folder, up to 500 entries: folders end in a slash, files show their size, links their target.
 ///

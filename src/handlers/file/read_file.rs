@@ -7,11 +7,10 @@ use serde::Deserialize;
 
 use super::FileDeps;
 use crate::acp::RawPath;
-use crate::acp::figures::Count;
 use crate::acp::files::{LineTotal, ReadTextFile, Start};
 use crate::output::Budget;
-use crate::request::{Effect, ErrorCode, Meta, Reply};
-use crate::tool::{Tool, ToolCx, ToolError};
+use crate::output::figures::grouped;
+use crate::tool::{Effect, ErrorCode, Meta, Reply, Tool, ToolCx, ToolError};
 
 /// Left for the note on what is left out.
 const NOTE: usize = 300;
@@ -51,8 +50,8 @@ impl Tool for ReadFile {
         let complete = window.at_end && window.omitted_bytes == 0;
         if !complete {
             let of = match window.total {
-                LineTotal::Exactly(n) => Count(n).to_string(),
-                LineTotal::MoreThan(n) => format!("more than {}", Count(n)),
+                LineTotal::Exactly(n) => grouped(n),
+                LineTotal::MoreThan(n) => format!("more than {}", grouped(n)),
             };
             let next = window.lines + 1;
             if !text.ends_with('\n') {

@@ -7,8 +7,7 @@ use super::write::check_size;
 use super::{FileDeps, changed};
 use crate::acp::RawPath;
 use crate::acp::files::{NewContent, Precondition, WriteTextFile};
-use crate::request::{Effect, ErrorCode, Reply};
-use crate::tool::{Tool, ToolCx, ToolError};
+use crate::tool::{Effect, ErrorCode, Reply, Tool, ToolCx, ToolError};
 
 /// Write a text file: make it, with missing folders, or replace all of it.
 #[derive(Debug, Deserialize, JsonSchema)]

@@ -8,8 +8,7 @@ use super::repository::Repository;
 use super::status::here;
 use crate::acp::RawPath;
 use crate::output::Budget;
-use crate::request::{Effect, Meta, Reply};
-use crate::tool::{Tool, ToolCx, ToolError};
+use crate::tool::{Effect, Meta, Reply, Tool, ToolCx, ToolError};
 
 /// Flags of every diff: no program of the repository's choice, no colours, no look into submodules.
 const PLAIN: [&str; 5] = ["diff", "--no-ext-diff", "--no-textconv", "--no-color", "--ignore-submodules=all"];

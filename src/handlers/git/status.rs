@@ -6,8 +6,7 @@ use serde::Deserialize;
 use super::GitDeps;
 use super::repository::Repository;
 use crate::acp::RawPath;
-use crate::request::{Effect, Meta, Reply};
-use crate::tool::{Tool, ToolCx, ToolError};
+use crate::tool::{Effect, Meta, Reply, Tool, ToolCx, ToolError};
 
 /// Show which files of a git repository changed.
 ///

@@ -19,8 +19,7 @@ use super::page::{Page, unlocked};
 use super::scope::{Scope, Visit, shown};
 use crate::acp::RawPath;
 use crate::output::figures::{counted, grouped};
-use crate::request::Effect;
-use crate::tool::{Tool, ToolCx, ToolError};
+use crate::tool::{Effect, Tool, ToolCx, ToolError};
 
 /// How many paths one answer lists at most.
 const MAX_LIMIT: u64 = 2_000;

@@ -16,8 +16,7 @@ use super::scope::Scope;
 use super::sweep::{Findings, Plan, Search};
 use crate::acp::RawPath;
 use crate::output::Budget;
-use crate::request::{Effect, Reply};
-use crate::tool::{Tool, ToolCx, ToolError};
+use crate::tool::{Effect, Reply, Tool, ToolCx, ToolError};
 
 /// How many files or lines one answer gives at most.
 const MAX_RESULTS: u64 = 2_000;

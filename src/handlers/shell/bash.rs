@@ -14,8 +14,7 @@ use crate::acp::terminals::{
     output_with_status, run_to_end, status_line,
 };
 use crate::output::Budget;
-use crate::request::{Effect, Reply};
-use crate::tool::{Tool, ToolCx, ToolError};
+use crate::tool::{Effect, Reply, Tool, ToolCx, ToolError};
 
 const DEFAULT_LIMIT: u64 = 120_000;
 const LONGEST_LIMIT: u64 = 600_000;

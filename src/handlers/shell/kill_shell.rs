@@ -9,8 +9,7 @@ use serde::Deserialize;
 use super::ShellDeps;
 use super::board::{is_alive, state};
 use crate::acp::terminals::{Ladder, StopSignal, ending_words, facts, list, seconds};
-use crate::request::{Effect, ErrorCode, Reply};
-use crate::tool::{Lane, Tool, ToolCx, ToolError};
+use crate::tool::{Effect, ErrorCode, Lane, Reply, Tool, ToolCx, ToolError};
 
 const GRACE: u64 = 2_000;
 const LONGEST_GRACE: u64 = 30_000;

@@ -12,8 +12,7 @@ use super::ShellDeps;
 use super::board::{Shell, is_alive, state};
 use crate::acp::terminals::{TerminalOutput, ending_words, facts, list, seconds};
 use crate::output::Budget;
-use crate::request::{Effect, Reply};
-use crate::tool::{Lane, Tool, ToolCx, ToolError};
+use crate::tool::{Effect, Lane, Reply, Tool, ToolCx, ToolError};
 
 const TAIL_LINES: u64 = 50;
 const LONGEST_WAIT: u64 = 30_000;

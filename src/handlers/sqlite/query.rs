@@ -20,8 +20,7 @@ use super::value::Shown;
 use crate::acp::RawPath;
 use crate::output::Budget;
 use crate::output::figures::{counted, grouped};
-use crate::request::{Effect, ErrorCode, Meta, Reply};
-use crate::tool::{Tool, ToolCx, ToolError};
+use crate::tool::{Effect, ErrorCode, Meta, Reply, Tool, ToolCx, ToolError};
 
 /// How many rows one answer shows at most.
 const MAX_ROWS: u64 = 1_000;

@@ -9,8 +9,7 @@ use crate::output::figures::{counted, grouped, size};
 use crate::output::{
     Budget, FindError, Found, KeptLine, KeptOutput, OutputStore, Page, Query, SearchError, Totals, Window,
 };
-use crate::request::{Effect, Reply};
-use crate::tool::{Lane, Tool, ToolCx, ToolError};
+use crate::tool::{Effect, Lane, Reply, Tool, ToolCx, ToolError};
 
 /// Read the full output of an earlier call whose result was clipped, by the handle in its marker. Gives numbered
 /// lines from `offset` on, the last lines with `tail`, or the lines that match `pattern`. Works while the command

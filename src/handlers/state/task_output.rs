@@ -8,8 +8,7 @@ use super::StateDeps;
 use super::board::{TaskStage, TaskView};
 use crate::ids::RequestId;
 use crate::output::OutputStore;
-use crate::request::{Effect, Meta, Reply};
-use crate::tool::{Lane, Tool, ToolCx, ToolError};
+use crate::tool::{Effect, Lane, Meta, Reply, Tool, ToolCx, ToolError};
 
 /// How much of a running task's output is shown.
 const SO_FAR_CHARS: usize = 4_000;

@@ -9,8 +9,7 @@ use super::TerminalDeps;
 use crate::acp::RawPath;
 use crate::acp::terminals::{CreateTerminal, Ending, Launch, conclude, list, output_with_status, run_to_end};
 use crate::output::Budget;
-use crate::request::{Effect, Reply};
-use crate::tool::{Tool, ToolCx, ToolError};
+use crate::tool::{Effect, Reply, Tool, ToolCx, ToolError};
 
 const LIMIT: Duration = Duration::from_secs(120);
 /// Characters of the budget that are kept free for what is said beside the output.
