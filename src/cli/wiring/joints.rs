@@ -143,7 +143,8 @@ fn published(item: home::CatalogItem) -> CatalogItem {
         let text = document["body"].as_str().unwrap_or_default().to_owned();
         let mut keep = text.len();
         while body.len() > BODY_LIMIT && keep > 0 {
-            keep = text.floor_char_boundary(keep.saturating_sub((body.len() - BODY_LIMIT).max(1 << 10)));
+            // In proportion, because escapes make the JSON longer than the text.
+            keep = text.floor_char_boundary((keep - 1).min(keep * 99 / 100 * BODY_LIMIT / body.len()));
             document["body"] = text[..keep].into();
             document["bodyTruncated"] = true.into();
             body = document.to_string();
