@@ -48,7 +48,7 @@ impl Context {
     /// The configuration in force; logging starts with it.
     pub fn config(&self, workspaces: WorkspaceRule) -> anyhow::Result<Config> {
         let config = Config::load(&self.flags, &self.environment, workspaces)?;
-        logging::start(logging::level(config.log.level.as_str()));
+        logging::start(config.log.level, config.color);
         for warning in &config.warnings {
             tracing::warn!("{warning}");
         }

@@ -35,12 +35,12 @@ pub(super) struct Edit {
     old_string: String,
     /// The text to put there.
     new_string: String,
-    /// Replace every place, not just the only one.
+    /// Replace every place where it stands, not just the only one.
     #[serde(default)]
     replace_all: bool,
-    /// Replace exactly so many places, or none.
+    /// Replace every place if there are exactly so many; else change nothing.
     expected_count: Option<u64>,
-    /// Only show what would change.
+    /// Only say what would change.
     #[serde(default)]
     dry_run: bool,
     /// The SHA-256 (hex) that the file must have, as Read gives it in meta.sha256.
@@ -59,8 +59,10 @@ impl Tool for Edit {
         ("new_str", "new_string"),
         ("new_text", "new_string"),
     ];
-    const EXAMPLES: &'static [&'static str] =
-        &[r#"{"file_path":"src/main.rs","old_string":"let n = 1;","new_string":"let n = 2;"}"#];
+    const EXAMPLES: &'static [&'static str] = &[
+        r#"{"file_path":"src/main.rs","old_string":"let n = 1;","new_string":"let n = 2;"}"#,
+        r#"{"file_path":"README.md","old_string":"colour","new_string":"color","replace_all":true}"#,
+    ];
     type Deps = FileDeps;
     type Output = Reply;
 

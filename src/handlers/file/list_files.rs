@@ -16,7 +16,7 @@ use crate::tool::{Effect, Reply, Tool, ToolCx, ToolError};
 pub(super) struct ListFiles {
     /// The folder: absolute, or relative to the first workspace folder, which it is if absent.
     path: Option<RawPath>,
-    /// With everything below.
+    /// Show everything below it too.
     #[serde(default)]
     recursive: bool,
 }

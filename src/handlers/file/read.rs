@@ -31,7 +31,7 @@ pub(super) struct Read {
     file_path: RawPath,
     /// The first line, from 1. Negative: so many lines before the end.
     offset: Option<i64>,
-    /// How many lines, 2000 if absent, at most 10000.
+    /// How many lines: 2000 if absent, at most 10000.
     limit: Option<u64>,
     /// Show the rest of the one line `offset` from this character on, from 1.
     column: Option<u64>,

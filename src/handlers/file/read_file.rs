@@ -17,7 +17,8 @@ const NOTE: usize = 300;
 
 /// Read a text file and return its plain content, up to 30,000 characters.
 ///
-/// What is left out of a longer file is said at the end, with how to read on.
+/// What is left out of a longer file is said at the end, with how to read on. Use Read for a part of a file, or
+/// for line numbers.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ReadFile {
@@ -30,7 +31,7 @@ impl Tool for ReadFile {
     const EFFECT: Effect = Effect::Reads;
     const ALIASES: &'static [(&'static str, &'static str)] =
         &[("file_path", "path"), ("filename", "path"), ("file", "path")];
-    const EXAMPLES: &'static [&'static str] = &[r#"{"path":"README.md"}"#];
+    const EXAMPLES: &'static [&'static str] = &[r#"{"path":"README.md"}"#, r#"{"path":"src/lib.rs"}"#];
     type Deps = FileDeps;
     type Output = Reply;
 

@@ -31,7 +31,7 @@ pub(super) struct Write {
     overwrite: Overwrite,
     /// The SHA-256 (hex) that the file must have, as Read gives it in meta.sha256.
     expected_sha256: Option<String>,
-    /// Give or take the right to run it.
+    /// Make the file executable (true) or not (false); as it was if absent.
     executable: Option<bool>,
 }
 

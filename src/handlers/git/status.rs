@@ -16,7 +16,7 @@ use crate::tool::{Effect, Meta, Reply, Tool, ToolCx, ToolError};
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct GitStatus {
-    /// A folder of the repository, or one file to ask about.
+    /// A folder of the repository, or one file to ask about; the first workspace folder if absent.
     #[serde(default = "here")]
     path: RawPath,
 }

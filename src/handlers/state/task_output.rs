@@ -29,7 +29,10 @@ impl Tool for TaskOutput {
     const EFFECT: Effect = Effect::Reads;
     const LANE: Lane = Lane::Control;
     const ALIASES: &'static [(&'static str, &'static str)] = &[("id", "task_id"), ("task", "task_id")];
-    const EXAMPLES: &'static [&'static str] = &[r#"{"task_id":"0198c0de-0000-7000-8000-000000000000"}"#];
+    const EXAMPLES: &'static [&'static str] = &[
+        r#"{"task_id":"0198c0de-0000-7000-8000-000000000000"}"#,
+        r#"{"task_id":"0198c0de-2f5a-7000-8000-6d1c0a9be702"}"#,
+    ];
     type Deps = StateDeps;
     type Output = Reply;
 

@@ -28,7 +28,7 @@ pub(super) struct RunCommand {
     command: String,
     /// The program's arguments; an empty list runs the program without any.
     args: Option<Vec<String>>,
-    /// Where it runs: a folder in the workspace, which is also the default.
+    /// Where it runs: a folder, absolute or relative to the first workspace folder, which it is if absent.
     cwd: Option<RawPath>,
 }
 
