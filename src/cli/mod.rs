@@ -54,11 +54,11 @@ First steps:
     after_help = FIRST_STEPS
 )]
 pub struct Cli {
-    #[command(flatten)]
-    global: Global,
     /// Take what is there, answer and deliver it, and exit: for debugging
     #[arg(long)]
     once: bool,
+    #[command(flatten)]
+    global: Global,
     #[command(subcommand)]
     command: Option<Command>,
 }

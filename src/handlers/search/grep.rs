@@ -68,10 +68,11 @@ pub(super) struct Grep {
     /// How many files, or for content how many matching lines, to give in all: 100 if absent, at most 2000.
     #[serde(default = "default_results")]
     max_results: u64,
-    /// How many of them to leave out at the beginning, for the next page (in order of path unless `sort` says more).
+    /// How many of them to leave out at the beginning, for the next page; they are
+    /// then in order of path unless `sort` says otherwise.
     #[serde(default)]
     offset: u64,
-    /// `any`: the first found, which is fastest; `path`; `mtime`: newest file first.
+    /// `any`, if absent: the first found, which is fastest; `path`: in order of path; `mtime`: newest file first.
     sort: Option<Order>,
     /// Look at files that .gitignore or .ignore exclude, too.
     #[serde(default)]
