@@ -75,8 +75,7 @@ fn trespasses(path: &Path, text: &str) -> Vec<String> {
     };
     let closed = own == ["config", "raw"];
     let may = |used: &[String]| match used.first().map(String::as_str) {
-        None => true,
-        Some("ids") => true,
+        None | Some("ids") => true,
         Some(other) if other != room => allowed.contains(&other),
         Some("handlers") => used.get(1) == own.get(1) || own.len() < 2,
         Some(_) => !closed || used.starts_with(own),

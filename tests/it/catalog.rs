@@ -82,7 +82,9 @@ fn every_tool_has_two_examples_that_it_takes() {
         assert!(spec.examples.len() >= 2, "{} has {} examples", spec.name, spec.examples.len());
         let entry = whole.registry.find(spec.name).expect("it is listed");
         for example in spec.examples {
-            entry.decode(example).map(drop).unwrap_or_else(|error| panic!("{}: {error}", spec.name));
+            if let Err(error) = entry.decode(example) {
+                panic!("{}: {error}", spec.name);
+            }
         }
     }
 }
@@ -99,8 +101,9 @@ fn a_tool_that_another_names_is_there() {
         for word in words(spec) {
             // Words with a second capital inside are names of tools here, but for these.
             let inside = word.chars().skip(1).any(char::is_uppercase) && word.contains(char::is_lowercase);
-            let is_name =
-                inside && !["KiB", "SQLite"].contains(&word.as_str()) && word.starts_with(char::is_uppercase);
+            let is_name = inside
+                && !["KiB", "SQLite", "PRAGMAs"].contains(&word.as_str())
+                && word.starts_with(char::is_uppercase);
             assert!(!is_name || names.contains(word.as_str()), "{}: {word}", spec.name);
         }
     }

@@ -23,7 +23,7 @@ impl Source {
         if module.last().is_some_and(|last| last == "mod") {
             module.pop();
         }
-        let (tokens, tested) = without_tests(tokens(text));
+        let (tokens, tested) = without_tests(&tokens(text));
         Self { module, tokens, lines: text.lines().count() - tested }
     }
 
@@ -44,7 +44,7 @@ impl Source {
             let begins = matches!(self.text(at), "crate" | "super") && self.text(at + 1) == "::";
             let goes_on = at > 0 && self.text(at - 1) == "::";
             if begins && !goes_on {
-                let here = if self.text(at) == "crate" { Vec::new() } else { self.above(&self.module) };
+                let here = if self.text(at) == "crate" { Vec::new() } else { above(&self.module) };
                 self.follow(at + 2, here, &mut uses);
             }
         }
@@ -65,7 +65,7 @@ impl Source {
             return at + 1;
         }
         match self.text(at) {
-            "super" => here = self.above(&here),
+            "super" => here = above(&here),
             "self" | "*" => {}
             name => here.push(name.to_owned()),
         }
@@ -76,17 +76,17 @@ impl Source {
         at + 1
     }
 
-    fn above(&self, module: &[String]) -> Vec<String> {
-        module[..module.len().saturating_sub(1)].to_vec()
-    }
-
     fn text(&self, at: usize) -> &str {
         self.tokens.get(at).map_or("", |token| token.text.as_str())
     }
 }
 
+fn above(module: &[String]) -> Vec<String> {
+    module[..module.len().saturating_sub(1)].to_vec()
+}
+
 /// Leaves out the modules behind `#[cfg(test)]`, and says how many lines they take.
-fn without_tests(tokens: Vec<Token>) -> (Vec<Token>, usize) {
+fn without_tests(tokens: &[Token]) -> (Vec<Token>, usize) {
     const MARK: [&str; 8] = ["#", "[", "cfg", "(", "test", ")", "]", "mod"];
     let (mut kept, mut lines, mut at) = (Vec::new(), 0, 0);
     while at < tokens.len() {

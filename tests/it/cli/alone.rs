@@ -1,6 +1,7 @@
 //! The commands that need no backend.
 
-use std::time::Duration;
+use tokio::io::AsyncReadExt;
+use tokio::net::TcpListener;
 
 use super::{User, glance, keys};
 
@@ -195,16 +196,14 @@ async fn a_reader_that_goes_away_is_no_disaster() {
 #[tokio::test]
 async fn a_call_is_stopped_with_all_it_started() {
     let user = User::new();
-    let mut command = user.command(&["call", "Bash", r#"{"command":"echo $$ > pid; exec sleep 600"}"#]);
-    let child = command.spawn().expect("started");
-    let pid = loop {
-        if let Ok(pid) = std::fs::read_to_string(user.path("work/pid"))
-            && let Ok(pid) = pid.trim().parse::<i32>()
-        {
-            break pid;
-        }
-        tokio::time::sleep(Duration::from_millis(10)).await;
-    };
+    let told = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    let port = told.local_addr().expect("bound").port();
+    let args = format!(r#"{{"command":"echo $$ > /dev/tcp/127.0.0.1/{port}; exec sleep 600"}}"#);
+    let child = user.command(&["call", "Bash", &args]).spawn().expect("started");
+    let (mut its, _) = super::within(told.accept()).await.expect("it runs");
+    let mut pid = String::new();
+    super::within(its.read_to_string(&mut pid)).await.expect("its number");
+    let pid: i32 = pid.trim().parse().expect("a number");
     let own = child.id().and_then(|id| i32::try_from(id).ok()).and_then(rustix::process::Pid::from_raw);
     rustix::process::kill_process(own.expect("it runs"), rustix::process::Signal::INT).expect("it runs");
     let ended = super::within(child.wait_with_output()).await.expect("waited for");
