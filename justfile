@@ -26,7 +26,7 @@ manual *scenarios:
 
 # The benches, or those whose names contain the given word
 bench *filter:
-    cargo bench --benches -- {{filter}}
+    cargo bench {{filter}}
 
 # Embedded backend and runner in one process, until stopped
 dev *args:
