@@ -3,6 +3,8 @@
 #[cfg(unix)]
 mod capture;
 pub mod children;
+#[cfg(unix)]
+mod command;
 pub mod environment;
 #[cfg(unix)]
 mod family;
