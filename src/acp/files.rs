@@ -1,4 +1,343 @@
-//! ACP's file methods. Not here: who serves them.
+//! ACP's file methods with what they take and give. Not here: who serves them.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use sha2::{Digest, Sha256};
+
+use super::{Answer, WorkspacePath};
+use crate::tool::ToolCx;
 
 /// Reads and writes text files inside the workspace.
-pub trait FileClient: Send + Sync + 'static {}
+///
+/// The first two methods are the protocol's; an editor that is connected can serve them too. The others are what
+/// the tools of this machine need beside them.
+pub trait FileClient: Send + Sync + 'static {
+    /// Some lines of a text file.
+    ///
+    /// Fails with `is_directory`, `not_text`, `not_found` (with near names), `too_large` where the lines cannot be
+    /// reached in bounded time, `cancelled`.
+    fn read_text_file<'a>(&'a self, cx: &'a ToolCx, request: ReadTextFile) -> Answer<'a, TextWindow>;
+
+    /// Replaces or makes a file: readers see the old content or the new one, never a part.
+    ///
+    /// Fails with `policy_denied`, `stale` when the [`Precondition`] does not hold, `is_directory`.
+    fn write_text_file<'a>(&'a self, cx: &'a ToolCx, request: WriteTextFile) -> Answer<'a, Written>;
+
+    /// A whole file's bytes, for editing. Fails like `read_text_file`, and with `too_large` above `max_bytes`.
+    fn load_file<'a>(&'a self, cx: &'a ToolCx, path: WorkspacePath, max_bytes: u64)
+    -> Answer<'a, LoadedFile>;
+
+    /// What is in a folder.
+    fn list_folder<'a>(&'a self, cx: &'a ToolCx, request: ListFolder) -> Answer<'a, FolderListing>;
+}
+
+/// Which part of a file to read.
+#[derive(Debug, Clone)]
+pub struct ReadTextFile {
+    /// The file.
+    pub path: WorkspacePath,
+    /// The first line.
+    pub start: Start,
+    /// At most so many lines.
+    pub lines: u64,
+    /// At most so many characters, but one line at least.
+    pub max_chars: usize,
+    /// A line longer than this is cut in its middle.
+    pub line_chars: usize,
+}
+
+/// Where a window begins.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Start {
+    /// At this line, from 1.
+    Line(u64),
+    /// So many lines before the end, from 1: the last line.
+    FromEnd(u64),
+    /// Inside one line, at this character, both from 1; the window is the rest of that line only.
+    Inside {
+        /// The line.
+        line: u64,
+        /// The character.
+        column: u64,
+    },
+}
+
+/// Some lines of a text file.
+#[derive(Debug, Clone, PartialEq)]
+pub struct TextWindow {
+    /// The lines with their own endings. Long ones are cut in their middle, which is said in their text.
+    pub text: String,
+    /// The number of the first line: from 1, or negative (from -1, the last line) where lines before are not counted.
+    pub first: i64,
+    /// How many lines `text` has.
+    pub lines: u64,
+    /// How many lines the file has.
+    pub total: LineTotal,
+    /// Whether the window ends where the file ends.
+    pub at_end: bool,
+    /// The last line of the window is longer than what is looked at of one line; what follows it is not known.
+    pub stopped_in_line: bool,
+    /// The file's size in bytes.
+    pub size: u64,
+    /// How the bytes are read as text.
+    pub encoding: Encoding,
+    /// How its lines end, as far as was looked at.
+    pub endings: Endings,
+    /// SHA-256 of the whole file in hex. Present exactly when the whole file was read for this window, which is so
+    /// up to [`TextWindow::HASHED`] bytes.
+    pub sha256: Option<String>,
+    /// How many places in the window were not valid text and are U+FFFD.
+    pub lossy: u64,
+    /// How many control characters the window holds.
+    pub control: u64,
+    /// How many bytes of long lines are left out.
+    pub omitted_bytes: u64,
+}
+
+impl TextWindow {
+    /// Files up to this size are read whole, counted and hashed with every window.
+    pub const HASHED: u64 = 1 << 20;
+}
+
+/// How many lines there are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LineTotal {
+    /// Counted to the end.
+    Exactly(u64),
+    /// Counted so far; the file goes on.
+    MoreThan(u64),
+}
+
+/// How a file's bytes are text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Encoding {
+    /// UTF-8.
+    Utf8,
+    /// UTF-8 behind a byte order mark.
+    Utf8Bom,
+    /// UTF-16, little end first, behind a byte order mark.
+    Utf16Le,
+    /// UTF-16, big end first, behind a byte order mark.
+    Utf16Be,
+}
+
+impl Encoding {
+    /// The name in an answer.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Utf8 => "utf-8",
+            Self::Utf8Bom => "utf-8 with BOM",
+            Self::Utf16Le => "utf-16le with BOM",
+            Self::Utf16Be => "utf-16be with BOM",
+        }
+    }
+
+    /// The byte order mark it is known by.
+    pub fn mark(self) -> &'static [u8] {
+        match self {
+            Self::Utf8 => b"",
+            Self::Utf8Bom => b"\xEF\xBB\xBF",
+            Self::Utf16Le => b"\xFF\xFE",
+            Self::Utf16Be => b"\xFE\xFF",
+        }
+    }
+}
+
+/// How lines end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Endings {
+    /// There is no line ending.
+    None,
+    /// All with a line feed.
+    Lf,
+    /// All with carriage return and line feed.
+    Crlf,
+    /// Both kinds.
+    Mixed,
+}
+
+impl Endings {
+    /// The name in an answer.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::None => "no line ending",
+            Self::Lf => "lf",
+            Self::Crlf => "crlf",
+            Self::Mixed => "mixed lf and crlf",
+        }
+    }
+
+    /// How the lines of these bytes end.
+    pub fn of(bytes: &[u8]) -> Self {
+        let (mut lf, mut crlf) = (false, false);
+        for at in memchr::memchr_iter(b'\n', bytes) {
+            if at > 0 && bytes[at - 1] == b'\r' {
+                crlf = true;
+            } else {
+                lf = true;
+            }
+            if lf && crlf {
+                return Self::Mixed;
+            }
+        }
+        match (lf, crlf) {
+            (true, _) => Self::Lf,
+            (_, true) => Self::Crlf,
+            _ => Self::None,
+        }
+    }
+}
+
+/// What to write, and when.
+#[derive(Debug, Clone)]
+pub struct WriteTextFile {
+    /// The file.
+    pub path: WorkspacePath,
+    /// What it shall hold.
+    pub content: NewContent,
+    /// What must hold for it to be written.
+    pub only_if: Precondition,
+    /// Make missing folders on the way.
+    pub create_folders: bool,
+    /// Set or take away the right to run it; none leaves it as it is.
+    pub executable: Option<bool>,
+}
+
+/// The bytes to write.
+#[derive(Debug, Clone)]
+pub enum NewContent {
+    /// This text. A byte order mark, UTF-16 and CRLF endings of the file that it replaces are kept.
+    Text(String),
+    /// The old bytes with these places replaced, every other byte as it was. In order, without overlap.
+    Spliced {
+        /// The bytes that were loaded.
+        old: Arc<Vec<u8>>,
+        /// What to put where.
+        splices: Vec<Splice>,
+    },
+}
+
+/// One replaced place.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Splice {
+    /// The bytes that go.
+    pub range: Range<usize>,
+    /// The bytes that come.
+    pub with: Vec<u8>,
+}
+
+/// What must hold for a file to be written.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Precondition {
+    /// Nothing.
+    None,
+    /// There is no such file.
+    Absent,
+    /// The file has this SHA-256 (hex).
+    Content(String),
+    /// The file is as it was loaded.
+    AsLoaded(Stamp),
+}
+
+/// What tells one state of a file from another without reading it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Stamp {
+    /// Device and inode, where there are such.
+    pub file: (u64, u64),
+    /// In bytes.
+    pub size: u64,
+    /// Last change of the content, in nanoseconds since 1970.
+    pub modified: i128,
+    /// Last change of the file's own record, where there is such.
+    pub changed: i128,
+}
+
+/// A whole file.
+#[derive(Debug, Clone)]
+pub struct LoadedFile {
+    /// Its bytes.
+    pub bytes: Arc<Vec<u8>>,
+    /// Its state when it was read.
+    pub stamp: Stamp,
+}
+
+impl LoadedFile {
+    /// SHA-256 of the bytes, in hex.
+    pub fn sha256(&self) -> String {
+        hex(&Sha256::digest(self.bytes.as_slice()))
+    }
+}
+
+/// Bytes in hex.
+pub fn hex(bytes: &[u8]) -> String {
+    const DIGITS: &[u8; 16] = b"0123456789abcdef";
+    bytes
+        .iter()
+        .flat_map(|b| [DIGITS[usize::from(b >> 4)], DIGITS[usize::from(b & 15)]])
+        .map(char::from)
+        .collect()
+}
+
+/// What a write did.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Written {
+    /// There was no such file.
+    pub created: bool,
+    /// The file held these bytes already; it was not touched.
+    pub unchanged: bool,
+    /// SHA-256 before, in hex; none for a new file.
+    pub before: Option<String>,
+    /// SHA-256 after, in hex.
+    pub after: String,
+    /// Its size now.
+    pub size: u64,
+    /// What was done that the content did not ask for.
+    pub warnings: Vec<String>,
+}
+
+/// Which folder to list.
+#[derive(Debug, Clone)]
+pub struct ListFolder {
+    /// The folder.
+    pub path: WorkspacePath,
+    /// With everything below it, but for `.git` and what ignore files name.
+    pub recursive: bool,
+    /// At most so many entries.
+    pub limit: usize,
+}
+
+/// What is in a folder.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FolderListing {
+    /// In order of name.
+    pub entries: Vec<FolderEntry>,
+    /// How many there are in all, or were seen before the listing stopped.
+    pub total: u64,
+    /// The counting stopped early: there may be more than `total`.
+    pub cut_short: bool,
+}
+
+/// One name in a folder.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FolderEntry {
+    /// Its path from the listed folder; bytes that are no text are U+FFFD.
+    pub name: String,
+    /// What it is.
+    pub kind: EntryKind,
+}
+
+/// What a name in a folder stands for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum EntryKind {
+    /// A file of so many bytes.
+    File(u64),
+    /// A folder.
+    Folder,
+    /// A link, with what it says.
+    Link(String),
+    /// A FIFO, a socket or a device.
+    Special,
+    /// It could not be looked at.
+    Unknown,
+}

@@ -1,7 +1,25 @@
 //! The folders that the tools may touch, and the proof that a path lies in one of them.
-#![expect(clippy::disallowed_methods, reason = "this room resolves paths")]
+//!
+//! A root is opened once and held. Every later open happens relative to that held folder, and on Linux the kernel
+//! itself refuses to leave it, whatever is swapped meanwhile. Not here: what a tool does with a path (handlers),
+//! and which paths inside are off limits for writing (`acp::protected`).
 
-use std::path::{Path, PathBuf};
+mod lexical;
+mod path;
+
+#[cfg(target_os = "linux")]
+#[path = "workspace/beneath.rs"]
+mod held;
+#[cfg(not(target_os = "linux"))]
+#[path = "workspace/by_name.rs"]
+mod held;
+
+pub use held::Folder;
+pub use path::{DanglingLink, WorkspacePath};
+
+use std::ffi::OsStr;
+use std::io;
+use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
 use schemars::JsonSchema;
@@ -9,6 +27,10 @@ use serde::Deserialize;
 
 use crate::request::ErrorCode;
 use crate::tool::ToolError;
+use held::Held;
+
+/// As many links as Linux itself follows.
+const MAX_LINKS: usize = 40;
 
 /// A path as the model wrote it: absolute, relative to the first workspace, or beginning with `~`.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, JsonSchema)]
@@ -31,53 +53,193 @@ impl From<&str> for RawPath {
 /// The folders in which the tools work.
 #[derive(Debug, Clone)]
 pub struct Workspace {
-    roots: Arc<[PathBuf]>,
+    roots: Arc<[Arc<Root>]>,
+    home: Option<Arc<Path>>,
+}
+
+/// One held folder with the two spellings under which a caller may know it.
+#[derive(Debug)]
+struct Root {
+    held: Held,
+    canonical: PathBuf,
+    given: PathBuf,
 }
 
 impl Workspace {
-    /// Opens the folders; each must exist.
-    pub fn open(roots: &[PathBuf]) -> std::io::Result<Self> {
-        let roots = roots.iter().map(std::fs::canonicalize).collect::<Result<Vec<_>, _>>()?;
-        Ok(Self { roots: roots.into() })
+    /// Opens the folders; each must exist, and there must be one. `~` is not expanded.
+    pub fn open(roots: &[PathBuf]) -> io::Result<Self> {
+        Self::open_with_home(roots, None)
+    }
+
+    /// Opens the folders; a leading `~`, `$HOME` or `%USERPROFILE%` in a path means `home`.
+    pub fn open_with_home(roots: &[PathBuf], home: Option<PathBuf>) -> io::Result<Self> {
+        if roots.is_empty() {
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, "a workspace needs at least one folder"));
+        }
+        let roots =
+            roots.iter().map(|given| Root::open(given).map(Arc::new)).collect::<io::Result<Vec<_>>>()?;
+        Ok(Self { roots: roots.into(), home: home.map(Arc::from) })
     }
 
     /// The folders, the first of which relative paths are resolved against.
     pub fn roots(&self) -> impl Iterator<Item = &Path> {
-        self.roots.iter().map(PathBuf::as_path)
+        self.roots.iter().map(|root| root.canonical.as_path())
     }
 
     /// The first folder.
     pub fn first(&self) -> &Path {
-        &self.roots[0]
+        &self.roots[0].canonical
     }
 
-    /// Resolves a path and proves that it lies in a workspace; it need not exist.
+    /// Resolves a path and proves that it lies in a workspace; it need not exist. Links that stay inside are
+    /// followed, so the result holds none.
     ///
     /// # Errors
-    /// `outside_workspace` naming the workspaces, or `invalid_args`.
+    /// `outside_workspace` naming the workspaces and the link that led out, or `invalid_args`.
     pub fn resolve(&self, raw: &RawPath) -> Result<WorkspacePath, ToolError> {
-        let joined = self.first().join(raw.as_str());
-        let real = std::fs::canonicalize(&joined).unwrap_or(joined);
-        if self.roots().any(|root| real.starts_with(root)) {
-            return Ok(WorkspacePath { absolute: real });
+        let asked = lexical::parse(raw.as_str(), self.home.as_deref())?;
+        let (root, rel) = self.split(&asked.path).ok_or_else(|| self.outside(raw, None))?;
+        let mut found = self.locate(raw, root, rel)?;
+        if asked.names_folder {
+            match found.metadata() {
+                Ok(metadata) if !metadata.is_dir() => {
+                    return Err(ToolError::invalid_args(format!(
+                        "{} ends in a slash, but {} is a file. Leave out the slash.",
+                        raw.as_str(),
+                        found.shown()
+                    )));
+                }
+                _ => found.names_folder = true,
+            }
         }
-        Err(ToolError::new(ErrorCode::OutsideWorkspace, format!("{} is outside the workspace", raw.as_str())))
+        Ok(found)
+    }
+
+    /// The root that holds an absolute path by its spelling, with the rest; the first root for a relative one.
+    fn split(&self, path: &Path) -> Option<(Arc<Root>, PathBuf)> {
+        if path.is_relative() {
+            return Some((Arc::clone(&self.roots[0]), path.to_owned()));
+        }
+        self.roots
+            .iter()
+            .filter_map(|root| {
+                let rest =
+                    path.strip_prefix(&root.canonical).or_else(|_| path.strip_prefix(&root.given)).ok()?;
+                Some((Arc::clone(root), rest.to_owned()))
+            })
+            .min_by_key(|(_, rest)| rest.components().count())
+    }
+
+    /// Follows links one by one where the kernel would not: it takes no absolute link, not even one that leads
+    /// back inside. Whatever comes of it is opened beneath the root again, so nothing here is trusted.
+    fn locate(&self, raw: &RawPath, root: Arc<Root>, rel: PathBuf) -> Result<WorkspacePath, ToolError> {
+        let asked = rel.clone();
+        let (mut root, mut rel) = (root, rel);
+        let mut link: Option<DanglingLink> = None;
+        for _ in 0..MAX_LINKS {
+            if let Ok(real) = root.held.real(&rel) {
+                return Ok(WorkspacePath::new(root, real, asked, true, None));
+            }
+            match stumble(&root, &rel) {
+                Stumble::Gone => {}
+                Stumble::Missing { parent, rest } => {
+                    if rest.components().all(|part| matches!(part, Component::Normal(_))) {
+                        return Ok(WorkspacePath::new(root, parent.join(rest), asked, false, link));
+                    }
+                    if lexical::escapes(&rel) {
+                        return Err(self.outside(raw, link.as_ref()));
+                    }
+                    return Err(ToolError::not_found(format!(
+                        "{}: a folder on the way does not exist. The deepest one that does is {}.",
+                        raw.as_str(),
+                        root.canonical.join(parent).display()
+                    )));
+                }
+                Stumble::Link { parent, name, target, rest } => {
+                    let met = DanglingLink {
+                        link: root.canonical.join(&parent).join(&name),
+                        target: target.clone(),
+                    };
+                    let next = if target.is_absolute() { target } else { parent.join(target) };
+                    let next = if rest.as_os_str().is_empty() { next } else { next.join(rest) };
+                    if next.is_absolute() {
+                        (root, rel) = self.split(&next).ok_or_else(|| self.outside(raw, Some(&met)))?;
+                    } else {
+                        rel = next;
+                    }
+                    link = Some(met);
+                }
+                Stumble::Outside => return Err(self.outside(raw, link.as_ref())),
+                Stumble::Failed(cause) => return Err(ToolError::io(raw.as_str(), &cause)),
+            }
+        }
+        let names = link.map_or_else(String::new, |met| format!(" (last at {})", met.link.display()));
+        Err(ToolError::invalid_args(format!(
+            "{}: too many symbolic links; they form a loop{names}.",
+            raw.as_str()
+        )))
+    }
+
+    fn outside(&self, raw: &RawPath, link: Option<&DanglingLink>) -> ToolError {
+        let roots: Vec<String> = self.roots().map(|root| root.display().to_string()).collect();
+        let via = link.map_or_else(String::new, |met| {
+            format!(" (the link {} leads to {})", met.link.display(), met.target.display())
+        });
+        ToolError::new(
+            ErrorCode::OutsideWorkspace,
+            format!(
+                "{} is outside the workspace{via}. File tools reach only: {}. Use a path in there.",
+                raw.as_str(),
+                roots.join(", ")
+            ),
+        )
     }
 }
 
-/// A path that lies in a workspace.
-#[derive(Debug, Clone)]
-pub struct WorkspacePath {
-    absolute: PathBuf,
+impl Root {
+    fn open(given: &Path) -> io::Result<Self> {
+        let (held, canonical) = Held::open(given)?;
+        Ok(Self { held, canonical, given: given.to_owned() })
+    }
 }
 
-impl WorkspacePath {
-    /// The absolute path, for showing and for walking.
-    pub fn absolute(&self) -> &Path {
-        &self.absolute
+/// Why a path could not be opened as it stands, found by trying one component after the other.
+enum Stumble {
+    /// Something changed meanwhile; trying again tells.
+    Gone,
+    /// The parent is there, the rest is not.
+    Missing { parent: PathBuf, rest: PathBuf },
+    /// A link that the kernel would not follow, or that leads to nothing.
+    Link { parent: PathBuf, name: PathBuf, target: PathBuf, rest: PathBuf },
+    /// The path climbs out by itself.
+    Outside,
+    /// Anything else: no permission, a file where a folder should be.
+    Failed(io::Error),
+}
+
+fn stumble(root: &Root, rel: &Path) -> Stumble {
+    let parts: Vec<Component<'_>> = rel.components().collect();
+    let mut parent = PathBuf::new();
+    for (at, part) in parts.iter().enumerate() {
+        let cause = match root.held.real(&parent.join(part)) {
+            Ok(found) => {
+                parent = found;
+                continue;
+            }
+            Err(cause) => cause,
+        };
+        let name: &OsStr = part.as_os_str();
+        if matches!(part, Component::Normal(_))
+            && let Ok(target) = root.held.link_target(&parent, name)
+        {
+            let rest = parts[at + 1..].iter().collect();
+            return Stumble::Link { parent, name: name.into(), target, rest };
+        }
+        return match cause.kind() {
+            io::ErrorKind::NotFound => Stumble::Missing { parent, rest: parts[at..].iter().collect() },
+            io::ErrorKind::CrossesDevices => Stumble::Outside,
+            _ => Stumble::Failed(cause),
+        };
     }
-    /// The path as an answer shows it.
-    pub fn shown(&self) -> String {
-        self.absolute.display().to_string()
-    }
+    Stumble::Gone
 }

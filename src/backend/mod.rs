@@ -1,1 +1,159 @@
-//! (room: backend)
+//! The wire to the event backend, as the device sees it: one trait, its errors with what to do about each, and the
+//! client that speaks Convex's HTTP functions API. Not here: when anything is called (runner).
+
+mod convex;
+mod error;
+mod http;
+mod session;
+mod wire;
+
+pub use convex::ConvexBackend;
+pub use error::{BackendError, Disposition, Refusal};
+pub use http::{BadUrl, FunctionKind, HttpFunctions, TransportOptions};
+pub use session::{Signer, TokenStore};
+
+use std::future::Future;
+use std::pin::Pin;
+use std::time::Duration;
+
+use serde_json::Value;
+
+use crate::ids::{LeaseId, RequestId};
+use crate::request::{OutcomeKind, ToolRequest};
+
+/// What every backend call gives back.
+pub type Reply<'a, T> = Pin<Box<dyn Future<Output = Result<T, BackendError>> + Send + 'a>>;
+
+/// An event backend. Every call is safe to repeat.
+pub trait Backend: Send + Sync + 'static {
+    /// Makes this device known and its token valid.
+    fn open_session(&self) -> Reply<'_, Session>;
+    /// The next page of events after the cursor, oldest first; may be held for `wait` until there is one.
+    fn poll<'a>(&'a self, cursor: Option<&'a str>, limit: u32, wait: Duration) -> Reply<'a, Page>;
+    /// Every request that has no result yet, whatever the cursor says.
+    fn list_open(&self) -> Reply<'_, Vec<Offered>>;
+    /// Claims a request for this lease, or renews the claim.
+    fn claim<'a>(&'a self, id: &'a RequestId, lease: &'a LeaseId) -> Reply<'a, Claim>;
+    /// Stores a result; storing it again changes nothing.
+    fn post<'a>(&'a self, result: ResultPost<'a>) -> Reply<'a, Posted>;
+    /// Says that the device is there, or about to go.
+    fn beat(&self, online: bool, health: Value) -> Reply<'_, Beat>;
+    /// Replaces the catalog of one kind.
+    fn publish<'a>(&'a self, kind: CatalogKind, revision: u64, items: &'a [CatalogItem]) -> Reply<'a, ()>;
+    /// Forgets pooled connections, after a sleep or an outage.
+    fn refresh_connections(&self) {}
+}
+
+/// An opened session.
+#[derive(Debug, Clone)]
+pub struct Session {
+    /// The backend's clock, in milliseconds.
+    pub server_now_ms: f64,
+}
+
+/// One page of events.
+#[derive(Debug, Clone)]
+pub struct Page {
+    /// The events, oldest first.
+    pub events: Vec<Offered>,
+    /// Where the next page begins.
+    pub cursor: Option<String>,
+    /// Whether there is nothing more for now.
+    pub is_done: bool,
+}
+
+/// One event of a page.
+#[derive(Debug, Clone)]
+pub enum Offered {
+    /// A request.
+    Request(ToolRequest),
+    /// The caller took this request back.
+    Cancel(RequestId),
+    /// A request of which only the id (and perhaps more) can be read.
+    Unreadable {
+        /// What could be read, the rest empty.
+        request: ToolRequest,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// An event that names no request, or is of a kind that this version does not know.
+    Skipped {
+        /// What is wrong with it.
+        why: String,
+    },
+}
+
+/// The answer to a claim.
+#[derive(Debug, Clone)]
+pub struct Claim {
+    /// Whether the request is ours now.
+    pub granted: bool,
+    /// Why not, in the backend's word.
+    pub reason: String,
+    /// Whether the caller took it back meanwhile.
+    pub cancelled: bool,
+}
+
+/// A result on its way out.
+#[derive(Debug, Clone, Copy)]
+pub struct ResultPost<'a> {
+    /// The request answered.
+    pub id: &'a RequestId,
+    /// The lease it was claimed under.
+    pub lease: &'a LeaseId,
+    /// How the call ended.
+    pub kind: OutcomeKind,
+    /// The JSON text.
+    pub payload: &'a str,
+    /// Whether something was left out.
+    pub truncated: bool,
+}
+
+/// The backend has the result.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Posted {
+    /// It was stored now.
+    Stored,
+    /// It was there already.
+    Duplicate,
+}
+
+/// The answer to a heartbeat.
+#[derive(Debug, Clone)]
+pub struct Beat {
+    /// The backend's clock, in milliseconds.
+    pub server_now_ms: f64,
+    /// When it wants the next one.
+    pub next: Option<Duration>,
+}
+
+/// What a catalog lists.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the names are the wire's own words")]
+pub enum CatalogKind {
+    Tool,
+    Skill,
+    Agent,
+}
+
+impl CatalogKind {
+    /// The word on the wire.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Tool => "tool",
+            Self::Skill => "skill",
+            Self::Agent => "agent",
+        }
+    }
+}
+
+/// One entry of a catalog.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CatalogItem {
+    /// Unique within its kind.
+    pub key: String,
+    /// SHA-256 of the body in hex: an unchanged item is not written again.
+    pub hash: String,
+    /// JSON text.
+    pub body: String,
+}

@@ -1,1 +1,181 @@
-//! (room: cli)
+//! The command line: one file a subcommand. Here: what can be typed, and who answers it.
+
+mod agents;
+mod backend;
+mod call;
+mod caller;
+mod cancel;
+mod completions;
+mod context;
+mod demo;
+mod dev;
+pub mod exit;
+mod init;
+mod logging;
+mod pair;
+pub mod print;
+mod run;
+mod send;
+mod skills;
+mod status;
+mod stop;
+mod tools;
+mod wiring;
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{Args, Parser, Subcommand};
+
+use crate::config::{Color, Environment};
+use crate::redact::Secret;
+use context::Context;
+use exit::Exit;
+
+/// Runs a remote AI agent's tool calls on this machine.
+///
+/// Without a command it polls its backend until it is stopped: the background process.
+#[derive(Debug, Parser)]
+#[command(name = "punie-runner", version, about, max_term_width = 100, disable_help_subcommand = true)]
+pub struct Cli {
+    #[command(flatten)]
+    global: Global,
+    /// Take what is there, answer and deliver it, and exit: for debugging
+    #[arg(long)]
+    once: bool,
+    #[command(subcommand)]
+    command: Option<Command>,
+}
+
+#[derive(Debug, Args)]
+struct Global {
+    /// The home folder [env: PUNIE_HOME] [default: ~/.punie]
+    #[arg(long, global = true, value_name = "DIR")]
+    home: Option<PathBuf>,
+    /// The configuration file [env: PUNIE_CONFIG] [default: config.toml in the home]
+    #[arg(long, global = true, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// A folder that the tools may touch; repeatable, the first is the base of relative paths [env: PUNIE_WORKSPACE]
+    #[arg(long = "workspace", global = true, value_name = "DIR")]
+    workspaces: Vec<PathBuf>,
+    /// The event backend's address [env: PUNIE_BACKEND_URL]
+    #[arg(long, global = true, value_name = "URL")]
+    backend_url: Option<String>,
+    /// What is logged to stderr: off, error, warn, info, debug, trace [env: PUNIE_LOG]
+    #[arg(long, global = true, value_name = "LEVEL")]
+    log: Option<String>,
+    /// Answer in JSON, one object a line
+    #[arg(long, global = true)]
+    json: bool,
+    /// When to use colour: auto, always, never
+    #[arg(long, global = true, value_name = "WHEN", value_parser = color)]
+    color: Option<Color>,
+    /// The caller's token [env: PUNIE_CALLER_TOKEN] [default: tokens/caller in the home]
+    #[arg(long, global = true, value_name = "TOKEN", value_parser = secret, hide = true)]
+    caller_token: Option<Secret<String>>,
+    /// The device to ask [env: PUNIE_DEVICE] [default: this one]
+    #[arg(long, global = true, value_name = "ID")]
+    device: Option<String>,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Poll the backend until stopped (the default)
+    Run(run::RunArgs),
+    /// An embedded backend and a runner in one process, paired with each other
+    Dev(dev::DevArgs),
+    /// See it work: one request per domain through a backend of its own
+    Demo,
+    /// The embedded backend alone, on this machine only
+    Backend(backend::BackendArgs),
+    /// Ask a device for a tool, as the caller, and print its answer
+    Send(send::SendArgs),
+    /// Take a request back
+    Cancel(cancel::CancelArgs),
+    /// Run a tool here, without any backend
+    Call(call::CallArgs),
+    /// The tools of this device; with a name, everything about one
+    Tools(tools::ToolsArgs),
+    /// The skills of the home, and what is wrong with the rest
+    Skills(skills::SkillsArgs),
+    /// The agents of the home, and what is wrong with the rest
+    Agents(agents::AgentsArgs),
+    /// Whether it runs, and what is on its way
+    Status,
+    /// Register this device with a backend
+    Pair(pair::PairArgs),
+    /// Write a first configuration
+    Init(init::InitArgs),
+    /// The completion script of a shell
+    Completions(completions::CompletionsArgs),
+}
+
+fn color(text: &str) -> Result<Color, String> {
+    match text {
+        "auto" => Ok(Color::Auto),
+        "always" => Ok(Color::Always),
+        "never" => Ok(Color::Never),
+        other => Err(format!("{other:?} is none of auto, always, never")),
+    }
+}
+
+#[expect(clippy::unnecessary_wraps, reason = "the shape of a clap value parser")]
+fn secret(text: &str) -> Result<Secret<String>, String> {
+    Ok(Secret::new(text.to_owned()))
+}
+
+/// Runs the command line and gives its exit code.
+pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
+    let cli = match Cli::try_parse_from(args) {
+        Ok(cli) => cli,
+        Err(error) => {
+            // Help and version go to stdout with 0; everything else is a wrong command line.
+            let code = if error.use_stderr() { Exit::Usage } else { Exit::Done };
+            let _ = error.print();
+            return code.into();
+        }
+    };
+    let context = Context::new(cli.global, Environment::capture());
+    match dispatch(cli.command, cli.once, &context) {
+        Ok(exit) => exit.into(),
+        Err(error) => {
+            print::complain(&format!("punie-runner: {error:#}"));
+            Exit::of(&error).into()
+        }
+    }
+}
+
+fn dispatch(command: Option<Command>, once: bool, context: &Context) -> anyhow::Result<Exit> {
+    let command = command.unwrap_or(Command::Run(run::RunArgs::default()));
+    if once && !matches!(command, Command::Run(_)) {
+        return Err(exit::Stop::with(Exit::Usage, "--once goes with `run` only"));
+    }
+    match command {
+        Command::Run(args) => run::run(&args, once, context),
+        Command::Dev(args) => dev::dev(&args, context),
+        Command::Demo => demo::demo(context),
+        Command::Backend(args) => backend::backend(&args, context),
+        Command::Send(args) => send::send(&args, context),
+        Command::Cancel(args) => cancel::cancel(&args, context),
+        Command::Call(args) => call::call(&args, context),
+        Command::Tools(args) => tools::tools(&args, context),
+        Command::Skills(args) => skills::skills(&args, context),
+        Command::Agents(args) => agents::agents(&args, context),
+        Command::Status => status::status(context),
+        Command::Pair(args) => pair::pair(&args, context),
+        Command::Init(args) => init::init(&args, context),
+        Command::Completions(args) => completions::completions(&args),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_sound() {
+        use clap::CommandFactory;
+        Cli::command().debug_assert();
+    }
+}

@@ -1,1 +1,28 @@
-//! (room: dev_backend)
+//! The embedded backend: the contract's functions over SQLite, spoken as Convex's HTTP functions API.
+//! It listens on loopback only. It shares no code with the client in `backend`, only the wire.
+//!
+//! - `server`: start and stop; `http`: the wire.
+//! - `functions`: the table of functions and how a call becomes a reply; `args`: shapes and bounds.
+//! - `events`, `devices`, `catalog`: the functions.
+//! - `store`: the database; `clock`: its time; `wakeups`: who waits for a commit.
+
+mod args;
+mod auth;
+mod catalog;
+mod clock;
+mod devices;
+mod events;
+mod failure;
+mod functions;
+mod http;
+mod secrets;
+mod server;
+mod signature;
+mod store;
+#[cfg(test)]
+mod testing;
+mod wakeups;
+
+pub use clock::Clock;
+pub use server::{DevBackend, DevBackendError, DevBackendOptions};
+pub use store::StoreError;

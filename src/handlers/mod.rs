@@ -7,3 +7,39 @@ pub mod shell;
 pub mod sqlite;
 pub mod state;
 pub mod terminal;
+
+use crate::tool::{DuplicateName, Registry};
+
+/// What each domain needs.
+pub struct Deps {
+    /// Files.
+    pub file: file::FileDeps,
+    /// Searching.
+    pub search: search::SearchDeps,
+    /// Commands and the shells that stay.
+    pub shell: shell::ShellDeps,
+    /// Commands as ACP's terminals know them.
+    pub terminal: terminal::TerminalDeps,
+    /// Repositories.
+    pub git: git::GitDeps,
+    /// Kept outputs and tasks.
+    pub state: state::StateDeps,
+    /// Databases.
+    pub sqlite: sqlite::SqliteDeps,
+}
+
+/// Every tool of this device.
+///
+/// # Errors
+/// [`DuplicateName`], which is a fault of this program.
+pub fn registry(deps: Deps) -> Result<Registry, DuplicateName> {
+    Registry::new([
+        file::tools(deps.file),
+        search::tools(deps.search),
+        shell::tools(deps.shell),
+        terminal::tools(deps.terminal),
+        git::tools(deps.git),
+        state::tools(deps.state),
+        sqlite::tools(deps.sqlite),
+    ])
+}

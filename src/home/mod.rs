@@ -1,1 +1,25 @@
-//! (room: home)
+//! The home of the runner, `~/.punie`: where everything lies, with which modes, and what the owner put there.
+//! Not here: what the journal and the kept outputs contain, and the reading of `config.toml`.
+
+mod agents;
+pub mod atomic;
+mod device;
+mod document;
+mod error;
+mod frontmatter;
+mod layout;
+mod lock;
+mod modes;
+mod skills;
+mod tokens;
+mod watch;
+
+pub use agents::{Agent, load_agents};
+pub use device::DeviceIdentity;
+pub use document::{CatalogItem, Problem};
+pub use error::{Cause, HomeError};
+pub use layout::Home;
+pub use lock::{Holder, LockError, RunnerLock};
+pub use skills::{Skill, load_skills};
+pub use tokens::{TokenName, Tokens, fresh_token};
+pub use watch::Watch;

@@ -273,6 +273,17 @@ mod tests {
     }
 
     #[test]
+    fn a_line_that_fills_the_head_is_shown_and_not_counted_as_left_out() {
+        let head = HeadTail::new(budget(1_000)).head_chars();
+        let text = format!("{}\n{}", "h".repeat(head), "t\n".repeat(1_000));
+        let clipped = clip(&text, budget(1_000), None);
+        assert!(clipped.text.starts_with(&format!("{}\n[...", "h".repeat(head))), "{}", clipped.text);
+        assert_eq!(clipped.first_omitted_line, 2);
+        let (head, tail) = around_the_gap(&clipped.text);
+        assert_eq!(head.len() as u64 + clipped.omitted_bytes + tail.len() as u64, text.len() as u64);
+    }
+
+    #[test]
     fn memory_stays_flat() {
         for piece in ["\n".repeat(1 << 20), "x".repeat(1 << 20), "12345678\n".repeat(1 << 17)] {
             let mut kept = HeadTail::new(Budget::default());

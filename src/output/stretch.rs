@@ -42,6 +42,10 @@ impl Stretch {
     /// The first characters: whole lines where these are at least half of it, and never a part of a note.
     pub(super) fn head(&self, chars: usize) -> Self {
         let mut at = char_at(&self.text, chars);
+        if self.text[at..].starts_with('\n') {
+            // The line is whole; its end takes the place of the one that the marker needs.
+            at += 1;
+        }
         let lines = memrchr(b'\n', &self.text.as_bytes()[..at]).map_or(0, |newline| newline + 1);
         if self.text[..lines].chars().count() * 2 >= chars {
             at = lines;

@@ -1,1 +1,298 @@
-//! config
+//! The configuration: what wins, which folders are taken, what is refused. The file itself has its own tests.
+#![expect(clippy::disallowed_methods, reason = "tests prepare and look at the disk themselves")]
+
+mod file;
+
+use std::ffi::OsString;
+use std::fs;
+use std::os::unix::ffi::OsStringExt;
+use std::os::unix::fs::symlink;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use punie_runner::config::{
+    Backend, Color, Config, ConfigError, Environment, Flags, Limits, Log, LogLevel, Origin, Poll,
+    WorkspaceRule,
+};
+use punie_runner::redact::Secret;
+use tempfile::TempDir;
+
+/// A user's folder with a home and two workspaces in it, and an environment around it.
+struct User {
+    dir: TempDir,
+    variables: Vec<(OsString, OsString)>,
+    flags: Flags,
+    rule: WorkspaceRule,
+}
+
+impl User {
+    fn new() -> Self {
+        let dir = tempfile::tempdir().expect("a folder for the test");
+        for folder in [".punie", "work/a", "work/b"] {
+            fs::create_dir_all(dir.path().join(folder)).expect("made");
+        }
+        Self { dir, variables: Vec::new(), flags: Flags::default(), rule: WorkspaceRule::OrCurrentDir }
+    }
+    fn with_file(text: &str) -> Self {
+        let user = Self::new();
+        fs::write(user.file(), text).expect("written");
+        user
+    }
+    fn set(mut self, name: &str, value: impl Into<OsString>) -> Self {
+        self.variables.push((name.into(), value.into()));
+        self
+    }
+    fn flags(mut self, change: impl FnOnce(&mut Flags)) -> Self {
+        change(&mut self.flags);
+        self
+    }
+    fn rule(mut self, rule: WorkspaceRule) -> Self {
+        self.rule = rule;
+        self
+    }
+    fn path(&self, below: &str) -> PathBuf {
+        fs::canonicalize(self.dir.path()).expect("there").join(below)
+    }
+    fn file(&self) -> PathBuf {
+        self.path(".punie/config.toml")
+    }
+    /// Loads as if started in `work/a`.
+    fn load(&self) -> Result<Config, ConfigError> {
+        let environment =
+            Environment::new(self.variables.clone(), Some(self.path("work/a")), Some(self.path("")));
+        Config::load(&self.flags, &environment, self.rule)
+    }
+    fn config(&self) -> Config {
+        self.load().unwrap_or_else(|error| panic!("{error}"))
+    }
+    fn refused(&self) -> String {
+        let refused = self.load().expect_err("a mistake");
+        assert_eq!(refused.exit_code(), 78);
+        refused.to_string()
+    }
+}
+
+// What wins
+
+#[test]
+fn without_anything_the_defaults_are_in_force() {
+    let user = User::new();
+    let config = user.config();
+    assert_eq!(config.home, user.path(".punie"));
+    assert_eq!(config.file, user.file());
+    assert_eq!(config.workspaces, [user.path("work/a")]);
+    assert_eq!((config.backend, config.poll), (Backend::default(), Poll::default()));
+    assert_eq!((config.limits.clone(), config.log), (Limits::default(), Log::default()));
+    assert_eq!((config.color, config.json), (Color::Auto, false));
+    assert!(config.caller.token.is_none() && config.caller.device.is_none());
+    assert_eq!(config.limits.lease, Duration::from_mins(1));
+}
+
+#[test]
+fn a_flag_wins_over_a_variable_over_the_file_over_the_default() {
+    let key = |user: &User| {
+        let config = user.config();
+        let url = config.backend.url.as_ref().map(|url| url.as_str().to_owned());
+        (url, config.origin("backend.url").expect("a known key").clone())
+    };
+    let user = User::new();
+    assert_eq!(key(&user), (None, Origin::Default));
+    let user = User::with_file("\n[backend]\nurl = \"https://file.example\"\n");
+    let origin = Origin::File { path: user.file(), line: 3 };
+    assert_eq!(key(&user), (Some("https://file.example".to_owned()), origin.clone()));
+    assert_eq!(origin.to_string(), format!("{}:3", user.file().display()));
+    let user = user.set("PUNIE_BACKEND_URL", "https://variable.example");
+    let origin = Origin::Variable("PUNIE_BACKEND_URL");
+    assert_eq!(key(&user), (Some("https://variable.example".to_owned()), origin));
+    let user = user.flags(|flags| flags.backend_url = Some("https://flag.example".to_owned()));
+    assert_eq!(key(&user), (Some("https://flag.example".to_owned()), Origin::Flag("--backend-url")));
+
+    let user = User::with_file("[log]\nlevel = \"warn\"");
+    assert_eq!(user.config().log.level, LogLevel::Warn);
+    let user = user.set("PUNIE_LOG", "DEBUG");
+    assert_eq!(user.config().log.level, LogLevel::Debug);
+    let user = user.flags(|flags| flags.log = Some("off".to_owned()));
+    assert_eq!(user.config().log.level, LogLevel::Off);
+}
+
+#[test]
+fn the_home_and_the_file_can_be_elsewhere() {
+    let user = User::new().set("PUNIE_HOME", "~/other");
+    fs::create_dir(user.path("other")).expect("made");
+    fs::write(user.path("other/config.toml"), "limits.reads = 3").expect("written");
+    assert_eq!((user.config().home, user.config().limits.reads), (user.path("other"), 3));
+    let user = user.flags(|flags| flags.home = Some("../third".into()));
+    assert_eq!(user.config().home, user.path("work/a").join("../third"), "relative to the current directory");
+
+    fs::write(user.path("mine.toml"), "limits.reads = 4").expect("written");
+    let (mine, gone) = (user.path("mine.toml"), user.path("gone.toml"));
+    let user = user.set("PUNIE_CONFIG", mine);
+    assert_eq!(user.config().limits.reads, 4);
+    let user = user.flags(|flags| flags.config = Some(gone.clone()));
+    assert!(user.refused().contains(&*gone.to_string_lossy()), "a file that was named must be there");
+}
+
+#[test]
+fn an_empty_variable_counts_as_not_set() {
+    let user = User::with_file("[log]\nlevel = \"warn\"").set("PUNIE_LOG", "").set("PUNIE_HOME", "");
+    assert_eq!((user.config().log.level, user.config().home), (LogLevel::Warn, user.path(".punie")));
+}
+
+#[test]
+fn every_key_says_where_its_value_came_from() {
+    let user = User::with_file("[limits]\nreads = 2").set("PUNIE_CALLER_TOKEN", "hush-hush");
+    let config = user.config();
+    assert_eq!(config.origin("limits.reads"), Some(&Origin::File { path: user.file(), line: 2 }));
+    assert_eq!(config.origin("limits.total"), Some(&Origin::Default));
+    assert_eq!(config.origin("workspaces.paths"), Some(&Origin::CurrentDir));
+    for key in ["home", "config", "backend.kind", "backend.poll.hold_ms", "log.level", "color"] {
+        assert_eq!(config.origin(key), Some(&Origin::Default), "{key}");
+    }
+    let mut keys: Vec<_> = config.settings().iter().map(|setting| setting.key).collect();
+    let all = keys.len();
+    keys.sort_unstable();
+    keys.dedup();
+    assert_eq!(keys.len(), all, "each once");
+    assert!(!format!("{:?} {:?}", config, config.settings()).contains("hush"), "no secret in it");
+}
+
+#[test]
+fn colour_follows_the_flag_and_else_the_custom_variable() {
+    let user = User::new().set("NO_COLOR", "1");
+    assert_eq!(user.config().color, Color::Never);
+    let user = user.flags(|flags| flags.color = Some(Color::Always));
+    assert_eq!(user.config().color, Color::Always);
+}
+
+// Workspaces
+
+#[test]
+fn workspaces_come_from_one_source_in_order_and_each_once() {
+    let user = User::with_file("[workspaces]\npaths = [\"~/work/b\", \"../work/a\", \"~/work/./b\"]");
+    let (a, b) = (user.path("work/a"), user.path("work/b"));
+    assert_eq!(user.config().workspaces, [b.clone(), a.clone()], "relative to the file's folder");
+    let list = std::env::join_paths([&a, &b]).expect("no colons in them");
+    let user = user.set("PUNIE_WORKSPACE", list);
+    assert_eq!(user.config().workspaces, [a.clone(), b.clone()]);
+    let user = user.flags(|flags| flags.workspaces = vec!["../b".into()]);
+    assert_eq!(user.config().workspaces, std::slice::from_ref(&b), "relative to the current directory");
+    assert_eq!(user.config().origin("workspaces.paths"), Some(&Origin::Flag("--workspace")));
+    symlink(&a, user.path("link")).expect("a link");
+    let user = user.flags(|flags| flags.workspaces = vec!["~/link".into(), "../b".into()]);
+    assert_eq!(user.config().workspaces, [a, b], "real places");
+}
+
+#[test]
+fn the_current_directory_counts_only_where_it_is_meant() {
+    let user = User::new().rule(WorkspaceRule::Named);
+    let refused = user.refused();
+    for way in ["--workspace", "PUNIE_WORKSPACE", "[workspaces]"] {
+        assert!(refused.contains(way), "{refused}");
+    }
+    let user = user.rule(WorkspaceRule::NotNeeded);
+    assert_eq!(user.config().workspaces, Vec::<PathBuf>::new());
+    let nowhere = Environment::new([], None, Some(user.path("")));
+    Config::load(&Flags::default(), &nowhere, WorkspaceRule::OrCurrentDir).expect_err("there is none");
+    let flags = Flags { workspaces: vec!["a".into()], ..Flags::default() };
+    let refused = Config::load(&flags, &nowhere, WorkspaceRule::Named).expect_err("relative to nothing");
+    assert!(matches!(refused, ConfigError::NoCurrentDir { .. }), "{refused}");
+    let refused =
+        Config::load(&Flags::default(), &Environment::new([], None, None), WorkspaceRule::NotNeeded)
+            .expect_err("no home");
+    assert!(matches!(refused, ConfigError::NoHome), "{refused}");
+}
+
+#[test]
+fn a_workspace_must_be_a_folder_and_keep_away_from_the_home() {
+    let workspace = |path: &str| {
+        let path = PathBuf::from(path);
+        User::new().flags(move |flags| flags.workspaces = vec![path])
+    };
+    fs::write(workspace("x").path("file"), "").expect("written");
+    assert!(workspace("gone").refused().starts_with("--workspace: the workspace"));
+    let user = workspace("~/file");
+    fs::write(user.path("file"), "").expect("written");
+    assert!(user.refused().contains("cannot be used"));
+    assert!(workspace("").refused().contains("empty"));
+    assert!(workspace("~").refused().contains("contains the runner's home"));
+    assert!(workspace("/").refused().contains("contains the runner's home"));
+    assert!(workspace("~/.punie").refused().contains("lies in the runner's home"));
+    let user = workspace("~/link");
+    symlink(user.path(".punie"), user.path("link")).expect("a link");
+    assert!(user.refused().contains("lies in the runner's home"), "links do not hide it");
+
+    // A home that is not there yet is looked for behind links and `..` as well.
+    symlink(user.path("work"), user.path("to-work")).expect("a link");
+    for (home, apart) in
+        [("~/to-work/a/new/home", false), ("new", false), ("../new", true), ("~/to-work/b/../new/x", true)]
+    {
+        let home = PathBuf::from(home);
+        let flags = Flags { home: Some(home.clone()), ..Flags::default() };
+        let environment = Environment::new([], Some(user.path("work/a")), Some(user.path("")));
+        let loaded = Config::load(&flags, &environment, WorkspaceRule::OrCurrentDir);
+        assert_eq!(loaded.is_ok(), apart, "{}", home.display());
+    }
+}
+
+#[test]
+fn plain_http_goes_to_this_machine_only() {
+    let from_flag = |url: &str| {
+        let url = url.to_owned();
+        User::new().flags(|flags| flags.backend_url = Some(url))
+    };
+    assert!(from_flag("http://127.0.0.1:3210").load().is_ok());
+    let refused = from_flag("http://10.0.0.1:3210").refused();
+    assert!(
+        refused.starts_with("--backend-url: ") && refused.contains("allow_insecure_http = true"),
+        "{refused}"
+    );
+    let user = User::with_file("[backend]\nurl = \"http://10.0.0.1\"\n");
+    assert!(user.refused().contains("config.toml:2: "), "{}", user.refused());
+    let user = User::with_file("[backend]\nurl = \"http://10.0.0.1\"\nallow_insecure_http = true");
+    assert!(user.load().is_ok());
+}
+
+#[test]
+fn values_from_outside_the_file_are_checked_as_well() {
+    let user = |name: &str, value: &str| User::new().set(name, value).refused();
+    assert!(user("PUNIE_LOG", "loud").starts_with("PUNIE_LOG: there is no \"loud\""));
+    assert!(user("PUNIE_DEVICE", "../x").starts_with("PUNIE_DEVICE: a device id must be"));
+    assert!(
+        user("PUNIE_BACKEND_URL", "https://a:hunter2@b")
+            .starts_with("PUNIE_BACKEND_URL: the address has a user")
+    );
+    assert!(!user("PUNIE_BACKEND_URL", "https://a:hunter2@b").contains("hunter2"));
+    assert!(!user("PUNIE_CALLER_TOKEN", "two words").contains("words\""));
+    let broken = User::new().set("PUNIE_LOG", OsString::from_vec(vec![0xff])).refused();
+    assert!(broken.contains("not UTF-8"), "{broken}");
+    let user = User::new().flags(|flags| flags.home = Some(PathBuf::new()));
+    assert!(user.refused().starts_with("--home: the path is empty"));
+    let user = User::new().flags(|flags| flags.caller_token = Some(Secret::new("tok\n".to_owned())));
+    assert_eq!(user.config().caller.token, Some(Secret::new("tok".to_owned())));
+}
+
+#[test]
+fn a_mistyped_variable_is_told_and_stops_nothing() {
+    let user = User::new().set("PUNIE_WORKSPACES", "/x").set("PUNIE_ZZZ", "1").set("HOME", "/x");
+    let warnings = user.config().warnings;
+    assert_eq!(warnings.len(), 2, "{warnings:?}");
+    assert!(
+        warnings[0].contains("PUNIE_WORKSPACES") && warnings[0].contains("Did you mean PUNIE_WORKSPACE?")
+    );
+    assert!(!warnings[1].contains("Did you mean"));
+}
+
+#[test]
+fn the_environment_does_not_show_its_values() {
+    let environment = Environment::new([("API_KEY".into(), "hunter2".into())], None, None);
+    assert!(!format!("{environment:?}").contains("hunter2"));
+    assert_eq!(environment.get("API_KEY").expect("set"), "hunter2");
+    assert_eq!(environment.variables().len(), 1);
+}
+
+#[test]
+fn the_environment_of_this_process_can_be_captured() {
+    let environment = Environment::capture();
+    assert_eq!(environment.current_dir(), std::env::current_dir().ok().as_deref());
+    assert_eq!(environment.path(), std::env::var_os("PATH").as_deref());
+}

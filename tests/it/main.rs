@@ -1,5 +1,10 @@
 //! The integration tests: real sockets, real SQLite, real processes, real git.
 
+#![expect(
+    clippy::disallowed_methods,
+    reason = "tests touch the real world: files, processes, the environment"
+)]
+
 mod harness;
 
 mod config;

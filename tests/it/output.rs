@@ -1,4 +1,5 @@
 //! Text on its way out: the kept outputs, ReadOutput over them, and the sealing of a reply.
+#![expect(clippy::disallowed_methods, reason = "a test looks at the files that the store leaves")]
 
 use std::path::Path;
 use std::time::{Duration, SystemTime};
@@ -8,12 +9,13 @@ use punie_runner::ids::{RequestId, ToolName};
 use punie_runner::output::{Budget, FindError, Limits, OutputStore};
 use punie_runner::redact::{MASK, Redactor, Secret};
 use punie_runner::request::{
-    Body, CleanReply, ErrorCode, Failure, Meta, Outcome, OutcomeKind, Reply, Sealing, shrink_payload,
+    Body, CleanReply, Effect, ErrorCode, Failure, Meta, Outcome, OutcomeKind, Reply, Sealing, shrink_payload,
 };
+use punie_runner::tool::{Lane, ToolCx};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use crate::harness::tools::{call, registry, text};
+use crate::harness::tools::{call, call_with, registry, text};
 
 const SECRET: &str = "hunter2-hunter2";
 
@@ -44,12 +46,12 @@ fn payload(reply: &CleanReply) -> Value {
 }
 
 async fn read(store: &OutputStore, args: Value) -> String {
-    let tools = registry(state::tools(store.clone()));
+    let tools = registry(state_tools(store));
     text(&call(&tools, "ReadOutput", args).await.expect("an answer")).to_owned()
 }
 
 async fn refused(store: &OutputStore, args: Value) -> (ErrorCode, String) {
-    let tools = registry(state::tools(store.clone()));
+    let tools = registry(state_tools(store));
     let error = call(&tools, "ReadOutput", args).await.expect_err("a refusal");
     (error.code(), error.text().to_owned())
 }
@@ -125,13 +127,13 @@ fn the_oldest_outputs_go_first_but_none_that_is_being_written() {
     let limits = Limits { all: 250_000, ..Limits::default() };
     let store = OutputStore::with_limits(dir.path(), limits).expect("the store opens");
     let mut running = store.create(&RequestId::new(), 0).expect("a spool");
-    running.write(&[b'r'; 70_000]);
+    running.write(&vec![b'r'; 70_000]);
     running.flush();
     let handles: Vec<String> = (0..3).map(|_| kept(&store, &"x".repeat(80_000))).collect();
     let there = |handle: &str| store.find(handle).is_ok();
     assert!(there(running.handle().as_str()) && !there(&handles[0]));
     assert!(there(&handles[1]) && there(&handles[2]));
-    running.write(&[b'r'; 190_000]);
+    running.write(&vec![b'r'; 190_000]);
     running.flush();
     assert!(running.cut_short().expect("a reason").contains("in all"), "{:?}", running.cut_short());
     assert!(there(running.handle().as_str()) && !there(&handles[1]) && !there(&handles[2]));
@@ -145,7 +147,7 @@ fn an_output_that_is_too_old_is_gone_after_a_start() {
     let store = OutputStore::open(dir.path()).expect("the store opens");
     let (old, young) = (kept(&store, "old"), kept(&store, "young"));
     std::fs::write(dir.path().join("notes.txt"), "of someone else").expect("written");
-    let week = Duration::from_secs(7 * 24 * 60 * 60 + 60);
+    let week = Duration::from_hours(7 * 24 + 1);
     for name in [old.as_str(), "notes.txt"] {
         let file = std::fs::File::options().write(true).open(dir.path().join(name)).expect("opened");
         file.set_modified(SystemTime::now() - week).expect("aged");
@@ -195,7 +197,7 @@ async fn a_page_is_numbered_and_says_how_to_go_on() {
 #[tokio::test]
 async fn every_line_is_reached_by_following_the_footer() {
     let (_dir, store) = store();
-    let content: String = (1..=3_000).map(|n| format!("{}\n", "w".repeat(n % 190))).collect();
+    let content: String = (1..=3_000).flat_map(|n| ["w".repeat(n % 190), "\n".to_owned()]).collect();
     let handle = kept(&store, &content);
     let (mut offset, mut seen) = (1, String::new());
     loop {
@@ -288,6 +290,28 @@ async fn an_unknown_handle_says_how_long_outputs_are_kept() {
     assert!(code == ErrorCode::InvalidArgs && text.contains("is not a handle"), "{text}");
     let (code, _) = refused(&store, json!({"handle": "out_0123456789ab", "tail": 1, "pattern": "x"})).await;
     assert_eq!(code, ErrorCode::InvalidArgs);
+}
+
+#[tokio::test]
+async fn a_cancelled_call_reads_nothing() {
+    let (_dir, store) = store();
+    let handle = kept(&store, "text");
+    let cx = ToolCx::detached(RequestId::new());
+    cx.cancel.cancel();
+    let tools = registry(state_tools(&store));
+    let error = call_with(&tools, "ReadOutput", json!({"handle": handle}), cx).await.expect_err("cancelled");
+    assert_eq!(error.code(), ErrorCode::Cancelled);
+}
+
+#[test]
+fn the_tool_bypasses_the_queue_and_changes_nothing() {
+    let (_dir, store) = store();
+    let tools = registry(state_tools(&store));
+    let spec = tools.find("ReadOutput").expect("it is registered").spec().clone();
+    assert_eq!((spec.lane, spec.effect, spec.domain), (Lane::Control, Effect::Reads, "state"));
+    for example in spec.examples {
+        assert!(tools.find("ReadOutput").expect("it is registered").decode(example).is_ok(), "{example}");
+    }
 }
 
 // Sealing.
@@ -427,4 +451,9 @@ fn a_reply_shrinks_for_a_backend_that_takes_less() {
     }
     assert_eq!(reply.shrink(1 << 20), reply);
     assert_eq!(shrink_payload(reply.payload(), 20_000).as_deref(), Some(reply.shrink(20_000).payload()));
+}
+
+fn state_tools(outputs: &OutputStore) -> Vec<punie_runner::tool::Entry> {
+    let board = std::sync::Arc::new(state::board::NoTasks);
+    state::tools(state::StateDeps { outputs: outputs.clone(), board })
 }

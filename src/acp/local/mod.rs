@@ -1,5 +1,6 @@
 //! This machine as the client: its file system and its processes.
 
+mod atomic_write;
 #[cfg(unix)]
 mod capture;
 pub mod children;
@@ -8,23 +9,106 @@ mod command;
 pub mod environment;
 #[cfg(unix)]
 mod family;
+pub mod files;
+mod folder_listing;
 pub mod identity;
 #[cfg(unix)]
 pub mod kill;
 #[cfg(unix)]
 mod launch;
+mod line_index;
 #[cfg(unix)]
 mod login;
+mod near_names;
 #[cfg(unix)]
 mod process;
 #[cfg(unix)]
 mod pump;
+mod sniff;
+mod temp_file;
 #[cfg(unix)]
 pub mod terminals;
 #[cfg(not(unix))]
 #[path = "terminals_elsewhere.rs"]
 pub mod terminals;
+mod text_lines;
+mod text_window;
 
-/// Serves the client tools on this machine.
-#[derive(Debug, Clone)]
-pub struct LocalClient {}
+use super::files::{
+    FileClient, FolderListing, ListFolder, LoadedFile, ReadTextFile, TextWindow, WriteTextFile, Written,
+};
+use super::terminals::{
+    CreateTerminal, Ladder, OpenTerminal, OutputQuery, Stopped, TerminalClient, TerminalExit, TerminalId,
+    TerminalOutput,
+};
+use super::{Answer, WorkspacePath};
+use crate::tool::ToolCx;
+use files::LocalFiles;
+use terminals::LocalTerminals;
+
+/// Serves the client tools on this machine: its files and its terminals, as one client.
+#[derive(Clone)]
+pub struct LocalClient {
+    files: LocalFiles,
+    terminals: LocalTerminals,
+}
+
+impl LocalClient {
+    /// With these terminals, and with nothing known of any file yet.
+    pub fn new(terminals: LocalTerminals) -> Self {
+        Self { files: LocalFiles::new(), terminals }
+    }
+}
+
+impl FileClient for LocalClient {
+    fn read_text_file<'a>(&'a self, cx: &'a ToolCx, request: ReadTextFile) -> Answer<'a, TextWindow> {
+        self.files.read_text_file(cx, request)
+    }
+
+    fn write_text_file<'a>(&'a self, cx: &'a ToolCx, request: WriteTextFile) -> Answer<'a, Written> {
+        self.files.write_text_file(cx, request)
+    }
+
+    fn load_file<'a>(
+        &'a self,
+        cx: &'a ToolCx,
+        path: WorkspacePath,
+        max_bytes: u64,
+    ) -> Answer<'a, LoadedFile> {
+        self.files.load_file(cx, path, max_bytes)
+    }
+
+    fn list_folder<'a>(&'a self, cx: &'a ToolCx, request: ListFolder) -> Answer<'a, FolderListing> {
+        self.files.list_folder(cx, request)
+    }
+}
+
+impl TerminalClient for LocalClient {
+    fn create_terminal(&self, request: CreateTerminal) -> Answer<'_, OpenTerminal> {
+        self.terminals.create_terminal(request)
+    }
+
+    fn terminal_output(&self, query: OutputQuery) -> Answer<'_, TerminalOutput> {
+        self.terminals.terminal_output(query)
+    }
+
+    fn wait_for_terminal_output<'a>(&'a self, id: &'a TerminalId, seen: u64) -> Answer<'a, ()> {
+        self.terminals.wait_for_terminal_output(id, seen)
+    }
+
+    fn wait_for_terminal_exit<'a>(&'a self, id: &'a TerminalId) -> Answer<'a, TerminalExit> {
+        self.terminals.wait_for_terminal_exit(id)
+    }
+
+    fn kill_terminal<'a>(&'a self, id: &'a TerminalId, ladder: Ladder) -> Answer<'a, Stopped> {
+        self.terminals.kill_terminal(id, ladder)
+    }
+
+    fn release_terminal<'a>(&'a self, id: &'a TerminalId) -> Answer<'a, ()> {
+        self.terminals.release_terminal(id)
+    }
+
+    fn abandon_terminal(&self, id: TerminalId) {
+        self.terminals.abandon_terminal(id);
+    }
+}

@@ -1,1 +1,60 @@
-//! (domain: file)
+//! Text files: read a window, write a whole, edit a place, list a folder. Not here: who touches the disk
+//! (`acp::local`) and which paths may be touched (`acp::workspace`).
+
+mod edit;
+mod edit_report;
+mod leniency;
+mod list_files;
+mod listing;
+mod matcher;
+mod miss;
+mod numbered;
+mod read;
+mod read_file;
+mod write;
+mod write_file;
+
+use std::fmt;
+use std::sync::Arc;
+
+use crate::acp::files::Written;
+use crate::acp::{FileClient, Workspace};
+use crate::request::{FileChange, Meta};
+use crate::tool::{Entry, ToolSet};
+
+/// What the file tools work with.
+#[derive(Clone)]
+pub struct FileDeps {
+    /// Reads and writes.
+    pub client: Arc<dyn FileClient>,
+    /// Says where.
+    pub workspace: Workspace,
+}
+
+impl fmt::Debug for FileDeps {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("FileDeps").field("workspace", &self.workspace).finish_non_exhaustive()
+    }
+}
+
+/// The file tools.
+pub fn tools(deps: FileDeps) -> Vec<Entry> {
+    ToolSet::new("file", deps)
+        .with::<read::Read>()
+        .with::<write::Write>()
+        .with::<edit::Edit>()
+        .with::<read_file::ReadFile>()
+        .with::<write_file::WriteFile>()
+        .with::<list_files::ListFiles>()
+        .into_entries()
+}
+
+/// The facts of a write: the file with its hashes before and after.
+fn changed(shown: String, written: Written) -> Meta {
+    let mut meta =
+        Meta { sha256: Some(written.after.clone()), warnings: written.warnings, ..Meta::default() };
+    if !written.unchanged {
+        meta.files = vec![FileChange { path: shown, before: written.before, after: Some(written.after) }];
+    }
+    meta
+}

@@ -1,1 +1,39 @@
-//! (domain: sqlite)
+//! SQLite: questions to a database file that cannot change it. Not here: the runner's own databases (journal).
+
+mod databases;
+mod guard;
+mod layout;
+mod overview;
+mod parameters;
+mod parked;
+mod query;
+mod trouble;
+mod value;
+
+use std::path::PathBuf;
+
+use crate::acp::Workspace;
+use crate::tool::{Entry, ToolSet};
+
+/// What the SQLite tool needs.
+#[derive(Debug, Clone)]
+pub struct SqliteDeps {
+    /// The folders in which databases may be opened.
+    pub workspace: Workspace,
+    /// A private folder of the runner's own, for the rare snapshot of a database. It need not exist.
+    pub scratch: PathBuf,
+}
+
+/// What its tools share.
+#[derive(Debug, Clone)]
+struct Room {
+    deps: SqliteDeps,
+    parked: parked::Parked,
+}
+
+/// The SQLite tools.
+pub fn tools(deps: SqliteDeps) -> Vec<Entry> {
+    ToolSet::new("sqlite", Room { deps, parked: parked::Parked::default() })
+        .with::<query::SqliteQuery>()
+        .into_entries()
+}

@@ -83,11 +83,15 @@ impl Tool for ReadOutput {
         if self.tail.is_some() && self.pattern.is_some() {
             return Err(ToolError::invalid_args("ReadOutput: give tail or pattern, not both."));
         }
+        if cx.is_cancelled() {
+            return Err(cancelled());
+        }
         let outputs = outputs.clone();
+        // Reading the largest output takes about a second; one that is cancelled ends by itself.
         let reading = tokio::task::spawn_blocking(move || self.read(&outputs));
         tokio::select! {
             answer = reading => answer.map_err(|error| ToolError::internal(format!("ReadOutput: {error}")))?,
-            () = cx.cancelled() => Err(ToolError::cancelled("ReadOutput was cancelled; nothing was changed.")),
+            () = cx.cancelled() => Err(cancelled()),
         }
     }
 }
@@ -209,6 +213,10 @@ impl ReadOutput {
     fn failed(&self, cause: &std::io::Error) -> ToolError {
         ToolError::io(format!("The kept output {}", self.handle.trim()), cause)
     }
+}
+
+fn cancelled() -> ToolError {
+    ToolError::cancelled("ReadOutput was cancelled; nothing was changed.")
 }
 
 /// Matches as `number<tab>text`, context with a dash after the number, `--` where lines are left out between.

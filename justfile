@@ -1,0 +1,36 @@
+# The commands of daily work. `just` lists them.
+
+_list:
+    @just --list --unsorted
+
+# All that a change must pass before it is merged
+check:
+    .ci/run
+
+# Format the code
+fmt:
+    cargo fmt --all
+
+# The lints alone
+lint:
+    cargo clippy --all-targets -- -D warnings
+
+# The tests, or those whose names contain the given words
+test *filter:
+    cargo test --all-targets -- {{filter}}
+
+# Embedded backend and runner in one process, until stopped
+dev *args:
+    cargo run --release -- dev {{args}}
+
+# One request per domain, each shown with what came of it
+demo:
+    cargo run --release -- demo
+
+# The pages of the code's own documentation
+doc:
+    cargo doc --no-deps --document-private-items
+
+# Licences, bans and sources of the dependencies, without the network
+deny:
+    cargo deny --offline check bans licenses sources

@@ -1,0 +1,89 @@
+//! This machine's file system behind ACP's file methods. Every call works on a blocking thread and stops when its
+//! request is cancelled. Not here: the work itself, one file a matter beside this one.
+
+use std::sync::Arc;
+
+use tokio_util::sync::CancellationToken;
+
+use super::line_index::{LineIndexes, read_at};
+use super::text_window::{classify, open, stamp_of};
+use super::{atomic_write, folder_listing, text_window};
+use crate::acp::figures::ByteSize;
+use crate::acp::files::{
+    FolderListing, ListFolder, LoadedFile, ReadTextFile, TextWindow, WriteTextFile, Written,
+};
+use crate::acp::{Answer, FileClient, WorkspacePath};
+use crate::request::ErrorCode;
+use crate::tool::{ToolCx, ToolError};
+
+/// Serves the file methods on this machine. Clones share what is known of big files.
+#[derive(Debug, Clone, Default)]
+pub struct LocalFiles {
+    indexes: Arc<LineIndexes>,
+}
+
+impl LocalFiles {
+    /// With nothing known yet.
+    pub fn new() -> Self {
+        Self::default()
+    }
+}
+
+impl FileClient for LocalFiles {
+    fn read_text_file<'a>(&'a self, cx: &'a ToolCx, request: ReadTextFile) -> Answer<'a, TextWindow> {
+        let indexes = Arc::clone(&self.indexes);
+        blocking(cx, move |cancel| text_window::read(&request, &indexes, cancel))
+    }
+
+    fn write_text_file<'a>(&'a self, cx: &'a ToolCx, request: WriteTextFile) -> Answer<'a, Written> {
+        blocking(cx, move |cancel| atomic_write::write(&request, cancel))
+    }
+
+    fn load_file<'a>(
+        &'a self,
+        cx: &'a ToolCx,
+        path: WorkspacePath,
+        max_bytes: u64,
+    ) -> Answer<'a, LoadedFile> {
+        blocking(cx, move |_| load(&path, max_bytes))
+    }
+
+    fn list_folder<'a>(&'a self, cx: &'a ToolCx, request: ListFolder) -> Answer<'a, FolderListing> {
+        blocking(cx, move |cancel| folder_listing::list(&request, cancel))
+    }
+}
+
+fn blocking<T: Send + 'static>(
+    cx: &ToolCx,
+    work: impl FnOnce(&CancellationToken) -> Result<T, ToolError> + Send + 'static,
+) -> Answer<'_, T> {
+    let cancel = cx.cancel.clone();
+    Box::pin(async move {
+        let done = tokio::task::spawn_blocking(move || {
+            if cancel.is_cancelled() {
+                return Err(ToolError::cancelled("The call was cancelled before anything was done."));
+            }
+            work(&cancel)
+        });
+        done.await.unwrap_or_else(|fault| Err(ToolError::internal(format!("File work broke off: {fault}"))))
+    })
+}
+
+fn load(path: &WorkspacePath, max_bytes: u64) -> Result<LoadedFile, ToolError> {
+    let (file, metadata) = open(path)?;
+    let stamp = stamp_of(&metadata);
+    if stamp.size > max_bytes {
+        let text = format!(
+            "{} is {}; files are edited up to {}. Change it with Bash, for example `sed -i`.",
+            path.shown(),
+            ByteSize(stamp.size),
+            ByteSize(max_bytes)
+        );
+        return Err(ToolError::new(ErrorCode::TooLarge, text));
+    }
+    let mut bytes = vec![0; usize::try_from(stamp.size).unwrap_or_default()];
+    let n = read_at(&file, 0, &mut bytes).map_err(|cause| ToolError::io(path.shown(), &cause))?;
+    bytes.truncate(n);
+    classify(path, &bytes, stamp.size)?;
+    Ok(LoadedFile { bytes: Arc::new(bytes), stamp })
+}

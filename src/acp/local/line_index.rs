@@ -1,0 +1,283 @@
+//! Where lines begin in a big file: one count a mebibyte, kept for the files read last, so that the next page costs
+//! a mebibyte's scan and not the file's. Not here: which lines are wanted.
+
+use std::fs::File;
+use std::io::{self, Read, Seek, SeekFrom};
+use std::sync::Mutex;
+
+use memchr::{memchr_iter, memrchr_iter};
+use tokio_util::sync::CancellationToken;
+
+use crate::acp::files::Stamp;
+
+/// One count is kept for so many bytes.
+const STEP: u64 = 1 << 20;
+/// So many bytes are read at once.
+pub(super) const CHUNK: usize = 256 << 10;
+/// So many files are remembered.
+const FILES: usize = 16;
+
+/// Reads at an offset until the buffer is full or the file ends.
+pub(super) fn read_at(mut file: &File, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
+    file.seek(SeekFrom::Start(offset))?;
+    let mut filled = 0;
+    while filled < buffer.len() {
+        match file.read(&mut buffer[filled..]) {
+            Ok(0) => break,
+            Ok(n) => filled += n,
+            Err(cause) if cause.kind() == io::ErrorKind::Interrupted => {}
+            Err(cause) => return Err(cause),
+        }
+    }
+    Ok(filled)
+}
+
+/// Why a scan did not find its line.
+#[derive(Debug)]
+pub(super) enum Miss {
+    /// The file has fewer lines.
+    PastEnd,
+    /// The scan is bounded and its bound is reached.
+    TooFar,
+    Cancelled,
+    Io(io::Error),
+}
+
+impl From<io::Error> for Miss {
+    fn from(cause: io::Error) -> Self {
+        Self::Io(cause)
+    }
+}
+
+/// A file with the bounds of looking at it.
+#[derive(Debug)]
+pub(super) struct Scan<'a> {
+    pub file: &'a File,
+    /// Taken once: what is appended meanwhile is not looked at.
+    pub size: u64,
+    /// No scan from the start goes further.
+    pub reach: u64,
+    pub cancel: &'a CancellationToken,
+}
+
+/// The newlines before every mebibyte, as far as the file was scanned.
+#[derive(Debug, Clone, Default)]
+pub(super) struct LineIndex {
+    before: Vec<u64>,
+    newlines: u64,
+    scanned: u64,
+    ends_in_newline: bool,
+}
+
+impl LineIndex {
+    /// How many lines the file has, if it was scanned to its end.
+    pub(super) fn total(&self, size: u64) -> Option<u64> {
+        (self.scanned >= size).then(|| self.newlines + u64::from(size > 0 && !self.ends_in_newline))
+    }
+
+    /// How many whole lines were seen.
+    pub(super) fn seen(&self) -> u64 {
+        self.newlines
+    }
+
+    /// Counts to the end.
+    pub(super) fn count_all(&mut self, scan: &Scan<'_>) -> Result<u64, Miss> {
+        let mut buffer = Vec::new();
+        while self.scanned < scan.size {
+            self.step(scan, &mut buffer)?;
+        }
+        Ok(self.newlines + u64::from(scan.size > 0 && !self.ends_in_newline))
+    }
+
+    /// Where a line (from 1) begins.
+    pub(super) fn start_of(&mut self, scan: &Scan<'_>, line: u64) -> Result<u64, Miss> {
+        let target = line.saturating_sub(1);
+        if target == 0 {
+            return if scan.size == 0 { Err(Miss::PastEnd) } else { Ok(0) };
+        }
+        let mut buffer = Vec::new();
+        while self.newlines < target && self.scanned < scan.size {
+            if self.scanned >= scan.reach {
+                return Err(Miss::TooFar);
+            }
+            self.step(scan, &mut buffer)?;
+        }
+        if self.newlines < target {
+            return Err(Miss::PastEnd);
+        }
+        let step = self.before.partition_point(|before| *before < target) - 1;
+        let mut left = target - self.before[step];
+        let mut at = step as u64 * STEP;
+        buffer.resize(CHUNK, 0);
+        loop {
+            let n = read_at(scan.file, at, &mut buffer)?;
+            if n == 0 {
+                return Err(Miss::PastEnd);
+            }
+            for newline in memchr_iter(b'\n', &buffer[..n]) {
+                left -= 1;
+                if left == 0 {
+                    let start = at + newline as u64 + 1;
+                    return if start < scan.size { Ok(start) } else { Err(Miss::PastEnd) };
+                }
+            }
+            at += n as u64;
+        }
+    }
+
+    /// Scans one more step.
+    fn step(&mut self, scan: &Scan<'_>, buffer: &mut Vec<u8>) -> Result<(), Miss> {
+        if scan.cancel.is_cancelled() {
+            return Err(Miss::Cancelled);
+        }
+        buffer.resize(CHUNK, 0);
+        let before = self.newlines;
+        let mut at = self.scanned;
+        let end = (self.scanned + STEP).min(scan.size);
+        let mut newlines = before;
+        let mut last = b'\n';
+        while at < end {
+            let want = usize::try_from(end - at).unwrap_or(CHUNK).min(CHUNK);
+            let n = read_at(scan.file, at, &mut buffer[..want])?;
+            if n == 0 {
+                let text = "the file became shorter while it was read";
+                return Err(Miss::Io(io::Error::new(io::ErrorKind::UnexpectedEof, text)));
+            }
+            newlines += memchr_iter(b'\n', &buffer[..n]).count() as u64;
+            last = buffer[n - 1];
+            at += n as u64;
+        }
+        self.before.push(before);
+        self.newlines = newlines;
+        self.scanned = end;
+        self.ends_in_newline = last == b'\n';
+        Ok(())
+    }
+}
+
+/// Where the last `lines` lines begin, and how many there really are; backwards from the end. None when they reach
+/// further back than `reach`.
+pub(super) fn last_lines(scan: &Scan<'_>, lines: u64, reach: u64) -> Result<Option<(u64, u64)>, Miss> {
+    let mut end = scan.size;
+    let mut found = 0;
+    // The first look is small: most tails are.
+    let mut buffer = vec![0; 32 << 10];
+    while end > 0 {
+        if scan.cancel.is_cancelled() {
+            return Err(Miss::Cancelled);
+        }
+        if scan.size - end >= reach {
+            return Ok(None);
+        }
+        let start = end.saturating_sub(buffer.len() as u64);
+        let want = usize::try_from(end - start).unwrap_or(buffer.len());
+        let n = read_at(scan.file, start, &mut buffer[..want])?;
+        for newline in memrchr_iter(b'\n', &buffer[..n]) {
+            let next = start + newline as u64 + 1;
+            // The newline that ends the file begins no line.
+            if next == scan.size {
+                continue;
+            }
+            found += 1;
+            if found == lines {
+                return Ok(Some((next, lines)));
+            }
+        }
+        end = start;
+        buffer.resize(CHUNK, 0);
+    }
+    Ok(Some((0, found + u64::from(scan.size > 0))))
+}
+
+/// The indexes of the files read last.
+#[derive(Debug, Default)]
+pub(super) struct LineIndexes {
+    recent: Mutex<Vec<(Stamp, LineIndex)>>,
+}
+
+impl LineIndexes {
+    /// The index of this state of a file; it is the caller's until [`LineIndexes::put`], so that no scan holds a lock.
+    pub(super) fn take(&self, stamp: Stamp) -> LineIndex {
+        let mut recent = self.recent.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let at = recent.iter().position(|(known, _)| *known == stamp);
+        at.map_or_else(LineIndex::default, |at| recent.remove(at).1)
+    }
+
+    /// Keeps an index for the next page.
+    pub(super) fn put(&self, stamp: Stamp, index: LineIndex) {
+        let mut recent = self.recent.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        // An older state of the same file will not come back.
+        if let Some(at) = recent.iter().position(|(known, _)| known.file == stamp.file) {
+            let (known, other) = recent.remove(at);
+            if known == stamp && other.scanned > index.scanned {
+                recent.push((known, other));
+                return;
+            }
+        }
+        recent.push((stamp, index));
+        if recent.len() > FILES {
+            recent.remove(0);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn file_of(bytes: &[u8]) -> File {
+        let mut file = tempfile::tempfile().unwrap();
+        file.write_all(bytes).unwrap();
+        file
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(24))]
+        #[test]
+        fn every_line_is_found_from_both_ends(
+            lens in prop::collection::vec(0_usize..60_000, 1..90),
+            final_newline: bool,
+        ) {
+            let mut text = Vec::new();
+            let mut starts = Vec::new();
+            for (at, len) in lens.iter().enumerate() {
+                starts.push(text.len() as u64);
+                text.resize(text.len() + len, b'x');
+                if final_newline || at + 1 < lens.len() {
+                    text.push(b'\n');
+                }
+            }
+            if starts.last() == Some(&(text.len() as u64)) {
+                starts.pop();
+            }
+            let file = file_of(&text);
+            let cancel = CancellationToken::new();
+            let scan = Scan { file: &file, size: text.len() as u64, reach: u64::MAX, cancel: &cancel };
+            let mut index = LineIndex::default();
+            for at in [starts.len() / 2, 0, starts.len().saturating_sub(1)] {
+                if let Some(start) = starts.get(at) {
+                    prop_assert_eq!(index.start_of(&scan, at as u64 + 1).unwrap(), *start);
+                    let back = (starts.len() - at) as u64;
+                    prop_assert_eq!(last_lines(&scan, back, u64::MAX).unwrap(), Some((*start, back)));
+                }
+            }
+            prop_assert!(matches!(index.start_of(&scan, starts.len() as u64 + 1), Err(Miss::PastEnd)));
+            prop_assert_eq!(index.count_all(&scan).unwrap(), starts.len() as u64);
+        }
+    }
+
+    #[test]
+    fn a_bounded_scan_stops_at_its_bound() {
+        let file = file_of(&vec![b'x'; 3 << 20]);
+        let cancel = CancellationToken::new();
+        let scan = Scan { file: &file, size: 3 << 20, reach: 1 << 20, cancel: &cancel };
+        assert!(matches!(LineIndex::default().start_of(&scan, 2), Err(Miss::TooFar)));
+        assert_eq!(last_lines(&scan, 2, 1 << 20).unwrap(), None);
+        cancel.cancel();
+        assert!(matches!(LineIndex::default().start_of(&scan, 2), Err(Miss::Cancelled)));
+    }
+}

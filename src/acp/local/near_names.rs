@@ -1,0 +1,106 @@
+//! What may have been meant by a path that leads to nothing. Not here: whether it may be touched.
+
+use std::ffi::OsStr;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use crate::acp::WorkspacePath;
+use crate::tool::ToolError;
+
+/// Names less alike than this are not offered (0 to 1).
+const ALIKE: f64 = 0.7;
+/// So many are offered.
+const OFFERED: usize = 3;
+/// The tree is searched no longer than this.
+const SEARCH: Duration = Duration::from_millis(200);
+
+/// The error for a path where there is nothing, with what may have been meant.
+pub(super) fn missing(path: &WorkspacePath) -> ToolError {
+    let shown = path.shown();
+    if let Some(link) = path.dangling_link() {
+        return ToolError::not_found(format!(
+            "{} is a link to {}, which does not exist.",
+            link.link.display(),
+            link.target.display()
+        ));
+    }
+    let mut text = format!("{shown} does not exist.");
+    let near = near(path);
+    if !near.is_empty() {
+        text.push_str(" Did you mean ");
+        text.push_str(&near.join(" or "));
+        text.push('?');
+    }
+    if let Some(parent) = deepest_folder(path) {
+        text.push_str(" The deepest folder on the way that exists is ");
+        text.push_str(&parent.display().to_string());
+        text.push('.');
+    }
+    ToolError::not_found(text)
+}
+
+fn deepest_folder(path: &WorkspacePath) -> Option<&Path> {
+    path.absolute().ancestors().skip(1).take_while(|at| at.starts_with(path.root())).find(|at| at.is_dir())
+}
+
+fn near(path: &WorkspacePath) -> Vec<String> {
+    let mut found = alike_in_folder(path);
+    if found.len() < OFFERED
+        && let Some(name) = path.absolute().file_name()
+    {
+        same_name_in_tree(path.root(), name, &mut found);
+    }
+    found
+}
+
+/// Where one name on the way is misspelt: the names beside it that are alike and lead somewhere.
+fn alike_in_folder(path: &WorkspacePath) -> Vec<String> {
+    let Some(folder) = deepest_folder(path) else { return Vec::new() };
+    let Ok(rest) = path.absolute().strip_prefix(folder) else { return Vec::new() };
+    let mut parts = rest.components();
+    let Some(wrong) = parts.next() else { return Vec::new() };
+    let beyond = parts.as_path();
+    let wanted = wrong.as_os_str().to_string_lossy().to_lowercase();
+    let mut scored: Vec<(f64, std::path::PathBuf)> = names_in(folder)
+        .into_iter()
+        .filter_map(|name| {
+            let text = name.to_string_lossy().to_lowercase();
+            let score = strsim::normalized_damerau_levenshtein(&wanted, &text);
+            let mut candidate = folder.join(name);
+            if !beyond.as_os_str().is_empty() {
+                candidate.push(beyond);
+            }
+            (score >= ALIKE && candidate.exists()).then_some((score, candidate))
+        })
+        .collect();
+    scored.sort_by(|a, b| b.0.total_cmp(&a.0).then_with(|| a.1.cmp(&b.1)));
+    scored.into_iter().take(OFFERED).map(|(_, at)| at.display().to_string()).collect()
+}
+
+/// Names only, and no more than a folder that a person made has.
+fn names_in(folder: &Path) -> Vec<std::ffi::OsString> {
+    let walk = ignore::WalkBuilder::new(folder).standard_filters(false).max_depth(Some(1)).build();
+    walk.take(10_000)
+        .flatten()
+        .filter(|entry| entry.depth() == 1)
+        .map(|entry| entry.file_name().to_owned())
+        .collect()
+}
+
+/// Files of this name anywhere in the workspace, but for what ignore files name.
+fn same_name_in_tree(root: &Path, name: &OsStr, found: &mut Vec<String>) {
+    let until = Instant::now() + SEARCH;
+    let walk =
+        ignore::WalkBuilder::new(root).hidden(false).filter_entry(|at| at.file_name() != ".git").build();
+    for entry in walk.take_while(|_| Instant::now() < until).flatten() {
+        if found.len() >= OFFERED {
+            return;
+        }
+        if entry.file_name().eq_ignore_ascii_case(name) {
+            let shown = entry.path().display().to_string();
+            if !found.contains(&shown) {
+                found.push(shown);
+            }
+        }
+    }
+}

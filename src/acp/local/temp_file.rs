@@ -1,0 +1,56 @@
+//! A file that has no name of its own yet: written beside its target, then put in its place or removed.
+//! Not here: what is written, and whether it may be.
+
+use std::ffi::{OsStr, OsString};
+use std::fs::File;
+use std::io;
+
+use crate::acp::files::hex;
+use crate::acp::workspace::Folder;
+
+/// A file under a name of its own, gone again unless it gets its real one.
+pub(super) struct TempFile<'a> {
+    folder: &'a Folder,
+    name: Option<OsString>,
+    pub file: File,
+}
+
+impl<'a> TempFile<'a> {
+    /// A name that nobody can foresee, made only where nothing has it (CVE-2026-46406 was a name that one could).
+    pub(super) fn create(folder: &'a Folder, target: &OsStr, is_new: bool) -> io::Result<Self> {
+        let mut random = [0_u8; 8];
+        getrandom::fill(&mut random).map_err(|cause| io::Error::other(cause.to_string()))?;
+        let stem: String = target.to_string_lossy().chars().take(40).collect();
+        let name = OsString::from(format!(".{stem}.{}.tmp", hex(&random)));
+        // A new file gets what the umask leaves; one that replaces another is private until it has its mode.
+        let file = folder.create_new(&name, if is_new { 0o666 } else { 0o600 })?;
+        Ok(Self { folder, name: Some(name), file })
+    }
+
+    /// Puts it in place of what has this name.
+    pub(super) fn replace(&mut self, target: &OsStr) -> io::Result<()> {
+        if let Some(name) = &self.name {
+            self.folder.rename(name, target)?;
+        }
+        self.name = None;
+        Ok(())
+    }
+
+    /// Gives it this name only if nothing has it.
+    pub(super) fn appear(&mut self, target: &OsStr) -> io::Result<()> {
+        if let Some(name) = &self.name {
+            self.folder.rename_new(name, target)?;
+        }
+        self.name = None;
+        Ok(())
+    }
+}
+
+impl Drop for TempFile<'_> {
+    fn drop(&mut self) {
+        if let Some(name) = &self.name {
+            // Nothing more can be done about a name that cannot be removed.
+            let _ = self.folder.remove(name);
+        }
+    }
+}

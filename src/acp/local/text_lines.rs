@@ -1,0 +1,283 @@
+//! Lines gathered from a stream of bytes within bounds, however long a line runs. Not here: where bytes come from.
+
+use memchr::memchr;
+
+use crate::acp::figures::{ByteSize, Count};
+
+/// So many bytes of a line's beginning and of its end are kept; more than any cut shows.
+const KEEP: usize = 64 << 10;
+
+/// Gathers lines until there are enough of them, or enough characters.
+#[derive(Debug)]
+pub(super) struct Lines {
+    want: u64,
+    max_chars: usize,
+    line_chars: usize,
+    out: Vec<u8>,
+    line_start: usize,
+    /// The end of a line that is longer than [`KEEP`].
+    tail: Vec<u8>,
+    line_bytes: u64,
+    chars: usize,
+    /// How many lines are gathered.
+    pub gathered: u64,
+    /// How many bytes were taken up to the end of the last gathered line.
+    pub consumed: u64,
+    /// How many bytes of long lines are left out.
+    pub omitted: u64,
+    full: bool,
+}
+
+impl Lines {
+    pub(super) fn new(want: u64, max_chars: usize, line_chars: usize) -> Self {
+        Self {
+            want,
+            max_chars,
+            line_chars: line_chars.clamp(80, KEEP / 2),
+            out: Vec::new(),
+            line_start: 0,
+            tail: Vec::new(),
+            line_bytes: 0,
+            chars: 0,
+            gathered: 0,
+            consumed: 0,
+            omitted: 0,
+            full: want == 0,
+        }
+    }
+
+    /// Takes more bytes; false when no more are wanted.
+    pub(super) fn push(&mut self, mut bytes: &[u8]) -> bool {
+        while !self.full && !bytes.is_empty() {
+            let Some(at) = memchr(b'\n', bytes) else {
+                self.take(bytes);
+                break;
+            };
+            self.take(&bytes[..=at]);
+            self.end_line(false);
+            bytes = &bytes[at + 1..];
+        }
+        !self.full
+    }
+
+    /// How many bytes the line has that is being gathered.
+    pub(super) fn line_bytes(&self) -> u64 {
+        self.line_bytes
+    }
+
+    /// There is no more: what is gathered of a line is a line. `cut_off` says that the line would go on.
+    pub(super) fn finish(&mut self, cut_off: bool) {
+        if !self.full && self.line_bytes > 0 {
+            self.end_line(cut_off);
+        }
+        self.full = true;
+    }
+
+    /// The bytes of the gathered lines.
+    pub(super) fn into_bytes(mut self) -> Vec<u8> {
+        self.out.truncate(self.line_start);
+        self.out
+    }
+
+    fn take(&mut self, piece: &[u8]) {
+        self.line_bytes += piece.len() as u64;
+        let kept = self.out.len() - self.line_start;
+        let fits = piece.len().min(KEEP.saturating_sub(kept));
+        self.out.extend_from_slice(&piece[..fits]);
+        let rest = &piece[fits..];
+        if !rest.is_empty() {
+            self.tail.extend_from_slice(&rest[rest.len().saturating_sub(KEEP)..]);
+            if self.tail.len() > 2 * KEEP {
+                self.tail.drain(..self.tail.len() - KEEP);
+            }
+        }
+    }
+
+    fn end_line(&mut self, cut_off: bool) {
+        let held = self.out.len() - self.line_start;
+        if held > self.line_chars || !self.tail.is_empty() {
+            self.cut_line(cut_off);
+        }
+        let chars = char_count(&self.out[self.line_start..]);
+        if self.gathered > 0 && self.chars + chars > self.max_chars {
+            self.full = true;
+            return;
+        }
+        self.chars += chars;
+        self.gathered += 1;
+        self.consumed += self.line_bytes;
+        self.line_bytes = 0;
+        self.line_start = self.out.len();
+        self.full = self.gathered == self.want || self.chars >= self.max_chars;
+    }
+
+    /// Takes the middle out of a line that is too long.
+    fn cut_line(&mut self, cut_off: bool) {
+        let line = &self.out[self.line_start..];
+        let joined;
+        let last = if self.tail.is_empty() {
+            line
+        } else {
+            joined = [line, &self.tail].concat();
+            joined.as_slice()
+        };
+        let ending: &[u8] = match last {
+            [.., b'\r', b'\n'] => b"\r\n",
+            [.., b'\n'] => b"\n",
+            _ => b"",
+        };
+        let ending = ending.to_vec();
+        let whole = self.tail.is_empty().then(|| char_count(line) - ending.len());
+        if whole.is_some_and(|chars| chars <= self.line_chars) {
+            return;
+        }
+        let half = self.line_chars / 2;
+        let body = &last[..last.len() - ending.len()];
+        let head = line[..offset_of_char(line, half)].to_vec();
+        let tail = body[offset_of_last_chars(body, half)..].to_vec();
+        let full_bytes = self.line_bytes - ending.len() as u64;
+        let omitted = full_bytes.saturating_sub((head.len() + tail.len()) as u64);
+        let length = match whole {
+            Some(chars) => format!("{} characters", Count(chars as u64)),
+            None => ByteSize(full_bytes).to_string(),
+        };
+        let at_least = if cut_off { "more than " } else { "" };
+        let marker =
+            format!(" [... {} of this line omitted; it has {at_least}{length} ...] ", ByteSize(omitted));
+        self.out.truncate(self.line_start);
+        for piece in [head.as_slice(), marker.as_bytes(), &tail, &ending] {
+            self.out.extend_from_slice(piece);
+        }
+        self.omitted += omitted;
+        self.tail.clear();
+    }
+}
+
+/// Gathers the rest of one line from a character on.
+#[derive(Debug)]
+pub(super) struct LineRest {
+    skip: u64,
+    left: usize,
+    pub out: Vec<u8>,
+    /// The line goes on after what is gathered.
+    pub more: bool,
+    /// The line has the character that was asked for.
+    pub reached: bool,
+}
+
+impl LineRest {
+    pub(super) fn new(column: u64, max_chars: usize) -> Self {
+        Self {
+            skip: column.saturating_sub(1),
+            left: max_chars,
+            out: Vec::new(),
+            more: false,
+            reached: column <= 1,
+        }
+    }
+
+    /// Takes more bytes; false when no more are wanted.
+    pub(super) fn push(&mut self, bytes: &[u8]) -> bool {
+        let end = memchr(b'\n', bytes);
+        let body = &bytes[..end.unwrap_or(bytes.len())];
+        let skipped = usize::try_from(self.skip).unwrap_or(usize::MAX);
+        // Once something is gathered, a character's end at the beginning belongs to it.
+        let from = if self.out.is_empty() { offset_of_char(body, skipped) } else { 0 };
+        self.skip -= (char_count(&body[..from]) as u64).min(self.skip);
+        let body = &body[from..];
+        self.reached |= !body.is_empty();
+        let to = offset_of_char(body, self.left);
+        self.left -= char_count(&body[..to]);
+        self.out.extend_from_slice(&body[..to]);
+        self.more = to < body.len();
+        end.is_none() && !self.more
+    }
+}
+
+/// How many characters start in these bytes.
+pub(super) fn char_count(bytes: &[u8]) -> usize {
+    bytes.iter().filter(|byte| starts_char(**byte)).count()
+}
+
+/// Where the character number `n` (from 0) starts, or the end.
+fn offset_of_char(bytes: &[u8], n: usize) -> usize {
+    // Ends of a character that began earlier belong to none here.
+    bytes.iter().enumerate().filter(|(_, byte)| starts_char(**byte)).nth(n).map_or(bytes.len(), |(at, _)| at)
+}
+
+/// Where the last `n` characters start.
+fn offset_of_last_chars(bytes: &[u8], n: usize) -> usize {
+    if n == 0 {
+        return bytes.len();
+    }
+    bytes.iter().enumerate().rev().filter(|(_, byte)| starts_char(**byte)).nth(n - 1).map_or(0, |(at, _)| at)
+}
+
+fn starts_char(byte: u8) -> bool {
+    byte & 0xC0 != 0x80
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn gather(text: &[u8], chunk: usize, want: u64, max_chars: usize) -> (Vec<u8>, u64, u64) {
+        let mut lines = Lines::new(want, max_chars, 2_000);
+        let mut wanted = true;
+        for piece in text.chunks(chunk.max(1)) {
+            wanted = lines.push(piece);
+            if !wanted {
+                break;
+            }
+        }
+        if wanted {
+            lines.finish(false);
+        }
+        let (count, consumed) = (lines.gathered, lines.consumed);
+        (lines.into_bytes(), count, consumed)
+    }
+
+    proptest! {
+        #[test]
+        fn windows_joined_give_the_text(text in "[a-zäß\r\n]{0,400}", chunk in 1_usize..50, want in 1_u64..9, max in 1_usize..60) {
+            let bytes = text.as_bytes();
+            let (mut joined, mut at) = (Vec::new(), 0);
+            while at < bytes.len() {
+                let (window, lines, consumed) = gather(&bytes[at..], chunk, want, max);
+                prop_assert!(lines > 0 && lines <= want);
+                at += usize::try_from(consumed).unwrap();
+                joined.extend(window);
+            }
+            prop_assert_eq!(joined, bytes);
+        }
+
+        #[test]
+        fn a_long_line_keeps_its_ends_in_any_chunking(len in 2_001_usize..300_000, chunk in 1_usize..70_000) {
+            let text = format!("é{}ü\nnext\n", "x".repeat(len));
+            let (window, lines, consumed) = gather(text.as_bytes(), chunk, 2, 100_000);
+            let window = String::from_utf8(window).unwrap();
+            prop_assert_eq!(lines, 2);
+            prop_assert_eq!(consumed, text.len() as u64);
+            prop_assert!(window.starts_with("éxxx") && window.ends_with("xü\nnext\n"));
+            prop_assert!(window.len() < 2_200);
+        }
+    }
+
+    #[test]
+    fn the_rest_of_a_line_starts_at_a_character() {
+        let mut rest = LineRest::new(3, 2);
+        assert!(!rest.push("äöüßx\nno".as_bytes()));
+        assert_eq!((rest.out.as_slice(), rest.more), ("üß".as_bytes(), true));
+
+        let mut rest = LineRest::new(3, 9);
+        assert!(rest.push(b"a"));
+        assert!(!rest.push(b"bcd\nno"));
+        assert_eq!((rest.out.as_slice(), rest.more, rest.reached), (b"cd".as_slice(), false, true));
+
+        let mut rest = LineRest::new(9, 9);
+        assert!(!rest.push(b"abc\n"));
+        assert!(!rest.reached);
+    }
+}

@@ -1,0 +1,192 @@
+//! Paths inside a workspace that file tools never write: whoever controls them runs code later, or loosens what
+//! watches over it. Not here: what a shell command may write (the sandbox's work).
+
+use std::ffi::OsStr;
+use std::path::{Component, Path};
+
+use crate::request::ErrorCode;
+use crate::tool::ToolError;
+
+/// The rule that protects a path.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Protection {
+    /// The protected path, as `.git/hooks`.
+    pub rule: &'static str,
+    /// What it could do.
+    pub why: &'static str,
+}
+
+impl Protection {
+    /// The refusal for a path as it is shown.
+    pub fn denied(self, shown: &str) -> ToolError {
+        let Self { rule, why } = self;
+        ToolError::new(
+            ErrorCode::PolicyDenied,
+            format!(
+                "{shown} is not written: the rule protected-path `{rule}` forbids it, because {why}. \
+                 Nothing was changed. Ask the user to make this change by hand."
+            ),
+        )
+    }
+}
+
+const EDITOR: &str = "an editor runs what is configured there";
+const SHELL: &str = "a shell runs it at its start";
+const AGENT: &str = "it configures an agent";
+const GIT: &str = "git runs what is configured there";
+
+/// Folders: they and everything in them, wherever in the workspace they are.
+const FOLDERS: &[(&str, &str)] = &[
+    (".vscode", EDITOR),
+    (".idea", EDITOR),
+    (".claude", AGENT),
+    (".codex", AGENT),
+    (".cursor", AGENT),
+    (".gemini", AGENT),
+    (".punie", "it configures this runner"),
+];
+
+/// Files, wherever in the workspace they are.
+const FILES: &[(&str, &str)] = &[
+    (".gitmodules", GIT),
+    (".gitconfig", GIT),
+    (".envrc", "direnv runs it on entering the folder"),
+    (".mcp.json", AGENT),
+    (".ripgreprc", "it can make a search run a program"),
+    (".profile", SHELL),
+    (".bashrc", SHELL),
+    (".bash_profile", SHELL),
+    (".bash_login", SHELL),
+    (".bash_logout", SHELL),
+    (".bash_aliases", SHELL),
+    (".zshrc", SHELL),
+    (".zshenv", SHELL),
+    (".zprofile", SHELL),
+    (".zlogin", SHELL),
+    (".zlogout", SHELL),
+    (".kshrc", SHELL),
+    (".cshrc", SHELL),
+    (".tcshrc", SHELL),
+    (".login", SHELL),
+];
+
+/// The rule for a path from a workspace folder, whether the path exists or not.
+pub fn rule_for(rel: &Path) -> Option<Protection> {
+    let names: Vec<String> = rel
+        .components()
+        .filter_map(|part| match part {
+            Component::Normal(name) => Some(folded(name)),
+            _ => None,
+        })
+        .collect();
+    for (at, name) in names.iter().enumerate() {
+        let within = &names[at + 1..];
+        if let Some((rule, why)) = FOLDERS.iter().find(|(rule, _)| rule == name) {
+            return Some(Protection { rule, why });
+        }
+        if name == ".git" || name == "git~1" {
+            if within.is_empty() {
+                return Some(Protection { rule: ".git", why: "it says where the repository is" });
+            }
+            // Also below modules and worktrees, which hold whole repositories.
+            if within.iter().any(|name| name == "hooks") {
+                return Some(Protection { rule: ".git/hooks", why: "git runs what is in there" });
+            }
+            if within.last().is_some_and(|name| name == "config" || name == "config.worktree") {
+                return Some(Protection { rule: ".git/config", why: GIT });
+            }
+        }
+        if name == ".config" && within.first().is_some_and(|name| name == "fish") {
+            return Some(Protection { rule: ".config/fish", why: SHELL });
+        }
+        // As a folder too: a file's parent of that name is the same mistake.
+        if let Some((rule, why)) = FILES.iter().find(|(rule, _)| rule == name) {
+            return Some(Protection { rule, why });
+        }
+    }
+    None
+}
+
+/// A name as the most lenient file system would compare it: without case, invisible and combining characters,
+/// without what Windows drops at the end, and without a stream's name.
+fn folded(name: &OsStr) -> String {
+    let text = name.to_string_lossy();
+    let text = text.split(':').next().unwrap_or_default();
+    let folded: String = text
+        .chars()
+        .filter(|c| !is_ignored(*c))
+        .flat_map(char::to_uppercase)
+        .flat_map(char::to_lowercase)
+        .filter(|c| !is_ignored(*c))
+        .collect();
+    folded.trim_end_matches(['.', ' ']).to_owned()
+}
+
+/// Characters that some file systems leave out when they compare names, and marks that make a twin of a name.
+fn is_ignored(c: char) -> bool {
+    matches!(
+        c,
+        '\u{00AD}'
+            | '\u{034F}'
+            | '\u{0300}'..='\u{036F}'
+            | '\u{115F}'..='\u{1160}'
+            | '\u{17B4}'..='\u{17B5}'
+            | '\u{180B}'..='\u{180F}'
+            | '\u{200B}'..='\u{200F}'
+            | '\u{202A}'..='\u{202E}'
+            | '\u{2060}'..='\u{206F}'
+            | '\u{3164}'
+            | '\u{FE00}'..='\u{FE0F}'
+            | '\u{FEFF}'
+            | '\u{FFA0}'
+            | '\u{FFF0}'..='\u{FFF8}'
+            | '\u{E0000}'..='\u{E0FFF}'
+    ) || c.is_control()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rule(path: &str) -> Option<&'static str> {
+        rule_for(Path::new(path)).map(|protection| protection.rule)
+    }
+
+    #[test]
+    fn protected_paths_are_known_in_every_disguise() {
+        for (path, expect) in [
+            (".git/hooks/pre-commit", ".git/hooks"),
+            (".GIT/hooks/x", ".git/hooks"),
+            (".gi\u{200c}t/config", ".git/config"),
+            (".gi\u{301}t/config", ".git/config"),
+            (".git /config", ".git/config"),
+            (".git::$INDEX_ALLOCATION/config", ".git/config"),
+            ("vendor/lib/.git/modules/x/hooks/post-checkout", ".git/hooks"),
+            (".git", ".git"),
+            (".claude/settings.json", ".claude"),
+            ("sub/.Claude/x", ".claude"),
+            (".v\u{17f}code/tasks.json", ".vscode"),
+            (".BASHRC", ".bashrc"),
+            ("a/.envrc", ".envrc"),
+            (".mcp.json", ".mcp.json"),
+            (".gitmodules", ".gitmodules"),
+        ] {
+            assert_eq!(rule(path), Some(expect), "{path}");
+        }
+    }
+
+    #[test]
+    fn other_paths_are_free() {
+        for path in [
+            ".git/info/exclude",
+            ".gitignore",
+            "src/config",
+            "hooks/x",
+            ".github/workflows/ci.yml",
+            "",
+            "profile",
+        ] {
+            assert_eq!(rule(path), None, "{path}");
+        }
+    }
+}

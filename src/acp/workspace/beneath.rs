@@ -1,0 +1,191 @@
+//! A held folder on Linux: every open is `openat2` beneath it (openat2(2): RESOLVE_BENEATH, RESOLVE_NO_MAGICLINKS),
+//! so the kernel refuses to leave it whatever is swapped meanwhile. Not here: which link to follow by hand.
+
+use std::ffi::{OsStr, OsString};
+use std::fs::{File, Metadata};
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{AtFlags, CWD, Mode, OFlags, ResolveFlags};
+use rustix::io::Errno;
+
+/// A rename elsewhere in the system makes the kernel ask for another try; ten thousand in a row do not happen.
+const MAX_TRIES: usize = 10_000;
+
+/// A workspace folder, opened once.
+#[derive(Debug)]
+pub(super) struct Held {
+    fd: OwnedFd,
+    canonical: PathBuf,
+    owner: u32,
+}
+
+fn beneath(dir: impl AsFd, rel: &Path, flags: OFlags, more: ResolveFlags) -> io::Result<OwnedFd> {
+    let rel = if rel.as_os_str().is_empty() { Path::new(".") } else { rel };
+    let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS | more;
+    for _ in 0..MAX_TRIES {
+        match rustix::fs::openat2(&dir, rel, flags | OFlags::CLOEXEC, Mode::empty(), resolve) {
+            Err(Errno::AGAIN | Errno::INTR) => {}
+            opened => return Ok(opened?),
+        }
+    }
+    Err(Errno::AGAIN.into())
+}
+
+/// The path of an open file as the kernel sees it now.
+fn path_of(fd: &impl AsRawFd) -> io::Result<PathBuf> {
+    let link = format!("/proc/self/fd/{}", fd.as_raw_fd());
+    let target = rustix::fs::readlinkat(CWD, link, Vec::with_capacity(256))?;
+    Ok(PathBuf::from(OsString::from_vec(target.into_bytes())))
+}
+
+impl Held {
+    pub(super) fn open(given: &Path) -> io::Result<(Self, PathBuf)> {
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let fd = rustix::fs::openat(CWD, given, flags, Mode::empty())?;
+        let canonical = path_of(&fd)?;
+        let owner = rustix::fs::fstat(&fd)?.st_uid;
+        Ok((Self { fd, canonical: canonical.clone(), owner }, canonical))
+    }
+
+    /// The path without links, from this folder. `CrossesDevices` when it leads out.
+    pub(super) fn real(&self, rel: &Path) -> io::Result<PathBuf> {
+        let fd = beneath(&self.fd, rel, OFlags::PATH, ResolveFlags::empty())?;
+        let now = path_of(&fd)?;
+        if let Ok(rest) = now.strip_prefix(&self.canonical) {
+            return Ok(rest.to_owned());
+        }
+        // The workspace folder itself was moved since it was opened.
+        let moved = path_of(&self.fd)?;
+        now.strip_prefix(&moved).map(Path::to_owned).map_err(|_| Errno::XDEV.into())
+    }
+
+    /// What the link `name` in the folder `parent` says; an error when it is not a link.
+    pub(super) fn link_target(&self, parent: &Path, name: &OsStr) -> io::Result<PathBuf> {
+        let dir = beneath(&self.fd, parent, OFlags::PATH | OFlags::DIRECTORY, ResolveFlags::NO_SYMLINKS)?;
+        let target = rustix::fs::readlinkat(&dir, name, Vec::new())?;
+        Ok(PathBuf::from(OsStr::from_bytes(target.to_bytes())))
+    }
+
+    /// Opens whatever is there without waiting for anybody: a FIFO without a writer opens at once.
+    pub(super) fn open_file(&self, rel: &Path) -> io::Result<File> {
+        let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY;
+        match beneath(&self.fd, rel, flags, ResolveFlags::NO_SYMLINKS) {
+            // A socket, or a device without a driver, cannot be opened at all.
+            Err(cause) if cause.raw_os_error() == Some(Errno::NXIO.raw_os_error()) => Err(io::Error::new(
+                io::ErrorKind::InvalidInput,
+                "is a socket or a device, not a regular file",
+            )),
+            opened => Ok(File::from(opened?)),
+        }
+    }
+
+    pub(super) fn metadata(&self, rel: &Path) -> io::Result<Metadata> {
+        File::from(beneath(&self.fd, rel, OFlags::PATH, ResolveFlags::NO_SYMLINKS)?).metadata()
+    }
+
+    pub(super) fn open_folder(&self, rel: &Path) -> io::Result<Folder> {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY;
+        Ok(Folder { fd: beneath(&self.fd, rel, flags, ResolveFlags::NO_SYMLINKS)? })
+    }
+
+    /// More than one name, and owned by neither this user nor the workspace's owner.
+    pub(super) fn is_foreign_hard_link(&self, metadata: &Metadata) -> bool {
+        metadata.nlink() > 1
+            && metadata.uid() != self.owner
+            && metadata.uid() != rustix::process::geteuid().as_raw()
+    }
+}
+
+/// What a thing is that is neither a file nor a folder.
+pub(super) fn special_kind(metadata: &Metadata) -> &'static str {
+    let kind = metadata.file_type();
+    if kind.is_fifo() {
+        "a FIFO"
+    } else if kind.is_socket() {
+        "a socket"
+    } else if kind.is_symlink() {
+        "a symbolic link"
+    } else {
+        "a device"
+    }
+}
+
+/// An open folder; names in it are taken as they are, links are never followed.
+#[derive(Debug)]
+pub struct Folder {
+    fd: OwnedFd,
+}
+
+impl Folder {
+    /// Makes a file that must not exist yet.
+    pub fn create_new(&self, name: &OsStr, mode: u32) -> io::Result<File> {
+        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        Ok(File::from(rustix::fs::openat(&self.fd, name, flags, Mode::from_raw_mode(mode))?))
+    }
+
+    /// Opens a file for reading, without waiting.
+    pub fn open_file(&self, name: &OsStr) -> io::Result<File> {
+        let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY;
+        Ok(File::from(beneath(&self.fd, Path::new(name), flags, ResolveFlags::NO_SYMLINKS)?))
+    }
+
+    /// What the name stands for, a link for itself.
+    pub fn metadata(&self, name: &OsStr) -> io::Result<Metadata> {
+        let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        File::from(rustix::fs::openat(&self.fd, name, flags, Mode::empty())?).metadata()
+    }
+
+    /// What a link says.
+    pub fn link_target(&self, name: &OsStr) -> io::Result<PathBuf> {
+        let target = rustix::fs::readlinkat(&self.fd, name, Vec::new())?;
+        Ok(PathBuf::from(OsStr::from_bytes(target.to_bytes())))
+    }
+
+    /// Puts one name in place of another, in one step.
+    pub fn rename(&self, from: &OsStr, to: &OsStr) -> io::Result<()> {
+        Ok(rustix::fs::renameat(&self.fd, from, &self.fd, to)?)
+    }
+
+    /// Gives a file its name only if nothing has that name, in one step.
+    pub fn rename_new(&self, from: &OsStr, to: &OsStr) -> io::Result<()> {
+        rustix::fs::linkat(&self.fd, from, &self.fd, to, AtFlags::empty())?;
+        self.remove(from)
+    }
+
+    /// Removes a file.
+    pub fn remove(&self, name: &OsStr) -> io::Result<()> {
+        Ok(rustix::fs::unlinkat(&self.fd, name, AtFlags::empty())?)
+    }
+
+    /// The folder of this name in here, made where it is missing.
+    pub fn enter_or_make(&self, name: &OsStr) -> io::Result<Self> {
+        match rustix::fs::mkdirat(&self.fd, name, Mode::from_raw_mode(0o777)) {
+            Ok(()) => self.sync()?,
+            Err(Errno::EXIST) => {}
+            Err(cause) => return Err(cause.into()),
+        }
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY;
+        Ok(Self { fd: beneath(&self.fd, Path::new(name), flags, ResolveFlags::NO_SYMLINKS)? })
+    }
+
+    /// Makes the names in it durable.
+    pub fn sync(&self) -> io::Result<()> {
+        Ok(rustix::fs::fsync(&self.fd)?)
+    }
+
+    /// The names in it, in no order.
+    pub fn names(&self) -> io::Result<Vec<OsString>> {
+        let mut names = Vec::new();
+        for entry in rustix::fs::Dir::read_from(&self.fd)? {
+            let name = OsStr::from_bytes(entry?.file_name().to_bytes()).to_owned();
+            if name != "." && name != ".." {
+                names.push(name);
+            }
+        }
+        Ok(names)
+    }
+}

@@ -1,0 +1,256 @@
+//! The contract's functions over Convex's HTTP API: arguments in, typed answers out. Sessions are opened when a
+//! function says so; every other decision is the caller's.
+
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use serde_json::{Value, json};
+
+use super::error::{BackendError, Refusal};
+use super::http::{FunctionKind, HttpFunctions};
+use super::session::{Signer, TokenStore, beat_text, session_text, token_hash};
+use super::{
+    Backend, Beat, CatalogItem, CatalogKind, Claim, Offered, Page, Posted, Reply, ResultPost, Session, wire,
+};
+use crate::ids::{LeaseId, RequestId};
+use crate::redact::Secret;
+
+/// How much of a catalog travels in one call.
+const CATALOG_PAGE_BYTES: usize = 2 << 20;
+const CATALOG_PAGE_ITEMS: usize = 100;
+
+/// A Convex deployment, or anything that speaks like one.
+pub struct ConvexBackend {
+    functions: HttpFunctions,
+    signer: Arc<dyn Signer>,
+    tokens: Arc<dyn TokenStore>,
+    token: Mutex<Option<Secret<String>>>,
+    pairing_code: Mutex<Option<String>>,
+    lease: Duration,
+    /// Backend clock minus ours, in milliseconds.
+    clock_offset_ms: AtomicI64,
+    last_signed_ms: AtomicI64,
+}
+
+impl ConvexBackend {
+    /// A device's view of a deployment. The pairing code is needed once, when the device is new there; `lease` is how
+    /// long a claim lasts without being renewed.
+    pub fn new(
+        functions: HttpFunctions,
+        signer: Arc<dyn Signer>,
+        tokens: Arc<dyn TokenStore>,
+        pairing_code: Option<String>,
+        lease: Duration,
+    ) -> Self {
+        let token = tokens.load();
+        Self {
+            functions,
+            signer,
+            tokens,
+            token: Mutex::new(token),
+            pairing_code: Mutex::new(pairing_code),
+            lease,
+            clock_offset_ms: AtomicI64::new(0),
+            last_signed_ms: AtomicI64::new(0),
+        }
+    }
+
+    async fn call(
+        &self,
+        kind: FunctionKind,
+        path: &'static str,
+        args: Value,
+        held: Duration,
+    ) -> Result<Value, BackendError> {
+        let answered = self.functions.call(kind, path, &args, held).await;
+        if let Err(BackendError::Refused(Refusal { server_now_ms: Some(now), .. })) = &answered {
+            self.set_clock(*now);
+        }
+        answered
+    }
+
+    /// Calls with `{deviceId, token}` added.
+    async fn device_call<const N: usize>(
+        &self,
+        kind: FunctionKind,
+        path: &'static str,
+        fields: [(&str, Option<Value>); N],
+        held: Duration,
+    ) -> Result<Value, BackendError> {
+        let token = self.token.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let Some(token) = token else {
+            return Err(BackendError::Refused(Refusal {
+                code: "DEVICE_UNAUTHORIZED".to_owned(),
+                message: "no session is open".to_owned(),
+                limit: None,
+                server_now_ms: None,
+            }));
+        };
+        let mut args = wire::args(fields);
+        args["deviceId"] = json!(self.signer.device_id().as_str());
+        args["token"] = json!(token.expose());
+        self.call(kind, path, args, held).await
+    }
+
+    /// The time to sign with: the backend's, and later than any signed before.
+    fn signing_time(&self) -> i64 {
+        let now = local_ms() + self.clock_offset_ms.load(Ordering::Relaxed);
+        let last = self.last_signed_ms.fetch_max(now, Ordering::SeqCst);
+        if now > last { now } else { self.last_signed_ms.fetch_add(1, Ordering::SeqCst) + 1 }
+    }
+
+    fn set_clock(&self, server_now_ms: f64) {
+        #[expect(clippy::cast_possible_truncation, reason = "milliseconds since 1970")]
+        self.clock_offset_ms.store(server_now_ms as i64 - local_ms(), Ordering::Relaxed);
+    }
+
+    async fn publish_page(
+        &self,
+        kind: CatalogKind,
+        revision: u64,
+        complete: bool,
+        items: &[CatalogItem],
+    ) -> Result<(), BackendError> {
+        let items: Vec<Value> =
+            items.iter().map(|item| json!({"key": item.key, "hash": item.hash, "body": item.body})).collect();
+        #[expect(clippy::cast_precision_loss, reason = "milliseconds since 1970 are far below 2^53")]
+        let fields = [
+            ("kind", Some(json!(kind.as_str()))),
+            ("revision", Some(json!(revision as f64))),
+            ("complete", Some(json!(complete))),
+            ("items", Some(Value::Array(items))),
+        ];
+        self.device_call(FunctionKind::Mutation, "catalog:upsertMany", fields, Duration::ZERO).await.map(drop)
+    }
+}
+
+fn local_ms() -> i64 {
+    SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .map_or(0, |age| i64::try_from(age.as_millis()).unwrap_or(i64::MAX))
+}
+
+fn shaped<T>(function: &'static str, fitted: Result<T, wire::Misfit>) -> Result<T, BackendError> {
+    fitted.map_err(|cause| BackendError::Shape { function, cause })
+}
+
+impl Backend for ConvexBackend {
+    fn open_session(&self) -> Reply<'_, Session> {
+        Box::pin(async move {
+            let token = self.tokens.renew().map_err(|cause| BackendError::Function {
+                message: format!("the session's token cannot be kept: {cause}"),
+            })?;
+            let code = self.pairing_code.lock().unwrap_or_else(PoisonError::into_inner).clone();
+            let hash = token_hash(&token);
+            let signed_at = self.signing_time();
+            let device = self.signer.device_id();
+            let args = wire::args([
+                ("deviceId", Some(json!(device.as_str()))),
+                ("publicKey", Some(json!(self.signer.public_key()))),
+                ("name", Some(json!(self.signer.name()))),
+                ("platform", Some(json!(std::env::consts::OS))),
+                ("signedAtMs", Some(wire::millis(signed_at))),
+                ("tokenHash", Some(json!(hash))),
+                ("signature", Some(json!(self.signer.sign(&session_text(device, signed_at, &hash))))),
+                ("pairingCode", code.map(Value::String)),
+            ]);
+            let answer =
+                self.call(FunctionKind::Mutation, "devices:openSession", args, Duration::ZERO).await?;
+            let server_now_ms = shaped("devices:openSession", wire::server_now(&answer))?;
+            self.set_clock(server_now_ms);
+            *self.token.lock().unwrap_or_else(PoisonError::into_inner) = Some(token);
+            Ok(Session { server_now_ms })
+        })
+    }
+
+    fn poll<'a>(&'a self, cursor: Option<&'a str>, limit: u32, wait: Duration) -> Reply<'a, Page> {
+        Box::pin(async move {
+            let wait_ms = i64::try_from(wait.as_millis()).unwrap_or(i64::MAX);
+            let fields = [
+                ("cursor", Some(cursor.map_or(Value::Null, |cursor| json!(cursor)))),
+                ("limit", Some(wire::millis(i64::from(limit)))),
+                ("waitMs", (wait_ms > 0).then(|| wire::millis(wait_ms))),
+            ];
+            let answer = self.device_call(FunctionKind::Query, "events:listForDevice", fields, wait).await?;
+            shaped("events:listForDevice", wire::page(&answer))
+        })
+    }
+
+    fn list_open(&self) -> Reply<'_, Vec<Offered>> {
+        Box::pin(async move {
+            let answer = self.device_call(FunctionKind::Query, "events:listOpen", [], Duration::ZERO).await?;
+            shaped("events:listOpen", wire::open_requests(&answer))
+        })
+    }
+
+    fn claim<'a>(&'a self, id: &'a RequestId, lease: &'a LeaseId) -> Reply<'a, Claim> {
+        Box::pin(async move {
+            let lease_ms = i64::try_from(self.lease.as_millis()).unwrap_or(i64::MAX);
+            let fields = [
+                ("requestId", Some(json!(id.as_str()))),
+                ("leaseId", Some(json!(lease.as_str()))),
+                ("leaseMs", Some(wire::millis(lease_ms))),
+            ];
+            let answer =
+                self.device_call(FunctionKind::Mutation, "events:claim", fields, Duration::ZERO).await?;
+            shaped("events:claim", wire::claim(&answer))
+        })
+    }
+
+    fn post<'a>(&'a self, result: ResultPost<'a>) -> Reply<'a, Posted> {
+        Box::pin(async move {
+            let fields = [
+                ("requestId", Some(json!(result.id.as_str()))),
+                ("leaseId", Some(json!(result.lease.as_str()))),
+                ("outcome", Some(json!(result.kind.as_str()))),
+                ("payload", Some(json!(result.payload))),
+                ("truncated", result.truncated.then_some(Value::Bool(true))),
+            ];
+            let answer = self
+                .device_call(FunctionKind::Mutation, "events:appendResult", fields, Duration::ZERO)
+                .await?;
+            shaped("events:appendResult", wire::posted(&answer))
+        })
+    }
+
+    fn beat(&self, online: bool, health: Value) -> Reply<'_, Beat> {
+        Box::pin(async move {
+            let device = self.signer.device_id();
+            let signed_at = self.signing_time();
+            let args = wire::args([
+                ("deviceId", Some(json!(device.as_str()))),
+                ("signedAtMs", Some(wire::millis(signed_at))),
+                ("signature", Some(json!(self.signer.sign(&beat_text(device, signed_at))))),
+                ("online", (!online).then_some(Value::Bool(false))),
+                ("health", (!health.is_null()).then(|| Value::String(health.to_string()))),
+            ]);
+            let answer = self.call(FunctionKind::Mutation, "devices:heartbeat", args, Duration::ZERO).await?;
+            let beat = shaped("devices:heartbeat", wire::beat(&answer))?;
+            self.set_clock(beat.server_now_ms);
+            Ok(beat)
+        })
+    }
+
+    fn publish<'a>(&'a self, kind: CatalogKind, revision: u64, items: &'a [CatalogItem]) -> Reply<'a, ()> {
+        Box::pin(async move {
+            let mut rest = items;
+            loop {
+                let mut bytes = 0;
+                let fits = rest.iter().take(CATALOG_PAGE_ITEMS).take_while(|item| {
+                    bytes += item.body.len();
+                    bytes <= CATALOG_PAGE_BYTES
+                });
+                let count = fits.count().max(1).min(rest.len());
+                let (page, later) = rest.split_at(count);
+                // Only a set that fits one page may delete what it does not name.
+                let complete = page.len() == items.len();
+                self.publish_page(kind, revision, complete, page).await?;
+                if later.is_empty() {
+                    return Ok(());
+                }
+                rest = later;
+            }
+        })
+    }
+}

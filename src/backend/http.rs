@@ -1,0 +1,278 @@
+//! Convex's HTTP functions API, client side: one call, its answer or its error. Not here: which functions exist.
+
+use std::time::Duration;
+
+use reqwest::header::{CONTENT_TYPE, RETRY_AFTER};
+use reqwest::{Client, Response, StatusCode, Url};
+use serde_json::{Value, json};
+
+use super::error::{BackendError, Refusal};
+
+/// Whether a function reads or writes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FunctionKind {
+    /// Reads; may be cached.
+    Query,
+    /// Writes, in one transaction.
+    Mutation,
+}
+
+/// The limits of the transport.
+#[derive(Debug, Clone)]
+pub struct TransportOptions {
+    /// Until a connection stands.
+    pub connect_timeout: Duration,
+    /// Until the whole answer is there. A call that asks to be held has that long and ten seconds more.
+    pub total_timeout: Duration,
+    /// The largest answer that is read, after decompression.
+    pub max_answer_bytes: usize,
+    /// Whether plain `http` is allowed to hosts other than this machine.
+    pub allow_insecure_http: bool,
+}
+
+impl Default for TransportOptions {
+    fn default() -> Self {
+        Self {
+            connect_timeout: Duration::from_secs(10),
+            total_timeout: Duration::from_secs(30),
+            max_answer_bytes: 8 << 20,
+            allow_insecure_http: false,
+        }
+    }
+}
+
+/// The address cannot be used.
+#[derive(Debug, Clone, thiserror::Error)]
+pub enum BadUrl {
+    /// It is not an address.
+    #[error("{0:?} is not a URL like https://name.convex.cloud: {1}")]
+    Unparsable(String, String),
+    /// It would send the token in the clear.
+    #[error(
+        "{0} is plain http to another machine, which would show the token to everyone in between; use https"
+    )]
+    Insecure(String),
+    /// It carries a password, which would end in logs.
+    #[error("the backend's address must not carry a user name or password")]
+    Credentials,
+    /// The HTTP client cannot be set up.
+    #[error("the HTTP client cannot be set up: {0}")]
+    Client(String),
+}
+
+/// Calls functions of one deployment.
+#[derive(Debug, Clone)]
+pub struct HttpFunctions {
+    client: Client,
+    base: Url,
+    options: TransportOptions,
+}
+
+impl HttpFunctions {
+    /// For the deployment at this address.
+    ///
+    /// # Errors
+    /// [`BadUrl`].
+    pub fn new(url: &str, options: TransportOptions) -> Result<Self, BadUrl> {
+        let base = Url::parse(url).map_err(|cause| BadUrl::Unparsable(url.to_owned(), cause.to_string()))?;
+        if !base.username().is_empty() || base.password().is_some() {
+            return Err(BadUrl::Credentials);
+        }
+        let secure = match base.scheme() {
+            "https" => true,
+            "http" => is_loopback(&base) || options.allow_insecure_http,
+            other => {
+                return Err(BadUrl::Unparsable(url.to_owned(), format!("the scheme {other} is not https")));
+            }
+        };
+        if !secure {
+            return Err(BadUrl::Insecure(base.to_string()));
+        }
+        // Installing twice is harmless: the first one stays.
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let client = Client::builder()
+            .connect_timeout(options.connect_timeout)
+            .pool_idle_timeout(Duration::from_secs(55))
+            .tcp_nodelay(true)
+            .redirect(reqwest::redirect::Policy::none())
+            .no_proxy()
+            .build()
+            .map_err(|cause| BadUrl::Client(cause.to_string()))?;
+        Ok(Self { client, base, options })
+    }
+
+    /// The address, without secrets.
+    pub fn url(&self) -> &str {
+        self.base.as_str().trim_end_matches('/')
+    }
+
+    /// Whether anything answers at the address.
+    ///
+    /// # Errors
+    /// [`BackendError::Unreachable`].
+    pub async fn probe(&self, timeout: Duration) -> Result<(), BackendError> {
+        let sent = self.client.get(self.join("version")).timeout(timeout).send().await;
+        sent.map(drop).map_err(|cause| self.unreachable(&cause))
+    }
+
+    /// Calls a function. `held` is how long the call asks to be held, or zero.
+    ///
+    /// # Errors
+    /// [`BackendError`]; after `Unreachable` the call may or may not have taken effect.
+    pub async fn call(
+        &self,
+        kind: FunctionKind,
+        path: &str,
+        args: &Value,
+        held: Duration,
+    ) -> Result<Value, BackendError> {
+        let route = match kind {
+            FunctionKind::Query => "api/query",
+            FunctionKind::Mutation => "api/mutation",
+        };
+        let body = json!({"path": path, "args": args, "format": "json"}).to_string();
+        let response = self
+            .client
+            .post(self.join(route))
+            .header(CONTENT_TYPE, "application/json")
+            .header("Convex-Client", concat!("punie-runner-", env!("CARGO_PKG_VERSION")))
+            .timeout(if held.is_zero() { self.options.total_timeout } else { held + Duration::from_secs(10) })
+            .body(body)
+            .send()
+            .await
+            .map_err(|cause| self.unreachable(&cause))?;
+        let status = response.status();
+        let retry_after = retry_after(&response);
+        let text = self.read(response).await?;
+        if status == StatusCode::OK || status.as_u16() == 560 {
+            self.answer(&text)
+        } else {
+            Err(self.refused(status, retry_after, &text))
+        }
+    }
+
+    fn join(&self, route: &str) -> Url {
+        let mut url = self.base.clone();
+        let path = format!("{}/{route}", url.path().trim_end_matches('/'));
+        url.set_path(&path);
+        url
+    }
+
+    async fn read(&self, mut response: Response) -> Result<Vec<u8>, BackendError> {
+        let mut body = Vec::new();
+        while let Some(chunk) = response.chunk().await.map_err(|cause| self.unreachable(&cause))? {
+            if body.len() + chunk.len() > self.options.max_answer_bytes {
+                let cause = format!("the answer is larger than {} bytes", self.options.max_answer_bytes);
+                return Err(BackendError::Intercepted { url: self.url().to_owned(), cause });
+            }
+            body.extend_from_slice(&chunk);
+        }
+        Ok(body)
+    }
+
+    fn answer(&self, body: &[u8]) -> Result<Value, BackendError> {
+        let intercepted = |cause: String| BackendError::Intercepted { url: self.url().to_owned(), cause };
+        let mut answer: Value =
+            serde_json::from_slice(body).map_err(|cause| intercepted(format!("not JSON ({cause})")))?;
+        match answer.get("status").and_then(Value::as_str) {
+            Some("success") => Ok(answer.get_mut("value").map(Value::take).unwrap_or_default()),
+            Some("error") => Err(function_error(&answer)),
+            _ => Err(intercepted("JSON without a status".to_owned())),
+        }
+    }
+
+    fn refused(&self, status: StatusCode, retry_after: Option<Duration>, body: &[u8]) -> BackendError {
+        let parsed: Value = serde_json::from_slice(body).unwrap_or_default();
+        let word = |key: &str| parsed.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
+        match status.as_u16() {
+            401 | 403 => BackendError::Unauthorized { code: word("code") },
+            300..=399 => BackendError::Intercepted {
+                url: self.url().to_owned(),
+                cause: format!("a redirect ({status}), which is not followed"),
+            },
+            404 | 408 | 409 | 421 | 425 | 429 | 500..=599 => {
+                BackendError::Busy { status: status.as_u16(), code: word("code"), retry_after }
+            }
+            other => BackendError::BadCall { status: other, message: word("message") },
+        }
+    }
+
+    fn unreachable(&self, cause: &reqwest::Error) -> BackendError {
+        let mut words = cause.to_string();
+        let mut source = std::error::Error::source(cause);
+        while let Some(inner) = source {
+            words = inner.to_string();
+            source = inner.source();
+        }
+        BackendError::Unreachable { url: self.url().to_owned(), cause: words }
+    }
+}
+
+fn function_error(answer: &Value) -> BackendError {
+    let message = answer.get("errorMessage").and_then(Value::as_str).unwrap_or_default().to_owned();
+    let Some(data) = answer.get("errorData") else { return BackendError::Function { message } };
+    let Some(code) = data.get("code").and_then(Value::as_str) else {
+        return BackendError::Function { message };
+    };
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "a byte count far below 2^53"
+    )]
+    let limit = data.get("limit").and_then(Value::as_f64).map(|limit| limit.max(0.0) as u64);
+    BackendError::Refused(Refusal {
+        code: code.to_owned(),
+        message: data.get("message").and_then(Value::as_str).unwrap_or_default().to_owned(),
+        limit,
+        server_now_ms: data.get("serverNowMs").and_then(Value::as_f64),
+    })
+}
+
+/// Seconds or an HTTP date (RFC 9110 section 10.2.3), at most ten minutes.
+fn retry_after(response: &Response) -> Option<Duration> {
+    const CAP: Duration = Duration::from_mins(10);
+    let text = response.headers().get(RETRY_AFTER)?.to_str().ok()?.trim();
+    if let Ok(seconds) = text.parse::<u64>() {
+        return Some(Duration::from_secs(seconds).min(CAP));
+    }
+    let at = httpdate::parse_http_date(text).ok()?;
+    at.duration_since(std::time::SystemTime::now()).ok().map(|wait| wait.min(CAP))
+}
+
+fn is_loopback(url: &Url) -> bool {
+    url.host_str().is_some_and(|host| {
+        host == "localhost"
+            || host
+                .trim_matches(['[', ']'])
+                .parse::<std::net::IpAddr>()
+                .is_ok_and(|address| address.is_loopback())
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn open(url: &str) -> Result<HttpFunctions, BadUrl> {
+        HttpFunctions::new(url, TransportOptions::default())
+    }
+
+    #[test]
+    fn the_token_never_travels_in_the_clear() {
+        assert!(open("http://127.0.0.1:3210").is_ok());
+        assert!(open("http://[::1]:3210").is_ok());
+        assert!(open("https://name.convex.cloud/").is_ok());
+        assert!(matches!(open("http://example.com"), Err(BadUrl::Insecure(_))));
+        assert!(matches!(open("http://127.0.0.1.example.com"), Err(BadUrl::Insecure(_))));
+        assert!(matches!(open("ftp://127.0.0.1"), Err(BadUrl::Unparsable(..))));
+        assert!(matches!(open("https://user:pw@example.com"), Err(BadUrl::Credentials)));
+    }
+
+    #[test]
+    fn a_function_error_without_data_is_not_final() {
+        let hidden = json!({"status": "error", "errorMessage": "[Request ID: x] Server Error"});
+        assert_eq!(function_error(&hidden).disposition(), super::super::Disposition::RetrySlowly);
+        let coded = json!({"status": "error", "errorMessage": "", "errorData": {"code": "TOO_LARGE", "limit": 921_600.0}});
+        assert_eq!(function_error(&coded).disposition(), super::super::Disposition::Shrink(Some(921_600)));
+    }
+}

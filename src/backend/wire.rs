@@ -1,0 +1,178 @@
+//! The contract's JSON shapes, and nowhere else. Numbers in replies are floats; fields may be added; a request that
+//! does not fit is that request's fault, never the page's.
+
+use serde_json::{Map, Value, json};
+
+use super::{Beat, Claim, Offered, Page, Posted};
+use crate::ids::{ConversationId, RequestId, ToolName};
+use crate::request::ToolRequest;
+
+/// What does not fit.
+pub(super) type Misfit = String;
+
+pub(super) fn page(value: &Value) -> Result<Page, Misfit> {
+    let events = value.get("events").and_then(Value::as_array).ok_or("no events")?;
+    Ok(Page {
+        events: events.iter().map(event).collect(),
+        cursor: value.get("cursor").and_then(Value::as_str).map(str::to_owned),
+        is_done: value.get("isDone").and_then(Value::as_bool).unwrap_or(true),
+    })
+}
+
+pub(super) fn open_requests(value: &Value) -> Result<Vec<Offered>, Misfit> {
+    let requests = value.as_array().ok_or("not a list")?;
+    Ok(requests.iter().map(request).collect())
+}
+
+fn event(event: &Value) -> Offered {
+    match event.get("type").and_then(Value::as_str) {
+        Some("tool_cancel") => match event.get("requestId").and_then(Value::as_str).map(RequestId::parse) {
+            Some(Ok(id)) => Offered::Cancel(id),
+            _ => skipped("a cancel without a usable request id"),
+        },
+        Some("tool_request") => match event.get("request") {
+            // The body is gone: the request was answered and aged out.
+            None | Some(Value::Null) => skipped("a request whose body the backend no longer has"),
+            Some(body) => request(body),
+        },
+        other => skipped(&format!("an event of the unknown kind {other:?}")),
+    }
+}
+
+fn skipped(why: &str) -> Offered {
+    Offered::Skipped { why: why.to_owned() }
+}
+
+fn request(body: &Value) -> Offered {
+    let Some(id) = body.get("requestId").and_then(Value::as_str).and_then(|id| RequestId::parse(id).ok())
+    else {
+        return skipped("a request without a usable id");
+    };
+    match fields(&id, body) {
+        Ok(request) => Offered::Request(request),
+        Err(why) => Offered::Unreadable { request: remains(id, body), why },
+    }
+}
+
+fn fields(id: &RequestId, body: &Value) -> Result<ToolRequest, Misfit> {
+    let text = |key: &str| match body.get(key) {
+        None | Some(Value::Null) => Ok(None),
+        Some(Value::String(text)) => Ok(Some(text.clone())),
+        Some(other) => Err(format!("{key} must be a string, not {other}")),
+    };
+    let number = |key: &str| match body.get(key) {
+        None | Some(Value::Null) => Ok(None),
+        Some(value) => value.as_f64().map(Some).ok_or_else(|| format!("{key} must be a number")),
+    };
+    let tool = text("toolName")?.ok_or("toolName is missing")?;
+    let conversation = match text("conversationId")? {
+        Some(conversation) => ConversationId::parse(conversation).map_err(|bad| bad.to_string())?,
+        None => ConversationId::from(id),
+    };
+    Ok(ToolRequest {
+        id: id.clone(),
+        tool: ToolName::parse(tool).map_err(|bad| bad.to_string())?,
+        args: text("args")?.ok_or("args is missing: it must be JSON text")?,
+        conversation,
+        agent_type: text("agentType")?,
+        created_at_ms: number("createdAtMs")?.unwrap_or(0.0),
+        deadline_ms: number("deadlineMs")?,
+        cancelled: body.get("cancelled").and_then(Value::as_bool).unwrap_or(false),
+    })
+}
+
+/// What can be read of a request that does not fit, so that it can be answered.
+fn remains(id: RequestId, body: &Value) -> ToolRequest {
+    let tool = body.get("toolName").and_then(Value::as_str).and_then(|name| ToolName::parse(name).ok());
+    ToolRequest {
+        conversation: ConversationId::from(&id),
+        tool: tool.unwrap_or_else(|| ToolName::parse("unreadable").expect("a word is a tool name")),
+        args: body.get("args").map(ToString::to_string).unwrap_or_default(),
+        id,
+        agent_type: None,
+        created_at_ms: 0.0,
+        deadline_ms: None,
+        cancelled: false,
+    }
+}
+
+pub(super) fn claim(value: &Value) -> Result<Claim, Misfit> {
+    Ok(Claim {
+        granted: value.get("granted").and_then(Value::as_bool).ok_or("no granted")?,
+        reason: value.get("reason").and_then(Value::as_str).unwrap_or_default().to_owned(),
+        cancelled: value.get("cancelled").and_then(Value::as_bool).unwrap_or(false),
+    })
+}
+
+pub(super) fn posted(value: &Value) -> Result<Posted, Misfit> {
+    match (value.get("stored").and_then(Value::as_bool), value.get("duplicate").and_then(Value::as_bool)) {
+        (_, Some(true)) => Ok(Posted::Duplicate),
+        (Some(true), _) => Ok(Posted::Stored),
+        _ => Err("neither stored nor duplicate".to_owned()),
+    }
+}
+
+pub(super) fn server_now(value: &Value) -> Result<f64, Misfit> {
+    value.get("serverNowMs").and_then(Value::as_f64).ok_or_else(|| "no serverNowMs".to_owned())
+}
+
+pub(super) fn beat(value: &Value) -> Result<Beat, Misfit> {
+    let next =
+        value.get("nextBeatMs").and_then(Value::as_f64).filter(|ms| (1_000.0..=3_600_000.0).contains(ms));
+    Ok(Beat {
+        server_now_ms: server_now(value)?,
+        next: next.map(|ms| std::time::Duration::from_secs_f64(ms / 1_000.0)),
+    })
+}
+
+/// An argument object; what is absent is left out, never null.
+pub(super) fn args<const N: usize>(fields: [(&str, Option<Value>); N]) -> Value {
+    let map: Map<String, Value> =
+        fields.into_iter().filter_map(|(key, value)| Some((key.to_owned(), value?))).collect();
+    Value::Object(map)
+}
+
+/// Milliseconds as the wire wants them: a float.
+#[expect(clippy::cast_precision_loss, reason = "milliseconds since 1970 are far below 2^53")]
+pub(super) fn millis(ms: i64) -> Value {
+    json!(ms as f64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_unreadable_request_does_not_spoil_its_page() {
+        let good = json!({"requestId": "r1", "toolName": "Read", "args": "{}", "createdAtMs": 1.0, "cancelled": false, "attempt": 0.0});
+        let page = page(&json!({"events": [
+            {"seq": "1", "type": "tool_request", "requestId": "r1", "request": good},
+            {"seq": "2", "type": "tool_request", "requestId": "r2", "request": {"requestId": "r2", "toolName": 7}},
+            {"seq": "3", "type": "tool_request", "requestId": "../r3", "request": {"requestId": "../r3"}},
+            {"seq": "4", "type": "tool_cancel", "requestId": "r1", "request": null},
+            {"seq": "5", "type": "new_kind"},
+            5,
+        ], "cursor": "5", "isDone": true})).expect("a page");
+        let kinds: Vec<_> = page
+            .events
+            .iter()
+            .map(|event| match event {
+                Offered::Request(request) => format!("request {}", request.id),
+                Offered::Cancel(id) => format!("cancel {id}"),
+                Offered::Unreadable { request, why } => format!("unreadable {}: {why}", request.id),
+                Offered::Skipped { .. } => "skipped".to_owned(),
+            })
+            .collect();
+        assert_eq!(
+            kinds,
+            [
+                "request r1",
+                "unreadable r2: toolName must be a string, not 7",
+                "skipped",
+                "cancel r1",
+                "skipped",
+                "skipped",
+            ]
+        );
+    }
+}

@@ -1,0 +1,132 @@
+//! The caller's side of the wire, as `send`, `cancel` and `demo` use it. Not here: the device's side (backend).
+
+use std::time::Duration;
+
+use serde_json::{Map, Value, json};
+use tokio::time::Instant;
+
+use crate::backend::{BackendError, FunctionKind, HttpFunctions};
+use crate::ids::{DeviceId, RequestId};
+use crate::redact::Secret;
+
+/// Asks devices through a backend.
+#[derive(Debug, Clone)]
+pub struct Caller {
+    functions: HttpFunctions,
+    token: Secret<String>,
+}
+
+/// What to ask for.
+#[derive(Debug, Clone)]
+pub struct Ask {
+    /// The id, made by us so that asking twice is asking once.
+    pub id: RequestId,
+    /// The tool.
+    pub tool: String,
+    /// Its arguments as JSON text.
+    pub args: String,
+    /// The conversation, if it belongs to one.
+    pub conversation: Option<String>,
+}
+
+/// A stored result.
+#[derive(Debug, Clone)]
+pub struct Answer {
+    /// `ok`, `error` or `cancelled`.
+    pub outcome: String,
+    /// `{toolName, result? | error?, meta}`.
+    pub payload: Value,
+}
+
+impl Answer {
+    /// The text for the model: the result's or the error's; a JSON result as JSON.
+    pub fn text(&self) -> String {
+        let body = self.payload.get("result").or_else(|| self.payload.get("error"));
+        match body {
+            Some(Value::String(text)) => text.clone(),
+            Some(value) => value.to_string(),
+            None => String::new(),
+        }
+    }
+}
+
+impl Caller {
+    /// A caller with this token.
+    pub fn new(functions: HttpFunctions, token: Secret<String>) -> Self {
+        Self { functions, token }
+    }
+
+    async fn call<const N: usize>(
+        &self,
+        kind: FunctionKind,
+        path: &str,
+        fields: [(&str, Option<Value>); N],
+    ) -> Result<Value, BackendError> {
+        let mut args: Map<String, Value> =
+            fields.into_iter().filter_map(|(key, value)| Some((key.to_owned(), value?))).collect();
+        args.insert("callerToken".to_owned(), json!(self.token.expose()));
+        self.functions.call(kind, path, &Value::Object(args), Duration::ZERO).await
+    }
+
+    /// Stores a request for a device.
+    pub async fn append(&self, device: &DeviceId, ask: &Ask) -> Result<(), BackendError> {
+        let fields = [
+            ("requestId", Some(json!(ask.id.as_str()))),
+            ("deviceId", Some(json!(device.as_str()))),
+            ("toolName", Some(json!(ask.tool))),
+            ("args", Some(json!(ask.args))),
+            ("conversationId", ask.conversation.as_ref().map(|id| json!(id))),
+        ];
+        self.call(FunctionKind::Mutation, "events:appendRequest", fields).await.map(drop)
+    }
+
+    /// Takes a request back; answers `cancelling`, `finished` or `unknown`.
+    pub async fn cancel(&self, id: &RequestId) -> Result<String, BackendError> {
+        let answer = self
+            .call(FunctionKind::Mutation, "events:cancel", [("requestId", Some(json!(id.as_str())))])
+            .await?;
+        Ok(answer.get("state").and_then(Value::as_str).unwrap_or("unknown").to_owned())
+    }
+
+    /// The result, once there is one.
+    pub async fn result(&self, id: &RequestId) -> Result<Option<Answer>, BackendError> {
+        let row = self
+            .call(FunctionKind::Query, "events:getResult", [("requestId", Some(json!(id.as_str())))])
+            .await?;
+        if row.is_null() {
+            return Ok(None);
+        }
+        let text = row.get("payload").and_then(Value::as_str).unwrap_or_default();
+        Ok(Some(Answer {
+            outcome: row.get("outcome").and_then(Value::as_str).unwrap_or("error").to_owned(),
+            payload: serde_json::from_str(text).unwrap_or_else(|_| json!({"error": text})),
+        }))
+    }
+
+    /// Waits for the result, at most this long. Looks often at first and more seldom as time goes by.
+    pub async fn wait(&self, id: &RequestId, limit: Duration) -> Result<Option<Answer>, BackendError> {
+        let deadline = Instant::now() + limit;
+        let mut pause = Duration::from_millis(2);
+        loop {
+            if let Some(answer) = self.result(id).await? {
+                return Ok(Some(answer));
+            }
+            let left = deadline.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return Ok(None);
+            }
+            tokio::time::sleep(pause.min(left)).await;
+            pause = (pause * 3 / 2).min(Duration::from_millis(500));
+        }
+    }
+
+    /// The devices that the backend knows, with whether each is there.
+    pub async fn devices(&self) -> Result<Vec<(String, bool)>, BackendError> {
+        let rows = self.call(FunctionKind::Query, "devices:list", []).await?;
+        let device = |row: &Value| {
+            let id = row.get("deviceId").and_then(Value::as_str)?.to_owned();
+            Some((id, row.get("online").and_then(Value::as_bool).unwrap_or(false)))
+        };
+        Ok(rows.as_array().into_iter().flatten().filter_map(device).collect())
+    }
+}

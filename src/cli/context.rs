@@ -1,0 +1,116 @@
+//! What every command begins with: its flags, the environment, and from them the configuration and the home.
+
+use super::exit::{Exit, Stop};
+use super::{Global, caller::Caller, logging, print, wiring};
+use crate::config::{Config, Environment, Flags, WorkspaceRule};
+use crate::home::{DeviceIdentity, Home, TokenName, Tokens};
+use crate::ids::DeviceId;
+
+/// What was typed and where.
+pub struct Context {
+    flags: Flags,
+    environment: Environment,
+}
+
+impl Context {
+    pub(super) fn new(global: Global, environment: Environment) -> Self {
+        let flags = Flags {
+            home: global.home,
+            config: global.config,
+            workspaces: global.workspaces,
+            backend_url: global.backend_url,
+            log: global.log,
+            json: global.json,
+            color: global.color,
+            caller_token: global.caller_token,
+            device: global.device,
+        };
+        Self { flags, environment }
+    }
+
+    /// The same with these flags changed: for commands that run others' work in a place of their own.
+    pub fn with_flags(&self, change: impl FnOnce(&mut Flags)) -> Self {
+        let mut flags = self.flags.clone();
+        change(&mut flags);
+        Self { flags, environment: self.environment.clone() }
+    }
+
+    /// The environment, captured once.
+    pub fn environment(&self) -> &Environment {
+        &self.environment
+    }
+
+    /// Whether stdout carries JSON.
+    pub fn json(&self) -> bool {
+        self.flags.json
+    }
+
+    /// The configuration in force; logging starts with it.
+    pub fn config(&self, workspaces: WorkspaceRule) -> anyhow::Result<Config> {
+        let config = Config::load(&self.flags, &self.environment, workspaces)?;
+        logging::start(logging::level(config.log.level.as_str()));
+        for warning in &config.warnings {
+            tracing::warn!("{warning}");
+        }
+        Ok(config)
+    }
+
+    /// The home of a configuration, made where it is not there.
+    pub fn home(config: &Config) -> anyhow::Result<Home> {
+        Ok(Home::open(&config.home)?)
+    }
+
+    /// The device that the caller asks: the one named, else this one, else the only one that the backend knows.
+    pub async fn device(&self, config: &Config, home: &Home, caller: &Caller) -> anyhow::Result<DeviceId> {
+        if let Some(device) = &config.caller.device {
+            return Ok(device.clone());
+        }
+        if home.device_file().exists() {
+            return Ok(DeviceIdentity::load_or_create(home)?.id().clone());
+        }
+        let known = caller.devices().await?;
+        match known.as_slice() {
+            [(only, _)] => Ok(DeviceId::parse(only.clone())?),
+            [] => Err(Stop::with(
+                Exit::Failed,
+                "the backend knows no device yet; pair one, or name it with --device",
+            )),
+            many => {
+                let names: Vec<&str> = many.iter().map(|(id, _)| id.as_str()).collect();
+                Err(Stop::with(
+                    Exit::Usage,
+                    format!(
+                        "the backend knows several devices; name one with --device: {}",
+                        names.join(", ")
+                    ),
+                ))
+            }
+        }
+    }
+
+    /// The caller's side of the configured backend.
+    pub fn caller(config: &Config, home: &Home) -> anyhow::Result<Caller> {
+        let token = match &config.caller.token {
+            Some(token) => token.clone(),
+            None => Tokens::of(home).read(TokenName::Caller)?.ok_or_else(|| {
+                let path = Tokens::of(home).path(TokenName::Caller);
+                let text = format!(
+                    "no caller token: set PUNIE_CALLER_TOKEN, or put it into {} (mode 0600)",
+                    path.display()
+                );
+                Stop::with(Exit::Refused, text)
+            })?,
+        };
+        Ok(Caller::new(wiring::functions(config)?, token))
+    }
+
+    /// Whether somebody sits at this command.
+    pub fn is_interactive() -> bool {
+        print::is_terminal()
+    }
+}
+
+/// A runtime for one command.
+pub fn runtime() -> anyhow::Result<tokio::runtime::Runtime> {
+    Ok(tokio::runtime::Builder::new_multi_thread().enable_all().worker_threads(2).build()?)
+}

@@ -1,0 +1,137 @@
+//! `dev`: an embedded backend and a runner in one process, paired with each other. For people without an account.
+
+use clap::Args;
+use serde::Serialize;
+
+use super::context::{Context, runtime};
+use super::exit::Exit;
+use super::{print, stop, wiring};
+use crate::config::{Config, WorkspaceRule};
+use crate::dev_backend::{Clock, DevBackend, DevBackendOptions};
+use crate::home::{DeviceIdentity, Home, RunnerLock, TokenName, Tokens};
+use crate::redact::Secret;
+use crate::runner::Stop;
+
+#[derive(Debug, Default, Args)]
+pub struct DevArgs {
+    /// The port on 127.0.0.1; 0 takes any free one
+    #[arg(long, default_value_t = 0, value_name = "N")]
+    pub port: u16,
+}
+
+/// What scripts read from the first line of stdout.
+#[derive(Debug, Clone, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Ready {
+    /// The backend's address.
+    pub url: String,
+    /// The console's address; there is none yet.
+    pub console_url: Option<String>,
+    /// With which requests are sent.
+    pub caller_token: String,
+    /// The device, where one runs in the same process.
+    pub device_id: Option<String>,
+    /// What a new device must show.
+    pub pairing_code: String,
+    /// The home.
+    pub home: String,
+    /// The folders that the device works in.
+    pub workspaces: Vec<String>,
+}
+
+/// Serves and runs until stopped.
+pub fn dev(args: &DevArgs, context: &Context) -> anyhow::Result<Exit> {
+    let config = context.config(WorkspaceRule::OrCurrentDir)?;
+    let home = Context::home(&config)?;
+    let _lock = RunnerLock::acquire(&home)?;
+    let runtime = runtime()?;
+    runtime.block_on(async {
+        let stop = Stop::new();
+        let _signals = stop::on_signals(&stop)?;
+        serve(args.port, context, &home, &stop, |ready| announce(ready, context.json())).await
+    })?;
+    runtime.shutdown_background();
+    Ok(Exit::Done)
+}
+
+/// An embedded backend with a paired runner, until `stop` is asked; `ready` is called when requests are answered.
+pub async fn serve(
+    port: u16,
+    context: &Context,
+    home: &Home,
+    stop: &Stop,
+    ready: impl FnOnce(&Ready),
+) -> anyhow::Result<()> {
+    let backend = start_backend(home, port).await?;
+    let token = caller_token(&backend, home)?;
+    let url = backend.url().to_owned();
+    let config =
+        context.with_flags(|flags| flags.backend_url = Some(url)).config(WorkspaceRule::OrCurrentDir)?;
+    let code = backend.pairing_code().to_owned();
+    let assembled = wiring::runner(&config, home, context.environment(), Some(code))?;
+    let identity = DeviceIdentity::load_or_create(home)?;
+    ready(&Ready {
+        device_id: Some(identity.id().to_string()),
+        workspaces: config.workspaces.iter().map(|path| path.display().to_string()).collect(),
+        ..of_backend(&backend, &token, &config)
+    });
+    let ended = assembled.runner.run(stop).await;
+    assembled.terminals.stop_all(crate::acp::terminals::Ladder::kill()).await;
+    backend.stop().await;
+    Ok(ended?)
+}
+
+/// The embedded backend on this home's database.
+pub async fn start_backend(home: &Home, port: u16) -> anyhow::Result<DevBackend> {
+    let options = DevBackendOptions {
+        db: home.dev_backend_file(),
+        port,
+        clock: Clock::system(),
+        production_errors: false,
+    };
+    Ok(DevBackend::start(options).await?)
+}
+
+/// The caller's token: from its file while this backend knows it, else minted and put there.
+pub fn caller_token(backend: &DevBackend, home: &Home) -> anyhow::Result<Secret<String>> {
+    let tokens = Tokens::of(home);
+    if let Some(kept) = tokens.read(TokenName::Caller)?
+        && backend.caller_token_is_valid(kept.expose())
+    {
+        return Ok(kept);
+    }
+    let minted = Secret::new(backend.mint_caller("command line")?);
+    tokens.write(TokenName::Caller, &minted)?;
+    Ok(minted)
+}
+
+/// What is ready, as far as the backend alone goes.
+pub fn of_backend(backend: &DevBackend, token: &Secret<String>, config: &Config) -> Ready {
+    Ready {
+        url: backend.url().to_owned(),
+        console_url: None,
+        caller_token: token.expose().clone(),
+        device_id: None,
+        pairing_code: backend.pairing_code().to_owned(),
+        home: config.home.display().to_string(),
+        workspaces: Vec::new(),
+    }
+}
+
+fn announce(ready: &Ready, json: bool) {
+    if json {
+        return print::json(ready);
+    }
+    print::line(&format!("Backend    {}", ready.url));
+    if let Some(device) = &ready.device_id {
+        print::line(&format!("Device     {device}"));
+    }
+    print::line(&format!("Workspace  {}", ready.workspaces.join(", ")));
+    print::line("\nAsk it for something, from another terminal:");
+    let home = &ready.home;
+    print::line(&format!(
+        "  punie-runner --home {home} --backend-url {} send Glob '{{\"pattern\":\"*\"}}'",
+        ready.url
+    ));
+    print::line("\nStop it with Ctrl-C.");
+}

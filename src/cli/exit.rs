@@ -1,0 +1,145 @@
+//! Exit codes, and which failure has which. They are part of the interface: scripts and service managers act on them.
+
+use std::fmt;
+use std::process::ExitCode;
+
+use crate::backend::{BackendError, BadUrl, Disposition};
+use crate::config::ConfigError;
+use crate::dev_backend::DevBackendError;
+use crate::home::{HomeError, LockError};
+use crate::journal::JournalError;
+use crate::runner::RunnerError;
+
+/// How a command ended (sysexits.h, where it has a code for it).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Exit {
+    /// Done.
+    Done,
+    /// Failed; for `send` and `call`: the tool answered with an error.
+    Failed,
+    /// The command line makes no sense.
+    Usage,
+    /// The backend cannot be reached.
+    Unreachable,
+    /// State cannot be written.
+    CannotWrite,
+    /// Another instance runs.
+    AlreadyRuns,
+    /// Not paired, or refused.
+    Refused,
+    /// Bad configuration.
+    Config,
+    /// The wait ran out.
+    TimedOut,
+}
+
+impl Exit {
+    /// The number.
+    pub fn code(self) -> u8 {
+        match self {
+            Self::Done => 0,
+            Self::Failed => 1,
+            Self::Usage => 2,
+            Self::Unreachable => 69,
+            Self::CannotWrite => 73,
+            Self::AlreadyRuns => 75,
+            Self::Refused => 77,
+            Self::Config => 78,
+            Self::TimedOut => 124,
+        }
+    }
+
+    fn from_code(code: u8) -> Self {
+        [
+            Self::Done,
+            Self::Usage,
+            Self::Unreachable,
+            Self::CannotWrite,
+            Self::AlreadyRuns,
+            Self::Refused,
+            Self::Config,
+            Self::TimedOut,
+        ]
+        .into_iter()
+        .find(|exit| exit.code() == code)
+        .unwrap_or(Self::Failed)
+    }
+
+    /// The exit of a command that stopped at this error: the first cause in its chain that names one.
+    pub fn of(error: &anyhow::Error) -> Self {
+        error.chain().find_map(of_cause).unwrap_or(Self::Failed)
+    }
+}
+
+impl From<Exit> for ExitCode {
+    fn from(exit: Exit) -> Self {
+        Self::from(exit.code())
+    }
+}
+
+fn of_cause(cause: &(dyn std::error::Error + 'static)) -> Option<Exit> {
+    if let Some(error) = cause.downcast_ref::<Stop>() {
+        return Some(error.exit);
+    }
+    if let Some(error) = cause.downcast_ref::<ConfigError>() {
+        return Some(Exit::from_code(error.exit_code()));
+    }
+    if let Some(error) = cause.downcast_ref::<HomeError>() {
+        return Some(Exit::from_code(error.exit_code()));
+    }
+    if let Some(error) = cause.downcast_ref::<LockError>() {
+        return Some(Exit::from_code(error.exit_code()));
+    }
+    if let Some(error) = cause.downcast_ref::<BackendError>() {
+        return Some(of_backend(error));
+    }
+    if let Some(error) = cause.downcast_ref::<RunnerError>() {
+        return Some(match error {
+            RunnerError::Journal(_) => Exit::CannotWrite,
+            RunnerError::Barred(_) => Exit::Refused,
+            RunnerError::Backend(error) => of_backend(error),
+        });
+    }
+    if cause.is::<JournalError>() || cause.is::<DevBackendError>() {
+        return Some(Exit::CannotWrite);
+    }
+    cause.is::<BadUrl>().then_some(Exit::Config)
+}
+
+/// What a backend's error means for a command.
+pub fn of_backend(error: &BackendError) -> Exit {
+    match error.disposition() {
+        Disposition::Retry(_) | Disposition::RetrySlowly => Exit::Unreachable,
+        Disposition::Never
+            if matches!(error.code(), Some("INVALID_ARGUMENT" | "REQUEST_ID_REUSED" | "REQUEST_UNKNOWN")) =>
+        {
+            Exit::Failed
+        }
+        Disposition::Shrink(_) => Exit::Failed,
+        Disposition::Never | Disposition::Reopen | Disposition::CorrectClock(_) | Disposition::SignAgain => {
+            Exit::Refused
+        }
+    }
+}
+
+/// A command that stops with a message and a code.
+#[derive(Debug)]
+pub struct Stop {
+    exit: Exit,
+    message: String,
+}
+
+impl Stop {
+    /// With this code, for this reason.
+    pub fn with(exit: Exit, message: impl Into<String>) -> anyhow::Error {
+        Self { exit, message: message.into() }.into()
+    }
+}
+
+impl fmt::Display for Stop {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for Stop {}

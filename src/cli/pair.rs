@@ -1,0 +1,43 @@
+//! `pair`: register this device with a backend, so that a plain `run` needs nothing else.
+
+use clap::Args;
+use serde_json::json;
+
+use super::context::{Context, runtime};
+use super::exit::Exit;
+use super::{init, print, wiring};
+use crate::backend::Backend;
+use crate::config::WorkspaceRule;
+use crate::home::DeviceIdentity;
+use crate::redact::Redactor;
+
+#[derive(Debug, Args)]
+pub struct PairArgs {
+    /// The code that the backend shows
+    code: String,
+}
+
+/// Opens a first session with the code, and keeps the backend's address.
+pub fn pair(args: &PairArgs, context: &Context) -> anyhow::Result<Exit> {
+    let config = context.config(WorkspaceRule::NotNeeded)?;
+    let home = Context::home(&config)?;
+    let backend = wiring::backend(&config, &home, &Redactor::default(), Some(args.code.trim().to_owned()))?;
+    runtime()?.block_on(backend.open_session())?;
+    let url = wiring::functions(&config)?.url().to_owned();
+    let kept = init::keep_backend(&config, &url)?;
+    let device = DeviceIdentity::load_or_create(&home)?.id().to_string();
+    if context.json() {
+        print::json(
+            &json!({"deviceId": device, "url": url, "config": config.file.display().to_string(), "configWritten": kept}),
+        );
+    } else {
+        print::line(&format!("This device ({device}) is paired with {url}."));
+        if !kept {
+            print::line(&format!(
+                "{} names another backend; a plain run uses that one.",
+                config.file.display()
+            ));
+        }
+    }
+    Ok(Exit::Done)
+}

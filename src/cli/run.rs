@@ -1,0 +1,56 @@
+//! `run`, which is also what happens without a command; and `--once`.
+
+use clap::Args;
+
+use super::context::{Context, runtime};
+use super::exit::Exit;
+use super::{print, stop, wiring};
+use crate::config::WorkspaceRule;
+use crate::home::RunnerLock;
+use crate::runner::{Pass, Stop};
+
+#[derive(Debug, Default, Args)]
+pub struct RunArgs {
+    /// The backend's pairing code, needed once
+    #[arg(long, value_name = "CODE")]
+    pairing_code: Option<String>,
+}
+
+/// Polls until stopped, or makes one pass.
+pub fn run(args: &RunArgs, once: bool, context: &Context) -> anyhow::Result<Exit> {
+    let config = context.config(if Context::is_interactive() {
+        WorkspaceRule::OrCurrentDir
+    } else {
+        WorkspaceRule::Named
+    })?;
+    let home = Context::home(&config)?;
+    let _lock = RunnerLock::acquire(&home)?;
+    let runtime = runtime()?;
+    let stop = Stop::new();
+    let ended = runtime.block_on(async {
+        let _signals = stop::on_signals(&stop)?;
+        let assembled = wiring::runner(&config, &home, context.environment(), args.pairing_code.clone())?;
+        let ended = if once {
+            assembled.runner.once(&stop).await.map(Some)
+        } else {
+            tracing::info!(home = %config.home.display(), "the runner is up");
+            assembled.runner.run(&stop).await.map(|()| None)
+        };
+        assembled.terminals.stop_all(crate::acp::terminals::Ladder::kill()).await;
+        anyhow::Ok(ended?)
+    })?;
+    runtime.shutdown_background();
+    Ok(ended.map_or(Exit::Done, |pass| report(&pass, context.json())))
+}
+
+fn report(pass: &Pass, json: bool) -> Exit {
+    if json {
+        print::json(pass);
+    } else {
+        print::line(&format!(
+            "{} polled, {} executed, {} delivered, {} pending, {} failed, in {} ms",
+            pass.polled, pass.executed, pass.delivered, pass.pending, pass.failed, pass.elapsed_ms
+        ));
+    }
+    if pass.pending == 0 { Exit::Done } else { Exit::Failed }
+}

@@ -1,0 +1,105 @@
+//! `send`: ask a device for a tool and print its answer.
+
+use std::io::Read;
+use std::time::Duration;
+
+use clap::Args;
+use serde_json::{Value, json};
+
+use super::caller::{Answer, Ask};
+use super::context::{Context, runtime};
+use super::exit::{Exit, Stop};
+use super::print;
+use crate::config::WorkspaceRule;
+use crate::ids::RequestId;
+
+/// A tool and its arguments, as `send` and `call` take them.
+#[derive(Debug, Args)]
+pub struct ToolCall {
+    /// The tool, such as Read
+    pub tool: String,
+    /// Its arguments as a JSON object; - reads them from standard input
+    #[arg(value_name = "JSON", default_value = "{}")]
+    arguments: String,
+}
+
+impl ToolCall {
+    /// The arguments as text. They are checked by the device, not here.
+    pub fn args(&self) -> anyhow::Result<String> {
+        if self.arguments != "-" {
+            return Ok(self.arguments.clone());
+        }
+        let mut text = String::new();
+        std::io::stdin()
+            .read_to_string(&mut text)
+            .map_err(|cause| Stop::with(Exit::Usage, format!("standard input: {cause}")))?;
+        Ok(text)
+    }
+}
+
+#[derive(Debug, Args)]
+pub struct SendArgs {
+    #[command(flatten)]
+    call: ToolCall,
+    /// The conversation that the request belongs to
+    #[arg(long, value_name = "ID")]
+    conversation: Option<String>,
+    /// How long to wait for the answer; 0 sends and returns
+    #[arg(long, value_name = "SECS", default_value_t = 600.0)]
+    wait: f64,
+}
+
+/// Sends a request and waits for its answer.
+pub fn send(args: &SendArgs, context: &Context) -> anyhow::Result<Exit> {
+    let wait = Duration::try_from_secs_f64(args.wait)
+        .map_err(|_| Stop::with(Exit::Usage, format!("--wait {} is not a number of seconds", args.wait)))?;
+    let config = context.config(WorkspaceRule::NotNeeded)?;
+    let home = Context::home(&config)?;
+    let caller = Context::caller(&config, &home)?;
+    let ask = Ask {
+        id: RequestId::new(),
+        tool: args.call.tool.clone(),
+        args: args.call.args()?,
+        conversation: args.conversation.clone(),
+    };
+    runtime()?.block_on(async {
+        let device = context.device(&config, &home, &caller).await?;
+        caller.append(&device, &ask).await?;
+        if wait.is_zero() {
+            sent(&ask, context.json());
+            return Ok(Exit::Done);
+        }
+        if let Some(answer) = caller.wait(&ask.id, wait).await? {
+            return Ok(show(&ask.id, &ask.tool, &answer, context.json()));
+        }
+        let text = format!(
+            "no answer within {} s; the request stays: `punie-runner cancel {}` takes it back",
+            args.wait, ask.id
+        );
+        Err(Stop::with(Exit::TimedOut, text))
+    })
+}
+
+fn sent(ask: &Ask, as_json: bool) {
+    if as_json {
+        print::json(&json!({"requestId": ask.id.as_str(), "toolName": ask.tool}));
+    } else {
+        print::line(ask.id.as_str());
+    }
+}
+
+/// Prints an answer; a tool that answered with an error makes the command fail.
+pub fn show(id: &RequestId, tool: &str, answer: &Answer, as_json: bool) -> Exit {
+    if as_json {
+        let mut shown = json!({"requestId": id.as_str(), "toolName": tool, "outcome": answer.outcome});
+        for key in ["result", "error", "meta"] {
+            if let Some(value) = answer.payload.get(key).filter(|value| !value.is_null()) {
+                shown[key] = Value::clone(value);
+            }
+        }
+        print::json(&shown);
+    } else {
+        print::line(&answer.text());
+    }
+    if answer.outcome == "ok" { Exit::Done } else { Exit::Failed }
+}

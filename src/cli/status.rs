@@ -1,0 +1,133 @@
+//! `status`: whether a runner runs, what is on its way, whether its backend answers. Works without a runner too.
+
+use std::time::Duration;
+
+use serde::Serialize;
+
+use super::context::{Context, runtime};
+use super::exit::Exit;
+use super::{print, wiring};
+use crate::config::{Config, WorkspaceRule};
+use crate::home::{DeviceIdentity, Home, RunnerLock};
+use crate::journal::{LiveCounts, Reader};
+use crate::runner::Clock;
+
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Status {
+    running: bool,
+    pid: Option<u32>,
+    device_id: String,
+    backend: BackendStatus,
+    confinement: &'static str,
+    in_flight: u32,
+    outbox: Outbox,
+    can_execute: CanExecute,
+    version: &'static str,
+}
+
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct BackendStatus {
+    url: Option<String>,
+    reachable: bool,
+    last_contact_ms: Option<i64>,
+    clock_skew_ms: Option<i64>,
+}
+
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Outbox {
+    pending: u32,
+    oldest_ms: Option<i64>,
+    undeliverable: u32,
+}
+
+#[derive(Debug, Serialize)]
+struct CanExecute {
+    read: bool,
+    write: bool,
+    exec: bool,
+}
+
+/// How long the backend has to answer.
+const PROBE: Duration = Duration::from_secs(3);
+
+/// Shows the status.
+pub fn status(context: &Context) -> anyhow::Result<Exit> {
+    let config = context.config(WorkspaceRule::NotNeeded)?;
+    let home = Context::home(&config)?;
+    let status = look(&config, &home)?;
+    if context.json() {
+        print::json(&status);
+    } else {
+        show(&status);
+    }
+    Ok(Exit::Done)
+}
+
+fn look(config: &Config, home: &Home) -> anyhow::Result<Status> {
+    let holder = RunnerLock::peek(home)?;
+    let (counts, last_contact_ms, clock_skew_ms) = journal(home)?;
+    let url = config.backend.url.as_ref().map(ToString::to_string);
+    let reachable = url.is_some() && runtime()?.block_on(probe(config));
+    Ok(Status {
+        running: holder.is_some(),
+        pid: holder.and_then(|holder| holder.pid),
+        device_id: DeviceIdentity::load_or_create(home)?.id().to_string(),
+        backend: BackendStatus { url, reachable, last_contact_ms, clock_skew_ms },
+        confinement: wiring::CONFINEMENT,
+        in_flight: counts.accepted + counts.started,
+        outbox: Outbox {
+            pending: counts.outbox,
+            oldest_ms: counts.outbox_oldest_ms.map(|at| Clock::system().now_ms().saturating_sub(at)),
+            undeliverable: counts.undeliverable,
+        },
+        can_execute: CanExecute { read: true, write: true, exec: true },
+        version: env!("CARGO_PKG_VERSION"),
+    })
+}
+
+type Facts = (LiveCounts, Option<i64>, Option<i64>);
+
+fn journal(home: &Home) -> anyhow::Result<Facts> {
+    let path = home.journal_file();
+    if !path.exists() {
+        return Ok((LiveCounts::default(), None, None));
+    }
+    let reader = Reader::open(&path)?;
+    let number = |key| anyhow::Ok(reader.recall(key)?.and_then(|text| text.parse().ok()));
+    Ok((reader.counts()?, number("last_contact_ms")?, number("clock_offset_ms")?))
+}
+
+async fn probe(config: &Config) -> bool {
+    match wiring::functions(config) {
+        Ok(functions) => functions.probe(PROBE).await.is_ok(),
+        Err(_) => false,
+    }
+}
+
+fn show(status: &Status) {
+    let running = match (status.running, status.pid) {
+        (true, Some(pid)) => format!("running (pid {pid})"),
+        (true, None) => "running".to_owned(),
+        (false, _) => "not running".to_owned(),
+    };
+    let backend = match (&status.backend.url, status.backend.reachable) {
+        (None, _) => "none is set".to_owned(),
+        (Some(url), true) => format!("{url} (answers)"),
+        (Some(url), false) => format!("{url} (does not answer)"),
+    };
+    let contact = status.backend.last_contact_ms.map_or_else(
+        || "never".to_owned(),
+        |at| format!("{} s ago", Clock::system().now_ms().saturating_sub(at) / 1_000),
+    );
+    print::line(&format!("Runner        {running}"));
+    print::line(&format!("Device        {}", status.device_id));
+    print::line(&format!("Backend       {backend}"));
+    print::line(&format!("Last contact  {contact}"));
+    print::line(&format!("In flight     {}", status.in_flight));
+    print::line(&format!("Undelivered   {}", status.outbox.pending));
+    print::line(&format!("Confinement   {}", status.confinement));
+    print::line(&format!("Version       {}", status.version));
+}

@@ -1,0 +1,77 @@
+//! `tools`: the catalog, and everything about one tool.
+
+use std::sync::Arc;
+
+use clap::Args;
+
+use super::context::{Context, runtime};
+use super::exit::{Exit, Stop};
+use super::print;
+use super::wiring;
+use crate::config::WorkspaceRule;
+use crate::handlers::state::board::NoTasks;
+use crate::tool::{Lane, ToolSpec};
+
+#[derive(Debug, Args)]
+pub struct ToolsArgs {
+    /// One tool
+    name: Option<String>,
+}
+
+/// Lists the tools, or shows one.
+pub fn tools(args: &ToolsArgs, context: &Context) -> anyhow::Result<Exit> {
+    let config = context.config(WorkspaceRule::OrCurrentDir)?;
+    let home = Context::home(&config)?;
+    let runtime = runtime()?;
+    let _inside = runtime.enter();
+    let machine = wiring::machine(&config, &home, context.environment(), Arc::new(NoTasks), None)?;
+    match &args.name {
+        None => list(machine.registry.specs(), context.json()),
+        Some(name) => {
+            let entry =
+                machine.registry.find(name).map_err(|error| Stop::with(Exit::Failed, error.text()))?;
+            one(entry.spec(), context.json());
+        }
+    }
+    Ok(Exit::Done)
+}
+
+fn list<'a>(specs: impl Iterator<Item = &'a ToolSpec>, json: bool) {
+    if json {
+        specs.for_each(|spec| print::json(&spec.catalog_body()));
+        return;
+    }
+    let rows: Vec<Vec<String>> = specs
+        .map(|spec| {
+            let what = print::cell(&spec.description, 90);
+            vec![spec.name.to_owned(), spec.domain.to_owned(), spec.effect.as_str().to_owned(), what]
+        })
+        .collect();
+    print::table(&["TOOL", "DOMAIN", "EFFECT", "WHAT IT DOES"], &rows);
+}
+
+fn one(spec: &ToolSpec, json: bool) {
+    if json {
+        return print::json(&spec.catalog_body());
+    }
+    let lane = if spec.lane == Lane::Control { ", runs beside everything" } else { "" };
+    print::line(&format!(
+        "{} ({}, {}{lane})\n\n{}\n",
+        spec.name,
+        spec.domain,
+        spec.effect.as_str(),
+        spec.description
+    ));
+    print::line(&format!("Arguments:\n{}", serde_json::to_string_pretty(&spec.schema).unwrap_or_default()));
+    if !spec.aliases.is_empty() {
+        let also: Vec<String> =
+            spec.aliases.iter().map(|(alias, key)| format!("{alias} for {key}")).collect();
+        print::line(&format!("\nAlso understood: {}", also.join(", ")));
+    }
+    if !spec.examples.is_empty() {
+        print::line("\nExamples:");
+        for example in spec.examples {
+            print::line(&format!("  punie-runner call {} '{}'", spec.name, example.replace('\'', r"'\''")));
+        }
+    }
+}

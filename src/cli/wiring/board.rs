@@ -1,0 +1,81 @@
+//! The Task tools' board over the runner's tasks.
+
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use crate::handlers::state::board::{Answer, TaskBoard, TaskStage, TaskView};
+use crate::ids::{RequestId, ToolName};
+use crate::journal::{RequestLife, State};
+use crate::request::ErrorCode;
+use crate::runner::{Clock, Tasks};
+use crate::tool::{Registry, ToolCx, ToolError};
+
+/// Tasks as rows of the runner's journal.
+pub(super) struct RunnerBoard {
+    tasks: Tasks,
+    clock: Clock,
+    /// Known only once every tool, the Task tools among them, is registered.
+    registry: OnceLock<Arc<Registry>>,
+}
+
+impl RunnerBoard {
+    pub(super) fn new(tasks: Tasks) -> Self {
+        Self { tasks, clock: Clock::system(), registry: OnceLock::new() }
+    }
+
+    /// Gives it the tools that tasks may run.
+    pub(super) fn know(&self, registry: Arc<Registry>) {
+        // Wiring calls this once.
+        let _ = self.registry.set(registry);
+    }
+
+    async fn promise(&self, cx: &ToolCx, tool: &str, args: &str) -> Result<RequestId, ToolError> {
+        let registry =
+            self.registry.get().ok_or_else(|| ToolError::internal("the tools are not registered yet"))?;
+        let entry = registry.find(tool)?;
+        entry.decode(args)?;
+        let id = RequestId::new();
+        let name = ToolName::parse(tool).map_err(|bad| ToolError::invalid_args(bad.to_string()))?;
+        self.tasks
+            .start(id.clone(), name, entry.spec().effect, args.to_owned(), cx.agent_type.clone())
+            .await
+            .map_err(|error| {
+                ToolError::new(
+                    ErrorCode::Io,
+                    format!("the task could not be recorded and was not started: {error}"),
+                )
+            })?;
+        Ok(id)
+    }
+
+    async fn view(&self, id: &RequestId) -> Result<Option<TaskView>, ToolError> {
+        let (tasks, wanted) = (self.tasks.clone(), id.clone());
+        let life = tokio::task::spawn_blocking(move || tasks.life(&wanted))
+            .await
+            .map_err(|_| ToolError::internal("the journal could not be read"))?
+            .map_err(|error| ToolError::new(ErrorCode::Io, error.to_string()))?;
+        Ok(life.map(|life| self.view_of(life)))
+    }
+
+    fn view_of(&self, life: RequestLife) -> TaskView {
+        let until = life.finished_at_ms.unwrap_or_else(|| self.clock.now_ms());
+        let elapsed = Duration::from_millis(u64::try_from(until - life.received_at_ms).unwrap_or(0));
+        let stage = match (life.state, life.payload) {
+            (State::Accepted, _) => TaskStage::Waiting,
+            (State::Started, _) => TaskStage::Running,
+            (_, Some(payload)) => TaskStage::Done(payload),
+            (_, None) => TaskStage::Forgotten,
+        };
+        TaskView { tool: life.tool, elapsed, stage }
+    }
+}
+
+impl TaskBoard for RunnerBoard {
+    fn start<'a>(&'a self, cx: &'a ToolCx, tool: &'a str, args: &'a str) -> Answer<'a, RequestId> {
+        Box::pin(self.promise(cx, tool, args))
+    }
+
+    fn look<'a>(&'a self, id: &'a RequestId) -> Answer<'a, Option<TaskView>> {
+        Box::pin(self.view(id))
+    }
+}

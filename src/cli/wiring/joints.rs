@@ -1,0 +1,172 @@
+//! Where rooms that do not know each other are joined: each joint is a trait of one room served by a type of another.
+
+use std::sync::Arc;
+
+use tokio::sync::watch;
+
+use crate::acp::local::children::{ChildLog, Unlogged};
+use crate::acp::local::identity::ProcessIdentity;
+use crate::acp::local::kill::kill_survivor;
+use crate::backend::{CatalogItem, CatalogKind};
+use crate::home::{self, Home, Watch};
+use crate::ids::RequestId;
+use crate::journal::Journal;
+use crate::output::{FilterFactory, StreamFilter};
+use crate::redact::{Masker, Redactor};
+use crate::runner::{Catalog, Clock, Survivors};
+
+/// The redactor, at work on streams of output.
+pub(super) fn masking(redactor: &Redactor) -> FilterFactory {
+    let redactor = redactor.clone();
+    Arc::new(move || Box::new(Masking(redactor.stream())))
+}
+
+struct Masking(Masker);
+
+impl StreamFilter for Masking {
+    fn push(&mut self, chunk: &[u8], out: &mut Vec<u8>) {
+        self.0.push(chunk, out);
+    }
+    fn finish(&mut self, out: &mut Vec<u8>) {
+        self.0.finish(out);
+    }
+    fn rewritten(&self) -> u64 {
+        self.0.rewritten()
+    }
+}
+
+/// The journal, told of processes.
+pub(super) fn child_log(journal: Option<&Journal>) -> Arc<dyn ChildLog> {
+    match journal {
+        Some(journal) => Arc::new(Journalled { journal: journal.clone(), clock: Clock::system() }),
+        None => Arc::new(Unlogged),
+    }
+}
+
+struct Journalled {
+    journal: Journal,
+    clock: Clock,
+}
+
+impl ChildLog for Journalled {
+    fn started(&self, request: &RequestId, identity: &ProcessIdentity, command: &str) {
+        let shown: String = command.chars().take(200).collect();
+        if let Err(error) =
+            self.journal.child_started(request, identity.to_string(), shown, self.clock.now_ms())
+        {
+            tracing::warn!(request.id = %request, %error, "a process could not be noted; after a crash it would be left running");
+        }
+    }
+
+    fn ended(&self, identity: &ProcessIdentity) {
+        self.journal.child_ended(identity.to_string());
+    }
+}
+
+/// Ends what an earlier life left running.
+pub(super) struct Killer;
+
+impl Survivors for Killer {
+    fn end(&self, request: &RequestId, identity: &str) {
+        match identity.parse::<ProcessIdentity>() {
+            Ok(identity) => {
+                let stopped = kill_survivor(&identity, request);
+                tracing::info!(request.id = %request, pid = identity.pid(), ?stopped, "a process of an earlier life was looked for");
+            }
+            Err(error) => {
+                tracing::warn!(request.id = %request, %error, "a process of an earlier life cannot be identified");
+            }
+        }
+    }
+}
+
+/// The home's skills and agents, and the news of their changes. Must be called within the runtime.
+pub(super) fn home_catalog(home: &Home) -> Arc<dyn Catalog> {
+    let (bell, changes) = watch::channel(0_u64);
+    let (mut watched, problems) = Watch::open(home);
+    for problem in problems {
+        tracing::warn!(%problem, "changes of the home may go unnoticed");
+    }
+    let mut forwarding = tokio::task::JoinSet::new();
+    forwarding.spawn(async move {
+        loop {
+            watched.changed().await;
+            if bell.is_closed() {
+                return;
+            }
+            bell.send_modify(|n| *n += 1);
+        }
+    });
+    Arc::new(HomeCatalog { home: home.clone(), changes, _forwarding: forwarding })
+}
+
+struct HomeCatalog {
+    home: Home,
+    changes: watch::Receiver<u64>,
+    _forwarding: tokio::task::JoinSet<()>,
+}
+
+impl Catalog for HomeCatalog {
+    fn items(&self, kind: CatalogKind) -> Vec<CatalogItem> {
+        let (items, problems) = match kind {
+            CatalogKind::Tool => return Vec::new(),
+            CatalogKind::Skill => {
+                let (skills, problems) = home::load_skills(&self.home);
+                (skills.iter().map(home::Skill::catalog_item).collect::<Vec<_>>(), problems)
+            }
+            CatalogKind::Agent => {
+                let (agents, problems) = home::load_agents(&self.home);
+                (agents.iter().map(home::Agent::catalog_item).collect(), problems)
+            }
+        };
+        for problem in problems {
+            tracing::warn!(%problem, "something in the home could not be loaded");
+        }
+        items.into_iter().map(published).collect()
+    }
+
+    fn changes(&self) -> Option<watch::Receiver<u64>> {
+        Some(self.changes.clone())
+    }
+}
+
+/// The most that the wire takes of one catalog body, in bytes.
+const BODY_LIMIT: usize = 900 << 10;
+
+/// A document of the home as the catalog has it. One that is too long for the wire is published with as much of its
+/// text as fits and says so; the whole stays in the home.
+fn published(item: home::CatalogItem) -> CatalogItem {
+    let home::CatalogItem { key, hash, mut body } = item;
+    if body.len() > BODY_LIMIT
+        && let Ok(mut document) = serde_json::from_str::<serde_json::Value>(&body)
+    {
+        let text = document["body"].as_str().unwrap_or_default().to_owned();
+        let mut keep = text.len();
+        while body.len() > BODY_LIMIT && keep > 0 {
+            // In proportion, because escapes make the JSON longer than the text.
+            keep = text.floor_char_boundary((keep - 1).min(keep * 99 / 100 * BODY_LIMIT / body.len()));
+            document["body"] = text[..keep].into();
+            document["bodyTruncated"] = true.into();
+            body = document.to_string();
+        }
+        tracing::warn!(key, kept_bytes = keep, "a document of the home is too long to be published whole");
+    }
+    CatalogItem { key, hash, body }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_document_that_is_too_long_is_published_in_part_and_says_so() {
+        let body = serde_json::json!({"id": "long", "body": "\u{1}é".repeat(200_000)}).to_string();
+        assert!(body.len() > BODY_LIMIT);
+        let item = published(home::CatalogItem { key: "long".into(), hash: "h".into(), body });
+        assert!(item.body.len() <= BODY_LIMIT && item.body.len() > BODY_LIMIT / 2, "{}", item.body.len());
+        let document: serde_json::Value = serde_json::from_str(&item.body).expect("JSON");
+        assert_eq!(document["bodyTruncated"], true);
+        let short = home::CatalogItem { key: "s".into(), hash: "h".into(), body: "{\"body\":\"x\"}".into() };
+        assert_eq!(published(short).body, "{\"body\":\"x\"}");
+    }
+}

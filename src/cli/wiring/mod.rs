@@ -1,0 +1,210 @@
+//! The only place where concrete types meet: from the configuration to a machine with tools, and to a runner.
+
+mod board;
+mod device;
+mod joints;
+
+use std::ffi::OsString;
+use std::sync::Arc;
+
+use anyhow::Context;
+
+use super::exit::{Exit, Stop};
+use crate::acp::local::terminals::{LocalSetup, LocalTerminals};
+use crate::acp::permission::InsideWorkspace;
+use crate::acp::{LocalClient, Workspace};
+use crate::backend::{ConvexBackend, HttpFunctions, TransportOptions};
+use crate::config::{Config, Environment};
+use crate::handlers::state::board::TaskBoard;
+use crate::handlers::{self, file, git, search, shell, sqlite, state, terminal};
+use crate::home::{DeviceIdentity, Home, TokenName, Tokens};
+use crate::ids::LeaseId;
+use crate::journal::Journal;
+use crate::output::OutputStore;
+use crate::redact::Redactor;
+use crate::runner::{Clock, Parts, Runner, Settings, Tasks, wakes};
+use crate::tool::{Gate, Registry};
+
+pub use device::{Device, StoredToken};
+
+/// The confinement of commands as it is: none beyond the workspace that the tools themselves keep to.
+pub const CONFINEMENT: &str = "none";
+
+/// This machine with its tools: what `call`, `tools` and the runner share.
+pub struct Machine {
+    /// The tools.
+    pub registry: Arc<Registry>,
+    /// Who may say no.
+    pub gate: Arc<dyn Gate>,
+    /// Masks secrets.
+    pub redactor: Redactor,
+    /// Keeps what is clipped.
+    pub outputs: OutputStore,
+    /// The processes.
+    pub terminals: LocalTerminals,
+}
+
+/// Puts the machine together. The journal is told of processes, where there is one.
+pub fn machine(
+    config: &Config,
+    home: &Home,
+    environment: &Environment,
+    board: Arc<dyn TaskBoard>,
+    journal: Option<&Journal>,
+) -> anyhow::Result<Machine> {
+    let redactor = Redactor::new(known_secrets(home)?);
+    let outputs = OutputStore::open(&home.outputs_dir()).map_err(|cause| {
+        Stop::with(Exit::CannotWrite, format!("{}: {cause}", home.outputs_dir().display()))
+    })?;
+    let user_home = environment.user_dir().map(std::path::Path::to_owned);
+    let workspace = Workspace::open_with_home(&config.workspaces, user_home.clone())
+        .map_err(|cause| Stop::with(Exit::Config, format!("a workspace cannot be opened: {cause}")))?;
+    let terminals = LocalTerminals::new(LocalSetup {
+        base_env: readable(environment.variables()),
+        store: outputs.clone(),
+        filters: joints::masking(&redactor),
+        log: joints::child_log(journal),
+    })
+    .context("no thread for starting processes")?;
+    let client = Arc::new(LocalClient::new(terminals.clone()));
+    let registry = handlers::registry(handlers::Deps {
+        file: file::FileDeps { client: client.clone(), workspace: workspace.clone() },
+        search: search::SearchDeps { workspace: workspace.clone() },
+        shell: shell::ShellDeps {
+            terminals: client.clone(),
+            workspace: workspace.clone(),
+            shells: Arc::default(),
+        },
+        terminal: terminal::TerminalDeps { terminals: client, workspace: workspace.clone() },
+        git: git::GitDeps {
+            workspace: workspace.clone(),
+            search_path: environment
+                .path()
+                .map(|path| path.to_string_lossy().into_owned())
+                .unwrap_or_default(),
+            home: user_home.unwrap_or_default(),
+        },
+        state: state::StateDeps { outputs: outputs.clone(), board },
+        sqlite: sqlite::SqliteDeps { workspace, scratch: home.state_dir().join("scratch") },
+    })?;
+    Ok(Machine {
+        registry: Arc::new(registry),
+        gate: Arc::new(InsideWorkspace),
+        redactor,
+        outputs,
+        terminals,
+    })
+}
+
+/// The variables that are text; a child could not be given others through text anyway.
+fn readable(variables: &[(OsString, OsString)]) -> Vec<(String, String)> {
+    let text =
+        |(name, value): &(OsString, OsString)| Some((name.to_str()?.to_owned(), value.to_str()?.to_owned()));
+    variables.iter().filter_map(text).collect()
+}
+
+fn known_secrets(home: &Home) -> anyhow::Result<Vec<crate::redact::Secret<String>>> {
+    let tokens = Tokens::of(home);
+    let mut known = Vec::new();
+    for name in [TokenName::Device, TokenName::Caller, TokenName::Backend] {
+        known.extend(tokens.read(name)?);
+    }
+    Ok(known)
+}
+
+/// A runner for this home, with the machine that it works on.
+pub struct Assembled {
+    /// The runner.
+    pub runner: Runner,
+    /// The processes, to be ended when the runner has.
+    pub terminals: LocalTerminals,
+}
+
+/// Puts a runner together.
+pub fn runner(
+    config: &Config,
+    home: &Home,
+    environment: &Environment,
+    pairing_code: Option<String>,
+) -> anyhow::Result<Assembled> {
+    let journal = Journal::open(&home.journal_file())?;
+    let (clock, lease) = (Clock::system(), LeaseId::random());
+    let wakes = wakes();
+    let tasks = Tasks::new(journal.clone(), lease.clone(), wakes.0.clone(), clock.clone());
+    let board = Arc::new(board::RunnerBoard::new(tasks));
+    let machine = machine(config, home, environment, board.clone(), Some(&journal))?;
+    board.know(Arc::clone(&machine.registry));
+    let backend = Arc::new(backend(config, home, &machine.redactor, pairing_code)?);
+    let parts = Parts {
+        backend,
+        journal,
+        registry: machine.registry,
+        gate: machine.gate,
+        redactor: machine.redactor,
+        outputs: machine.outputs,
+        lease,
+        survivors: Arc::new(joints::Killer),
+        catalog: joints::home_catalog(home),
+        settings: settings(config),
+        clock,
+        confinement: CONFINEMENT.to_owned(),
+    };
+    Ok(Assembled { runner: Runner::new(parts, wakes), terminals: machine.terminals })
+}
+
+/// The backend as this device sees it.
+pub fn backend(
+    config: &Config,
+    home: &Home,
+    redactor: &Redactor,
+    pairing_code: Option<String>,
+) -> anyhow::Result<ConvexBackend> {
+    let identity = DeviceIdentity::load_or_create(home)?;
+    let token = StoredToken::new(Tokens::of(home), redactor.clone());
+    Ok(ConvexBackend::new(
+        functions(config)?,
+        Arc::new(Device::new(identity)),
+        Arc::new(token),
+        pairing_code,
+        config.limits.lease,
+    ))
+}
+
+/// The backend's functions, for whichever side.
+pub fn functions(config: &Config) -> anyhow::Result<HttpFunctions> {
+    let Some(url) = &config.backend.url else {
+        let text = "no backend is set: give --backend-url (PUNIE_BACKEND_URL), or `url` under [backend] in config.toml; \
+                    `punie-runner dev` starts one of its own";
+        return Err(Stop::with(Exit::Config, text));
+    };
+    let options = TransportOptions {
+        allow_insecure_http: config.backend.allow_insecure_http,
+        ..TransportOptions::default()
+    };
+    Ok(HttpFunctions::new(url.as_str(), options)?)
+}
+
+fn settings(config: &Config) -> Settings {
+    let (poll, limits) = (&config.poll, &config.limits);
+    Settings {
+        hold: poll.hold,
+        active_interval: poll.active,
+        active_for: poll.active_for,
+        recent_interval: poll.recent,
+        recent_for: poll.recent_for,
+        idle_interval: poll.idle,
+        jitter: poll.jitter,
+        retry: (poll.error_base, poll.error_cap),
+        slow_retry: (poll.function_error_min, poll.function_error_max),
+        unauthorized: poll.unauthorized,
+        heartbeat: config.backend.heartbeat,
+        list_open: config.backend.list_open,
+        lease_renew: limits.lease_renew,
+        reads: limits.reads,
+        total: limits.total,
+        queue: limits.queue,
+        ttl: limits.ttl,
+        drain: limits.drain,
+        ..Settings::default()
+    }
+}

@@ -1,0 +1,51 @@
+//! The `config.toml` that `init` writes: every key with its comment and default, made from the declaration of the
+//! keys. Not here: writing it to the disk.
+
+use std::path::PathBuf;
+
+use super::tables::{KeyInfo, TABLES};
+use super::url::BackendUrl;
+use super::value::Value;
+
+const HEAD: &str = "\
+# The configuration of punie-runner. A line that begins with # has no effect: those with a value show the default, so
+# take the # away to set it. Flags and PUNIE_ variables win over this file; `punie-runner doctor` shows what is in
+# force and why.
+";
+
+/// What is already known when the file is written.
+#[derive(Debug, Clone, Default)]
+pub struct Known {
+    /// The backend's address.
+    pub backend_url: Option<BackendUrl>,
+    /// The folders to work in.
+    pub workspaces: Vec<PathBuf>,
+}
+
+/// The text of the file. Defaults stand behind a `#`, so that a later version's better default is not held up by a
+/// file that nobody edited.
+pub fn text(known: &Known) -> String {
+    let mut lines = vec![HEAD.to_owned()];
+    for table in TABLES {
+        lines.extend(table.about.iter().map(|line| format!("#{line}")));
+        lines.push(format!("[{}]", table.path));
+        for key in table.keys {
+            lines.extend(key.comment.iter().map(|line| format!("#{line}")));
+            lines.push(value_line(key, known));
+        }
+        lines.push(String::new());
+    }
+    lines.join("\n")
+}
+
+fn value_line(key: &KeyInfo, known: &Known) -> String {
+    let set = match key.path {
+        "backend.url" => known.backend_url.as_ref().and_then(|url| Some(url.clone()).written()),
+        "workspaces.paths" if !known.workspaces.is_empty() => known.workspaces.written(),
+        _ => None,
+    };
+    match set {
+        Some(value) => format!("{} = {value}", key.name),
+        None => format!("#{} = {}", key.name, (key.default)().unwrap_or_else(|| key.example.to_owned())),
+    }
+}

@@ -1,0 +1,197 @@
+//! The configuration file as written: its keys, each with its line, before anything is decided. Not here: which keys
+//! there are and what they mean.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use toml::de::{DeTable, DeValue};
+
+/// One thing that is wrong with the file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Fault {
+    /// The line, from 1.
+    pub line: Option<usize>,
+    /// What is wrong and what to write instead.
+    pub text: String,
+}
+
+/// A value and where it stands.
+#[derive(Debug, Clone)]
+pub(super) struct Entry {
+    pub(super) line: usize,
+    pub(super) value: Plain,
+}
+
+/// A value of the file.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum Plain {
+    Text(String),
+    /// `None` if it is beyond all bounds.
+    Whole(Option<i64>),
+    Fraction(Option<f64>),
+    Truth(bool),
+    List(Vec<Plain>),
+    Time,
+    Table,
+}
+
+impl From<DeValue<'_>> for Plain {
+    fn from(value: DeValue<'_>) -> Self {
+        match value {
+            DeValue::String(text) => Self::Text(text.into_owned()),
+            DeValue::Integer(whole) => Self::Whole(i64::from_str_radix(whole.as_str(), whole.radix()).ok()),
+            DeValue::Float(fraction) => Self::Fraction(fraction.as_str().parse().ok()),
+            DeValue::Boolean(truth) => Self::Truth(truth),
+            DeValue::Datetime(_) => Self::Time,
+            DeValue::Array(list) => {
+                Self::List(list.into_iter().map(|value| value.into_inner().into()).collect())
+            }
+            DeValue::Table(_) => Self::Table,
+        }
+    }
+}
+
+impl fmt::Display for Plain {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Text(text) => write!(f, "the text {:?}", text.chars().take(40).collect::<String>()),
+            Self::Whole(Some(whole)) => write!(f, "{whole}"),
+            Self::Whole(None) => f.write_str("a number beyond all bounds"),
+            Self::Fraction(Some(fraction)) => write!(f, "{fraction:?}"),
+            Self::Fraction(None) => f.write_str("a number"),
+            Self::Truth(truth) => write!(f, "{truth}"),
+            Self::List(_) => f.write_str("a list"),
+            Self::Time => f.write_str("a time"),
+            Self::Table => f.write_str("a table"),
+        }
+    }
+}
+
+/// The file, with its tables unfolded: `[backend.poll]` and `hold_ms` give the key `backend.poll.hold_ms`.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Written {
+    entries: BTreeMap<String, Entry>,
+    tables: BTreeMap<String, usize>,
+}
+
+impl Written {
+    pub(super) fn parse(text: &str) -> Result<Self, Fault> {
+        let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+        let table = DeTable::parse(text).map_err(|error| Fault {
+            line: error.span().map(|span| line_of(text, span.start)),
+            text: format!("this is not TOML: {}", error.message()),
+        })?;
+        let mut written = Self::default();
+        written.unfold(text, "", table.into_inner());
+        Ok(written)
+    }
+
+    fn unfold(&mut self, text: &str, prefix: &str, table: DeTable<'_>) {
+        for (key, value) in table {
+            let line = line_of(text, key.span().start);
+            let path = if prefix.is_empty() {
+                key.get_ref().to_string()
+            } else {
+                format!("{prefix}.{}", key.get_ref())
+            };
+            match value.into_inner() {
+                DeValue::Table(inner) => {
+                    self.tables.insert(path.clone(), line);
+                    self.unfold(text, &path, inner);
+                }
+                value => {
+                    self.entries.insert(path, Entry { line, value: value.into() });
+                }
+            }
+        }
+    }
+
+    pub(super) fn get(&self, key: &str) -> Option<&Entry> {
+        self.entries.get(key)
+    }
+
+    /// All keys and tables that nobody knows, each with the nearest one that somebody does.
+    pub(super) fn unknown(&self, tables: &[&str], keys: &[&str]) -> Vec<Fault> {
+        let mut faults = Vec::new();
+        let mut strange: Vec<&str> = Vec::new();
+        let above = |path: &str| tables.iter().any(|table| table.starts_with(&format!("{path}.")));
+        for (path, line) in &self.tables {
+            if tables.contains(&path.as_str()) || above(path) || strange.iter().any(|t| is_below(path, t)) {
+                continue;
+            }
+            strange.push(path);
+            let text = if keys.contains(&path.as_str()) {
+                format!("{path} is one value, not a table")
+            } else {
+                unknown_text("table", path, tables)
+            };
+            faults.push(Fault { line: Some(*line), text });
+        }
+        for (path, entry) in &self.entries {
+            if keys.contains(&path.as_str()) || strange.iter().any(|table| is_below(path, table)) {
+                continue;
+            }
+            let text = if tables.contains(&path.as_str()) {
+                format!("{path} is a table: write [{path}], and its keys below")
+            } else {
+                unknown_text("key", path, keys)
+            };
+            faults.push(Fault { line: Some(entry.line), text });
+        }
+        faults
+    }
+}
+
+fn is_below(path: &str, table: &str) -> bool {
+    path.strip_prefix(table).is_some_and(|rest| rest.starts_with('.'))
+}
+
+fn line_of(text: &str, offset: usize) -> usize {
+    1 + memchr::memchr_iter(b'\n', &text.as_bytes()[..offset.min(text.len())]).count()
+}
+
+fn split(path: &str) -> (&str, &str) {
+    path.rsplit_once('.').unwrap_or(("", path))
+}
+
+fn unknown_text(what: &str, path: &str, known: &[&str]) -> String {
+    let (table, leaf) = split(path);
+    let likeness = |candidate: &str| {
+        let (its_table, its_leaf) = split(candidate);
+        let near = strsim::normalized_damerau_levenshtein(leaf, its_leaf);
+        // Of two names that are equally near, the one in the same table was meant.
+        if its_table == table { near + 0.1 } else { near }
+    };
+    let best =
+        known.iter().map(|candidate| (likeness(candidate), *candidate)).max_by(|a, b| a.0.total_cmp(&b.0));
+    let hint = match best {
+        Some((likeness, candidate)) if likeness > 0.6 => format!("Did you mean {candidate}?"),
+        _ => {
+            let here: Vec<&str> =
+                known.iter().copied().filter(|candidate| split(candidate).0 == table).collect();
+            format!("There are: {}", if here.is_empty() { known.join(", ") } else { here.join(", ") })
+        }
+    };
+    format!("there is no {what} {path}. {hint}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_two_equal_names_the_one_in_the_same_table_was_meant() {
+        let written = Written::parse("[b]\nleve = 1").expect("TOML");
+        for keys in [["a.level", "b.level"], ["b.level", "a.level"], ["b.level", "c.level"]] {
+            let faults = written.unknown(&["a", "b", "c"], &keys);
+            assert_eq!(faults[0].text, "there is no key b.leve. Did you mean b.level?", "{keys:?}");
+        }
+    }
+
+    #[test]
+    fn lines_are_counted_behind_a_mark_and_foreign_line_ends() {
+        let written = Written::parse("\u{feff}# one\r\n\r\n[a]\r\nx = 0x1F\r\n").expect("TOML");
+        let entry = written.get("a.x").expect("there");
+        assert_eq!((entry.line, &entry.value), (4, &Plain::Whole(Some(31))));
+    }
+}

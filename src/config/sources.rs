@@ -1,0 +1,199 @@
+//! Where values come from: the environment, captured once, and the files and folders that the configuration names.
+//! Nothing else reads the environment or the current directory.
+#![expect(clippy::disallowed_methods, reason = "this file reads the environment and config.toml, once")]
+
+use std::ffi::{OsStr, OsString};
+use std::fmt;
+use std::fs::File;
+use std::io::{self, ErrorKind, Read};
+use std::path::{Component, Path, PathBuf};
+
+/// The longest file that is still a configuration.
+const MAX_BYTES: u64 = 1024 * 1024;
+
+/// All variables with a meaning here.
+pub(super) const VARIABLES: &[&str] = &[
+    "PUNIE_HOME",
+    "PUNIE_CONFIG",
+    "PUNIE_WORKSPACE",
+    "PUNIE_BACKEND_URL",
+    "PUNIE_LOG",
+    "PUNIE_CALLER_TOKEN",
+    "PUNIE_DEVICE",
+];
+
+/// Where a value came from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Origin {
+    /// A flag, by its name.
+    Flag(&'static str),
+    /// A variable, by its name.
+    Variable(&'static str),
+    /// A line of the configuration file.
+    File {
+        /// The file.
+        path: PathBuf,
+        /// The line, from 1.
+        line: usize,
+    },
+    /// The current directory.
+    CurrentDir,
+    /// Nothing was set.
+    Default,
+}
+
+impl fmt::Display for Origin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Flag(name) | Self::Variable(name) => f.write_str(name),
+            Self::File { path, line } => write!(f, "{}:{line}", path.display()),
+            Self::CurrentDir => f.write_str("the current directory"),
+            Self::Default => f.write_str("default"),
+        }
+    }
+}
+
+/// What surrounds the process, as it was at its start.
+#[derive(Clone, Default)]
+pub struct Environment {
+    variables: Vec<(OsString, OsString)>,
+    current_dir: Option<PathBuf>,
+    user_dir: Option<PathBuf>,
+}
+
+impl fmt::Debug for Environment {
+    /// The names only: values are often secrets.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let names: Vec<&OsString> = self.variables.iter().map(|(name, _)| name).collect();
+        f.debug_struct("Environment")
+            .field("variables", &names)
+            .field("current_dir", &self.current_dir)
+            .field("user_dir", &self.user_dir)
+            .finish()
+    }
+}
+
+impl Environment {
+    /// Reads it, once, at the start of the program.
+    pub fn capture() -> Self {
+        let user_dir = directories::BaseDirs::new().map(|dirs| dirs.home_dir().to_owned());
+        Self::new(std::env::vars_os(), std::env::current_dir().ok(), user_dir)
+    }
+
+    /// An environment with these variables, current directory and user's folder.
+    pub fn new(
+        variables: impl IntoIterator<Item = (OsString, OsString)>,
+        current_dir: Option<PathBuf>,
+        user_dir: Option<PathBuf>,
+    ) -> Self {
+        Self { variables: variables.into_iter().collect(), current_dir, user_dir }
+    }
+
+    /// A variable. An empty one counts as not set, as for most programs.
+    pub fn get(&self, name: &str) -> Option<&OsStr> {
+        let found = self.variables.iter().find(|(its_name, _)| its_name == name);
+        found.map(|(_, value)| value.as_os_str()).filter(|value| !value.is_empty())
+    }
+
+    /// All variables, for building the environment of a child.
+    pub fn variables(&self) -> &[(OsString, OsString)] {
+        &self.variables
+    }
+
+    /// Where the process was started.
+    pub fn current_dir(&self) -> Option<&Path> {
+        self.current_dir.as_deref()
+    }
+
+    /// The user's own folder.
+    pub fn user_dir(&self) -> Option<&Path> {
+        self.user_dir.as_deref()
+    }
+
+    /// The user's shell.
+    pub fn shell(&self) -> Option<&OsStr> {
+        self.get("SHELL")
+    }
+
+    /// Where programs are looked for.
+    pub fn path(&self) -> Option<&OsStr> {
+        self.get("PATH")
+    }
+
+    /// The path in full: `~` is the user's folder, and a relative one begins at `base`.
+    pub(super) fn full_path(&self, path: &Path, base: Option<&Path>) -> Option<PathBuf> {
+        if let Ok(rest) = path.strip_prefix("~") {
+            return self.user_dir().map(|dir| dir.join(rest));
+        }
+        if path.is_absolute() {
+            return Some(path.to_owned());
+        }
+        base.map(|base| base.join(path))
+    }
+
+    /// Variables that look like ours and have no meaning, each with the one that was probably meant.
+    pub(super) fn strange_variables(&self) -> Vec<String> {
+        let mut strange = Vec::new();
+        for (name, _) in &self.variables {
+            let name = name.to_string_lossy();
+            if !name.starts_with("PUNIE_") || VARIABLES.contains(&name.as_ref()) {
+                continue;
+            }
+            let near =
+                VARIABLES.iter().map(|known| (strsim::normalized_damerau_levenshtein(&name, known), known));
+            let best = near.max_by(|a, b| a.0.total_cmp(&b.0)).filter(|(likeness, _)| *likeness > 0.7);
+            let meant = best.map_or_else(String::new, |(_, known)| format!(". Did you mean {known}?"));
+            strange.push(format!("the variable {name} has no effect{meant}"));
+        }
+        strange
+    }
+}
+
+/// The text of the configuration file, if it is there.
+pub(super) fn read_file(path: &Path) -> io::Result<Option<String>> {
+    let file = match File::open(path) {
+        Ok(file) => file,
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(error),
+    };
+    #[cfg(unix)]
+    {
+        // Whoever can write it can send the device to another backend.
+        let mode = std::os::unix::fs::PermissionsExt::mode(&file.metadata()?.permissions());
+        if mode & 0o002 != 0 {
+            let why = "every user of this machine may write it. Mend it with: chmod o-w";
+            return Err(io::Error::new(ErrorKind::PermissionDenied, why));
+        }
+    }
+    let mut bytes = Vec::new();
+    file.take(MAX_BYTES + 1).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > MAX_BYTES {
+        return Err(io::Error::new(ErrorKind::FileTooLarge, "it is longer than 1 MiB"));
+    }
+    String::from_utf8(bytes)
+        .map(Some)
+        .map_err(|_| io::Error::new(ErrorKind::InvalidData, "it is not UTF-8 text"))
+}
+
+/// The real place of a folder, all links followed.
+pub(super) fn real_folder(path: &Path) -> io::Result<PathBuf> {
+    let real = std::fs::canonicalize(path)?;
+    if real.is_dir() { Ok(real) } else { Err(ErrorKind::NotADirectory.into()) }
+}
+
+/// The real place of a folder that need not exist yet: all links followed as far as there is something to follow.
+pub(super) fn real_place(path: &Path) -> PathBuf {
+    let found =
+        path.ancestors().find_map(|above| std::fs::canonicalize(above).ok().map(|real| (above, real)));
+    let Some((above, mut real)) = found else { return path.to_owned() };
+    for component in path.strip_prefix(above).unwrap_or(Path::new("")).components() {
+        match component {
+            Component::ParentDir => {
+                real.pop();
+            }
+            Component::Normal(name) => real.push(name),
+            Component::CurDir | Component::RootDir | Component::Prefix(_) => {}
+        }
+    }
+    real
+}

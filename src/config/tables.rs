@@ -1,0 +1,195 @@
+//! Every key of `config.toml`, declared once: its type, default, bounds and the comment that people read. The types,
+//! the reading, the file that `init` writes and what `doctor` shows all come from here. A key is declared when
+//! something reads it, not before.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use super::Setting;
+use super::raw::{Fault, Written};
+use super::sources::Origin;
+use super::url::BackendUrl;
+use super::value::{BackendKind, Bounds, LogLevel, Refusal, Value, must_be};
+
+/// A table as the written file shows it.
+pub(super) struct TableInfo {
+    pub(super) path: &'static str,
+    pub(super) about: &'static [&'static str],
+    pub(super) keys: &'static [KeyInfo],
+}
+
+/// A key as the written file shows it.
+pub(super) struct KeyInfo {
+    pub(super) name: &'static str,
+    pub(super) path: &'static str,
+    pub(super) comment: &'static [&'static str],
+    pub(super) default: fn() -> Option<String>,
+    pub(super) example: &'static str,
+}
+
+macro_rules! tables {
+    ($(
+        $(#[doc = $about:literal])+
+        [$path:literal] $Table:ident {
+            $( $(#[doc = $comment:literal])+ $field:ident, $key:literal: $Kind:ty = $default:expr, $bounds:expr; )+
+        }
+    )+) => {
+        $(
+            $(#[doc = $about])+
+            #[derive(Debug, Clone, PartialEq)]
+            pub struct $Table { $( $(#[doc = $comment])+ pub $field: $Kind, )+ }
+
+            impl Default for $Table {
+                fn default() -> Self {
+                    Self { $( $field: $default, )+ }
+                }
+            }
+
+            impl $Table {
+                pub(super) fn read(reader: &mut Reader<'_>) -> Self {
+                    Self { $( $field: reader.value(concat!($path, ".", $key), $default, &$bounds), )+ }
+                }
+            }
+        )+
+
+        /// All tables, in the order of the written file.
+        pub(super) const TABLES: &[TableInfo] = &[$( TableInfo {
+            path: $path,
+            about: &[$($about),+],
+            keys: &[$( KeyInfo {
+                name: $key,
+                path: concat!($path, ".", $key),
+                comment: &[$($comment),+],
+                default: || <$Kind as Value>::written(&$default),
+                example: <$Kind as Value>::EXAMPLE,
+            } ),+],
+        } ),+];
+    };
+}
+
+const fn ms(millis: u64) -> Duration {
+    Duration::from_millis(millis)
+}
+
+const HOUR: Duration = ms(3_600_000);
+const DAY: Duration = ms(86_400_000);
+
+tables! {
+    /// The event backend that this device asks for work.
+    ["backend"] Backend {
+        /// Which protocol it speaks.
+        kind, "kind": BackendKind = BackendKind::Convex, ..;
+        /// Its address.
+        url, "url": Option<BackendUrl> = None, ..;
+        /// Allow plain http to other machines. Requests, results and the session's token can then be read on the way.
+        allow_insecure_http, "allow_insecure_http": bool = false, ..;
+        /// How often the device says that it is there, until the backend says otherwise.
+        heartbeat, "heartbeat_ms": Duration = ms(60_000), ms(100)..=HOUR;
+        /// How often it asks for all unfinished work, in case an event was missed.
+        list_open, "list_open_ms": Duration = ms(300_000), ms(100)..=DAY;
+    }
+
+    /// How often the backend is asked. The waits are varied by the jitter.
+    ["backend.poll"] Poll {
+        /// How long the backend may hold a question that has no answer yet. 0: it answers at once.
+        hold, "hold_ms": Duration = ms(25_000), ms(0)..=ms(60_000);
+        /// The wait while there is work.
+        active, "active_ms": Duration = ms(1_000), ms(10)..=HOUR;
+        /// How long after the last event there is work.
+        active_for, "active_for_ms": Duration = ms(60_000), ms(0)..=DAY;
+        /// The wait after that, for a while.
+        recent, "recent_ms": Duration = ms(5_000), ms(10)..=HOUR;
+        /// How long after the last event that while ends.
+        recent_for, "recent_for_ms": Duration = ms(600_000), ms(0)..=DAY;
+        /// The wait when nothing has come for long.
+        idle, "idle_ms": Duration = ms(30_000), ms(10)..=HOUR;
+        /// The share by which a wait is longer or shorter, so that devices do not ask in step.
+        jitter, "jitter": f64 = 0.2, 0.0..=0.5;
+        /// The first wait after an error; it doubles with each further one.
+        error_base, "error_base_ms": Duration = ms(1_000), ms(10)..=HOUR;
+        /// The longest wait after errors.
+        error_cap, "error_cap_ms": Duration = ms(60_000), ms(10)..=DAY;
+        /// The first wait after the backend's own code failed.
+        function_error_min, "function_error_min_ms": Duration = ms(30_000), ms(10)..=DAY;
+        /// The longest wait after that.
+        function_error_max, "function_error_max_ms": Duration = ms(300_000), ms(10)..=DAY;
+        /// The wait after the backend refused this device and a new session did not help.
+        unauthorized, "unauthorized_ms": Duration = ms(300_000), ms(10)..=DAY;
+    }
+
+    /// How much is done at once and how long it may take.
+    ["limits"] Limits {
+        /// Reading calls of one conversation at once. Writing calls run alone in theirs.
+        reads, "reads": usize = 8, 1..=64;
+        /// Calls of all conversations at once.
+        total, "total": usize = 16, 1..=256;
+        /// Requests that may wait. The rest stays at the backend.
+        queue, "queue": usize = 256, 1..=10_000;
+        /// A request older than this is answered as expired, unless it brings a deadline of its own.
+        ttl, "ttl_ms": Duration = ms(600_000), ms(1_000)..=DAY;
+        /// Characters of text in one result, unless the call asks for another number. The rest is kept for ReadOutput.
+        max_chars, "max_chars": usize = 30_000, 1_000..=200_000;
+        /// How long running calls may go on when the runner is told to stop.
+        drain, "drain_ms": Duration = ms(10_000), ms(0)..=HOUR;
+        /// How long a claimed request stays ours without a sign of life.
+        lease, "lease_ms": Duration = ms(60_000), ms(500)..=HOUR;
+        /// How often that sign is given. At most half of lease_ms.
+        lease_renew, "lease_renew_ms": Duration = ms(20_000), ms(100)..=HOUR;
+    }
+
+    /// The folders in which the tools work.
+    ["workspaces"] Workspaces {
+        /// The first is where relative paths begin. A path may begin with ~, or be relative to this file's folder.
+        paths, "paths": Vec<PathBuf> = Vec::new(), ..;
+    }
+
+    /// What the runner says about its work: to stderr, and to the home's logs while in the background.
+    ["log"] Log {
+        /// off, error, warn, info, debug or trace.
+        level, "level": LogLevel = LogLevel::Info, ..;
+    }
+}
+
+/// Takes the values of one file and notes where each came from and all that is wrong.
+pub(super) struct Reader<'a> {
+    file: &'a Path,
+    written: &'a Written,
+    pub(super) faults: Vec<Fault>,
+    pub(super) settings: Vec<Setting>,
+}
+
+impl<'a> Reader<'a> {
+    pub(super) fn new(file: &'a Path, written: &'a Written) -> Self {
+        let keys: Vec<&str> = TABLES.iter().flat_map(|table| table.keys).map(|key| key.path).collect();
+        let tables: Vec<&str> = TABLES.iter().map(|table| table.path).collect();
+        Self { file, written, faults: written.unknown(&tables, &keys), settings: Vec::new() }
+    }
+
+    fn value<T: Value>(&mut self, key: &'static str, default: T, bounds: &dyn Bounds<T>) -> T {
+        let Some(entry) = self.written.get(key) else {
+            return self.note(key, default, Origin::Default);
+        };
+        let origin = Origin::File { path: self.file.to_owned(), line: entry.line };
+        let why = match T::read(&entry.value) {
+            Ok(value) if bounds.hold(&value) => return self.note(key, value, origin),
+            Ok(_) | Err(Refusal::Kind) => must_be::<T>(bounds, &entry.value),
+            Err(Refusal::Because(why)) => format!("is wrong: {why}"),
+        };
+        self.faults.push(Fault { line: Some(entry.line), text: format!("{key} {why}") });
+        default
+    }
+
+    fn note<T: Value>(&mut self, key: &'static str, value: T, origin: Origin) -> T {
+        let shown = value.written().unwrap_or_else(|| "not set".to_owned());
+        self.settings.push(Setting { key, value: shown, origin });
+        value
+    }
+
+    /// Notes a fault between two keys, at whichever of them the file has.
+    pub(super) fn unless(&mut self, fits: bool, keys: [&str; 2], text: &str) {
+        if !fits {
+            let line = keys.iter().rev().find_map(|key| self.written.get(key)).map(|entry| entry.line);
+            self.faults.push(Fault { line, text: text.to_owned() });
+        }
+    }
+}

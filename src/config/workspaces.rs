@@ -1,0 +1,94 @@
+//! Which folders the tools may use: those that were named, and the current directory only where a person stands in
+//! it. Not here: keeping the tools inside.
+
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+
+use super::error::ConfigError;
+use super::sources::{self, Environment, Origin};
+use super::{Flags, Setting};
+
+/// What a command does when no workspace was named.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum WorkspaceRule {
+    /// It is an error: a service must not work in whatever folder it was started in.
+    Named,
+    /// The current directory: from a terminal, or for a command of the moment.
+    OrCurrentDir,
+    /// It works without any.
+    NotNeeded,
+}
+
+/// The folders in the order they were named, each once, each real, none touching the home.
+pub(super) fn resolve(
+    flags: &Flags,
+    environment: &Environment,
+    from_file: (&[PathBuf], &Origin, &Path),
+    home: &Path,
+    rule: WorkspaceRule,
+) -> Result<(Vec<PathBuf>, Setting), ConfigError> {
+    let (paths, file_origin, file) = from_file;
+    let here = environment.current_dir();
+    let (named, base, origin) = if !flags.workspaces.is_empty() {
+        (flags.workspaces.clone(), here, Origin::Flag("--workspace"))
+    } else if let Some(list) = environment.get("PUNIE_WORKSPACE") {
+        (split_list(list), here, Origin::Variable("PUNIE_WORKSPACE"))
+    } else if !paths.is_empty() {
+        (paths.to_vec(), file.parent(), file_origin.clone())
+    } else {
+        match (rule, here) {
+            (WorkspaceRule::OrCurrentDir, Some(here)) => (vec![here.to_owned()], None, Origin::CurrentDir),
+            (WorkspaceRule::NotNeeded, _) => (Vec::new(), None, Origin::Default),
+            _ => return Err(ConfigError::NoWorkspace { file: file.to_owned() }),
+        }
+    };
+    let mut workspaces = Vec::new();
+    for path in named {
+        let real = one(environment, &path, base, home).map_err(|why| match why {
+            Wrong::Relative => ConfigError::NoCurrentDir { origin: origin.clone(), path },
+            Wrong::Because(why) => ConfigError::Value { origin: origin.clone(), why },
+        })?;
+        if !workspaces.contains(&real) {
+            workspaces.push(real);
+        }
+    }
+    let value = super::value::Value::written(&workspaces).unwrap_or_default();
+    Ok((workspaces, Setting { key: "workspaces.paths", value, origin }))
+}
+
+fn split_list(list: &OsStr) -> Vec<PathBuf> {
+    std::env::split_paths(list).filter(|path| !path.as_os_str().is_empty()).collect()
+}
+
+enum Wrong {
+    Relative,
+    Because(String),
+}
+
+fn one(environment: &Environment, path: &Path, base: Option<&Path>, home: &Path) -> Result<PathBuf, Wrong> {
+    if path.as_os_str().is_empty() {
+        return Err(Wrong::Because("a workspace's path is empty".to_owned()));
+    }
+    let full = environment.full_path(path, base).ok_or(Wrong::Relative)?;
+    let real = sources::real_folder(&full).map_err(|error| {
+        let shown = full.display();
+        Wrong::Because(format!(
+            "the workspace {shown} cannot be used: {error}. Make the folder, or name another"
+        ))
+    })?;
+    let home = sources::real_place(home);
+    // The home holds the keys and the owner's rules: no tool may read the first or change the second.
+    let (shown, home_shown) = (real.display(), home.display());
+    if real.starts_with(&home) {
+        return Err(Wrong::Because(format!(
+            "the workspace {shown} lies in the runner's home {home_shown}. Name a folder outside of it"
+        )));
+    }
+    if home.starts_with(&real) {
+        return Err(Wrong::Because(format!(
+            "the workspace {shown} contains the runner's home {home_shown}, whose keys the tools could then read. Name \
+             a folder below it (--workspace DIR), or put the home elsewhere (--home DIR)"
+        )));
+    }
+    Ok(real)
+}

@@ -1,0 +1,185 @@
+//! Arguments: their shapes, refused as Convex validators refuse them, and their bounds.
+//! A wrong shape is a refusal without data; a value out of bounds is `INVALID_ARGUMENT` or `TOO_LARGE`.
+
+use std::fmt;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use serde::de::{self, DeserializeOwned, MapAccess, Visitor};
+use serde::{Deserialize, Deserializer};
+use serde_json::value::RawValue;
+
+use super::failure::Failure;
+
+/// The most bytes of UTF-8 that one payload may have.
+pub(super) const PAYLOAD_LIMIT: usize = 900 * 1024;
+
+/// The largest whole number that a float carries exactly.
+const MAX_WHOLE: f64 = 9_007_199_254_740_992.0;
+
+/// Reads a function's arguments. Unknown, missing and mistyped fields are refused.
+pub(super) fn read<T: DeserializeOwned>(args: &RawValue) -> Result<T, Failure> {
+    let mut reader = serde_json::Deserializer::from_str(args.get());
+    serde_path_to_error::deserialize(&mut reader)
+        .map_err(|bad| Failure::Refused(format!("ArgumentValidationError: {bad}")))
+}
+
+/// For `#[serde(default, deserialize_with)]`: an optional argument is absent, never null.
+pub(super) fn optional<'de, D, T>(from: D) -> Result<Option<T>, D::Error>
+where
+    D: Deserializer<'de>,
+    T: Deserialize<'de>,
+{
+    T::deserialize(from).map(Some)
+}
+
+/// For `#[serde(deserialize_with)]`: an argument that must be there and may be null.
+pub(super) fn nullable<'de, D, T>(from: D) -> Result<Option<T>, D::Error>
+where
+    D: Deserializer<'de>,
+    T: Deserialize<'de>,
+{
+    Option::deserialize(from)
+}
+
+/// Text within a bound that is no payload's: names, labels, signatures.
+pub(super) fn bounded<'t>(field: &str, text: &'t str, max: usize) -> Result<&'t str, Failure> {
+    if text.len() <= max {
+        return Ok(text);
+    }
+    Err(Failure::invalid(format!("{field} must be at most {max} bytes")))
+}
+
+/// The bound of an optional text.
+pub(super) fn bounded_if_any(field: &str, text: Option<&str>, max: usize) -> Result<(), Failure> {
+    text.map_or(Ok(()), |text| bounded(field, text, max).map(drop))
+}
+
+/// A payload within its bound: what is larger must be shrunk by its sender.
+pub(super) fn payload(field: &str, text: &str, limit: usize) -> Result<(), Failure> {
+    if text.len() <= limit { Ok(()) } else { Err(Failure::too_large(field, limit)) }
+}
+
+/// A number, however the client spelled it: as JSON, or wrapped as official clients wrap
+/// integers and special floats.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Number(f64);
+
+impl Number {
+    /// The number, if it is one that can be reckoned with.
+    pub fn finite(self, field: &str) -> Result<f64, Failure> {
+        if self.0.is_finite() { Ok(self.0) } else { Err(Failure::invalid(format!("{field} must be finite"))) }
+    }
+
+    /// The number as a whole one, not negative.
+    pub fn whole(self, field: &str) -> Result<i64, Failure> {
+        if self.0.is_finite() && self.0.fract() == 0.0 && (0.0..=MAX_WHOLE).contains(&self.0) {
+            #[expect(clippy::cast_possible_truncation, reason = "whole and within 2^53")]
+            return Ok(self.0 as i64);
+        }
+        Err(Failure::invalid(format!("{field} must be a whole number from 0 to 2^53")))
+    }
+}
+
+impl<'de> Deserialize<'de> for Number {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        from.deserialize_any(NumberVisitor)
+    }
+}
+
+struct NumberVisitor;
+
+#[expect(clippy::cast_precision_loss, reason = "every number of the contract is a float")]
+impl<'de> Visitor<'de> for NumberVisitor {
+    type Value = Number;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a number")
+    }
+
+    fn visit_f64<E>(self, number: f64) -> Result<Number, E> {
+        Ok(Number(number))
+    }
+
+    fn visit_i64<E>(self, number: i64) -> Result<Number, E> {
+        Ok(Number(number as f64))
+    }
+
+    fn visit_u64<E>(self, number: u64) -> Result<Number, E> {
+        Ok(Number(number as f64))
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Number, A::Error> {
+        let Some((tag, encoded)) = map.next_entry::<String, String>()? else {
+            return Err(de::Error::custom("expected a number, not an object"));
+        };
+        if map.next_key::<String>()?.is_some() {
+            return Err(de::Error::custom("a wrapped number has one key"));
+        }
+        let bytes: [u8; 8] = STANDARD
+            .decode(encoded)
+            .ok()
+            .and_then(|bytes| bytes.try_into().ok())
+            .ok_or_else(|| de::Error::custom("a wrapped number is 8 bytes in base64"))?;
+        match tag.as_str() {
+            "$integer" => Ok(Number(i64::from_le_bytes(bytes) as f64)),
+            "$float" => special(f64::from_le_bytes(bytes)),
+            _ => Err(de::Error::custom("expected a number, not an object")),
+        }
+    }
+}
+
+/// Only what JSON cannot spell may be wrapped as a float.
+fn special<E: de::Error>(number: f64) -> Result<Number, E> {
+    if number.is_finite() && !(number == 0.0 && number.is_sign_negative()) {
+        return Err(de::Error::custom("an ordinary float must not be wrapped"));
+    }
+    Ok(Number(number))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Debug, Deserialize)]
+    #[serde(deny_unknown_fields)]
+    struct Sample {
+        n: Number,
+        #[serde(default, deserialize_with = "optional")]
+        maybe: Option<String>,
+        #[serde(deserialize_with = "nullable")]
+        cursor: Option<String>,
+    }
+
+    fn sample(text: &str) -> Result<Sample, Failure> {
+        read(&RawValue::from_string(text.into()).expect("JSON"))
+    }
+
+    #[test]
+    fn numbers_come_in_three_spellings() {
+        for text in ["3", "3.0", r#"{"$integer":"AwAAAAAAAAA="}"#] {
+            let sample = sample(&format!(r#"{{"n":{text},"cursor":null}}"#)).expect(text);
+            assert_eq!(sample.n.whole("n").expect("whole"), 3, "{text}");
+            assert!(sample.maybe.is_none() && sample.cursor.is_none());
+        }
+        let nan = sample(r#"{"n":{"$float":"AAAAAAAA+H8="},"cursor":null}"#).expect("NaN is a float");
+        assert!(matches!(nan.n.finite("n"), Err(Failure::Thrown(_))));
+    }
+
+    #[test]
+    fn what_is_no_number_is_refused() {
+        for text in
+            ["\"3\"", "{}", r#"{"$bytes":"AwAAAAAAAAA="}"#, r#"{"$float":"AAAAAAAACEA="}"#, r#"{"$float":3}"#]
+        {
+            let refused = sample(&format!(r#"{{"n":{text},"cursor":null}}"#));
+            assert!(matches!(refused, Err(Failure::Refused(_))), "{text}: {refused:?}");
+        }
+    }
+
+    #[test]
+    fn optional_is_absent_and_a_cursor_is_there() {
+        assert!(sample(r#"{"n":1,"maybe":null,"cursor":null}"#).is_err());
+        assert!(sample(r#"{"n":1}"#).is_err());
+        assert!(sample(r#"{"n":1,"cursor":null,"more":1}"#).is_err());
+    }
+}

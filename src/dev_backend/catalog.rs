@@ -1,0 +1,222 @@
+//! `catalog:upsertMany` and `catalog:list`: the tools, skills, agents and plugins that a device has.
+//! Bodies are JSON text that nobody here reads.
+
+use std::collections::HashSet;
+
+use rusqlite::{Connection, OptionalExtension as _};
+use serde::{Deserialize, Serialize};
+
+use super::args::{self, Number, PAYLOAD_LIMIT, optional};
+use super::auth;
+use super::failure::{Code, Failure};
+use super::functions::{Mutation, Query, View};
+use super::store::Commit;
+use crate::ids::DeviceId;
+
+/// The most items in one call.
+const MOST_ITEMS: usize = 1000;
+/// The most bytes of one kind's bodies: `list` returns them in one reply.
+const KIND_LIMIT: usize = 6 * 1024 * 1024;
+
+#[derive(Clone, Copy, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum Kind {
+    Tool,
+    Skill,
+    Agent,
+    Plugin,
+}
+
+impl Kind {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Tool => "tool",
+            Self::Skill => "skill",
+            Self::Agent => "agent",
+            Self::Plugin => "plugin",
+        }
+    }
+}
+
+/// One thing that a device has. The hash tells whether the body changed.
+#[derive(Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Item {
+    key: String,
+    hash: String,
+    body: String,
+}
+
+/// The arguments of `upsertMany`.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(super) struct UpsertMany {
+    device_id: String,
+    token: String,
+    kind: Kind,
+    revision: Number,
+    /// Whether these items are all there are: what is not among them is deleted.
+    complete: bool,
+    items: Vec<Item>,
+}
+
+/// The value of `upsertMany`.
+#[derive(Default, Serialize)]
+pub(super) struct Upserted {
+    inserted: f64,
+    updated: f64,
+    removed: f64,
+    unchanged: f64,
+}
+
+impl UpsertMany {
+    fn check(&self) -> Result<(), Failure> {
+        if self.items.len() > MOST_ITEMS {
+            return Err(Failure::invalid(format!("items must be at most {MOST_ITEMS} in one call")));
+        }
+        let mut keys = HashSet::new();
+        for item in &self.items {
+            args::bounded("key", &item.key, 256)?;
+            args::bounded("hash", &item.hash, 128)?;
+            args::payload("body", &item.body, PAYLOAD_LIMIT)?;
+            if !keys.insert(item.key.as_str()) {
+                return Err(Failure::invalid(format!("the key {:?} is twice among items", item.key)));
+            }
+        }
+        Ok(())
+    }
+
+    /// Notes the revision. False: a higher one was seen, and this call comes too late to count.
+    fn advances(&self, db: &Connection, device: &DeviceId) -> Result<bool, Failure> {
+        let noted = db
+            .prepare_cached(
+                "INSERT INTO catalog_revisions (device_id, kind, revision) VALUES (?1, ?2, ?3) \
+                 ON CONFLICT (device_id, kind) DO UPDATE SET revision = excluded.revision \
+                 WHERE excluded.revision >= catalog_revisions.revision",
+            )?
+            .execute((device.as_str(), self.kind.name(), self.revision.whole("revision")?))?;
+        Ok(noted == 1)
+    }
+
+    fn upsert(
+        &self,
+        db: &Connection,
+        device: &DeviceId,
+        item: &Item,
+        tally: &mut Upserted,
+    ) -> rusqlite::Result<()> {
+        let id = (device.as_str(), self.kind.name(), &item.key);
+        let stored: Option<String> = db
+            .prepare_cached("SELECT hash FROM catalog WHERE device_id = ?1 AND kind = ?2 AND key = ?3")?
+            .query_row(id, |row| row.get(0))
+            .optional()?;
+        match stored {
+            Some(hash) if hash == item.hash => {
+                tally.unchanged += 1.0;
+                return Ok(());
+            }
+            Some(_) => tally.updated += 1.0,
+            None => tally.inserted += 1.0,
+        }
+        db.prepare_cached(
+            "INSERT INTO catalog (device_id, kind, key, hash, body) VALUES (?1, ?2, ?3, ?4, ?5) \
+             ON CONFLICT (device_id, kind, key) DO UPDATE SET hash = excluded.hash, body = excluded.body",
+        )?
+        .execute((id.0, id.1, id.2, &item.hash, &item.body))?;
+        Ok(())
+    }
+
+    /// Deletes what this complete set does not hold.
+    fn remove_others(&self, db: &Connection, device: &DeviceId) -> rusqlite::Result<f64> {
+        let kept: HashSet<&str> = self.items.iter().map(|item| item.key.as_str()).collect();
+        let stored: Vec<String> = db
+            .prepare_cached("SELECT key FROM catalog WHERE device_id = ?1 AND kind = ?2")?
+            .query_map((device.as_str(), self.kind.name()), |row| row.get(0))?
+            .collect::<Result<_, _>>()?;
+        let mut delete =
+            db.prepare_cached("DELETE FROM catalog WHERE device_id = ?1 AND kind = ?2 AND key = ?3")?;
+        let mut removed = 0.0;
+        for key in stored.iter().filter(|key| !kept.contains(key.as_str())) {
+            delete.execute((device.as_str(), self.kind.name(), key))?;
+            removed += 1.0;
+        }
+        Ok(removed)
+    }
+
+    fn check_total(&self, db: &Connection, device: &DeviceId) -> Result<(), Failure> {
+        let bytes: i64 = db
+            .prepare_cached(
+                "SELECT coalesce(sum(octet_length(body)), 0) FROM catalog WHERE device_id = ?1 AND kind = ?2",
+            )?
+            .query_row((device.as_str(), self.kind.name()), |row| row.get(0))?;
+        if usize::try_from(bytes).is_ok_and(|bytes| bytes <= KIND_LIMIT) {
+            return Ok(());
+        }
+        Err(Failure::too_large("the catalog of one kind", KIND_LIMIT))
+    }
+}
+
+impl Mutation for UpsertMany {
+    const PATH: &'static str = "catalog:upsertMany";
+    type Reply = Upserted;
+
+    fn run(self, db: &mut Commit<'_>) -> Result<Upserted, Failure> {
+        let device = auth::device(db, &self.device_id, &self.token)?;
+        self.check()?;
+        let mut tally = Upserted::default();
+        if !self.advances(db, &device)? {
+            #[expect(clippy::cast_precision_loss, reason = "at most MOST_ITEMS")]
+            let late = self.items.len() as f64;
+            return Ok(Upserted { unchanged: late, ..tally });
+        }
+        for item in &self.items {
+            self.upsert(db, &device, item, &mut tally)?;
+        }
+        if self.complete {
+            tally.removed = self.remove_others(db, &device)?;
+        }
+        self.check_total(db, &device)?;
+        Ok(tally)
+    }
+}
+
+/// The arguments of `list`: a caller asks with its token, a device with its own.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(super) struct List {
+    #[serde(default, deserialize_with = "optional")]
+    caller_token: Option<String>,
+    #[serde(default, deserialize_with = "optional")]
+    token: Option<String>,
+    device_id: String,
+    kind: Kind,
+}
+
+impl Query for List {
+    const PATH: &'static str = "catalog:list";
+    /// By key.
+    type Reply = Vec<Item>;
+
+    fn run(&self, view: &View<'_>) -> Result<Self::Reply, Failure> {
+        let device = match (&self.caller_token, &self.token) {
+            (Some(caller), _) => {
+                auth::caller(view.db, caller)?;
+                DeviceId::parse(&self.device_id)?
+            }
+            (None, Some(token)) => auth::device(view.db, &self.device_id, token)?,
+            (None, None) => {
+                return Err(Failure::thrown(Code::CallerUnauthorized, "callerToken or token must be given"));
+            }
+        };
+        let items = view
+            .db
+            .prepare_cached(
+                "SELECT key, hash, body FROM catalog WHERE device_id = ?1 AND kind = ?2 ORDER BY key",
+            )?
+            .query_map((device.as_str(), self.kind.name()), |row| {
+                Ok(Item { key: row.get(0)?, hash: row.get(1)?, body: row.get(2)? })
+            })?
+            .collect::<Result<_, _>>()?;
+        Ok(items)
+    }
+}

@@ -1,0 +1,55 @@
+//! Time as the backend sees it: the wall clock, injected, and the commit clock that orders events.
+//! Not here: how long a held poll waits; that is the runtime's own timer.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use rusqlite::Connection;
+
+/// Where the backend reads the time: the system's clock, or a test's.
+#[derive(Clone)]
+pub struct Clock(Arc<dyn Fn() -> f64 + Send + Sync>);
+
+impl Clock {
+    /// The system's clock.
+    pub fn system() -> Self {
+        Self::new(|| {
+            SystemTime::now().duration_since(UNIX_EPOCH).map_or(0.0, |since| since.as_secs_f64() * 1000.0)
+        })
+    }
+
+    /// A clock of the caller's own: milliseconds since 1970.
+    pub fn new(now_ms: impl Fn() -> f64 + Send + Sync + 'static) -> Self {
+        Self(Arc::new(now_ms))
+    }
+
+    /// Milliseconds since 1970, whole: fractions would only make replies longer.
+    pub fn now_ms(&self) -> f64 {
+        (self.0)().floor()
+    }
+}
+
+impl Default for Clock {
+    fn default() -> Self {
+        Self::system()
+    }
+}
+
+impl fmt::Debug for Clock {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Clock").field(&self.now_ms()).finish()
+    }
+}
+
+/// Moves the commit clock: nanoseconds now, or one more than the last commit when the wall clock
+/// stood still or went back. Part of the caller's transaction, so a rolled-back commit leaves no trace.
+pub(super) fn next_seq(tx: &Connection, now_ms: f64) -> rusqlite::Result<i64> {
+    #[expect(
+        clippy::cast_possible_truncation,
+        reason = "the cast saturates, and the maximum still only grows"
+    )]
+    let nanos = (now_ms * 1e6) as i64;
+    tx.prepare_cached("UPDATE clock SET last_seq = max(?1, last_seq + 1) RETURNING last_seq")?
+        .query_row([nanos], |row| row.get(0))
+}

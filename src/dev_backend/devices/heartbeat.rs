@@ -1,0 +1,74 @@
+//! `devices:heartbeat`: a device says that it is there, signed, so that nobody else can say it.
+
+use rusqlite::OptionalExtension as _;
+use serde::{Deserialize, Serialize};
+
+use super::BEAT_MS;
+use crate::dev_backend::args::{self, Number, optional};
+use crate::dev_backend::failure::{Code, Failure};
+use crate::dev_backend::functions::Mutation;
+use crate::dev_backend::store::Commit;
+use crate::dev_backend::{auth, signature};
+use crate::ids::DeviceId;
+
+/// The most bytes of a health report.
+const HEALTH_LIMIT: usize = 64 * 1024;
+
+/// The arguments.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(in crate::dev_backend) struct Heartbeat {
+    device_id: String,
+    signed_at_ms: Number,
+    signature: String,
+    #[serde(default, deserialize_with = "optional")]
+    online: Option<bool>,
+    /// JSON text; the latest beat's word stands, also its silence.
+    #[serde(default, deserialize_with = "optional")]
+    health: Option<String>,
+}
+
+/// The value.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(in crate::dev_backend) struct Heard {
+    server_now_ms: f64,
+    next_beat_ms: f64,
+}
+
+impl Mutation for Heartbeat {
+    const PATH: &'static str = "devices:heartbeat";
+    type Reply = Heard;
+
+    fn run(self, db: &mut Commit<'_>) -> Result<Heard, Failure> {
+        let device = DeviceId::parse(&self.device_id)?;
+        let signed_at = self.signed_at_ms.whole("signedAtMs")?;
+        if let Some(health) = &self.health {
+            args::payload("health", health, HEALTH_LIMIT)?;
+        }
+        let (key, revoked): ([u8; 32], bool) = db
+            .prepare_cached("SELECT public_key, revoked FROM devices WHERE device_id = ?1")?
+            .query_row([device.as_str()], |row| Ok((row.get(0)?, row.get(1)?)))
+            .optional()?
+            .ok_or_else(auth::unknown_device)?;
+        if revoked {
+            return Err(auth::revoked_device());
+        }
+        signature::verify(&signature::pinned(&key)?, &format!("{device}:{signed_at}"), &self.signature)?;
+        signature::fresh(signed_at, db.now_ms)?;
+        let beaten = db
+            .prepare_cached(
+                "INSERT INTO presence (device_id, signed_at_ms, seen_at_ms, online, health) \
+                 VALUES (?1, ?2, ?3, ?4, ?5) ON CONFLICT (device_id) DO UPDATE SET \
+                 signed_at_ms = excluded.signed_at_ms, seen_at_ms = excluded.seen_at_ms, \
+                 online = excluded.online, health = excluded.health \
+                 WHERE excluded.signed_at_ms > presence.signed_at_ms",
+            )?
+            .execute((device.as_str(), signed_at, db.now_ms, self.online.unwrap_or(true), &self.health))?;
+        if beaten == 0 {
+            let message = "a beat signed at this time or later was heard already; sign again";
+            return Err(Failure::thrown(Code::SignatureReplayed, message));
+        }
+        Ok(Heard { server_now_ms: db.now_ms, next_beat_ms: BEAT_MS })
+    }
+}

@@ -1,0 +1,105 @@
+//! `devices:presence` and `devices:list`: which devices there are, and which are there now.
+//! A device is online when its last beat said so and is at most 2.5 beats old.
+
+use rusqlite::{OptionalExtension as _, Row};
+use serde::{Deserialize, Serialize};
+
+use super::BEAT_MS;
+use crate::dev_backend::args::optional;
+use crate::dev_backend::auth;
+use crate::dev_backend::failure::Failure;
+use crate::dev_backend::functions::{Query, View};
+use crate::ids::DeviceId;
+
+/// When a device was last heard, and what it said. Absent parts were never said.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(in crate::dev_backend) struct Sighting {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    seen_at_ms: Option<f64>,
+    online: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    health: Option<String>,
+}
+
+impl Sighting {
+    /// Reads seen_at_ms, online and health, which begin at this index.
+    fn from_row(row: &Row<'_>, first: usize, now_ms: f64) -> rusqlite::Result<Self> {
+        let seen_at_ms: Option<f64> = row.get(first)?;
+        let said_online: Option<bool> = row.get(first + 1)?;
+        let recent = seen_at_ms.is_some_and(|seen| now_ms - seen <= 2.5 * BEAT_MS);
+        Ok(Self { seen_at_ms, online: recent && said_online == Some(true), health: row.get(first + 2)? })
+    }
+}
+
+/// The arguments of `presence`.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(in crate::dev_backend) struct Presence {
+    caller_token: String,
+    device_id: String,
+}
+
+impl Query for Presence {
+    const PATH: &'static str = "devices:presence";
+    /// Null for a device that never beat.
+    type Reply = Option<Sighting>;
+
+    fn run(&self, view: &View<'_>) -> Result<Self::Reply, Failure> {
+        auth::caller(view.db, &self.caller_token)?;
+        let device = DeviceId::parse(&self.device_id)?;
+        let seen = view
+            .db
+            .prepare_cached("SELECT seen_at_ms, online, health FROM presence WHERE device_id = ?1")?
+            .query_row([device.as_str()], |row| Sighting::from_row(row, 0, view.now_ms))
+            .optional()?;
+        Ok(seen)
+    }
+}
+
+/// The arguments of `list`.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(in crate::dev_backend) struct List {
+    caller_token: String,
+    #[serde(default, deserialize_with = "optional")]
+    device_id: Option<String>,
+}
+
+/// A device as its owner sees it.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(in crate::dev_backend) struct Listed {
+    device_id: String,
+    name: String,
+    platform: String,
+    #[serde(flatten)]
+    seen: Sighting,
+}
+
+impl Query for List {
+    const PATH: &'static str = "devices:list";
+    /// Every device that is not revoked, or the one asked for, by id.
+    type Reply = Vec<Listed>;
+
+    fn run(&self, view: &View<'_>) -> Result<Self::Reply, Failure> {
+        auth::caller(view.db, &self.caller_token)?;
+        let only = self.device_id.as_ref().map(DeviceId::parse).transpose()?;
+        let mut statement = view.db.prepare_cached(
+            "SELECT d.device_id, d.name, d.platform, p.seen_at_ms, p.online, p.health FROM devices d \
+             LEFT JOIN presence p ON p.device_id = d.device_id \
+             WHERE d.revoked = 0 AND (?1 IS NULL OR d.device_id = ?1) ORDER BY d.device_id",
+        )?;
+        let devices = statement
+            .query_map([only.as_ref().map(DeviceId::as_str)], |row| {
+                Ok(Listed {
+                    device_id: row.get(0)?,
+                    name: row.get(1)?,
+                    platform: row.get(2)?,
+                    seen: Sighting::from_row(row, 3, view.now_ms)?,
+                })
+            })?
+            .collect::<Result<_, _>>()?;
+        Ok(devices)
+    }
+}

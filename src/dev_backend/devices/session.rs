@@ -1,0 +1,120 @@
+//! `devices:openSession`: a device proves its key and names the token it will use from now on.
+//! The first time, it also shows the pairing code, and the key is pinned for good.
+
+use ed25519_dalek::VerifyingKey;
+use rusqlite::OptionalExtension as _;
+use serde::{Deserialize, Serialize};
+
+use crate::dev_backend::args::{self, Number, optional};
+use crate::dev_backend::failure::{Code, Failure};
+use crate::dev_backend::functions::Mutation;
+use crate::dev_backend::secrets::{Hash, hash_from_hex, same_pairing_code};
+use crate::dev_backend::store::Commit;
+use crate::dev_backend::{auth, signature};
+use crate::ids::DeviceId;
+
+/// The version of the contract that this backend speaks.
+const CONTRACT_VERSION: f64 = 1.0;
+
+/// The arguments.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(in crate::dev_backend) struct OpenSession {
+    device_id: String,
+    public_key: String,
+    name: String,
+    platform: String,
+    signed_at_ms: Number,
+    /// SHA-256 of the token in hexadecimal: the token itself does not travel here.
+    token_hash: String,
+    signature: String,
+    #[serde(default, deserialize_with = "optional")]
+    pairing_code: Option<String>,
+}
+
+/// The value.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(in crate::dev_backend) struct Opened {
+    device_id: DeviceId,
+    /// Whether this call made the device known.
+    registered: bool,
+    server_now_ms: f64,
+    contract_version: f64,
+}
+
+impl OpenSession {
+    /// Checks the signature before its age: only who holds the key learns more than that it is bad.
+    fn verify(&self, device: &DeviceId, now_ms: f64) -> Result<VerifyingKey, Failure> {
+        let key = signature::public_key(&self.public_key)?;
+        let signed_at = self.signed_at_ms.whole("signedAtMs")?;
+        let text = format!("punie-session:v1:{device}:{signed_at}:{}", self.token_hash);
+        signature::verify(&key, &text, &self.signature)?;
+        signature::fresh(signed_at, now_ms)?;
+        Ok(key)
+    }
+
+    fn token_hash(&self) -> Result<Hash, Failure> {
+        hash_from_hex(&self.token_hash)
+            .ok_or_else(|| Failure::invalid("tokenHash must be a SHA-256: 64 hexadecimal digits"))
+    }
+
+    fn check_pairing(&self, db: &Commit<'_>) -> Result<(), Failure> {
+        let code: String = db.prepare_cached("SELECT code FROM pairing")?.query_row([], |row| row.get(0))?;
+        if self.pairing_code.as_deref().is_some_and(|typed| same_pairing_code(typed, &code)) {
+            return Ok(());
+        }
+        Err(Failure::thrown(
+            Code::PairingRequired,
+            "this device is new here: show the pairing code that the backend printed at its start",
+        ))
+    }
+}
+
+impl Mutation for OpenSession {
+    const PATH: &'static str = "devices:openSession";
+    type Reply = Opened;
+
+    fn run(self, db: &mut Commit<'_>) -> Result<Opened, Failure> {
+        let device = DeviceId::parse(&self.device_id)?;
+        args::bounded("name", &self.name, 256)?;
+        args::bounded("platform", &self.platform, 128)?;
+        let token_hash = self.token_hash()?;
+        let key = self.verify(&device, db.now_ms)?;
+        let pinned: Option<([u8; 32], bool)> = db
+            .prepare_cached("SELECT public_key, revoked FROM devices WHERE device_id = ?1")?
+            .query_row([device.as_str()], |row| Ok((row.get(0)?, row.get(1)?)))
+            .optional()?;
+        let registered = match pinned {
+            Some((pinned, _)) if pinned != *key.as_bytes() => {
+                let message = "this device id is pinned to another key; a new key needs a new device id";
+                return Err(Failure::thrown(Code::DeviceKeyMismatch, message));
+            }
+            Some((_, true)) => return Err(auth::revoked_device()),
+            Some((_, false)) => false,
+            None => {
+                self.check_pairing(db)?;
+                true
+            }
+        };
+        db.prepare_cached(
+            "INSERT INTO devices (device_id, public_key, token_hash, name, platform, registered_at_ms) \
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6) ON CONFLICT (device_id) DO UPDATE SET \
+             token_hash = excluded.token_hash, name = excluded.name, platform = excluded.platform",
+        )?
+        .execute((
+            device.as_str(),
+            key.as_bytes(),
+            token_hash,
+            &self.name,
+            &self.platform,
+            db.now_ms,
+        ))?;
+        Ok(Opened {
+            device_id: device,
+            registered,
+            server_now_ms: db.now_ms,
+            contract_version: CONTRACT_VERSION,
+        })
+    }
+}

@@ -1,0 +1,138 @@
+//! `events:appendRequest`: a caller asks a device for one tool call.
+
+use rusqlite::OptionalExtension as _;
+use serde::{Deserialize, Serialize};
+
+use crate::dev_backend::args::{self, Number, PAYLOAD_LIMIT, optional};
+use crate::dev_backend::auth;
+use crate::dev_backend::failure::{Code, Failure};
+use crate::dev_backend::functions::Mutation;
+use crate::dev_backend::secrets::{Hash, hash_fields};
+use crate::dev_backend::store::Commit;
+use crate::ids::{ConversationId, DeviceId, RequestId, ToolName};
+
+/// The arguments.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(in crate::dev_backend) struct AppendRequest {
+    caller_token: String,
+    request_id: String,
+    device_id: String,
+    tool_name: String,
+    args: String,
+    #[serde(default, deserialize_with = "optional")]
+    conversation_id: Option<String>,
+    #[serde(default, deserialize_with = "optional")]
+    agent_type: Option<String>,
+    #[serde(default, deserialize_with = "optional")]
+    deadline_ms: Option<Number>,
+    #[serde(default, deserialize_with = "optional")]
+    issued_at_ms: Option<Number>,
+    #[serde(default, deserialize_with = "optional")]
+    signature: Option<String>,
+}
+
+/// The value.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(in crate::dev_backend) struct Appended {
+    request_id: RequestId,
+    created: bool,
+}
+
+impl AppendRequest {
+    /// Refuses what cannot be stored, with a code the caller can act on.
+    fn check(&self) -> Result<(), Failure> {
+        args::payload("args", &self.args, PAYLOAD_LIMIT)?;
+        ToolName::parse(&self.tool_name)?;
+        if let Some(conversation) = &self.conversation_id {
+            ConversationId::parse(conversation)?;
+        }
+        args::bounded_if_any("agentType", self.agent_type.as_deref(), 128)?;
+        args::bounded_if_any("signature", self.signature.as_deref(), 1024)?;
+        self.deadline_ms.map_or(Ok(0.0), |at| at.finite("deadlineMs"))?;
+        self.issued_at_ms.map_or(Ok(0.0), |at| at.finite("issuedAtMs"))?;
+        Ok(())
+    }
+
+    /// The hash of all that was asked: the same id with any other hash is another request.
+    fn body_hash(&self) -> Result<Hash, Failure> {
+        let number = |field, n: Option<Number>| {
+            n.map(|n| n.finite(field)).transpose().map(|n| n.map(|n| n.to_string()))
+        };
+        let deadline = number("deadlineMs", self.deadline_ms)?;
+        let issued = number("issuedAtMs", self.issued_at_ms)?;
+        Ok(hash_fields(&[
+            Some(&self.device_id),
+            Some(&self.tool_name),
+            Some(&self.args),
+            self.conversation_id.as_deref(),
+            self.agent_type.as_deref(),
+            deadline.as_deref(),
+            issued.as_deref(),
+            self.signature.as_deref(),
+        ]))
+    }
+
+    fn insert(
+        &self,
+        db: &mut Commit<'_>,
+        id: &RequestId,
+        device: &DeviceId,
+        hash: Hash,
+    ) -> Result<(), Failure> {
+        let deadline = self.deadline_ms.map(|at| at.finite("deadlineMs")).transpose()?;
+        let issued = self.issued_at_ms.map(|at| at.finite("issuedAtMs")).transpose()?;
+        let seq = db.seq()?;
+        db.prepare_cached(
+            "INSERT INTO requests (request_id, device_id, seq, state, body_hash, tool_name, conversation_id, \
+             agent_type, created_at_ms, deadline_ms, issued_at_ms, signature) \
+             VALUES (?1, ?2, ?3, 'open', ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)",
+        )?
+        .execute(rusqlite::params![
+            id.as_str(),
+            device.as_str(),
+            seq,
+            hash,
+            self.tool_name,
+            self.conversation_id,
+            self.agent_type,
+            db.now_ms,
+            deadline,
+            issued,
+            self.signature,
+        ])?;
+        db.prepare_cached("INSERT INTO request_args (number, args) VALUES (?1, ?2)")?
+            .execute((db.last_insert_rowid(), &self.args))?;
+        db.notify(device, "tool_request", id)?;
+        Ok(())
+    }
+}
+
+impl Mutation for AppendRequest {
+    const PATH: &'static str = "events:appendRequest";
+    type Reply = Appended;
+
+    fn run(self, db: &mut Commit<'_>) -> Result<Appended, Failure> {
+        auth::caller(db, &self.caller_token)?;
+        let request_id = RequestId::parse(&self.request_id)?;
+        self.check()?;
+        let hash = self.body_hash()?;
+        let stored: Option<Hash> = db
+            .prepare_cached("SELECT body_hash FROM requests WHERE request_id = ?1")?
+            .query_row([request_id.as_str()], |row| row.get(0))
+            .optional()?;
+        match stored {
+            Some(stored) if stored == hash => Ok(Appended { request_id, created: false }),
+            Some(_) => Err(Failure::thrown(
+                Code::RequestIdReused,
+                "a request of this id with another body is stored already; make a new id",
+            )),
+            None => {
+                let device = auth::addressee(db, &self.device_id)?;
+                self.insert(db, &request_id, &device, hash)?;
+                Ok(Appended { request_id, created: true })
+            }
+        }
+    }
+}

@@ -1,0 +1,12 @@
+//! The functions of the event store: requests out to a device, results back to the caller.
+//! Not here: who the device is (`devices`) and which tools it has (`catalog`).
+
+pub(super) mod append;
+pub(super) mod cancel;
+pub(super) mod claim;
+pub(super) mod head;
+pub(super) mod open;
+pub(super) mod poll;
+pub(super) mod progress;
+mod request;
+pub(super) mod results;

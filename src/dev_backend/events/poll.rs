@@ -1,0 +1,265 @@
+//! `events:listForDevice`: one page of a device's inbox after its cursor, oldest first.
+//!
+//! Rows are never skipped, also not those of finished requests: the cursor counts commits, and the
+//! device's journal knows what it has answered. `request` is there for a `tool_request` whose body
+//! is still stored; it is null for a `tool_cancel` (its request always came before) and for a body
+//! that is gone.
+
+use std::sync::LazyLock;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use serde_json::value::{RawValue, to_raw_value};
+
+use super::request::{COLUMNS, PAGE_BYTES, ToolRequest};
+use crate::dev_backend::args::{Number, nullable, optional};
+use crate::dev_backend::auth;
+use crate::dev_backend::failure::Failure;
+use crate::dev_backend::functions::{Hold, Query, View};
+use crate::ids::DeviceId;
+
+/// Events in a page when the device does not say.
+const LIMIT: i64 = 64;
+/// The most it may ask for.
+const MOST: i64 = 512;
+/// The longest that a call is held.
+const LONGEST_WAIT_MS: f64 = 25_000.0;
+
+/// The arguments.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(in crate::dev_backend) struct ListForDevice {
+    device_id: String,
+    token: String,
+    #[serde(deserialize_with = "nullable")]
+    cursor: Option<String>,
+    #[serde(default, deserialize_with = "optional")]
+    limit: Option<Number>,
+    #[serde(default, deserialize_with = "optional")]
+    wait_ms: Option<Number>,
+}
+
+/// The value.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(in crate::dev_backend) struct Page {
+    events: Vec<Box<RawValue>>,
+    cursor: Option<String>,
+    is_done: bool,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Event {
+    seq: String,
+    #[serde(rename = "type")]
+    kind: String,
+    request_id: String,
+    request: Option<ToolRequest>,
+}
+
+/// A range of the inbox's own key, with each row's body looked up by it: the cost is the page's,
+/// however long the inbox is.
+static SQL: LazyLock<String> = LazyLock::new(|| {
+    format!(
+        "SELECT i.seq, i.type, i.request_id, a.number IS NOT NULL, {COLUMNS} FROM inbox i \
+         LEFT JOIN requests r ON i.type = 'tool_request' AND r.request_id = i.request_id \
+         LEFT JOIN request_args a ON a.number = r.number \
+         WHERE i.device_id = ?1 AND i.seq > ?2 ORDER BY i.seq, i.place"
+    )
+});
+
+/// A page under way. Rows of one commit share a seq and stay together: a cursor between them
+/// would lose the rest.
+struct Pager {
+    limit: usize,
+    events: Vec<Box<RawValue>>,
+    bytes: usize,
+    last: Option<i64>,
+    group: Vec<Box<RawValue>>,
+    group_bytes: usize,
+}
+
+impl Pager {
+    fn new(limit: usize) -> Self {
+        Self { limit, events: Vec::new(), bytes: 0, last: None, group: Vec::new(), group_bytes: 0 }
+    }
+
+    fn add(&mut self, event: Box<RawValue>) {
+        self.group_bytes += event.get().len();
+        self.group.push(event);
+    }
+
+    /// Takes the group that has come together. False: it has to wait for the next page, because
+    /// this one is full. The first group always fits.
+    fn close_group(&mut self, seq: i64) -> bool {
+        let fits =
+            self.events.len() + self.group.len() <= self.limit && self.bytes + self.group_bytes <= PAGE_BYTES;
+        if !fits && !self.events.is_empty() {
+            return false;
+        }
+        self.bytes += std::mem::take(&mut self.group_bytes);
+        self.events.append(&mut self.group);
+        self.last = Some(seq);
+        true
+    }
+
+    fn is_full(&self) -> bool {
+        self.events.len() >= self.limit
+    }
+}
+
+impl ListForDevice {
+    fn after(&self) -> Result<i64, Failure> {
+        self.cursor.as_deref().map_or(Ok(0), |cursor| {
+            let digits = cursor.bytes().all(|b| b.is_ascii_digit());
+            cursor
+                .parse()
+                .ok()
+                .filter(|_| digits)
+                .ok_or_else(|| Failure::invalid("cursor must be decimal digits"))
+        })
+    }
+
+    fn limit(&self) -> Result<usize, Failure> {
+        let limit = self.limit.map_or(Ok(LIMIT), |limit| limit.whole("limit"))?;
+        if limit == 0 {
+            return Err(Failure::invalid("limit must be at least 1"));
+        }
+        Ok(usize::try_from(limit.min(MOST)).expect("1 to MOST"))
+    }
+
+    fn wait_ms(&self) -> Result<f64, Failure> {
+        let wait = self.wait_ms.map_or(Ok(0.0), |wait| wait.finite("waitMs"))?;
+        if wait < 0.0 { Err(Failure::invalid("waitMs must not be negative")) } else { Ok(wait) }
+    }
+
+    fn page(&self, view: &View<'_>, device: &DeviceId) -> Result<Page, Failure> {
+        let (after, mut pager) = (self.after()?, Pager::new(self.limit()?));
+        let mut statement = view.db.prepare_cached(&SQL)?;
+        let mut rows = statement.query((device.as_str(), after))?;
+        let mut group_seq = None;
+        let mut is_done = true;
+        while let Some(row) = rows.next()? {
+            let seq: i64 = row.get(0)?;
+            if let Some(before) = group_seq.filter(|before| *before != seq)
+                && (!pager.close_group(before) || pager.is_full())
+            {
+                is_done = false;
+                group_seq = None;
+                break;
+            }
+            group_seq = Some(seq);
+            let request = if row.get(3)? { Some(ToolRequest::from_row(row, 4)?) } else { None };
+            pager.add(to_raw_value(&Event {
+                seq: seq.to_string(),
+                kind: row.get(1)?,
+                request_id: row.get(2)?,
+                request,
+            })?);
+        }
+        if let Some(seq) = group_seq {
+            is_done = pager.close_group(seq);
+        }
+        let cursor = pager.last.map(|seq| seq.to_string()).or_else(|| self.cursor.clone());
+        Ok(Page { events: pager.events, cursor, is_done })
+    }
+}
+
+impl Query for ListForDevice {
+    const PATH: &'static str = "events:listForDevice";
+    type Reply = Page;
+
+    fn run(&self, view: &View<'_>) -> Result<Page, Failure> {
+        self.wait_ms()?;
+        let device = auth::device(view.db, &self.device_id, &self.token)?;
+        self.page(view, &device)
+    }
+
+    fn hold(&self) -> Option<Hold> {
+        let wait_ms = self.wait_ms().ok().filter(|wait| *wait > 0.0)?.min(LONGEST_WAIT_MS);
+        let device = DeviceId::parse(&self.device_id).ok()?;
+        Some(Hold { device, at_most: Duration::from_secs_f64(wait_ms / 1000.0) })
+    }
+
+    fn is_empty(page: &Page) -> bool {
+        page.events.is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::dev_backend::store::Commit;
+    use crate::dev_backend::testing;
+    use crate::ids::RequestId;
+
+    /// Commits of these sizes, on a database where the device may poll.
+    fn committed(sizes: &[usize]) -> rusqlite::Connection {
+        let mut db = testing::database();
+        let device = testing::device(&db);
+        for (commit, size) in sizes.iter().enumerate() {
+            let mut tx = Commit::begin(&mut db, 1000.0).expect("begun");
+            for row in 0..*size {
+                let request = RequestId::parse(format!("r{commit}-{row}")).expect("an id");
+                tx.notify(&device, "tool_cancel", &request).expect("appended");
+            }
+            tx.finish().expect("committed");
+        }
+        db
+    }
+
+    fn poll(db: &rusqlite::Connection, cursor: Option<&str>, limit: f64) -> Page {
+        let raw = serde_json::json!({ "deviceId": "d", "token": "t", "cursor": cursor, "limit": limit });
+        let args: ListForDevice = serde_json::from_value(raw).expect("arguments");
+        args.run(&View { db, now_ms: 1000.0 }).expect("a page")
+    }
+
+    #[test]
+    fn a_page_costs_what_it_holds() {
+        let plan = testing::plan(&testing::database(), &SQL);
+        assert!(plan.iter().all(|step| step.starts_with("SEARCH")), "a scan or a sort: {plan:?}");
+    }
+
+    #[test]
+    fn a_group_larger_than_the_limit_comes_whole() {
+        let page = poll(&committed(&[5, 1]), None, 2.0);
+        assert_eq!((page.events.len(), page.is_done), (5, false));
+    }
+
+    #[test]
+    fn an_empty_page_keeps_the_cursor() {
+        let page = poll(&committed(&[]), Some("7"), 2.0);
+        assert_eq!((page.events.len(), page.cursor.as_deref(), page.is_done), (0, Some("7"), true));
+    }
+
+    proptest! {
+        #[test]
+        fn paging_meets_every_row_once_and_splits_no_commit(
+            sizes in proptest::collection::vec(1_usize..6, 0..12), limit in 1_u8..9,
+        ) {
+            let db = committed(&sizes);
+            let (mut cursor, mut seen, mut commits) = (None::<String>, Vec::new(), 0);
+            loop {
+                let page = poll(&db, cursor.as_deref(), f64::from(limit));
+                let mut rows = page.events.len();
+                while rows > 0 {
+                    prop_assert!(sizes[commits] <= rows, "a page ends inside a commit");
+                    rows -= sizes[commits];
+                    commits += 1;
+                }
+                prop_assert!(page.events.len() <= usize::from(limit).max(5));
+                seen.extend(page.events.iter().map(|event| event.get().to_owned()));
+                cursor = page.cursor;
+                if page.is_done {
+                    break;
+                }
+            }
+            prop_assert_eq!(seen.len(), sizes.iter().sum::<usize>());
+            seen.dedup();
+            prop_assert_eq!(seen.len(), sizes.iter().sum::<usize>());
+        }
+    }
+}

@@ -1,0 +1,101 @@
+//! `events:appendProgress` and `events:listProgress`: what a running request has to say so far.
+//! Lossy by design: a piece may be missing, and none ever holds up the result.
+
+use serde::{Deserialize, Serialize};
+use serde_json::value::{RawValue, to_raw_value};
+
+use super::request::{PAGE_BYTES, Standing};
+use crate::dev_backend::args::{self, Number, optional};
+use crate::dev_backend::auth;
+use crate::dev_backend::failure::Failure;
+use crate::dev_backend::functions::{Mutation, Query, View};
+use crate::dev_backend::store::Commit;
+use crate::ids::{LeaseId, RequestId};
+
+/// The most bytes of one piece.
+const PIECE_LIMIT: usize = 64 * 1024;
+
+/// The arguments of `appendProgress`.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(in crate::dev_backend) struct AppendProgress {
+    device_id: String,
+    token: String,
+    request_id: String,
+    lease_id: String,
+    n: Number,
+    data: String,
+}
+
+/// The value of `appendProgress`.
+#[derive(Serialize)]
+pub(in crate::dev_backend) struct Noted {
+    /// False when this number was taken already, or the request is finished.
+    stored: bool,
+    /// Whether the caller has cancelled: progress doubles as a look at that.
+    cancelled: bool,
+}
+
+impl Mutation for AppendProgress {
+    const PATH: &'static str = "events:appendProgress";
+    type Reply = Noted;
+
+    fn run(self, db: &mut Commit<'_>) -> Result<Noted, Failure> {
+        let device = auth::device(db, &self.device_id, &self.token)?;
+        let request = RequestId::parse(&self.request_id)?;
+        LeaseId::parse(&self.lease_id)?;
+        let n = self.n.whole("n")?;
+        args::payload("data", &self.data, PIECE_LIMIT)?;
+        let standing = Standing::of_device(db, &request, &device)?;
+        standing.holds(&self.lease_id)?;
+        let stored = !standing.finished
+            && db
+                .prepare_cached("INSERT OR IGNORE INTO progress (request_id, n, data) VALUES (?1, ?2, ?3)")?
+                .execute((request.as_str(), n, &self.data))?
+                == 1;
+        Ok(Noted { stored, cancelled: standing.cancelled })
+    }
+}
+
+/// The arguments of `listProgress`.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(in crate::dev_backend) struct ListProgress {
+    caller_token: String,
+    request_id: String,
+    #[serde(default, deserialize_with = "optional")]
+    after: Option<Number>,
+}
+
+#[derive(Serialize)]
+struct Piece {
+    n: f64,
+    data: String,
+}
+
+impl Query for ListProgress {
+    const PATH: &'static str = "events:listProgress";
+    /// The pieces after `after`, in order; ask again after the last one until there is none.
+    type Reply = Vec<Box<RawValue>>;
+
+    fn run(&self, view: &View<'_>) -> Result<Self::Reply, Failure> {
+        auth::caller(view.db, &self.caller_token)?;
+        let request = RequestId::parse(&self.request_id)?;
+        let after = self.after.map_or(Ok(-1), |after| after.whole("after"))?;
+        let mut statement = view
+            .db
+            .prepare_cached("SELECT n, data FROM progress WHERE request_id = ?1 AND n > ?2 ORDER BY n")?;
+        let mut rows = statement.query((request.as_str(), after))?;
+        let (mut pieces, mut bytes) = (Vec::new(), 0);
+        while let Some(row) = rows.next()? {
+            #[expect(clippy::cast_precision_loss, reason = "it was a whole float within 2^53")]
+            let piece = to_raw_value(&Piece { n: row.get::<_, i64>(0)? as f64, data: row.get(1)? })?;
+            bytes += piece.get().len();
+            if bytes > PAGE_BYTES && !pieces.is_empty() {
+                break;
+            }
+            pieces.push(piece);
+        }
+        Ok(pieces)
+    }
+}

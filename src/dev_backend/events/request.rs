@@ -1,0 +1,103 @@
+//! A request as it travels to the device, and its state as the functions of its life see it.
+
+use rusqlite::{Connection, OptionalExtension as _, Row};
+use serde::Serialize;
+
+use crate::dev_backend::failure::{Code, Failure};
+use crate::ids::{DeviceId, RequestId};
+
+/// The most bytes of events or requests in one reply.
+pub(super) const PAGE_BYTES: usize = 4 * 1024 * 1024;
+
+/// The columns of [`ToolRequest::from_row`], of `requests r` joined with `request_args a`.
+pub(super) const COLUMNS: &str = "r.request_id, r.tool_name, a.args, r.conversation_id, r.agent_type, \
+     r.created_at_ms, r.deadline_ms, r.cancelled, r.attempt, r.issued_at_ms, r.signature";
+
+/// What a device is asked to do.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(in crate::dev_backend) struct ToolRequest {
+    request_id: String,
+    tool_name: String,
+    args: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    conversation_id: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    agent_type: Option<String>,
+    created_at_ms: f64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    deadline_ms: Option<f64>,
+    cancelled: bool,
+    attempt: f64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    issued_at_ms: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    signature: Option<String>,
+}
+
+impl ToolRequest {
+    /// Reads [`COLUMNS`], which begin at this index.
+    pub fn from_row(row: &Row<'_>, first: usize) -> rusqlite::Result<Self> {
+        Ok(Self {
+            request_id: row.get(first)?,
+            tool_name: row.get(first + 1)?,
+            args: row.get(first + 2)?,
+            conversation_id: row.get(first + 3)?,
+            agent_type: row.get(first + 4)?,
+            created_at_ms: row.get(first + 5)?,
+            deadline_ms: row.get(first + 6)?,
+            cancelled: row.get(first + 7)?,
+            attempt: row.get::<_, i32>(first + 8)?.into(),
+            issued_at_ms: row.get(first + 9)?,
+            signature: row.get(first + 10)?,
+        })
+    }
+}
+
+/// Where a request stands.
+pub(super) struct Standing {
+    pub device: String,
+    pub finished: bool,
+    pub cancelled: bool,
+    pub attempt: i32,
+    /// The last lease granted, expired or not.
+    pub lease: Option<String>,
+    pub lease_expires_at_ms: f64,
+}
+
+impl Standing {
+    /// Looks a request up.
+    pub fn of(db: &Connection, request: &RequestId) -> rusqlite::Result<Option<Self>> {
+        db.prepare_cached(
+            "SELECT device_id, state = 'finished', cancelled, attempt, lease_id, lease_expires_at_ms \
+             FROM requests WHERE request_id = ?1",
+        )?
+        .query_row([request.as_str()], |row| {
+            Ok(Self {
+                device: row.get(0)?,
+                finished: row.get(1)?,
+                cancelled: row.get(2)?,
+                attempt: row.get(3)?,
+                lease: row.get(4)?,
+                lease_expires_at_ms: row.get::<_, Option<f64>>(5)?.unwrap_or(0.0),
+            })
+        })
+        .optional()
+    }
+
+    /// The same for a device's own request: another device's is as unknown as none.
+    pub fn of_device(db: &Connection, request: &RequestId, device: &DeviceId) -> Result<Self, Failure> {
+        Self::of(db, request)?
+            .filter(|standing| standing.device == device.as_str())
+            .ok_or_else(|| Failure::thrown(Code::RequestUnknown, "this device has no request of this id"))
+    }
+
+    /// Refuses a lease that is not the last one granted. A request that was never claimed has none.
+    pub fn holds(&self, lease: &str) -> Result<(), Failure> {
+        match &self.lease {
+            Some(last) if last == lease => Ok(()),
+            Some(_) => Err(Failure::thrown(Code::LeaseLost, "another lease was granted for this request")),
+            None => Err(Failure::thrown(Code::LeaseLost, "this request was never claimed")),
+        }
+    }
+}

@@ -1,0 +1,257 @@
+//! The functions that the backend serves, and how a call becomes a reply.
+//! Adding one: implement `Query` or `Mutation` beside its kin, and add its line to `FUNCTIONS`.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use rusqlite::Connection;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::value::RawValue;
+use tokio::time::{Instant, sleep_until};
+
+use super::failure::Failure;
+use super::server::Backend;
+use super::store::Commit;
+use super::{args, catalog, devices, events};
+use crate::ids::DeviceId;
+
+/// Every function, by path.
+const FUNCTIONS: &[Function] = &[
+    mutation::<events::append::AppendRequest>(),
+    mutation::<events::cancel::Cancel>(),
+    query::<events::poll::ListForDevice>(),
+    query::<events::head::Head>(),
+    query::<events::open::ListOpen>(),
+    mutation::<events::claim::Claim>(),
+    mutation::<events::progress::AppendProgress>(),
+    query::<events::progress::ListProgress>(),
+    mutation::<events::results::AppendResult>(),
+    query::<events::results::GetResult>(),
+    mutation::<devices::session::OpenSession>(),
+    mutation::<devices::heartbeat::Heartbeat>(),
+    query::<devices::presence::Presence>(),
+    query::<devices::presence::List>(),
+    mutation::<catalog::UpsertMany>(),
+    query::<catalog::List>(),
+];
+
+/// What a function may do. Actions (calls to the outside) exist on the wire; we have none.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    Query,
+    Mutation,
+    Action,
+}
+
+impl Kind {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Query => "Query",
+            Self::Mutation => "Mutation",
+            Self::Action => "Action",
+        }
+    }
+}
+
+/// A function that only reads. The struct is its arguments.
+pub(super) trait Query: DeserializeOwned + Send + Sync + 'static {
+    /// `module:function`.
+    const PATH: &'static str;
+    /// The value it returns; every number in it is an `f64`.
+    type Reply: Serialize + Send;
+
+    /// Answers from one snapshot.
+    fn run(&self, db: &View<'_>) -> Result<Self::Reply, Failure>;
+
+    /// For whom and how long the call may be held while there is nothing to say.
+    fn hold(&self) -> Option<Hold> {
+        None
+    }
+
+    /// Whether this reply says nothing, so that a held call goes on waiting.
+    fn is_empty(_reply: &Self::Reply) -> bool {
+        false
+    }
+}
+
+/// A function that writes, in one transaction. The struct is its arguments.
+pub(super) trait Mutation: DeserializeOwned + Send + 'static {
+    /// `module:function`.
+    const PATH: &'static str;
+    /// The value it returns; every number in it is an `f64`.
+    type Reply: Serialize + Send;
+
+    /// Does it, or leaves no trace.
+    fn run(self, db: &mut Commit<'_>) -> Result<Self::Reply, Failure>;
+}
+
+/// What a query sees: one snapshot, and the time.
+pub(super) struct View<'c> {
+    pub db: &'c Connection,
+    pub now_ms: f64,
+}
+
+/// A call that may wait for a device's next event.
+pub(super) struct Hold {
+    pub device: DeviceId,
+    pub at_most: Duration,
+}
+
+/// A reply's value as JSON, or why there is none.
+type Answer = Result<String, Failure>;
+type Answering = Pin<Box<dyn Future<Output = Answer> + Send>>;
+
+/// One line of the table.
+pub(super) struct Function {
+    path: &'static str,
+    kind: Kind,
+    call: fn(Arc<Backend>, &RawValue) -> Answering,
+}
+
+const fn query<Q: Query>() -> Function {
+    Function {
+        path: Q::PATH,
+        kind: Kind::Query,
+        call: |backend, raw| match args::read::<Q>(raw) {
+            Ok(query) => Box::pin(answer_query(backend, query)),
+            Err(refused) => Box::pin(std::future::ready(Err(refused))),
+        },
+    }
+}
+
+const fn mutation<M: Mutation>() -> Function {
+    Function {
+        path: M::PATH,
+        kind: Kind::Mutation,
+        call: |backend, raw| match args::read::<M>(raw) {
+            Ok(mutation) => Box::pin(answer_mutation(backend, mutation)),
+            Err(refused) => Box::pin(std::future::ready(Err(refused))),
+        },
+    }
+}
+
+/// Calls a function by its path, as the given kind, or as whatever it is.
+pub(super) async fn call(backend: Arc<Backend>, path: &str, kind: Option<Kind>, args: &RawValue) -> Answer {
+    let Some(function) = FUNCTIONS.iter().find(|function| function.path == path) else {
+        return Err(Failure::Refused(format!("Could not find public function for '{path}'.")));
+    };
+    if let Some(kind) = kind.filter(|kind| *kind != function.kind) {
+        return Err(Failure::Refused(format!(
+            "Trying to execute {path} as {}, but it is defined as {}.",
+            kind.name(),
+            function.kind.name()
+        )));
+    }
+    (function.call)(backend, args).await
+}
+
+async fn answer_query<Q: Query>(backend: Arc<Backend>, query: Q) -> Answer {
+    let look = || {
+        backend.store.read(|db| {
+            let reply = query.run(&View { db, now_ms: backend.clock.now_ms() })?;
+            Ok((Q::is_empty(&reply), serde_json::to_string(&reply)?))
+        })
+    };
+    let (mut empty, mut reply) = look()?;
+    let Some(hold) = query.hold().filter(|_| empty) else {
+        return Ok(reply);
+    };
+    let deadline = Instant::now() + hold.at_most;
+    let mut armed = backend.wakeups.arm(&hold.device);
+    loop {
+        // Look again now that the wake-up is armed: a commit since the last look is not lost.
+        (empty, reply) = look()?;
+        if !empty {
+            return Ok(reply);
+        }
+        tokio::select! {
+            () = armed.woken() => {}
+            () = sleep_until(deadline) => return Ok(reply),
+            () = backend.stopping.cancelled() => return Ok(reply),
+        }
+    }
+}
+
+async fn answer_mutation<M: Mutation>(backend: Arc<Backend>, mutation: M) -> Answer {
+    let now_ms = backend.clock.now_ms();
+    let on_writer = Arc::clone(&backend);
+    backend
+        .store
+        .write(move |db| {
+            let mut commit = Commit::begin(db, now_ms)?;
+            let reply = serde_json::to_string(&mutation.run(&mut commit)?)?;
+            for device in commit.finish()? {
+                on_writer.wakeups.wake(&device);
+            }
+            Ok(reply)
+        })
+        .await?
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::dev_backend::testing;
+
+    #[test]
+    fn no_path_is_served_twice() {
+        let paths: HashSet<_> = FUNCTIONS.iter().map(|function| function.path).collect();
+        assert_eq!(paths.len(), FUNCTIONS.len());
+    }
+
+    async fn called(backend: &Arc<Backend>, path: &str, args: Value) -> Value {
+        let raw = RawValue::from_string(args.to_string()).expect("JSON");
+        let value = call(Arc::clone(backend), path, None, &raw).await.expect("a value");
+        serde_json::from_str(&value).expect("a reply is JSON")
+    }
+
+    fn poll(backend: &Arc<Backend>) -> impl Future<Output = Value> {
+        let args = json!({ "deviceId": "d", "token": "t", "cursor": null, "waitMs": 25_000 });
+        called(backend, "events:listForDevice", args)
+    }
+
+    /// Drives a call until it has nothing more to do, and says whether it is held.
+    async fn is_held(call: Pin<&mut impl Future>) -> bool {
+        tokio::select! {
+            biased;
+            _ = call => false,
+            () = std::future::ready(()) => true,
+        }
+    }
+
+    #[tokio::test]
+    async fn a_held_poll_ends_when_a_commit_wakes_its_device() {
+        let (backend, _home) = testing::backend();
+        let mut held = std::pin::pin!(poll(&backend));
+        assert!(is_held(held.as_mut()).await);
+        let args = json!({
+            "callerToken": "c", "requestId": "r", "deviceId": "d", "toolName": "Read", "args": "{}",
+        });
+        called(&backend, "events:appendRequest", args).await;
+        assert_eq!(held.await["events"][0]["requestId"], "r");
+
+        let mut held = std::pin::pin!(called(
+            &backend,
+            "events:listForDevice",
+            json!({ "deviceId": "d", "token": "t", "cursor": i64::MAX.to_string(), "waitMs": 25_000 }),
+        ));
+        assert!(is_held(held.as_mut()).await);
+        called(&backend, "events:cancel", json!({ "callerToken": "c", "requestId": "r" })).await;
+        assert!(is_held(held.as_mut()).await, "a wake-up without news is no reason to return");
+    }
+
+    #[tokio::test]
+    async fn a_stop_ends_held_polls() {
+        let (backend, _home) = testing::backend();
+        let mut held = std::pin::pin!(poll(&backend));
+        assert!(is_held(held.as_mut()).await);
+        backend.stopping.cancel();
+        assert_eq!(held.await, json!({ "events": [], "cursor": null, "isDone": true }));
+    }
+}

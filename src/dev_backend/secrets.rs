@@ -1,0 +1,118 @@
+//! Tokens and the pairing code: how they are made, and how they are compared.
+//! Tokens are kept as SHA-256 only; the pairing code is kept plain, because it is shown at every start.
+
+use sha2::{Digest as _, Sha256};
+use subtle::ConstantTimeEq as _;
+
+/// Letters and digits without those that look alike (I, L, O, U).
+const READABLE: &[u8; 32] = b"0123456789ABCDEFGHJKMNPQRSTVWXYZ";
+
+/// A SHA-256.
+pub(super) type Hash = [u8; 32];
+
+/// The hash of a text.
+pub(super) fn hash(text: &str) -> Hash {
+    Sha256::digest(text.as_bytes()).into()
+}
+
+/// The hash of several fields, each told from the next by its length, and from an absent one.
+pub(super) fn hash_fields(fields: &[Option<&str>]) -> Hash {
+    let mut hasher = Sha256::new();
+    for field in fields {
+        match field {
+            Some(text) => {
+                hasher.update([1]);
+                hasher.update((text.len() as u64).to_be_bytes());
+                hasher.update(text.as_bytes());
+            }
+            None => hasher.update([0]),
+        }
+    }
+    hasher.finalize().into()
+}
+
+/// Lower-case hexadecimal.
+pub(super) fn hex(bytes: &[u8]) -> String {
+    const DIGITS: &[u8; 16] = b"0123456789abcdef";
+    bytes
+        .iter()
+        .flat_map(|b| [DIGITS[usize::from(b >> 4)], DIGITS[usize::from(b & 15)]])
+        .map(char::from)
+        .collect()
+}
+
+/// The hash that 64 hexadecimal digits spell.
+pub(super) fn hash_from_hex(text: &str) -> Option<Hash> {
+    let digits = text.as_bytes();
+    if digits.len() != 64 {
+        return None;
+    }
+    let mut hash = [0; 32];
+    for (byte, pair) in hash.iter_mut().zip(digits.chunks_exact(2)) {
+        let digit = |d: u8| char::from(d).to_digit(16).and_then(|d| u8::try_from(d).ok());
+        *byte = digit(pair[0])? << 4 | digit(pair[1])?;
+    }
+    Some(hash)
+}
+
+/// Whether two secrets are the same, in a time that does not tell how much of them is.
+pub(super) fn same(left: &[u8], right: &[u8]) -> bool {
+    left.ct_eq(right).into()
+}
+
+/// A new token of 256 random bits.
+pub(super) fn new_token() -> Result<String, getrandom::Error> {
+    let mut bytes = [0; 32];
+    getrandom::fill(&mut bytes)?;
+    Ok(hex(&bytes))
+}
+
+/// A new pairing code: 40 random bits in 8 characters that can be read aloud.
+pub(super) fn new_pairing_code() -> Result<String, getrandom::Error> {
+    let mut bytes = [0; 8];
+    getrandom::fill(&mut bytes)?;
+    Ok(bytes.iter().map(|b| char::from(READABLE[usize::from(b & 31)])).collect())
+}
+
+/// A pairing code as people type it: case, blanks, dashes and look-alikes do not matter.
+pub(super) fn same_pairing_code(typed: &str, code: &str) -> bool {
+    let typed: String = typed
+        .chars()
+        .filter(|c| !matches!(c, '-' | ' '))
+        .map(|c| match c.to_ascii_uppercase() {
+            'O' => '0',
+            'I' | 'L' => '1',
+            other => other,
+        })
+        .collect();
+    same(typed.as_bytes(), code.as_bytes())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hex_goes_both_ways() {
+        let hash = hash("x");
+        assert_eq!(hash_from_hex(&hex(&hash)), Some(hash));
+        assert_eq!(hash_from_hex("zz"), None);
+        assert_eq!(hash_from_hex(&"g".repeat(64)), None);
+    }
+
+    #[test]
+    fn moving_text_between_fields_changes_the_hash() {
+        assert_ne!(hash_fields(&[Some("ab"), Some("c")]), hash_fields(&[Some("a"), Some("bc")]));
+        assert_ne!(hash_fields(&[Some("")]), hash_fields(&[None]));
+        assert_ne!(hash_fields(&[Some("a"), None]), hash_fields(&[None, Some("a")]));
+    }
+
+    #[test]
+    fn a_code_can_be_typed_carelessly() {
+        let code = new_pairing_code().expect("random bytes");
+        assert_eq!(code.len(), 8);
+        assert!(same_pairing_code(&format!("{}-{}", &code[..4], code[4..].to_lowercase()), &code));
+        assert!(same_pairing_code("O1l4-7777", "01147777"));
+        assert!(!same_pairing_code("", &code));
+    }
+}

@@ -1,0 +1,178 @@
+//! A running backend: its start, its stop, and what its owner may do beside the wire.
+
+use std::net::Ipv4Addr;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::serve::ListenerExt as _;
+use tokio::net::TcpListener;
+use tokio::task::JoinSet;
+use tokio_util::sync::{CancellationToken, DropGuard};
+
+use super::clock::Clock;
+use super::failure::Failure;
+use super::store::{Store, StoreError};
+use super::wakeups::Wakeups;
+use super::{auth, http, secrets};
+
+/// How long a stop waits for calls under way.
+const GRACE: Duration = Duration::from_secs(5);
+
+/// How a backend is started.
+#[derive(Debug, Clone)]
+pub struct DevBackendOptions {
+    /// The database file; made when it is not there.
+    pub db: PathBuf,
+    /// The port on 127.0.0.1; 0 takes any free one.
+    pub port: u16,
+    /// Where it reads the time.
+    pub clock: Clock,
+    /// Hide the text of errors without data, as production deployments do.
+    pub production_errors: bool,
+}
+
+/// Why a backend did not start or answer its owner.
+#[derive(Debug, thiserror::Error)]
+pub enum DevBackendError {
+    /// The database could not be opened.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// The port could not be listened on.
+    #[error("cannot listen on 127.0.0.1:{port}: {source}")]
+    Listen {
+        /// The port.
+        port: u16,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// The database refused.
+    #[error("the backend's database failed: {0}")]
+    Database(String),
+    /// The system gave no random bytes.
+    #[error("no random bytes: {0}")]
+    Random(#[from] getrandom::Error),
+}
+
+impl From<Failure> for DevBackendError {
+    fn from(failure: Failure) -> Self {
+        Self::Database(failure.to_string())
+    }
+}
+
+impl From<rusqlite::Error> for DevBackendError {
+    fn from(failure: rusqlite::Error) -> Self {
+        Self::Store(failure.into())
+    }
+}
+
+/// What every call works with.
+#[derive(Debug)]
+pub(super) struct Backend {
+    pub store: Store,
+    pub wakeups: Wakeups,
+    pub clock: Clock,
+    pub stopping: CancellationToken,
+    pub production_errors: bool,
+}
+
+/// A running backend. Dropping it stops it without waiting; [`DevBackend::stop`] waits.
+#[derive(Debug)]
+pub struct DevBackend {
+    backend: Arc<Backend>,
+    url: String,
+    pairing_code: String,
+    serving: JoinSet<()>,
+    _stop_when_dropped: DropGuard,
+}
+
+impl DevBackend {
+    /// Opens the database and listens. When this returns, calls are answered.
+    ///
+    /// # Errors
+    /// [`DevBackendError`] when the file, its lock or the port cannot be had.
+    pub async fn start(options: DevBackendOptions) -> Result<Self, DevBackendError> {
+        let DevBackendOptions { db, port, clock, production_errors } = options;
+        let store = Store::open(&db)?;
+        let pairing_code = pairing_code(&store)?;
+        let listen = |source| DevBackendError::Listen { port, source };
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port)).await.map_err(listen)?;
+        let url = format!("http://{}", listener.local_addr().map_err(listen)?);
+        // A reply is two small writes: with Nagle's algorithm the second waits for a delayed ACK.
+        let listener = listener.tap_io(|socket| drop(socket.set_nodelay(true)));
+        let stopping = CancellationToken::new();
+        let backend = Arc::new(Backend {
+            store,
+            wakeups: Wakeups::default(),
+            clock,
+            stopping: stopping.clone(),
+            production_errors,
+        });
+        let served = axum::serve(listener, http::router(Arc::clone(&backend)))
+            .with_graceful_shutdown(stopping.clone().cancelled_owned());
+        let mut serving = JoinSet::new();
+        serving.spawn(async move {
+            // Serving ends by the stop alone: a connection that fails is that connection's end.
+            drop(served.await);
+        });
+        Ok(Self { backend, url, pairing_code, serving, _stop_when_dropped: stopping.drop_guard() })
+    }
+
+    /// Where it listens, without a slash at the end.
+    pub fn url(&self) -> &str {
+        &self.url
+    }
+
+    /// The code that a new device must show, made at the first start of this database.
+    pub fn pairing_code(&self) -> &str {
+        &self.pairing_code
+    }
+
+    /// Makes a token with which a caller may send requests. This is the only time that it is seen.
+    ///
+    /// # Errors
+    /// [`DevBackendError`] when the database or the system's random source fails.
+    pub fn mint_caller(&self, name: &str) -> Result<String, DevBackendError> {
+        let token = secrets::new_token()?;
+        let (hash, name, now_ms) = (secrets::hash(&token), name.to_owned(), self.backend.clock.now_ms());
+        self.backend.store.write_now(move |db| {
+            db.execute(
+                "INSERT INTO callers (token_hash, name, minted_at_ms) VALUES (?1, ?2, ?3)",
+                (hash, name, now_ms),
+            )
+        })??;
+        Ok(token)
+    }
+
+    /// Whether a token was minted for this database.
+    pub fn caller_token_is_valid(&self, token: &str) -> bool {
+        self.backend.store.read(|db| Ok(auth::is_caller(db, token)?)).unwrap_or(false)
+    }
+
+    /// Stops: held polls return at once, calls under way are finished, the database is closed.
+    pub async fn stop(mut self) {
+        self.backend.stopping.cancel();
+        if tokio::time::timeout(GRACE, self.serving.join_next()).await.is_err() {
+            tracing::warn!("the embedded backend stops with calls under way");
+        }
+        let backend = Arc::clone(&self.backend);
+        let closed = tokio::task::spawn_blocking(move || backend.store.close()).await;
+        drop(closed);
+    }
+
+    /// Serves until the signal, then stops.
+    pub async fn serve_until(self, signal: impl Future<Output = ()>) {
+        signal.await;
+        self.stop().await;
+    }
+}
+
+/// The code of this database, made when there is none.
+fn pairing_code(store: &Store) -> Result<String, DevBackendError> {
+    let fresh = secrets::new_pairing_code()?;
+    let code = store.write_now(move |db| -> rusqlite::Result<String> {
+        db.execute("INSERT INTO pairing (only, code) VALUES (1, ?1) ON CONFLICT DO NOTHING", [fresh])?;
+        db.query_row("SELECT code FROM pairing", [], |row| row.get(0))
+    })??;
+    Ok(code)
+}

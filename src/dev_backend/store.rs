@@ -1,0 +1,293 @@
+//! The database: one writer on a thread of its own, a few readers beside it, one transaction a call.
+//! Not here: what the transactions say; that is each function's.
+
+use std::fmt;
+use std::fs::{File, OpenOptions, TryLockError};
+use std::ops::Deref;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError, TryLockError as Busy, mpsc};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use rusqlite::{Connection, Transaction, TransactionBehavior};
+use rusqlite_migration::{M, Migrations};
+use tokio::sync::oneshot;
+
+use super::clock::next_seq;
+use super::failure::Failure;
+use crate::ids::{DeviceId, RequestId};
+
+/// As many reads as may run at once; each takes microseconds, so few are enough.
+const READERS: usize = 4;
+/// More than the number of distinct statements, so that none is ever prepared twice.
+const STATEMENTS: usize = 64;
+
+/// Why the database could not be opened.
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    /// The file or its lock cannot be written.
+    #[error("the backend's database {} cannot be opened: {source}", .path.display())]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// Another backend has it open: its held polls would not hear of our commits.
+    #[error("another backend uses {}", .0.display())]
+    InUse(PathBuf),
+    /// SQLite refused it.
+    #[error("the backend's database failed: {0}")]
+    Sqlite(#[from] rusqlite::Error),
+    /// Its tables could not be brought up to date.
+    #[error("the backend's database could not be migrated: {0}")]
+    Migration(#[from] rusqlite_migration::Error),
+}
+
+/// Numbered migrations: a shipped one is never edited.
+pub(super) fn migrations() -> Migrations<'static> {
+    Migrations::new(vec![M::up(include_str!("../../migrations/dev_backend/001_tables.sql"))])
+}
+
+type Job = Box<dyn FnOnce(&mut Connection) + Send>;
+
+/// The open database.
+pub(super) struct Store {
+    jobs: Mutex<Option<mpsc::Sender<Job>>>,
+    writer: Mutex<Option<JoinHandle<()>>>,
+    readers: Vec<Mutex<Connection>>,
+}
+
+impl fmt::Debug for Store {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Store").field("readers", &self.readers.len()).finish_non_exhaustive()
+    }
+}
+
+impl Store {
+    /// Opens or makes the file and brings its tables up to date.
+    pub fn open(path: &Path) -> Result<Self, StoreError> {
+        let lock = lock(path)?;
+        let mut writer = connect(path)?;
+        migrations().to_latest(&mut writer)?;
+        let readers = (0..READERS).map(|_| connect(path).map(Mutex::new)).collect::<Result<_, _>>()?;
+        let (jobs, queue) = mpsc::channel::<Job>();
+        let thread = std::thread::Builder::new()
+            .name("dev-backend-writer".into())
+            .spawn(move || write_in_turn(writer, &queue, lock))
+            .map_err(|source| StoreError::File { path: path.into(), source })?;
+        Ok(Self { jobs: Mutex::new(Some(jobs)), writer: Mutex::new(Some(thread)), readers })
+    }
+
+    /// Runs a job on the writer's thread, after those before it. The caller's thread is free meanwhile.
+    pub async fn write<T, F>(&self, job: F) -> Result<T, Failure>
+    where
+        T: Send + 'static,
+        F: FnOnce(&mut Connection) -> T + Send + 'static,
+    {
+        let answer = self.enqueue(job)?;
+        answer.await.map_err(|_| Failure::Stopping)
+    }
+
+    /// The same for a caller that is not async, or that may block for a moment.
+    pub fn write_now<T, F>(&self, job: F) -> Result<T, Failure>
+    where
+        T: Send + 'static,
+        F: FnOnce(&mut Connection) -> T + Send + 'static,
+    {
+        let (done, answer) = mpsc::sync_channel(1);
+        self.send(Box::new(move |db| drop(done.send(job(db)))))?;
+        answer.recv().map_err(|_| Failure::Stopping)
+    }
+
+    /// Runs a short read on this thread, on whichever reader is free. In WAL mode no read waits for
+    /// the writer, and a poll takes microseconds: handing it to another thread would cost more.
+    pub fn read<T>(&self, job: impl FnOnce(&Connection) -> Result<T, Failure>) -> Result<T, Failure> {
+        let free = self.readers.iter().find_map(|reader| match reader.try_lock() {
+            Ok(reader) => Some(reader),
+            Err(Busy::Poisoned(poisoned)) => Some(poisoned.into_inner()),
+            Err(Busy::WouldBlock) => None,
+        });
+        let mut reader = match free {
+            Some(reader) => reader,
+            None => self.readers[0].lock().unwrap_or_else(PoisonError::into_inner),
+        };
+        let snapshot = reader.transaction()?;
+        job(&snapshot)
+    }
+
+    /// Ends the writer after the jobs that wait, and gives the file back.
+    pub fn close(&self) {
+        drop(self.jobs.lock().unwrap_or_else(PoisonError::into_inner).take());
+        let writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(writer) = writer {
+            // A writer that died has told its callers already.
+            drop(writer.join());
+        }
+    }
+
+    fn enqueue<T, F>(&self, job: F) -> Result<oneshot::Receiver<T>, Failure>
+    where
+        T: Send + 'static,
+        F: FnOnce(&mut Connection) -> T + Send + 'static,
+    {
+        let (done, answer) = oneshot::channel();
+        self.send(Box::new(move |db| drop(done.send(job(db)))))?;
+        Ok(answer)
+    }
+
+    fn send(&self, job: Job) -> Result<(), Failure> {
+        let jobs = self.jobs.lock().unwrap_or_else(PoisonError::into_inner);
+        jobs.as_ref().ok_or(Failure::Stopping)?.send(job).map_err(|_| Failure::Stopping)
+    }
+}
+
+impl Drop for Store {
+    fn drop(&mut self) {
+        self.close();
+    }
+}
+
+/// The writer's thread: one job after the other. A job that panics is rolled back and costs only
+/// its own caller an answer.
+fn write_in_turn(mut db: Connection, queue: &mpsc::Receiver<Job>, lock: File) {
+    for job in queue {
+        if catch_unwind(AssertUnwindSafe(|| job(&mut db))).is_err() {
+            tracing::error!("a function of the embedded backend panicked; its transaction was rolled back");
+        }
+    }
+    drop(db);
+    drop(lock);
+}
+
+/// One backend per file: the lock lies beside it and goes with the process.
+fn lock(path: &Path) -> Result<File, StoreError> {
+    let failed = |source| StoreError::File { path: path.into(), source };
+    let mut private = OpenOptions::new();
+    private.create(true).truncate(false).write(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut private, 0o600);
+    // Made here, so that SQLite, which takes the file's mode for its companions, finds it private.
+    private.open(path).map_err(failed)?;
+    let mut beside = path.as_os_str().to_owned();
+    beside.push(".lock");
+    let lock = private.open(&beside).map_err(failed)?;
+    match lock.try_lock() {
+        Ok(()) => Ok(lock),
+        Err(TryLockError::WouldBlock) => Err(StoreError::InUse(path.into())),
+        Err(TryLockError::Error(source)) => Err(failed(source)),
+    }
+}
+
+fn connect(path: &Path) -> Result<Connection, StoreError> {
+    let db = Connection::open(path)?;
+    db.busy_timeout(Duration::from_secs(5))?;
+    // WAL lets reads run beside the writer; NORMAL loses nothing when the process dies.
+    db.pragma_update(None, "journal_mode", "WAL")?;
+    db.pragma_update(None, "synchronous", "NORMAL")?;
+    db.pragma_update(None, "cache_size", -8 * 1024)?;
+    db.set_prepared_statement_cache_capacity(STATEMENTS);
+    Ok(db)
+}
+
+/// One mutation's transaction.
+pub(super) struct Commit<'c> {
+    tx: Transaction<'c>,
+    /// The time of this commit.
+    pub now_ms: f64,
+    seq: Option<i64>,
+    rows: i64,
+    touched: Vec<DeviceId>,
+}
+
+impl<'c> Commit<'c> {
+    /// Begins. The writer is alone, so it never has to wait for the lock or to start over.
+    pub fn begin(db: &'c mut Connection, now_ms: f64) -> rusqlite::Result<Self> {
+        let tx = db.transaction_with_behavior(TransactionBehavior::Immediate)?;
+        Ok(Self { tx, now_ms, seq: None, rows: 0, touched: Vec::new() })
+    }
+
+    /// The sequence number of this commit: all rows of one transaction share it.
+    pub fn seq(&mut self) -> rusqlite::Result<i64> {
+        if let Some(seq) = self.seq {
+            return Ok(seq);
+        }
+        let seq = next_seq(&self.tx, self.now_ms)?;
+        self.seq = Some(seq);
+        Ok(seq)
+    }
+
+    /// Appends one row to a device's inbox, and has its listeners woken after the commit.
+    pub fn notify(&mut self, device: &DeviceId, event: &str, request: &RequestId) -> rusqlite::Result<()> {
+        let seq = self.seq()?;
+        self.tx
+            .prepare_cached(
+                "INSERT INTO inbox (device_id, seq, place, type, request_id) VALUES (?1, ?2, ?3, ?4, ?5)",
+            )?
+            .execute((device.as_str(), seq, self.rows, event, request.as_str()))?;
+        self.rows += 1;
+        self.touched.push(device.clone());
+        Ok(())
+    }
+
+    /// Makes it durable. The devices whose inbox grew are returned: wake them, not before.
+    pub fn finish(self) -> rusqlite::Result<Vec<DeviceId>> {
+        self.tx.commit()?;
+        Ok(self.touched)
+    }
+}
+
+impl Deref for Commit<'_> {
+    type Target = Connection;
+
+    fn deref(&self) -> &Connection {
+        &self.tx
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_migrations_are_valid() {
+        migrations().validate().expect("every migration applies to an empty database");
+    }
+
+    #[test]
+    fn the_commit_clock_only_grows_and_a_rollback_leaves_no_trace() {
+        let mut db = Connection::open_in_memory().expect("memory");
+        migrations().to_latest(&mut db).expect("migrated");
+        let first = {
+            let mut commit = Commit::begin(&mut db, 1000.0).expect("begun");
+            let seq = commit.seq().expect("a seq");
+            assert_eq!(commit.seq().expect("again"), seq, "one transaction, one seq");
+            commit.finish().expect("committed");
+            seq
+        };
+        assert_eq!(first, 1_000_000_000);
+        Commit::begin(&mut db, 9000.0).expect("begun").seq().expect("rolled back with its commit");
+        let mut earlier = Commit::begin(&mut db, 5.0).expect("begun");
+        assert_eq!(earlier.seq().expect("the wall clock went back"), first + 1);
+    }
+
+    #[test]
+    fn a_second_backend_on_one_file_is_refused() {
+        let home = tempfile::tempdir().expect("a folder");
+        let path = home.path().join("b.sqlite3");
+        let store = Store::open(&path).expect("the first");
+        assert!(matches!(Store::open(&path), Err(StoreError::InUse(_))));
+        store.close();
+        Store::open(&path).expect("given back");
+    }
+
+    #[test]
+    fn a_job_that_panics_costs_only_its_own_answer() {
+        let home = tempfile::tempdir().expect("a folder");
+        let store = Store::open(&home.path().join("b.sqlite3")).expect("opened");
+        let died: Result<(), _> = store.write_now(|_| panic!("on purpose"));
+        assert!(matches!(died, Err(Failure::Stopping)));
+        assert_eq!(store.write_now(|_| 7).expect("still writing"), 7);
+    }
+}

@@ -1,0 +1,64 @@
+//! What this room's unit tests share: databases with the real tables, and one device.
+
+use std::sync::Arc;
+
+use rusqlite::Connection;
+use tempfile::TempDir;
+use tokio_util::sync::CancellationToken;
+
+use super::clock::Clock;
+use super::secrets::hash;
+use super::server::Backend;
+use super::store::{Store, migrations};
+use super::wakeups::Wakeups;
+use crate::ids::DeviceId;
+
+/// A migrated, empty database.
+pub(super) fn database() -> Connection {
+    let mut db = Connection::open_in_memory().expect("memory");
+    migrations().to_latest(&mut db).expect("the tables");
+    db
+}
+
+/// Registers the device `d` with the session token `t`.
+pub(super) fn device(db: &Connection) -> DeviceId {
+    db.execute(
+        "INSERT INTO devices (device_id, public_key, token_hash, name, platform, registered_at_ms) \
+         VALUES ('d', x'', ?1, 'name', 'platform', 0.0)",
+        [hash("t")],
+    )
+    .expect("registered");
+    DeviceId::parse("d").expect("an id")
+}
+
+/// A backend without a socket, with the device `d` and a caller whose token is `c`.
+pub(super) fn backend() -> (Arc<Backend>, TempDir) {
+    let home = tempfile::tempdir().expect("a folder");
+    let store = Store::open(&home.path().join("b.sqlite3")).expect("opened");
+    store
+        .write_now(|db| {
+            device(db);
+            db.execute(
+                "INSERT INTO callers (token_hash, name, minted_at_ms) VALUES (?1, 'c', 0.0)",
+                [hash("c")],
+            )
+        })
+        .expect("written")
+        .expect("a caller");
+    let backend = Backend {
+        store,
+        wakeups: Wakeups::default(),
+        clock: Clock::new(|| 1000.0),
+        stopping: CancellationToken::new(),
+        production_errors: false,
+    };
+    (Arc::new(backend), home)
+}
+
+/// The steps by which SQLite would answer.
+pub(super) fn plan(db: &Connection, sql: &str) -> Vec<String> {
+    let mut statement = db.prepare(&format!("EXPLAIN QUERY PLAN {sql}")).expect("valid SQL");
+    let unbound = vec![rusqlite::types::Null; statement.parameter_count()];
+    let steps = statement.query_map(rusqlite::params_from_iter(unbound), |row| row.get(3)).expect("a plan");
+    steps.map(|step| step.expect("text")).collect()
+}

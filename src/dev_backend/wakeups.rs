@@ -1,0 +1,100 @@
+//! Who waits for a device's next event, and how a commit tells them.
+//! Not here: what they find when they look; a wake-up carries nothing.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use tokio::sync::watch;
+
+use crate::ids::DeviceId;
+
+type Waiting = Mutex<HashMap<DeviceId, Listeners>>;
+
+#[derive(Debug)]
+struct Listeners {
+    signal: watch::Sender<()>,
+    count: usize,
+}
+
+/// The devices that somebody waits for.
+#[derive(Debug, Default)]
+pub(super) struct Wakeups {
+    waiting: Arc<Waiting>,
+}
+
+impl Wakeups {
+    /// Begins to listen. Arm before looking: a commit between the look and the wait then ends the
+    /// wait at once.
+    pub fn arm(&self, device: &DeviceId) -> Armed {
+        let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        let listeners = waiting
+            .entry(device.clone())
+            .or_insert_with(|| Listeners { signal: watch::Sender::new(()), count: 0 });
+        listeners.count += 1;
+        let signal = listeners.signal.subscribe();
+        Armed { device: device.clone(), signal, waiting: Arc::clone(&self.waiting) }
+    }
+
+    /// Tells everyone who waits for this device to look again.
+    pub fn wake(&self, device: &DeviceId) {
+        let waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(listeners) = waiting.get(device) {
+            listeners.signal.send_replace(());
+        }
+    }
+}
+
+/// One listener. Dropping it forgets the device when it was the last.
+#[derive(Debug)]
+pub(super) struct Armed {
+    device: DeviceId,
+    signal: watch::Receiver<()>,
+    waiting: Arc<Waiting>,
+}
+
+impl Armed {
+    /// Ends at the first commit since arming, or since this last ended.
+    pub async fn woken(&mut self) {
+        self.signal.changed().await.expect("the sender stays in the map while a listener lives");
+    }
+}
+
+impl Drop for Armed {
+    fn drop(&mut self) {
+        let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(listeners) = waiting.get_mut(&self.device) {
+            listeners.count -= 1;
+            if listeners.count == 0 {
+                waiting.remove(&self.device);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_wake_up_between_arming_and_waiting_is_kept() {
+        let wakeups = Wakeups::default();
+        let device = DeviceId::parse("d").expect("an id");
+        let mut first = wakeups.arm(&device);
+        let mut second = wakeups.arm(&device);
+        wakeups.wake(&device);
+        first.woken().await;
+        second.woken().await;
+    }
+
+    #[test]
+    fn nobody_waiting_leaves_nothing_behind() {
+        let wakeups = Wakeups::default();
+        let device = DeviceId::parse("d").expect("an id");
+        let (first, second) = (wakeups.arm(&device), wakeups.arm(&device));
+        drop(first);
+        assert_eq!(wakeups.waiting.lock().expect("unpoisoned").len(), 1);
+        drop(second);
+        assert!(wakeups.waiting.lock().expect("unpoisoned").is_empty());
+        wakeups.wake(&device);
+    }
+}

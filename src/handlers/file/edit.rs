@@ -1,0 +1,269 @@
+//! Edit: one text replaced by another in a file, every other byte untouched. Not here: how the place is found
+//! (matcher) and what an answer shows of it (edit_report).
+
+use std::sync::Arc;
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use super::edit_report::{after, line_of, lines_of, preview, span};
+use super::leniency::{Tier, without_line_numbers};
+use super::matcher::{Found, find, replacement};
+use super::write::{check_size, checked_sha256};
+use super::{FileDeps, changed, miss};
+use crate::acp::figures::plural;
+use crate::acp::files::{LoadedFile, NewContent, Precondition, Splice, WriteTextFile};
+use crate::acp::{RawPath, WorkspacePath};
+use crate::request::{Effect, ErrorCode, Meta, Reply};
+use crate::tool::{Tool, ToolCx, ToolError};
+
+/// The largest file that is edited.
+const MAX_BYTES: u64 = 64 << 20;
+/// A text shorter than this may stand in a file by chance.
+const TELLING: usize = 8;
+
+/// Replace a text in a file. `old_string` is taken literally and must name one place; quote enough lines around it.
+///
+/// Small slips are forgiven where the place is still the only one, and reported: line endings, blanks at line ends,
+/// typographic quotes, another indentation. `new_string` gets the file's line endings. With `replace_all`, every
+/// place. An empty `old_string` makes a new file. On a miss the nearest block is shown with the first difference.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Edit {
+    /// The file: absolute, or relative to the first workspace folder.
+    file_path: RawPath,
+    /// The text to replace, as it stands in the file, without line numbers.
+    old_string: String,
+    /// The text to put there.
+    new_string: String,
+    /// Replace every place, not just the only one.
+    #[serde(default)]
+    replace_all: bool,
+    /// Replace exactly so many places, or none.
+    expected_count: Option<u64>,
+    /// Only show what would change.
+    #[serde(default)]
+    dry_run: bool,
+    /// The SHA-256 (hex) that the file must have, as Read gives it in meta.sha256.
+    expected_sha256: Option<String>,
+}
+
+impl Tool for Edit {
+    const NAME: &'static str = "Edit";
+    const EFFECT: Effect = Effect::Writes;
+    const ALIASES: &'static [(&'static str, &'static str)] = &[
+        ("path", "file_path"),
+        ("filename", "file_path"),
+        ("file", "file_path"),
+        ("old_str", "old_string"),
+        ("old_text", "old_string"),
+        ("new_str", "new_string"),
+        ("new_text", "new_string"),
+    ];
+    const EXAMPLES: &'static [&'static str] =
+        &[r#"{"file_path":"src/main.rs","old_string":"let n = 1;","new_string":"let n = 2;"}"#];
+    type Deps = FileDeps;
+    type Output = Reply;
+
+    async fn run(self, cx: &ToolCx, deps: &FileDeps) -> Result<Reply, ToolError> {
+        check_size(&self.new_string)?;
+        let path = deps.workspace.resolve(&self.file_path)?;
+        if let Some(protection) = path.protection() {
+            return Err(protection.denied(&path.shown()));
+        }
+        let expected = self.expected_sha256.as_deref().map(checked_sha256).transpose()?;
+        if self.old_string.is_empty() {
+            return self.create(cx, deps, path).await;
+        }
+        if self.old_string == self.new_string {
+            return Err(ToolError::invalid_args(
+                "old_string and new_string are the same; there is nothing to change.",
+            ));
+        }
+        let loaded = deps.client.load_file(cx, path.clone(), MAX_BYTES).await?;
+        let shown = path.shown();
+        if [b"\xFF\xFE", b"\xFE\xFF"].iter().any(|mark| loaded.bytes.starts_with(*mark)) {
+            let text = format!(
+                "{shown} is UTF-16; Edit works on UTF-8. Replace all of it with Write, which keeps UTF-16."
+            );
+            return Err(ToolError::new(ErrorCode::NotText, text));
+        }
+        let (this, planned) = tokio::task::spawn_blocking(move || {
+            let planned = self.plan(&shown, &loaded, expected.as_deref());
+            (self, planned.map(|plan| (loaded, plan)))
+        })
+        .await
+        .map_err(|fault| ToolError::internal(format!("The search broke off: {fault}")))?;
+        let (loaded, plan) = planned?;
+        this.carry_out(cx, deps, path, loaded, plan).await
+    }
+}
+
+/// What is to be done.
+enum Plan {
+    Nothing(String),
+    Splices { splices: Vec<Splice>, notes: Vec<String> },
+}
+
+impl Edit {
+    fn plan(&self, shown: &str, loaded: &LoadedFile, expected: Option<&str>) -> Result<Plan, ToolError> {
+        let text = loaded.bytes.as_slice();
+        if let Some(expected) = expected {
+            let is = loaded.sha256();
+            if is != expected {
+                let text = format!(
+                    "{shown} is not what was expected: its SHA-256 is {is}, not {expected}. Nothing was changed. \
+                     Read it again, then decide."
+                );
+                return Err(ToolError::new(ErrorCode::Stale, text));
+            }
+        }
+        let mut notes = Vec::new();
+        let (mut old, mut new) = (self.old_string.clone(), self.new_string.clone());
+        let mut found = find(text, &old);
+        if found.is_none()
+            && let Some(bare) = without_line_numbers(&old).filter(|bare| !bare.trim().is_empty())
+        {
+            found = find(text, &bare);
+            if found.is_some() {
+                notes.push(
+                    "Line numbers were taken out of old_string; quote the text without them.".to_owned(),
+                );
+                old = bare;
+                new = without_line_numbers(&new).unwrap_or(new);
+            }
+        }
+        let Some(found) = found else { return self.not_found(shown, text, &new) };
+        self.check_count(shown, text, &found)?;
+        notes.extend(found.tier.note().map(|note| format!("It was {note}.")));
+        let splices: Vec<Splice> = found
+            .places
+            .iter()
+            .map(|place| Splice {
+                range: place.range.clone(),
+                with: replacement(text, &old, &new, found.tier, place),
+            })
+            .filter(|splice| text[splice.range.clone()] != *splice.with)
+            .collect();
+        if splices.is_empty() {
+            let at = line_of(text, found.places[0].range.start);
+            return Ok(Plan::Nothing(format!("No change: {shown} has new_string at line {at} already.")));
+        }
+        Ok(Plan::Splices { splices, notes })
+    }
+
+    fn check_count(&self, shown: &str, text: &[u8], found: &Found) -> Result<(), ToolError> {
+        let count = found.places.len() as u64;
+        let wanted = match self.expected_count {
+            Some(wanted) => wanted,
+            None if self.replace_all => count,
+            None => 1,
+        };
+        if count == wanted {
+            return Ok(());
+        }
+        let lines = lines_of(text, found.places.iter().map(|place| &place.range));
+        let loosely = if found.tier == Tier::Exact { "" } else { " (not exactly, but nearly)" };
+        let text = format!(
+            "old_string stands at {count} place{} in {shown}{loosely}, not {wanted}: line{} {lines}. Nothing was \
+             changed. Quote more lines around the one you mean, or set replace_all=true.",
+            plural(count),
+            plural(count)
+        );
+        Err(ToolError::new(ErrorCode::Ambiguous, text))
+    }
+
+    fn not_found(&self, shown: &str, text: &[u8], new: &str) -> Result<Plan, ToolError> {
+        if new.trim().len() >= TELLING
+            && let Some(there) =
+                find(text, new).filter(|there| there.places.len() == 1 && there.tier <= Tier::LineEndings)
+        {
+            let range = &there.places[0].range;
+            let line = line_of(text, range.start);
+            return Ok(Plan::Nothing(format!(
+                "No change: old_string is not in {shown}, and new_string is there already, at {}. The edit seems to \
+                 be done. If you mean another place, read the file and quote it.",
+                span(line, &text[range.clone()])
+            )));
+        }
+        let why = miss::explain(text, &self.old_string)
+            .unwrap_or_else(|| "Nothing in the file is like it. Read the file and quote it.".to_owned());
+        let text = format!("old_string is not in {shown}. Nothing was changed.\n{why}");
+        Err(ToolError::new(ErrorCode::NoMatch, text))
+    }
+
+    async fn carry_out(
+        self,
+        cx: &ToolCx,
+        deps: &FileDeps,
+        path: WorkspacePath,
+        loaded: LoadedFile,
+        plan: Plan,
+    ) -> Result<Reply, ToolError> {
+        let shown = path.shown();
+        let (splices, notes) = match plan {
+            Plan::Nothing(text) => {
+                let meta = Meta { sha256: Some(loaded.sha256()), ..Meta::default() };
+                return Ok(Reply::text(text).with_meta(meta));
+            }
+            Plan::Splices { splices, notes } => (splices, notes),
+        };
+        let old = Arc::clone(&loaded.bytes);
+        let count = splices.len() as u64;
+        let first = &splices[0];
+        let places = if count == 1 {
+            let start = line_of(&old, first.range.start);
+            format!("1 replacement at {}", span(start, &first.with))
+        } else {
+            format!(
+                "{count} replacements at lines {}",
+                lines_of(&old, splices.iter().map(|splice| &splice.range))
+            )
+        };
+        let notes: String = notes.iter().flat_map(|note| ["\n", note.as_str()]).collect();
+        if self.dry_run {
+            let text = format!(
+                "Dry run, nothing was written: {places} of {shown}.{notes}\n{}",
+                preview(&old, &splices)
+            );
+            return Ok(Reply::text(text));
+        }
+        let view = after(&old, first);
+        let request = WriteTextFile {
+            path,
+            content: NewContent::Spliced { old, splices },
+            only_if: Precondition::AsLoaded(loaded.stamp),
+            create_folders: false,
+            executable: None,
+        };
+        let written = deps.client.write_text_file(cx, request).await?;
+        let text = format!("Edited {shown}: {places}.{notes}\n{view}");
+        Ok(Reply::text(text).with_meta(changed(shown, written)))
+    }
+
+    /// An empty old_string: makes the file, or fills an empty one.
+    async fn create(self, cx: &ToolCx, deps: &FileDeps, path: WorkspacePath) -> Result<Reply, ToolError> {
+        let shown = path.shown();
+        let only_if = if path.existed() {
+            let loaded = deps.client.load_file(cx, path.clone(), MAX_BYTES).await?;
+            if !loaded.bytes.is_empty() {
+                return Err(ToolError::invalid_args(format!(
+                    "old_string is empty, but {shown} has text. Quote the text to replace, or use Write to replace all."
+                )));
+            }
+            Precondition::Content(loaded.sha256())
+        } else {
+            Precondition::Absent
+        };
+        if self.dry_run {
+            return Ok(Reply::text(format!(
+                "Dry run, nothing was written: {shown} would be made with new_string."
+            )));
+        }
+        let content = NewContent::Text(self.new_string);
+        let request = WriteTextFile { path, content, only_if, create_folders: true, executable: None };
+        let written = deps.client.write_text_file(cx, request).await?;
+        let verb = if written.created { "Created" } else { "Filled" };
+        Ok(Reply::text(format!("{verb} {shown} with new_string.")).with_meta(changed(shown, written)))
+    }
+}

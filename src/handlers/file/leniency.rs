@@ -1,0 +1,126 @@
+//! What may differ between a quoted text and the file's and still mean the same line. Not here: where it is (matcher).
+
+use std::borrow::Cow;
+
+/// How strictly a place was matched, strictest first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Tier {
+    Exact,
+    LineEndings,
+    TrailingSpace,
+    Typography,
+    Indentation,
+}
+
+impl Tier {
+    /// What was overlooked, for the answer.
+    pub(super) fn note(self) -> Option<&'static str> {
+        match self {
+            Self::Exact => None,
+            Self::LineEndings => Some("matched with the file's line endings"),
+            Self::TrailingSpace => Some("matched without regard to blanks at line ends"),
+            Self::Typography => Some("matched with plain for typographic quotes, dashes and blanks"),
+            Self::Indentation => {
+                Some("matched at another indentation; new_string was indented like the file")
+            }
+        }
+    }
+}
+
+/// A line in plain spelling, with the way back to its own bytes.
+#[derive(Debug)]
+pub(super) struct Plain<'a> {
+    pub bytes: Cow<'a, [u8]>,
+    /// For every byte of `bytes`, and its end, the offset in the line; none where they are the same.
+    origin: Option<Vec<usize>>,
+}
+
+impl<'a> Plain<'a> {
+    /// The line as a tier compares it.
+    pub(super) fn of(line: &'a [u8], tier: Tier) -> Self {
+        if tier < Tier::Typography || line.is_ascii() {
+            return Self { bytes: Cow::Borrowed(line), origin: None };
+        }
+        let (mut bytes, mut origin) = (Vec::with_capacity(line.len()), Vec::with_capacity(line.len() + 1));
+        let mut at = 0;
+        let mut put = |text: &[u8], from: usize| {
+            bytes.extend_from_slice(text);
+            origin.extend(std::iter::repeat_n(from, text.len()));
+        };
+        for chunk in line.utf8_chunks() {
+            for c in chunk.valid().chars() {
+                put(plain(c).unwrap_or(c.encode_utf8(&mut [0; 4])).as_bytes(), at);
+                at += c.len_utf8();
+            }
+            put(chunk.invalid(), at);
+            at += chunk.invalid().len();
+        }
+        origin.push(at);
+        Self { bytes: Cow::Owned(bytes), origin: Some(origin) }
+    }
+
+    /// Where a byte of the plain spelling comes from.
+    pub(super) fn origin(&self, at: usize) -> usize {
+        self.origin.as_ref().map_or(at, |origin| origin[at])
+    }
+}
+
+/// The plain spelling of a typographic character.
+pub(super) fn plain(c: char) -> Option<&'static str> {
+    Some(match c {
+        '\u{2018}' | '\u{2019}' | '\u{201A}' | '\u{201B}' | '\u{2032}' => "'",
+        '\u{201C}' | '\u{201D}' | '\u{201E}' | '\u{201F}' | '\u{2033}' => "\"",
+        '\u{2010}'..='\u{2015}' | '\u{2212}' => "-",
+        '\u{2026}' => "...",
+        '\u{00A0}' | '\u{2000}'..='\u{200A}' | '\u{202F}' | '\u{205F}' | '\u{3000}' => " ",
+        _ => return None,
+    })
+}
+
+/// A line split after its indentation.
+pub(super) fn split_indent(line: &[u8]) -> (&[u8], &[u8]) {
+    let at = line.iter().position(|b| !matches!(b, b' ' | b'\t')).unwrap_or(line.len());
+    line.split_at(at)
+}
+
+/// The text without the numbers that Read puts before lines, if every line has one and they count up.
+pub(super) fn without_line_numbers(text: &str) -> Option<String> {
+    let mut out = String::with_capacity(text.len());
+    let mut last: Option<u64> = None;
+    for line in text.split_inclusive('\n') {
+        let trimmed = line.trim_start_matches(' ');
+        let digits = trimmed.bytes().take_while(u8::is_ascii_digit).count();
+        let rest = &trimmed[digits..];
+        let rest = rest.strip_prefix('\t').or_else(|| rest.strip_prefix('\u{2192}'))?;
+        let n: u64 = trimmed[..digits].parse().ok()?;
+        if last.is_some_and(|last| n != last + 1) {
+            return None;
+        }
+        last = Some(n);
+        out.push_str(rest);
+    }
+    last.map(|_| out)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn plain_spelling_leads_back_to_its_bytes() {
+        let line = "a “b” … c".as_bytes();
+        let plain = Plain::of(line, Tier::Typography);
+        assert_eq!(plain.bytes.as_ref(), b"a \"b\" ... c");
+        assert_eq!(&line[plain.origin(2)..plain.origin(5)], "“b”".as_bytes());
+        assert_eq!(plain.origin(plain.bytes.len()), line.len());
+    }
+
+    #[test]
+    fn pasted_numbers_go_only_when_they_are_numbers() {
+        assert_eq!(without_line_numbers("     9\tfn a() {\n    10\t}\n").as_deref(), Some("fn a() {\n}\n"));
+        assert_eq!(without_line_numbers("1\u{2192}x").as_deref(), Some("x"));
+        assert_eq!(without_line_numbers("     9\ta\n    11\tb\n"), None);
+        assert_eq!(without_line_numbers("x\n"), None);
+        assert_eq!(without_line_numbers(""), None);
+    }
+}

@@ -1,0 +1,38 @@
+//! list_files: what is in a folder. Not here: finding files by pattern (search).
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use super::{FileDeps, listing};
+use crate::acp::RawPath;
+use crate::output::Budget;
+use crate::request::{Effect, Reply};
+use crate::tool::{Tool, ToolCx, ToolError};
+
+/// List what is in a folder, up to 500 entries: folders end in a slash, files show their size, links their target.
+///
+/// With `recursive`, everything below it, but for `.git` and what ignore files name.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct ListFiles {
+    /// The folder: absolute, or relative to the first workspace folder, which it is if absent.
+    path: Option<RawPath>,
+    /// With everything below.
+    #[serde(default)]
+    recursive: bool,
+}
+
+impl Tool for ListFiles {
+    const NAME: &'static str = "list_files";
+    const EFFECT: Effect = Effect::Reads;
+    const ALIASES: &'static [(&'static str, &'static str)] =
+        &[("directory", "path"), ("dir", "path"), ("folder", "path"), ("file_path", "path")];
+    const EXAMPLES: &'static [&'static str] = &["{}", r#"{"path":"src","recursive":true}"#];
+    type Deps = FileDeps;
+    type Output = Reply;
+
+    async fn run(self, cx: &ToolCx, deps: &FileDeps) -> Result<Reply, ToolError> {
+        let path = deps.workspace.resolve(&self.path.unwrap_or_else(|| ".".into()))?;
+        listing::folder(cx, &*deps.client, path, self.recursive, Budget::default()).await
+    }
+}

@@ -1,0 +1,209 @@
+//! Read: a window of numbered lines of one text file, or a folder's content. Not here: finding text (search).
+
+use std::fmt::Write as _;
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use super::{FileDeps, listing, numbered};
+use crate::acp::RawPath;
+use crate::acp::figures::{ByteSize, Count, plural};
+use crate::acp::files::{LineTotal, ReadTextFile, Start, TextWindow};
+use crate::output::Budget;
+use crate::request::{Effect, ErrorCode, Meta, Reply};
+use crate::tool::{Tool, ToolCx, ToolError};
+
+/// Lines where the call does not say.
+const LINES: u64 = 2_000;
+/// Lines at most.
+const MAX_LINES: u64 = 10_000;
+/// Left for the footer.
+const FOOTER: usize = 400;
+
+/// Read a text file, as numbered lines: `{number}<tab>{text}`. The numbers are not part of the file.
+///
+/// Shows 2,000 lines from the start unless you say otherwise, and says how to continue. A negative `offset` reads
+/// the end of a file of any size at once: `offset=-100` gives the last 100 lines. Lines over 2,000 characters are
+/// cut in the middle; give `column` to read one on. A folder is listed. Binary files are refused with what they are.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Read {
+    /// The file: absolute, or relative to the first workspace folder.
+    file_path: RawPath,
+    /// The first line, from 1. Negative: so many lines before the end.
+    offset: Option<i64>,
+    /// How many lines, 2000 if absent, at most 10000.
+    limit: Option<u64>,
+    /// Show the rest of the one line `offset` from this character on, from 1.
+    column: Option<u64>,
+    /// How many characters the answer may have: 1000 to 200000, 30000 if absent.
+    max_chars: Option<u64>,
+}
+
+impl Tool for Read {
+    const NAME: &'static str = "Read";
+    const EFFECT: Effect = Effect::Reads;
+    const ALIASES: &'static [(&'static str, &'static str)] = &[
+        ("path", "file_path"),
+        ("filename", "file_path"),
+        ("file", "file_path"),
+        ("line", "offset"),
+        ("lines", "limit"),
+    ];
+    const EXAMPLES: &'static [&'static str] = &[
+        r#"{"file_path":"src/main.rs"}"#,
+        r#"{"file_path":"src/main.rs","offset":120,"limit":40}"#,
+        r#"{"file_path":"build.log","offset":-100}"#,
+    ];
+    type Deps = FileDeps;
+    type Output = Reply;
+
+    async fn run(self, cx: &ToolCx, deps: &FileDeps) -> Result<Reply, ToolError> {
+        let path = deps.workspace.resolve(&self.file_path)?;
+        let budget = Budget::chars(self.max_chars);
+        let start = self.start()?;
+        let lines = self.limit.unwrap_or(LINES).min(MAX_LINES);
+        if lines == 0 {
+            return Err(ToolError::invalid_args("limit is 0; give at least 1."));
+        }
+        let line_chars = Budget::LINE.min(budget.max_chars() / 2);
+        let room = budget.max_chars().saturating_sub(FOOTER);
+        let request = ReadTextFile { path: path.clone(), start, lines, max_chars: room, line_chars };
+        match deps.client.read_text_file(cx, request).await {
+            Ok(window) => Ok(answer(&path.shown(), &window, start, lines, budget)),
+            Err(error) if error.code() == ErrorCode::IsDirectory => {
+                listing::folder(cx, &*deps.client, path, false, budget).await
+            }
+            Err(error) => Err(error),
+        }
+    }
+}
+
+impl Read {
+    fn start(&self) -> Result<Start, ToolError> {
+        let offset = self.offset.unwrap_or(1);
+        match (self.column, offset) {
+            (Some(_), ..0) => Err(ToolError::invalid_args(
+                "column needs a line counted from the start: give offset from 1 on.",
+            )),
+            (Some(column), _) => {
+                Ok(Start::Inside { line: offset.unsigned_abs().max(1), column: column.max(1) })
+            }
+            (None, ..0) => Ok(Start::FromEnd(offset.unsigned_abs())),
+            // Line 0 is what a caller who counts from 0 means by the first.
+            (None, _) => Ok(Start::Line(offset.unsigned_abs().max(1))),
+        }
+    }
+}
+
+fn answer(shown: &str, window: &TextWindow, start: Start, asked: u64, budget: Budget) -> Reply {
+    let mut meta = Meta {
+        sha256: window.sha256.clone(),
+        lossy_chars: Some(window.lossy).filter(|n| *n > 0),
+        control_chars: Some(window.control).filter(|n| *n > 0),
+        omitted_bytes: Some(window.omitted_bytes).filter(|n| *n > 0),
+        truncated: window.omitted_bytes > 0,
+        ..Meta::default()
+    };
+    if window.lossy > 0 {
+        meta.warnings
+            .push("Bytes that are not valid UTF-8 are shown as U+FFFD; do not write them back.".to_owned());
+    }
+    let mut text = header(shown, window);
+    if window.lines == 0 {
+        nothing_there(&mut text, window);
+        return Reply::fitted(text).with_budget(budget).with_meta(meta);
+    }
+    let room = budget.max_chars().saturating_sub(text.chars().count() + FOOTER);
+    if let Start::Inside { line, column } = start {
+        inside(&mut text, window, line, column, room);
+        meta.truncated = window.stopped_in_line;
+        return Reply::fitted(text).with_budget(budget).with_meta(meta);
+    }
+    let body = numbered::number(&window.text, window.first, room);
+    text.push_str(&body.text);
+    meta.truncated |= body.lines < asked && !(window.at_end && body.lines == window.lines);
+    footer(&mut text, window, body.lines);
+    Reply::fitted(text).with_budget(budget).with_meta(meta)
+}
+
+/// `path (38.2 KB, 1,204 lines, utf-8, lf)`
+fn header(shown: &str, window: &TextWindow) -> String {
+    let lines = match window.total {
+        LineTotal::Exactly(n) => format!("{} line{}", Count(n), plural(n)),
+        LineTotal::MoreThan(n) => format!("more than {} line{}", Count(n), plural(n)),
+    };
+    let encoding = window.encoding.as_str();
+    let lossy = if window.lossy > 0 { format!(", {} invalid", Count(window.lossy)) } else { String::new() };
+    format!("{shown} ({}, {lines}, {encoding}{lossy}, {})\n", ByteSize(window.size), window.endings.as_str())
+}
+
+fn nothing_there(text: &mut String, window: &TextWindow) {
+    match window.total {
+        LineTotal::Exactly(0) => text.push_str("The file is empty.\n"),
+        LineTotal::Exactly(n) => {
+            let _ = writeln!(
+                text,
+                "There is no line {}: the file has {} line{}. Use a smaller offset, or a negative one for the end.",
+                window.first,
+                Count(n),
+                plural(n)
+            );
+        }
+        LineTotal::MoreThan(_) => {
+            let _ = writeln!(text, "There is no line {}. Use a negative offset for the end.", window.first);
+        }
+    }
+}
+
+/// The rest of one line.
+fn inside(text: &mut String, window: &TextWindow, line: u64, column: u64, room: usize) {
+    let shown: String = window.text.chars().take(room).collect();
+    let count = shown.chars().count() as u64;
+    let more = window.stopped_in_line || shown.len() < window.text.len();
+    text.push_str(&shown);
+    let next = column + count;
+    let _ = match (count, more) {
+        (0, _) => write!(text, "Line {line} ends before column {column}."),
+        (_, true) => write!(
+            text,
+            "\n\nShowing characters {column}-{} of line {line}. Continue with offset={line} column={next}.",
+            next - 1
+        ),
+        _ => write!(text, "\n\nShowing characters {column}-{} of line {line}, which ends there.", next - 1),
+    };
+    text.push('\n');
+}
+
+fn footer(text: &mut String, window: &TextWindow, shown: u64) {
+    let last = window.first + i64::try_from(shown).unwrap_or(i64::MAX) - 1;
+    let ends_here = window.at_end && shown == window.lines;
+    let of = match window.total {
+        LineTotal::Exactly(n) => Count(n).to_string(),
+        LineTotal::MoreThan(n) => format!("more than {}", Count(n)),
+    };
+    let mut notes = Vec::new();
+    if window.first < 0 {
+        notes.push("Lines are numbered from the end: -1 is the last.".to_owned());
+    }
+    if window.stopped_in_line && shown == window.lines {
+        notes.push(format!(
+            "Line {last} is too long to look past; use a negative offset for what follows it."
+        ));
+    } else if !ends_here {
+        notes.push(format!("Showing {}-{last} of {of}. Continue with offset={}.", window.first, last + 1));
+    } else if window.first > 1 {
+        notes.push(format!("Showing {}-{last} of {of}, to the end.", window.first));
+    }
+    if window.omitted_bytes > 0 {
+        notes.push("A long line is cut in its middle; offset=LINE column=COLUMN reads one on.".to_owned());
+    }
+    if ends_here && !window.text.ends_with('\n') {
+        notes.push("There is no newline at the end of the file.".to_owned());
+    }
+    if !notes.is_empty() {
+        text.push('\n');
+        text.push_str(&notes.join("\n"));
+        text.push('\n');
+    }
+}

@@ -1,0 +1,87 @@
+//! read_file: a text file's plain content. Not here: line numbers and windows (Read).
+
+use std::fmt::Write as _;
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use super::FileDeps;
+use crate::acp::RawPath;
+use crate::acp::figures::Count;
+use crate::acp::files::{LineTotal, ReadTextFile, Start};
+use crate::output::Budget;
+use crate::request::{Effect, ErrorCode, Meta, Reply};
+use crate::tool::{Tool, ToolCx, ToolError};
+
+/// Left for the note on what is left out.
+const NOTE: usize = 300;
+
+/// Read a text file and return its plain content, up to 30,000 characters.
+///
+/// What is left out of a longer file is said at the end, with how to read on.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct ReadFile {
+    /// The file: absolute, or relative to the first workspace folder.
+    path: RawPath,
+}
+
+impl Tool for ReadFile {
+    const NAME: &'static str = "read_file";
+    const EFFECT: Effect = Effect::Reads;
+    const ALIASES: &'static [(&'static str, &'static str)] =
+        &[("file_path", "path"), ("filename", "path"), ("file", "path")];
+    const EXAMPLES: &'static [&'static str] = &[r#"{"path":"README.md"}"#];
+    type Deps = FileDeps;
+    type Output = Reply;
+
+    async fn run(self, cx: &ToolCx, deps: &FileDeps) -> Result<Reply, ToolError> {
+        let path = deps.workspace.resolve(&self.path).map_err(in_its_words)?;
+        let budget = Budget::default();
+        let room = budget.max_chars() - NOTE;
+        let request = ReadTextFile {
+            path: path.clone(),
+            start: Start::Line(1),
+            lines: u64::MAX,
+            max_chars: room,
+            line_chars: room,
+        };
+        let window = deps.client.read_text_file(cx, request).await.map_err(in_its_words)?;
+        let mut text = window.text;
+        let complete = window.at_end && window.omitted_bytes == 0;
+        if !complete {
+            let of = match window.total {
+                LineTotal::Exactly(n) => Count(n).to_string(),
+                LineTotal::MoreThan(n) => format!("more than {}", Count(n)),
+            };
+            let next = window.lines + 1;
+            if !text.ends_with('\n') {
+                text.push('\n');
+            }
+            let _ = write!(
+                text,
+                "[... lines 1-{} of {of} shown; Read file_path={:?} offset={next} for the rest]",
+                window.lines,
+                self.path.as_str()
+            );
+        }
+        let meta = Meta {
+            sha256: window.sha256,
+            lossy_chars: Some(window.lossy).filter(|n| *n > 0),
+            control_chars: Some(window.control).filter(|n| *n > 0),
+            truncated: !complete,
+            ..Meta::default()
+        };
+        Ok(Reply::fitted(text).with_meta(meta))
+    }
+}
+
+/// The two failures that callers of this tool know by their first line.
+fn in_its_words(error: ToolError) -> ToolError {
+    let first = match error.code() {
+        ErrorCode::NotFound => "Error: File not found",
+        ErrorCode::OutsideWorkspace => "Error: Security violation",
+        _ => return error,
+    };
+    ToolError::new(error.code(), format!("{first}\n{}", error.text()))
+}

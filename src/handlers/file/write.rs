@@ -1,0 +1,143 @@
+//! Write: a whole file. Not here: changing a part of one (Edit).
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use super::{FileDeps, changed};
+use crate::acp::RawPath;
+use crate::acp::figures::{ByteSize, Count, plural};
+use crate::acp::files::{NewContent, Precondition, WriteTextFile};
+use crate::request::{Effect, ErrorCode, Reply};
+use crate::tool::{Tool, ToolCx, ToolError};
+
+/// The largest content that is taken.
+const MAX_BYTES: usize = 10 << 20;
+
+/// Write a text file: make it, or replace all of it. Use Edit to change a part.
+///
+/// Readers see the old file or the new one, never a part. Mode and owner are kept, and so are CRLF line endings and
+/// a byte order mark where the new content is plain. Missing folders are made.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Write {
+    /// The file: absolute, or relative to the first workspace folder.
+    file_path: RawPath,
+    /// All that the file shall hold.
+    content: String,
+    /// Make missing folders on the way; true if absent.
+    create_dirs: Option<bool>,
+    /// What to do when the file exists: replace it ("always", if absent), refuse ("never"), or replace it only if
+    /// its hash is `expected_sha256` ("if_unchanged").
+    #[serde(default)]
+    overwrite: Overwrite,
+    /// The SHA-256 (hex) that the file must have, as Read gives it in meta.sha256.
+    expected_sha256: Option<String>,
+    /// Give or take the right to run it.
+    executable: Option<bool>,
+}
+
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+enum Overwrite {
+    #[default]
+    Always,
+    Never,
+    IfUnchanged,
+}
+
+impl Tool for Write {
+    const NAME: &'static str = "Write";
+    const EFFECT: Effect = Effect::Writes;
+    const ALIASES: &'static [(&'static str, &'static str)] = &[
+        ("path", "file_path"),
+        ("filename", "file_path"),
+        ("file", "file_path"),
+        ("text", "content"),
+        ("contents", "content"),
+        ("file_text", "content"),
+    ];
+    const EXAMPLES: &'static [&'static str] = &[
+        r#"{"file_path":"notes/todo.md","content":"- one\n"}"#,
+        r##"{"file_path":"run.sh","content":"#!/bin/sh\n","overwrite":"never","executable":true}"##,
+    ];
+    type Deps = FileDeps;
+    type Output = Reply;
+
+    async fn run(self, cx: &ToolCx, deps: &FileDeps) -> Result<Reply, ToolError> {
+        check_size(&self.content)?;
+        let only_if = self.precondition()?;
+        let path = deps.workspace.resolve(&self.file_path)?;
+        let shown = path.shown();
+        let chars = self.content.chars().count() as u64;
+        let lines = self.content.lines().count() as u64;
+        let written = deps
+            .client
+            .write_text_file(
+                cx,
+                WriteTextFile {
+                    path,
+                    content: NewContent::Text(self.content),
+                    only_if,
+                    create_folders: self.create_dirs.unwrap_or(true),
+                    executable: self.executable,
+                },
+            )
+            .await?;
+        let mut text = if written.unchanged {
+            format!("No change: {shown} holds exactly this text already.")
+        } else {
+            let verb = if written.created { "Created" } else { "Replaced" };
+            format!(
+                "{verb} {shown}: {} character{}, {} line{}.",
+                Count(chars),
+                plural(chars),
+                Count(lines),
+                plural(lines)
+            )
+        };
+        for warning in &written.warnings {
+            text.push('\n');
+            text.push_str(warning);
+        }
+        Ok(Reply::text(text).with_meta(changed(shown, written)))
+    }
+}
+
+impl Write {
+    fn precondition(&self) -> Result<Precondition, ToolError> {
+        let expected = self.expected_sha256.as_deref().map(checked_sha256).transpose()?;
+        match (self.overwrite, expected) {
+            (Overwrite::Never, None) => Ok(Precondition::Absent),
+            (Overwrite::Never, Some(_)) => {
+                Err(ToolError::invalid_args("overwrite=\"never\" and expected_sha256 exclude each other."))
+            }
+            (Overwrite::IfUnchanged, None) => Err(ToolError::invalid_args(
+                "overwrite=\"if_unchanged\" needs expected_sha256, as Read gives it in meta.sha256.",
+            )),
+            (_, Some(expected)) => Ok(Precondition::Content(expected)),
+            (Overwrite::Always, None) => Ok(Precondition::None),
+        }
+    }
+}
+
+/// Refuses a content that is too large.
+pub(super) fn check_size(content: &str) -> Result<(), ToolError> {
+    if content.len() <= MAX_BYTES {
+        return Ok(());
+    }
+    let text = format!(
+        "The content is {}; the limit is {}. Nothing was written. Write it in parts with Bash.",
+        ByteSize(content.len() as u64),
+        ByteSize(MAX_BYTES as u64)
+    );
+    Err(ToolError::new(ErrorCode::TooLarge, text))
+}
+
+/// A hash as given, if it is one.
+pub(super) fn checked_sha256(text: &str) -> Result<String, ToolError> {
+    let hash = text.trim().strip_prefix("sha256:").unwrap_or(text.trim()).to_ascii_lowercase();
+    if hash.len() == 64 && hash.bytes().all(|b| b.is_ascii_hexdigit()) {
+        return Ok(hash);
+    }
+    Err(ToolError::invalid_args("expected_sha256 must be 64 hex digits, as Read gives them in meta.sha256."))
+}

@@ -1,0 +1,60 @@
+//! write_file: a whole file, plainly. Not here: conditions on what is there (Write).
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use super::write::check_size;
+use super::{FileDeps, changed};
+use crate::acp::RawPath;
+use crate::acp::files::{NewContent, Precondition, WriteTextFile};
+use crate::request::{Effect, ErrorCode, Reply};
+use crate::tool::{Tool, ToolCx, ToolError};
+
+/// Write a text file: make it, with missing folders, or replace all of it.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct WriteFile {
+    /// The file: absolute, or relative to the first workspace folder.
+    path: RawPath,
+    /// All that the file shall hold.
+    content: String,
+}
+
+impl Tool for WriteFile {
+    const NAME: &'static str = "write_file";
+    const EFFECT: Effect = Effect::Writes;
+    const ALIASES: &'static [(&'static str, &'static str)] =
+        &[("file_path", "path"), ("filename", "path"), ("text", "content"), ("contents", "content")];
+    const EXAMPLES: &'static [&'static str] = &[r#"{"path":"notes.txt","content":"one\n"}"#];
+    type Deps = FileDeps;
+    type Output = Reply;
+
+    async fn run(self, cx: &ToolCx, deps: &FileDeps) -> Result<Reply, ToolError> {
+        check_size(&self.content)?;
+        let path = deps.workspace.resolve(&self.path)?;
+        let shown = path.shown();
+        let request = WriteTextFile {
+            path,
+            content: NewContent::Text(self.content),
+            only_if: Precondition::None,
+            create_folders: true,
+            executable: None,
+        };
+        let written = deps.client.write_text_file(cx, request).await.map_err(|error| match error.code() {
+            ErrorCode::PolicyDenied | ErrorCode::PermissionDenied => ToolError::new(
+                error.code(),
+                format!("Permission denied to write {}: {}", self.path.as_str(), error.text()),
+            ),
+            _ => error,
+        })?;
+        let mut text = format!("Successfully wrote to {}", self.path.as_str());
+        if written.unchanged {
+            text.push_str("\nIt held exactly this text already.");
+        }
+        for warning in &written.warnings {
+            text.push('\n');
+            text.push_str(warning);
+        }
+        Ok(Reply::text(text).with_meta(changed(shown, written)))
+    }
+}

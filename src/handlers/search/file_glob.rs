@@ -1,0 +1,169 @@
+//! A file pattern: checked, split into a literal folder and the rest, compiled. Not here: walking.
+
+use std::ffi::OsStr;
+use std::path::Path;
+
+use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
+
+use crate::tool::ToolError;
+
+/// A pattern longer than this is no pattern that a person or a model means.
+const MAX_BYTES: usize = 4_096;
+/// Alternatives inside alternatives inside alternatives: more than this only serves to exhaust memory.
+const MAX_NESTING: usize = 8;
+/// All alternatives of a pattern together.
+const MAX_ALTERNATIVES: usize = 512;
+
+/// What a file's path must match.
+#[derive(Debug, Clone)]
+pub(super) struct FileGlob {
+    set: GlobSet,
+    /// A pattern without a slash is about the name alone, at any depth.
+    name_only: bool,
+    negated: bool,
+}
+
+impl FileGlob {
+    /// Checks and compiles. A leading `!` turns it round.
+    pub(super) fn new(pattern: &str) -> Result<Self, ToolError> {
+        let (negated, pattern) = match pattern.strip_prefix('!') {
+            Some(rest) => (true, rest),
+            None => (false, pattern),
+        };
+        check(pattern)?;
+        let pattern = pattern.strip_prefix("./").unwrap_or(pattern);
+        let whole = if pattern.ends_with('/') { format!("{pattern}**") } else { pattern.to_owned() };
+        let unusable = |error: &globset::Error| {
+            ToolError::invalid_args(format!(
+                "The file pattern {pattern:?} cannot be used: {}. Examples: *.rs, src/**/*.{{ts,tsx}}.",
+                error.kind()
+            ))
+        };
+        let glob = GlobBuilder::new(&whole).literal_separator(true).build().map_err(|e| unusable(&e))?;
+        let set = GlobSetBuilder::new().add(glob).build().map_err(|e| unusable(&e))?;
+        Ok(Self { set, name_only: !whole.contains('/'), negated })
+    }
+
+    /// The same for a pattern whose folder was split off: without a slash it is about that folder alone.
+    pub(super) fn below(pattern: &str) -> Result<Self, ToolError> {
+        Self::new(pattern).map(|glob| Self { name_only: false, ..glob })
+    }
+
+    /// Whether a file under `base` matches.
+    pub(super) fn matches(&self, base: &Path, path: &Path) -> bool {
+        let hit = if self.name_only {
+            path.file_name().is_some_and(|name: &OsStr| self.set.is_match(name))
+        } else {
+            self.set.is_match(path.strip_prefix(base).unwrap_or(path))
+        };
+        hit != self.negated
+    }
+}
+
+/// The folder that a pattern names before its first wildcard, and the rest: `src/**/*.rs` is `src` and `**/*.rs`.
+/// Walking that folder alone finds the same files sooner.
+pub(super) fn split(pattern: &str) -> (&str, &str) {
+    let wild = pattern.find(['*', '?', '[', '{', '\\']).unwrap_or(pattern.len());
+    match pattern[..wild].rfind('/') {
+        // `/*.rs` is about the root folder itself.
+        Some(0) => ("/", &pattern[1..]),
+        Some(slash) => (&pattern[..slash], &pattern[slash + 1..]),
+        None => ("", pattern),
+    }
+}
+
+fn check(pattern: &str) -> Result<(), ToolError> {
+    if pattern.is_empty() {
+        return Err(ToolError::invalid_args(
+            "The file pattern is empty. Examples: *.rs, src/**/*.ts, **/Cargo.toml.",
+        ));
+    }
+    if pattern.len() > MAX_BYTES {
+        return Err(ToolError::invalid_args(format!(
+            "The file pattern is {} bytes long; the limit is {MAX_BYTES}. Search for less at a time.",
+            pattern.len()
+        )));
+    }
+    if pattern.contains('\0') {
+        return Err(ToolError::invalid_args("The file pattern contains a NUL byte, which no file name has."));
+    }
+    if pattern.split('/').any(|part| part == "..") {
+        return Err(ToolError::invalid_args(
+            "The file pattern contains `..`. Name the folder to search in `path` and keep the pattern below it.",
+        ));
+    }
+    let (mut depth, mut deepest, mut alternatives) = (0_usize, 0_usize, 0_usize);
+    for c in pattern.chars() {
+        match c {
+            '{' => depth += 1,
+            '}' => depth = depth.saturating_sub(1),
+            ',' if depth > 0 => alternatives += 1,
+            _ => {}
+        }
+        deepest = deepest.max(depth);
+    }
+    if deepest > MAX_NESTING || alternatives > MAX_ALTERNATIVES {
+        return Err(ToolError::invalid_args(format!(
+            "The file pattern nests {deepest} deep with {alternatives} alternatives; the limits are {MAX_NESTING} \
+             and {MAX_ALTERNATIVES}. Search for less at a time."
+        )));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::request::ErrorCode;
+
+    fn hit(pattern: &str, path: &str) -> bool {
+        FileGlob::new(pattern).expect("a pattern").matches(Path::new("/w"), &Path::new("/w").join(path))
+    }
+
+    #[test]
+    fn a_pattern_without_a_slash_is_about_the_name() {
+        assert!(hit("*.rs", "a/b/c.rs"));
+        assert!(hit("Cargo.toml", "x/Cargo.toml"));
+        assert!(!hit("*.rs", "a/b.rs/c"));
+    }
+
+    #[test]
+    fn a_star_stays_in_its_folder_and_two_stars_do_not() {
+        assert!(hit("src/*.rs", "src/a.rs"));
+        assert!(!hit("src/*.rs", "src/x/a.rs"));
+        assert!(hit("src/**/*.{rs,toml}", "src/x/y/a.toml"));
+        assert!(hit("**/x/*.rs", "x/a.rs"));
+        assert!(hit("src/", "src/deep/er/file"));
+        assert!(hit("!*.rs", "a.txt") && !hit("!*.rs", "a.rs"));
+    }
+
+    #[test]
+    fn bombs_are_refused() {
+        let nested = format!("{}a{}", "{a,".repeat(10_000), "}".repeat(10_000));
+        let nested_less = format!("{}a{}", "{a,".repeat(20), "}".repeat(20));
+        let wide = format!("{{{}}}", "a,".repeat(1_000));
+        for bomb in [
+            nested.as_str(),
+            nested_less.as_str(),
+            wide.as_str(),
+            "",
+            "../x",
+            "a/../../b",
+            "{a",
+            "[z-a]",
+            "a\0b",
+        ] {
+            let refused = FileGlob::new(bomb).expect_err("a bomb");
+            assert_eq!(refused.code(), ErrorCode::InvalidArgs);
+        }
+    }
+
+    #[test]
+    fn the_literal_folder_is_split_off() {
+        assert_eq!(split("src/**/*.rs"), ("src", "**/*.rs"));
+        assert_eq!(split("a/b/c.rs"), ("a/b", "c.rs"));
+        assert_eq!(split("*.rs"), ("", "*.rs"));
+        assert_eq!(split("/abs/x*/y"), ("/abs", "x*/y"));
+        assert_eq!(split("/*.rs"), ("/", "*.rs"));
+    }
+}

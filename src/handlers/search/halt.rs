@@ -1,0 +1,74 @@
+//! When a search must stop: its time is up or its call was taken back. Not here: stopping because enough was
+//! found, which the walk decides itself.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use crate::tool::{ToolCx, ToolError};
+
+/// What the walking threads look at between files.
+#[derive(Debug, Clone)]
+pub(super) struct Halt {
+    cancelled: Arc<AtomicBool>,
+    late: Arc<AtomicBool>,
+    deadline: Instant,
+}
+
+impl Halt {
+    fn after(limit: Duration) -> Self {
+        Self { cancelled: Arc::default(), late: Arc::default(), deadline: Instant::now() + limit }
+    }
+
+    /// The same call, but with at most this much of its time: for a second look that only adds a hint.
+    pub(super) fn within(&self, limit: Duration) -> Self {
+        Self {
+            cancelled: Arc::clone(&self.cancelled),
+            late: Arc::default(),
+            deadline: self.deadline.min(Instant::now() + limit),
+        }
+    }
+
+    /// Whether to stop now.
+    pub(super) fn over(&self) -> bool {
+        if self.cancelled.load(Ordering::Relaxed) || self.late.load(Ordering::Relaxed) {
+            return true;
+        }
+        if Instant::now() >= self.deadline {
+            self.late.store(true, Ordering::Relaxed);
+            return true;
+        }
+        false
+    }
+
+    /// Whether the time was up before the search was through.
+    pub(super) fn late(&self) -> bool {
+        self.late.load(Ordering::Relaxed)
+    }
+}
+
+/// Runs a search on a thread of its own, for as long as `timeout_ms` and the call's deadline allow.
+pub(super) async fn search<T: Send + 'static>(
+    cx: &ToolCx,
+    timeout_ms: u64,
+    work: impl FnOnce(&Halt) -> Result<T, ToolError> + Send + 'static,
+) -> Result<T, ToolError> {
+    // Some time is kept back for the answer itself when the call's own deadline is the nearer one.
+    let limit = cx.time_left(Duration::from_millis(timeout_ms.clamp(1, 600_000)));
+    let halt = Halt::after(limit.saturating_sub(limit / 50));
+    let theirs = halt.clone();
+    let mut running = tokio::task::spawn_blocking(move || work(&theirs));
+    let finished = tokio::select! {
+        biased;
+        () = cx.cancelled() => {
+            halt.cancelled.store(true, Ordering::Relaxed);
+            // The threads look at the flag between files, so this wait is short; nothing is left running.
+            if let Err(broken) = running.await && broken.is_panic() {
+                return Err(ToolError::internal("The search failed. This is a fault of the tool."));
+            }
+            return Err(ToolError::cancelled("The search was cancelled; it changes nothing."));
+        }
+        finished = &mut running => finished,
+    };
+    finished.unwrap_or_else(|_| Err(ToolError::internal("The search failed. This is a fault of the tool.")))
+}

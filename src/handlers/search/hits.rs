@@ -1,0 +1,238 @@
+//! What is kept of one file's matching lines while it is searched. Not here: which files, and how it is shown.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, Read};
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+
+use grep_matcher::Matcher;
+use grep_regex::RegexMatcher;
+use grep_searcher::{Searcher, Sink, SinkContext, SinkFinish, SinkMatch};
+
+use super::halt::Halt;
+
+/// A line longer than this is cut around its match.
+const MAX_LINE: usize = 400;
+/// How many lines of one match over several lines are kept.
+const MAX_BLOCK: usize = 200;
+/// A file smaller than this is read without asking for its size.
+const FIRST_PIECE: u64 = 32 << 10;
+
+/// What is kept of the lines.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Keep {
+    /// Whether there is one.
+    Whether,
+    /// How many there are.
+    Count,
+    /// The lines themselves.
+    Lines,
+}
+
+/// A line of an answer.
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Line {
+    /// Its number, from 1.
+    pub(super) number: u64,
+    /// Whether it matches, or only stands beside one that does.
+    pub(super) matches: bool,
+    /// Its text, cut around the match where it is long.
+    pub(super) text: String,
+}
+
+/// One file's matching lines, as they are found.
+#[derive(Debug)]
+pub(super) struct Lines<'a> {
+    matcher: &'a RegexMatcher,
+    keep: Keep,
+    pub(super) kept: Vec<Line>,
+    pub(super) matched: u64,
+    pub(super) binary: bool,
+}
+
+impl<'a> Lines<'a> {
+    pub(super) fn new(matcher: &'a RegexMatcher, keep: Keep) -> Self {
+        Self { matcher, keep, kept: Vec::new(), matched: 0, binary: false }
+    }
+
+    fn text(&self, line: &[u8]) -> String {
+        let line = line.strip_suffix(b"\n").unwrap_or(line);
+        let line = line.strip_suffix(b"\r").unwrap_or(line);
+        if line.len() <= MAX_LINE {
+            return String::from_utf8_lossy(line).into_owned();
+        }
+        let found = self.matcher.find(line).ok().flatten();
+        cut(line, found.map_or(0..0, |found| found.start()..found.end()))
+    }
+}
+
+impl Sink for &mut Lines<'_> {
+    type Error = io::Error;
+
+    fn matched(&mut self, _searcher: &Searcher, found: &SinkMatch<'_>) -> io::Result<bool> {
+        match self.keep {
+            Keep::Whether => {
+                self.matched = 1;
+                return Ok(false);
+            }
+            Keep::Count => self.matched += found.lines().count() as u64,
+            Keep::Lines => {
+                for (number, line) in (found.line_number().unwrap_or(0)..).zip(found.lines().take(MAX_BLOCK))
+                {
+                    let text = self.text(line);
+                    self.kept.push(Line { number, matches: true, text });
+                    self.matched += 1;
+                }
+            }
+        }
+        Ok(true)
+    }
+
+    fn context(&mut self, _searcher: &Searcher, context: &SinkContext<'_>) -> io::Result<bool> {
+        if self.keep == Keep::Lines {
+            let text = self.text(context.bytes());
+            self.kept.push(Line { number: context.line_number().unwrap_or(0), matches: false, text });
+        }
+        Ok(true)
+    }
+
+    fn binary_data(&mut self, _searcher: &Searcher, _offset: u64) -> io::Result<bool> {
+        self.binary = true;
+        Ok(false)
+    }
+
+    fn finish(&mut self, _searcher: &Searcher, end: &SinkFinish) -> io::Result<()> {
+        self.binary |= end.binary_byte_offset().is_some();
+        Ok(())
+    }
+}
+
+/// About [`MAX_LINE`] bytes of a line around what matches in it.
+fn cut(line: &[u8], found: Range<usize>) -> String {
+    let boundary = |mut at: usize| {
+        while at < line.len() && line[at] & 0xC0 == 0x80 {
+            at += 1;
+        }
+        at.min(line.len())
+    };
+    let before = MAX_LINE.saturating_sub(found.len()) / 2;
+    let start = found.start.saturating_sub(before).min(line.len().saturating_sub(MAX_LINE));
+    let (start, end) = (boundary(start), boundary(start + MAX_LINE));
+    let left = if start > 0 { "[...] " } else { "" };
+    let right = if end < line.len() { " [...]" } else { "" };
+    format!("{left}{}{right} (line of {} bytes)", String::from_utf8_lossy(&line[start..end]), line.len())
+}
+
+/// Why a file was not searched to its end.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Unsearched {
+    /// It is over the size limit.
+    TooLarge,
+    /// It cannot be opened or read.
+    Unreadable,
+    /// The search is over.
+    Halted,
+}
+
+/// A file being searched. Most files are read in one piece, so the size and the halt are only looked at from the
+/// second on: that spares a system call for each of a hundred thousand small files.
+#[derive(Debug)]
+pub(super) struct Reading<'a> {
+    file: File,
+    max: u64,
+    read: u64,
+    halt: &'a Halt,
+    stopped: &'a mut Option<Unsearched>,
+}
+
+impl<'a> Reading<'a> {
+    pub(super) fn open(
+        path: &Path,
+        max: u64,
+        halt: &'a Halt,
+        stopped: &'a mut Option<Unsearched>,
+    ) -> Result<Self, Unsearched> {
+        let file = options().open(path).map_err(|_| Unsearched::Unreadable)?;
+        Ok(Self { file, max, read: 0, halt, stopped })
+    }
+
+    fn stop(&mut self, why: Unsearched) -> io::Error {
+        *self.stopped = Some(why);
+        io::Error::other("the search of this file was stopped")
+    }
+}
+
+impl Read for Reading<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        if self.read >= FIRST_PIECE {
+            if self.halt.over() {
+                return Err(self.stop(Unsearched::Halted));
+            }
+            let size = self.file.metadata().map_or(self.read, |meta| meta.len());
+            if size.max(self.read) > self.max {
+                return Err(self.stop(Unsearched::TooLarge));
+            }
+        }
+        let n = self.file.read(buffer)?;
+        self.read += n as u64;
+        if self.read > self.max {
+            return Err(self.stop(Unsearched::TooLarge));
+        }
+        Ok(n)
+    }
+}
+
+/// The walk saw a regular file; should a link or a pipe have taken its place since, it is not followed and does
+/// not block.
+#[cfg(unix)]
+fn options() -> OpenOptions {
+    use std::os::unix::fs::OpenOptionsExt;
+    let flags = rustix::fs::OFlags::NOFOLLOW | rustix::fs::OFlags::NONBLOCK | rustix::fs::OFlags::NOCTTY;
+    let mut options = OpenOptions::new();
+    options.read(true).custom_flags(i32::try_from(flags.bits()).unwrap_or(0));
+    options
+}
+
+#[cfg(not(unix))]
+fn options() -> OpenOptions {
+    let mut options = OpenOptions::new();
+    options.read(true);
+    options
+}
+
+/// One file's part of an answer; ordered by what the answer is ordered by.
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct FileHits {
+    /// Newest first, where that is the order; else the same for all.
+    pub(super) newest: std::cmp::Reverse<Option<std::time::SystemTime>>,
+    /// The file.
+    pub(super) path: PathBuf,
+    /// Matching lines that were counted; 1 where only whether there is one was asked.
+    pub(super) matched: u64,
+    /// The lines, where they were asked for.
+    pub(super) lines: Vec<Line>,
+    /// There was a NUL byte, and the search of this file ended there.
+    pub(super) binary: bool,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_long_line_is_cut_around_its_match() {
+        let line = format!("{}needle{}", "a".repeat(5_000), "b".repeat(5_000));
+        let text = cut(line.as_bytes(), 5_000..5_006);
+        assert!(text.contains("aneedleb") && text.len() < 500, "{text}");
+        assert!(text.contains("line of 10006 bytes"), "{text}");
+    }
+
+    #[test]
+    fn a_cut_never_splits_a_character() {
+        let line = "ä€😀".repeat(1_000);
+        for at in 0..60 {
+            let text = cut(line.as_bytes(), at * 9..at * 9 + 2);
+            assert!(!text.contains('\u{FFFD}'), "{text}");
+        }
+    }
+}

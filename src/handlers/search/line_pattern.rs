@@ -1,0 +1,110 @@
+//! What a line must match: a regular expression or a literal text, compiled within limits. Not here: searching.
+
+use grep_regex::{RegexMatcher, RegexMatcherBuilder};
+
+use crate::tool::ToolError;
+
+/// A pattern longer than this is no pattern that a person or a model means.
+const MAX_PATTERN: usize = 64 << 10;
+/// The compiled program. Matching is linear in the text whatever the pattern; this bounds the other factor.
+const MAX_PROGRAM: usize = 10 << 20;
+
+/// How a pattern is to be read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Reading {
+    /// Every character stands for itself.
+    pub(super) literal: bool,
+    /// `a` matches `A`.
+    pub(super) case_insensitive: bool,
+    /// A match may go over several lines, and `.` matches a line's end.
+    pub(super) multiline: bool,
+}
+
+/// Compiles.
+pub(super) fn compile(pattern: &str, reading: Reading) -> Result<RegexMatcher, ToolError> {
+    if pattern.is_empty() {
+        return Err(ToolError::invalid_args(
+            "The pattern is empty, which matches every line. Use Read for a whole file.",
+        ));
+    }
+    if pattern.len() > MAX_PATTERN {
+        return Err(ToolError::invalid_args(format!(
+            "The pattern is {} bytes long; the limit is {MAX_PATTERN}. Search for a shorter part of it.",
+            pattern.len()
+        )));
+    }
+    if !reading.multiline && pattern.contains('\n') {
+        return Err(ToolError::invalid_args(
+            "The pattern contains a line break, and lines are searched one by one. Use multiline=true.",
+        ));
+    }
+    let mut builder = RegexMatcherBuilder::new();
+    builder
+        .case_insensitive(reading.case_insensitive)
+        .fixed_strings(reading.literal)
+        .multi_line(true)
+        .dot_matches_new_line(reading.multiline)
+        .size_limit(MAX_PROGRAM)
+        .dfa_size_limit(MAX_PROGRAM);
+    if !reading.multiline {
+        builder.line_terminator(Some(b'\n'));
+    }
+    builder.build(pattern).map_err(|error| refuse(&error, pattern))
+}
+
+fn refuse(error: &grep_regex::Error, pattern: &str) -> ToolError {
+    use grep_regex::ErrorKind;
+    let next = match error.kind() {
+        ErrorKind::NotAllowed(_) => {
+            "Lines are searched one by one; use multiline=true to match a line break."
+        }
+        _ if error.to_string().contains("size limit") => {
+            "Use a smaller repetition count or search for less at a time."
+        }
+        _ => {
+            "Escape the characters that are meant literally, or use literal=true to search for the text as it is."
+        }
+    };
+    let mut cause = error.to_string();
+    if cause.len() > 2_000 {
+        // The message repeats the pattern, which may be long.
+        cause = format!("the pattern of {} bytes is refused", pattern.len());
+    }
+    ToolError::invalid_args(format!("The pattern is not a usable regular expression:\n{cause}\n{next}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::request::ErrorCode;
+
+    const PLAIN: Reading = Reading { literal: false, case_insensitive: false, multiline: false };
+
+    #[test]
+    fn a_bad_pattern_shows_the_place_and_the_way_out() {
+        let refused = compile("foo(bar", PLAIN).expect_err("unclosed");
+        assert_eq!(refused.code(), ErrorCode::InvalidArgs);
+        assert!(refused.text().contains('^') && refused.text().contains("literal=true"), "{refused}");
+        assert!(compile("foo(bar", Reading { literal: true, ..PLAIN }).is_ok());
+    }
+
+    #[test]
+    fn a_line_break_asks_for_multiline() {
+        for pattern in ["a\nb", r"a\nb"] {
+            let refused = compile(pattern, PLAIN).expect_err("a line break");
+            assert!(refused.text().contains("multiline=true"), "{refused}");
+            assert!(compile(pattern, Reading { multiline: true, ..PLAIN }).is_ok());
+        }
+    }
+
+    #[test]
+    fn programs_and_patterns_out_of_bounds_are_refused() {
+        for bomb in
+            ["(?:a{1000}){1000}".to_owned(), "a".repeat(MAX_PATTERN + 1), "(".repeat(5_000), String::new()]
+        {
+            let refused = compile(&bomb, PLAIN).expect_err("a bomb");
+            assert_eq!(refused.code(), ErrorCode::InvalidArgs);
+            assert!(refused.text().len() < 4_000);
+        }
+    }
+}

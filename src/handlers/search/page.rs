@@ -1,0 +1,98 @@
+//! The first so many of an ordered list that is never held as a whole. Not here: what is in it.
+
+use std::sync::{Mutex, PoisonError};
+
+/// Keeps the smallest items up to a total weight, in memory that follows that weight and not what was offered.
+#[derive(Debug)]
+pub(super) struct Page<T> {
+    keep: usize,
+    weigh: fn(&T) -> usize,
+    weight: usize,
+    items: Vec<T>,
+    /// Where the last item that is needed stands, once there are enough: what comes after it is not even taken in.
+    last: Option<usize>,
+}
+
+impl<T: Ord> Page<T> {
+    /// A page for items that weigh `keep` together.
+    pub(super) fn new(keep: usize, weigh: fn(&T) -> usize) -> Self {
+        Self { keep: keep.max(1), weigh, weight: 0, items: Vec::new(), last: None }
+    }
+
+    /// Offers an item.
+    pub(super) fn push(&mut self, item: T) {
+        if self.last.is_some_and(|last| item > self.items[last]) {
+            return;
+        }
+        self.weight += (self.weigh)(&item);
+        self.items.push(item);
+        if self.weight > self.keep.saturating_mul(2).saturating_add(1_024) {
+            self.prune();
+        }
+    }
+
+    /// Takes over another thread's items.
+    pub(super) fn absorb(&mut self, other: Self) {
+        for item in other.items {
+            self.push(item);
+        }
+    }
+
+    /// The kept items, in order.
+    pub(super) fn into_items(mut self) -> Vec<T> {
+        self.prune();
+        self.items
+    }
+
+    fn prune(&mut self) {
+        self.items.sort_unstable();
+        let mut weight = 0;
+        let mut kept = 0;
+        while kept < self.items.len() && weight < self.keep {
+            weight += (self.weigh)(&self.items[kept]);
+            kept += 1;
+        }
+        self.items.truncate(kept);
+        self.last = kept.checked_sub(1).filter(|_| weight >= self.keep);
+        self.weight = weight;
+    }
+}
+
+/// Takes what is behind a lock. A thread that panicked has poisoned it; what it left is still whole.
+pub(super) fn unlocked<T>(lock: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    lock.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn it_keeps_enough_weight(offered in proptest::collection::btree_set(0_usize..100_000, 0..3_000), keep in 1_usize..300, turn in any::<usize>()) {
+            // Each number weighs its last digit, and they are offered from somewhere in the middle on.
+            let weigh: fn(&usize) -> usize = |n| n % 10;
+            let sorted: Vec<usize> = offered.into_iter().collect();
+            let mut page = Page::new(keep, weigh);
+            let middle = turn % sorted.len().max(1);
+            for item in sorted[middle..].iter().chain(&sorted[..middle]) {
+                page.push(*item);
+            }
+            let mut weight = 0;
+            let needed = sorted.iter().take_while(|item| { let wanted = weight < keep; weight += weigh(item); wanted });
+            prop_assert_eq!(page.into_items(), needed.copied().collect::<Vec<_>>());
+        }
+
+        #[test]
+        fn it_keeps_the_first_of_the_sorted_list(mut offered in proptest::collection::vec(0_u32..10_000, 0..4_000), keep in 1_usize..300) {
+            let mut page = Page::new(keep, |_| 1);
+            for item in &offered {
+                page.push(*item);
+            }
+            offered.sort_unstable();
+            offered.truncate(keep);
+            prop_assert_eq!(page.into_items(), offered);
+        }
+    }
+}

@@ -1,0 +1,198 @@
+//! How Grep's findings are shown. Not here: the finding.
+
+use std::fmt::Write as _;
+use std::ops::Range;
+use std::path::Path;
+
+use super::grep::{Order, OutputMode};
+use super::hits::{FileHits, Line};
+use super::scope::{Scope, shown};
+use super::sweep::{Findings, Plan};
+use crate::output::figures::{counted, grouped};
+
+/// What was asked.
+pub(super) struct Report<'a> {
+    /// The first workspace: paths below it are shown relative to it.
+    pub(super) first: &'a Path,
+    pub(super) pattern: &'a str,
+    pub(super) scope: &'a Scope,
+    pub(super) plan: Plan,
+    /// What to try where nothing was found.
+    pub(super) hint: Option<String>,
+}
+
+/// The answer.
+pub(super) fn text(report: &Report<'_>, findings: &Findings) -> String {
+    let place = match report.scope.roots.as_slice() {
+        [one] => format!("in {}", one.display()),
+        many => format!("in {} workspaces", many.len()),
+    };
+    let mut text = if findings.found == 0 {
+        let pattern: String = report.pattern.chars().take(200).collect();
+        let mut text = format!("No matches for {pattern:?} {place}.");
+        if let Some(hint) = &report.hint {
+            let _ = write!(text, " {hint}");
+        }
+        text
+    } else {
+        match report.plan.mode {
+            OutputMode::Content => content(report, findings, &place),
+            OutputMode::FilesWithMatches | OutputMode::Count => list(report, findings, &place),
+        }
+    };
+    text.push_str(&findings.coverage.footer());
+    text
+}
+
+fn list(report: &Report<'_>, findings: &Findings, place: &str) -> String {
+    let plan = &report.plan;
+    let skip = usize::try_from(plan.offset).unwrap_or(usize::MAX);
+    let take = usize::try_from(plan.max).unwrap_or(usize::MAX);
+    let page = findings.files.iter().skip(skip).take(take);
+    let at_least = at_least(findings);
+    let mut text = match plan.mode {
+        OutputMode::Count => format!(
+            "Found {at_least}{} in {} {place}",
+            counted(findings.lines, "matching line"),
+            counted(findings.found, "file")
+        ),
+        _ => format!("Found {at_least}{} {place}", counted(findings.found, "file")),
+    };
+    let mut shown_count = 0;
+    let mut body = String::new();
+    for file in page {
+        shown_count += 1;
+        body.push('\n');
+        body.push_str(&shown(report.first, &file.path));
+        if plan.mode == OutputMode::Count {
+            let _ = write!(body, ": {}", grouped(file.matched));
+        }
+        if file.binary {
+            body.push_str(" (binary after the match)");
+        }
+    }
+    paging(&mut text, plan, shown_count, findings.found);
+    text.push_str(&body);
+    more(&mut text, plan, shown_count, findings.found);
+    text
+}
+
+fn content(report: &Report<'_>, findings: &Findings, place: &str) -> String {
+    let plan = &report.plan;
+    let mut skip = usize::try_from(plan.offset).unwrap_or(usize::MAX);
+    let mut take = usize::try_from(plan.max).unwrap_or(usize::MAX);
+    let mut body = String::new();
+    let mut shown_count = 0;
+    for file in &findings.files {
+        let matches = file.lines.iter().filter(|line| line.matches).count();
+        if skip >= matches {
+            skip -= matches;
+            continue;
+        }
+        if take == 0 {
+            break;
+        }
+        let here = take.min(matches - skip);
+        section(&mut body, report, file, window(&file.lines, skip, here, (plan.before, plan.after)));
+        shown_count += here as u64;
+        take -= here;
+        skip = 0;
+    }
+    let mut text = format!(
+        "Found {}{} in {} {place}",
+        at_least(findings),
+        counted(findings.lines, "matching line"),
+        counted(findings.found, "file")
+    );
+    paging(&mut text, plan, shown_count, findings.lines);
+    text.push_str(&body);
+    more(&mut text, plan, shown_count, findings.lines);
+    text
+}
+
+fn section(body: &mut String, report: &Report<'_>, file: &FileHits, window: Range<usize>) {
+    body.push('\n');
+    body.push_str(&shown(report.first, &file.path));
+    let context = report.plan.before + report.plan.after > 0;
+    let mut last = None;
+    for line in &file.lines[window] {
+        if context && last.is_some_and(|last| line.number > last + 1) {
+            body.push_str("\n  --");
+        }
+        let mark = if line.matches { ':' } else { '-' };
+        let _ = write!(body, "\n  {}{mark} {}", line.number, line.text);
+        last = Some(line.number);
+    }
+    if file.binary {
+        body.push_str("\n  (binary from here on: searched up to the first NUL byte)");
+    }
+}
+
+/// The lines that belong to `take` matches from the `skip`-th on: they and the context around them.
+fn window(lines: &[Line], skip: usize, take: usize, (before, after): (usize, usize)) -> Range<usize> {
+    let matches: Vec<usize> = (0..lines.len()).filter(|i| lines[*i].matches).skip(skip).take(take).collect();
+    let (Some(first), Some(last)) = (matches.first(), matches.last()) else { return 0..0 };
+    let (mut start, mut end) = (*first, *last + 1);
+    while start > 0
+        && !lines[start - 1].matches
+        && lines[start - 1].number + before as u64 >= lines[*first].number
+    {
+        start -= 1;
+    }
+    while end < lines.len() && !lines[end].matches && lines[end].number <= lines[*last].number + after as u64
+    {
+        end += 1;
+    }
+    start..end
+}
+
+fn at_least(findings: &Findings) -> &'static str {
+    if findings.stopped || findings.coverage.timed_out { "at least " } else { "" }
+}
+
+fn paging(text: &mut String, plan: &Plan, shown_count: u64, found: u64) {
+    if shown_count == 0 {
+        let _ = write!(text, "; offset={} is past the end", plan.offset);
+    } else if plan.offset > 0 || shown_count < found {
+        let _ =
+            write!(text, " (showing {}-{})", grouped(plan.offset + 1), grouped(plan.offset + shown_count));
+    }
+}
+
+fn more(text: &mut String, plan: &Plan, shown_count: u64, found: u64) {
+    let next = plan.offset + shown_count;
+    if shown_count == 0 || next >= found {
+        return;
+    }
+    if plan.order == Order::Any {
+        let _ = write!(
+            text,
+            "\n[more matches exist: these are the first {} found, in no set order. Narrow the search, or page with \
+             sort=\"path\" and offset=0, {}, ...]",
+            grouped(shown_count),
+            plan.max
+        );
+    } else {
+        let _ = write!(text, "\n[more matches exist: offset={next} for the next page]");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn line(number: u64, matches: bool) -> Line {
+        Line { number, matches, text: String::new() }
+    }
+
+    #[test]
+    fn a_window_takes_its_matches_with_their_context() {
+        // Matches at 3 and 6, one line of context each.
+        let lines =
+            [line(2, false), line(3, true), line(4, false), line(5, false), line(6, true), line(7, false)];
+        assert_eq!(window(&lines, 0, 1, (1, 1)), 0..3);
+        assert_eq!(window(&lines, 1, 1, (1, 1)), 3..6);
+        assert_eq!(window(&lines, 0, 2, (1, 1)), 0..6);
+        assert_eq!(window(&lines, 2, 1, (1, 1)), 0..0);
+    }
+}

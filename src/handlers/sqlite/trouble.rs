@@ -1,0 +1,270 @@
+//! SQLite's errors as a model can act on them. Not here: refusals of our own.
+
+use rusqlite::ffi::ErrorCode as Code;
+use rusqlite::{Connection, Error};
+use std::fmt::Write as _;
+
+use super::guard::Guard;
+use crate::request::ErrorCode;
+use crate::tool::ToolError;
+
+/// Words of the language that resemble names of tables.
+const KEYWORDS: &[&str] = &[
+    "all",
+    "and",
+    "as",
+    "asc",
+    "between",
+    "by",
+    "case",
+    "cast",
+    "cross",
+    "desc",
+    "distinct",
+    "else",
+    "end",
+    "escape",
+    "except",
+    "exists",
+    "explain",
+    "from",
+    "group",
+    "having",
+    "in",
+    "inner",
+    "intersect",
+    "is",
+    "join",
+    "left",
+    "like",
+    "limit",
+    "natural",
+    "not",
+    "null",
+    "offset",
+    "on",
+    "or",
+    "order",
+    "outer",
+    "over",
+    "partition",
+    "plan",
+    "pragma",
+    "query",
+    "recursive",
+    "right",
+    "select",
+    "then",
+    "union",
+    "using",
+    "values",
+    "when",
+    "where",
+    "with",
+];
+
+/// The file cannot be opened or read as a database.
+pub(super) fn of_file(shown: &str, error: &Error) -> ToolError {
+    let (code, text) = match error.sqlite_error_code() {
+        Some(Code::NotADatabase) => {
+            (ErrorCode::NotText, format!("{shown} is not a SQLite database, or it is encrypted."))
+        }
+        Some(Code::DatabaseCorrupt) => (
+            ErrorCode::Io,
+            format!("{shown} is damaged ({error}). `PRAGMA integrity_check` in sqlite3 tells more."),
+        ),
+        Some(Code::DatabaseBusy | Code::DatabaseLocked) => {
+            (ErrorCode::Busy, format!("{shown} is locked by another program. Try again when it is done."))
+        }
+        Some(Code::ReadOnly) => (
+            ErrorCode::Busy,
+            format!(
+                "{shown} has an unfinished transaction of a program that was killed, and finishing it would write. \
+                 Open and close it once with its own program."
+            ),
+        ),
+        Some(Code::CannotOpen) => (
+            ErrorCode::Io,
+            format!("{shown} cannot be opened ({error}). It may be a link, or not readable for this user."),
+        ),
+        _ => (ErrorCode::Io, format!("{shown} cannot be read: {error}.")),
+    };
+    ToolError::new(code, text)
+}
+
+/// A statement was refused or failed.
+pub(super) fn of_statement(
+    connection: &Connection,
+    guard: &Guard,
+    shown: &str,
+    sql: &str,
+    error: &Error,
+) -> ToolError {
+    match error {
+        Error::MultipleStatement => {
+            return ToolError::invalid_args(
+                "The query holds more than one statement. Send one statement in each call.",
+            );
+        }
+        Error::NulError(_) => return ToolError::invalid_args("The query contains a NUL character."),
+        _ => {}
+    }
+    let denied = guard.denied();
+    match error.sqlite_error_code() {
+        Some(Code::OperationInterrupted) if guard.cancelled() => {
+            ToolError::cancelled("The query was cancelled; it changes nothing.")
+        }
+        Some(Code::OperationInterrupted) => ToolError::new(
+            ErrorCode::Timeout,
+            "The query took longer than timeout_ms. Narrow it (an index, a WHERE, a smaller join) or raise timeout_ms; \
+             EXPLAIN QUERY PLAN shows how it is run.",
+        ),
+        // A refused function is an error like any other to SQLite; only the guard knows better.
+        code if denied.is_some() || code == Some(Code::AuthorizationForStatementDenied) => {
+            read_only(denied.as_deref())
+        }
+        Some(Code::TooBig) => ToolError::new(
+            ErrorCode::TooLarge,
+            "A value of the query would be larger than 16 MB. Use substr() to take a part of it.",
+        ),
+        Some(
+            Code::NotADatabase
+            | Code::DatabaseCorrupt
+            | Code::DatabaseBusy
+            | Code::DatabaseLocked
+            | Code::ReadOnly
+            | Code::CannotOpen
+            | Code::SystemIoFailure,
+        ) => of_file(shown, error),
+        _ => unusable(connection, guard, sql, error),
+    }
+}
+
+/// The statement would do more than read.
+pub(super) fn read_only(what: Option<&str>) -> ToolError {
+    let what = what.map_or_else(
+        || "This statement would write, and that".to_owned(),
+        |what| format!("In this statement {what}"),
+    );
+    ToolError::new(
+        ErrorCode::PolicyDenied,
+        format!(
+            "{what} is not allowed: SqliteQuery only reads. Use SELECT, WITH, VALUES, EXPLAIN or a PRAGMA that tells."
+        ),
+    )
+}
+
+fn unusable(connection: &Connection, guard: &Guard, sql: &str, error: &Error) -> ToolError {
+    let mut text = match error {
+        Error::SqlInputError { msg, sql, offset, .. } => {
+            format!("SQLite refuses the query: {msg}{}", place(sql, *offset))
+        }
+        other => format!("SQLite refuses the query: {other}"),
+    };
+    text.push_str(&names(connection, guard, sql).unwrap_or_default());
+    ToolError::invalid_args(text)
+}
+
+/// The line with the fault, and a caret under it.
+fn place(sql: &str, offset: i32) -> String {
+    let Some(offset) = usize::try_from(offset).ok().filter(|at| sql.is_char_boundary(*at)) else {
+        return String::new();
+    };
+    let start = sql[..offset].rfind('\n').map_or(0, |at| at + 1);
+    let end = sql[offset..].find('\n').map_or(sql.len(), |at| offset + at);
+    let before: Vec<char> = sql[start..offset].chars().collect();
+    let lead: String = before[before.len().saturating_sub(60)..].iter().collect();
+    let rest: String = sql[offset..end].chars().take(60).collect();
+    format!("\n  {lead}{rest}\n  {}^", " ".repeat(lead.chars().count()))
+}
+
+/// Which names there are that resemble those the query uses.
+fn names(connection: &Connection, guard: &Guard, sql: &str) -> rusqlite::Result<String> {
+    let before = guard.shorten(std::time::Duration::from_millis(500));
+    let found = known_names(connection);
+    guard.restore(before);
+    let (tables, columns) = found?;
+    let mut text = String::new();
+    for word in words(sql).into_iter().take(200) {
+        let known = |name: &String| name.eq_ignore_ascii_case(&word);
+        if tables.iter().any(known) || columns.iter().any(known) {
+            continue;
+        }
+        let nearest = tables
+            .iter()
+            .chain(&columns)
+            .map(|name| (strsim::jaro_winkler(&word.to_lowercase(), &name.to_lowercase()), name))
+            .filter(|(score, _)| *score > 0.8)
+            .max_by(|a, b| a.0.total_cmp(&b.0));
+        if let Some((_, name)) = nearest {
+            let _ = write!(text, "\n`{word}`: did you mean `{name}`?");
+        }
+    }
+    if tables.is_empty() {
+        text.push_str("\nThe database has no tables.");
+    } else {
+        let dots = if tables.len() > 30 { ", ..." } else { "" };
+        let shown: Vec<&str> = tables.iter().take(30).map(String::as_str).collect();
+        let _ = write!(text, "\nTables: {}{dots}. An empty query shows their columns.", shown.join(", "));
+    }
+    Ok(text)
+}
+
+fn known_names(connection: &Connection) -> rusqlite::Result<(Vec<String>, Vec<String>)> {
+    let list = |sql: &str| -> rusqlite::Result<Vec<String>> {
+        connection.prepare(sql)?.query_map([], |row| row.get(0))?.take(2_000).collect()
+    };
+    let tables = list(
+        "SELECT name FROM sqlite_schema WHERE type IN ('table', 'view') AND name NOT LIKE 'sqlite_%' ORDER BY name",
+    )?;
+    let columns = list(
+        "SELECT DISTINCT p.name FROM sqlite_schema m, pragma_table_info(m.name) p WHERE m.type IN ('table', 'view')",
+    )
+    .unwrap_or_default();
+    Ok((tables, columns))
+}
+
+/// The words of a statement that may be names: not in quotes of a text, not called, not of the language.
+fn words(sql: &str) -> Vec<String> {
+    let mut words: Vec<String> = Vec::new();
+    let mut chars = sql.chars().peekable();
+    while let Some(c) = chars.next() {
+        if c == '\'' {
+            for inner in chars.by_ref() {
+                if inner == '\'' {
+                    break;
+                }
+            }
+        } else if c.is_alphabetic() || c == '_' {
+            let mut word = String::from(c);
+            while let Some(next) = chars.next_if(|next| next.is_alphanumeric() || *next == '_') {
+                word.push(next);
+            }
+            let keyword = KEYWORDS.contains(&word.to_ascii_lowercase().as_str());
+            if !keyword && word.len() > 1 && chars.peek() != Some(&'(') && !words.contains(&word) {
+                words.push(word);
+            }
+        }
+    }
+    words
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_are_names_only() {
+        assert_eq!(
+            words("SELECT usr.nam, count(x1) FROM usr WHERE a_b = 'text it''s' ORDER BY 1"),
+            ["usr", "nam", "x1", "a_b"]
+        );
+    }
+
+    #[test]
+    fn the_caret_stands_under_the_fault() {
+        assert_eq!(place("SELECT 1\nFROM ä x y", 17), format!("\n  FROM ä x y\n  {}^", " ".repeat(7)));
+        assert_eq!(place("SELECT", -1), "");
+        assert_eq!(place("ä", 1), "");
+    }
+}

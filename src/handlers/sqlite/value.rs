@@ -1,0 +1,204 @@
+//! One value of a row as text. Not here: how rows are laid out.
+
+use rusqlite::types::ValueRef;
+use serde_json::{Number, Value, json};
+use std::fmt::Write as _;
+
+use crate::output::figures::{counted, grouped};
+
+/// A value, taken out of SQLite's memory and within bounds.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum Shown {
+    Null,
+    Integer(i64),
+    Real(f64),
+    /// A text, cut at the limit; `of` is its true length in characters where it was cut.
+    Text {
+        text: String,
+        of: Option<usize>,
+    },
+    /// What stands for a blob.
+    Blob(String),
+}
+
+impl Shown {
+    /// Takes a value; `lossy` counts the characters that were no valid text.
+    pub(super) fn new(value: ValueRef<'_>, max_chars: usize, lossy: &mut u64) -> Self {
+        match value {
+            ValueRef::Null => Self::Null,
+            ValueRef::Integer(n) => Self::Integer(n),
+            ValueRef::Real(x) => Self::Real(x),
+            ValueRef::Blob(bytes) => Self::Blob(blob(bytes)),
+            ValueRef::Text(bytes) => {
+                let text = String::from_utf8_lossy(bytes);
+                if matches!(text, std::borrow::Cow::Owned(_)) {
+                    *lossy += text.chars().filter(|c| *c == char::REPLACEMENT_CHARACTER).count() as u64;
+                }
+                match text.char_indices().nth(max_chars) {
+                    None => Self::Text { text: text.into_owned(), of: None },
+                    Some((at, _)) => {
+                        Self::Text { text: text[..at].to_owned(), of: Some(text.chars().count()) }
+                    }
+                }
+            }
+        }
+    }
+
+    /// On one line, as a cell of a table. NULL and the text `NULL` look different: the text is quoted.
+    pub(super) fn cell(&self) -> String {
+        match self {
+            Self::Text { text, of } => {
+                let quote = text.is_empty() || text == "NULL";
+                let mut out = String::with_capacity(text.len());
+                for c in text.chars() {
+                    match c {
+                        '\n' => out.push_str("\\n"),
+                        '\r' => out.push_str("\\r"),
+                        '\t' => out.push_str("\\t"),
+                        '\0' => out.push_str("\\0"),
+                        c if c.is_control() => out.extend(c.escape_default()),
+                        c => out.push(c),
+                    }
+                }
+                if quote {
+                    out = format!("'{out}'");
+                }
+                if let Some(of) = of {
+                    let _ = write!(out, "... ({} characters)", grouped(*of as u64));
+                }
+                out
+            }
+            other => other.plain(),
+        }
+    }
+
+    /// As a field of CSV, not yet quoted. NULL is empty and an empty text is `""`.
+    pub(super) fn field(&self) -> String {
+        match self {
+            Self::Null => String::new(),
+            Self::Text { text, of: None } if text.is_empty() => "\"\"".to_owned(),
+            other => quoted(&other.plain()),
+        }
+    }
+
+    /// As JSON. Integers keep every digit.
+    pub(super) fn json(&self) -> Value {
+        match self {
+            Self::Null => Value::Null,
+            Self::Integer(n) => json!(n),
+            Self::Real(x) => Number::from_f64(*x).map_or_else(|| json!(real(*x)), Value::Number),
+            other => json!(other.plain()),
+        }
+    }
+
+    fn plain(&self) -> String {
+        match self {
+            Self::Null => "NULL".to_owned(),
+            Self::Integer(n) => n.to_string(),
+            Self::Real(x) => real(*x),
+            Self::Text { text, of: None } => text.replace('\0', "\\0"),
+            Self::Text { text, of: Some(of) } => {
+                format!("{}... ({} characters)", text.replace('\0', "\\0"), grouped(*of as u64))
+            }
+            Self::Blob(text) => text.clone(),
+        }
+    }
+
+    /// Whether it belongs at the right of its column.
+    pub(super) fn is_number(&self) -> bool {
+        matches!(self, Self::Integer(_) | Self::Real(_))
+    }
+}
+
+fn real(x: f64) -> String {
+    if x.is_nan() {
+        "NaN".to_owned()
+    } else if x.is_infinite() {
+        if x > 0.0 { "Inf".to_owned() } else { "-Inf".to_owned() }
+    } else {
+        format!("{x:?}")
+    }
+}
+
+/// A field with a separator, a quote or a line end, in quotes (RFC 4180, section 2).
+pub(super) fn quoted(text: &str) -> String {
+    if text.contains([',', '"', '\n', '\r']) {
+        format!("\"{}\"", text.replace('"', "\"\""))
+    } else {
+        text.to_owned()
+    }
+}
+
+fn blob(bytes: &[u8]) -> String {
+    let length = counted(bytes.len() as u64, "byte");
+    match kind(bytes) {
+        Some(kind) => format!("<blob {length}, {kind}>"),
+        None if bytes.len() <= 16 => {
+            let hex = bytes.iter().fold(String::new(), |mut hex, byte| {
+                let _ = write!(hex, "{byte:02x}");
+                hex
+            });
+            format!("<blob {length}, x'{hex}'>")
+        }
+        None => format!("<blob {length}>"),
+    }
+}
+
+/// What the first bytes say it is.
+fn kind(bytes: &[u8]) -> Option<&'static str> {
+    const KINDS: &[(&[u8], &str)] = &[
+        (b"\x89PNG\r\n\x1a\n", "png"),
+        (b"\xff\xd8\xff", "jpeg"),
+        (b"GIF8", "gif"),
+        (b"%PDF-", "pdf"),
+        (b"PK\x03\x04", "zip"),
+        (b"\x1f\x8b", "gzip"),
+        (b"\x28\xb5\x2f\xfd", "zstd"),
+        (b"SQLite format 3\0", "sqlite"),
+        (b"bplist00", "plist"),
+        (b"\x7fELF", "elf"),
+    ];
+    let known = KINDS.iter().find(|(magic, _)| bytes.starts_with(magic)).map(|(_, kind)| *kind);
+    known.or_else(|| {
+        (bytes.len() >= 12 && bytes.starts_with(b"RIFF") && &bytes[8..12] == b"WEBP").then_some("webp")
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shown(value: ValueRef<'_>) -> Shown {
+        Shown::new(value, 10, &mut 0)
+    }
+
+    #[test]
+    fn values_show_what_they_are() {
+        assert_eq!(shown(ValueRef::Null).cell(), "NULL");
+        assert_eq!(shown(ValueRef::Text(b"NULL")).cell(), "'NULL'");
+        assert_eq!(shown(ValueRef::Integer(i64::MAX)).json().to_string(), "9223372036854775807");
+        assert_eq!(shown(ValueRef::Real(2.0)).cell(), "2.0");
+        assert_eq!(shown(ValueRef::Real(f64::INFINITY)).json(), json!("Inf"));
+        assert_eq!(shown(ValueRef::Blob(b"\x89PNG\r\n\x1a\n....")).cell(), "<blob 12 bytes, png>");
+        assert_eq!(shown(ValueRef::Blob(&[1, 255])).cell(), "<blob 2 bytes, x'01ff'>");
+    }
+
+    #[test]
+    fn texts_are_cut_and_made_harmless() {
+        assert_eq!(shown(ValueRef::Text(b"a\0b\x1b[1m\n")).cell(), "a\\0b\\u{1b}[1m\\n");
+        assert_eq!(
+            shown(ValueRef::Text("ä".repeat(1_500).as_bytes())).cell(),
+            format!("{}... (1,500 characters)", "ä".repeat(10))
+        );
+        let mut lossy = 0;
+        assert_eq!(Shown::new(ValueRef::Text(b"a\xffb"), 10, &mut lossy).cell(), "a\u{FFFD}b");
+        assert_eq!(lossy, 1);
+    }
+
+    #[test]
+    fn csv_tells_null_from_nothing() {
+        assert_eq!(shown(ValueRef::Null).field(), "");
+        assert_eq!(shown(ValueRef::Text(b"")).field(), "\"\"");
+        assert_eq!(shown(ValueRef::Text(b"a,\"b\"")).field(), "\"a,\"\"b\"\"\"");
+    }
+}

@@ -1,0 +1,63 @@
+//! What the Task tools need of whoever keeps tasks. Not here: how they are kept.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::time::Duration;
+
+use crate::ids::RequestId;
+use crate::request::ErrorCode;
+use crate::tool::{ToolCx, ToolError};
+
+/// What the board gives back.
+pub type Answer<'a, T> = Pin<Box<dyn Future<Output = Result<T, ToolError>> + Send + 'a>>;
+
+/// Keeps calls that run beside the conversation that asked for them.
+pub trait TaskBoard: Send + Sync + 'static {
+    /// Promises to run this call. Its arguments are checked first.
+    fn start<'a>(&'a self, cx: &'a ToolCx, tool: &'a str, args: &'a str) -> Answer<'a, RequestId>;
+
+    /// How far a task has come; none where there is no such task.
+    fn look<'a>(&'a self, id: &'a RequestId) -> Answer<'a, Option<TaskView>>;
+}
+
+/// How far a task has come.
+#[derive(Debug, Clone)]
+pub struct TaskView {
+    /// The tool it runs.
+    pub tool: String,
+    /// Since it was asked for, or how long it took.
+    pub elapsed: Duration,
+    /// Where it stands.
+    pub stage: TaskStage,
+}
+
+/// Where a task stands.
+#[derive(Debug, Clone)]
+pub enum TaskStage {
+    /// Promised, not begun.
+    Waiting,
+    /// Running.
+    Running,
+    /// Done; the result's payload as the wire has it.
+    Done(String),
+    /// Done long ago; the result is no longer kept.
+    Forgotten,
+}
+
+/// The board of a command that runs one tool and ends: nothing could look after a task.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct NoTasks;
+
+impl TaskBoard for NoTasks {
+    fn start<'a>(&'a self, _cx: &'a ToolCx, _tool: &'a str, _args: &'a str) -> Answer<'a, RequestId> {
+        Box::pin(async {
+            let text = "Tasks need the background process (punie-runner run); this command runs one tool and ends. \
+                        Nothing was started.";
+            Err(ToolError::new(ErrorCode::PolicyDenied, text))
+        })
+    }
+
+    fn look<'a>(&'a self, _id: &'a RequestId) -> Answer<'a, Option<TaskView>> {
+        Box::pin(async { Ok(None) })
+    }
+}

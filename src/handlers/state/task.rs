@@ -1,0 +1,60 @@
+//! Task: a call that runs beside the conversation. Not here: its result (TaskOutput).
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::{Map, Value};
+
+use super::StateDeps;
+use crate::request::{Effect, ErrorCode};
+use crate::tool::{Tool, ToolCx, ToolError};
+
+/// Run one tool call in the background and get a task id at once, so that the conversation can go on.
+///
+/// Use it for a call that takes long while you do something else: a Bash build, a Grep over a large tree. Fetch the
+/// result with TaskOutput; the task and its result survive a restart of the device. A task does not wait for the
+/// conversation's other calls, so do not start one that needs what an earlier call is still writing. It does not
+/// start agents: without `tool` it is refused, because delegation is done by the backend, not by this device.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Task {
+    /// What the task is for, in a few words; it is shown, not interpreted.
+    #[serde(default)]
+    description: Option<String>,
+    /// The tool to run, such as "Bash".
+    #[serde(default)]
+    tool: Option<String>,
+    /// That tool's arguments, as an object.
+    #[serde(default)]
+    args: Map<String, Value>,
+}
+
+impl Tool for Task {
+    const NAME: &'static str = "Task";
+    const EFFECT: Effect = Effect::Executes;
+    const ALIASES: &'static [(&'static str, &'static str)] =
+        &[("tool_name", "tool"), ("arguments", "args"), ("input", "args")];
+    const EXAMPLES: &'static [&'static str] = &[
+        r#"{"description":"build in the background","tool":"Bash","args":{"command":"cargo build"}}"#,
+        r#"{"tool":"Grep","args":{"pattern":"TODO","output_mode":"count"}}"#,
+    ];
+    type Deps = StateDeps;
+    type Output = String;
+
+    async fn run(self, cx: &ToolCx, deps: &StateDeps) -> Result<String, ToolError> {
+        let Some(tool) = self.tool else {
+            return Err(ToolError::new(
+                ErrorCode::PolicyDenied,
+                "This device does not run agents: delegation belongs to the backend. Nothing was started. To run one \
+                 tool call in the background, name it: {\"tool\": \"Bash\", \"args\": {...}}.",
+            ));
+        };
+        if tool == Self::NAME {
+            return Err(ToolError::invalid_args(
+                "A task cannot start another task. Start both from the conversation.",
+            ));
+        }
+        let id = deps.board.start(cx, &tool, &Value::Object(self.args).to_string()).await?;
+        let what = self.description.map_or_else(String::new, |what| format!(" ({what})"));
+        Ok(format!("Task {id} started: {tool}{what}. Fetch its result with TaskOutput task_id=\"{id}\"."))
+    }
+}

@@ -1,0 +1,176 @@
+//! Who this device is: an id and an Ed25519 key, made once and never replaced by the program. A damaged identity
+//! stops the command, because a new one would be a stranger to the backend. Not here: sessions and their tokens.
+#![expect(clippy::disallowed_methods, reason = "this file owns the identity's two files")]
+
+use std::fmt;
+use std::fs::{self, File, OpenOptions};
+use std::io::{ErrorKind, Read};
+use std::path::Path;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use ed25519_dalek::{Signer, SigningKey};
+use serde::{Deserialize, Serialize};
+
+use super::atomic::{self, Readers};
+use super::error::HomeError;
+use super::layout::Home;
+use super::modes;
+use super::tokens::random_32;
+use crate::ids::DeviceId;
+
+/// No file of an identity is longer.
+const MAX_BYTES: u64 = 4096;
+
+const MEND: &str = "Restore it from a backup; or move device.json and keys/device.ed25519 aside and pair again, as a \
+                    new device";
+
+/// This device, able to sign.
+pub struct DeviceIdentity {
+    record: Record,
+    key: SigningKey,
+}
+
+/// `device.json`.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Record {
+    id: DeviceId,
+    public_key: String,
+    /// Milliseconds since 1970.
+    created_at: u64,
+}
+
+impl fmt::Debug for DeviceIdentity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("DeviceIdentity").field("record", &self.record).finish_non_exhaustive()
+    }
+}
+
+impl DeviceIdentity {
+    /// The identity of this home, made now if there is none. Of several commands at once, one makes it.
+    ///
+    /// # Errors
+    /// [`HomeError`] when it is damaged, half there, open to others, or cannot be written. The files are then left
+    /// as they were.
+    pub fn load_or_create(home: &Home) -> Result<Self, HomeError> {
+        let _making = lock(&home.identity_lock_file())?;
+        let record = read_record(&home.device_file())?;
+        let key = read_key(&home.key_file())?;
+        match (record, key) {
+            (Some(record), Some(key)) => Self::join(home, record, key),
+            (None, None) => Self::create(home),
+            (None, Some(key)) => Self::finish(home, key),
+            (Some(_), None) => {
+                Err(HomeError::HalfIdentity { missing: home.key_file(), present: home.device_file() })
+            }
+        }
+    }
+
+    /// The device's id.
+    pub fn id(&self) -> &DeviceId {
+        &self.record.id
+    }
+
+    /// When it was made, in milliseconds since 1970.
+    pub fn created_at_ms(&self) -> u64 {
+        self.record.created_at
+    }
+
+    /// The public key: its 32 bytes as base64.
+    pub fn public_key_base64(&self) -> &str {
+        &self.record.public_key
+    }
+
+    /// The signature of the text's bytes: its 64 bytes as base64.
+    pub fn sign(&self, text: &str) -> String {
+        STANDARD.encode(self.key.sign(text.as_bytes()).to_bytes())
+    }
+
+    fn join(home: &Home, record: Record, key: SigningKey) -> Result<Self, HomeError> {
+        if record.public_key != public_base64(&key) {
+            return Err(HomeError::MixedIdentity { key: home.key_file(), record: home.device_file() });
+        }
+        Ok(Self { record, key })
+    }
+
+    /// The record is written under another name first and gets its own last. So whatever moment the power fails,
+    /// the next start finds no identity, one to finish, or a whole one.
+    fn create(home: &Home) -> Result<Self, HomeError> {
+        let seed = random_32();
+        let key = SigningKey::from_bytes(&seed);
+        let record = Record { id: DeviceId::random(), public_key: public_base64(&key), created_at: now_ms() };
+        let text = serde_json::to_string_pretty(&record).expect("three plain fields are always JSON") + "\n";
+        let unfinished = home.unfinished_device_file();
+        atomic::write(&unfinished, text.as_bytes(), Readers::OwnerOnly)
+            .map_err(HomeError::unwritable(&unfinished))?;
+        let key_file = home.key_file();
+        let encoded = STANDARD.encode(seed) + "\n";
+        atomic::create_new(&key_file, encoded.as_bytes(), Readers::OwnerOnly)
+            .map_err(HomeError::unwritable(&key_file))?;
+        Self::finish(home, key)
+    }
+
+    /// Gives the record its name, if it is the one of this key.
+    fn finish(home: &Home, key: SigningKey) -> Result<Self, HomeError> {
+        let (unfinished, finished) = (home.unfinished_device_file(), home.device_file());
+        match read_record(&unfinished)? {
+            Some(record) if record.public_key == public_base64(&key) => {
+                fs::rename(&unfinished, &finished).map_err(HomeError::unwritable(&finished))?;
+                atomic::sync_dir(home.root()).map_err(HomeError::unwritable(&finished))?;
+                Ok(Self { record, key })
+            }
+            _ => Err(HomeError::HalfIdentity { missing: finished, present: home.key_file() }),
+        }
+    }
+}
+
+/// Waits for whoever makes or reads the identity at this moment; the lock goes with the file.
+fn lock(path: &Path) -> Result<File, HomeError> {
+    let mut options = OpenOptions::new();
+    options.read(true).write(true).create(true).truncate(false);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    let file = options.open(path).map_err(HomeError::unwritable(path))?;
+    file.lock().map_err(HomeError::unwritable(path))?;
+    Ok(file)
+}
+
+fn read_record(path: &Path) -> Result<Option<Record>, HomeError> {
+    let file = match File::open(path) {
+        Ok(file) => file,
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(HomeError::unreadable(path)(error)),
+    };
+    let text = read_text(file, path)?;
+    serde_json::from_str(&text).map(Some).map_err(|error| damaged(path, error.to_string()))
+}
+
+fn read_key(path: &Path) -> Result<Option<SigningKey>, HomeError> {
+    let Some(file) = modes::open_secret(path)? else { return Ok(None) };
+    let text = read_text(file, path)?;
+    let seed = STANDARD.decode(text.trim()).ok().and_then(|bytes| <[u8; 32]>::try_from(bytes).ok());
+    // What was read is not shown: it may be most of a key.
+    let seed = seed.ok_or_else(|| damaged(path, "it does not hold 32 bytes as base64".to_owned()))?;
+    Ok(Some(SigningKey::from_bytes(&seed)))
+}
+
+fn read_text(file: File, path: &Path) -> Result<String, HomeError> {
+    let mut bytes = Vec::new();
+    file.take(MAX_BYTES).read_to_end(&mut bytes).map_err(HomeError::unreadable(path))?;
+    String::from_utf8(bytes).map_err(|_| damaged(path, "it is not text".to_owned()))
+}
+
+fn damaged(path: &Path, why: String) -> HomeError {
+    HomeError::Damaged { path: path.to_owned(), why, mend: MEND.to_owned() }
+}
+
+fn public_base64(key: &SigningKey) -> String {
+    STANDARD.encode(key.verifying_key().as_bytes())
+}
+
+fn now_ms() -> u64 {
+    let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since_1970.as_millis()).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,194 @@
+//! The owner's documents: `<folder>/<id>/<FILE>.md`, each with a head and a body. One that cannot be used is a
+//! [`Problem`] and never hides the others. Not here: the fields of a skill or an agent.
+#![expect(clippy::disallowed_methods, reason = "this file owns the reading of skills and agents")]
+
+use std::fmt;
+use std::fs::{self, OpenOptions};
+use std::io::{ErrorKind, Read};
+use std::path::{Path, PathBuf};
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use sha2::{Digest, Sha256};
+
+use super::frontmatter;
+use super::layout::Home;
+
+/// No skill or agent is longer.
+const MAX_BYTES: u64 = 1024 * 1024;
+/// No folder has more of them.
+const MAX_DOCUMENTS: usize = 1000;
+/// The longest name of a document's folder.
+const MAX_ID: usize = 64;
+
+/// Something of the owner's that is not as it should be, and was passed over.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Problem {
+    /// Where.
+    pub path: PathBuf,
+    /// What is wrong, and what came of it.
+    pub what: String,
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.path.display(), self.what)
+    }
+}
+
+/// One entry of the catalog, as it is published.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CatalogItem {
+    /// The id.
+    pub key: String,
+    /// SHA-256 of the body text, in hex: changes exactly when the body does.
+    pub hash: String,
+    /// JSON text.
+    pub body: String,
+}
+
+impl CatalogItem {
+    /// The entry of anything that can be written as JSON with fields in a fixed order.
+    pub(super) fn of(key: &str, value: &impl Serialize) -> Self {
+        let body = serde_json::to_string(value).expect("plain texts and lists are always JSON");
+        let hash = Sha256::digest(body.as_bytes()).iter().fold(String::with_capacity(64), |mut hex, byte| {
+            for nibble in [byte >> 4, byte & 15] {
+                hex.push(char::from_digit(nibble.into(), 16).expect("a nibble is a digit"));
+            }
+            hex
+        });
+        Self { key: key.to_owned(), hash, body }
+    }
+}
+
+/// A document that was read.
+#[derive(Debug)]
+pub(super) struct Document<T> {
+    pub(super) id: String,
+    pub(super) file: PathBuf,
+    pub(super) fields: T,
+    pub(super) body: String,
+}
+
+/// Reads `<dir>/<id>/<file_name>` for every folder in `dir`, sorted by id.
+pub(super) fn read_all<T: DeserializeOwned + Default>(
+    home: &Home,
+    dir: &Path,
+    file_name: &str,
+) -> (Vec<Document<T>>, Vec<Problem>) {
+    let (mut documents, mut problems) = (Vec::new(), Vec::new());
+    for entry in folders(dir, &mut problems) {
+        match read_one(home, &entry, file_name) {
+            Ok(document) => documents.push(document),
+            Err(what) => problems.push(Problem { path: entry.join(file_name), what }),
+        }
+    }
+    (documents, problems)
+}
+
+/// The folders in `dir` (links to folders too), in order of their names. Plain files and hidden ones are none of
+/// our business.
+pub(super) fn folders(dir: &Path, problems: &mut Vec<Problem>) -> Vec<PathBuf> {
+    let mut problem = |what: String| problems.push(Problem { path: dir.to_owned(), what });
+    let entries = match fs::read_dir(dir) {
+        Ok(entries) => entries,
+        Err(error) if error.kind() == ErrorKind::NotFound => return Vec::new(),
+        Err(error) => {
+            problem(format!("cannot be listed: {error}"));
+            return Vec::new();
+        }
+    };
+    let mut found = Vec::new();
+    for entry in entries {
+        match entry {
+            Ok(entry) if entry.file_name().as_encoded_bytes().starts_with(b".") => {}
+            Ok(entry) if entry.file_type().is_ok_and(|kind| kind.is_file()) => {}
+            Ok(entry) => found.push(entry.path()),
+            Err(error) => problem(format!("cannot be listed to its end: {error}")),
+        }
+    }
+    found.sort();
+    if found.len() > MAX_DOCUMENTS {
+        problem(format!("has {} folders; only the first {MAX_DOCUMENTS} were read", found.len()));
+        found.truncate(MAX_DOCUMENTS);
+    }
+    found
+}
+
+fn read_one<T: DeserializeOwned + Default>(
+    home: &Home,
+    folder: &Path,
+    file_name: &str,
+) -> Result<Document<T>, String> {
+    let id = id_of(folder)?;
+    let file = folder.join(file_name);
+    let text = read_inside(home, &file, file_name)?;
+    let (fields, body) = frontmatter::parse(&text).map_err(|bad| bad.to_string())?;
+    Ok(Document { id, file, fields, body })
+}
+
+fn id_of(folder: &Path) -> Result<String, String> {
+    let name = folder.file_name().unwrap_or_default().to_string_lossy();
+    let fits = (1..=MAX_ID).contains(&name.len())
+        && name.bytes().all(|b| b.is_ascii_alphanumeric() || b"-_".contains(&b))
+        && name.bytes().next().is_some_and(|b| b.is_ascii_alphanumeric());
+    if fits {
+        return Ok(name.into_owned());
+    }
+    Err(format!(
+        "the folder's name {name:?} is not an id. Rename it: 1 to {MAX_ID} of A-Z a-z 0-9 _ -, a letter or digit first"
+    ))
+}
+
+/// Reads a plain file that lies in the home once all links are followed. The owner's links within the home are
+/// followed; one that leads out of it could publish anything.
+fn read_inside(home: &Home, file: &Path, file_name: &str) -> Result<String, String> {
+    let real = match fs::canonicalize(file) {
+        Ok(real) => real,
+        Err(error) if error.kind() == ErrorKind::NotFound => {
+            return Err(format!("the folder has no {file_name}, so there is nothing to load"));
+        }
+        Err(error) => return Err(format!("cannot be read: {error}")),
+    };
+    let root = fs::canonicalize(home.root()).map_err(|error| format!("the home cannot be read: {error}"))?;
+    if !real.starts_with(&root) {
+        return Err(format!("a link leads out of the home, to {}. Copy the file instead", real.display()));
+    }
+    let mut options = OpenOptions::new();
+    options.read(true);
+    #[cfg(unix)]
+    {
+        use rustix::fs::OFlags;
+        let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits();
+        std::os::unix::fs::OpenOptionsExt::custom_flags(&mut options, flags.cast_signed());
+    }
+    let opened = options.open(&real).map_err(|error| format!("cannot be read: {error}"))?;
+    let meta = opened.metadata().map_err(|error| format!("cannot be read: {error}"))?;
+    if !meta.is_file() {
+        return Err("is not a plain file".to_owned());
+    }
+    let mut bytes = Vec::new();
+    opened.take(MAX_BYTES + 1).read_to_end(&mut bytes).map_err(|error| format!("cannot be read: {error}"))?;
+    if bytes.len() as u64 > MAX_BYTES {
+        return Err(format!("is longer than {} KiB. Shorten it, or split it", MAX_BYTES / 1024));
+    }
+    String::from_utf8(bytes).map_err(|_| "is not UTF-8 text".to_owned())
+}
+
+/// What a document is for, when its head does not say: the first line of its body that is neither blank nor a
+/// heading.
+pub(super) fn first_line(body: &str) -> String {
+    let line = body.lines().map(str::trim).find(|line| !line.is_empty() && !line.starts_with('#'));
+    line.unwrap_or_default().chars().take(200).collect()
+}
+
+/// Remarks on a head that names another id than its folder.
+pub(super) fn other_id(document_id: &str, written: Option<&str>, file: &Path) -> Option<Problem> {
+    let written = written.filter(|written| *written != document_id)?;
+    Some(Problem {
+        path: file.to_owned(),
+        what: format!(
+            "its head says id {written:?}; it is loaded as {document_id:?}, the name of its folder"
+        ),
+    })
+}

@@ -1,0 +1,108 @@
+//! The floor plan of the home: one name for each file and folder in it. Nobody else joins paths under `~/.punie`.
+
+use std::path::{Path, PathBuf};
+
+use super::error::HomeError;
+use super::modes::{self, Openness};
+
+/// The folder `~/.punie`, made and checked.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Home {
+    root: PathBuf,
+}
+
+impl Home {
+    /// Makes what is missing, readable for this user only, and checks what is there.
+    ///
+    /// # Errors
+    /// [`HomeError`] when something cannot be written, is open to other users, or is not a folder.
+    pub fn open(root: &Path) -> Result<Self, HomeError> {
+        let home = Self { root: root.to_owned() };
+        modes::ensure_root(&home.root)?;
+        for private in [home.state_dir(), home.keys_dir(), home.tokens_dir()] {
+            modes::ensure_dir(&private, Openness::OursAlone)?;
+        }
+        for inner in [home.outputs_dir(), home.trash_dir()] {
+            modes::ensure_dir(&inner, Openness::OursAlone)?;
+        }
+        for shown in [home.skills_dir(), home.agents_dir(), home.plugins_dir(), home.logs_dir()] {
+            modes::ensure_dir(&shown, Openness::NotForeign)?;
+        }
+        modes::check_writable(&home.state_dir())?;
+        modes::check_file_if_there(&home.key_file())?;
+        Ok(home)
+    }
+
+    /// The folder itself.
+    pub fn root(&self) -> &Path {
+        &self.root
+    }
+    /// `config.toml`, written by the owner.
+    pub fn config_file(&self) -> PathBuf {
+        self.root.join("config.toml")
+    }
+    /// `device.json`: the device's id and public key.
+    pub fn device_file(&self) -> PathBuf {
+        self.root.join("device.json")
+    }
+    /// `device.json.new`: there only while an identity is being made.
+    pub(super) fn unfinished_device_file(&self) -> PathBuf {
+        self.root.join("device.json.new")
+    }
+    /// `keys/`: private keys.
+    pub fn keys_dir(&self) -> PathBuf {
+        self.root.join("keys")
+    }
+    /// `keys/device.ed25519`: the device's private key.
+    pub fn key_file(&self) -> PathBuf {
+        self.keys_dir().join("device.ed25519")
+    }
+    /// `keys/device.lock`: held while an identity is being made.
+    pub(super) fn identity_lock_file(&self) -> PathBuf {
+        self.keys_dir().join("device.lock")
+    }
+    /// `state/`: what must survive a restart.
+    pub fn state_dir(&self) -> PathBuf {
+        self.root.join("state")
+    }
+    /// `state/journal.sqlite3`.
+    pub fn journal_file(&self) -> PathBuf {
+        self.state_dir().join("journal.sqlite3")
+    }
+    /// `state/outputs/`: the full outputs of clipped calls.
+    pub fn outputs_dir(&self) -> PathBuf {
+        self.state_dir().join("outputs")
+    }
+    /// `state/trash/`: what tools deleted, for a while.
+    pub fn trash_dir(&self) -> PathBuf {
+        self.state_dir().join("trash")
+    }
+    /// `state/runner.lock`: held by the one runner of this home.
+    pub fn lock_file(&self) -> PathBuf {
+        self.state_dir().join("runner.lock")
+    }
+    /// `tokens/`: one secret per file.
+    pub fn tokens_dir(&self) -> PathBuf {
+        self.root.join("tokens")
+    }
+    /// `skills/`: one folder per skill.
+    pub fn skills_dir(&self) -> PathBuf {
+        self.root.join("skills")
+    }
+    /// `agents/`: one folder per agent.
+    pub fn agents_dir(&self) -> PathBuf {
+        self.root.join("agents")
+    }
+    /// `plugins/`: one folder per plugin.
+    pub fn plugins_dir(&self) -> PathBuf {
+        self.root.join("plugins")
+    }
+    /// `logs/`: written while in the background.
+    pub fn logs_dir(&self) -> PathBuf {
+        self.root.join("logs")
+    }
+    /// `dev-backend.sqlite3`: the embedded backend's store.
+    pub fn dev_backend_file(&self) -> PathBuf {
+        self.root.join("dev-backend.sqlite3")
+    }
+}

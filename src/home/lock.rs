@@ -1,0 +1,130 @@
+//! One runner per home: an operating system lock that a crash releases by itself. Not here: the lock that guards
+//! the making of an identity.
+
+use std::fs::{File, OpenOptions, TryLockError};
+use std::io::{self, ErrorKind, Read, Seek, SeekFrom, Write};
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use super::error::HomeError;
+use super::layout::Home;
+
+/// How long those who only look may stand in the way. Looking takes microseconds, unless the machine is busy.
+const ONLOOKERS: Duration = Duration::from_secs(2);
+
+/// Held for the life of the runner. The file stays; the lock on it goes with the process.
+#[derive(Debug)]
+pub struct RunnerLock {
+    file: File,
+}
+
+/// Why the lock was not to be had.
+#[derive(Debug, thiserror::Error)]
+pub enum LockError {
+    /// Another runner holds it.
+    #[error(
+        "another runner already works with this home{}. Stop it, or name another home with --home",
+        pid.map_or_else(String::new, |pid| format!(" (process {pid})"))
+    )]
+    Held {
+        /// Which process, if it could be read.
+        pid: Option<u32>,
+    },
+    /// The lock file cannot be written or read.
+    #[error(transparent)]
+    Home(#[from] HomeError),
+}
+
+impl LockError {
+    /// The exit code of a command that stops at this.
+    pub fn exit_code(&self) -> u8 {
+        match self {
+            Self::Held { .. } => 75,
+            Self::Home(error) => error.exit_code(),
+        }
+    }
+}
+
+impl RunnerLock {
+    /// Takes the lock, at once or not at all, and writes down who holds it.
+    ///
+    /// # Errors
+    /// [`LockError::Held`] while another process (or another part of this one) holds it.
+    pub fn acquire(home: &Home) -> Result<Self, LockError> {
+        let path = home.lock_file();
+        let mut options = OpenOptions::new();
+        options.read(true).write(true).create(true).truncate(false);
+        #[cfg(unix)]
+        std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+        let mut file = options.open(&path).map_err(HomeError::unwritable(&path))?;
+        let began = Instant::now();
+        while began.elapsed() < ONLOOKERS {
+            if taken(file.try_lock(), &path)? {
+                write_pid(&mut file, Some(std::process::id())).map_err(HomeError::unwritable(&path))?;
+                return Ok(Self { file });
+            }
+            // A runner's lock is exclusive, an onlooker's is shared: if a shared one is to be had, no runner runs.
+            if !taken(file.try_lock_shared(), &path)? {
+                return Err(LockError::Held { pid: read_pid(&mut file) });
+            }
+            file.unlock().map_err(HomeError::unwritable(&path))?;
+            std::thread::yield_now();
+        }
+        Err(LockError::Held { pid: read_pid(&mut file) })
+    }
+
+    /// Whether a runner holds the lock, without taking it from anybody.
+    ///
+    /// # Errors
+    /// [`HomeError`] if the lock file is there and cannot be read.
+    pub fn peek(home: &Home) -> Result<Option<Holder>, HomeError> {
+        let path = home.lock_file();
+        let mut file = match OpenOptions::new().read(true).open(&path) {
+            Ok(file) => file,
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(HomeError::unreadable(&path)(error)),
+        };
+        if taken(file.try_lock_shared(), &path)? {
+            return Ok(None);
+        }
+        Ok(Some(Holder { pid: read_pid(&mut file) }))
+    }
+}
+
+/// The runner that is at work.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Holder {
+    /// Its process, if it could be read.
+    pub pid: Option<u32>,
+}
+
+impl Drop for RunnerLock {
+    fn drop(&mut self) {
+        // The system releases the lock with the file; the number is only taken back so that nobody is misled.
+        let _ = write_pid(&mut self.file, None);
+    }
+}
+
+fn taken(answer: Result<(), TryLockError>, path: &Path) -> Result<bool, HomeError> {
+    match answer {
+        Ok(()) => Ok(true),
+        Err(TryLockError::WouldBlock) => Ok(false),
+        Err(TryLockError::Error(error)) => Err(HomeError::unwritable(path)(error)),
+    }
+}
+
+fn write_pid(file: &mut File, pid: Option<u32>) -> io::Result<()> {
+    file.set_len(0)?;
+    file.seek(SeekFrom::Start(0))?;
+    if let Some(pid) = pid {
+        writeln!(file, "{pid}")?;
+    }
+    Ok(())
+}
+
+fn read_pid(file: &mut File) -> Option<u32> {
+    let mut text = String::new();
+    file.seek(SeekFrom::Start(0)).ok()?;
+    file.take(32).read_to_string(&mut text).ok()?;
+    text.trim().parse().ok()
+}

@@ -1,0 +1,161 @@
+//! Who may read and change what: folders and secret files are made for this user alone, and looser ones are
+//! refused. On systems without modes the folder's inherited access rules stand. Not here: what the files hold.
+
+use std::fs::{DirBuilder, File, Metadata, OpenOptions};
+use std::io::{self, ErrorKind};
+use std::path::Path;
+
+use super::error::HomeError;
+
+/// How open a folder may be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Openness {
+    /// Nobody else may even look.
+    OursAlone,
+    /// Others may look; nobody else may write.
+    OursToWrite,
+    /// Others may look and a group of the owner's choice may write, as the usual umask of many systems has it.
+    NotForeign,
+}
+
+#[cfg(unix)]
+impl Openness {
+    /// The mode bits that must not be set, and the argument of `chmod` that takes them away.
+    fn forbidden(self) -> (u32, &'static str) {
+        match self {
+            Self::OursAlone => (0o077, "700"),
+            Self::OursToWrite => (0o022, "go-w"),
+            Self::NotForeign => (0o002, "o-w"),
+        }
+    }
+}
+
+/// Makes the home itself where it is missing, with its parents.
+pub(super) fn ensure_root(path: &Path) -> Result<(), HomeError> {
+    make(path, true)?;
+    check_dir(path, Openness::OursToWrite)
+}
+
+/// Makes a folder of the home where it is missing, and checks it.
+pub(super) fn ensure_dir(path: &Path, openness: Openness) -> Result<(), HomeError> {
+    make(path, false)?;
+    check_dir(path, openness)
+}
+
+fn make(path: &Path, with_parents: bool) -> Result<(), HomeError> {
+    let mut builder = DirBuilder::new();
+    builder.recursive(with_parents);
+    #[cfg(unix)]
+    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+    match builder.create(path) {
+        Ok(()) => Ok(()),
+        Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(()),
+        Err(error) if error.kind() == ErrorKind::NotADirectory => Err(not_a_folder(path)),
+        Err(error) => Err(HomeError::unwritable(path)(error)),
+    }
+}
+
+fn not_a_folder(path: &Path) -> HomeError {
+    HomeError::WrongKind { path: path.to_owned(), wanted: "a folder" }
+}
+
+fn check_dir(path: &Path, openness: Openness) -> Result<(), HomeError> {
+    let meta = path.metadata().map_err(HomeError::unwritable(path))?;
+    if !meta.is_dir() {
+        return Err(not_a_folder(path));
+    }
+    check_owner(path, &meta)?;
+    check_mode(path, &meta, openness)
+}
+
+#[cfg(unix)]
+fn check_owner(path: &Path, meta: &Metadata) -> Result<(), HomeError> {
+    use std::os::unix::fs::MetadataExt;
+    let us = rustix::process::geteuid().as_raw();
+    if meta.uid() == us {
+        return Ok(());
+    }
+    Err(HomeError::NotOurs { path: path.to_owned(), owner: meta.uid(), us })
+}
+
+#[cfg(unix)]
+fn check_mode(path: &Path, meta: &Metadata, openness: Openness) -> Result<(), HomeError> {
+    use std::os::unix::fs::PermissionsExt;
+    let mode = meta.permissions().mode() & 0o7777;
+    let (forbidden, mend) = openness.forbidden();
+    if mode & forbidden == 0 {
+        return Ok(());
+    }
+    let mend = if meta.is_file() { "600" } else { mend };
+    Err(HomeError::TooOpen { path: path.to_owned(), mode, mend })
+}
+
+#[cfg(not(unix))]
+fn check_owner(_: &Path, _: &Metadata) -> Result<(), HomeError> {
+    Ok(())
+}
+
+#[cfg(not(unix))]
+fn check_mode(_: &Path, _: &Metadata, _: Openness) -> Result<(), HomeError> {
+    Ok(())
+}
+
+/// Refuses early what would fail later: a read-only mount, a folder without the right to write.
+pub(super) fn check_writable(dir: &Path) -> Result<(), HomeError> {
+    #[cfg(unix)]
+    {
+        use rustix::fs::{Access, access};
+        access(dir, Access::WRITE_OK | Access::EXEC_OK)
+            .map_err(|errno| HomeError::unwritable(dir)(errno.into()))
+    }
+    #[cfg(not(unix))]
+    {
+        let meta = dir.metadata().map_err(HomeError::unwritable(dir))?;
+        if meta.permissions().readonly() {
+            return Err(HomeError::unwritable(dir)(ErrorKind::PermissionDenied.into()));
+        }
+        Ok(())
+    }
+}
+
+/// Opens a secret file for reading, if it is there: a plain file, ours, and closed to everybody else.
+pub(super) fn open_secret(path: &Path) -> Result<Option<File>, HomeError> {
+    let wrong_kind = || HomeError::WrongKind { path: path.to_owned(), wanted: "a plain file" };
+    let mut options = OpenOptions::new();
+    options.read(true);
+    #[cfg(unix)]
+    {
+        // A link could lead to a file that others may change; a pipe would stop us here for ever.
+        use rustix::fs::OFlags;
+        let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits();
+        std::os::unix::fs::OpenOptionsExt::custom_flags(&mut options, flags.cast_signed());
+    }
+    let file = match options.open(path) {
+        Ok(file) => file,
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+        Err(error) if is_link(&error) => return Err(wrong_kind()),
+        Err(error) => return Err(HomeError::unreadable(path)(error)),
+    };
+    let meta = file.metadata().map_err(HomeError::unreadable(path))?;
+    if !meta.is_file() {
+        return Err(wrong_kind());
+    }
+    check_owner(path, &meta)?;
+    check_mode(path, &meta, Openness::OursAlone)?;
+    Ok(Some(file))
+}
+
+/// Checks a secret file without reading it.
+pub(super) fn check_file_if_there(path: &Path) -> Result<(), HomeError> {
+    open_secret(path).map(drop)
+}
+
+#[cfg(unix)]
+fn is_link(error: &io::Error) -> bool {
+    error.raw_os_error() == Some(rustix::io::Errno::LOOP.raw_os_error())
+}
+
+#[cfg(not(unix))]
+fn is_link(_: &io::Error) -> bool {
+    false
+}

@@ -1,0 +1,95 @@
+//! Skills: `skills/<id>/SKILL.md`, instructions that the owner gives to agents. Not here: publishing them.
+
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+use super::document::{self, CatalogItem, Document, Problem};
+use super::frontmatter::List;
+use super::layout::Home;
+
+const FILE: &str = "SKILL.md";
+
+/// One skill.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Skill {
+    /// The name of its folder.
+    pub id: String,
+    /// For people; the id unless the head says otherwise.
+    pub name: String,
+    /// When to use it; the first line of the body unless the head says.
+    pub description: String,
+    /// Which kinds of agent it is for; all if empty.
+    pub agent_types: Vec<String>,
+    /// The only tools it may use; any if absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tools: Option<Vec<String>>,
+    /// Words to find it by.
+    pub tags: Vec<String>,
+    /// As written.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub version: Option<String>,
+    /// Whether it may be used.
+    pub enabled: bool,
+    /// The instructions, in Markdown.
+    pub body: String,
+    /// Where it lies on this machine; never published.
+    #[serde(skip)]
+    pub file: PathBuf,
+}
+
+/// The head of a `SKILL.md`. Fields of other products are passed over.
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct Head {
+    id: Option<String>,
+    name: Option<String>,
+    description: Option<String>,
+    #[serde(alias = "agent_types")]
+    agent_types: List,
+    #[serde(
+        alias = "toolsAllowlist",
+        alias = "tools_allowlist",
+        alias = "allowedTools",
+        alias = "allowed_tools",
+        alias = "allowed-tools"
+    )]
+    tools: Option<List>,
+    tags: List,
+    version: Option<String>,
+    enabled: Option<bool>,
+}
+
+impl Skill {
+    /// The skill as the catalog has it.
+    pub fn catalog_item(&self) -> CatalogItem {
+        CatalogItem::of(&self.id, self)
+    }
+}
+
+impl From<Document<Head>> for Skill {
+    fn from(Document { id, file, fields: head, body }: Document<Head>) -> Self {
+        Self {
+            name: head.name.unwrap_or_else(|| id.clone()),
+            description: head.description.unwrap_or_else(|| document::first_line(&body)),
+            agent_types: head.agent_types.0,
+            tools: head.tools.map(|list| list.0),
+            tags: head.tags.0,
+            version: head.version,
+            enabled: head.enabled.unwrap_or(true),
+            body,
+            file,
+            id,
+        }
+    }
+}
+
+/// All skills of the home in order of their ids, and what is wrong with the rest. Reads files: call it where
+/// blocking is allowed.
+pub fn load_skills(home: &Home) -> (Vec<Skill>, Vec<Problem>) {
+    let (documents, mut problems) = document::read_all::<Head>(home, &home.skills_dir(), FILE);
+    problems
+        .extend(documents.iter().filter_map(|d| document::other_id(&d.id, d.fields.id.as_deref(), &d.file)));
+    (documents.into_iter().map(Skill::from).collect(), problems)
+}

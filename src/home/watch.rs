@@ -1,0 +1,143 @@
+//! Says when something in `skills/` or `agents/` has changed, so that it is read again. Sleeps until the system
+//! calls; where the system cannot, it says so and stays silent. Not here: what changed, and the reading.
+
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use notify::event::{AccessKind, AccessMode, EventKind};
+use notify::{Event, RecommendedWatcher, RecursiveMode, Watcher};
+use tokio::sync::watch;
+use tokio::time::{Instant, timeout};
+
+use super::document::{self, Problem};
+use super::layout::Home;
+
+/// How long it must be quiet before a change is reported: an editor writes a file in several steps.
+const QUIET: Duration = Duration::from_millis(300);
+/// A change is reported after this long even if it never gets quiet.
+const LONGEST: Duration = Duration::from_secs(3);
+
+/// The signal. Changes made before [`Watch::open`] returns are not in it; read after opening.
+#[derive(Debug)]
+pub struct Watch {
+    touched: watch::Receiver<()>,
+    /// When the change that is not yet reported began.
+    since: Option<Instant>,
+    eyes: Option<Arc<Mutex<Eyes>>>,
+    // Keeps the receiver from ever hearing "closed".
+    _sender: Arc<watch::Sender<()>>,
+}
+
+/// The system's watcher and what it has to look at.
+#[derive(Debug)]
+struct Eyes {
+    watcher: RecommendedWatcher,
+    roots: [PathBuf; 2],
+}
+
+impl Watch {
+    /// Watches the home's skills and agents. Lists folders: call it where blocking is allowed.
+    pub fn open(home: &Home) -> (Self, Vec<Problem>) {
+        let (sender, touched) = watch::channel(());
+        let sender = Arc::new(sender);
+        let heard = Arc::clone(&sender);
+        let roots = [home.skills_dir(), home.agents_dir()];
+        let made = notify::recommended_watcher(move |event: notify::Result<Event>| {
+            // An error (such as a lost event) may hide a change, so it counts as one.
+            if event.as_ref().map_or(true, changes) {
+                heard.send_replace(());
+            }
+        });
+        let blind = |error: &notify::Error| Problem {
+            path: home.root().to_owned(),
+            what: format!("changes to skills and agents are not noticed until a restart: {error}"),
+        };
+        let (eyes, problems) = match made {
+            Ok(watcher) => {
+                let mut eyes = Eyes { watcher, roots };
+                let problems = eyes.look().err().as_ref().map(blind).into_iter().collect();
+                (Some(Arc::new(Mutex::new(eyes))), problems)
+            }
+            Err(error) => (None, vec![blind(&error)]),
+        };
+        (Self { touched, since: None, eyes, _sender: sender }, problems)
+    }
+
+    /// Waits for the next change, and then until it has been quiet for a moment. What happens after this returns
+    /// is the next change. Dropping the wait loses nothing.
+    pub async fn changed(&mut self) {
+        let since = if let Some(since) = self.since {
+            since
+        } else {
+            if self.touched.changed().await.is_err() {
+                // Nobody can call any more, which cannot happen while this holds a sender: sleep, do not spin.
+                std::future::pending::<()>().await;
+            }
+            *self.since.insert(Instant::now())
+        };
+        while since.elapsed() < LONGEST && timeout(QUIET, self.touched.changed()).await.is_ok() {}
+        self.look_again().await;
+        self.since = None;
+    }
+
+    /// New folders are looked at before the change is reported, so that nothing written into them is missed.
+    async fn look_again(&self) {
+        let Some(eyes) = self.eyes.clone() else { return };
+        let look = move || eyes.lock().unwrap_or_else(PoisonError::into_inner).look();
+        match tokio::task::spawn_blocking(look).await {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => tracing::warn!(%error, "some changes to skills and agents will not be noticed"),
+            Err(error) => tracing::warn!(%error, "the folders of skills and agents were not looked at again"),
+        }
+    }
+}
+
+impl Eyes {
+    /// Looks at both folders and each folder in them, not deeper: a skill may bring a whole project along. A folder
+    /// that is already watched is watched again, because it may be a new one under an old name.
+    fn look(&mut self) -> notify::Result<()> {
+        let mut worst = Ok(());
+        for root in &self.roots {
+            let mut ignored = Vec::new();
+            let inner = document::folders(root, &mut ignored);
+            for dir in std::iter::once(root).chain(&inner).filter(|dir| dir.is_dir()) {
+                if let Err(error) = self.watcher.watch(dir, RecursiveMode::NonRecursive) {
+                    worst = Err(error);
+                }
+            }
+        }
+        worst
+    }
+}
+
+/// Reading is not a change; otherwise reading the skills again would set this off again.
+fn changes(event: &Event) -> bool {
+    match event.kind {
+        EventKind::Access(AccessKind::Close(AccessMode::Write)) => true,
+        EventKind::Access(_) => false,
+        _ => true,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use notify::event::{AccessKind, CreateKind, ModifyKind, RemoveKind};
+
+    use super::*;
+
+    #[test]
+    fn reading_is_not_a_change_and_everything_else_is() {
+        let event = |kind| changes(&Event::new(kind));
+        for reading in
+            [AccessKind::Open(AccessMode::Any), AccessKind::Close(AccessMode::Read), AccessKind::Read]
+        {
+            assert!(!event(EventKind::Access(reading)), "{reading:?}");
+        }
+        assert!(event(EventKind::Access(AccessKind::Close(AccessMode::Write))));
+        assert!(event(EventKind::Create(CreateKind::Any)));
+        assert!(event(EventKind::Modify(ModifyKind::Any)));
+        assert!(event(EventKind::Remove(RemoveKind::Any)));
+        assert!(event(EventKind::Other), "the system may say so when it lost events");
+    }
+}

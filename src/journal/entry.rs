@@ -1,0 +1,188 @@
+//! The journal's nouns: states, origins, and the reply that may be posted because it is recorded.
+
+use rusqlite::Row;
+use rusqlite::types::{FromSql, FromSqlError, FromSqlResult, ValueRef};
+
+use crate::ids::{ConversationId, LeaseId, RequestId, ToolName};
+use crate::request::{Effect, OutcomeKind, ToolRequest};
+
+/// Where a request came from, which decides whether its result is posted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Origin {
+    /// The backend offered it; its result is posted.
+    Backend,
+    /// A Task tool made it; its result is read here.
+    Task,
+}
+
+impl Origin {
+    pub(super) fn as_str(self) -> &'static str {
+        match self {
+            Self::Backend => "backend",
+            Self::Task => "task",
+        }
+    }
+}
+
+/// How far a request has come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum State {
+    /// Promised, not begun.
+    Accepted,
+    /// Its effect may have begun.
+    Started,
+    /// Its reply is recorded, not yet delivered.
+    Finished,
+    /// The backend has its reply.
+    Delivered,
+    /// The backend will never take its reply.
+    Undeliverable,
+}
+
+impl State {
+    /// The word in the file and in `history`.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Accepted => "accepted",
+            Self::Started => "started",
+            Self::Finished => "finished",
+            Self::Delivered => "delivered",
+            Self::Undeliverable => "undeliverable",
+        }
+    }
+}
+
+macro_rules! from_text {
+    ($type:ty, $($word:literal => $value:expr),+ $(,)?) => {
+        impl FromSql for Stored<$type> {
+            fn column_result(value: ValueRef<'_>) -> FromSqlResult<Self> {
+                match value.as_str()? {
+                    $($word => Ok(Self($value)),)+
+                    _ => Err(FromSqlError::InvalidType),
+                }
+            }
+        }
+    };
+}
+
+/// A value of ours as a column holds it.
+pub(super) struct Stored<T>(pub T);
+
+from_text!(Origin, "backend" => Origin::Backend, "task" => Origin::Task);
+from_text!(State,
+    "accepted" => State::Accepted, "started" => State::Started, "finished" => State::Finished,
+    "delivered" => State::Delivered, "undeliverable" => State::Undeliverable,
+);
+from_text!(Effect,
+    "reads" => Effect::Reads, "writes" => Effect::Writes, "executes" => Effect::Executes,
+    "asks_user" => Effect::AsksUser,
+);
+from_text!(OutcomeKind,
+    "ok" => OutcomeKind::Ok, "error" => OutcomeKind::Error, "cancelled" => OutcomeKind::Cancelled,
+);
+
+/// A reply that is durable. Delivery posts nothing else.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RecordedReply {
+    id: RequestId,
+    lease: LeaseId,
+    kind: OutcomeKind,
+    payload: String,
+    truncated: bool,
+    claimed: bool,
+}
+
+/// The columns of [`RecordedReply::from_row`], of `request join result`.
+pub(super) const REPLY_COLUMNS: &str =
+    "id, lease_id, outcome, payload, truncated, effect <> 'reads' and attempt > 0";
+
+impl RecordedReply {
+    /// The same with another payload that leaves something out.
+    pub(super) fn shrunk(&self, payload: String) -> Self {
+        Self { payload, truncated: true, ..self.clone() }
+    }
+
+    /// From [`REPLY_COLUMNS`].
+    pub(super) fn from_row(row: &Row<'_>) -> rusqlite::Result<Self> {
+        Ok(Self {
+            id: parsed(row, 0, RequestId::parse)?,
+            lease: parsed(row, 1, LeaseId::parse)?,
+            kind: row.get::<_, Stored<OutcomeKind>>(2)?.0,
+            payload: row.get(3)?,
+            truncated: row.get(4)?,
+            claimed: row.get(5)?,
+        })
+    }
+
+    /// Whether its lease was surely granted: a tool with effects starts only then.
+    pub fn claimed(&self) -> bool {
+        self.claimed
+    }
+
+    /// The request it answers.
+    pub fn id(&self) -> &RequestId {
+        &self.id
+    }
+    /// The lease under which it is posted.
+    pub fn lease(&self) -> &LeaseId {
+        &self.lease
+    }
+    /// How the call ended.
+    pub fn kind(&self) -> OutcomeKind {
+        self.kind
+    }
+    /// The JSON text.
+    pub fn payload(&self) -> &str {
+        &self.payload
+    }
+    /// Whether something was left out of it.
+    pub fn truncated(&self) -> bool {
+        self.truncated
+    }
+}
+
+/// A request that a previous life of the runner left behind.
+#[derive(Debug, Clone)]
+pub struct Unfinished {
+    /// The request.
+    pub request: ToolRequest,
+    /// Where it came from.
+    pub origin: Origin,
+    /// What its tool may do.
+    pub effect: Effect,
+    /// [`State::Accepted`] or [`State::Started`].
+    pub state: State,
+    /// How often it was started.
+    pub attempt: u32,
+    /// The lease it was accepted under.
+    pub lease: LeaseId,
+    /// Whether a cancel was recorded.
+    pub cancel_requested: bool,
+}
+
+/// The columns of [`request_from_row`], in order.
+pub(super) const REQUEST_COLUMNS: &str =
+    "id, tool, args, conversation, agent_type, created_at_ms, deadline_ms, cancel_requested";
+
+pub(super) fn request_from_row(row: &Row<'_>) -> rusqlite::Result<ToolRequest> {
+    Ok(ToolRequest {
+        id: parsed(row, 0, RequestId::parse)?,
+        tool: parsed(row, 1, ToolName::parse)?,
+        args: row.get(2)?,
+        conversation: parsed(row, 3, ConversationId::parse)?,
+        agent_type: row.get(4)?,
+        created_at_ms: row.get(5)?,
+        deadline_ms: row.get(6)?,
+        cancelled: row.get(7)?,
+    })
+}
+
+pub(super) fn parsed<T, E: std::error::Error + Send + Sync + 'static>(
+    row: &Row<'_>,
+    column: usize,
+    parse: impl FnOnce(String) -> Result<T, E>,
+) -> rusqlite::Result<T> {
+    parse(row.get(column)?).map_err(|cause| {
+        rusqlite::Error::FromSqlConversionFailure(column, rusqlite::types::Type::Text, Box::new(cause))
+    })
+}

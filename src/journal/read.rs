@@ -1,0 +1,202 @@
+//! Reading the journal: what recovery, delivery, `status` and `history` ask. Nothing here writes.
+
+use std::path::Path;
+
+use rusqlite::{Connection, OpenFlags, OptionalExtension, Row};
+
+use super::entry::{
+    Origin, REPLY_COLUMNS, REQUEST_COLUMNS, RecordedReply, State, Stored, Unfinished, parsed,
+    request_from_row,
+};
+use super::{Accepted, JournalError};
+use crate::ids::{LeaseId, RequestId};
+use crate::request::Effect;
+
+/// A read-only view of a journal, which may be in use by a runner.
+#[derive(Debug)]
+pub struct Reader {
+    connection: Connection,
+}
+
+/// How many requests are on their way.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct LiveCounts {
+    /// Accepted, not begun.
+    pub accepted: u32,
+    /// Begun.
+    pub started: u32,
+    /// Answered, not delivered.
+    pub outbox: u32,
+    /// When the oldest undelivered reply was recorded, in milliseconds since 1970.
+    pub outbox_oldest_ms: Option<i64>,
+    /// Replies that the backend will never take.
+    pub undeliverable: u32,
+}
+
+/// One request's life, as `TaskOutput` and `history` show it.
+#[derive(Debug, Clone)]
+pub struct RequestLife {
+    /// Where it came from.
+    pub origin: Origin,
+    /// The tool asked for.
+    pub tool: String,
+    /// How far it has come.
+    pub state: State,
+    /// When it was received, in milliseconds since 1970.
+    pub received_at_ms: i64,
+    /// When it was begun.
+    pub started_at_ms: Option<i64>,
+    /// When it was answered.
+    pub finished_at_ms: Option<i64>,
+    /// The payload, as long as it is kept.
+    pub payload: Option<String>,
+}
+
+impl Reader {
+    /// Opens the file read-only.
+    ///
+    /// # Errors
+    /// [`JournalError::Open`], also when there is no journal yet.
+    pub fn open(path: &Path) -> Result<Self, JournalError> {
+        let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+        let connection = Connection::open_with_flags(path, flags)
+            .map_err(|cause| JournalError::Open { path: path.display().to_string(), cause })?;
+        connection.busy_timeout(std::time::Duration::from_secs(5))?;
+        Ok(Self { connection })
+    }
+
+    /// A small fact.
+    ///
+    /// # Errors
+    /// The file cannot be read.
+    pub fn recall(&self, key: &str) -> Result<Option<String>, JournalError> {
+        let mut statement = self.connection.prepare_cached("select value from kv where key = ?")?;
+        Ok(statement.query_row([key], |row| row.get(0)).optional()?)
+    }
+
+    /// What a previous life accepted or started and did not finish, oldest first.
+    ///
+    /// # Errors
+    /// The file cannot be read.
+    pub fn unfinished(&self) -> Result<Vec<Unfinished>, JournalError> {
+        let mut statement = self.connection.prepare_cached(&format!(
+            "select {REQUEST_COLUMNS}, origin, effect, state, attempt, lease_id from request \
+             where state in ('accepted', 'started') order by rowid"
+        ))?;
+        let rows = statement.query_map([], unfinished_from_row)?;
+        Ok(rows.collect::<Result<_, _>>()?)
+    }
+
+    /// Replies that are not delivered, oldest first.
+    ///
+    /// # Errors
+    /// The file cannot be read.
+    pub fn undelivered(&self, limit: u32) -> Result<Vec<RecordedReply>, JournalError> {
+        let mut statement = self.connection.prepare_cached(&format!(
+            "select {REPLY_COLUMNS} from request join result on request_id = id \
+             where state = 'finished' and origin = 'backend' order by request.rowid limit ?"
+        ))?;
+        let rows = statement.query_map([limit], RecordedReply::from_row)?;
+        Ok(rows.collect::<Result<_, _>>()?)
+    }
+
+    /// The processes that a request's call had started.
+    ///
+    /// # Errors
+    /// The file cannot be read.
+    pub fn children(&self) -> Result<Vec<(RequestId, String)>, JournalError> {
+        let mut statement =
+            self.connection.prepare_cached("select request_id, identity from child order by rowid")?;
+        let rows = statement.query_map([], |row| Ok((parsed(row, 0, RequestId::parse)?, row.get(1)?)))?;
+        Ok(rows.collect::<Result<_, _>>()?)
+    }
+
+    /// How many requests are on their way.
+    ///
+    /// # Errors
+    /// The file cannot be read.
+    pub fn counts(&self) -> Result<LiveCounts, JournalError> {
+        let mut counts = LiveCounts::default();
+        let mut statement = self.connection.prepare_cached(
+            "select state, count(*), min(finished_at_ms) from request \
+             where state in ('accepted', 'started', 'finished') group by state",
+        )?;
+        let mut rows = statement.query([])?;
+        while let Some(row) = rows.next()? {
+            let count = row.get(1)?;
+            match row.get::<_, Stored<State>>(0)?.0 {
+                State::Accepted => counts.accepted = count,
+                State::Started => counts.started = count,
+                _ => (counts.outbox, counts.outbox_oldest_ms) = (count, row.get(2)?),
+            }
+        }
+        counts.undeliverable = self.connection.query_row(
+            "select count(*) from request where closed_at_ms is not null and state = 'undeliverable'",
+            [],
+            |row| row.get(0),
+        )?;
+        Ok(counts)
+    }
+
+    /// How many requests were ever delivered, and how many never will be, of those that are remembered.
+    ///
+    /// # Errors
+    /// The file cannot be read.
+    pub fn closed_counts(&self) -> Result<(u32, u32), JournalError> {
+        let sql = "select count(*) filter (where state = 'delivered' and origin = 'backend'), \
+                   count(*) filter (where state = 'undeliverable') from request where closed_at_ms is not null";
+        Ok(self.connection.query_row(sql, [], |row| Ok((row.get(0)?, row.get(1)?)))?)
+    }
+
+    /// One request's life.
+    ///
+    /// # Errors
+    /// The file cannot be read.
+    pub fn life(&self, id: &RequestId) -> Result<Option<RequestLife>, JournalError> {
+        let mut statement = self.connection.prepare_cached(
+            "select origin, tool, state, received_at_ms, started_at_ms, finished_at_ms, payload \
+             from request left join result on request_id = id where id = ?",
+        )?;
+        Ok(statement
+            .query_row([id.as_str()], |row| {
+                Ok(RequestLife {
+                    origin: row.get::<_, Stored<Origin>>(0)?.0,
+                    tool: row.get(1)?,
+                    state: row.get::<_, Stored<State>>(2)?.0,
+                    received_at_ms: row.get(3)?,
+                    started_at_ms: row.get(4)?,
+                    finished_at_ms: row.get(5)?,
+                    payload: row.get(6)?,
+                })
+            })
+            .optional()?)
+    }
+}
+
+impl From<Unfinished> for Accepted {
+    /// Promised by an earlier life, which this one keeps.
+    fn from(left: Unfinished) -> Self {
+        Self::new(left.request, left.effect, left.origin, left.lease)
+    }
+}
+
+pub(super) fn recorded(connection: &Connection, id: &RequestId) -> Result<RecordedReply, JournalError> {
+    Ok(connection
+        .prepare_cached(&format!(
+            "select {REPLY_COLUMNS} from request join result on request_id = id where id = ?"
+        ))?
+        .query_row([id.as_str()], RecordedReply::from_row)?)
+}
+
+fn unfinished_from_row(row: &Row<'_>) -> rusqlite::Result<Unfinished> {
+    let request = request_from_row(row)?;
+    Ok(Unfinished {
+        cancel_requested: request.cancelled,
+        request,
+        origin: row.get::<_, Stored<Origin>>(8)?.0,
+        effect: row.get::<_, Stored<Effect>>(9)?.0,
+        state: row.get::<_, Stored<State>>(10)?.0,
+        attempt: row.get(11)?,
+        lease: parsed(row, 12, LeaseId::parse)?,
+    })
+}

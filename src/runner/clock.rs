@@ -1,0 +1,71 @@
+//! Two clocks: ours, injected, and the backend's, known by its offset from ours. Deadlines are the backend's.
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use tokio::time::Instant;
+
+/// The time of day, in milliseconds since 1970.
+#[derive(Clone)]
+pub struct Clock(Arc<dyn Fn() -> i64 + Send + Sync>);
+
+impl Clock {
+    /// The system's.
+    pub fn system() -> Self {
+        Self::from_fn(|| {
+            SystemTime::now()
+                .duration_since(UNIX_EPOCH)
+                .map_or(0, |age| i64::try_from(age.as_millis()).unwrap_or(i64::MAX))
+        })
+    }
+
+    /// Another one.
+    pub fn from_fn(now: impl Fn() -> i64 + Send + Sync + 'static) -> Self {
+        Self(Arc::new(now))
+    }
+
+    /// Now.
+    pub fn now_ms(&self) -> i64 {
+        (self.0)()
+    }
+}
+
+impl fmt::Debug for Clock {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Clock({})", self.now_ms())
+    }
+}
+
+/// The backend's clock.
+#[derive(Debug, Clone)]
+pub(super) struct ServerClock {
+    local: Clock,
+    offset_ms: Arc<AtomicI64>,
+}
+
+impl ServerClock {
+    pub(super) fn new(local: Clock) -> Self {
+        Self { local, offset_ms: Arc::default() }
+    }
+
+    /// Takes a reading; returns the backend's clock minus ours.
+    pub(super) fn set(&self, server_now_ms: f64) -> i64 {
+        #[expect(clippy::cast_possible_truncation, reason = "milliseconds since 1970")]
+        let offset = server_now_ms as i64 - self.local.now_ms();
+        self.offset_ms.store(offset, Ordering::Relaxed);
+        offset
+    }
+
+    /// When `deadline_ms` of the backend's clock is, as an instant; none where it has passed.
+    pub(super) fn instant(&self, deadline_ms: f64) -> Option<Instant> {
+        let left = deadline_ms - self.now_ms();
+        (left > 0.0).then(|| Instant::now() + Duration::from_secs_f64((left / 1_000.0).min(1e9)))
+    }
+
+    #[expect(clippy::cast_precision_loss, reason = "milliseconds since 1970 are far below 2^53")]
+    pub(super) fn now_ms(&self) -> f64 {
+        (self.local.now_ms() + self.offset_ms.load(Ordering::Relaxed)) as f64
+    }
+}

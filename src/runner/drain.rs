@@ -1,0 +1,96 @@
+//! Stopping: no new work at once, a grace for calls that run, then their end; the outbox is flushed, the backend told.
+//! What is not done by then is in the journal. A second request to stop shortens all of it.
+
+use std::time::Duration;
+
+use tokio_util::sync::CancellationToken;
+
+use super::Runner;
+use super::wake::Wake;
+
+/// Asks the runner to stop: once gracefully, a second time in a hurry.
+#[derive(Debug, Clone, Default)]
+pub struct Stop {
+    requested: CancellationToken,
+    hurried: CancellationToken,
+}
+
+impl Stop {
+    /// Nobody has asked yet.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Asks; asking again hurries.
+    pub fn ask(&self) {
+        if self.requested.is_cancelled() {
+            self.hurried.cancel();
+        }
+        self.requested.cancel();
+    }
+
+    /// Completes when somebody asks.
+    pub async fn requested(&self) {
+        self.requested.cancelled().await;
+    }
+}
+
+/// How long anything may still take after a second request to stop.
+const HURRY: Duration = Duration::from_secs(2);
+
+impl Runner {
+    pub(super) async fn drain(&mut self, stop: &Stop) {
+        let engine = std::sync::Arc::clone(&self.engine);
+        engine.stopping.cancel();
+        if !self.wait_for_calls(stop, engine.settings.drain).await {
+            tracing::info!(calls = self.calls.len(), "calls that still run are told to end");
+            engine.ending.cancel();
+            self.wait_for_calls(stop, engine.settings.wind_up).await;
+        }
+        let flushed = CancellationToken::new();
+        let flush = async {
+            engine.drain_outbox(&flushed).await;
+            // The last word is a courtesy: without it the backend notices by the missing beats.
+            let _ = engine.beat_once(false).await;
+        };
+        tokio::select! {
+            () = flush => {}
+            () = tokio::time::sleep(engine.settings.wind_up) => {}
+            () = hurried(stop) => {}
+        }
+        engine.over.cancel();
+        engine.tasks.close();
+        // Whatever is left holds nothing that the journal does not have.
+        let _ = tokio::time::timeout(HURRY, engine.tasks.wait()).await;
+    }
+
+    /// Waits until no call runs; false when the time is up.
+    async fn wait_for_calls(&mut self, stop: &Stop, grace: Duration) -> bool {
+        let deadline = tokio::time::Instant::now() + grace;
+        let stop = stop.clone();
+        let hurry = hurried(&stop);
+        tokio::pin!(hurry);
+        loop {
+            // Calls that only wait in their lanes stay in the journal for the next life.
+            if self.calls.len() <= self.lanes.waiting() {
+                return true;
+            }
+            tokio::select! {
+                Some(wake) = self.wakes.0.recv() => {
+                    if let Wake::CallFinished(ended) = wake {
+                        self.calls.remove(&ended.id);
+                    } else if let Wake::CancelSeen(id) = wake {
+                        self.cancel(&id);
+                    }
+                }
+                () = tokio::time::sleep_until(deadline) => return false,
+                () = &mut hurry => return false,
+            }
+        }
+    }
+}
+
+async fn hurried(stop: &Stop) {
+    stop.hurried.cancelled().await;
+    tokio::time::sleep(HURRY).await;
+}

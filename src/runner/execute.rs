@@ -1,0 +1,278 @@
+//! One call from its lane to its recorded reply: prepare, claim, start, run, seal, record, post.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use tokio_util::sync::CancellationToken;
+
+use super::engine::Engine;
+use super::leases::Claimed;
+use crate::journal::{Accepted, Close, JournalError, Origin, RecordedReply};
+use crate::request::{Effect, ErrorCode, Failure, Meta, Outcome, Reply, Sealing};
+use crate::tool::{ReadyCall, ToolCx, ToolError};
+
+/// How long a call that was told to stop may take to do so before it is abandoned. Ending a stubborn process tree
+/// takes ten seconds.
+const LAST_WORDS: Duration = Duration::from_secs(15);
+
+/// A call on its way.
+pub(super) struct Call {
+    pub accepted: Accepted,
+    /// Cancelled when the caller takes the request back.
+    pub cancel: CancellationToken,
+}
+
+/// What a call came to.
+enum Work {
+    /// This, in this execution (none where nothing was started).
+    Outcome(Box<Outcome>, Option<u32>),
+    /// Nothing: it stays where the journal has it, for the next life of the runner.
+    Left,
+}
+
+impl Engine {
+    /// Answers a call: exactly one reply is recorded, or the request is closed or left with its reason.
+    pub(super) async fn answer(self: &Arc<Self>, call: Call) {
+        let begun = Instant::now();
+        let (claimed, result) = self.work(&call).await;
+        let id = &call.accepted.request().id;
+        let lease_lost = self.leases.release(id);
+        let (outcome, attempt) = match (claimed, result) {
+            (Claimed::NotOurs(reason), _) => {
+                tracing::info!(request.id = %id, reason, "the request is not ours to answer");
+                return self.close(&call.accepted, Close::Undeliverable(reason)).await;
+            }
+            (_, Work::Left) => return,
+            (_, Work::Outcome(outcome, attempt)) => (*outcome, attempt),
+        };
+        let outcome = self.with_circumstances(outcome, call.accepted.effect(), lease_lost);
+        if let Some(recorded) = self.record(&call.accepted, outcome, attempt, begun.elapsed()).await {
+            self.hand_over(&call.accepted, recorded).await;
+        }
+    }
+
+    /// What the caller should know of how a call ran.
+    fn with_circumstances(&self, mut outcome: Outcome, effect: Effect, lease_lost: bool) -> Outcome {
+        let meta = match &mut outcome {
+            Outcome::Ok(reply) => &mut reply.meta,
+            Outcome::Error(failure) | Outcome::Cancelled(failure) => &mut failure.meta,
+        };
+        meta.lease_lost = lease_lost;
+        if effect == Effect::Executes {
+            meta.confinement.get_or_insert_with(|| self.confinement.clone());
+        }
+        outcome
+    }
+
+    /// Posts the reply of the backend's requests; a task's reply stays here to be read.
+    async fn hand_over(self: &Arc<Self>, call: &Accepted, recorded: RecordedReply) {
+        match call.origin() {
+            Origin::Task => self.close(call, Close::Delivered).await,
+            Origin::Backend => self.deliver(recorded).await,
+        }
+    }
+
+    async fn work(self: &Arc<Self>, call: &Call) -> (Claimed, Work) {
+        let ready = match self.prepare(call).await {
+            Ok(ready) => ready,
+            Err(outcome) => {
+                return (self.claim_once(&call.accepted).await, Work::Outcome(Box::new(outcome), None));
+            }
+        };
+        if !call.accepted.effect().at_most_once() {
+            return tokio::join!(self.claim_once(&call.accepted), self.run(call, ready));
+        }
+        match self.claim(&call.accepted, &call.cancel).await {
+            Claimed::GivenUp if call.cancel.is_cancelled() => {
+                (self.claim_once(&call.accepted).await, Work::Outcome(Box::new(never_ran()), None))
+            }
+            Claimed::GivenUp => (Claimed::GivenUp, Work::Left),
+            Claimed::Ours => (Claimed::Ours, self.run(call, ready).await),
+            other => (other, Work::Left),
+        }
+    }
+
+    /// Everything that can refuse a call before anything is done about it.
+    async fn prepare(&self, call: &Call) -> Result<ReadyCall, Outcome> {
+        let request = call.accepted.request();
+        if call.cancel.is_cancelled() {
+            return Err(never_ran());
+        }
+        if let Some(late) = self.lateness(&call.accepted) {
+            return Err(Outcome::Error(late));
+        }
+        let entry = self.registry.find(request.tool.as_str()).map_err(refused)?;
+        let ready = entry.decode(&request.args).map_err(refused)?;
+        self.gate.permit(&self.context(call), entry.spec()).await.map_err(refused)?;
+        Ok(ready)
+    }
+
+    fn lateness(&self, call: &Accepted) -> Option<Failure> {
+        if call.origin() == Origin::Task {
+            return None;
+        }
+        let (request, now) = (call.request(), self.server_clock.now_ms());
+        let age = now - request.created_at_ms;
+        let ttl = self.settings.ttl.as_secs_f64() * 1_000.0;
+        let why = match request.deadline_ms {
+            Some(deadline) if deadline <= now => {
+                format!("its deadline passed {} ago", seconds(now - deadline))
+            }
+            None if request.created_at_ms > 0.0 && age > ttl => {
+                format!("it is {} old and this device runs nothing older than {}", seconds(age), seconds(ttl))
+            }
+            _ => return None,
+        };
+        let text = format!("The request was not run: {why}. Ask again if it is still wanted.");
+        Some(Failure { code: ErrorCode::Expired, text, meta: Meta::default() })
+    }
+
+    fn context(&self, call: &Call) -> ToolCx {
+        let request = call.accepted.request();
+        ToolCx {
+            request: request.id.clone(),
+            conversation: request.conversation.clone(),
+            agent_type: request.agent_type.clone(),
+            cancel: call.cancel.child_token(),
+            deadline: request.deadline_ms.and_then(|deadline| self.server_clock.instant(deadline)),
+        }
+    }
+
+    /// Runs a prepared call whose start is recorded, under its deadline and a panic guard.
+    async fn run(self: &Arc<Self>, call: &Call, ready: ReadyCall) -> Work {
+        let attempt = match self.journal.start(&call.accepted, self.clock.now_ms()).await {
+            Ok(started) => started.attempt,
+            Err(error) => {
+                tracing::error!(request.id = %call.accepted.request().id, %error, "the call is left for later");
+                return Work::Left;
+            }
+        };
+        let cx = self.context(call);
+        let stop = cx.cancel.clone();
+        let limit = cx.time_left(self.settings.longest_call);
+        let mut running = self.tasks.spawn(ready.run(cx));
+        let ended = tokio::select! {
+            joined = &mut running => Ok(joined),
+            () = call.cancel.cancelled() => Err(Cut::Cancelled),
+            () = tokio::time::sleep(limit) => Err(Cut::Deadline(limit)),
+            () = self.ending.cancelled() => Err(Cut::Stopped),
+        };
+        let (cut, joined) = match ended {
+            Ok(joined) => (None, Some(joined)),
+            Err(cut) => {
+                stop.cancel();
+                (Some(cut), tokio::time::timeout(LAST_WORDS, &mut running).await.ok())
+            }
+        };
+        running.abort();
+        let answer = joined.map(|joined| joined.unwrap_or_else(|_panic| Err(panicked())));
+        let unanswered = !matches!(answer, Some(Ok(_)));
+        if cut == Some(Cut::Stopped) && unanswered && !call.accepted.effect().at_most_once() {
+            // A read that our own stop cut off is run again by the next life.
+            return Work::Left;
+        }
+        Work::Outcome(Box::new(outcome(cut, answer)), Some(attempt))
+    }
+
+    async fn record(
+        &self,
+        call: &Accepted,
+        outcome: Outcome,
+        attempt: Option<u32>,
+        duration: Duration,
+    ) -> Option<RecordedReply> {
+        let request = call.request();
+        let sealed = outcome.seal(&Sealing {
+            redactor: &self.redactor,
+            store: &self.outputs,
+            request: &request.id,
+            tool: &request.tool,
+            duration,
+            attempt,
+        });
+        let kind = sealed.kind().as_str();
+        match self.journal.record(call, sealed, self.clock.now_ms()).await {
+            Ok(recorded) => {
+                let duration_ms = u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
+                tracing::info!(request.id = %request.id, tool.name = %request.tool, outcome = kind, duration_ms, "a call was answered");
+                Some(recorded)
+            }
+            Err(error) => {
+                tracing::error!(request.id = %request.id, %error, "a reply could not be recorded; recovery will answer");
+                None
+            }
+        }
+    }
+
+    /// Closes a request; if that fails, the reply is posted once more after a restart, which harms nothing.
+    pub(super) async fn close(&self, call: &Accepted, close: Close) {
+        let id = &call.request().id;
+        match self.journal.close(id, close, self.clock.now_ms()).await {
+            Ok(()) | Err(JournalError::Moved { .. }) => {}
+            Err(error) => tracing::error!(request.id = %id, %error, "a request could not be closed"),
+        }
+    }
+}
+
+/// Why a call was told to stop.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Cut {
+    /// The caller took it back.
+    Cancelled,
+    /// Its time was up, after this long.
+    Deadline(Duration),
+    /// The runner stops.
+    Stopped,
+}
+
+/// What a call came to that was cut off (or not) and then said this (or nothing).
+fn outcome(cut: Option<Cut>, answer: Option<Result<Reply, ToolError>>) -> Outcome {
+    let failure = match answer {
+        // It was done before it heard of the stop; what it did is the truth.
+        Some(Ok(reply)) => return Outcome::Ok(reply),
+        Some(Err(error)) => Failure::from(error),
+        None => Failure {
+            code: ErrorCode::Cancelled,
+            text: "It did not stop when it was told to and was abandoned.".to_owned(),
+            meta: Meta { may_have_run: true, ..Meta::default() },
+        },
+    };
+    if failure.code != ErrorCode::Cancelled {
+        return Outcome::Error(failure);
+    }
+    let led = |code, lead: &str| Failure {
+        code,
+        text: format!("{lead}\n{}", failure.text),
+        meta: failure.meta.clone(),
+    };
+    match cut {
+        None | Some(Cut::Cancelled) => Outcome::Cancelled(failure),
+        Some(Cut::Deadline(limit)) => Outcome::Error(led(
+            ErrorCode::Timeout,
+            &format!("Stopped at its deadline, after {:.1} s.", limit.as_secs_f64()),
+        )),
+        Some(Cut::Stopped) => {
+            let mut failure = led(ErrorCode::Interrupted, "The device's runner was stopped while this ran.");
+            failure.meta.may_have_run = true;
+            Outcome::Error(failure)
+        }
+    }
+}
+
+fn refused(error: ToolError) -> Outcome {
+    Outcome::Error(error.into())
+}
+
+pub(super) fn never_ran() -> Outcome {
+    let text = "Cancelled before it started; it never ran.".to_owned();
+    Outcome::Cancelled(Failure { code: ErrorCode::Cancelled, text, meta: Meta::default() })
+}
+
+fn panicked() -> ToolError {
+    ToolError::internal("The tool failed inside (a fault of punie-runner, not of the arguments). What it had done so far stands.")
+        .with_meta(Meta { may_have_run: true, ..Meta::default() })
+}
+
+fn seconds(ms: f64) -> String {
+    format!("{:.0} s", ms / 1_000.0)
+}

@@ -1,0 +1,56 @@
+//! Saying that the device is there: a task of its own, at once and then every minute, and once more at the end.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::json;
+
+use super::engine::Engine;
+use crate::backend::{BackendError, Disposition};
+
+/// Beats until the runner is over.
+pub(super) async fn beat(engine: Arc<Engine>) {
+    loop {
+        let wait = match engine.beat_once(true).await {
+            Ok(next) => next.unwrap_or(engine.settings.heartbeat),
+            Err(error) => {
+                tracing::debug!(%error, "a heartbeat did not get through");
+                engine.settings.heartbeat.min(Duration::from_secs(15))
+            }
+        };
+        tokio::select! {
+            () = tokio::time::sleep(wait) => {}
+            () = engine.over.cancelled() => return,
+        }
+    }
+}
+
+impl Engine {
+    /// One beat; a second one where only the signature was at fault.
+    pub(super) async fn beat_once(&self, online: bool) -> Result<Option<Duration>, BackendError> {
+        let mut beat = self.with_session(|| self.backend.beat(online, self.health())).await;
+        if let Err(error) = &beat
+            && matches!(error.disposition(), Disposition::CorrectClock(_) | Disposition::SignAgain)
+        {
+            beat = self.backend.beat(online, self.health()).await;
+        }
+        let beat = beat?;
+        let offset = self.server_clock.set(beat.server_now_ms);
+        self.note_contact(offset).await;
+        Ok(beat.next)
+    }
+
+    fn health(&self) -> serde_json::Value {
+        json!({"version": env!("CARGO_PKG_VERSION"), "confinement": self.confinement})
+    }
+
+    /// For `status`, which runs in another process.
+    async fn note_contact(&self, offset_ms: i64) {
+        let now = self.clock.now_ms();
+        for (key, value) in [("last_contact_ms", now), ("clock_offset_ms", offset_ms)] {
+            if let Err(error) = self.journal.remember(key, value.to_string()).await {
+                tracing::warn!(%error, "the contact with the backend could not be noted");
+            }
+        }
+    }
+}

@@ -1,0 +1,149 @@
+//! Claims: obtaining them before an effect, renewing them while a call runs. Renewal is a task of its own, which no
+//! tool's code can starve of more than a moment.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use tokio_util::sync::CancellationToken;
+
+use super::backoff::Retry;
+use super::engine::Engine;
+use super::wake::Wake;
+use crate::backend::Disposition;
+use crate::ids::{LeaseId, RequestId};
+use crate::journal::{Accepted, Origin};
+
+/// The claims held now, each with whether it was lost meanwhile.
+#[derive(Debug, Default)]
+pub(super) struct Leases {
+    held: Mutex<HashMap<RequestId, Held>>,
+}
+
+#[derive(Debug)]
+struct Held {
+    lease: LeaseId,
+    lost: bool,
+}
+
+/// What became of a claim.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Claimed {
+    /// The request is ours.
+    Ours,
+    /// It is not, for this reason; nothing of ours will be taken for it.
+    NotOurs(String),
+    /// The backend could not be asked.
+    Unknown,
+    /// The caller took it back, or we stop, before it was ours.
+    GivenUp,
+}
+
+impl Leases {
+    fn hold(&self, id: &RequestId, lease: &LeaseId) {
+        let held = Held { lease: lease.clone(), lost: false };
+        self.lock().insert(id.clone(), held);
+    }
+
+    /// The call ended; says whether its lease was lost meanwhile.
+    pub(super) fn release(&self, id: &RequestId) -> bool {
+        self.lock().remove(id).is_some_and(|held| held.lost)
+    }
+
+    fn all(&self) -> Vec<(RequestId, LeaseId)> {
+        self.lock()
+            .iter()
+            .filter(|(_, held)| !held.lost)
+            .map(|(id, held)| (id.clone(), held.lease.clone()))
+            .collect()
+    }
+
+    fn lose(&self, id: &RequestId) {
+        if let Some(held) = self.lock().get_mut(id) {
+            held.lost = true;
+        }
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<RequestId, Held>> {
+        self.held.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Engine {
+    /// Claims a request, once.
+    pub(super) async fn claim_once(&self, call: &Accepted) -> Claimed {
+        self.try_claim(call).await.unwrap_or(Claimed::Unknown)
+    }
+
+    /// Claims a request before its effect: asks until there is an answer, the caller takes it back, or we stop.
+    pub(super) async fn claim(&self, call: &Accepted, cancel: &CancellationToken) -> Claimed {
+        let mut retry = Retry::new(self.settings.retry);
+        loop {
+            let wait = match self.try_claim(call).await {
+                Ok(claimed) => return claimed,
+                Err(floor) => retry.next(floor),
+            };
+            tokio::select! {
+                () = tokio::time::sleep(wait) => {}
+                () = cancel.cancelled() => return Claimed::GivenUp,
+                () = self.stopping.cancelled() => return Claimed::GivenUp,
+            }
+        }
+    }
+
+    /// An answer, or how long to wait at least before asking again.
+    async fn try_claim(&self, call: &Accepted) -> Result<Claimed, Option<Duration>> {
+        if call.origin() == Origin::Task {
+            return Ok(Claimed::Ours);
+        }
+        let id = &call.request().id;
+        let generation = self.sessions.generation();
+        match self.backend.claim(id, call.lease()).await {
+            Ok(claim) => {
+                if claim.cancelled {
+                    self.waker.wake(Wake::CancelSeen(id.clone()));
+                }
+                if !claim.granted {
+                    return Ok(Claimed::NotOurs(claim.reason));
+                }
+                self.leases.hold(id, call.lease());
+                Ok(Claimed::Ours)
+            }
+            Err(error) => match error.disposition() {
+                Disposition::Never => Ok(Claimed::NotOurs(error.to_string())),
+                Disposition::Reopen => {
+                    // Whether that worked shows at the next attempt.
+                    let _ = self.sessions.reopen(generation).await;
+                    Err(None)
+                }
+                Disposition::Retry(floor) => Err(floor),
+                Disposition::RetrySlowly => Err(Some(self.settings.slow_retry.0)),
+                Disposition::CorrectClock(_) | Disposition::SignAgain | Disposition::Shrink(_) => Err(None),
+            },
+        }
+    }
+}
+
+/// Renews every claim that is held, until the runner is over.
+pub(super) async fn renew(engine: Arc<Engine>) {
+    let mut beat = tokio::time::interval(engine.settings.lease_renew);
+    beat.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    beat.tick().await;
+    loop {
+        tokio::select! {
+            () = engine.over.cancelled() => return,
+            _ = beat.tick() => {}
+        }
+        for (id, lease) in engine.leases.all() {
+            match engine.backend.claim(&id, &lease).await {
+                Ok(claim) if claim.cancelled => engine.waker.wake(Wake::CancelSeen(id)),
+                Ok(claim) if !claim.granted => {
+                    tracing::warn!(request.id = %id, reason = claim.reason, "the lease of a running call was lost");
+                    engine.leases.lose(&id);
+                }
+                Ok(_) => {}
+                Err(error) => tracing::debug!(request.id = %id, %error, "a lease could not be renewed now"),
+            }
+        }
+    }
+}

@@ -1,0 +1,28 @@
+//! What is due now and then: a look at everything open, and forgetting what is long closed.
+
+use std::sync::Arc;
+
+use super::engine::Engine;
+use super::wake::Wake;
+
+/// Ticks until the runner is over.
+pub(super) async fn tick(engine: Arc<Engine>) {
+    loop {
+        engine.forget().await;
+        tokio::select! {
+            () = tokio::time::sleep(engine.settings.list_open) => engine.waker.wake(Wake::ListOpenDue),
+            () = engine.over.cancelled() => return,
+        }
+    }
+}
+
+impl Engine {
+    async fn forget(&self) {
+        let age = i64::try_from(self.settings.remember.as_millis()).unwrap_or(i64::MAX);
+        match self.journal.forget_closed(self.clock.now_ms().saturating_sub(age)).await {
+            Ok(0) => {}
+            Ok(forgotten) => tracing::info!(forgotten, "requests closed long ago were forgotten"),
+            Err(error) => tracing::warn!(%error, "old requests could not be forgotten"),
+        }
+    }
+}

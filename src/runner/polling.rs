@@ -1,0 +1,108 @@
+//! When to poll next, decided from how the last poll went. Pure but for the dice.
+
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::backoff::{Retry, jittered};
+use super::settings::Settings;
+use crate::backend::{BackendError, Disposition};
+
+/// The rhythm of polls against one backend.
+pub(super) struct Rhythm {
+    settings: Settings,
+    /// Whether the backend holds polls; unknown until one came back empty.
+    holds: Option<bool>,
+    last_event: Option<Instant>,
+    retry: Retry,
+    slow: Retry,
+    failing: bool,
+}
+
+impl Rhythm {
+    pub(super) fn new(settings: Settings) -> Self {
+        let (retry, slow) = (Retry::new(settings.retry), Retry::new(settings.slow_retry));
+        Self { settings, holds: None, last_event: None, retry, slow, failing: false }
+    }
+
+    /// A page came after this long; how long to wait before the next poll, and whether this ends an outage.
+    pub(super) fn page(&mut self, events: usize, is_done: bool, held: Duration) -> (Duration, bool) {
+        let recovered = std::mem::take(&mut self.failing);
+        self.retry.reset();
+        self.slow.reset();
+        if events > 0 {
+            self.last_event = Some(Instant::now());
+        } else if is_done {
+            self.holds = Some(held >= self.settings.hold / 4);
+        }
+        let wait = if !is_done || self.holds != Some(false) { Duration::ZERO } else { self.interval() };
+        (wait, recovered)
+    }
+
+    /// A poll failed; how long to wait before the next.
+    pub(super) fn error(&mut self, error: &BackendError) -> Duration {
+        self.failing = true;
+        match error.disposition() {
+            Disposition::Retry(floor) => self.retry.next(floor),
+            Disposition::Reopen => jittered(self.settings.unauthorized, self.settings.jitter),
+            Disposition::RetrySlowly | Disposition::Never => self.slow.next(Some(self.settings.slow_retry.0)),
+            Disposition::CorrectClock(_) | Disposition::SignAgain | Disposition::Shrink(_) => {
+                self.retry.next(None)
+            }
+        }
+    }
+
+    fn interval(&self) -> Duration {
+        let since = self.last_event.map(|at| at.elapsed());
+        let settings = &self.settings;
+        let interval = match since {
+            Some(since) if since < settings.active_for => settings.active_interval,
+            Some(since) if since < settings.recent_for => settings.recent_interval,
+            _ => settings.idle_interval,
+        };
+        jittered(interval, settings.jitter)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HELD: Duration = Duration::from_secs(25);
+    const AT_ONCE: Duration = Duration::from_millis(2);
+
+    #[tokio::test(start_paused = true)]
+    async fn a_backend_that_holds_polls_is_polled_without_intervals() {
+        let mut rhythm = Rhythm::new(Settings::default());
+        assert_eq!(rhythm.page(0, true, HELD).0, Duration::ZERO);
+        assert_eq!(rhythm.page(3, true, AT_ONCE).0, Duration::ZERO);
+        assert_eq!(rhythm.page(0, true, HELD).0, Duration::ZERO);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_backend_that_does_not_is_polled_often_after_an_event_and_seldom_when_idle() {
+        let mut rhythm = Rhythm::new(Settings::default());
+        let near = |wait: Duration, seconds: f64| {
+            let ratio = wait.as_secs_f64() / seconds;
+            assert!((0.79..=1.21).contains(&ratio), "{wait:?} is not about {seconds} s");
+        };
+        near(rhythm.page(0, true, AT_ONCE).0, 30.0);
+        near(rhythm.page(1, true, AT_ONCE).0, 1.0);
+        tokio::time::advance(Duration::from_secs(61)).await;
+        near(rhythm.page(0, true, AT_ONCE).0, 5.0);
+        tokio::time::advance(Duration::from_mins(10)).await;
+        near(rhythm.page(0, true, AT_ONCE).0, 30.0);
+        assert_eq!(rhythm.page(64, false, AT_ONCE).0, Duration::ZERO, "more is there at once");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_first_page_after_errors_ends_an_outage() {
+        let mut rhythm = Rhythm::new(Settings::default());
+        let gone = BackendError::Unreachable { url: String::new(), cause: String::new() };
+        assert!(rhythm.error(&gone) <= Duration::from_secs(1));
+        assert!(rhythm.page(0, true, HELD).1);
+        assert!(!rhythm.page(0, true, HELD).1);
+        let silent = BackendError::Function { message: "Server Error".into() };
+        assert!(rhythm.error(&silent) >= Duration::from_secs(30));
+    }
+}

@@ -1,0 +1,91 @@
+//! What an earlier life of the runner left behind, settled before the first poll: its processes are ended, its reads
+//! run again, its effects are answered as interrupted, its replies are posted.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::RunnerError;
+use super::engine::Engine;
+use super::execute::never_ran;
+use crate::journal::{Accepted, State, Unfinished};
+use crate::output::OutputStore;
+use crate::request::{ErrorCode, Failure, Meta, Outcome, Sealing};
+
+/// How often a read may be cut off by a crash before it is held to be the cause.
+const READ_ATTEMPTS: u32 = 3;
+
+/// How much of a killed call's output its answer carries.
+const PARTIAL_CHARS: usize = 8_000;
+
+/// Settles what was left; returns the requests that are still to be run, oldest first.
+pub(super) async fn settle(engine: &Arc<Engine>) -> Result<Vec<Accepted>, RunnerError> {
+    let reader = engine.journal.reader()?;
+    for (request, identity) in reader.children()? {
+        tracing::info!(request.id = %request, "a process that an earlier life started is ended if it still runs");
+        let survivors = Arc::clone(&engine.survivors);
+        // Ending a process tree may wait for it to go.
+        let _ = tokio::task::spawn_blocking(move || survivors.end(&request, &identity)).await;
+    }
+    let mut again = Vec::new();
+    for left in reader.unfinished()? {
+        again.extend(engine.settle_one(left).await?);
+    }
+    Ok(again)
+}
+
+impl Engine {
+    async fn settle_one(&self, left: Unfinished) -> Result<Option<Accepted>, RunnerError> {
+        let (state, attempt, cancelled) = (left.state, left.attempt, left.cancel_requested);
+        let call = Accepted::from(left);
+        let outcome = match state {
+            State::Accepted if cancelled => never_ran(),
+            State::Started if call.effect().at_most_once() => self.interrupted(&call),
+            State::Started if attempt >= READ_ATTEMPTS => poisonous(attempt),
+            State::Started => {
+                self.journal.restart(&call.request().id).await?;
+                return Ok(Some(call));
+            }
+            _ => return Ok(Some(call)),
+        };
+        let request = call.request();
+        let sealed = outcome.seal(&Sealing {
+            redactor: &self.redactor,
+            store: &self.outputs,
+            request: &request.id,
+            tool: &request.tool,
+            duration: Duration::ZERO,
+            attempt: (attempt > 0).then_some(attempt),
+        });
+        self.journal.record(&call, sealed, self.clock.now_ms()).await?;
+        tracing::info!(request.id = %request.id, tool.name = %request.tool, "a call that an earlier life left behind is answered");
+        Ok(None)
+    }
+
+    /// An effect that began and whose end nobody saw: it is never run again.
+    fn interrupted(&self, call: &Accepted) -> Outcome {
+        let request = call.request();
+        let handle = OutputStore::handle(&request.id, 0);
+        let partial = self.outputs.tail_text(&handle, PARTIAL_CHARS).ok().flatten();
+        let mut text = format!(
+            "Interrupted: the device's runner ended while {} ran. It was not run again. Its effects may be there in \
+             part or in whole: look before you repeat it.",
+            request.tool
+        );
+        let mut meta = Meta { may_have_run: true, recovered: true, ..Meta::default() };
+        if let Some(partial) = partial.filter(|partial| !partial.is_empty()) {
+            text.push_str("\nWhat it had printed until then (the end of it):\n");
+            text.push_str(&partial);
+            meta.handle = Some(handle.as_str().to_owned());
+        }
+        Outcome::Error(Failure { code: ErrorCode::Interrupted, text, meta })
+    }
+}
+
+fn poisonous(attempts: u32) -> Outcome {
+    let text = format!(
+        "Interrupted: the device's runner ended {attempts} times while this ran, so it is not tried again. Ask for \
+         less at once, or in another way."
+    );
+    let meta = Meta { recovered: true, ..Meta::default() };
+    Outcome::Error(Failure { code: ErrorCode::Interrupted, text, meta })
+}

@@ -1,0 +1,82 @@
+//! How fast, how much, how long: the figures that the runner works by. Not here: where they come from (config).
+
+use std::time::Duration;
+
+/// The runner's figures; the defaults are those of the wire contract.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    /// How long a backend may hold a poll.
+    pub hold: Duration,
+    /// Between polls in the minute after an event, where polls are not held.
+    pub active_interval: Duration,
+    /// How long that lasts.
+    pub active_for: Duration,
+    /// Between polls for a while after that.
+    pub recent_interval: Duration,
+    /// How long that lasts.
+    pub recent_for: Duration,
+    /// Between polls otherwise.
+    pub idle_interval: Duration,
+    /// How far each interval is moved at random, as a share of it.
+    pub jitter: f64,
+    /// The first and the largest back-off after errors.
+    pub retry: (Duration, Duration),
+    /// The same after function errors without a reason.
+    pub slow_retry: (Duration, Duration),
+    /// Between attempts to open a session that the backend refuses.
+    pub unauthorized: Duration,
+    /// Between heartbeats until the backend says otherwise.
+    pub heartbeat: Duration,
+    /// Between looks at everything that is open.
+    pub list_open: Duration,
+    /// Between renewals of leases.
+    pub lease_renew: Duration,
+    /// Events asked for at once.
+    pub page: u32,
+    /// Calls that read, side by side.
+    pub reads: usize,
+    /// Calls in all, side by side.
+    pub total: usize,
+    /// Calls waiting; above this no more are fetched.
+    pub queue: usize,
+    /// How old a request without a deadline may be.
+    pub ttl: Duration,
+    /// How long any call may run.
+    pub longest_call: Duration,
+    /// How long running calls have at a stop.
+    pub drain: Duration,
+    /// How long a stopped call has to end, then how long the outbox has.
+    pub wind_up: Duration,
+    /// How long a closed request is remembered.
+    pub remember: Duration,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        let seconds = Duration::from_secs;
+        Self {
+            hold: seconds(25),
+            active_interval: seconds(1),
+            active_for: seconds(60),
+            recent_interval: seconds(5),
+            recent_for: seconds(600),
+            idle_interval: seconds(30),
+            jitter: 0.2,
+            retry: (seconds(1), seconds(60)),
+            slow_retry: (seconds(30), seconds(300)),
+            unauthorized: seconds(300),
+            heartbeat: seconds(60),
+            list_open: seconds(300),
+            lease_renew: seconds(20),
+            page: 64,
+            reads: 8,
+            total: 16,
+            queue: 256,
+            ttl: seconds(600),
+            longest_call: seconds(3_600),
+            drain: seconds(10),
+            wind_up: seconds(4),
+            remember: seconds(30 * 86_400),
+        }
+    }
+}

@@ -1,0 +1,65 @@
+//! Requests that a Task tool makes: rows of the journal like any other, so that they survive a restart, with a reply
+//! that stays here to be read.
+
+use super::clock::Clock;
+use super::wake::{Wake, Waker};
+use crate::ids::{ConversationId, LeaseId, RequestId, ToolName};
+use crate::journal::{Admission, Journal, JournalError, Offer, Origin, RequestLife};
+use crate::request::{Effect, ToolRequest};
+
+/// Makes tasks and looks after them.
+#[derive(Debug, Clone)]
+pub struct Tasks {
+    journal: Journal,
+    lease: LeaseId,
+    waker: Waker,
+    clock: Clock,
+}
+
+impl Tasks {
+    /// Tasks of this journal that wake this runner.
+    pub fn new(journal: Journal, lease: LeaseId, waker: Waker, clock: Clock) -> Self {
+        Self { journal, lease, waker, clock }
+    }
+
+    /// Accepts a call to be run beside everything else; its id is what TaskOutput asks for.
+    ///
+    /// # Errors
+    /// The journal could not be written; nothing will run.
+    pub async fn start(
+        &self,
+        id: RequestId,
+        tool: ToolName,
+        effect: Effect,
+        args: String,
+        agent_type: Option<String>,
+    ) -> Result<(), JournalError> {
+        let now_ms = self.clock.now_ms();
+        #[expect(clippy::cast_precision_loss, reason = "milliseconds since 1970 are far below 2^53")]
+        let request = ToolRequest {
+            conversation: ConversationId::from(&id),
+            id,
+            tool,
+            args,
+            agent_type,
+            created_at_ms: now_ms as f64,
+            deadline_ms: None,
+            cancelled: false,
+        };
+        let offers = vec![Offer::Request(request, effect)];
+        for admission in self.journal.accept(offers, Origin::Task, &self.lease, None, now_ms).await? {
+            if let Admission::Fresh(accepted) = admission {
+                self.waker.wake(Wake::TaskMade(accepted));
+            }
+        }
+        Ok(())
+    }
+
+    /// How far a task has come.
+    ///
+    /// # Errors
+    /// The journal could not be read.
+    pub fn life(&self, id: &RequestId) -> Result<Option<RequestLife>, JournalError> {
+        Ok(self.journal.reader()?.life(id)?.filter(|life| life.origin == Origin::Task))
+    }
+}

@@ -1,0 +1,58 @@
+//! Everything that can wake the loop, in one list.
+
+use tokio::sync::mpsc;
+
+use super::lanes::Share;
+use crate::backend::{BackendError, Offered, Page};
+use crate::ids::{ConversationId, RequestId};
+use crate::journal::Accepted;
+
+/// What woke the loop.
+#[derive(Debug)]
+pub(super) enum Wake {
+    /// A poll came back, having been held for as long as said.
+    Polled(Result<Page, BackendError>, std::time::Duration),
+    /// The list of everything open came back.
+    OpenListed(Result<Vec<Offered>, BackendError>),
+    /// A call ended, whatever its outcome; its result is recorded or its request closed.
+    CallFinished(Ended),
+    /// A Task tool made a request of its own.
+    TaskMade(Accepted),
+    /// The caller took a request back; learned while renewing its lease.
+    CancelSeen(RequestId),
+    /// It is time to poll again.
+    PollDue,
+    /// It is time to look at everything open.
+    ListOpenDue,
+    /// Stop.
+    Stop,
+}
+
+/// A call that ended.
+#[derive(Debug)]
+pub(super) struct Ended {
+    pub id: RequestId,
+    pub conversation: ConversationId,
+    pub share: Share,
+}
+
+/// Wakes the loop from elsewhere.
+#[derive(Debug, Clone)]
+pub struct Waker(pub(super) mpsc::UnboundedSender<Wake>);
+
+impl Waker {
+    pub(super) fn wake(&self, wake: Wake) {
+        // A loop that has ended needs no waking; the journal keeps what this was about.
+        let _ = self.0.send(wake);
+    }
+}
+
+/// The loop's end of all wakers.
+#[derive(Debug)]
+pub struct Wakes(pub(super) mpsc::UnboundedReceiver<Wake>);
+
+/// A waker and the loop's end of it. The number in flight is bounded by the calls and timers that exist.
+pub fn wakes() -> (Waker, Wakes) {
+    let (sender, receiver) = mpsc::unbounded_channel();
+    (Waker(sender), Wakes(receiver))
+}

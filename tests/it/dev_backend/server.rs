@@ -1,0 +1,220 @@
+//! A backend of the test's own, with a clock it can move, and the parties that call it.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Once};
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use ed25519_dalek::{Signer as _, SigningKey};
+use punie_runner::dev_backend::{Clock, DevBackend, DevBackendOptions};
+use serde_json::{Value, json};
+use sha2::{Digest as _, Sha256};
+use tempfile::TempDir;
+
+/// Milliseconds since 1970, moved by hand.
+#[derive(Clone)]
+pub struct TestClock(Arc<AtomicU64>);
+
+impl TestClock {
+    fn new() -> Self {
+        Self(Arc::new(AtomicU64::new(1_763_000_000_000_f64.to_bits())))
+    }
+
+    pub fn now_ms(&self) -> f64 {
+        f64::from_bits(self.0.load(Ordering::SeqCst))
+    }
+
+    pub fn advance(&self, ms: f64) {
+        self.0.store((self.now_ms() + ms).to_bits(), Ordering::SeqCst);
+    }
+}
+
+/// An HTTP client. Plain http needs no TLS, but the client is built with it.
+pub fn http() -> reqwest::Client {
+    static PROVIDER: Once = Once::new();
+    PROVIDER.call_once(|| {
+        rustls::crypto::ring::default_provider().install_default().expect("the first and only provider");
+    });
+    reqwest::Client::builder().no_proxy().build().expect("a client")
+}
+
+/// Calls functions of one backend.
+#[derive(Clone)]
+pub struct Wire {
+    pub http: reqwest::Client,
+    pub url: String,
+}
+
+impl Wire {
+    /// The envelope that a call gets.
+    pub async fn call(&self, kind: &str, path: &str, args: &Value) -> Value {
+        let body = json!({ "path": path, "args": args, "format": "json" }).to_string();
+        let request = self.http.post(format!("{}/api/{kind}", self.url));
+        let reply =
+            request.header("content-type", "application/json").body(body).send().await.expect("a reply");
+        assert_eq!(reply.status(), 200, "{path}");
+        let text = reply.text().await.expect("a body");
+        serde_json::from_str(&text).unwrap_or_else(|bad| panic!("{path}: {bad}: {text}"))
+    }
+
+    /// The value of a call that must succeed.
+    pub async fn value(&self, kind: &str, path: &str, args: &Value) -> Value {
+        let mut envelope = self.call(kind, path, args).await;
+        assert_eq!(envelope["status"], "success", "{path}: {envelope}");
+        envelope["value"].take()
+    }
+}
+
+pub struct TestBackend {
+    pub backend: DevBackend,
+    pub clock: TestClock,
+    pub caller_token: String,
+    pub wire: Wire,
+    production_errors: bool,
+    home: TempDir,
+}
+
+impl TestBackend {
+    pub async fn start() -> Self {
+        Self::start_with(false).await
+    }
+
+    pub async fn start_with(production_errors: bool) -> Self {
+        let home = tempfile::tempdir().expect("a folder");
+        let clock = TestClock::new();
+        let backend = DevBackend::start(options(&home, &clock, production_errors)).await.expect("started");
+        let caller_token = backend.mint_caller("test").expect("a token");
+        let wire = Wire { http: http(), url: backend.url().to_owned() };
+        Self { backend, clock, caller_token, wire, production_errors, home }
+    }
+
+    pub fn options(&self) -> DevBackendOptions {
+        options(&self.home, &self.clock, self.production_errors)
+    }
+
+    /// Stops it and starts another on the same file.
+    pub async fn restart(self) -> Self {
+        let options = self.options();
+        let Self { backend, clock, caller_token, wire, production_errors, home } = self;
+        backend.stop().await;
+        let backend = DevBackend::start(options).await.expect("started again");
+        let wire = Wire { url: backend.url().to_owned(), ..wire };
+        Self { backend, clock, caller_token, wire, production_errors, home }
+    }
+
+    pub fn caller(&self) -> Caller {
+        Caller { wire: self.wire.clone(), token: self.caller_token.clone() }
+    }
+
+    /// A device that opened its first session.
+    pub async fn pair(&self, id: &str) -> Device {
+        let keys = Keys::new();
+        let signed_at = self.clock.now_ms();
+        let text = format!("punie-session:v1:{id}:{signed_at}:{}", keys.token_hash());
+        let args = json!({
+            "deviceId": id, "publicKey": keys.public_key(), "name": id, "platform": "test",
+            "signedAtMs": signed_at, "tokenHash": keys.token_hash(), "signature": keys.sign(&text),
+            "pairingCode": self.backend.pairing_code(),
+        });
+        self.wire.value("mutation", "devices:openSession", &args).await;
+        Device { wire: self.wire.clone(), id: id.to_owned(), token: keys.token }
+    }
+
+    /// The same device at this backend's address.
+    pub fn again(&self, device: &Device) -> Device {
+        Device { wire: self.wire.clone(), id: device.id.clone(), token: device.token.clone() }
+    }
+}
+
+fn options(home: &TempDir, clock: &TestClock, production_errors: bool) -> DevBackendOptions {
+    let clock = clock.clone();
+    DevBackendOptions {
+        db: home.path().join("backend.sqlite3"),
+        port: 0,
+        clock: Clock::new(move || clock.now_ms()),
+        production_errors,
+    }
+}
+
+/// A device's key and session token.
+pub struct Keys {
+    key: SigningKey,
+    pub token: String,
+}
+
+impl Keys {
+    pub fn new() -> Self {
+        let mut secret = [0; 32];
+        getrandom::fill(&mut secret).expect("random bytes");
+        let mut token = [0; 16];
+        getrandom::fill(&mut token).expect("random bytes");
+        Self { key: SigningKey::from_bytes(&secret), token: STANDARD.encode(token) }
+    }
+
+    pub fn public_key(&self) -> String {
+        STANDARD.encode(self.key.verifying_key().as_bytes())
+    }
+
+    pub fn token_hash(&self) -> String {
+        let nibbles = Sha256::digest(&self.token).into_iter().flat_map(|byte| [byte >> 4, byte & 15]);
+        nibbles.map(|nibble| char::from_digit(nibble.into(), 16).expect("below 16")).collect()
+    }
+
+    pub fn sign(&self, text: &str) -> String {
+        STANDARD.encode(self.key.sign(text.as_bytes()).to_bytes())
+    }
+}
+
+/// The party that asks.
+#[derive(Clone)]
+pub struct Caller {
+    pub wire: Wire,
+    pub token: String,
+}
+
+impl Caller {
+    pub async fn append(&self, request: &str, device: &str, args: &str) -> Value {
+        let args = json!({
+            "callerToken": self.token, "requestId": request, "deviceId": device, "toolName": "Read", "args": args,
+        });
+        self.wire.value("mutation", "events:appendRequest", &args).await
+    }
+
+    pub async fn cancel(&self, request: &str) -> Value {
+        let args = json!({ "callerToken": self.token, "requestId": request });
+        self.wire.value("mutation", "events:cancel", &args).await
+    }
+
+    pub async fn result(&self, request: &str) -> Value {
+        let args = json!({ "callerToken": self.token, "requestId": request });
+        self.wire.value("query", "events:getResult", &args).await
+    }
+}
+
+/// The party that answers.
+pub struct Device {
+    pub wire: Wire,
+    pub id: String,
+    pub token: String,
+}
+
+impl Device {
+    pub async fn poll(&self, cursor: Value, wait_ms: u32) -> Value {
+        let args = json!({ "deviceId": self.id, "token": self.token, "cursor": cursor, "waitMs": wait_ms });
+        self.wire.value("query", "events:listForDevice", &args).await
+    }
+
+    pub async fn claim(&self, request: &str, lease: &str) -> Value {
+        let args =
+            json!({ "deviceId": self.id, "token": self.token, "requestId": request, "leaseId": lease });
+        self.wire.value("mutation", "events:claim", &args).await
+    }
+
+    pub async fn post(&self, request: &str, lease: &str, payload: &str) -> Value {
+        let args = json!({
+            "deviceId": self.id, "token": self.token, "requestId": request, "leaseId": lease,
+            "outcome": "ok", "payload": payload,
+        });
+        self.wire.value("mutation", "events:appendResult", &args).await
+    }
+}

@@ -1,0 +1,175 @@
+//! The wire itself: envelopes, statuses, headers and spellings, as official clients meet them.
+
+use reqwest::StatusCode;
+use serde_json::{Value, json};
+
+use super::server::TestBackend;
+
+/// A raw call: status and body.
+async fn post(
+    server: &TestBackend,
+    path: &str,
+    headers: &[(&str, &str)],
+    body: impl Into<reqwest::Body>,
+) -> (StatusCode, String) {
+    let mut request = server.wire.http.post(format!("{}{path}", server.wire.url)).body(body);
+    for (name, value) in headers {
+        request = request.header(*name, *value);
+    }
+    let reply = request.send().await.expect("a reply");
+    (reply.status(), reply.text().await.expect("a body"))
+}
+
+const JSON: (&str, &str) = ("content-type", "application/json");
+
+fn refusal(body: &str) -> (String, Value) {
+    let refusal: Value = serde_json::from_str(body).expect("a refusal is JSON");
+    assert!(refusal["message"].is_string(), "{refusal}");
+    (refusal["code"].as_str().expect("a code").to_owned(), refusal)
+}
+
+fn cancel(server: &TestBackend) -> Value {
+    json!({ "callerToken": server.caller_token, "requestId": "none" })
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn args_come_as_an_object_or_in_an_array() {
+    let server = TestBackend::start().await;
+    for args in [cancel(&server), json!([cancel(&server)])] {
+        for format in [json!("json"), json!("convex_encoded_json"), Value::Null] {
+            let body = json!({ "path": "events.js:cancel", "args": args, "format": format }).to_string();
+            let (status, reply) = post(&server, "/api/mutation", &[JSON], body).await;
+            assert_eq!(
+                (status.as_u16(), reply.as_str()),
+                (200, r#"{"status":"success","value":{"state":"unknown"}}"#)
+            );
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_address_may_name_the_function() {
+    let server = TestBackend::start().await;
+    let body = json!({ "args": cancel(&server) }).to_string();
+    let (status, reply) = post(&server, "/api/run/events/cancel", &[JSON], body.clone()).await;
+    assert_eq!(status, 200);
+    assert!(reply.contains("unknown"), "{reply}");
+    let (status, reply) = post(&server, "/api/run/events", &[JSON], body).await;
+    assert_eq!((status.as_u16(), refusal(&reply).0.as_str()), (400, "BadConvexFunctionIdentifier"));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn numbers_travel_as_floats() {
+    let server = TestBackend::start().await;
+    let device = server.pair("dev-1").await;
+    server.caller().append("req-1", &device.id, "{}").await;
+    for format in ["json", "convex_encoded_json"] {
+        let args = json!({ "deviceId": device.id, "token": device.token, "requestId": "req-1", "leaseId": "l", "leaseMs": 30000 });
+        let body = json!({ "path": "events:claim", "args": args, "format": format }).to_string();
+        let (_, reply) = post(&server, "/api/mutation", &[JSON], body).await;
+        assert!(reply.contains(r#""attempt":1.0"#) && reply.contains(r#""expiresInMs":30000.0"#), "{reply}");
+    }
+    let args = json!({ "deviceId": device.id, "token": device.token });
+    let body = json!({ "path": "events:listOpen", "args": args }).to_string();
+    let (_, reply) = post(&server, "/api/query", &[JSON], body).await;
+    assert!(reply.contains(r#""createdAtMs":1763000000000.0"#), "{reply}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_no_call_is_a_status_with_a_code() {
+    let server = TestBackend::start().await;
+    let good = json!({ "path": "events:cancel", "args": cancel(&server) }).to_string();
+    let bad_bodies = [
+        "not json".to_owned(),
+        "[]".to_owned(),
+        json!({ "path": "events:cancel" }).to_string(),
+        json!({ "path": "events:cancel", "args": null }).to_string(),
+        json!({ "path": "events:cancel", "args": [] }).to_string(),
+        json!({ "path": "events:cancel", "args": [{}, {}] }).to_string(),
+        json!({ "args": {} }).to_string(),
+        json!({ "path": 7, "args": {} }).to_string(),
+    ];
+    for body in bad_bodies {
+        let (status, reply) = post(&server, "/api/mutation", &[JSON], body.clone()).await;
+        assert_eq!((status.as_u16(), refusal(&reply).0.as_str()), (400, "BadJsonBody"), "{body}");
+    }
+    let (status, reply) =
+        post(&server, "/api/mutation", &[("content-type", "text/plain")], good.clone()).await;
+    assert_eq!((status.as_u16(), refusal(&reply).0.as_str()), (400, "BadJsonBody"));
+    let (status, reply) = post(&server, "/api/mutation", &[], good.clone()).await;
+    assert_eq!((status.as_u16(), refusal(&reply).0.as_str()), (400, "BadJsonBody"));
+    let (status, _) =
+        post(&server, "/api/mutation", &[("content-type", "application/x+json; charset=utf-8")], good).await;
+    assert_eq!(status, 200);
+
+    let odd = json!({ "path": "events:cancel", "args": cancel(&server), "format": "xml" }).to_string();
+    let (status, reply) = post(&server, "/api/mutation", &[JSON], odd).await;
+    assert_eq!((status.as_u16(), refusal(&reply).0.as_str()), (400, "BadFormat"));
+    let odd = json!({ "path": "../events:cancel", "args": {} }).to_string();
+    let (status, reply) = post(&server, "/api/mutation", &[JSON], odd).await;
+    assert_eq!((status.as_u16(), refusal(&reply).0.as_str()), (400, "BadConvexFunctionIdentifier"));
+    let (status, reply) = post(&server, "/api/nothing", &[JSON], "{}").await;
+    assert_eq!((status.as_u16(), refusal(&reply).0.as_str()), (404, "NotFound"));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_body_has_a_limit() {
+    let server = TestBackend::start().await;
+    let call = |filler: usize| {
+        let args = json!({ "callerToken": "x".repeat(filler), "requestId": "none" });
+        json!({ "path": "events:cancel", "args": args }).to_string()
+    };
+    let limit = 16 * 1024 * 1024 + 2000;
+    let around = call(0).len();
+    let (status, reply) = post(&server, "/api/mutation", &[JSON], call(limit - around)).await;
+    assert_eq!(status, 200);
+    assert!(reply.contains("CALLER_UNAUTHORIZED"));
+    let (status, reply) = post(&server, "/api/mutation", &[JSON], call(limit - around + 1)).await;
+    assert_eq!((status.as_u16(), refusal(&reply).0.as_str()), (400, "BadJsonBody"));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn headers_are_checked_before_the_function_runs() {
+    let server = TestBackend::start().await;
+    let body = json!({ "path": "events:cancel", "args": cancel(&server) }).to_string();
+    let cases: [(&str, &str, u16, &str); 8] = [
+        ("convex-client", "punie-runner-0.1.0", 200, ""),
+        ("convex-client", "punie", 400, "InvalidClientVersion"),
+        ("authorization", "Convex some-admin-key", 200, ""),
+        ("authorization", "Convex", 400, "InvalidHeaderFailure"),
+        ("authorization", "Bearer opaque-device-token", 401, "InvalidAuthHeader"),
+        ("authorization", "Bearer e30.e30.e30", 401, "NoAuthProvider"),
+        ("authorization", "Basic dXNlcjpwYXNz", 401, "InvalidAuthHeader"),
+        ("convex-request-id", "anything", 200, ""),
+    ];
+    for (name, value, status, code) in cases {
+        let (got, reply) = post(&server, "/api/mutation", &[JSON, (name, value)], body.clone()).await;
+        assert_eq!(got.as_u16(), status, "{name}: {value}: {reply}");
+        if status != 200 {
+            assert_eq!(refusal(&reply).0, code, "{name}: {value}");
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn production_hides_the_text_of_errors_but_not_their_data() {
+    let server = TestBackend::start_with(true).await;
+    let unknown = server.wire.call("query", "events:nothing", &json!({})).await;
+    let message = unknown["errorMessage"].as_str().expect("a message");
+    assert!(message.starts_with("[Request ID: ") && message.ends_with("] Server Error"), "{message}");
+    assert!(unknown.get("errorData").is_none(), "{unknown}");
+    let thrown =
+        server.wire.call("mutation", "events:cancel", &json!({ "callerToken": "x", "requestId": "r" })).await;
+    assert_eq!(thrown["errorData"]["code"], "CALLER_UNAUTHORIZED");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn it_says_that_it_is_there() {
+    let server = TestBackend::start().await;
+    assert!(server.backend.url().starts_with("http://127.0.0.1:"));
+    for path in ["/", "/version", "/instance_name"] {
+        let reply = server.wire.http.get(format!("{}{path}", server.wire.url)).send().await.expect("a reply");
+        assert_eq!(reply.status(), 200, "{path}");
+        assert!(!reply.text().await.expect("a body").is_empty(), "{path}");
+    }
+}

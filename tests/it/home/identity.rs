@@ -1,0 +1,202 @@
+//! Who the device is, and its tokens: made once, kept closed, never replaced.
+#![expect(clippy::disallowed_methods, reason = "tests prepare and look at the disk themselves")]
+
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::Path;
+use std::sync::Barrier;
+use std::thread;
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use ed25519_dalek::{Signature, VerifyingKey};
+use punie_runner::home::{DeviceIdentity, Home, HomeError, TokenName, Tokens, fresh_token};
+use punie_runner::redact::Secret;
+use serde_json::Value;
+
+use super::{chmod, home, mode};
+
+#[test]
+fn the_identity_is_made_once_and_signs() {
+    let (_dir, home) = home();
+    let first = DeviceIdentity::load_or_create(&home).expect("a new identity");
+    let again = DeviceIdentity::load_or_create(&home).expect("the same identity");
+    assert_eq!(first.id(), again.id());
+    assert_eq!(first.created_at_ms(), again.created_at_ms());
+    assert_eq!(mode(&home.key_file()), 0o600);
+
+    let public = STANDARD.decode(again.public_key_base64()).expect("base64");
+    let public = VerifyingKey::from_bytes(&public.try_into().expect("32 bytes")).expect("a key");
+    let signature = STANDARD.decode(first.sign("a text")).expect("base64");
+    let signature = Signature::from_slice(&signature).expect("64 bytes");
+    public.verify_strict(b"a text", &signature).expect("its own signature");
+    public.verify_strict(b"b text", &signature).expect_err("another text");
+
+    let record: Value = serde_json::from_slice(&fs::read(home.device_file()).expect("there")).expect("JSON");
+    assert_eq!(record["id"], first.id().as_str());
+    assert_eq!(record["publicKey"], first.public_key_base64());
+    assert!(record["createdAt"].as_u64().is_some_and(|ms| ms > 1_700_000_000_000), "{record}");
+}
+
+#[test]
+fn eight_commands_at_once_get_one_identity() {
+    let (_dir, home) = home();
+    let together = Barrier::new(8);
+    let ids: Vec<(String, String)> = thread::scope(|scope| {
+        let commands: Vec<_> = (0..8)
+            .map(|_| {
+                scope.spawn(|| {
+                    let home = Home::open(home.root()).expect("the home");
+                    together.wait();
+                    let device = DeviceIdentity::load_or_create(&home).expect("an identity");
+                    (device.id().to_string(), device.public_key_base64().to_owned())
+                })
+            })
+            .collect();
+        commands.into_iter().map(|command| command.join().expect("no panic")).collect()
+    });
+    assert!(ids.iter().all(|id| *id == ids[0]), "{ids:?}");
+}
+
+#[test]
+fn a_damaged_identity_is_refused_and_left_as_it_is() {
+    let (_dir, home) = home();
+    DeviceIdentity::load_or_create(&home).expect("a new identity");
+    let (record, key) = (home.device_file(), home.key_file());
+    let good = (fs::read(&record).expect("there"), fs::read(&key).expect("there"));
+    let other = STANDARD.encode([7; 32]);
+    let damages: [(&Path, &[u8]); 7] = [
+        (&record, b""),
+        (&record, b"{\"id\":\"../x\",\"publicKey\":\"\",\"createdAt\":1}"),
+        (&record, b"\xff\xfe"),
+        (&key, b""),
+        (&key, &good.1[..20]),
+        (&key, b"not base64!"),
+        (&key, other.as_bytes()),
+    ];
+    for (path, damage) in damages {
+        fs::write(path, damage).expect("damaged");
+        let refused = DeviceIdentity::load_or_create(&home).expect_err("damaged");
+        assert_eq!(refused.exit_code(), 78, "{refused}");
+        assert!(refused.to_string().contains("backup"), "it says what to do: {refused}");
+        assert!(
+            !refused.to_string().contains("not base64!"),
+            "it does not show what was in the file: {refused}"
+        );
+        assert_eq!(fs::read(path).expect("there"), damage, "untouched");
+        fs::write(&record, &good.0).expect("mended");
+        fs::write(&key, &good.1).expect("mended");
+        DeviceIdentity::load_or_create(&home).expect("whole again");
+    }
+}
+
+#[test]
+fn half_an_identity_is_refused_and_the_other_half_not_made_up() {
+    let (_dir, home) = home();
+    DeviceIdentity::load_or_create(&home).expect("a new identity");
+    for (gone, left) in [(home.device_file(), home.key_file()), (home.key_file(), home.device_file())] {
+        let (aside, kept) = (home.root().join("aside"), fs::read(&left).expect("there"));
+        fs::rename(&gone, &aside).expect("moved");
+        let refused = DeviceIdentity::load_or_create(&home).expect_err("half");
+        assert!(matches!(&refused, HomeError::HalfIdentity { missing, .. } if *missing == gone), "{refused}");
+        assert!(!gone.exists(), "nothing was made up");
+        assert_eq!(fs::read(&left).expect("there"), kept);
+        fs::rename(&aside, &gone).expect("moved back");
+    }
+}
+
+#[test]
+fn a_creation_that_a_crash_cut_short_is_finished() {
+    let (_dir, home) = home();
+    let device = DeviceIdentity::load_or_create(&home).expect("a new identity");
+    let unfinished = home.root().join("device.json.new");
+    fs::rename(home.device_file(), &unfinished).expect("as if the last step had not happened");
+    assert_eq!(DeviceIdentity::load_or_create(&home).expect("finished").id(), device.id());
+
+    fs::remove_file(home.key_file()).expect("removed");
+    fs::rename(home.device_file(), &unfinished).expect("as if only the first step had happened");
+    let fresh = DeviceIdentity::load_or_create(&home).expect("nobody saw the first one");
+    assert_ne!(fresh.id(), device.id());
+}
+
+#[test]
+fn a_key_that_is_a_link_or_open_to_others_is_refused() {
+    let (_dir, home) = home();
+    DeviceIdentity::load_or_create(&home).expect("a new identity");
+    chmod(&home.key_file(), 0o604);
+    assert_eq!(DeviceIdentity::load_or_create(&home).expect_err("readable").exit_code(), 77);
+    chmod(&home.key_file(), 0o600);
+    let elsewhere = home.root().join("elsewhere");
+    fs::rename(home.key_file(), &elsewhere).expect("moved");
+    symlink(&elsewhere, home.key_file()).expect("a link");
+    let refused = DeviceIdentity::load_or_create(&home).expect_err("a link");
+    assert!(matches!(refused, HomeError::WrongKind { .. }), "{refused}");
+}
+
+#[test]
+fn nothing_secret_shows_in_debug() {
+    let (_dir, home) = home();
+    let device = DeviceIdentity::load_or_create(&home).expect("a new identity");
+    let seed = fs::read_to_string(home.key_file()).expect("there");
+    assert!(!format!("{device:?}").contains(seed.trim()));
+    let bytes = STANDARD.decode(seed.trim()).expect("base64");
+    assert!(!format!("{device:?}").contains(&format!("{bytes:?}")));
+    let token = fresh_token();
+    assert!(!format!("{token:?}").contains(token.expose().as_str()));
+}
+
+// Tokens
+
+#[test]
+fn tokens_are_kept_for_the_owner_alone() {
+    let (_dir, home) = home();
+    let tokens = Tokens::of(&home);
+    assert_eq!(tokens.read(TokenName::Caller).expect("readable"), None);
+    let token = fresh_token();
+    assert_eq!(token.expose().len(), 43, "32 bytes as base64url");
+    assert_ne!(token, fresh_token());
+    tokens.write(TokenName::Caller, &token).expect("written");
+    assert_eq!(mode(&tokens.path(TokenName::Caller)), 0o600);
+    assert_eq!(tokens.read(TokenName::Caller).expect("readable"), Some(token));
+    assert_eq!(tokens.read(TokenName::Backend).expect("readable"), None);
+}
+
+#[test]
+fn a_token_written_by_hand_may_end_with_a_line_and_must_be_closed_and_usable() {
+    let (_dir, home) = home();
+    let tokens = Tokens::of(&home);
+    let path = tokens.path(TokenName::Backend);
+    fs::write(&path, "abc\n").expect("written");
+    chmod(&path, 0o644);
+    assert_eq!(tokens.read(TokenName::Backend).expect_err("readable by all").exit_code(), 77);
+    chmod(&path, 0o600);
+    let read = tokens.read(TokenName::Backend).expect("closed now");
+    assert_eq!(read, Some(Secret::new("abc".to_owned())));
+    for unusable in ["", " \n", "two words", "a\r\nb", "\u{e9}", &"x".repeat(20_000)] {
+        fs::write(&path, unusable).expect("written");
+        assert_eq!(tokens.read(TokenName::Backend).expect_err("unusable").exit_code(), 78, "{unusable:.20}");
+        let before = fs::read(&path).expect("there");
+        tokens.write(TokenName::Backend, &Secret::new(unusable.to_owned())).expect_err("unusable");
+        assert_eq!(fs::read(&path).expect("there"), before, "the old one was kept");
+    }
+}
+
+#[test]
+fn a_token_minted_by_several_at_once_is_one() {
+    let (_dir, home) = home();
+    let tokens = Tokens::of(&home);
+    let together = Barrier::new(8);
+    let minted: Vec<_> = thread::scope(|scope| {
+        let all: Vec<_> = (0..8)
+            .map(|_| {
+                scope.spawn(|| {
+                    together.wait();
+                    tokens.read_or_mint(TokenName::Caller).expect("a token")
+                })
+            })
+            .collect();
+        all.into_iter().map(|one| one.join().expect("no panic")).collect()
+    });
+    assert!(minted.iter().all(|token| *token == minted[0]));
+    assert_eq!(mode(&tokens.path(TokenName::Caller)), 0o600);
+}
