@@ -4,6 +4,8 @@ mod atomic_write;
 #[cfg(unix)]
 mod capture;
 pub mod children;
+#[cfg(unix)]
+mod command;
 pub mod environment;
 #[cfg(unix)]
 mod family;

@@ -3,9 +3,8 @@
 use std::collections::HashMap;
 use std::io;
 use std::os::fd::OwnedFd;
-use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
 
@@ -14,23 +13,20 @@ use tokio::time::Instant;
 
 use super::capture::{Capture, Place};
 use super::children::{ChildLog, call_mark};
+use super::command::{check_command, check_folder, command_of, refused};
 use super::environment::Environment;
 use super::family::Family;
-use super::kill::stop_tree;
+use super::kill::{lasting, stop_tree};
 use super::login;
 use super::process::{Child, Plan, Spawned, Spawner};
 use super::pump::{Listener, pump};
 use crate::acp::Answer;
 use crate::acp::terminals::{
-    CreateTerminal, ExitStatus, Ladder, Launch, OpenTerminal, OutputQuery, ProcessName, Stopped,
-    TerminalClient, TerminalExit, TerminalId, TerminalOutput,
+    CreateTerminal, ExitStatus, Ladder, OpenTerminal, OutputQuery, ProcessName, Stopped, TerminalClient,
+    TerminalExit, TerminalId, TerminalOutput,
 };
 use crate::output::{FilterFactory, OutputStore};
-use crate::request::ErrorCode;
 use crate::tool::ToolError;
-
-/// The longest single argument the system takes (MAX_ARG_STRLEN on Linux), its end included.
-const LONGEST_ARGUMENT: usize = 128 << 10;
 
 /// What this machine's terminals need.
 pub struct LocalSetup {
@@ -122,12 +118,11 @@ impl LocalTerminals {
     }
 
     async fn create(&self, request: CreateTerminal) -> Result<OpenTerminal, ToolError> {
-        let env = self.environment().await.for_command(&request.env)?;
+        let mut env = self.environment().await.for_command(&request.env)?;
         check_command(&request.launch)?;
         check_folder(&request.cwd)?;
         let (program, args) = command_of(&request.launch)?;
         let mark = call_mark(&request.request, request.output_number);
-        let mut env = env;
         if let Some((name, value)) = mark.split_once('=') {
             env.insert(name.to_owned(), value.to_owned());
         }
@@ -306,6 +301,12 @@ impl Terminal {
         family.holders(&members)
     }
 
+    /// The same, without those that are just ending.
+    fn lasting_relatives(&self) -> Vec<ProcessName> {
+        let Some(family) = &self.family else { return Vec::new() };
+        family.holders(&lasting(family))
+    }
+
     fn may_have_relatives(&self) -> bool {
         match &*self.phase.borrow() {
             Phase::Running => true,
@@ -338,14 +339,18 @@ impl Listener for Terminal {
             Phase::Ended(exit, _) => std::mem::take(&mut exit.output_open),
             Phase::Running => false,
         });
-        if after_the_end && self.relatives().is_empty() {
+        if after_the_end && self.lasting_relatives().is_empty() {
             self.report_end();
         }
     }
 
     fn ended(&self, status: ExitStatus, held: bool) {
         // The look at all processes is only worth its price when something is left.
-        let left = if held || self.child.group_lives() { self.relatives() } else { Vec::new() };
+        let left = match held {
+            true => self.relatives(),
+            false if self.child.group_lives() => self.lasting_relatives(),
+            false => Vec::new(),
+        };
         if !held && left.is_empty() {
             self.report_end();
         }
@@ -368,93 +373,4 @@ async fn stop_elsewhere(terminal: Arc<Terminal>, ladder: Ladder) -> Result<Stopp
 
 fn unknown(id: &TerminalId) -> ToolError {
     ToolError::not_found(format!("There is no terminal {id}; it was released, or belongs to an earlier run."))
-}
-
-fn check_folder(cwd: &Path) -> Result<(), ToolError> {
-    if cwd.is_dir() {
-        return Ok(());
-    }
-    let what = if cwd.exists() { "is not a folder" } else { "does not exist" };
-    let text = format!("The working directory {} {what}. Nothing was run.", cwd.display());
-    Err(if cwd.exists() { ToolError::invalid_args(text) } else { ToolError::not_found(text) })
-}
-
-fn check_command(launch: &Launch) -> Result<(), ToolError> {
-    let words: Vec<&str> = match launch {
-        Launch::Shell(line) => vec![line],
-        Launch::Program { command, args } => {
-            std::iter::once(command).chain(args).map(String::as_str).collect()
-        }
-    };
-    if words[0].trim().is_empty() {
-        return Err(ToolError::invalid_args("The command is empty; nothing was run."));
-    }
-    if words.iter().any(|word| word.contains('\0')) {
-        return Err(ToolError::invalid_args(
-            "The command contains a NUL byte, which no program can be given.",
-        ));
-    }
-    match words.iter().map(|word| word.len()).max() {
-        Some(longest) if longest >= LONGEST_ARGUMENT => Err(too_large(longest)),
-        _ => Ok(()),
-    }
-}
-
-fn too_large(bytes: usize) -> ToolError {
-    ToolError::new(
-        ErrorCode::TooLarge,
-        format!(
-            "The command has {bytes} bytes; the system takes {} at most in one piece. Nothing was run. Pass the data \
-             on stdin, or write it to a file and name the file.",
-            LONGEST_ARGUMENT - 1
-        ),
-    )
-}
-
-fn command_of(launch: &Launch) -> Result<(PathBuf, Vec<String>), ToolError> {
-    match launch {
-        Launch::Program { command, args } => Ok((PathBuf::from(command), args.clone())),
-        Launch::Shell(line) => {
-            let args = ["--noprofile", "--norc", "-c", line].map(str::to_owned).to_vec();
-            Ok((bash()?.to_owned(), args))
-        }
-    }
-}
-
-/// Where bash is; looked for once, and not on the PATH of the call.
-fn bash() -> Result<&'static Path, ToolError> {
-    const PLACES: &[&str] = &[
-        "/bin/bash",
-        "/usr/bin/bash",
-        "/usr/local/bin/bash",
-        "/opt/homebrew/bin/bash",
-        "/run/current-system/sw/bin/bash",
-    ];
-    static FOUND: OnceLock<Option<&'static Path>> = OnceLock::new();
-    let found = FOUND.get_or_init(|| PLACES.iter().map(Path::new).find(|place| place.is_file()));
-    found.ok_or_else(|| {
-        ToolError::not_found(
-            "There is no bash on this machine; run a program with its arguments instead (run_command).",
-        )
-    })
-}
-
-/// A start that the system refused, in words for the caller.
-fn refused(launch: &Launch, cause: &io::Error) -> ToolError {
-    let program = match launch {
-        Launch::Shell(_) => "bash",
-        Launch::Program { command, .. } => command,
-    };
-    match cause.kind() {
-        io::ErrorKind::ArgumentListTooLong => ToolError::new(
-            ErrorCode::TooLarge,
-            "The command with its arguments and environment is larger than the system takes. Nothing was run. Pass \
-             the data on stdin, or write it to a file and name the file.",
-        ),
-        io::ErrorKind::NotFound => ToolError::not_found(format!(
-            "There is no program {program:?} on this machine's PATH. Nothing was run. A command line with blanks, \
-             pipes or variables needs a shell: leave args out."
-        )),
-        _ => ToolError::io(program, cause),
-    }
 }
