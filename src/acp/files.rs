@@ -6,6 +6,7 @@ use std::sync::Arc;
 use sha2::{Digest, Sha256};
 
 use super::{Answer, WorkspacePath};
+use crate::ids::hex;
 use crate::tool::ToolCx;
 
 /// Reads and writes text files inside the workspace.
@@ -267,16 +268,6 @@ impl LoadedFile {
     pub fn sha256(&self) -> String {
         hex(&Sha256::digest(self.bytes.as_slice()))
     }
-}
-
-/// Bytes in hex.
-pub fn hex(bytes: &[u8]) -> String {
-    const DIGITS: &[u8; 16] = b"0123456789abcdef";
-    bytes
-        .iter()
-        .flat_map(|b| [DIGITS[usize::from(b >> 4)], DIGITS[usize::from(b & 15)]])
-        .map(char::from)
-        .collect()
 }
 
 /// What a write did.

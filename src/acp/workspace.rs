@@ -25,8 +25,7 @@ use std::sync::Arc;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use crate::request::ErrorCode;
-use crate::tool::ToolError;
+use crate::tool::{ErrorCode, ToolError};
 use held::Held;
 
 /// As many links as Linux itself follows.

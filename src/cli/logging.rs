@@ -3,24 +3,24 @@
 
 use std::io::{self, IsTerminal, Write};
 
-use tracing_subscriber::filter::LevelFilter;
 use tracing_subscriber::fmt;
 use tracing_subscriber::prelude::*;
 
+use crate::config::{Color, LogLevel};
 use crate::redact;
 
-/// A level's name; anything that is none of them is `info`.
-pub fn level(name: &str) -> LevelFilter {
-    name.parse().unwrap_or(LevelFilter::INFO)
-}
-
 /// Starts logging at this level. A second start in one process changes nothing.
-pub fn start(level: LevelFilter) {
+pub fn start(level: LogLevel, color: Color) {
+    let colored = match color {
+        Color::Always => true,
+        Color::Never => false,
+        Color::Auto => io::stderr().is_terminal(),
+    };
     let layer = fmt::layer()
         .with_writer(|| Masked(io::stderr()))
-        .with_ansi(io::stderr().is_terminal())
+        .with_ansi(colored)
         .with_target(false)
-        .with_filter(level);
+        .with_filter(level.filter());
     // Another subscriber is in place already in tests.
     let _ = tracing_subscriber::registry().with(layer).try_init();
 }

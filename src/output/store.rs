@@ -2,7 +2,7 @@
 //! Not here: reading it again (kept) and what goes first when room is short (ledger).
 #![expect(clippy::disallowed_methods, reason = "this room owns the kept outputs")]
 
-use std::fmt::{self, Write as _};
+use std::fmt;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
@@ -14,7 +14,7 @@ use sha2::{Digest, Sha256};
 use super::figures::size;
 use super::ledger::Ledger;
 use super::{Budget, Clipped, KeptOutput};
-use crate::ids::RequestId;
+use crate::ids::{RequestId, hex};
 
 /// The name of a kept output: `out_` and twelve hex digits.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -112,11 +112,7 @@ impl OutputStore {
     /// recovery finds what a killed call had printed.
     pub fn handle(request: &RequestId, n: u32) -> OutputHandle {
         let digest = Sha256::digest(format!("{request}:{n}"));
-        let mut name = OutputHandle::PREFIX.to_owned();
-        for byte in digest.iter().take(OutputHandle::DIGITS / 2) {
-            let _ = write!(name, "{byte:02x}");
-        }
-        OutputHandle(name)
+        OutputHandle(format!("{}{}", OutputHandle::PREFIX, hex(&digest[..OutputHandle::DIGITS / 2])))
     }
 
     /// Starts keeping a request's `n`-th output; what an earlier run kept under it is replaced.

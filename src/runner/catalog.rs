@@ -8,6 +8,7 @@ use sha2::{Digest, Sha256};
 use super::backoff::Retry;
 use super::engine::Engine;
 use crate::backend::{BackendError, CatalogItem, CatalogKind, Disposition};
+use crate::ids::hex;
 
 /// Publishes everything, then again on each change, until the runner is over.
 pub(super) async fn publish(engine: Arc<Engine>) {
@@ -66,12 +67,4 @@ impl Engine {
         };
         self.registry.specs().map(item).collect()
     }
-}
-
-fn hex(bytes: &[u8]) -> String {
-    use std::fmt::Write;
-    bytes.iter().fold(String::new(), |mut hex, byte| {
-        let _ = write!(hex, "{byte:02x}");
-        hex
-    })
 }

@@ -7,6 +7,9 @@
 
 mod harness;
 
+mod architecture;
+mod catalog;
+mod cli;
 mod config;
 mod dev_backend;
 mod file;
@@ -16,3 +19,4 @@ mod output;
 mod search;
 mod shell;
 mod sqlite;
+mod tool;

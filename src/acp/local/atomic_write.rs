@@ -12,13 +12,11 @@ use super::near_names;
 use super::sniff;
 use super::temp_file::TempFile;
 use super::text_window::{sha256_hex, stamp_of};
-use crate::acp::figures::ByteSize;
-use crate::acp::files::{
-    Encoding, Endings, NewContent, Precondition, Splice, Stamp, WriteTextFile, Written, hex,
-};
+use crate::acp::files::{Encoding, Endings, NewContent, Precondition, Splice, Stamp, WriteTextFile, Written};
 use crate::acp::workspace::Folder;
-use crate::request::ErrorCode;
-use crate::tool::ToolError;
+use crate::ids::hex;
+use crate::output::figures;
+use crate::tool::{ErrorCode, ToolError};
 
 /// A file up to this size is compared with what replaces it; a bigger one is only hashed.
 const COMPARED: u64 = 64 << 20;
@@ -168,7 +166,7 @@ fn check(request: &WriteTextFile, old: Option<&Old>, shown: &str) -> Result<(), 
     match (&request.only_if, old) {
         (Precondition::None, _) | (Precondition::Absent, None) => Ok(()),
         (Precondition::Absent, Some(old)) => {
-            let size = ByteSize(old.stamp.size);
+            let size = figures::size(old.stamp.size);
             Err(stale(shown, &format!("exists already ({size}), and overwrite is \"never\"")))
         }
         (Precondition::Content(_) | Precondition::AsLoaded(_), None) => {

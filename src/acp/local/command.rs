@@ -1,16 +1,16 @@
-//! A command before it is started: whether the system can take it, and how bash is found. Not here: starting it.
+//! A command before it is started: whether it can be, and which program it is. Not here: starting it (process).
 
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
 use crate::acp::terminals::Launch;
-use crate::request::ErrorCode;
-use crate::tool::ToolError;
+use crate::tool::{ErrorCode, ToolError};
 
 /// The longest single argument the system takes (MAX_ARG_STRLEN on Linux), its end included.
 const LONGEST_ARGUMENT: usize = 128 << 10;
 
+/// Refuses a folder that no command can run in.
 pub(super) fn check_folder(cwd: &Path) -> Result<(), ToolError> {
     if cwd.is_dir() {
         return Ok(());
@@ -20,6 +20,7 @@ pub(super) fn check_folder(cwd: &Path) -> Result<(), ToolError> {
     Err(if cwd.exists() { ToolError::invalid_args(text) } else { ToolError::not_found(text) })
 }
 
+/// Refuses what the system could not start.
 pub(super) fn check_command(launch: &Launch) -> Result<(), ToolError> {
     let words: Vec<&str> = match launch {
         Launch::Shell(line) => vec![line],
@@ -52,6 +53,7 @@ fn too_large(bytes: usize) -> ToolError {
     )
 }
 
+/// The program to start, with its arguments.
 pub(super) fn command_of(launch: &Launch) -> Result<(PathBuf, Vec<String>), ToolError> {
     match launch {
         Launch::Program { command, args } => Ok((PathBuf::from(command), args.clone())),

@@ -11,10 +11,10 @@ use super::near_names;
 use super::sniff::{self, Binary};
 use super::text_lines::{LineRest, Lines};
 use crate::acp::WorkspacePath;
-use crate::acp::figures::{ByteSize, Count};
-use crate::acp::files::{Encoding, Endings, LineTotal, ReadTextFile, Stamp, Start, TextWindow, hex};
-use crate::request::ErrorCode;
-use crate::tool::ToolError;
+use crate::acp::files::{Encoding, Endings, LineTotal, ReadTextFile, Stamp, Start, TextWindow};
+use crate::ids::hex;
+use crate::output::figures;
+use crate::tool::{ErrorCode, ToolError};
 
 /// Files up to this size are counted to their end.
 const COUNTED: u64 = 100 << 20;
@@ -100,9 +100,9 @@ pub(super) fn read(
             let text = format!(
                 "{} is {} of {}; such files are read up to {}. Convert it with Bash, for example `iconv -t utf-8`.",
                 request.path.shown(),
-                ByteSize(size),
+                figures::size(size),
                 encoding.as_str(),
-                ByteSize(DECODED)
+                figures::size(DECODED)
             );
             return Err(ToolError::new(ErrorCode::TooLarge, text));
         }
@@ -132,7 +132,7 @@ pub(super) fn classify(path: &WorkspacePath, head: &[u8], size: u64) -> Result<E
         let text = format!(
             "{} is not text: it is {kind}, {}. {hint}\nThe first {} bytes: {}",
             path.shown(),
-            ByteSize(size),
+            figures::size(size),
             shown.len(),
             shown.join(" ")
         );
@@ -302,8 +302,8 @@ fn inside(
         return Err(ToolError::invalid_args(format!(
             "{}: line {} ends before column {}. Leave out column to see the line.",
             request.path.shown(),
-            Count(line),
-            Count(column)
+            figures::grouped(line),
+            figures::grouped(column)
         )));
     }
     window.lines = 1;
@@ -356,19 +356,19 @@ fn explain(request: &ReadTextFile, scan: &Scan<'_>, miss: Miss) -> ToolError {
         }
         Miss::Io(cause) => ToolError::io(shown, &cause),
         Miss::TooFar | Miss::PastEnd => {
-            let size = ByteSize(scan.size);
+            let size = figures::size(scan.size);
             let text = match request.start {
                 Start::FromEnd(lines) => format!(
                     "{shown} ({size}): the last {} lines are more than {}. Ask for fewer, or use Bash, for example \
                      `tail -c 10000`.",
-                    Count(lines),
-                    ByteSize(LONGEST_LINE)
+                    figures::grouped(lines),
+                    figures::size(LONGEST_LINE)
                 ),
                 Start::Line(line) | Start::Inside { line, .. } => format!(
                     "{shown} is {size}, too large to search all of it for line {}, which is not in its first {}. Use \
                      a negative offset to read from the end, or Bash, for example `tail -c +N | head`.",
-                    Count(line),
-                    ByteSize(scan.reach)
+                    figures::grouped(line),
+                    figures::size(scan.reach)
                 ),
             };
             ToolError::new(ErrorCode::TooLarge, text)

@@ -3,8 +3,7 @@
 use std::time::Duration;
 
 use super::{Ending, ExitStatus, ProcessName, Run, Stopped, TerminalOutput, signal_name};
-use crate::request::{ErrorCode, Meta};
-use crate::tool::ToolError;
+use crate::tool::{ErrorCode, Meta, ToolError};
 
 /// How many processes an answer names.
 const NAMED: usize = 3;

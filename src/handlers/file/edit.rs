@@ -11,11 +11,10 @@ use super::leniency::{Tier, without_line_numbers};
 use super::matcher::{Found, find, replacement};
 use super::write::{check_size, checked_sha256};
 use super::{FileDeps, changed, miss};
-use crate::acp::figures::plural;
 use crate::acp::files::{LoadedFile, NewContent, Precondition, Splice, WriteTextFile};
 use crate::acp::{RawPath, WorkspacePath};
-use crate::request::{Effect, ErrorCode, Meta, Reply};
-use crate::tool::{Tool, ToolCx, ToolError};
+use crate::output::figures::counted;
+use crate::tool::{Effect, ErrorCode, Meta, Reply, Tool, ToolCx, ToolError};
 
 /// The largest file that is edited.
 const MAX_BYTES: u64 = 64 << 20;
@@ -36,12 +35,12 @@ pub(super) struct Edit {
     old_string: String,
     /// The text to put there.
     new_string: String,
-    /// Replace every place, not just the only one.
+    /// Replace every place where it stands, not just the only one.
     #[serde(default)]
     replace_all: bool,
-    /// Replace exactly so many places, or none.
+    /// Replace every place if there are exactly so many; else change nothing.
     expected_count: Option<u64>,
-    /// Only show what would change.
+    /// Only say what would change.
     #[serde(default)]
     dry_run: bool,
     /// The SHA-256 (hex) that the file must have, as Read gives it in meta.sha256.
@@ -60,8 +59,10 @@ impl Tool for Edit {
         ("new_str", "new_string"),
         ("new_text", "new_string"),
     ];
-    const EXAMPLES: &'static [&'static str] =
-        &[r#"{"file_path":"src/main.rs","old_string":"let n = 1;","new_string":"let n = 2;"}"#];
+    const EXAMPLES: &'static [&'static str] = &[
+        r#"{"file_path":"src/main.rs","old_string":"let n = 1;","new_string":"let n = 2;"}"#,
+        r#"{"file_path":"README.md","old_string":"colour","new_string":"color","replace_all":true}"#,
+    ];
     type Deps = FileDeps;
     type Output = Reply;
 
@@ -165,10 +166,10 @@ impl Edit {
         let lines = lines_of(text, found.places.iter().map(|place| &place.range));
         let loosely = if found.tier == Tier::Exact { "" } else { " (not exactly, but nearly)" };
         let text = format!(
-            "old_string stands at {count} place{} in {shown}{loosely}, not {wanted}: line{} {lines}. Nothing was \
+            "old_string stands at {} in {shown}{loosely}, not {wanted}: line{} {lines}. Nothing was \
              changed. Quote more lines around the one you mean, or set replace_all=true.",
-            plural(count),
-            plural(count)
+            counted(count, "place"),
+            if count == 1 { "" } else { "s" }
         );
         Err(ToolError::new(ErrorCode::Ambiguous, text))
     }

@@ -19,8 +19,7 @@ use std::sync::Arc;
 
 use crate::acp::files::Written;
 use crate::acp::{FileClient, Workspace};
-use crate::request::{FileChange, Meta};
-use crate::tool::{Entry, ToolSet};
+use crate::tool::{Entry, FileChange, Meta, ToolSet};
 
 /// What the file tools work with.
 #[derive(Clone)]

@@ -6,8 +6,7 @@ use std::path::{Path, PathBuf};
 use super::GitDeps;
 use super::command::{Answer, Git};
 use crate::acp::RawPath;
-use crate::request::ErrorCode;
-use crate::tool::{ToolCx, ToolError};
+use crate::tool::{ErrorCode, ToolCx, ToolError};
 
 /// A repository that may be asked, and the path within it that was asked for.
 #[derive(Debug)]

@@ -14,8 +14,7 @@ use crate::acp::terminals::{
     output_with_status, run_to_end, status_line,
 };
 use crate::output::Budget;
-use crate::request::{Effect, Reply};
-use crate::tool::{Tool, ToolCx, ToolError};
+use crate::tool::{Effect, Reply, Tool, ToolCx, ToolError};
 
 const DEFAULT_LIMIT: u64 = 120_000;
 const LONGEST_LIMIT: u64 = 600_000;
@@ -41,24 +40,25 @@ const ADVICE: &str =
 pub(super) struct Bash {
     /// The command line. Join steps with && so that the first failure ends it.
     command: String,
-    /// Milliseconds after which the command and everything it started are stopped: 120000 unless given, at most
+    /// Milliseconds after which the command and everything it started are stopped: 120000 if absent, at most
     /// 600000. What was printed until then is returned. Does not apply in the background.
     timeout: Option<u64>,
-    /// Where it runs: a folder in the workspace, which is also the default.
+    /// Where it runs: a folder, absolute or relative to the first workspace folder, which it is if absent.
     working_directory: Option<RawPath>,
     /// Return after a second at most and leave the command running.
     #[serde(default)]
     run_in_background: bool,
     /// What the command is for, in five to ten words.
     description: Option<String>,
-    /// Variables for this command, by name. Those that change how programs are loaded are refused, as are secrets.
+    /// Variables for this command, by name. Names that change how programs are loaded and
+    /// names of secrets (passwords, tokens, keys) are refused.
     env: Option<BTreeMap<String, String>>,
     /// What the command reads. Use it, or a file, for data too large for a command line (128 KiB).
     stdin: Option<String>,
     /// Keep colours, other escape sequences and progress lines.
     #[serde(default)]
     raw: bool,
-    /// How many characters of output to return: 30000 unless given, 1000 to 200000.
+    /// How many characters the answer may have: 1000 to 200000, 30000 if absent.
     max_chars: Option<u64>,
 }
 

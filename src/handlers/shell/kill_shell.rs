@@ -9,8 +9,7 @@ use serde::Deserialize;
 use super::ShellDeps;
 use super::board::{is_alive, state};
 use crate::acp::terminals::{Ladder, StopSignal, ending_words, facts, list, seconds};
-use crate::request::{Effect, ErrorCode, Reply};
-use crate::tool::{Lane, Tool, ToolCx, ToolError};
+use crate::tool::{Effect, ErrorCode, Lane, Reply, Tool, ToolCx, ToolError};
 
 const GRACE: u64 = 2_000;
 const LONGEST_GRACE: u64 = 30_000;
@@ -26,12 +25,12 @@ const LAST_LINES: usize = 20;
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct KillShell {
-    /// The shell, as Bash named it: sh_1.
+    /// The shell's id, as Bash named it: sh_1.
     shell_id: String,
-    /// What to send first; INT is what Ctrl-C does.
+    /// What to send first: TERM if absent; INT is what Ctrl-C does.
     #[serde(default)]
     signal: StopSignal,
-    /// Milliseconds until SIGKILL: 2000 unless given, 30000 at most.
+    /// Milliseconds until SIGKILL: 2000 if absent, at most 30000.
     grace_ms: Option<u64>,
 }
 
@@ -41,7 +40,8 @@ impl Tool for KillShell {
     const LANE: Lane = Lane::Control;
     const ALIASES: &'static [(&'static str, &'static str)] =
         &[("id", "shell_id"), ("bash_id", "shell_id"), ("shell", "shell_id"), ("grace", "grace_ms")];
-    const EXAMPLES: &'static [&'static str] = &[r#"{"shell_id":"sh_1"}"#];
+    const EXAMPLES: &'static [&'static str] =
+        &[r#"{"shell_id":"sh_1"}"#, r#"{"shell_id":"sh_2","signal":"INT","grace_ms":10000}"#];
     type Deps = ShellDeps;
     type Output = Reply;
 

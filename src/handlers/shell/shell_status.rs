@@ -11,8 +11,7 @@ use tokio::time::Instant;
 use super::ShellDeps;
 use super::board::{Shell, is_alive, state};
 use crate::acp::terminals::{TerminalOutput, ending_words, facts, list, seconds};
-use crate::request::{Effect, Reply};
-use crate::tool::{Lane, Tool, ToolCx, ToolError};
+use crate::tool::{Effect, Lane, Reply, Tool, ToolCx, ToolError};
 
 const TAIL_LINES: u64 = 50;
 const LONGEST_WAIT: u64 = 30_000;
@@ -25,15 +24,15 @@ const LONGEST_WAIT: u64 = 30_000;
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ShellStatus {
-    /// The shell, as Bash named it: sh_1.
+    /// The shell's id, as Bash named it: sh_1. All shells are listed if absent.
     shell_id: Option<String>,
     /// The cursor of an earlier answer: show only what was printed after it.
     since: Option<u64>,
-    /// How many of the last lines to show: 50 unless given; all that is new when `since` is given.
+    /// How many of the last lines to show: 50 if absent, or all that is new when `since` is given.
     tail_lines: Option<u64>,
     /// Show only lines that match this regular expression.
     pattern: Option<String>,
-    /// Milliseconds to wait, 30000 at most, for the shell to end, for a line that matches `pattern`, or, with
+    /// Milliseconds to wait, at most 30000, for the shell to end, for a line that matches `pattern`, or, with
     /// `since` and no pattern, for anything new.
     wait_ms: Option<u64>,
 }

@@ -17,8 +17,7 @@ use super::guard::Guard;
 use super::parked::{Locking, Parked};
 use super::trouble::of_file;
 use crate::output::figures::{grouped, size};
-use crate::request::ErrorCode;
-use crate::tool::ToolError;
+use crate::tool::{ErrorCode, ToolError};
 
 /// A snapshot larger than this is not made.
 const MAX_SNAPSHOT: u64 = 512 << 20;

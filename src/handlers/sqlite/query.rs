@@ -20,8 +20,7 @@ use super::value::Shown;
 use crate::acp::RawPath;
 use crate::output::Budget;
 use crate::output::figures::{counted, grouped};
-use crate::request::{Effect, ErrorCode, Meta, Reply};
-use crate::tool::{Tool, ToolCx, ToolError};
+use crate::tool::{Effect, ErrorCode, Meta, Reply, Tool, ToolCx, ToolError};
 
 /// How many rows one answer shows at most.
 const MAX_ROWS: u64 = 1_000;
@@ -38,26 +37,26 @@ const MAX_TEXT: usize = 2 << 20;
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct SqliteQuery {
-    /// The database file.
+    /// The database file: absolute, or relative to the first workspace folder.
     database_path: RawPath,
     /// One SQL statement; empty for the schema.
     #[serde(default)]
     query: String,
     /// Values for the placeholders: an array for `?`, an object for `:name`.
     params: Option<Parameters>,
-    /// How many rows to give, at most 1000.
+    /// How many rows to give: 100 if absent, at most 1000.
     #[serde(default = "default_limit")]
     limit: u64,
     /// How many rows to leave out at the beginning, for the next page.
     #[serde(default)]
     offset: u64,
-    /// Milliseconds after which the query is stopped.
+    /// Milliseconds after which the query is stopped: 10000 if absent.
     #[serde(default = "default_timeout")]
     timeout_ms: u64,
     /// `table` is aligned with long texts cut at 200 characters; `json` and `csv` give up to 20000 of each.
     #[serde(default)]
     format: Format,
-    /// Characters of text to answer with at most.
+    /// How many characters the answer may have: 1000 to 200000, 30000 if absent.
     max_chars: Option<u64>,
 }
 
