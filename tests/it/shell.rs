@@ -1,6 +1,5 @@
 //! The shell and terminal tools with real processes: how commands end, are stopped, and what they leave behind.
 #![cfg(target_os = "linux")]
-#![expect(clippy::disallowed_methods, reason = "a test sets its own scene")]
 
 mod admission;
 mod answers;
