@@ -235,6 +235,9 @@ impl Backend for ConvexBackend {
     fn publish<'a>(&'a self, kind: CatalogKind, revision: u64, items: &'a [CatalogItem]) -> Reply<'a, ()> {
         Box::pin(async move {
             let mut rest = items;
+            // Only a call that is `complete` deletes what it does not name, and it must then name everything. A set
+            // of several pages is therefore first reduced to its first page, and then filled again.
+            let mut complete = true;
             loop {
                 let mut bytes = 0;
                 let fits = rest.iter().take(CATALOG_PAGE_ITEMS).take_while(|item| {
@@ -243,9 +246,8 @@ impl Backend for ConvexBackend {
                 });
                 let count = fits.count().max(1).min(rest.len());
                 let (page, later) = rest.split_at(count);
-                // Only a set that fits one page may delete what it does not name.
-                let complete = page.len() == items.len();
                 self.publish_page(kind, revision, complete, page).await?;
+                complete = false;
                 if later.is_empty() {
                     return Ok(());
                 }

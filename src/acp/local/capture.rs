@@ -100,22 +100,14 @@ impl Capture {
         }
         let handle = self.spool.as_ref().map(|spool| spool.handle().clone());
         let under_way = self.cleaner.as_ref().map_or("", CommandText::unfinished);
-        let (text, omitted_bytes) = match since {
-            Some(cursor) => {
-                let (new, missed) = self.recent.since(cursor);
-                (format!("{new}{under_way}"), missed)
-            }
-            None => {
-                let name = handle.as_ref().map(OutputHandle::as_str);
-                let clipped = if under_way.is_empty() {
-                    self.head_tail.render(name)
-                } else {
-                    let mut with_it = self.head_tail.clone();
-                    with_it.push(under_way);
-                    with_it.render(name)
-                };
-                (clipped.text, clipped.omitted_bytes)
-            }
+        let (text, omitted_bytes) = if let Some(cursor) = since {
+            let (new, missed) = self.recent.since(cursor);
+            (format!("{new}{under_way}"), missed)
+        } else {
+            let mut whole = self.head_tail.clone();
+            whole.push(under_way);
+            let clipped = whole.render(handle.as_ref().map(OutputHandle::as_str));
+            (clipped.text, clipped.omitted_bytes)
         };
         Shown {
             text,

@@ -33,14 +33,13 @@ pub(super) fn pump(child: &Child, output: OwnedFd, listener: &impl Listener) {
     loop {
         wait(&[reader.output.as_fd(), child.ended()], None);
         match reader.read(listener) {
-            Read::Bytes(_) => {}
+            Read::Bytes(_) | Read::Nothing => {}
             Read::Closed => {
                 listener.closed();
                 wait(&[child.ended()], None);
                 listener.ended(status(child), false);
                 return;
             }
-            Read::Nothing => {}
         }
         if is_ready(child) {
             break;

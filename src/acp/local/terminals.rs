@@ -16,7 +16,7 @@ use super::children::{ChildLog, call_mark};
 use super::command::{check_command, check_folder, command_of, refused};
 use super::environment::Environment;
 use super::family::Family;
-use super::kill::stop_tree;
+use super::kill::{lasting, stop_tree};
 use super::login;
 use super::process::{Child, Plan, Spawned, Spawner};
 use super::pump::{Listener, pump};
@@ -118,12 +118,11 @@ impl LocalTerminals {
     }
 
     async fn create(&self, request: CreateTerminal) -> Result<OpenTerminal, ToolError> {
-        let env = self.environment().await.for_command(&request.env)?;
+        let mut env = self.environment().await.for_command(&request.env)?;
         check_command(&request.launch)?;
         check_folder(&request.cwd)?;
         let (program, args) = command_of(&request.launch)?;
         let mark = call_mark(&request.request, request.output_number);
-        let mut env = env;
         if let Some((name, value)) = mark.split_once('=') {
             env.insert(name.to_owned(), value.to_owned());
         }
@@ -302,6 +301,12 @@ impl Terminal {
         family.holders(&members)
     }
 
+    /// The same, without those that are just ending.
+    fn lasting_relatives(&self) -> Vec<ProcessName> {
+        let Some(family) = &self.family else { return Vec::new() };
+        family.holders(&lasting(family))
+    }
+
     fn may_have_relatives(&self) -> bool {
         match &*self.phase.borrow() {
             Phase::Running => true,
@@ -334,14 +339,18 @@ impl Listener for Terminal {
             Phase::Ended(exit, _) => std::mem::take(&mut exit.output_open),
             Phase::Running => false,
         });
-        if after_the_end && self.relatives().is_empty() {
+        if after_the_end && self.lasting_relatives().is_empty() {
             self.report_end();
         }
     }
 
     fn ended(&self, status: ExitStatus, held: bool) {
         // The look at all processes is only worth its price when something is left.
-        let left = if held || self.child.group_lives() { self.relatives() } else { Vec::new() };
+        let left = match held {
+            true => self.relatives(),
+            false if self.child.group_lives() => self.lasting_relatives(),
+            false => Vec::new(),
+        };
         if !held && left.is_empty() {
             self.report_end();
         }

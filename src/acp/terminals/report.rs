@@ -57,11 +57,11 @@ fn stopped_words(stopped: &Stopped) -> String {
 
 /// Processes by name, the first few of them.
 pub fn list(processes: &[ProcessName]) -> String {
-    let mut text = processes.iter().take(NAMED).map(ToString::to_string).collect::<Vec<_>>().join(", ");
-    if processes.len() > NAMED {
-        text.push_str(&format!(" and {} more", processes.len() - NAMED));
+    let text = processes.iter().take(NAMED).map(ToString::to_string).collect::<Vec<_>>().join(", ");
+    match processes.len().saturating_sub(NAMED) {
+        0 => text,
+        more => format!("{text} and {more} more"),
     }
-    text
 }
 
 /// How a command ended, as a part of a sentence: `exit code 1`.

@@ -105,7 +105,7 @@ fn readable(variables: &[(OsString, OsString)]) -> Vec<(String, String)> {
 
 fn known_secrets(home: &Home) -> anyhow::Result<Vec<crate::redact::Secret<String>>> {
     let tokens = Tokens::of(home);
-    let mut known = Vec::new();
+    let mut known: Vec<_> = DeviceIdentity::key_text(home)?.into_iter().collect();
     for name in [TokenName::Device, TokenName::Caller, TokenName::Backend] {
         known.extend(tokens.read(name)?);
     }
@@ -127,6 +127,8 @@ pub fn runner(
     environment: &Environment,
     pairing_code: Option<String>,
 ) -> anyhow::Result<Assembled> {
+    // Made before the machine, so that its key is among the secrets that are masked.
+    let identity = DeviceIdentity::load_or_create(home)?;
     let journal = Journal::open(&home.journal_file())?;
     let (clock, lease) = (Clock::system(), LeaseId::random());
     let wakes = wakes();
@@ -134,7 +136,7 @@ pub fn runner(
     let board = Arc::new(board::RunnerBoard::new(tasks));
     let machine = machine(config, home, environment, board.clone(), Some(&journal))?;
     board.know(Arc::clone(&machine.registry));
-    let backend = Arc::new(backend(config, home, &machine.redactor, pairing_code)?);
+    let backend = Arc::new(backend(config, home, identity, &machine.redactor, pairing_code)?);
     let parts = Parts {
         backend,
         journal,
@@ -156,10 +158,10 @@ pub fn runner(
 pub fn backend(
     config: &Config,
     home: &Home,
+    identity: DeviceIdentity,
     redactor: &Redactor,
     pairing_code: Option<String>,
 ) -> anyhow::Result<ConvexBackend> {
-    let identity = DeviceIdentity::load_or_create(home)?;
     let token = StoredToken::new(Tokens::of(home), redactor.clone());
     Ok(ConvexBackend::new(
         functions(config)?,

@@ -188,16 +188,18 @@ async fn in_background(
     let output = client.terminal_output(OutputQuery::all(guard.id())).await?;
     let shell = deps.shells.admit(about.shell(guard));
     deps.shells.tidy(client).await;
-    let mut first = match &output.exit {
+    let first = match &output.exit {
         None => format!("Shell {} running", shell.shown()),
         Some(_) => format!("Shell {} has ended already", shell.shown()),
     };
-    if let Some(twin) = twin {
-        first.push_str(&format!(
-            "\nThe same command was running in this folder already, as shell {}; KillShell ends the one not wanted.",
+    let first = match twin {
+        None => first,
+        Some(twin) => format!(
+            "{first}\nThe same command was running in this folder already, as shell {}; KillShell ends the one not \
+             wanted.",
             twin.shown()
-        ));
-    }
+        ),
+    };
     let status = output
         .exit
         .as_ref()

@@ -77,7 +77,7 @@ impl Tool for KillShell {
         let lines: Vec<&str> = after.text.lines().collect();
         let last = &lines[lines.len().saturating_sub(LAST_LINES)..];
         if !last.is_empty() {
-            text.push_str(&format!(" Its last lines:\n{}", last.join("\n")));
+            text = format!("{text} Its last lines:\n{}", last.join("\n"));
         }
         Ok(Reply::text(text).with_meta(facts(&after)))
     }

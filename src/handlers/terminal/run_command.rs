@@ -11,7 +11,7 @@ use crate::acp::terminals::{CreateTerminal, Ending, Launch, conclude, list, outp
 use crate::output::Budget;
 use crate::tool::{Effect, Reply, Tool, ToolCx, ToolError};
 
-const LIMIT: Duration = Duration::from_secs(120);
+const LIMIT: Duration = Duration::from_mins(2);
 /// Characters of the budget that are kept free for what is said beside the output.
 const WORDS: u64 = 700;
 const ADVICE: &str = "The limit is 120 s; run long commands with Bash and run_in_background=true.";
