@@ -92,7 +92,8 @@ impl Outcome {
 fn failed(kind: OutcomeKind, failure: Failure) -> (OutcomeKind, Body, Meta, Budget) {
     let mut meta = failure.meta;
     meta.code = Some(failure.code.as_str().to_owned());
-    meta.retryable = Some(failure.code.retryable());
+    // What may have had its effect is not to be repeated without a look.
+    meta.retryable = Some(failure.code.retryable() && !meta.may_have_run);
     (kind, Body::Text(failure.text), meta, Budget::default())
 }
 

@@ -67,6 +67,13 @@ impl Capture {
         self.masked = masked;
     }
 
+    /// What was taken so far is on the disk when this returns, as far as it is kept at all.
+    pub fn save(&mut self) {
+        if let Some(spool) = &mut self.spool {
+            spool.flush();
+        }
+    }
+
     /// Nothing more comes: what was held back is passed on.
     pub fn finish(&mut self) {
         let mut masked = Vec::new();

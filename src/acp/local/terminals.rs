@@ -333,6 +333,10 @@ impl Listener for Terminal {
         self.bytes_read.send_modify(|read| *read += chunk.len() as u64);
     }
 
+    fn paused(&self) {
+        self.capture().save();
+    }
+
     fn closed(&self) {
         self.capture().finish();
         let after_the_end = self.phase.send_if_modified(|phase| match phase {
