@@ -24,8 +24,8 @@ const TELLING: usize = 8;
 /// Replace a text in a file. `old_string` is taken literally and must name one place; quote enough lines around it.
 ///
 /// Small slips are forgiven where the place is still the only one, and reported: line endings, blanks at line ends,
-/// typographic quotes, another indentation. `new_string` gets the file's line endings. With `replace_all`, every
-/// place. An empty `old_string` makes a new file. On a miss the nearest block is shown with the first difference.
+/// typographic quotes, another indentation. `new_string` gets the file's line endings. With `replace_all` it changes
+/// every place. An empty `old_string` makes a new file. On a miss the nearest block is shown with the first difference.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Edit {

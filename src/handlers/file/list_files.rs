@@ -10,7 +10,7 @@ use crate::tool::{Effect, Reply, Tool, ToolCx, ToolError};
 
 /// List what is in a folder, up to 500 entries: folders end in a slash, files show their size, links their target.
 ///
-/// With `recursive`, everything below it, but for `.git` and what ignore files name.
+/// With `recursive` it shows everything below the folder, but for `.git` and what ignore files name.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ListFiles {
