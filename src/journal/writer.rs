@@ -131,6 +131,11 @@ impl Thread {
         let committed = self.set(durability).and_then(|()| {
             let transaction = self.connection.transaction()?;
             for job in batch {
+                // A full disk can end the whole transaction under a job. What ran before is then undone; what runs
+                // after would commit by itself, unknown to its caller.
+                if transaction.is_autocommit() {
+                    break;
+                }
                 answers.push((job.write)(&transaction));
             }
             transaction.commit()
