@@ -1,3 +1,9 @@
 //! What the tests share.
 
+pub mod caller;
+pub mod inside;
+pub mod process;
+pub mod relay;
+pub mod stage;
 pub mod tools;
+pub mod wait;
