@@ -178,7 +178,14 @@ impl Engine {
             Ok(joined) => (None, Some(joined)),
             Err(cut) => {
                 stop.cancel();
-                (Some(cut), tokio::time::timeout(LAST_WORDS, &mut running).await.ok())
+                tokio::select! {
+                    last = tokio::time::timeout(LAST_WORDS, &mut running) => (Some(cut), last.ok()),
+                    // What a tool says while everything ends around it is not to be trusted.
+                    () = self.over.cancelled() => {
+                        running.abort();
+                        return Work::Left;
+                    }
+                }
             }
         };
         running.abort();
