@@ -35,7 +35,8 @@ impl Default for TransportOptions {
         Self {
             connect_timeout: Duration::from_secs(10),
             total_timeout: Duration::from_secs(30),
-            max_answer_bytes: 8 << 20,
+            // A page of the contract's 4 MiB, escaped once more at worst, and more than any function may return.
+            max_answer_bytes: 24 << 20,
             allow_insecure_http: false,
         }
     }
@@ -159,11 +160,15 @@ impl HttpFunctions {
     }
 
     async fn read(&self, mut response: Response) -> Result<Vec<u8>, BackendError> {
+        let limit = self.options.max_answer_bytes;
+        let oversized = || BackendError::Oversized { url: self.url().to_owned(), limit };
+        if response.content_length().is_some_and(|announced| announced > limit as u64) {
+            return Err(oversized());
+        }
         let mut body = Vec::new();
         while let Some(chunk) = response.chunk().await.map_err(|cause| self.unreachable(&cause))? {
-            if body.len() + chunk.len() > self.options.max_answer_bytes {
-                let cause = format!("the answer is larger than {} bytes", self.options.max_answer_bytes);
-                return Err(BackendError::Intercepted { url: self.url().to_owned(), cause });
+            if body.len() + chunk.len() > limit {
+                return Err(oversized());
             }
             body.extend_from_slice(&chunk);
         }

@@ -17,11 +17,13 @@ pub(super) async fn publish(engine: Arc<Engine>) {
         let mut retry = Retry::new(engine.settings.retry);
         while let Err(error) = engine.publish_all().await {
             tracing::debug!(%error, "the catalog could not be published now");
-            if error.disposition() == Disposition::Never {
-                break;
-            }
+            let floor = match error.disposition() {
+                Disposition::Never => break,
+                Disposition::Retry(floor) => floor,
+                _ => Some(engine.settings.slow_retry.0),
+            };
             tokio::select! {
-                () = tokio::time::sleep(retry.next(None)) => {}
+                () = tokio::time::sleep(retry.next(floor)) => {}
                 () = engine.over.cancelled() => return,
             }
         }

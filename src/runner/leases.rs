@@ -71,15 +71,15 @@ impl Leases {
 
 impl Engine {
     /// Claims a request, once.
-    pub(super) async fn claim_once(&self, call: &Accepted) -> Claimed {
-        self.try_claim(call).await.unwrap_or(Claimed::Unknown)
+    pub(super) async fn claim_once(&self, call: &Accepted, cancel: &CancellationToken) -> Claimed {
+        self.try_claim(call, cancel).await.unwrap_or(Claimed::Unknown)
     }
 
     /// Claims a request before its effect: asks until there is an answer, the caller takes it back, or we stop.
     pub(super) async fn claim(&self, call: &Accepted, cancel: &CancellationToken) -> Claimed {
         let mut retry = Retry::new(self.settings.retry);
         loop {
-            let wait = match self.try_claim(call).await {
+            let wait = match self.try_claim(call, cancel).await {
                 Ok(claimed) => return claimed,
                 Err(floor) => retry.next(floor),
             };
@@ -91,8 +91,13 @@ impl Engine {
         }
     }
 
-    /// An answer, or how long to wait at least before asking again.
-    async fn try_claim(&self, call: &Accepted) -> Result<Claimed, Option<Duration>> {
+    /// An answer, or how long to wait at least before asking again. Cancels the call where the answer says that the
+    /// caller took it back.
+    async fn try_claim(
+        &self,
+        call: &Accepted,
+        cancel: &CancellationToken,
+    ) -> Result<Claimed, Option<Duration>> {
         if call.origin() == Origin::Task {
             return Ok(Claimed::Ours);
         }
@@ -101,7 +106,7 @@ impl Engine {
         match self.backend.claim(id, call.lease()).await {
             Ok(claim) => {
                 if claim.cancelled {
-                    self.waker.wake(Wake::CancelSeen(id.clone()));
+                    cancel.cancel();
                 }
                 if !claim.granted {
                     return Ok(Claimed::NotOurs(claim.reason));

@@ -9,6 +9,9 @@ use tokio_util::sync::CancellationToken;
 
 use super::{Mode, Runner, RunnerError, Stop};
 
+/// How long one pass tries to deliver what it has.
+const PATIENCE: Duration = Duration::from_mins(1);
+
 /// What one pass did.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -35,24 +38,19 @@ impl Runner {
     pub async fn once(mut self, stop: &Stop) -> Result<Pass, RunnerError> {
         let begun = Instant::now();
         self.mode = Mode::OnePass;
+        let before = self.closed()?;
         let left = self.begin().await?;
         self.place_all(left);
         self.list_open();
         self.poll();
-        let before = self.closed()?;
         let ended = self.work(stop).await;
-        let engine = Arc::clone(&self.engine);
-        let patience = CancellationToken::new();
-        let timer = patience.clone();
-        let cut_off = async move {
-            tokio::time::sleep(Duration::from_mins(1)).await;
-            timer.cancel();
-            std::future::pending::<()>().await;
-        };
-        tokio::select! {
-            _ = engine.drain_outbox(&patience) => {}
-            () = cut_off => {}
-            () = stop.requested() => {}
+        if ended.is_ok() {
+            let (engine, no_cut) = (Arc::clone(&self.engine), CancellationToken::new());
+            tokio::select! {
+                _ = engine.drain_outbox(&no_cut) => {}
+                () = tokio::time::sleep(PATIENCE) => {}
+                () = stop.requested() => {}
+            }
         }
         self.drain(stop).await;
         ended?;

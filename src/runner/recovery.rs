@@ -22,9 +22,12 @@ pub(super) async fn settle(engine: &Arc<Engine>) -> Result<Vec<Accepted>, Runner
     let reader = engine.journal.reader()?;
     for (request, identity) in reader.children()? {
         tracing::info!(request.id = %request, "a process that an earlier life started is ended if it still runs");
-        let survivors = Arc::clone(&engine.survivors);
+        let (survivors, named) = (Arc::clone(&engine.survivors), identity.clone());
         // Ending a process tree may wait for it to go.
-        let _ = tokio::task::spawn_blocking(move || survivors.end(&request, &identity)).await;
+        let gone = tokio::task::spawn_blocking(move || survivors.end(&request, &named)).await;
+        if gone.unwrap_or(false) {
+            engine.journal.child_ended(identity);
+        }
     }
     let mut again = Vec::new();
     for left in reader.unfinished()? {
@@ -35,7 +38,7 @@ pub(super) async fn settle(engine: &Arc<Engine>) -> Result<Vec<Accepted>, Runner
 
 impl Engine {
     async fn settle_one(&self, left: Unfinished) -> Result<Option<Accepted>, RunnerError> {
-        let (state, attempt, cancelled) = (left.state, left.attempt, left.cancel_requested);
+        let (state, attempt, cancelled) = (left.state, left.attempt, left.request.cancelled);
         let call = Accepted::from(left);
         let outcome = match state {
             State::Accepted if cancelled => never_ran(),

@@ -45,7 +45,9 @@ pub struct Settings {
     pub longest_call: Duration,
     /// How long running calls have at a stop.
     pub drain: Duration,
-    /// How long a stopped call has to end, then how long the outbox has.
+    /// How long calls have after that to end when they are told to.
+    pub last_words: Duration,
+    /// How long the outbox has at the very end.
     pub wind_up: Duration,
     /// How long a closed request is remembered.
     pub remember: Duration,
@@ -75,6 +77,8 @@ impl Default for Settings {
             ttl: seconds(600),
             longest_call: seconds(3_600),
             drain: seconds(10),
+            // Ending a stubborn process tree takes ten seconds.
+            last_words: seconds(11),
             wind_up: seconds(4),
             remember: seconds(30 * 86_400),
         }

@@ -156,6 +156,8 @@ impl Capture {
         }
         if let Some(spool) = &mut self.spool {
             spool.write(masked);
+            // A runner that is killed leaves behind what was written, not what was collected.
+            spool.flush();
         }
     }
 }

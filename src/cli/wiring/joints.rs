@@ -67,14 +67,16 @@ impl ChildLog for Journalled {
 pub(super) struct Killer;
 
 impl Survivors for Killer {
-    fn end(&self, request: &RequestId, identity: &str) {
+    fn end(&self, request: &RequestId, identity: &str) -> bool {
         match identity.parse::<ProcessIdentity>() {
             Ok(identity) => {
                 let stopped = kill_survivor(&identity, request);
                 tracing::info!(request.id = %request, pid = identity.pid(), ?stopped, "a process of an earlier life was looked for");
+                stopped.survivors.is_empty()
             }
             Err(error) => {
                 tracing::warn!(request.id = %request, %error, "a process of an earlier life cannot be identified");
+                true
             }
         }
     }

@@ -17,7 +17,7 @@ use crate::backend::{ConvexBackend, HttpFunctions, TransportOptions};
 use crate::config::{Config, Environment};
 use crate::handlers::state::board::TaskBoard;
 use crate::handlers::{self, file, git, search, shell, sqlite, state, terminal};
-use crate::home::{DeviceIdentity, Home, TokenName, Tokens};
+use crate::home::{DeviceIdentity, Home, HomeError, TokenName, Tokens};
 use crate::ids::LeaseId;
 use crate::journal::Journal;
 use crate::output::OutputStore;
@@ -107,7 +107,14 @@ fn known_secrets(home: &Home) -> anyhow::Result<Vec<crate::redact::Secret<String
     let tokens = Tokens::of(home);
     let mut known: Vec<_> = DeviceIdentity::key_text(home)?.into_iter().collect();
     for name in [TokenName::Device, TokenName::Caller, TokenName::Backend] {
-        known.extend(tokens.read(name)?);
+        match tokens.read(name) {
+            Ok(token) => known.extend(token),
+            // A session's token that is no token is replaced by the next session.
+            Err(error @ HomeError::Damaged { .. }) if name == TokenName::Device => {
+                tracing::warn!(%error, "a new session will be opened");
+            }
+            Err(error) => return Err(error.into()),
+        }
     }
     Ok(known)
 }
