@@ -98,9 +98,9 @@ impl Engine {
             Claimed::GivenUp if !call.cancel.is_cancelled() => (claimed, Work::Left),
             Claimed::Ours | Claimed::GivenUp => {
                 // The claim may have taken long, and its answer may have said that the caller took the call back.
-                let work = match self.still_wanted(call) {
-                    Ok(()) => self.run(call, ready).await,
-                    Err(outcome) => Work::Outcome(Box::new(outcome), None),
+                let work = match self.unwanted(call) {
+                    None => self.run(call, ready).await,
+                    Some(outcome) => Work::Outcome(Box::new(outcome), None),
                 };
                 (claimed, work)
             }
@@ -108,19 +108,21 @@ impl Engine {
         }
     }
 
-    /// Whether the call is neither taken back nor late.
-    fn still_wanted(&self, call: &Call) -> Result<(), Outcome> {
+    /// What a call comes to that was taken back, or is late, before it began.
+    fn unwanted(&self, call: &Call) -> Option<Outcome> {
         if call.cancel.is_cancelled() {
-            return Err(never_ran());
+            return Some(never_ran());
         }
-        self.lateness(&call.accepted).map_or(Ok(()), |late| Err(Outcome::Error(late)))
+        self.lateness(&call.accepted).map(Outcome::Error)
     }
 
     /// Everything that can refuse a call before anything is done about it.
     async fn prepare(&self, call: &Call) -> Result<ReadyCall, Outcome> {
         let request = call.accepted.request();
         self.know_the_time().await;
-        self.still_wanted(call)?;
+        if let Some(outcome) = self.unwanted(call) {
+            return Err(outcome);
+        }
         let entry = self.registry.find(request.tool.as_str()).map_err(refused)?;
         let ready = entry.decode(&request.args).map_err(refused)?;
         self.gate.permit(&self.context(call), entry.spec()).await.map_err(refused)?;
@@ -218,7 +220,9 @@ impl Engine {
                 () = tokio::time::sleep(retry.next(None)) => {}
                 () = self.stopping.cancelled() => return Err(Work::Left),
             }
-            self.still_wanted(call).map_err(|outcome| Work::Outcome(Box::new(outcome), None))?;
+            if let Some(outcome) = self.unwanted(call) {
+                return Err(Work::Outcome(Box::new(outcome), None));
+            }
         }
     }
 
