@@ -114,6 +114,8 @@ impl BackendError {
             }
             Self::Busy { retry_after, .. } => Disposition::Retry(*retry_after),
             Self::Unauthorized { .. } => Disposition::Reopen,
+            // Something on the way takes less than the contract says.
+            Self::BadCall { status: 413, .. } => Disposition::Shrink(None),
             Self::BadCall { .. } | Self::Function { .. } | Self::Shape { .. } => Disposition::RetrySlowly,
             Self::Refused(refusal) => refusal.disposition(),
         }

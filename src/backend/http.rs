@@ -1,8 +1,8 @@
 //! Convex's HTTP functions API, client side: one call, its answer or its error. Not here: which functions exist.
 
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
-use reqwest::header::{CONTENT_TYPE, RETRY_AFTER};
+use reqwest::header::{CONTENT_TYPE, HeaderMap, RETRY_AFTER};
 use reqwest::{Client, Response, StatusCode, Url};
 use serde_json::{Value, json};
 
@@ -143,7 +143,7 @@ impl HttpFunctions {
             .await
             .map_err(|cause| self.unreachable(&cause))?;
         let status = response.status();
-        let retry_after = retry_after(&response);
+        let retry_after = retry_after(response.headers(), SystemTime::now());
         let text = self.read(response).await?;
         if status == StatusCode::OK || status.as_u16() == 560 {
             self.answer(&text)
@@ -234,14 +234,14 @@ fn function_error(answer: &Value) -> BackendError {
 }
 
 /// Seconds or an HTTP date (RFC 9110 section 10.2.3), at most ten minutes.
-fn retry_after(response: &Response) -> Option<Duration> {
+fn retry_after(headers: &HeaderMap, now: SystemTime) -> Option<Duration> {
     const CAP: Duration = Duration::from_mins(10);
-    let text = response.headers().get(RETRY_AFTER)?.to_str().ok()?.trim();
+    let text = headers.get(RETRY_AFTER)?.to_str().ok()?.trim();
     if let Ok(seconds) = text.parse::<u64>() {
         return Some(Duration::from_secs(seconds).min(CAP));
     }
     let at = httpdate::parse_http_date(text).ok()?;
-    at.duration_since(std::time::SystemTime::now()).ok().map(|wait| wait.min(CAP))
+    at.duration_since(now).ok().map(|wait| wait.min(CAP))
 }
 
 fn is_loopback(url: &Url) -> bool {
@@ -271,6 +271,23 @@ mod tests {
         assert!(matches!(open("http://127.0.0.1.example.com"), Err(BadUrl::Insecure(_))));
         assert!(matches!(open("ftp://127.0.0.1"), Err(BadUrl::Unparsable(..))));
         assert!(matches!(open("https://user:pw@example.com"), Err(BadUrl::Credentials)));
+    }
+
+    #[test]
+    fn the_time_to_wait_comes_in_seconds_or_as_a_date_and_has_a_cap() {
+        // RFC 9110's own example of a date.
+        let now = httpdate::parse_http_date("Fri, 31 Dec 1999 23:59:00 GMT").expect("a date");
+        let wait = |text: &str| {
+            let headers = HeaderMap::from_iter([(RETRY_AFTER, text.parse().expect("a header"))]);
+            retry_after(&headers, now).map(|wait| wait.as_secs())
+        };
+        assert_eq!(wait("120"), Some(120));
+        assert_eq!(wait("Fri, 31 Dec 1999 23:59:59 GMT"), Some(59));
+        assert_eq!(wait("86400"), Some(600));
+        assert_eq!(wait("Sat, 01 Jan 2005 00:00:00 GMT"), Some(600));
+        for none in ["Fri, 31 Dec 1999 23:58:59 GMT", "soon", "-1", ""] {
+            assert_eq!(wait(none), None, "{none:?}");
+        }
     }
 
     #[test]

@@ -186,8 +186,12 @@ impl Runner {
     async fn take_page(&mut self, page: Page, held: Duration) -> Result<(), RunnerError> {
         self.polling = false;
         self.page = self.engine.settings.page;
-        let (events, is_done) = (page.events.len(), page.is_done);
+        let events = page.events.len();
         let moved = page.cursor.filter(|cursor| self.cursor.as_ref() != Some(cursor));
+        // A page that says there is more, or brings something, moves the cursor. Where it does not, asking on at once
+        // would bring the same again.
+        let stands = moved.is_none() && (events > 0 || !page.is_done);
+        let is_done = page.is_done || stands;
         let admitted = match self.engine.admit(page.events, moved.clone()).await {
             Ok(admitted) => admitted,
             Err(error) => return self.page_refused(error),
@@ -196,7 +200,11 @@ impl Runner {
             self.cursor = moved;
         }
         self.take_in(admitted);
-        let (wait, recovered) = self.rhythm.page(events, is_done, held);
+        let (mut wait, recovered) = self.rhythm.page(events, is_done, held);
+        if stands {
+            tracing::warn!(events, "the backend's page did not move the cursor");
+            wait = wait.max(self.engine.settings.active_interval);
+        }
         if recovered {
             tracing::info!("the backend answers again");
             self.engine.outbox.reconnected();

@@ -13,4 +13,5 @@ mod pages;
 mod secrets;
 mod sizes;
 mod stopping;
+mod storms;
 mod tasks;

@@ -9,6 +9,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use punie_runner::dev_backend::{Clock, DevBackend, DevBackendOptions};
 use punie_runner::ids::RequestId;
 use punie_runner::journal::{Reader, State};
+use punie_runner::output::OutputStore;
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -176,6 +177,14 @@ impl Stage {
     pub async fn line(&self, name: &str) -> String {
         until(&format!("a line in {name}"), || self.read(name).contains('\n')).await;
         self.read(name).trim().to_owned()
+    }
+
+    /// Waits until what a call has printed is kept so far as to hold this: a crash loses only what is not.
+    pub async fn keeps(&self, id: &str, words: &str) {
+        let handle = OutputStore::handle(&RequestId::parse(id).expect("an id"), 0);
+        let kept = self.setting.home.join("state/outputs").join(handle.as_str());
+        let holds = || std::fs::read_to_string(&kept).is_ok_and(|kept| kept.contains(words));
+        until(&format!("{words:?} to be kept"), holds).await;
     }
 
     /// The journal, once a runner has made it.

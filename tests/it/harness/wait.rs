@@ -16,10 +16,8 @@ pub async fn eventually<T>(what: &str, mut look: impl AsyncFnMut() -> Option<T>)
             tokio::time::sleep(BETWEEN_LOOKS).await;
         }
     };
-    match tokio::time::timeout(PATIENCE, looking).await {
-        Ok(seen) => seen,
-        Err(_) => panic!("in vain was waited for: {what}"),
-    }
+    let seen = tokio::time::timeout(PATIENCE, looking).await;
+    seen.unwrap_or_else(|_elapsed| panic!("in vain was waited for: {what}"))
 }
 
 /// Looks until it is so.

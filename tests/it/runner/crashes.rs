@@ -19,6 +19,7 @@ async fn a_command_cut_off_by_a_crash_is_answered_as_interrupted_and_not_run_aga
     let command = "echo ran >> effects; echo half of it; sleep 600 & echo $! > child; wait";
     let id = stage.ask(Ask::bash(command)).await;
     let child = stage.line("child").await;
+    stage.keeps(&id, "half of it").await;
     runner.kill();
     assert!(is_alive(&child), "the test needs an orphan");
     assert!(stage.caller.result(&id).await.is_none());
@@ -33,6 +34,21 @@ async fn a_command_cut_off_by_a_crash_is_answered_as_interrupted_and_not_run_aga
     stage.caller.have(Ask::bash("true")).await;
     assert_eq!(stage.read("effects"), "ran\n");
     assert_eq!(relay.posts(&id).1, 1, "one result was stored");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_ran_in_the_background_ends_with_the_runner_at_the_latest_when_it_is_back() {
+    let stage = Stage::new().await;
+    let runner = stage.run();
+    let args = json!({ "command": "sleep 600 & echo $! > child; wait", "run_in_background": true });
+    assert_eq!(stage.caller.have(Ask::new("Bash", &args)).await.outcome, "ok");
+    let child = stage.line("child").await;
+    runner.kill();
+    assert!(is_alive(&child), "the test needs an orphan");
+    let _runner = stage.run();
+    until("the orphan to end", || !is_alive(&child)).await;
+    let known = || stage.journal().and_then(|journal| journal.children().ok());
+    until("nothing to be looked after", || known().is_some_and(|children| children.is_empty())).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -93,6 +109,8 @@ async fn a_result_recorded_before_a_crash_is_posted_after_it() {
     runner.kill();
 
     stage.start_backend().await;
+    // Not because it is offered again: because it is owed.
+    relay.rule(|path, _| if path == "events:listOpen" { Fate::Unheard } else { Fate::Pass });
     let _runner = stage.run_at(&relay.url);
     let answer = stage.answer(&id).await;
     assert!(answer.outcome == "ok" && answer.text().contains("the end"), "{answer:?}");

@@ -1,10 +1,14 @@
 //! Requests that came too late, judged by the backend's clock, and requests that only this device's clock thinks late.
 
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use punie_runner::journal::State;
 use serde_json::json;
 
 use crate::harness::caller::Ask;
 use crate::harness::relay::{Fate, Relay};
 use crate::harness::stage::Stage;
+use crate::harness::wait::until;
 
 const HOUR: i64 = 3_600_000;
 
@@ -63,15 +67,16 @@ async fn what_expires_while_it_waits_for_its_claim_is_not_run() {
     let relay = Relay::before(&stage.setting.url).await;
     relay.rule(|path, _| if path == "events:claim" { Fate::Unheard } else { Fate::Pass });
     let _runner = stage.run_at(&relay.url);
-    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).expect("after 1970");
-    let soon = now.as_secs_f64() * 1_000.0 + 1_500.0;
+    let soon = now_ms() + 1_500.0;
     let id = stage.ask(Ask::bash("echo ran >> effects").with("deadlineMs", json!(soon))).await;
-    crate::harness::wait::until("the deadline", || {
-        let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).expect("after 1970");
-        now.as_secs_f64() * 1_000.0 > soon
-    })
-    .await;
+    stage.reaches(&id, State::Accepted).await;
+    // The device knows the backend's time but for the length of a call.
+    until("the deadline to be well past", || now_ms() > soon + 1_000.0).await;
     relay.rule(|_, _| Fate::Pass);
     assert_eq!(stage.answer(&id).await.verdict(), ("error", "expired"));
     assert_eq!(stage.read("effects"), "");
+}
+
+fn now_ms() -> f64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).expect("after 1970").as_secs_f64() * 1_000.0
 }

@@ -24,12 +24,15 @@ fn first(
     }
 }
 
+/// What it is called, and what it is.
+type Misbehaviour = (&'static str, fn() -> Fate);
+
 const FUNCTIONS: [&str; 4] =
     ["events:listForDevice", "events:claim", "events:appendResult", "devices:heartbeat"];
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn no_misbehaviour_of_the_way_loses_or_repeats_anything() {
-    let fates: [(&str, fn() -> Fate); 9] = [
+    let fates: [Misbehaviour; 9] = [
         ("unheard", || Fate::Unheard),
         ("the answer lost", || Fate::AnswerLost),
         ("cut in its head", || Fate::Cut(9)),

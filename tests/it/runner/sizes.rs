@@ -46,6 +46,21 @@ async fn a_backend_that_names_no_limit_gets_less_and_less_until_it_fits() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn something_on_the_way_that_takes_less_gets_less() {
+    let stage = Stage::new().await;
+    let relay = Relay::before(&stage.setting.url).await;
+    relay.rule(|path, args| match args["payload"].as_str() {
+        Some(payload) if path == "events:appendResult" && payload.len() > 9_000 => {
+            Fate::say("413 Content Too Large", "content-type: text/html\r\n", "<html>413</html>")
+        }
+        _ => Fate::Pass,
+    });
+    let _runner = stage.run_at(&relay.url);
+    let answer = stage.caller.have(Ask::bash("seq 1 4000")).await;
+    assert!(answer.raw.len() <= 9_000 && answer.text().contains("4000"), "{answer:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn large_arguments_and_results_come_through_whole() {
     let stage = Stage::new().await;
     // Many large requests that each grow when they are escaped: more than one page, and a long list of open work.

@@ -49,7 +49,9 @@ async fn a_task_cut_off_by_a_crash_is_interrupted_and_not_run_again() {
     let runner = stage.run();
     let task = start(&stage, "echo half of it; echo ran >> effects; sleep 600").await;
     stage.line("effects").await;
-    assert!(output(&stage, &task).await.text().contains("running"));
+    stage.keeps(&task, "half of it").await;
+    let so_far = output(&stage, &task).await;
+    assert!(so_far.text().contains("running") && so_far.text().contains("half of it"), "{so_far:?}");
     runner.kill();
     let runner = stage.run();
     let answer = says(&stage, &task, "failed").await;
