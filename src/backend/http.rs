@@ -4,7 +4,8 @@ use std::time::{Duration, SystemTime};
 
 use reqwest::header::{CONTENT_TYPE, HeaderMap, RETRY_AFTER};
 use reqwest::{Client, Response, StatusCode, Url};
-use serde_json::{Value, json};
+use serde::Serialize;
+use serde_json::Value;
 
 use super::error::{BackendError, Refusal};
 
@@ -66,7 +67,23 @@ pub enum BadUrl {
 pub struct HttpFunctions {
     client: Client,
     base: Url,
+    query: Url,
+    mutation: Url,
     options: TransportOptions,
+}
+
+/// The body of a call.
+#[derive(Serialize)]
+struct Call<'a> {
+    path: &'a str,
+    args: &'a Value,
+    format: &'static str,
+}
+
+impl Call<'_> {
+    fn encode(&self) -> Vec<u8> {
+        serde_json::to_vec(self).expect("JSON values and texts are always JSON")
+    }
 }
 
 impl HttpFunctions {
@@ -91,15 +108,19 @@ impl HttpFunctions {
         }
         // Installing twice is harmless: the first one stays.
         let _ = rustls::crypto::ring::default_provider().install_default();
-        let client = Client::builder()
+        let mut client = Client::builder()
             .connect_timeout(options.connect_timeout)
             .pool_idle_timeout(Duration::from_secs(55))
             .tcp_nodelay(true)
             .redirect(reqwest::redirect::Policy::none())
-            .no_proxy()
-            .build()
-            .map_err(|cause| BadUrl::Client(cause.to_string()))?;
-        Ok(Self { client, base, options })
+            .no_proxy();
+        if base.scheme() == "http" {
+            // No certificate will ever be looked at; reading the system's takes longer than all else at the start.
+            client = client.tls_certs_only([]);
+        }
+        let client = client.build().map_err(|cause| BadUrl::Client(cause.to_string()))?;
+        let (query, mutation) = (join(&base, "api/query"), join(&base, "api/mutation"));
+        Ok(Self { client, base, query, mutation, options })
     }
 
     /// The address, without secrets.
@@ -112,7 +133,7 @@ impl HttpFunctions {
     /// # Errors
     /// [`BackendError::Unreachable`].
     pub async fn probe(&self, timeout: Duration) -> Result<(), BackendError> {
-        let sent = self.client.get(self.join("version")).timeout(timeout).send().await;
+        let sent = self.client.get(join(&self.base, "version")).timeout(timeout).send().await;
         sent.map(drop).map_err(|cause| self.unreachable(&cause))
     }
 
@@ -128,17 +149,16 @@ impl HttpFunctions {
         held: Duration,
     ) -> Result<Value, BackendError> {
         let route = match kind {
-            FunctionKind::Query => "api/query",
-            FunctionKind::Mutation => "api/mutation",
+            FunctionKind::Query => &self.query,
+            FunctionKind::Mutation => &self.mutation,
         };
-        let body = json!({"path": path, "args": args, "format": "json"}).to_string();
         let response = self
             .client
-            .post(self.join(route))
+            .post(route.clone())
             .header(CONTENT_TYPE, "application/json")
             .header("Convex-Client", concat!("punie-runner-", env!("CARGO_PKG_VERSION")))
             .timeout(if held.is_zero() { self.options.total_timeout } else { held + Duration::from_secs(10) })
-            .body(body)
+            .body(Call { path, args, format: "json" }.encode())
             .send()
             .await
             .map_err(|cause| self.unreachable(&cause))?;
@@ -150,13 +170,6 @@ impl HttpFunctions {
         } else {
             Err(self.refused(status, retry_after, &text))
         }
-    }
-
-    fn join(&self, route: &str) -> Url {
-        let mut url = self.base.clone();
-        let path = format!("{}/{route}", url.path().trim_end_matches('/'));
-        url.set_path(&path);
-        url
     }
 
     async fn read(&self, mut response: Response) -> Result<Vec<u8>, BackendError> {
@@ -213,6 +226,13 @@ impl HttpFunctions {
     }
 }
 
+fn join(base: &Url, route: &str) -> Url {
+    let mut url = base.clone();
+    let path = format!("{}/{route}", url.path().trim_end_matches('/'));
+    url.set_path(&path);
+    url
+}
+
 fn function_error(answer: &Value) -> BackendError {
     let message = answer.get("errorMessage").and_then(Value::as_str).unwrap_or_default().to_owned();
     let Some(data) = answer.get("errorData") else { return BackendError::Function { message } };
@@ -256,6 +276,8 @@ fn is_loopback(url: &Url) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     fn open(url: &str) -> Result<HttpFunctions, BadUrl> {

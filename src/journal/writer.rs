@@ -104,10 +104,13 @@ fn in_savepoint<T>(
     transaction: &Transaction<'_>,
     work: impl FnOnce(&Transaction<'_>) -> Result<T, JournalError>,
 ) -> Result<T, JournalError> {
-    transaction.execute_batch("savepoint job")?;
+    let say = |sql| transaction.prepare_cached(sql)?.execute([]).map(drop);
+    say("savepoint job")?;
     let result = work(transaction);
-    let end = if result.is_ok() { "release job" } else { "rollback to job; release job" };
-    transaction.execute_batch(end)?;
+    if result.is_err() {
+        say("rollback to job")?;
+    }
+    say("release job")?;
     result
 }
 

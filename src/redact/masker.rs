@@ -49,14 +49,14 @@ impl Masker {
 
     /// Appends what is decided of `bytes` and says how far that reaches.
     fn pass(&mut self, known: &Arc<Known>, bytes: &[u8], at_end: bool, out: &mut Vec<u8>) -> usize {
-        let Some(automaton) = &known.automaton else {
+        let Some(finder) = &known.finder else {
             out.extend_from_slice(bytes);
             return bytes.len();
         };
         let undecided = |from: usize| if at_end { bytes.len() } else { known.undecided(bytes, from) };
         let mut limit = undecided(0);
         let mut from = 0;
-        for found in automaton.find_iter(bytes) {
+        for found in finder.find_all(bytes) {
             // A match that begins before the limit cannot grow, for then the limit would be there.
             if found.start() >= limit {
                 break;

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::fmt;
 use std::sync::{Arc, PoisonError, RwLock};
 
-use aho_corasick::{AhoCorasick, MatchKind};
+use aho_corasick::{AhoCorasick, Input, Match, MatchKind, Span, packed};
 
 use super::{MASK, Masker, Secret, forms};
 
@@ -44,10 +44,10 @@ impl Redactor {
     /// The text with every known value masked, and how many places were. Nothing is copied where nothing is found.
     pub fn scrub<'t>(&self, text: &'t str) -> (Cow<'t, str>, u64) {
         let known = self.known();
-        let Some(automaton) = &known.automaton else { return (Cow::Borrowed(text), 0) };
+        let Some(finder) = &known.finder else { return (Cow::Borrowed(text), 0) };
         let mut out = String::new();
         let (mut from, mut masked) = (0, 0);
-        for found in automaton.find_iter(text) {
+        for found in finder.find_all(text.as_bytes()) {
             out.push_str(&text[from..found.start()]);
             out.push_str(MASK);
             from = found.end();
@@ -83,7 +83,52 @@ pub(super) struct Known {
     /// The bytes that a form begins with.
     firsts: Vec<bool>,
     longest: usize,
-    pub(super) automaton: Option<AhoCorasick>,
+    pub(super) finder: Option<Finder>,
+}
+
+/// Finds the forms, the first first and of those the longest.
+pub(super) enum Finder {
+    /// By vector instructions: several times as fast, for as many forms as a handful of secrets has.
+    Few(packed::Searcher),
+    /// By an automaton, however many there are and whatever the processor.
+    Many(AhoCorasick),
+}
+
+impl Finder {
+    fn new(forms: &[String]) -> Self {
+        let few = packed::Config::new()
+            .match_kind(packed::MatchKind::LeftmostLongest)
+            .builder()
+            .extend(forms)
+            .build();
+        few.map_or_else(|| Self::many(forms), Self::Few)
+    }
+
+    fn many(forms: &[String]) -> Self {
+        let automaton = AhoCorasick::builder()
+            .match_kind(MatchKind::LeftmostLongest)
+            .build(forms)
+            .expect("secrets fit in an automaton: they are far below its 2 GB");
+        Self::Many(automaton)
+    }
+
+    /// Every place, none within another.
+    pub(super) fn find_all<'f>(&'f self, bytes: &'f [u8]) -> impl Iterator<Item = Match> + 'f {
+        let mut from = 0;
+        std::iter::from_fn(move || {
+            let found = self.find(bytes, from)?;
+            from = found.end();
+            Some(found)
+        })
+    }
+
+    fn find(&self, bytes: &[u8], from: usize) -> Option<Match> {
+        let span = Span::from(from..bytes.len());
+        match self {
+            Self::Few(searcher) => searcher.find_in(bytes, span),
+            Self::Many(automaton) => automaton.find(Input::new(bytes).span(span)),
+        }
+    }
 }
 
 impl Known {
@@ -97,11 +142,8 @@ impl Known {
             firsts[usize::from(form.as_bytes()[0])] = true;
         }
         let longest = forms.iter().map(String::len).max().unwrap_or(0);
-        let automaton = AhoCorasick::builder()
-            .match_kind(MatchKind::LeftmostLongest)
-            .build(&forms)
-            .expect("secrets fit in an automaton: they are far below its 2 GB");
-        Self { forms, firsts, longest, automaton: Some(automaton) }
+        let finder = Finder::new(&forms);
+        Self { forms, firsts, longest, finder: Some(finder) }
     }
 
     /// The first place at which what is there may still become a known value, or a longer one than it is: from
@@ -122,5 +164,24 @@ impl Known {
 impl fmt::Debug for Known {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Known({} forms)", self.forms.len())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn both_finders_find_the_same(
+            forms in prop::collection::vec("[ab/é+]{2,14}", 1..80), text in "[abc/é+\n]{0,300}",
+        ) {
+            let found = |finder: &Finder| {
+                finder.find_all(text.as_bytes()).map(|found| found.range()).collect::<Vec<_>>()
+            };
+            prop_assert_eq!(found(&Finder::new(&forms)), found(&Finder::many(&forms)));
+        }
     }
 }

@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
 use super::backoff::Retry;
@@ -18,6 +19,8 @@ use crate::journal::{Accepted, Origin};
 #[derive(Debug, Default)]
 pub(super) struct Leases {
     held: Mutex<HashMap<RequestId, Held>>,
+    /// Rings when one is taken.
+    taken: Notify,
 }
 
 #[derive(Debug)]
@@ -43,6 +46,14 @@ impl Leases {
     fn hold(&self, id: &RequestId, lease: &LeaseId) {
         let held = Held { lease: lease.clone(), lost: false };
         self.lock().insert(id.clone(), held);
+        self.taken.notify_one();
+    }
+
+    /// Waits until at least one is held.
+    async fn any(&self) {
+        while self.lock().is_empty() {
+            self.taken.notified().await;
+        }
     }
 
     /// The call ended; says whether its lease was lost meanwhile.
@@ -129,15 +140,16 @@ impl Engine {
     }
 }
 
-/// Renews every claim that is held, until the runner is over.
+/// Renews every claim that is held, until the runner is over. While none is, nothing wakes up here.
 pub(super) async fn renew(engine: Arc<Engine>) {
-    let mut beat = tokio::time::interval(engine.settings.lease_renew);
-    beat.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
-    beat.tick().await;
     loop {
+        let due = async {
+            engine.leases.any().await;
+            tokio::time::sleep(engine.settings.lease_renew).await;
+        };
         tokio::select! {
             () = engine.over.cancelled() => return,
-            _ = beat.tick() => {}
+            () = due => {}
         }
         for (id, lease) in engine.leases.all() {
             match engine.backend.claim(&id, &lease).await {

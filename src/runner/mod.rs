@@ -35,7 +35,6 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-
 use crate::backend::{BackendError, Offered, Page};
 use crate::ids::RequestId;
 use crate::journal::{Accepted, JournalError};

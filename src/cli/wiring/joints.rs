@@ -1,6 +1,6 @@
 //! Where rooms that do not know each other are joined: each joint is a trait of one room served by a type of another.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use tokio::sync::watch;
 
@@ -82,30 +82,41 @@ impl Survivors for Killer {
     }
 }
 
-/// The home's skills and agents, and the news of their changes. Must be called within the runtime.
+/// The home's skills and agents, and the news of their changes.
 pub(super) fn home_catalog(home: &Home) -> Arc<dyn Catalog> {
-    let (bell, changes) = watch::channel(0_u64);
-    let (mut watched, problems) = Watch::open(home);
-    for problem in problems {
-        tracing::warn!(%problem, "changes of the home may go unnoticed");
-    }
-    let mut forwarding = tokio::task::JoinSet::new();
-    forwarding.spawn(async move {
-        loop {
-            watched.changed().await;
-            if bell.is_closed() {
-                return;
-            }
-            bell.send_modify(|n| *n += 1);
-        }
-    });
-    Arc::new(HomeCatalog { home: home.clone(), changes, _forwarding: forwarding })
+    Arc::new(HomeCatalog { home: home.clone(), news: OnceLock::new() })
 }
 
 struct HomeCatalog {
     home: Home,
+    /// There once somebody wants to know: one pass does not, and ending a watch takes the system a while.
+    news: OnceLock<News>,
+}
+
+struct News {
     changes: watch::Receiver<u64>,
     _forwarding: tokio::task::JoinSet<()>,
+}
+
+impl News {
+    fn of(home: &Home) -> Self {
+        let (bell, changes) = watch::channel(0_u64);
+        let (mut watched, problems) = Watch::open(home);
+        for problem in problems {
+            tracing::warn!(%problem, "changes of the home may go unnoticed");
+        }
+        let mut forwarding = tokio::task::JoinSet::new();
+        forwarding.spawn(async move {
+            loop {
+                watched.changed().await;
+                if bell.is_closed() {
+                    return;
+                }
+                bell.send_modify(|n| *n += 1);
+            }
+        });
+        Self { changes, _forwarding: forwarding }
+    }
 }
 
 impl Catalog for HomeCatalog {
@@ -128,7 +139,7 @@ impl Catalog for HomeCatalog {
     }
 
     fn changes(&self) -> Option<watch::Receiver<u64>> {
-        Some(self.changes.clone())
+        Some(self.news.get_or_init(|| News::of(&self.home)).changes.clone())
     }
 }
 

@@ -8,6 +8,7 @@ use std::ffi::OsString;
 use std::sync::Arc;
 
 use anyhow::Context;
+use tokio::task::JoinSet;
 
 use super::exit::{Exit, Stop};
 use crate::acp::local::terminals::{LocalSetup, LocalTerminals};
@@ -125,6 +126,17 @@ pub struct Assembled {
     pub runner: Runner,
     /// The processes, to be ended when the runner has.
     pub terminals: LocalTerminals,
+}
+
+impl Assembled {
+    /// Asks the login shell for its environment beside everything else, so that the first command need not wait for
+    /// a slow profile. Dropping what this returns gives it up.
+    pub fn warm_up(&self) -> JoinSet<()> {
+        let terminals = self.terminals.clone();
+        let mut warming = JoinSet::new();
+        warming.spawn(async move { terminals.warm_up().await });
+        warming
+    }
 }
 
 /// Puts a runner together.

@@ -1,0 +1,93 @@
+//! Grep and Glob over a tree of 20,000 files, made once and kept among the build's own files.
+//! `cargo bench --bench search`.
+#![expect(clippy::disallowed_methods, reason = "a benchmark makes its files")]
+
+use std::fmt::Write as _;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use divan::Bencher;
+use punie_runner::acp::Workspace;
+use punie_runner::handlers::search::{SearchDeps, tools};
+use punie_runner::ids::RequestId;
+use punie_runner::tool::{Registry, ToolCx};
+use serde_json::{Value, json};
+use tokio::runtime::Runtime;
+
+/// 200 folders of 100 files, of about 5 KB each.
+const FOLDERS: usize = 200;
+const FILES: usize = 100;
+
+fn main() {
+    divan::main();
+}
+
+#[divan::bench]
+fn grep_rare_word(bencher: Bencher<'_, '_>) {
+    // In one file of a hundred.
+    ask(bencher, "Grep", &json!({"pattern": "needle_in_[a-z]+"}));
+}
+
+#[divan::bench]
+fn grep_common_word(bencher: Bencher<'_, '_>) {
+    ask(bencher, "Grep", &json!({"pattern": "compute"}));
+}
+
+#[divan::bench]
+fn grep_a_word_that_is_nowhere(bencher: Bencher<'_, '_>) {
+    ask(bencher, "Grep", &json!({"pattern": "a_word_that_is_nowhere"}));
+}
+
+#[divan::bench]
+fn glob_every_tenth_file(bencher: Bencher<'_, '_>) {
+    ask(bencher, "Glob", &json!({"pattern": "**/*.md"}));
+}
+
+#[divan::bench]
+fn glob_one_folder(bencher: Bencher<'_, '_>) {
+    ask(bencher, "Glob", &json!({"pattern": "folder_7/*.rs"}));
+}
+
+fn ask(bencher: Bencher<'_, '_>, tool: &str, args: &Value) {
+    let (runtime, tools) = (Runtime::new().expect("a runtime"), search_tools(&tree()));
+    let (entry, args) = (tools.find(tool).expect("a tool"), args.to_string());
+    bencher.bench_local(|| {
+        let call = entry.decode(&args).expect("its arguments");
+        runtime.block_on(call.run(ToolCx::detached(RequestId::new()))).expect("an answer")
+    });
+}
+
+fn search_tools(root: &Path) -> Registry {
+    let workspace = Workspace::open(&[root.to_owned()]).expect("a workspace");
+    Registry::new([tools(SearchDeps { workspace })]).expect("the names of one domain differ")
+}
+
+/// The tree; a mark beside it says that it is whole.
+fn tree() -> PathBuf {
+    let place = Path::new(env!("CARGO_TARGET_TMPDIR"));
+    let (root, mark) = (place.join("search-tree"), place.join("search-tree.whole"));
+    if mark.exists() {
+        return root;
+    }
+    for folder in 0..FOLDERS {
+        let path = root.join(format!("group_{}", folder / 20)).join(format!("folder_{folder}"));
+        fs::create_dir_all(&path).expect("a folder");
+        for file in 0..FILES {
+            let ending = if file % 10 == 0 { "md" } else { "rs" };
+            fs::write(path.join(format!("file_{file}.{ending}")), content(folder, file)).expect("a file");
+        }
+    }
+    fs::write(mark, "").expect("a mark");
+    root
+}
+
+fn content(folder: usize, file: usize) -> String {
+    let mut text = String::new();
+    for line in 0..120 {
+        let _ = writeln!(text, "    let value_{line} = compute({folder}, {file}, {line});");
+    }
+    if file == 50 {
+        text += "// needle_in_haystack\n";
+    }
+    text
+}
