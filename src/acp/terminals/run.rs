@@ -99,11 +99,11 @@ pub async fn run_to_end(
     request: CreateTerminal,
     limit: Duration,
 ) -> Result<Run, ToolError> {
-    let guard = tokio::select! {
-        biased;
-        () = cx.cancelled() => return Err(ToolError::cancelled("The command was not started.")),
-        guard = TerminalGuard::create(client, request) => guard?,
-    };
+    if cx.is_cancelled() {
+        return Err(ToolError::cancelled("The command was not started."));
+    }
+    // Not raced with the cancel: while this waits the command may have begun, and then it is not true that it has not.
+    let guard = TerminalGuard::create(client, request).await?;
     let ending = tokio::select! {
         biased;
         exit = client.wait_for_terminal_exit(guard.id()) => Ending::Finished(exit?),
