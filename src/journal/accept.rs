@@ -99,9 +99,13 @@ impl Journal {
         cursor: Option<String>,
         now_ms: i64,
     ) -> Result<Vec<Admission>, JournalError> {
-        let promises_effects =
-            offers.iter().any(|offer| matches!(offer, Offer::Request(_, effect) if effect.at_most_once()));
-        let durability = if promises_effects { Durability::Power } else { Durability::Process };
+        // A power cut that undoes a page of the backend undoes the cursor with it, and the page is offered again;
+        // before an effect starts, its start is synced and with it everything earlier. A task has nobody else who
+        // remembers it.
+        let durability = match origin {
+            Origin::Backend => Durability::Process,
+            Origin::Task => Durability::Power,
+        };
         let lease = lease.clone();
         self.writer
             .write(durability, move |transaction| {

@@ -80,6 +80,7 @@ impl Engine {
         }
         match self.backend.claim(reply.id(), reply.lease()).await {
             Ok(claim) if claim.granted => Mended::Yes,
+            Ok(claim) if claim.leased_for.is_some() => Mended::Later,
             Ok(_) => Mended::No,
             Err(error) if error.disposition() == Disposition::Never => Mended::No,
             Err(_) => Mended::Later,
