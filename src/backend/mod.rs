@@ -90,6 +90,8 @@ pub struct Claim {
     pub granted: bool,
     /// Why not, in the backend's word.
     pub reason: String,
+    /// How long another lease is in force, where that is why: asking again then may help.
+    pub leased_for: Option<Duration>,
     /// Whether the caller took it back meanwhile.
     pub cancelled: bool,
 }

@@ -1,6 +1,8 @@
 //! The contract's JSON shapes, and nowhere else. Numbers in replies are floats; fields may be added; a request that
 //! does not fit is that request's fault, never the page's.
 
+use std::time::Duration;
+
 use serde_json::{Map, Value, json};
 
 use super::{Beat, Claim, Offered, Page, Posted};
@@ -97,9 +99,13 @@ fn remains(id: RequestId, body: &Value) -> ToolRequest {
 }
 
 pub(super) fn claim(value: &Value) -> Result<Claim, Misfit> {
+    let reason = value.get("reason").and_then(Value::as_str).unwrap_or_default();
+    let expires = value.get("expiresInMs").and_then(Value::as_f64).unwrap_or(0.0).clamp(0.0, 600_000.0);
+    let leased_for = (reason == "leased").then(|| Duration::from_secs_f64(expires / 1_000.0));
     Ok(Claim {
         granted: value.get("granted").and_then(Value::as_bool).ok_or("no granted")?,
-        reason: value.get("reason").and_then(Value::as_str).unwrap_or_default().to_owned(),
+        reason: reason.to_owned(),
+        leased_for,
         cancelled: value.get("cancelled").and_then(Value::as_bool).unwrap_or(false),
     })
 }
@@ -119,10 +125,7 @@ pub(super) fn server_now(value: &Value) -> Result<f64, Misfit> {
 pub(super) fn beat(value: &Value) -> Result<Beat, Misfit> {
     let next =
         value.get("nextBeatMs").and_then(Value::as_f64).filter(|ms| (1_000.0..=3_600_000.0).contains(ms));
-    Ok(Beat {
-        server_now_ms: server_now(value)?,
-        next: next.map(|ms| std::time::Duration::from_secs_f64(ms / 1_000.0)),
-    })
+    Ok(Beat { server_now_ms: server_now(value)?, next: next.map(|ms| Duration::from_secs_f64(ms / 1_000.0)) })
 }
 
 /// An argument object; what is absent is left out, never null.
@@ -141,6 +144,17 @@ pub(super) fn millis(ms: i64) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn only_a_lease_of_another_is_worth_waiting_for() {
+        let leased_for = |reason: &str| {
+            let refused =
+                json!({"granted": false, "reason": reason, "cancelled": false, "expiresInMs": 1_500.0});
+            claim(&refused).expect("a claim").leased_for
+        };
+        assert_eq!(leased_for("leased"), Some(Duration::from_millis(1_500)));
+        assert_eq!(leased_for("finished"), None);
+    }
 
     #[test]
     fn one_unreadable_request_does_not_spoil_its_page() {

@@ -101,6 +101,7 @@ impl Engine {
             return Ok(false);
         }
         match self.backend.claim(reply.id(), reply.lease()).await {
+            Ok(claim) if claim.leased_for.is_some() => Err(Trouble::Reply),
             Ok(claim) => Ok(claim.granted),
             Err(error) => match error.disposition() {
                 Disposition::Never => Ok(false),

@@ -119,6 +119,11 @@ impl Engine {
                 if claim.cancelled {
                     cancel.cancel();
                 }
+                // It may be the lease of a life of ours of which a power cut left nothing. Whoever holds it, either
+                // it runs out or there will be a result.
+                if let Some(wait) = claim.leased_for {
+                    return Err(Some(wait));
+                }
                 if !claim.granted {
                     return Ok(Claimed::NotOurs(claim.reason));
                 }

@@ -1,0 +1,63 @@
+//! What the Bash tool costs over starting bash. `cargo bench --bench shell`.
+#![cfg(target_os = "linux")]
+#![expect(clippy::disallowed_methods, reason = "a benchmark starts the processes that it compares with")]
+
+use std::process::Stdio;
+use std::sync::Arc;
+
+use divan::Bencher;
+use punie_runner::acp::Workspace;
+use punie_runner::acp::local::children::Unlogged;
+use punie_runner::acp::local::terminals::{LocalSetup, LocalTerminals};
+use punie_runner::acp::terminals::TerminalClient;
+use punie_runner::handlers::shell::{self, ShellBoard, ShellDeps};
+use punie_runner::ids::RequestId;
+use punie_runner::output::OutputStore;
+use punie_runner::output::filter::PassThrough;
+use punie_runner::tool::{Registry, ToolCx};
+use serde_json::json;
+use tempfile::TempDir;
+use tokio::process::Command;
+use tokio::runtime::Runtime;
+
+/// Nothing, and a megabyte of lines.
+const COMMANDS: &[&str] = &["true", "seq 150000"];
+
+fn main() {
+    divan::main();
+}
+
+#[divan::bench(args = COMMANDS)]
+fn tokio_output(bencher: Bencher<'_, '_>, command: &str) {
+    let runtime = Runtime::new().expect("a runtime");
+    bencher.bench_local(|| {
+        let mut bash = Command::new("/bin/bash");
+        bash.args(["--noprofile", "--norc", "-c", command]).stdin(Stdio::null());
+        runtime.block_on(async { bash.output().await.expect("bash") })
+    });
+}
+
+#[divan::bench(args = COMMANDS)]
+fn bash_tool(bencher: Bencher<'_, '_>, command: &str) {
+    let (runtime, place) = (Runtime::new().expect("a runtime"), tempfile::tempdir().expect("a folder"));
+    let tools = shell_tools(&place);
+    let (entry, args) = (tools.find("Bash").expect("a tool"), json!({"command": command}).to_string());
+    bencher.bench_local(|| {
+        let call = entry.decode(&args).expect("its arguments");
+        runtime.block_on(call.run(ToolCx::detached(RequestId::new()))).expect("an answer")
+    });
+}
+
+fn shell_tools(place: &TempDir) -> Registry {
+    let path = std::env::var("PATH").unwrap_or_default();
+    let setup = LocalSetup {
+        base_env: vec![("PATH".to_owned(), path)],
+        store: OutputStore::open(&place.path().join("outputs")).expect("a store"),
+        filters: Arc::new(|| Box::new(PassThrough)),
+        log: Arc::new(Unlogged),
+    };
+    let terminals: Arc<dyn TerminalClient> = Arc::new(LocalTerminals::new(setup).expect("a thread"));
+    let workspace = Workspace::open(&[place.path().to_owned()]).expect("a workspace");
+    let deps = ShellDeps { terminals, workspace, shells: Arc::new(ShellBoard::new()) };
+    Registry::new([shell::tools(deps)]).expect("the names of one domain differ")
+}
