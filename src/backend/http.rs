@@ -258,7 +258,8 @@ fn retry_after(headers: &HeaderMap, now: SystemTime) -> Option<Duration> {
     const CAP: Duration = Duration::from_mins(10);
     let text = headers.get(RETRY_AFTER)?.to_str().ok()?.trim();
     if let Ok(seconds) = text.parse::<u64>() {
-        return Some(Duration::from_secs(seconds).min(CAP));
+        // Zero says nothing about when: the back-off alone decides then.
+        return (seconds > 0).then(|| Duration::from_secs(seconds).min(CAP));
     }
     let at = httpdate::parse_http_date(text).ok()?;
     at.duration_since(now).ok().map(|wait| wait.min(CAP))

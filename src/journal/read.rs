@@ -9,7 +9,7 @@ use super::entry::{
     request_from_row,
 };
 use super::{Accepted, JournalError};
-use crate::ids::{LeaseId, RequestId};
+use crate::ids::{ConversationId, LeaseId, RequestId};
 use crate::request::Effect;
 
 /// A read-only view of a journal, which may be in use by a runner.
@@ -109,6 +109,44 @@ impl Reader {
              where id = ? and state = 'finished'"
         ))?;
         Ok(statement.query_row([id.as_str()], RecordedReply::from_row).optional()?)
+    }
+
+    /// Accepted requests of one conversation that nobody works on, oldest first, at most so many. `busy` tells which
+    /// are in memory already.
+    ///
+    /// # Errors
+    /// The file cannot be read.
+    pub fn waiting_in(
+        &self,
+        conversation: &ConversationId,
+        limit: usize,
+        busy: impl Fn(&RequestId) -> bool,
+    ) -> Result<Vec<Unfinished>, JournalError> {
+        let mut statement = self.connection.prepare_cached(&format!(
+            "select {REQUEST_COLUMNS}, {LIFE_COLUMNS} from request where state = 'accepted' and conversation = ? order by rowid"
+        ))?;
+        let mut rows = statement.query([conversation.as_str()])?;
+        let mut waiting = Vec::new();
+        while let Some(row) = rows.next()? {
+            if waiting.len() == limit {
+                break;
+            }
+            if !busy(&parsed(row, 0, RequestId::parse)?) {
+                waiting.push(unfinished_from_row(row)?);
+            }
+        }
+        Ok(waiting)
+    }
+
+    /// One request, if it is accepted and not begun.
+    ///
+    /// # Errors
+    /// The file cannot be read.
+    pub fn waiting(&self, id: &RequestId) -> Result<Option<Unfinished>, JournalError> {
+        let mut statement = self.connection.prepare_cached(&format!(
+            "select {REQUEST_COLUMNS}, {LIFE_COLUMNS} from request where state = 'accepted' and id = ?"
+        ))?;
+        Ok(statement.query_row([id.as_str()], unfinished_from_row).optional()?)
     }
 
     /// The processes that a request's call had started.

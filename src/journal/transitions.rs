@@ -120,7 +120,8 @@ impl Journal {
     pub async fn note_failed_post(&self, id: &RequestId, cause: String) -> Result<(), JournalError> {
         let id = id.clone();
         self.writer
-            .write(Durability::Process, move |transaction| {
+            // A reply that has to wait here may have to wait long: it is worth a sync now.
+            .write(Durability::Power, move |transaction| {
                 transaction
                     .prepare_cached(
                         "update request set deliver_attempts = deliver_attempts + 1, last_error = ? where id = ?",

@@ -10,7 +10,7 @@ use super::lanes::Share;
 use super::wake::{Ended, Wake, Waker};
 use super::{Mode, Runner};
 use crate::ids::{ConversationId, RequestId};
-use crate::journal::{Accepted, Admission, State, Unfinished};
+use crate::journal::{Accepted, Admission, Origin, State, Unfinished};
 use crate::request::Effect;
 use crate::tool::Lane;
 
@@ -71,7 +71,7 @@ impl Runner {
             if cancelled {
                 self.cancel(&id);
             }
-        } else if left.state == State::Accepted {
+        } else if left.state == State::Accepted && !self.parked.has(&left.request.conversation) {
             tracing::warn!(request.id = %id, "a request that nobody worked on is taken up again");
             self.place(left.into());
         }
@@ -85,30 +85,55 @@ impl Runner {
         self.start_ready();
     }
 
+    /// Puts a call into its lane, or leaves it in the journal until there is room.
     fn place(&mut self, accepted: Accepted) {
+        let waits = matches!(self.share_of(&accepted), Share::Read | Share::Effect);
+        if waits && self.park(&accepted.request().conversation) {
+            return;
+        }
+        self.put_in_lane(accepted);
+    }
+
+    pub(super) fn put_in_lane(&mut self, accepted: Accepted) {
+        let share = self.share_of(&accepted);
+        let conversation = accepted.request().conversation.clone();
+        let call = self.known(accepted);
+        self.lanes.place(&conversation, share, Waiting { call, share });
+    }
+
+    /// Answers a waiting call that was taken back.
+    pub(super) fn start_cancelled(&mut self, accepted: Accepted) {
+        let call = self.known(accepted);
+        call.cancel.cancel();
+        self.start(call, Share::Free);
+    }
+
+    /// A call that can be cancelled from here on.
+    fn known(&mut self, accepted: Accepted) -> Call {
         let request = accepted.request();
-        let (id, conversation) = (request.id.clone(), request.conversation.clone());
-        let control = self
-            .engine
-            .registry
-            .find(request.tool.as_str())
-            .is_ok_and(|tool| tool.spec().lane == Lane::Control);
-        let share = match accepted.effect() {
-            _ if control => Share::Free,
-            Effect::AsksUser => Share::Free,
-            Effect::Reads => Share::Read,
-            Effect::Writes | Effect::Executes => Share::Effect,
-        };
         let cancel = CancellationToken::new();
         if request.cancelled {
             cancel.cancel();
         }
-        self.calls.insert(id, CallToken { conversation: conversation.clone(), cancel: cancel.clone() });
-        self.lanes.place(&conversation, share, Waiting { call: Call { accepted, cancel }, share });
+        let token = CallToken { conversation: request.conversation.clone(), cancel: cancel.clone() };
+        self.calls.insert(request.id.clone(), token);
+        Call { accepted, cancel }
     }
 
-    /// Starts what may start, and polls again where only the number of waiting calls was in the way.
+    fn share_of(&self, accepted: &Accepted) -> Share {
+        let tool = self.engine.registry.find(accepted.request().tool.as_str());
+        match accepted.effect() {
+            _ if tool.is_ok_and(|tool| tool.spec().lane == Lane::Control) => Share::Free,
+            _ if accepted.origin() == Origin::Task => Share::Task,
+            Effect::AsksUser => Share::Free,
+            Effect::Reads => Share::Read,
+            Effect::Writes | Effect::Executes => Share::Effect,
+        }
+    }
+
+    /// Starts what may start.
     fn start_ready(&mut self) {
+        self.take_up_parked();
         while let Some(waiting) = self.lanes.next() {
             self.start(waiting.call, waiting.share);
         }
@@ -141,7 +166,7 @@ impl Runner {
 
     /// Cancels a call that runs; takes one that waits out of its lane, to be answered at once.
     pub(super) fn cancel(&mut self, id: &RequestId) {
-        let Some(token) = self.calls.get(id) else { return };
+        let Some(token) = self.calls.get(id) else { return self.cancel_parked(id) };
         token.cancel.cancel();
         let conversation = token.conversation.clone();
         let waiting = self.lanes.remove(&conversation, |waiting| waiting.call.accepted.request().id == *id);

@@ -43,6 +43,10 @@ impl Engine {
                 tracing::info!(request.id = %id, reason, "the request is not ours to answer");
                 return self.close(&call.accepted, Close::Undeliverable(reason)).await;
             }
+            (Claimed::Answered, _) => {
+                tracing::info!(request.id = %id, "the request has a result already");
+                return self.close(&call.accepted, Close::Delivered).await;
+            }
             (_, Work::Left) => return,
             (_, Work::Outcome(outcome, attempt)) => (*outcome, attempt),
         };
@@ -104,6 +108,7 @@ impl Engine {
                 };
                 (claimed, work)
             }
+            Claimed::InDoubt => (claimed, Work::Outcome(Box::new(self.interrupted(&call.accepted)), None)),
             other => (other, Work::Left),
         }
     }

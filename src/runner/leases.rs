@@ -36,6 +36,11 @@ pub(super) enum Claimed {
     Ours,
     /// It is not, for this reason; nothing of ours will be taken for it.
     NotOurs(String),
+    /// It is ours, but another lease was granted before, by a life of which our journal knows nothing: the effect may
+    /// have begun.
+    InDoubt,
+    /// There is a result already.
+    Answered,
     /// The backend could not be asked.
     Unknown,
     /// The caller took it back, or we stop, before it was ours.
@@ -125,10 +130,15 @@ impl Engine {
                     return Err(Some(wait));
                 }
                 if !claim.granted {
-                    return Ok(Claimed::NotOurs(claim.reason));
+                    return Ok(if claim.answered {
+                        Claimed::Answered
+                    } else {
+                        Claimed::NotOurs(claim.reason)
+                    });
                 }
                 self.leases.hold(id, call.lease());
-                Ok(Claimed::Ours)
+                let in_doubt = claim.attempt > 1 && call.effect().at_most_once();
+                Ok(if in_doubt { Claimed::InDoubt } else { Claimed::Ours })
             }
             Err(error) => match error.disposition() {
                 Disposition::Never => Ok(Claimed::NotOurs(error.to_string())),

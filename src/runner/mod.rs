@@ -14,6 +14,7 @@ mod intake;
 mod lanes;
 mod leases;
 mod outbox;
+mod parked;
 mod pass;
 mod periodic;
 mod polling;
@@ -41,6 +42,7 @@ use crate::journal::{Accepted, JournalError};
 use calls::{CallToken, Waiting};
 use engine::Engine;
 use lanes::Lanes;
+use parked::Parked;
 use polling::Rhythm;
 use wake::Wake;
 
@@ -75,6 +77,7 @@ pub struct Runner {
     lanes: Lanes<Waiting>,
     /// The token of every call that is placed or runs.
     calls: HashMap<RequestId, CallToken>,
+    parked: Parked,
     rhythm: Rhythm,
     cursor: Option<String>,
     polling: bool,
@@ -89,7 +92,7 @@ pub struct Runner {
 impl Runner {
     /// A runner of these parts.
     pub fn new(parts: Parts, wakes: (Waker, Wakes)) -> Self {
-        let lanes = Lanes::new(parts.settings.reads, parts.settings.total);
+        let lanes = Lanes::new(parts.settings.reads, parts.settings.total, parts.settings.tasks);
         let (rhythm, page) = (Rhythm::new(parts.settings.clone()), parts.settings.page);
         Self {
             engine: Engine::new(parts, wakes.0),
@@ -97,6 +100,7 @@ impl Runner {
             mode: Mode::Stay,
             lanes,
             calls: HashMap::new(),
+            parked: Parked::default(),
             rhythm,
             cursor: None,
             polling: false,
@@ -179,7 +183,7 @@ impl Runner {
 
     /// Whether one pass has nothing left to do but deliver.
     fn is_idle(&self) -> bool {
-        self.listed && self.drained && !self.polling && self.calls.is_empty()
+        self.listed && self.drained && !self.polling && self.calls.is_empty() && self.parked.is_empty()
     }
 
     async fn take_page(&mut self, page: Page, held: Duration) -> Result<(), RunnerError> {
@@ -266,10 +270,10 @@ impl Runner {
         }
     }
 
-    /// Asks for the next page, unless that is under way or enough is waiting.
+    /// Asks for the next page, unless that is under way.
     fn poll(&mut self) {
         self.poll_at = None;
-        if self.polling || self.lanes.waiting() >= self.engine.settings.queue {
+        if self.polling {
             return;
         }
         self.polling = true;

@@ -37,7 +37,9 @@ pub struct Settings {
     pub reads: usize,
     /// Calls in all, side by side.
     pub total: usize,
-    /// Calls waiting; above this no more are fetched.
+    /// Tasks, side by side.
+    pub tasks: usize,
+    /// Calls held in memory while they wait; what is above this waits in the journal.
     pub queue: usize,
     /// How old a request without a deadline may be.
     pub ttl: Duration,
@@ -73,6 +75,7 @@ impl Default for Settings {
             page: 64,
             reads: 8,
             total: 16,
+            tasks: 8,
             queue: 256,
             ttl: seconds(600),
             longest_call: seconds(3_600),

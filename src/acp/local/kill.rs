@@ -22,10 +22,12 @@ const LAST_BREATH: Duration = Duration::from_millis(50);
 /// Ends what a former life of the runner started for `request` and could not end itself. A process that merely has
 /// the same id today is never signalled: the boot and the start time must be the recorded ones.
 ///
-/// Blocks until it is done, seconds at most.
+/// It is killed without a warning: nobody waits for what it might still say, and the runner's start waits for its end.
+///
+/// Blocks until it is done, a moment as a rule.
 pub fn kill_survivor(identity: &ProcessIdentity, request: &RequestId) -> Stopped {
     let family = Family { leader: identity.clone(), mark: format!("{CALL_MARK}={request}."), pipe: None };
-    stop_tree(Some(&family), None, &Ladder::timeout())
+    stop_tree(Some(&family), None, &Ladder::kill())
 }
 
 /// Stops a command and its relatives, rung by rung; only its process group where the family is not known. Blocks;

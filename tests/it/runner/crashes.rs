@@ -173,3 +173,24 @@ async fn a_crash_before_anything_began_loses_nothing() {
     }
     assert_eq!(stage.read("order"), "0\n1\n2\n");
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_command_that_a_lost_journal_knew_of_is_not_run_again() {
+    let stage = Stage::new().await;
+    let runner = stage.run();
+    let id = stage.ask(Ask::bash("echo ran >> effects; sleep 600")).await;
+    stage.line("effects").await;
+    runner.kill();
+    for name in ["journal.sqlite3", "journal.sqlite3-wal", "journal.sqlite3-shm"] {
+        // Not every one of them has to be there.
+        let _ = std::fs::remove_file(stage.setting.home.join("state").join(name));
+    }
+    // The lease of the lost life has run out: the new life gets the request, and cannot know how far it had come.
+    stage.advance_backend(120_000);
+    let _runner = stage.run();
+    let answer = stage.answer(&id).await;
+    assert_eq!(answer.verdict(), ("error", "interrupted"), "{answer:?}");
+    assert_eq!(answer.payload["meta"]["mayHaveRun"], true, "{answer:?}");
+    stage.caller.have(Ask::bash("true")).await;
+    assert_eq!(stage.read("effects"), "ran\n");
+}
