@@ -121,6 +121,7 @@ async fn a_missed_event_is_found_by_looking_at_everything_open() {
         _ => Fate::Pass,
     });
     let _runner = stage.run_at(&relay.url);
+    until("the look at the start to be over", || !relay.calls("events:listOpen").is_empty()).await;
     let answer = stage.caller.have(Ask::bash("echo found")).await;
     assert!(answer.text().contains("found"), "{answer:?}");
 }
