@@ -74,7 +74,7 @@ async fn more_requests_than_may_wait_wait_in_the_journal_in_order_and_hold_nobod
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn tasks_that_take_long_leave_the_places_of_other_calls_free() {
-    let stage = Stage::with("[limits]\ntotal = 2\n").await;
+    let stage = Stage::with("[limits]\nreads = 2\ntotal = 2\n").await;
     let _runner = stage.run();
     for _ in 0..3 {
         let task = json!({ "tool": "Bash", "args": { "command": "until [ -e go ]; do sleep 0.02; done" } });
