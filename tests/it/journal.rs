@@ -217,7 +217,8 @@ async fn a_write_that_fails_among_others_takes_only_itself_back_and_nobody_is_to
                 (name, taken.is_ok())
             });
         }
-        tokio::task::yield_now().await;
+        let early = tokio::time::timeout(Duration::from_millis(200), writes.join_next()).await;
+        assert!(early.is_err(), "writes wait for another process, they are not refused: {early:?}");
         raw.execute_batch("commit").expect("released");
         for (name, taken) in writes.join_all().await {
             assert_eq!(desk.state(&id(name)).is_some(), taken, "{name}, {how}");
