@@ -94,7 +94,8 @@ fn failed(kind: OutcomeKind, failure: Failure) -> (OutcomeKind, Body, Meta, Budg
     meta.code = Some(failure.code.as_str().to_owned());
     // What may have had its effect is not to be repeated without a look.
     meta.retryable = Some(failure.code.retryable() && !meta.may_have_run);
-    (kind, Body::Text(failure.text), meta, Budget::default())
+    let body = if meta.text_is_fitted { Body::Fitted(failure.text) } else { Body::Text(failure.text) };
+    (kind, body, meta, Budget::default())
 }
 
 /// The facts beside a text must not crowd it out of the payload.

@@ -4,6 +4,7 @@
 mod admission;
 mod answers;
 mod background;
+mod keeping;
 mod stopping;
 
 use std::collections::BTreeMap;
@@ -19,10 +20,11 @@ use punie_runner::acp::local::terminals::{LocalSetup, LocalTerminals};
 use punie_runner::acp::terminals::{CreateTerminal, ExitStatus, Launch, StopSignal, TerminalClient};
 use punie_runner::acp::{TerminalId, Workspace};
 use punie_runner::handlers::shell::{self, ShellBoard, ShellDeps};
+use punie_runner::handlers::state::{self, StateDeps};
 use punie_runner::handlers::terminal::{self, TerminalDeps};
 use punie_runner::ids::RequestId;
 use punie_runner::output::filter::PassThrough;
-use punie_runner::output::{FilterFactory, OutputStore, StreamFilter};
+use punie_runner::output::{FilterFactory, Limits, OutputStore, StreamFilter};
 use punie_runner::request::{ErrorCode, Failure, Meta, Reply};
 use punie_runner::tool::{Registry, ToolCx, ToolError};
 use serde_json::{Value, json};
@@ -60,9 +62,19 @@ impl Bench {
     }
 
     fn with(base_env: Vec<(String, String)>, filters: FilterFactory, log: Arc<dyn ChildLog>) -> Self {
+        Self::keeping(Limits::default(), base_env, filters, log)
+    }
+
+    fn keeping(
+        limits: Limits,
+        base_env: Vec<(String, String)>,
+        filters: FilterFactory,
+        log: Arc<dyn ChildLog>,
+    ) -> Self {
         let (folder, outputs) =
             (tempfile::tempdir().expect("a folder"), tempfile::tempdir().expect("a folder"));
-        let store = OutputStore::open(outputs.path()).expect("a store");
+        let store = OutputStore::with_limits(outputs.path(), limits).expect("a store");
+        let state = StateDeps { outputs: store.clone(), board: Arc::new(state::board::NoTasks) };
         let terminals = LocalTerminals::new(LocalSetup { base_env, store, filters, log }).expect("a thread");
         let workspace = Workspace::open(&[folder.path().to_owned()]).expect("a workspace");
         let client: Arc<dyn TerminalClient> = Arc::new(terminals.clone());
@@ -70,7 +82,8 @@ impl Bench {
         let entries =
             shell::tools(ShellDeps { terminals: Arc::clone(&client), workspace: workspace.clone(), shells });
         let more = terminal::tools(TerminalDeps { terminals: client, workspace });
-        let registry = Arc::new(Registry::new([entries, more]).expect("the names differ"));
+        let registry =
+            Arc::new(Registry::new([entries, more, state::tools(state)]).expect("the names differ"));
         Self { registry, terminals, workspace: folder, outputs }
     }
 
@@ -86,6 +99,12 @@ impl Bench {
     async fn text(&self, tool: &str, args: Value) -> String {
         tools::text(&self.call(tool, args).await.expect(tool)).to_owned()
     }
+}
+
+/// The `since` that an answer of ShellStatus gives.
+fn cursor(text: &str) -> u64 {
+    let shown = text.split("[since=").nth(1).and_then(|rest| rest.split(' ').next());
+    shown.expect("a cursor").parse().expect("a number")
 }
 
 /// Nothing here takes long; a hang is a failure and not a wait.

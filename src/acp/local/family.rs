@@ -1,4 +1,4 @@
-//! Who belongs to a command: everything it started, however far it moved away. Not here: what is done to them.
+//! Who belongs to a command: what it started, far as it may have moved away. Not here: what is done to them.
 //!
 //! Four traits find a relative, since each can be shed: the session, the line of parents, the mark in the
 //! environment, and the pipe that takes the command's output. A process that forked twice, left the session,
@@ -16,7 +16,7 @@ use crate::acp::terminals::ProcessName;
 #[cfg(target_os = "linux")]
 const SHOWN: usize = 80;
 
-/// A command and everything it started.
+/// A command and what it started, as far as it can be recognised.
 #[derive(Debug, Clone)]
 pub(super) struct Family {
     /// The command itself: the leader of the session.

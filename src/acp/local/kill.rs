@@ -1,4 +1,4 @@
-//! Stopping a command with everything it started, and what a former life of the runner left behind.
+//! Stopping a command with everyone of its family who is found, and what a former life of the runner left behind.
 //! Not here: who belongs to a command (family).
 
 use std::time::{Duration, Instant};

@@ -11,6 +11,8 @@ pub mod environment;
 mod family;
 pub mod files;
 mod folder_listing;
+#[cfg(unix)]
+mod follow;
 pub mod identity;
 #[cfg(unix)]
 pub mod kill;

@@ -191,7 +191,11 @@ impl TerminalClient for LocalTerminals {
     }
 
     fn terminal_output(&self, query: OutputQuery) -> Answer<'_, TerminalOutput> {
-        Box::pin(async move { self.find(&query.id)?.output(query.since).await })
+        Box::pin(async move {
+            let terminal = self.find(&query.id)?;
+            let looking = tokio::task::spawn_blocking(move || terminal.output(query.since));
+            looking.await.map_err(|panicked| ToolError::internal(panicked.to_string()))
+        })
     }
 
     fn wait_for_terminal_output<'a>(&'a self, id: &'a TerminalId, seen: u64) -> Answer<'a, ()> {
@@ -253,24 +257,19 @@ impl Terminal {
         }
     }
 
-    async fn output(self: Arc<Self>, since: Option<u64>) -> Result<TerminalOutput, ToolError> {
+    /// Blocks: it writes to disk, may wait for the pump to do so, and may look through all processes.
+    fn output(&self, since: Option<u64>) -> TerminalOutput {
         let phase = self.phase.borrow().clone();
         let (exit, elapsed) = match phase {
             Phase::Running => (None, self.started.elapsed()),
             Phase::Ended(exit, elapsed) => (Some(exit), elapsed),
         };
         let left_something = exit.as_ref().is_some_and(|exit| !exit.left.is_empty());
-        let terminal = Arc::clone(&self);
-        let left = if left_something {
-            let look = tokio::task::spawn_blocking(move || terminal.relatives());
-            look.await.map_err(|panicked| ToolError::internal(panicked.to_string()))?
-        } else {
-            Vec::new()
-        };
+        let left = if left_something { self.relatives() } else { Vec::new() };
         // Before the text is taken: what comes in between is then found by the next wait, not lost to it.
         let bytes_read = *self.bytes_read.borrow();
         let shown = self.capture().show(since);
-        Ok(TerminalOutput {
+        TerminalOutput {
             text: shown.text,
             omitted_bytes: shown.omitted_bytes,
             handle: shown.handle,
@@ -282,10 +281,11 @@ impl Terminal {
             lossy_chars: shown.lossy_chars,
             redactions: shown.redactions,
             cut_short: shown.cut_short,
-        })
+            held_back: shown.held_back,
+        }
     }
 
-    /// Stops it with everything it started; blocks.
+    /// Stops it with what is found of its processes; blocks.
     fn stop(&self, ladder: &Ladder) -> Stopped {
         let stopped = stop_tree(self.family.as_ref(), Some(&self.child), ladder);
         if stopped.survivors.is_empty() {

@@ -30,6 +30,9 @@ impl StreamFilter for Masking {
     fn finish(&mut self, out: &mut Vec<u8>) {
         self.0.finish(out);
     }
+    fn held(&self) -> &[u8] {
+        self.0.held()
+    }
     fn rewritten(&self) -> u64 {
         self.0.rewritten()
     }

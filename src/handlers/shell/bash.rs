@@ -10,7 +10,7 @@ use super::ShellDeps;
 use super::board::Newcomer;
 use crate::acp::RawPath;
 use crate::acp::terminals::{
-    CreateTerminal, Ending, Launch, OutputQuery, Run, TerminalGuard, conclude, facts, list,
+    CreateTerminal, Ending, Launch, OutputQuery, Run, TerminalGuard, conclude, facts, held_back_words, list,
     output_with_status, run_to_end, status_line,
 };
 use crate::output::Budget;
@@ -40,8 +40,8 @@ const ADVICE: &str =
 pub(super) struct Bash {
     /// The command line. Join steps with && so that the first failure ends it.
     command: String,
-    /// Milliseconds after which the command and everything it started are stopped: 120000 if absent, at most
-    /// 600000. What was printed until then is returned. Does not apply in the background.
+    /// Milliseconds after which the command and the processes found to be its own are stopped: 120000 if absent, at
+    /// most 600000. What was printed until then is returned. Does not apply in the background.
     timeout: Option<u64>,
     /// Where it runs: a folder, absolute or relative to the first workspace folder, which it is if absent.
     working_directory: Option<RawPath>,
@@ -204,7 +204,8 @@ async fn in_background(
         .exit
         .as_ref()
         .and_then(|exit| status_line(&exit.status, output.elapsed, !output.text.trim().is_empty()));
-    let rest = output_with_status(&output.text, status.as_deref());
+    let printed = output_with_status(&output.text, held_back_words(&output).as_deref());
+    let rest = output_with_status(&printed, status.as_deref());
     let mut meta = facts(&output);
     meta.handle = output.handle.as_ref().map(|handle| handle.as_str().to_owned());
     let text = if rest.is_empty() { first } else { format!("{first}\n{rest}") };

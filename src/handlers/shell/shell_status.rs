@@ -10,7 +10,7 @@ use tokio::time::Instant;
 
 use super::ShellDeps;
 use super::board::{Shell, is_alive, state};
-use crate::acp::terminals::{TerminalOutput, ending_words, facts, list, seconds};
+use crate::acp::terminals::{TerminalOutput, ending_words, facts, held_back_words, list, seconds};
 use crate::tool::{Effect, Lane, Reply, Tool, ToolCx, ToolError};
 
 const TAIL_LINES: u64 = 50;
@@ -111,6 +111,7 @@ impl ShellStatus {
             let new = if self.since.is_some() { " new" } else { "" };
             shown.push(format!("({what}{new} was printed)"));
         }
+        shown.extend(held_back_words(output));
         let mut meta = facts(output);
         meta.handle = output.handle.as_ref().map(|handle| handle.as_str().to_owned());
         let whole =

@@ -205,6 +205,10 @@ impl ReadOutput {
                     "No output is kept as {shown}. Outputs are kept for {days} days, fewer when room is short; run the call again if its output is still needed."
                 ))
             }
+            FindError::NotKept(reason) => ToolError::not_found(format!(
+                "Nothing of the output {shown} is kept: {reason}. What its call showed is all there is; run it again, \
+                 with less output or once there is room."
+            )),
             FindError::Io(cause) => self.failed(cause),
         }
     }

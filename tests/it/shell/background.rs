@@ -1,5 +1,7 @@
 //! Shells in the background: left there, sent there, followed and ended.
 
+use punie_runner::redact::{MASK, Masker, Redactor, Secret};
+
 use super::*;
 
 #[tokio::test]
@@ -46,13 +48,7 @@ async fn a_shell_in_the_background_is_followed_to_its_end() {
 
     let seen = bench.text("ShellStatus", json!({"shell_id": "sh_1"})).await;
     assert!(seen.contains("running for") && seen.contains("\none\n") && seen.contains("A test"), "{seen}");
-    let cursor: u64 = seen
-        .split("[since=")
-        .nth(1)
-        .and_then(|rest| rest.split(' ').next())
-        .expect("a cursor")
-        .parse()
-        .expect("a number");
+    let cursor = cursor(&seen);
     let nothing = bench.text("ShellStatus", json!({"shell_id": "sh_1", "since": cursor})).await;
     assert!(nothing.contains("(nothing new was printed)"), "{nothing}");
 
@@ -99,4 +95,77 @@ async fn a_short_shell_in_the_background_is_reported_whole() {
         text.starts_with("Shell sh_1 (pid ") && text.contains("has ended already\nquick\nExit code 2"),
         "{text}"
     );
+}
+
+#[tokio::test]
+async fn a_prompt_is_new_once_and_then_waited_on() {
+    let bench = Bench::new();
+    let checkpoint = Checkpoint::open().await;
+    let command = format!(
+        "echo one; printf promp; {}; echo here >&9; read -u 9 word; echo \"t: $word\"; sleep 60",
+        checkpoint.connect()
+    );
+    bench.text("Bash", json!({"command": command, "run_in_background": true})).await;
+    let (_, mut stream) = checkpoint.line().await;
+    let shown =
+        bench.text("ShellStatus", json!({"shell_id": "sh_1", "pattern": "^promp$", "wait_ms": 30_000})).await;
+    assert!(shown.contains("\npromp\n"), "{shown}");
+    let first = bench.text("ShellStatus", json!({"shell_id": "sh_1", "since": 4})).await;
+    assert!(first.contains("\npromp\n") && cursor(&first) == cursor(&shown), "{first}");
+    let since = cursor(&shown);
+    let nothing = bench.text("ShellStatus", json!({"shell_id": "sh_1", "since": since})).await;
+    assert!(nothing.contains("(nothing new was printed)") && cursor(&nothing) == since, "{nothing}");
+
+    let waiting = bench.text("ShellStatus", json!({"shell_id": "sh_1", "since": since, "wait_ms": 30_000}));
+    let (new, ()) = tokio::join!(waiting, async {
+        stream.write_all(b"word\n").await.expect("written");
+    });
+    assert!(new.contains("\nprompt: word\n") && cursor(&new) > since, "{new}");
+    bench.text("KillShell", json!({"shell_id": "sh_1", "signal": "KILL"})).await;
+}
+
+/// Masks as the runner does.
+struct Masking(Masker);
+
+impl StreamFilter for Masking {
+    fn push(&mut self, chunk: &[u8], out: &mut Vec<u8>) {
+        self.0.push(chunk, out);
+    }
+    fn finish(&mut self, out: &mut Vec<u8>) {
+        self.0.finish(out);
+    }
+    fn held(&self) -> &[u8] {
+        self.0.held()
+    }
+    fn rewritten(&self) -> u64 {
+        self.0.rewritten()
+    }
+}
+
+#[tokio::test]
+async fn what_may_become_a_secret_is_shown_while_it_is_short_and_then_said_to_be_held_back() {
+    let redactor = Redactor::new([Secret::new("t0p-secret-value".to_owned())]);
+    let filters: FilterFactory = Arc::new(move || Box::new(Masking(redactor.stream())));
+    let bench = Bench::with(base(), filters, Arc::new(Unlogged));
+    let checkpoint = Checkpoint::open().await;
+    let command = format!(
+        "printf prompt; {}; echo 1 >&9; read -u 9; printf 0p-s; read -u 9; echo ecret-value",
+        checkpoint.connect()
+    );
+    bench.text("Bash", json!({"command": command, "run_in_background": true})).await;
+    let (_, mut stream) = checkpoint.line().await;
+    let prompt = json!({"shell_id": "sh_1", "pattern": "promp", "wait_ms": 30_000});
+    let shown = bench.text("ShellStatus", prompt).await;
+    assert!(shown.contains("\nprompt\n") && !shown.contains("held back"), "{shown}");
+
+    stream.write_all(b"\n").await.expect("written");
+    let next = json!({"shell_id": "sh_1", "since": cursor(&shown), "wait_ms": 30_000});
+    let held = bench.text("ShellStatus", next).await;
+    assert!(held.contains("\npromp\n(then 5 characters, held back "), "{held}");
+    assert!(!held.contains("t0p"), "{held}");
+
+    stream.write_all(b"\n").await.expect("written");
+    let next = json!({"shell_id": "sh_1", "since": cursor(&held), "pattern": "^promp.", "wait_ms": 30_000});
+    let masked = bench.text("ShellStatus", next).await;
+    assert!(masked.contains(&format!("\npromp{MASK}\n")) && !masked.contains("held back"), "{masked}");
 }
