@@ -13,7 +13,7 @@ use super::sniff;
 use super::temp_file::TempFile;
 use super::text_window::{sha256_hex, stamp_of};
 use crate::acp::files::{Encoding, Endings, NewContent, Precondition, Splice, Stamp, WriteTextFile, Written};
-use crate::acp::workspace::Folder;
+use crate::acp::workspace::{Folder, in_words};
 use crate::ids::hex;
 use crate::output::figures;
 use crate::tool::{ErrorCode, ToolError};
@@ -35,7 +35,7 @@ struct Old {
 
 pub(super) fn write(request: &WriteTextFile, cancel: &CancellationToken) -> Result<Written, ToolError> {
     let shown = request.path.shown();
-    let failed = |cause: io::Error| ToolError::io(&shown, &cause);
+    let failed = |cause: io::Error| ToolError::io(&shown, &in_words(cause));
     if let Some(protection) = request.path.protection() {
         return Err(protection.denied(&shown));
     }
@@ -116,7 +116,7 @@ fn look(
     cancel: &CancellationToken,
 ) -> Result<Option<Old>, ToolError> {
     let shown = request.path.shown();
-    let failed = |cause: io::Error| ToolError::io(&shown, &cause);
+    let failed = |cause: io::Error| ToolError::io(&shown, &in_words(cause));
     let file = match folder.open_file(name) {
         Ok(file) => file,
         Err(cause) if cause.kind() == io::ErrorKind::NotFound => return Ok(None),

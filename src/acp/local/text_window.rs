@@ -11,6 +11,7 @@ use super::near_names;
 use super::sniff::{self, Binary};
 use super::text_lines::{LineRest, Lines};
 use crate::acp::WorkspacePath;
+use crate::acp::workspace::in_words;
 use crate::acp::files::{Encoding, Endings, LineTotal, ReadTextFile, Stamp, Start, TextWindow};
 use crate::ids::hex;
 use crate::output::figures;
@@ -56,7 +57,7 @@ pub(super) fn stamp_of(metadata: &std::fs::Metadata) -> Stamp {
 /// Opens a file, with an answer for every way in which that fails.
 pub(super) fn open(path: &WorkspacePath) -> Result<(File, std::fs::Metadata), ToolError> {
     let opened = path.open_read().and_then(|file| {
-        let metadata = file.metadata()?;
+        let metadata = file.metadata().map_err(in_words)?;
         Ok((file, metadata))
     });
     opened.map_err(|cause| match cause.kind() {
@@ -78,7 +79,7 @@ pub(super) fn read(
     cancel: &CancellationToken,
 ) -> Result<TextWindow, ToolError> {
     let (file, metadata) = open(&request.path)?;
-    let failed = |cause: io::Error| ToolError::io(request.path.shown(), &cause);
+    let failed = |cause: io::Error| ToolError::io(request.path.shown(), &in_words(cause));
     let size = metadata.len();
     if size <= TextWindow::HASHED {
         // What is appended meanwhile is not looked at. A file of /proc says 0 and has bytes: those are bounded.
@@ -354,7 +355,7 @@ fn explain(request: &ReadTextFile, scan: &Scan<'_>, miss: Miss) -> ToolError {
         Miss::Cancelled => {
             ToolError::cancelled(format!("Reading {shown} was cancelled. Nothing was changed."))
         }
-        Miss::Io(cause) => ToolError::io(shown, &cause),
+        Miss::Io(cause) => ToolError::io(shown, &in_words(cause)),
         Miss::TooFar | Miss::PastEnd => {
             let size = figures::size(scan.size);
             let text = match request.start {
