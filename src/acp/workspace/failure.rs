@@ -15,12 +15,16 @@ pub(in crate::acp) fn in_words(cause: io::Error) -> io::Error {
              another path"
         }
         io::ErrorKind::IsADirectory => "it is a folder. Give the path of a file",
-        io::ErrorKind::NotADirectory => "a part of the path is a file, not a folder. Check it with list_files",
+        io::ErrorKind::NotADirectory => {
+            "a part of the path is a file, not a folder. Check it with list_files"
+        }
         io::ErrorKind::StorageFull => "the disk is full. Free some space, then try again",
         io::ErrorKind::QuotaExceeded => "the disk quota is used up. Free some space, then try again",
         io::ErrorKind::ReadOnlyFilesystem => "its file system is read-only. Use another path",
         io::ErrorKind::FileTooLarge => "it would be larger than its file system takes. Write it in parts",
-        io::ErrorKind::InvalidFilename => "its file system does not take such a name. Use a shorter, plainer one",
+        io::ErrorKind::InvalidFilename => {
+            "its file system does not take such a name. Use a shorter, plainer one"
+        }
         io::ErrorKind::AlreadyExists => "something has that name already. Look at it first",
         io::ErrorKind::ResourceBusy | io::ErrorKind::ExecutableFileBusy => {
             "it is in use by another program. Try again when that has ended"

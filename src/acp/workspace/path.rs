@@ -6,8 +6,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::{Root, in_words};
 use super::held::{self, Folder};
+use super::{Root, in_words};
 use crate::acp::protected::{self, Protection};
 
 /// A path that lies in a workspace. It holds no links; whoever puts one there afterwards gets an error on opening,
