@@ -90,6 +90,9 @@ pub struct TextWindow {
     pub sha256: Option<String>,
     /// How many places in the window were not valid text and are U+FFFD.
     pub lossy: u64,
+    /// How many bytes are not valid UTF-8: of the whole file where it was read for this window, else of the window.
+    /// None of UTF-16.
+    pub invalid_bytes: u64,
     /// How many control characters the window holds.
     pub control: u64,
     /// How many bytes of long lines are left out.

@@ -11,6 +11,7 @@ use super::{atomic_write, folder_listing, text_window};
 use crate::acp::files::{
     FolderListing, ListFolder, LoadedFile, ReadTextFile, TextWindow, WriteTextFile, Written,
 };
+use crate::acp::workspace::in_words;
 use crate::acp::{Answer, FileClient, WorkspacePath};
 use crate::output::figures;
 use crate::tool::{ErrorCode, ToolCx, ToolError};
@@ -81,7 +82,7 @@ fn load(path: &WorkspacePath, max_bytes: u64) -> Result<LoadedFile, ToolError> {
         return Err(ToolError::new(ErrorCode::TooLarge, text));
     }
     let mut bytes = vec![0; usize::try_from(stamp.size).unwrap_or_default()];
-    let n = read_at(&file, 0, &mut bytes).map_err(|cause| ToolError::io(path.shown(), &cause))?;
+    let n = read_at(&file, 0, &mut bytes).map_err(|cause| ToolError::io(path.shown(), &in_words(cause)))?;
     bytes.truncate(n);
     classify(path, &bytes, stamp.size)?;
     Ok(LoadedFile { bytes: Arc::new(bytes), stamp })

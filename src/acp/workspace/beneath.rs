@@ -12,6 +12,8 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
 
+use super::in_words;
+
 /// A rename elsewhere in the system makes the kernel ask for another try; ten thousand in a row do not happen.
 const MAX_TRIES: usize = 10_000;
 
@@ -180,8 +182,9 @@ impl Folder {
     /// The names in it, in no order.
     pub fn names(&self) -> io::Result<Vec<OsString>> {
         let mut names = Vec::new();
-        for entry in rustix::fs::Dir::read_from(&self.fd)? {
-            let name = OsStr::from_bytes(entry?.file_name().to_bytes()).to_owned();
+        let failed = |cause: Errno| in_words(cause.into());
+        for entry in rustix::fs::Dir::read_from(&self.fd).map_err(failed)? {
+            let name = OsStr::from_bytes(entry.map_err(failed)?.file_name().to_bytes()).to_owned();
             if name != "." && name != ".." {
                 names.push(name);
             }

@@ -10,7 +10,7 @@ use super::edit_report::{after, line_of, lines_of, preview, span};
 use super::leniency::{Tier, without_line_numbers};
 use super::matcher::{Found, find, replacement};
 use super::write::{check_size, checked_sha256};
-use super::{FileDeps, changed, miss};
+use super::{FileDeps, changed, mask, miss};
 use crate::acp::files::{LoadedFile, NewContent, Precondition, Splice, WriteTextFile};
 use crate::acp::{RawPath, WorkspacePath};
 use crate::output::figures::counted;
@@ -119,6 +119,8 @@ impl Edit {
                 return Err(ToolError::new(ErrorCode::Stale, text));
             }
         }
+        let arguments = [("old_string", self.old_string.as_str()), ("new_string", self.new_string.as_str())];
+        mask::refuse_beside(shown, text, &arguments)?;
         let mut notes = Vec::new();
         let (mut old, mut new) = (self.old_string.clone(), self.new_string.clone());
         let mut found = find(text, &old);
@@ -155,6 +157,14 @@ impl Edit {
 
     fn check_count(&self, shown: &str, text: &[u8], found: &Found) -> Result<(), ToolError> {
         let count = found.places.len() as u64;
+        if let (Some(beside), false) = (&found.overlapping, self.replace_all) {
+            let lines = lines_of(text, [&found.places[0].range, beside].into_iter());
+            let text = format!(
+                "old_string stands at places that overlap in {shown}: lines {lines}. Nothing was changed. Quote more \
+                 lines around the one you mean, or set replace_all=true to replace from the first on."
+            );
+            return Err(ToolError::new(ErrorCode::Ambiguous, text));
+        }
         let wanted = match self.expected_count {
             Some(wanted) => wanted,
             None if self.replace_all => count,
@@ -244,6 +254,7 @@ impl Edit {
 
     /// An empty old_string: makes the file, or fills an empty one.
     async fn create(self, cx: &ToolCx, deps: &FileDeps, path: WorkspacePath) -> Result<Reply, ToolError> {
+        mask::refuse_over(cx, &path, ("new_string", &self.new_string)).await?;
         let shown = path.shown();
         let only_if = if path.existed() {
             let loaded = deps.client.load_file(cx, path.clone(), MAX_BYTES).await?;

@@ -1,11 +1,13 @@
 //! Text files: read a window, write a whole, edit a place, list a folder. Not here: who touches the disk
 //! (`acp::local`) and which paths may be touched (`acp::workspace`).
 
+mod difference;
 mod edit;
 mod edit_report;
 mod leniency;
 mod list_files;
 mod listing;
+mod mask;
 mod matcher;
 mod miss;
 mod numbered;

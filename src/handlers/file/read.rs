@@ -132,9 +132,11 @@ fn header(shown: &str, window: &TextWindow) -> String {
         LineTotal::Exactly(n) => counted(n, "line"),
         LineTotal::MoreThan(n) => format!("more than {}", counted(n, "line")),
     };
-    let encoding = window.encoding.as_str();
-    let lossy = if window.lossy > 0 { format!(", {} invalid", grouped(window.lossy)) } else { String::new() };
-    format!("{shown} ({}, {lines}, {encoding}{lossy}, {})\n", size(window.size), window.endings.as_str())
+    let encoding = match window.invalid_bytes {
+        0 => window.encoding.as_str().to_owned(),
+        n => format!("not utf-8, {} shown as U+FFFD", counted(n, "invalid byte")),
+    };
+    format!("{shown} ({}, {lines}, {encoding}, {})\n", size(window.size), window.endings.as_str())
 }
 
 fn nothing_there(text: &mut String, window: &TextWindow) {

@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::{FileDeps, changed};
+use super::{FileDeps, changed, mask};
 use crate::acp::RawPath;
 use crate::acp::files::{NewContent, Precondition, WriteTextFile};
 use crate::output::figures::{counted, size};
@@ -66,6 +66,7 @@ impl Tool for Write {
         check_size(&self.content)?;
         let only_if = self.precondition()?;
         let path = deps.workspace.resolve(&self.file_path)?;
+        mask::refuse_over(cx, &path, ("content", &self.content)).await?;
         let shown = path.shown();
         let chars = self.content.chars().count() as u64;
         let lines = self.content.lines().count() as u64;

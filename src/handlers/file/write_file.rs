@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::write::check_size;
-use super::{FileDeps, changed};
+use super::{FileDeps, changed, mask};
 use crate::acp::RawPath;
 use crate::acp::files::{NewContent, Precondition, WriteTextFile};
 use crate::tool::{Effect, ErrorCode, Reply, Tool, ToolCx, ToolError};
@@ -34,6 +34,7 @@ impl Tool for WriteFile {
     async fn run(self, cx: &ToolCx, deps: &FileDeps) -> Result<Reply, ToolError> {
         check_size(&self.content)?;
         let path = deps.workspace.resolve(&self.path)?;
+        mask::refuse_over(cx, &path, ("content", &self.content)).await?;
         let shown = path.shown();
         let request = WriteTextFile {
             path,

@@ -109,8 +109,40 @@ async fn paths_that_name_no_file_are_refused() {
         let error = bench.refused("Write", json!({"file_path": path, "content": "x"})).await;
         assert_eq!(error.code(), ErrorCode::IsDirectory, "{path:?}: {error}");
     }
-    let error = bench.refused("Read", json!({"file_path": "file/below"})).await;
-    assert!(error.text().contains("file/below"), "{error}");
+}
+
+#[tokio::test]
+async fn a_file_where_a_folder_should_be_is_named() {
+    let bench = Bench::new();
+    let file = bench.put("file", "x\n").display().to_string();
+    symlink("file/", bench.root.join("slashed")).unwrap();
+    symlink(bench.root.join("file"), bench.root.join("absolute")).unwrap();
+    for (path, code, words) in [
+        ("file/", ErrorCode::InvalidArgs, "slash"),
+        ("absolute/", ErrorCode::InvalidArgs, "slash"),
+        ("slashed", ErrorCode::InvalidArgs, "slashed leads to file/"),
+        ("file/below", ErrorCode::NotFound, "no below in it"),
+        ("file/below/more", ErrorCode::NotFound, "no below/more in it"),
+        ("absolute/below", ErrorCode::NotFound, "not a folder"),
+        ("file/..", ErrorCode::NotFound, "not a folder"),
+    ] {
+        for (tool, args) in [
+            ("Read", json!({"file_path": path})),
+            ("Write", json!({"file_path": path, "content": "y"})),
+            ("Edit", json!({"file_path": path, "old_string": "x", "new_string": "y"})),
+            ("list_files", json!({"path": path})),
+        ] {
+            let error = bench.refused(tool, args).await;
+            assert_eq!(error.code(), code, "{tool} {path}: {error}");
+            let text = error.text();
+            assert!(
+                text.contains(words) && text.contains(&format!("{file} is a file")),
+                "{tool} {path}: {text}"
+            );
+            assert!(!text.contains("os error") && !text.contains("loop"), "{tool} {path}: {text}");
+        }
+    }
+    assert_eq!(bench.get("file"), "x\n");
 }
 
 // Things that are not files.

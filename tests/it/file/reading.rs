@@ -115,6 +115,13 @@ async fn read_knows_encodings_and_binary_files() {
     }
     let reply = bench.ok("Read", json!({"file_path": "latin"})).await;
     assert!(text(&reply).contains("caf\u{FFFD}\n"));
+    assert!(
+        text(&reply).contains("(5 bytes, 1 line, not utf-8, 1 invalid byte shown as U+FFFD, lf)"),
+        "{reply:?}"
+    );
+    bench.put("latin-later", b"plain\ncaf\xe9 \xe9\n");
+    let first = bench.read(json!({"file_path": "latin-later", "limit": 1})).await;
+    assert!(first.contains("not utf-8, 2 invalid bytes"), "{first}");
     assert_eq!(reply.meta.lossy_chars, Some(1));
     assert_eq!(bench.ok("Read", json!({"file_path": "control"})).await.meta.control_chars, Some(1));
 

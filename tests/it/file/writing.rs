@@ -109,7 +109,125 @@ async fn an_owner_is_kept_where_the_system_allows_it() {
     assert_eq!((metadata.uid(), metadata.gid()), (12_345, 12_345));
 }
 
+#[tokio::test]
+async fn a_file_that_was_no_utf8_is_replaced_with_a_warning() {
+    let bench = Bench::new();
+    let big = [b"\xc3\xa4".repeat(200_001).as_slice(), b"\xe9\n"].concat();
+    for (name, content, expect) in [
+        (
+            "latin",
+            b"caf\xe9 \xe9\r\n".as_slice(),
+            "The file was not UTF-8 text: 2 invalid bytes; replaced as a whole.",
+        ),
+        (
+            "image",
+            b"\x89PNG\r\n\x1a\n\0\0",
+            "a PNG image, not UTF-8 text: 1 invalid byte; replaced as a whole.",
+        ),
+        ("big", big.as_slice(), "not UTF-8 text: 1 invalid byte; replaced as a whole."),
+    ] {
+        for (tool, key) in [("Write", "file_path"), ("write_file", "path")] {
+            bench.put(name, content);
+            let reply = bench.ok(tool, json!({key: name, "content": "plain\n"})).await;
+            assert!(text(&reply).contains(expect), "{tool} {name}: {}", text(&reply));
+            assert!(reply.meta.warnings[0].contains(expect), "{:?}", reply.meta.warnings);
+        }
+    }
+    assert_eq!(bench.get("image"), "plain\n");
+    bench.put("utf8", "grüße\n");
+    let reply = bench.ok("Write", json!({"file_path": "utf8", "content": "plain\n"})).await;
+    assert!(reply.meta.warnings.is_empty(), "{:?}", reply.meta.warnings);
+}
+
+/// The mark of a masked secret, written so that this file does not hold it.
+fn mark() -> String {
+    ["[REDACTED", ":secret]"].concat()
+}
+
+#[tokio::test]
+async fn the_mark_of_a_masked_secret_is_not_written() {
+    let bench = Bench::new();
+    let mark = mark();
+    let content = format!("key = {mark}\nmode = fast\n");
+    bench.put("conf", "key = hunter2\nmode = slow\n");
+    for (tool, args) in [
+        ("Write", json!({"file_path": "conf", "content": content})),
+        ("Write", json!({"file_path": "new", "content": content})),
+        ("write_file", json!({"path": "conf", "content": content})),
+        ("write_file", json!({"path": "new", "content": content})),
+        ("Edit", json!({"file_path": "conf", "old_string": "slow", "new_string": content})),
+        ("Edit", json!({"file_path": "conf", "old_string": "slow", "new_string": content, "dry_run": true})),
+        ("Edit", json!({"file_path": "conf", "old_string": content, "new_string": "x"})),
+        ("Edit", json!({"file_path": "new", "old_string": "", "new_string": content})),
+    ] {
+        let error = bench.refused(tool, args.clone()).await;
+        assert_eq!(error.code(), ErrorCode::InvalidArgs, "{tool} {args}: {error}");
+        for words in [mark.as_str(), "stands for a secret value", "Edit"] {
+            assert!(error.text().contains(words), "{tool}: {error}");
+        }
+    }
+    assert_eq!(bench.get("conf"), "key = hunter2\nmode = slow\n");
+    assert!(!bench.root.join("new").exists());
+    let error = bench.refused("Write", json!({"file_path": ".", "content": content})).await;
+    assert_eq!(error.code(), ErrorCode::IsDirectory);
+    bench.assert_tidy();
+}
+
+#[tokio::test]
+async fn a_file_that_has_the_mark_as_its_own_text_can_be_written() {
+    let bench = Bench::new();
+    let mark = mark();
+    let content = format!("now {mark} and {mark}\n");
+    // The mark lies across the pieces in which the file is read.
+    bench.put("far", format!("{}{mark}\n", "x".repeat((256 << 10) - 5)));
+    let wide: Vec<u8> =
+        std::iter::once(0xFEFF).chain(mark.encode_utf16()).flat_map(u16::to_le_bytes).collect();
+    bench.put("wide", wide);
+    for name in ["far", "wide"] {
+        bench.ok("Write", json!({"file_path": name, "content": content})).await;
+    }
+    bench.ok("Edit", json!({"file_path": "far", "old_string": "now", "new_string": mark})).await;
+    assert_eq!(bench.get("far"), content.replace("now", &mark));
+}
+
 // Edit.
+
+#[tokio::test]
+async fn places_that_overlap_are_ambiguous() {
+    let bench = Bench::new();
+    for (content, lines) in [("a\na\na", "lines 1, 2"), ("a \na \na \n", "lines 1, 2")] {
+        bench.put("f", content);
+        for args in [
+            json!({"file_path": "f", "old_string": "a\na", "new_string": "b"}),
+            json!({"file_path": "f", "old_string": "a\na", "new_string": "b", "expected_count": 1}),
+        ] {
+            let error = bench.refused("Edit", args).await;
+            assert_eq!(error.code(), ErrorCode::Ambiguous, "{content:?}: {error}");
+            assert!(error.text().contains(lines), "{error}");
+        }
+        assert_eq!(bench.get("f"), content);
+    }
+    bench.put("f", "a\na\na");
+    bench
+        .ok("Edit", json!({"file_path": "f", "old_string": "a\na", "new_string": "b", "replace_all": true}))
+        .await;
+    assert_eq!(bench.get("f"), "b\na");
+}
+
+#[tokio::test]
+async fn a_miss_names_the_real_difference() {
+    let bench = Bench::new();
+    bench.put("f", "\tlet x = 1;\n");
+    let args = json!({"file_path": "f", "old_string": "let y = 1;", "new_string": "let z = 1;"});
+    let text = bench.refused("Edit", args).await.text().to_owned();
+    assert!(text.contains("\"x = 1;\"") && text.contains("\"y = 1;\""), "{text}");
+    assert!(!text.contains("tab") && !text.contains("Cause"), "{text}");
+    bench.put("latin", b"un caf\xe9 noir\n");
+    let args = json!({"file_path": "latin", "old_string": "un caf\u{FFFD} noir", "new_string": "thé"});
+    let text = bench.refused("Edit", args).await.text().to_owned();
+    assert!(text.contains("not UTF-8") && text.contains("E9"), "{text}");
+    assert!(!text.contains("lines are the same"), "{text}");
+}
 
 #[tokio::test]
 async fn edit_changes_one_place_and_shows_it() {
