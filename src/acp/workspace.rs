@@ -20,6 +20,7 @@ pub use held::Folder;
 pub use path::{DanglingLink, WorkspacePath};
 
 use std::ffi::OsStr;
+use std::fs::File;
 use std::io;
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
@@ -110,6 +111,19 @@ impl Workspace {
             }
         }
         Ok(found)
+    }
+
+    /// Opens a file that a walk through a workspace found, beneath the folder that is held: should a folder on the
+    /// way have become a link since, this fails. It does not wait, and it does not look at what kind of file it is.
+    ///
+    /// # Errors
+    /// `CrossesDevices` when the path lies in no workspace, or why it cannot be opened.
+    pub fn open_found(&self, absolute: &Path) -> io::Result<File> {
+        let found =
+            self.roots.iter().find_map(|root| Some((root, absolute.strip_prefix(&root.canonical).ok()?)));
+        let (root, rel) =
+            found.ok_or_else(|| io::Error::new(io::ErrorKind::CrossesDevices, "is in no workspace"))?;
+        root.held.open_file(rel)
     }
 
     /// The root that holds an absolute path by its spelling, with the rest; the first root for a relative one.

@@ -123,6 +123,12 @@ pub struct Folder {
 }
 
 impl Folder {
+    /// A path to a name in here for whoever can only open by path. It leads through the open folder itself, so it
+    /// is good for as long as this lives, whatever is put in the folder's place.
+    pub fn path_of(&self, name: &OsStr) -> PathBuf {
+        PathBuf::from(format!("/proc/self/fd/{}", self.fd.as_raw_fd())).join(name)
+    }
+
     /// Makes a file that must not exist yet.
     pub fn create_new(&self, name: &OsStr, mode: u32) -> io::Result<File> {
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;

@@ -159,16 +159,22 @@ impl Tool for Grep {
         let glob = self.glob.as_deref().filter(|glob| !glob.is_empty()).map(FileGlob::new).transpose()?;
         let types = self.file_type.as_deref().filter(|name| !name.is_empty()).map(types).transpose()?;
         let roots = Scope::roots(&deps.workspace, self.path.as_ref())?;
-        let first = deps.workspace.first().to_owned();
+        let workspace = deps.workspace.clone();
         let budget = Budget::chars(self.max_chars);
         halt::search(cx, self.timeout_ms, move |halt| {
             let scope = Scope { roots, include_ignored: self.include_ignored, hidden: self.hidden, types };
             let plan = self.plan();
-            let search = Search { scope: &scope, glob: glob.as_ref(), halt, plan };
+            let search = Search { workspace: &workspace, scope: &scope, glob: glob.as_ref(), halt, plan };
             let findings = search.run(&matcher);
             let hint = if findings.files.is_empty() { self.other_case(&search, &findings) } else { None };
             let text = report::text(
-                &report::Report { first: &first, pattern: &self.pattern, scope: &scope, plan, hint },
+                &report::Report {
+                    first: workspace.first(),
+                    pattern: &self.pattern,
+                    scope: &scope,
+                    plan,
+                    hint,
+                },
                 &findings,
             );
             Ok(Reply::text(text).with_budget(budget))

@@ -1,6 +1,7 @@
 //! SqliteQuery: one reading statement on one database file. Not here: writing, which no tool offers.
 
 use std::fmt::Write as _;
+use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -9,7 +10,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::Room;
-use super::databases::{Database, Opener};
+use super::databases::{self, Database, Opener};
 use super::guard::{Guard, MAX_SQL};
 use super::layout::Format;
 use super::overview;
@@ -17,7 +18,7 @@ use super::parameters::{self, Parameters};
 use super::parked::Parked;
 use super::trouble;
 use super::value::Shown;
-use crate::acp::RawPath;
+use crate::acp::{RawPath, WorkspacePath};
 use crate::output::Budget;
 use crate::output::figures::{counted, grouped};
 use crate::tool::{Effect, ErrorCode, Meta, Reply, Tool, ToolCx, ToolError};
@@ -98,8 +99,8 @@ impl Tool for SqliteQuery {
         }
         let path = room.deps.workspace.resolve(&self.database_path)?;
         let job = Job {
-            path: path.absolute().to_owned(),
             shown: path.shown(),
+            path,
             scratch: room.deps.scratch.clone(),
             parked: room.parked.clone(),
             ask: self,
@@ -127,7 +128,7 @@ impl Tool for SqliteQuery {
 
 /// One call, on a thread of its own.
 struct Job {
-    path: PathBuf,
+    path: WorkspacePath,
     shown: String,
     scratch: PathBuf,
     parked: Parked,
@@ -140,16 +141,27 @@ impl Job {
             return Err(ToolError::cancelled("The query was cancelled before it began."));
         }
         let opener = Opener { scratch: &self.scratch, guard, parked: &self.parked, shown: &self.shown };
-        let database = opener.open(&self.path)?;
+        // Held until the database is closed: SQLite opens by name, and only through this folder the names stay true.
+        let (folder, name) = self.path.open_parent(false).map_err(|cause| match cause.kind() {
+            io::ErrorKind::IsADirectory => databases::folder(&self.shown),
+            _ => ToolError::io(&self.shown, &cause),
+        })?;
+        let path = folder.path_of(&name);
+        let database = opener.open(&path)?;
         let mut meta = Meta::default();
         let answered = if self.ask.query.trim().is_empty() {
             overview::describe(&database.connection, guard, limit / 2)
-                .map(|text| format!("{}: {text}", self.shown))
+                .map(|overview| {
+                    meta.warnings.extend(overview.damage.map(|why| {
+                        format!("{} is damaged ({why}); what is shown may lack rows or tables", self.shown)
+                    }));
+                    format!("{}: {}", self.shown, overview.text)
+                })
                 .map_err(|error| self.trouble(&database, guard, &error))
         } else {
             self.rows(&database, guard, &mut meta)
         };
-        if database.changed_meanwhile(&self.path) {
+        if database.changed_meanwhile(&path) {
             return Err(ToolError::new(
                 ErrorCode::Busy,
                 format!("A program began to write {} while it was read. Ask again.", self.shown),
