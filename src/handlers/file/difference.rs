@@ -175,7 +175,7 @@ fn seen_difference(file: &[u8], line: &str, quoted: &str, part: Part) -> String 
     if there.is_some_and(|there| there.starts_with(char::REPLACEMENT_CHARACTER))
         && let Some(bytes) = not_utf8(file)
     {
-        text.push_str(&format!(" U+FFFD stands for {bytes}."));
+        text = format!("{text} U+FFFD stands for {bytes}.");
     }
     text
 }
