@@ -211,9 +211,8 @@ impl Capture {
             };
         }
         if let Keeping::Open(spool) = &mut self.keeping {
+            // On the disk only when the pump pauses: see `save`.
             spool.write(masked);
-            // A runner that is killed leaves behind what was written, not what was collected.
-            spool.flush();
         }
     }
 }

@@ -123,10 +123,10 @@ async fn what_a_former_life_left_is_ended_and_a_stranger_never() {
     let survivor = identity.clone();
     let stopped =
         tokio::task::spawn_blocking(move || kill_survivor(&survivor, &request)).await.expect("no panic");
-    assert_eq!(stopped.by, Some(StopSignal::Terminate));
+    assert_eq!(stopped.by, Some(StopSignal::Kill));
     assert!(stopped.survivors.is_empty());
     let exit = within(bench.terminals.wait_for_terminal_exit(&id)).await.expect("ended");
-    assert_eq!(exit.status, ExitStatus::Signal("SIGTERM".to_owned()));
+    assert_eq!(exit.status, ExitStatus::Signal("SIGKILL".to_owned()));
     assert!(!identity.is_alive());
     assert_eq!(within(ends.recv()).await.expect("told"), identity);
     assert!(ends.try_recv().is_err(), "once");
