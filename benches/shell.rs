@@ -6,10 +6,10 @@ use std::process::Stdio;
 use std::sync::Arc;
 
 use divan::Bencher;
+use punie_runner::acp::Workspace;
 use punie_runner::acp::local::children::Unlogged;
 use punie_runner::acp::local::terminals::{LocalSetup, LocalTerminals};
 use punie_runner::acp::terminals::TerminalClient;
-use punie_runner::acp::Workspace;
 use punie_runner::handlers::shell::{self, ShellBoard, ShellDeps};
 use punie_runner::ids::RequestId;
 use punie_runner::output::OutputStore;

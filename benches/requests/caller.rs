@@ -86,8 +86,9 @@ impl Drop for Results {
 }
 
 fn look(db: &Connection, waiting: &Waiting, stop: &AtomicBool) {
-    let mut statement =
-        db.prepare("select rowid, request_id from results where rowid > ? order by rowid").expect("the table");
+    let mut statement = db
+        .prepare("select rowid, request_id from results where rowid > ? order by rowid")
+        .expect("the table");
     let mut last = 0_i64;
     while !stop.load(Ordering::Relaxed) {
         let mut rows = statement.query([last]).expect("a look");

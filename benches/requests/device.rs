@@ -78,7 +78,8 @@ impl Device {
 
     /// A line of its status, in KiB.
     pub fn status_kib(&self, line: &str) -> u64 {
-        let text = fs::read_to_string(format!("/proc/{}/status", self.child.id())).expect("a running process");
+        let text =
+            fs::read_to_string(format!("/proc/{}/status", self.child.id())).expect("a running process");
         let value = text.lines().find_map(|found| found.strip_prefix(line)?.strip_prefix(':'));
         value.and_then(|value| value.split_ascii_whitespace().next()?.parse().ok()).unwrap_or(0)
     }
@@ -97,8 +98,9 @@ impl Device {
             let nanos = schedstat.split_ascii_whitespace().next().and_then(|first| first.parse().ok());
             usage.cpu += Duration::from_nanos(nanos.unwrap_or(0));
             let status = fs::read_to_string(task.path().join("status")).unwrap_or_default();
-            let switches =
-                status.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:")?.trim().parse().ok());
+            let switches = status
+                .lines()
+                .find_map(|line| line.strip_prefix("voluntary_ctxt_switches:")?.trim().parse().ok());
             usage.switches += switches.unwrap_or(0);
         }
         usage

@@ -104,7 +104,8 @@ impl Floor {
     async fn answer(&self, request: &Value) {
         let (id, tool) = (&request["requestId"], request["toolName"].as_str().unwrap_or_default());
         let claim = json!({"deviceId": self.id, "token": TOKEN, "requestId": id, "leaseId": "floor"});
-        let (_, result) = tokio::join!(self.call("mutation", "events:claim", claim), self.work(tool, request));
+        let (_, result) =
+            tokio::join!(self.call("mutation", "events:claim", claim), self.work(tool, request));
         let payload = json!({"toolName": tool, "result": result, "meta": {}}).to_string();
         let post = json!({
             "deviceId": self.id, "token": TOKEN, "requestId": id, "leaseId": "floor", "outcome": "ok",

@@ -65,7 +65,9 @@ fn rounds(runner: &Path, asks: &[(&str, Ask)], count: u64, pause: impl Fn(u64) -
 
 /// Eight callers, each asking again as soon as it is answered.
 pub fn throughput(runner: &Path) {
-    println!("| {IN_FLIGHT} in flight | floor /s | runner /s | ratio | CPU a request | ratio |\n|---|---|---|---|---|---|");
+    println!(
+        "| {IN_FLIGHT} in flight | floor /s | runner /s | ratio | CPU a request | ratio |\n|---|---|---|---|---|---|"
+    );
     let asks = [
         ("nothing", Ask::nothing(), 8_000),
         ("Read 40 KB", Ask::read(), 4_000),

@@ -97,7 +97,8 @@ impl Drop for Stage {
 fn lines(bytes: usize) -> String {
     let mut text = String::new();
     for n in 0.. {
-        let line = format!("{:indent$}let value_{n} = compute(\"{n}\", {});\n", "", n * 7, indent = n % 5 * 4);
+        let line =
+            format!("{:indent$}let value_{n} = compute(\"{n}\", {});\n", "", n * 7, indent = n % 5 * 4);
         if text.len() + line.len() > bytes {
             break;
         }

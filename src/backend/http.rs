@@ -79,6 +79,12 @@ struct Call<'a> {
     format: &'static str,
 }
 
+impl Call<'_> {
+    fn to_json(&self) -> Vec<u8> {
+        serde_json::to_vec(self).expect("JSON values and texts are always JSON")
+    }
+}
+
 impl HttpFunctions {
     /// For the deployment at this address.
     ///
@@ -145,8 +151,7 @@ impl HttpFunctions {
             FunctionKind::Query => &self.query,
             FunctionKind::Mutation => &self.mutation,
         };
-        let body = serde_json::to_vec(&Call { path, args, format: "json" })
-            .expect("JSON values and texts are always JSON");
+        let body = Call { path, args, format: "json" }.to_json();
         let response = self
             .client
             .post(route.clone())

@@ -125,10 +125,7 @@ pub(super) fn server_now(value: &Value) -> Result<f64, Misfit> {
 pub(super) fn beat(value: &Value) -> Result<Beat, Misfit> {
     let next =
         value.get("nextBeatMs").and_then(Value::as_f64).filter(|ms| (1_000.0..=3_600_000.0).contains(ms));
-    Ok(Beat {
-        server_now_ms: server_now(value)?,
-        next: next.map(|ms| Duration::from_secs_f64(ms / 1_000.0)),
-    })
+    Ok(Beat { server_now_ms: server_now(value)?, next: next.map(|ms| Duration::from_secs_f64(ms / 1_000.0)) })
 }
 
 /// An argument object; what is absent is left out, never null.
@@ -151,7 +148,8 @@ mod tests {
     #[test]
     fn only_a_lease_of_another_is_worth_waiting_for() {
         let leased_for = |reason: &str| {
-            let refused = json!({"granted": false, "reason": reason, "cancelled": false, "expiresInMs": 1_500.0});
+            let refused =
+                json!({"granted": false, "reason": reason, "cancelled": false, "expiresInMs": 1_500.0});
             claim(&refused).expect("a claim").leased_for
         };
         assert_eq!(leased_for("leased"), Some(Duration::from_millis(1_500)));

@@ -155,19 +155,12 @@ impl Journal {
             .await
     }
 
-    /// Notes a process that a call started. For plain threads: waits until it is written.
-    ///
-    /// # Errors
-    /// The journal could not be written.
-    pub fn child_started(
-        &self,
-        request: &RequestId,
-        identity: String,
-        command: String,
-        now_ms: i64,
-    ) -> Result<(), JournalError> {
+    /// Notes a process that a call started, within a moment: nobody waits for it. A short command's note shares the
+    /// transaction of its result. A crash before that loses the note; the process itself the system then kills, and
+    /// what it detached in that moment is not looked for.
+    pub fn child_started(&self, request: &RequestId, identity: String, command: String, now_ms: i64) {
         let id = request.clone();
-        self.writer.write_blocking(Durability::Process, move |transaction| {
+        self.writer.write_later(Durability::Process, move |transaction| {
             transaction
                 .prepare_cached(
                     "insert or replace into child (request_id, identity, command, started_at_ms) \
@@ -175,7 +168,7 @@ impl Journal {
                 )?
                 .execute(params![id.as_str(), identity, command, now_ms])?;
             Ok(())
-        })
+        });
     }
 
     /// Notes that a process is gone, sooner or later; a note that is lost costs a look at the next start.

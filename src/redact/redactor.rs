@@ -96,7 +96,11 @@ pub(super) enum Finder {
 
 impl Finder {
     fn new(forms: &[String]) -> Self {
-        let few = packed::Config::new().match_kind(packed::MatchKind::LeftmostLongest).builder().extend(forms).build();
+        let few = packed::Config::new()
+            .match_kind(packed::MatchKind::LeftmostLongest)
+            .builder()
+            .extend(forms)
+            .build();
         few.map_or_else(|| Self::many(forms), Self::Few)
     }
 

@@ -12,9 +12,9 @@ mod folder_listing;
 pub mod identity;
 #[cfg(unix)]
 pub mod kill;
-mod line_index;
 #[cfg(unix)]
 mod launch;
+mod line_index;
 #[cfg(unix)]
 mod login;
 mod near_names;

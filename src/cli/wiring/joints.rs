@@ -51,11 +51,7 @@ struct Journalled {
 impl ChildLog for Journalled {
     fn started(&self, request: &RequestId, identity: &ProcessIdentity, command: &str) {
         let shown: String = command.chars().take(200).collect();
-        if let Err(error) =
-            self.journal.child_started(request, identity.to_string(), shown, self.clock.now_ms())
-        {
-            tracing::warn!(request.id = %request, %error, "a process could not be noted; after a crash it would be left running");
-        }
+        self.journal.child_started(request, identity.to_string(), shown, self.clock.now_ms());
     }
 
     fn ended(&self, identity: &ProcessIdentity) {
