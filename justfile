@@ -14,10 +14,19 @@ fmt:
 # The lints alone
 lint:
     cargo clippy --all-targets -- -D warnings
+    cargo clippy --test manual -- -D warnings
 
-# The tests, or those whose names contain the given words
+# The tests, or those whose names contain the given word
 test *filter:
-    cargo test --all-targets -- {{filter}}
+    cargo test {{filter}}
+
+# The manual tests, against a device that runs (manual-tests/README.md)
+manual *scenarios:
+    cargo test --test manual -- {{scenarios}}
+
+# The benches, or those whose names contain the given word
+bench *filter:
+    cargo bench {{filter}}
 
 # Embedded backend and runner in one process, until stopped
 dev *args:
@@ -33,4 +42,4 @@ doc:
 
 # Licences, bans and sources of the dependencies, without the network
 deny:
-    cargo deny --offline check bans licenses sources
+    cargo deny --offline check --hide-inclusion-graph bans licenses sources

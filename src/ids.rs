@@ -1,4 +1,4 @@
-//! The identifiers that travel on the wire, each parsed once, at the door.
+//! The identifiers that travel on the wire, each parsed once, at the door; and how hashes are written.
 //! Not here: how any of them is stored or sent.
 
 use std::fmt;
@@ -94,6 +94,13 @@ identifier!(
     LeaseId, "a lease id", 128, ""
 );
 
+/// Bytes in lower-case hexadecimal, as every hash and every random name travels.
+pub fn hex(bytes: &[u8]) -> String {
+    const DIGITS: &[u8; 16] = b"0123456789abcdef";
+    let digits = bytes.iter().flat_map(|b| [DIGITS[usize::from(b >> 4)], DIGITS[usize::from(b & 15)]]);
+    digits.map(char::from).collect()
+}
+
 impl RequestId {
     /// A new, time-ordered id (UUIDv7, RFC 9562 section 5.7).
     pub fn new() -> Self {
@@ -139,6 +146,12 @@ mod tests {
         assert!(RequestId::parse("").is_err());
         assert!(RequestId::parse("a".repeat(129)).is_err());
         assert!(RequestId::parse("req_1-A").is_ok());
+    }
+
+    #[test]
+    fn every_byte_is_two_digits() {
+        assert_eq!(hex(&[0x00, 0x0f, 0xa5, 0xff]), "000fa5ff");
+        assert_eq!(hex(&[]), "");
     }
 
     #[test]

@@ -17,7 +17,7 @@ use super::wire::Wire;
 /// Between two looks. The system adds some 50 us to it.
 const PAUSE: Duration = Duration::from_micros(20);
 /// When a request counts as lost.
-const PATIENCE: Duration = Duration::from_secs(120);
+const PATIENCE: Duration = Duration::from_mins(2);
 
 /// A tool and its arguments.
 #[derive(Debug, Clone)]

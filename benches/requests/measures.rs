@@ -80,7 +80,7 @@ pub fn throughput(runner: &Path) {
             let (device, results, _) = warm(kind, &stage, runner, std::slice::from_ref(&ask));
             let before = device.usage().cpu;
             let rate = per_second(count, in_flight(&stage, &results, &ask, count));
-            (rate, (device.usage().cpu - before) / count)
+            (rate, device.usage().cpu.saturating_sub(before) / count)
         });
         println!(
             "| {name} | {:.0} | {:.0} | {:.2} | {} and {} | {:.2} |",

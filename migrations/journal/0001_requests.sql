@@ -25,6 +25,7 @@ create table request (
 ) strict;
 
 create index request_live on request (state) where state in ('accepted', 'started', 'finished');
+create index request_waiting on request (conversation) where state = 'accepted';
 create index request_closed on request (closed_at_ms) where closed_at_ms is not null;
 
 -- Apart from the row, so that an acknowledgement never rewrites a payload.

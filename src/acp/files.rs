@@ -6,6 +6,7 @@ use std::sync::Arc;
 use sha2::{Digest, Sha256};
 
 use super::{Answer, WorkspacePath};
+use crate::ids::hex;
 use crate::tool::ToolCx;
 
 /// Reads and writes text files inside the workspace.
@@ -89,6 +90,9 @@ pub struct TextWindow {
     pub sha256: Option<String>,
     /// How many places in the window were not valid text and are U+FFFD.
     pub lossy: u64,
+    /// How many bytes are not valid UTF-8: of the whole file where it was read for this window, else of the window.
+    /// None of UTF-16.
+    pub invalid_bytes: u64,
     /// How many control characters the window holds.
     pub control: u64,
     /// How many bytes of long lines are left out.
@@ -267,16 +271,6 @@ impl LoadedFile {
     pub fn sha256(&self) -> String {
         hex(&Sha256::digest(self.bytes.as_slice()))
     }
-}
-
-/// Bytes in hex.
-pub fn hex(bytes: &[u8]) -> String {
-    const DIGITS: &[u8; 16] = b"0123456789abcdef";
-    bytes
-        .iter()
-        .flat_map(|b| [DIGITS[usize::from(b >> 4)], DIGITS[usize::from(b & 15)]])
-        .map(char::from)
-        .collect()
 }
 
 /// What a write did.

@@ -4,8 +4,7 @@
 use std::ffi::OsStr;
 use std::path::{Component, Path};
 
-use crate::request::ErrorCode;
-use crate::tool::ToolError;
+use crate::tool::{ErrorCode, ToolError};
 
 /// The rule that protects a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

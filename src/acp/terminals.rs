@@ -13,7 +13,9 @@ use super::Answer;
 use crate::ids::RequestId;
 use crate::output::{Budget, OutputHandle};
 
-pub use report::{conclude, ending_words, facts, list, output_with_status, seconds, status_line};
+pub use report::{
+    conclude, ending_words, facts, held_back_words, list, output_with_status, seconds, status_line,
+};
 pub use run::{Ending, Run, TerminalGuard, run_to_end};
 pub use signal::{Ladder, Rung, StopSignal, signal_name};
 
@@ -47,7 +49,8 @@ pub trait TerminalClient: Send + Sync + 'static {
     /// `not_found`, as above.
     fn wait_for_terminal_exit<'a>(&'a self, id: &'a TerminalId) -> Answer<'a, TerminalExit>;
 
-    /// `terminal/kill`: stops the command and everything it started. The id stays valid.
+    /// `terminal/kill`: stops the command and what can be found of the processes it started: one that shed every
+    /// trait by which it could be recognised goes on. The id stays valid.
     ///
     /// # Errors
     /// `not_found`, as above. Something that already ended is not an error.
@@ -190,7 +193,7 @@ pub struct TerminalOutput {
     pub text: String,
     /// How many bytes the text leaves out.
     pub omitted_bytes: u64,
-    /// Where the whole is kept; nothing was printed yet when this is absent.
+    /// Where the whole is kept; absent when nothing was printed yet, or when nothing of it could be kept.
     pub handle: Option<OutputHandle>,
     /// The next `since`.
     pub cursor: u64,
@@ -208,6 +211,8 @@ pub struct TerminalOutput {
     pub redactions: u64,
     /// Why not everything is on disk.
     pub cut_short: Option<String>,
+    /// Characters after the text that are not shown yet: they may be the beginning of a secret.
+    pub held_back: usize,
 }
 
 /// How a command ended.

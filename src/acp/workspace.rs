@@ -4,6 +4,7 @@
 //! itself refuses to leave it, whatever is swapped meanwhile. Not here: what a tool does with a path (handlers),
 //! and which paths inside are off limits for writing (`acp::protected`).
 
+mod failure;
 mod lexical;
 mod path;
 
@@ -14,10 +15,12 @@ mod held;
 #[path = "workspace/by_name.rs"]
 mod held;
 
+pub(in crate::acp) use failure::in_words;
 pub use held::Folder;
 pub use path::{DanglingLink, WorkspacePath};
 
 use std::ffi::OsStr;
+use std::fs::File;
 use std::io;
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
@@ -25,8 +28,7 @@ use std::sync::Arc;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use crate::request::ErrorCode;
-use crate::tool::ToolError;
+use crate::tool::{ErrorCode, ToolError};
 use held::Held;
 
 /// As many links as Linux itself follows.
@@ -103,16 +105,25 @@ impl Workspace {
         if asked.names_folder {
             match found.metadata() {
                 Ok(metadata) if !metadata.is_dir() => {
-                    return Err(ToolError::invalid_args(format!(
-                        "{} ends in a slash, but {} is a file. Leave out the slash.",
-                        raw.as_str(),
-                        found.shown()
-                    )));
+                    return Err(not_a_folder(raw, found.absolute(), Path::new(""), None));
                 }
                 _ => found.names_folder = true,
             }
         }
         Ok(found)
+    }
+
+    /// Opens a file that a walk through a workspace found, beneath the folder that is held: should a folder on the
+    /// way have become a link since, this fails. It does not wait, and it does not look at what kind of file it is.
+    ///
+    /// # Errors
+    /// `CrossesDevices` when the path lies in no workspace, or why it cannot be opened.
+    pub fn open_found(&self, absolute: &Path) -> io::Result<File> {
+        let found =
+            self.roots.iter().find_map(|root| Some((root, absolute.strip_prefix(&root.canonical).ok()?)));
+        let (root, rel) =
+            found.ok_or_else(|| io::Error::new(io::ErrorKind::CrossesDevices, "is in no workspace"))?;
+        root.held.open_file(rel)
     }
 
     /// The root that holds an absolute path by its spelling, with the rest; the first root for a relative one.
@@ -170,7 +181,11 @@ impl Workspace {
                     link = Some(met);
                 }
                 Stumble::Outside => return Err(self.outside(raw, link.as_ref())),
-                Stumble::Failed(cause) => return Err(ToolError::io(raw.as_str(), &cause)),
+                Stumble::NotFolder { file, rest } => {
+                    let file = root.canonical.join(file);
+                    return Err(not_a_folder(raw, &file, &rest, link.as_ref()));
+                }
+                Stumble::Failed(cause) => return Err(ToolError::io(raw.as_str(), &in_words(cause))),
             }
         }
         let names = link.map_or_else(String::new, |met| format!(" (last at {})", met.link.display()));
@@ -196,6 +211,24 @@ impl Workspace {
     }
 }
 
+/// The error for a file where a folder should be: under the rest of a path, or before a slash at its end.
+fn not_a_folder(raw: &RawPath, file: &Path, rest: &Path, link: Option<&DanglingLink>) -> ToolError {
+    let (raw, shown) = (raw.as_str(), file.display());
+    let via = link.map_or_else(String::new, |met| {
+        format!(" (the link {} leads to {})", met.link.display(), met.target.display())
+    });
+    if rest.as_os_str().is_empty() {
+        return ToolError::invalid_args(format!(
+            "{raw}: it ends in a slash, which only a folder may, but {shown} is a file{via}. Leave out the slash."
+        ));
+    }
+    ToolError::not_found(format!(
+        "{raw} does not exist: {shown} is a file, not a folder{via}, so there can be no {} in it. Use {shown} itself, \
+         or another folder.",
+        rest.display()
+    ))
+}
+
 impl Root {
     fn open(given: &Path) -> io::Result<Self> {
         let (held, canonical) = Held::open(given)?;
@@ -213,7 +246,9 @@ enum Stumble {
     Link { parent: PathBuf, name: PathBuf, target: PathBuf, rest: PathBuf },
     /// The path climbs out by itself.
     Outside,
-    /// Anything else: no permission, a file where a folder should be.
+    /// There is a file where a folder should be, with what is asked for below it.
+    NotFolder { file: PathBuf, rest: PathBuf },
+    /// Anything else, such as no permission.
     Failed(io::Error),
 }
 
@@ -235,11 +270,23 @@ fn stumble(root: &Root, rel: &Path) -> Stumble {
             let rest = parts[at + 1..].iter().collect();
             return Stumble::Link { parent, name: name.into(), target, rest };
         }
+        let rest: PathBuf = parts[at..].iter().collect();
+        if is_file(root, &parent) {
+            return Stumble::NotFolder { file: parent, rest };
+        }
         return match cause.kind() {
-            io::ErrorKind::NotFound => Stumble::Missing { parent, rest: parts[at..].iter().collect() },
+            io::ErrorKind::NotFound => Stumble::Missing { parent, rest },
             io::ErrorKind::CrossesDevices => Stumble::Outside,
             _ => Stumble::Failed(cause),
         };
     }
+    // Every part is there, so it was the slash at the end that was refused.
+    if is_file(root, &parent) {
+        return Stumble::NotFolder { file: parent, rest: PathBuf::new() };
+    }
     Stumble::Gone
+}
+
+fn is_file(root: &Root, rel: &Path) -> bool {
+    root.held.metadata(rel).is_ok_and(|metadata| !metadata.is_dir())
 }

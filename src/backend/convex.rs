@@ -7,7 +7,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use serde_json::{Value, json};
 
-use super::error::{BackendError, Refusal};
+use super::error::{BackendError, Disposition, Refusal};
 use super::http::{FunctionKind, HttpFunctions};
 use super::session::{Signer, TokenStore, beat_text, session_text, token_hash};
 use super::{
@@ -66,6 +66,10 @@ impl ConvexBackend {
         let answered = self.functions.call(kind, path, &args, held).await;
         if let Err(BackendError::Refused(Refusal { server_now_ms: Some(now), .. })) = &answered {
             self.set_clock(*now);
+            // What was signed by the wrong clock was refused, so that signing may begin anew by the right one. If ours
+            // was ahead, it would otherwise have to wait until the backend's has caught up.
+            #[expect(clippy::cast_possible_truncation, reason = "milliseconds since 1970")]
+            self.last_signed_ms.store(*now as i64, Ordering::SeqCst);
         }
         answered
     }
@@ -105,6 +109,31 @@ impl ConvexBackend {
         self.clock_offset_ms.store(server_now_ms as i64 - local_ms(), Ordering::Relaxed);
     }
 
+    async fn try_open_session(&self) -> Result<Session, BackendError> {
+        let token = self.tokens.renew().map_err(|cause| BackendError::Function {
+            message: format!("the session's token cannot be kept: {cause}"),
+        })?;
+        let code = self.pairing_code.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let hash = token_hash(&token);
+        let signed_at = self.signing_time();
+        let device = self.signer.device_id();
+        let args = wire::args([
+            ("deviceId", Some(json!(device.as_str()))),
+            ("publicKey", Some(json!(self.signer.public_key()))),
+            ("name", Some(json!(self.signer.name()))),
+            ("platform", Some(json!(std::env::consts::OS))),
+            ("signedAtMs", Some(wire::millis(signed_at))),
+            ("tokenHash", Some(json!(hash))),
+            ("signature", Some(json!(self.signer.sign(&session_text(device, signed_at, &hash))))),
+            ("pairingCode", code.map(Value::String)),
+        ]);
+        let answer = self.call(FunctionKind::Mutation, "devices:openSession", args, Duration::ZERO).await?;
+        let server_now_ms = shaped("devices:openSession", wire::server_now(&answer))?;
+        self.set_clock(server_now_ms);
+        *self.token.lock().unwrap_or_else(PoisonError::into_inner) = Some(token);
+        Ok(Session { server_now_ms })
+    }
+
     async fn publish_page(
         &self,
         kind: CatalogKind,
@@ -138,29 +167,18 @@ fn shaped<T>(function: &'static str, fitted: Result<T, wire::Misfit>) -> Result<
 impl Backend for ConvexBackend {
     fn open_session(&self) -> Reply<'_, Session> {
         Box::pin(async move {
-            let token = self.tokens.renew().map_err(|cause| BackendError::Function {
-                message: format!("the session's token cannot be kept: {cause}"),
-            })?;
-            let code = self.pairing_code.lock().unwrap_or_else(PoisonError::into_inner).clone();
-            let hash = token_hash(&token);
-            let signed_at = self.signing_time();
-            let device = self.signer.device_id();
-            let args = wire::args([
-                ("deviceId", Some(json!(device.as_str()))),
-                ("publicKey", Some(json!(self.signer.public_key()))),
-                ("name", Some(json!(self.signer.name()))),
-                ("platform", Some(json!(std::env::consts::OS))),
-                ("signedAtMs", Some(wire::millis(signed_at))),
-                ("tokenHash", Some(json!(hash))),
-                ("signature", Some(json!(self.signer.sign(&session_text(device, signed_at, &hash))))),
-                ("pairingCode", code.map(Value::String)),
-            ]);
-            let answer =
-                self.call(FunctionKind::Mutation, "devices:openSession", args, Duration::ZERO).await?;
-            let server_now_ms = shaped("devices:openSession", wire::server_now(&answer))?;
-            self.set_clock(server_now_ms);
-            *self.token.lock().unwrap_or_else(PoisonError::into_inner) = Some(token);
-            Ok(Session { server_now_ms })
+            match self.try_open_session().await {
+                // The refusal brought the backend's clock, or a later moment is enough: signing once more mends both.
+                Err(error)
+                    if matches!(
+                        error.disposition(),
+                        Disposition::CorrectClock(_) | Disposition::SignAgain
+                    ) =>
+                {
+                    self.try_open_session().await
+                }
+                opened => opened,
+            }
         })
     }
 
@@ -235,6 +253,9 @@ impl Backend for ConvexBackend {
     fn publish<'a>(&'a self, kind: CatalogKind, revision: u64, items: &'a [CatalogItem]) -> Reply<'a, ()> {
         Box::pin(async move {
             let mut rest = items;
+            // Only a call that is `complete` deletes what it does not name, and it must then name everything. A set
+            // of several pages is therefore first reduced to its first page, and then filled again.
+            let mut complete = true;
             loop {
                 let mut bytes = 0;
                 let fits = rest.iter().take(CATALOG_PAGE_ITEMS).take_while(|item| {
@@ -243,9 +264,8 @@ impl Backend for ConvexBackend {
                 });
                 let count = fits.count().max(1).min(rest.len());
                 let (page, later) = rest.split_at(count);
-                // Only a set that fits one page may delete what it does not name.
-                let complete = page.len() == items.len();
                 self.publish_page(kind, revision, complete, page).await?;
+                complete = false;
                 if later.is_empty() {
                     return Ok(());
                 }

@@ -21,6 +21,14 @@ pub enum BackendError {
         /// What came instead.
         cause: String,
     },
+    /// The answer is longer than what is read.
+    #[error("{url} answered with more than {limit} bytes")]
+    Oversized {
+        /// The backend's address.
+        url: String,
+        /// What is read at most.
+        limit: usize,
+    },
     /// An HTTP status that says to come back later.
     #[error("the backend answered with status {status} ({code})")]
     Busy {
@@ -101,9 +109,13 @@ impl BackendError {
     /// What to do about it.
     pub fn disposition(&self) -> Disposition {
         match self {
-            Self::Unreachable { .. } | Self::Intercepted { .. } => Disposition::Retry(None),
+            Self::Unreachable { .. } | Self::Intercepted { .. } | Self::Oversized { .. } => {
+                Disposition::Retry(None)
+            }
             Self::Busy { retry_after, .. } => Disposition::Retry(*retry_after),
             Self::Unauthorized { .. } => Disposition::Reopen,
+            // Something on the way takes less than the contract says.
+            Self::BadCall { status: 413, .. } => Disposition::Shrink(None),
             Self::BadCall { .. } | Self::Function { .. } | Self::Shape { .. } => Disposition::RetrySlowly,
             Self::Refused(refusal) => refusal.disposition(),
         }

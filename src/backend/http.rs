@@ -1,8 +1,8 @@
 //! Convex's HTTP functions API, client side: one call, its answer or its error. Not here: which functions exist.
 
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
-use reqwest::header::{CONTENT_TYPE, RETRY_AFTER};
+use reqwest::header::{CONTENT_TYPE, HeaderMap, RETRY_AFTER};
 use reqwest::{Client, Response, StatusCode, Url};
 use serde::Serialize;
 use serde_json::Value;
@@ -36,7 +36,8 @@ impl Default for TransportOptions {
         Self {
             connect_timeout: Duration::from_secs(10),
             total_timeout: Duration::from_secs(30),
-            max_answer_bytes: 8 << 20,
+            // A page of the contract's 4 MiB, escaped once more at worst, and more than any function may return.
+            max_answer_bytes: 24 << 20,
             allow_insecure_http: false,
         }
     }
@@ -80,7 +81,7 @@ struct Call<'a> {
 }
 
 impl Call<'_> {
-    fn to_json(&self) -> Vec<u8> {
+    fn encode(&self) -> Vec<u8> {
         serde_json::to_vec(self).expect("JSON values and texts are always JSON")
     }
 }
@@ -151,19 +152,18 @@ impl HttpFunctions {
             FunctionKind::Query => &self.query,
             FunctionKind::Mutation => &self.mutation,
         };
-        let body = Call { path, args, format: "json" }.to_json();
         let response = self
             .client
             .post(route.clone())
             .header(CONTENT_TYPE, "application/json")
             .header("Convex-Client", concat!("punie-runner-", env!("CARGO_PKG_VERSION")))
             .timeout(if held.is_zero() { self.options.total_timeout } else { held + Duration::from_secs(10) })
-            .body(body)
+            .body(Call { path, args, format: "json" }.encode())
             .send()
             .await
             .map_err(|cause| self.unreachable(&cause))?;
         let status = response.status();
-        let retry_after = retry_after(&response);
+        let retry_after = retry_after(response.headers(), SystemTime::now());
         let text = self.read(response).await?;
         if status == StatusCode::OK || status.as_u16() == 560 {
             self.answer(&text)
@@ -173,11 +173,15 @@ impl HttpFunctions {
     }
 
     async fn read(&self, mut response: Response) -> Result<Vec<u8>, BackendError> {
+        let limit = self.options.max_answer_bytes;
+        let oversized = || BackendError::Oversized { url: self.url().to_owned(), limit };
+        if response.content_length().is_some_and(|announced| announced > limit as u64) {
+            return Err(oversized());
+        }
         let mut body = Vec::new();
         while let Some(chunk) = response.chunk().await.map_err(|cause| self.unreachable(&cause))? {
-            if body.len() + chunk.len() > self.options.max_answer_bytes {
-                let cause = format!("the answer is larger than {} bytes", self.options.max_answer_bytes);
-                return Err(BackendError::Intercepted { url: self.url().to_owned(), cause });
+            if body.len() + chunk.len() > limit {
+                return Err(oversized());
             }
             body.extend_from_slice(&chunk);
         }
@@ -250,14 +254,15 @@ fn function_error(answer: &Value) -> BackendError {
 }
 
 /// Seconds or an HTTP date (RFC 9110 section 10.2.3), at most ten minutes.
-fn retry_after(response: &Response) -> Option<Duration> {
+fn retry_after(headers: &HeaderMap, now: SystemTime) -> Option<Duration> {
     const CAP: Duration = Duration::from_mins(10);
-    let text = response.headers().get(RETRY_AFTER)?.to_str().ok()?.trim();
+    let text = headers.get(RETRY_AFTER)?.to_str().ok()?.trim();
     if let Ok(seconds) = text.parse::<u64>() {
-        return Some(Duration::from_secs(seconds).min(CAP));
+        // Zero says nothing about when: the back-off alone decides then.
+        return (seconds > 0).then(|| Duration::from_secs(seconds).min(CAP));
     }
     let at = httpdate::parse_http_date(text).ok()?;
-    at.duration_since(std::time::SystemTime::now()).ok().map(|wait| wait.min(CAP))
+    at.duration_since(now).ok().map(|wait| wait.min(CAP))
 }
 
 fn is_loopback(url: &Url) -> bool {
@@ -289,6 +294,23 @@ mod tests {
         assert!(matches!(open("http://127.0.0.1.example.com"), Err(BadUrl::Insecure(_))));
         assert!(matches!(open("ftp://127.0.0.1"), Err(BadUrl::Unparsable(..))));
         assert!(matches!(open("https://user:pw@example.com"), Err(BadUrl::Credentials)));
+    }
+
+    #[test]
+    fn the_time_to_wait_comes_in_seconds_or_as_a_date_and_has_a_cap() {
+        // RFC 9110's own example of a date.
+        let now = httpdate::parse_http_date("Fri, 31 Dec 1999 23:59:00 GMT").expect("a date");
+        let wait = |text: &str| {
+            let headers = HeaderMap::from_iter([(RETRY_AFTER, text.parse().expect("a header"))]);
+            retry_after(&headers, now).map(|wait| wait.as_secs())
+        };
+        assert_eq!(wait("120"), Some(120));
+        assert_eq!(wait("Fri, 31 Dec 1999 23:59:59 GMT"), Some(59));
+        assert_eq!(wait("86400"), Some(600));
+        assert_eq!(wait("Sat, 01 Jan 2005 00:00:00 GMT"), Some(600));
+        for none in ["Fri, 31 Dec 1999 23:58:59 GMT", "soon", "-1", ""] {
+            assert_eq!(wait(none), None, "{none:?}");
+        }
     }
 
     #[test]

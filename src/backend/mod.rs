@@ -92,6 +92,10 @@ pub struct Claim {
     pub reason: String,
     /// How long another lease is in force, where that is why: asking again then may help.
     pub leased_for: Option<Duration>,
+    /// How many leases were granted for it, ours among them.
+    pub attempt: u32,
+    /// Whether it is refused because there is a result already.
+    pub answered: bool,
     /// Whether the caller took it back meanwhile.
     pub cancelled: bool,
 }

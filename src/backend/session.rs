@@ -2,7 +2,7 @@
 
 use sha2::{Digest, Sha256};
 
-use crate::ids::DeviceId;
+use crate::ids::{DeviceId, hex};
 use crate::redact::Secret;
 
 /// The device's identity, as far as the wire needs it.
@@ -37,9 +37,5 @@ pub(super) fn beat_text(device: &DeviceId, signed_at_ms: i64) -> String {
 
 /// SHA-256 of the token, in hex: all that the backend ever stores of it.
 pub(super) fn token_hash(token: &Secret<String>) -> String {
-    Sha256::digest(token.expose()).iter().fold(String::new(), |mut hex, byte| {
-        use std::fmt::Write;
-        let _ = write!(hex, "{byte:02x}");
-        hex
-    })
+    hex(&Sha256::digest(token.expose()))
 }

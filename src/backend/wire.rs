@@ -102,10 +102,18 @@ pub(super) fn claim(value: &Value) -> Result<Claim, Misfit> {
     let reason = value.get("reason").and_then(Value::as_str).unwrap_or_default();
     let expires = value.get("expiresInMs").and_then(Value::as_f64).unwrap_or(0.0).clamp(0.0, 600_000.0);
     let leased_for = (reason == "leased").then(|| Duration::from_secs_f64(expires / 1_000.0));
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "a small count, bounded here"
+    )]
+    let attempt = value.get("attempt").and_then(Value::as_f64).unwrap_or(1.0).clamp(0.0, 1e6) as u32;
     Ok(Claim {
+        attempt,
         granted: value.get("granted").and_then(Value::as_bool).ok_or("no granted")?,
         reason: reason.to_owned(),
         leased_for,
+        answered: reason == "finished",
         cancelled: value.get("cancelled").and_then(Value::as_bool).unwrap_or(false),
     })
 }

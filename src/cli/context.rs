@@ -48,7 +48,7 @@ impl Context {
     /// The configuration in force; logging starts with it.
     pub fn config(&self, workspaces: WorkspaceRule) -> anyhow::Result<Config> {
         let config = Config::load(&self.flags, &self.environment, workspaces)?;
-        logging::start(logging::level(config.log.level.as_str()));
+        logging::start(config.log.level, config.color);
         for warning in &config.warnings {
             tracing::warn!("{warning}");
         }
@@ -90,6 +90,7 @@ impl Context {
 
     /// The caller's side of the configured backend.
     pub fn caller(config: &Config, home: &Home) -> anyhow::Result<Caller> {
+        let functions = wiring::functions(config)?;
         let token = match &config.caller.token {
             Some(token) => token.clone(),
             None => Tokens::of(home).read(TokenName::Caller)?.ok_or_else(|| {
@@ -101,7 +102,7 @@ impl Context {
                 Stop::with(Exit::Refused, text)
             })?,
         };
-        Ok(Caller::new(wiring::functions(config)?, token))
+        Ok(Caller::new(functions, token))
     }
 
     /// Whether somebody sits at this command.

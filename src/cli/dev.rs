@@ -6,10 +6,11 @@ use serde::Serialize;
 use super::context::{Context, runtime};
 use super::exit::Exit;
 use super::{print, stop, wiring};
+use crate::backend::Backend as _;
 use crate::config::{Config, WorkspaceRule};
 use crate::dev_backend::{Clock, DevBackend, DevBackendOptions};
 use crate::home::{DeviceIdentity, Home, RunnerLock, TokenName, Tokens};
-use crate::redact::Secret;
+use crate::redact::{Redactor, Secret};
 use crate::runner::Stop;
 
 #[derive(Debug, Default, Args)]
@@ -67,11 +68,14 @@ pub async fn serve(
     let url = backend.url().to_owned();
     let config =
         context.with_flags(|flags| flags.backend_url = Some(url)).config(WorkspaceRule::OrCurrentDir)?;
-    let code = backend.pairing_code().to_owned();
-    let assembled = wiring::runner(&config, home, context.environment(), Some(code))?;
+    let code = Some(backend.pairing_code().to_owned());
     let identity = DeviceIdentity::load_or_create(home)?;
+    let device = identity.id().to_string();
+    // Before anybody is told: a request for a device that has opened no session is refused.
+    wiring::backend(&config, home, identity, &Redactor::default(), code.clone())?.open_session().await?;
+    let assembled = wiring::runner(&config, home, context.environment(), code)?;
     ready(&Ready {
-        device_id: Some(identity.id().to_string()),
+        device_id: Some(device),
         workspaces: config.workspaces.iter().map(|path| path.display().to_string()).collect(),
         ..of_backend(&backend, &token, &config)
     });

@@ -38,6 +38,9 @@ pub fn init(args: &InitArgs, context: &Context) -> anyhow::Result<Exit> {
             "Wrote {}. Every key is in it, with its default and what it does.",
             config.file.display()
         ));
+        if config.backend.url.is_none() {
+            print::line("Next: punie-runner --backend-url URL pair CODE, which puts the address into it.");
+        }
     }
     Ok(Exit::Done)
 }

@@ -1,23 +1,55 @@
-//! Where the log goes: to stderr, at the level that is set. Not here: the answer (stdout).
+//! Where the log goes: to stderr, at the level that is set, with whatever looks like a credential masked. Not here:
+//! the answer (stdout).
 
-use std::io::IsTerminal;
+use std::io::{self, IsTerminal, Write};
 
-use tracing_subscriber::filter::LevelFilter;
 use tracing_subscriber::fmt;
 use tracing_subscriber::prelude::*;
 
-/// A level's name; anything that is none of them is `info`.
-pub fn level(name: &str) -> LevelFilter {
-    name.parse().unwrap_or(LevelFilter::INFO)
-}
+use crate::config::{Color, LogLevel};
+use crate::redact;
 
 /// Starts logging at this level. A second start in one process changes nothing.
-pub fn start(level: LevelFilter) {
+pub fn start(level: LogLevel, color: Color) {
+    let colored = match color {
+        Color::Always => true,
+        Color::Never => false,
+        Color::Auto => io::stderr().is_terminal(),
+    };
     let layer = fmt::layer()
-        .with_writer(std::io::stderr)
-        .with_ansi(std::io::stderr().is_terminal())
+        .with_writer(|| Masked(io::stderr()))
+        .with_ansi(colored)
         .with_target(false)
-        .with_filter(level);
+        .with_filter(level.filter());
     // Another subscriber is in place already in tests.
     let _ = tracing_subscriber::registry().with(layer).try_init();
+}
+
+/// Masks credentials by their patterns. The log's lines arrive one at a time and whole.
+struct Masked<W>(W);
+
+impl<W: Write> Write for Masked<W> {
+    fn write(&mut self, line: &[u8]) -> io::Result<usize> {
+        let text = String::from_utf8_lossy(line);
+        self.0.write_all(redact::log_line(&text).as_bytes())?;
+        Ok(line.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.0.flush()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_credential_in_a_line_is_masked() {
+        let mut out = Masked(Vec::new());
+        let token = format!("ghp_{}", "a1B2".repeat(9));
+        writeln!(out, "the backend said: bad token {token}").expect("a vector takes it");
+        let line = String::from_utf8(out.0).expect("text");
+        assert!(!line.contains(&token) && line.contains("[REDACTED:"), "{line}");
+    }
 }

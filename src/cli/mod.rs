@@ -33,22 +33,38 @@ use crate::redact::Secret;
 use context::Context;
 use exit::Exit;
 
+const FIRST_STEPS: &str = "\
+First steps:
+  punie-runner demo             see it work; nothing of yours is touched
+  punie-runner dev              a backend and a runner for this folder, until Ctrl-C
+  punie-runner tools Bash       what a tool does and takes
+  punie-runner --backend-url URL --workspace DIR pair CODE
+                                register with a backend; then `punie-runner` runs";
+
 /// Runs a remote AI agent's tool calls on this machine.
 ///
 /// Without a command it polls its backend until it is stopped: the background process.
 #[derive(Debug, Parser)]
-#[command(name = "punie-runner", version, about, max_term_width = 100, disable_help_subcommand = true)]
+#[command(
+    name = "punie-runner",
+    version,
+    about,
+    max_term_width = 100,
+    disable_help_subcommand = true,
+    after_help = FIRST_STEPS
+)]
 pub struct Cli {
-    #[command(flatten)]
-    global: Global,
     /// Take what is there, answer and deliver it, and exit: for debugging
     #[arg(long)]
     once: bool,
+    #[command(flatten)]
+    global: Global,
     #[command(subcommand)]
     command: Option<Command>,
 }
 
 #[derive(Debug, Args)]
+#[command(next_help_heading = "Options of every command")]
 struct Global {
     /// The home folder [env: PUNIE_HOME] [default: ~/.punie]
     #[arg(long, global = true, value_name = "DIR")]
@@ -152,7 +168,7 @@ fn dispatch(command: Option<Command>, once: bool, context: &Context) -> anyhow::
         return Err(exit::Stop::with(Exit::Usage, "--once goes with `run` only"));
     }
     match command {
-        Command::Run(args) => run::run(&args, once, context),
+        Command::Run(args) => run::run(&args, once || args.once, context),
         Command::Dev(args) => dev::dev(&args, context),
         Command::Demo => demo::demo(context),
         Command::Backend(args) => backend::backend(&args, context),

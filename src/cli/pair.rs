@@ -21,11 +21,13 @@ pub struct PairArgs {
 pub fn pair(args: &PairArgs, context: &Context) -> anyhow::Result<Exit> {
     let config = context.config(WorkspaceRule::NotNeeded)?;
     let home = Context::home(&config)?;
-    let backend = wiring::backend(&config, &home, &Redactor::default(), Some(args.code.trim().to_owned()))?;
+    let identity = DeviceIdentity::load_or_create(&home)?;
+    let device = identity.id().to_string();
+    let code = Some(args.code.trim().to_owned());
+    let backend = wiring::backend(&config, &home, identity, &Redactor::default(), code)?;
     runtime()?.block_on(backend.open_session())?;
     let url = wiring::functions(&config)?.url().to_owned();
     let kept = init::keep_backend(&config, &url)?;
-    let device = DeviceIdentity::load_or_create(&home)?.id().to_string();
     if context.json() {
         print::json(
             &json!({"deviceId": device, "url": url, "config": config.file.display().to_string(), "configWritten": kept}),

@@ -2,13 +2,11 @@
 
 use std::io::{self, IsTerminal, Write};
 
-/// Writes a line to stdout and flushes it. A reader that went away ends the command quietly, as for any filter.
+/// Writes a line to stdout and flushes it. A reader that went away misses the rest and nothing else happens: a command
+/// must still clean up behind itself, and one that serves must go on.
 pub fn line(text: &str) {
     let mut out = io::stdout().lock();
-    if out.write_all(text.as_bytes()).and_then(|()| out.write_all(b"\n")).and_then(|()| out.flush()).is_err()
-    {
-        std::process::exit(0);
-    }
+    let _ = out.write_all(text.as_bytes()).and_then(|()| out.write_all(b"\n")).and_then(|()| out.flush());
 }
 
 /// Writes a value as one line of JSON.
@@ -30,7 +28,8 @@ pub fn is_terminal() -> bool {
     io::stdout().is_terminal()
 }
 
-/// A table with a head, its columns as wide as they need to be; the last column takes what is left.
+/// A table with a head, its columns as wide as they need to be. On a terminal the last column is cut to what is left of
+/// the width.
 pub fn table(head: &[&str], rows: &[Vec<String>]) {
     let mut widths: Vec<usize> = head.iter().map(|cell| cell.chars().count()).collect();
     for row in rows {
@@ -38,14 +37,19 @@ pub fn table(head: &[&str], rows: &[Vec<String>]) {
             *width = (*width).max(cell.chars().count());
         }
     }
+    let before: usize = widths.iter().rev().skip(1).map(|width| width + 2).sum();
+    let room = terminal_width().map_or(usize::MAX, |width| width.saturating_sub(before).max(10));
     let head: Vec<String> = head.iter().map(|cell| (*cell).to_owned()).collect();
     for row in std::iter::once(&head).chain(rows) {
-        let cells: Vec<String> = row
-            .iter()
-            .zip(&widths)
-            .map(|(cell, width)| format!("{cell}{}", " ".repeat(width.saturating_sub(cell.chars().count()))))
-            .collect();
-        line(cells.join("  ").trim_end());
+        let Some((last, others)) = row.split_last() else { continue };
+        let mut text = String::new();
+        for (cell, width) in others.iter().zip(&widths) {
+            let blanks = width.saturating_sub(cell.chars().count()) + 2;
+            text.push_str(cell);
+            text.push_str(&" ".repeat(blanks));
+        }
+        text.push_str(&shortened(last, room));
+        line(text.trim_end());
     }
 }
 
@@ -55,11 +59,27 @@ pub fn cell(text: &str, width: usize) -> String {
     let first = text.lines().find(|line| !line.trim().is_empty()).unwrap_or_default().trim();
     let shown: String =
         first.chars().map(|c| if c.is_control() || is_steering(c) { '\u{FFFD}' } else { c }).collect();
-    if shown.chars().count() <= width {
-        return shown;
+    shortened(&shown, width)
+}
+
+fn shortened(text: &str, width: usize) -> String {
+    if text.chars().count() <= width {
+        return text.to_owned();
     }
-    let cut: String = shown.chars().take(width.saturating_sub(1)).collect();
+    let cut: String = text.chars().take(width.saturating_sub(1)).collect();
     format!("{cut}…")
+}
+
+/// How many columns the terminal has, if stdout is one.
+#[cfg(unix)]
+fn terminal_width() -> Option<usize> {
+    let size = rustix::termios::tcgetwinsize(io::stdout()).ok()?;
+    (size.ws_col > 0).then(|| usize::from(size.ws_col))
+}
+
+#[cfg(not(unix))]
+fn terminal_width() -> Option<usize> {
+    is_terminal().then_some(80)
 }
 
 /// Characters that change what the ones around them look like (bidirectional controls, zero width, tags).

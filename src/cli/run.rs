@@ -14,6 +14,9 @@ pub struct RunArgs {
     /// The backend's pairing code, needed once
     #[arg(long, value_name = "CODE")]
     pairing_code: Option<String>,
+    /// Take what is there, answer and deliver it, and exit: for debugging
+    #[arg(long)]
+    pub once: bool,
 }
 
 /// Polls until stopped, or makes one pass.

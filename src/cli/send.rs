@@ -20,14 +20,14 @@ pub struct ToolCall {
     pub tool: String,
     /// Its arguments as a JSON object; - reads them from standard input
     #[arg(value_name = "JSON", default_value = "{}")]
-    json: String,
+    arguments: String,
 }
 
 impl ToolCall {
     /// The arguments as text. They are checked by the device, not here.
     pub fn args(&self) -> anyhow::Result<String> {
-        if self.json != "-" {
-            return Ok(self.json.clone());
+        if self.arguments != "-" {
+            return Ok(self.arguments.clone());
         }
         let mut text = String::new();
         std::io::stdin()

@@ -70,7 +70,11 @@ pub fn look(
 ) -> anyhow::Result<Exit> {
     if let Some(Look::Show { id }) = look {
         let Some(one) = all.into_iter().find(|shown| shown.id == *id) else {
-            return Err(Stop::with(Exit::Failed, format!("there is no {kind} {id:?} that could be loaded")));
+            let its =
+                problems.iter().find(|problem| problem.path.parent().is_some_and(|at| at.ends_with(id)));
+            let text =
+                its.map_or_else(|| format!("there is no {kind} {id:?} in the home"), ToString::to_string);
+            return Err(Stop::with(Exit::Failed, text));
         };
         print::line(if json { &one.published } else { &one.body });
         return Ok(Exit::Done);

@@ -40,6 +40,8 @@ struct BackendStatus {
 struct Outbox {
     pending: u32,
     oldest_ms: Option<i64>,
+    /// For people only.
+    #[serde(skip)]
     undeliverable: u32,
 }
 
@@ -128,6 +130,12 @@ fn show(status: &Status) {
     print::line(&format!("Last contact  {contact}"));
     print::line(&format!("In flight     {}", status.in_flight));
     print::line(&format!("Undelivered   {}", status.outbox.pending));
+    if status.outbox.undeliverable > 0 {
+        print::line(&format!(
+            "Refused       {} answers that the backend will never take",
+            status.outbox.undeliverable
+        ));
+    }
     print::line(&format!("Confinement   {}", status.confinement));
     print::line(&format!("Version       {}", status.version));
 }

@@ -1,4 +1,4 @@
-//! SIGINT and SIGTERM: the first asks the runner to stop, the second to hurry.
+//! SIGINT, SIGTERM and SIGHUP (a closed terminal): the first asks the runner to stop, the second to hurry.
 
 use tokio::task::JoinSet;
 
@@ -13,11 +13,13 @@ pub fn on_signals(stop: &Stop) -> anyhow::Result<JoinSet<()>> {
         use tokio::signal::unix::{SignalKind, signal};
         let (mut interrupt, mut terminate) =
             (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?);
+        let mut hangup = signal(SignalKind::hangup())?;
         listening.spawn(async move {
             loop {
                 tokio::select! {
                     _ = interrupt.recv() => {}
                     _ = terminate.recv() => {}
+                    _ = hangup.recv() => {}
                 }
                 tracing::info!("asked to stop");
                 stop.ask();

@@ -14,14 +14,18 @@ use crate::tool::{Lane, ToolSpec};
 
 #[derive(Debug, Args)]
 pub struct ToolsArgs {
-    /// One tool
+    /// The tool to show everything about
     name: Option<String>,
 }
 
 /// Lists the tools, or shows one.
 pub fn tools(args: &ToolsArgs, context: &Context) -> anyhow::Result<Exit> {
-    let config = context.config(WorkspaceRule::OrCurrentDir)?;
+    let mut config = context.config(WorkspaceRule::NotNeeded)?;
     let home = Context::home(&config)?;
+    if config.workspaces.is_empty() {
+        // Nothing runs here, so that any folder will do to put the tools together.
+        config.workspaces.push(home.root().to_owned());
+    }
     let runtime = runtime()?;
     let _inside = runtime.enter();
     let machine = wiring::machine(&config, &home, context.environment(), Arc::new(NoTasks), None)?;

@@ -9,8 +9,7 @@ use super::value::Value;
 
 const HEAD: &str = "\
 # The configuration of punie-runner. A line that begins with # has no effect: those with a value show the default, so
-# take the # away to set it. Flags and PUNIE_ variables win over this file; `punie-runner doctor` shows what is in
-# force and why.
+# take the # away to set it. Flags win over PUNIE_ variables, and those win over this file.
 ";
 
 /// What is already known when the file is written.

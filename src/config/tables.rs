@@ -1,5 +1,5 @@
 //! Every key of `config.toml`, declared once: its type, default, bounds and the comment that people read. The types,
-//! the reading, the file that `init` writes and what `doctor` shows all come from here. A key is declared when
+//! the reading, the file that `init` writes and what is shown of each value all come from here. A key is declared when
 //! something reads it, not before.
 
 use std::path::{Path, PathBuf};
@@ -127,8 +127,6 @@ tables! {
         queue, "queue": usize = 256, 1..=10_000;
         /// A request older than this is answered as expired, unless it brings a deadline of its own.
         ttl, "ttl_ms": Duration = ms(600_000), ms(1_000)..=DAY;
-        /// Characters of text in one result, unless the call asks for another number. The rest is kept for ReadOutput.
-        max_chars, "max_chars": usize = 30_000, 1_000..=200_000;
         /// How long running calls may go on when the runner is told to stop.
         drain, "drain_ms": Duration = ms(10_000), ms(0)..=HOUR;
         /// How long a claimed request stays ours without a sign of life.
@@ -143,7 +141,7 @@ tables! {
         paths, "paths": Vec<PathBuf> = Vec::new(), ..;
     }
 
-    /// What the runner says about its work: to stderr, and to the home's logs while in the background.
+    /// What the runner says about its work, on stderr.
     ["log"] Log {
         /// off, error, warn, info, debug or trace.
         level, "level": LogLevel = LogLevel::Info, ..;

@@ -4,6 +4,8 @@
 use sha2::{Digest as _, Sha256};
 use subtle::ConstantTimeEq as _;
 
+use crate::ids::hex;
+
 /// Letters and digits without those that look alike (I, L, O, U).
 const READABLE: &[u8; 32] = b"0123456789ABCDEFGHJKMNPQRSTVWXYZ";
 
@@ -29,16 +31,6 @@ pub(super) fn hash_fields(fields: &[Option<&str>]) -> Hash {
         }
     }
     hasher.finalize().into()
-}
-
-/// Lower-case hexadecimal.
-pub(super) fn hex(bytes: &[u8]) -> String {
-    const DIGITS: &[u8; 16] = b"0123456789abcdef";
-    bytes
-        .iter()
-        .flat_map(|b| [DIGITS[usize::from(b >> 4)], DIGITS[usize::from(b & 15)]])
-        .map(char::from)
-        .collect()
 }
 
 /// The hash that 64 hexadecimal digits spell.

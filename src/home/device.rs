@@ -19,6 +19,7 @@ use super::layout::Home;
 use super::modes;
 use super::tokens::random_32;
 use crate::ids::DeviceId;
+use crate::redact::Secret;
 
 /// No file of an identity is longer.
 const MAX_BYTES: u64 = 4096;
@@ -66,6 +67,15 @@ impl DeviceIdentity {
                 Err(HomeError::HalfIdentity { missing: home.key_file(), present: home.device_file() })
             }
         }
+    }
+
+    /// The private key as its file holds it, so that it can be masked wherever it turns up; none before the identity
+    /// is made.
+    ///
+    /// # Errors
+    /// When the file cannot be read or others may read it.
+    pub fn key_text(home: &Home) -> Result<Option<Secret<String>>, HomeError> {
+        Ok(key_text(&home.key_file())?.map(Secret::new))
     }
 
     /// The device's id.
@@ -147,10 +157,15 @@ fn read_record(path: &Path) -> Result<Option<Record>, HomeError> {
     serde_json::from_str(&text).map(Some).map_err(|error| damaged(path, error.to_string()))
 }
 
-fn read_key(path: &Path) -> Result<Option<SigningKey>, HomeError> {
+/// The key file's text without the blanks around it.
+fn key_text(path: &Path) -> Result<Option<String>, HomeError> {
     let Some(file) = modes::open_secret(path)? else { return Ok(None) };
-    let text = read_text(file, path)?;
-    let seed = STANDARD.decode(text.trim()).ok().and_then(|bytes| <[u8; 32]>::try_from(bytes).ok());
+    Ok(Some(read_text(file, path)?.trim().to_owned()))
+}
+
+fn read_key(path: &Path) -> Result<Option<SigningKey>, HomeError> {
+    let Some(text) = key_text(path)? else { return Ok(None) };
+    let seed = STANDARD.decode(&text).ok().and_then(|bytes| <[u8; 32]>::try_from(bytes).ok());
     // What was read is not shown: it may be most of a key.
     let seed = seed.ok_or_else(|| damaged(path, "it does not hold 32 bytes as base64".to_owned()))?;
     Ok(Some(SigningKey::from_bytes(&seed)))

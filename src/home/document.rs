@@ -13,6 +13,7 @@ use sha2::{Digest, Sha256};
 
 use super::frontmatter;
 use super::layout::Home;
+use crate::ids::hex;
 
 /// No skill or agent is longer.
 const MAX_BYTES: u64 = 1024 * 1024;
@@ -51,13 +52,7 @@ impl CatalogItem {
     /// The entry of anything that can be written as JSON with fields in a fixed order.
     pub(super) fn of(key: &str, value: &impl Serialize) -> Self {
         let body = serde_json::to_string(value).expect("plain texts and lists are always JSON");
-        let hash = Sha256::digest(body.as_bytes()).iter().fold(String::with_capacity(64), |mut hex, byte| {
-            for nibble in [byte >> 4, byte & 15] {
-                hex.push(char::from_digit(nibble.into(), 16).expect("a nibble is a digit"));
-            }
-            hex
-        });
-        Self { key: key.to_owned(), hash, body }
+        Self { key: key.to_owned(), hash: hex(&Sha256::digest(body.as_bytes())), body }
     }
 }
 

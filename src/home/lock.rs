@@ -65,7 +65,14 @@ impl RunnerLock {
             }
             // A runner's lock is exclusive, an onlooker's is shared: if a shared one is to be had, no runner runs.
             if !taken(file.try_lock_shared(), &path)? {
-                return Err(LockError::Held { pid: read_pid(&mut file) });
+                let pid = read_pid(&mut file);
+                // Killed while it started a command, a runner leaves its lock to that for the moment before the
+                // command's program runs.
+                if pid.is_none_or(lives) {
+                    return Err(LockError::Held { pid });
+                }
+                std::thread::yield_now();
+                continue;
             }
             file.unlock().map_err(HomeError::unwritable(&path))?;
             std::thread::yield_now();
@@ -111,6 +118,17 @@ fn taken(answer: Result<(), TryLockError>, path: &Path) -> Result<bool, HomeErro
         Err(TryLockError::WouldBlock) => Ok(false),
         Err(TryLockError::Error(error)) => Err(HomeError::unwritable(path)(error)),
     }
+}
+
+#[cfg(unix)]
+fn lives(pid: u32) -> bool {
+    let pid = i32::try_from(pid).ok().and_then(rustix::process::Pid::from_raw);
+    pid.is_some_and(|pid| rustix::process::test_kill_process(pid) != Err(rustix::io::Errno::SRCH))
+}
+
+#[cfg(not(unix))]
+fn lives(_pid: u32) -> bool {
+    true
 }
 
 fn write_pid(file: &mut File, pid: Option<u32>) -> io::Result<()> {

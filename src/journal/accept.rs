@@ -3,7 +3,7 @@
 use rusqlite::{OptionalExtension, Transaction, params};
 use sha2::{Digest, Sha256};
 
-use super::entry::{Origin, RecordedReply, State, Stored};
+use super::entry::{Origin, RecordedReply, State, Stored, Unfinished};
 use super::writer::Durability;
 use super::{Journal, JournalError};
 use crate::ids::{LeaseId, RequestId};
@@ -68,8 +68,8 @@ pub enum Admission {
     Fresh(Accepted),
     /// Answered before, not yet acknowledged: post it again.
     Answered(RecordedReply),
-    /// Being worked on.
-    InFlight(RequestId),
+    /// Promised before and not answered yet: being worked on, or to be begun where nobody does.
+    InFlight(Unfinished),
     /// Answered and acknowledged.
     Closed(RequestId),
     /// Known with other arguments: neither run nor answered.
@@ -99,13 +99,9 @@ impl Journal {
         cursor: Option<String>,
         now_ms: i64,
     ) -> Result<Vec<Admission>, JournalError> {
-        // A power cut that undoes a page of the backend undoes the cursor with it, and the page is offered again;
-        // before an effect starts, its start is synced and with it everything earlier. A task has nobody else who
-        // remembers it.
-        let durability = match origin {
-            Origin::Backend => Durability::Process,
-            Origin::Task => Durability::Power,
-        };
+        let promises_effects =
+            offers.iter().any(|offer| matches!(offer, Offer::Request(_, effect) if effect.at_most_once()));
+        let durability = if promises_effects { Durability::Power } else { Durability::Process };
         let lease = lease.clone();
         self.writer
             .write(durability, move |transaction| {
@@ -141,9 +137,12 @@ impl Page<'_> {
 
     fn request(&self, request: ToolRequest, effect: Effect) -> Result<Admission, JournalError> {
         let hash = hash_of(&request);
-        if let Some(known) = self.known(&request.id, &hash)? {
-            if request.cancelled && matches!(known, Admission::InFlight(_)) {
-                return Ok(self.cancel(request.id)?.unwrap_or(known));
+        if let Some(mut known) = self.known(&request.id, &hash)? {
+            if let Admission::InFlight(left) = &mut known
+                && request.cancelled
+            {
+                self.cancel(request.id)?;
+                left.request.cancelled = true;
             }
             return Ok(known);
         }
@@ -186,7 +185,9 @@ impl Page<'_> {
             return Ok(Some(Admission::Conflict(Conflict { id: id.clone() })));
         }
         Ok(Some(match state {
-            State::Accepted | State::Started => Admission::InFlight(id.clone()),
+            State::Accepted | State::Started => {
+                Admission::InFlight(super::read::unfinished(self.transaction, id)?)
+            }
             State::Finished => Admission::Answered(super::read::recorded(self.transaction, id)?),
             State::Delivered | State::Undeliverable => Admission::Closed(id.clone()),
         }))

@@ -141,7 +141,7 @@ impl RecordedReply {
     }
 }
 
-/// A request that a previous life of the runner left behind.
+/// A request that is promised and not answered; whether it was taken back, its `cancelled` says.
 #[derive(Debug, Clone)]
 pub struct Unfinished {
     /// The request.
@@ -156,8 +156,6 @@ pub struct Unfinished {
     pub attempt: u32,
     /// The lease it was accepted under.
     pub lease: LeaseId,
-    /// Whether a cancel was recorded.
-    pub cancel_requested: bool,
 }
 
 /// The columns of [`request_from_row`], in order.

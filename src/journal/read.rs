@@ -9,7 +9,7 @@ use super::entry::{
     request_from_row,
 };
 use super::{Accepted, JournalError};
-use crate::ids::{LeaseId, RequestId};
+use crate::ids::{ConversationId, LeaseId, RequestId};
 use crate::request::Effect;
 
 /// A read-only view of a journal, which may be in use by a runner.
@@ -80,24 +80,73 @@ impl Reader {
     /// The file cannot be read.
     pub fn unfinished(&self) -> Result<Vec<Unfinished>, JournalError> {
         let mut statement = self.connection.prepare_cached(&format!(
-            "select {REQUEST_COLUMNS}, origin, effect, state, attempt, lease_id from request \
+            "select {REQUEST_COLUMNS}, {LIFE_COLUMNS} from request \
              where state in ('accepted', 'started') order by rowid"
         ))?;
         let rows = statement.query_map([], unfinished_from_row)?;
         Ok(rows.collect::<Result<_, _>>()?)
     }
 
-    /// Replies that are not delivered, oldest first.
+    /// The requests whose replies are not delivered, oldest first.
     ///
     /// # Errors
     /// The file cannot be read.
-    pub fn undelivered(&self, limit: u32) -> Result<Vec<RecordedReply>, JournalError> {
+    pub fn undelivered(&self) -> Result<Vec<RequestId>, JournalError> {
+        let mut statement = self
+            .connection
+            .prepare_cached("select id from request where state = 'finished' order by rowid")?;
+        let rows = statement.query_map([], |row| parsed(row, 0, RequestId::parse))?;
+        Ok(rows.collect::<Result<_, _>>()?)
+    }
+
+    /// A reply that is not delivered; none when it is by now.
+    ///
+    /// # Errors
+    /// The file cannot be read.
+    pub fn undelivered_reply(&self, id: &RequestId) -> Result<Option<RecordedReply>, JournalError> {
         let mut statement = self.connection.prepare_cached(&format!(
             "select {REPLY_COLUMNS} from request join result on request_id = id \
-             where state = 'finished' and origin = 'backend' order by request.rowid limit ?"
+             where id = ? and state = 'finished'"
         ))?;
-        let rows = statement.query_map([limit], RecordedReply::from_row)?;
-        Ok(rows.collect::<Result<_, _>>()?)
+        Ok(statement.query_row([id.as_str()], RecordedReply::from_row).optional()?)
+    }
+
+    /// Accepted requests of one conversation that nobody works on, oldest first, at most so many. `busy` tells which
+    /// are in memory already.
+    ///
+    /// # Errors
+    /// The file cannot be read.
+    pub fn waiting_in(
+        &self,
+        conversation: &ConversationId,
+        limit: usize,
+        busy: impl Fn(&RequestId) -> bool,
+    ) -> Result<Vec<Unfinished>, JournalError> {
+        let mut statement = self.connection.prepare_cached(&format!(
+            "select {REQUEST_COLUMNS}, {LIFE_COLUMNS} from request where state = 'accepted' and conversation = ? order by rowid"
+        ))?;
+        let mut rows = statement.query([conversation.as_str()])?;
+        let mut waiting = Vec::new();
+        while let Some(row) = rows.next()? {
+            if waiting.len() == limit {
+                break;
+            }
+            if !busy(&parsed(row, 0, RequestId::parse)?) {
+                waiting.push(unfinished_from_row(row)?);
+            }
+        }
+        Ok(waiting)
+    }
+
+    /// One request, if it is accepted and not begun.
+    ///
+    /// # Errors
+    /// The file cannot be read.
+    pub fn waiting(&self, id: &RequestId) -> Result<Option<Unfinished>, JournalError> {
+        let mut statement = self.connection.prepare_cached(&format!(
+            "select {REQUEST_COLUMNS}, {LIFE_COLUMNS} from request where state = 'accepted' and id = ?"
+        ))?;
+        Ok(statement.query_row([id.as_str()], unfinished_from_row).optional()?)
     }
 
     /// The processes that a request's call had started.
@@ -180,6 +229,12 @@ impl From<Unfinished> for Accepted {
     }
 }
 
+pub(super) fn unfinished(connection: &Connection, id: &RequestId) -> Result<Unfinished, JournalError> {
+    Ok(connection
+        .prepare_cached(&format!("select {REQUEST_COLUMNS}, {LIFE_COLUMNS} from request where id = ?"))?
+        .query_row([id.as_str()], unfinished_from_row)?)
+}
+
 pub(super) fn recorded(connection: &Connection, id: &RequestId) -> Result<RecordedReply, JournalError> {
     Ok(connection
         .prepare_cached(&format!(
@@ -188,11 +243,12 @@ pub(super) fn recorded(connection: &Connection, id: &RequestId) -> Result<Record
         .query_row([id.as_str()], RecordedReply::from_row)?)
 }
 
+/// What [`unfinished_from_row`] reads behind the request's own columns.
+const LIFE_COLUMNS: &str = "origin, effect, state, attempt, lease_id";
+
 fn unfinished_from_row(row: &Row<'_>) -> rusqlite::Result<Unfinished> {
-    let request = request_from_row(row)?;
     Ok(Unfinished {
-        cancel_requested: request.cancelled,
-        request,
+        request: request_from_row(row)?,
         origin: row.get::<_, Stored<Origin>>(8)?.0,
         effect: row.get::<_, Stored<Effect>>(9)?.0,
         state: row.get::<_, Stored<State>>(10)?.0,

@@ -120,7 +120,8 @@ impl Journal {
     pub async fn note_failed_post(&self, id: &RequestId, cause: String) -> Result<(), JournalError> {
         let id = id.clone();
         self.writer
-            .write(Durability::Process, move |transaction| {
+            // A reply that has to wait here may have to wait long: it is worth a sync now.
+            .write(Durability::Power, move |transaction| {
                 transaction
                     .prepare_cached(
                         "update request set deliver_attempts = deliver_attempts + 1, last_error = ? where id = ?",
@@ -200,7 +201,8 @@ impl Journal {
     }
 }
 
-/// Accepted or started, to finished with its payload.
+/// Accepted or started, to finished with its payload. A task's reply is read here and never posted, so that the same
+/// step delivers it.
 pub(super) fn finish(
     transaction: &Transaction<'_>,
     id: &RequestId,
@@ -209,8 +211,10 @@ pub(super) fn finish(
 ) -> Result<RecordedReply, JournalError> {
     let changed = transaction
         .prepare_cached(
-            "update request set state = 'finished', outcome = ?, truncated = ?, finished_at_ms = ? \
-             where id = ? and state in ('accepted', 'started')",
+            "update request set outcome = ?1, truncated = ?2, finished_at_ms = ?3, \
+             state = case origin when 'task' then 'delivered' else 'finished' end, \
+             closed_at_ms = case origin when 'task' then ?3 end \
+             where id = ?4 and state in ('accepted', 'started')",
         )?
         .execute(params![reply.kind().as_str(), reply.truncated(), now_ms, id.as_str()])?;
     moved_unless(changed == 1, id.clone(), "accepted or started")?;

@@ -6,7 +6,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use rusqlite::{Connection, Transaction};
+use rusqlite::{Connection, Transaction, TransactionBehavior};
 use tokio::sync::oneshot;
 
 use super::JournalError;
@@ -146,8 +146,14 @@ impl Thread {
         let durability = batch.iter().map(|job| job.durability).max().unwrap_or(Durability::Process);
         let mut answers: Vec<Answer> = Vec::with_capacity(batch.len());
         let committed = self.set(durability).and_then(|()| {
-            let transaction = self.connection.transaction()?;
+            // At once a writer: one that began by reading could not wait for another process that writes.
+            let transaction = self.connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
             for job in batch {
+                // A full disk can end the whole transaction under a job. What ran before is then undone; what runs
+                // after would commit by itself, unknown to its caller.
+                if transaction.is_autocommit() {
+                    break;
+                }
                 answers.push((job.write)(&transaction));
             }
             transaction.commit()

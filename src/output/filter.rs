@@ -8,6 +8,10 @@ pub trait StreamFilter: Send {
     fn push(&mut self, chunk: &[u8], out: &mut Vec<u8>);
     /// Appends what was held back; the stream has ended.
     fn finish(&mut self, out: &mut Vec<u8>);
+    /// What is held back now.
+    fn held(&self) -> &[u8] {
+        &[]
+    }
     /// How many places were rewritten so far.
     fn rewritten(&self) -> u64;
 }

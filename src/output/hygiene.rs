@@ -77,6 +77,11 @@ impl CommandText {
         &self.line
     }
 
+    /// Whether what comes next simply goes on with the line under way.
+    pub fn is_plain(&self) -> bool {
+        self.state == State::Text && !self.returned
+    }
+
     /// Takes text without anything to remove.
     fn text(&mut self, text: &str, out: &mut String) {
         if self.returned && !text.starts_with('\n') {

@@ -25,6 +25,8 @@ struct Item {
     since: SystemTime,
     /// Still being written: it does not go, whatever its age.
     open: bool,
+    /// Why nothing at all is kept of it.
+    refused: Option<String>,
 }
 
 impl Ledger {
@@ -43,7 +45,7 @@ impl Ledger {
         let mut ledger = Self::default();
         for (since, name, size) in found {
             let order = ledger.begin(name.as_str(), since);
-            ledger.end(order);
+            ledger.end(order, dir);
             ledger.count(order, size);
         }
         Ok(ledger)
@@ -56,7 +58,7 @@ impl Ledger {
         }
         let order = self.next;
         self.next += 1;
-        self.items.insert(order, Item { name: name.to_owned(), size: 0, since, open: true });
+        self.items.insert(order, Item { name: name.to_owned(), size: 0, since, open: true, refused: None });
         order
     }
 
@@ -70,10 +72,24 @@ impl Ledger {
         true
     }
 
-    /// The output is complete.
-    pub(super) fn end(&mut self, order: u64) {
+    /// Notes why nothing at all is kept of an output.
+    pub(super) fn refuse(&mut self, order: u64, reason: &str) {
         if let Some(item) = self.items.get_mut(&order) {
-            item.open = false;
+            item.refused = Some(reason.to_owned());
+        }
+    }
+
+    /// Why nothing is kept under this name, where something was to be.
+    pub(super) fn refusal(&self, name: &str) -> Option<&str> {
+        self.items.values().find(|item| item.name == name)?.refused.as_deref()
+    }
+
+    /// The output is complete. The file of one of which nothing is kept goes: it would look like one that is empty.
+    pub(super) fn end(&mut self, order: u64, dir: &Path) {
+        let Some(item) = self.items.get_mut(&order) else { return };
+        item.open = false;
+        if item.refused.is_some() {
+            let _ = std::fs::remove_file(dir.join(&item.name));
         }
     }
 

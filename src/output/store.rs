@@ -2,7 +2,7 @@
 //! Not here: reading it again (kept) and what goes first when room is short (ledger).
 #![expect(clippy::disallowed_methods, reason = "this room owns the kept outputs")]
 
-use std::fmt::{self, Write as _};
+use std::fmt;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
@@ -14,7 +14,7 @@ use sha2::{Digest, Sha256};
 use super::figures::size;
 use super::ledger::Ledger;
 use super::{Budget, Clipped, KeptOutput};
-use crate::ids::RequestId;
+use crate::ids::{RequestId, hex};
 
 /// The name of a kept output: `out_` and twelve hex digits.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -69,6 +69,9 @@ pub enum FindError {
     /// There is no such output, or no longer.
     #[error("there is no such output")]
     Unknown,
+    /// Something was printed, but nothing of it could be kept.
+    #[error("nothing of it is kept: {0}")]
+    NotKept(String),
     /// The system refused.
     #[error(transparent)]
     Io(#[from] io::Error),
@@ -112,11 +115,7 @@ impl OutputStore {
     /// recovery finds what a killed call had printed.
     pub fn handle(request: &RequestId, n: u32) -> OutputHandle {
         let digest = Sha256::digest(format!("{request}:{n}"));
-        let mut name = OutputHandle::PREFIX.to_owned();
-        for byte in digest.iter().take(OutputHandle::DIGITS / 2) {
-            let _ = write!(name, "{byte:02x}");
-        }
-        OutputHandle(name)
+        OutputHandle(format!("{}{}", OutputHandle::PREFIX, hex(&digest[..OutputHandle::DIGITS / 2])))
     }
 
     /// Starts keeping a request's `n`-th output; what an earlier run kept under it is replaced.
@@ -139,6 +138,7 @@ impl OutputStore {
             order,
             buffer: Vec::new(),
             accepted: 0,
+            on_disk: 0,
             stopped: None,
             shared: Arc::clone(&self.shared),
         })
@@ -168,6 +168,9 @@ impl OutputStore {
     /// Opens a kept output by the handle that a model wrote.
     pub fn find(&self, handle: &str) -> Result<KeptOutput, FindError> {
         let handle = OutputHandle::parse(handle.trim()).ok_or(FindError::Malformed)?;
+        if let Some(reason) = self.shared.ledger().refusal(handle.as_str()) {
+            return Err(FindError::NotKept(reason.to_owned()));
+        }
         match File::open(self.path(&handle)) {
             Ok(file) => Ok(KeptOutput::new(handle, file)),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Err(FindError::Unknown),
@@ -194,7 +197,7 @@ impl OutputStore {
     fn open_kept(&self, handle: &OutputHandle) -> io::Result<Option<KeptOutput>> {
         match self.find(handle.as_str()) {
             Ok(kept) => Ok(Some(kept)),
-            Err(FindError::Unknown | FindError::Malformed) => Ok(None),
+            Err(FindError::Unknown | FindError::Malformed | FindError::NotKept(_)) => Ok(None),
             Err(FindError::Io(error)) => Err(error),
         }
     }
@@ -216,6 +219,7 @@ pub struct Spool {
     order: u64,
     buffer: Vec<u8>,
     accepted: u64,
+    on_disk: u64,
     stopped: Option<Stopped>,
     shared: Arc<Shared>,
 }
@@ -275,6 +279,11 @@ impl Spool {
         self.accepted
     }
 
+    /// Where it is found, once there is anything to find.
+    pub fn kept(&self) -> Option<&OutputHandle> {
+        (self.on_disk > 0).then_some(&self.handle)
+    }
+
     /// Why the keeping stopped before the output did.
     pub fn cut_short(&self) -> Option<&str> {
         match &self.stopped {
@@ -300,6 +309,14 @@ impl Spool {
             )));
         } else if let Err(error) = self.file.write_all(bytes) {
             self.stopped = Some(Stopped::Failed(error));
+        } else {
+            self.on_disk += bytes.len() as u64;
+            return;
+        }
+        if self.on_disk == 0
+            && let Some(reason) = self.cut_short()
+        {
+            self.shared.ledger().refuse(self.order, reason);
         }
     }
 }
@@ -307,7 +324,7 @@ impl Spool {
 impl Drop for Spool {
     fn drop(&mut self) {
         self.flush();
-        self.shared.ledger().end(self.order);
+        self.shared.ledger().end(self.order, &self.shared.dir);
     }
 }
 

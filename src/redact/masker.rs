@@ -42,6 +42,11 @@ impl Masker {
         self.pass(&known, &held, true, out);
     }
 
+    /// What is held back now: it may become a secret.
+    pub fn held(&self) -> &[u8] {
+        &self.held
+    }
+
     /// How many places were masked so far.
     pub fn rewritten(&self) -> u64 {
         self.masked

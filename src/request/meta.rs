@@ -67,6 +67,10 @@ pub struct Meta {
     /// How many control characters a file's text holds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub control_chars: Option<u64>,
+    /// A failure's text is already within the budget of its call, with its own marker for what is left out; sealing
+    /// does not clip it again. Not for the wire: a reply says the same by its body.
+    #[serde(skip)]
+    pub text_is_fitted: bool,
     /// Things worth knowing that are not errors.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<String>,

@@ -92,8 +92,10 @@ impl Outcome {
 fn failed(kind: OutcomeKind, failure: Failure) -> (OutcomeKind, Body, Meta, Budget) {
     let mut meta = failure.meta;
     meta.code = Some(failure.code.as_str().to_owned());
-    meta.retryable = Some(failure.code.retryable());
-    (kind, Body::Text(failure.text), meta, Budget::default())
+    // What may have had its effect is not to be repeated without a look.
+    meta.retryable = Some(failure.code.retryable() && !meta.may_have_run);
+    let body = if meta.text_is_fitted { Body::Fitted(failure.text) } else { Body::Text(failure.text) };
+    (kind, body, meta, Budget::default())
 }
 
 /// The facts beside a text must not crowd it out of the payload.

@@ -8,6 +8,7 @@ use sha2::{Digest, Sha256};
 use super::backoff::Retry;
 use super::engine::Engine;
 use crate::backend::{BackendError, CatalogItem, CatalogKind, Disposition};
+use crate::ids::hex;
 
 /// Publishes everything, then again on each change, until the runner is over.
 pub(super) async fn publish(engine: Arc<Engine>) {
@@ -16,11 +17,13 @@ pub(super) async fn publish(engine: Arc<Engine>) {
         let mut retry = Retry::new(engine.settings.retry);
         while let Err(error) = engine.publish_all().await {
             tracing::debug!(%error, "the catalog could not be published now");
-            if error.disposition() == Disposition::Never {
-                break;
-            }
+            let floor = match error.disposition() {
+                Disposition::Never => break,
+                Disposition::Retry(floor) => floor,
+                _ => Some(engine.settings.slow_retry.0),
+            };
             tokio::select! {
-                () = tokio::time::sleep(retry.next(None)) => {}
+                () = tokio::time::sleep(retry.next(floor)) => {}
                 () = engine.over.cancelled() => return,
             }
         }
@@ -40,7 +43,7 @@ pub(super) async fn publish(engine: Arc<Engine>) {
 impl Engine {
     /// Publishes the three catalogs.
     pub(super) async fn publish_all(&self) -> Result<(), BackendError> {
-        let revision = u64::try_from(self.clock.now_ms()).unwrap_or(0);
+        let revision = self.next_revision().await;
         let tools = self.tool_items();
         self.publish_kind(CatalogKind::Tool, revision, &tools).await?;
         for kind in [CatalogKind::Skill, CatalogKind::Agent] {
@@ -48,6 +51,18 @@ impl Engine {
         }
         tracing::info!(tools = tools.len(), "the catalog is published");
         Ok(())
+    }
+
+    /// Later than every revision before it, whatever our clock says: the backend ignores an older one.
+    async fn next_revision(&self) -> u64 {
+        const KEY: &str = "catalog_revision";
+        let now = u64::try_from(self.clock.now_ms()).unwrap_or(0);
+        let last = self.journal.reader().and_then(|reader| reader.recall(KEY)).ok().flatten();
+        let revision = last.and_then(|last| last.parse::<u64>().ok()).map_or(now, |last| now.max(last + 1));
+        if let Err(error) = self.journal.remember(KEY, revision.to_string()).await {
+            tracing::warn!(%error, "the catalog's revision could not be kept");
+        }
+        revision
     }
 
     async fn publish_kind(
@@ -66,12 +81,4 @@ impl Engine {
         };
         self.registry.specs().map(item).collect()
     }
-}
-
-fn hex(bytes: &[u8]) -> String {
-    use std::fmt::Write;
-    bytes.iter().fold(String::new(), |mut hex, byte| {
-        let _ = write!(hex, "{byte:02x}");
-        hex
-    })
 }

@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use tokio::time::Instant;
@@ -43,11 +43,12 @@ impl fmt::Debug for Clock {
 pub(super) struct ServerClock {
     local: Clock,
     offset_ms: Arc<AtomicI64>,
+    read: Arc<AtomicBool>,
 }
 
 impl ServerClock {
     pub(super) fn new(local: Clock) -> Self {
-        Self { local, offset_ms: Arc::default() }
+        Self { local, offset_ms: Arc::default(), read: Arc::default() }
     }
 
     /// Takes a reading; returns the backend's clock minus ours.
@@ -55,7 +56,20 @@ impl ServerClock {
         #[expect(clippy::cast_possible_truncation, reason = "milliseconds since 1970")]
         let offset = server_now_ms as i64 - self.local.now_ms();
         self.offset_ms.store(offset, Ordering::Relaxed);
+        self.read.store(true, Ordering::Relaxed);
         offset
+    }
+
+    /// Takes the offset that an earlier life read, until this one reads its own.
+    pub(super) fn recall(&self, offset_ms: i64) {
+        if !self.is_read() {
+            self.offset_ms.store(offset_ms, Ordering::Relaxed);
+        }
+    }
+
+    /// Whether this life has read it.
+    pub(super) fn is_read(&self) -> bool {
+        self.read.load(Ordering::Relaxed)
     }
 
     /// When `deadline_ms` of the backend's clock is, as an instant; none where it has passed.

@@ -1,37 +1,51 @@
-//! Recorded replies on their way to the backend: posted at once, and again until it has them. Nothing here executes.
+//! Recorded replies on their way to the backend: posted at once, and again until it has them. Nothing here executes,
+//! and when a reply may be posted is the outbox's to say.
 
 use std::sync::Arc;
-use std::time::Duration;
 
+use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-use super::backoff::Retry;
 use super::engine::Engine;
+use super::outbox::{Due, Trouble};
 use crate::backend::{BackendError, Disposition, Posted, ResultPost};
-use crate::journal::{Close, RecordedReply};
+use crate::ids::RequestId;
+use crate::journal::{Close, JournalError, RecordedReply};
 
 /// How many replies are fetched and posted side by side when the outbox is drained.
-const SIDE_BY_SIDE: u32 = 8;
+const SIDE_BY_SIDE: usize = 8;
 
-/// What became of one post.
-enum Delivery {
-    /// The backend has it, or will never take it: the request is closed.
-    Done,
-    /// Later, not before this long.
-    Later(Option<Duration>),
-    /// Later, seldom.
-    MuchLater,
-}
+/// A reply of fewer bytes is not made smaller: it holds little but the facts.
+const SMALLEST: usize = 1_000;
 
 impl Engine {
-    /// Posts a reply now; if that does not succeed, the outbox goes on with it.
+    /// Posts a reply now, if any may be posted; if that does not succeed, the outbox goes on with it.
     pub(super) async fn deliver(self: &Arc<Self>, reply: RecordedReply) {
-        if !matches!(self.post(reply).await, Delivery::Done) {
-            self.outbox.notify_one();
+        let id = reply.id().clone();
+        let delivered = match self.outbox.take(&id) {
+            Some(_slot) => self.settle_post(reply).await,
+            None => false,
+        };
+        if !delivered {
+            self.outbox.ring();
         }
     }
 
-    async fn post(&self, mut reply: RecordedReply) -> Delivery {
+    /// Posts a reply and tells the outbox how that went.
+    async fn settle_post(&self, reply: RecordedReply) -> bool {
+        let id = reply.id().clone();
+        match self.post(reply).await {
+            Ok(()) => self.outbox.succeeded(&id),
+            Err(trouble) => {
+                self.outbox.failed(&id, trouble);
+                return false;
+            }
+        }
+        true
+    }
+
+    /// Posts a reply until the backend has it, will never take it, or has to be asked later.
+    async fn post(&self, mut reply: RecordedReply) -> Result<(), Trouble> {
         // Three corrections suffice for every refusal that a correction can mend.
         for _ in 0..3 {
             let generation = self.sessions.generation();
@@ -43,135 +57,168 @@ impl Engine {
                 truncated: reply.truncated(),
             };
             let error = match self.backend.post(post).await {
-                Ok(Posted::Stored | Posted::Duplicate) => return self.closed(&reply, Close::Delivered).await,
+                Ok(Posted::Stored | Posted::Duplicate) => {
+                    return self.settle(&reply, Close::Delivered).await;
+                }
                 Err(error) => error,
             };
             match error.disposition() {
-                Disposition::Never => match self.mend(&reply, &error).await {
-                    Mended::Yes => {}
-                    Mended::No => return self.closed(&reply, Close::Undeliverable(error.to_string())).await,
-                    Mended::Later => return self.failed(&reply, &error, Delivery::Later(None)).await,
-                },
-                Disposition::Shrink(limit) => match self.shrink(&reply, limit).await {
-                    Some(smaller) => reply = smaller,
-                    None => return self.closed(&reply, Close::Undeliverable(error.to_string())).await,
-                },
+                Disposition::Never => {
+                    if !self.mend(&reply, &error).await? {
+                        return self.settle(&reply, Close::Undeliverable(error.to_string())).await;
+                    }
+                }
+                Disposition::Shrink(limit) => {
+                    self.note(&reply, &error).await;
+                    reply = self.shrink(&reply, limit).await?;
+                }
                 Disposition::Reopen => {
                     if let Err(cause) = self.sessions.reopen(generation).await {
-                        return self.failed(&reply, &cause, Delivery::Later(None)).await;
+                        self.note(&reply, &cause).await;
+                        return Err(match cause.disposition() {
+                            Disposition::Retry(floor) => Trouble::Backend(floor),
+                            _ => Trouble::Refused,
+                        });
                     }
                 }
                 Disposition::Retry(floor) => {
-                    return self.failed(&reply, &error, Delivery::Later(floor)).await;
+                    self.note(&reply, &error).await;
+                    return Err(Trouble::Backend(floor));
                 }
                 Disposition::RetrySlowly | Disposition::CorrectClock(_) | Disposition::SignAgain => {
-                    return self.failed(&reply, &error, Delivery::MuchLater).await;
+                    self.note(&reply, &error).await;
+                    return Err(Trouble::Reply);
                 }
             }
         }
-        Delivery::MuchLater
+        Err(Trouble::Reply)
     }
 
-    /// A reply whose request was perhaps never claimed is claimed now; a tool with effects never ran unclaimed, so
-    /// for it a lost lease is final.
-    async fn mend(&self, reply: &RecordedReply, error: &BackendError) -> Mended {
+    /// Whether posting again can help. A reply whose request was perhaps never claimed is claimed now; a tool with
+    /// effects never ran unclaimed, so for it a lost lease is final.
+    async fn mend(&self, reply: &RecordedReply, error: &BackendError) -> Result<bool, Trouble> {
         if error.code() != Some("LEASE_LOST") || reply.claimed() {
-            return Mended::No;
+            return Ok(false);
         }
         match self.backend.claim(reply.id(), reply.lease()).await {
-            Ok(claim) if claim.granted => Mended::Yes,
-            Ok(claim) if claim.leased_for.is_some() => Mended::Later,
-            Ok(_) => Mended::No,
-            Err(error) if error.disposition() == Disposition::Never => Mended::No,
-            Err(_) => Mended::Later,
+            Ok(claim) if claim.leased_for.is_some() => Err(Trouble::Reply),
+            Ok(claim) => Ok(claim.granted),
+            Err(error) => match error.disposition() {
+                Disposition::Never => Ok(false),
+                Disposition::Retry(floor) => Err(Trouble::Backend(floor)),
+                _ => Err(Trouble::Reply),
+            },
         }
     }
 
-    async fn shrink(&self, reply: &RecordedReply, limit: Option<u64>) -> Option<RecordedReply> {
-        let limit = limit.and_then(|limit| usize::try_from(limit).ok()).unwrap_or(reply.payload().len() / 2);
-        let smaller = crate::request::shrink_payload(reply.payload(), limit)?;
-        self.journal.replace(reply, smaller).await.ok()
+    /// The same reply in fewer bytes. A backend that names a limit which the reply is within counts otherwise than we
+    /// do: then half of it.
+    async fn shrink(&self, reply: &RecordedReply, limit: Option<u64>) -> Result<RecordedReply, Trouble> {
+        let now = reply.payload().len();
+        let named = limit.and_then(|limit| usize::try_from(limit).ok()).filter(|limit| *limit < now);
+        let target = named.unwrap_or(now / 2);
+        if now <= SMALLEST {
+            return Err(Trouble::Reply);
+        }
+        let smaller = crate::request::shrink_payload(reply.payload(), target).ok_or(Trouble::Reply)?;
+        match self.journal.replace(reply, smaller).await {
+            Ok(smaller) => Ok(smaller),
+            Err(error) => {
+                tracing::error!(request.id = %reply.id(), %error, "a smaller reply could not be recorded");
+                Err(Trouble::Reply)
+            }
+        }
     }
 
-    async fn closed(&self, reply: &RecordedReply, close: Close) -> Delivery {
+    async fn settle(&self, reply: &RecordedReply, close: Close) -> Result<(), Trouble> {
         if let Close::Undeliverable(reason) = &close {
             tracing::warn!(request.id = %reply.id(), reason, "the backend does not take this reply");
         }
-        if let Err(error) = self.journal.close(reply.id(), close, self.clock.now_ms()).await {
+        // A reply that stays open is posted again, which harms nothing, but not at once.
+        self.journal.close(reply.id(), close, self.clock.now_ms()).await.map_err(|error| {
             tracing::error!(request.id = %reply.id(), %error, "a delivered reply could not be closed");
-        }
-        Delivery::Done
+            Trouble::Reply
+        })
     }
 
-    async fn failed(&self, reply: &RecordedReply, error: &BackendError, delivery: Delivery) -> Delivery {
+    async fn note(&self, reply: &RecordedReply, error: &BackendError) {
         tracing::info!(request.id = %reply.id(), %error, "a reply could not be posted now; it is kept");
         if let Err(error) = self.journal.note_failed_post(reply.id(), error.to_string()).await {
             tracing::warn!(request.id = %reply.id(), %error, "the failed post could not be noted");
         }
-        delivery
     }
 
-    /// Posts everything undelivered, oldest first, until it is all delivered or `until` fires.
-    /// Returns whether nothing is left.
+    /// Posts everything undelivered, oldest first, until it is all delivered (true) or `until` fires.
     pub(super) async fn drain_outbox(self: &Arc<Self>, until: &CancellationToken) -> bool {
-        let mut retry = Retry::new(self.settings.retry);
-        let mut slow = Retry::new(self.settings.slow_retry);
         loop {
-            let wait = match self.post_some().await {
-                Some(Delivery::Done) => {
-                    retry.reset();
+            let change = self.outbox.change();
+            let undelivered = self.undelivered().await;
+            let due = match &undelivered {
+                Ok(ids) if ids.is_empty() => return true,
+                Ok(ids) => self.outbox.due(ids),
+                Err(error) => {
+                    tracing::error!(%error, "the outbox cannot be read");
+                    Due::At(tokio::time::Instant::now() + self.settings.retry.1)
+                }
+            };
+            let wait = match due {
+                Due::Now(ids) => {
+                    tokio::select! {
+                        () = self.post_all(&ids) => {}
+                        () = until.cancelled() => return false,
+                    }
                     continue;
                 }
-                None => return true,
-                Some(Delivery::Later(floor)) => retry.next(floor),
-                Some(Delivery::MuchLater) => slow.next(None),
+                Due::At(at) => at,
+                Due::UnderWay => tokio::time::Instant::now() + self.settings.retry.1,
             };
             tokio::select! {
-                () = tokio::time::sleep(wait) => {}
-                () = self.outbox.notified() => {}
+                () = tokio::time::sleep_until(wait) => {}
+                () = change => {}
+                () = self.outbox.rung() => {}
                 () = until.cancelled() => return false,
             }
         }
     }
 
-    /// Posts the oldest undelivered replies; none are left when it returns nothing. The worst that happened decides.
-    async fn post_some(self: &Arc<Self>) -> Option<Delivery> {
-        let replies = self.undelivered().await?;
-        let mut posts = tokio::task::JoinSet::new();
-        for reply in replies {
-            let engine = Arc::clone(self);
-            posts.spawn(async move { engine.post(reply).await });
+    /// Posts these replies, a few at a time; stops starting new posts when one shows that the backend is away.
+    async fn post_all(self: &Arc<Self>, ids: &[RequestId]) {
+        let mut posts = JoinSet::new();
+        for id in ids {
+            if posts.len() >= SIDE_BY_SIDE && matches!(posts.join_next().await, Some(Ok(false) | Err(_))) {
+                break;
+            }
+            let (engine, id) = (Arc::clone(self), id.clone());
+            posts.spawn(async move { engine.post_recorded(&id).await });
         }
-        let mut worst = Delivery::Done;
-        while let Some(posted) = posts.join_next().await {
-            worst = match (worst, posted.unwrap_or(Delivery::MuchLater)) {
-                (Delivery::MuchLater, _) | (_, Delivery::MuchLater) => Delivery::MuchLater,
-                (Delivery::Later(a), Delivery::Later(b)) => Delivery::Later(a.max(b)),
-                (later @ Delivery::Later(_), _) | (_, later @ Delivery::Later(_)) => later,
-                (Delivery::Done, Delivery::Done) => Delivery::Done,
-            };
-        }
-        Some(worst)
+        while posts.join_next().await.is_some() {}
     }
 
-    async fn undelivered(&self) -> Option<Vec<RecordedReply>> {
-        let journal = self.journal.clone();
-        let read = tokio::task::spawn_blocking(move || journal.reader()?.undelivered(SIDE_BY_SIDE)).await;
-        match read {
-            Ok(Ok(replies)) => (!replies.is_empty()).then_some(replies),
-            Ok(Err(error)) => {
-                tracing::error!(%error, "the outbox cannot be read");
-                None
+    /// Posts one reply of the journal, unless somebody else does or it is delivered by now.
+    async fn post_recorded(self: Arc<Self>, id: &RequestId) -> bool {
+        let Some(_slot) = self.outbox.take(id) else { return true };
+        let (journal, wanted) = (self.journal.clone(), id.clone());
+        match blocking(move || journal.reader()?.undelivered_reply(&wanted)).await {
+            Ok(Some(reply)) => self.settle_post(reply).await,
+            Ok(None) => true,
+            Err(error) => {
+                tracing::error!(request.id = %id, %error, "a reply cannot be read from the journal");
+                self.outbox.failed(id, Trouble::Reply);
+                false
             }
-            Err(_) => None,
         }
+    }
+
+    async fn undelivered(&self) -> Result<Vec<RequestId>, JournalError> {
+        let journal = self.journal.clone();
+        blocking(move || journal.reader()?.undelivered()).await
     }
 }
 
-enum Mended {
-    Yes,
-    No,
-    Later,
+async fn blocking<T: Send + 'static>(
+    read: impl FnOnce() -> Result<T, JournalError> + Send + 'static,
+) -> Result<T, JournalError> {
+    tokio::task::spawn_blocking(read).await.unwrap_or(Err(JournalError::NotCommitted))
 }
 
 /// Works the outbox whenever it is rung, until the runner is over.
@@ -179,7 +226,7 @@ pub(super) async fn work_outbox(engine: Arc<Engine>) {
     loop {
         tokio::select! {
             () = engine.over.cancelled() => return,
-            () = engine.outbox.notified() => {}
+            () = engine.outbox.rung() => {}
         }
         let until = engine.over.clone();
         engine.drain_outbox(&until).await;

@@ -1,8 +1,10 @@
 //! Stopping: no new work at once, a grace for calls that run, then their end; the outbox is flushed, the backend told.
 //! What is not done by then is in the journal. A second request to stop shortens all of it.
 
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::Runner;
@@ -13,6 +15,7 @@ use super::wake::Wake;
 pub struct Stop {
     requested: CancellationToken,
     hurried: CancellationToken,
+    hurried_at: Arc<OnceLock<Instant>>,
 }
 
 impl Stop {
@@ -24,6 +27,8 @@ impl Stop {
     /// Asks; asking again hurries.
     pub fn ask(&self) {
         if self.requested.is_cancelled() {
+            // Only the first hurry counts.
+            let _ = self.hurried_at.set(Instant::now());
             self.hurried.cancel();
         }
         self.requested.cancel();
@@ -33,6 +38,13 @@ impl Stop {
     pub async fn requested(&self) {
         self.requested.cancelled().await;
     }
+
+    /// Completes when the time that a second request leaves is up.
+    async fn hurry_is_over(&self) {
+        self.hurried.cancelled().await;
+        let since = self.hurried_at.get().copied().unwrap_or_else(Instant::now);
+        tokio::time::sleep_until(since + HURRY).await;
+    }
 }
 
 /// How long anything may still take after a second request to stop.
@@ -40,12 +52,13 @@ const HURRY: Duration = Duration::from_secs(2);
 
 impl Runner {
     pub(super) async fn drain(&mut self, stop: &Stop) {
-        let engine = std::sync::Arc::clone(&self.engine);
+        let engine = Arc::clone(&self.engine);
         engine.stopping.cancel();
-        if !self.wait_for_calls(stop, engine.settings.drain).await {
+        let hurried = stop.hurried.clone();
+        if !self.wait_for_calls(hurried.cancelled(), engine.settings.drain).await {
             tracing::info!(calls = self.calls.len(), "calls that still run are told to end");
             engine.ending.cancel();
-            self.wait_for_calls(stop, engine.settings.wind_up).await;
+            self.wait_for_calls(stop.hurry_is_over(), engine.settings.last_words).await;
         }
         let flushed = CancellationToken::new();
         let flush = async {
@@ -56,7 +69,7 @@ impl Runner {
         tokio::select! {
             () = flush => {}
             () = tokio::time::sleep(engine.settings.wind_up) => {}
-            () = hurried(stop) => {}
+            () = stop.hurry_is_over() => {}
         }
         engine.over.cancel();
         engine.tasks.close();
@@ -64,11 +77,9 @@ impl Runner {
         let _ = tokio::time::timeout(HURRY, engine.tasks.wait()).await;
     }
 
-    /// Waits until no call runs; false when the time is up.
-    async fn wait_for_calls(&mut self, stop: &Stop, grace: Duration) -> bool {
-        let deadline = tokio::time::Instant::now() + grace;
-        let stop = stop.clone();
-        let hurry = hurried(&stop);
+    /// Waits until no call runs; false when the time is up or somebody hurries.
+    async fn wait_for_calls(&mut self, hurry: impl Future<Output = ()>, grace: Duration) -> bool {
+        let deadline = Instant::now() + grace;
         tokio::pin!(hurry);
         loop {
             // Calls that only wait in their lanes stay in the journal for the next life.
@@ -88,9 +99,4 @@ impl Runner {
             }
         }
     }
-}
-
-async fn hurried(stop: &Stop) {
-    stop.hurried.cancelled().await;
-    tokio::time::sleep(HURRY).await;
 }

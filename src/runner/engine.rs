@@ -3,14 +3,15 @@
 use std::sync::Arc;
 
 use tokio_util::sync::CancellationToken;
-use tokio_util::task::TaskTracker;
+use tokio_util::task::{AbortOnDropHandle, TaskTracker};
 
 use super::clock::{Clock, ServerClock};
 use super::leases::Leases;
+use super::outbox::{Outbox, Waits};
 use super::session::Sessions;
 use super::settings::Settings;
 use super::wake::Waker;
-use crate::backend::{Backend, CatalogItem, CatalogKind};
+use crate::backend::{Backend, BackendError, CatalogItem, CatalogKind};
 use crate::ids::LeaseId;
 use crate::journal::Journal;
 use crate::output::OutputStore;
@@ -48,8 +49,8 @@ pub struct Parts {
 /// Ends processes of an earlier life.
 pub trait Survivors: Send + Sync + 'static {
     /// Ends the process of this identity, which this request started, with everything that it started in turn; a
-    /// stranger that got its number is left alone.
-    fn end(&self, request: &crate::ids::RequestId, identity: &str);
+    /// stranger that got its number is left alone. Returns whether nothing of it is left.
+    fn end(&self, request: &crate::ids::RequestId, identity: &str) -> bool;
 }
 
 /// The catalogs of the home, and when they change.
@@ -86,13 +87,20 @@ pub(super) struct Engine {
     pub ending: CancellationToken,
     /// Cancelled when everything must end.
     pub over: CancellationToken,
-    /// Rings when undelivered replies should be looked at.
-    pub outbox: tokio::sync::Notify,
+    /// Says which recorded reply may be posted when.
+    pub outbox: Outbox,
+    /// Filled once the backend was asked for its time.
+    pub time_asked: tokio::sync::OnceCell<()>,
 }
 
 impl Engine {
     pub(super) fn new(parts: Parts, waker: Waker) -> Arc<Self> {
         let server_clock = ServerClock::new(parts.clock.clone());
+        let waits = Waits {
+            backend: parts.settings.retry,
+            reply: parts.settings.slow_retry,
+            refused: parts.settings.unauthorized,
+        };
         Arc::new(Self {
             sessions: Sessions::new(Arc::clone(&parts.backend), server_clock.clone()),
             backend: parts.backend,
@@ -114,7 +122,37 @@ impl Engine {
             stopping: CancellationToken::new(),
             ending: CancellationToken::new(),
             over: CancellationToken::new(),
-            outbox: tokio::sync::Notify::new(),
+            outbox: Outbox::new(waits),
+            time_asked: tokio::sync::OnceCell::new(),
+        })
+    }
+
+    /// Keeps a task of the runner going until it ends by itself: one that panics is started again.
+    pub(super) fn keep<F>(self: &Arc<Self>, name: &'static str, task: fn(Arc<Self>) -> F)
+    where
+        F: Future<Output = ()> + Send + 'static,
+    {
+        let engine = Arc::clone(self);
+        self.tasks.spawn(async move {
+            while let Err(cause) = engine.tasks.spawn(task(Arc::clone(&engine))).await {
+                tracing::error!(task = name, %cause, "a task of the runner failed and is started again");
+                tokio::select! {
+                    () = tokio::time::sleep(engine.settings.retry.1) => {}
+                    () = engine.over.cancelled() => return,
+                }
+            }
+        });
+    }
+
+    /// Makes a backend call in a task of its own, so that a panic in it is an error like any other. Dropping the
+    /// future ends the call.
+    pub(super) async fn apart<T: Send + 'static>(
+        &self,
+        call: impl Future<Output = Result<T, BackendError>> + Send + 'static,
+    ) -> Result<T, BackendError> {
+        let call = AbortOnDropHandle::new(self.tasks.spawn(call));
+        call.await.unwrap_or_else(|cause| {
+            Err(BackendError::Function { message: format!("the call failed inside the runner: {cause}") })
         })
     }
 }

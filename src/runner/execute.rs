@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use tokio_util::sync::CancellationToken;
 
+use super::backoff::Retry;
 use super::engine::Engine;
 use super::leases::Claimed;
 use crate::journal::{Accepted, Close, JournalError, Origin, RecordedReply};
@@ -42,6 +43,10 @@ impl Engine {
                 tracing::info!(request.id = %id, reason, "the request is not ours to answer");
                 return self.close(&call.accepted, Close::Undeliverable(reason)).await;
             }
+            (Claimed::Answered, _) => {
+                tracing::info!(request.id = %id, "the request has a result already");
+                return self.close(&call.accepted, Close::Delivered).await;
+            }
             (_, Work::Left) => return,
             (_, Work::Outcome(outcome, attempt)) => (*outcome, attempt),
         };
@@ -64,11 +69,20 @@ impl Engine {
         outcome
     }
 
+    /// Answers a call whose answering failed inside; what it had done so far stands.
+    pub(super) async fn answer_for_the_fallen(self: &Arc<Self>, call: &Accepted) {
+        tracing::error!(request.id = %call.request().id, "answering a call failed inside the runner");
+        self.leases.release(&call.request().id);
+        let outcome = Outcome::Error(panicked().into());
+        if let Some(recorded) = self.record(call, outcome, None, Duration::ZERO).await {
+            self.hand_over(call, recorded).await;
+        }
+    }
+
     /// Posts the reply of the backend's requests; a task's reply stays here to be read.
     async fn hand_over(self: &Arc<Self>, call: &Accepted, recorded: RecordedReply) {
-        match call.origin() {
-            Origin::Task => self.close(call, Close::Delivered).await,
-            Origin::Backend => self.deliver(recorded).await,
+        if call.origin() == Origin::Backend {
+            self.deliver(recorded).await;
         }
     }
 
@@ -76,30 +90,43 @@ impl Engine {
         let ready = match self.prepare(call).await {
             Ok(ready) => ready,
             Err(outcome) => {
-                return (self.claim_once(&call.accepted).await, Work::Outcome(Box::new(outcome), None));
+                let claimed = self.claim_once(&call.accepted, &call.cancel).await;
+                return (claimed, Work::Outcome(Box::new(outcome), None));
             }
         };
         if !call.accepted.effect().at_most_once() {
-            return tokio::join!(self.claim_once(&call.accepted), self.run(call, ready));
+            return tokio::join!(self.claim_once(&call.accepted, &call.cancel), self.run(call, ready));
         }
-        match self.claim(&call.accepted, &call.cancel).await {
-            Claimed::GivenUp if call.cancel.is_cancelled() => {
-                (self.claim_once(&call.accepted).await, Work::Outcome(Box::new(never_ran()), None))
+        let claimed = self.claim(&call.accepted, &call.cancel).await;
+        match claimed {
+            Claimed::GivenUp if !call.cancel.is_cancelled() => (claimed, Work::Left),
+            Claimed::Ours | Claimed::GivenUp => {
+                // The claim may have taken long, and its answer may have said that the caller took the call back.
+                let work = match self.unwanted(call) {
+                    None => self.run(call, ready).await,
+                    Some(outcome) => Work::Outcome(Box::new(outcome), None),
+                };
+                (claimed, work)
             }
-            Claimed::GivenUp => (Claimed::GivenUp, Work::Left),
-            Claimed::Ours => (Claimed::Ours, self.run(call, ready).await),
+            Claimed::InDoubt => (claimed, Work::Outcome(Box::new(self.interrupted(&call.accepted)), None)),
             other => (other, Work::Left),
         }
+    }
+
+    /// What a call comes to that was taken back, or is late, before it began.
+    fn unwanted(&self, call: &Call) -> Option<Outcome> {
+        if call.cancel.is_cancelled() {
+            return Some(never_ran());
+        }
+        self.lateness(&call.accepted).map(Outcome::Error)
     }
 
     /// Everything that can refuse a call before anything is done about it.
     async fn prepare(&self, call: &Call) -> Result<ReadyCall, Outcome> {
         let request = call.accepted.request();
-        if call.cancel.is_cancelled() {
-            return Err(never_ran());
-        }
-        if let Some(late) = self.lateness(&call.accepted) {
-            return Err(Outcome::Error(late));
+        self.know_the_time().await;
+        if let Some(outcome) = self.unwanted(call) {
+            return Err(outcome);
         }
         let entry = self.registry.find(request.tool.as_str()).map_err(refused)?;
         let ready = entry.decode(&request.args).map_err(refused)?;
@@ -140,12 +167,9 @@ impl Engine {
 
     /// Runs a prepared call whose start is recorded, under its deadline and a panic guard.
     async fn run(self: &Arc<Self>, call: &Call, ready: ReadyCall) -> Work {
-        let attempt = match self.journal.start(&call.accepted, self.clock.now_ms()).await {
-            Ok(started) => started.attempt,
-            Err(error) => {
-                tracing::error!(request.id = %call.accepted.request().id, %error, "the call is left for later");
-                return Work::Left;
-            }
+        let attempt = match self.start(call).await {
+            Ok(attempt) => attempt,
+            Err(not_started) => return not_started,
         };
         let cx = self.context(call);
         let stop = cx.cancel.clone();
@@ -161,7 +185,14 @@ impl Engine {
             Ok(joined) => (None, Some(joined)),
             Err(cut) => {
                 stop.cancel();
-                (Some(cut), tokio::time::timeout(LAST_WORDS, &mut running).await.ok())
+                tokio::select! {
+                    last = tokio::time::timeout(LAST_WORDS, &mut running) => (Some(cut), last.ok()),
+                    // What a tool says while everything ends around it is not to be trusted.
+                    () = self.over.cancelled() => {
+                        running.abort();
+                        return Work::Left;
+                    }
+                }
             }
         };
         running.abort();
@@ -174,6 +205,34 @@ impl Engine {
         Work::Outcome(Box::new(outcome(cut, answer)), Some(attempt))
     }
 
+    /// Records the start of a call. A journal that cannot be written is tried again for as long as the call is
+    /// wanted: its lane waits meanwhile, which is what a full disk asks for.
+    async fn start(&self, call: &Call) -> Result<u32, Work> {
+        let mut retry = Retry::new(self.settings.retry);
+        loop {
+            let id = &call.accepted.request().id;
+            match self.journal.start(&call.accepted, self.clock.now_ms()).await {
+                Ok(started) => return Ok(started.attempt),
+                Err(error @ JournalError::Moved { .. }) => {
+                    tracing::error!(request.id = %id, %error, "the call is not begun a second time");
+                    return Err(Work::Left);
+                }
+                Err(error) => {
+                    tracing::error!(request.id = %id, %error, "the call cannot be begun now");
+                }
+            }
+            tokio::select! {
+                () = tokio::time::sleep(retry.next(None)) => {}
+                () = self.stopping.cancelled() => return Err(Work::Left),
+            }
+            if let Some(outcome) = self.unwanted(call) {
+                return Err(Work::Outcome(Box::new(outcome), None));
+            }
+        }
+    }
+
+    /// Records a reply, however long the journal cannot be written. None where it holds one already, or at the end
+    /// of the runner's life; then recovery answers.
     async fn record(
         &self,
         call: &Accepted,
@@ -191,15 +250,26 @@ impl Engine {
             attempt,
         });
         let kind = sealed.kind().as_str();
-        match self.journal.record(call, sealed, self.clock.now_ms()).await {
-            Ok(recorded) => {
-                let duration_ms = u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
-                tracing::info!(request.id = %request.id, tool.name = %request.tool, outcome = kind, duration_ms, "a call was answered");
-                Some(recorded)
+        let mut retry = Retry::new(self.settings.retry);
+        loop {
+            match self.journal.record(call, sealed.clone(), self.clock.now_ms()).await {
+                Ok(recorded) => {
+                    let duration_ms = u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
+                    tracing::info!(request.id = %request.id, tool.name = %request.tool, outcome = kind, duration_ms, "a call was answered");
+                    return Some(recorded);
+                }
+                Err(error @ JournalError::Moved { .. }) => {
+                    tracing::error!(request.id = %request.id, %error, "a second reply is not recorded");
+                    self.outbox.ring();
+                    return None;
+                }
+                Err(error) => {
+                    tracing::error!(request.id = %request.id, %error, "a reply cannot be recorded now");
+                }
             }
-            Err(error) => {
-                tracing::error!(request.id = %request.id, %error, "a reply could not be recorded; recovery will answer");
-                None
+            tokio::select! {
+                () = tokio::time::sleep(retry.next(None)) => {}
+                () = self.over.cancelled() => return None,
             }
         }
     }

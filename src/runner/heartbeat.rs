@@ -15,7 +15,11 @@ pub(super) async fn beat(engine: Arc<Engine>) {
             Ok(next) => next.unwrap_or(engine.settings.heartbeat),
             Err(error) => {
                 tracing::debug!(%error, "a heartbeat did not get through");
-                engine.settings.heartbeat.min(Duration::from_secs(15))
+                let soon = engine.settings.heartbeat.min(Duration::from_secs(15));
+                match error.disposition() {
+                    Disposition::Retry(Some(floor)) => soon.max(floor),
+                    _ => soon,
+                }
             }
         };
         tokio::select! {
@@ -38,6 +42,15 @@ impl Engine {
         let offset = self.server_clock.set(beat.server_now_ms);
         self.note_contact(offset).await;
         Ok(beat.next)
+    }
+
+    /// Sees to it that deadlines are judged by the backend's clock as this life has read it, or, where the backend
+    /// does not answer, as the last one did.
+    pub(super) async fn know_the_time(&self) {
+        if !self.server_clock.is_read() {
+            let ask = async { self.beat_once(true).await.map(drop).unwrap_or_default() };
+            self.time_asked.get_or_init(|| ask).await;
+        }
     }
 
     fn health(&self) -> serde_json::Value {

@@ -14,6 +14,8 @@ pub(super) enum Share {
     Effect,
     /// Beside everything: control tools, questions to a person.
     Free,
+    /// Beside every conversation, a few at once: long work must not take the places of short calls.
+    Task,
 }
 
 /// The calls that wait and the count of those that run.
@@ -25,6 +27,9 @@ pub(super) struct Lanes<T> {
     /// Conversations with something waiting, in turn.
     turns: VecDeque<ConversationId>,
     free: VecDeque<T>,
+    tasks: VecDeque<T>,
+    max_tasks: usize,
+    running_tasks: usize,
     reads: usize,
     total: usize,
     waiting: usize,
@@ -42,19 +47,22 @@ impl<T> Lane<T> {
         match share {
             Share::Read => self.effects == 0,
             Share::Effect => self.effects == 0 && self.reads == 0,
-            Share::Free => true,
+            Share::Free | Share::Task => true,
         }
     }
 }
 
 impl<T> Lanes<T> {
-    pub(super) fn new(max_reads: usize, max_total: usize) -> Self {
+    pub(super) fn new(max_reads: usize, max_total: usize, max_tasks: usize) -> Self {
         Self {
             max_reads,
             max_total,
             conversations: HashMap::new(),
             turns: VecDeque::new(),
             free: VecDeque::new(),
+            tasks: VecDeque::new(),
+            max_tasks,
+            running_tasks: 0,
             reads: 0,
             total: 0,
             waiting: 0,
@@ -64,9 +72,10 @@ impl<T> Lanes<T> {
     /// Puts a call at the end of its conversation.
     pub(super) fn place(&mut self, conversation: &ConversationId, share: Share, call: T) {
         self.waiting += 1;
-        if share == Share::Free {
-            self.free.push_back(call);
-            return;
+        match share {
+            Share::Free => return self.free.push_back(call),
+            Share::Task => return self.tasks.push_back(call),
+            Share::Read | Share::Effect => {}
         }
         let lane = self.conversations.entry(conversation.clone()).or_insert_with(|| Lane {
             waiting: VecDeque::new(),
@@ -84,6 +93,13 @@ impl<T> Lanes<T> {
         if let Some(call) = self.free.pop_front() {
             self.waiting -= 1;
             return Some(call);
+        }
+        if self.running_tasks < self.max_tasks
+            && let Some(task) = self.tasks.pop_front()
+        {
+            self.waiting -= 1;
+            self.running_tasks += 1;
+            return Some(task);
         }
         for _ in 0..self.turns.len() {
             if self.total >= self.max_total {
@@ -122,9 +138,15 @@ impl<T> Lanes<T> {
 
     /// A call that was started has ended.
     pub(super) fn finished(&mut self, conversation: &ConversationId, share: Share) {
-        let Some(lane) = self.conversations.get_mut(conversation).filter(|_| share != Share::Free) else {
-            return;
-        };
+        match share {
+            Share::Free => return,
+            Share::Task => {
+                self.running_tasks = self.running_tasks.saturating_sub(1);
+                return;
+            }
+            Share::Read | Share::Effect => {}
+        }
+        let Some(lane) = self.conversations.get_mut(conversation) else { return };
         if share == Share::Read {
             lane.reads = lane.reads.saturating_sub(1);
             self.reads = self.reads.saturating_sub(1);
@@ -152,6 +174,11 @@ impl<T> Lanes<T> {
         Some(call)
     }
 
+    /// How many calls of a conversation wait.
+    pub(super) fn waiting_in(&self, conversation: &ConversationId) -> usize {
+        self.conversations.get(conversation).map_or(0, |lane| lane.waiting.len())
+    }
+
     /// How many calls wait.
     pub(super) fn waiting(&self) -> usize {
         self.waiting
@@ -174,7 +201,7 @@ mod tests {
 
     #[test]
     fn an_effect_runs_alone_and_in_order() {
-        let (mut lanes, a) = (Lanes::new(8, 16), conversation("a"));
+        let (mut lanes, a) = (Lanes::new(8, 16, 2), conversation("a"));
         for (share, call) in [(Share::Read, 1), (Share::Read, 2), (Share::Effect, 3), (Share::Read, 4)] {
             lanes.place(&a, share, call);
         }
@@ -190,7 +217,7 @@ mod tests {
 
     #[test]
     fn one_conversation_does_not_hold_up_another() {
-        let (mut lanes, a, b) = (Lanes::new(8, 16), conversation("a"), conversation("b"));
+        let (mut lanes, a, b) = (Lanes::new(8, 16, 2), conversation("a"), conversation("b"));
         lanes.place(&a, Share::Effect, 1);
         lanes.place(&a, Share::Effect, 2);
         lanes.place(&b, Share::Effect, 3);
@@ -199,7 +226,7 @@ mod tests {
 
     #[test]
     fn control_calls_start_whatever_else_runs() {
-        let (mut lanes, a) = (Lanes::new(1, 1), conversation("a"));
+        let (mut lanes, a) = (Lanes::new(1, 1, 2), conversation("a"));
         lanes.place(&a, Share::Effect, 1);
         lanes.place(&a, Share::Effect, 2);
         lanes.place(&a, Share::Free, 3);
@@ -207,8 +234,20 @@ mod tests {
     }
 
     #[test]
+    fn tasks_take_no_places_of_other_calls() {
+        let (mut lanes, a) = (Lanes::new(8, 1, 2), conversation("a"));
+        for task in 1..=3 {
+            lanes.place(&conversation(&format!("t{task}")), Share::Task, task);
+        }
+        lanes.place(&a, Share::Effect, 4);
+        assert_eq!(start_all(&mut lanes), [1, 2, 4]);
+        lanes.finished(&conversation("t1"), Share::Task);
+        assert_eq!(start_all(&mut lanes), [3]);
+    }
+
+    #[test]
     fn a_waiting_call_can_be_taken_out() {
-        let (mut lanes, a) = (Lanes::new(8, 16), conversation("a"));
+        let (mut lanes, a) = (Lanes::new(8, 16, 2), conversation("a"));
         lanes.place(&a, Share::Effect, 1);
         lanes.place(&a, Share::Effect, 2);
         lanes.place(&a, Share::Effect, 3);
@@ -226,7 +265,7 @@ mod tests {
             calls in proptest::collection::vec((0_u8..4, 0_u8..2), 0..60),
             order in proptest::collection::vec(any::<proptest::sample::Index>(), 60),
         ) {
-            let mut lanes = Lanes::new(3, 5);
+            let mut lanes = Lanes::new(3, 5, 2);
             for (number, (name, kind)) in calls.iter().enumerate() {
                 let share = if *kind == 0 { Share::Read } else { Share::Effect };
                 lanes.place(&conversation(&format!("c{name}")), share, (*name, share, number));

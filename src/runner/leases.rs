@@ -36,6 +36,11 @@ pub(super) enum Claimed {
     Ours,
     /// It is not, for this reason; nothing of ours will be taken for it.
     NotOurs(String),
+    /// It is ours, but another lease was granted before, by a life of which our journal knows nothing: the effect may
+    /// have begun.
+    InDoubt,
+    /// There is a result already.
+    Answered,
     /// The backend could not be asked.
     Unknown,
     /// The caller took it back, or we stop, before it was ours.
@@ -82,15 +87,15 @@ impl Leases {
 
 impl Engine {
     /// Claims a request, once.
-    pub(super) async fn claim_once(&self, call: &Accepted) -> Claimed {
-        self.try_claim(call).await.unwrap_or(Claimed::Unknown)
+    pub(super) async fn claim_once(&self, call: &Accepted, cancel: &CancellationToken) -> Claimed {
+        self.try_claim(call, cancel).await.unwrap_or(Claimed::Unknown)
     }
 
     /// Claims a request before its effect: asks until there is an answer, the caller takes it back, or we stop.
     pub(super) async fn claim(&self, call: &Accepted, cancel: &CancellationToken) -> Claimed {
         let mut retry = Retry::new(self.settings.retry);
         loop {
-            let wait = match self.try_claim(call).await {
+            let wait = match self.try_claim(call, cancel).await {
                 Ok(claimed) => return claimed,
                 Err(floor) => retry.next(floor),
             };
@@ -102,8 +107,13 @@ impl Engine {
         }
     }
 
-    /// An answer, or how long to wait at least before asking again.
-    async fn try_claim(&self, call: &Accepted) -> Result<Claimed, Option<Duration>> {
+    /// An answer, or how long to wait at least before asking again. Cancels the call where the answer says that the
+    /// caller took it back.
+    async fn try_claim(
+        &self,
+        call: &Accepted,
+        cancel: &CancellationToken,
+    ) -> Result<Claimed, Option<Duration>> {
         if call.origin() == Origin::Task {
             return Ok(Claimed::Ours);
         }
@@ -112,7 +122,7 @@ impl Engine {
         match self.backend.claim(id, call.lease()).await {
             Ok(claim) => {
                 if claim.cancelled {
-                    self.waker.wake(Wake::CancelSeen(id.clone()));
+                    cancel.cancel();
                 }
                 // It may be the lease of a life of ours of which a power cut left nothing. Whoever holds it, either
                 // it runs out or there will be a result.
@@ -120,10 +130,15 @@ impl Engine {
                     return Err(Some(wait));
                 }
                 if !claim.granted {
-                    return Ok(Claimed::NotOurs(claim.reason));
+                    return Ok(if claim.answered {
+                        Claimed::Answered
+                    } else {
+                        Claimed::NotOurs(claim.reason)
+                    });
                 }
                 self.leases.hold(id, call.lease());
-                Ok(Claimed::Ours)
+                let in_doubt = claim.attempt > 1 && call.effect().at_most_once();
+                Ok(if in_doubt { Claimed::InDoubt } else { Claimed::Ours })
             }
             Err(error) => match error.disposition() {
                 Disposition::Never => Ok(Claimed::NotOurs(error.to_string())),

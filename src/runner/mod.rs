@@ -2,6 +2,7 @@
 //! beating and renewing happen in tasks that it starts and that wake it; what they share is the engine.
 
 mod backoff;
+mod calls;
 mod catalog;
 mod clock;
 mod delivery;
@@ -12,6 +13,9 @@ mod heartbeat;
 mod intake;
 mod lanes;
 mod leases;
+mod outbox;
+mod parked;
+mod pass;
 mod periodic;
 mod polling;
 mod recovery;
@@ -23,6 +27,7 @@ mod wake;
 pub use clock::Clock;
 pub use drain::Stop;
 pub use engine::{Catalog, Parts, Survivors};
+pub use pass::Pass;
 pub use settings::Settings;
 pub use tasks::Tasks;
 pub use wake::{Waker, Wakes, wakes};
@@ -31,19 +36,15 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use serde::Serialize;
-use tokio_util::sync::CancellationToken;
-
 use crate::backend::{BackendError, Offered, Page};
-use crate::ids::{ConversationId, RequestId};
-use crate::journal::{Accepted, Admission, JournalError};
-use crate::request::Effect;
-use crate::tool::Lane;
+use crate::ids::RequestId;
+use crate::journal::{Accepted, JournalError};
+use calls::{CallToken, Waiting};
 use engine::Engine;
-use execute::Call;
-use lanes::{Lanes, Share};
+use lanes::Lanes;
+use parked::Parked;
 use polling::Rhythm;
-use wake::{Ended, Wake};
+use wake::Wake;
 
 /// Why the runner ended without being asked to.
 #[derive(Debug, thiserror::Error)]
@@ -57,24 +58,6 @@ pub enum RunnerError {
     /// One pass needs a backend that answers.
     #[error(transparent)]
     Backend(BackendError),
-}
-
-/// What one pass did.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct Pass {
-    /// Requests that the backend offered.
-    pub polled: u64,
-    /// Calls that ended.
-    pub executed: u64,
-    /// Replies that the backend has now.
-    pub delivered: u64,
-    /// Replies that it does not have yet.
-    pub pending: u64,
-    /// Requests that will never be delivered.
-    pub failed: u64,
-    /// How long the pass took, in milliseconds.
-    pub elapsed_ms: u64,
 }
 
 /// How long the loop goes on.
@@ -94,40 +77,35 @@ pub struct Runner {
     lanes: Lanes<Waiting>,
     /// The token of every call that is placed or runs.
     calls: HashMap<RequestId, CallToken>,
+    parked: Parked,
     rhythm: Rhythm,
     cursor: Option<String>,
     polling: bool,
     poll_at: Option<tokio::time::Instant>,
+    /// How many events are asked for at once.
+    page: u32,
     listed: bool,
     drained: bool,
     pass: Pass,
 }
 
-struct CallToken {
-    conversation: ConversationId,
-    cancel: CancellationToken,
-}
-
-struct Waiting {
-    call: Call,
-    share: Share,
-}
-
 impl Runner {
     /// A runner of these parts.
     pub fn new(parts: Parts, wakes: (Waker, Wakes)) -> Self {
-        let lanes = Lanes::new(parts.settings.reads, parts.settings.total);
-        let rhythm = Rhythm::new(parts.settings.clone());
+        let lanes = Lanes::new(parts.settings.reads, parts.settings.total, parts.settings.tasks);
+        let (rhythm, page) = (Rhythm::new(parts.settings.clone()), parts.settings.page);
         Self {
             engine: Engine::new(parts, wakes.0),
             wakes: wakes.1,
             mode: Mode::Stay,
             lanes,
             calls: HashMap::new(),
+            parked: Parked::default(),
             rhythm,
             cursor: None,
             polling: false,
             poll_at: None,
+            page,
             listed: false,
             drained: false,
             pass: Pass::default(),
@@ -141,11 +119,11 @@ impl Runner {
     pub async fn run(mut self, stop: &Stop) -> Result<(), RunnerError> {
         let left = self.begin().await?;
         let engine = Arc::clone(&self.engine);
-        engine.tasks.spawn(delivery::work_outbox(Arc::clone(&engine)));
-        engine.outbox.notify_one();
-        engine.tasks.spawn(heartbeat::beat(Arc::clone(&engine)));
-        engine.tasks.spawn(catalog::publish(Arc::clone(&engine)));
-        engine.tasks.spawn(periodic::tick(Arc::clone(&engine)));
+        engine.keep("outbox", delivery::work_outbox);
+        engine.outbox.ring();
+        engine.keep("heartbeat", heartbeat::beat);
+        engine.keep("catalog", catalog::publish);
+        engine.keep("periodic", periodic::tick);
         self.place_all(left);
         self.list_open();
         self.poll();
@@ -154,52 +132,15 @@ impl Runner {
         ended
     }
 
-    /// One pass: recovers, takes everything that is offered now, answers and delivers it.
-    ///
-    /// # Errors
-    /// As [`Runner::run`], and [`RunnerError::Backend`] where the backend does not answer.
-    pub async fn once(mut self, stop: &Stop) -> Result<Pass, RunnerError> {
-        let begun = Instant::now();
-        self.mode = Mode::OnePass;
-        let left = self.begin().await?;
-        self.place_all(left);
-        self.list_open();
-        self.poll();
-        let before = self.closed()?;
-        let ended = self.work(stop).await;
-        let engine = Arc::clone(&self.engine);
-        let patience = CancellationToken::new();
-        let timer = patience.clone();
-        let cut_off = async move {
-            tokio::time::sleep(Duration::from_mins(1)).await;
-            timer.cancel();
-            std::future::pending::<()>().await;
-        };
-        tokio::select! {
-            _ = engine.drain_outbox(&patience) => {}
-            () = cut_off => {}
-            () = stop.requested() => {}
-        }
-        self.drain(stop).await;
-        ended?;
-        let counts = self.engine.journal.reader()?.counts()?;
-        let after = self.closed()?;
-        self.pass.delivered = u64::from(after.0 - before.0);
-        self.pass.failed = u64::from(after.1 - before.1);
-        self.pass.pending = u64::from(counts.outbox + counts.accepted + counts.started);
-        self.pass.elapsed_ms = u64::try_from(begun.elapsed().as_millis()).unwrap_or(u64::MAX);
-        Ok(self.pass)
-    }
-
-    fn closed(&self) -> Result<(u32, u32), RunnerError> {
-        Ok(self.engine.journal.reader()?.closed_counts()?)
-    }
-
     /// Settles what an earlier life left, and starts what every life needs.
     async fn begin(&mut self) -> Result<Vec<Accepted>, RunnerError> {
         let left = recovery::settle(&self.engine).await?;
-        self.cursor = self.engine.journal.reader()?.recall("cursor")?;
-        self.engine.tasks.spawn(leases::renew(Arc::clone(&self.engine)));
+        let reader = self.engine.journal.reader()?;
+        self.cursor = reader.recall("cursor")?;
+        if let Some(offset) = reader.recall("clock_offset_ms")?.and_then(|offset| offset.parse().ok()) {
+            self.engine.server_clock.recall(offset);
+        }
+        self.engine.keep("leases", leases::renew);
         Ok(left)
     }
 
@@ -242,13 +183,18 @@ impl Runner {
 
     /// Whether one pass has nothing left to do but deliver.
     fn is_idle(&self) -> bool {
-        self.listed && self.drained && !self.polling && self.calls.is_empty()
+        self.listed && self.drained && !self.polling && self.calls.is_empty() && self.parked.is_empty()
     }
 
     async fn take_page(&mut self, page: Page, held: Duration) -> Result<(), RunnerError> {
         self.polling = false;
-        let (events, is_done) = (page.events.len(), page.is_done);
+        self.page = self.engine.settings.page;
+        let events = page.events.len();
         let moved = page.cursor.filter(|cursor| self.cursor.as_ref() != Some(cursor));
+        // A page that says there is more, or brings something, moves the cursor. Where it does not, asking on at once
+        // would bring the same again.
+        let stands = moved.is_none() && (events > 0 || !page.is_done);
+        let is_done = page.is_done || stands;
         let admitted = match self.engine.admit(page.events, moved.clone()).await {
             Ok(admitted) => admitted,
             Err(error) => return self.page_refused(error),
@@ -257,10 +203,14 @@ impl Runner {
             self.cursor = moved;
         }
         self.take_in(admitted);
-        let (wait, recovered) = self.rhythm.page(events, is_done, held);
+        let (mut wait, recovered) = self.rhythm.page(events, is_done, held);
+        if stands {
+            tracing::warn!(events, "the backend's page did not move the cursor");
+            wait = wait.max(self.engine.settings.active_interval);
+        }
         if recovered {
             tracing::info!("the backend answers again");
-            self.engine.outbox.notify_one();
+            self.engine.outbox.reconnected();
         }
         self.drained = is_done;
         if self.mode == Mode::Stay || !is_done {
@@ -289,13 +239,19 @@ impl Runner {
     }
 
     fn list_failed(&mut self, error: &BackendError) -> Result<(), RunnerError> {
-        tracing::debug!(%error, "the open requests could not be listed now");
+        tracing::warn!(%error, "the open requests could not be listed now");
         self.listed = true;
         failed_for_good(error)
     }
 
     fn poll_failed(&mut self, error: BackendError) -> Result<(), RunnerError> {
         self.polling = false;
+        if matches!(error, BackendError::Oversized { .. }) && self.page > 1 {
+            self.page /= 2;
+            tracing::warn!(%error, events = self.page, "fewer events are asked for at once");
+            self.poll();
+            return Ok(());
+        }
         failed_for_good(&error)?;
         if self.mode == Mode::OnePass {
             return Err(RunnerError::Backend(error));
@@ -306,93 +262,6 @@ impl Runner {
         Ok(())
     }
 
-    fn take_in(&mut self, admitted: Vec<Admission>) {
-        for admission in admitted {
-            match admission {
-                Admission::Fresh(accepted) => {
-                    self.pass.polled += 1;
-                    self.place(accepted);
-                }
-                Admission::Answered(reply) => {
-                    let engine = Arc::clone(&self.engine);
-                    self.engine.tasks.spawn(async move { engine.deliver(reply).await });
-                }
-                Admission::Cancel(id) => self.cancel(&id),
-                Admission::Conflict(conflict) => {
-                    tracing::warn!(request.id = %conflict.id, "a second request under a known id was not run");
-                }
-                Admission::InFlight(_) | Admission::Closed(_) => {}
-            }
-        }
-        self.start_ready();
-    }
-
-    fn place_all(&mut self, calls: impl IntoIterator<Item = Accepted>) {
-        for accepted in calls {
-            self.place(accepted);
-        }
-        self.start_ready();
-    }
-
-    fn place(&mut self, accepted: Accepted) {
-        let request = accepted.request();
-        let (id, conversation) = (request.id.clone(), request.conversation.clone());
-        let control = self
-            .engine
-            .registry
-            .find(request.tool.as_str())
-            .is_ok_and(|tool| tool.spec().lane == Lane::Control);
-        let share = match accepted.effect() {
-            _ if control => Share::Free,
-            Effect::AsksUser => Share::Free,
-            Effect::Reads => Share::Read,
-            Effect::Writes | Effect::Executes => Share::Effect,
-        };
-        let cancel = CancellationToken::new();
-        if request.cancelled {
-            cancel.cancel();
-        }
-        self.calls.insert(id, CallToken { conversation: conversation.clone(), cancel: cancel.clone() });
-        self.lanes.place(&conversation, share, Waiting { call: Call { accepted, cancel }, share });
-    }
-
-    fn start_ready(&mut self) {
-        while let Some(waiting) = self.lanes.next() {
-            self.start(waiting.call, waiting.share);
-        }
-        if self.poll_at.is_none() && !self.polling && self.mode == Mode::Stay {
-            self.poll();
-        }
-    }
-
-    fn start(&self, call: Call, share: Share) {
-        let engine = Arc::clone(&self.engine);
-        let request = call.accepted.request();
-        let ended = Ended { id: request.id.clone(), conversation: request.conversation.clone(), share };
-        self.engine.tasks.spawn(async move {
-            engine.answer(call).await;
-            engine.waker.wake(Wake::CallFinished(ended));
-        });
-    }
-
-    fn call_finished(&mut self, ended: &Ended) {
-        self.pass.executed += 1;
-        self.calls.remove(&ended.id);
-        self.lanes.finished(&ended.conversation, ended.share);
-        self.start_ready();
-    }
-
-    /// Cancels a call that runs; takes one that waits out of its lane, to be answered at once.
-    fn cancel(&mut self, id: &RequestId) {
-        let Some(token) = self.calls.get(id) else { return };
-        token.cancel.cancel();
-        let conversation = token.conversation.clone();
-        let waiting = self.lanes.remove(&conversation, |waiting| waiting.call.accepted.request().id == *id);
-        if let Some(waiting) = waiting {
-            self.start(waiting.call, Share::Free);
-        }
-    }
-
     fn poll_after(&mut self, wait: Duration) {
         if wait.is_zero() {
             self.poll();
@@ -401,21 +270,22 @@ impl Runner {
         }
     }
 
-    /// Asks for the next page, unless that is under way or enough is waiting.
+    /// Asks for the next page, unless that is under way.
     fn poll(&mut self) {
         self.poll_at = None;
-        if self.polling || self.lanes.waiting() >= self.engine.settings.queue {
+        if self.polling {
             return;
         }
         self.polling = true;
-        let (engine, cursor) = (Arc::clone(&self.engine), self.cursor.clone());
+        let (engine, cursor, page) = (Arc::clone(&self.engine), self.cursor.clone(), self.page);
         let wait = if self.mode == Mode::OnePass { Duration::ZERO } else { engine.settings.hold };
         self.engine.tasks.spawn(async move {
-            let asked = Instant::now();
-            let poll =
-                engine.with_session(|| engine.backend.poll(cursor.as_deref(), engine.settings.page, wait));
+            let (asked, asking) = (Instant::now(), Arc::clone(&engine));
+            let poll = async move {
+                asking.with_session(|| asking.backend.poll(cursor.as_deref(), page, wait)).await
+            };
             tokio::select! {
-                polled = poll => engine.waker.wake(Wake::Polled(polled, asked.elapsed())),
+                polled = engine.apart(poll) => engine.waker.wake(Wake::Polled(polled, asked.elapsed())),
                 () = engine.stopping.cancelled() => {}
             }
         });
@@ -424,8 +294,10 @@ impl Runner {
     fn list_open(&self) {
         let engine = Arc::clone(&self.engine);
         self.engine.tasks.spawn(async move {
+            let asking = Arc::clone(&engine);
+            let list = async move { asking.with_session(|| asking.backend.list_open()).await };
             tokio::select! {
-                open = engine.with_session(|| engine.backend.list_open()) => engine.waker.wake(Wake::OpenListed(open)),
+                open = engine.apart(list) => engine.waker.wake(Wake::OpenListed(open)),
                 () = engine.stopping.cancelled() => {}
             }
         });

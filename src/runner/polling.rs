@@ -105,4 +105,15 @@ mod tests {
         let silent = BackendError::Function { message: "Server Error".into() };
         assert!(rhythm.error(&silent) >= Duration::from_secs(30));
     }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_backend_that_asks_for_quiet_is_not_polled_before() {
+        let mut rhythm = Rhythm::new(Settings::default());
+        let quiet = Duration::from_secs(90);
+        let busy = BackendError::Busy { status: 429, code: String::new(), retry_after: Some(quiet) };
+        for _ in 0..20 {
+            let wait = rhythm.error(&busy);
+            assert!(wait >= quiet && wait <= quiet.mul_f64(1.1), "{wait:?}");
+        }
+    }
 }

@@ -20,11 +20,17 @@ const PARTIAL_CHARS: usize = 8_000;
 /// Settles what was left; returns the requests that are still to be run, oldest first.
 pub(super) async fn settle(engine: &Arc<Engine>) -> Result<Vec<Accepted>, RunnerError> {
     let reader = engine.journal.reader()?;
+    // All at once, because ending a process tree may wait for it to go.
+    let mut ending = tokio::task::JoinSet::new();
     for (request, identity) in reader.children()? {
         tracing::info!(request.id = %request, "a process that an earlier life started is ended if it still runs");
         let survivors = Arc::clone(&engine.survivors);
-        // Ending a process tree may wait for it to go.
-        let _ = tokio::task::spawn_blocking(move || survivors.end(&request, &identity)).await;
+        ending.spawn_blocking(move || survivors.end(&request, &identity).then_some(identity));
+    }
+    while let Some(ended) = ending.join_next().await {
+        if let Ok(Some(identity)) = ended {
+            engine.journal.child_ended(identity);
+        }
     }
     let mut again = Vec::new();
     for left in reader.unfinished()? {
@@ -35,7 +41,7 @@ pub(super) async fn settle(engine: &Arc<Engine>) -> Result<Vec<Accepted>, Runner
 
 impl Engine {
     async fn settle_one(&self, left: Unfinished) -> Result<Option<Accepted>, RunnerError> {
-        let (state, attempt, cancelled) = (left.state, left.attempt, left.cancel_requested);
+        let (state, attempt, cancelled) = (left.state, left.attempt, left.request.cancelled);
         let call = Accepted::from(left);
         let outcome = match state {
             State::Accepted if cancelled => never_ran(),
@@ -62,7 +68,7 @@ impl Engine {
     }
 
     /// An effect that began and whose end nobody saw: it is never run again.
-    fn interrupted(&self, call: &Accepted) -> Outcome {
+    pub(super) fn interrupted(&self, call: &Accepted) -> Outcome {
         let request = call.request();
         let handle = OutputStore::handle(&request.id, 0);
         let partial = self.outputs.tail_text(&handle, PARTIAL_CHARS).ok().flatten();

@@ -34,15 +34,7 @@ impl Sessions {
         if self.generation() != generation {
             return Ok(());
         }
-        let mut opened = self.backend.open_session().await;
-        // A signature that came too late or a clock that is off is mended by signing once more: the client has
-        // taken the backend's clock from the refusal.
-        if let Err(error) = &opened
-            && matches!(error.disposition(), Disposition::CorrectClock(_) | Disposition::SignAgain)
-        {
-            opened = self.backend.open_session().await;
-        }
-        let session = opened?;
+        let session = self.backend.open_session().await?;
         let offset = self.clock.set(session.server_now_ms);
         tracing::info!(clock_offset_ms = offset, "the session with the backend is open");
         self.opened.fetch_add(1, Ordering::AcqRel);

@@ -37,7 +37,9 @@ pub struct Settings {
     pub reads: usize,
     /// Calls in all, side by side.
     pub total: usize,
-    /// Calls waiting; above this no more are fetched.
+    /// Tasks, side by side.
+    pub tasks: usize,
+    /// Calls held in memory while they wait; what is above this waits in the journal.
     pub queue: usize,
     /// How old a request without a deadline may be.
     pub ttl: Duration,
@@ -45,7 +47,9 @@ pub struct Settings {
     pub longest_call: Duration,
     /// How long running calls have at a stop.
     pub drain: Duration,
-    /// How long a stopped call has to end, then how long the outbox has.
+    /// How long calls have after that to end when they are told to.
+    pub last_words: Duration,
+    /// How long the outbox has at the very end.
     pub wind_up: Duration,
     /// How long a closed request is remembered.
     pub remember: Duration,
@@ -71,10 +75,13 @@ impl Default for Settings {
             page: 64,
             reads: 8,
             total: 16,
+            tasks: 8,
             queue: 256,
             ttl: seconds(600),
             longest_call: seconds(3_600),
             drain: seconds(10),
+            // Ending a stubborn process tree takes ten seconds.
+            last_words: seconds(11),
             wind_up: seconds(4),
             remember: seconds(30 * 86_400),
         }

@@ -29,7 +29,7 @@ pub(super) enum Wake {
 }
 
 /// A call that ended.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct Ended {
     pub id: RequestId,
     pub conversation: ConversationId,

@@ -50,7 +50,7 @@ fn canonical(spec: &ToolSpec, given: Map<String, Value>) -> Result<Map<String, V
         }
         let name = own_name(spec, properties, &key)?;
         let value = match properties.get(&name) {
-            Some(schema) => coerce(schema, value),
+            Some(schema) => fitting(spec, &name, schema, coerce(schema, value))?,
             None => value,
         };
         if map.insert(name.clone(), value).is_some() {
@@ -92,12 +92,77 @@ fn snake_case(key: &str) -> String {
     out
 }
 
-fn coerce(schema: &Value, value: Value) -> Value {
-    let wants = |name: &str| match schema.get("type") {
+/// Whether a schema takes values of this JSON type.
+fn wants(schema: &Value, name: &str) -> bool {
+    match schema.get("type") {
         Some(Value::String(one)) => one == name,
         Some(Value::Array(many)) => many.iter().any(|one| one == name),
-        _ => false,
-    };
+        _ => variants(schema).any(|one| wants(one, name)),
+    }
+}
+
+fn variants(schema: &Value) -> impl Iterator<Item = &Value> {
+    let lists = ["oneOf", "anyOf"].into_iter().filter_map(|key| schema.get(key).and_then(Value::as_array));
+    lists.flatten()
+}
+
+/// Refuses a value of another kind, in the schema's words. Without this, the words would be those of Rust's types.
+fn fitting(spec: &ToolSpec, name: &str, schema: &Value, value: Value) -> Result<Value, ToolError> {
+    let anything = schema.get("type").is_none() && variants(schema).next().is_none();
+    let fits = anything
+        || match &value {
+            Value::Null => wants(schema, "null"),
+            Value::Bool(_) => wants(schema, "boolean"),
+            Value::Number(number) => {
+                wants(schema, "number") || (wants(schema, "integer") && !number.is_f64())
+            }
+            Value::String(_) => wants(schema, "string"),
+            Value::Array(_) => wants(schema, "array"),
+            Value::Object(_) => wants(schema, "object"),
+        };
+    if !fits {
+        let cause = format!("`{name}` must be {}, not {}", wanted(schema), shown(&value));
+        return Err(refuse(spec, &cause));
+    }
+    let least = schema.get("minimum").and_then(Value::as_u64);
+    if let (Some(least), Some(..0)) = (least, value.as_i64()) {
+        return Err(refuse(spec, &format!("`{name}` must be {least} or more, not {value}")));
+    }
+    Ok(value)
+}
+
+/// What a schema takes, in words.
+fn wanted(schema: &Value) -> String {
+    const WORDS: [(&str, &str); 6] = [
+        ("string", "a string"),
+        ("integer", "an integer"),
+        ("number", "a number"),
+        ("boolean", "true or false"),
+        ("array", "an array"),
+        ("object", "an object"),
+    ];
+    let chosen = type_of(schema);
+    if chosen.contains('"') {
+        return format!("one of {}", chosen.replace('|', ", "));
+    }
+    let words: Vec<&str> =
+        WORDS.iter().filter(|(name, _)| wants(schema, name)).map(|(_, words)| *words).collect();
+    words.join(" or ")
+}
+
+/// A value in an error: its kind, and itself where it is short.
+fn shown(value: &Value) -> String {
+    const SHORT: usize = 60;
+    let text = value.to_string();
+    if text.chars().count() <= SHORT {
+        format!("{} {text}", kind_of(value))
+    } else {
+        kind_of(value).to_owned()
+    }
+}
+
+fn coerce(schema: &Value, value: Value) -> Value {
+    let wants = |name: &str| wants(schema, name);
     if let Value::String(text) = &value {
         if wants("string") {
             return value;
@@ -109,7 +174,7 @@ fn coerce(schema: &Value, value: Value) -> Value {
             return Value::from(number);
         }
         if wants("number")
-            && let Ok(number) = text.parse::<f64>()
+            && let Some(number) = text.parse::<f64>().ok().filter(|number| number.is_finite())
         {
             return Value::from(number);
         }
@@ -171,10 +236,7 @@ fn type_of(schema: &Value) -> String {
 }
 
 fn variants_of(schema: &Value) -> String {
-    let variants = schema.get("oneOf").or_else(|| schema.get("anyOf")).and_then(Value::as_array);
-    let names: Vec<String> = variants
-        .into_iter()
-        .flatten()
+    let names: Vec<String> = variants(schema)
         .filter(|one| one.get("type").is_none_or(|kind| kind != "null"))
         .map(|one| one.get("const").map_or_else(|| type_of(one), Value::to_string))
         .collect();

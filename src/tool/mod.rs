@@ -15,12 +15,13 @@ pub use gate::{Gate, Permit};
 pub use registry::{DuplicateName, Entry, ReadyCall, Registry, ToolSet};
 pub use spec::{Lane, ToolSpec};
 
+/// What a tool says about its calls, handed on so that whoever serves or implements a tool needs this room only.
+pub use crate::request::{Body, Effect, ErrorCode, FileChange, Meta, Reply};
+
 use std::future::Future;
 
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
-
-use crate::request::{Effect, Reply};
 
 /// One tool. The implementing struct is its arguments; its doc comment is what a model reads.
 ///

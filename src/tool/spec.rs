@@ -1,6 +1,8 @@
 //! What is known of a tool from its declaration: the catalog's entry. Not here: how it runs.
 
-use schemars::JsonSchema;
+use schemars::generate::SchemaSettings;
+use schemars::transform::RecursiveTransform;
+use schemars::{JsonSchema, Schema};
 use serde::Serialize;
 use serde_json::{Value, json};
 
@@ -89,8 +91,43 @@ impl ToolSpec {
 }
 
 fn argument_schema<T: JsonSchema>() -> Value {
-    let generator = schemars::generate::SchemaSettings::draft2020_12()
+    let generator = SchemaSettings::draft2020_12()
         .with(|settings| settings.inline_subschemas = true)
+        .with_transform(RecursiveTransform(plain))
         .into_generator();
     generator.into_root_schema_for::<T>().to_value()
+}
+
+/// A schema as a model needs it. Rust's number formats say nothing to it, and that null is the same as absent need not
+/// be said at every key.
+fn plain(schema: &mut Schema) {
+    schema.remove("format");
+    if schema.get("default").is_some_and(Value::is_null) {
+        schema.remove("default");
+    }
+    if let Some(Value::Array(values)) = schema.get_mut("enum") {
+        values.retain(|value| !value.is_null());
+    }
+    if let Some(Value::Array(types)) = schema.get_mut("type") {
+        types.retain(|name| name != "null");
+        if let [one] = types.as_slice() {
+            let one = one.clone();
+            schema.insert("type".to_owned(), one);
+        }
+    }
+    if let Some(Value::Array(variants)) = schema.get_mut("anyOf") {
+        variants.retain(|variant| variant.get("type").is_none_or(|name| name != "null"));
+        if let [Value::Object(one)] = variants.as_slice() {
+            let one = one.clone();
+            schema.remove("anyOf");
+            for (key, value) in one.into_iter().filter(|(key, _)| key != "description") {
+                schema.insert(key, value);
+            }
+        }
+    }
+    // The breaks of a comment's lines mean nothing. The tool's own text keeps them, for people read it as it is.
+    let of_a_key = schema.get("properties").is_none();
+    if let Some(Value::String(text)) = schema.get_mut("description").filter(|_| of_a_key) {
+        *text = text.replace('\n', " ");
+    }
 }

@@ -181,6 +181,50 @@ async fn outside_a_repository_the_answer_is_an_error() {
 }
 
 #[tokio::test]
+async fn what_was_deleted_can_be_asked_for_by_its_path() {
+    let bench = Bench::new();
+    for path in ["sub/deep/b.txt", "sub/deep/c.txt", "d.txt"] {
+        bench.write(path, "gone\n");
+    }
+    bench.git(&["add", "."]);
+    bench.git(&["commit", "-q", "-m", "second"]);
+    fs::remove_dir_all(bench.repo().join("sub")).expect("removed");
+    fs::remove_file(bench.repo().join("a.txt")).expect("removed");
+    bench.git(&["rm", "-q", "d.txt"]);
+    for (path, staged, files) in [
+        ("repo/a.txt", false, 1),
+        ("repo/sub/deep/b.txt", false, 1),
+        ("repo/sub", false, 2),
+        ("repo/d.txt", true, 1),
+    ] {
+        let answer = bench.answer("git_diff", json!({"path": path, "staged": staged})).await;
+        assert_eq!(answer.matches("deleted file mode").count(), files, "{path}: {answer}");
+    }
+    let answer = bench.answer("git_diff", json!({"path": "repo/d.txt"})).await;
+    assert!(answer.starts_with("No changes"), "{answer}");
+    assert_eq!(bench.answer("git_status", json!({"path": "repo/a.txt"})).await, " D a.txt");
+    for tool in ["git_diff", "git_status"] {
+        let refused =
+            bench.ask(tool, json!({"path": "repo/never/was.txt"})).await.expect_err("nothing there");
+        assert_eq!(refused.code(), ErrorCode::NotFound, "{refused}");
+        assert!(refused.text().contains("never/was.txt"), "{refused}");
+    }
+}
+
+#[tokio::test]
+async fn a_repository_with_broken_settings_is_told_from_none() {
+    let bench = Bench::new();
+    bench.write(".git/config", "[core\nnonsense");
+    for tool in ["git_status", "git_diff"] {
+        let refused = bench.ask(tool, json!({"path": "repo"})).await.expect_err("a broken repository");
+        let lines: Vec<&str> = refused.text().lines().collect();
+        assert_eq!(lines[0], "Error: Not a git repository", "{refused}");
+        assert!(lines[1].contains("bad config line 1"), "{refused}");
+        assert!(lines[2].contains("repo/.git is there, but git refuses it"), "{refused}");
+    }
+}
+
+#[tokio::test]
 async fn a_cancelled_call_says_so() {
     let bench = Bench::new();
     let cx = ToolCx::detached(RequestId::new());

@@ -7,12 +7,18 @@
 
 mod harness;
 
+mod architecture;
+mod catalog;
+mod cli;
 mod config;
 mod dev_backend;
 mod file;
 mod git;
 mod home;
+mod journal;
 mod output;
+mod runner;
 mod search;
 mod shell;
 mod sqlite;
+mod tool;

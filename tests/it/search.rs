@@ -15,6 +15,8 @@ use punie_runner::tool::{Registry, ToolCx, ToolError};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
+#[cfg(target_os = "linux")]
+use crate::harness::flip::Flip;
 use crate::harness::tools::{call, call_with, registry, text};
 
 struct Tree {
@@ -335,6 +337,40 @@ async fn a_search_out_of_time_gives_what_it_has_and_says_so() {
     cx.deadline = Some(tokio::time::Instant::now());
     let reply = call_with(&tree.tools, "Grep", json!({"pattern": "needle"}), cx).await.expect("an answer");
     assert!(text(&reply).contains("timed out"), "{}", text(&reply));
+}
+
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn a_folder_exchanged_for_a_link_never_lets_outside_lines_in() {
+    let tree = Tree::new(&[("sub/a.txt", "needle plain\n")]);
+    let outside = tempfile::tempdir().expect("a folder");
+    put(outside.path(), "a.txt", b"needle secret\n");
+    std::os::unix::fs::symlink(outside.path(), tree.path().join("link")).expect("a link");
+    let flip = Flip::start(&tree.path().join("sub"), &tree.path().join("link"));
+    let mut found = 0;
+    for turn in 0..2_000 {
+        let args = json!({"pattern": "needle", "output_mode": "content", "hidden": turn % 2 == 0});
+        let answer = tree.ask("Grep", args).await;
+        assert!(!answer.contains("secret"), "turn {turn}: {answer}");
+        found += u32::from(answer.contains("plain"));
+    }
+    drop(flip);
+    assert!(found > 0, "a search that never finds anything shows nothing");
+}
+
+#[tokio::test]
+async fn a_named_binary_file_is_answered_in_one_line() {
+    let tree = Tree::new(&[]);
+    put(tree.path(), "bin.dat", b"\0\x01head\0needle\0tail\n");
+    for mode in ["files_with_matches", "content", "count"] {
+        let answer =
+            tree.ask("Grep", json!({"pattern": "needle", "path": "bin.dat", "output_mode": mode})).await;
+        assert!(answer.starts_with("Binary file bin.dat matches"), "{mode}: {answer}");
+        assert_eq!(answer.lines().count(), 1, "{mode}: {answer}");
+    }
+    let answer = tree.ask("Grep", json!({"pattern": "thread", "path": "bin.dat"})).await;
+    assert!(answer.starts_with("No matches") && answer.contains("binary file"), "{answer}");
+    assert!(!answer.contains("skipped"), "all of it was searched: {answer}");
 }
 
 /// The files of a naive scan: every file that is not below an ignored folder, line by line.

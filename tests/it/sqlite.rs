@@ -14,6 +14,8 @@ use rusqlite::Connection;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
+#[cfg(target_os = "linux")]
+use crate::harness::flip::Flip;
 use crate::harness::tools::{call, call_with, registry, text};
 
 const USERS: &str = "
@@ -395,4 +397,63 @@ async fn an_empty_file_is_a_database_without_tables() {
     let answer = desk.answer(json!({"database_path": "empty.db"})).await;
     assert!(answer.contains("0 tables"), "{answer}");
     assert_eq!(fs::metadata(desk.path("empty.db")).expect("a file").len(), 0);
+}
+
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn a_folder_exchanged_for_a_link_never_lets_outside_rows_in() {
+    let desk = Desk::new("CREATE TABLE t (a); INSERT INTO t VALUES ('plain');");
+    let outside = tempfile::tempdir().expect("a folder");
+    fs::create_dir(desk.path("sub")).expect("a folder");
+    for (folder, word, mode) in
+        [(desk.path("sub"), "plain", "DELETE"), (outside.path().to_owned(), "secret", "WAL")]
+    {
+        for name in ["rollback.db", "mixed.db"] {
+            let mode = if name == "mixed.db" { mode } else { "DELETE" };
+            Connection::open(folder.join(name))
+                .expect("a database")
+                .execute_batch(&format!(
+                    "PRAGMA journal_mode = {mode}; CREATE TABLE t (a); INSERT INTO t VALUES ('{word}');"
+                ))
+                .expect("a schema");
+        }
+    }
+    std::os::unix::fs::symlink(outside.path(), desk.path("link")).expect("a link");
+    let flip = Flip::start(&desk.path("sub"), &desk.path("link"));
+    let mut found = 0;
+    for turn in 0..2_000 {
+        let name = if turn % 2 == 0 { "sub/rollback.db" } else { "sub/mixed.db" };
+        if let Ok(reply) = desk.ask(json!({"database_path": name, "query": "SELECT a FROM t"})).await {
+            assert!(!text(&reply).contains("secret"), "turn {turn}: {}", text(&reply));
+            found += u32::from(text(&reply).contains("plain"));
+        }
+    }
+    drop(flip);
+    assert!(found > 0, "a query that never gives a row shows nothing");
+}
+
+#[tokio::test]
+async fn a_damaged_table_is_called_damaged_in_the_overview() {
+    let desk = Desk::new(
+        "CREATE TABLE whole (a); INSERT INTO whole VALUES (1);
+         CREATE TABLE broken (a); INSERT INTO broken VALUES (zeroblob(20000));",
+    );
+    let connection = Connection::open(desk.path("app.db")).expect("a database");
+    let number =
+        |sql: &str| connection.query_row(sql, [], |row| row.get::<_, u32>(0)).expect("a number") as usize;
+    let page = number("SELECT rootpage FROM sqlite_schema WHERE name = 'broken'");
+    let size = number("PRAGMA page_size");
+    drop(connection);
+    let mut bytes = fs::read(desk.path("app.db")).expect("a file");
+    bytes[(page - 1) * size..page * size].fill(0xEE);
+    fs::write(desk.path("app.db"), bytes).expect("a file");
+    let reply = desk.ask(json!({})).await.expect("an overview");
+    let answer = text(&reply);
+    assert!(answer.contains("table whole: 1 row"), "{answer}");
+    assert!(answer.contains("table broken: rows not counted: database disk image is malformed"), "{answer}");
+    let warnings = reply.meta.warnings.join("\n");
+    assert!(
+        warnings.contains("damaged") && warnings.contains("database disk image is malformed"),
+        "{warnings}"
+    );
 }

@@ -9,16 +9,14 @@ use sha2::{Digest, Sha256};
 use tokio_util::sync::CancellationToken;
 
 use super::near_names;
-use super::sniff;
+use super::sniff::{self, InvalidBytes};
 use super::temp_file::TempFile;
 use super::text_window::{sha256_hex, stamp_of};
-use crate::acp::figures::ByteSize;
-use crate::acp::files::{
-    Encoding, Endings, NewContent, Precondition, Splice, Stamp, WriteTextFile, Written, hex,
-};
-use crate::acp::workspace::Folder;
-use crate::request::ErrorCode;
-use crate::tool::ToolError;
+use crate::acp::files::{Encoding, Endings, NewContent, Precondition, Splice, Stamp, WriteTextFile, Written};
+use crate::acp::workspace::{Folder, in_words};
+use crate::ids::hex;
+use crate::output::figures;
+use crate::tool::{ErrorCode, ToolError};
 
 /// A file up to this size is compared with what replaces it; a bigger one is only hashed.
 const COMPARED: u64 = 64 << 20;
@@ -33,11 +31,13 @@ struct Old {
     bytes: Vec<u8>,
     whole: bool,
     sha256: Option<String>,
+    /// Bytes that are not UTF-8.
+    invalid: u64,
 }
 
 pub(super) fn write(request: &WriteTextFile, cancel: &CancellationToken) -> Result<Written, ToolError> {
     let shown = request.path.shown();
-    let failed = |cause: io::Error| ToolError::io(&shown, &cause);
+    let failed = |cause: io::Error| ToolError::io(&shown, &in_words(cause));
     if let Some(protection) = request.path.protection() {
         return Err(protection.denied(&shown));
     }
@@ -118,7 +118,7 @@ fn look(
     cancel: &CancellationToken,
 ) -> Result<Option<Old>, ToolError> {
     let shown = request.path.shown();
-    let failed = |cause: io::Error| ToolError::io(&shown, &cause);
+    let failed = |cause: io::Error| ToolError::io(&shown, &in_words(cause));
     let file = match folder.open_file(name) {
         Ok(file) => file,
         Err(cause) if cause.kind() == io::ErrorKind::NotFound => return Ok(None),
@@ -136,12 +136,12 @@ fn look(
         return Err(ToolError::new(ErrorCode::PermissionDenied, text));
     }
     let stamp = stamp_of(&metadata);
-    let mut old = Old { metadata, stamp, bytes: Vec::new(), whole: false, sha256: None };
+    let mut old = Old { metadata, stamp, bytes: Vec::new(), whole: false, sha256: None, invalid: 0 };
     // What was loaded for an edit is not read again while the file's state is the same.
     if matches!(&request.only_if, Precondition::AsLoaded(loaded) if *loaded == stamp) {
         return Ok(Some(old));
     }
-    let mut hasher = Sha256::new();
+    let (mut hasher, mut invalid) = (Sha256::new(), InvalidBytes::default());
     let mut buffer = vec![0; 256 << 10];
     let hold = if stamp.size <= COMPARED { COMPARED } else { sniff::HEAD as u64 };
     loop {
@@ -155,11 +155,13 @@ fn look(
             break;
         }
         hasher.update(&buffer[..n]);
+        invalid.push(&buffer[..n]);
         if (old.bytes.len() as u64) < hold {
             old.bytes.extend_from_slice(&buffer[..n]);
         }
     }
     old.whole = hold == COMPARED;
+    old.invalid = invalid.total();
     old.sha256 = Some(hex(&hasher.finalize()));
     Ok(Some(old))
 }
@@ -168,7 +170,7 @@ fn check(request: &WriteTextFile, old: Option<&Old>, shown: &str) -> Result<(), 
     match (&request.only_if, old) {
         (Precondition::None, _) | (Precondition::Absent, None) => Ok(()),
         (Precondition::Absent, Some(old)) => {
-            let size = ByteSize(old.stamp.size);
+            let size = figures::size(old.stamp.size);
             Err(stale(shown, &format!("exists already ({size}), and overwrite is \"never\"")))
         }
         (Precondition::Content(_) | Precondition::AsLoaded(_), None) => {
@@ -208,7 +210,20 @@ enum Bytes<'a> {
 /// Plain text in the shape of the file that it replaces, with what was done to it.
 fn kept_as_it_was(text: &str, old: &Old) -> (Bytes<'static>, Vec<String>) {
     let mut warnings = Vec::new();
-    let encoding = sniff::classify(&old.bytes).unwrap_or(Encoding::Utf8);
+    let invalid = figures::counted(old.invalid, "invalid byte");
+    let encoding = match sniff::classify(&old.bytes) {
+        Ok(encoding) => encoding,
+        Err(binary) => {
+            warnings.push(format!(
+                "The file was {}, not UTF-8 text: {invalid}; replaced as a whole.",
+                binary.kind
+            ));
+            return (Bytes::Whole(text.as_bytes().to_vec()), warnings);
+        }
+    };
+    if old.invalid > 0 && matches!(encoding, Encoding::Utf8 | Encoding::Utf8Bom) {
+        warnings.push(format!("The file was not UTF-8 text: {invalid}; replaced as a whole."));
+    }
     let body = old.bytes.get(encoding.mark().len()..).unwrap_or_default();
     let is_crlf = match encoding {
         Encoding::Utf8 | Encoding::Utf8Bom => Endings::of(body) == Endings::Crlf,

@@ -1,12 +1,14 @@
 //! What is made of a command's bytes: masked, kept on disk from the first one, decoded, cleaned, and held in memory
-//! as head, tail and the latest. Not here: reading them (pump).
+//! as head, tail and the latest. Not here: reading them (pump), and the latest for those who follow (follow).
 
+use super::follow::Recent;
 use crate::ids::RequestId;
 use crate::output::hygiene::{CommandText, Decoder};
 use crate::output::{Budget, HeadTail, OutputHandle, OutputStore, Spool, StreamFilter};
 
-/// How much of the latest text is held for those who follow a command.
-const RECENT: usize = 64 << 10;
+/// So much of what may be the beginning of a secret is shown all the same: a prompt would lose its last letter, and
+/// nobody learns a secret from so little.
+const TOO_LITTLE: usize = 4;
 
 /// Where a request's output is kept.
 pub(super) struct Place {
@@ -19,8 +21,7 @@ pub(super) struct Place {
 pub(super) struct Capture {
     place: Place,
     filter: Box<dyn StreamFilter>,
-    spool: Option<Spool>,
-    unkept: Option<String>,
+    keeping: Keeping,
     decoder: Decoder,
     cleaner: Option<CommandText>,
     head_tail: HeadTail,
@@ -28,6 +29,49 @@ pub(super) struct Capture {
     masked: Vec<u8>,
     decoded: String,
     clean: String,
+}
+
+/// What is known of the copy on disk.
+enum Keeping {
+    /// Nothing was printed yet.
+    NotBegun,
+    Open(Spool),
+    /// Nothing more comes. The spool is let go, for as long as it lives the store counts it among those that run.
+    Over {
+        handle: Option<OutputHandle>,
+        cut_short: Option<String>,
+    },
+}
+
+impl Keeping {
+    /// Where the whole is found; none where nothing is kept.
+    fn handle(&self) -> Option<&OutputHandle> {
+        match self {
+            Self::NotBegun => None,
+            Self::Open(spool) => spool.kept(),
+            Self::Over { handle, .. } => handle.as_ref(),
+        }
+    }
+
+    fn cut_short(&self) -> Option<&str> {
+        match self {
+            Self::NotBegun => None,
+            Self::Open(spool) => spool.cut_short(),
+            Self::Over { cut_short, .. } => cut_short.as_deref(),
+        }
+    }
+
+    fn flush(&mut self) {
+        if let Self::Open(spool) = self {
+            spool.flush();
+        }
+    }
+
+    fn end(&mut self) {
+        self.flush();
+        let (handle, cut_short) = (self.handle().cloned(), self.cut_short().map(str::to_owned));
+        *self = Self::Over { handle, cut_short };
+    }
 }
 
 /// What a capture shows at one moment.
@@ -39,6 +83,7 @@ pub(super) struct Shown {
     pub lossy_chars: u64,
     pub redactions: u64,
     pub cut_short: Option<String>,
+    pub held_back: usize,
 }
 
 impl Capture {
@@ -46,12 +91,11 @@ impl Capture {
         Self {
             place,
             filter,
-            spool: None,
-            unkept: None,
+            keeping: Keeping::NotBegun,
             decoder: Decoder::default(),
             cleaner: (!raw).then(CommandText::default),
             head_tail: HeadTail::new(budget),
-            recent: Recent::default(),
+            recent: Recent::new(raw),
             masked: Vec::new(),
             decoded: String::new(),
             clean: String::new(),
@@ -65,6 +109,11 @@ impl Capture {
         self.filter.push(chunk, &mut masked);
         self.pass_on(&masked);
         self.masked = masked;
+    }
+
+    /// What was taken so far is on the disk when this returns, as far as it is kept at all.
+    pub fn save(&mut self) {
+        self.keeping.flush();
     }
 
     /// Nothing more comes: what was held back is passed on.
@@ -84,9 +133,7 @@ impl Capture {
         }
         self.head_tail.push(&clean);
         self.recent.push(&clean);
-        if let Some(spool) = &mut self.spool {
-            spool.flush();
-        }
+        self.keeping.end();
         // A finished command may stay listed for long; its buffers need not.
         self.masked = Vec::new();
         self.decoded = String::new();
@@ -95,36 +142,41 @@ impl Capture {
 
     /// What there is now, or what is new since the cursor. A line that has not ended yet is shown as it stands.
     pub fn show(&mut self, since: Option<u64>) -> Shown {
-        if let Some(spool) = &mut self.spool {
-            spool.flush();
-        }
-        let handle = self.spool.as_ref().map(|spool| spool.handle().clone());
-        let under_way = self.cleaner.as_ref().map_or("", CommandText::unfinished);
-        let (text, omitted_bytes) = match since {
-            Some(cursor) => {
-                let (new, missed) = self.recent.since(cursor);
-                (format!("{new}{under_way}"), missed)
-            }
-            None => {
-                let name = handle.as_ref().map(OutputHandle::as_str);
-                let clipped = if under_way.is_empty() {
-                    self.head_tail.render(name)
-                } else {
-                    let mut with_it = self.head_tail.clone();
-                    with_it.push(under_way);
-                    with_it.render(name)
-                };
-                (clipped.text, clipped.omitted_bytes)
-            }
+        self.keeping.flush();
+        let (under_way, held_back) = self.under_way();
+        let cursor = self.recent.look(&under_way);
+        let handle = self.keeping.handle().cloned();
+        let (text, omitted_bytes) = if let Some(since) = since {
+            self.recent.since(since, &under_way)
+        } else {
+            let mut whole = self.head_tail.clone();
+            whole.push(&under_way);
+            let clipped = whole.render(handle.as_ref().map(OutputHandle::as_str));
+            (clipped.text, clipped.omitted_bytes)
         };
         Shown {
             text,
             omitted_bytes,
-            cursor: self.recent.total,
+            cursor,
             handle,
             lossy_chars: self.decoder.lossy(),
             redactions: self.filter.rewritten(),
-            cut_short: self.unkept.clone().or_else(|| self.spool.as_ref()?.cut_short().map(str::to_owned)),
+            cut_short: self.keeping.cut_short().map(str::to_owned),
+            held_back,
+        }
+    }
+
+    /// The line that has not ended, and how many characters after it are not shown. Raw text has no such line: what
+    /// was passed on of it cannot be taken back.
+    fn under_way(&self) -> (String, usize) {
+        let held = String::from_utf8_lossy(self.filter.held());
+        let Some(cleaner) = &self.cleaner else { return (String::new(), held.chars().count()) };
+        let line = cleaner.unfinished();
+        let plain = cleaner.is_plain() && !held.contains(|c: char| c.is_control() || c == '\u{fffd}');
+        if plain && held.len() < TOO_LITTLE {
+            (format!("{line}{held}"), 0)
+        } else {
+            (line.to_owned(), held.chars().count())
         }
     }
 
@@ -149,76 +201,18 @@ impl Capture {
 
     /// Writes to disk. A disk that refuses is a warning, never the end of the command.
     fn keep(&mut self, masked: &[u8]) {
-        if self.spool.is_none() && self.unkept.is_none() {
-            match self.place.store.create(&self.place.request, self.place.number) {
-                Ok(spool) => self.spool = Some(spool),
-                Err(cause) => self.unkept = Some(format!("it could not be kept on disk ({cause})")),
-            }
+        if let Keeping::NotBegun = self.keeping {
+            self.keeping = match self.place.store.create(&self.place.request, self.place.number) {
+                Ok(spool) => Keeping::Open(spool),
+                Err(cause) => {
+                    let why = format!("it could not be kept on disk ({cause})");
+                    Keeping::Over { handle: None, cut_short: Some(why) }
+                }
+            };
         }
-        if let Some(spool) = &mut self.spool {
+        if let Keeping::Open(spool) = &mut self.keeping {
+            // On the disk only when the pump pauses: see `save`.
             spool.write(masked);
         }
-    }
-}
-
-/// The latest text, with its place in the whole.
-#[derive(Debug, Default)]
-struct Recent {
-    text: String,
-    total: u64,
-}
-
-impl Recent {
-    fn push(&mut self, piece: &str) {
-        self.total += piece.len() as u64;
-        if piece.len() >= RECENT {
-            self.text.clear();
-            self.text.push_str(&piece[piece.ceil_char_boundary(piece.len() - RECENT)..]);
-            return;
-        }
-        self.text.push_str(piece);
-        if self.text.len() > 2 * RECENT {
-            let from = self.text.ceil_char_boundary(self.text.len() - RECENT);
-            self.text.drain(..from);
-        }
-    }
-
-    /// What came after the cursor, and how many bytes of that are not held any more.
-    fn since(&self, cursor: u64) -> (&str, u64) {
-        let begins = self.total - self.text.len() as u64;
-        let from = usize::try_from(cursor.saturating_sub(begins)).unwrap_or(usize::MAX).min(self.text.len());
-        (&self.text[self.text.ceil_char_boundary(from)..], begins.saturating_sub(cursor))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn following_gives_each_piece_once_and_says_what_was_missed() {
-        let mut recent = Recent::default();
-        recent.push("one\n");
-        assert_eq!(recent.since(0), ("one\n", 0));
-        recent.push("two\n");
-        assert_eq!(recent.since(4), ("two\n", 0));
-        assert_eq!(recent.since(8), ("", 0));
-        assert_eq!(recent.since(u64::MAX), ("", 0));
-        recent.push(&"x".repeat(3 * RECENT));
-        let (text, missed) = recent.since(8);
-        assert_eq!(text.len(), RECENT);
-        assert_eq!(missed, 2 * RECENT as u64);
-    }
-
-    #[test]
-    fn the_latest_text_stays_small_and_whole() {
-        let mut recent = Recent::default();
-        for _ in 0..20_000 {
-            recent.push("äöü\n");
-        }
-        assert!(recent.text.len() <= 2 * RECENT);
-        assert_eq!(recent.total, 140_000);
-        assert_eq!(recent.since(140_000 - 7), ("äöü\n", 0));
-        assert_eq!(recent.since(140_000 - 6).0, "öü\n", "a cursor inside a character moves past it");
     }
 }

@@ -3,8 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::request::ErrorCode;
-use crate::tool::ToolError;
+use crate::tool::{ErrorCode, ToolError};
 
 /// Names that are passed on from the user's own environment.
 const PASSED: &[&str] = &[

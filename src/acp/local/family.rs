@@ -1,4 +1,4 @@
-//! Who belongs to a command: everything it started, however far it moved away. Not here: what is done to them.
+//! Who belongs to a command: what it started, far as it may have moved away. Not here: what is done to them.
 //!
 //! Four traits find a relative, since each can be shed: the session, the line of parents, the mark in the
 //! environment, and the pipe that takes the command's output. A process that forked twice, left the session,
@@ -16,7 +16,7 @@ use crate::acp::terminals::ProcessName;
 #[cfg(target_os = "linux")]
 const SHOWN: usize = 80;
 
-/// A command and everything it started.
+/// A command and what it started, as far as it can be recognised.
 #[derive(Debug, Clone)]
 pub(super) struct Family {
     /// The command itself: the leader of the session.
@@ -150,6 +150,12 @@ impl Family {
     }
 }
 
+/// Whether exactly this process is still there.
+#[cfg(target_os = "linux")]
+pub(super) fn is_living(member: Member) -> bool {
+    Stat::of(member.pid).is_some_and(|stat| stat.start == member.start && !stat.ended())
+}
+
 /// Processes as an answer names them.
 #[cfg(target_os = "linux")]
 pub(super) fn names(members: &[Member]) -> Vec<ProcessName> {
@@ -178,14 +184,24 @@ fn carries(pid: u32, mark: &str) -> bool {
     })
 }
 
+/// Whether the process can write to the pipe. One that can read from it is a copy of the runner that has not
+/// started its own program yet, whoever's it is: it has all of the runner's files.
 #[cfg(target_os = "linux")]
 fn holds(pid: u32, inode: u64) -> bool {
+    use std::os::unix::fs::PermissionsExt;
+    const READABLE: u32 = 0o400;
     let wanted = format!("pipe:[{inode}]");
-    std::fs::read_dir(format!("/proc/{pid}/fd"))
+    let mut ends = std::fs::read_dir(format!("/proc/{pid}/fd"))
         .into_iter()
         .flatten()
-        .filter_map(|entry| std::fs::read_link(entry.ok()?.path()).ok())
-        .any(|target| target.as_os_str() == wanted.as_str())
+        .filter_map(Result::ok)
+        .filter(|entry| {
+            std::fs::read_link(entry.path()).is_ok_and(|target| target.as_os_str() == wanted.as_str())
+        })
+        // The entry's own mode tells how the file was opened.
+        .map(|entry| entry.metadata().is_ok_and(|entry| entry.permissions().mode() & READABLE == 0))
+        .peekable();
+    ends.peek().is_some() && ends.all(|writes_only| writes_only)
 }
 
 #[cfg(target_os = "linux")]

@@ -8,13 +8,13 @@ use tokio_util::sync::CancellationToken;
 use super::line_index::{LineIndexes, read_at};
 use super::text_window::{classify, open, stamp_of};
 use super::{atomic_write, folder_listing, text_window};
-use crate::acp::figures::ByteSize;
 use crate::acp::files::{
     FolderListing, ListFolder, LoadedFile, ReadTextFile, TextWindow, WriteTextFile, Written,
 };
+use crate::acp::workspace::in_words;
 use crate::acp::{Answer, FileClient, WorkspacePath};
-use crate::request::ErrorCode;
-use crate::tool::{ToolCx, ToolError};
+use crate::output::figures;
+use crate::tool::{ErrorCode, ToolCx, ToolError};
 
 /// Serves the file methods on this machine. Clones share what is known of big files.
 #[derive(Debug, Clone, Default)]
@@ -76,13 +76,13 @@ fn load(path: &WorkspacePath, max_bytes: u64) -> Result<LoadedFile, ToolError> {
         let text = format!(
             "{} is {}; files are edited up to {}. Change it with Bash, for example `sed -i`.",
             path.shown(),
-            ByteSize(stamp.size),
-            ByteSize(max_bytes)
+            figures::size(stamp.size),
+            figures::size(max_bytes)
         );
         return Err(ToolError::new(ErrorCode::TooLarge, text));
     }
     let mut bytes = vec![0; usize::try_from(stamp.size).unwrap_or_default()];
-    let n = read_at(&file, 0, &mut bytes).map_err(|cause| ToolError::io(path.shown(), &cause))?;
+    let n = read_at(&file, 0, &mut bytes).map_err(|cause| ToolError::io(path.shown(), &in_words(cause)))?;
     bytes.truncate(n);
     classify(path, &bytes, stamp.size)?;
     Ok(LoadedFile { bytes: Arc::new(bytes), stamp })

@@ -1,4 +1,4 @@
-//! Stopping a command with everything it started, and what a former life of the runner left behind.
+//! Stopping a command with everyone of its family who is found, and what a former life of the runner left behind.
 //! Not here: who belongs to a command (family).
 
 use std::time::{Duration, Instant};
@@ -15,13 +15,19 @@ use crate::ids::RequestId;
 /// How long the killed may take to be gone. Only one that hangs in the kernel takes long.
 const LAST_GRACE: Duration = Duration::from_secs(5);
 
+/// How long a process may take from closing its files to having ended.
+#[cfg(target_os = "linux")]
+const LAST_BREATH: Duration = Duration::from_millis(50);
+
 /// Ends what a former life of the runner started for `request` and could not end itself. A process that merely has
 /// the same id today is never signalled: the boot and the start time must be the recorded ones.
 ///
-/// Blocks until it is done, seconds at most.
+/// It is killed without a warning: nobody waits for what it might still say, and the runner's start waits for its end.
+///
+/// Blocks until it is done, a moment as a rule.
 pub fn kill_survivor(identity: &ProcessIdentity, request: &RequestId) -> Stopped {
     let family = Family { leader: identity.clone(), mark: format!("{CALL_MARK}={request}."), pipe: None };
-    stop_tree(Some(&family), None, &Ladder::timeout())
+    stop_tree(Some(&family), None, &Ladder::kill())
 }
 
 /// Stops a command and its relatives, rung by rung; only its process group where the family is not known. Blocks;
@@ -41,6 +47,21 @@ pub(super) fn stop_tree(family: Option<&Family>, leader: Option<&Child>, ladder:
         }
     }
     Stopped { by, survivors: family.map(|family| names(&family.members())).unwrap_or_default() }
+}
+
+/// The relatives who are still there after a moment. One that is just ending has closed its files already, so that
+/// its pipe looks free, and still counts as living.
+pub(super) fn lasting(family: &Family) -> Vec<Member> {
+    let members = family.members();
+    #[cfg(target_os = "linux")]
+    if !members.is_empty() {
+        let handles: Vec<Handle> = members.iter().copied().filter_map(Handle::open).collect();
+        if all_ended(&handles, Instant::now() + LAST_BREATH) {
+            return family.members();
+        }
+        return members.into_iter().filter(|member| super::family::is_living(*member)).collect();
+    }
+    members
 }
 
 /// One rung: signals everyone, newcomers too, until nobody is left (true) or the grace is over.

@@ -163,7 +163,7 @@ mod shared_memory {
     fn obey(orders: &Orders<'_>) -> io::Result<std::convert::Infallible> {
         set_up_child(orders.runner)?;
         let Streams { input, output } = &orders.streams;
-        for (from, to) in [(input, 0), (output, 1), (output, 2)] {
+        for (from, to) in [(*input, 0), (*output, 1), (*output, 2)] {
             become_stream(from, to)?;
         }
         rustix::process::chdir(orders.cwd.as_c_str())?;
@@ -193,7 +193,7 @@ mod shared_memory {
         Err(refused)
     }
 
-    fn become_stream(from: &BorrowedFd<'_>, to: c_int) -> io::Result<()> {
+    fn become_stream(from: BorrowedFd<'_>, to: c_int) -> io::Result<()> {
         use std::os::fd::AsRawFd;
         // SAFETY: plain descriptors; the runner's own standard ones are never closed, so `from` is none of them and
         // the copy does not carry close-on-exec.

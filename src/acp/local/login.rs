@@ -32,21 +32,19 @@ pub(super) async fn environment(spawner: &Spawner, base: &[(String, String)]) ->
         fallback.get("HOME").map(PathBuf::from).filter(|home| home.is_dir()).unwrap_or_else(|| "/".into());
     let args = vec!["-l".to_owned(), "-c".to_owned(), format!("echo; echo {FENCE}; env -0")];
     let plan = Plan { program: shell, args, env, cwd, stdin: None };
-    let spawned = match spawner.spawn(plan, Box::new(|_| ())).await {
-        Ok(spawned) => spawned,
+    let shell = match spawner.spawn(plan, Box::new(|_| ())).await {
+        Ok(shell) => shell,
         Err(cause) => {
             tracing::warn!(%cause, "the login shell does not start; commands get the runner's own environment");
             return fallback;
         }
     };
-    let read = tokio::task::spawn_blocking(move || read_entries(&spawned)).await;
-    match read {
-        Ok(Some(entries)) => Environment::from_entries(entries),
-        _ => {
-            tracing::warn!("the login shell gave no environment in time; commands get the runner's own");
-            fallback
-        }
+    let read = tokio::task::spawn_blocking(move || read_entries(&shell)).await;
+    if let Ok(Some(entries)) = read {
+        return Environment::from_entries(entries);
     }
+    tracing::warn!("the login shell gave no environment in time; commands get the runner's own");
+    fallback
 }
 
 fn login_shell(base: &[(String, String)]) -> Option<PathBuf> {

@@ -4,11 +4,15 @@ mod atomic_write;
 #[cfg(unix)]
 mod capture;
 pub mod children;
+#[cfg(unix)]
+mod command;
 pub mod environment;
 #[cfg(unix)]
 mod family;
 pub mod files;
 mod folder_listing;
+#[cfg(unix)]
+mod follow;
 pub mod identity;
 #[cfg(unix)]
 pub mod kill;

@@ -21,6 +21,8 @@ const DRAIN_BYTES: usize = 2 << 20;
 pub(super) trait Listener {
     /// The command printed this.
     fn printed(&self, chunk: &[u8]);
+    /// Nothing more is there for now: what came so far should be where a next life of the runner finds it.
+    fn paused(&self);
     /// The pipe is closed; nothing more will be printed.
     fn closed(&self);
     /// The command ended. `held` when something else still holds the pipe; then more may be printed.
@@ -30,17 +32,22 @@ pub(super) trait Listener {
 /// Reads until nobody holds the pipe any more and the command has ended.
 pub(super) fn pump(child: &Child, output: OwnedFd, listener: &impl Listener) {
     let mut reader = Reader { output, buffer: vec![0; CHUNK] };
+    let mut unsaved = false;
     loop {
+        if unsaved && !any_ready(&[reader.output.as_fd(), child.ended()]) {
+            listener.paused();
+            unsaved = false;
+        }
         wait(&[reader.output.as_fd(), child.ended()], None);
         match reader.read(listener) {
-            Read::Bytes(_) => {}
+            Read::Bytes(_) => unsaved = true,
+            Read::Nothing => {}
             Read::Closed => {
                 listener.closed();
                 wait(&[child.ended()], None);
                 listener.ended(status(child), false);
                 return;
             }
-            Read::Nothing => {}
         }
         if is_ready(child) {
             break;
@@ -54,6 +61,9 @@ pub(super) fn pump(child: &Child, output: OwnedFd, listener: &impl Listener) {
     }
     listener.ended(status, true);
     loop {
+        if !any_ready(&[reader.output.as_fd()]) {
+            listener.paused();
+        }
         wait(&[reader.output.as_fd()], None);
         if let Read::Closed = reader.read(listener) {
             listener.closed();
@@ -111,8 +121,11 @@ impl Reader {
 }
 
 fn is_ready(child: &Child) -> bool {
-    let ended = child.ended();
-    let mut fds = [PollFd::new(&ended, PollFlags::IN)];
+    any_ready(&[child.ended()])
+}
+
+fn any_ready(fds: &[std::os::fd::BorrowedFd<'_>]) -> bool {
+    let mut fds: Vec<PollFd<'_>> = fds.iter().map(|fd| PollFd::new(fd, PollFlags::IN)).collect();
     matches!(poll(&mut fds, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })), Ok(1..))
 }
 

@@ -1,4 +1,4 @@
-//! Whether a file is text, from its first bytes. Not here: decoding.
+//! Whether a file is text, from its first bytes, and how many of all its bytes are not. Not here: decoding.
 
 use crate::acp::files::Encoding;
 
@@ -86,6 +86,51 @@ pub(super) fn classify(head: &[u8]) -> Result<Encoding, Binary> {
     Ok(Encoding::Utf8)
 }
 
+/// Counts the bytes that are not UTF-8, over pieces that may part a character.
+#[derive(Debug, Default)]
+pub(super) struct InvalidBytes {
+    count: u64,
+    /// The beginning of a character that the next piece may finish.
+    begun: Vec<u8>,
+}
+
+impl InvalidBytes {
+    /// So many bytes of the whole are not UTF-8.
+    pub(super) fn of(bytes: &[u8]) -> u64 {
+        bytes.utf8_chunks().map(|chunk| chunk.invalid().len() as u64).sum()
+    }
+
+    /// Looks at the next piece.
+    pub(super) fn push(&mut self, piece: &[u8]) {
+        let joined;
+        let piece = if self.begun.is_empty() {
+            piece
+        } else {
+            joined = [self.begun.as_slice(), piece].concat();
+            joined.as_slice()
+        };
+        let (mut at, mut begun) = (0, Vec::new());
+        for chunk in piece.utf8_chunks() {
+            let invalid = chunk.invalid();
+            at += chunk.valid().len() + invalid.len();
+            // Only at the end of the piece can a character be begun and not wrong.
+            let is_begun = at == piece.len()
+                && std::str::from_utf8(invalid).is_err_and(|error| error.error_len().is_none());
+            if is_begun {
+                begun = invalid.to_vec();
+            } else {
+                self.count += invalid.len() as u64;
+            }
+        }
+        self.begun = begun;
+    }
+
+    /// How many there were, when there are no more pieces.
+    pub(super) fn total(&self) -> u64 {
+        self.count + self.begun.len() as u64
+    }
+}
+
 /// Kinds whose mark is letters that a text may begin with.
 fn magic_is_printable(kind: &str) -> bool {
     matches!(kind, "bzip2 data" | "an MP3 recording" | "an Ogg recording" | "a WOFF font" | "a WOFF2 font")
@@ -117,5 +162,20 @@ mod tests {
         assert_eq!(classify(b"\x89PNG\r\n\x1a\n").unwrap_err().kind, "a PNG image");
         assert!(classify(b"a\0b").is_err());
         assert!(classify(b"\x01\x02\x03ab").is_err());
+    }
+
+    #[test]
+    fn invalid_bytes_are_counted_alike_in_every_piecing() {
+        for text in
+            [b"caf\xe9 \xe9".as_slice(), "grüße – 🦀".as_bytes(), b"\xf0\x9f\x90 \xc3(\xff\xf0\x9f", b""]
+        {
+            let whole = InvalidBytes::of(text);
+            assert_eq!(whole > 0, std::str::from_utf8(text).is_err());
+            for size in 1..=text.len() {
+                let mut counter = InvalidBytes::default();
+                text.chunks(size).for_each(|piece| counter.push(piece));
+                assert_eq!(counter.total(), whole, "{text:?} in pieces of {size}");
+            }
+        }
     }
 }

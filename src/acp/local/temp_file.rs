@@ -5,8 +5,8 @@ use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io;
 
-use crate::acp::files::hex;
 use crate::acp::workspace::Folder;
+use crate::ids::hex;
 
 /// A file under a name of its own, gone again unless it gets its real one.
 pub(super) struct TempFile<'a> {

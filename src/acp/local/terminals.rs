@@ -3,9 +3,8 @@
 use std::collections::HashMap;
 use std::io;
 use std::os::fd::OwnedFd;
-use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
 
@@ -14,23 +13,20 @@ use tokio::time::Instant;
 
 use super::capture::{Capture, Place};
 use super::children::{ChildLog, call_mark};
+use super::command::{check_command, check_folder, command_of, refused};
 use super::environment::Environment;
 use super::family::Family;
-use super::kill::stop_tree;
+use super::kill::{lasting, stop_tree};
 use super::login;
 use super::process::{Child, Plan, Spawned, Spawner};
 use super::pump::{Listener, pump};
 use crate::acp::Answer;
 use crate::acp::terminals::{
-    CreateTerminal, ExitStatus, Ladder, Launch, OpenTerminal, OutputQuery, ProcessName, Stopped,
-    TerminalClient, TerminalExit, TerminalId, TerminalOutput,
+    CreateTerminal, ExitStatus, Ladder, OpenTerminal, OutputQuery, ProcessName, Stopped, TerminalClient,
+    TerminalExit, TerminalId, TerminalOutput,
 };
 use crate::output::{FilterFactory, OutputStore};
-use crate::request::ErrorCode;
 use crate::tool::ToolError;
-
-/// The longest single argument the system takes (MAX_ARG_STRLEN on Linux), its end included.
-const LONGEST_ARGUMENT: usize = 128 << 10;
 
 /// What this machine's terminals need.
 pub struct LocalSetup {
@@ -122,12 +118,11 @@ impl LocalTerminals {
     }
 
     async fn create(&self, request: CreateTerminal) -> Result<OpenTerminal, ToolError> {
-        let env = self.environment().await.for_command(&request.env)?;
+        let mut env = self.environment().await.for_command(&request.env)?;
         check_command(&request.launch)?;
         check_folder(&request.cwd)?;
         let (program, args) = command_of(&request.launch)?;
         let mark = call_mark(&request.request, request.output_number);
-        let mut env = env;
         if let Some((name, value)) = mark.split_once('=') {
             env.insert(name.to_owned(), value.to_owned());
         }
@@ -196,7 +191,11 @@ impl TerminalClient for LocalTerminals {
     }
 
     fn terminal_output(&self, query: OutputQuery) -> Answer<'_, TerminalOutput> {
-        Box::pin(async move { self.find(&query.id)?.output(query.since).await })
+        Box::pin(async move {
+            let terminal = self.find(&query.id)?;
+            let looking = tokio::task::spawn_blocking(move || terminal.output(query.since));
+            looking.await.map_err(|panicked| ToolError::internal(panicked.to_string()))
+        })
     }
 
     fn wait_for_terminal_output<'a>(&'a self, id: &'a TerminalId, seen: u64) -> Answer<'a, ()> {
@@ -258,24 +257,19 @@ impl Terminal {
         }
     }
 
-    async fn output(self: Arc<Self>, since: Option<u64>) -> Result<TerminalOutput, ToolError> {
+    /// Blocks: it writes to disk, may wait for the pump to do so, and may look through all processes.
+    fn output(&self, since: Option<u64>) -> TerminalOutput {
         let phase = self.phase.borrow().clone();
         let (exit, elapsed) = match phase {
             Phase::Running => (None, self.started.elapsed()),
             Phase::Ended(exit, elapsed) => (Some(exit), elapsed),
         };
         let left_something = exit.as_ref().is_some_and(|exit| !exit.left.is_empty());
-        let terminal = Arc::clone(&self);
-        let left = if left_something {
-            let look = tokio::task::spawn_blocking(move || terminal.relatives());
-            look.await.map_err(|panicked| ToolError::internal(panicked.to_string()))?
-        } else {
-            Vec::new()
-        };
+        let left = if left_something { self.relatives() } else { Vec::new() };
         // Before the text is taken: what comes in between is then found by the next wait, not lost to it.
         let bytes_read = *self.bytes_read.borrow();
         let shown = self.capture().show(since);
-        Ok(TerminalOutput {
+        TerminalOutput {
             text: shown.text,
             omitted_bytes: shown.omitted_bytes,
             handle: shown.handle,
@@ -287,10 +281,11 @@ impl Terminal {
             lossy_chars: shown.lossy_chars,
             redactions: shown.redactions,
             cut_short: shown.cut_short,
-        })
+            held_back: shown.held_back,
+        }
     }
 
-    /// Stops it with everything it started; blocks.
+    /// Stops it with what is found of its processes; blocks.
     fn stop(&self, ladder: &Ladder) -> Stopped {
         let stopped = stop_tree(self.family.as_ref(), Some(&self.child), ladder);
         if stopped.survivors.is_empty() {
@@ -304,6 +299,12 @@ impl Terminal {
         let Some(family) = &self.family else { return Vec::new() };
         let members = family.members();
         family.holders(&members)
+    }
+
+    /// The same, without those that are just ending.
+    fn lasting_relatives(&self) -> Vec<ProcessName> {
+        let Some(family) = &self.family else { return Vec::new() };
+        family.holders(&lasting(family))
     }
 
     fn may_have_relatives(&self) -> bool {
@@ -332,20 +333,28 @@ impl Listener for Terminal {
         self.bytes_read.send_modify(|read| *read += chunk.len() as u64);
     }
 
+    fn paused(&self) {
+        self.capture().save();
+    }
+
     fn closed(&self) {
         self.capture().finish();
         let after_the_end = self.phase.send_if_modified(|phase| match phase {
             Phase::Ended(exit, _) => std::mem::take(&mut exit.output_open),
             Phase::Running => false,
         });
-        if after_the_end && self.relatives().is_empty() {
+        if after_the_end && self.lasting_relatives().is_empty() {
             self.report_end();
         }
     }
 
     fn ended(&self, status: ExitStatus, held: bool) {
         // The look at all processes is only worth its price when something is left.
-        let left = if held || self.child.group_lives() { self.relatives() } else { Vec::new() };
+        let left = match held {
+            true => self.relatives(),
+            false if self.child.group_lives() => self.lasting_relatives(),
+            false => Vec::new(),
+        };
         if !held && left.is_empty() {
             self.report_end();
         }
@@ -368,93 +377,4 @@ async fn stop_elsewhere(terminal: Arc<Terminal>, ladder: Ladder) -> Result<Stopp
 
 fn unknown(id: &TerminalId) -> ToolError {
     ToolError::not_found(format!("There is no terminal {id}; it was released, or belongs to an earlier run."))
-}
-
-fn check_folder(cwd: &Path) -> Result<(), ToolError> {
-    if cwd.is_dir() {
-        return Ok(());
-    }
-    let what = if cwd.exists() { "is not a folder" } else { "does not exist" };
-    let text = format!("The working directory {} {what}. Nothing was run.", cwd.display());
-    Err(if cwd.exists() { ToolError::invalid_args(text) } else { ToolError::not_found(text) })
-}
-
-fn check_command(launch: &Launch) -> Result<(), ToolError> {
-    let words: Vec<&str> = match launch {
-        Launch::Shell(line) => vec![line],
-        Launch::Program { command, args } => {
-            std::iter::once(command).chain(args).map(String::as_str).collect()
-        }
-    };
-    if words[0].trim().is_empty() {
-        return Err(ToolError::invalid_args("The command is empty; nothing was run."));
-    }
-    if words.iter().any(|word| word.contains('\0')) {
-        return Err(ToolError::invalid_args(
-            "The command contains a NUL byte, which no program can be given.",
-        ));
-    }
-    match words.iter().map(|word| word.len()).max() {
-        Some(longest) if longest >= LONGEST_ARGUMENT => Err(too_large(longest)),
-        _ => Ok(()),
-    }
-}
-
-fn too_large(bytes: usize) -> ToolError {
-    ToolError::new(
-        ErrorCode::TooLarge,
-        format!(
-            "The command has {bytes} bytes; the system takes {} at most in one piece. Nothing was run. Pass the data \
-             on stdin, or write it to a file and name the file.",
-            LONGEST_ARGUMENT - 1
-        ),
-    )
-}
-
-fn command_of(launch: &Launch) -> Result<(PathBuf, Vec<String>), ToolError> {
-    match launch {
-        Launch::Program { command, args } => Ok((PathBuf::from(command), args.clone())),
-        Launch::Shell(line) => {
-            let args = ["--noprofile", "--norc", "-c", line].map(str::to_owned).to_vec();
-            Ok((bash()?.to_owned(), args))
-        }
-    }
-}
-
-/// Where bash is; looked for once, and not on the PATH of the call.
-fn bash() -> Result<&'static Path, ToolError> {
-    const PLACES: &[&str] = &[
-        "/bin/bash",
-        "/usr/bin/bash",
-        "/usr/local/bin/bash",
-        "/opt/homebrew/bin/bash",
-        "/run/current-system/sw/bin/bash",
-    ];
-    static FOUND: OnceLock<Option<&'static Path>> = OnceLock::new();
-    let found = FOUND.get_or_init(|| PLACES.iter().map(Path::new).find(|place| place.is_file()));
-    found.ok_or_else(|| {
-        ToolError::not_found(
-            "There is no bash on this machine; run a program with its arguments instead (run_command).",
-        )
-    })
-}
-
-/// A start that the system refused, in words for the caller.
-fn refused(launch: &Launch, cause: &io::Error) -> ToolError {
-    let program = match launch {
-        Launch::Shell(_) => "bash",
-        Launch::Program { command, .. } => command,
-    };
-    match cause.kind() {
-        io::ErrorKind::ArgumentListTooLong => ToolError::new(
-            ErrorCode::TooLarge,
-            "The command with its arguments and environment is larger than the system takes. Nothing was run. Pass \
-             the data on stdin, or write it to a file and name the file.",
-        ),
-        io::ErrorKind::NotFound => ToolError::not_found(format!(
-            "There is no program {program:?} on this machine's PATH. Nothing was run. A command line with blanks, \
-             pipes or variables needs a shell: leave args out."
-        )),
-        _ => ToolError::io(program, cause),
-    }
 }

@@ -10,8 +10,7 @@ use crate::acp::terminals::{
     TerminalOutput,
 };
 use crate::output::{FilterFactory, OutputStore};
-use crate::request::ErrorCode;
-use crate::tool::ToolError;
+use crate::tool::{ErrorCode, ToolError};
 
 /// What this machine's terminals would need.
 pub struct LocalSetup {

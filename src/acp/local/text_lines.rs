@@ -1,8 +1,7 @@
 //! Lines gathered from a stream of bytes within bounds, however long a line runs. Not here: where bytes come from.
 
+use crate::output::figures;
 use memchr::memchr;
-
-use crate::acp::figures::{ByteSize, Count};
 
 /// So many bytes of a line's beginning and of its end are kept; more than any cut shows.
 const KEEP: usize = 64 << 10;
@@ -138,12 +137,12 @@ impl Lines {
         let full_bytes = self.line_bytes - ending.len() as u64;
         let omitted = full_bytes.saturating_sub((head.len() + tail.len()) as u64);
         let length = match whole {
-            Some(chars) => format!("{} characters", Count(chars as u64)),
-            None => ByteSize(full_bytes).to_string(),
+            Some(chars) => format!("{} characters", figures::grouped(chars as u64)),
+            None => figures::size(full_bytes),
         };
         let at_least = if cut_off { "more than " } else { "" };
         let marker =
-            format!(" [... {} of this line omitted; it has {at_least}{length} ...] ", ByteSize(omitted));
+            format!(" [... {} of this line omitted; it has {at_least}{length} ...] ", figures::size(omitted));
         self.out.truncate(self.line_start);
         for piece in [head.as_slice(), marker.as_bytes(), &tail, &ending] {
             self.out.extend_from_slice(piece);

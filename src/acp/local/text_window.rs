@@ -8,13 +8,14 @@ use tokio_util::sync::CancellationToken;
 
 use super::line_index::{CHUNK, LineIndex, LineIndexes, Miss, Scan, last_lines, read_at};
 use super::near_names;
-use super::sniff::{self, Binary};
+use super::sniff::{self, Binary, InvalidBytes};
 use super::text_lines::{LineRest, Lines};
 use crate::acp::WorkspacePath;
-use crate::acp::figures::{ByteSize, Count};
-use crate::acp::files::{Encoding, Endings, LineTotal, ReadTextFile, Stamp, Start, TextWindow, hex};
-use crate::request::ErrorCode;
-use crate::tool::ToolError;
+use crate::acp::files::{Encoding, Endings, LineTotal, ReadTextFile, Stamp, Start, TextWindow};
+use crate::acp::workspace::in_words;
+use crate::ids::hex;
+use crate::output::figures;
+use crate::tool::{ErrorCode, ToolError};
 
 /// Files up to this size are counted to their end.
 const COUNTED: u64 = 100 << 20;
@@ -56,7 +57,7 @@ pub(super) fn stamp_of(metadata: &std::fs::Metadata) -> Stamp {
 /// Opens a file, with an answer for every way in which that fails.
 pub(super) fn open(path: &WorkspacePath) -> Result<(File, std::fs::Metadata), ToolError> {
     let opened = path.open_read().and_then(|file| {
-        let metadata = file.metadata()?;
+        let metadata = file.metadata().map_err(in_words)?;
         Ok((file, metadata))
     });
     opened.map_err(|cause| match cause.kind() {
@@ -78,7 +79,7 @@ pub(super) fn read(
     cancel: &CancellationToken,
 ) -> Result<TextWindow, ToolError> {
     let (file, metadata) = open(&request.path)?;
-    let failed = |cause: io::Error| ToolError::io(request.path.shown(), &cause);
+    let failed = |cause: io::Error| ToolError::io(request.path.shown(), &in_words(cause));
     let size = metadata.len();
     if size <= TextWindow::HASHED {
         // What is appended meanwhile is not looked at. A file of /proc says 0 and has bytes: those are bounded.
@@ -100,9 +101,9 @@ pub(super) fn read(
             let text = format!(
                 "{} is {} of {}; such files are read up to {}. Convert it with Bash, for example `iconv -t utf-8`.",
                 request.path.shown(),
-                ByteSize(size),
+                figures::size(size),
                 encoding.as_str(),
-                ByteSize(DECODED)
+                figures::size(DECODED)
             );
             return Err(ToolError::new(ErrorCode::TooLarge, text));
         }
@@ -132,7 +133,7 @@ pub(super) fn classify(path: &WorkspacePath, head: &[u8], size: u64) -> Result<E
         let text = format!(
             "{} is not text: it is {kind}, {}. {hint}\nThe first {} bytes: {}",
             path.shown(),
-            ByteSize(size),
+            figures::size(size),
             shown.len(),
             shown.join(" ")
         );
@@ -157,6 +158,7 @@ fn in_memory(request: &ReadTextFile, bytes: &[u8], encoding: Encoding) -> Result
         Start::FromEnd(back) => total.saturating_sub(back.max(1)) + 1,
     };
     let mut window = blank(bytes.len() as u64, encoding, Endings::of(body));
+    window.invalid_bytes = InvalidBytes::of(body);
     window.total = LineTotal::Exactly(total);
     window.first = i64::try_from(line).unwrap_or(i64::MAX);
     if line > total {
@@ -302,8 +304,8 @@ fn inside(
         return Err(ToolError::invalid_args(format!(
             "{}: line {} ends before column {}. Leave out column to see the line.",
             request.path.shown(),
-            Count(line),
-            Count(column)
+            figures::grouped(line),
+            figures::grouped(column)
         )));
     }
     window.lines = 1;
@@ -325,6 +327,7 @@ fn blank(size: u64, encoding: Encoding, endings: Endings) -> TextWindow {
         endings,
         sha256: None,
         lossy: 0,
+        invalid_bytes: 0,
         control: 0,
         omitted_bytes: 0,
     }
@@ -343,6 +346,7 @@ fn set_text(window: &mut TextWindow, bytes: Vec<u8>) {
             as u64;
     window.text = String::from_utf8(bytes).unwrap_or_else(|error| {
         let bytes = error.into_bytes();
+        window.invalid_bytes = window.invalid_bytes.max(InvalidBytes::of(&bytes));
         window.lossy = bytes.utf8_chunks().filter(|chunk| !chunk.invalid().is_empty()).count() as u64;
         String::from_utf8_lossy(&bytes).into_owned()
     });
@@ -354,21 +358,21 @@ fn explain(request: &ReadTextFile, scan: &Scan<'_>, miss: Miss) -> ToolError {
         Miss::Cancelled => {
             ToolError::cancelled(format!("Reading {shown} was cancelled. Nothing was changed."))
         }
-        Miss::Io(cause) => ToolError::io(shown, &cause),
+        Miss::Io(cause) => ToolError::io(shown, &in_words(cause)),
         Miss::TooFar | Miss::PastEnd => {
-            let size = ByteSize(scan.size);
+            let size = figures::size(scan.size);
             let text = match request.start {
                 Start::FromEnd(lines) => format!(
                     "{shown} ({size}): the last {} lines are more than {}. Ask for fewer, or use Bash, for example \
                      `tail -c 10000`.",
-                    Count(lines),
-                    ByteSize(LONGEST_LINE)
+                    figures::grouped(lines),
+                    figures::size(LONGEST_LINE)
                 ),
                 Start::Line(line) | Start::Inside { line, .. } => format!(
                     "{shown} is {size}, too large to search all of it for line {}, which is not in its first {}. Use \
                      a negative offset to read from the end, or Bash, for example `tail -c +N | head`.",
-                    Count(line),
-                    ByteSize(scan.reach)
+                    figures::grouped(line),
+                    figures::size(scan.reach)
                 ),
             };
             ToolError::new(ErrorCode::TooLarge, text)

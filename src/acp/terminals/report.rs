@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use super::{Ending, ExitStatus, ProcessName, Run, Stopped, TerminalOutput, signal_name};
-use crate::request::{ErrorCode, Meta};
-use crate::tool::ToolError;
+use crate::output::figures::counted;
+use crate::tool::{ErrorCode, Meta, ToolError};
 
 /// How many processes an answer names.
 const NAMED: usize = 3;
@@ -26,11 +26,13 @@ pub fn conclude(run: &Run, advice: &str) -> Result<(String, Meta), ToolError> {
         Ending::TimedOut(stopped) => {
             meta.timed_out = true;
             meta.may_have_run = true;
+            meta.text_is_fitted = true;
             let status = format!("Timed out: {} after {took}. {advice}", stopped_words(stopped));
             Err(ToolError::new(ErrorCode::Timeout, so_far(&output.text, &status)).with_meta(meta))
         }
         Ending::Cancelled(stopped) => {
             meta.may_have_run = true;
+            meta.text_is_fitted = true;
             let status = format!("Cancelled: {} after {took}.", stopped_words(stopped));
             Err(ToolError::cancelled(so_far(&output.text, &status)).with_meta(meta))
         }
@@ -47,7 +49,9 @@ fn so_far(output: &str, status: &str) -> String {
 /// What stopping came to, in words.
 fn stopped_words(stopped: &Stopped) -> String {
     let how = match stopped.by {
-        Some(signal) => format!("the command and everything it started were stopped with {signal}"),
+        Some(signal) => {
+            format!("the command and what could be found of its processes were stopped with {signal}")
+        }
         None => "the command had just ended by itself".to_owned(),
     };
     if stopped.survivors.is_empty() {
@@ -58,11 +62,11 @@ fn stopped_words(stopped: &Stopped) -> String {
 
 /// Processes by name, the first few of them.
 pub fn list(processes: &[ProcessName]) -> String {
-    let mut text = processes.iter().take(NAMED).map(ToString::to_string).collect::<Vec<_>>().join(", ");
-    if processes.len() > NAMED {
-        text.push_str(&format!(" and {} more", processes.len() - NAMED));
+    let text = processes.iter().take(NAMED).map(ToString::to_string).collect::<Vec<_>>().join(", ");
+    match processes.len().saturating_sub(NAMED) {
+        0 => text,
+        more => format!("{text} and {more} more"),
     }
-    text
 }
 
 /// How a command ended, as a part of a sentence: `exit code 1`.
@@ -101,6 +105,13 @@ fn explain(code: i32) -> Option<String> {
     }
 }
 
+/// What is said where the text does not show all that was printed; nothing where it does.
+pub fn held_back_words(output: &TerminalOutput) -> Option<String> {
+    let held = u64::try_from(output.held_back).unwrap_or(u64::MAX);
+    let what = counted(held, "character");
+    (held > 0).then(|| format!("(then {what}, held back until it is clear that no secret begins there)"))
+}
+
 /// A duration as `12.4 s`.
 pub fn seconds(elapsed: Duration) -> String {
     format!("{:.1} s", elapsed.as_secs_f64())
@@ -136,7 +147,10 @@ pub fn facts(output: &TerminalOutput) -> Meta {
         }
     }
     if let Some(why) = &output.cut_short {
-        meta.warnings.push(format!("The kept output ends before the command's: {why}."));
+        meta.warnings.push(match &output.handle {
+            Some(_) => format!("The kept output ends before the command's: {why}."),
+            None => format!("Nothing of the output is kept for ReadOutput: {why}."),
+        });
     }
     meta
 }

@@ -89,7 +89,7 @@ pub struct Run {
 }
 
 /// Runs a command to its end. Partial output is never lost: a command over its time or taken back is stopped with
-/// everything it started, and what it had printed is in the answer.
+/// what can be found of its processes, and what it had printed is in the answer.
 ///
 /// # Errors
 /// Those of starting it, and `cancelled` when the call was taken back before that.
@@ -99,11 +99,11 @@ pub async fn run_to_end(
     request: CreateTerminal,
     limit: Duration,
 ) -> Result<Run, ToolError> {
-    let guard = tokio::select! {
-        biased;
-        () = cx.cancelled() => return Err(ToolError::cancelled("The command was not started.")),
-        guard = TerminalGuard::create(client, request) => guard?,
-    };
+    if cx.is_cancelled() {
+        return Err(ToolError::cancelled("The command was not started."));
+    }
+    // Not raced with the cancel: once begun, a start is seen through, or nobody could say whether it happened.
+    let guard = TerminalGuard::create(client, request).await?;
     let ending = tokio::select! {
         biased;
         exit = client.wait_for_terminal_exit(guard.id()) => Ending::Finished(exit?),

@@ -12,6 +12,8 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
 
+use super::in_words;
+
 /// A rename elsewhere in the system makes the kernel ask for another try; ten thousand in a row do not happen.
 const MAX_TRIES: usize = 10_000;
 
@@ -121,6 +123,12 @@ pub struct Folder {
 }
 
 impl Folder {
+    /// A path to a name in here for whoever can only open by path. It leads through the open folder itself, so it
+    /// is good for as long as this lives, whatever is put in the folder's place.
+    pub fn path_of(&self, name: &OsStr) -> PathBuf {
+        PathBuf::from(format!("/proc/self/fd/{}", self.fd.as_raw_fd())).join(name)
+    }
+
     /// Makes a file that must not exist yet.
     pub fn create_new(&self, name: &OsStr, mode: u32) -> io::Result<File> {
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
@@ -180,8 +188,9 @@ impl Folder {
     /// The names in it, in no order.
     pub fn names(&self) -> io::Result<Vec<OsString>> {
         let mut names = Vec::new();
-        for entry in rustix::fs::Dir::read_from(&self.fd)? {
-            let name = OsStr::from_bytes(entry?.file_name().to_bytes()).to_owned();
+        let failed = |cause: Errno| in_words(cause.into());
+        for entry in rustix::fs::Dir::read_from(&self.fd).map_err(failed)? {
+            let name = OsStr::from_bytes(entry.map_err(failed)?.file_name().to_bytes()).to_owned();
             if name != "." && name != ".." {
                 names.push(name);
             }

@@ -84,6 +84,11 @@ pub struct Folder {
 }
 
 impl Folder {
+    /// A path to a name in here for whoever can only open by path.
+    pub fn path_of(&self, name: &OsStr) -> PathBuf {
+        self.path.join(name)
+    }
+
     /// Makes a file that must not exist yet.
     pub fn create_new(&self, name: &OsStr, _mode: u32) -> io::Result<File> {
         OpenOptions::new().write(true).create_new(true).open(self.path.join(name))

@@ -6,8 +6,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::Root;
 use super::held::{self, Folder};
+use super::{Root, in_words};
 use crate::acp::protected::{self, Protection};
 
 /// A path that lies in a workspace. It holds no links; whoever puts one there afterwards gets an error on opening,
@@ -92,8 +92,8 @@ impl WorkspacePath {
     /// `IsADirectory` for a folder, `InvalidInput` at once for anything else that is not a regular file, and
     /// `PermissionDenied` for a hard link to another user's file: it may be a door to a file from elsewhere.
     pub fn open_read(&self) -> io::Result<File> {
-        let file = self.root.held.open_file(&self.rel)?;
-        let metadata = file.metadata()?;
+        let file = self.root.held.open_file(&self.rel).map_err(in_words)?;
+        let metadata = file.metadata().map_err(in_words)?;
         self.check_regular(&metadata)?;
         Ok(file)
     }
@@ -105,7 +105,7 @@ impl WorkspacePath {
 
     /// Opens it as a folder.
     pub fn open_folder(&self) -> io::Result<Folder> {
-        self.root.held.open_folder(&self.rel)
+        self.root.held.open_folder(&self.rel).map_err(in_words)
     }
 
     /// Opens the folder it lies in, to write beside or over it, with its name there.

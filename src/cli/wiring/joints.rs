@@ -30,6 +30,9 @@ impl StreamFilter for Masking {
     fn finish(&mut self, out: &mut Vec<u8>) {
         self.0.finish(out);
     }
+    fn held(&self) -> &[u8] {
+        self.0.held()
+    }
     fn rewritten(&self) -> u64 {
         self.0.rewritten()
     }
@@ -63,14 +66,16 @@ impl ChildLog for Journalled {
 pub(super) struct Killer;
 
 impl Survivors for Killer {
-    fn end(&self, request: &RequestId, identity: &str) {
+    fn end(&self, request: &RequestId, identity: &str) -> bool {
         match identity.parse::<ProcessIdentity>() {
             Ok(identity) => {
                 let stopped = kill_survivor(&identity, request);
                 tracing::info!(request.id = %request, pid = identity.pid(), ?stopped, "a process of an earlier life was looked for");
+                stopped.survivors.is_empty()
             }
             Err(error) => {
                 tracing::warn!(request.id = %request, %error, "a process of an earlier life cannot be identified");
+                true
             }
         }
     }
@@ -129,13 +134,51 @@ impl Catalog for HomeCatalog {
         for problem in problems {
             tracing::warn!(%problem, "something in the home could not be loaded");
         }
-        items
-            .into_iter()
-            .map(|item| CatalogItem { key: item.key, hash: item.hash, body: item.body })
-            .collect()
+        items.into_iter().map(published).collect()
     }
 
     fn changes(&self) -> Option<watch::Receiver<u64>> {
         Some(self.news.get_or_init(|| News::of(&self.home)).changes.clone())
+    }
+}
+
+/// The most that the wire takes of one catalog body, in bytes.
+const BODY_LIMIT: usize = 900 << 10;
+
+/// A document of the home as the catalog has it. One that is too long for the wire is published with as much of its
+/// text as fits and says so; the whole stays in the home.
+fn published(item: home::CatalogItem) -> CatalogItem {
+    let home::CatalogItem { key, hash, mut body } = item;
+    if body.len() > BODY_LIMIT
+        && let Ok(mut document) = serde_json::from_str::<serde_json::Value>(&body)
+    {
+        let text = document["body"].as_str().unwrap_or_default().to_owned();
+        let mut keep = text.len();
+        while body.len() > BODY_LIMIT && keep > 0 {
+            // In proportion, because escapes make the JSON longer than the text.
+            keep = text.floor_char_boundary((keep - 1).min(keep * 99 / 100 * BODY_LIMIT / body.len()));
+            document["body"] = text[..keep].into();
+            document["bodyTruncated"] = true.into();
+            body = document.to_string();
+        }
+        tracing::warn!(key, kept_bytes = keep, "a document of the home is too long to be published whole");
+    }
+    CatalogItem { key, hash, body }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_document_that_is_too_long_is_published_in_part_and_says_so() {
+        let body = serde_json::json!({"id": "long", "body": "\u{1}é".repeat(200_000)}).to_string();
+        assert!(body.len() > BODY_LIMIT);
+        let item = published(home::CatalogItem { key: "long".into(), hash: "h".into(), body });
+        assert!(item.body.len() <= BODY_LIMIT && item.body.len() > BODY_LIMIT / 2, "{}", item.body.len());
+        let document: serde_json::Value = serde_json::from_str(&item.body).expect("JSON");
+        assert_eq!(document["bodyTruncated"], true);
+        let short = home::CatalogItem { key: "s".into(), hash: "h".into(), body: "{\"body\":\"x\"}".into() };
+        assert_eq!(published(short).body, "{\"body\":\"x\"}");
     }
 }

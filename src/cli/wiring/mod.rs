@@ -18,7 +18,7 @@ use crate::backend::{ConvexBackend, HttpFunctions, TransportOptions};
 use crate::config::{Config, Environment};
 use crate::handlers::state::board::TaskBoard;
 use crate::handlers::{self, file, git, search, shell, sqlite, state, terminal};
-use crate::home::{DeviceIdentity, Home, TokenName, Tokens};
+use crate::home::{DeviceIdentity, Home, HomeError, TokenName, Tokens};
 use crate::ids::LeaseId;
 use crate::journal::Journal;
 use crate::output::OutputStore;
@@ -106,9 +106,16 @@ fn readable(variables: &[(OsString, OsString)]) -> Vec<(String, String)> {
 
 fn known_secrets(home: &Home) -> anyhow::Result<Vec<crate::redact::Secret<String>>> {
     let tokens = Tokens::of(home);
-    let mut known = Vec::new();
+    let mut known: Vec<_> = DeviceIdentity::key_text(home)?.into_iter().collect();
     for name in [TokenName::Device, TokenName::Caller, TokenName::Backend] {
-        known.extend(tokens.read(name)?);
+        match tokens.read(name) {
+            Ok(token) => known.extend(token),
+            // A session's token that is no token is replaced by the next session.
+            Err(error @ HomeError::Damaged { .. }) if name == TokenName::Device => {
+                tracing::warn!(%error, "a new session will be opened");
+            }
+            Err(error) => return Err(error.into()),
+        }
     }
     Ok(known)
 }
@@ -139,6 +146,8 @@ pub fn runner(
     environment: &Environment,
     pairing_code: Option<String>,
 ) -> anyhow::Result<Assembled> {
+    // Made before the machine, so that its key is among the secrets that are masked.
+    let identity = DeviceIdentity::load_or_create(home)?;
     let journal = Journal::open(&home.journal_file())?;
     let (clock, lease) = (Clock::system(), LeaseId::random());
     let wakes = wakes();
@@ -146,7 +155,7 @@ pub fn runner(
     let board = Arc::new(board::RunnerBoard::new(tasks));
     let machine = machine(config, home, environment, board.clone(), Some(&journal))?;
     board.know(Arc::clone(&machine.registry));
-    let backend = Arc::new(backend(config, home, &machine.redactor, pairing_code)?);
+    let backend = Arc::new(backend(config, home, identity, &machine.redactor, pairing_code)?);
     let parts = Parts {
         backend,
         journal,
@@ -168,10 +177,10 @@ pub fn runner(
 pub fn backend(
     config: &Config,
     home: &Home,
+    identity: DeviceIdentity,
     redactor: &Redactor,
     pairing_code: Option<String>,
 ) -> anyhow::Result<ConvexBackend> {
-    let identity = DeviceIdentity::load_or_create(home)?;
     let token = StoredToken::new(Tokens::of(home), redactor.clone());
     Ok(ConvexBackend::new(
         functions(config)?,

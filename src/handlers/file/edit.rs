@@ -10,12 +10,11 @@ use super::edit_report::{after, line_of, lines_of, preview, span};
 use super::leniency::{Tier, without_line_numbers};
 use super::matcher::{Found, find, replacement};
 use super::write::{check_size, checked_sha256};
-use super::{FileDeps, changed, miss};
-use crate::acp::figures::plural;
+use super::{FileDeps, changed, mask, miss};
 use crate::acp::files::{LoadedFile, NewContent, Precondition, Splice, WriteTextFile};
 use crate::acp::{RawPath, WorkspacePath};
-use crate::request::{Effect, ErrorCode, Meta, Reply};
-use crate::tool::{Tool, ToolCx, ToolError};
+use crate::output::figures::counted;
+use crate::tool::{Effect, ErrorCode, Meta, Reply, Tool, ToolCx, ToolError};
 
 /// The largest file that is edited.
 const MAX_BYTES: u64 = 64 << 20;
@@ -25,8 +24,8 @@ const TELLING: usize = 8;
 /// Replace a text in a file. `old_string` is taken literally and must name one place; quote enough lines around it.
 ///
 /// Small slips are forgiven where the place is still the only one, and reported: line endings, blanks at line ends,
-/// typographic quotes, another indentation. `new_string` gets the file's line endings. With `replace_all`, every
-/// place. An empty `old_string` makes a new file. On a miss the nearest block is shown with the first difference.
+/// typographic quotes, another indentation. `new_string` gets the file's line endings. With `replace_all` it changes
+/// every place. An empty `old_string` makes a new file. On a miss the nearest block is shown with the first difference.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Edit {
@@ -36,12 +35,12 @@ pub(super) struct Edit {
     old_string: String,
     /// The text to put there.
     new_string: String,
-    /// Replace every place, not just the only one.
+    /// Replace every place where it stands, not just the only one.
     #[serde(default)]
     replace_all: bool,
-    /// Replace exactly so many places, or none.
+    /// Replace every place if there are exactly so many; else change nothing.
     expected_count: Option<u64>,
-    /// Only show what would change.
+    /// Only say what would change.
     #[serde(default)]
     dry_run: bool,
     /// The SHA-256 (hex) that the file must have, as Read gives it in meta.sha256.
@@ -60,8 +59,10 @@ impl Tool for Edit {
         ("new_str", "new_string"),
         ("new_text", "new_string"),
     ];
-    const EXAMPLES: &'static [&'static str] =
-        &[r#"{"file_path":"src/main.rs","old_string":"let n = 1;","new_string":"let n = 2;"}"#];
+    const EXAMPLES: &'static [&'static str] = &[
+        r#"{"file_path":"src/main.rs","old_string":"let n = 1;","new_string":"let n = 2;"}"#,
+        r#"{"file_path":"README.md","old_string":"colour","new_string":"color","replace_all":true}"#,
+    ];
     type Deps = FileDeps;
     type Output = Reply;
 
@@ -118,6 +119,8 @@ impl Edit {
                 return Err(ToolError::new(ErrorCode::Stale, text));
             }
         }
+        let arguments = [("old_string", self.old_string.as_str()), ("new_string", self.new_string.as_str())];
+        mask::refuse_beside(shown, text, &arguments)?;
         let mut notes = Vec::new();
         let (mut old, mut new) = (self.old_string.clone(), self.new_string.clone());
         let mut found = find(text, &old);
@@ -154,6 +157,14 @@ impl Edit {
 
     fn check_count(&self, shown: &str, text: &[u8], found: &Found) -> Result<(), ToolError> {
         let count = found.places.len() as u64;
+        if let (Some(beside), false) = (&found.overlapping, self.replace_all) {
+            let lines = lines_of(text, [&found.places[0].range, beside].into_iter());
+            let text = format!(
+                "old_string stands at places that overlap in {shown}: lines {lines}. Nothing was changed. Quote more \
+                 lines around the one you mean, or set replace_all=true to replace from the first on."
+            );
+            return Err(ToolError::new(ErrorCode::Ambiguous, text));
+        }
         let wanted = match self.expected_count {
             Some(wanted) => wanted,
             None if self.replace_all => count,
@@ -165,10 +176,10 @@ impl Edit {
         let lines = lines_of(text, found.places.iter().map(|place| &place.range));
         let loosely = if found.tier == Tier::Exact { "" } else { " (not exactly, but nearly)" };
         let text = format!(
-            "old_string stands at {count} place{} in {shown}{loosely}, not {wanted}: line{} {lines}. Nothing was \
+            "old_string stands at {} in {shown}{loosely}, not {wanted}: line{} {lines}. Nothing was \
              changed. Quote more lines around the one you mean, or set replace_all=true.",
-            plural(count),
-            plural(count)
+            counted(count, "place"),
+            if count == 1 { "" } else { "s" }
         );
         Err(ToolError::new(ErrorCode::Ambiguous, text))
     }
@@ -243,6 +254,7 @@ impl Edit {
 
     /// An empty old_string: makes the file, or fills an empty one.
     async fn create(self, cx: &ToolCx, deps: &FileDeps, path: WorkspacePath) -> Result<Reply, ToolError> {
+        mask::refuse_over(cx, &path, ("new_string", &self.new_string)).await?;
         let shown = path.shown();
         let only_if = if path.existed() {
             let loaded = deps.client.load_file(cx, path.clone(), MAX_BYTES).await?;

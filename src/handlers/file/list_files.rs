@@ -6,18 +6,17 @@ use serde::Deserialize;
 use super::{FileDeps, listing};
 use crate::acp::RawPath;
 use crate::output::Budget;
-use crate::request::{Effect, Reply};
-use crate::tool::{Tool, ToolCx, ToolError};
+use crate::tool::{Effect, Reply, Tool, ToolCx, ToolError};
 
 /// List what is in a folder, up to 500 entries: folders end in a slash, files show their size, links their target.
 ///
-/// With `recursive`, everything below it, but for `.git` and what ignore files name.
+/// With `recursive` it shows everything below the folder, but for `.git` and what ignore files name.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ListFiles {
     /// The folder: absolute, or relative to the first workspace folder, which it is if absent.
     path: Option<RawPath>,
-    /// With everything below.
+    /// Show everything below it too.
     #[serde(default)]
     recursive: bool,
 }

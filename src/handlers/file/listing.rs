@@ -2,12 +2,11 @@
 
 use std::fmt::Write as _;
 
-use crate::acp::figures::{ByteSize, Count, plural};
 use crate::acp::files::{EntryKind, FolderListing, ListFolder};
 use crate::acp::{FileClient, WorkspacePath};
 use crate::output::Budget;
-use crate::request::{Meta, Reply};
-use crate::tool::{ToolCx, ToolError};
+use crate::output::figures;
+use crate::tool::{Meta, Reply, ToolCx, ToolError};
 
 /// So many entries are shown.
 const SHOWN: usize = 500;
@@ -32,7 +31,7 @@ fn render(shown: &str, listing: &FolderListing, recursive: bool, room: usize) ->
     let more = if listing.cut_short { "more than " } else { "" };
     let entries = if listing.total == 1 { "entry" } else { "entries" };
     let below = if recursive { " below it, without .git and what ignore files name" } else { "" };
-    let mut text = format!("{shown}/ (folder, {more}{} {entries}{below})\n", Count(listing.total));
+    let mut text = format!("{shown}/ (folder, {more}{} {entries}{below})\n", figures::grouped(listing.total));
     if listing.total == 0 {
         text.push_str("It is empty.\n");
         return (text, true);
@@ -42,7 +41,7 @@ fn render(shown: &str, listing: &FolderListing, recursive: bool, room: usize) ->
     for entry in &listing.entries {
         let line = match &entry.kind {
             EntryKind::Folder => format!("{}/\n", entry.name),
-            EntryKind::File(size) => format!("{} ({})\n", entry.name, ByteSize(*size)),
+            EntryKind::File(size) => format!("{} ({})\n", entry.name, figures::size(*size)),
             EntryKind::Link(target) => format!("{} -> {target}\n", entry.name),
             EntryKind::Special => format!("{} (not a regular file)\n", entry.name),
             EntryKind::Unknown => format!("{} (cannot be looked at)\n", entry.name),
@@ -60,9 +59,9 @@ fn render(shown: &str, listing: &FolderListing, recursive: bool, room: usize) ->
         let _ = writeln!(
             text,
             "\nShowing the first {lines} of {more}{}; {} more entr{} left out. List a folder further down, or use Glob.",
-            Count(listing.total),
-            Count(left),
-            if plural(left).is_empty() { "y" } else { "ies" }
+            figures::grouped(listing.total),
+            figures::grouped(left),
+            if left == 1 { "y" } else { "ies" }
         );
     }
     (text, complete)

@@ -12,6 +12,8 @@ use super::leniency::{Plain, Tier, split_indent};
 pub(super) struct Found {
     pub tier: Tier,
     pub places: Vec<Place>,
+    /// Where the text stands again inside the only place: it could as well be that one.
+    pub overlapping: Option<Range<usize>>,
 }
 
 /// One place.
@@ -35,15 +37,22 @@ pub(super) fn find(text: &[u8], old: &str) -> Option<Found> {
         .map(|at| Place { range: at..at + old.len(), indent: Indent::Same })
         .collect();
     if !exact.is_empty() {
-        return Some(Found { tier: Tier::Exact, places: exact });
+        let overlapping = match exact.as_slice() {
+            [only] => {
+                let from = only.range.start + 1;
+                memmem::find(&text[from..], old.as_bytes()).map(|at| from + at..from + at + old.len())
+            }
+            _ => None,
+        };
+        return Some(Found { tier: Tier::Exact, places: exact, overlapping });
     }
     let table = LineTable::of(text);
     let parts: Vec<&[u8]> =
         old.split('\n').map(|part| part.strip_suffix('\r').unwrap_or(part).as_bytes()).collect();
     [Tier::LineEndings, Tier::TrailingSpace, Tier::Typography, Tier::Indentation].into_iter().find_map(
         |tier| {
-            let places = table.places(&parts, tier);
-            (!places.is_empty()).then_some(Found { tier, places })
+            let (places, overlapping) = table.places(&parts, tier);
+            (!places.is_empty()).then_some(Found { tier, places, overlapping })
         },
     )
 }
@@ -134,21 +143,28 @@ impl<'a> LineTable<'a> {
         self.text[..self.end(line)].ends_with(b"\n")
     }
 
-    fn places(&self, parts: &[&[u8]], tier: Tier) -> Vec<Place> {
+    /// The places, none of which overlap; and a further one inside the first where that is the only one.
+    fn places(&self, parts: &[&[u8]], tier: Tier) -> (Vec<Place>, Option<Range<usize>>) {
         let mut places: Vec<Place> = Vec::new();
+        let mut overlapping = None;
+        let mut here = Vec::new();
         for line in 0..self.len() {
-            // Places do not overlap.
-            if places.last().is_some_and(|last| last.range.end > self.starts[line]) {
-                continue;
-            }
             match (parts, tier) {
-                (parts, Tier::Indentation) => places.extend(self.indented_at(line, parts)),
+                (parts, Tier::Indentation) => here.extend(self.indented_at(line, parts)),
                 ([], _) => {}
-                ([part], _) => self.within(line, part, tier, &mut places),
-                (parts, _) => places.extend(self.block_at(line, parts, tier)),
+                ([part], _) => self.within(line, part, tier, &mut here),
+                (parts, _) => here.extend(self.block_at(line, parts, tier)),
+            }
+            for place in here.drain(..) {
+                if places.last().is_none_or(|last| last.range.end <= place.range.start) {
+                    places.push(place);
+                } else {
+                    overlapping = overlapping.or(Some(place.range));
+                }
             }
         }
-        places
+        let overlapping = overlapping.filter(|_| places.len() == 1);
+        (places, overlapping)
     }
 
     /// One line's part, anywhere in the line.
@@ -171,8 +187,10 @@ impl<'a> LineTable<'a> {
                 put(hay.bytes.trim_ascii_end().len() - trimmed.len(), hay.bytes.len());
             }
         } else if tier >= Tier::Typography {
-            for at in memmem::find_iter(&hay.bytes, &needle.bytes) {
+            let mut from = 0;
+            while let Some(at) = memmem::find(&hay.bytes[from..], &needle.bytes).map(|at| from + at) {
                 put(at, at + needle.bytes.len());
+                from = at + 1;
             }
         }
     }
@@ -310,6 +328,21 @@ mod tests {
     fn every_place_is_given_when_there_are_several() {
         assert_eq!(find(b"ab ab ab", "ab").expect("found").places.len(), 3);
         assert_eq!(find(b"a \nb\na\t\nb\n", "a\nb\n").expect("found").places.len(), 2);
+    }
+
+    #[test]
+    fn a_text_that_stands_again_inside_its_place_is_seen() {
+        for (text, old, tier, again) in [
+            ("a\na\na", "a\na", Tier::Exact, Some(2..5)),
+            ("a\r\na\r\na\r\n", "a\na\n", Tier::LineEndings, Some(3..9)),
+            ("a \na \na \n", "a\na\n", Tier::TrailingSpace, Some(3..9)),
+            ("x – – – y\n", "- –", Tier::Typography, Some(6..13)),
+            ("a\nb\n", "a\nb", Tier::Exact, None),
+            ("ab ab", "ab", Tier::Exact, None),
+        ] {
+            let found = find(text.as_bytes(), old).expect(text);
+            assert_eq!((found.tier, found.overlapping), (tier, again), "{text:?}");
+        }
     }
 
     proptest! {

@@ -5,7 +5,8 @@ use std::collections::{BTreeMap, HashMap};
 use std::fmt::Write as _;
 use std::time::{Duration, Instant};
 
-use super::leniency::{Plain, Tier, plain};
+use super::difference::{self, Part, is_invisible};
+use super::leniency::{Plain, Tier};
 use super::matcher::LineTable;
 
 /// The search for the nearest block takes no longer.
@@ -39,15 +40,17 @@ pub(super) fn explain(text: &[u8], old: &str) -> Option<String> {
             let _ = write!(out, "The file ends before line {} of old_string: {:?}.", at + 1, shown(wanted));
             return Some(out);
         }
-        let body = String::from_utf8_lossy(table.body(start + at));
-        if body != *wanted {
+        let body = table.body(start + at);
+        let part =
+            Part { begins_inside: at == 0, ends_inside: at + 1 == quoted.len() && !old.ends_with('\n') };
+        if !part.is_in(body, wanted.as_bytes()) {
             let _ = write!(
                 out,
                 "First difference, line {}: the file has {:?}, old_string has {:?}.{}",
                 start + at + 1,
-                shown(&body),
+                shown(&String::from_utf8_lossy(body)),
                 shown(wanted),
-                cause(&body, wanted)
+                difference::of(body, wanted, part)
             );
             return Some(out);
         }
@@ -62,54 +65,6 @@ fn shown(line: &str) -> String {
         short.push('…');
     }
     short
-}
-
-/// What makes two lines differ that look alike.
-fn cause(file: &str, quoted: &str) -> String {
-    let mut causes = Vec::new();
-    let indent = |line: &str| line.chars().take_while(|c| c.is_whitespace()).collect::<String>();
-    let (of_file, of_quote) = (indent(file), indent(quoted));
-    if file.trim() == quoted.trim() && of_file != of_quote {
-        let kind = |text: &str| match (text.contains('\t'), text.contains(' ')) {
-            (true, true) => format!("{} tabs and blanks", text.len()),
-            (true, false) => format!("{} tab(s)", text.len()),
-            (false, _) => format!("{} blank(s)", text.len()),
-        };
-        causes.push(format!("the file is indented by {}, old_string by {}", kind(&of_file), kind(&of_quote)));
-    } else if file.contains('\t') != quoted.contains('\t') {
-        let who = if file.contains('\t') { "the file" } else { "old_string" };
-        causes.push(format!("{who} has tabs"));
-    }
-    for (text, who) in [(file, "the file"), (quoted, "old_string")] {
-        let other = if who == "the file" { quoted } else { file };
-        let only = |test: fn(char) -> bool| text.chars().find(|c| test(*c) && !other.contains(*c));
-        if let Some(c) = only(|c| plain(c) == Some(" ")) {
-            causes.push(format!(
-                "{who} has a special blank (U+{:04X}, such as a no-break space)",
-                u32::from(c)
-            ));
-        }
-        if let Some(c) = only(|c| plain(c).is_some_and(|plain| plain != " ")) {
-            causes.push(format!("{who} has a typographic character (U+{:04X})", u32::from(c)));
-        }
-        if let Some(c) = only(is_invisible) {
-            causes.push(format!("{who} has an invisible character (U+{:04X})", u32::from(c)));
-        }
-        if let Some(_c) = only(|c| c == '\r') {
-            causes.push(format!("{who} has a carriage return inside the line"));
-        }
-    }
-    if causes.is_empty() && file.trim_end() == quoted.trim_end() {
-        causes.push("blanks at the line's end".to_owned());
-    }
-    if causes.is_empty() && file.to_lowercase() == quoted.to_lowercase() {
-        causes.push("upper and lower case".to_owned());
-    }
-    if causes.is_empty() { String::new() } else { format!(" Cause: {}.", causes.join("; ")) }
-}
-
-fn is_invisible(c: char) -> bool {
-    matches!(c, '\u{00AD}' | '\u{200B}'..='\u{200F}' | '\u{202A}'..='\u{202E}' | '\u{2060}'..='\u{2064}' | '\u{FEFF}')
 }
 
 /// A line without what a reader does not see.
@@ -183,17 +138,19 @@ mod tests {
     #[test]
     fn the_cause_of_a_miss_is_named() {
         for (file, old, expect) in [
-            ("fn a() {\n\tlet x = 1;\n}\n", "fn a() {\n        let y = 1;\n}\n", "has tabs"),
-            ("\tx = compute();\n", "      x = compute();!\n", "tabs"),
+            ("fn a() {\n\tlet x = 1;\n}\n", "fn a() {\n        let y = 1;\n}\n", "\"y = 1;\""),
+            ("{\n\tx = compute();\n}\n", "{\n      x = compute();\n)\n", "indented by 1 tab(s)"),
             ("let name\u{200B} = 1;\n", "let name = 1;\n", "U+200B"),
-            ("price:\u{A0}10 EUR\n", "price: 10 EUR!\n", "U+00A0"),
-            ("say “hello there”\n", "say \"hello there\"!\n", "U+201C"),
+            ("price:\u{A0}10 EUR\n", "price: 10 EUR!\n", "the file ends the line and old_string has \"!\""),
             ("Hello World\n", "hello world\n", "upper and lower case"),
         ] {
             let text = explain(file.as_bytes(), old).unwrap_or_default();
             assert!(text.contains(expect), "{file:?}: {text}");
             assert!(text.contains("First difference, line"), "{text}");
         }
+        let text =
+            explain(b"  let a = one();\n  let b = two();\n", "let a = one();\n  let b = 2;").expect("near");
+        assert!(text.contains("First difference, line 2"), "the end of a line is quoted as it is: {text}");
     }
 
     #[test]

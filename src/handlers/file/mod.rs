@@ -1,11 +1,13 @@
 //! Text files: read a window, write a whole, edit a place, list a folder. Not here: who touches the disk
 //! (`acp::local`) and which paths may be touched (`acp::workspace`).
 
+mod difference;
 mod edit;
 mod edit_report;
 mod leniency;
 mod list_files;
 mod listing;
+mod mask;
 mod matcher;
 mod miss;
 mod numbered;
@@ -19,8 +21,7 @@ use std::sync::Arc;
 
 use crate::acp::files::Written;
 use crate::acp::{FileClient, Workspace};
-use crate::request::{FileChange, Meta};
-use crate::tool::{Entry, ToolSet};
+use crate::tool::{Entry, FileChange, Meta, ToolSet};
 
 /// What the file tools work with.
 #[derive(Clone)]

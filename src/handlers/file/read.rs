@@ -7,11 +7,10 @@ use serde::Deserialize;
 
 use super::{FileDeps, listing, numbered};
 use crate::acp::RawPath;
-use crate::acp::figures::{ByteSize, Count, plural};
 use crate::acp::files::{LineTotal, ReadTextFile, Start, TextWindow};
 use crate::output::Budget;
-use crate::request::{Effect, ErrorCode, Meta, Reply};
-use crate::tool::{Tool, ToolCx, ToolError};
+use crate::output::figures::{counted, grouped, size};
+use crate::tool::{Effect, ErrorCode, Meta, Reply, Tool, ToolCx, ToolError};
 
 /// Lines where the call does not say.
 const LINES: u64 = 2_000;
@@ -32,7 +31,7 @@ pub(super) struct Read {
     file_path: RawPath,
     /// The first line, from 1. Negative: so many lines before the end.
     offset: Option<i64>,
-    /// How many lines, 2000 if absent, at most 10000.
+    /// How many lines: 2000 if absent, at most 10000.
     limit: Option<u64>,
     /// Show the rest of the one line `offset` from this character on, from 1.
     column: Option<u64>,
@@ -130,12 +129,14 @@ fn answer(shown: &str, window: &TextWindow, start: Start, asked: u64, budget: Bu
 /// `path (38.2 KB, 1,204 lines, utf-8, lf)`
 fn header(shown: &str, window: &TextWindow) -> String {
     let lines = match window.total {
-        LineTotal::Exactly(n) => format!("{} line{}", Count(n), plural(n)),
-        LineTotal::MoreThan(n) => format!("more than {} line{}", Count(n), plural(n)),
+        LineTotal::Exactly(n) => counted(n, "line"),
+        LineTotal::MoreThan(n) => format!("more than {}", counted(n, "line")),
     };
-    let encoding = window.encoding.as_str();
-    let lossy = if window.lossy > 0 { format!(", {} invalid", Count(window.lossy)) } else { String::new() };
-    format!("{shown} ({}, {lines}, {encoding}{lossy}, {})\n", ByteSize(window.size), window.endings.as_str())
+    let encoding = match window.invalid_bytes {
+        0 => window.encoding.as_str().to_owned(),
+        n => format!("not utf-8, {} shown as U+FFFD", counted(n, "invalid byte")),
+    };
+    format!("{shown} ({}, {lines}, {encoding}, {})\n", size(window.size), window.endings.as_str())
 }
 
 fn nothing_there(text: &mut String, window: &TextWindow) {
@@ -144,10 +145,9 @@ fn nothing_there(text: &mut String, window: &TextWindow) {
         LineTotal::Exactly(n) => {
             let _ = writeln!(
                 text,
-                "There is no line {}: the file has {} line{}. Use a smaller offset, or a negative one for the end.",
+                "There is no line {}: the file has {}. Use a smaller offset, or a negative one for the end.",
                 window.first,
-                Count(n),
-                plural(n)
+                counted(n, "line")
             );
         }
         LineTotal::MoreThan(_) => {
@@ -179,8 +179,8 @@ fn footer(text: &mut String, window: &TextWindow, shown: u64) {
     let last = window.first + i64::try_from(shown).unwrap_or(i64::MAX) - 1;
     let ends_here = window.at_end && shown == window.lines;
     let of = match window.total {
-        LineTotal::Exactly(n) => Count(n).to_string(),
-        LineTotal::MoreThan(n) => format!("more than {}", Count(n)),
+        LineTotal::Exactly(n) => grouped(n),
+        LineTotal::MoreThan(n) => format!("more than {}", grouped(n)),
     };
     let mut notes = Vec::new();
     if window.first < 0 {

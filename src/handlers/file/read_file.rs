@@ -7,18 +7,18 @@ use serde::Deserialize;
 
 use super::FileDeps;
 use crate::acp::RawPath;
-use crate::acp::figures::Count;
 use crate::acp::files::{LineTotal, ReadTextFile, Start};
 use crate::output::Budget;
-use crate::request::{Effect, ErrorCode, Meta, Reply};
-use crate::tool::{Tool, ToolCx, ToolError};
+use crate::output::figures::grouped;
+use crate::tool::{Effect, ErrorCode, Meta, Reply, Tool, ToolCx, ToolError};
 
 /// Left for the note on what is left out.
 const NOTE: usize = 300;
 
 /// Read a text file and return its plain content, up to 30,000 characters.
 ///
-/// What is left out of a longer file is said at the end, with how to read on.
+/// What is left out of a longer file is said at the end, with how to read on. Use Read for a part of a file, or
+/// for line numbers.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ReadFile {
@@ -31,7 +31,7 @@ impl Tool for ReadFile {
     const EFFECT: Effect = Effect::Reads;
     const ALIASES: &'static [(&'static str, &'static str)] =
         &[("file_path", "path"), ("filename", "path"), ("file", "path")];
-    const EXAMPLES: &'static [&'static str] = &[r#"{"path":"README.md"}"#];
+    const EXAMPLES: &'static [&'static str] = &[r#"{"path":"README.md"}"#, r#"{"path":"src/lib.rs"}"#];
     type Deps = FileDeps;
     type Output = Reply;
 
@@ -51,8 +51,8 @@ impl Tool for ReadFile {
         let complete = window.at_end && window.omitted_bytes == 0;
         if !complete {
             let of = match window.total {
-                LineTotal::Exactly(n) => Count(n).to_string(),
-                LineTotal::MoreThan(n) => format!("more than {}", Count(n)),
+                LineTotal::Exactly(n) => grouped(n),
+                LineTotal::MoreThan(n) => format!("more than {}", grouped(n)),
             };
             let next = window.lines + 1;
             if !text.ends_with('\n') {

@@ -3,12 +3,11 @@
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::{FileDeps, changed};
+use super::{FileDeps, changed, mask};
 use crate::acp::RawPath;
-use crate::acp::figures::{ByteSize, Count, plural};
 use crate::acp::files::{NewContent, Precondition, WriteTextFile};
-use crate::request::{Effect, ErrorCode, Reply};
-use crate::tool::{Tool, ToolCx, ToolError};
+use crate::output::figures::{counted, size};
+use crate::tool::{Effect, ErrorCode, Reply, Tool, ToolCx, ToolError};
 
 /// The largest content that is taken.
 const MAX_BYTES: usize = 10 << 20;
@@ -32,7 +31,7 @@ pub(super) struct Write {
     overwrite: Overwrite,
     /// The SHA-256 (hex) that the file must have, as Read gives it in meta.sha256.
     expected_sha256: Option<String>,
-    /// Give or take the right to run it.
+    /// Make the file executable (true) or not (false); as it was if absent.
     executable: Option<bool>,
 }
 
@@ -67,6 +66,7 @@ impl Tool for Write {
         check_size(&self.content)?;
         let only_if = self.precondition()?;
         let path = deps.workspace.resolve(&self.file_path)?;
+        mask::refuse_over(cx, &path, ("content", &self.content)).await?;
         let shown = path.shown();
         let chars = self.content.chars().count() as u64;
         let lines = self.content.lines().count() as u64;
@@ -87,13 +87,7 @@ impl Tool for Write {
             format!("No change: {shown} holds exactly this text already.")
         } else {
             let verb = if written.created { "Created" } else { "Replaced" };
-            format!(
-                "{verb} {shown}: {} character{}, {} line{}.",
-                Count(chars),
-                plural(chars),
-                Count(lines),
-                plural(lines)
-            )
+            format!("{verb} {shown}: {}, {}.", counted(chars, "character"), counted(lines, "line"))
         };
         for warning in &written.warnings {
             text.push('\n');
@@ -127,8 +121,8 @@ pub(super) fn check_size(content: &str) -> Result<(), ToolError> {
     }
     let text = format!(
         "The content is {}; the limit is {}. Nothing was written. Write it in parts with Bash.",
-        ByteSize(content.len() as u64),
-        ByteSize(MAX_BYTES as u64)
+        size(content.len() as u64),
+        size(MAX_BYTES as u64)
     );
     Err(ToolError::new(ErrorCode::TooLarge, text))
 }

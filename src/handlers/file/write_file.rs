@@ -4,13 +4,14 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::write::check_size;
-use super::{FileDeps, changed};
+use super::{FileDeps, changed, mask};
 use crate::acp::RawPath;
 use crate::acp::files::{NewContent, Precondition, WriteTextFile};
-use crate::request::{Effect, ErrorCode, Reply};
-use crate::tool::{Tool, ToolCx, ToolError};
+use crate::tool::{Effect, ErrorCode, Reply, Tool, ToolCx, ToolError};
 
 /// Write a text file: make it, with missing folders, or replace all of it.
+///
+/// Use Edit to change a part, and Write to refuse where the file exists or has changed.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct WriteFile {
@@ -25,13 +26,15 @@ impl Tool for WriteFile {
     const EFFECT: Effect = Effect::Writes;
     const ALIASES: &'static [(&'static str, &'static str)] =
         &[("file_path", "path"), ("filename", "path"), ("text", "content"), ("contents", "content")];
-    const EXAMPLES: &'static [&'static str] = &[r#"{"path":"notes.txt","content":"one\n"}"#];
+    const EXAMPLES: &'static [&'static str] =
+        &[r#"{"path":"notes.txt","content":"one\n"}"#, r#"{"path":"docs/empty.md","content":""}"#];
     type Deps = FileDeps;
     type Output = Reply;
 
     async fn run(self, cx: &ToolCx, deps: &FileDeps) -> Result<Reply, ToolError> {
         check_size(&self.content)?;
         let path = deps.workspace.resolve(&self.path)?;
+        mask::refuse_over(cx, &path, ("content", &self.content)).await?;
         let shown = path.shown();
         let request = WriteTextFile {
             path,

@@ -11,8 +11,7 @@ use tokio::io::{AsyncRead, AsyncReadExt};
 use tokio::process::{Child, Command};
 
 use super::GitDeps;
-use crate::request::ErrorCode;
-use crate::tool::{ToolCx, ToolError};
+use crate::tool::{ErrorCode, ToolCx, ToolError};
 
 /// How much output is kept; then git is stopped.
 const MAX_OUTPUT: usize = 8 << 20;

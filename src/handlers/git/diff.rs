@@ -8,8 +8,7 @@ use super::repository::Repository;
 use super::status::here;
 use crate::acp::RawPath;
 use crate::output::Budget;
-use crate::request::{Effect, Meta, Reply};
-use crate::tool::{Tool, ToolCx, ToolError};
+use crate::tool::{Effect, Meta, Reply, Tool, ToolCx, ToolError};
 
 /// Flags of every diff: no program of the repository's choice, no colours, no look into submodules.
 const PLAIN: [&str; 5] = ["diff", "--no-ext-diff", "--no-textconv", "--no-color", "--ignore-submodules=all"];
@@ -23,13 +22,13 @@ const PLAIN: [&str; 5] = ["diff", "--no-ext-diff", "--no-textconv", "--no-color"
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct GitDiff {
-    /// A folder of the repository, or the one file to compare.
+    /// A folder of the repository, or the one file to compare; the first workspace folder if absent.
     #[serde(default = "here")]
     path: RawPath,
     /// Compare what is staged for the next commit instead.
     #[serde(default)]
     staged: bool,
-    /// Characters of text to answer with at most.
+    /// How many characters the answer may have: 1000 to 200000, 30000 if absent.
     max_chars: Option<u64>,
 }
 

@@ -1,20 +1,28 @@
 //! Which repository a path belongs to, and that all of it lies in the workspace. Not here: what is asked of it.
 
-use std::ffi::OsString;
+use std::io;
 use std::path::{Path, PathBuf};
 
 use super::GitDeps;
 use super::command::{Answer, Git};
 use crate::acp::RawPath;
-use crate::request::ErrorCode;
-use crate::tool::{ToolCx, ToolError};
+use crate::tool::{ErrorCode, ToolCx, ToolError};
+
+/// A file, or what is gone, below the folder that git runs in.
+#[derive(Debug)]
+struct Part {
+    /// From that folder.
+    path: String,
+    /// As an answer shows it, where there is nothing now: only the repository can know it.
+    gone: Option<String>,
+}
 
 /// A repository that may be asked, and the path within it that was asked for.
 #[derive(Debug)]
 pub(super) struct Repository {
     git: Git,
-    /// The one file asked for, in the folder that git runs in.
-    file: Option<OsString>,
+    /// What was asked for, where it is not the folder that git runs in.
+    part: Option<Part>,
     /// What the answer leaves out and why.
     pub(super) notes: Vec<String>,
 }
@@ -23,15 +31,11 @@ impl Repository {
     /// Finds the repository of a path and disarms it.
     pub(super) async fn open(cx: &ToolCx, deps: &GitDeps, path: &RawPath) -> Result<Self, ToolError> {
         let resolved = deps.workspace.resolve(path)?;
-        let (folder, file) = split(resolved.absolute(), &resolved.shown())?;
-        let root = deps
-            .workspace
-            .roots()
-            .find(|root| folder.starts_with(root))
-            .unwrap_or_else(|| deps.workspace.first());
+        let root = resolved.root();
+        let (folder, part) = split(resolved.absolute(), root, &resolved.shown())?;
         let marker = marker(&folder, root)?;
         let git = Git::new(deps, &folder, root.parent().unwrap_or(root))?;
-        let mut repository = Self { git, file, notes: Vec::new() };
+        let mut repository = Self { git, part, notes: Vec::new() };
         repository.prove_inside(cx, deps, &marker).await?;
         repository.disarm(cx).await?;
         Ok(repository)
@@ -40,14 +44,32 @@ impl Repository {
     /// Runs a subcommand on what was asked for; its exit code must be 0.
     pub(super) async fn ask(&self, cx: &ToolCx, arguments: &[&str]) -> Result<Answer, ToolError> {
         let mut arguments = arguments.to_vec();
-        if let Some(file) = self.file.as_deref().and_then(|file| file.to_str()) {
-            arguments.extend(["--", file]);
+        if let Some(part) = &self.part {
+            arguments.extend(["--", &part.path]);
         }
         let answer = self.git.run(cx, &arguments).await?;
-        if answer.cut || answer.exit_code == Some(0) {
-            return Ok(answer);
+        if !answer.cut && answer.exit_code != Some(0) {
+            return Err(complaint(&answer));
         }
-        Err(complaint(&answer))
+        if answer.output.is_empty() {
+            self.prove_known(cx).await?;
+        }
+        Ok(answer)
+    }
+
+    /// What is gone must have been there: of a path that never was, "no changes" would be misleading.
+    async fn prove_known(&self, cx: &ToolCx) -> Result<(), ToolError> {
+        let Some(Part { path, gone: Some(shown) }) = &self.part else { return Ok(()) };
+        for list in [["ls-files", "--", path].as_slice(), &["ls-tree", "--name-only", "HEAD", "--", path]] {
+            // Without a first commit there is no HEAD to list, and so nothing in it.
+            if !self.git.run(cx, list).await?.output.is_empty() {
+                return Ok(());
+            }
+        }
+        Err(ToolError::not_found(format!(
+            "There is nothing at {shown}, and git knows no such path, neither in the index nor in the last commit. \
+             git_status on its folder lists what changed."
+        )))
     }
 
     /// What git itself takes for the repository must lie in the workspace: `core.worktree`, a `.git` file and
@@ -130,21 +152,32 @@ fn parts(key: &str) -> Option<(&str, &str, &str)> {
     Some((section, name, variable))
 }
 
-/// The folder to run git in, and the file in it where the path names one.
-fn split(path: &Path, shown: &str) -> Result<(PathBuf, Option<OsString>), ToolError> {
-    let meta = path.symlink_metadata().map_err(|cause| ToolError::io(shown, &cause))?;
-    if meta.is_dir() {
-        return Ok((path.to_owned(), None));
+/// The folder to run git in, and what below it the path names. For what was deleted that is the deepest folder that
+/// is still there.
+fn split(path: &Path, root: &Path, shown: &str) -> Result<(PathBuf, Option<Part>), ToolError> {
+    let mut gone = false;
+    let is_folder = |place: &Path| place.symlink_metadata().map(|meta| meta.is_dir());
+    for folder in path.ancestors().take_while(|folder| folder.starts_with(root)) {
+        match is_folder(folder) {
+            Ok(true) => {
+                let rest = path.strip_prefix(folder).unwrap_or(path);
+                if rest.as_os_str().is_empty() {
+                    return Ok((folder.to_owned(), None));
+                }
+                let Some(rest) = rest.to_str() else {
+                    return Err(ToolError::invalid_args(format!(
+                        "{shown} has a name that is not valid text; name its folder."
+                    )));
+                };
+                let part = Part { path: rest.to_owned(), gone: gone.then(|| shown.to_owned()) };
+                return Ok((folder.to_owned(), Some(part)));
+            }
+            Ok(false) => {}
+            Err(cause) if cause.kind() == io::ErrorKind::NotFound => gone = true,
+            Err(cause) => return Err(ToolError::io(shown, &cause)),
+        }
     }
-    let (Some(folder), Some(name)) = (path.parent(), path.file_name()) else {
-        return Err(ToolError::invalid_args(format!("{shown} is neither a folder nor a file.")));
-    };
-    if name.to_str().is_none() {
-        return Err(ToolError::invalid_args(format!(
-            "{shown} has a name that is not valid text; name its folder."
-        )));
-    }
-    Ok((folder.to_owned(), Some(name.to_owned())))
+    Err(ToolError::invalid_args(format!("{shown} is neither a folder nor a file.")))
 }
 
 /// The `.git` that makes the folder part of a repository. Without one inside the workspace git is not even started.
@@ -187,7 +220,10 @@ fn refusal(answer: &Answer, marker: &Path) -> ToolError {
     }
     let why =
         if answer.complaint.is_empty() { "git gave no reason".to_owned() } else { answer.complaint.clone() };
-    ToolError::new(ErrorCode::NotFound, format!("Error: Not a git repository\n{why}"))
+    ToolError::new(
+        ErrorCode::NotFound,
+        format!("Error: Not a git repository\n{why}\n{} is there, but git refuses it.", marker.display()),
+    )
 }
 
 #[cfg(unix)]

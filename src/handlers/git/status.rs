@@ -6,8 +6,7 @@ use serde::Deserialize;
 use super::GitDeps;
 use super::repository::Repository;
 use crate::acp::RawPath;
-use crate::request::{Effect, Meta, Reply};
-use crate::tool::{Tool, ToolCx, ToolError};
+use crate::tool::{Effect, Meta, Reply, Tool, ToolCx, ToolError};
 
 /// Show which files of a git repository changed.
 ///
@@ -17,7 +16,7 @@ use crate::tool::{Tool, ToolCx, ToolError};
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct GitStatus {
-    /// A folder of the repository, or one file to ask about.
+    /// A folder of the repository, or one file to ask about; the first workspace folder if absent.
     #[serde(default = "here")]
     path: RawPath,
 }

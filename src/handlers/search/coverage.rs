@@ -17,6 +17,8 @@ pub(super) struct Coverage {
     pub(super) links: u64,
     /// Files with a NUL byte.
     pub(super) binary: u64,
+    /// Files with a NUL byte that were asked for by their own path, and so searched to their end.
+    pub(super) whole_binary: u64,
     /// Files over the size limit.
     pub(super) too_large: u64,
     /// The time was up.
@@ -28,6 +30,7 @@ impl Coverage {
         self.unreadable += other.unreadable;
         self.links += other.links;
         self.binary += other.binary;
+        self.whole_binary += other.whole_binary;
         self.too_large += other.too_large;
     }
 

@@ -114,7 +114,7 @@ fn check(pattern: &str) -> Result<(), ToolError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::request::ErrorCode;
+    use crate::tool::ErrorCode;
 
     fn hit(pattern: &str, path: &str) -> bool {
         FileGlob::new(pattern).expect("a pattern").matches(Path::new("/w"), &Path::new("/w").join(path))

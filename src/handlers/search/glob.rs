@@ -19,8 +19,7 @@ use super::page::{Page, unlocked};
 use super::scope::{Scope, Visit, shown};
 use crate::acp::RawPath;
 use crate::output::figures::{counted, grouped};
-use crate::request::Effect;
-use crate::tool::{Tool, ToolCx, ToolError};
+use crate::tool::{Effect, Tool, ToolCx, ToolError};
 
 /// How many paths one answer lists at most.
 const MAX_LIMIT: u64 = 2_000;
@@ -41,7 +40,7 @@ pub(super) struct Glob {
     pattern: String,
     /// The folder to search; all workspaces when absent.
     path: Option<RawPath>,
-    /// How many files to list, at most 2000.
+    /// How many files to list: 200 if absent, at most 2000.
     #[serde(default = "default_limit")]
     limit: u64,
     /// How many files to leave out at the beginning, for the next page.
@@ -50,13 +49,13 @@ pub(super) struct Glob {
     /// Look at files that .gitignore or .ignore exclude, too.
     #[serde(default)]
     include_ignored: bool,
-    /// Look at files and folders whose name begins with a dot, too.
+    /// Look at files and folders whose name begins with a dot, too; true if absent.
     #[serde(default = "yes")]
     hidden: bool,
-    /// `mtime` lists the newest first; `name` is in order of path; `any` stops as soon as `limit` are found.
+    /// `mtime`, if absent: newest first; `name`: in order of path; `any`: stops as soon as `limit` are found.
     #[serde(default)]
     sort: Order,
-    /// Milliseconds after which what was found so far is given.
+    /// Milliseconds after which the search ends and gives what it has found.
     #[serde(default = "default_timeout")]
     timeout_ms: u64,
 }

@@ -16,8 +16,7 @@ use super::scope::Scope;
 use super::sweep::{Findings, Plan, Search};
 use crate::acp::RawPath;
 use crate::output::Budget;
-use crate::request::{Effect, Reply};
-use crate::tool::{Tool, ToolCx, ToolError};
+use crate::tool::{Effect, Reply, Tool, ToolCx, ToolError};
 
 /// How many files or lines one answer gives at most.
 const MAX_RESULTS: u64 = 2_000;
@@ -47,7 +46,7 @@ pub(super) struct Grep {
     /// Only files of this type, such as `rust`, `py`, `ts`, `md`.
     #[serde(rename = "type")]
     file_type: Option<String>,
-    /// What to give.
+    /// What to give: paths (`files_with_matches`, if absent), lines (`content`), or lines per file (`count`).
     #[serde(default)]
     output_mode: OutputMode,
     /// `a` matches `A`, too.
@@ -57,7 +56,7 @@ pub(super) struct Grep {
     before_context: Option<u64>,
     /// Lines to show after each match, at most 50; for content.
     after_context: Option<u64>,
-    /// Lines to show on both sides.
+    /// Lines to show on both sides of each match, at most 50; for content.
     #[serde(default)]
     context_lines: u64,
     /// A match may go over several lines; `.` matches line ends.
@@ -66,27 +65,28 @@ pub(super) struct Grep {
     /// Take the pattern as plain text.
     #[serde(default)]
     literal: bool,
-    /// How many files, or for content how many matching lines, to give in all; at most 2000.
+    /// How many files, or for content how many matching lines, to give in all: 100 if absent, at most 2000.
     #[serde(default = "default_results")]
     max_results: u64,
-    /// How many of them to leave out at the beginning, for the next page (in order of path unless `sort` says more).
+    /// How many of them to leave out at the beginning, for the next page; they are
+    /// then in order of path unless `sort` says otherwise.
     #[serde(default)]
     offset: u64,
-    /// `any`: the first found, which is fastest; `path`; `mtime`: newest file first.
+    /// `any`, if absent: the first found, which is fastest; `path`: in order of path; `mtime`: newest file first.
     sort: Option<Order>,
     /// Look at files that .gitignore or .ignore exclude, too.
     #[serde(default)]
     include_ignored: bool,
-    /// Look at files and folders whose name begins with a dot, too.
+    /// Look at files and folders whose name begins with a dot, too; true if absent.
     #[serde(default = "yes")]
     hidden: bool,
-    /// Files with more bytes than this are skipped.
+    /// Files with more bytes than this are skipped: 10000000 if absent.
     #[serde(default = "default_filesize")]
     max_filesize: u64,
-    /// Milliseconds after which what was found so far is given.
+    /// Milliseconds after which the search ends and gives what it has found.
     #[serde(default = "default_timeout")]
     timeout_ms: u64,
-    /// Characters of text to answer with at most.
+    /// How many characters the answer may have: 1000 to 200000, 30000 if absent.
     max_chars: Option<u64>,
 }
 
@@ -159,16 +159,22 @@ impl Tool for Grep {
         let glob = self.glob.as_deref().filter(|glob| !glob.is_empty()).map(FileGlob::new).transpose()?;
         let types = self.file_type.as_deref().filter(|name| !name.is_empty()).map(types).transpose()?;
         let roots = Scope::roots(&deps.workspace, self.path.as_ref())?;
-        let first = deps.workspace.first().to_owned();
+        let workspace = deps.workspace.clone();
         let budget = Budget::chars(self.max_chars);
         halt::search(cx, self.timeout_ms, move |halt| {
             let scope = Scope { roots, include_ignored: self.include_ignored, hidden: self.hidden, types };
             let plan = self.plan();
-            let search = Search { scope: &scope, glob: glob.as_ref(), halt, plan };
+            let search = Search { workspace: &workspace, scope: &scope, glob: glob.as_ref(), halt, plan };
             let findings = search.run(&matcher);
             let hint = if findings.files.is_empty() { self.other_case(&search, &findings) } else { None };
             let text = report::text(
-                &report::Report { first: &first, pattern: &self.pattern, scope: &scope, plan, hint },
+                &report::Report {
+                    first: workspace.first(),
+                    pattern: &self.pattern,
+                    scope: &scope,
+                    plan,
+                    hint,
+                },
                 &findings,
             );
             Ok(Reply::text(text).with_budget(budget))

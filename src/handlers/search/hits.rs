@@ -1,9 +1,9 @@
 //! What is kept of one file's matching lines while it is searched. Not here: which files, and how it is shown.
 
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io::{self, Read};
 use std::ops::Range;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use grep_matcher::Matcher;
 use grep_regex::RegexMatcher;
@@ -96,9 +96,10 @@ impl Sink for &mut Lines<'_> {
         Ok(true)
     }
 
-    fn binary_data(&mut self, _searcher: &Searcher, _offset: u64) -> io::Result<bool> {
+    fn binary_data(&mut self, searcher: &Searcher, _offset: u64) -> io::Result<bool> {
         self.binary = true;
-        Ok(false)
+        // A search that takes NUL bytes for line ends goes on.
+        Ok(searcher.binary_detection().convert_byte().is_some())
     }
 
     fn finish(&mut self, _searcher: &Searcher, end: &SinkFinish) -> io::Result<()> {
@@ -146,14 +147,8 @@ pub(super) struct Reading<'a> {
 }
 
 impl<'a> Reading<'a> {
-    pub(super) fn open(
-        path: &Path,
-        max: u64,
-        halt: &'a Halt,
-        stopped: &'a mut Option<Unsearched>,
-    ) -> Result<Self, Unsearched> {
-        let file = options().open(path).map_err(|_| Unsearched::Unreadable)?;
-        Ok(Self { file, max, read: 0, halt, stopped })
+    pub(super) fn new(file: File, max: u64, halt: &'a Halt, stopped: &'a mut Option<Unsearched>) -> Self {
+        Self { file, max, read: 0, halt, stopped }
     }
 
     fn stop(&mut self, why: Unsearched) -> io::Error {
@@ -180,24 +175,6 @@ impl Read for Reading<'_> {
         }
         Ok(n)
     }
-}
-
-/// The walk saw a regular file; should a link or a pipe have taken its place since, it is not followed and does
-/// not block.
-#[cfg(unix)]
-fn options() -> OpenOptions {
-    use std::os::unix::fs::OpenOptionsExt;
-    let flags = rustix::fs::OFlags::NOFOLLOW | rustix::fs::OFlags::NONBLOCK | rustix::fs::OFlags::NOCTTY;
-    let mut options = OpenOptions::new();
-    options.read(true).custom_flags(i32::try_from(flags.bits()).unwrap_or(0));
-    options
-}
-
-#[cfg(not(unix))]
-fn options() -> OpenOptions {
-    let mut options = OpenOptions::new();
-    options.read(true);
-    options
 }
 
 /// One file's part of an answer; ordered by what the answer is ordered by.

@@ -76,7 +76,7 @@ fn refuse(error: &grep_regex::Error, pattern: &str) -> ToolError {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::request::ErrorCode;
+    use crate::tool::ErrorCode;
 
     const PLAIN: Reading = Reading { literal: false, case_insensitive: false, multiline: false };
 

@@ -33,7 +33,17 @@ pub(super) fn text(report: &Report<'_>, findings: &Findings) -> String {
         if let Some(hint) = &report.hint {
             let _ = write!(text, " {hint}");
         }
+        if findings.coverage.whole_binary > 0 {
+            text.push_str(" It is a binary file; all of it was searched.");
+        }
         text
+    } else if findings.coverage.whole_binary > 0
+        && let [file] = findings.files.as_slice()
+    {
+        format!(
+            "Binary file {} matches; it holds NUL bytes, so its lines are not shown.",
+            shown(report.first, &file.path)
+        )
     } else {
         match report.plan.mode {
             OutputMode::Content => content(report, findings, &place),

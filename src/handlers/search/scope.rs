@@ -47,7 +47,7 @@ impl Scope {
             return Ok(workspace.roots().map(Path::to_owned).collect());
         };
         let resolved = workspace.resolve(path)?;
-        let kind = resolved.absolute().symlink_metadata().map_err(|cause| {
+        let kind = resolved.metadata().map_err(|cause| {
             if cause.kind() == std::io::ErrorKind::NotFound {
                 ToolError::not_found(format!(
                     "There is nothing at {}. Use Glob to find the folder.",

@@ -17,6 +17,7 @@ use super::halt::Halt;
 use super::hits::{FileHits, Keep, Lines, Reading, Unsearched};
 use super::page::{Page, unlocked};
 use super::scope::{Scope, Visit};
+use crate::acp::Workspace;
 
 /// One piece of a file in memory: a line longer than this cannot be searched.
 const MAX_HEAP: usize = 256 << 20;
@@ -53,6 +54,17 @@ impl Plan {
             .heap_limit(Some(MAX_HEAP))
             .build()
     }
+
+    /// Looks past NUL bytes.
+    fn whole_searcher(&self) -> Searcher {
+        SearcherBuilder::new()
+            .line_number(false)
+            .multi_line(self.multiline)
+            .binary_detection(BinaryDetection::convert(0))
+            .memory_map(MmapChoice::never())
+            .heap_limit(Some(MAX_HEAP))
+            .build()
+    }
 }
 
 /// What was found.
@@ -71,6 +83,7 @@ pub(super) struct Findings {
 /// A search: where, how, until when.
 #[derive(Clone, Copy)]
 pub(super) struct Search<'a> {
+    pub(super) workspace: &'a Workspace,
     pub(super) scope: &'a Scope,
     pub(super) glob: Option<&'a FileGlob>,
     pub(super) halt: &'a Halt,
@@ -143,30 +156,39 @@ impl FileSearch<'_> {
         }
     }
 
-    fn lines(&mut self, path: &Path) -> Result<Option<FileHits>, Unsearched> {
-        let plan = &self.search.plan;
-        let keep = match plan.mode {
+    fn lines(&mut self, path: &Path, named: bool) -> Result<Option<FileHits>, Unsearched> {
+        let keep = match self.search.plan.mode {
             OutputMode::FilesWithMatches => Keep::Whether,
             OutputMode::Count => Keep::Count,
             OutputMode::Content => Keep::Lines,
         };
+        let mut hits = self.pass(path, keep)?;
+        if named && hits.binary && hits.matched == 0 {
+            // Whoever names one file wants to know of all of it. Its lines would be no text, so none is kept.
+            self.searcher = self.search.plan.whole_searcher();
+            hits = FileHits { binary: true, ..self.pass(path, Keep::Whether)? };
+            self.coverage.whole_binary += 1;
+        } else {
+            self.coverage.binary += u64::from(hits.binary);
+        }
+        Ok((hits.matched > 0).then_some(hits))
+    }
+
+    /// Searches a file once.
+    fn pass(&mut self, path: &Path, keep: Keep) -> Result<FileHits, Unsearched> {
+        let plan = &self.search.plan;
         let mut stopped = None;
         let mut lines = Lines::new(&self.matcher, keep);
-        let file = Reading::open(path, plan.max_filesize, self.search.halt, &mut stopped)?;
+        // Beneath the held folder: the walk went by names, and a link may have taken the place of one since.
+        let file = self.search.workspace.open_found(path).map_err(|_| Unsearched::Unreadable)?;
+        let file = Reading::new(file, plan.max_filesize, self.search.halt, &mut stopped);
         let searched = self.searcher.search_reader(&self.matcher, file, &mut lines);
         if let Some(why) = stopped {
             return Err(why);
         }
         searched.map_err(|_| Unsearched::Unreadable)?;
-        self.coverage.binary += u64::from(lines.binary);
         let (kept, matched, binary) = (lines.kept, lines.matched, lines.binary);
-        Ok((matched > 0).then(|| FileHits {
-            newest: Reverse(None),
-            path: PathBuf::new(),
-            matched,
-            lines: kept,
-            binary,
-        }))
+        Ok(FileHits { newest: Reverse(None), path: PathBuf::new(), matched, lines: kept, binary })
     }
 }
 
@@ -175,7 +197,7 @@ impl Visit for FileSearch<'_> {
         if !self.wanted(entry.path()) {
             return WalkState::Continue;
         }
-        let mut hits = match self.lines(entry.path()) {
+        let mut hits = match self.lines(entry.path(), entry.depth() == 0) {
             Ok(Some(hits)) => hits,
             Ok(None) => return WalkState::Continue,
             Err(Unsearched::Halted) => return WalkState::Quit,

@@ -10,12 +10,11 @@ use super::ShellDeps;
 use super::board::Newcomer;
 use crate::acp::RawPath;
 use crate::acp::terminals::{
-    CreateTerminal, Ending, Launch, OutputQuery, Run, TerminalGuard, conclude, facts, list,
+    CreateTerminal, Ending, Launch, OutputQuery, Run, TerminalGuard, conclude, facts, held_back_words, list,
     output_with_status, run_to_end, status_line,
 };
 use crate::output::Budget;
-use crate::request::{Effect, Reply};
-use crate::tool::{Tool, ToolCx, ToolError};
+use crate::tool::{Effect, Reply, Tool, ToolCx, ToolError};
 
 const DEFAULT_LIMIT: u64 = 120_000;
 const LONGEST_LIMIT: u64 = 600_000;
@@ -41,24 +40,25 @@ const ADVICE: &str =
 pub(super) struct Bash {
     /// The command line. Join steps with && so that the first failure ends it.
     command: String,
-    /// Milliseconds after which the command and everything it started are stopped: 120000 unless given, at most
-    /// 600000. What was printed until then is returned. Does not apply in the background.
+    /// Milliseconds after which the command and the processes found to be its own are stopped: 120000 if absent, at
+    /// most 600000. What was printed until then is returned. Does not apply in the background.
     timeout: Option<u64>,
-    /// Where it runs: a folder in the workspace, which is also the default.
+    /// Where it runs: a folder, absolute or relative to the first workspace folder, which it is if absent.
     working_directory: Option<RawPath>,
     /// Return after a second at most and leave the command running.
     #[serde(default)]
     run_in_background: bool,
     /// What the command is for, in five to ten words.
     description: Option<String>,
-    /// Variables for this command, by name. Those that change how programs are loaded are refused, as are secrets.
+    /// Variables for this command, by name. Names that change how programs are loaded and
+    /// names of secrets (passwords, tokens, keys) are refused.
     env: Option<BTreeMap<String, String>>,
     /// What the command reads. Use it, or a file, for data too large for a command line (128 KiB).
     stdin: Option<String>,
     /// Keep colours, other escape sequences and progress lines.
     #[serde(default)]
     raw: bool,
-    /// How many characters of output to return: 30000 unless given, 1000 to 200000.
+    /// How many characters the answer may have: 1000 to 200000, 30000 if absent.
     max_chars: Option<u64>,
 }
 
@@ -188,21 +188,24 @@ async fn in_background(
     let output = client.terminal_output(OutputQuery::all(guard.id())).await?;
     let shell = deps.shells.admit(about.shell(guard));
     deps.shells.tidy(client).await;
-    let mut first = match &output.exit {
+    let first = match &output.exit {
         None => format!("Shell {} running", shell.shown()),
         Some(_) => format!("Shell {} has ended already", shell.shown()),
     };
-    if let Some(twin) = twin {
-        first.push_str(&format!(
-            "\nThe same command was running in this folder already, as shell {}; KillShell ends the one not wanted.",
+    let first = match twin {
+        None => first,
+        Some(twin) => format!(
+            "{first}\nThe same command was running in this folder already, as shell {}; KillShell ends the one not \
+             wanted.",
             twin.shown()
-        ));
-    }
+        ),
+    };
     let status = output
         .exit
         .as_ref()
         .and_then(|exit| status_line(&exit.status, output.elapsed, !output.text.trim().is_empty()));
-    let rest = output_with_status(&output.text, status.as_deref());
+    let printed = output_with_status(&output.text, held_back_words(&output).as_deref());
+    let rest = output_with_status(&printed, status.as_deref());
     let mut meta = facts(&output);
     meta.handle = output.handle.as_ref().map(|handle| handle.as_str().to_owned());
     let text = if rest.is_empty() { first } else { format!("{first}\n{rest}") };

@@ -1,4 +1,4 @@
-//! KillShell: ends one shell with everything it started. Not here: ending the call that runs in the foreground,
+//! KillShell: ends one shell with what is found of its processes. Not here: ending the call that runs in the foreground,
 //! which is what a cancel does.
 
 use std::time::Duration;
@@ -9,8 +9,7 @@ use serde::Deserialize;
 use super::ShellDeps;
 use super::board::{is_alive, state};
 use crate::acp::terminals::{Ladder, StopSignal, ending_words, facts, list, seconds};
-use crate::request::{Effect, ErrorCode, Reply};
-use crate::tool::{Lane, Tool, ToolCx, ToolError};
+use crate::tool::{Effect, ErrorCode, Lane, Reply, Tool, ToolCx, ToolError};
 
 const GRACE: u64 = 2_000;
 const LONGEST_GRACE: u64 = 30_000;
@@ -19,19 +18,20 @@ const SETTLE: Duration = Duration::from_secs(2);
 /// How many last lines the answer shows.
 const LAST_LINES: usize = 20;
 
-/// End a command in the background with everything it started.
+/// End a command in the background with the processes it started.
 ///
 /// Sends `signal`, waits up to grace_ms for all of it to be gone, then sends SIGKILL. A shell that has ended already
-/// is not an error. Its output can still be read afterwards.
+/// is not an error. Its output can still be read afterwards. Not found, and so not ended, is a daemon that forked
+/// twice, left its session, cleared its environment and closed its output: end that with a command of its own.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct KillShell {
-    /// The shell, as Bash named it: sh_1.
+    /// The shell's id, as Bash named it: sh_1.
     shell_id: String,
-    /// What to send first; INT is what Ctrl-C does.
+    /// What to send first: TERM if absent; INT is what Ctrl-C does.
     #[serde(default)]
     signal: StopSignal,
-    /// Milliseconds until SIGKILL: 2000 unless given, 30000 at most.
+    /// Milliseconds until SIGKILL: 2000 if absent, at most 30000.
     grace_ms: Option<u64>,
 }
 
@@ -41,7 +41,8 @@ impl Tool for KillShell {
     const LANE: Lane = Lane::Control;
     const ALIASES: &'static [(&'static str, &'static str)] =
         &[("id", "shell_id"), ("bash_id", "shell_id"), ("shell", "shell_id"), ("grace", "grace_ms")];
-    const EXAMPLES: &'static [&'static str] = &[r#"{"shell_id":"sh_1"}"#];
+    const EXAMPLES: &'static [&'static str] =
+        &[r#"{"shell_id":"sh_1"}"#, r#"{"shell_id":"sh_2","signal":"INT","grace_ms":10000}"#];
     type Deps = ShellDeps;
     type Output = Reply;
 
@@ -77,7 +78,7 @@ impl Tool for KillShell {
         let lines: Vec<&str> = after.text.lines().collect();
         let last = &lines[lines.len().saturating_sub(LAST_LINES)..];
         if !last.is_empty() {
-            text.push_str(&format!(" Its last lines:\n{}", last.join("\n")));
+            text = format!("{text} Its last lines:\n{}", last.join("\n"));
         }
         Ok(Reply::text(text).with_meta(facts(&after)))
     }

@@ -10,10 +10,8 @@ use tokio::time::Instant;
 
 use super::ShellDeps;
 use super::board::{Shell, is_alive, state};
-use crate::acp::terminals::{TerminalOutput, ending_words, facts, list, seconds};
-use crate::output::Budget;
-use crate::request::{Effect, Reply};
-use crate::tool::{Lane, Tool, ToolCx, ToolError};
+use crate::acp::terminals::{TerminalOutput, ending_words, facts, held_back_words, list, seconds};
+use crate::tool::{Effect, Lane, Reply, Tool, ToolCx, ToolError};
 
 const TAIL_LINES: u64 = 50;
 const LONGEST_WAIT: u64 = 30_000;
@@ -26,15 +24,15 @@ const LONGEST_WAIT: u64 = 30_000;
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ShellStatus {
-    /// The shell, as Bash named it: sh_1.
+    /// The shell's id, as Bash named it: sh_1. All shells are listed if absent.
     shell_id: Option<String>,
     /// The cursor of an earlier answer: show only what was printed after it.
     since: Option<u64>,
-    /// How many of the last lines to show: 50 unless given; all that is new when `since` is given.
+    /// How many of the last lines to show: 50 if absent, or all that is new when `since` is given.
     tail_lines: Option<u64>,
     /// Show only lines that match this regular expression.
     pattern: Option<String>,
-    /// Milliseconds to wait, 30000 at most, for the shell to end, for a line that matches `pattern`, or, with
+    /// Milliseconds to wait, at most 30000, for the shell to end, for a line that matches `pattern`, or, with
     /// `since` and no pattern, for anything new.
     wait_ms: Option<u64>,
 }
@@ -61,7 +59,7 @@ impl Tool for ShellStatus {
         let Some(id) = &self.shell_id else { return self.list_all(deps).await };
         let shell = deps.shells.find(id)?;
         let matcher = self.pattern.as_deref().map(compile).transpose()?;
-        let output = self.wait(cx, deps, &shell, matcher.as_ref()).await?;
+        let output = wait(&self, cx, deps, &shell, matcher.as_ref()).await?;
         Ok(self.one(&shell, &output, matcher.as_ref()))
     }
 }
@@ -91,33 +89,6 @@ impl ShellStatus {
         Ok(Reply::text(lines.join("\n")))
     }
 
-    /// The output once there is what is waited for, or the time is up.
-    async fn wait(
-        &self,
-        cx: &ToolCx,
-        deps: &ShellDeps,
-        shell: &Shell,
-        matcher: Option<&RegexMatcher>,
-    ) -> Result<TerminalOutput, ToolError> {
-        let until = Instant::now() + Duration::from_millis(self.wait_ms.unwrap_or(0).min(LONGEST_WAIT));
-        loop {
-            let output = state(deps.terminals.as_ref(), shell, self.since).await?;
-            let found = match matcher {
-                Some(matcher) => output.text.lines().any(|line| matches(matcher, line)),
-                None => self.since.is_some() && !output.text.is_empty(),
-            };
-            if found || output.exit.is_some() || Instant::now() >= until {
-                return Ok(output);
-            }
-            tokio::select! {
-                biased;
-                () = cx.cancelled() => return Err(ToolError::cancelled("The waiting was ended; the shell goes on.")),
-                more = deps.terminals.wait_for_terminal_output(&shell.terminal, output.bytes_read) => more?,
-                () = tokio::time::sleep_until(until) => {}
-            }
-        }
-    }
-
     fn one(&self, shell: &Shell, output: &TerminalOutput, matcher: Option<&RegexMatcher>) -> Reply {
         let lines: Vec<&str> =
             output.text.lines().filter(|line| matcher.is_none_or(|matcher| matches(matcher, line))).collect();
@@ -127,31 +98,54 @@ impl ShellStatus {
             (None, None) => usize::try_from(TAIL_LINES).unwrap_or(usize::MAX),
         };
         let hidden = lines.len().saturating_sub(most);
-        let mut text = format!("Shell {}: {}: {}\n", shell.shown(), state_words(output), shell.title());
+        let mut shown = vec![format!("Shell {}: {}: {}", shell.shown(), state_words(output), shell.title())];
         if self.since.is_some() && output.omitted_bytes > 0 {
-            text.push_str(&format!("[{} bytes between were too much to hold]\n", output.omitted_bytes));
+            shown.push(format!("[{} bytes between were too much to hold]", output.omitted_bytes));
         }
         if hidden > 0 {
-            text.push_str(&format!("[{hidden} lines before these]\n"));
+            shown.push(format!("[{hidden} lines before these]"));
         }
-        for line in &lines[hidden..] {
-            text.push_str(line);
-            text.push('\n');
-        }
+        shown.extend(lines[hidden..].iter().map(|line| (*line).to_owned()));
         if lines.is_empty() {
             let what = if output.text.is_empty() { "nothing" } else { "no line that matches" };
             let new = if self.since.is_some() { " new" } else { "" };
-            text.push_str(&format!("({what}{new} was printed)\n"));
+            shown.push(format!("({what}{new} was printed)"));
         }
-        text.push_str(&format!("[since={} for what comes next", output.cursor));
+        shown.extend(held_back_words(output));
         let mut meta = facts(output);
-        if let Some(handle) = &output.handle {
-            text.push_str(&format!("; ReadOutput handle=\"{}\" for all of it", handle.as_str()));
-            meta.handle = Some(handle.as_str().to_owned());
-        }
-        text.push(']');
+        meta.handle = output.handle.as_ref().map(|handle| handle.as_str().to_owned());
+        let whole =
+            meta.handle.as_ref().map(|handle| format!("; ReadOutput handle=\"{handle}\" for all of it"));
+        shown.push(format!("[since={} for what comes next{}]", output.cursor, whole.unwrap_or_default()));
         meta.truncated = hidden > 0 || output.omitted_bytes > 0;
-        Reply::text(text).with_meta(meta).with_budget(Budget::default())
+        Reply::text(shown.join("\n")).with_meta(meta)
+    }
+}
+
+/// The output once there is what is waited for, or the time is up.
+async fn wait(
+    asked: &ShellStatus,
+    cx: &ToolCx,
+    deps: &ShellDeps,
+    shell: &Shell,
+    matcher: Option<&RegexMatcher>,
+) -> Result<TerminalOutput, ToolError> {
+    let until = Instant::now() + Duration::from_millis(asked.wait_ms.unwrap_or(0).min(LONGEST_WAIT));
+    loop {
+        let output = state(deps.terminals.as_ref(), shell, asked.since).await?;
+        let found = match matcher {
+            Some(matcher) => output.text.lines().any(|line| matches(matcher, line)),
+            None => asked.since.is_some() && !output.text.is_empty(),
+        };
+        if found || output.exit.is_some() || Instant::now() >= until {
+            return Ok(output);
+        }
+        tokio::select! {
+            biased;
+            () = cx.cancelled() => return Err(ToolError::cancelled("The waiting was ended; the shell goes on.")),
+            more = deps.terminals.wait_for_terminal_output(&shell.terminal, output.bytes_read) => more?,
+            () = tokio::time::sleep_until(until) => {}
+        }
     }
 }
 

@@ -17,8 +17,7 @@ use super::guard::Guard;
 use super::parked::{Locking, Parked};
 use super::trouble::of_file;
 use crate::output::figures::{grouped, size};
-use crate::request::ErrorCode;
-use crate::tool::ToolError;
+use crate::tool::{ErrorCode, ToolError};
 
 /// A snapshot larger than this is not made.
 const MAX_SNAPSHOT: u64 = 512 << 20;
@@ -59,12 +58,15 @@ impl Database {
 }
 
 impl Opener<'_> {
-    /// Opens the file at this proven absolute path and puts it under guard.
+    /// Opens the file at this absolute path and puts it under guard. The path leads through a folder that is held
+    /// open, so that every look at it is a look at the same folder.
     pub(super) fn open(&self, path: &Path) -> Result<Database, ToolError> {
         let wal_mode = self.header(path)?;
-        let (wal, shm) = (Beside::look(path, "-wal")?, Beside::look(path, "-shm")?);
-        Beside::look(path, "-journal")?;
-        let direct = || self.connect(path.as_os_str(), plain_flags() | OpenFlags::SQLITE_OPEN_NOFOLLOW);
+        let look = |ending| Beside::look(path, self.shown, ending);
+        let (wal, shm) = (look("-wal")?, look("-shm")?);
+        look("-journal")?;
+        let direct =
+            || self.connect(|| in_place(path.as_os_str(), plain_flags() | OpenFlags::SQLITE_OPEN_NOFOLLOW));
         match (wal_mode, wal, shm) {
             (false, Beside::Absent | Beside::Empty, _) => {
                 direct().map_err(|error| of_file(self.shown, &error))
@@ -76,9 +78,9 @@ impl Opener<'_> {
         }
     }
 
-    fn connect(&self, name: &OsStr, flags: OpenFlags) -> rusqlite::Result<Database> {
+    fn connect(&self, open: impl Fn() -> rusqlite::Result<Connection>) -> rusqlite::Result<Database> {
         let locking = self.parked.locking();
-        let connection = Connection::open_with_flags(Path::new(name), flags)?;
+        let connection = open()?;
         self.guard.install(&connection)?;
         // Opening reads nothing yet; this does, so that a file that cannot be read shows now.
         connection.query_row("SELECT count(*) FROM sqlite_schema", [], |_| Ok(()))?;
@@ -88,8 +90,9 @@ impl Opener<'_> {
     fn immutable(&self, path: &Path) -> Result<Database, ToolError> {
         let witness = Witness::of(path);
         let flags = plain_flags() | OpenFlags::SQLITE_OPEN_NOFOLLOW | OpenFlags::SQLITE_OPEN_URI;
-        let mut database =
-            self.connect(&immutable_uri(path), flags).map_err(|error| of_file(self.shown, &error))?;
+        let mut database = self
+            .connect(|| in_place(&immutable_uri(path), flags))
+            .map_err(|error| of_file(self.shown, &error))?;
         database.witness = Some(witness);
         Ok(database)
     }
@@ -97,7 +100,7 @@ impl Opener<'_> {
     fn copied(&self, path: &Path) -> Result<Database, ToolError> {
         let copy = self.copy(path)?;
         let mut database = self
-            .connect(copy.database().as_os_str(), plain_flags())
+            .connect(|| Connection::open_with_flags(copy.database(), plain_flags()))
             .map_err(|error| of_file(self.shown, &error))?;
         database.copy = Some(copy);
         Ok(database)
@@ -108,12 +111,7 @@ impl Opener<'_> {
         let shown = self.shown;
         let meta = fs::symlink_metadata(path).map_err(|cause| missing(path, shown, &cause))?;
         if meta.is_dir() {
-            return Err(ToolError::new(
-                ErrorCode::IsDirectory,
-                format!(
-                    "{shown} is a folder. Name the database file in it; Glob finds `*.db` and `*.sqlite*`."
-                ),
-            ));
+            return Err(folder(shown));
         }
         if !meta.is_file() {
             return Err(ToolError::invalid_args(format!(
@@ -183,12 +181,32 @@ fn plain_flags() -> OpenFlags {
     OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX
 }
 
+/// Opens a database where it is.
+#[cfg(target_os = "linux")]
+fn in_place(name: &OsStr, flags: OpenFlags) -> rusqlite::Result<Connection> {
+    Connection::open_with_flags_and_vfs(Path::new(name), flags, super::held_names::interface()?)
+}
+
+#[cfg(not(target_os = "linux"))]
+fn in_place(name: &OsStr, flags: OpenFlags) -> rusqlite::Result<Connection> {
+    Connection::open_with_flags(Path::new(name), flags)
+}
+
+/// The path is that of a folder.
+pub(super) fn folder(shown: &str) -> ToolError {
+    ToolError::new(
+        ErrorCode::IsDirectory,
+        format!("{shown} is a folder. Name the database file in it; Glob finds `*.db` and `*.sqlite*`."),
+    )
+}
+
 fn missing(path: &Path, shown: &str, cause: &io::Error) -> ToolError {
     if cause.kind() != io::ErrorKind::NotFound {
         return ToolError::io(shown, cause);
     }
     let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
     let folder = path.parent().unwrap_or(path);
+    let beside = Path::new(shown).parent().unwrap_or(folder);
     let mut near: Vec<(f64, String)> = fs::read_dir(folder)
         .into_iter()
         .flatten()
@@ -201,7 +219,7 @@ fn missing(path: &Path, shown: &str, cause: &io::Error) -> ToolError {
         .collect();
     near.sort_by(|a, b| b.0.total_cmp(&a.0));
     let near: Vec<String> =
-        near.into_iter().take(3).map(|(_, other)| folder.join(other).display().to_string()).collect();
+        near.into_iter().take(3).map(|(_, other)| beside.join(other).display().to_string()).collect();
     let next = if near.is_empty() {
         "Glob finds `*.db` and `*.sqlite*`.".to_owned()
     } else {
@@ -220,19 +238,18 @@ enum Beside {
 
 impl Beside {
     /// Refuses anything but a regular file: SQLite would follow a link to wherever it leads.
-    fn look(database: &Path, ending: &str) -> Result<Self, ToolError> {
+    fn look(database: &Path, shown: &str, ending: &str) -> Result<Self, ToolError> {
         let path = beside(database, ending);
         match fs::symlink_metadata(&path) {
             Ok(meta) if meta.is_file() => Ok(if meta.len() == 0 { Self::Empty } else { Self::Filled }),
             Ok(_) => Err(ToolError::new(
                 ErrorCode::PolicyDenied,
                 format!(
-                    "{} is not a regular file; a database with such a companion is not opened.",
-                    path.display()
+                    "{shown}{ending} is not a regular file; a database with such a companion is not opened."
                 ),
             )),
             Err(cause) if cause.kind() == io::ErrorKind::NotFound => Ok(Self::Absent),
-            Err(cause) => Err(ToolError::io(path.display(), &cause)),
+            Err(cause) => Err(ToolError::io(format!("{shown}{ending}"), &cause)),
         }
     }
 }

@@ -2,6 +2,8 @@
 
 mod databases;
 mod guard;
+#[cfg(target_os = "linux")]
+mod held_names;
 mod layout;
 mod overview;
 mod parameters;

@@ -3,7 +3,8 @@
 use std::fmt::Write as _;
 use std::time::Duration;
 
-use rusqlite::Connection;
+use rusqlite::ffi::ErrorCode as Code;
+use rusqlite::{Connection, Error};
 
 use super::guard::Guard;
 use crate::output::figures::{counted, grouped};
@@ -20,25 +21,40 @@ struct Object {
     definition: String,
 }
 
+/// What is in a database.
+pub(super) struct Overview {
+    pub(super) text: String,
+    /// What SQLite says of the file when a table of it cannot be read because the file is damaged.
+    pub(super) damage: Option<String>,
+}
+
 /// Describes the database; counting rows takes at most `patience`.
 pub(super) fn describe(
     connection: &Connection,
     guard: &Guard,
     patience: Duration,
-) -> rusqlite::Result<String> {
+) -> rusqlite::Result<Overview> {
     let objects = objects(connection)?;
     let count = |kind: &str| objects.iter().filter(|object| object.kind == kind).count() as u64;
     let mut text = format!("{}, {}", counted(count("table"), "table"), counted(count("view"), "view"));
+    let mut damage = None;
     let before = guard.shorten(patience);
     for object in objects.iter().filter(|object| object.kind == "table" || object.kind == "view") {
         let _ = write!(text, "\n\n{} {}", object.kind, object.name);
         if object.kind == "table" {
-            let rows = rows(connection, guard, &object.name);
-            let _ = write!(
-                text,
-                ": {}",
-                rows.map_or_else(|| "rows not counted".to_owned(), |n| counted(n, "row"))
-            );
+            match rows(connection, guard, &object.name) {
+                Ok(n) => {
+                    let _ = write!(text, ": {}", counted(n, "row"));
+                }
+                Err(Uncounted::Late) => text.push_str(": rows not counted"),
+                Err(Uncounted::Failed(error)) => {
+                    let why = of_error(&error);
+                    let _ = write!(text, ": rows not counted: {why}");
+                    if is_damage(&error) {
+                        damage.get_or_insert(why);
+                    }
+                }
+            }
         }
         let _ = write!(text, "\n  {}", indented(&object.definition));
         for part in objects.iter().filter(|part| part.table == object.name && part.name != object.name) {
@@ -53,7 +69,7 @@ pub(super) fn describe(
             grouped(MAX_OBJECTS as u64)
         );
     }
-    Ok(text)
+    Ok(Overview { text, damage })
 }
 
 fn objects(connection: &Connection) -> rusqlite::Result<Vec<Object>> {
@@ -76,13 +92,40 @@ fn objects(connection: &Connection) -> rusqlite::Result<Vec<Object>> {
     objects.take(MAX_OBJECTS).collect()
 }
 
-/// None where counting takes too long or the table cannot be read, as one of a module that is not loaded here.
-fn rows(connection: &Connection, guard: &Guard, table: &str) -> Option<u64> {
+/// Why the rows of a table were not counted.
+enum Uncounted {
+    /// The time for it was up.
+    Late,
+    /// The table cannot be read: it is damaged, or of a module that is not loaded here.
+    Failed(Error),
+}
+
+fn rows(connection: &Connection, guard: &Guard, table: &str) -> Result<u64, Uncounted> {
     if guard.over() {
-        return None;
+        return Err(Uncounted::Late);
     }
     let sql = format!("SELECT count(*) FROM \"{}\"", table.replace('"', "\"\""));
-    connection.query_row(&sql, [], |row| row.get::<_, i64>(0)).ok().and_then(|n| u64::try_from(n).ok())
+    match connection.query_row(&sql, [], |row| row.get::<_, i64>(0)) {
+        Ok(n) => Ok(u64::try_from(n).unwrap_or(0)),
+        Err(error) if error.sqlite_error_code() == Some(Code::OperationInterrupted) => Err(Uncounted::Late),
+        Err(error) => Err(Uncounted::Failed(error)),
+    }
+}
+
+fn is_damage(error: &Error) -> bool {
+    matches!(
+        error.sqlite_error_code(),
+        Some(Code::DatabaseCorrupt | Code::NotADatabase | Code::SystemIoFailure)
+    )
+}
+
+/// SQLite's own words, without the statement, which the caller did not write.
+fn of_error(error: &Error) -> String {
+    match error {
+        Error::SqliteFailure(_, Some(text)) => text.clone(),
+        Error::SqlInputError { msg, .. } => msg.clone(),
+        other => other.to_string(),
+    }
 }
 
 fn indented(definition: &str) -> String {

@@ -1,6 +1,7 @@
 //! SqliteQuery: one reading statement on one database file. Not here: writing, which no tool offers.
 
 use std::fmt::Write as _;
+use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -9,7 +10,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::Room;
-use super::databases::{Database, Opener};
+use super::databases::{self, Database, Opener};
 use super::guard::{Guard, MAX_SQL};
 use super::layout::Format;
 use super::overview;
@@ -17,11 +18,10 @@ use super::parameters::{self, Parameters};
 use super::parked::Parked;
 use super::trouble;
 use super::value::Shown;
-use crate::acp::RawPath;
+use crate::acp::{RawPath, WorkspacePath};
 use crate::output::Budget;
 use crate::output::figures::{counted, grouped};
-use crate::request::{Effect, ErrorCode, Meta, Reply};
-use crate::tool::{Tool, ToolCx, ToolError};
+use crate::tool::{Effect, ErrorCode, Meta, Reply, Tool, ToolCx, ToolError};
 
 /// How many rows one answer shows at most.
 const MAX_ROWS: u64 = 1_000;
@@ -38,26 +38,26 @@ const MAX_TEXT: usize = 2 << 20;
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct SqliteQuery {
-    /// The database file.
+    /// The database file: absolute, or relative to the first workspace folder.
     database_path: RawPath,
     /// One SQL statement; empty for the schema.
     #[serde(default)]
     query: String,
     /// Values for the placeholders: an array for `?`, an object for `:name`.
     params: Option<Parameters>,
-    /// How many rows to give, at most 1000.
+    /// How many rows to give: 100 if absent, at most 1000.
     #[serde(default = "default_limit")]
     limit: u64,
     /// How many rows to leave out at the beginning, for the next page.
     #[serde(default)]
     offset: u64,
-    /// Milliseconds after which the query is stopped.
+    /// Milliseconds after which the query is stopped: 10000 if absent.
     #[serde(default = "default_timeout")]
     timeout_ms: u64,
     /// `table` is aligned with long texts cut at 200 characters; `json` and `csv` give up to 20000 of each.
     #[serde(default)]
     format: Format,
-    /// Characters of text to answer with at most.
+    /// How many characters the answer may have: 1000 to 200000, 30000 if absent.
     max_chars: Option<u64>,
 }
 
@@ -99,8 +99,8 @@ impl Tool for SqliteQuery {
         }
         let path = room.deps.workspace.resolve(&self.database_path)?;
         let job = Job {
-            path: path.absolute().to_owned(),
             shown: path.shown(),
+            path,
             scratch: room.deps.scratch.clone(),
             parked: room.parked.clone(),
             ask: self,
@@ -128,7 +128,7 @@ impl Tool for SqliteQuery {
 
 /// One call, on a thread of its own.
 struct Job {
-    path: PathBuf,
+    path: WorkspacePath,
     shown: String,
     scratch: PathBuf,
     parked: Parked,
@@ -141,16 +141,27 @@ impl Job {
             return Err(ToolError::cancelled("The query was cancelled before it began."));
         }
         let opener = Opener { scratch: &self.scratch, guard, parked: &self.parked, shown: &self.shown };
-        let database = opener.open(&self.path)?;
+        // Held until the database is closed: SQLite opens by name, and only through this folder the names stay true.
+        let (folder, name) = self.path.open_parent(false).map_err(|cause| match cause.kind() {
+            io::ErrorKind::IsADirectory => databases::folder(&self.shown),
+            _ => ToolError::io(&self.shown, &cause),
+        })?;
+        let path = folder.path_of(&name);
+        let database = opener.open(&path)?;
         let mut meta = Meta::default();
         let answered = if self.ask.query.trim().is_empty() {
             overview::describe(&database.connection, guard, limit / 2)
-                .map(|text| format!("{}: {text}", self.shown))
+                .map(|overview| {
+                    meta.warnings.extend(overview.damage.map(|why| {
+                        format!("{} is damaged ({why}); what is shown may lack rows or tables", self.shown)
+                    }));
+                    format!("{}: {}", self.shown, overview.text)
+                })
                 .map_err(|error| self.trouble(&database, guard, &error))
         } else {
             self.rows(&database, guard, &mut meta)
         };
-        if database.changed_meanwhile(&self.path) {
+        if database.changed_meanwhile(&path) {
             return Err(ToolError::new(
                 ErrorCode::Busy,
                 format!("A program began to write {} while it was read. Ask again.", self.shown),

@@ -5,8 +5,7 @@ use rusqlite::{Connection, Error};
 use std::fmt::Write as _;
 
 use super::guard::Guard;
-use crate::request::ErrorCode;
-use crate::tool::ToolError;
+use crate::tool::{ErrorCode, ToolError};
 
 /// Words of the language that resemble names of tables.
 const KEYWORDS: &[&str] = &[

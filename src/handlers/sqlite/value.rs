@@ -4,6 +4,7 @@ use rusqlite::types::ValueRef;
 use serde_json::{Number, Value, json};
 use std::fmt::Write as _;
 
+use crate::ids::hex;
 use crate::output::figures::{counted, grouped};
 
 /// A value, taken out of SQLite's memory and within bounds.
@@ -133,13 +134,7 @@ fn blob(bytes: &[u8]) -> String {
     let length = counted(bytes.len() as u64, "byte");
     match kind(bytes) {
         Some(kind) => format!("<blob {length}, {kind}>"),
-        None if bytes.len() <= 16 => {
-            let hex = bytes.iter().fold(String::new(), |mut hex, byte| {
-                let _ = write!(hex, "{byte:02x}");
-                hex
-            });
-            format!("<blob {length}, x'{hex}'>")
-        }
+        None if bytes.len() <= 16 => format!("<blob {length}, x'{}'>", hex(bytes)),
         None => format!("<blob {length}>"),
     }
 }

@@ -5,8 +5,7 @@ use std::pin::Pin;
 use std::time::Duration;
 
 use crate::ids::RequestId;
-use crate::request::ErrorCode;
-use crate::tool::{ToolCx, ToolError};
+use crate::tool::{ErrorCode, ToolCx, ToolError};
 
 /// What the board gives back.
 pub type Answer<'a, T> = Pin<Box<dyn Future<Output = Result<T, ToolError>> + Send + 'a>>;

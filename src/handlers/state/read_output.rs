@@ -9,8 +9,7 @@ use crate::output::figures::{counted, grouped, size};
 use crate::output::{
     Budget, FindError, Found, KeptLine, KeptOutput, OutputStore, Page, Query, SearchError, Totals, Window,
 };
-use crate::request::{Effect, Reply};
-use crate::tool::{Lane, Tool, ToolCx, ToolError};
+use crate::tool::{Effect, Lane, Reply, Tool, ToolCx, ToolError};
 
 /// Read the full output of an earlier call whose result was clipped, by the handle in its marker. Gives numbered
 /// lines from `offset` on, the last lines with `tail`, or the lines that match `pattern`. Works while the command
@@ -18,24 +17,24 @@ use crate::tool::{Lane, Tool, ToolCx, ToolError};
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ReadOutput {
-    /// The handle as the marker shows it, for example out_7f3a09c2d1e4.
+    /// The handle as the marker shows it: out_7f3a09c2d1e4.
     handle: String,
     /// The first line, from 1. With pattern: where the search begins.
     #[serde(default = "first_line")]
     #[schemars(range(min = 1))]
     offset: u64,
-    /// The most lines, or with pattern the most matching lines.
+    /// How many lines, or with pattern how many matching lines: 200 if absent, at most 10000.
     #[serde(default = "some_lines")]
     #[schemars(range(min = 1, max = 10_000))]
     limit: u64,
-    /// Instead of offset: the last so many lines.
+    /// Instead of offset and limit: the last so many lines, at most 10000.
     #[serde(default)]
     #[schemars(range(min = 1, max = 10_000))]
     tail: Option<u64>,
     /// A regular expression; only lines that match it, with context. (?i) at its start ignores case.
     #[serde(default)]
     pattern: Option<String>,
-    /// Lines of context on either side of a match, at most 20.
+    /// Lines of context on either side of a match: 2 if absent, at most 20.
     #[serde(default = "some_context")]
     #[schemars(range(max = 20))]
     context: u64,
@@ -43,7 +42,7 @@ pub(super) struct ReadOutput {
     #[serde(default)]
     #[schemars(range(min = 1))]
     column: Option<u64>,
-    /// The most characters of the answer, 1,000 to 200,000; 30,000 by default.
+    /// How many characters the answer may have: 1000 to 200000, 30000 if absent.
     #[serde(default)]
     max_chars: Option<u64>,
 }
@@ -206,6 +205,10 @@ impl ReadOutput {
                     "No output is kept as {shown}. Outputs are kept for {days} days, fewer when room is short; run the call again if its output is still needed."
                 ))
             }
+            FindError::NotKept(reason) => ToolError::not_found(format!(
+                "Nothing of the output {shown} is kept: {reason}. What its call showed is all there is; run it again, \
+                 with less output or once there is room."
+            )),
             FindError::Io(cause) => self.failed(cause),
         }
     }

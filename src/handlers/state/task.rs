@@ -5,8 +5,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use super::StateDeps;
-use crate::request::{Effect, ErrorCode};
-use crate::tool::{Tool, ToolCx, ToolError};
+use crate::tool::{Effect, ErrorCode, Tool, ToolCx, ToolError};
 
 /// Run one tool call in the background and get a task id at once, so that the conversation can go on.
 ///

@@ -8,8 +8,7 @@ use super::StateDeps;
 use super::board::{TaskStage, TaskView};
 use crate::ids::RequestId;
 use crate::output::OutputStore;
-use crate::request::{Effect, Meta, Reply};
-use crate::tool::{Lane, Tool, ToolCx, ToolError};
+use crate::tool::{Effect, Lane, Meta, Reply, Tool, ToolCx, ToolError};
 
 /// How much of a running task's output is shown.
 const SO_FAR_CHARS: usize = 4_000;
@@ -30,7 +29,10 @@ impl Tool for TaskOutput {
     const EFFECT: Effect = Effect::Reads;
     const LANE: Lane = Lane::Control;
     const ALIASES: &'static [(&'static str, &'static str)] = &[("id", "task_id"), ("task", "task_id")];
-    const EXAMPLES: &'static [&'static str] = &[r#"{"task_id":"0198c0de-0000-7000-8000-000000000000"}"#];
+    const EXAMPLES: &'static [&'static str] = &[
+        r#"{"task_id":"0198c0de-0000-7000-8000-000000000000"}"#,
+        r#"{"task_id":"0198c0de-2f5a-7000-8000-6d1c0a9be702"}"#,
+    ];
     type Deps = StateDeps;
     type Output = Reply;
 

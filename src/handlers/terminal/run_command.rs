@@ -9,10 +9,9 @@ use super::TerminalDeps;
 use crate::acp::RawPath;
 use crate::acp::terminals::{CreateTerminal, Ending, Launch, conclude, list, output_with_status, run_to_end};
 use crate::output::Budget;
-use crate::request::{Effect, Reply};
-use crate::tool::{Tool, ToolCx, ToolError};
+use crate::tool::{Effect, Reply, Tool, ToolCx, ToolError};
 
-const LIMIT: Duration = Duration::from_secs(120);
+const LIMIT: Duration = Duration::from_mins(2);
 /// Characters of the budget that are kept free for what is said beside the output.
 const WORDS: u64 = 700;
 const ADVICE: &str = "The limit is 120 s; run long commands with Bash and run_in_background=true.";
@@ -29,7 +28,7 @@ pub(super) struct RunCommand {
     command: String,
     /// The program's arguments; an empty list runs the program without any.
     args: Option<Vec<String>>,
-    /// Where it runs: a folder in the workspace, which is also the default.
+    /// Where it runs: a folder, absolute or relative to the first workspace folder, which it is if absent.
     cwd: Option<RawPath>,
 }
 

@@ -40,7 +40,7 @@ fn a_file_that_is_not_toml_is_refused_with_its_line() {
 fn an_unknown_key_is_refused_with_the_nearest_known_one() {
     for (text, line, words) in [
         ("[limits]\nread = 1", 2, "no key limits.read. Did you mean limits.reads?"),
-        ("[limits]\n\nmax_char = 1", 3, "Did you mean limits.max_chars?"),
+        ("[limits]\n\nlease_m = 1", 3, "Did you mean limits.lease_ms?"),
         ("[backend]\nhold_ms = 1", 2, "Did you mean backend.poll.hold_ms?"),
         ("[backend.pol]\nhold_ms = 1", 1, "no table backend.pol. Did you mean backend.poll?"),
         ("[limit]\nreads = 1", 1, "no table limit. Did you mean limits?"),

@@ -1,3 +1,11 @@
 //! What the tests share.
 
+pub mod caller;
+pub mod flip;
+pub mod inside;
+pub mod process;
+pub mod relay;
+pub mod stage;
 pub mod tools;
+pub mod wait;
+pub mod whole;

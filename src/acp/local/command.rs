@@ -1,0 +1,103 @@
+//! A command before it is started: whether it can be, and which program it is. Not here: starting it (process).
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+
+use crate::acp::terminals::Launch;
+use crate::tool::{ErrorCode, ToolError};
+
+/// The longest single argument the system takes (MAX_ARG_STRLEN on Linux), its end included.
+const LONGEST_ARGUMENT: usize = 128 << 10;
+
+/// Refuses a folder that no command can run in.
+pub(super) fn check_folder(cwd: &Path) -> Result<(), ToolError> {
+    if cwd.is_dir() {
+        return Ok(());
+    }
+    let what = if cwd.exists() { "is not a folder" } else { "does not exist" };
+    let text = format!("The working directory {} {what}. Nothing was run.", cwd.display());
+    Err(if cwd.exists() { ToolError::invalid_args(text) } else { ToolError::not_found(text) })
+}
+
+/// Refuses what the system could not start.
+pub(super) fn check_command(launch: &Launch) -> Result<(), ToolError> {
+    let words: Vec<&str> = match launch {
+        Launch::Shell(line) => vec![line],
+        Launch::Program { command, args } => {
+            std::iter::once(command).chain(args).map(String::as_str).collect()
+        }
+    };
+    if words[0].trim().is_empty() {
+        return Err(ToolError::invalid_args("The command is empty; nothing was run."));
+    }
+    if words.iter().any(|word| word.contains('\0')) {
+        return Err(ToolError::invalid_args(
+            "The command contains a NUL byte, which no program can be given.",
+        ));
+    }
+    match words.iter().map(|word| word.len()).max() {
+        Some(longest) if longest >= LONGEST_ARGUMENT => Err(too_large(longest)),
+        _ => Ok(()),
+    }
+}
+
+fn too_large(bytes: usize) -> ToolError {
+    ToolError::new(
+        ErrorCode::TooLarge,
+        format!(
+            "The command has {bytes} bytes; the system takes {} at most in one piece. Nothing was run. Pass the data \
+             on stdin, or write it to a file and name the file.",
+            LONGEST_ARGUMENT - 1
+        ),
+    )
+}
+
+/// The program to start, with its arguments.
+pub(super) fn command_of(launch: &Launch) -> Result<(PathBuf, Vec<String>), ToolError> {
+    match launch {
+        Launch::Program { command, args } => Ok((PathBuf::from(command), args.clone())),
+        Launch::Shell(line) => {
+            let args = ["--noprofile", "--norc", "-c", line].map(str::to_owned).to_vec();
+            Ok((bash()?.to_owned(), args))
+        }
+    }
+}
+
+/// Where bash is; looked for once, and not on the PATH of the call.
+fn bash() -> Result<&'static Path, ToolError> {
+    const PLACES: &[&str] = &[
+        "/bin/bash",
+        "/usr/bin/bash",
+        "/usr/local/bin/bash",
+        "/opt/homebrew/bin/bash",
+        "/run/current-system/sw/bin/bash",
+    ];
+    static FOUND: OnceLock<Option<&'static Path>> = OnceLock::new();
+    let found = FOUND.get_or_init(|| PLACES.iter().map(Path::new).find(|place| place.is_file()));
+    found.ok_or_else(|| {
+        ToolError::not_found(
+            "There is no bash on this machine; run a program with its arguments instead (run_command).",
+        )
+    })
+}
+
+/// A start that the system refused, in words for the caller.
+pub(super) fn refused(launch: &Launch, cause: &io::Error) -> ToolError {
+    let program = match launch {
+        Launch::Shell(_) => "bash",
+        Launch::Program { command, .. } => command,
+    };
+    match cause.kind() {
+        io::ErrorKind::ArgumentListTooLong => ToolError::new(
+            ErrorCode::TooLarge,
+            "The command with its arguments and environment is larger than the system takes. Nothing was run. Pass \
+             the data on stdin, or write it to a file and name the file.",
+        ),
+        io::ErrorKind::NotFound => ToolError::not_found(format!(
+            "There is no program {program:?} on this machine's PATH. Nothing was run. A command line with blanks, \
+             pipes or variables needs a shell: leave args out."
+        )),
+        _ => ToolError::io(program, cause),
+    }
+}

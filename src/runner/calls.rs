@@ -1,0 +1,177 @@
+//! The loop's dealings with calls: into their lanes, started, cancelled, over. Not here: what a call does (execute) and
+//! which may start when (lanes).
+
+use std::sync::Arc;
+
+use tokio_util::sync::CancellationToken;
+
+use super::execute::Call;
+use super::lanes::Share;
+use super::wake::{Ended, Wake, Waker};
+use super::{Mode, Runner};
+use crate::ids::{ConversationId, RequestId};
+use crate::journal::{Accepted, Admission, Origin, State, Unfinished};
+use crate::request::Effect;
+use crate::tool::Lane;
+
+/// How a call that is placed or runs is cancelled.
+pub(super) struct CallToken {
+    conversation: ConversationId,
+    cancel: CancellationToken,
+}
+
+/// A call in its lane.
+pub(super) struct Waiting {
+    call: Call,
+    share: Share,
+}
+
+/// Wakes the loop when it is dropped: whatever becomes of a call's task, its lane is freed.
+struct Freeing {
+    waker: Waker,
+    ended: Ended,
+}
+
+impl Drop for Freeing {
+    fn drop(&mut self) {
+        self.waker.wake(Wake::CallFinished(self.ended.clone()));
+    }
+}
+
+impl Runner {
+    /// Goes on with what the journal made of a page.
+    pub(super) fn take_in(&mut self, admitted: Vec<Admission>) {
+        for admission in admitted {
+            match admission {
+                Admission::Fresh(accepted) => {
+                    self.pass.polled += 1;
+                    self.place(accepted);
+                }
+                Admission::Answered(reply) => {
+                    let engine = Arc::clone(&self.engine);
+                    self.engine.tasks.spawn(async move { engine.deliver(reply).await });
+                }
+                Admission::InFlight(left) => self.go_on_with(left),
+                Admission::Cancel(id) => self.cancel(&id),
+                Admission::Conflict(conflict) => {
+                    tracing::warn!(request.id = %conflict.id, "a second request under a known id was not run");
+                }
+                Admission::Closed(_) => {}
+            }
+        }
+        self.start_ready();
+    }
+
+    /// A request that is offered again. One that was promised and then fell by the wayside is placed again; the loop
+    /// takes nothing out of `calls` between the journal's look at a request and this one.
+    fn go_on_with(&mut self, left: Unfinished) {
+        let id = left.request.id.clone();
+        let cancelled = left.request.cancelled;
+        if self.calls.contains_key(&id) {
+            if cancelled {
+                self.cancel(&id);
+            }
+        } else if left.state == State::Accepted && !self.parked.has(&left.request.conversation) {
+            tracing::warn!(request.id = %id, "a request that nobody worked on is taken up again");
+            self.place(left.into());
+        }
+    }
+
+    /// Places calls that did not come by a page.
+    pub(super) fn place_all(&mut self, calls: impl IntoIterator<Item = Accepted>) {
+        for accepted in calls {
+            self.place(accepted);
+        }
+        self.start_ready();
+    }
+
+    /// Puts a call into its lane, or leaves it in the journal until there is room.
+    fn place(&mut self, accepted: Accepted) {
+        let waits = matches!(self.share_of(&accepted), Share::Read | Share::Effect);
+        if waits && self.park(&accepted.request().conversation) {
+            return;
+        }
+        self.put_in_lane(accepted);
+    }
+
+    pub(super) fn put_in_lane(&mut self, accepted: Accepted) {
+        let share = self.share_of(&accepted);
+        let conversation = accepted.request().conversation.clone();
+        let call = self.known(accepted);
+        self.lanes.place(&conversation, share, Waiting { call, share });
+    }
+
+    /// Answers a waiting call that was taken back.
+    pub(super) fn start_cancelled(&mut self, accepted: Accepted) {
+        let call = self.known(accepted);
+        call.cancel.cancel();
+        self.start(call, Share::Free);
+    }
+
+    /// A call that can be cancelled from here on.
+    fn known(&mut self, accepted: Accepted) -> Call {
+        let request = accepted.request();
+        let cancel = CancellationToken::new();
+        if request.cancelled {
+            cancel.cancel();
+        }
+        let token = CallToken { conversation: request.conversation.clone(), cancel: cancel.clone() };
+        self.calls.insert(request.id.clone(), token);
+        Call { accepted, cancel }
+    }
+
+    fn share_of(&self, accepted: &Accepted) -> Share {
+        let tool = self.engine.registry.find(accepted.request().tool.as_str());
+        match accepted.effect() {
+            _ if tool.is_ok_and(|tool| tool.spec().lane == Lane::Control) => Share::Free,
+            _ if accepted.origin() == Origin::Task => Share::Task,
+            Effect::AsksUser => Share::Free,
+            Effect::Reads => Share::Read,
+            Effect::Writes | Effect::Executes => Share::Effect,
+        }
+    }
+
+    /// Starts what may start.
+    fn start_ready(&mut self) {
+        self.take_up_parked();
+        while let Some(waiting) = self.lanes.next() {
+            self.start(waiting.call, waiting.share);
+        }
+        if self.poll_at.is_none() && !self.polling && (self.mode == Mode::Stay || !self.drained) {
+            self.poll();
+        }
+    }
+
+    fn start(&self, call: Call, share: Share) {
+        let engine = Arc::clone(&self.engine);
+        let request = call.accepted.request();
+        let ended = Ended { id: request.id.clone(), conversation: request.conversation.clone(), share };
+        let freeing = Freeing { waker: engine.waker.clone(), ended };
+        self.engine.tasks.spawn(async move {
+            let _freeing = freeing;
+            let accepted = call.accepted.clone();
+            let answering = Arc::clone(&engine);
+            if engine.tasks.spawn(async move { answering.answer(call).await }).await.is_err() {
+                engine.answer_for_the_fallen(&accepted).await;
+            }
+        });
+    }
+
+    pub(super) fn call_finished(&mut self, ended: &Ended) {
+        self.pass.executed += 1;
+        self.calls.remove(&ended.id);
+        self.lanes.finished(&ended.conversation, ended.share);
+        self.start_ready();
+    }
+
+    /// Cancels a call that runs; takes one that waits out of its lane, to be answered at once.
+    pub(super) fn cancel(&mut self, id: &RequestId) {
+        let Some(token) = self.calls.get(id) else { return self.cancel_parked(id) };
+        token.cancel.cancel();
+        let conversation = token.conversation.clone();
+        let waiting = self.lanes.remove(&conversation, |waiting| waiting.call.accepted.request().id == *id);
+        if let Some(waiting) = waiting {
+            self.start(waiting.call, Share::Free);
+        }
+    }
+}

@@ -1,0 +1,211 @@
+//! The house, held against its plan: who may use whom, how large a file may get, what none may be called.
+//! Not here: what the compiler and clippy hold already.
+
+mod source;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use source::Source;
+
+/// Who may use whom, besides `ids`, which is for all.
+const TABLE: &[(&str, &[&str])] = &[
+    ("ids", &[]),
+    ("output", &[]),
+    ("redact", &[]),
+    ("request", &["redact", "output"]),
+    ("tool", &["request", "output"]),
+    ("journal", &["request", "redact"]),
+    ("backend", &["request", "redact"]),
+    ("home", &["redact"]),
+    ("acp", &["tool", "home", "output"]),
+    ("handlers", &["tool", "acp", "home", "output", "redact"]),
+    ("runner", &["tool", "backend", "journal", "request", "home", "redact", "output"]),
+    ("dev_backend", &[]),
+    ("config", &["redact"]),
+];
+
+/// These meet everybody: it is what they are for.
+const EVERYTHING: &[&str] = &["cli", "lib", "main"];
+
+/// Names that say nothing about what is inside.
+const DRAWERS: &[&str] = &["utils", "util", "common", "helpers", "helper", "misc", "shared"];
+
+/// The most lines of a file, its unit tests not counted.
+const MOST_LINES: usize = 400;
+
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+/// Every Rust file below a folder, by its path from there.
+fn rust_files(folder: &Path) -> Vec<(PathBuf, String)> {
+    fn walk(top: &Path, folder: &Path, found: &mut Vec<(PathBuf, String)>) {
+        for entry in fs::read_dir(folder).expect("the folder can be read") {
+            let path = entry.expect("an entry").path();
+            if path.is_dir() {
+                walk(top, &path, found);
+            } else if path.extension().is_some_and(|ending| ending == "rs") {
+                let text = fs::read_to_string(&path).expect("the file can be read");
+                found.push((path.strip_prefix(top).expect("below it").to_owned(), text));
+            }
+        }
+    }
+    let mut found = Vec::new();
+    walk(folder, folder, &mut found);
+    found.sort();
+    assert!(!found.is_empty(), "{} holds no code", folder.display());
+    found
+}
+
+/// What a file takes from rooms that its own may not use.
+fn trespasses(path: &Path, text: &str) -> Vec<String> {
+    let source = Source::of(path, text);
+    let own = source.module();
+    let room = own.first().map_or("lib", String::as_str);
+    if EVERYTHING.contains(&room) {
+        return Vec::new();
+    }
+    let Some((_, allowed)) = TABLE.iter().find(|(name, _)| *name == room) else {
+        return vec![format!("{}: the room {room} has no line in the table", path.display())];
+    };
+    let closed = own == ["config", "raw"];
+    let may = |used: &[String]| match used.first().map(String::as_str) {
+        None | Some("ids") => true,
+        Some(other) if other != room => allowed.contains(&other),
+        Some("handlers") => used.get(1) == own.get(1) || own.len() < 2,
+        Some(_) => !closed || used.starts_with(own),
+    };
+    let refused = source.uses().into_iter().filter(|used| !may(used));
+    refused.map(|used| format!("{} may not use {}", path.display(), used.join("::"))).collect()
+}
+
+fn assert_none(what: &str, found: &[String]) {
+    assert!(found.is_empty(), "{what}:\n{}", found.join("\n"));
+}
+
+#[test]
+fn every_room_uses_only_what_the_table_allows() {
+    let found: Vec<String> =
+        rust_files(&root().join("src")).iter().flat_map(|(path, text)| trespasses(path, text)).collect();
+    assert_none("imports against the table", &found);
+}
+
+#[test]
+fn every_file_is_short_and_says_what_it_is_for() {
+    let mut found = Vec::new();
+    for (path, text) in rust_files(&root().join("src")) {
+        let lines = Source::of(&path, &text).lines();
+        if lines > MOST_LINES {
+            found.push(format!("{} has {lines} lines; split it at a seam", path.display()));
+        }
+    }
+    for folder in ["src", "tests"] {
+        for (path, text) in rust_files(&root().join(folder)) {
+            if !text.starts_with("//!") {
+                found.push(format!("{folder}/{} does not begin with //!", path.display()));
+            }
+        }
+    }
+    assert_none("files out of shape", &found);
+}
+
+#[test]
+fn no_name_is_a_drawer() {
+    let mut found = Vec::new();
+    for folder in ["src", "tests"] {
+        for (path, _) in rust_files(&root().join(folder)) {
+            let bare = path.with_extension("");
+            if bare.iter().any(|part| DRAWERS.iter().any(|drawer| part == *drawer)) {
+                found.push(format!("{folder}/{}", path.display()));
+            }
+        }
+    }
+    assert_none("drawers", &found);
+}
+
+#[test]
+fn the_plan_names_every_room() {
+    let plan = fs::read_to_string(root().join("ARCHITECTURE.md")).expect("the house has its plan");
+    let mut missing = Vec::new();
+    for folder in ["src", "src/handlers"] {
+        for entry in fs::read_dir(root().join(folder)).expect("the folder can be read") {
+            let entry = entry.expect("an entry");
+            let name = entry.file_name().into_string().expect("a plain name");
+            let room = name.trim_end_matches(".rs");
+            let named = [format!("{room}/"), format!("{room}.rs"), format!("`{room}`"), format!("::{room}")];
+            if room != "mod" && !named.iter().any(|form| plan.contains(form.as_str())) {
+                missing.push(format!("{folder}/{name}"));
+            }
+        }
+    }
+    assert_none("ARCHITECTURE.md does not name", &missing);
+}
+
+#[test]
+fn the_plan_has_the_same_table() {
+    let plan = fs::read_to_string(root().join("ARCHITECTURE.md")).expect("the house has its plan");
+    let quoted = |text: &str| -> BTreeSet<String> {
+        text.split('`').skip(1).step_by(2).filter(|name| !name.contains(' ')).map(str::to_owned).collect()
+    };
+    let mut written = BTreeMap::new();
+    for row in plan.lines().filter_map(|line| line.strip_prefix("| `")) {
+        let Some((rooms, may)) = row.split_once(" | ") else { continue };
+        let before_its_limits = may.split([';', '(']).next().unwrap_or(may);
+        for room in quoted(&format!("`{rooms}")) {
+            written.insert(room, quoted(before_its_limits));
+        }
+    }
+    for (room, allowed) in TABLE.iter().filter(|(room, _)| *room != "ids") {
+        let allowed: BTreeSet<String> = allowed.iter().map(|name| (*name).to_owned()).collect();
+        assert_eq!(written.get(*room), Some(&allowed), "{room}");
+    }
+}
+
+// The check itself.
+
+fn refused(path: &str, text: &str) -> Vec<String> {
+    trespasses(Path::new(path), text)
+}
+
+#[test]
+fn a_forbidden_import_is_found_however_it_is_written() {
+    for (path, text, used) in [
+        ("acp/x.rs", "use crate::runner::Stop;", "runner::Stop"),
+        ("acp/x.rs", "use crate::{ids::RequestId, journal::{Journal, State}};", "journal::Journal"),
+        ("acp/x.rs", "fn f() { let x = crate::cli::main(); }", "cli::main"),
+        ("acp/local/x.rs", "use super::super::super::request::Meta;", "request::Meta"),
+        ("output/mod.rs", "use super::redact::Redactor;", "redact::Redactor"),
+        ("handlers/file/read.rs", "use crate::handlers::shell::ShellDeps;", "handlers::shell::ShellDeps"),
+        ("handlers/file/read.rs", "use super::super::shell;", "handlers::shell"),
+        ("config/raw.rs", "use super::value::Value;", "config::value::Value"),
+        ("ids.rs", "pub use crate::request as r;", "request"),
+        ("tool/x.rs", "mod tests { use crate::acp::Workspace; }", "acp::Workspace"),
+    ] {
+        let found = refused(path, text);
+        assert!(found.iter().any(|line| line.ends_with(&format!("may not use {used}"))), "{path}: {found:?}");
+    }
+    assert_eq!(refused("attic/mod.rs", "").len(), 1, "a room without a line in the table");
+}
+
+#[test]
+fn what_the_table_allows_is_left_alone() {
+    for (path, text) in [
+        ("acp/x.rs", "use crate::tool::{Meta, ToolCx}; use crate::output; use crate::ids::RequestId;"),
+        ("acp/local/x.rs", "use super::super::workspace; use super::kill; use crate::acp::Answer;"),
+        ("acp/x.rs", "//! See [`crate::runner`].\n/* crate::cli */ const X: &str = \"crate::cli::main\";"),
+        ("acp/x.rs", "#[cfg(test)]\nmod tests {\n use crate::runner::Stop; const C: char = '}';\n}"),
+        ("handlers/mod.rs", "pub mod file; use crate::handlers::file::FileDeps;"),
+        ("handlers/file/read.rs", "use super::super::file::FileDeps; pub(crate) fn f<'a>(x: &'a str) {}"),
+        ("cli/x.rs", "use crate::runner::Stop; use crate::handlers;"),
+    ] {
+        assert_none(path, &refused(path, text));
+    }
+}
+
+#[test]
+fn unit_tests_do_not_count_as_lines() {
+    let text = "//! x\nfn f() {}\n\n#[cfg(test)]\nmod tests {\n    fn g() { \"}\"; }\n}\n";
+    assert_eq!(Source::of(Path::new("acp/x.rs"), text).lines(), 3);
+}

@@ -1,0 +1,183 @@
+//! A source file as the plan's checks see it: which module it is, how long it is, and what it uses. A reader of
+//! tokens, not of Rust: comments and literals are left out, and so are `#[cfg(test)]` modules.
+
+use std::path::Path;
+
+pub struct Source {
+    module: Vec<String>,
+    tokens: Vec<Token>,
+    lines: usize,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Token {
+    text: String,
+    line: usize,
+}
+
+impl Source {
+    /// A file by its path below `src`.
+    pub fn of(path: &Path, text: &str) -> Self {
+        let mut module: Vec<String> =
+            path.with_extension("").iter().map(|part| part.to_string_lossy().into_owned()).collect();
+        if module.last().is_some_and(|last| last == "mod") {
+            module.pop();
+        }
+        let (tokens, tested) = without_tests(&tokens(text));
+        Self { module, tokens, lines: text.lines().count() - tested }
+    }
+
+    /// Where it stands: `acp/local/kill.rs` is acp, local, kill.
+    pub fn module(&self) -> &[String] {
+        &self.module
+    }
+
+    /// How many lines it has outside its unit tests.
+    pub fn lines(&self) -> usize {
+        self.lines
+    }
+
+    /// Every path that begins at the crate or above this module, from the crate on.
+    pub fn uses(&self) -> Vec<Vec<String>> {
+        let mut uses = Vec::new();
+        for at in 0..self.tokens.len() {
+            let begins = matches!(self.text(at), "crate" | "super") && self.text(at + 1) == "::";
+            let goes_on = at > 0 && self.text(at - 1) == "::";
+            if begins && !goes_on {
+                let here = if self.text(at) == "crate" { Vec::new() } else { above(&self.module) };
+                self.follow(at + 2, here, &mut uses);
+            }
+        }
+        uses
+    }
+
+    /// Follows a path, or every branch of a tree, and returns where it ends.
+    fn follow(&self, mut at: usize, mut here: Vec<String>, uses: &mut Vec<Vec<String>>) -> usize {
+        if self.text(at) == "{" {
+            at += 1;
+            while !matches!(self.text(at), "}" | "") {
+                at = self.follow(at, here.clone(), uses);
+                while !matches!(self.text(at), "," | "}" | "") {
+                    at += 1;
+                }
+                at += usize::from(self.text(at) == ",");
+            }
+            return at + 1;
+        }
+        match self.text(at) {
+            "super" => here = above(&here),
+            "self" | "*" => {}
+            name => here.push(name.to_owned()),
+        }
+        if self.text(at + 1) == "::" {
+            return self.follow(at + 2, here, uses);
+        }
+        uses.push(here);
+        at + 1
+    }
+
+    fn text(&self, at: usize) -> &str {
+        self.tokens.get(at).map_or("", |token| token.text.as_str())
+    }
+}
+
+fn above(module: &[String]) -> Vec<String> {
+    module[..module.len().saturating_sub(1)].to_vec()
+}
+
+/// Leaves out the modules behind `#[cfg(test)]`, and says how many lines they take.
+fn without_tests(tokens: &[Token]) -> (Vec<Token>, usize) {
+    const MARK: [&str; 8] = ["#", "[", "cfg", "(", "test", ")", "]", "mod"];
+    let (mut kept, mut lines, mut at) = (Vec::new(), 0, 0);
+    while at < tokens.len() {
+        let marked = tokens[at..].iter().map(|token| token.text.as_str()).take(MARK.len()).eq(MARK);
+        if !marked {
+            kept.push(tokens[at].clone());
+            at += 1;
+            continue;
+        }
+        let (begin, mut depth) = (at, 0);
+        for token in &tokens[begin..] {
+            at += 1;
+            match token.text.as_str() {
+                "{" => depth += 1,
+                "}" => depth -= 1,
+                _ => {}
+            }
+            if depth == 0 && matches!(token.text.as_str(), "}" | ";") {
+                break;
+            }
+        }
+        lines += tokens[at - 1].line + 1 - tokens[begin].line;
+    }
+    (kept, lines)
+}
+
+/// Names, `::` and single signs. Comments and literals are passed over.
+fn tokens(text: &str) -> Vec<Token> {
+    let (mut tokens, mut rest, mut line) = (Vec::new(), text, 1);
+    while let Some(first) = rest.chars().next() {
+        let length = passed_over(rest).unwrap_or_else(|| {
+            let length = match first {
+                ':' if rest.starts_with("::") => 2,
+                c if is_name(c) => rest.find(|c| !is_name(c)).unwrap_or(rest.len()),
+                c => c.len_utf8(),
+            };
+            tokens.push(Token { text: rest[..length].to_owned(), line });
+            length
+        });
+        line += rest[..length].matches('\n').count();
+        rest = &rest[length..];
+    }
+    tokens
+}
+
+fn is_name(c: char) -> bool {
+    c.is_alphanumeric() || c == '_'
+}
+
+/// The length of a blank, a comment, a literal or a lifetime at the beginning of a text.
+fn passed_over(text: &str) -> Option<usize> {
+    let first = text.chars().next()?;
+    if first.is_whitespace() {
+        return Some(first.len_utf8());
+    }
+    if text.starts_with("//") {
+        return Some(text.find('\n').unwrap_or(text.len()));
+    }
+    if text.starts_with("/*") {
+        return Some(text.find("*/").map_or(text.len(), |end| end + 2));
+    }
+    let quoted = text.trim_start_matches(['b', 'c']);
+    let prefix = text.len() - quoted.len();
+    if prefix <= 1 && quoted.starts_with('"') {
+        return Some(prefix + 1 + until_quote(&quoted[1..], '"'));
+    }
+    if let Some(raw) = quoted.strip_prefix('r').filter(|_| prefix <= 1) {
+        let hashes = raw.len() - raw.trim_start_matches('#').len();
+        if raw[hashes..].starts_with('"') {
+            let end = format!("\"{}", "#".repeat(hashes));
+            let body = &raw[hashes + 1..];
+            let length = body.find(&end).map_or(body.len(), |at| at + end.len());
+            return Some(prefix + 1 + hashes + 1 + length);
+        }
+    }
+    let sign = quoted.strip_prefix('\'').filter(|_| prefix <= 1)?;
+    let is_char = sign.starts_with('\\') || sign.chars().nth(1) == Some('\'');
+    if is_char {
+        return Some(prefix + 1 + until_quote(sign, '\''));
+    }
+    (prefix == 0).then(|| 1 + sign.find(|c| !is_name(c)).unwrap_or(sign.len()))
+}
+
+/// The length up to and with the closing quote.
+fn until_quote(text: &str, quote: char) -> usize {
+    let mut escaped = false;
+    for (at, c) in text.char_indices() {
+        if c == quote && !escaped {
+            return at + 1;
+        }
+        escaped = c == '\\' && !escaped;
+    }
+    text.len()
+}

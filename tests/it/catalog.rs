@@ -1,0 +1,110 @@
+//! The catalog as a model reads it. Every change of a name, a description or a schema is a visible difference here.
+
+use std::collections::BTreeSet;
+use std::fmt::Write;
+
+use punie_runner::tool::ToolSpec;
+use serde_json::Value;
+
+use crate::harness::whole::whole;
+
+/// Every tool of the device.
+fn specs() -> Vec<ToolSpec> {
+    whole().registry.specs().cloned().collect()
+}
+
+fn properties(spec: &ToolSpec) -> impl Iterator<Item = (&String, &Value)> {
+    spec.schema["properties"].as_object().into_iter().flatten()
+}
+
+#[test]
+fn the_catalog_is_as_it_was_agreed() {
+    let mut catalog = String::new();
+    for spec in specs() {
+        let lane = serde_json::to_value(spec.lane).expect("a word");
+        let head = [spec.name, spec.domain, spec.effect.as_str(), lane.as_str().expect("a word")].join(" | ");
+        write!(catalog, "== {head}\n\n{}\n\n{:#}\n\n", spec.description, spec.schema).expect("a text");
+    }
+    insta::assert_snapshot!(catalog);
+}
+
+#[test]
+fn every_description_says_what_the_tool_does_and_something_more() {
+    for spec in specs() {
+        let text = format!("{} ", spec.description.replace('\n', " "));
+        assert!(text.matches(". ").count() >= 2, "{}: {}", spec.name, spec.description);
+        assert!(text.trim_end().ends_with('.'), "{} ends in the middle", spec.name);
+        let schema = &spec.schema;
+        assert_eq!(schema["additionalProperties"], false, "{} takes unknown keys", spec.name);
+        for key in schema["required"].as_array().into_iter().flatten() {
+            let key = key.as_str().expect("a name");
+            assert!(schema["properties"].get(key).is_some(), "{}: {key}", spec.name);
+        }
+    }
+}
+
+#[test]
+fn every_key_has_a_description_and_every_alias_a_key() {
+    for spec in specs() {
+        let keys: BTreeSet<&str> = properties(&spec).map(|(key, _)| key.as_str()).collect();
+        for (key, schema) in properties(&spec) {
+            let about = schema["description"].as_str().unwrap_or_default();
+            assert!(about.len() > 15 && about.ends_with('.'), "{}.{key}: {about:?}", spec.name);
+        }
+        for (alias, key) in spec.aliases {
+            assert!(keys.contains(key), "{}: {alias} stands for {key}, which is no key", spec.name);
+            assert!(!keys.contains(alias), "{}: {alias} is a key itself", spec.name);
+        }
+    }
+}
+
+#[test]
+fn keys_of_one_meaning_have_one_description() {
+    let mut seen: Vec<(String, String, &str)> = Vec::new();
+    for spec in specs() {
+        for (key, schema) in properties(&spec) {
+            if matches!(key.as_str(), "max_chars" | "include_ignored" | "hidden" | "expected_sha256") {
+                let about = schema["description"].as_str().expect("checked above").to_owned();
+                if let Some((_, other, tool)) = seen.iter().find(|(known, ..)| known == key) {
+                    assert_eq!(&about, other, "{key} of {} and of {tool}", spec.name);
+                }
+                seen.push((key.clone(), about, spec.name));
+            }
+        }
+    }
+    assert!(seen.len() > 8, "{seen:?}");
+}
+
+#[test]
+fn every_tool_has_two_examples_that_it_takes() {
+    let whole = whole();
+    for spec in whole.registry.specs() {
+        assert!(spec.examples.len() >= 2, "{} has {} examples", spec.name, spec.examples.len());
+        let entry = whole.registry.find(spec.name).expect("it is listed");
+        for example in spec.examples {
+            if let Err(error) = entry.decode(example) {
+                panic!("{}: {error}", spec.name);
+            }
+        }
+    }
+}
+
+#[test]
+fn a_tool_that_another_names_is_there() {
+    let specs = specs();
+    let names: BTreeSet<&str> = specs.iter().map(|spec| spec.name).collect();
+    let words = |spec: &ToolSpec| {
+        let text = format!("{} {}", spec.description, spec.schema);
+        text.split(|c: char| !c.is_alphanumeric() && c != '_').map(str::to_owned).collect::<Vec<_>>()
+    };
+    for spec in &specs {
+        for word in words(spec) {
+            // Words with a second capital inside are names of tools here, but for these.
+            let inside = word.chars().skip(1).any(char::is_uppercase) && word.contains(char::is_lowercase);
+            let is_name = inside
+                && !["KiB", "SQLite", "PRAGMAs"].contains(&word.as_str())
+                && word.starts_with(char::is_uppercase);
+            assert!(!is_name || names.contains(word.as_str()), "{}: {word}", spec.name);
+        }
+    }
+}

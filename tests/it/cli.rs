@@ -1,0 +1,180 @@
+//! The program itself, typed as a user types it: what it prints, where, and with which exit code it ends.
+#![cfg(unix)]
+
+mod alone;
+mod dev;
+mod remote;
+
+use std::path::PathBuf;
+use std::process::Stdio;
+use std::time::Duration;
+
+use serde_json::Value;
+use tempfile::TempDir;
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader, Lines};
+use tokio::process::{Child, ChildStdout, Command};
+
+/// No command here takes as long; one that does hangs.
+const PATIENCE: Duration = Duration::from_mins(2);
+
+/// A user with a folder, a home and a workspace of their own.
+struct User {
+    dir: TempDir,
+}
+
+/// What a command said and how it ended.
+#[derive(Debug)]
+struct Said {
+    code: i32,
+    out: String,
+    err: String,
+}
+
+/// A command that goes on.
+struct Serving {
+    child: Child,
+    /// What its first line said.
+    ready: Value,
+    rest: Lines<BufReader<ChildStdout>>,
+}
+
+impl User {
+    fn new() -> Self {
+        let dir = tempfile::tempdir().expect("a folder for the test");
+        let user = Self { dir };
+        std::fs::create_dir(user.path("work")).expect("made");
+        user
+    }
+
+    fn path(&self, below: &str) -> PathBuf {
+        std::fs::canonicalize(self.dir.path()).expect("there").join(below)
+    }
+
+    fn text(&self, below: &str) -> String {
+        self.path(below).to_str().expect("a plain path").to_owned()
+    }
+
+    fn read(&self, below: &str) -> String {
+        std::fs::read_to_string(self.path(below)).expect(below)
+    }
+
+    fn write(&self, below: &str, text: &str) {
+        let path = self.path(below);
+        std::fs::create_dir_all(path.parent().expect("below")).expect("made");
+        std::fs::write(path, text).expect("written");
+    }
+
+    /// The program in the workspace, with nothing of the tester's own around it.
+    fn command(&self, args: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_punie-runner"));
+        command
+            .args(args)
+            .env_clear()
+            .env("PATH", "/usr/local/bin:/usr/bin:/bin")
+            .env("HOME", self.dir.path())
+            .env("TMPDIR", self.dir.path())
+            .env("PUNIE_HOME", self.path("home"))
+            .current_dir(self.path("work"))
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .kill_on_drop(true);
+        command
+    }
+
+    async fn types(&self, args: &[&str]) -> Said {
+        said(self.command(args), "").await
+    }
+
+    async fn types_with(&self, args: &[&str], input: &str) -> Said {
+        let mut command = self.command(args);
+        command.stdin(Stdio::piped());
+        said(command, input).await
+    }
+
+    /// The same towards a backend, as its caller.
+    async fn asks(&self, ready: &Value, args: &[&str]) -> Said {
+        let mut command = self.command(args);
+        command
+            .env("PUNIE_BACKEND_URL", ready["url"].as_str().expect("an address"))
+            .env("PUNIE_CALLER_TOKEN", ready["callerToken"].as_str().expect("a token"));
+        said(command, "").await
+    }
+
+    /// Starts a command that goes on, and waits for its first line.
+    async fn serves(&self, args: &[&str]) -> Serving {
+        let mut child = self.command(args).stderr(Stdio::null()).spawn().expect("started");
+        let mut rest = BufReader::new(child.stdout.take().expect("piped")).lines();
+        let first = within(rest.next_line()).await.expect("readable").expect("a first line");
+        Serving { child, ready: serde_json::from_str(&first).expect(&first), rest }
+    }
+}
+
+impl Said {
+    /// The one line of JSON.
+    fn json(&self) -> Value {
+        assert_eq!(self.out.lines().count(), 1, "{self:?}");
+        serde_json::from_str(&self.out).unwrap_or_else(|error| panic!("{error}: {self:?}"))
+    }
+
+    /// Ended with this code and said this on stderr.
+    #[track_caller]
+    fn refused(&self, code: i32, words: &str) {
+        assert_eq!(self.code, code, "{self:?}");
+        assert!(self.err.contains(words), "{self:?}");
+        assert!(!self.err.contains("panicked"), "{self:?}");
+    }
+
+    #[track_caller]
+    fn done(self) -> Self {
+        assert_eq!(self.code, 0, "{self:?}");
+        self
+    }
+}
+
+impl Serving {
+    /// Asks it to stop; how it ended, and what it said after its first line.
+    async fn stopped(mut self) -> (i32, String) {
+        let pid =
+            self.child.id().and_then(|id| i32::try_from(id).ok()).and_then(rustix::process::Pid::from_raw);
+        rustix::process::kill_process(pid.expect("it runs"), rustix::process::Signal::TERM).expect("it runs");
+        let ended = within(self.child.wait()).await.expect("waited for");
+        let mut rest = String::new();
+        while let Some(line) = self.rest.next_line().await.expect("readable") {
+            rest.push_str(&line);
+        }
+        (ended.code().unwrap_or(-1), rest)
+    }
+}
+
+async fn said(mut command: Command, input: &str) -> Said {
+    let mut child = command.spawn().expect("started");
+    if let Some(mut stdin) = child.stdin.take() {
+        stdin.write_all(input.as_bytes()).await.expect("taken");
+    }
+    let output = within(child.wait_with_output()).await.expect("waited for");
+    let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("text");
+    Said { code: output.status.code().unwrap_or(-1), out: text(output.stdout), err: text(output.stderr) }
+}
+
+async fn within<T>(work: impl Future<Output = T>) -> T {
+    tokio::time::timeout(PATIENCE, work).await.expect("it hangs")
+}
+
+/// The keys of a JSON object, in order.
+fn keys(value: &Value) -> Vec<&str> {
+    value.as_object().expect("an object").keys().map(String::as_str).collect()
+}
+
+/// Reads one byte of a command's answer and goes away.
+async fn glance(mut command: Command) -> i32 {
+    let mut child = command.spawn().expect("started");
+    let mut first = [0];
+    let mut stdout = child.stdout.take().expect("piped");
+    within(stdout.read_exact(&mut first)).await.expect("it answers");
+    drop(stdout);
+    let output = within(child.wait_with_output()).await.expect("waited for");
+    let err = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(!err.contains("panicked"), "{err}");
+    output.status.code().unwrap_or(-1)
+}

@@ -1,0 +1,265 @@
+//! Read: windows, long lines, encodings, folders, big files.
+
+use std::fs;
+use std::io::{Seek, SeekFrom, Write as _};
+use std::os::unix::fs::symlink;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use punie_runner::acp::Workspace;
+use punie_runner::acp::local::files::LocalFiles;
+use punie_runner::handlers::file::{FileDeps, tools};
+use punie_runner::tool::ErrorCode;
+use serde_json::json;
+
+use super::{Bench, counted};
+use crate::harness::tools::{call, registry, text};
+
+#[tokio::test]
+async fn read_numbers_lines_and_says_how_to_go_on() {
+    let bench = Bench::new();
+    let lines = counted(50, "line {}\r\n");
+    let path = bench.put("f.txt", &lines);
+    let reply = bench.ok("Read", json!({"path": "f.txt", "offset": "11", "limit": 10})).await;
+    let shown = text(&reply);
+    assert!(
+        shown.starts_with(&format!(
+            "{} (441 bytes, 50 lines, utf-8, crlf)\n    11\tline 11\n",
+            path.display()
+        )),
+        "{shown}"
+    );
+    assert!(shown.ends_with("    20\tline 20\n\nShowing 11-20 of 50. Continue with offset=21.\n"), "{shown}");
+    assert_eq!(reply.meta.sha256.as_deref().map(str::len), Some(64));
+
+    let shown = bench.read(json!({"file_path": "f.txt", "offset": -2})).await;
+    assert!(
+        shown.contains("    49\tline 49\n    50\tline 50\n\nShowing 49-50 of 50, to the end.\n"),
+        "{shown}"
+    );
+    let shown = bench.read(json!({"file_path": "f.txt", "offset": 51})).await;
+    assert!(shown.contains("There is no line 51: the file has 50 lines."), "{shown}");
+    bench.put("empty", "");
+    assert!(bench.read(json!({"file_path": "empty"})).await.contains("The file is empty."));
+    bench.put("open", "a\nb");
+    assert!(
+        bench
+            .read(json!({"file_path": "open"}))
+            .await
+            .ends_with("     2\tb\n\nThere is no newline at the end of the file.\n")
+    );
+    for args in
+        [json!({"file_path": "f.txt", "limit": 0}), json!({"file_path": "f.txt", "limt": 1}), json!({})]
+    {
+        assert_eq!(bench.refused("Read", args).await.code(), ErrorCode::InvalidArgs);
+    }
+}
+
+#[tokio::test]
+async fn read_stops_at_its_budget_and_pages_join_to_the_file() {
+    let bench = Bench::new();
+    let lines: Vec<String> = (1..=900).map(|n| format!("{n} {}", "é".repeat(n % 90))).collect();
+    bench.put("f", lines.join("\n") + "\n");
+    let (mut offset, mut seen) = (1, Vec::new());
+    while seen.len() < lines.len() {
+        let reply = bench.ok("Read", json!({"file_path": "f", "offset": offset, "max_chars": 3_000})).await;
+        let shown = text(&reply);
+        assert!(shown.chars().count() <= 3_000, "{}", shown.chars().count());
+        let page: Vec<_> = shown
+            .lines()
+            .skip(1)
+            .filter_map(|line| line.split_once('\t'))
+            .map(|(_, body)| body.to_owned())
+            .collect();
+        assert!(!page.is_empty());
+        offset += page.len();
+        seen.extend(page);
+        let goes_on = shown.contains(&format!("Continue with offset={offset}."));
+        assert_eq!(goes_on, seen.len() < lines.len(), "{shown}");
+        assert_eq!(reply.meta.truncated, goes_on);
+    }
+    assert_eq!(seen, lines);
+}
+
+#[tokio::test]
+async fn a_long_line_is_cut_and_read_on_by_column() {
+    let bench = Bench::new();
+    let long: String = (0..10_000).map(|n| char::from(b'a' + u8::try_from(n % 26).unwrap())).collect();
+    bench.put("f", format!("short\n{long}\nlast\n"));
+    let shown = bench.read(json!({"file_path": "f"})).await;
+    assert!(shown.contains("of this line omitted; it has 10,000 characters"), "{shown}");
+    assert!(shown.contains("     3\tlast\n"), "{shown}");
+    let shown = bench.read(json!({"file_path": "f", "offset": 2, "column": 1_001, "max_chars": 2_000})).await;
+    let rest: String = shown.lines().nth(1).unwrap().to_owned();
+    assert!(long[1_000..].starts_with(&rest) && rest.len() > 1_000, "{shown}");
+    assert!(shown.contains(&format!("Continue with offset=2 column={}.", 1_001 + rest.len())), "{shown}");
+    let error = bench.refused("Read", json!({"file_path": "f", "offset": 1, "column": 50})).await;
+    assert_eq!(error.code(), ErrorCode::InvalidArgs, "{error}");
+}
+
+#[tokio::test]
+async fn read_knows_encodings_and_binary_files() {
+    let bench = Bench::new();
+    bench.put("bom", "\u{FEFF}héllo\n");
+    let utf16: Vec<u8> =
+        b"\xFF\xFE".iter().copied().chain("wörld\n".encode_utf16().flat_map(u16::to_le_bytes)).collect();
+    bench.put("utf16", utf16);
+    bench.put("latin", b"caf\xe9\n");
+    bench.put("control", b"a\x07b\n");
+    for (name, expect) in [
+        ("bom", "utf-8 with BOM, lf)\n     1\théllo\n"),
+        ("utf16", "utf-16le with BOM, lf)\n     1\twörld\n"),
+    ] {
+        let shown = bench.read(json!({"file_path": name})).await;
+        assert!(shown.contains(expect), "{shown}");
+    }
+    let reply = bench.ok("Read", json!({"file_path": "latin"})).await;
+    assert!(text(&reply).contains("caf\u{FFFD}\n"));
+    assert!(
+        text(&reply).contains("(5 bytes, 1 line, not utf-8, 1 invalid byte shown as U+FFFD, lf)"),
+        "{reply:?}"
+    );
+    bench.put("latin-later", b"plain\ncaf\xe9 \xe9\n");
+    let first = bench.read(json!({"file_path": "latin-later", "limit": 1})).await;
+    assert!(first.contains("not utf-8, 2 invalid bytes"), "{first}");
+    assert_eq!(reply.meta.lossy_chars, Some(1));
+    assert_eq!(bench.ok("Read", json!({"file_path": "control"})).await.meta.control_chars, Some(1));
+
+    bench.put("image.png", b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR");
+    bench.put("base.db", b"SQLite format 3\0\x10\0");
+    for (name, words) in [
+        ("image.png", ["a PNG image", "16 bytes", "89 50 4e 47"]),
+        ("base.db", ["SQLite", "SqliteQuery", "53 51 4c"]),
+    ] {
+        let error = bench.refused("Read", json!({"file_path": name})).await;
+        assert_eq!(error.code(), ErrorCode::NotText);
+        assert!(words.iter().all(|word| error.text().contains(word)), "{error}");
+    }
+}
+
+#[tokio::test]
+async fn a_missing_file_comes_with_what_may_be_meant() {
+    let bench = Bench::new();
+    let main = bench.put("src/main.rs", "fn main() {}\n");
+    let deep = bench.put("crates/core/src/engine.rs", "\n");
+    symlink("nowhere", bench.root.join("broken")).unwrap();
+    for (path, expect) in [
+        ("src/mian.rs", format!("Did you mean {}?", main.display())),
+        ("scr/main.rs", main.display().to_string()),
+        ("src/engine.rs", deep.display().to_string()),
+        ("src/none/at/all", format!("that exists is {}.", bench.root.join("src").display())),
+        ("broken", "is a link to nowhere, which does not exist".to_owned()),
+    ] {
+        let error = bench.refused("Read", json!({"file_path": path})).await;
+        assert_eq!(error.code(), ErrorCode::NotFound);
+        assert!(error.text().contains(&expect), "{path}: {error}");
+    }
+    let error = bench.refused("read_file", json!({"path": "none"})).await;
+    assert!(error.text().starts_with("Error: File not found\n"), "{error}");
+}
+
+#[tokio::test]
+async fn folders_are_listed() {
+    use std::os::unix::ffi::OsStrExt;
+    let bench = Bench::new();
+    bench.put("b.txt", "12");
+    bench.put("a/c.txt", "1");
+    bench.put("a/skip.log", "1");
+    bench.put(".ignore", "*.log\n");
+    bench.put("bad/ok", "1");
+    fs::write(bench.root.join("bad").join(std::ffi::OsStr::from_bytes(b"x\xff")), "1").unwrap();
+    for args in [json!({"file_path": "."}), json!({"file_path": bench.root})] {
+        let shown = bench.read(args).await;
+        assert!(
+            shown.contains("/ (folder, 4 entries)\n.ignore (6 bytes)\na/\nb.txt (2 bytes)\nbad/\n"),
+            "{shown}"
+        );
+    }
+    let shown = bench.ok("list_files", json!({"recursive": true})).await;
+    assert!(
+        text(&shown).contains("a/c.txt (1 byte)\n") && !text(&shown).contains("skip.log"),
+        "{}",
+        text(&shown)
+    );
+    let shown = bench.ok("list_files", json!({"path": "bad"})).await;
+    assert!(text(&shown).contains("x\u{FFFD} (1 byte)\n"));
+    let error = bench.refused("list_files", json!({"path": "b.txt"})).await;
+    assert_eq!(error.code(), ErrorCode::InvalidArgs);
+    for n in 0..600 {
+        fs::write(bench.root.join("bad").join(format!("f{n:03}")), "").unwrap();
+    }
+    let shown = bench.ok("list_files", json!({"path": "bad"})).await;
+    assert!(
+        text(&shown).contains("Showing the first 500 of 602; 102 more entries left out."),
+        "{}",
+        text(&shown)
+    );
+    assert!(shown.meta.truncated);
+}
+
+// Big files.
+
+/// A hole of `size` bytes with text before and after it.
+fn sparse(bench: &Bench, name: &str, size: u64) -> PathBuf {
+    let path = bench.put(name, "first line of text\n".repeat(1_000));
+    let mut file = fs::OpenOptions::new().write(true).open(&path).unwrap();
+    file.seek(SeekFrom::Start(size)).unwrap();
+    file.write_all(b"\nlast but one\nlast\n").unwrap();
+    path
+}
+
+#[tokio::test]
+async fn the_ends_of_a_huge_file_are_near() {
+    let bench = Bench::new();
+    for (name, size) in [("5g", 5_u64 << 30), ("1t", 1 << 40)] {
+        sparse(&bench, name, size);
+        let reply = bench.ok("Read", json!({"file_path": name, "offset": -2})).await;
+        assert!(text(&reply).contains("    -2\tlast but one\n    -1\tlast\n"), "{}", text(&reply));
+        assert_eq!(reply.meta.sha256, None);
+        let shown = bench.read(json!({"file_path": name, "offset": 999, "limit": 2})).await;
+        assert!(shown.contains("   999\tfirst line of text\n  1000\tfirst line of text\n"), "{shown}");
+        assert!(shown.contains("more than") && shown.contains("Continue with offset=1001."), "{shown}");
+        let shown = bench.read(json!({"file_path": name, "offset": 1_000})).await;
+        assert!(shown.contains("it has more than 64 MB"), "{shown}");
+        assert!(shown.contains("too long to look past"), "{shown}");
+    }
+    // A terabyte is not searched for a line.
+    let error = bench.refused("Read", json!({"file_path": "1t", "offset": 5_000})).await;
+    assert_eq!(error.code(), ErrorCode::TooLarge, "{error}");
+    let error =
+        bench.refused("Edit", json!({"file_path": "1t", "old_string": "last", "new_string": "x"})).await;
+    assert_eq!(error.code(), ErrorCode::TooLarge, "{error}");
+    bench.refused("Read", json!({"file_path": "1t", "offset": -5})).await;
+}
+
+#[tokio::test]
+async fn deep_pages_of_a_big_file_are_exact() {
+    let bench = Bench::new();
+    let content = counted(300_000, "this is line number {}\n");
+    let path = bench.put("big", &content);
+    let total = "300,000 lines";
+    for offset in [150_000_u64, 150_003, 299_999, 1, 40_000] {
+        let shown = bench.read(json!({"file_path": "big", "offset": offset, "limit": 2})).await;
+        assert!(shown.contains(total), "{shown}");
+        let expect = format!(
+            "{offset:>6}\tthis is line number {offset}\n{:>6}\tthis is line number {}\n",
+            offset + 1,
+            offset + 1
+        );
+        assert!(shown.contains(&expect), "{shown}");
+    }
+    let shown = bench.read(json!({"file_path": "big", "offset": -1})).await;
+    assert!(shown.contains("300000\tthis is line number 300000\n"), "{shown}");
+    // A change makes the index of the old state worthless.
+    fs::write(&path, content.replacen("this is", "it became\nthis is", 1)).unwrap();
+    let shown = bench.read(json!({"file_path": "big", "offset": 150_001, "limit": 1})).await;
+    assert!(shown.contains("150001\tthis is line number 150000\n"), "{shown}");
+}
+
+#[tokio::test]
+async fn a_file_of_unknown_size_is_read_within_bounds() {
+    let workspace = Workspace::open(&[PathBuf::from("/proc/self")]).unwrap();
+    let deps = FileDeps { client: Arc::new(LocalFiles::new()), workspace };
+    let reply = call(&registry(tools(deps)), "Read", json!({"file_path": "status"})).await.unwrap();
+    assert!(text(&reply).contains("\tName:"), "{}", text(&reply));
+}

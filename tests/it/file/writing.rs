@@ -1,0 +1,329 @@
+//! Write and Edit: what they change, and what they leave alone.
+
+use std::fs;
+use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
+
+use punie_runner::tool::ErrorCode;
+use serde_json::{Value, json};
+
+use super::Bench;
+use crate::harness::tools::text;
+
+#[tokio::test]
+async fn write_makes_replaces_and_says_what_it_did() {
+    let bench = Bench::new();
+    let reply = bench.ok("Write", json!({"file_path": "new/deep/f", "content": "one\ntwo\n"})).await;
+    assert!(
+        text(&reply).starts_with("Created ") && text(&reply).ends_with("8 characters, 2 lines."),
+        "{}",
+        text(&reply)
+    );
+    let change = &reply.meta.files[0];
+    assert_eq!(change.before, None);
+    let first = change.after.clone().unwrap();
+
+    let reply = bench.ok("Write", json!({"path": "new/deep/f", "content": "three\n"})).await;
+    assert!(text(&reply).starts_with("Replaced "));
+    assert_eq!(reply.meta.files[0].before.as_deref(), Some(first.as_str()));
+    let now = reply.meta.sha256.clone().unwrap();
+
+    let inode = fs::metadata(bench.root.join("new/deep/f")).unwrap().ino();
+    let reply = bench.ok("Write", json!({"file_path": "new/deep/f", "content": "three\n"})).await;
+    assert!(text(&reply).starts_with("No change: ") && reply.meta.files.is_empty());
+    assert_eq!(fs::metadata(bench.root.join("new/deep/f")).unwrap().ino(), inode);
+
+    let error = bench
+        .refused("Write", json!({"file_path": "new/deep/f", "content": "x", "overwrite": "never"}))
+        .await;
+    assert_eq!(error.code(), ErrorCode::Stale);
+    bench.ok("Write", json!({"file_path": "fresh", "content": "x", "overwrite": "never"})).await;
+    let conditional = |hash: &str| json!({"file_path": "new/deep/f", "content": "four\n", "overwrite": "if_unchanged", "expected_sha256": hash});
+    assert_eq!(bench.refused("Write", conditional(&first)).await.code(), ErrorCode::Stale);
+    bench.ok("Write", conditional(&now)).await;
+    assert_eq!(bench.get("new/deep/f"), "four\n");
+
+    for args in [
+        json!({"file_path": "f", "content": "x", "overwrite": "if_unchanged"}),
+        json!({"file_path": "f", "content": "x", "expected_sha256": "abc"}),
+        json!({"file_path": "f", "content": "x", "overwrite": "sometimes"}),
+    ] {
+        assert_eq!(bench.refused("Write", args).await.code(), ErrorCode::InvalidArgs);
+    }
+    let error =
+        bench.refused("Write", json!({"file_path": "no/such", "content": "x", "create_dirs": false})).await;
+    assert_eq!(error.code(), ErrorCode::NotFound);
+    let error = bench.refused("Write", json!({"file_path": "new", "content": "x"})).await;
+    assert_eq!(error.code(), ErrorCode::IsDirectory);
+    assert!(!bench.root.join("f").exists());
+    bench.assert_tidy();
+}
+
+#[tokio::test]
+async fn a_content_over_the_limit_is_refused() {
+    let bench = Bench::new();
+    let content = "x".repeat((10 << 20) + 1);
+    for (tool, key) in [("Write", "file_path"), ("write_file", "path")] {
+        let error = bench.refused(tool, json!({key: "f", "content": content})).await;
+        assert_eq!(error.code(), ErrorCode::TooLarge, "{tool}");
+    }
+    assert!(!bench.root.join("f").exists());
+}
+
+#[tokio::test]
+async fn mode_links_and_shape_of_a_file_are_kept() {
+    let bench = Bench::new();
+    let path = bench.put("run.sh", "#!/bin/sh\n");
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o751)).unwrap();
+    symlink("run.sh", bench.root.join("link")).unwrap();
+    bench.ok("Write", json!({"file_path": "link", "content": "#!/bin/sh\nexit\n"})).await;
+    bench.ok("Edit", json!({"file_path": "link", "old_string": "exit", "new_string": "exit 1"})).await;
+    assert_eq!(bench.get("run.sh"), "#!/bin/sh\nexit 1\n");
+    assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o751);
+    assert!(fs::symlink_metadata(bench.root.join("link")).unwrap().is_symlink());
+    bench.ok("Write", json!({"file_path": "run.sh", "content": "x", "executable": false})).await;
+    assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o640);
+    bench.ok("Write", json!({"file_path": "run.sh", "content": "x", "executable": true})).await;
+    assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o750);
+
+    bench.put("dos.txt", "\u{FEFF}a\r\nb\r\n");
+    let reply = bench.ok("Write", json!({"file_path": "dos.txt", "content": "c\nd\n"})).await;
+    assert_eq!(bench.get("dos.txt"), "\u{FEFF}c\r\nd\r\n");
+    assert_eq!(reply.meta.warnings.len(), 2, "{:?}", reply.meta.warnings);
+    let utf16 = |text: &str| -> Vec<u8> {
+        std::iter::once(0xFEFF).chain(text.encode_utf16()).flat_map(u16::to_be_bytes).collect()
+    };
+    bench.put("wide.txt", utf16("a\r\n"));
+    bench.ok("Write", json!({"file_path": "wide.txt", "content": "b\n"})).await;
+    assert_eq!(fs::read(bench.root.join("wide.txt")).unwrap(), utf16("b\r\n"));
+}
+
+#[tokio::test]
+async fn an_owner_is_kept_where_the_system_allows_it() {
+    let bench = Bench::new();
+    let path = bench.put("f", "a\n");
+    if std::os::unix::fs::chown(&path, Some(12_345), Some(12_345)).is_err() {
+        return;
+    }
+    bench.ok("Write", json!({"file_path": "f", "content": "b\n"})).await;
+    let metadata = fs::metadata(&path).unwrap();
+    assert_eq!((metadata.uid(), metadata.gid()), (12_345, 12_345));
+}
+
+#[tokio::test]
+async fn a_file_that_was_no_utf8_is_replaced_with_a_warning() {
+    let bench = Bench::new();
+    let big = [b"\xc3\xa4".repeat(200_001).as_slice(), b"\xe9\n"].concat();
+    for (name, content, expect) in [
+        (
+            "latin",
+            b"caf\xe9 \xe9\r\n".as_slice(),
+            "The file was not UTF-8 text: 2 invalid bytes; replaced as a whole.",
+        ),
+        (
+            "image",
+            b"\x89PNG\r\n\x1a\n\0\0",
+            "a PNG image, not UTF-8 text: 1 invalid byte; replaced as a whole.",
+        ),
+        ("big", big.as_slice(), "not UTF-8 text: 1 invalid byte; replaced as a whole."),
+    ] {
+        for (tool, key) in [("Write", "file_path"), ("write_file", "path")] {
+            bench.put(name, content);
+            let reply = bench.ok(tool, json!({key: name, "content": "plain\n"})).await;
+            assert!(text(&reply).contains(expect), "{tool} {name}: {}", text(&reply));
+            assert!(reply.meta.warnings[0].contains(expect), "{:?}", reply.meta.warnings);
+        }
+    }
+    assert_eq!(bench.get("image"), "plain\n");
+    bench.put("utf8", "grüße\n");
+    let reply = bench.ok("Write", json!({"file_path": "utf8", "content": "plain\n"})).await;
+    assert!(reply.meta.warnings.is_empty(), "{:?}", reply.meta.warnings);
+}
+
+/// The mark of a masked secret, written so that this file does not hold it.
+fn mark() -> String {
+    ["[REDACTED", ":secret]"].concat()
+}
+
+#[tokio::test]
+async fn the_mark_of_a_masked_secret_is_not_written() {
+    let bench = Bench::new();
+    let mark = mark();
+    let content = format!("key = {mark}\nmode = fast\n");
+    bench.put("conf", "key = hunter2\nmode = slow\n");
+    for (tool, args) in [
+        ("Write", json!({"file_path": "conf", "content": content})),
+        ("Write", json!({"file_path": "new", "content": content})),
+        ("write_file", json!({"path": "conf", "content": content})),
+        ("write_file", json!({"path": "new", "content": content})),
+        ("Edit", json!({"file_path": "conf", "old_string": "slow", "new_string": content})),
+        ("Edit", json!({"file_path": "conf", "old_string": "slow", "new_string": content, "dry_run": true})),
+        ("Edit", json!({"file_path": "conf", "old_string": content, "new_string": "x"})),
+        ("Edit", json!({"file_path": "new", "old_string": "", "new_string": content})),
+    ] {
+        let error = bench.refused(tool, args.clone()).await;
+        assert_eq!(error.code(), ErrorCode::InvalidArgs, "{tool} {args}: {error}");
+        for words in [mark.as_str(), "stands for a secret value", "Edit"] {
+            assert!(error.text().contains(words), "{tool}: {error}");
+        }
+    }
+    assert_eq!(bench.get("conf"), "key = hunter2\nmode = slow\n");
+    assert!(!bench.root.join("new").exists());
+    let error = bench.refused("Write", json!({"file_path": ".", "content": content})).await;
+    assert_eq!(error.code(), ErrorCode::IsDirectory);
+    bench.assert_tidy();
+}
+
+#[tokio::test]
+async fn a_file_that_has_the_mark_as_its_own_text_can_be_written() {
+    let bench = Bench::new();
+    let mark = mark();
+    let content = format!("now {mark} and {mark}\n");
+    // The mark lies across the pieces in which the file is read.
+    bench.put("far", format!("{}{mark}\n", "x".repeat((256 << 10) - 5)));
+    let wide: Vec<u8> =
+        std::iter::once(0xFEFF).chain(mark.encode_utf16()).flat_map(u16::to_le_bytes).collect();
+    bench.put("wide", wide);
+    for name in ["far", "wide"] {
+        bench.ok("Write", json!({"file_path": name, "content": content})).await;
+    }
+    bench.ok("Edit", json!({"file_path": "far", "old_string": "now", "new_string": mark})).await;
+    assert_eq!(bench.get("far"), content.replace("now", &mark));
+}
+
+// Edit.
+
+#[tokio::test]
+async fn places_that_overlap_are_ambiguous() {
+    let bench = Bench::new();
+    for (content, lines) in [("a\na\na", "lines 1, 2"), ("a \na \na \n", "lines 1, 2")] {
+        bench.put("f", content);
+        for args in [
+            json!({"file_path": "f", "old_string": "a\na", "new_string": "b"}),
+            json!({"file_path": "f", "old_string": "a\na", "new_string": "b", "expected_count": 1}),
+        ] {
+            let error = bench.refused("Edit", args).await;
+            assert_eq!(error.code(), ErrorCode::Ambiguous, "{content:?}: {error}");
+            assert!(error.text().contains(lines), "{error}");
+        }
+        assert_eq!(bench.get("f"), content);
+    }
+    bench.put("f", "a\na\na");
+    bench
+        .ok("Edit", json!({"file_path": "f", "old_string": "a\na", "new_string": "b", "replace_all": true}))
+        .await;
+    assert_eq!(bench.get("f"), "b\na");
+}
+
+#[tokio::test]
+async fn a_miss_names_the_real_difference() {
+    let bench = Bench::new();
+    bench.put("f", "\tlet x = 1;\n");
+    let args = json!({"file_path": "f", "old_string": "let y = 1;", "new_string": "let z = 1;"});
+    let text = bench.refused("Edit", args).await.text().to_owned();
+    assert!(text.contains("\"x = 1;\"") && text.contains("\"y = 1;\""), "{text}");
+    assert!(!text.contains("tab") && !text.contains("Cause"), "{text}");
+    bench.put("latin", b"un caf\xe9 noir\n");
+    let args = json!({"file_path": "latin", "old_string": "un caf\u{FFFD} noir", "new_string": "thé"});
+    let text = bench.refused("Edit", args).await.text().to_owned();
+    assert!(text.contains("not UTF-8") && text.contains("E9"), "{text}");
+    assert!(!text.contains("lines are the same"), "{text}");
+}
+
+#[tokio::test]
+async fn edit_changes_one_place_and_shows_it() {
+    let bench = Bench::new();
+    bench.put("f.rs", "a\nb\nc\nlet x = $&1;\nd\ne\nf\ng");
+    let reply = bench
+        .ok(
+            "Edit",
+            json!({"path": "f.rs", "old_str": "let x = $&1;", "newText": "let x = $$2;\nlet y = \\1;"}),
+        )
+        .await;
+    assert_eq!(bench.get("f.rs"), "a\nb\nc\nlet x = $$2;\nlet y = \\1;\nd\ne\nf\ng");
+    assert!(text(&reply).contains("1 replacement at lines 4-5.\n     1\ta\n"), "{}", text(&reply));
+    assert!(text(&reply).ends_with("     8\tf\n"), "{}", text(&reply));
+    let change = &reply.meta.files[0];
+    assert!(change.before.is_some() && change.after.is_some() && change.before != change.after);
+
+    let reply = bench
+        .ok(
+            "Edit",
+            json!({"path": "f.rs", "old_str": "let x = $&1;", "newText": "let x = $$2;\nlet y = \\1;"}),
+        )
+        .await;
+    assert!(
+        text(&reply).starts_with("No change: old_string is not in ") && text(&reply).contains("at lines 4-5"),
+        "{}",
+        text(&reply)
+    );
+    bench.assert_tidy();
+}
+
+#[tokio::test]
+async fn edit_refuses_what_is_not_the_only_place() {
+    let bench = Bench::new();
+    bench.put("f", "x = 1\ny = 2\nx = 1\n");
+    let edit = |more: Value| {
+        let mut args = json!({"file_path": "f", "old_string": "x = 1", "new_string": "x = 3"});
+        args.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        args
+    };
+    let error = bench.refused("Edit", edit(json!({}))).await;
+    assert_eq!(error.code(), ErrorCode::Ambiguous);
+    assert!(error.text().contains("2 places") && error.text().contains("lines 1, 3"), "{error}");
+    assert_eq!(bench.refused("Edit", edit(json!({"expected_count": 3}))).await.code(), ErrorCode::Ambiguous);
+    let error = bench.refused("Edit", edit(json!({"old_string": "x  = 1"}))).await;
+    assert_eq!(error.code(), ErrorCode::NoMatch);
+    assert!(error.text().contains("     1\tx = 1\n"), "{error}");
+    assert_eq!(
+        bench.refused("Edit", edit(json!({"old_string": "x = 3"}))).await.code(),
+        ErrorCode::InvalidArgs
+    );
+    assert_eq!(bench.refused("Edit", edit(json!({"old_string": ""}))).await.code(), ErrorCode::InvalidArgs);
+    let error = bench.refused("Edit", edit(json!({"expected_sha256": "0".repeat(64)}))).await;
+    assert_eq!(error.code(), ErrorCode::Stale);
+    assert_eq!(bench.get("f"), "x = 1\ny = 2\nx = 1\n");
+
+    let reply = bench.ok("Edit", edit(json!({"replace_all": true, "dry_run": true}))).await;
+    assert!(text(&reply).contains("@@ line 1 @@\n-x = 1\n+x = 3\n@@ line 3 @@\n"), "{}", text(&reply));
+    assert_eq!(bench.get("f"), "x = 1\ny = 2\nx = 1\n");
+    bench.ok("Edit", edit(json!({"expected_count": 2}))).await;
+    assert_eq!(bench.get("f"), "x = 3\ny = 2\nx = 3\n");
+}
+
+#[tokio::test]
+async fn edit_keeps_every_other_byte() {
+    let bench = Bench::new();
+    bench.put("dos", "\u{FEFF}a\r\nb\r\nmix\nc");
+    bench.ok("Edit", json!({"file_path": "dos", "old_string": "a\nb", "new_string": "a\nb2\nb3"})).await;
+    assert_eq!(bench.get("dos"), "\u{FEFF}a\r\nb2\r\nb3\r\nmix\nc");
+    bench.put("latin", b"caf\xe9 one\n\xff\xfe two\n");
+    bench.ok("Edit", json!({"file_path": "latin", "old_string": "one", "new_string": "1"})).await;
+    assert_eq!(fs::read(bench.root.join("latin")).unwrap(), b"caf\xe9 1\n\xff\xfe two\n");
+    bench.put("quotes", "say \u{201C}hi\u{201D}\n");
+    let reply =
+        bench.ok("Edit", json!({"file_path": "quotes", "old_string": "\"hi\"", "new_string": "'ho'"})).await;
+    assert_eq!(bench.get("quotes"), "say 'ho'\n");
+    assert!(text(&reply).contains("typographic"), "{}", text(&reply));
+    bench.put("numbered", "fn a() {\n}\n");
+    let reply = bench
+        .ok("Edit", json!({"file_path": "numbered", "old_string": "     1\tfn a() {\n     2\t}\n", "new_string": "fn b() {\n}\n"}))
+        .await;
+    assert_eq!(bench.get("numbered"), "fn b() {\n}\n");
+    assert!(text(&reply).contains("Line numbers were taken out"), "{}", text(&reply));
+}
+
+#[tokio::test]
+async fn an_empty_old_string_makes_a_file() {
+    let bench = Bench::new();
+    bench.put("empty", "");
+    for (path, verb) in [("new/f", "Created"), ("empty", "Filled")] {
+        let reply =
+            bench.ok("Edit", json!({"file_path": path, "old_string": "", "new_string": "text\n"})).await;
+        assert!(text(&reply).starts_with(verb), "{}", text(&reply));
+        assert_eq!(bench.get(path), "text\n");
+    }
+    let error =
+        bench.refused("Edit", json!({"file_path": "absent", "old_string": "a", "new_string": "b"})).await;
+    assert_eq!(error.code(), ErrorCode::NotFound);
+}

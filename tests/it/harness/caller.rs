@@ -1,0 +1,127 @@
+//! The party that asks: appends requests, takes them back, waits for results.
+
+use serde_json::{Map, Value, json};
+
+use super::wait::eventually;
+
+/// An HTTP client of the tests' own.
+pub fn http() -> reqwest::Client {
+    // Whoever comes first installs it; a second time changes nothing.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    reqwest::Client::builder().no_proxy().build().expect("a client")
+}
+
+/// A caller with a token of one backend.
+#[derive(Clone)]
+pub struct Caller {
+    http: reqwest::Client,
+    url: String,
+    token: String,
+    device: String,
+}
+
+/// What to ask for.
+#[derive(Clone)]
+pub struct Ask {
+    fields: Map<String, Value>,
+}
+
+impl Ask {
+    pub fn new(tool: &str, args: &Value) -> Self {
+        let mut fields = Map::new();
+        fields.insert("requestId".into(), json!(punie_runner::ids::RequestId::new().as_str()));
+        fields.insert("toolName".into(), json!(tool));
+        fields.insert("args".into(), json!(args.to_string()));
+        Self { fields }
+    }
+
+    pub fn bash(command: &str) -> Self {
+        Self::new("Bash", &json!({ "command": command }))
+    }
+
+    pub fn of(self, conversation: &str) -> Self {
+        self.with("conversationId", json!(conversation))
+    }
+
+    pub fn with(mut self, field: &str, value: Value) -> Self {
+        self.fields.insert(field.into(), value);
+        self
+    }
+}
+
+/// A stored result.
+#[derive(Debug, Clone)]
+pub struct Answer {
+    pub outcome: String,
+    pub payload: Value,
+    pub raw: String,
+}
+
+impl Answer {
+    /// The result's or the error's text; a JSON result as JSON.
+    pub fn text(&self) -> String {
+        let body = self.payload.get("result").or_else(|| self.payload.get("error")).unwrap_or(&Value::Null);
+        body.as_str().map_or_else(|| body.to_string(), str::to_owned)
+    }
+
+    /// The outcome and, for an error, its code.
+    pub fn verdict(&self) -> (&str, &str) {
+        (&self.outcome, self.payload["meta"]["code"].as_str().unwrap_or_default())
+    }
+}
+
+impl Caller {
+    pub fn new(url: &str, token: String, device: String) -> Self {
+        Self { http: http(), url: url.to_owned(), token, device }
+    }
+
+    async fn call(&self, kind: &str, path: &str, mut args: Value) -> Value {
+        args["callerToken"] = json!(self.token);
+        let body = json!({ "path": path, "args": args, "format": "json" }).to_string();
+        let request = self.http.post(format!("{}/api/{kind}", self.url));
+        let reply =
+            request.header("content-type", "application/json").body(body).send().await.expect("a reply");
+        let text = reply.text().await.expect("a body");
+        let mut envelope: Value = serde_json::from_str(&text).unwrap_or_else(|bad| panic!("{bad}: {text}"));
+        assert_eq!(envelope["status"], "success", "{path}: {envelope}");
+        envelope["value"].take()
+    }
+
+    /// Stores a request; its id.
+    pub async fn ask(&self, ask: Ask) -> String {
+        let mut args = Value::Object(ask.fields);
+        args["deviceId"] = json!(self.device);
+        let stored = self.call("mutation", "events:appendRequest", args).await;
+        stored["requestId"].as_str().expect("an id").to_owned()
+    }
+
+    /// Takes a request back; what the backend says to that.
+    pub async fn cancel(&self, id: &str) -> String {
+        let answer = self.call("mutation", "events:cancel", json!({ "requestId": id })).await;
+        answer["state"].as_str().expect("a state").to_owned()
+    }
+
+    pub async fn result(&self, id: &str) -> Option<Answer> {
+        let row = self.call("query", "events:getResult", json!({ "requestId": id })).await;
+        let raw = row["payload"].as_str()?.to_owned();
+        let payload = serde_json::from_str(&raw).expect("a payload is JSON");
+        Some(Answer { outcome: row["outcome"].as_str().expect("an outcome").to_owned(), payload, raw })
+    }
+
+    /// The result, once there is one.
+    pub async fn answer(&self, id: &str) -> Answer {
+        eventually(&format!("the result of {id}"), async || self.result(id).await).await
+    }
+
+    /// Asks and waits.
+    pub async fn have(&self, ask: Ask) -> Answer {
+        let id = self.ask(ask).await;
+        self.answer(&id).await
+    }
+
+    /// Whether the backend believes that the device is there.
+    pub async fn sees_online(&self) -> bool {
+        let seen = self.call("query", "devices:presence", json!({ "deviceId": self.device })).await;
+        seen["online"].as_bool().unwrap_or(false)
+    }
+}

@@ -1,0 +1,113 @@
+//! A runner in this process, of tools that no device has: for faults that no real tool should have.
+
+use std::io;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use punie_runner::acp::permission::InsideWorkspace;
+use punie_runner::backend::{
+    CatalogItem, CatalogKind, ConvexBackend, HttpFunctions, Signer, TokenStore, TransportOptions,
+};
+use punie_runner::home::{DeviceIdentity, Home, fresh_token};
+use punie_runner::ids::{DeviceId, LeaseId, RequestId};
+use punie_runner::journal::Journal;
+use punie_runner::output::OutputStore;
+use punie_runner::redact::{Redactor, Secret};
+use punie_runner::runner::{Catalog, Clock, Parts, Runner, RunnerError, Settings, Stop, Survivors, wakes};
+use punie_runner::tool::Registry;
+use tokio::task::JoinSet;
+
+use super::stage::Stage;
+
+/// A runner at work in this process.
+pub struct Inside {
+    stop: Stop,
+    running: JoinSet<Result<(), RunnerError>>,
+}
+
+impl Inside {
+    /// As the device of this stage, with these tools.
+    pub fn start(stage: &Stage, tools: Registry, settings: Settings) -> Self {
+        let home = Home::open(&stage.setting.home).expect("a home");
+        let identity = DeviceIdentity::load_or_create(&home).expect("an identity");
+        let functions =
+            HttpFunctions::new(&stage.setting.url, TransportOptions::default()).expect("an address");
+        let (signer, tokens) = (Arc::new(Device(identity)), Arc::new(InMemory::default()));
+        let backend = ConvexBackend::new(functions, signer, tokens, None, Duration::from_mins(1));
+        let parts = Parts {
+            backend: Arc::new(backend),
+            journal: Journal::open(&home.journal_file()).expect("a journal"),
+            registry: Arc::new(tools),
+            gate: Arc::new(InsideWorkspace),
+            redactor: Redactor::default(),
+            outputs: OutputStore::open(&home.outputs_dir()).expect("a folder"),
+            lease: LeaseId::random(),
+            survivors: Arc::new(Nobody),
+            catalog: Arc::new(Nobody),
+            settings,
+            clock: Clock::system(),
+            confinement: "none".to_owned(),
+        };
+        let (stop, runner) = (Stop::new(), Runner::new(parts, wakes()));
+        let mut running = JoinSet::new();
+        let asked = stop.clone();
+        running.spawn(async move { runner.run(&asked).await });
+        Self { stop, running }
+    }
+
+    /// Stops it; it must not have ended before.
+    pub async fn stop(mut self) {
+        assert!(self.running.try_join_next().is_none(), "the runner ended by itself");
+        self.stop.ask();
+        let ended = self.running.join_next().await.expect("it ran");
+        ended.expect("it did not panic").expect("it ended well");
+    }
+}
+
+struct Device(DeviceIdentity);
+
+impl Signer for Device {
+    fn device_id(&self) -> &DeviceId {
+        self.0.id()
+    }
+    fn public_key(&self) -> String {
+        self.0.public_key_base64().to_owned()
+    }
+    fn sign(&self, text: &str) -> String {
+        self.0.sign(text)
+    }
+    fn name(&self) -> String {
+        "inside".to_owned()
+    }
+}
+
+#[derive(Default)]
+struct InMemory(Mutex<Option<Secret<String>>>);
+
+impl TokenStore for InMemory {
+    fn load(&self) -> Option<Secret<String>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+    fn renew(&self) -> io::Result<Secret<String>> {
+        let token = fresh_token();
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(token.clone());
+        Ok(token)
+    }
+}
+
+struct Nobody;
+
+impl Survivors for Nobody {
+    fn end(&self, _request: &RequestId, _identity: &str) -> bool {
+        true
+    }
+}
+
+impl Catalog for Nobody {
+    fn items(&self, _kind: CatalogKind) -> Vec<CatalogItem> {
+        Vec::new()
+    }
+    fn changes(&self) -> Option<tokio::sync::watch::Receiver<u64>> {
+        None
+    }
+}

@@ -1,0 +1,121 @@
+//! The program itself, as a process that can be asked, stopped and killed.
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+
+use super::wait::{eventually, until};
+
+/// What a process is started with.
+#[derive(Clone)]
+pub struct Setting {
+    pub home: PathBuf,
+    pub workspace: PathBuf,
+    pub url: String,
+    /// Where its log and its answers go; outside of home and workspace.
+    pub logs: PathBuf,
+}
+
+/// A started program. Dropping it kills it.
+pub struct Program {
+    child: Child,
+    log: PathBuf,
+    out: PathBuf,
+}
+
+/// How a program ended.
+#[derive(Debug)]
+pub struct Ended {
+    pub code: Option<i32>,
+    pub out: String,
+    pub log: String,
+}
+
+impl Ended {
+    /// The one line of JSON that it answered with.
+    pub fn json(&self) -> Value {
+        serde_json::from_str(self.out.trim()).unwrap_or_else(|bad| panic!("{bad}: {self:?}"))
+    }
+}
+
+impl Program {
+    /// Starts it with these arguments.
+    pub fn start(setting: &Setting, args: &[&str]) -> Self {
+        let number = std::fs::read_dir(&setting.logs).expect("the logs").count();
+        let (log, out) =
+            (setting.logs.join(format!("{number}.log")), setting.logs.join(format!("{number}.out")));
+        let child = Command::new(env!("CARGO_BIN_EXE_punie-runner"))
+            .args(args)
+            .env_clear()
+            .env("PATH", std::env::var_os("PATH").unwrap_or_default())
+            .env("HOME", &setting.logs)
+            .env("PUNIE_HOME", &setting.home)
+            .env("PUNIE_WORKSPACE", &setting.workspace)
+            .env("PUNIE_BACKEND_URL", &setting.url)
+            .env("PUNIE_LOG", "debug")
+            .stdin(Stdio::null())
+            .stdout(File::create(&out).expect("a file for its answers"))
+            .stderr(File::create(&log).expect("a file for its log"))
+            .spawn()
+            .expect("the program starts");
+        Self { child, log, out }
+    }
+
+    /// What it has logged.
+    pub fn log(&self) -> String {
+        read(&self.log)
+    }
+
+    /// Waits until it has logged this.
+    pub async fn logs(&self, words: &str) {
+        until(&format!("{words:?} in its log"), || self.log().contains(words)).await;
+    }
+
+    /// Asks it to stop.
+    pub fn terminate(&self) {
+        self.signal(Signal::TERM);
+    }
+
+    /// Ends it as a power cut would, and waits until it is gone.
+    pub fn kill(mut self) {
+        self.signal(Signal::KILL);
+        self.child.wait().expect("it ends");
+    }
+
+    /// Waits until it ends by itself.
+    pub async fn end(mut self) -> Ended {
+        let status = eventually("the end of the program", async || self.status()).await;
+        Ended { code: status.code(), out: read(&self.out), log: self.log() }
+    }
+
+    fn status(&mut self) -> Option<ExitStatus> {
+        self.child.try_wait().expect("it can be asked")
+    }
+
+    fn signal(&self, signal: Signal) {
+        let pid = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw).expect("a process id");
+        kill_process(pid, signal).expect("it is ours to signal");
+    }
+}
+
+impl Drop for Program {
+    fn drop(&mut self) {
+        // One that has ended already is only collected.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn read(path: &Path) -> String {
+    String::from_utf8_lossy(&std::fs::read(path).expect("it is there")).into_owned()
+}
+
+/// Whether a process runs; one that only waits to be collected does not.
+pub fn is_alive(pid: &str) -> bool {
+    let Ok(stat) = std::fs::read_to_string(format!("/proc/{pid}/stat")) else { return false };
+    let state = stat.rsplit(')').next().and_then(|rest| rest.split_whitespace().next());
+    !matches!(state, Some("Z" | "X"))
+}

@@ -1,0 +1,159 @@
+//! A relay between the runner and its backend that can misbehave, call by call, and remembers what passed.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use serde_json::Value;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::task::JoinSet;
+
+use super::caller::http;
+
+/// What becomes of a call.
+pub enum Fate {
+    /// It is passed on, and so is its answer.
+    Pass,
+    /// It is passed on, and nothing comes back.
+    AnswerLost,
+    /// It is passed on, and the connection is reset after so many bytes of the answer.
+    Cut(usize),
+    /// Nobody hears it.
+    Unheard,
+    /// This is answered instead, byte by byte as it stands.
+    Say(String),
+}
+
+impl Fate {
+    /// A whole answer.
+    pub fn say(status: &str, headers: &str, body: &str) -> Self {
+        Self::Say(format!(
+            "HTTP/1.1 {status}\r\n{headers}content-length: {}\r\nconnection: close\r\n\r\n{body}",
+            body.len()
+        ))
+    }
+
+    /// A function's refusal.
+    pub fn refuse(data: &Value) -> Self {
+        let body = serde_json::json!({ "status": "error", "errorMessage": "refused", "errorData": data });
+        Self::say("200 OK", "content-type: application/json\r\n", &body.to_string())
+    }
+}
+
+/// A call that came by.
+#[derive(Debug, Clone)]
+pub struct Call {
+    pub path: String,
+    pub args: Value,
+    /// The backend's answer, where it was asked.
+    pub answer: Value,
+}
+
+type Rule = Box<dyn FnMut(&str, &Value) -> Fate + Send>;
+
+struct Shared {
+    upstream: String,
+    http: reqwest::Client,
+    rule: Mutex<Rule>,
+    calls: Mutex<Vec<Call>>,
+}
+
+pub struct Relay {
+    pub url: String,
+    shared: Arc<Shared>,
+    _serving: JoinSet<()>,
+}
+
+impl Relay {
+    /// Before the backend at this address.
+    pub async fn before(upstream: &str) -> Self {
+        let listener = TcpListener::bind(("127.0.0.1", 0)).await.expect("a port");
+        let url = format!("http://{}", listener.local_addr().expect("an address"));
+        let shared = Arc::new(Shared {
+            upstream: upstream.to_owned(),
+            http: http(),
+            rule: Mutex::new(Box::new(|_, _| Fate::Pass)),
+            calls: Mutex::default(),
+        });
+        let mut serving = JoinSet::new();
+        let serves = Arc::clone(&shared);
+        serving.spawn(async move {
+            let mut open = JoinSet::new();
+            while let Ok((socket, _)) = listener.accept().await {
+                let shared = Arc::clone(&serves);
+                open.spawn(async move {
+                    // A runner that goes away in the middle is what many tests are about.
+                    let _ = serve(&shared, socket).await;
+                });
+            }
+        });
+        Self { url, shared, _serving: serving }
+    }
+
+    /// From now on, this decides.
+    pub fn rule(&self, rule: impl FnMut(&str, &Value) -> Fate + Send + 'static) {
+        *self.shared.rule.lock().unwrap_or_else(PoisonError::into_inner) = Box::new(rule);
+    }
+
+    /// The calls of one function that came by, in order.
+    pub fn calls(&self, path: &str) -> Vec<Call> {
+        let calls = self.shared.calls.lock().unwrap_or_else(PoisonError::into_inner);
+        calls.iter().filter(|call| call.path == path).cloned().collect()
+    }
+
+    /// How many posts for this request came by, and how many of them the backend stored.
+    pub fn posts(&self, id: &str) -> (usize, usize) {
+        let posts = self.calls("events:appendResult");
+        let posts: Vec<_> = posts.iter().filter(|call| call.args["requestId"] == id).collect();
+        let stored = posts.iter().filter(|call| call.answer["value"]["stored"] == true).count();
+        (posts.len(), stored)
+    }
+}
+
+async fn serve(shared: &Shared, mut socket: TcpStream) -> Option<()> {
+    let (route, body) = request(&mut socket).await?;
+    let call: Value = serde_json::from_slice(&body).unwrap_or_default();
+    let path = call["path"].as_str().unwrap_or_default().to_owned();
+    let fate = shared.rule.lock().unwrap_or_else(PoisonError::into_inner)(&path, &call["args"]);
+    let mut seen = Call { path, args: call["args"].clone(), answer: Value::Null };
+    let reply = match fate {
+        Fate::Pass => forward(shared, &route, body, &mut seen).await,
+        Fate::AnswerLost => forward(shared, &route, body, &mut seen).await.and(None),
+        Fate::Cut(bytes) => forward(shared, &route, body, &mut seen)
+            .await
+            .map(|reply| reply[..bytes.min(reply.len())].to_vec()),
+        Fate::Unheard => None,
+        Fate::Say(reply) => Some(reply.into_bytes()),
+    };
+    shared.calls.lock().unwrap_or_else(PoisonError::into_inner).push(seen);
+    socket.write_all(&reply?).await.ok()?;
+    socket.shutdown().await.ok()
+}
+
+/// The route and the body of one request.
+async fn request(socket: &mut TcpStream) -> Option<(String, Vec<u8>)> {
+    let mut head = Vec::new();
+    while !head.ends_with(b"\r\n\r\n") {
+        head.push(socket.read_u8().await.ok()?);
+    }
+    let head = String::from_utf8(head).ok()?;
+    let length = head.lines().find_map(|line| {
+        let (name, value) = line.split_once(':')?;
+        name.eq_ignore_ascii_case("content-length").then(|| value.trim().parse().ok())?
+    });
+    let mut body = vec![0; length.unwrap_or(0)];
+    socket.read_exact(&mut body).await.ok()?;
+    Some((head.split_whitespace().nth(1)?.to_owned(), body))
+}
+
+/// The backend's answer as bytes; none where the backend does not answer.
+async fn forward(shared: &Shared, route: &str, body: Vec<u8>, seen: &mut Call) -> Option<Vec<u8>> {
+    let post = shared.http.post(format!("{}{route}", shared.upstream)).body(body);
+    let reply = post.header("content-type", "application/json").send().await.ok()?;
+    let status = reply.status();
+    let text = reply.text().await.ok()?;
+    seen.answer = serde_json::from_str(&text).unwrap_or_default();
+    match Fate::say(status.as_str(), "content-type: application/json\r\n", &text) {
+        Fate::Say(reply) => Some(reply.into_bytes()),
+        _ => None,
+    }
+}

@@ -1,0 +1,222 @@
+//! One backend in this process, one device paired with it, one caller: what most tests of the runner begin with.
+
+use std::os::unix::fs::DirBuilderExt as _;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use punie_runner::dev_backend::{Clock, DevBackend, DevBackendOptions};
+use punie_runner::ids::RequestId;
+use punie_runner::journal::{Reader, State};
+use punie_runner::output::OutputStore;
+use serde_json::Value;
+use tempfile::TempDir;
+
+use super::caller::{Answer, Ask, Caller};
+use super::process::{Ended, Program, Setting};
+use super::wait::until;
+
+/// Waits that a test can afford.
+const QUICK: &str = "
+[backend.poll]
+error_base_ms = 20
+error_cap_ms = 200
+function_error_min_ms = 50
+function_error_max_ms = 200
+unauthorized_ms = 200
+";
+
+/// A backend with a device and a caller.
+pub struct Stage {
+    backend: Option<DevBackend>,
+    options: DevBackendOptions,
+    ahead_ms: Arc<AtomicI64>,
+    pairing_code: String,
+    pub caller: Caller,
+    pub setting: Setting,
+    dir: TempDir,
+}
+
+impl Stage {
+    /// With the defaults of the configuration, but for the waits after errors.
+    pub async fn new() -> Self {
+        Self::with("").await
+    }
+
+    /// With this beside in the configuration. The device is paired.
+    pub async fn with(config: &str) -> Self {
+        Self::unpaired(config).await.paired().await
+    }
+
+    /// With a backend whose clock is ahead of the device's by so much, or behind.
+    pub async fn skewed(ms: i64) -> Self {
+        let stage = Self::unpaired("").await;
+        stage.advance_backend(ms);
+        stage.paired().await
+    }
+
+    async fn paired(self) -> Self {
+        let mut stage = self;
+        let code = stage.pairing_code.clone();
+        let paired = stage.command(&["--json", "pair", &code]).await;
+        assert_eq!(paired.code, Some(0), "{paired:?}");
+        let device = paired.json()["deviceId"].as_str().expect("an id").to_owned();
+        let token = stage.backend().mint_caller("test").expect("a token");
+        stage.caller = Caller::new(&stage.setting.url, token, device);
+        stage
+    }
+
+    /// With a device that the backend does not know yet; nothing can be asked of it.
+    pub async fn unpaired(config: &str) -> Self {
+        let dir = tempfile::tempdir().expect("a folder");
+        let place = |name: &str| dir.path().join(name);
+        for name in ["home", "work", "logs"] {
+            std::fs::DirBuilder::new().mode(0o700).create(place(name)).expect("a folder");
+        }
+        std::fs::write(place("home").join("config.toml"), format!("{QUICK}{config}")).expect("written");
+        let ahead_ms = Arc::new(AtomicI64::new(0));
+        let ahead = Arc::clone(&ahead_ms);
+        let options = DevBackendOptions {
+            db: place("backend.sqlite3"),
+            port: 0,
+            clock: Clock::new(move || system_ms() + ms(ahead.load(Ordering::SeqCst))),
+            production_errors: false,
+        };
+        let backend = DevBackend::start(options.clone()).await.expect("started");
+        let url = backend.url().to_owned();
+        let port = url.rsplit(':').next().and_then(|port| port.parse().ok()).expect("a port");
+        let setting =
+            Setting { home: place("home"), workspace: place("work"), url: url.clone(), logs: place("logs") };
+        Self {
+            options: DevBackendOptions { port, ..options },
+            pairing_code: backend.pairing_code().to_owned(),
+            backend: Some(backend),
+            ahead_ms,
+            caller: Caller::new(&url, String::new(), String::new()),
+            setting,
+            dir,
+        }
+    }
+
+    fn backend(&self) -> &DevBackend {
+        self.backend.as_ref().expect("the backend runs")
+    }
+
+    pub fn pairing_code(&self) -> &str {
+        &self.pairing_code
+    }
+
+    /// Stops the backend; its address stays reserved for its return.
+    pub async fn stop_backend(&mut self) {
+        self.backend.take().expect("the backend runs").stop().await;
+    }
+
+    /// Starts it again: same database, same address.
+    pub async fn start_backend(&mut self) {
+        self.backend = Some(DevBackend::start(self.options.clone()).await.expect("started again"));
+    }
+
+    /// Moves the backend's clock against everybody else's.
+    pub fn advance_backend(&self, ms: i64) {
+        self.ahead_ms.fetch_add(ms, Ordering::SeqCst);
+    }
+
+    /// The backend's database, to put in it what no caller could. The backend must be stopped, or told by an append.
+    pub fn database(&self) -> rusqlite::Connection {
+        let db = rusqlite::Connection::open(&self.options.db).expect("the backend's database");
+        db.busy_timeout(std::time::Duration::from_secs(30)).expect("set");
+        db
+    }
+
+    /// The runner in the background.
+    pub fn run(&self) -> Program {
+        Program::start(&self.setting, &["run"])
+    }
+
+    /// The runner in the background, at another address of the same backend.
+    pub fn run_at(&self, url: &str) -> Program {
+        Program::start(&Setting { url: url.to_owned(), ..self.setting.clone() }, &["run"])
+    }
+
+    /// One command, to its end.
+    pub async fn command(&self, args: &[&str]) -> Ended {
+        Program::start(&self.setting, args).end().await
+    }
+
+    /// One pass; it must succeed. What it says of itself.
+    pub async fn once(&self) -> Value {
+        let ended = self.command(&["--once", "--json"]).await;
+        assert_eq!(ended.code, Some(0), "{ended:?}");
+        ended.json()
+    }
+
+    pub async fn ask(&self, ask: Ask) -> String {
+        self.caller.ask(ask).await
+    }
+
+    pub async fn answer(&self, id: &str) -> Answer {
+        self.caller.answer(id).await
+    }
+
+    /// A file of the workspace.
+    pub fn file(&self, name: &str) -> PathBuf {
+        self.setting.workspace.join(name)
+    }
+
+    pub fn write(&self, name: &str, text: &str) {
+        std::fs::write(self.file(name), text).expect("written");
+    }
+
+    /// What is in a file of the workspace; nothing where there is none.
+    pub fn read(&self, name: &str) -> String {
+        std::fs::read_to_string(self.file(name)).unwrap_or_default()
+    }
+
+    /// Waits until a file of the workspace holds a whole line; the line.
+    pub async fn line(&self, name: &str) -> String {
+        until(&format!("a line in {name}"), || self.read(name).contains('\n')).await;
+        self.read(name).trim().to_owned()
+    }
+
+    /// Waits until what a call has printed is kept so far as to hold this: a crash loses only what is not.
+    pub async fn keeps(&self, id: &str, words: &str) {
+        let handle = OutputStore::handle(&RequestId::parse(id).expect("an id"), 0);
+        let kept = self.setting.home.join("state/outputs").join(handle.as_str());
+        let holds = || std::fs::read_to_string(&kept).is_ok_and(|kept| kept.contains(words));
+        until(&format!("{words:?} to be kept"), holds).await;
+    }
+
+    /// The journal, once a runner has made it.
+    pub fn journal(&self) -> Option<Reader> {
+        Reader::open(&self.setting.home.join("state/journal.sqlite3")).ok()
+    }
+
+    /// How far the journal says a request has come.
+    pub fn state(&self, id: &str) -> Option<State> {
+        let id = RequestId::parse(id).expect("an id");
+        // A journal that is just being made may have no tables yet.
+        self.journal()?.life(&id).ok()?.map(|life| life.state)
+    }
+
+    /// Waits until the journal says that a request has come so far.
+    pub async fn reaches(&self, id: &str, state: State) {
+        until(&format!("{id} to be {}", state.as_str()), || self.state(id) == Some(state)).await;
+    }
+}
+
+impl Drop for Stage {
+    fn drop(&mut self) {
+        // Whoever looks into a failure needs the logs.
+        self.dir.disable_cleanup(std::thread::panicking());
+    }
+}
+
+fn system_ms() -> f64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).expect("after 1970").as_secs_f64() * 1_000.0
+}
+
+#[expect(clippy::cast_precision_loss, reason = "milliseconds are far below 2^53")]
+fn ms(ms: i64) -> f64 {
+    ms as f64
+}

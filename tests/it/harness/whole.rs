@@ -1,0 +1,53 @@
+//! Every tool of this device over folders that exist for one test only: what wiring does, without a home.
+
+use std::sync::Arc;
+
+use punie_runner::acp::local::children::Unlogged;
+use punie_runner::acp::local::terminals::{LocalSetup, LocalTerminals};
+use punie_runner::acp::{LocalClient, Workspace};
+use punie_runner::handlers::state::board::NoTasks;
+use punie_runner::handlers::{self, file, git, search, shell, sqlite, state, terminal};
+use punie_runner::output::OutputStore;
+use punie_runner::output::filter::PassThrough;
+use punie_runner::tool::Registry;
+use tempfile::TempDir;
+
+/// The registry with the folders under it.
+pub struct Whole {
+    pub registry: Registry,
+    _folders: TempDir,
+}
+
+/// All tools.
+pub fn whole() -> Whole {
+    let folders = tempfile::tempdir().expect("a folder for the test");
+    let workspace = Workspace::open(&[folders.path().to_owned()]).expect("a workspace");
+    let outputs = OutputStore::open(&folders.path().join("outputs")).expect("a store");
+    let terminals = LocalTerminals::new(LocalSetup {
+        base_env: Vec::new(),
+        store: outputs.clone(),
+        filters: Arc::new(|| Box::new(PassThrough)),
+        log: Arc::new(Unlogged),
+    })
+    .expect("a thread");
+    let client = Arc::new(LocalClient::new(terminals));
+    let registry = handlers::registry(handlers::Deps {
+        file: file::FileDeps { client: client.clone(), workspace: workspace.clone() },
+        search: search::SearchDeps { workspace: workspace.clone() },
+        shell: shell::ShellDeps {
+            terminals: client.clone(),
+            workspace: workspace.clone(),
+            shells: Arc::default(),
+        },
+        terminal: terminal::TerminalDeps { terminals: client, workspace: workspace.clone() },
+        git: git::GitDeps {
+            workspace: workspace.clone(),
+            search_path: String::new(),
+            home: folders.path().to_owned(),
+        },
+        state: state::StateDeps { outputs, board: Arc::new(NoTasks) },
+        sqlite: sqlite::SqliteDeps { workspace, scratch: folders.path().join("scratch") },
+    })
+    .expect("no two tools of one name");
+    Whole { registry, _folders: folders }
+}

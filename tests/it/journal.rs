@@ -1,0 +1,446 @@
+//! The journal on a real disk: what was promised is there after a crash, each step is taken once, a page is taken
+//! whole or not at all.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use proptest::prelude::*;
+use punie_runner::ids::{ConversationId, LeaseId, RequestId, ToolName};
+use punie_runner::journal::{
+    Accepted, Admission, Close, Journal, JournalError, Offer, Origin, RecordedReply, State,
+};
+use punie_runner::output::OutputStore;
+use punie_runner::redact::Redactor;
+use punie_runner::request::{
+    CleanReply, Effect, ErrorCode, Failure, Meta, Outcome, Reply, Sealing, ToolRequest,
+};
+use tempfile::TempDir;
+use tokio::task::JoinSet;
+
+const DAY_MS: i64 = 86_400_000;
+
+/// A journal in a folder of its own.
+struct Desk {
+    journal: Journal,
+    lease: LeaseId,
+    dir: TempDir,
+}
+
+impl Desk {
+    fn new() -> Self {
+        Self::in_folder(tempfile::tempdir().expect("a folder"))
+    }
+
+    fn in_folder(dir: TempDir) -> Self {
+        let journal = Journal::open(&file(dir.path())).expect("opens");
+        Self { journal, lease: LeaseId::random(), dir }
+    }
+
+    /// What a crash at this moment would leave: the files as they are, without anybody closing them.
+    fn crash(&self) -> Self {
+        let after = tempfile::tempdir().expect("a folder");
+        for entry in std::fs::read_dir(self.dir.path()).expect("the folder") {
+            let entry = entry.expect("an entry");
+            let name = entry.file_name();
+            // The index is shared memory; a process that dies alone leaves one that the next rebuilds.
+            if name.to_string_lossy().starts_with("journal.sqlite3")
+                && !name.to_string_lossy().ends_with("-shm")
+            {
+                std::fs::copy(entry.path(), after.path().join(name)).expect("copied");
+            }
+        }
+        Self { lease: self.lease.clone(), ..Self::in_folder(after) }
+    }
+
+    async fn accept(&self, offers: Vec<Offer>, cursor: Option<&str>) -> Result<Vec<Admission>, JournalError> {
+        self.journal.accept(offers, Origin::Backend, &self.lease, cursor.map(str::to_owned), 0).await
+    }
+
+    /// Accepts one request; it must be new.
+    async fn fresh(&self, request: ToolRequest) -> Accepted {
+        let mut admitted =
+            self.accept(vec![Offer::Request(request, Effect::Executes)], None).await.expect("taken");
+        match admitted.pop() {
+            Some(Admission::Fresh(accepted)) => accepted,
+            other => panic!("not new: {other:?}"),
+        }
+    }
+
+    fn state(&self, id: &RequestId) -> Option<State> {
+        self.journal.reader().expect("reads").life(id).expect("reads").map(|life| life.state)
+    }
+
+    fn cursor(&self) -> Option<String> {
+        self.journal.reader().expect("reads").recall("cursor").expect("reads")
+    }
+
+    /// The file behind the journal's back.
+    fn raw(&self) -> rusqlite::Connection {
+        let raw = rusqlite::Connection::open(file(self.dir.path())).expect("opens");
+        raw.busy_timeout(Duration::from_secs(30)).expect("set");
+        raw
+    }
+
+    fn clean(&self, id: &RequestId, outcome: Outcome) -> CleanReply {
+        outcome.seal(&Sealing {
+            redactor: &Redactor::default(),
+            store: &OutputStore::open(&self.dir.path().join("outputs")).expect("a folder"),
+            request: id,
+            tool: &ToolName::parse("Bash").expect("a name"),
+            duration: Duration::ZERO,
+            attempt: None,
+        })
+    }
+
+    async fn record(&self, accepted: &Accepted, text: &str) -> Result<RecordedReply, JournalError> {
+        let reply = self.clean(&accepted.request().id, Outcome::Ok(Reply::text(text)));
+        self.journal.record(accepted, reply, 0).await
+    }
+}
+
+fn file(folder: &Path) -> PathBuf {
+    folder.join("journal.sqlite3")
+}
+
+fn id(name: &str) -> RequestId {
+    RequestId::parse(name).expect("an id")
+}
+
+fn request(name: &str, args: &str) -> ToolRequest {
+    ToolRequest {
+        id: id(name),
+        tool: ToolName::parse("Bash").expect("a name"),
+        args: args.to_owned(),
+        conversation: ConversationId::parse("talk").expect("a key"),
+        agent_type: None,
+        created_at_ms: 0.0,
+        deadline_ms: None,
+        cancelled: false,
+    }
+}
+
+fn offer(name: &str) -> Offer {
+    Offer::Request(request(name, "{}"), Effect::Executes)
+}
+
+fn moved<T: std::fmt::Debug>(result: &Result<T, JournalError>) -> bool {
+    matches!(result, Err(JournalError::Moved { .. }))
+}
+
+#[tokio::test]
+async fn each_step_is_taken_once_and_from_where_it_belongs() {
+    let desk = Desk::new();
+    let (journal, accepted) = (&desk.journal, desk.fresh(request("a", "{}")).await);
+    assert!(moved(&journal.restart(&id("a")).await), "what did not begin is not put back");
+    assert_eq!(journal.start(&accepted, 0).await.expect("begins").attempt, 1);
+    assert!(moved(&journal.start(&accepted, 0).await), "it begins once");
+    let recorded = desk.record(&accepted, "first").await.expect("recorded");
+    assert!(moved(&desk.record(&accepted, "second").await), "it has one reply");
+    assert!(moved(&journal.start(&accepted, 0).await), "what is answered does not begin");
+    assert!(moved(&journal.restart(&id("a")).await));
+    journal.close(&id("a"), Close::Delivered, 0).await.expect("closed");
+    assert!(moved(&journal.replace(&recorded, "{}".to_owned()).await), "what is delivered does not change");
+    journal.close(&id("a"), Close::Undeliverable("too late".into()), 0).await.expect("no harm");
+    assert_eq!(desk.state(&id("a")), Some(State::Delivered));
+}
+
+#[tokio::test]
+async fn an_offer_is_taken_once_whatever_became_of_it() {
+    let desk = Desk::new();
+    let again = async || desk.accept(vec![offer("a")], None).await.expect("taken").pop().expect("one");
+    let accepted = desk.fresh(request("a", "{}")).await;
+    assert!(matches!(again().await, Admission::InFlight(left) if left.state == State::Accepted));
+    desk.journal.start(&accepted, 0).await.expect("begins");
+    assert!(
+        matches!(again().await, Admission::InFlight(left) if left.state == State::Started && left.attempt == 1)
+    );
+    let recorded = desk.record(&accepted, "the answer").await.expect("recorded");
+    assert!(matches!(again().await, Admission::Answered(reply) if reply == recorded));
+    desk.journal.close(&id("a"), Close::Delivered, 0).await.expect("closed");
+    assert!(matches!(again().await, Admission::Closed(_)));
+    let other = vec![Offer::Request(request("a", "{\"other\":1}"), Effect::Executes)];
+    let other = desk.accept(other, None).await.expect("taken").pop();
+    assert!(matches!(other, Some(Admission::Conflict(_))), "{other:?}");
+    assert_eq!(desk.state(&id("a")), Some(State::Delivered));
+}
+
+#[tokio::test]
+async fn a_cancel_is_remembered_and_one_of_what_is_over_is_nothing() {
+    let desk = Desk::new();
+    let accepted = desk.fresh(request("a", "{}")).await;
+    let page = vec![Offer::Cancel(id("a")), Offer::Cancel(id("unknown"))];
+    let admitted = desk.accept(page, None).await.expect("taken");
+    assert!(matches!(&admitted[..], [Admission::Cancel(cancelled)] if *cancelled == id("a")), "{admitted:?}");
+    let left = desk.crash().journal.reader().expect("reads").unfinished().expect("reads");
+    assert!(left[0].request.cancelled, "a crash does not forget it");
+    desk.record(&accepted, "done").await.expect("recorded");
+    assert!(desk.accept(vec![Offer::Cancel(id("a"))], None).await.expect("taken").is_empty());
+}
+
+#[tokio::test]
+async fn a_page_is_taken_with_its_cursor_or_not_at_all() {
+    let desk = Desk::new();
+    desk.accept(vec![offer("a"), offer("b")], Some("5")).await.expect("taken");
+    let after = desk.crash();
+    assert_eq!(after.cursor().as_deref(), Some("5"));
+    assert!(after.state(&id("a")).is_some() && after.state(&id("b")).is_some());
+    refuse(&desk, "abort");
+    let refused = desk.accept(vec![offer("c"), offer("poison"), offer("d")], Some("9")).await;
+    assert!(refused.is_err());
+    assert_eq!((desk.cursor().as_deref(), desk.state(&id("c"))), (Some("5"), None));
+    desk.accept(vec![offer("c"), offer("d")], Some("9")).await.expect("taken without it");
+    assert_eq!(desk.cursor().as_deref(), Some("9"));
+}
+
+/// From now on the file refuses one request, taking back this much: `abort` the statement, `rollback` everything.
+fn refuse(desk: &Desk, how: &str) {
+    let trigger = format!(
+        "create trigger refuse before insert on request when new.id = 'poison' \
+         begin select raise({how}, 'on purpose'); end"
+    );
+    desk.raw().execute_batch(&trigger).expect("made");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_write_that_fails_among_others_takes_only_itself_back_and_nobody_is_told_a_lie() {
+    for how in ["abort", "rollback"] {
+        let desk = Desk::new();
+        refuse(&desk, how);
+        let raw = desk.raw();
+        // While another process holds the file, writes queue up; then they share a commit.
+        raw.execute_batch("begin immediate").expect("held");
+        let mut writes = JoinSet::new();
+        for name in ["a", "b", "c", "poison", "d", "e"] {
+            let (journal, lease) = (desk.journal.clone(), desk.lease.clone());
+            writes.spawn(async move {
+                let taken = journal.accept(vec![offer(name)], Origin::Backend, &lease, None, 0).await;
+                (name, taken.is_ok())
+            });
+        }
+        let early = tokio::time::timeout(Duration::from_millis(200), writes.join_next()).await;
+        assert!(early.is_err(), "writes wait for another process, they are not refused: {early:?}");
+        raw.execute_batch("commit").expect("released");
+        for (name, taken) in writes.join_all().await {
+            assert_eq!(desk.state(&id(name)).is_some(), taken, "{name}, {how}");
+            assert!(
+                taken || name == "poison" || how == "rollback",
+                "{name} was taken back with another, {how}"
+            );
+            assert!(!(taken && name == "poison"));
+        }
+        // And the journal goes on.
+        desk.accept(vec![offer("later")], None).await.expect("taken");
+        assert_eq!(desk.crash().state(&id("later")), Some(State::Accepted));
+    }
+}
+
+#[tokio::test]
+async fn what_is_closed_is_forgotten_after_its_time_and_nothing_else_is() {
+    let desk = Desk::new();
+    let now = 100 * DAY_MS;
+    for (name, closed) in [("old", Some(69)), ("young", Some(71)), ("open", None)] {
+        let accepted = desk.fresh(request(name, "{}")).await;
+        desk.journal.start(&accepted, DAY_MS).await.expect("begins");
+        if let Some(day) = closed {
+            desk.record(&accepted, "done").await.expect("recorded");
+            desk.journal.close(&id(name), Close::Delivered, day * DAY_MS).await.expect("closed");
+        }
+    }
+    assert_eq!(desk.journal.forget_closed(now - 30 * DAY_MS).await.expect("forgotten"), 1);
+    assert_eq!(desk.state(&id("old")), None);
+    assert_eq!(desk.state(&id("young")), Some(State::Delivered));
+    assert_eq!(desk.state(&id("open")), Some(State::Started));
+}
+
+#[tokio::test]
+async fn a_task_s_reply_is_never_undelivered() {
+    let desk = Desk::new();
+    let admitted =
+        desk.journal.accept(vec![offer("task")], Origin::Task, &desk.lease, None, 0).await.expect("taken");
+    let [Admission::Fresh(task)] = &admitted[..] else { panic!("not new: {admitted:?}") };
+    desk.record(task, "the answer").await.expect("recorded");
+    let after = desk.crash();
+    let reader = after.journal.reader().expect("reads");
+    let life = reader.life(&id("task")).expect("reads").expect("there");
+    assert_eq!(life.state, State::Delivered);
+    assert!(life.payload.expect("kept").contains("the answer"));
+    assert_eq!(reader.counts().expect("reads").outbox, 0);
+    assert!(reader.undelivered().expect("reads").is_empty());
+}
+
+#[test]
+fn a_file_of_a_newer_program_is_refused_and_left_as_it_is() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let raw = rusqlite::Connection::open(file(dir.path())).expect("opens");
+    raw.execute_batch("create table request (id, later); pragma user_version = 7").expect("made");
+    drop(raw);
+    let before = std::fs::read(file(dir.path())).expect("reads");
+    let refused = Journal::open(&file(dir.path()));
+    assert!(matches!(refused, Err(JournalError::Newer { .. })), "{refused:?}");
+    assert_eq!(std::fs::read(file(dir.path())).expect("reads"), before);
+}
+
+// Whatever happens in whatever order.
+
+const REQUESTS: usize = 5;
+
+#[derive(Debug, Clone)]
+enum Step {
+    Accept(Vec<usize>),
+    Cancel(usize),
+    Start(usize),
+    Record(usize),
+    Close(usize),
+    Crash,
+}
+
+fn steps() -> impl Strategy<Value = Vec<Step>> {
+    let one = 0..REQUESTS;
+    let step = prop_oneof![
+        2 => prop::collection::vec(one.clone(), 1..4).prop_map(Step::Accept),
+        1 => one.clone().prop_map(Step::Cancel),
+        3 => one.clone().prop_map(Step::Start),
+        3 => one.clone().prop_map(Step::Record),
+        2 => one.prop_map(Step::Close),
+        1 => Just(Step::Crash),
+    ];
+    prop::collection::vec(step, 1..40)
+}
+
+/// What really happened to one request.
+#[derive(Debug, Default)]
+struct Deeds {
+    accepted: Option<Accepted>,
+    begun: u32,
+    replies: Vec<RecordedReply>,
+    rank: u32,
+}
+
+fn effect(n: usize) -> Effect {
+    if n.is_multiple_of(2) { Effect::Executes } else { Effect::Reads }
+}
+
+fn rank(state: State) -> u32 {
+    match state {
+        State::Accepted => 1,
+        State::Started => 2,
+        State::Finished => 3,
+        State::Delivered | State::Undeliverable => 4,
+    }
+}
+
+struct World {
+    desk: Desk,
+    deeds: Vec<Deeds>,
+    pages: u32,
+}
+
+impl World {
+    async fn take(&mut self, step: Step) {
+        match step {
+            Step::Accept(numbers) => self.accept(&numbers).await,
+            Step::Cancel(n) => {
+                self.desk.accept(vec![Offer::Cancel(id(&format!("r{n}")))], None).await.expect("taken");
+            }
+            Step::Start(n) => {
+                let Some(accepted) = &self.deeds[n].accepted else { return };
+                if self.desk.journal.start(accepted, 0).await.is_ok() {
+                    self.deeds[n].begun += 1;
+                }
+            }
+            Step::Record(n) => {
+                let Some(accepted) = self.deeds[n].accepted.clone() else { return };
+                self.answer(n, &accepted, Outcome::Ok(Reply::text("done"))).await;
+            }
+            Step::Close(n) => {
+                // Only what is recorded can be delivered.
+                if let Some(reply) = self.deeds[n].replies.last() {
+                    self.desk.journal.close(reply.id(), Close::Delivered, 0).await.expect("closed");
+                }
+            }
+            Step::Crash => self.crash().await,
+        }
+    }
+
+    async fn accept(&mut self, numbers: &[usize]) {
+        let offers =
+            numbers.iter().map(|n| Offer::Request(request(&format!("r{n}"), "{}"), effect(*n))).collect();
+        self.pages += 1;
+        let cursor = self.pages.to_string();
+        let admitted = self.desk.accept(offers, Some(&cursor)).await.expect("taken");
+        for (n, admission) in numbers.iter().zip(admitted) {
+            if let Admission::Fresh(accepted) = admission {
+                assert!(self.deeds[*n].accepted.is_none(), "r{n} is new twice");
+                self.deeds[*n].accepted = Some(accepted);
+            }
+        }
+    }
+
+    async fn answer(&mut self, n: usize, accepted: &Accepted, outcome: Outcome) {
+        let reply = self.desk.clean(&accepted.request().id, outcome);
+        if let Ok(recorded) = self.desk.journal.record(accepted, reply, 0).await {
+            self.deeds[n].replies.push(recorded);
+        }
+    }
+
+    /// The process dies; the next one goes on as recovery does.
+    async fn crash(&mut self) {
+        self.desk = self.desk.crash();
+        for left in self.desk.journal.reader().expect("reads").unfinished().expect("reads") {
+            let n: usize = left.request.id.as_str()[1..].parse().expect("a number");
+            let (state, accepted) = (left.state, Accepted::from(left));
+            match state {
+                State::Started if effect(n).at_most_once() => {
+                    let failure =
+                        Failure { code: ErrorCode::Interrupted, text: String::new(), meta: Meta::default() };
+                    self.answer(n, &accepted, Outcome::Error(failure)).await;
+                }
+                State::Started => {
+                    self.desk.journal.restart(&accepted.request().id).await.expect("put back");
+                    self.deeds[n].rank = rank(State::Accepted);
+                }
+                _ => {}
+            }
+        }
+    }
+
+    fn check(&mut self) {
+        let reader = self.desk.journal.reader().expect("reads");
+        let undelivered = reader.undelivered().expect("reads");
+        for (n, deeds) in self.deeds.iter_mut().enumerate() {
+            let id = id(&format!("r{n}"));
+            let life = reader.life(&id).expect("reads");
+            assert_eq!(life.is_some(), deeds.accepted.is_some(), "r{n} is known exactly if it was promised");
+            let Some(life) = life else { continue };
+            assert!(deeds.replies.len() <= 1, "r{n} has {} replies", deeds.replies.len());
+            assert!(deeds.begun <= 1 || !effect(n).at_most_once(), "r{n} began {} times", deeds.begun);
+            assert!(rank(life.state) >= deeds.rank, "r{n} went back to {:?}", life.state);
+            assert_eq!(deeds.replies.is_empty(), rank(life.state) < 3, "r{n} is {:?}", life.state);
+            assert_eq!(undelivered.contains(&id), life.state == State::Finished);
+            if life.state == State::Finished {
+                let reply = reader.undelivered_reply(&id).expect("reads");
+                assert_eq!(reply.as_ref(), deeds.replies.last(), "the reply of r{n} is the one recorded");
+            }
+            deeds.rank = rank(life.state);
+        }
+        let cursor = self.desk.cursor().map_or(0, |cursor| cursor.parse().expect("a number"));
+        assert_eq!(cursor, self.pages, "the cursor is the last page's");
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 48, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn no_order_of_events_repeats_an_effect_or_a_result(steps in steps()) {
+        let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
+        runtime.block_on(async {
+            let deeds = (0..REQUESTS).map(|_| Deeds::default()).collect();
+            let mut world = World { desk: Desk::new(), deeds, pages: 0 };
+            for step in steps {
+                world.take(step).await;
+                world.check();
+            }
+        });
+    }
+}

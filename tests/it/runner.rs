@@ -1,0 +1,17 @@
+//! The delivery promises, proven with the program itself as a process, a backend over real sockets, and whatever can
+//! go wrong between them: every request gets exactly one result, and what has effects runs at most once.
+
+mod cancelling;
+mod crashes;
+mod exits;
+mod expiry;
+mod fallen;
+mod faults;
+mod lanes;
+mod once;
+mod pages;
+mod secrets;
+mod sizes;
+mod stopping;
+mod storms;
+mod tasks;

@@ -1,0 +1,79 @@
+//! Requests that the caller takes back: before they begin, while they run, when they are over, and when they never
+//! were.
+
+use crate::harness::caller::Ask;
+use crate::harness::process::is_alive;
+use crate::harness::stage::Stage;
+use crate::harness::wait::until;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_request_taken_back_while_it_waits_never_runs() {
+    let stage = Stage::new().await;
+    let _runner = stage.run();
+    let gate = "echo here > began; until [ -e go ]; do sleep 0.02; done";
+    let first = stage.ask(Ask::bash(gate).of("talk")).await;
+    let second = stage.ask(Ask::bash("echo ran > second").of("talk")).await;
+    let third = stage.ask(Ask::bash("echo ran > third").of("talk")).await;
+    stage.line("began").await;
+    assert_eq!(stage.caller.cancel(&second).await, "cancelling");
+    // It is answered while the first still runs: nobody waits for a call that will not come.
+    let answer = stage.answer(&second).await;
+    assert_eq!(answer.verdict(), ("cancelled", "cancelled"));
+    assert!(answer.text().contains("never ran"), "{answer:?}");
+    stage.write("go", "");
+    assert_eq!(stage.answer(&first).await.outcome, "ok");
+    assert_eq!(stage.answer(&third).await.outcome, "ok");
+    assert_eq!((stage.read("second"), stage.read("third")), (String::new(), "ran\n".to_owned()));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_running_command_taken_back_ends_with_everything_it_started() {
+    let stage = Stage::new().await;
+    let _runner = stage.run();
+    let command = "echo half of it; sleep 600 & echo $! > child; setsid sleep 600 & wait";
+    let id = stage.ask(Ask::bash(command)).await;
+    let child = stage.line("child").await;
+    stage.caller.cancel(&id).await;
+    let answer = stage.answer(&id).await;
+    assert_eq!(answer.verdict(), ("cancelled", "cancelled"));
+    assert!(answer.text().contains("half of it"), "what had been done: {answer:?}");
+    until("the process tree to end", || !is_alive(&child)).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn taking_back_what_is_over_or_never_was_changes_nothing() {
+    let mut stage = Stage::new().await;
+    let runner = stage.run();
+    let id = stage.ask(Ask::bash("echo done")).await;
+    let before = stage.answer(&id).await;
+    assert_eq!(stage.caller.cancel(&id).await, "finished");
+    assert_eq!(stage.caller.cancel("never-was").await, "unknown");
+    runner.kill();
+    // A cancel of a request that this device never saw, and one of a finished request: as redelivery may bring them.
+    stage.stop_backend().await;
+    let db = stage.database();
+    for strange in ["never-was", id.as_str()] {
+        db.execute(
+            "insert into inbox (device_id, seq, place, type, request_id) \
+             select device_id, (select max(seq) + 1 from inbox), 0, 'tool_cancel', ?1 from devices",
+            [strange],
+        )
+        .expect("inserted");
+    }
+    db.execute("update clock set last_seq = (select max(seq) from inbox)", []).expect("moved on");
+    stage.start_backend().await;
+    let _runner = stage.run();
+    assert_eq!(stage.caller.have(Ask::bash("echo still there")).await.outcome, "ok");
+    let after = stage.answer(&id).await;
+    assert_eq!((before.outcome, before.raw), (after.outcome, after.raw));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_request_taken_back_while_the_runner_was_away_never_runs() {
+    let stage = Stage::new().await;
+    let id = stage.ask(Ask::bash("echo ran > effects")).await;
+    stage.caller.cancel(&id).await;
+    stage.once().await;
+    assert_eq!(stage.answer(&id).await.verdict(), ("cancelled", "cancelled"));
+    assert_eq!(stage.read("effects"), "");
+}

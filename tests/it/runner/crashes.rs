@@ -1,0 +1,196 @@
+//! kill -9 at the moments that matter. What had effects is answered as interrupted and never run again; what only
+//! reads is run again; what was recorded is posted.
+
+use punie_runner::journal::State;
+use serde_json::json;
+
+use crate::harness::caller::Ask;
+use crate::harness::process::is_alive;
+use crate::harness::relay::{Fate, Relay};
+use crate::harness::stage::Stage;
+use crate::harness::wait::until;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_command_cut_off_by_a_crash_is_answered_as_interrupted_and_not_run_again() {
+    let stage = Stage::new().await;
+    let relay = Relay::before(&stage.setting.url).await;
+    let runner = stage.run_at(&relay.url);
+    // The shell dies with the runner; what it started does not.
+    let command = "echo ran >> effects; echo half of it; sleep 600 & echo $! > child; wait";
+    let id = stage.ask(Ask::bash(command)).await;
+    let child = stage.line("child").await;
+    stage.keeps(&id, "half of it").await;
+    runner.kill();
+    assert!(is_alive(&child), "the test needs an orphan");
+    assert!(stage.caller.result(&id).await.is_none());
+
+    let _runner = stage.run_at(&relay.url);
+    let answer = stage.answer(&id).await;
+    assert_eq!(answer.verdict(), ("error", "interrupted"));
+    assert_eq!(answer.payload["meta"]["mayHaveRun"], true, "{answer:?}");
+    assert!(answer.text().contains("half of it"), "what it had printed: {answer:?}");
+    until("the orphan to end", || !is_alive(&child)).await;
+    // A later request proves that the interrupted one will not come any more.
+    stage.caller.have(Ask::bash("true")).await;
+    assert_eq!(stage.read("effects"), "ran\n");
+    assert_eq!(relay.posts(&id).1, 1, "one result was stored");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_ran_in_the_background_ends_with_the_runner_at_the_latest_when_it_is_back() {
+    let stage = Stage::new().await;
+    let runner = stage.run();
+    let args = json!({ "command": "sleep 600 & echo $! > child; wait", "run_in_background": true });
+    assert_eq!(stage.caller.have(Ask::new("Bash", &args)).await.outcome, "ok");
+    let child = stage.line("child").await;
+    runner.kill();
+    assert!(is_alive(&child), "the test needs an orphan");
+    let _runner = stage.run();
+    until("the orphan to end", || !is_alive(&child)).await;
+    let known = || stage.journal().and_then(|journal| journal.children().ok());
+    until("nothing to be looked after", || known().is_some_and(|children| children.is_empty())).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_read_cut_off_by_a_crash_is_run_again_and_answered_once() {
+    let stage = Stage::new().await;
+    let relay = Relay::before(&stage.setting.url).await;
+    let db = rusqlite::Connection::open(stage.file("numbers.db")).expect("a database");
+    db.execute_batch("create table upto (n); insert into upto values (1000000000000)").expect("made");
+    let runner = stage.run_at(&relay.url);
+    let query = "with recursive c(x) as (select 1 union all select x + 1 from c where x < (select n from upto)) \
+                 select 'counted ' || count(*) from c";
+    let args = json!({ "database_path": "numbers.db", "query": query, "timeout_ms": 600_000 });
+    let id = stage.ask(Ask::new("SqliteQuery", &args)).await;
+    stage.reaches(&id, State::Started).await;
+    runner.kill();
+    assert!(stage.caller.result(&id).await.is_none());
+
+    db.execute("update upto set n = 7", []).expect("updated");
+    let _runner = stage.run_at(&relay.url);
+    let answer = stage.answer(&id).await;
+    assert!(answer.outcome == "ok" && answer.text().contains("counted 7"), "{answer:?}");
+    assert_eq!(answer.payload["meta"]["attempt"], 2);
+    stage.reaches(&id, State::Delivered).await;
+    assert_eq!(relay.posts(&id).1, 1);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_read_that_crashes_the_runner_again_and_again_is_given_up() {
+    let stage = Stage::new().await;
+    let db = rusqlite::Connection::open(stage.file("numbers.db")).expect("a database");
+    db.execute_batch("create table t (n)").expect("made");
+    let query = "with recursive c(x) as (select 1 union all select x + 1 from c) select count(*) from c";
+    let args = json!({ "database_path": "numbers.db", "query": query, "timeout_ms": 600_000 });
+    let id = stage.ask(Ask::new("SqliteQuery", &args)).await;
+    for _ in 0..3 {
+        let runner = stage.run();
+        stage.reaches(&id, State::Started).await;
+        // Recovery says that it takes the call up again before it starts it; the state alone may be the last life's.
+        runner.logs("the catalog is published").await;
+        stage.reaches(&id, State::Started).await;
+        runner.kill();
+    }
+    let _runner = stage.run();
+    assert_eq!(stage.answer(&id).await.verdict(), ("error", "interrupted"));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_result_recorded_before_a_crash_is_posted_after_it() {
+    let mut stage = Stage::new().await;
+    let relay = Relay::before(&stage.setting.url).await;
+    let runner = stage.run_at(&relay.url);
+    let command = "echo ran >> effects; until [ -e go ]; do sleep 0.02; done; echo the end";
+    let id = stage.ask(Ask::bash(command)).await;
+    stage.line("effects").await;
+    stage.stop_backend().await;
+    stage.write("go", "");
+    stage.reaches(&id, State::Finished).await;
+    runner.kill();
+
+    stage.start_backend().await;
+    // Not because it is offered again: because it is owed.
+    relay.rule(|path, _| if path == "events:listOpen" { Fate::Unheard } else { Fate::Pass });
+    let _runner = stage.run_at(&relay.url);
+    let answer = stage.answer(&id).await;
+    assert!(answer.outcome == "ok" && answer.text().contains("the end"), "{answer:?}");
+    stage.reaches(&id, State::Delivered).await;
+    assert_eq!(stage.read("effects"), "ran\n");
+    assert_eq!(relay.posts(&id).1, 1);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_result_whose_acknowledgement_was_lost_is_posted_again_and_stored_once() {
+    let stage = Stage::new().await;
+    let relay = Relay::before(&stage.setting.url).await;
+    let mut lost = 0;
+    relay.rule(move |path, _| {
+        let is_lost = path == "events:appendResult" && lost < 2;
+        lost += usize::from(is_lost);
+        if is_lost { Fate::AnswerLost } else { Fate::Pass }
+    });
+    let _runner = stage.run_at(&relay.url);
+    let id = stage.ask(Ask::bash("echo ran >> effects")).await;
+    stage.reaches(&id, State::Delivered).await;
+    assert_eq!(relay.posts(&id), (3, 1), "two answers were lost, one result was stored");
+    assert_eq!(stage.read("effects"), "ran\n");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_crash_between_the_post_and_its_acknowledgement_stores_one_result() {
+    let stage = Stage::new().await;
+    let relay = Relay::before(&stage.setting.url).await;
+    relay.rule(|path, _| if path == "events:appendResult" { Fate::AnswerLost } else { Fate::Pass });
+    let runner = stage.run_at(&relay.url);
+    let id = stage.ask(Ask::bash("echo ran >> effects")).await;
+    stage.answer(&id).await;
+    runner.kill();
+    assert_eq!(stage.state(&id), Some(State::Finished));
+    relay.rule(|_, _| Fate::Pass);
+    let _runner = stage.run_at(&relay.url);
+    stage.reaches(&id, State::Delivered).await;
+    assert_eq!((stage.read("effects").as_str(), relay.posts(&id).1), ("ran\n", 1));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_crash_before_anything_began_loses_nothing() {
+    let stage = Stage::new().await;
+    let relay = Relay::before(&stage.setting.url).await;
+    // Without a claim nothing with effects begins: the requests are promised and stay so.
+    relay.rule(|path, _| if path == "events:claim" { Fate::Unheard } else { Fate::Pass });
+    let runner = stage.run_at(&relay.url);
+    let mut asked = Vec::new();
+    for n in 0..3 {
+        asked.push(stage.ask(Ask::bash(&format!("echo {n} >> order")).of("talk")).await);
+    }
+    stage.reaches(&asked[2], State::Accepted).await;
+    runner.kill();
+    assert_eq!(stage.read("order"), "", "nothing ran unclaimed");
+    relay.rule(|_, _| Fate::Pass);
+    let _runner = stage.run_at(&relay.url);
+    for id in &asked {
+        assert_eq!(stage.answer(id).await.outcome, "ok");
+    }
+    assert_eq!(stage.read("order"), "0\n1\n2\n");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_command_that_a_lost_journal_knew_of_is_not_run_again() {
+    let stage = Stage::new().await;
+    let runner = stage.run();
+    let id = stage.ask(Ask::bash("echo ran >> effects; sleep 600")).await;
+    stage.line("effects").await;
+    runner.kill();
+    for name in ["journal.sqlite3", "journal.sqlite3-wal", "journal.sqlite3-shm"] {
+        // Not every one of them has to be there.
+        let _ = std::fs::remove_file(stage.setting.home.join("state").join(name));
+    }
+    // The lease of the lost life has run out: the new life gets the request, and cannot know how far it had come.
+    stage.advance_backend(120_000);
+    let _runner = stage.run();
+    let answer = stage.answer(&id).await;
+    assert_eq!(answer.verdict(), ("error", "interrupted"), "{answer:?}");
+    assert_eq!(answer.payload["meta"]["mayHaveRun"], true, "{answer:?}");
+    stage.caller.have(Ask::bash("true")).await;
+    assert_eq!(stage.read("effects"), "ran\n");
+}

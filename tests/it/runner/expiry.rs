@@ -1,0 +1,82 @@
+//! Requests that came too late, judged by the backend's clock, and requests that only this device's clock thinks late.
+
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use punie_runner::journal::State;
+use serde_json::json;
+
+use crate::harness::caller::Ask;
+use crate::harness::relay::{Fate, Relay};
+use crate::harness::stage::Stage;
+use crate::harness::wait::until;
+
+const HOUR: i64 = 3_600_000;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_past_its_deadline_or_too_old_is_answered_and_not_run() {
+    let stage = Stage::new().await;
+    let late = stage.ask(Ask::bash("echo late >> effects").with("deadlineMs", json!(1_000.0))).await;
+    let read =
+        stage.ask(Ask::new("Glob", &json!({ "pattern": "*" })).with("deadlineMs", json!(1_000.0))).await;
+    let old = stage.ask(Ask::bash("echo old >> effects")).await;
+    // Its own deadline counts, not the age at which others expire.
+    let patient = Ask::bash("echo patient >> effects").with("deadlineMs", json!(4_000_000_000_000.0));
+    let patient = stage.ask(patient).await;
+    stage.advance_backend(11 * 60_000);
+    let fresh = stage.ask(Ask::bash("echo fresh >> effects").of("later")).await;
+    let pass = stage.once().await;
+    assert_eq!((&pass["delivered"], &pass["pending"]), (&json!(5), &json!(0)), "{pass}");
+    for id in [&late, &read, &old] {
+        assert_eq!(stage.answer(id).await.verdict(), ("error", "expired"));
+    }
+    for id in [&patient, &fresh] {
+        assert_eq!(stage.answer(id).await.outcome, "ok");
+    }
+    let effects = stage.read("effects");
+    assert!(!effects.contains("late") && !effects.contains("old"), "{effects}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_clock_that_is_off_expires_nothing() {
+    for skew in [-3 * HOUR, 5 * HOUR] {
+        let stage = Stage::skewed(skew).await;
+        // Each pass is a life of its own that opens no session: it has to know the time before it judges. The second
+        // could do with what the first remembered; the third must not.
+        for forgotten in [false, false, true] {
+            if forgotten {
+                let journal = stage.setting.home.join("state/journal.sqlite3");
+                let journal = rusqlite::Connection::open(journal).expect("opens");
+                journal.execute("delete from kv where key = 'clock_offset_ms'", []).expect("forgotten");
+            }
+            let fresh = stage.ask(Ask::bash("echo ran")).await;
+            let old = Ask::bash("echo ran").with("deadlineMs", json!(1_000.0));
+            let old = stage.ask(old).await;
+            stage.once().await;
+            assert_eq!(stage.answer(&fresh).await.outcome, "ok", "with a skew of {skew} ms");
+            assert_eq!(stage.answer(&old).await.verdict(), ("error", "expired"));
+        }
+        let status = stage.command(&["--json", "status"]).await.json();
+        let seen = status["backend"]["clockSkewMs"].as_i64().expect("known");
+        assert!((seen - skew).abs() < 60_000, "{status}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_expires_while_it_waits_for_its_claim_is_not_run() {
+    let stage = Stage::new().await;
+    let relay = Relay::before(&stage.setting.url).await;
+    relay.rule(|path, _| if path == "events:claim" { Fate::Unheard } else { Fate::Pass });
+    let _runner = stage.run_at(&relay.url);
+    let soon = now_ms() + 1_500.0;
+    let id = stage.ask(Ask::bash("echo ran >> effects").with("deadlineMs", json!(soon))).await;
+    stage.reaches(&id, State::Accepted).await;
+    // The device knows the backend's time but for the length of a call.
+    until("the deadline to be well past", || now_ms() > soon + 1_000.0).await;
+    relay.rule(|_, _| Fate::Pass);
+    assert_eq!(stage.answer(&id).await.verdict(), ("error", "expired"));
+    assert_eq!(stage.read("effects"), "");
+}
+
+fn now_ms() -> f64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).expect("after 1970").as_secs_f64() * 1_000.0
+}

@@ -1,0 +1,163 @@
+//! A backend, or something in between, that misbehaves: nothing is lost, nothing is taken for something else.
+
+use punie_runner::journal::State;
+use serde_json::json;
+
+use crate::harness::caller::Ask;
+use crate::harness::relay::{Fate, Relay};
+use crate::harness::stage::Stage;
+use crate::harness::wait::until;
+
+/// Answers the first `times` calls of a function otherwise.
+fn first(
+    times: usize,
+    of: &'static str,
+    fate: impl Fn() -> Fate + Send + 'static,
+) -> impl FnMut(&str, &serde_json::Value) -> Fate + Send {
+    let mut seen = 0;
+    move |path, _| {
+        if path != of || seen == times {
+            return Fate::Pass;
+        }
+        seen += 1;
+        fate()
+    }
+}
+
+/// What it is called, and what it is.
+type Misbehaviour = (&'static str, fn() -> Fate);
+
+const FUNCTIONS: [&str; 4] =
+    ["events:listForDevice", "events:claim", "events:appendResult", "devices:heartbeat"];
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn no_misbehaviour_of_the_way_loses_or_repeats_anything() {
+    let fates: [Misbehaviour; 9] = [
+        ("unheard", || Fate::Unheard),
+        ("the answer lost", || Fate::AnswerLost),
+        ("cut in its head", || Fate::Cut(9)),
+        ("cut in its body", || Fate::Cut(120)),
+        ("a login page", || Fate::say("200 OK", "content-type: text/html\r\n", "<html>Please log in</html>")),
+        ("a redirect", || Fate::say("302 Found", "location: http://192.0.2.1/login\r\n", "")),
+        ("overloaded", || {
+            Fate::say("503 Service Unavailable", "retry-after: 0\r\n", "{\"code\":\"Overloaded\"}")
+        }),
+        ("too many", || Fate::say("429 Too Many Requests", "", "{\"code\":\"RateLimited\"}")),
+        ("unauthorized", || Fate::say("401 Unauthorized", "", "{\"code\":\"Unauthenticated\"}")),
+    ];
+    let stage = Stage::new().await;
+    let relay = Relay::before(&stage.setting.url).await;
+    let _runner = stage.run_at(&relay.url);
+    for (name, fate) in fates {
+        for function in FUNCTIONS {
+            relay.rule(first(2, function, fate));
+            let ask = Ask::bash(&format!("echo '{name}, {function}' >> effects")).of("talk");
+            let answer = stage.caller.have(ask).await;
+            assert_eq!(answer.outcome, "ok", "{name} at {function}: {answer:?}");
+        }
+    }
+    let effects = stage.read("effects");
+    assert_eq!(effects.lines().count(), 9 * FUNCTIONS.len(), "{effects}");
+    let mut distinct: Vec<&str> = effects.lines().collect();
+    distinct.dedup();
+    assert_eq!(distinct.len(), 9 * FUNCTIONS.len(), "each ran once: {effects}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_login_page_is_not_an_empty_page() {
+    let stage = Stage::new().await;
+    let relay = Relay::before(&stage.setting.url).await;
+    relay.rule(|_, _| Fate::say("200 OK", "content-type: text/html\r\n", "<html>Please log in</html>"));
+    let once = crate::harness::process::Setting { url: relay.url.clone(), ..stage.setting.clone() };
+    let ended = crate::harness::process::Program::start(&once, &["--once"]).end().await;
+    assert_eq!(ended.code, Some(69), "it did not find nothing to do: {ended:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_session_refused_over_http_is_opened_once() {
+    let stage = Stage::new().await;
+    let relay = Relay::before(&stage.setting.url).await;
+    let _runner = stage.run_at(&relay.url);
+    stage.caller.have(Ask::bash("true")).await;
+    let opened = relay.calls("devices:openSession").len();
+    relay.rule(first(1, "events:appendResult", || Fate::say("401 Unauthorized", "", "{}")));
+    let id = stage.ask(Ask::bash("echo ran")).await;
+    stage.reaches(&id, State::Delivered).await;
+    assert_eq!(relay.calls("devices:openSession").len(), opened + 1);
+    assert_eq!(relay.posts(&id), (2, 1));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn while_the_backend_asks_for_quiet_replies_wait_and_none_is_lost() {
+    let stage = Stage::new().await;
+    let relay = Relay::before(&stage.setting.url).await;
+    // For as long as this test may take, no second post may come by.
+    relay.rule(|path, _| match path {
+        "events:appendResult" => Fate::say("429 Too Many Requests", "retry-after: 600\r\n", "{}"),
+        _ => Fate::Pass,
+    });
+    let runner = stage.run_at(&relay.url);
+    let first = stage.ask(Ask::bash("echo one")).await;
+    until("the refused post", || relay.calls("events:appendResult").len() == 1).await;
+    let mut more = Vec::new();
+    for n in 0..5 {
+        more.push(stage.ask(Ask::bash(&format!("echo {n}"))).await);
+    }
+    for id in &more {
+        stage.reaches(id, State::Finished).await;
+    }
+    assert_eq!(relay.calls("events:appendResult").len(), 1, "replies wait as they are asked to");
+    let status = stage.command(&["--json", "status"]).await.json();
+    assert_eq!(status["outbox"]["pending"], 6, "{status}");
+    // They survive the runner.
+    runner.kill();
+    relay.rule(|_, _| Fate::Pass);
+    let _runner = stage.run_at(&relay.url);
+    for id in more.iter().chain([&first]) {
+        assert_eq!(stage.answer(id).await.outcome, "ok");
+        stage.reaches(id, State::Delivered).await;
+        assert_eq!(relay.posts(id).1, 1);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn one_reply_that_the_backend_cannot_store_holds_up_no_other() {
+    let stage = Stage::new().await;
+    let relay = Relay::before(&stage.setting.url).await;
+    let stuck = stage.ask(Ask::bash("echo stuck")).await;
+    let only = stuck.clone();
+    let broken = json!({ "status": "error", "errorMessage": "[Request ID: 1] Server Error" }).to_string();
+    relay.rule(move |path, args| match path {
+        "events:appendResult" if args["requestId"] == only.as_str() => Fate::say("200 OK", "", &broken),
+        _ => Fate::Pass,
+    });
+    let _runner = stage.run_at(&relay.url);
+    stage.reaches(&stuck, State::Finished).await;
+    for n in 0..20 {
+        assert_eq!(stage.caller.have(Ask::bash(&format!("echo {n}"))).await.outcome, "ok");
+    }
+    relay.rule(|_, _| Fate::Pass);
+    assert!(stage.answer(&stuck).await.text().contains("stuck"));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_another_process_answered_is_closed_and_not_run() {
+    let stage = Stage::new().await;
+    let relay = Relay::before(&stage.setting.url).await;
+    // A claim by another process with this identity, just before ours.
+    relay.rule(|path, args| match path {
+        "events:claim" if args["leaseId"] != "other" => Fate::say(
+            "200 OK",
+            "",
+            &json!({ "status": "success", "value": {
+                "granted": false, "reason": "finished", "attempt": 1.0, "cancelled": false, "expiresInMs": 0.0,
+            } })
+            .to_string(),
+        ),
+        _ => Fate::Pass,
+    });
+    let _runner = stage.run_at(&relay.url);
+    let id = stage.ask(Ask::bash("echo ran >> effects")).await;
+    stage.reaches(&id, State::Delivered).await;
+    assert_eq!((stage.read("effects").as_str(), relay.posts(&id)), ("", (0, 0)));
+}

@@ -1,0 +1,85 @@
+//! What waits for what: calls of one conversation for each other, conversations for none, control tools for nothing.
+
+use serde_json::json;
+
+use crate::harness::caller::Ask;
+use crate::harness::stage::Stage;
+
+const GATE: &str = "echo here > began; echo a line of output; until [ -e go ]; do sleep 0.02; done";
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_slow_command_holds_up_its_own_conversation_alone() {
+    let stage = Stage::new().await;
+    let _runner = stage.run();
+    let slow = stage.ask(Ask::bash(GATE).of("slow")).await;
+    stage.line("began").await;
+    let behind = stage.ask(Ask::bash("echo ran > behind").of("slow")).await;
+    // Another conversation has its effects and its reads meanwhile.
+    for ask in [Ask::bash("echo other > other"), Ask::new("Read", &json!({ "file_path": "began" }))] {
+        assert_eq!(stage.caller.have(ask.of("other")).await.outcome, "ok");
+    }
+    assert!(stage.caller.result(&slow).await.is_none() && stage.caller.result(&behind).await.is_none());
+    assert_eq!(stage.read("behind"), "");
+    stage.write("go", "");
+    assert_eq!(stage.answer(&slow).await.outcome, "ok");
+    assert_eq!(stage.answer(&behind).await.outcome, "ok");
+    assert_eq!(stage.read("behind"), "ran\n");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn control_tools_answer_while_a_command_of_their_conversation_runs() {
+    let stage = Stage::new().await;
+    let _runner = stage.run();
+    let slow = stage.ask(Ask::bash(GATE).of("talk")).await;
+    stage.line("began").await;
+    let status = stage.caller.have(Ask::new("ShellStatus", &json!({})).of("talk")).await;
+    assert_eq!(status.outcome, "ok", "{status:?}");
+    let id = punie_runner::ids::RequestId::parse(slow.clone()).expect("an id");
+    let handle = punie_runner::output::OutputStore::handle(&id, 0);
+    let so_far = Ask::new("ReadOutput", &json!({ "handle": handle.as_str() })).of("talk");
+    let so_far = stage.caller.have(so_far).await;
+    assert!(so_far.text().contains("a line of output"), "{so_far:?}");
+    assert!(stage.caller.result(&slow).await.is_none(), "it still runs");
+    stage.write("go", "");
+    assert_eq!(stage.answer(&slow).await.outcome, "ok");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn more_requests_than_may_wait_wait_in_the_journal_in_order_and_hold_nobody_up() {
+    let stage = Stage::with("[limits]\nqueue = 8\n").await;
+    let _runner = stage.run();
+    let slow = stage.ask(Ask::bash(GATE).of("talk")).await;
+    stage.line("began").await;
+    let mut asked = Vec::new();
+    for n in 0..30 {
+        asked.push(stage.ask(Ask::bash(&format!("echo {n} >> order")).of("talk")).await);
+    }
+    // The backlog of one conversation is in nobody's way: not in a control tool's, not in another conversation's, not
+    // in that of a cancel of a request that waits at its end.
+    let last = asked.pop().expect("thirty");
+    assert_eq!(stage.caller.have(Ask::new("ShellStatus", &json!({})).of("talk")).await.outcome, "ok");
+    let read = Ask::new("Read", &json!({ "file_path": "began" })).of("other");
+    assert_eq!(stage.caller.have(read).await.outcome, "ok");
+    assert_eq!(stage.caller.cancel(&last).await, "cancelling");
+    assert_eq!(stage.answer(&last).await.outcome, "cancelled");
+    assert!(stage.caller.result(&slow).await.is_none(), "it still runs");
+    stage.write("go", "");
+    assert_eq!(stage.answer(&slow).await.outcome, "ok");
+    for id in &asked {
+        assert_eq!(stage.answer(id).await.outcome, "ok");
+    }
+    let order: Vec<String> = stage.read("order").lines().map(str::to_owned).collect();
+    assert_eq!(order, (0..29).map(|n| n.to_string()).collect::<Vec<_>>());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn tasks_that_take_long_leave_the_places_of_other_calls_free() {
+    let stage = Stage::with("[limits]\nreads = 2\ntotal = 2\n").await;
+    let _runner = stage.run();
+    for _ in 0..3 {
+        let task = json!({ "tool": "Bash", "args": { "command": "until [ -e go ]; do sleep 0.02; done" } });
+        assert_eq!(stage.caller.have(Ask::new("Task", &task)).await.outcome, "ok");
+    }
+    assert_eq!(stage.caller.have(Ask::bash("true")).await.outcome, "ok");
+    stage.write("go", "");
+}

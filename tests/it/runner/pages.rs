@@ -1,0 +1,179 @@
+//! Pages that are not as they should be: unreadable events, repeated and changed requests, too much at once.
+
+use std::sync::Arc;
+use std::sync::Mutex;
+
+use punie_runner::journal::State;
+use serde_json::json;
+use sha2::{Digest as _, Sha256};
+
+use crate::harness::caller::Ask;
+use crate::harness::relay::{Fate, Relay};
+use crate::harness::stage::Stage;
+use crate::harness::wait::until;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_unreadable_request_spoils_no_page() {
+    let mut stage = Stage::new().await;
+    let before = stage.ask(Ask::bash("echo one >> ran")).await;
+    let bad = stage.ask(Ask::bash("echo bad >> ran")).await;
+    let worse = stage.ask(Ask::bash("echo worse >> ran")).await;
+    let after = stage.ask(Ask::bash("echo two >> ran")).await;
+    stage.stop_backend().await;
+    let db = stage.database();
+    db.execute("update requests set conversation_id = 'not a key' where request_id = ?1", [&bad])
+        .expect("spoilt");
+    db.execute("update requests set tool_name = 'no tool!' where request_id = ?1", [&worse]).expect("spoilt");
+    stage.start_backend().await;
+    let pass = stage.once().await;
+    assert_eq!(pass["pending"], 0, "{pass}");
+    for id in [&before, &after] {
+        assert_eq!(stage.answer(id).await.outcome, "ok");
+    }
+    for id in [&bad, &worse] {
+        let answer = stage.answer(id).await;
+        assert_eq!(answer.verdict(), ("error", "invalid_args"));
+        assert!(answer.text().contains("cannot be read"), "{answer:?}");
+    }
+    let mut ran: Vec<String> = stage.read("ran").lines().map(str::to_owned).collect();
+    ran.sort_unstable();
+    assert_eq!(ran, ["one", "two"]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_request_offered_twice_in_a_page_and_again_later_runs_once() {
+    let mut stage = Stage::new().await;
+    let id = stage.ask(Ask::bash("echo ran >> effects")).await;
+    let offer_again = |stage: &Stage| {
+        let db = stage.database();
+        db.execute(
+            "insert into inbox (device_id, seq, place, type, request_id) \
+             select device_id, (select max(seq) + 1 from inbox), 0, 'tool_request', request_id from requests \
+             where request_id = ?1",
+            [&id],
+        )
+        .expect("offered again");
+        db.execute("update clock set last_seq = (select max(seq) from inbox)", []).expect("moved on");
+    };
+    stage.stop_backend().await;
+    offer_again(&stage);
+    stage.start_backend().await;
+    let pass = stage.once().await;
+    assert_eq!((&pass["polled"], &pass["delivered"]), (&json!(1), &json!(1)), "{pass}");
+    stage.stop_backend().await;
+    offer_again(&stage);
+    stage.start_backend().await;
+    let pass = stage.once().await;
+    assert_eq!((&pass["polled"], &pass["executed"]), (&json!(0), &json!(0)), "{pass}");
+    assert_eq!(stage.read("effects"), "ran\n");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_known_id_with_other_arguments_is_not_run() {
+    let mut stage = Stage::new().await;
+    let id = stage.ask(Ask::bash("echo first >> effects")).await;
+    stage.once().await;
+    let before = stage.answer(&id).await;
+    stage.stop_backend().await;
+    let db = stage.database();
+    let other = json!({ "command": "echo other >> effects" }).to_string();
+    db.execute(
+        "update request_args set args = ?2 where number = (select number from requests where request_id = ?1)",
+        [&id, &other],
+    )
+    .expect("changed");
+    db.execute_batch(
+        "insert into inbox (device_id, seq, place, type, request_id) \
+         select device_id, (select max(seq) + 1 from inbox), 0, 'tool_request', request_id from requests; \
+         update clock set last_seq = (select max(seq) from inbox);",
+    )
+    .expect("offered");
+    stage.start_backend().await;
+    let pass = stage.once().await;
+    assert_eq!((&pass["executed"], &pass["pending"]), (&json!(0), &json!(0)), "{pass}");
+    assert_eq!(stage.read("effects"), "first\n");
+    assert_eq!(stage.answer(&id).await.raw, before.raw, "its result stands");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_cursor_that_is_lost_or_goes_back_repeats_nothing() {
+    let stage = Stage::new().await;
+    for n in 0..5 {
+        stage.ask(Ask::bash(&format!("echo {n} >> effects")).of("talk")).await;
+    }
+    stage.once().await;
+    let journal =
+        rusqlite::Connection::open(stage.setting.home.join("state/journal.sqlite3")).expect("opens");
+    assert_eq!(journal.execute("delete from kv where key = 'cursor'", []).expect("forgotten"), 1);
+    let pass = stage.once().await;
+    assert_eq!((&pass["polled"], &pass["executed"]), (&json!(0), &json!(0)), "{pass}");
+    assert_eq!(stage.read("effects"), "0\n1\n2\n3\n4\n");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_missed_event_is_found_by_looking_at_everything_open() {
+    let stage = Stage::with("[backend]\nlist_open_ms = 100\n").await;
+    let relay = Relay::before(&stage.setting.url).await;
+    // A poll that never comes back with anything.
+    let empty = json!({ "status": "success", "value": { "events": [], "cursor": null, "isDone": true } });
+    relay.rule(move |path, _| match path {
+        "events:listForDevice" => Fate::say("200 OK", "", &empty.to_string()),
+        _ => Fate::Pass,
+    });
+    let _runner = stage.run_at(&relay.url);
+    until("the look at the start to be over", || !relay.calls("events:listOpen").is_empty()).await;
+    let answer = stage.caller.have(Ask::bash("echo found")).await;
+    assert!(answer.text().contains("found"), "{answer:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_promise_that_nobody_works_on_is_taken_up_when_it_is_offered_again() {
+    let stage = Stage::new().await;
+    let runner = stage.run();
+    runner.logs("the catalog is published").await;
+    // As a process leaves it behind that could not go on after the promise: accepted, and nobody at it.
+    let args = json!({ "command": "echo ran >> effects" }).to_string();
+    let id = punie_runner::ids::RequestId::new();
+    let hash = Sha256::digest([b"Bash\0".as_slice(), args.as_bytes()].concat()).to_vec();
+    let journal =
+        rusqlite::Connection::open(stage.setting.home.join("state/journal.sqlite3")).expect("opens");
+    journal.busy_timeout(std::time::Duration::from_secs(30)).expect("set");
+    journal
+        .execute(
+            "insert into request (id, origin, tool, args, args_hash, conversation, effect, created_at_ms, \
+             received_at_ms, state, lease_id) \
+             values (?1, 'backend', 'Bash', ?2, ?3, ?1, 'executes', 0, 0, 'accepted', 'lease-of-before')",
+            rusqlite::params![id.as_str(), args, hash],
+        )
+        .expect("inserted");
+    stage.ask(Ask::bash("echo ran >> effects").with("requestId", json!(id.as_str()))).await;
+    assert_eq!(stage.answer(id.as_str()).await.outcome, "ok");
+    stage.reaches(id.as_str(), State::Delivered).await;
+    assert_eq!(stage.read("effects"), "ran\n");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn of_a_page_that_is_too_long_less_is_asked_for() {
+    let stage = Stage::new().await;
+    let relay = Relay::before(&stage.setting.url).await;
+    let limits: Arc<Mutex<Vec<u64>>> = Arc::default();
+    let asked = Arc::clone(&limits);
+    relay.rule(move |path, args| {
+        if path != "events:listForDevice" {
+            return Fate::Pass;
+        }
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a small whole number")]
+        let limit = args["limit"].as_f64().expect("a limit") as u64;
+        asked.lock().expect("whole").push(limit);
+        if limit > 8 {
+            // Announced and never sent: nobody may wait for the bytes.
+            return Fate::Say("HTTP/1.1 200 OK\r\ncontent-length: 52428800\r\n\r\n{".to_owned());
+        }
+        Fate::Pass
+    });
+    stage.ask(Ask::bash("echo ran >> effects")).await;
+    let _runner = stage.run_at(&relay.url);
+    until("the effect", || stage.read("effects") == "ran\n").await;
+    let limits = limits.lock().expect("whole").clone();
+    assert_eq!(&limits[..4], [64, 32, 16, 8]);
+}

@@ -1,0 +1,53 @@
+//! The device's own token never leaves the machine, whichever way a tool comes upon it.
+
+use serde_json::json;
+
+use crate::harness::caller::Ask;
+use crate::harness::stage::Stage;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_session_s_token_is_masked_in_results_and_in_kept_output() {
+    let stage = Stage::new().await;
+    let token_file = stage.setting.home.join("tokens/device");
+    // Once with the token that an earlier life left, once with one of a session that this life opened.
+    for reopened in [false, true] {
+        if reopened {
+            std::fs::remove_file(&token_file).expect("removed");
+        }
+        let runner = stage.run();
+        stage.caller.have(Ask::bash("true")).await;
+        let token = std::fs::read_to_string(&token_file).expect("there").trim().to_owned();
+        assert!(token.len() > 20, "a token: {}", token.len());
+        stage.write("leak.txt", &format!("before {token} after\n"));
+        let big = "cat leak.txt; seq 1 20000; cat leak.txt >&2";
+        let asks = [
+            Ask::bash("cat leak.txt"),
+            Ask::bash("cat leak.txt >&2; exit 3"),
+            Ask::new("Read", &json!({ "file_path": "leak.txt" })),
+            Ask::new("Grep", &json!({ "pattern": "before", "output_mode": "content" })),
+            Ask::bash(big),
+        ];
+        let mut handle = None;
+        for ask in asks {
+            let answer = stage.caller.have(ask).await;
+            assert!(!answer.raw.contains(&token), "{answer:?}");
+            assert!(
+                answer.text().contains("before") && answer.payload["meta"]["redactions"].is_u64(),
+                "{answer:?}"
+            );
+            handle = answer.payload["meta"]["handle"].as_str().map(str::to_owned).or(handle);
+        }
+        let kept = Ask::new(
+            "ReadOutput",
+            &json!({ "handle": handle.expect("the large output was kept"), "limit": 1 }),
+        );
+        let kept = stage.caller.have(kept).await;
+        assert!(kept.text().contains("before") && !kept.raw.contains(&token), "{kept:?}");
+        for file in std::fs::read_dir(stage.setting.home.join("state/outputs")).expect("the folder") {
+            let bytes = std::fs::read(file.expect("an entry").path()).expect("readable");
+            assert!(!String::from_utf8_lossy(&bytes).contains(&token), "a kept output holds the token");
+        }
+        assert!(!runner.log().contains(&token), "the log holds the token");
+        runner.kill();
+    }
+}

@@ -1,0 +1,97 @@
+//! Being told to stop: what runs may finish, what does not is answered, and the backend learns that nobody is there.
+
+use crate::harness::caller::Ask;
+use crate::harness::process::is_alive;
+use crate::harness::stage::Stage;
+use crate::harness::wait::{eventually, until};
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_command_may_finish_within_the_grace() {
+    let stage = Stage::with("[limits]\ndrain_ms = 3600000\n").await;
+    let runner = stage.run();
+    let gate = "echo here > began; until [ -e go ]; do sleep 0.02; done; echo the end";
+    let id = stage.ask(Ask::bash(gate).of("talk")).await;
+    stage.line("began").await;
+    let behind = stage.ask(Ask::bash("echo ran > behind").of("talk")).await;
+    stage.reaches(&behind, punie_runner::journal::State::Accepted).await;
+    eventually("the device to be seen", async || stage.caller.sees_online().await.then_some(())).await;
+    runner.terminate();
+    runner.logs("asked to stop").await;
+    stage.write("go", "");
+    let ended = runner.end().await;
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+    let answer = stage.caller.result(&id).await.expect("delivered before the end");
+    assert!(answer.outcome == "ok" && answer.text().contains("the end"), "{answer:?}");
+    assert!(!stage.caller.sees_online().await, "the last word is that it is away");
+    // What had not begun waits for the next life.
+    assert_eq!(stage.read("behind"), "");
+    stage.once().await;
+    assert_eq!(stage.answer(&behind).await.outcome, "ok");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_command_that_does_not_finish_is_ended_and_answered_as_interrupted() {
+    let stage = Stage::with("[limits]\ndrain_ms = 0\n").await;
+    let runner = stage.run();
+    let id = stage.ask(Ask::bash("echo half of it; sleep 600 & echo $! > child; wait")).await;
+    let child = stage.line("child").await;
+    runner.terminate();
+    let ended = runner.end().await;
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+    let answer = stage.caller.result(&id).await.expect("delivered before the end");
+    assert_eq!(answer.verdict(), ("error", "interrupted"));
+    assert!(answer.text().contains("half of it"), "{answer:?}");
+    assert!(!is_alive(&child));
+    assert!(!stage.caller.sees_online().await);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_stubborn_command_is_killed_and_answered() {
+    let stage = Stage::with("[limits]\ndrain_ms = 0\n").await;
+    let runner = stage.run();
+    let command = "trap '' INT TERM; echo $$ > child; echo half of it; while :; do sleep 1; done";
+    let id = stage.ask(Ask::bash(command)).await;
+    let child = stage.line("child").await;
+    runner.terminate();
+    assert_eq!(runner.end().await.code, Some(0));
+    let answer = stage.caller.result(&id).await.expect("delivered before the end");
+    assert_eq!(answer.verdict(), ("error", "interrupted"));
+    assert!(!is_alive(&child));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_second_request_to_stop_hurries() {
+    // Without the hurry this would take an hour.
+    let stage = Stage::with("[limits]\ndrain_ms = 3600000\n").await;
+    let runner = stage.run();
+    let command = "trap '' INT TERM; echo $$ > child; while :; do sleep 1; done";
+    let id = stage.ask(Ask::bash(command)).await;
+    let child = stage.line("child").await;
+    runner.terminate();
+    runner.logs("asked to stop").await;
+    runner.terminate();
+    let ended = runner.end().await;
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+    until("the command to end", || !is_alive(&child)).await;
+    // Whatever the hurry left undone, the next life answers.
+    let _runner = stage.run();
+    assert_eq!(stage.answer(&id).await.verdict(), ("error", "interrupted"));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_stop_while_the_backend_is_away_keeps_what_is_undelivered() {
+    let mut stage = Stage::new().await;
+    let runner = stage.run();
+    let gate = "echo ran >> began; until [ -e go ]; do sleep 0.02; done; echo the end";
+    let id = stage.ask(Ask::bash(gate)).await;
+    stage.line("began").await;
+    stage.stop_backend().await;
+    runner.terminate();
+    runner.logs("asked to stop").await;
+    stage.write("go", "");
+    assert_eq!(runner.end().await.code, Some(0));
+    stage.start_backend().await;
+    assert_eq!(stage.once().await["delivered"], 1);
+    assert!(stage.answer(&id).await.text().contains("the end"));
+    assert_eq!(stage.read("began"), "ran\n");
+}

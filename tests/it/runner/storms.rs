@@ -1,0 +1,110 @@
+//! Everything at once: a way that loses, cuts and refuses, and a runner that is killed again and again at whatever
+//! moment. In the end each request has one result, no effect happened twice, and every conversation kept its order.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use serde_json::json;
+
+use crate::harness::caller::Ask;
+use crate::harness::relay::{Fate, Relay};
+use crate::harness::stage::Stage;
+use crate::harness::wait::until;
+
+/// Numbers that look random and are the same each time (xorshift64).
+struct Dice(u64);
+
+impl Dice {
+    fn below(&mut self, bound: u64) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0 % bound
+    }
+}
+
+const TALKS: usize = 3;
+const EACH: usize = 12;
+const LIVES: usize = 8;
+
+/// Asks for effects and reads in some conversations; the ids of the effects with their conversation and number.
+async fn ask_all(stage: &Stage) -> (Vec<(String, usize, usize)>, Vec<String>) {
+    let (mut effects, mut reads) = (Vec::new(), Vec::new());
+    for n in 0..EACH {
+        for talk in 0..TALKS {
+            let name = format!("talk-{talk}");
+            let effect = Ask::bash(&format!("echo {n} >> {name}")).of(&name);
+            effects.push((stage.ask(effect).await, talk, n));
+            let read = Ask::new("Glob", &json!({ "pattern": "talk-*" })).of(&name);
+            reads.push(stage.ask(read).await);
+        }
+    }
+    (effects, reads)
+}
+
+async fn storm(seed: u64) {
+    let stage = Stage::new().await;
+    let relay = Relay::before(&stage.setting.url).await;
+    let (effects, reads) = ask_all(&stage).await;
+    let calls = Arc::new(AtomicUsize::new(0));
+    let (counting, mut dice) = (Arc::clone(&calls), Dice(seed));
+    relay.rule(move |_, _| {
+        counting.fetch_add(1, Ordering::SeqCst);
+        match dice.below(20) {
+            0 => Fate::AnswerLost,
+            1 => Fate::Unheard,
+            2 => Fate::Cut(30),
+            3 => Fate::say("503 Service Unavailable", "", "{}"),
+            _ => Fate::Pass,
+        }
+    });
+    let mut dice = Dice(seed.wrapping_mul(31));
+    for _ in 0..LIVES {
+        let moment = calls.load(Ordering::SeqCst) + 4 + usize::try_from(dice.below(40)).expect("small");
+        let runner = stage.run_at(&relay.url);
+        until("the moment to kill", || calls.load(Ordering::SeqCst) >= moment).await;
+        runner.kill();
+    }
+    relay.rule(|_, _| Fate::Pass);
+    let _runner = stage.run_at(&relay.url);
+    let mut verdicts = vec![Vec::new(); TALKS];
+    for (id, talk, n) in &effects {
+        let answer = stage.answer(id).await;
+        let (outcome, code) = answer.verdict();
+        assert!(outcome == "ok" || code == "interrupted", "seed {seed}: {answer:?}");
+        verdicts[*talk].push((*n, outcome == "ok"));
+    }
+    let interrupted = verdicts.iter().flatten().filter(|(_, ok)| !ok).count();
+    assert!(
+        interrupted <= LIVES * TALKS,
+        "seed {seed}: a crash interrupts one effect a conversation at most"
+    );
+    for id in &reads {
+        let answer = stage.answer(id).await;
+        assert!(answer.outcome == "ok" || answer.verdict().1 == "interrupted", "seed {seed}: {answer:?}");
+    }
+    for (talk, verdicts) in verdicts.iter().enumerate() {
+        let done: Vec<usize> =
+            stage.read(&format!("talk-{talk}")).lines().map(|line| line.parse().expect("a number")).collect();
+        assert!(
+            done.windows(2).all(|pair| pair[0] < pair[1]),
+            "seed {seed}, twice or out of order: {done:?}"
+        );
+        for (n, ok) in verdicts {
+            assert!(
+                !ok || done.contains(n),
+                "seed {seed}: {n} of {talk} is said to be done and is not: {done:?}"
+            );
+        }
+    }
+    for id in effects.iter().map(|effect| &effect.0).chain(&reads) {
+        assert!(relay.posts(id).1 <= 1, "seed {seed}: {id} was stored twice");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn no_storm_loses_a_request_or_repeats_an_effect() {
+    for seed in [3, 0x5eed, 987_654_321] {
+        storm(seed).await;
+    }
+}

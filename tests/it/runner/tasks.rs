@@ -1,0 +1,62 @@
+//! Tasks beside a conversation: their results outlive the runner, their effects do not repeat.
+
+use serde_json::json;
+
+use crate::harness::caller::{Answer, Ask};
+use crate::harness::stage::Stage;
+use crate::harness::wait::eventually;
+
+/// Starts a task; its id.
+async fn start(stage: &Stage, command: &str) -> String {
+    let args = json!({ "tool": "Bash", "args": { "command": command } });
+    let answer = stage.caller.have(Ask::new("Task", &args).of("talk")).await;
+    let text = answer.text();
+    text.split_whitespace().nth(1).unwrap_or_else(|| panic!("a task id: {answer:?}")).to_owned()
+}
+
+async fn output(stage: &Stage, task: &str) -> Answer {
+    stage.caller.have(Ask::new("TaskOutput", &json!({ "task_id": task })).of("talk")).await
+}
+
+/// Asks for the task's output until it says this.
+async fn says(stage: &Stage, task: &str, words: &str) -> Answer {
+    eventually(&format!("the task to say {words:?}"), async || {
+        let answer = output(stage, task).await;
+        answer.text().contains(words).then_some(answer)
+    })
+    .await
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_finished_task_can_be_read_after_a_crash() {
+    let stage = Stage::new().await;
+    let runner = stage.run();
+    let task = start(&stage, "echo ran >> effects; echo the answer").await;
+    says(&stage, &task, "is done").await;
+    runner.kill();
+    let runner = stage.run();
+    assert!(output(&stage, &task).await.text().contains("the answer"));
+    assert_eq!(stage.read("effects"), "ran\n");
+    let status = stage.command(&["--json", "status"]).await.json();
+    assert_eq!(status["outbox"]["pending"], 0, "nobody waits for a task's result to be posted: {status}");
+    runner.kill();
+    assert_eq!(stage.once().await["pending"], 0);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_task_cut_off_by_a_crash_is_interrupted_and_not_run_again() {
+    let stage = Stage::new().await;
+    let runner = stage.run();
+    let task = start(&stage, "echo half of it; echo ran >> effects; sleep 600").await;
+    stage.line("effects").await;
+    stage.keeps(&task, "half of it").await;
+    let so_far = output(&stage, &task).await;
+    assert!(so_far.text().contains("running") && so_far.text().contains("half of it"), "{so_far:?}");
+    runner.kill();
+    let runner = stage.run();
+    let answer = says(&stage, &task, "failed").await;
+    assert!(answer.text().contains("Interrupted") && answer.text().contains("half of it"), "{answer:?}");
+    assert_eq!(stage.read("effects"), "ran\n");
+    runner.kill();
+    assert_eq!(stage.once().await["pending"], 0, "an interrupted task is over");
+}

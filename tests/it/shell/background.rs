@@ -1,0 +1,171 @@
+//! Shells in the background: left there, sent there, followed and ended.
+
+use punie_runner::redact::{MASK, Masker, Redactor, Secret};
+
+use super::*;
+
+#[tokio::test]
+async fn what_holds_the_output_is_named_kept_and_ended() {
+    let bench = Bench::new();
+    let (text, meta) = bench.bash(&format!("sleep 60 & {}; echo hi", once_it_is("sleep"))).await;
+    assert!(text.starts_with("hi\n"), "{text}");
+    assert!(text.contains("Still running: sleep 60 (pid ") && text.contains("shell sh_1"), "{text}");
+    assert!(meta.output_incomplete);
+    assert_eq!(meta.exit_code, Some(0));
+
+    let listed = bench.text("ShellStatus", json!({})).await;
+    assert!(listed.contains("sh_1") && listed.contains("still running: sleep 60"), "{listed}");
+    let pid = text.split("(pid ").nth(1).and_then(|rest| rest.split(')').next()).expect("a pid").to_owned();
+    assert!(is_there(&pid));
+
+    let killed = bench.text("KillShell", json!({"shell_id": "sh_1"})).await;
+    assert!(killed.contains("stopped with SIGTERM"), "{killed}");
+    assert!(!is_there(&pid));
+    let again = bench.text("KillShell", json!({"shell_id": "sh_1"})).await;
+    assert!(again.contains("had ended already"), "{again}");
+}
+
+#[tokio::test]
+async fn what_goes_on_quietly_is_named_too() {
+    let bench = Bench::new();
+    let (text, meta) =
+        bench.bash(&format!("sleep 60 > /dev/null 2>&1 & {}; echo hi", once_it_is("sleep"))).await;
+    assert!(text.contains("Still running: sleep 60 (pid "), "{text}");
+    assert!(!meta.output_incomplete, "all of the output is there");
+    bench.text("KillShell", json!({"shell_id": "sh_1", "signal": "KILL"})).await;
+}
+
+#[tokio::test]
+async fn a_shell_in_the_background_is_followed_to_its_end() {
+    let bench = Bench::new();
+    let checkpoint = Checkpoint::open().await;
+    let command =
+        format!("echo one; {}; echo here >&9; read -u 9 word; echo got $word; exit 5", checkpoint.connect());
+    let start = json!({"command": command, "run_in_background": true, "description": "A test"});
+    let begun = bench.text("Bash", start.clone()).await;
+    assert!(begun.starts_with("Shell sh_1 (pid ") && begun.contains(") running\none"), "{begun}");
+    let (_, mut stream) = checkpoint.line().await;
+
+    let seen = bench.text("ShellStatus", json!({"shell_id": "sh_1"})).await;
+    assert!(seen.contains("running for") && seen.contains("\none\n") && seen.contains("A test"), "{seen}");
+    let cursor = cursor(&seen);
+    let nothing = bench.text("ShellStatus", json!({"shell_id": "sh_1", "since": cursor})).await;
+    assert!(nothing.contains("(nothing new was printed)"), "{nothing}");
+
+    let waiting = bench.call(
+        "ShellStatus",
+        json!({"shell_id": "sh_1", "since": cursor, "wait_ms": 30_000, "pattern": "^got"}),
+    );
+    let (new, ()) = tokio::join!(waiting, async {
+        stream.write_all(b"word\n").await.expect("written");
+    });
+    let new = new.expect("new output");
+    assert!(tools::text(&new).contains("got word\n") && !tools::text(&new).contains("\none\n"), "{new:?}");
+
+    let end = bench.text("ShellStatus", json!({"shell_id": "sh_1", "wait_ms": 30_000})).await;
+    assert!(end.contains("exit code 5"), "{end}");
+    assert!(
+        bench.text("KillShell", json!({"shell_id": "sh_1"})).await.contains("had ended already: exit code 5")
+    );
+    assert!(bench.text("ShellStatus", json!({})).await.contains("exit code 5"));
+
+    let missing = bench.call("KillShell", json!({"shell_id": "sh_9"})).await.expect_err("no such shell");
+    assert_eq!(missing.code(), ErrorCode::NotFound);
+    assert!(missing.text().contains("sh_1"), "{missing}");
+}
+
+#[tokio::test]
+async fn a_second_shell_with_the_same_command_is_pointed_out() {
+    let bench = Bench::new();
+    let start = json!({"command": "sleep 60", "run_in_background": true});
+    let first = bench.text("Bash", start.clone()).await;
+    assert!(!first.contains("already"), "{first}");
+    let second = bench.text("Bash", start).await;
+    assert!(second.starts_with("Shell sh_2") && second.contains("as shell sh_1"), "{second}");
+    for id in ["sh_1", "sh_2"] {
+        bench.text("KillShell", json!({"shell_id": id, "signal": "INT"})).await;
+    }
+}
+
+#[tokio::test]
+async fn a_short_shell_in_the_background_is_reported_whole() {
+    let bench = Bench::new();
+    let text = bench.text("Bash", json!({"command": "echo quick; exit 2", "background": true})).await;
+    assert!(
+        text.starts_with("Shell sh_1 (pid ") && text.contains("has ended already\nquick\nExit code 2"),
+        "{text}"
+    );
+}
+
+#[tokio::test]
+async fn a_prompt_is_new_once_and_then_waited_on() {
+    let bench = Bench::new();
+    let checkpoint = Checkpoint::open().await;
+    let command = format!(
+        "echo one; printf promp; {}; echo here >&9; read -u 9 word; echo \"t: $word\"; sleep 60",
+        checkpoint.connect()
+    );
+    bench.text("Bash", json!({"command": command, "run_in_background": true})).await;
+    let (_, mut stream) = checkpoint.line().await;
+    let shown =
+        bench.text("ShellStatus", json!({"shell_id": "sh_1", "pattern": "^promp$", "wait_ms": 30_000})).await;
+    assert!(shown.contains("\npromp\n"), "{shown}");
+    let first = bench.text("ShellStatus", json!({"shell_id": "sh_1", "since": 4})).await;
+    assert!(first.contains("\npromp\n") && cursor(&first) == cursor(&shown), "{first}");
+    let since = cursor(&shown);
+    let nothing = bench.text("ShellStatus", json!({"shell_id": "sh_1", "since": since})).await;
+    assert!(nothing.contains("(nothing new was printed)") && cursor(&nothing) == since, "{nothing}");
+
+    let waiting = bench.text("ShellStatus", json!({"shell_id": "sh_1", "since": since, "wait_ms": 30_000}));
+    let (new, ()) = tokio::join!(waiting, async {
+        stream.write_all(b"word\n").await.expect("written");
+    });
+    assert!(new.contains("\nprompt: word\n") && cursor(&new) > since, "{new}");
+    bench.text("KillShell", json!({"shell_id": "sh_1", "signal": "KILL"})).await;
+}
+
+/// Masks as the runner does.
+struct Masking(Masker);
+
+impl StreamFilter for Masking {
+    fn push(&mut self, chunk: &[u8], out: &mut Vec<u8>) {
+        self.0.push(chunk, out);
+    }
+    fn finish(&mut self, out: &mut Vec<u8>) {
+        self.0.finish(out);
+    }
+    fn held(&self) -> &[u8] {
+        self.0.held()
+    }
+    fn rewritten(&self) -> u64 {
+        self.0.rewritten()
+    }
+}
+
+#[tokio::test]
+async fn what_may_become_a_secret_is_shown_while_it_is_short_and_then_said_to_be_held_back() {
+    let redactor = Redactor::new([Secret::new("t0p-secret-value".to_owned())]);
+    let filters: FilterFactory = Arc::new(move || Box::new(Masking(redactor.stream())));
+    let bench = Bench::with(base(), filters, Arc::new(Unlogged));
+    let checkpoint = Checkpoint::open().await;
+    let command = format!(
+        "printf prompt; {}; echo 1 >&9; read -u 9; printf 0p-s; read -u 9; echo ecret-value",
+        checkpoint.connect()
+    );
+    bench.text("Bash", json!({"command": command, "run_in_background": true})).await;
+    let (_, mut stream) = checkpoint.line().await;
+    let prompt = json!({"shell_id": "sh_1", "pattern": "promp", "wait_ms": 30_000});
+    let shown = bench.text("ShellStatus", prompt).await;
+    assert!(shown.contains("\nprompt\n") && !shown.contains("held back"), "{shown}");
+
+    stream.write_all(b"\n").await.expect("written");
+    let next = json!({"shell_id": "sh_1", "since": cursor(&shown), "wait_ms": 30_000});
+    let held = bench.text("ShellStatus", next).await;
+    assert!(held.contains("\npromp\n(then 5 characters, held back "), "{held}");
+    assert!(!held.contains("t0p"), "{held}");
+
+    stream.write_all(b"\n").await.expect("written");
+    let next = json!({"shell_id": "sh_1", "since": cursor(&held), "pattern": "^promp.", "wait_ms": 30_000});
+    let masked = bench.text("ShellStatus", next).await;
+    assert!(masked.contains(&format!("\npromp{MASK}\n")) && !masked.contains("held back"), "{masked}");
+}

@@ -1,0 +1,212 @@
+//! The decoder: what models write instead of what was asked for, and what they are told where it cannot be taken.
+
+use punie_runner::tool::{Effect, ErrorCode, Registry, Tool, ToolCx, ToolError, ToolSet};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use crate::harness::tools::{call, text};
+use crate::harness::whole::whole;
+
+/// Says what it was given. It has a key of every kind.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[expect(dead_code, reason = "its fields are shown by Debug")]
+struct Echo {
+    /// A text.
+    file_path: String,
+    /// A number of either sign.
+    offset: Option<i64>,
+    /// A number.
+    #[serde(default)]
+    limit: u64,
+    /// A fraction.
+    share: Option<f64>,
+    /// A switch.
+    #[serde(default)]
+    replace_all: bool,
+    /// A choice.
+    #[serde(default)]
+    order: Order,
+    /// Texts.
+    #[serde(default)]
+    words: Vec<String>,
+}
+
+#[derive(Debug, Default, Clone, Copy, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+enum Order {
+    #[default]
+    ByName,
+    ByTime,
+}
+
+impl Tool for Echo {
+    const NAME: &'static str = "Echo";
+    const EFFECT: Effect = Effect::Reads;
+    const ALIASES: &'static [(&'static str, &'static str)] = &[("path", "file_path"), ("-n", "limit")];
+    type Deps = ();
+    type Output = String;
+
+    async fn run(self, _cx: &ToolCx, (): &()) -> Result<String, ToolError> {
+        Ok(format!("{self:?}"))
+    }
+}
+
+fn echo() -> Registry {
+    Registry::new([ToolSet::new("echo", ()).with::<Echo>().into_entries()]).expect("one tool")
+}
+
+async fn taken(args: Value) -> String {
+    let reply = call(&echo(), "Echo", args.clone()).await.unwrap_or_else(|error| panic!("{args}: {error}"));
+    text(&reply).to_owned()
+}
+
+/// What arguments as text are refused with.
+fn refused(args: &str) -> String {
+    let registry = echo();
+    let error = registry.find("Echo").expect("there").decode(args).map(drop).expect_err(args);
+    assert_eq!(error.code(), ErrorCode::InvalidArgs, "{args}");
+    error.text().to_owned()
+}
+
+#[tokio::test]
+async fn what_is_meant_is_taken() {
+    let plain = taken(json!({"file_path": "a"})).await;
+    for (args, shows) in [
+        (json!({"filePath": "a"}), "file_path: \"a\""),
+        (json!({"path": "a"}), "file_path: \"a\""),
+        (json!({"file-path": "a"}), "file_path: \"a\""),
+        (json!({"path": "a", "offset": "12"}), "offset: Some(12)"),
+        (json!({"path": "a", "offset": " -12 "}), "offset: Some(-12)"),
+        (json!({"path": "a", "offset": 12.0}), "offset: Some(12)"),
+        (json!({"path": "a", "limit": "7"}), "limit: 7"),
+        (json!({"path": "a", "-n": 7}), "limit: 7"),
+        (json!({"path": "a", "share": "0.5"}), "share: Some(0.5)"),
+        (json!({"path": "a", "share": 1}), "share: Some(1.0)"),
+        (json!({"path": "a", "replaceAll": "true"}), "replace_all: true"),
+        (json!({"path": "a", "order": "by_time"}), "order: ByTime"),
+        (json!({"path": "a", "words": ["b"]}), "words: [\"b\"]"),
+        (json!({"path": "12"}), "file_path: \"12\""),
+    ] {
+        let shown = taken(args.clone()).await;
+        assert!(shown.contains(shows), "{args}: {shown}");
+    }
+    let nothing =
+        json!({"file_path": "a", "offset": null, "limit": null, "replace_all": null, "order": null});
+    assert_eq!(taken(nothing).await, plain, "null is absent");
+}
+
+#[test]
+fn a_value_of_another_kind_is_refused_with_what_it_must_be() {
+    for (args, words) in [
+        (json!({"file_path": 5}), "`file_path` must be a string, not a number 5."),
+        (json!({"file_path": ["a"]}), "`file_path` must be a string, not an array [\"a\"]."),
+        (json!({"path": "a", "offset": "many"}), "`offset` must be an integer, not a string \"many\"."),
+        (json!({"path": "a", "offset": "12.0"}), "`offset` must be an integer, not a string \"12.0\"."),
+        (json!({"path": "a", "offset": 1.5}), "`offset` must be an integer, not a number 1.5."),
+        (json!({"path": "a", "offset": true}), "`offset` must be an integer, not a boolean true."),
+        (json!({"path": "a", "limit": -1}), "`limit` must be 0 or more, not -1."),
+        (json!({"path": "a", "share": "nan"}), "`share` must be a number, not a string \"nan\"."),
+        (json!({"path": "a", "replace_all": 1}), "`replace_all` must be true or false, not a number 1."),
+        (json!({"path": "a", "replace_all": "yes"}), "`replace_all` must be true or false"),
+        (
+            json!({"path": "a", "order": 1}),
+            "`order` must be one of \"by_name\", \"by_time\", not a number 1.",
+        ),
+        (json!({"path": "a", "order": "size"}), "`order`: unknown variant `size`"),
+        (json!({"path": "a", "words": "b"}), "`words` must be an array, not a string \"b\"."),
+        (json!({"path": "a", "words": ["b", 3]}), "`words[1]`"),
+        (json!({"path": {"a": 1}}), "`file_path` must be a string, not an object"),
+    ] {
+        let said = refused(&args.to_string());
+        assert!(said.starts_with("Echo: ") && said.contains(words), "{args}: {said}");
+        assert!(said.contains("Echo takes: file_path (string, required)"), "{said}");
+    }
+    assert!(!refused(&json!({"file_path": 1, "offset": "x".repeat(500)}).to_string()).contains("xxxx"));
+}
+
+#[test]
+fn keys_that_are_not_there_and_keys_that_nobody_knows() {
+    assert!(refused("{}").contains("missing field `file_path`"));
+    assert!(refused(r#"{"file_path": null}"#).contains("missing field `file_path`"), "null is absent");
+    for (key, hint) in [
+        ("file_pth", "did you mean `file_path`?"),
+        ("Offset_", "did you mean `offset`?"),
+        ("replaceal", "did you mean `replace_all`?"),
+    ] {
+        let said = refused(&json!({"file_path": "a", key: 1}).to_string());
+        assert!(said.contains(&format!("unknown key `{key}` ({hint})")), "{said}");
+    }
+    let said = refused(r#"{"file_path": "a", "zzz": 1}"#);
+    assert!(said.contains("unknown key `zzz`.") && !said.contains("mean"), "{said}");
+}
+
+#[test]
+fn a_key_that_is_given_twice_is_refused() {
+    assert!(refused(r#"{"file_path": "a", "file_path": "b"}"#).contains("\"file_path\" is there twice"));
+    assert!(refused(r#"{"file_path": "a", "path": "b"}"#).contains("`file_path` is given twice"));
+    assert!(refused(r#"{"filePath": "a", "file_path": "b"}"#).contains("given twice"));
+    assert!(
+        refused(r#"{"file_path": "a", "words": [{"x": 1, "x": 2}]}"#).contains("is there twice"),
+        "within"
+    );
+}
+
+#[test]
+fn text_that_no_two_readers_agree_about_is_refused() {
+    let deep = format!("{}{}", r#"{"words":"#.repeat(5_000), "]".repeat(10));
+    let cases = [
+        (deep.as_str(), "recursion limit"),
+        (r#"{"file_path": "a", "share": 1e400}"#, "out of range"),
+        (r#"{"file_path": "\ud800"}"#, "not usable JSON"),
+        (r#"{"file_path": "a"} {}"#, "not usable JSON"),
+        (r#"{"file_path": "a""#, "not usable JSON"),
+        ("{'file_path': 'a'}", "not usable JSON"),
+        ("[1]", "must be a JSON object, not an array"),
+        ("\"a\"", "must be a JSON object, not a string"),
+        ("7", "must be a JSON object, not a number"),
+        ("null", "must be a JSON object, not null"),
+        ("true", "must be a JSON object, not a boolean"),
+    ];
+    for (args, words) in cases {
+        let said = refused(args);
+        assert!(said.contains(words), "{args:.60}: {said}");
+    }
+    assert!(refused("").contains("missing field"), "no text is an empty object");
+}
+
+#[test]
+fn an_unknown_tool_is_answered_with_what_was_meant() {
+    let whole = whole();
+    let said = |name: &str| {
+        let error = whole.registry.find(name).map(drop).expect_err(name);
+        assert_eq!(error.code(), ErrorCode::UnknownTool);
+        error.text().to_owned()
+    };
+    assert_eq!(said("read"), "There is no tool called \"read\". Did you mean Read or read_file?");
+    assert!(said("ReadFile").contains("Did you mean"), "{}", said("ReadFile"));
+    assert!(said("xyzzy").contains("This device has: Bash, Edit, "), "{}", said("xyzzy"));
+}
+
+#[test]
+fn refusals_of_real_tools_read_well() {
+    let whole = whole();
+    let cases = [
+        ("Read", r#"{"file_pth":"a"}"#),
+        ("Read", r#"{"file_path":"a","offset":"last"}"#),
+        ("Write", r#"{"file_path":"a","content":"x","overwrite":true}"#),
+        ("Bash", r#"{"cmd":"ls","timeout":-1}"#),
+        ("KillShell", r#"{"shell_id":"sh_1","signal":"SIGSTOP"}"#),
+        ("SqliteQuery", r#"{"db":"a","params":5}"#),
+        ("Task", "[]"),
+    ];
+    let said: Vec<String> = cases
+        .iter()
+        .map(|(tool, args)| {
+            let error = whole.registry.find(tool).expect("there").decode(args).map(drop).expect_err(args);
+            format!("{tool} {args}\n{}\n", error.text())
+        })
+        .collect();
+    insta::assert_snapshot!(said.join("\n"));
+}
