@@ -156,20 +156,29 @@ impl Journal {
             .await
     }
 
-    /// Notes a process that a call started, within a moment: nobody waits for it. A short command's note shares the
-    /// transaction of its result. A crash before that loses the note; the process itself the system then kills, and
-    /// what it detached in that moment is not looked for.
-    pub fn child_started(&self, request: &RequestId, identity: String, command: String, now_ms: i64) {
+    /// Notes a process that a call started.
+    ///
+    /// # Errors
+    /// The journal could not be written.
+    pub async fn child_started(
+        &self,
+        request: &RequestId,
+        identity: String,
+        command: String,
+        now_ms: i64,
+    ) -> Result<(), JournalError> {
         let id = request.clone();
-        self.writer.write_later(Durability::Process, move |transaction| {
-            transaction
-                .prepare_cached(
-                    "insert or replace into child (request_id, identity, command, started_at_ms) \
-                     select ?1, ?2, ?3, ?4 where exists (select 1 from request where id = ?1)",
-                )?
-                .execute(params![id.as_str(), identity, command, now_ms])?;
-            Ok(())
-        });
+        self.writer
+            .write(Durability::Process, move |transaction| {
+                transaction
+                    .prepare_cached(
+                        "insert or replace into child (request_id, identity, command, started_at_ms) \
+                         select ?1, ?2, ?3, ?4 where exists (select 1 from request where id = ?1)",
+                    )?
+                    .execute(params![id.as_str(), identity, command, now_ms])?;
+                Ok(())
+            })
+            .await
     }
 
     /// Notes that a process is gone, sooner or later; a note that is lost costs a look at the next start.
