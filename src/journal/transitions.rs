@@ -156,11 +156,11 @@ impl Journal {
             .await
     }
 
-    /// Notes a process that a call started. For plain threads: waits until it is written.
+    /// Notes a process that a call started.
     ///
     /// # Errors
     /// The journal could not be written.
-    pub fn child_started(
+    pub async fn child_started(
         &self,
         request: &RequestId,
         identity: String,
@@ -168,15 +168,17 @@ impl Journal {
         now_ms: i64,
     ) -> Result<(), JournalError> {
         let id = request.clone();
-        self.writer.write_blocking(Durability::Process, move |transaction| {
-            transaction
-                .prepare_cached(
-                    "insert or replace into child (request_id, identity, command, started_at_ms) \
-                     select ?1, ?2, ?3, ?4 where exists (select 1 from request where id = ?1)",
-                )?
-                .execute(params![id.as_str(), identity, command, now_ms])?;
-            Ok(())
-        })
+        self.writer
+            .write(Durability::Process, move |transaction| {
+                transaction
+                    .prepare_cached(
+                        "insert or replace into child (request_id, identity, command, started_at_ms) \
+                         select ?1, ?2, ?3, ?4 where exists (select 1 from request where id = ?1)",
+                    )?
+                    .execute(params![id.as_str(), identity, command, now_ms])?;
+                Ok(())
+            })
+            .await
     }
 
     /// Notes that a process is gone, sooner or later; a note that is lost costs a look at the next start.

@@ -2,8 +2,9 @@
 //! A promise about a tool with effects makes that commit durable against power loss; others are durable against
 //! a crash of this process.
 
-use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread;
+use std::time::{Duration, Instant};
 
 use rusqlite::{Connection, Transaction, TransactionBehavior};
 use tokio::sync::oneshot;
@@ -21,12 +22,16 @@ pub(super) enum Durability {
 
 /// How many queued writes share one transaction at most.
 const BATCH: usize = 64;
+/// How long a write that nobody waits for may wait for others to share their transaction.
+const COMPANY: Duration = Duration::from_millis(20);
 
 type Answer = Box<dyn FnOnce(bool) + Send>;
 type Write = Box<dyn FnOnce(&Transaction<'_>) -> Answer + Send>;
 
 struct Job {
     durability: Durability,
+    /// Somebody waits for it.
+    urgent: bool,
     write: Write,
 }
 
@@ -58,30 +63,22 @@ impl Writer {
         durability: Durability,
         work: impl FnOnce(&Transaction<'_>) -> Result<T, JournalError> + Send + 'static,
     ) -> Result<T, JournalError> {
-        self.queue(durability, work).await.unwrap_or(Err(JournalError::NotCommitted))
+        self.queue(durability, true, work).await.unwrap_or(Err(JournalError::NotCommitted))
     }
 
-    /// The same from a thread that is no task's.
-    pub(super) fn write_blocking<T: Send + 'static>(
-        &self,
-        durability: Durability,
-        work: impl FnOnce(&Transaction<'_>) -> Result<T, JournalError> + Send + 'static,
-    ) -> Result<T, JournalError> {
-        self.queue(durability, work).blocking_recv().unwrap_or(Err(JournalError::NotCommitted))
-    }
-
-    /// Runs a write some time soon; whether it succeeds is only logged.
+    /// Runs a write soon, together with the next one that somebody waits for; whether it succeeds is only logged.
     pub(super) fn write_later(
         &self,
         durability: Durability,
         work: impl FnOnce(&Transaction<'_>) -> Result<(), JournalError> + Send + 'static,
     ) {
-        drop(self.queue(durability, work));
+        drop(self.queue(durability, false, work));
     }
 
     fn queue<T: Send + 'static>(
         &self,
         durability: Durability,
+        urgent: bool,
         work: impl FnOnce(&Transaction<'_>) -> Result<T, JournalError> + Send + 'static,
     ) -> oneshot::Receiver<Result<T, JournalError>> {
         let (answer, answered) = oneshot::channel();
@@ -89,12 +86,16 @@ impl Writer {
             let result = in_savepoint(transaction, work);
             Box::new(move |committed| {
                 let result = if committed { result } else { result.and(Err(JournalError::NotCommitted)) };
-                // Nobody listens any more when the caller was dropped; the write stands all the same.
-                let _ = answer.send(result);
+                // Nobody listens when nobody waits, or no longer; the write stands all the same.
+                if let Err(Err(error)) = answer.send(result)
+                    && !urgent
+                {
+                    tracing::warn!(%error, "a note could not be written to the journal");
+                }
             })
         });
         // Without the thread the answer's sender is dropped here, which the receiver reads as not committed.
-        let _ = self.jobs.send(Job { durability, write });
+        let _ = self.jobs.send(Job { durability, urgent, write });
         answered
     }
 }
@@ -114,6 +115,19 @@ fn in_savepoint<T>(
     result
 }
 
+/// The first job and, while nobody waits for any of them, those that come within a moment.
+fn gather(first: Job, queue: &Receiver<Job>) -> Vec<Job> {
+    let until = Instant::now() + COMPANY;
+    let mut batch = vec![first];
+    while batch.len() < BATCH && batch.iter().all(|job| !job.urgent) {
+        match queue.recv_timeout(until.saturating_duration_since(Instant::now())) {
+            Ok(job) => batch.push(job),
+            Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => break,
+        }
+    }
+    batch
+}
+
 struct Thread {
     connection: Connection,
     durability: Durability,
@@ -122,8 +136,8 @@ struct Thread {
 impl Thread {
     fn run(mut self, queue: &Receiver<Job>) {
         while let Ok(first) = queue.recv() {
-            let mut batch = vec![first];
-            batch.extend(queue.try_iter().take(BATCH - 1));
+            let mut batch = gather(first, queue);
+            batch.extend(queue.try_iter().take(BATCH - batch.len()));
             self.commit(batch);
         }
     }

@@ -13,7 +13,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use punie_runner::acp::local::children::{ChildLog, Unlogged};
+use punie_runner::acp::local::children::{ChildLog, Noted, Unlogged};
 use punie_runner::acp::local::identity::ProcessIdentity;
 use punie_runner::acp::local::kill::kill_survivor;
 use punie_runner::acp::local::terminals::{LocalSetup, LocalTerminals};

@@ -1,6 +1,9 @@
 //! Who is told of every process that is started, so that a next life of the runner can end what this one left.
 //! Not here: where it is written down.
 
+use std::future::Future;
+use std::pin::Pin;
+
 use super::identity::ProcessIdentity;
 use crate::ids::RequestId;
 
@@ -13,11 +16,19 @@ pub(super) fn call_mark(request: &RequestId, output_number: u32) -> String {
     format!("{CALL_MARK}={request}.{output_number}")
 }
 
-/// Is told of processes as they start and end. Called from plain threads; must not block for long.
+/// Done when a start is written down.
+pub type Noted<'a> = Pin<Box<dyn Future<Output = ()> + Send + 'a>>;
+
+/// Is told of processes as they start and end.
 pub trait ChildLog: Send + Sync + 'static {
-    /// A command runs. Called before anybody can see that it does.
-    fn started(&self, request: &RequestId, identity: &ProcessIdentity, command: &str);
-    /// It and everything it left behind that is known of has ended.
+    /// A command runs. Nobody sees that it does before this is done.
+    fn started<'a>(
+        &'a self,
+        request: &'a RequestId,
+        identity: &'a ProcessIdentity,
+        command: &'a str,
+    ) -> Noted<'a>;
+    /// It and everything it left behind that is known of has ended. Called from plain threads; must not block.
     fn ended(&self, identity: &ProcessIdentity);
 }
 
@@ -26,6 +37,8 @@ pub trait ChildLog: Send + Sync + 'static {
 pub struct Unlogged;
 
 impl ChildLog for Unlogged {
-    fn started(&self, _request: &RequestId, _identity: &ProcessIdentity, _command: &str) {}
+    fn started<'a>(&'a self, _: &'a RequestId, _: &'a ProcessIdentity, _: &'a str) -> Noted<'a> {
+        Box::pin(std::future::ready(()))
+    }
     fn ended(&self, _identity: &ProcessIdentity) {}
 }

@@ -139,11 +139,8 @@ fn named(status: WaitStatus) -> ExitStatus {
     }
 }
 
-type Started = Box<dyn FnOnce(&Spawned) + Send>;
-
 struct Job {
     plan: Plan,
-    started: Started,
     reply: oneshot::Sender<io::Result<Spawned>>,
 }
 
@@ -158,19 +155,18 @@ impl Spawner {
         let (jobs, queue) = mpsc::channel::<Job>();
         thread::Builder::new().name("spawner".to_owned()).spawn(move || {
             while let Ok(job) = queue.recv() {
-                let spawned = start(job.plan).inspect(|spawned| (job.started)(spawned));
                 // A caller that went away meanwhile drops what it was to get, and that kills it.
-                drop(job.reply.send(spawned));
+                drop(job.reply.send(start(job.plan)));
             }
         })?;
         Ok(Self { jobs })
     }
 
-    /// Starts a process; `started` is called before anybody else sees it.
-    pub async fn spawn(&self, plan: Plan, started: Started) -> io::Result<Spawned> {
+    /// Starts a process.
+    pub async fn spawn(&self, plan: Plan) -> io::Result<Spawned> {
         let (reply, answer) = oneshot::channel();
         let gone = || io::Error::other("the thread that starts processes is gone");
-        self.jobs.send(Job { plan, started, reply }).map_err(|_| gone())?;
+        self.jobs.send(Job { plan, reply }).map_err(|_| gone())?;
         answer.await.map_err(|_| gone())?
     }
 }

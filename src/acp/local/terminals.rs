@@ -127,24 +127,18 @@ impl LocalTerminals {
             env.insert(name.to_owned(), value.to_owned());
         }
         let plan = Plan { program, args, env, cwd: request.cwd.clone(), stdin: request.stdin.clone() };
-        let spawned = self.shared.spawner.spawn(plan, self.announcement(&request)).await;
+        let spawned = self.shared.spawner.spawn(plan).await;
         let Spawned { child, output } = spawned.map_err(|cause| refused(&request.launch, &cause))?;
+        if let Some(identity) = child.identity() {
+            // The program is still being loaded meanwhile, so that this costs the call nothing.
+            self.shared.setup.log.started(&request.request, identity, &request.launch.to_string()).await;
+        }
         let pid = child.pid();
         let terminal = self.terminal(child, &output, mark, &request);
         let id = TerminalId::nth(self.shared.next.fetch_add(1, Ordering::Relaxed));
         start_pump(Arc::clone(&terminal), output)?;
         self.open().insert(id.clone(), terminal);
         Ok(OpenTerminal { id, pid: Some(pid) })
-    }
-
-    fn announcement(&self, request: &CreateTerminal) -> Box<dyn FnOnce(&Spawned) + Send> {
-        let (log, id, line) =
-            (Arc::clone(&self.shared.setup.log), request.request.clone(), request.launch.to_string());
-        Box::new(move |spawned| {
-            if let Some(identity) = spawned.child.identity() {
-                log.started(&id, identity, &line);
-            }
-        })
     }
 
     fn terminal(

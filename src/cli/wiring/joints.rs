@@ -4,7 +4,7 @@ use std::sync::{Arc, OnceLock};
 
 use tokio::sync::watch;
 
-use crate::acp::local::children::{ChildLog, Unlogged};
+use crate::acp::local::children::{ChildLog, Noted, Unlogged};
 use crate::acp::local::identity::ProcessIdentity;
 use crate::acp::local::kill::kill_survivor;
 use crate::backend::{CatalogItem, CatalogKind};
@@ -52,13 +52,20 @@ struct Journalled {
 }
 
 impl ChildLog for Journalled {
-    fn started(&self, request: &RequestId, identity: &ProcessIdentity, command: &str) {
+    fn started<'a>(
+        &'a self,
+        request: &'a RequestId,
+        identity: &'a ProcessIdentity,
+        command: &'a str,
+    ) -> Noted<'a> {
         let shown: String = command.chars().take(200).collect();
-        if let Err(error) =
-            self.journal.child_started(request, identity.to_string(), shown, self.clock.now_ms())
-        {
-            tracing::warn!(request.id = %request, %error, "a process could not be noted; after a crash it would be left running");
-        }
+        Box::pin(async move {
+            let now_ms = self.clock.now_ms();
+            if let Err(error) = self.journal.child_started(request, identity.to_string(), shown, now_ms).await
+            {
+                tracing::warn!(request.id = %request, %error, "a process could not be noted; after a crash it would be left running");
+            }
+        })
     }
 
     fn ended(&self, identity: &ProcessIdentity) {

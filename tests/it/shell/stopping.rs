@@ -11,8 +11,9 @@ struct Notes {
 }
 
 impl ChildLog for Notes {
-    fn started(&self, request: &RequestId, identity: &ProcessIdentity, _command: &str) {
+    fn started<'a>(&'a self, request: &'a RequestId, identity: &'a ProcessIdentity, _: &'a str) -> Noted<'a> {
         self.started.send((request.clone(), identity.clone())).expect("somebody listens");
+        Box::pin(std::future::ready(()))
     }
     fn ended(&self, identity: &ProcessIdentity) {
         self.ended.send(identity.clone()).expect("somebody listens");
