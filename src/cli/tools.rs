@@ -72,6 +72,10 @@ fn one(spec: &ToolSpec, json: bool) {
             spec.aliases.iter().map(|(alias, key)| format!("{alias} for {key}")).collect();
         print::line(&format!("\nAlso understood: {}", also.join(", ")));
     }
+    if !spec.limits.is_empty() {
+        print::line("\nLimits:");
+        spec.limits.iter().for_each(|limit| print::line(&format!("  {limit}")));
+    }
     if !spec.examples.is_empty() {
         print::line("\nExamples:");
         for example in spec.examples {

@@ -39,6 +39,8 @@ pub trait Tool: DeserializeOwned + JsonSchema + Send + 'static {
     const ALIASES: &'static [(&'static str, &'static str)] = &[];
     /// Arguments that work, as JSON text, for the catalog's reader.
     const EXAMPLES: &'static [&'static str] = &[];
+    /// Its bounds in words, each with its figure, for the catalog's reader: `2,000 lines a call, 10,000 at most`.
+    const LIMITS: &'static [&'static str] = &[];
     /// What its domain hands it.
     type Deps: Clone + Send + Sync + 'static;
     /// What it answers with.

@@ -38,6 +38,8 @@ pub struct ToolSpec {
     pub aliases: &'static [(&'static str, &'static str)],
     /// Arguments that work.
     pub examples: &'static [&'static str],
+    /// Its bounds in words.
+    pub limits: &'static [&'static str],
 }
 
 impl ToolSpec {
@@ -61,6 +63,7 @@ impl ToolSpec {
             lane: T::LANE,
             aliases: T::ALIASES,
             examples: T::EXAMPLES,
+            limits: T::LIMITS,
         }
     }
 

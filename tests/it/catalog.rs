@@ -1,6 +1,6 @@
 //! The catalog as a model reads it. Every change of a name, a description or a schema is a visible difference here.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 
 use punie_runner::tool::ToolSpec;
@@ -19,13 +19,16 @@ fn properties(spec: &ToolSpec) -> impl Iterator<Item = (&String, &Value)> {
 
 #[test]
 fn the_catalog_is_as_it_was_agreed() {
-    let mut catalog = String::new();
+    let mut domains: BTreeMap<&str, String> = BTreeMap::new();
     for spec in specs() {
+        let catalog = domains.entry(spec.domain).or_default();
         let lane = serde_json::to_value(spec.lane).expect("a word");
         let head = [spec.name, spec.domain, spec.effect.as_str(), lane.as_str().expect("a word")].join(" | ");
         write!(catalog, "== {head}\n\n{}\n\n{:#}\n\n", spec.description, spec.schema).expect("a text");
     }
-    insta::assert_snapshot!(catalog);
+    for (domain, catalog) in domains {
+        insta::assert_snapshot!(domain, catalog);
+    }
 }
 
 #[test]
