@@ -25,6 +25,8 @@ mod near_names;
 #[cfg(unix)]
 mod process;
 #[cfg(unix)]
+mod pty;
+#[cfg(unix)]
 mod pump;
 mod sniff;
 mod temp_file;
@@ -40,8 +42,8 @@ use super::files::{
     FileClient, FolderListing, ListFolder, LoadedFile, ReadTextFile, TextWindow, WriteTextFile, Written,
 };
 use super::terminals::{
-    CreateTerminal, Ladder, OpenTerminal, OutputQuery, Stopped, TerminalClient, TerminalExit, TerminalId,
-    TerminalOutput,
+    CreateTerminal, Ladder, OpenTerminal, OutputQuery, Stopped, Stroke, TerminalClient, TerminalExit,
+    TerminalId, TerminalOutput, Typed,
 };
 use super::{Answer, WorkspacePath};
 use crate::tool::ToolCx;
@@ -96,6 +98,10 @@ impl TerminalClient for LocalClient {
 
     fn wait_for_terminal_output<'a>(&'a self, id: &'a TerminalId, seen: u64) -> Answer<'a, ()> {
         self.terminals.wait_for_terminal_output(id, seen)
+    }
+
+    fn write_terminal<'a>(&'a self, id: &'a TerminalId, strokes: Vec<Stroke>) -> Answer<'a, Typed> {
+        self.terminals.write_terminal(id, strokes)
     }
 
     fn wait_for_terminal_exit<'a>(&'a self, id: &'a TerminalId) -> Answer<'a, TerminalExit> {
