@@ -21,4 +21,5 @@ mod runner;
 mod search;
 mod shell;
 mod sqlite;
+mod terminal;
 mod tool;

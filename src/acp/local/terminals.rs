@@ -1,6 +1,6 @@
 //! This machine's processes as ACP terminals. Not here: how one is started (process), read (pump) or stopped (kill).
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -112,6 +112,11 @@ impl LocalTerminals {
                 tracing::error!(%panicked, "stopping a command failed");
             }
         }
+    }
+
+    /// What an application on the desktop gets.
+    pub(super) async fn app_environment(&self) -> BTreeMap<String, String> {
+        self.environment().await.for_app(&self.shared.setup.base_env)
     }
 
     async fn environment(&self) -> &Environment {

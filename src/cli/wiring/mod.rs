@@ -75,6 +75,8 @@ pub fn machine(
             terminals: client.clone(),
             workspace: workspace.clone(),
             shells: Arc::default(),
+            apps: client.clone(),
+            home: home.clone(),
         },
         terminal: terminal::TerminalDeps {
             terminals: client,

@@ -4,12 +4,15 @@
 mod bash;
 mod board;
 mod kill_shell;
+mod open_app;
 mod shell_status;
+mod skill_bash;
 mod write_shell;
 
 use std::sync::Arc;
 
-use crate::acp::{TerminalClient, Workspace};
+use crate::acp::{AppClient, TerminalClient, Workspace};
+use crate::home::Home;
 use crate::tool::{Entry, ToolSet};
 
 pub use board::ShellBoard;
@@ -23,6 +26,10 @@ pub struct ShellDeps {
     pub workspace: Workspace,
     /// The shells in the background.
     pub shells: Arc<ShellBoard>,
+    /// Opens applications.
+    pub apps: Arc<dyn AppClient>,
+    /// Where the owner's skills are.
+    pub home: Home,
 }
 
 /// The tools of this domain.
@@ -32,5 +39,7 @@ pub fn tools(deps: ShellDeps) -> Vec<Entry> {
         .with::<shell_status::ShellStatus>()
         .with::<write_shell::WriteShell>()
         .with::<kill_shell::KillShell>()
+        .with::<skill_bash::SkillBash>()
+        .with::<open_app::OpenApp>()
         .into_entries()
 }
