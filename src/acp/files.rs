@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use sha2::{Digest, Sha256};
 
+pub use super::encoding::Encoding;
 use super::{Answer, WorkspacePath};
 use crate::ids::hex;
 use crate::tool::ToolCx;
@@ -111,41 +112,6 @@ pub enum LineTotal {
     Exactly(u64),
     /// Counted so far; the file goes on.
     MoreThan(u64),
-}
-
-/// How a file's bytes are text.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Encoding {
-    /// UTF-8.
-    Utf8,
-    /// UTF-8 behind a byte order mark.
-    Utf8Bom,
-    /// UTF-16, little end first, behind a byte order mark.
-    Utf16Le,
-    /// UTF-16, big end first, behind a byte order mark.
-    Utf16Be,
-}
-
-impl Encoding {
-    /// The name in an answer.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Utf8 => "utf-8",
-            Self::Utf8Bom => "utf-8 with BOM",
-            Self::Utf16Le => "utf-16le with BOM",
-            Self::Utf16Be => "utf-16be with BOM",
-        }
-    }
-
-    /// The byte order mark it is known by.
-    pub fn mark(self) -> &'static [u8] {
-        match self {
-            Self::Utf8 => b"",
-            Self::Utf8Bom => b"\xEF\xBB\xBF",
-            Self::Utf16Le => b"\xFF\xFE",
-            Self::Utf16Be => b"\xFE\xFF",
-        }
-    }
 }
 
 /// How lines end.
@@ -262,6 +228,8 @@ pub struct Stamp {
 pub struct LoadedFile {
     /// Its bytes.
     pub bytes: Arc<Vec<u8>>,
+    /// How they are text.
+    pub encoding: Encoding,
     /// Its state when it was read.
     pub stamp: Stamp,
 }

@@ -226,7 +226,7 @@ fn kept_as_it_was(text: &str, old: &Old) -> (Bytes<'static>, Vec<String>) {
     }
     let body = old.bytes.get(encoding.mark().len()..).unwrap_or_default();
     let is_crlf = match encoding {
-        Encoding::Utf8 | Encoding::Utf8Bom => Endings::of(body) == Endings::Crlf,
+        Encoding::Utf8 | Encoding::Utf8Bom | Encoding::Legacy(_) => Endings::of(body) == Endings::Crlf,
         Encoding::Utf16Le => all_crlf(body, *b"\r\0\n\0"),
         Encoding::Utf16Be => all_crlf(body, *b"\0\r\0\n"),
     };
@@ -240,11 +240,8 @@ fn kept_as_it_was(text: &str, old: &Old) -> (Bytes<'static>, Vec<String>) {
     }
     warnings.push(format!("The file's encoding was kept: {}.", encoding.as_str()));
     let mut bytes = encoding.mark().to_vec();
-    match encoding {
-        Encoding::Utf8 | Encoding::Utf8Bom => bytes.extend_from_slice(text.as_bytes()),
-        Encoding::Utf16Le => bytes.extend(text.encode_utf16().flat_map(u16::to_le_bytes)),
-        Encoding::Utf16Be => bytes.extend(text.encode_utf16().flat_map(u16::to_be_bytes)),
-    }
+    // Only an older encoding lacks characters, and none is told here yet.
+    bytes.extend_from_slice(&encoding.encode(&text).unwrap_or_default());
     (Bytes::Whole(bytes), warnings)
 }
 

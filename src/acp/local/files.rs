@@ -84,6 +84,6 @@ fn load(path: &WorkspacePath, max_bytes: u64) -> Result<LoadedFile, ToolError> {
     let mut bytes = vec![0; usize::try_from(stamp.size).unwrap_or_default()];
     let n = read_at(&file, 0, &mut bytes).map_err(|cause| ToolError::io(path.shown(), &in_words(cause)))?;
     bytes.truncate(n);
-    classify(path, &bytes, stamp.size)?;
-    Ok(LoadedFile { bytes: Arc::new(bytes), stamp })
+    let encoding = classify(path, &bytes, stamp.size)?;
+    Ok(LoadedFile { bytes: Arc::new(bytes), encoding, stamp })
 }

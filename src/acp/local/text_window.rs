@@ -145,7 +145,7 @@ pub(super) fn classify(path: &WorkspacePath, head: &[u8], size: u64) -> Result<E
 fn in_memory(request: &ReadTextFile, bytes: &[u8], encoding: Encoding) -> Result<TextWindow, ToolError> {
     let decoded;
     let body = match encoding {
-        Encoding::Utf8 | Encoding::Utf8Bom => &bytes[encoding.mark().len()..],
+        Encoding::Utf8 | Encoding::Utf8Bom | Encoding::Legacy(_) => &bytes[encoding.mark().len()..],
         Encoding::Utf16Le | Encoding::Utf16Be => {
             decoded = decode_utf16(&bytes[2..], encoding);
             decoded.as_bytes()
