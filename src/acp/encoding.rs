@@ -17,6 +17,10 @@ pub enum Encoding {
     Utf16Le,
     /// UTF-16, big end first, behind a byte order mark.
     Utf16Be,
+    /// UTF-16, little end first, without a mark.
+    Utf16LeUnmarked,
+    /// UTF-16, big end first, without a mark.
+    Utf16BeUnmarked,
     /// One of the older encodings of the Encoding Standard (WHATWG): windows-1252, Shift_JIS and the like. In all of
     /// them the byte 0x0A is a line feed and nothing else.
     Legacy(&'static encoding_rs::Encoding),
@@ -48,27 +52,71 @@ impl Encoding {
             Self::Utf8Bom => "utf-8 with BOM",
             Self::Utf16Le => "utf-16le with BOM",
             Self::Utf16Be => "utf-16be with BOM",
+            Self::Utf16LeUnmarked => "utf-16le",
+            Self::Utf16BeUnmarked => "utf-16be",
             Self::Legacy(encoding) => encoding.name(),
         }
     }
 
     /// By one of the labels that the Encoding Standard knows ("latin1", "windows-1252", "sjis", "utf-16le"); in any
-    /// case. None for a label of nothing, and for those of encodings that cannot be written back.
+    /// case. None for a label of nothing, and for those of encodings that cannot be written back. A label says
+    /// nothing of a mark: [`Encoding::in_file`] does.
     pub fn by_label(label: &str) -> Option<Self> {
         let found = encoding_rs::Encoding::for_label(label.as_bytes())?;
         match found {
             _ if found == encoding_rs::UTF_8 => Some(Self::Utf8),
-            _ if found == encoding_rs::UTF_16LE => Some(Self::Utf16Le),
-            _ if found == encoding_rs::UTF_16BE => Some(Self::Utf16Be),
+            _ if found == encoding_rs::UTF_16LE => Some(Self::Utf16LeUnmarked),
+            _ if found == encoding_rs::UTF_16BE => Some(Self::Utf16BeUnmarked),
             _ if found.output_encoding() != found => None,
             _ => Some(Self::Legacy(found)),
+        }
+    }
+
+    /// By the byte order mark that these bytes begin with.
+    pub fn by_mark(head: &[u8]) -> Option<Self> {
+        [Self::Utf8Bom, Self::Utf16Le, Self::Utf16Be]
+            .into_iter()
+            .find(|encoding| head.starts_with(encoding.mark()))
+    }
+
+    /// The same encoding as this file has it, which begins so: behind its mark, where there is one.
+    #[must_use]
+    pub fn in_file(self, head: &[u8]) -> Self {
+        match (self, Self::by_mark(head)) {
+            (Self::Utf8 | Self::Utf8Bom, Some(Self::Utf8Bom)) => Self::Utf8Bom,
+            (Self::Utf8 | Self::Utf8Bom, _) => Self::Utf8,
+            (Self::Utf16Le | Self::Utf16LeUnmarked, Some(Self::Utf16Le)) => Self::Utf16Le,
+            (Self::Utf16Le | Self::Utf16LeUnmarked, _) => Self::Utf16LeUnmarked,
+            (Self::Utf16Be | Self::Utf16BeUnmarked, Some(Self::Utf16Be)) => Self::Utf16Be,
+            (Self::Utf16Be | Self::Utf16BeUnmarked, _) => Self::Utf16BeUnmarked,
+            (legacy @ Self::Legacy(_), _) => legacy,
+        }
+    }
+
+    /// Whether it is UTF-8, with a mark or without.
+    pub fn is_utf8(self) -> bool {
+        matches!(self, Self::Utf8 | Self::Utf8Bom)
+    }
+
+    /// Whether its characters are of two bytes each, or four.
+    pub fn is_utf16(self) -> bool {
+        !self.is_utf8() && !matches!(self, Self::Legacy(_))
+    }
+
+    /// The codec of the Encoding Standard.
+    pub(in crate::acp) fn codec(self) -> &'static encoding_rs::Encoding {
+        match self {
+            Self::Utf8 | Self::Utf8Bom => encoding_rs::UTF_8,
+            Self::Utf16Le | Self::Utf16LeUnmarked => encoding_rs::UTF_16LE,
+            Self::Utf16Be | Self::Utf16BeUnmarked => encoding_rs::UTF_16BE,
+            Self::Legacy(encoding) => encoding,
         }
     }
 
     /// The byte order mark it is known by.
     pub fn mark(self) -> &'static [u8] {
         match self {
-            Self::Utf8 | Self::Legacy(_) => b"",
+            Self::Utf8 | Self::Legacy(_) | Self::Utf16LeUnmarked | Self::Utf16BeUnmarked => b"",
             Self::Utf8Bom => b"\xEF\xBB\xBF",
             Self::Utf16Le => b"\xFF\xFE",
             Self::Utf16Be => b"\xFE\xFF",
@@ -81,10 +129,15 @@ impl Encoding {
     /// UTF-8 with a few damaged places stays UTF-8: hardly any other text has more sequences that are right by
     /// chance than bytes that are wrong.
     pub fn of(bytes: &[u8], whole: bool) -> Self {
-        for encoding in [Self::Utf8Bom, Self::Utf16Le, Self::Utf16Be] {
-            if bytes.starts_with(encoding.mark()) {
-                return encoding;
-            }
+        if let Some(marked) = Self::by_mark(bytes) {
+            return marked;
+        }
+        if let Some(wide) = Self::utf16_without_mark(&bytes[..bytes.len().min(super::content::HEAD)]) {
+            return wide;
+        }
+        // By far the most files.
+        if std::str::from_utf8(bytes).is_ok() {
+            return Self::Utf8;
         }
         let (mut right, mut wrong) = (0, 0);
         let mut at = 0;
@@ -106,6 +159,28 @@ impl Encoding {
         if whole && likely.decode(bytes).1 > 0 { Self::Utf8 } else { likely }
     }
 
+    /// UTF-16 without a mark, where every other byte is NUL as far as makes no doubt: no NUL where the letter is, hardly
+    /// anything but NUL beside it, and no control character among the letters.
+    pub(in crate::acp) fn utf16_without_mark(head: &[u8]) -> Option<Self> {
+        let (units, _) = head.as_chunks::<2>();
+        if units.len() < 4 {
+            return None;
+        }
+        let is_wide = |letter: usize| {
+            let beside = units.iter().filter(|unit| unit[1 - letter] == 0).count();
+            let letters = units.iter().filter(|unit| unit[1 - letter] == 0).map(|unit| unit[letter]);
+            let odd = |byte: u8| {
+                (byte < 0x20 && !matches!(byte, b'\t' | b'\n' | b'\r' | 0x0C | 0x1B)) || byte == 0x7F
+            };
+            beside * 10 >= units.len() * 9
+                && units.iter().all(|unit| unit[letter] != 0)
+                && !letters.into_iter().any(odd)
+        };
+        [(0, Self::Utf16LeUnmarked), (1, Self::Utf16BeUnmarked)]
+            .into_iter()
+            .find_map(|(letter, encoding)| is_wide(letter).then_some(encoding))
+    }
+
     /// The text of these bytes, which are behind any mark, and how many places are no text and became U+FFFD.
     pub fn decode(self, bytes: &[u8]) -> (Cow<'_, str>, u64) {
         let codec = match self {
@@ -117,9 +192,7 @@ impl Encoding {
                 };
                 return (text, lossy as u64);
             }
-            Self::Utf16Le => encoding_rs::UTF_16LE,
-            Self::Utf16Be => encoding_rs::UTF_16BE,
-            Self::Legacy(encoding) => encoding,
+            _ => self.codec(),
         };
         let mut decoder = codec.new_decoder_without_bom_handling();
         let mut text = String::with_capacity(bytes.len() + bytes.len() / 2 + 16);
@@ -145,8 +218,12 @@ impl Encoding {
     pub fn encode(self, text: &str) -> Result<Cow<'_, [u8]>, Unencodable> {
         let encoding = match self {
             Self::Utf8 | Self::Utf8Bom => return Ok(Cow::Borrowed(text.as_bytes())),
-            Self::Utf16Le => return Ok(text.encode_utf16().flat_map(u16::to_le_bytes).collect()),
-            Self::Utf16Be => return Ok(text.encode_utf16().flat_map(u16::to_be_bytes).collect()),
+            Self::Utf16Le | Self::Utf16LeUnmarked => {
+                return Ok(text.encode_utf16().flat_map(u16::to_le_bytes).collect());
+            }
+            Self::Utf16Be | Self::Utf16BeUnmarked => {
+                return Ok(text.encode_utf16().flat_map(u16::to_be_bytes).collect());
+            }
             Self::Legacy(encoding) => encoding,
         };
         let mut encoder = encoding.new_encoder();

@@ -47,6 +47,8 @@ pub struct ReadTextFile {
     pub max_chars: usize,
     /// A line longer than this is cut in its middle.
     pub line_chars: usize,
+    /// Read it as this, whatever it looks like; none tells it from the bytes.
+    pub encoding: Option<Encoding>,
 }
 
 /// Where a window begins.
@@ -86,13 +88,15 @@ pub struct TextWindow {
     pub encoding: Encoding,
     /// How its lines end, as far as was looked at.
     pub endings: Endings,
-    /// SHA-256 of the whole file in hex. Present exactly when the whole file was read for this window, which is so
-    /// up to [`TextWindow::HASHED`] bytes.
+    /// SHA-256 of the whole file in hex; none above [`TextWindow::HASHED`] bytes, of a file that changed while it was
+    /// read, and of one whose size the system does not know.
     pub sha256: Option<String>,
+    /// The file changed while it was read; this is as much as it had before.
+    pub changed: bool,
     /// How many places in the window were not valid text and are U+FFFD.
     pub lossy: u64,
     /// How many bytes are not valid UTF-8: of the whole file where it was read for this window, else of the window.
-    /// None of UTF-16.
+    /// None of other encodings.
     pub invalid_bytes: u64,
     /// How many control characters the window holds.
     pub control: u64,
@@ -101,8 +105,8 @@ pub struct TextWindow {
 }
 
 impl TextWindow {
-    /// Files up to this size are read whole, counted and hashed with every window.
-    pub const HASHED: u64 = 1 << 20;
+    /// Files up to this size are hashed and their lines counted.
+    pub const HASHED: u64 = 100 << 20;
 }
 
 /// How many lines there are.

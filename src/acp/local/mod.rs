@@ -6,6 +6,7 @@ mod capture;
 pub mod children;
 #[cfg(unix)]
 mod command;
+mod decoding;
 pub mod environment;
 #[cfg(unix)]
 mod family;
@@ -22,6 +23,7 @@ mod line_index;
 #[cfg(unix)]
 mod login;
 mod near_names;
+mod opening;
 #[cfg(unix)]
 mod process;
 #[cfg(unix)]
