@@ -55,14 +55,14 @@ fn section(text: &mut String, spec: &ToolSpec) {
     }
     if !spec.limits.is_empty() {
         text.push_str("\nLimits:\n\n");
-        spec.limits.iter().for_each(|limit| {
+        for limit in spec.limits {
             let _ = writeln!(text, "- {limit}");
-        });
+        }
     }
     text.push_str("\nExamples:\n\n```json\n");
-    spec.examples.iter().for_each(|example| {
+    for example in spec.examples {
         let _ = writeln!(text, "{example}");
-    });
+    }
     text.push_str("```\n");
 }
 
