@@ -27,7 +27,9 @@ pub fn page<'a>(specs: impl Iterator<Item = &'a ToolSpec>) -> String {
             cell(first.trim())
         );
     }
-    specs.iter().for_each(|spec| section(&mut text, spec));
+    for spec in specs {
+        section(&mut text, spec);
+    }
     text
 }
 
@@ -46,7 +48,7 @@ fn section(text: &mut String, spec: &ToolSpec) {
         text.push_str("It takes no arguments.\n");
     } else {
         text.push_str("| argument | type | meaning |\n|---|---|---|\n");
-        arguments.iter().for_each(|row| text.push_str(row));
+        text.push_str(&arguments.concat());
     }
     if !spec.aliases.is_empty() {
         let also: Vec<String> =
