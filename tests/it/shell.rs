@@ -6,6 +6,7 @@ mod answers;
 mod background;
 mod keeping;
 mod stopping;
+mod tree;
 
 use std::collections::BTreeMap;
 use std::future::Future;

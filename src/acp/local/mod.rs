@@ -6,6 +6,8 @@ mod capture;
 pub mod children;
 #[cfg(unix)]
 mod command;
+#[cfg(unix)]
+mod control_group;
 pub mod environment;
 #[cfg(unix)]
 mod family;
@@ -18,6 +20,8 @@ pub mod identity;
 pub mod kill;
 #[cfg(unix)]
 mod launch;
+#[cfg(unix)]
+mod limit_mark;
 mod line_index;
 #[cfg(unix)]
 mod login;
@@ -35,6 +39,8 @@ pub mod terminals;
 pub mod terminals;
 mod text_lines;
 mod text_window;
+#[cfg(unix)]
+mod ties;
 
 use super::files::{
     FileClient, FolderListing, ListFolder, LoadedFile, ReadTextFile, TextWindow, WriteTextFile, Written,

@@ -18,6 +18,7 @@ use tokio::sync::oneshot;
 
 use super::identity::ProcessIdentity;
 use super::launch::{Streams, launch};
+use super::ties::Ties;
 use crate::acp::terminals::{ExitStatus, StopSignal, signal_name};
 
 /// A pipe as large as the system allows everybody: fewer switches between the command and its reader.
@@ -31,6 +32,7 @@ pub(super) struct Plan {
     pub env: BTreeMap<String, String>,
     pub cwd: PathBuf,
     pub stdin: Option<String>,
+    pub ties: Ties,
 }
 
 /// A started process and the one pipe that takes its output and its errors, in the order they come.

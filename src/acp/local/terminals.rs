@@ -20,6 +20,7 @@ use super::kill::{lasting, stop_tree};
 use super::login;
 use super::process::{Child, Plan, Spawned, Spawner};
 use super::pump::{Listener, pump};
+use super::ties::Ties;
 use crate::acp::Answer;
 use crate::acp::terminals::{
     CreateTerminal, ExitStatus, Ladder, OpenTerminal, OutputQuery, ProcessName, Stopped, TerminalClient,
@@ -126,15 +127,20 @@ impl LocalTerminals {
         if let Some((name, value)) = mark.split_once('=') {
             env.insert(name.to_owned(), value.to_owned());
         }
-        let plan = Plan { program, args, env, cwd: request.cwd.clone(), stdin: request.stdin.clone() };
+        let ties = Ties::of_command(&mark, request.background);
+        let bonds = ties.clone();
+        let plan = Plan { program, args, env, cwd: request.cwd.clone(), stdin: request.stdin.clone(), ties };
         let spawned = self.shared.spawner.spawn(plan).await;
-        let Spawned { child, output } = spawned.map_err(|cause| refused(&request.launch, &cause))?;
+        let Spawned { child, output } = spawned.map_err(|cause| {
+            bonds.untie();
+            refused(&request.launch, &cause)
+        })?;
         if let Some(identity) = child.identity() {
             // The program is still being loaded meanwhile, so that this costs the call nothing.
             self.shared.setup.log.started(&request.request, identity, &request.launch.to_string()).await;
         }
         let pid = child.pid();
-        let terminal = self.terminal(child, &output, mark, &request);
+        let terminal = self.terminal(child, &output, (mark, &bonds), &request);
         let id = TerminalId::nth(self.shared.next.fetch_add(1, Ordering::Relaxed));
         start_pump(Arc::clone(&terminal), output)?;
         self.open().insert(id.clone(), terminal);
@@ -145,12 +151,12 @@ impl LocalTerminals {
         &self,
         child: Child,
         output: &OwnedFd,
-        mark: String,
+        (mark, ties): (String, &Ties),
         request: &CreateTerminal,
     ) -> Arc<Terminal> {
         let setup = &self.shared.setup;
         let pipe = rustix::fs::fstat(output).ok().map(|stat| stat.st_ino);
-        let family = child.identity().cloned().map(|leader| Family { leader, mark, pipe });
+        let family = child.identity().cloned().map(|leader| Family::of_command(leader, mark, ties, pipe));
         let place = Place {
             store: setup.store.clone(),
             request: request.request.clone(),
@@ -279,7 +285,7 @@ impl Terminal {
         }
     }
 
-    /// Stops it with what is found of its processes; blocks.
+    /// Stops it with all its processes; blocks.
     fn stop(&self, ladder: &Ladder) -> Stopped {
         let stopped = stop_tree(self.family.as_ref(), Some(&self.child), ladder);
         if stopped.survivors.is_empty() {
@@ -312,6 +318,7 @@ impl Terminal {
         if let Some(identity) = self.child.identity()
             && !self.reported.swap(true, Ordering::Relaxed)
         {
+            self.family.iter().for_each(Family::dissolve);
             self.log.ended(identity);
         }
     }
@@ -343,12 +350,7 @@ impl Listener for Terminal {
     }
 
     fn ended(&self, status: ExitStatus, held: bool) {
-        // The look at all processes is only worth its price when something is left.
-        let left = match held {
-            true => self.relatives(),
-            false if self.child.group_lives() => self.lasting_relatives(),
-            false => Vec::new(),
-        };
+        let left = if held { self.relatives() } else { self.lasting_relatives() };
         if !held && left.is_empty() {
             self.report_end();
         }

@@ -40,8 +40,8 @@ const ADVICE: &str =
 pub(super) struct Bash {
     /// The command line. Join steps with && so that the first failure ends it.
     command: String,
-    /// Milliseconds after which the command and the processes found to be its own are stopped: 120000 if absent, at
-    /// most 600000. What was printed until then is returned. Does not apply in the background.
+    /// Milliseconds after which the command and every process it started are stopped: 120000 if absent, at most
+    /// 600000. What was printed until then is returned. Does not apply in the background.
     timeout: Option<u64>,
     /// Where it runs: a folder, absolute or relative to the first workspace folder, which it is if absent.
     working_directory: Option<RawPath>,
@@ -95,6 +95,7 @@ impl Tool for Bash {
         create.env = self.env.unwrap_or_default().into_iter().collect();
         create.stdin = self.stdin;
         create.raw = self.raw;
+        create.background = self.run_in_background;
         let budget = Budget::chars(self.max_chars);
         create.budget = Budget::chars(Some((budget.max_chars() as u64).saturating_sub(WORDS)));
         let about = About { command: self.command, folder: shown_folder, purpose: self.description };
