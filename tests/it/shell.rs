@@ -6,6 +6,7 @@ mod answers;
 mod background;
 mod keeping;
 mod stopping;
+mod tree;
 mod write_shell;
 
 use std::collections::BTreeMap;

@@ -6,6 +6,8 @@ mod capture;
 pub mod children;
 #[cfg(unix)]
 mod command;
+#[cfg(unix)]
+mod control_group;
 mod decoding;
 pub mod environment;
 #[cfg(unix)]
@@ -19,6 +21,8 @@ pub mod identity;
 pub mod kill;
 #[cfg(unix)]
 mod launch;
+#[cfg(unix)]
+mod limit_mark;
 mod line_index;
 #[cfg(unix)]
 mod login;
@@ -39,6 +43,8 @@ pub mod terminals;
 pub mod terminals;
 mod text_lines;
 mod text_window;
+#[cfg(unix)]
+mod ties;
 
 use super::files::{
     FileClient, FolderListing, ListFolder, LoadedFile, ReadTextFile, TextWindow, WriteTextFile, Written,
