@@ -33,20 +33,19 @@ impl RunnerBoard {
         let registry =
             self.registry.get().ok_or_else(|| ToolError::internal("the tools are not registered yet"))?;
         let entry = registry.find(tool)?;
-        entry.decode(args)?;
+        let effect = entry.decode(args)?.effect();
         // Named after the request that asks, so that whoever knows that one can find its task, whatever happened to
         // the answer.
         let id = RequestId::parse(format!("{}-task", cx.request)).unwrap_or_default();
         let name = ToolName::parse(tool).map_err(|bad| ToolError::invalid_args(bad.to_string()))?;
-        self.tasks
-            .start(id.clone(), name, entry.spec().effect, args.to_owned(), cx.agent_type.clone())
-            .await
-            .map_err(|error| {
+        self.tasks.start(id.clone(), name, effect, args.to_owned(), cx.agent_type.clone()).await.map_err(
+            |error| {
                 ToolError::new(
                     ErrorCode::Io,
                     format!("the task could not be recorded and was not started: {error}"),
                 )
-            })?;
+            },
+        )?;
         Ok(id)
     }
 
