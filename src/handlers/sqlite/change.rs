@@ -78,8 +78,14 @@ impl Drop for Change<'_> {
     }
 }
 
-/// Refuses a statement that changes every row of its table, unless that is confirmed.
+/// Refuses a statement that changes every row of its table, unless that is confirmed, and one that no transaction
+/// holds.
 pub(super) fn check_reach(shape: Shape, confirm: bool) -> Result<(), ToolError> {
+    if shape.verb == Verb::Vacuum {
+        let text = "VACUUM is not allowed: it writes the whole file anew, or another one, and cannot be undone. Run it with \
+                    the sqlite3 command, in Bash, if the user wants it.";
+        return Err(ToolError::new(ErrorCode::PolicyDenied, text));
+    }
     if confirm || !shape.is_sweeping() {
         return Ok(());
     }

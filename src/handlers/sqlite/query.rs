@@ -265,12 +265,13 @@ impl Job {
         let trouble = |error: rusqlite::Error| self.trouble(database, guard, &error);
         let sql = &self.ask.query;
         let mut statement = guard.patiently(|| database.connection.prepare(sql)).map_err(trouble)?;
-        let only_read = statement.readonly();
-        if !only_read {
+        let only_read = statement.readonly() || statement.is_explain() != 0;
+        let shape = Shape::of(sql);
+        if !only_read || shape.verb == Verb::Vacuum {
             if guard.scope() == Scope::Reading {
                 return Err(trouble::refused(guard.scope(), None));
             }
-            change::check_reach(Shape::of(sql), self.ask.confirm)?;
+            change::check_reach(shape, self.ask.confirm)?;
         } else if statement.column_count() == 0 {
             return Err(ToolError::invalid_args(
                 "The query holds no statement that gives rows, such as SELECT.",
@@ -281,7 +282,7 @@ impl Job {
         let page = guard.patiently(|| self.collect(&mut statement, columns.len(), guard)).map_err(trouble)?;
         meta.lossy_chars = Some(page.lossy).filter(|lossy| *lossy > 0);
         // Some ALTERs check the rows by a query of SQLite's own, whose columns are nobody's business.
-        let silent = !only_read && page.rows.is_empty() && Shape::of(sql).verb == Verb::Other;
+        let silent = !only_read && page.rows.is_empty() && shape.verb == Verb::Other;
         let text = if columns.is_empty() || silent {
             String::new()
         } else {

@@ -11,6 +11,7 @@ pub(super) enum Verb {
     Insert,
     Update,
     Delete,
+    Vacuum,
     /// CREATE, DROP, ALTER and their like.
     Other,
 }
@@ -32,6 +33,7 @@ impl Shape {
             Some("update") => Some(Verb::Update),
             Some("delete") => Some(Verb::Delete),
             Some("with") => None,
+            Some("vacuum") => return Self { verb: Verb::Vacuum, has_where: false },
             _ => return Self { verb: Verb::Other, has_where: false },
         };
         let mut has_where = false;
@@ -65,7 +67,7 @@ impl Iterator for OuterWords<'_> {
     type Item = &'static str;
 
     fn next(&mut self) -> Option<&'static str> {
-        const WORDS: &[&str] = &["with", "insert", "replace", "update", "delete", "where"];
+        const WORDS: &[&str] = &["with", "insert", "replace", "update", "delete", "vacuum", "where"];
         loop {
             let c = self.rest.chars().next()?;
             let length = match c {
@@ -158,6 +160,7 @@ mod tests {
         ),
         ("CREATE TABLE n AS SELECT * FROM t", Verb::Other, false),
         ("DROP TABLE u", Verb::Other, false),
+        ("VACUUM INTO 'where'", Verb::Vacuum, false),
         ("ALTER TABLE t ADD COLUMN wo", Verb::Other, false),
         ("UPDATE t SET `a` = 1, [b] = 2, \"a\" = 3", Verb::Update, true),
     ];

@@ -165,16 +165,11 @@ async fn a_damaged_table_is_called_damaged_in_the_overview() {
 }
 
 #[tokio::test]
-async fn counting_the_rows_of_a_huge_table_is_given_up_in_time() {
+async fn a_view_without_end_is_described_and_not_counted() {
     let desk = Desk::new(
         "CREATE VIEW endless AS WITH RECURSIVE c(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM c) SELECT i FROM c;
          CREATE TABLE wide (a); INSERT INTO wide WITH RECURSIVE c(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM c WHERE i < 200000) SELECT i FROM c;",
     );
     let answer = desk.answer(json!({})).await;
     assert!(answer.contains("table wide: 200,000 rows") && answer.contains("view endless"), "{answer}");
-    let answer = desk.answer(json!({"timeout_ms": 1})).await;
-    assert!(
-        answer.contains("table wide: rows not counted") && answer.contains("CREATE TABLE wide"),
-        "{answer}"
-    );
 }
