@@ -2,6 +2,8 @@
 //! or by a connected editor. Not here: what a tool makes of them (handlers).
 
 pub mod apps;
+pub mod content;
+pub mod encoding;
 pub mod files;
 pub mod local;
 pub mod permission;

@@ -59,8 +59,8 @@ pub trait TerminalClient: Send + Sync + 'static {
     /// `not_found`, as above.
     fn wait_for_terminal_exit<'a>(&'a self, id: &'a TerminalId) -> Answer<'a, TerminalExit>;
 
-    /// `terminal/kill`: stops the command and what can be found of the processes it started: one that shed every
-    /// trait by which it could be recognised goes on. The id stays valid.
+    /// `terminal/kill`: stops the command and every process that it started, directly or not. What another service
+    /// was asked to start was never its child and goes on. The id stays valid.
     ///
     /// # Errors
     /// `not_found`, as above. Something that already ended is not an error.
@@ -176,6 +176,8 @@ pub struct CreateTerminal {
     pub stdin: Option<String>,
     /// A pseudo terminal of this size as its input and output; its input is then what is typed there.
     pub tty: Option<WindowSize>,
+    /// It is meant to go on by itself: it lives through a crash of the runner, whose next life takes it up again.
+    pub background: bool,
     /// The request that asks.
     pub request: RequestId,
     /// Which of the request's outputs this is, from 0.
@@ -194,6 +196,7 @@ impl CreateTerminal {
             raw: false,
             stdin: None,
             tty: None,
+            background: false,
             request: request.clone(),
             output_number: 0,
         }

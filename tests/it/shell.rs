@@ -9,6 +9,7 @@ mod keeping;
 mod open_app;
 mod skill_bash;
 mod stopping;
+mod tree;
 mod write_shell;
 
 use std::collections::BTreeMap;

@@ -12,6 +12,7 @@ use std::os::fd::BorrowedFd;
 use rustix::process::{Pid, Signal};
 
 use super::process::Plan;
+use super::ties::Knots;
 
 /// What the child's standard descriptors become.
 pub(super) struct Streams<'a> {
@@ -23,16 +24,21 @@ pub(super) struct Streams<'a> {
 
 /// What is done in the child before the program starts, the same on every system: system calls only, since the
 /// child may share memory and locks with the runner, or have copied locks that nobody will ever open.
-fn set_up_child(runner: Pid) -> io::Result<()> {
+fn set_up_child(runner: Pid, knots: &Knots) -> io::Result<()> {
     // A session of its own: no terminal to ask on, and one group to signal.
     rustix::process::setsid()?;
+    // A refusal costs one of the traits by which the command's processes are found, never the command.
+    let _ = knots.mark();
     #[cfg(target_os = "linux")]
-    {
+    if !knots.outlives() {
         rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?;
         // The runner may have died before the line above took effect.
         if rustix::process::getppid() != Some(runner) {
             return Err(io::Error::from_raw_os_error(libc::ESRCH));
         }
+    }
+    #[cfg(target_os = "linux")]
+    {
         // Whatever was opened without care for exec stays here.
         // SAFETY: a plain system call on numbers. It fails on kernels before 5.11, which have no such flag.
         unsafe { libc::syscall(libc::SYS_close_range, 3u32, u32::MAX, libc::CLOSE_RANGE_CLOEXEC) };
@@ -55,8 +61,10 @@ mod shared_memory {
     use std::os::unix::ffi::OsStrExt;
     use std::path::Path;
     use std::ptr;
+    use std::time::Duration;
 
-    use super::{BorrowedFd, Pid, Plan, Streams, io, set_up_child};
+    use super::super::control_group::ControlGroup;
+    use super::{BorrowedFd, Knots, Pid, Plan, Streams, io, set_up_child};
 
     /// The child's stack until the program starts. What runs on it is a handful of system calls.
     const STACK_BYTES: usize = 128 << 10;
@@ -72,6 +80,9 @@ mod shared_memory {
         envp: Vec<*const c_char>,
         cwd: CString,
         streams: Streams<'a>,
+        knots: Knots,
+        /// Set by the child: how long it took to enter its control group, in nanoseconds.
+        entered_in: u64,
         /// Set by the child when it could not start the program.
         failed: c_int,
     }
@@ -95,12 +106,19 @@ mod shared_memory {
             envp: pointers(&env),
             cwd: text(plan.cwd.as_os_str().as_bytes())?,
             streams,
+            knots: plan.ties.knots(),
+            entered_in: 0,
             failed: 0,
         };
         let pid = start_child(&mut orders)?;
         // SAFETY: the child wrote it, if at all, before the start of it returned here; a volatile read because the
         // compiler cannot know that.
         let failed = unsafe { ptr::read_volatile(&raw const orders.failed) };
+        // SAFETY: as above.
+        let entered_in = unsafe { ptr::read_volatile(&raw const orders.entered_in) };
+        if entered_in > 0 {
+            ControlGroup::entered_in(Duration::from_nanos(entered_in));
+        }
         if failed == 0 {
             return Ok(pid);
         }
@@ -163,8 +181,16 @@ mod shared_memory {
         unsafe { libc::_exit(127) }
     }
 
-    fn obey(orders: &Orders<'_>) -> io::Result<std::convert::Infallible> {
-        set_up_child(orders.runner)?;
+    fn obey(orders: &mut Orders<'_>) -> io::Result<std::convert::Infallible> {
+        set_up_child(orders.runner, &orders.knots)?;
+        if let Some(door) = orders.knots.door() {
+            let before = clock();
+            // A refusal costs one of the traits by which the command's processes are found, never the command.
+            let _ = rustix::io::write(door, b"0");
+            let entered_in = clock().saturating_sub(before).max(1);
+            // SAFETY: a volatile write to memory that is ours to write; the parent reads it later.
+            unsafe { ptr::write_volatile(&raw mut orders.entered_in, entered_in) };
+        }
         let Streams { input, output, terminal } = &orders.streams;
         if *terminal {
             let theirs = super::super::pty::open_other_side(*output)?;
@@ -204,6 +230,14 @@ mod shared_memory {
         Err(refused)
     }
 
+    /// Nanoseconds of the monotonic clock.
+    fn clock() -> u64 {
+        let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+        // SAFETY: writes to `now` alone; a failure leaves it as it is.
+        unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut now) };
+        u64::try_from(now.tv_sec).unwrap_or(0) * 1_000_000_000 + u64::try_from(now.tv_nsec).unwrap_or(0)
+    }
+
     fn become_stream(from: BorrowedFd<'_>, to: c_int) -> io::Result<()> {
         use std::os::fd::AsRawFd;
         // SAFETY: plain descriptors; the runner's own standard ones are never closed, so `from` is none of them and
@@ -238,8 +272,9 @@ pub(super) fn launch(plan: &Plan, streams: Streams<'_>) -> io::Result<Pid> {
         .stdout(Stdio::from(output.try_clone_to_owned()?))
         .stderr(Stdio::from(output.try_clone_to_owned()?));
     let runner = rustix::process::getpid();
+    let knots = plan.ties.knots();
     let set_up = move || {
-        set_up_child(runner)?;
+        set_up_child(runner, &knots)?;
         if terminal {
             rustix::process::ioctl_tiocsctty(rustix::stdio::stdin())?;
         }
@@ -266,6 +301,7 @@ mod tests {
 
     use rustix::process::{WaitOptions, waitpid};
 
+    use super::super::ties::Ties;
     use super::*;
 
     fn plan(program: &str, args: &[&str], path: &str) -> Plan {
@@ -276,6 +312,7 @@ mod tests {
             cwd: PathBuf::from("/"),
             stdin: None,
             tty: None,
+            ties: Ties::default(),
         }
     }
 

@@ -7,6 +7,9 @@ mod capture;
 pub mod children;
 #[cfg(unix)]
 mod command;
+#[cfg(unix)]
+mod control_group;
+mod decoding;
 pub mod environment;
 #[cfg(unix)]
 mod family;
@@ -19,10 +22,13 @@ pub mod identity;
 pub mod kill;
 #[cfg(unix)]
 mod launch;
+#[cfg(unix)]
+mod limit_mark;
 mod line_index;
 #[cfg(unix)]
 mod login;
 mod near_names;
+mod opening;
 #[cfg(unix)]
 mod process;
 #[cfg(unix)]
@@ -38,6 +44,8 @@ pub mod terminals;
 pub mod terminals;
 mod text_lines;
 mod text_window;
+#[cfg(unix)]
+mod ties;
 
 use super::apps::{AppClient, AppRequest, OpenedApp};
 use super::files::{

@@ -19,6 +19,7 @@ use tokio::sync::oneshot;
 use super::identity::ProcessIdentity;
 use super::launch::{Streams, launch};
 use super::pty;
+use super::ties::Ties;
 use crate::acp::terminals::{ExitStatus, StopSignal, WindowSize, signal_name};
 
 /// A pipe as large as the system allows everybody: fewer switches between the command and its reader.
@@ -34,6 +35,7 @@ pub(super) struct Plan {
     pub stdin: Option<String>,
     /// A terminal in place of input and output.
     pub tty: Option<WindowSize>,
+    pub ties: Ties,
 }
 
 /// A started process and the one pipe, or our side of the terminal, that takes its output and its errors, in the

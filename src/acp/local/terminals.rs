@@ -21,6 +21,7 @@ use super::login;
 use super::process::{Child, Plan, Spawned, Spawner};
 use super::pty::{self, Keyboard};
 use super::pump::{Listener, pump};
+use super::ties::Ties;
 use crate::acp::Answer;
 use crate::acp::terminals::{
     CreateTerminal, ExitStatus, Ladder, OpenTerminal, OutputQuery, ProcessName, Stopped, Stroke,
@@ -136,11 +137,15 @@ impl LocalTerminals {
         if request.tty.is_some() {
             env.insert("TERM".to_owned(), pty::TERM.to_owned());
         }
+        let ties = Ties::of_command(&mark, request.background);
+        let bonds = ties.clone();
         let (cwd, stdin, tty) = (request.cwd.clone(), request.stdin.clone(), request.tty);
-        let plan = Plan { program, args, env, cwd, stdin, tty };
+        let plan = Plan { program, args, env, cwd, stdin, tty, ties };
         let spawned = self.shared.spawner.spawn(plan).await;
-        let Spawned { child, output } =
-            spawned.map_err(|cause| refused(&request.launch, &request.cwd, &cause))?;
+        let Spawned { child, output } = spawned.map_err(|cause| {
+            bonds.untie();
+            refused(&request.launch, &request.cwd, &cause)
+        })?;
         if let Some(identity) = child.identity() {
             // The program is still being loaded meanwhile, so that this costs the call nothing.
             self.shared.setup.log.started(&request.request, identity, &request.launch.to_string()).await;
@@ -148,7 +153,7 @@ impl LocalTerminals {
         let pid = child.pid();
         let keyboard = request.tty.map(|_| Keyboard::of(&output)).transpose();
         let keyboard = keyboard.map_err(|cause| ToolError::io("a keyboard for the terminal", &cause))?;
-        let terminal = self.terminal(child, keyboard, &output, mark, &request);
+        let terminal = self.terminal(child, keyboard, &output, (mark, &bonds), &request);
         let id = TerminalId::nth(self.shared.next.fetch_add(1, Ordering::Relaxed));
         start_pump(Arc::clone(&terminal), output)?;
         self.open().insert(id.clone(), terminal);
@@ -160,7 +165,7 @@ impl LocalTerminals {
         child: Child,
         keyboard: Option<Keyboard>,
         output: &OwnedFd,
-        mark: String,
+        (mark, ties): (String, &Ties),
         request: &CreateTerminal,
     ) -> Arc<Terminal> {
         let setup = &self.shared.setup;
@@ -169,7 +174,7 @@ impl LocalTerminals {
             None => rustix::fs::fstat(output).ok().map(|stat| stat.st_ino),
             Some(_) => None,
         };
-        let family = child.identity().cloned().map(|leader| Family { leader, mark, pipe });
+        let family = child.identity().cloned().map(|leader| Family::of_command(leader, mark, ties, pipe));
         let place = Place {
             store: setup.store.clone(),
             request: request.request.clone(),
@@ -318,7 +323,7 @@ impl Terminal {
         }
     }
 
-    /// Stops it with what is found of its processes; blocks.
+    /// Stops it with all its processes; blocks.
     fn stop(&self, ladder: &Ladder) -> Stopped {
         let stopped = stop_tree(self.family.as_ref(), Some(&self.child), ladder);
         if stopped.survivors.is_empty() {
@@ -351,6 +356,7 @@ impl Terminal {
         if let Some(identity) = self.child.identity()
             && !self.reported.swap(true, Ordering::Relaxed)
         {
+            self.family.iter().for_each(Family::dissolve);
             self.log.ended(identity);
         }
     }
@@ -388,12 +394,7 @@ impl Listener for Terminal {
     }
 
     fn ended(&self, status: ExitStatus, held: bool) {
-        // The look at all processes is only worth its price when something is left.
-        let left = match held {
-            true => self.relatives(),
-            false if self.child.group_lives() => self.lasting_relatives(),
-            false => Vec::new(),
-        };
+        let left = if held { self.relatives() } else { self.lasting_relatives() };
         if !held && left.is_empty() {
             self.report_end();
         }

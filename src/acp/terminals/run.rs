@@ -97,7 +97,7 @@ pub enum Watched {
 }
 
 /// Runs a command to its end. Partial output is never lost: a command over its time or taken back is stopped with
-/// what can be found of its processes, and what it had printed is in the answer.
+/// all its processes, and what it had printed is in the answer.
 ///
 /// # Errors
 /// Those of starting it, and `cancelled` when the call was taken back before that.

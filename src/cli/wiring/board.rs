@@ -3,10 +3,10 @@
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use crate::handlers::state::board::{Answer, TaskBoard, TaskStage, TaskView};
+use crate::handlers::state::board::{Answer, TaskBoard, TaskLine, TaskStage, TaskView};
 use crate::ids::{RequestId, ToolName};
-use crate::journal::{RequestLife, State};
-use crate::request::ErrorCode;
+use crate::journal::{ListedTask, RequestLife, State};
+use crate::request::{ErrorCode, OutcomeKind};
 use crate::runner::{Clock, Tasks};
 use crate::tool::{Registry, ToolCx, ToolError};
 
@@ -33,20 +33,19 @@ impl RunnerBoard {
         let registry =
             self.registry.get().ok_or_else(|| ToolError::internal("the tools are not registered yet"))?;
         let entry = registry.find(tool)?;
-        entry.decode(args)?;
+        let effect = entry.decode(args)?.effect();
         // Named after the request that asks, so that whoever knows that one can find its task, whatever happened to
         // the answer.
         let id = RequestId::parse(format!("{}-task", cx.request)).unwrap_or_default();
         let name = ToolName::parse(tool).map_err(|bad| ToolError::invalid_args(bad.to_string()))?;
-        self.tasks
-            .start(id.clone(), name, entry.spec().effect, args.to_owned(), cx.agent_type.clone())
-            .await
-            .map_err(|error| {
+        self.tasks.start(id.clone(), name, effect, args.to_owned(), cx.agent_type.clone()).await.map_err(
+            |error| {
                 ToolError::new(
                     ErrorCode::Io,
                     format!("the task could not be recorded and was not started: {error}"),
                 )
-            })?;
+            },
+        )?;
         Ok(id)
     }
 
@@ -59,9 +58,34 @@ impl RunnerBoard {
         Ok(life.map(|life| self.view_of(life)))
     }
 
-    fn view_of(&self, life: RequestLife) -> TaskView {
+    async fn list(&self, within: Duration, limit: u32) -> Result<Vec<TaskLine>, ToolError> {
+        let tasks = self.tasks.clone();
+        let listed = tokio::task::spawn_blocking(move || tasks.recent(within, limit))
+            .await
+            .map_err(|_| ToolError::internal("the journal could not be read"))?
+            .map_err(|error| ToolError::new(ErrorCode::Io, error.to_string()))?;
+        Ok(listed.into_iter().map(|task| self.line_of(task)).collect())
+    }
+
+    fn line_of(&self, task: ListedTask) -> TaskLine {
+        let ListedTask { id, args, life } = task;
+        let state = match (life.state, life.outcome) {
+            (State::Accepted, _) => "waiting",
+            (State::Started, _) => "running",
+            (_, Some(OutcomeKind::Error)) => "failed",
+            (_, Some(OutcomeKind::Cancelled)) => "cancelled",
+            _ => "done",
+        };
+        TaskLine { id, args, elapsed: self.elapsed(&life), state, tool: life.tool }
+    }
+
+    fn elapsed(&self, life: &RequestLife) -> Duration {
         let until = life.finished_at_ms.unwrap_or_else(|| self.clock.now_ms());
-        let elapsed = Duration::from_millis(u64::try_from(until - life.received_at_ms).unwrap_or(0));
+        Duration::from_millis(u64::try_from(until - life.received_at_ms).unwrap_or(0))
+    }
+
+    fn view_of(&self, life: RequestLife) -> TaskView {
+        let elapsed = self.elapsed(&life);
         let stage = match (life.state, life.payload) {
             (State::Accepted, _) => TaskStage::Waiting,
             (State::Started, _) => TaskStage::Running,
@@ -79,5 +103,9 @@ impl TaskBoard for RunnerBoard {
 
     fn look<'a>(&'a self, id: &'a RequestId) -> Answer<'a, Option<TaskView>> {
         Box::pin(self.view(id))
+    }
+
+    fn recent(&self, within: Duration, limit: u32) -> Answer<'_, Vec<TaskLine>> {
+        Box::pin(self.list(within, limit))
     }
 }

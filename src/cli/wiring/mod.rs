@@ -92,7 +92,11 @@ pub fn machine(
             home: user_home.unwrap_or_default(),
         },
         state: state::StateDeps { outputs: outputs.clone(), board },
-        sqlite: sqlite::SqliteDeps { workspace, scratch: home.state_dir().join("scratch") },
+        sqlite: sqlite::SqliteDeps {
+            workspace,
+            scratch: home.state_dir().join("scratch"),
+            home: home.root().to_owned(),
+        },
     })?;
     Ok(Machine {
         registry: Arc::new(registry),

@@ -53,8 +53,8 @@ const SHORT_ADVICE: &str = "The timeout is in milliseconds: give a larger one (a
 pub(super) struct Bash {
     /// The command line. Join steps with && so that the first failure ends it.
     command: String,
-    /// Milliseconds after which the command and the processes found to be its own are stopped: 120000 if absent, at
-    /// most 600000. What was printed until then is returned. Does not apply in the background.
+    /// Milliseconds after which the command and every process it started are stopped: 120000 if absent, at most
+    /// 600000. What was printed until then is returned. Does not apply in the background.
     timeout: Option<u64>,
     /// Where it runs: a folder, absolute or relative to the first workspace folder, which it is if absent.
     pub(super) working_directory: Option<RawPath>,
@@ -148,6 +148,7 @@ impl Bash {
         create.stdin = self.stdin;
         create.tty = tty;
         create.raw = self.raw;
+        create.background = self.run_in_background;
         let budget = Budget::chars(self.max_chars);
         create.budget = Budget::chars(Some((budget.max_chars() as u64).saturating_sub(WORDS)));
         let purpose = self.description.as_deref().map(one_line).filter(|line| !line.is_empty());

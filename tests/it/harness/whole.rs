@@ -54,7 +54,11 @@ pub fn whole() -> Whole {
             home: folders.path().to_owned(),
         },
         state: state::StateDeps { outputs, board: Arc::new(NoTasks) },
-        sqlite: sqlite::SqliteDeps { workspace, scratch: folders.path().join("scratch") },
+        sqlite: sqlite::SqliteDeps {
+            workspace,
+            scratch: folders.path().join("scratch"),
+            home: folders.path().join("home"),
+        },
     })
     .expect("no two tools of one name");
     Whole { registry, _folders: folders }
