@@ -64,7 +64,7 @@ impl Tool for OpenApp {
         let args = self.args.unwrap_or_default();
         check_args(&args)?;
         let folder = match &self.working_directory {
-            Some(raw) => existing_folder(deps.workspace.resolve(raw)?)?,
+            Some(raw) => existing_folder(&deps.workspace.resolve(raw)?)?,
             None => deps.workspace.first().to_owned(),
         };
         let request = request(deps, app, args, folder)?;
@@ -128,7 +128,7 @@ fn check_args(args: &[String]) -> Result<(), ToolError> {
     Ok(())
 }
 
-fn existing_folder(path: WorkspacePath) -> Result<PathBuf, ToolError> {
+fn existing_folder(path: &WorkspacePath) -> Result<PathBuf, ToolError> {
     match path.metadata() {
         Ok(metadata) if metadata.is_dir() => Ok(path.absolute().to_owned()),
         Ok(_) => {
@@ -163,21 +163,21 @@ fn request(deps: &ShellDeps, app: &str, args: Vec<String>, cwd: PathBuf) -> Resu
 }
 
 fn answer(app: &str, opened: &OpenedApp) -> Result<Reply, ToolError> {
-    let OpenedApp { pid, opener, ended, display } = opened;
+    let OpenedApp { pid, opener: with, ended, display } = opened;
     let dark = if *display {
         ""
     } else {
         " There is no display here (neither DISPLAY nor WAYLAND_DISPLAY is set where the runner was started), so a \
          program that needs one cannot show its windows."
     };
-    let text = match (opener, ended) {
+    let text = match (with, ended) {
         (None, None) => format!("Opened {app} (pid {pid}); it goes on by itself.{dark}"),
         (None, Some(ExitStatus::Code(0))) => format!(
             "{app} was started (pid {pid}) and has ended already, with exit code 0, as programs do that hand over to \
              one that runs already.{dark}"
         ),
-        (Some(opener), None | Some(ExitStatus::Code(0))) => {
-            format!("Opened {app} with the application that {opener} has for it.")
+        (Some(with), None | Some(ExitStatus::Code(0))) => {
+            format!("Opened {app} with the application that {with} has for it.")
         }
         (_, Some(status)) => {
             let who =
