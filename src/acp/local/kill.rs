@@ -32,7 +32,7 @@ const LAST_BREATH: Duration = Duration::from_millis(50);
 ///
 /// Blocks until it is done, a moment as a rule.
 pub fn kill_survivor(identity: &ProcessIdentity, request: &RequestId) -> Stopped {
-    let family = Family::of_a_former_life(identity.clone(), request);
+    let family = Family::of_a_former_life(identity.clone(), request, None);
     let stopped = stop_tree(Some(&family), None, &Ladder::kill());
     if stopped.survivors.is_empty() {
         family.dissolve();

@@ -33,6 +33,8 @@ mod pump;
 mod sniff;
 mod temp_file;
 #[cfg(unix)]
+mod terminal;
+#[cfg(unix)]
 pub mod terminals;
 #[cfg(not(unix))]
 #[path = "terminals_elsewhere.rs"]

@@ -1,12 +1,13 @@
 //! Terminals where processes are not looked after yet: every call says so. Not here: any process.
 
 use std::io;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::children::ChildLog;
 use crate::acp::Answer;
 use crate::acp::terminals::{
-    CreateTerminal, Ladder, OpenTerminal, OutputQuery, Stopped, TerminalClient, TerminalExit, TerminalId,
+    CreateTerminal, Ladder, Lasting, OpenTerminal, OutputQuery, Stopped, TerminalClient, TerminalExit, TerminalId,
     TerminalOutput,
 };
 use crate::output::{FilterFactory, OutputStore};
@@ -35,6 +36,17 @@ impl LocalTerminals {
     /// None here.
     pub fn new(_setup: LocalSetup) -> io::Result<Self> {
         Ok(Self {})
+    }
+
+    /// Does nothing.
+    pub fn outlive_in(&self, _folder: PathBuf) {}
+
+    /// Nothing was left.
+    ///
+    /// # Errors
+    /// None here.
+    pub fn adopt(&self, _left: &Lasting) -> Result<Option<OpenTerminal>, ToolError> {
+        Ok(None)
     }
 
     /// Does nothing.

@@ -161,7 +161,7 @@ async fn in_foreground(deps: &ShellDeps, run: Run, about: About) -> Result<Reply
     } else {
         ""
     };
-    let shell = deps.shells.admit(about.shell(run.guard));
+    let shell = deps.shells.admit(deps.terminals.as_ref(), about.shell(run.guard)).await;
     deps.shells.tidy(&deps.terminals).await;
     let left = format!(
         "Still running: {who}.{open} Kept as shell {}: ShellStatus follows it, KillShell ends it.",
@@ -187,7 +187,7 @@ async fn in_background(
         _ = tokio::time::timeout(FIRST_LOOK, client.wait_for_terminal_exit(guard.id())) => {}
     }
     let output = client.terminal_output(OutputQuery::all(guard.id())).await?;
-    let shell = deps.shells.admit(about.shell(guard));
+    let shell = deps.shells.admit(client.as_ref(), about.shell(guard)).await;
     deps.shells.tidy(client).await;
     let first = match &output.exit {
         None => format!("Shell {} running", shell.shown()),

@@ -4,6 +4,7 @@
 mod bash;
 mod board;
 mod kill_shell;
+mod records;
 mod shell_status;
 
 use std::sync::Arc;
@@ -11,7 +12,8 @@ use std::sync::Arc;
 use crate::acp::{TerminalClient, Workspace};
 use crate::tool::{Entry, ToolSet};
 
-pub use board::ShellBoard;
+pub use board::{Remembered, Shell, ShellBoard};
+pub use records::{NewShell, Past, ShellRecords, Unrecorded, Written};
 
 /// What the shell tools share.
 #[derive(Clone)]

@@ -81,7 +81,7 @@ impl ShellStatus {
         let mut lines = Vec::new();
         for shell in &shells {
             let now = match state(deps.terminals.as_ref(), shell, Some(u64::MAX)).await {
-                Ok(output) => state_words(&output),
+                Ok(output) => state_words(shell, &output),
                 Err(gone) => gone.text().to_owned(),
             };
             lines.push(format!("{}: {now}, in {}: {}", shell.shown(), shell.folder, shell.title()));
@@ -98,7 +98,7 @@ impl ShellStatus {
             (None, None) => usize::try_from(TAIL_LINES).unwrap_or(usize::MAX),
         };
         let hidden = lines.len().saturating_sub(most);
-        let mut shown = vec![format!("Shell {}: {}: {}", shell.shown(), state_words(output), shell.title())];
+        let mut shown = vec![format!("Shell {}: {}: {}", shell.shown(), state_words(shell, output), shell.title())];
         if self.since.is_some() && output.omitted_bytes > 0 {
             shown.push(format!("[{} bytes between were too much to hold]", output.omitted_bytes));
         }
@@ -150,7 +150,10 @@ async fn wait(
 }
 
 /// `running for 12.4 s`, `ended after 3.1 s with exit code 0`.
-fn state_words(output: &TerminalOutput) -> String {
+fn state_words(shell: &Shell, output: &TerminalOutput) -> String {
+    if let Some(past) = &shell.past {
+        return past.words.clone();
+    }
     let took = seconds(output.elapsed);
     let Some(exit) = &output.exit else { return format!("running for {took}") };
     let ended = format!("ended after {took}, {}", ending_words(&exit.status));
