@@ -5,6 +5,7 @@ mod admission;
 mod answers;
 mod background;
 mod keeping;
+mod ports;
 mod stopping;
 mod tree;
 

@@ -107,7 +107,8 @@ impl Capture {
     /// Goes on where an earlier life of the runner ended: what that life kept is passed on again, but for the disk,
     /// where more will be added to it. Nothing was kept by a life that was cut off before the first byte.
     pub fn go_on(&mut self) {
-        let Ok(Some((spool, mut kept))) = self.place.store.go_on(&self.place.request, self.place.number) else {
+        let Ok(Some((spool, mut kept))) = self.place.store.go_on(&self.place.request, self.place.number)
+        else {
             return;
         };
         let mut chunk = vec![0; 256 << 10];

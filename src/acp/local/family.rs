@@ -66,11 +66,7 @@ impl Family {
 
     /// What a former life of the runner started for a request. Everything can be computed again from the request's
     /// name, but for the pipe, which went with that life unless it has a name.
-    pub fn of_a_former_life(
-        leader: ProcessIdentity,
-        request: &RequestId,
-        pipe: Option<OutputPipe>,
-    ) -> Self {
+    pub fn of_a_former_life(leader: ProcessIdentity, request: &RequestId, pipe: Option<OutputPipe>) -> Self {
         let marks: Vec<String> = (0..COMMANDS).map(|number| call_mark(request, number)).collect();
         Self {
             leader,

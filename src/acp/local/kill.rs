@@ -116,7 +116,9 @@ fn climb(family: &Family, leader: Option<&Child>, rung: Rung, by: &mut Option<St
             signalled.push(member);
             living.push(handle);
         }
-        if !all_ended(&living, until) {
+        // Where nobody can be held, nobody can be waited for either.
+        let nobody_held = living.is_empty() && Instant::now() >= until;
+        if nobody_held || !all_ended(&living, until) {
             return false;
         }
     }

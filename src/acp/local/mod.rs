@@ -24,6 +24,8 @@ mod launch;
 mod limit_mark;
 mod line_index;
 #[cfg(unix)]
+mod listeners;
+#[cfg(unix)]
 mod login;
 mod near_names;
 #[cfg(unix)]
@@ -112,6 +114,10 @@ impl TerminalClient for LocalClient {
 
     fn kill_terminal<'a>(&'a self, id: &'a TerminalId, ladder: Ladder) -> Answer<'a, Stopped> {
         self.terminals.kill_terminal(id, ladder)
+    }
+
+    fn terminal_listeners<'a>(&'a self, id: &'a TerminalId) -> Answer<'a, Vec<String>> {
+        self.terminals.terminal_listeners(id)
     }
 
     fn release_terminal<'a>(&'a self, id: &'a TerminalId) -> Answer<'a, ()> {

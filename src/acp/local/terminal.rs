@@ -15,6 +15,7 @@ use super::capture::Capture;
 use super::children::ChildLog;
 use super::family::Family;
 use super::kill::{lasting, stop_tree};
+use super::listeners;
 use super::process::Child;
 use super::pump::{Listener, pump};
 use super::ties::remove_fifo;
@@ -134,6 +135,11 @@ impl Terminal {
         }
     }
 
+    /// What it and what it started listen on; blocks while all processes are looked through.
+    pub fn listeners(&self) -> Vec<String> {
+        self.family.as_ref().map(|family| listeners::of(&family.members())).unwrap_or_default()
+    }
+
     /// Stops it with all its processes; blocks.
     pub fn stop(&self, ladder: &Ladder) -> Stopped {
         let stopped = stop_tree(self.family.as_ref(), Some(&self.child), ladder);
@@ -212,4 +218,3 @@ impl Listener for Terminal {
         }
     }
 }
-

@@ -96,7 +96,8 @@ impl LocalTerminals {
         let started = Instant::now().checked_sub(identity.age()).unwrap_or_else(Instant::now);
         let Some(child) = Child::adopt(identity.clone()) else { return Ok(None) };
         let fifo = left.output.clone();
-        let output = reading_end(&fifo).map_err(|cause| ToolError::io("the output of the command", &cause))?;
+        let output =
+            reading_end(&fifo).map_err(|cause| ToolError::io("the output of the command", &cause))?;
         let pipe = Some(OutputPipe::Named(fifo.clone()));
         let family = Family::of_a_former_life(identity, &left.request, pipe);
         let capture = self.capture(self.place(&left.request, 0), Budget::default(), left.raw);
@@ -146,7 +147,9 @@ impl LocalTerminals {
             env.insert(name.to_owned(), value.to_owned());
         }
         let mut ties = Ties::of_command(&mark, request.background);
-        if request.background && let Some(folder) = self.shared.fifos.get() {
+        if request.background
+            && let Some(folder) = self.shared.fifos.get()
+        {
             let name = OutputStore::handle(&request.request, request.output_number);
             ties.fifo = Some(folder.join(name.as_str()));
         }
@@ -231,6 +234,14 @@ impl TerminalClient for LocalTerminals {
         Box::pin(async move {
             let terminal = self.find(id)?;
             stop_elsewhere(terminal, ladder).await
+        })
+    }
+
+    fn terminal_listeners<'a>(&'a self, id: &'a TerminalId) -> Answer<'a, Vec<String>> {
+        Box::pin(async move {
+            let terminal = self.find(id)?;
+            let looking = tokio::task::spawn_blocking(move || terminal.listeners());
+            looking.await.map_err(|panicked| ToolError::internal(panicked.to_string()))
         })
     }
 

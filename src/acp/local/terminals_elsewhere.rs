@@ -7,8 +7,8 @@ use std::sync::Arc;
 use super::children::ChildLog;
 use crate::acp::Answer;
 use crate::acp::terminals::{
-    CreateTerminal, Ladder, Lasting, OpenTerminal, OutputQuery, Stopped, TerminalClient, TerminalExit, TerminalId,
-    TerminalOutput,
+    CreateTerminal, Ladder, Lasting, OpenTerminal, OutputQuery, Stopped, TerminalClient, TerminalExit,
+    TerminalId, TerminalOutput,
 };
 use crate::output::{FilterFactory, OutputStore};
 use crate::tool::{ErrorCode, ToolError};

@@ -23,11 +23,7 @@ pub(super) struct Ties {
 impl Ties {
     /// For the command with this mark.
     pub fn of_command(mark: &str, in_the_background: bool) -> Self {
-        Self {
-            limit: LimitMark::of(mark),
-            group: ControlGroup::make(mark, in_the_background),
-            fifo: None,
-        }
+        Self { limit: LimitMark::of(mark), group: ControlGroup::make(mark, in_the_background), fifo: None }
     }
 
     /// Nothing was started: what was made for it goes.

@@ -8,13 +8,14 @@ use serde::Deserialize;
 
 use super::ShellDeps;
 use super::board::Newcomer;
+use super::ports::{holder_words, listening_words};
 use crate::acp::RawPath;
 use crate::acp::terminals::{
     CreateTerminal, Ending, Launch, OutputQuery, Run, TerminalGuard, conclude, facts, held_back_words, list,
     output_with_status, run_to_end, status_line,
 };
 use crate::output::Budget;
-use crate::tool::{Effect, Reply, Tool, ToolCx, ToolError};
+use crate::tool::{Body, Effect, Reply, Tool, ToolCx, ToolError};
 
 const DEFAULT_LIMIT: u64 = 120_000;
 const LONGEST_LIMIT: u64 = 600_000;
@@ -98,6 +99,7 @@ impl Tool for Bash {
         create.background = self.run_in_background;
         let budget = Budget::chars(self.max_chars);
         create.budget = Budget::chars(Some((budget.max_chars() as u64).saturating_sub(WORDS)));
+        let command = self.command.clone();
         let about = About { command: self.command, folder: shown_folder, purpose: self.description };
         let reply = if self.run_in_background {
             in_background(cx, deps, create, about).await?
@@ -105,7 +107,7 @@ impl Tool for Bash {
             let run = run_to_end(&deps.terminals, cx, create, limit).await?;
             in_foreground(deps, run, about).await?
         };
-        let mut reply = reply.with_budget(budget);
+        let mut reply = with_holder(deps, &command, reply).await.with_budget(budget);
         reply.meta.warnings.extend(warning);
         Ok(reply)
     }
@@ -170,6 +172,17 @@ async fn in_foreground(deps: &ShellDeps, run: Run, about: About) -> Result<Reply
     Ok(Reply::fitted(output_with_status(&text, Some(&left))).with_meta(meta))
 }
 
+/// The answer, with the shell that holds the port that a failed command wanted.
+async fn with_holder(deps: &ShellDeps, command: &str, mut reply: Reply) -> Reply {
+    let failed = reply.meta.exit_code.is_some_and(|code| code != 0);
+    if let (true, Body::Text(text) | Body::Fitted(text)) = (failed, &mut reply.body)
+        && let Some(holder) = holder_words(deps, command, text).await
+    {
+        *text = output_with_status(text, Some(&holder));
+    }
+    reply
+}
+
 /// Starts a command that goes on by itself, and looks at its beginning.
 async fn in_background(
     cx: &ToolCx,
@@ -190,7 +203,10 @@ async fn in_background(
     let shell = deps.shells.admit(client.as_ref(), about.shell(guard)).await;
     deps.shells.tidy(client).await;
     let first = match &output.exit {
-        None => format!("Shell {} running", shell.shown()),
+        None => {
+            let ports = listening_words(client.as_ref(), &shell).await;
+            format!("Shell {} running{ports}", shell.shown())
+        }
         Some(_) => format!("Shell {} has ended already", shell.shown()),
     };
     let first = match twin {

@@ -4,6 +4,7 @@
 mod bash;
 mod board;
 mod kill_shell;
+mod ports;
 mod records;
 mod shell_status;
 

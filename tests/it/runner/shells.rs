@@ -8,7 +8,8 @@ use crate::harness::stage::Stage;
 use crate::harness::wait::{eventually, until};
 
 /// Prints a line whenever it is told to, and says who it is.
-const COUNTER: &str = "echo $$ > pid; n=0; while :; do until [ -e go$n ]; do sleep 0.02; done; echo line $n; n=$((n+1)); done";
+const COUNTER: &str =
+    "echo $$ > pid; n=0; while :; do until [ -e go$n ]; do sleep 0.02; done; echo line $n; n=$((n+1)); done";
 
 async fn begin(stage: &Stage, command: &str) -> String {
     let args = json!({"command": command, "run_in_background": true, "description": "A test"});
@@ -46,7 +47,10 @@ async fn a_shell_lives_through_a_crash_and_is_followed_and_ended_by_the_next_lif
 
     let runner = stage.run();
     let after = waited_for(&stage, "line 1").await;
-    assert!(after.contains(&format!("Shell sh_1 (pid {pid}): running for ")) && after.contains("A test"), "{after}");
+    assert!(
+        after.contains(&format!("Shell sh_1 (pid {pid}): running for ")) && after.contains("A test"),
+        "{after}"
+    );
     stage.write("go2", "");
     assert!(waited_for(&stage, "line 2").await.contains("\nline 2\n"));
     let whole = status(&stage, json!({"shell_id": "sh_1"})).await;
@@ -106,7 +110,10 @@ async fn a_shell_that_ended_while_no_runner_was_there_is_lost_and_said_to_be() {
 
     let runner = stage.run();
     let lost = status(&stage, json!({"shell_id": "sh_1"})).await;
-    assert!(lost.contains("sh_1") && lost.contains("lost: ") && lost.contains("last seen running "), "{lost}");
+    assert!(
+        lost.contains("sh_1") && lost.contains("lost: ") && lost.contains("last seen running "),
+        "{lost}"
+    );
     assert!(lost.contains("\nline 0\n") && lost.contains("exit code not known"), "{lost}");
     let kept = stage.caller.have(Ask::new("ReadOutput", &json!({"handle": handle(&lost)}))).await.text();
     assert!(kept.contains("1\tline 0\n"), "{kept}");
@@ -132,7 +139,10 @@ async fn a_shell_that_ended_before_a_crash_is_not_lost() {
     runner.kill();
     let _runner = stage.run();
     let shown = status(&stage, json!({"shell_id": "sh_1"})).await;
-    assert!(shown.contains("ended before the runner was restarted, exit code 3") && shown.contains("\none\n"), "{shown}");
+    assert!(
+        shown.contains("ended before the runner was restarted, exit code 3") && shown.contains("\none\n"),
+        "{shown}"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -146,7 +156,10 @@ async fn a_stop_ends_shells_and_the_next_life_says_so() {
     assert!(!is_alive(&pid), "nothing goes on unattended");
     let _runner = stage.run();
     let listed = status(&stage, json!({})).await;
-    assert!(listed.contains("sh_1 ") && listed.contains("ended with the runner, which was stopped "), "{listed}");
+    assert!(
+        listed.contains("sh_1 ") && listed.contains("ended with the runner, which was stopped "),
+        "{listed}"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -160,7 +173,7 @@ async fn what_a_command_in_the_foreground_left_running_is_ended_after_a_crash_an
     assert!(is_alive(&pid), "the test needs an orphan");
     let _runner = stage.run();
     let listed = status(&stage, json!({})).await;
-    assert!(listed.contains("lost: the runner was cut off, and what this command had left"), "{listed}");
+    assert!(listed.contains("lost: the runner was cut off; what this command had left"), "{listed}");
     assert!(!is_alive(&pid));
 }
 
@@ -168,7 +181,11 @@ async fn what_a_command_in_the_foreground_left_running_is_ended_after_a_crash_an
 async fn a_shell_that_prints_much_while_no_runner_is_there_waits_and_loses_nothing() {
     let stage = Stage::new().await;
     let runner = stage.run();
-    begin(&stage, "echo $$ > pid; until [ -e go ]; do sleep 0.02; done; seq 1 1000000; echo $? > done; sleep 600").await;
+    begin(
+        &stage,
+        "echo $$ > pid; until [ -e go ]; do sleep 0.02; done; seq 1 1000000; echo $? > done; sleep 600",
+    )
+    .await;
     let pid = stage.line("pid").await;
     runner.kill();
     stage.write("go", "");
