@@ -7,6 +7,7 @@ mod background;
 mod bash;
 mod keeping;
 mod open_app;
+mod ports;
 mod skill_bash;
 mod stopping;
 mod tree;

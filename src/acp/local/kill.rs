@@ -32,7 +32,7 @@ const LAST_BREATH: Duration = Duration::from_millis(50);
 ///
 /// Blocks until it is done, a moment as a rule.
 pub fn kill_survivor(identity: &ProcessIdentity, request: &RequestId) -> Stopped {
-    let family = Family::of_a_former_life(identity.clone(), request);
+    let family = Family::of_a_former_life(identity.clone(), request, None);
     let stopped = stop_tree(Some(&family), None, &Ladder::kill());
     if stopped.survivors.is_empty() {
         family.dissolve();
@@ -116,7 +116,9 @@ fn climb(family: &Family, leader: Option<&Child>, rung: Rung, by: &mut Option<St
             signalled.push(member);
             living.push(handle);
         }
-        if !all_ended(&living, until) {
+        // Where nobody can be held, nobody can be waited for either.
+        let nobody_held = living.is_empty() && Instant::now() >= until;
+        if nobody_held || !all_ended(&living, until) {
             return false;
         }
     }

@@ -26,6 +26,8 @@ mod launch;
 mod limit_mark;
 mod line_index;
 #[cfg(unix)]
+mod listeners;
+#[cfg(unix)]
 mod login;
 mod near_names;
 mod opening;
@@ -37,6 +39,8 @@ mod pty;
 mod pump;
 mod sniff;
 mod temp_file;
+#[cfg(unix)]
+mod terminal;
 #[cfg(unix)]
 pub mod terminals;
 #[cfg(not(unix))]
@@ -126,6 +130,10 @@ impl TerminalClient for LocalClient {
 
     fn kill_terminal<'a>(&'a self, id: &'a TerminalId, ladder: Ladder) -> Answer<'a, Stopped> {
         self.terminals.kill_terminal(id, ladder)
+    }
+
+    fn terminal_listeners<'a>(&'a self, id: &'a TerminalId) -> Answer<'a, Vec<String>> {
+        self.terminals.terminal_listeners(id)
     }
 
     fn release_terminal<'a>(&'a self, id: &'a TerminalId) -> Answer<'a, ()> {

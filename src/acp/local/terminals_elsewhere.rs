@@ -2,14 +2,15 @@
 
 use std::collections::BTreeMap;
 use std::io;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::children::ChildLog;
 use super::environment::without_refused;
 use crate::acp::Answer;
 use crate::acp::terminals::{
-    CreateTerminal, Ladder, OpenTerminal, OutputQuery, Stopped, Stroke, TerminalClient, TerminalExit,
-    TerminalId, TerminalOutput, Typed,
+    CreateTerminal, Ladder, Lasting, OpenTerminal, OutputQuery, Stopped, Stroke, TerminalClient,
+    TerminalExit, TerminalId, TerminalOutput, Typed,
 };
 use crate::output::{FilterFactory, OutputStore};
 use crate::tool::{ErrorCode, ToolError};
@@ -44,6 +45,17 @@ impl LocalTerminals {
     /// What an application on the desktop gets.
     pub(super) async fn app_environment(&self) -> BTreeMap<String, String> {
         without_refused(&self.base_env)
+    }
+
+    /// Does nothing.
+    pub fn outlive_in(&self, _folder: PathBuf) {}
+
+    /// Nothing was left.
+    ///
+    /// # Errors
+    /// None here.
+    pub fn adopt(&self, _left: &Lasting) -> Result<Option<OpenTerminal>, ToolError> {
+        Ok(None)
     }
 
     /// Does nothing.

@@ -5,6 +5,8 @@ mod bash;
 mod board;
 mod kill_shell;
 mod open_app;
+mod ports;
+mod records;
 mod shell_status;
 mod skill_bash;
 mod write_shell;
@@ -15,7 +17,8 @@ use crate::acp::{AppClient, TerminalClient, Workspace};
 use crate::home::Home;
 use crate::tool::{Entry, ToolSet};
 
-pub use board::ShellBoard;
+pub use board::{Remembered, Shell, ShellBoard};
+pub use records::{NewShell, Past, ShellRecords, Unrecorded, Written};
 
 /// What the shell tools share.
 #[derive(Clone)]

@@ -180,8 +180,7 @@ fn answer(app: &str, opened: &OpenedApp) -> Result<Reply, ToolError> {
             format!("Opened {app} with the application that {with} has for it.")
         }
         (_, Some(status)) => {
-            let who =
-                opener.map_or_else(|| app.to_owned(), |opener| format!("{opener}, asked to open {app},"));
+            let who = with.map_or_else(|| app.to_owned(), |with| format!("{with}, asked to open {app},"));
             let text = format!(
                 "{who} ended at once: {}.{dark} What it printed is not kept; run it with Bash to see it.",
                 ending_words(status)

@@ -176,6 +176,13 @@ async fn wait(
 
 /// Whether the shell can be typed into.
 fn check(shell: &Shell, now: &TerminalOutput) -> Result<(), ToolError> {
+    if let Some(past) = &shell.past {
+        return Err(ToolError::invalid_args(format!(
+            "Shell {} is over ({}), so nothing was typed. Bash starts a new one.",
+            shell.shown(),
+            past.words
+        )));
+    }
     if let Some(exit) = &now.exit {
         return Err(ToolError::invalid_args(format!(
             "Shell {} has ended ({}), so nothing was typed. ShellStatus shows its last lines; Bash starts a new one.",
@@ -206,7 +213,7 @@ fn not_taken(shell: &Shell, typed: Typed, after: &TerminalOutput) -> ToolError {
 }
 
 fn answer(shell: &Shell, typed: Typed, after: &TerminalOutput, warning: Option<String>) -> Reply {
-    let mut shown = vec![format!("Shell {}: {}", shell.shown(), state_words(after))];
+    let mut shown = vec![format!("Shell {}: {}", shell.shown(), state_words(shell, after))];
     if after.omitted_bytes > 0 {
         shown.push(format!("[{} bytes between were too much to hold]", grouped(after.omitted_bytes)));
     }
