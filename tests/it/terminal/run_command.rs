@@ -91,6 +91,16 @@ async fn in_the_background_it_is_named_from_term_0_on_whatever_else_runs() {
 }
 
 #[tokio::test]
+async fn a_call_without_a_conversation_is_told_that_others_cannot_reach_its_terminal() {
+    let bench = Bench::new();
+    let args = json!({"command": "sleep 60", "background": true});
+    let alone = bench.call("run_command", args.clone()).await.expect("it runs");
+    assert!(alone.meta.warnings[0].contains("conversation of its own"), "{:?}", alone.meta);
+    let together = call(&bench, "one", "run_command", args).await.expect("it runs");
+    assert!(together.meta.warnings.is_empty());
+}
+
+#[tokio::test]
 async fn terminals_that_have_ended_make_room_and_those_that_run_do_not() {
     let bench = Bench::new();
     for _ in 0..99 {
