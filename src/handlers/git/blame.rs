@@ -53,7 +53,8 @@ impl Tool for GitBlame {
         r#"{"path":"src/main.rs","start_line":40,"end_line":60}"#,
         r#"{"path":"src/main.rs","ref":"v1.2"}"#,
     ];
-    const LIMITS: &'static [&'static str] = &["200 lines a call by default, 2,000 at most", "30 s a run of git"];
+    const LIMITS: &'static [&'static str] =
+        &["200 lines a call by default, 2,000 at most", "30 s a run of git"];
     type Deps = GitDeps;
     type Output = Reply;
 
@@ -82,7 +83,10 @@ impl Tool for GitBlame {
         let more = blamed.last().is_some_and(|line| line.number > *lines.end());
         blamed.retain(|line| lines.contains(&line.number));
         if blamed.iter().any(|line| line.text.contains('\0')) {
-            return Err(ToolError::new(ErrorCode::NotText, format!("{} is not text.", repository.part.shown)));
+            return Err(ToolError::new(
+                ErrorCode::NotText,
+                format!("{} is not text.", repository.part.shown),
+            ));
         }
         let at = id.map_or_else(|| "as it is now".to_owned(), |id| format!("at {}", short(&id)));
         let text = format!("{} {at}\n{}", names::path(path.as_bytes()), render(&blamed, more));
@@ -126,7 +130,8 @@ impl GitBlame {
             None => repository.ask(cx, &["ls-files", "-z"], Some(path)).await?,
         };
         if known.output.is_empty() {
-            let place = self.revision.as_ref().map_or("git does not track it", |_| "that commit does not have it");
+            let place =
+                self.revision.as_ref().map_or("git does not track it", |_| "that commit does not have it");
             return Ok(ToolError::not_found(format!(
                 "{shown}: {place}, so there is no history of its lines. GitStatus lists what is untracked."
             )));

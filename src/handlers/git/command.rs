@@ -16,6 +16,7 @@ use super::process::{Ending, Out, Plan, drive};
 use super::settings::{NO_HOOKS, PLAIN, SAFE, VARIABLES};
 use super::{names, program};
 use crate::acp::local::children::CALL_MARK;
+use crate::output::hygiene::CommandText;
 use crate::tool::{ToolCx, ToolError};
 
 /// How much output is held; then git is stopped.
@@ -123,7 +124,11 @@ impl Git {
     }
 
     /// Runs git to its end, until enough is printed, or until the call is over.
-    pub(super) async fn run<S: AsRef<OsStr>>(&self, cx: &ToolCx, arguments: &[S]) -> Result<Answer, ToolError> {
+    pub(super) async fn run<S: AsRef<OsStr>>(
+        &self,
+        cx: &ToolCx,
+        arguments: &[S],
+    ) -> Result<Answer, ToolError> {
         self.run_as(cx, arguments, Manner::default()).await
     }
 
@@ -209,11 +214,14 @@ impl Git {
 }
 
 fn answer(ending: Ending, output: Vec<u8>) -> Answer {
-    Answer {
-        exit_code: ending.exit_code,
-        output,
-        complaint: names::block(String::from_utf8_lossy(&ending.complaint).trim()),
-        cut: ending.cut,
-        left_open: ending.left_open,
-    }
+    let complaint = said(&ending.complaint);
+    Answer { exit_code: ending.exit_code, output, complaint, cut: ending.cut, left_open: ending.left_open }
+}
+
+/// What git or a hook says, without colours and progress.
+fn said(bytes: &[u8]) -> String {
+    let (mut cleaner, mut clean) = (CommandText::default(), String::new());
+    cleaner.push(&String::from_utf8_lossy(bytes), &mut clean);
+    cleaner.finish(&mut clean);
+    names::block(clean.trim())
 }

@@ -87,7 +87,8 @@ impl Comparison {
         let room = wanted.budget.max_chars();
         let summary = format!("{title}: {}\n", stat.summary());
         if stat.files.is_empty() || wanted.stat_only {
-            let text = format!("{summary}{}", stat.list(room.saturating_sub(summary.chars().count() + WORDS)));
+            let text =
+                format!("{summary}{}", stat.list(room.saturating_sub(summary.chars().count() + WORDS)));
             return Ok(Reply::text(text).with_meta(meta).with_budget(wanted.budget));
         }
         let list = if stat.files.len() > 1 { stat.list(room / 4) } else { String::new() };
@@ -124,7 +125,11 @@ impl Comparison {
         let alone = taken.shown + taken.left_out_count == 1;
         let body = if alone && taken.left_out_count == 1 {
             meta.omitted_bytes = Some(ends.omitted_bytes);
-            format!("[The diff of this file is too long for one answer ({}).]\n{}", size(kept.bytes), ends.text)
+            format!(
+                "[The diff of this file is too long for one answer ({}).]\n{}",
+                size(kept.bytes),
+                ends.text
+            )
         } else {
             let note = self.left_out(deps, repository, &read);
             format!("{note}{}", taken.text)
@@ -144,7 +149,8 @@ impl Comparison {
         }
         let mut used = 0;
         for path in taken.left_out.iter().take(NAMED) {
-            let figures = read.stat.of(path).map_or_else(String::new, |file| format!(" ({})", file.figures()));
+            let figures =
+                read.stat.of(path).map_or_else(String::new, |file| format!(" ({})", file.figures()));
             let line = match (&self.again, call_path(deps, repository, path)) {
                 (Some(again), Some(path)) => format!("\n  {again} path={path}{figures}"),
                 _ => format!("\n  {}{figures}", super::names::path(path)),

@@ -87,8 +87,7 @@ impl Tool for GitDiff {
         self.check()?;
         let repository = Repository::open(cx, deps, &self.path).await?;
         let (comparison, title) = self.comparison(cx, &repository).await?;
-        let wanted =
-            Wanted { budget: Budget::chars(self.max_chars), stat_only: self.stat_only, bare: false };
+        let wanted = Wanted { budget: Budget::chars(self.max_chars), stat_only: self.stat_only, bare: false };
         let stat = comparison.stat(cx, &repository).await?;
         if stat.files.is_empty() {
             repository.prove_known(cx).await?;
@@ -137,7 +136,11 @@ impl GitDiff {
             let id = repository.commit(cx, key, asked).await?;
             say(key, &format!("\"{}\"", short(&id)));
             let name = super::names::line(asked.trim());
-            let shown = if id.starts_with(&name) { short(&id).to_owned() } else { format!("{name} ({})", short(&id)) };
+            let shown = if id.starts_with(&name) {
+                short(&id).to_owned()
+            } else {
+                format!("{name} ({})", short(&id))
+            };
             title = if title.is_empty() { shown } else { format!("{title} against {shown}") };
             command.push(id);
         }
@@ -174,7 +177,10 @@ impl GitDiff {
             other(Place::Unstaged, "changed and not staged: see it without staged.")
         } else {
             other(Place::Staged, "staged: see it with staged=true.")
-        } + &other(Place::Untracked, "or folders untracked, which a diff does not show: GitStatus lists them."))
+        } + &other(
+            Place::Untracked,
+            "or folders untracked, which a diff does not show: GitStatus lists them.",
+        ))
     }
 }
 

@@ -41,7 +41,8 @@ impl Tool for PlainLog {
         ("n", "count"),
     ];
     const EXAMPLES: &'static [&'static str] = &["{}", r#"{"path":"src","count":3}"#];
-    const LIMITS: &'static [&'static str] = &["10 commits a call by default, 1,000 at most", "30 s a run of git"];
+    const LIMITS: &'static [&'static str] =
+        &["10 commits a call by default, 1,000 at most", "30 s a run of git"];
     type Deps = GitDeps;
     type Output = Reply;
 

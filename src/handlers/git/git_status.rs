@@ -41,8 +41,14 @@ impl Tool for PlainStatus {
 /// The list, with names that stay on their lines.
 pub(super) async fn plain_status(cx: &ToolCx, deps: &GitDeps, path: &RawPath) -> Result<Reply, ToolError> {
     let repository = Repository::open(cx, deps, path).await?;
-    let question =
-        ["status", "--porcelain=v1", "-z", "--untracked-files=normal", "--ignore-submodules=all", "--find-renames"];
+    let question = [
+        "status",
+        "--porcelain=v1",
+        "-z",
+        "--untracked-files=normal",
+        "--ignore-submodules=all",
+        "--find-renames",
+    ];
     let answer = repository.ask(cx, &question, repository.file()).await?;
     if answer.output.is_empty() {
         repository.prove_known(cx).await?;

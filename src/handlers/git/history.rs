@@ -74,7 +74,11 @@ impl Found {
         let shown = self.entries.len() as u64;
         if self.more {
             let next = skip + shown;
-            let _ = write!(text, "[{} shown; older ones follow. Continue with skip={next}.]", counted(shown, "commit"));
+            let _ = write!(
+                text,
+                "[{} shown; older ones follow. Continue with skip={next}.]",
+                counted(shown, "commit")
+            );
         } else {
             let first = if skip > 0 { format!(" after the first {}", grouped(skip)) } else { String::new() };
             let _ = write!(text, "[{}{first}; there are no more.]", counted(shown, "commit"));

@@ -155,7 +155,8 @@ impl GitLog {
     }
 
     fn nothing(&self, repository: &Repository, said: &str) -> Result<Reply, ToolError> {
-        let narrowed = self.author.is_some() || self.grep.is_some() || self.since.is_some() || self.until.is_some();
+        let narrowed =
+            self.author.is_some() || self.grep.is_some() || self.since.is_some() || self.until.is_some();
         if repository.part.kind == Kind::Gone && !narrowed && self.skip == 0 {
             return Err(ToolError::not_found(format!(
                 "There is nothing at {}, and no commit {said}.",

@@ -1,17 +1,22 @@
 //! Git: what changed in a repository, its history, and committing. Not here: anything that talks to another machine.
 
+mod add;
 mod blame;
 mod blob;
 mod command;
+mod commit;
+mod committing;
 mod comparison;
 mod diff;
 mod disarm;
 mod get_diff;
 mod get_git_status;
+mod git_add_commit;
 mod git_diff;
 mod git_log;
 mod git_status;
 mod history;
+mod hooks;
 mod log;
 mod names;
 mod patch;
@@ -21,8 +26,10 @@ mod program;
 mod progress;
 mod repository;
 mod revision;
+mod secrets;
 mod settings;
 mod show;
+mod staging;
 mod stat;
 mod status;
 mod whole;
@@ -63,10 +70,13 @@ pub fn tools(deps: GitDeps) -> Vec<Entry> {
         .with::<log::GitLog>()
         .with::<show::GitShow>()
         .with::<blame::GitBlame>()
+        .with::<add::GitAdd>()
+        .with::<commit::GitCommit>()
         .with::<git_status::PlainStatus>()
         .with::<git_diff::PlainDiff>()
         .with::<get_git_status::GetGitStatus>()
         .with::<get_diff::GetDiff>()
         .with::<git_log::PlainLog>()
+        .with::<git_add_commit::GitAddCommit>()
         .into_entries()
 }

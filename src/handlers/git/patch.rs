@@ -105,7 +105,8 @@ impl Patch {
     /// A line, or the next part of a very long one.
     fn line(&mut self, line: &str) {
         let begins = !std::mem::replace(&mut self.inside, !line.ends_with('\n'));
-        let header = begins && ["diff --git ", "diff --cc ", "diff --combined "].iter().any(|s| line.starts_with(s));
+        let header =
+            begins && ["diff --git ", "diff --cc ", "diff --combined "].iter().any(|s| line.starts_with(s));
         if header {
             self.close();
             self.section = Section { in_header: true, begun: true, ..Section::default() };
@@ -168,7 +169,9 @@ impl Section {
         };
         let found = if let Some(rest) = line.strip_prefix("diff --git ") {
             same_on_both_sides(rest)
-        } else if let Some(rest) = line.strip_prefix("diff --cc ").or_else(|| line.strip_prefix("diff --combined ")) {
+        } else if let Some(rest) =
+            line.strip_prefix("diff --cc ").or_else(|| line.strip_prefix("diff --combined "))
+        {
             name(rest)
         } else if let Some(rest) = line.strip_prefix("rename to ").or_else(|| line.strip_prefix("copy to ")) {
             name(rest)

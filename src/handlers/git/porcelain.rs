@@ -135,7 +135,9 @@ fn fields(record: &[u8], before: usize) -> Option<(String, &[u8])> {
 
 impl Branch {
     fn take(&mut self, header: &str) {
-        let Some((key, value)) = header.strip_prefix("# ").and_then(|rest| rest.split_once(' ')) else { return };
+        let Some((key, value)) = header.strip_prefix("# ").and_then(|rest| rest.split_once(' ')) else {
+            return;
+        };
         match key {
             "branch.oid" if value != "(initial)" => self.commit = Some(value.to_owned()),
             "branch.head" if value != "(detached)" => self.name = Some(value.to_owned()),
@@ -167,7 +169,10 @@ mod tests {
                     u UU N... 100644 100644 100644 100644 aa bb cc c.txt\0? new\nline\0! ignored\0";
         let status = Status::read(text.as_bytes());
         let branch = &status.branch;
-        assert_eq!((branch.name.as_deref(), branch.ahead_behind, branch.stashes), (Some("main"), Some((2, 1)), 3));
+        assert_eq!(
+            (branch.name.as_deref(), branch.ahead_behind, branch.stashes),
+            (Some("main"), Some((2, 1)), 3)
+        );
         let shown: Vec<(Place, &str, String)> =
             status.changes.iter().map(|change| (change.place, change.word(), change.shown())).collect();
         assert_eq!(

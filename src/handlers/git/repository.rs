@@ -54,7 +54,10 @@ impl Repository {
         let mut git = Git::new(deps, &folder, root.parent().unwrap_or(root))?;
         let [top, git_dir, _] = places(cx, deps, &git, &marker).await?;
         let Ok(path) = resolved.absolute().strip_prefix(&top) else {
-            return Err(outside(&format!("its working tree is {}, which does not hold {shown}", top.display())));
+            return Err(outside(&format!(
+                "its working tree is {}, which does not hold {shown}",
+                top.display()
+            )));
         };
         let Some(path) = path.to_str() else {
             let text = format!("{shown} has a name that is not valid text; name its folder.");
@@ -124,19 +127,15 @@ pub(super) fn with_path<'a>(arguments: &[&'a str], path: Option<&'a str>) -> Vec
 
 /// What git itself takes for the repository must lie in the workspace: `core.worktree`, a `.git` file and
 /// `commondir` can each lead elsewhere.
-async fn places(
-    cx: &ToolCx,
-    deps: &GitDeps,
-    git: &Git,
-    marker: &Path,
-) -> Result<[PathBuf; 3], ToolError> {
+async fn places(cx: &ToolCx, deps: &GitDeps, git: &Git, marker: &Path) -> Result<[PathBuf; 3], ToolError> {
     let asked =
         ["rev-parse", "--show-toplevel", "--absolute-git-dir", "--path-format=absolute", "--git-common-dir"];
     let answer = git.run(cx, &asked).await?;
     if answer.exit_code != Some(0) {
         return Err(refusal(&answer, marker));
     }
-    let text = String::from_utf8(answer.output).map_err(|_| outside("its folders have names that are no text"))?;
+    let text =
+        String::from_utf8(answer.output).map_err(|_| outside("its folders have names that are no text"))?;
     let mut found = Vec::new();
     for place in text.lines() {
         let real = Path::new(place).canonicalize().map_err(|cause| ToolError::io(place, &cause))?;

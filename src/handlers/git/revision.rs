@@ -29,7 +29,10 @@ pub(super) fn plain<'a>(key: &str, text: &'a str) -> Result<&'a str, ToolError> 
     } else {
         return Ok(text);
     };
-    Err(ToolError::invalid_args(format!("`{key}` {why}: {:?}. Give it plainly, or leave it out.", names::line(text))))
+    Err(ToolError::invalid_args(format!(
+        "`{key}` {why}: {:?}. Give it plainly, or leave it out.",
+        names::line(text)
+    )))
 }
 
 impl Repository {

@@ -22,6 +22,8 @@ pub(super) const SAFE: &[(&str, &str)] = &[
     ("protocol.ext.allow", "never"),
     ("safe.bareRepository", "explicit"),
     ("submodule.recurse", "false"),
+    // Nobody commits as a name that git guessed.
+    ("user.useConfigOnly", "true"),
     // Nothing is to go on in the background.
     ("gc.auto", "0"),
     ("maintenance.auto", "false"),
@@ -49,6 +51,7 @@ pub(super) const PLAIN: &[(&str, &str)] = &[
     ("log.showRoot", "true"),
     ("log.follow", "false"),
     ("log.mailmap", "false"),
+    ("add.ignoreErrors", "false"),
 ];
 
 /// Variables for git and for all that it starts.

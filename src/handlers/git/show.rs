@@ -68,8 +68,11 @@ impl Tool for GitShow {
         ("stat", "stat_only"),
         ("context", "context_lines"),
     ];
-    const EXAMPLES: &'static [&'static str] =
-        &[r#"{"ref":"HEAD~1"}"#, r#"{"ref":"v1.2","path":"src/main.rs"}"#, r#"{"ref":"3f2a91c","stat_only":true}"#];
+    const EXAMPLES: &'static [&'static str] = &[
+        r#"{"ref":"HEAD~1"}"#,
+        r#"{"ref":"v1.2","path":"src/main.rs"}"#,
+        r#"{"ref":"3f2a91c","stat_only":true}"#,
+    ];
     const LIMITS: &'static [&'static str] = &[
         "30,000 characters an answer by default, 1,000 to 200,000; the whole is kept up to 256 MB",
         "4,000 characters of a message",
@@ -103,14 +106,14 @@ impl GitShow {
             context: self.context_lines.unwrap_or(3).min(MOST_CONTEXT),
             ignore_whitespace: false,
             // Without a parent there is nothing that one file could be compared with.
-            again: commit.parents.first().map(|parent| {
-                format!("GitDiff from=\"{}\" to=\"{}\"", short(parent), short(id))
-            }),
+            again: commit
+                .parents
+                .first()
+                .map(|parent| format!("GitDiff from=\"{}\" to=\"{}\"", short(parent), short(id))),
             number: 0,
         };
         let stat = comparison.stat(cx, repository).await?;
-        let wanted =
-            Wanted { budget: Budget::chars(self.max_chars), stat_only: self.stat_only, bare: false };
+        let wanted = Wanted { budget: Budget::chars(self.max_chars), stat_only: self.stat_only, bare: false };
         let title = commit.render(id);
         comparison.answer(cx, deps, repository, (&title, stat), wanted).await
     }
@@ -124,8 +127,9 @@ impl GitShow {
         id: &str,
         path: &str,
     ) -> Result<Reply, ToolError> {
-        let answer =
-            repository.ask(cx, &["ls-tree", "-z", "-l", "--full-tree", "--end-of-options", id], Some(path)).await?;
+        let answer = repository
+            .ask(cx, &["ls-tree", "-z", "-l", "--full-tree", "--end-of-options", id], Some(path))
+            .await?;
         let shown = format!("{} at {}", names::path(path.as_bytes()), short(id));
         let Some(entry) = answer.output.split(|byte| *byte == 0).find_map(TreeEntry::read) else {
             return Err(ToolError::not_found(format!(
@@ -175,7 +179,7 @@ impl GitShow {
             ..Meta::default()
         };
         meta.warnings.extend(kept.cut_short);
-        let what = if is_link { "a symbolic link to" } else { "" };
+        let what = if is_link { ", a symbolic link to:" } else { "" };
         let title = format!("{shown} ({}, {}){what}\n", size(bytes), counted(lines, "line"));
         if bytes == 0 {
             return Ok(Reply::text(format!("{shown}: an empty file.")).with_budget(budget));
@@ -254,7 +258,8 @@ impl Commit {
     async fn read(cx: &ToolCx, repository: &Repository, id: &str) -> Result<Self, ToolError> {
         let format = "--format=%P%x00%an <%ae>, %ad%x00%cn <%ce>, %cd%x00%D%x00%B";
         let date = "--date=format:%Y-%m-%d %H:%M %z";
-        let arguments = ["log", "-z", "--max-count=1", "--no-color", format, date, "--end-of-options", id, "--"];
+        let arguments =
+            ["log", "-z", "--max-count=1", "--no-color", format, date, "--end-of-options", id, "--"];
         let answer = repository.git.run(cx, &arguments).await?;
         if !answer.worked() {
             return Err(complaint(&answer));

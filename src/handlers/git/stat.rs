@@ -56,7 +56,10 @@ impl Stat {
                 }
                 let Some(path) = tokens.next() else { break };
                 // A conflict is listed as such first, then by what it did to the file.
-                letters.entry(path).and_modify(|known| *known = if *known == 'U' { 'U' } else { letter }).or_insert(letter);
+                letters
+                    .entry(path)
+                    .and_modify(|known| *known = if *known == 'U' { 'U' } else { letter })
+                    .or_insert(letter);
                 continue;
             }
             let Some((lines, path)) = numstat(token) else { continue };
@@ -143,7 +146,10 @@ mod tests {
         let stat = Stat::read(text, false);
         assert_eq!(stat.summary(), "3 files changed, +1 -2");
         assert_eq!(stat.list(1_000), "R   +1 -2  a.txt -> c d.txt\nA  binary  n.bin\nU   +0 -0  u\n");
-        assert_eq!(stat.list(30), "R   +1 -2  a.txt -> c d.txt\n[2 more files not listed; name a folder in `path` to see fewer]\n");
+        assert_eq!(
+            stat.list(30),
+            "R   +1 -2  a.txt -> c d.txt\n[2 more files not listed; name a folder in `path` to see fewer]\n"
+        );
     }
 
     proptest! {

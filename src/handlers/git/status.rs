@@ -91,7 +91,8 @@ impl Tool for GitStatus {
 
 impl GitStatus {
     fn list(&self, status: &Status, text: &mut String) {
-        let limit = usize::try_from(self.limit.unwrap_or(LISTED).clamp(1, MOST_LISTED)).expect("at most 2000");
+        let limit =
+            usize::try_from(self.limit.unwrap_or(LISTED).clamp(1, MOST_LISTED)).expect("at most 2000");
         let offset = usize::try_from(self.offset).unwrap_or(usize::MAX);
         let total = status.changes.len();
         let mut place = None;
@@ -103,7 +104,11 @@ impl GitStatus {
         }
         let end = offset.saturating_add(limit).min(total);
         if offset >= total && total > 0 {
-            let _ = write!(text, "\nThere are {}; offset={offset} is past them.", counted(total as u64, "change"));
+            let _ = write!(
+                text,
+                "\nThere are {}; offset={offset} is past them.",
+                counted(total as u64, "change")
+            );
         } else if offset > 0 || end < total {
             let _ = write!(
                 text,

@@ -93,8 +93,12 @@ impl Whole {
         let mut rest = Vec::new();
         self.filter.finish(&mut rest);
         self.keep(&rest);
-        let mut kept =
-            Kept { bytes: self.bytes, redactions: self.filter.rewritten(), cut_short: self.refused, ..Kept::default() };
+        let mut kept = Kept {
+            bytes: self.bytes,
+            redactions: self.filter.rewritten(),
+            cut_short: self.refused,
+            ..Kept::default()
+        };
         if !self.long {
             kept.text = Some(self.held);
         }
