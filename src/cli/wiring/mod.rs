@@ -95,6 +95,8 @@ pub fn machine(
                 .map(|path| path.to_string_lossy().into_owned())
                 .unwrap_or_default(),
             home: user_home.unwrap_or_default(),
+            outputs: outputs.clone(),
+            filters: joints::masking(&redactor),
         },
         state: state::StateDeps { outputs: outputs.clone(), board },
         sqlite: sqlite::SqliteDeps {
