@@ -5,6 +5,7 @@ mod context;
 mod decode;
 mod error;
 mod gate;
+mod page;
 mod registry;
 mod spec;
 mod strict;
@@ -12,6 +13,7 @@ mod strict;
 pub use context::ToolCx;
 pub use error::ToolError;
 pub use gate::{Gate, Permit};
+pub use page::page;
 pub use registry::{DuplicateName, Entry, ReadyCall, Registry, ToolSet};
 pub use spec::{Lane, ToolSpec};
 

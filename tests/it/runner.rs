@@ -14,4 +14,5 @@ mod secrets;
 mod sizes;
 mod stopping;
 mod storms;
+mod survivors;
 mod tasks;

@@ -7,7 +7,7 @@ use std::pin::Pin;
 use super::identity::ProcessIdentity;
 use crate::ids::RequestId;
 
-/// The environment entry by which everything a call started can be found again, whatever session it moved to.
+/// The environment entry of everything that a call started, and the name from which its other marks are computed.
 /// Its value is the request, a dot, and the number of the output.
 pub const CALL_MARK: &str = "PUNIE_RUNNER_CALL";
 

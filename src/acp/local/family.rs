@@ -1,30 +1,90 @@
 //! Who belongs to a command: what it started, far as it may have moved away. Not here: what is done to them.
 //!
-//! Four traits find a relative, since each can be shed: the session, the line of parents, the mark in the
-//! environment, and the pipe that takes the command's output. A process that forked twice, left the session,
-//! emptied its environment and redirected its output before the command was stopped has shed all four and is not
-//! found; only a control group would hold it.
+//! A relative is found by any of these: the control group, where there are such groups; the limit that all of them
+//! carry (limit_mark); the session; the line of parents; the mark in the environment; the pipe that takes the output.
+//! A process can leave its session, empty its environment, lose its parent and redirect its output, and does all of
+//! it to become a daemon. It cannot take off the limit. What another service was asked to start is no relative: it
+//! was never a child of the command.
 #![cfg_attr(
     target_os = "linux",
     expect(clippy::disallowed_methods, reason = "processes are read from /proc")
 )]
 
+use super::children::{CALL_MARK, call_mark};
+use super::control_group::ControlGroup;
 use super::identity::ProcessIdentity;
+use super::limit_mark::LimitMark;
+use super::ties::Ties;
 use crate::acp::terminals::ProcessName;
+use crate::ids::RequestId;
+
+/// How many outputs of a request, and so commands, a later life looks for.
+const COMMANDS: u32 = 8;
+/// How many process ids in a row are rather asked for one by one than looked for in the list of all.
+#[cfg(target_os = "linux")]
+const FEW: u32 = 200;
+/// For so long the ids cannot have been given out all and begun anew, even where there are only 32768.
+#[cfg(target_os = "linux")]
+const ONE_ROUND: u64 = 2;
 
 /// How much of a command line a name shows.
 #[cfg(target_os = "linux")]
 const SHOWN: usize = 80;
 
-/// A command and what it started, as far as it can be recognised.
+/// A command and what it started.
 #[derive(Debug, Clone)]
 pub(super) struct Family {
     /// The command itself: the leader of the session.
-    pub leader: ProcessIdentity,
+    leader: ProcessIdentity,
     /// The entry in the environment that all of them carry; one that ends in a dot stands for all that go on.
-    pub mark: String,
+    mark: String,
+    /// The limits that all of them carry, each from one command.
+    limits: Vec<LimitMark>,
+    /// The control groups that they were born in.
+    groups: Vec<ControlGroup>,
     /// The inode of the pipe that takes the output.
-    pub pipe: Option<u64>,
+    pipe: Option<u64>,
+}
+
+impl Family {
+    /// A command that was just started.
+    pub fn of_command(leader: ProcessIdentity, mark: String, ties: &Ties, pipe: Option<u64>) -> Self {
+        let (limits, groups) = (ties.limit.into_iter().collect(), ties.group.iter().cloned().collect());
+        Self { leader, mark, limits, groups, pipe }
+    }
+
+    /// What a former life of the runner started for a request. Everything can be computed again from the request's
+    /// name, but for the pipe, which went with that life.
+    pub fn of_a_former_life(leader: ProcessIdentity, request: &RequestId) -> Self {
+        let marks: Vec<String> = (0..COMMANDS).map(|number| call_mark(request, number)).collect();
+        Self {
+            leader,
+            mark: format!("{CALL_MARK}={request}."),
+            limits: marks.iter().filter_map(|mark| LimitMark::of(mark)).collect(),
+            groups: marks.iter().filter_map(|mark| ControlGroup::of_an_earlier_life(mark)).collect(),
+            pipe: None,
+        }
+    }
+
+    /// The leader's process group.
+    pub fn group(&self) -> u32 {
+        self.leader.pid()
+    }
+
+    /// Kills everyone in the control groups at once; whether there was anybody.
+    pub fn kill_groups(&self) -> bool {
+        let peopled: Vec<&ControlGroup> =
+            self.groups.iter().filter(|group| !group.members().is_empty()).collect();
+        for group in &peopled {
+            group.kill();
+        }
+        !peopled.is_empty()
+    }
+
+    /// Nobody is left: the control groups go.
+    pub fn dissolve(&self) {
+        self.groups.iter().for_each(ControlGroup::remove);
+    }
 }
 
 /// One relative.
@@ -81,12 +141,33 @@ impl Stat {
 impl Family {
     /// Everyone of the family who still lives.
     pub fn members(&self) -> Vec<Member> {
+        self.members_among(all_pids())
+    }
+
+    /// The same soon after the command's start without asking after every process of the machine: what every command
+    /// waits for at its end. Counts on the system's word which id it gave out last.
+    pub fn members_at_a_glance(&self) -> Vec<Member> {
+        let leader = self.leader.pid();
+        let Some(latest) = latest_pid().filter(|_| self.leader.is_younger_than(ONE_ROUND)) else {
+            return self.members();
+        };
+        if latest >= leader && latest - leader < FEW {
+            return self.members_among(leader..=latest);
+        }
+        let came_since = |pid: &u32| {
+            if latest >= leader { (leader..=latest).contains(pid) } else { *pid >= leader || *pid <= latest }
+        };
+        self.members_among(all_pids().filter(came_since))
+    }
+
+    fn members_among(&self, pids: impl Iterator<Item = u32>) -> Vec<Member> {
         let own = std::process::id();
         if !self.leader.is_of_this_boot() {
             return Vec::new();
         }
+        let grouped: Vec<u32> = self.groups.iter().flat_map(ControlGroup::members).collect();
         // Nobody older than the command can have been started by it.
-        let young: Vec<Stat> = all_pids()
+        let young: Vec<Stat> = pids
             .filter(|pid| *pid != own)
             .filter_map(Stat::of)
             .filter(|stat| stat.start >= self.leader.start())
@@ -97,7 +178,8 @@ impl Family {
         let mut found: Vec<bool> = young
             .iter()
             .map(|stat| {
-                (!strange && stat.session == self.leader.pid()) || (!stat.ended() && self.claims(stat.pid))
+                (!strange && stat.session == self.leader.pid())
+                    || (!stat.ended() && (grouped.contains(&stat.pid) || self.claims(stat.pid)))
             })
             .collect();
         // Children of those found, and theirs.
@@ -121,9 +203,11 @@ impl Family {
             .collect()
     }
 
-    /// Whether the process carries our mark or holds our pipe.
+    /// Whether the process carries one of our marks or holds our pipe.
     fn claims(&self, pid: u32) -> bool {
-        carries(pid, &self.mark) || self.pipe.is_some_and(|inode| holds(pid, inode))
+        self.limits.iter().any(|limit| limit.is_on(pid))
+            || carries(pid, &self.mark)
+            || self.pipe.is_some_and(|inode| holds(pid, inode))
     }
 
     /// Those who hold the output open, or, where nobody admits to it, everyone.
@@ -141,6 +225,11 @@ impl Family {
 impl Family {
     /// Nobody: this system does not tell; only the process group is known here.
     pub fn members(&self) -> Vec<Member> {
+        Vec::new()
+    }
+
+    /// Nobody, as above.
+    pub fn members_at_a_glance(&self) -> Vec<Member> {
         Vec::new()
     }
 
@@ -174,6 +263,13 @@ fn all_pids() -> impl Iterator<Item = u32> {
         .into_iter()
         .flatten()
         .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse::<u32>().ok())
+}
+
+/// The id that was given out last.
+#[cfg(target_os = "linux")]
+fn latest_pid() -> Option<u32> {
+    let load = std::fs::read_to_string("/proc/loadavg").ok()?;
+    load.split_ascii_whitespace().next_back()?.parse().ok()
 }
 
 #[cfg(target_os = "linux")]

@@ -58,6 +58,14 @@ impl ProcessIdentity {
         false
     }
 
+    /// Whether it started less than so many seconds ago.
+    #[cfg(target_os = "linux")]
+    pub(super) fn is_younger_than(&self, seconds: u64) -> bool {
+        let up = rustix::time::clock_gettime(rustix::time::ClockId::Boottime).tv_sec;
+        let began = self.start / rustix::param::clock_ticks_per_second().max(1);
+        u64::try_from(up).is_ok_and(|up| self.is_of_this_boot() && up < began + seconds)
+    }
+
     /// Whether exactly this process is still there. One that ended and was not yet collected is not.
     #[cfg(target_os = "linux")]
     pub fn is_alive(&self) -> bool {

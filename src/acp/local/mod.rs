@@ -6,6 +6,9 @@ mod capture;
 pub mod children;
 #[cfg(unix)]
 mod command;
+#[cfg(unix)]
+mod control_group;
+mod decoding;
 pub mod environment;
 #[cfg(unix)]
 mod family;
@@ -18,12 +21,17 @@ pub mod identity;
 pub mod kill;
 #[cfg(unix)]
 mod launch;
+#[cfg(unix)]
+mod limit_mark;
 mod line_index;
 #[cfg(unix)]
 mod login;
 mod near_names;
+mod opening;
 #[cfg(unix)]
 mod process;
+#[cfg(unix)]
+mod pty;
 #[cfg(unix)]
 mod pump;
 mod sniff;
@@ -35,13 +43,15 @@ pub mod terminals;
 pub mod terminals;
 mod text_lines;
 mod text_window;
+#[cfg(unix)]
+mod ties;
 
 use super::files::{
     FileClient, FolderListing, ListFolder, LoadedFile, ReadTextFile, TextWindow, WriteTextFile, Written,
 };
 use super::terminals::{
-    CreateTerminal, Ladder, OpenTerminal, OutputQuery, Stopped, TerminalClient, TerminalExit, TerminalId,
-    TerminalOutput,
+    CreateTerminal, Ladder, OpenTerminal, OutputQuery, Stopped, Stroke, TerminalClient, TerminalExit,
+    TerminalId, TerminalOutput, Typed,
 };
 use super::{Answer, WorkspacePath};
 use crate::tool::ToolCx;
@@ -96,6 +106,10 @@ impl TerminalClient for LocalClient {
 
     fn wait_for_terminal_output<'a>(&'a self, id: &'a TerminalId, seen: u64) -> Answer<'a, ()> {
         self.terminals.wait_for_terminal_output(id, seen)
+    }
+
+    fn write_terminal<'a>(&'a self, id: &'a TerminalId, strokes: Vec<Stroke>) -> Answer<'a, Typed> {
+        self.terminals.write_terminal(id, strokes)
     }
 
     fn wait_for_terminal_exit<'a>(&'a self, id: &'a TerminalId) -> Answer<'a, TerminalExit> {

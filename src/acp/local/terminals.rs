@@ -19,11 +19,13 @@ use super::family::Family;
 use super::kill::{lasting, stop_tree};
 use super::login;
 use super::process::{Child, Plan, Spawned, Spawner};
+use super::pty::{self, Keyboard};
 use super::pump::{Listener, pump};
+use super::ties::Ties;
 use crate::acp::Answer;
 use crate::acp::terminals::{
-    CreateTerminal, ExitStatus, Ladder, OpenTerminal, OutputQuery, ProcessName, Stopped, TerminalClient,
-    TerminalExit, TerminalId, TerminalOutput,
+    CreateTerminal, ExitStatus, Ladder, OpenTerminal, OutputQuery, ProcessName, Stopped, Stroke,
+    TerminalClient, TerminalExit, TerminalId, TerminalOutput, Typed,
 };
 use crate::output::{FilterFactory, OutputStore};
 use crate::tool::ToolError;
@@ -58,6 +60,7 @@ struct Shared {
 struct Terminal {
     child: Child,
     family: Option<Family>,
+    keyboard: Option<Keyboard>,
     capture: Mutex<Capture>,
     started: Instant,
     phase: watch::Sender<Phase>,
@@ -126,15 +129,26 @@ impl LocalTerminals {
         if let Some((name, value)) = mark.split_once('=') {
             env.insert(name.to_owned(), value.to_owned());
         }
-        let plan = Plan { program, args, env, cwd: request.cwd.clone(), stdin: request.stdin.clone() };
+        if request.tty.is_some() {
+            env.insert("TERM".to_owned(), pty::TERM.to_owned());
+        }
+        let ties = Ties::of_command(&mark, request.background);
+        let bonds = ties.clone();
+        let (cwd, stdin, tty) = (request.cwd.clone(), request.stdin.clone(), request.tty);
+        let plan = Plan { program, args, env, cwd, stdin, tty, ties };
         let spawned = self.shared.spawner.spawn(plan).await;
-        let Spawned { child, output } = spawned.map_err(|cause| refused(&request.launch, &cause))?;
+        let Spawned { child, output } = spawned.map_err(|cause| {
+            bonds.untie();
+            refused(&request.launch, &request.cwd, &cause)
+        })?;
         if let Some(identity) = child.identity() {
             // The program is still being loaded meanwhile, so that this costs the call nothing.
             self.shared.setup.log.started(&request.request, identity, &request.launch.to_string()).await;
         }
         let pid = child.pid();
-        let terminal = self.terminal(child, &output, mark, &request);
+        let keyboard = request.tty.map(|_| Keyboard::of(&output)).transpose();
+        let keyboard = keyboard.map_err(|cause| ToolError::io("a keyboard for the terminal", &cause))?;
+        let terminal = self.terminal(child, keyboard, &output, (mark, &bonds), &request);
         let id = TerminalId::nth(self.shared.next.fetch_add(1, Ordering::Relaxed));
         start_pump(Arc::clone(&terminal), output)?;
         self.open().insert(id.clone(), terminal);
@@ -144,13 +158,18 @@ impl LocalTerminals {
     fn terminal(
         &self,
         child: Child,
+        keyboard: Option<Keyboard>,
         output: &OwnedFd,
-        mark: String,
+        (mark, ties): (String, &Ties),
         request: &CreateTerminal,
     ) -> Arc<Terminal> {
         let setup = &self.shared.setup;
-        let pipe = rustix::fs::fstat(output).ok().map(|stat| stat.st_ino);
-        let family = child.identity().cloned().map(|leader| Family { leader, mark, pipe });
+        // A terminal is no pipe, and its number is that of every terminal.
+        let pipe = match keyboard {
+            None => rustix::fs::fstat(output).ok().map(|stat| stat.st_ino),
+            Some(_) => None,
+        };
+        let family = child.identity().cloned().map(|leader| Family::of_command(leader, mark, ties, pipe));
         let place = Place {
             store: setup.store.clone(),
             request: request.request.clone(),
@@ -160,6 +179,7 @@ impl LocalTerminals {
         Arc::new(Terminal {
             child,
             family,
+            keyboard,
             capture: Mutex::new(capture),
             started: Instant::now(),
             phase: watch::Sender::new(Phase::Running),
@@ -194,6 +214,14 @@ impl TerminalClient for LocalTerminals {
 
     fn wait_for_terminal_output<'a>(&'a self, id: &'a TerminalId, seen: u64) -> Answer<'a, ()> {
         Box::pin(async move { self.find(id)?.more_than(seen).await })
+    }
+
+    fn write_terminal<'a>(&'a self, id: &'a TerminalId, strokes: Vec<Stroke>) -> Answer<'a, Typed> {
+        Box::pin(async move {
+            let terminal = self.find(id)?;
+            let typing = tokio::task::spawn_blocking(move || terminal.type_in(&strokes));
+            typing.await.map_err(|panicked| ToolError::internal(panicked.to_string()))?
+        })
     }
 
     fn wait_for_terminal_exit<'a>(&'a self, id: &'a TerminalId) -> Answer<'a, TerminalExit> {
@@ -275,11 +303,22 @@ impl Terminal {
             lossy_chars: shown.lossy_chars,
             redactions: shown.redactions,
             cut_short: shown.cut_short,
+            tty: self.keyboard.is_some(),
             held_back: shown.held_back,
         }
     }
 
-    /// Stops it with what is found of its processes; blocks.
+    /// Blocks while the program does not read, for a moment at most.
+    fn type_in(&self, strokes: &[Stroke]) -> Result<Typed, ToolError> {
+        match &self.keyboard {
+            Some(keyboard) => keyboard.write(strokes),
+            None => {
+                Err(ToolError::invalid_args("The command has no terminal to type at; nothing was typed."))
+            }
+        }
+    }
+
+    /// Stops it with all its processes; blocks.
     fn stop(&self, ladder: &Ladder) -> Stopped {
         let stopped = stop_tree(self.family.as_ref(), Some(&self.child), ladder);
         if stopped.survivors.is_empty() {
@@ -312,6 +351,7 @@ impl Terminal {
         if let Some(identity) = self.child.identity()
             && !self.reported.swap(true, Ordering::Relaxed)
         {
+            self.family.iter().for_each(Family::dissolve);
             self.log.ended(identity);
         }
     }
@@ -323,6 +363,9 @@ impl Terminal {
 
 impl Listener for Terminal {
     fn printed(&self, chunk: &[u8]) {
+        if let Some(keyboard) = &self.keyboard {
+            keyboard.watch(chunk);
+        }
         self.capture().take(chunk);
         self.bytes_read.send_modify(|read| *read += chunk.len() as u64);
     }
@@ -332,6 +375,9 @@ impl Listener for Terminal {
     }
 
     fn closed(&self) {
+        if let Some(keyboard) = &self.keyboard {
+            keyboard.close();
+        }
         self.capture().finish();
         let after_the_end = self.phase.send_if_modified(|phase| match phase {
             Phase::Ended(exit, _) => std::mem::take(&mut exit.output_open),
@@ -343,12 +389,7 @@ impl Listener for Terminal {
     }
 
     fn ended(&self, status: ExitStatus, held: bool) {
-        // The look at all processes is only worth its price when something is left.
-        let left = match held {
-            true => self.relatives(),
-            false if self.child.group_lives() => self.lasting_relatives(),
-            false => Vec::new(),
-        };
+        let left = if held { self.relatives() } else { self.lasting_relatives() };
         if !held && left.is_empty() {
             self.report_end();
         }

@@ -50,7 +50,7 @@ fn so_far(output: &str, status: &str) -> String {
 fn stopped_words(stopped: &Stopped) -> String {
     let how = match stopped.by {
         Some(signal) => {
-            format!("the command and what could be found of its processes were stopped with {signal}")
+            format!("the command and all its processes were stopped with {signal}")
         }
         None => "the command had just ended by itself".to_owned(),
     };

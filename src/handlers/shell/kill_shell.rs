@@ -1,5 +1,5 @@
-//! KillShell: ends one shell with what is found of its processes. Not here: ending the call that runs in the foreground,
-//! which is what a cancel does.
+//! KillShell: ends one shell with its whole process tree. Not here: ending the call that runs in the foreground, which
+//! is what a cancel does.
 
 use std::time::Duration;
 
@@ -18,11 +18,12 @@ const SETTLE: Duration = Duration::from_secs(2);
 /// How many last lines the answer shows.
 const LAST_LINES: usize = 20;
 
-/// End a command in the background with the processes it started.
+/// End a command in the background with every process it started, daemons included.
 ///
 /// Sends `signal`, waits up to grace_ms for all of it to be gone, then sends SIGKILL. A shell that has ended already
-/// is not an error. Its output can still be read afterwards. Not found, and so not ended, is a daemon that forked
-/// twice, left its session, cleared its environment and closed its output: end that with a command of its own.
+/// is not an error. Its output can still be read afterwards. What the command asked another service to start (docker,
+/// systemd, cron) is not its child and goes on: end that with a command of its own. To end a command that you wait
+/// for in the foreground, cancel its call instead.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct KillShell {

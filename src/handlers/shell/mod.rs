@@ -5,6 +5,7 @@ mod bash;
 mod board;
 mod kill_shell;
 mod shell_status;
+mod write_shell;
 
 use std::sync::Arc;
 
@@ -29,6 +30,7 @@ pub fn tools(deps: ShellDeps) -> Vec<Entry> {
     ToolSet::new("shell", deps)
         .with::<bash::Bash>()
         .with::<shell_status::ShellStatus>()
+        .with::<write_shell::WriteShell>()
         .with::<kill_shell::KillShell>()
         .into_entries()
 }

@@ -39,7 +39,11 @@ pub fn whole() -> Whole {
             workspace: workspace.clone(),
             shells: Arc::default(),
         },
-        terminal: terminal::TerminalDeps { terminals: client, workspace: workspace.clone() },
+        terminal: terminal::TerminalDeps {
+            terminals: client,
+            workspace: workspace.clone(),
+            board: Arc::default(),
+        },
         git: git::GitDeps {
             workspace: workspace.clone(),
             search_path: String::new(),
