@@ -1,6 +1,8 @@
 //! Who really touches files and processes: the client tools of the Agent Client Protocol, served by this machine
 //! or by a connected editor. Not here: what a tool makes of them (handlers).
 
+pub mod content;
+pub mod encoding;
 pub mod files;
 pub mod local;
 pub mod permission;

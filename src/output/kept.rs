@@ -149,6 +149,15 @@ impl KeptOutput {
         Ok(text[if whole { line } else { at }..].to_owned())
     }
 
+    /// At most so many bytes from this one on, and how many there are in all.
+    pub fn bytes_from(&mut self, from: u64, max: usize) -> io::Result<(Vec<u8>, u64)> {
+        let size = self.file.seek(SeekFrom::End(0))?;
+        self.file.seek(SeekFrom::Start(from.min(size)))?;
+        let mut bytes = Vec::new();
+        Read::by_ref(&mut self.file).take(max as u64).read_to_end(&mut bytes)?;
+        Ok((bytes, size))
+    }
+
     /// The whole within a budget, with its own handle in the marker.
     pub fn clipped(&mut self, budget: Budget) -> io::Result<Clipped> {
         self.file.seek(SeekFrom::Start(0))?;

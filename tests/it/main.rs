@@ -21,4 +21,5 @@ mod runner;
 mod search;
 mod shell;
 mod sqlite;
+mod state;
 mod tool;

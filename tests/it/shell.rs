@@ -8,6 +8,7 @@ mod keeping;
 mod ports;
 mod stopping;
 mod tree;
+mod write_shell;
 
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -83,7 +84,7 @@ impl Bench {
         let shells = Arc::new(ShellBoard::new());
         let entries =
             shell::tools(ShellDeps { terminals: Arc::clone(&client), workspace: workspace.clone(), shells });
-        let more = terminal::tools(TerminalDeps { terminals: client, workspace });
+        let more = terminal::tools(TerminalDeps { terminals: client, workspace, board: Arc::default() });
         let registry =
             Arc::new(Registry::new([entries, more, state::tools(state)]).expect("the names differ"));
         Self { registry, terminals, workspace: folder, outputs }

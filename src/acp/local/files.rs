@@ -6,7 +6,8 @@ use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 
 use super::line_index::{LineIndexes, read_at};
-use super::text_window::{classify, open, stamp_of};
+use super::opening::{open, stamp_of};
+use super::sniff::encoding_of;
 use super::{atomic_write, folder_listing, text_window};
 use crate::acp::files::{
     FolderListing, ListFolder, LoadedFile, ReadTextFile, TextWindow, WriteTextFile, Written,
@@ -84,6 +85,6 @@ fn load(path: &WorkspacePath, max_bytes: u64) -> Result<LoadedFile, ToolError> {
     let mut bytes = vec![0; usize::try_from(stamp.size).unwrap_or_default()];
     let n = read_at(&file, 0, &mut bytes).map_err(|cause| ToolError::io(path.shown(), &in_words(cause)))?;
     bytes.truncate(n);
-    classify(path, &bytes, stamp.size)?;
-    Ok(LoadedFile { bytes: Arc::new(bytes), stamp })
+    let encoding = encoding_of(path, &bytes, stamp.size, true)?;
+    Ok(LoadedFile { bytes: Arc::new(bytes), encoding, stamp })
 }

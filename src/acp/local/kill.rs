@@ -234,6 +234,7 @@ mod tests {
             env: BTreeMap::from([("PATH".to_owned(), "/usr/bin:/bin".to_owned())]),
             cwd: "/".into(),
             stdin: None,
+            tty: None,
             ties: ties.clone(),
         };
         let spawner = Spawner::new().expect("a thread");

@@ -18,6 +18,8 @@ use super::ties::Knots;
 pub(super) struct Streams<'a> {
     pub input: BorrowedFd<'a>,
     pub output: BorrowedFd<'a>,
+    /// Both are our side of a terminal: the child opens the other side, and it becomes the one of its session.
+    pub terminal: bool,
 }
 
 /// What is done in the child before the program starts, the same on every system: system calls only, since the
@@ -55,6 +57,7 @@ pub(super) use shared_memory::launch;
 mod shared_memory {
     use std::ffi::{CString, c_char, c_int, c_void};
     use std::mem::MaybeUninit;
+    use std::os::fd::AsFd;
     use std::os::unix::ffi::OsStrExt;
     use std::path::Path;
     use std::ptr;
@@ -188,9 +191,17 @@ mod shared_memory {
             // SAFETY: a volatile write to memory that is ours to write; the parent reads it later.
             unsafe { ptr::write_volatile(&raw mut orders.entered_in, entered_in) };
         }
-        let Streams { input, output } = &orders.streams;
-        for (from, to) in [(*input, 0), (*output, 1), (*output, 2)] {
-            become_stream(from, to)?;
+        let Streams { input, output, terminal } = &orders.streams;
+        if *terminal {
+            let theirs = super::super::pty::open_other_side(*output)?;
+            rustix::process::ioctl_tiocsctty(&theirs)?;
+            for to in 0..=2 {
+                become_stream(theirs.as_fd(), to)?;
+            }
+        } else {
+            for (from, to) in [(*input, 0), (*output, 1), (*output, 2)] {
+                become_stream(from, to)?;
+            }
         }
         rustix::process::chdir(orders.cwd.as_c_str())?;
         for signal in 1..=LAST_SIGNAL {
@@ -242,21 +253,31 @@ mod shared_memory {
 #[cfg(not(target_os = "linux"))]
 #[expect(clippy::disallowed_methods, reason = "this room starts processes")]
 pub(super) fn launch(plan: &Plan, streams: Streams<'_>) -> io::Result<Pid> {
+    use std::os::fd::AsFd;
     use std::os::unix::process::CommandExt;
     use std::process::{Command, Stdio};
+    let theirs = if streams.terminal { Some(super::pty::open_other_side(streams.output)?) } else { None };
+    let (input, output) = match &theirs {
+        Some(theirs) => (theirs.as_fd(), theirs.as_fd()),
+        None => (streams.input, streams.output),
+    };
+    let terminal = streams.terminal;
     let mut command = Command::new(&plan.program);
     command
         .args(&plan.args)
         .env_clear()
         .envs(&plan.env)
         .current_dir(&plan.cwd)
-        .stdin(Stdio::from(streams.input.try_clone_to_owned()?))
-        .stdout(Stdio::from(streams.output.try_clone_to_owned()?))
-        .stderr(Stdio::from(streams.output.try_clone_to_owned()?));
+        .stdin(Stdio::from(input.try_clone_to_owned()?))
+        .stdout(Stdio::from(output.try_clone_to_owned()?))
+        .stderr(Stdio::from(output.try_clone_to_owned()?));
     let runner = rustix::process::getpid();
     let knots = plan.ties.knots();
     let set_up = move || {
         set_up_child(runner, &knots)?;
+        if terminal {
+            rustix::process::ioctl_tiocsctty(rustix::stdio::stdin())?;
+        }
         // A runner started with `nohup` or in the background ignores these, and a program would inherit that.
         for signal in [libc::SIGHUP, libc::SIGINT, libc::SIGQUIT, libc::SIGTERM] {
             // SAFETY: resets a disposition; the default one has no handler to run.
@@ -290,6 +311,7 @@ mod tests {
             env: BTreeMap::from([("PATH".to_owned(), path.to_owned())]),
             cwd: PathBuf::from("/"),
             stdin: None,
+            tty: None,
             ties: Ties::default(),
         }
     }
@@ -297,7 +319,7 @@ mod tests {
     fn run(plan: &Plan) -> io::Result<(String, Option<i32>)> {
         let (ours, theirs) = rustix::pipe::pipe().expect("a pipe");
         let empty = File::options().read(true).open("/dev/null").expect("nothing");
-        let pid = launch(plan, Streams { input: empty.as_fd(), output: theirs.as_fd() });
+        let pid = launch(plan, Streams { input: empty.as_fd(), output: theirs.as_fd(), terminal: false });
         drop(theirs);
         let pid = pid?;
         let mut text = String::new();

@@ -8,6 +8,7 @@ pub mod children;
 mod command;
 #[cfg(unix)]
 mod control_group;
+mod decoding;
 pub mod environment;
 #[cfg(unix)]
 mod family;
@@ -28,8 +29,11 @@ mod listeners;
 #[cfg(unix)]
 mod login;
 mod near_names;
+mod opening;
 #[cfg(unix)]
 mod process;
+#[cfg(unix)]
+mod pty;
 #[cfg(unix)]
 mod pump;
 mod sniff;
@@ -50,8 +54,8 @@ use super::files::{
     FileClient, FolderListing, ListFolder, LoadedFile, ReadTextFile, TextWindow, WriteTextFile, Written,
 };
 use super::terminals::{
-    CreateTerminal, Ladder, OpenTerminal, OutputQuery, Stopped, TerminalClient, TerminalExit, TerminalId,
-    TerminalOutput,
+    CreateTerminal, Ladder, OpenTerminal, OutputQuery, Stopped, Stroke, TerminalClient, TerminalExit,
+    TerminalId, TerminalOutput, Typed,
 };
 use super::{Answer, WorkspacePath};
 use crate::tool::ToolCx;
@@ -106,6 +110,10 @@ impl TerminalClient for LocalClient {
 
     fn wait_for_terminal_output<'a>(&'a self, id: &'a TerminalId, seen: u64) -> Answer<'a, ()> {
         self.terminals.wait_for_terminal_output(id, seen)
+    }
+
+    fn write_terminal<'a>(&'a self, id: &'a TerminalId, strokes: Vec<Stroke>) -> Answer<'a, Typed> {
+        self.terminals.write_terminal(id, strokes)
     }
 
     fn wait_for_terminal_exit<'a>(&'a self, id: &'a TerminalId) -> Answer<'a, TerminalExit> {

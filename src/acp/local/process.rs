@@ -18,8 +18,9 @@ use tokio::sync::oneshot;
 
 use super::identity::ProcessIdentity;
 use super::launch::{Streams, launch};
+use super::pty;
 use super::ties::Ties;
-use crate::acp::terminals::{ExitStatus, StopSignal, signal_name};
+use crate::acp::terminals::{ExitStatus, StopSignal, WindowSize, signal_name};
 
 /// A pipe as large as the system allows everybody: fewer switches between the command and its reader.
 #[cfg(target_os = "linux")]
@@ -32,10 +33,13 @@ pub(super) struct Plan {
     pub env: BTreeMap<String, String>,
     pub cwd: PathBuf,
     pub stdin: Option<String>,
+    /// A terminal in place of input and output.
+    pub tty: Option<WindowSize>,
     pub ties: Ties,
 }
 
-/// A started process and the one pipe that takes its output and its errors, in the order they come.
+/// A started process and the one pipe, or our side of the terminal, that takes its output and its errors, in the
+/// order they come.
 pub(super) struct Spawned {
     pub child: Child,
     pub output: OwnedFd,
@@ -203,6 +207,11 @@ impl Spawner {
 }
 
 fn start(plan: Plan) -> io::Result<Spawned> {
+    if let Some(window) = plan.tty {
+        let ours = pty::open(window)?;
+        let pid = launch(&plan, Streams { input: ours.as_fd(), output: ours.as_fd(), terminal: true })?;
+        return Ok(Spawned { child: watched(pid)?, output: ours });
+    }
     let (output, theirs) = match &plan.ties.fifo {
         Some(path) => named_pipe(path)?,
         None => output_pipe()?,
@@ -214,24 +223,29 @@ fn start(plan: Plan) -> io::Result<Spawned> {
         }
         None => (empty_input()?, None),
     };
-    let pid = launch(&plan, Streams { input: input.as_fd(), output: theirs.as_fd() })?;
+    let pid = launch(&plan, Streams { input: input.as_fd(), output: theirs.as_fd(), terminal: false })?;
     // Only the child may hold these from here on.
     drop((input, theirs));
-    let identity = ProcessIdentity::of(pid.as_raw_pid().unsigned_abs());
-    let child = match end_of(pid) {
-        Ok(ended) => Child { pid, identity, status: Mutex::new(None), ended, adopted: false },
-        Err(cause) => {
-            let _ = rustix::process::kill_process_group(pid, Signal::KILL);
-            let _ = waitpid(Some(pid), WaitOptions::empty());
-            return Err(cause);
-        }
-    };
+    let child = watched(pid)?;
     if let (Some(text), Some(ours)) = (plan.stdin, ours) {
         // A thread of its own: the command may read late, or never. One that stops reading is its own affair.
         let feed = move || drop(File::from(ours).write_all(text.as_bytes()));
         thread::Builder::new().name("stdin".to_owned()).spawn(feed)?;
     }
     Ok(Spawned { child, output })
+}
+
+/// A started process as a child of ours; one that cannot be watched is ended.
+fn watched(pid: Pid) -> io::Result<Child> {
+    let identity = ProcessIdentity::of(pid.as_raw_pid().unsigned_abs());
+    match end_of(pid) {
+        Ok(ended) => Ok(Child { pid, identity, status: Mutex::new(None), ended, adopted: false }),
+        Err(cause) => {
+            let _ = rustix::process::kill_process_group(pid, Signal::KILL);
+            let _ = waitpid(Some(pid), WaitOptions::empty());
+            Err(cause)
+        }
+    }
 }
 
 fn empty_input() -> io::Result<OwnedFd> {

@@ -112,6 +112,8 @@ impl Reader {
                 Read::Bytes(count)
             }
             Err(Errno::AGAIN | Errno::INTR) => Read::Nothing,
+            // How a terminal says that nobody has its other side any more.
+            Err(Errno::IO) => Read::Closed,
             Err(cause) => {
                 tracing::warn!(%cause, "a command's output could not be read any further");
                 Read::Closed

@@ -17,23 +17,38 @@ use super::family::Family;
 use super::kill::{lasting, stop_tree};
 use super::listeners;
 use super::process::Child;
+use super::pty::Keyboard;
 use super::pump::{Listener, pump};
 use super::ties::remove_fifo;
-use crate::acp::terminals::{ExitStatus, Ladder, ProcessName, Stopped, TerminalExit, TerminalOutput};
+use crate::acp::terminals::{
+    ExitStatus, Ladder, ProcessName, Stopped, Stroke, TerminalExit, TerminalOutput, Typed,
+};
 use crate::tool::ToolError;
 
 /// One command.
 pub(super) struct Terminal {
     child: Child,
     family: Option<Family>,
-    /// The named pipe of its output, for one that outlives the runner.
     fifo: Option<PathBuf>,
+    keyboard: Option<Keyboard>,
     capture: Mutex<Capture>,
     started: Instant,
     phase: watch::Sender<Phase>,
     bytes_read: watch::Sender<u64>,
     log: Arc<dyn ChildLog>,
     reported: AtomicBool,
+}
+
+/// What a terminal is made of.
+pub(super) struct Parts {
+    pub child: Child,
+    pub family: Option<Family>,
+    /// The named pipe of its output, for one that outlives the runner.
+    pub fifo: Option<PathBuf>,
+    pub keyboard: Option<Keyboard>,
+    pub capture: Capture,
+    pub started: Instant,
+    pub log: Arc<dyn ChildLog>,
 }
 
 /// Where a command's output begins.
@@ -51,24 +66,19 @@ enum Phase {
 }
 
 impl Terminal {
-    /// A command that runs since then.
-    pub fn new(
-        child: Child,
-        family: Option<Family>,
-        fifo: Option<PathBuf>,
-        capture: Capture,
-        started: Instant,
-        log: &Arc<dyn ChildLog>,
-    ) -> Arc<Self> {
+    /// A command that runs.
+    pub fn new(parts: Parts) -> Arc<Self> {
+        let Parts { child, family, fifo, keyboard, capture, started, log } = parts;
         Arc::new(Self {
             child,
             family,
             fifo,
+            keyboard,
             capture: Mutex::new(capture),
             started,
             phase: watch::Sender::new(Phase::Running),
             bytes_read: watch::Sender::new(0),
-            log: Arc::clone(log),
+            log,
             reported: AtomicBool::new(false),
         })
     }
@@ -131,7 +141,18 @@ impl Terminal {
             lossy_chars: shown.lossy_chars,
             redactions: shown.redactions,
             cut_short: shown.cut_short,
+            tty: self.keyboard.is_some(),
             held_back: shown.held_back,
+        }
+    }
+
+    /// Blocks while the program does not read, for a moment at most.
+    pub fn type_in(&self, strokes: &[Stroke]) -> Result<Typed, ToolError> {
+        match &self.keyboard {
+            Some(keyboard) => keyboard.write(strokes),
+            None => {
+                Err(ToolError::invalid_args("The command has no terminal to type at; nothing was typed."))
+            }
         }
     }
 
@@ -186,6 +207,9 @@ impl Terminal {
 
 impl Listener for Terminal {
     fn printed(&self, chunk: &[u8]) {
+        if let Some(keyboard) = &self.keyboard {
+            keyboard.watch(chunk);
+        }
         self.capture().take(chunk);
         self.bytes_read.send_modify(|read| *read += chunk.len() as u64);
     }
@@ -195,6 +219,9 @@ impl Listener for Terminal {
     }
 
     fn closed(&self) {
+        if let Some(keyboard) = &self.keyboard {
+            keyboard.close();
+        }
         self.capture().finish();
         let after_the_end = self.phase.send_if_modified(|phase| match phase {
             Phase::Ended(exit, _) => std::mem::take(&mut exit.output_open),

@@ -19,12 +19,13 @@ use super::family::{Family, OutputPipe};
 use super::identity::ProcessIdentity;
 use super::login;
 use super::process::{Child, Plan, Spawned, Spawner, reading_end};
-use super::terminal::{From, Terminal};
+use super::pty::{self, Keyboard};
+use super::terminal::{From, Parts, Terminal};
 use super::ties::Ties;
 use crate::acp::Answer;
 use crate::acp::terminals::{
-    CreateTerminal, Ladder, Lasting, OpenTerminal, OutputQuery, Stopped, TerminalClient, TerminalExit,
-    TerminalId, TerminalOutput,
+    CreateTerminal, Ladder, Lasting, OpenTerminal, OutputQuery, Stopped, Stroke, TerminalClient,
+    TerminalExit, TerminalId, TerminalOutput, Typed,
 };
 use crate::ids::RequestId;
 use crate::output::{Budget, FilterFactory, OutputStore};
@@ -102,8 +103,8 @@ impl LocalTerminals {
         let family = Family::of_a_former_life(identity, &left.request, pipe);
         let capture = self.capture(self.place(&left.request, 0), Budget::default(), left.raw);
         let pid = child.pid();
-        let log = &self.shared.setup.log;
-        let terminal = Terminal::new(child, Some(family), Some(fifo), capture, started, log);
+        let (family, fifo, log) = (Some(family), Some(fifo), Arc::clone(&self.shared.setup.log));
+        let terminal = Terminal::new(Parts { child, family, fifo, keyboard: None, capture, started, log });
         terminal.start_pump(output, From::AnEarlierLife)?;
         let lasting = Some(left.clone());
         Ok(Some(OpenTerminal { id: self.admit(terminal), pid: Some(pid), lasting }))
@@ -146,27 +147,37 @@ impl LocalTerminals {
         if let Some((name, value)) = mark.split_once('=') {
             env.insert(name.to_owned(), value.to_owned());
         }
+        if request.tty.is_some() {
+            env.insert("TERM".to_owned(), pty::TERM.to_owned());
+        }
         let mut ties = Ties::of_command(&mark, request.background);
+        // One at a terminal would lose it with the runner that holds its other side.
         if request.background
+            && request.tty.is_none()
             && let Some(folder) = self.shared.fifos.get()
         {
             let name = OutputStore::handle(&request.request, request.output_number);
             ties.fifo = Some(folder.join(name.as_str()));
         }
         let bonds = ties.clone();
-        let plan = Plan { program, args, env, cwd: request.cwd.clone(), stdin: request.stdin.clone(), ties };
+        let (cwd, stdin, tty) = (request.cwd.clone(), request.stdin.clone(), request.tty);
+        let plan = Plan { program, args, env, cwd, stdin, tty, ties };
         let spawned = self.shared.spawner.spawn(plan).await;
         let Spawned { child, output } = spawned.map_err(|cause| {
             bonds.untie();
-            refused(&request.launch, &cause)
+            refused(&request.launch, &request.cwd, &cause)
         })?;
         if let Some(identity) = child.identity() {
             // The program is still being loaded meanwhile, so that this costs the call nothing.
             self.shared.setup.log.started(&request.request, identity, &request.launch.to_string()).await;
         }
         let pid = child.pid();
+        let keyboard = request.tty.map(|_| Keyboard::of(&output)).transpose();
+        let keyboard = keyboard.map_err(|cause| ToolError::io("a keyboard for the terminal", &cause))?;
         let pipe = match &bonds.fifo {
             Some(path) => Some(OutputPipe::Named(path.clone())),
+            // A terminal is no pipe, and its number is that of every terminal.
+            None if keyboard.is_some() => None,
             None => rustix::fs::fstat(&output).ok().map(|stat| OutputPipe::Unnamed(stat.st_ino)),
         };
         let lasting = child.identity().zip(bonds.fifo.clone());
@@ -179,8 +190,10 @@ impl LocalTerminals {
         let family = child.identity().cloned().map(|leader| Family::of_command(leader, mark, &bonds, pipe));
         let place = self.place(&request.request, request.output_number);
         let capture = self.capture(place, request.budget, request.raw);
-        let log = &self.shared.setup.log;
-        let terminal = Terminal::new(child, family, bonds.fifo, capture, Instant::now(), log);
+        let log = Arc::clone(&self.shared.setup.log);
+        let parts =
+            Parts { child, family, fifo: bonds.fifo, keyboard, capture, started: Instant::now(), log };
+        let terminal = Terminal::new(parts);
         terminal.start_pump(output, From::TheStart)?;
         Ok(OpenTerminal { id: self.admit(terminal), pid: Some(pid), lasting })
     }
@@ -224,6 +237,14 @@ impl TerminalClient for LocalTerminals {
 
     fn wait_for_terminal_output<'a>(&'a self, id: &'a TerminalId, seen: u64) -> Answer<'a, ()> {
         Box::pin(async move { self.find(id)?.more_than(seen).await })
+    }
+
+    fn write_terminal<'a>(&'a self, id: &'a TerminalId, strokes: Vec<Stroke>) -> Answer<'a, Typed> {
+        Box::pin(async move {
+            let terminal = self.find(id)?;
+            let typing = tokio::task::spawn_blocking(move || terminal.type_in(&strokes));
+            typing.await.map_err(|panicked| ToolError::internal(panicked.to_string()))?
+        })
     }
 
     fn wait_for_terminal_exit<'a>(&'a self, id: &'a TerminalId) -> Answer<'a, TerminalExit> {

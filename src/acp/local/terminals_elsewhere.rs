@@ -7,8 +7,8 @@ use std::sync::Arc;
 use super::children::ChildLog;
 use crate::acp::Answer;
 use crate::acp::terminals::{
-    CreateTerminal, Ladder, Lasting, OpenTerminal, OutputQuery, Stopped, TerminalClient, TerminalExit,
-    TerminalId, TerminalOutput,
+    CreateTerminal, Ladder, Lasting, OpenTerminal, OutputQuery, Stopped, Stroke, TerminalClient,
+    TerminalExit, TerminalId, TerminalOutput, Typed,
 };
 use crate::output::{FilterFactory, OutputStore};
 use crate::tool::{ErrorCode, ToolError};
@@ -69,6 +69,9 @@ impl TerminalClient for LocalTerminals {
         refuse()
     }
     fn wait_for_terminal_output<'a>(&'a self, _id: &'a TerminalId, _seen: u64) -> Answer<'a, ()> {
+        refuse()
+    }
+    fn write_terminal<'a>(&'a self, _id: &'a TerminalId, _strokes: Vec<Stroke>) -> Answer<'a, Typed> {
         refuse()
     }
     fn wait_for_terminal_exit<'a>(&'a self, _id: &'a TerminalId) -> Answer<'a, TerminalExit> {

@@ -81,7 +81,11 @@ pub fn machine(
             workspace: workspace.clone(),
             shells: Arc::clone(&shells),
         },
-        terminal: terminal::TerminalDeps { terminals: client, workspace: workspace.clone() },
+        terminal: terminal::TerminalDeps {
+            terminals: client,
+            workspace: workspace.clone(),
+            board: Arc::default(),
+        },
         git: git::GitDeps {
             workspace: workspace.clone(),
             search_path: environment
@@ -91,7 +95,11 @@ pub fn machine(
             home: user_home.unwrap_or_default(),
         },
         state: state::StateDeps { outputs: outputs.clone(), board },
-        sqlite: sqlite::SqliteDeps { workspace, scratch: home.state_dir().join("scratch") },
+        sqlite: sqlite::SqliteDeps {
+            workspace,
+            scratch: home.state_dir().join("scratch"),
+            home: home.root().to_owned(),
+        },
     })?;
     Ok(Machine {
         registry: Arc::new(registry),
@@ -175,7 +183,7 @@ pub fn runner(
     let tasks = Tasks::new(journal.clone(), lease.clone(), wakes.0.clone(), clock.clone());
     let board = Arc::new(board::RunnerBoard::new(tasks));
     let machine = machine(config, home, environment, board.clone(), Some(&journal))?;
-    board.know(Arc::clone(&machine.registry));
+    board.know(&machine);
     let taken_up = shells::take_up(&journal, home, &machine.terminals, &machine.outputs, &machine.shells)?;
     let backend = Arc::new(backend(config, home, identity, &machine.redactor, pairing_code)?);
     let parts = Parts {

@@ -7,6 +7,7 @@ use serde::Deserialize;
 
 use super::{FileDeps, listing, numbered};
 use crate::acp::RawPath;
+use crate::acp::encoding::Encoding;
 use crate::acp::files::{LineTotal, ReadTextFile, Start, TextWindow};
 use crate::output::Budget;
 use crate::output::figures::{counted, grouped, size};
@@ -35,6 +36,8 @@ pub(super) struct Read {
     limit: Option<u64>,
     /// Show the rest of the one line `offset` from this character on, from 1.
     column: Option<u64>,
+    /// Read it in this encoding instead of the one it seems to have: `windows-1252`, `shift_jis`, `utf-16le`, ...
+    encoding: Option<String>,
     /// How many characters the answer may have: 1000 to 200000, 30000 if absent.
     max_chars: Option<u64>,
 }
@@ -67,9 +70,11 @@ impl Tool for Read {
         }
         let line_chars = Budget::LINE.min(budget.max_chars() / 2);
         let room = budget.max_chars().saturating_sub(FOOTER);
-        let request = ReadTextFile { path: path.clone(), start, lines, max_chars: room, line_chars };
+        let encoding = self.encoding.as_deref().map(encoding_called).transpose()?;
+        let request =
+            ReadTextFile { path: path.clone(), start, lines, max_chars: room, line_chars, encoding };
         match deps.client.read_text_file(cx, request).await {
-            Ok(window) => Ok(answer(&path.shown(), &window, start, lines, budget)),
+            Ok(window) => Ok(answer(&path.shown(), &window, start, lines, budget, encoding.is_some())),
             Err(error) if error.code() == ErrorCode::IsDirectory => {
                 listing::folder(cx, &*deps.client, path, false, budget).await
             }
@@ -95,7 +100,17 @@ impl Read {
     }
 }
 
-fn answer(shown: &str, window: &TextWindow, start: Start, asked: u64, budget: Budget) -> Reply {
+/// The encoding of this label.
+fn encoding_called(label: &str) -> Result<Encoding, ToolError> {
+    Encoding::by_label(label.trim()).ok_or_else(|| {
+        ToolError::invalid_args(format!(
+            "encoding: {label:?} is not known. Give a label of the Encoding Standard, for example utf-8, utf-16le, \
+             windows-1252, iso-8859-15, shift_jis, euc-kr, gb18030 or koi8-r; or leave it out."
+        ))
+    })
+}
+
+fn answer(shown: &str, window: &TextWindow, start: Start, asked: u64, budget: Budget, forced: bool) -> Reply {
     let mut meta = Meta {
         sha256: window.sha256.clone(),
         lossy_chars: Some(window.lossy).filter(|n| *n > 0),
@@ -104,11 +119,8 @@ fn answer(shown: &str, window: &TextWindow, start: Start, asked: u64, budget: Bu
         truncated: window.omitted_bytes > 0,
         ..Meta::default()
     };
-    if window.lossy > 0 {
-        meta.warnings
-            .push("Bytes that are not valid UTF-8 are shown as U+FFFD; do not write them back.".to_owned());
-    }
-    let mut text = header(shown, window);
+    meta.warnings = warnings(window, forced);
+    let mut text = header(shown, window, forced);
     if window.lines == 0 {
         nothing_there(&mut text, window);
         return Reply::fitted(text).with_budget(budget).with_meta(meta);
@@ -126,17 +138,47 @@ fn answer(shown: &str, window: &TextWindow, start: Start, asked: u64, budget: Bu
     Reply::fitted(text).with_budget(budget).with_meta(meta)
 }
 
-/// `path (38.2 KB, 1,204 lines, utf-8, lf)`
-fn header(shown: &str, window: &TextWindow) -> String {
+fn warnings(window: &TextWindow, forced: bool) -> Vec<String> {
+    let mut warnings = Vec::new();
+    if window.lossy > 0 {
+        let encoding = if window.encoding.is_utf8() { "UTF-8" } else { window.encoding.as_str() };
+        warnings.push(format!(
+            "Bytes that are not valid {encoding} are shown as U+FFFD; do not write them back."
+        ));
+    }
+    if !forced && matches!(window.encoding, Encoding::Legacy(_)) {
+        warnings.push(format!(
+            "That it is {} is told from its bytes; if the text looks wrong, give `encoding`.",
+            window.encoding.as_str()
+        ));
+    }
+    if window.changed {
+        warnings.push(
+            "The file changed while it was read: this is its beginning of before. Read it again.".to_owned(),
+        );
+    }
+    warnings
+}
+
+/// `path (38.2 KB, 1,204 lines, utf-8, lf)`, and how it was decoded where that is not plain.
+fn header(shown: &str, window: &TextWindow, forced: bool) -> String {
     let lines = match window.total {
         LineTotal::Exactly(n) => counted(n, "line"),
         LineTotal::MoreThan(n) => format!("more than {}", counted(n, "line")),
     };
-    let encoding = match window.invalid_bytes {
-        0 => window.encoding.as_str().to_owned(),
-        n => format!("not utf-8, {} shown as U+FFFD", counted(n, "invalid byte")),
+    let name = window.encoding.as_str();
+    let encoding = match (window.invalid_bytes, window.lossy) {
+        (0, 0) => name.to_owned(),
+        (n @ 1.., _) => format!("not utf-8, {} shown as U+FFFD", counted(n, "invalid byte")),
+        (_, n) => format!("{name}, {} here shown as U+FFFD", counted(n, "invalid place")),
     };
-    format!("{shown} ({}, {lines}, {encoding}, {})\n", size(window.size), window.endings.as_str())
+    let decoded = match window.encoding {
+        _ if forced => format!(" [decoded from {name}, as asked]"),
+        Encoding::Utf8 | Encoding::Utf8Bom | Encoding::Utf16Le | Encoding::Utf16Be => String::new(),
+        _ => format!(" [decoded from {name}]"),
+    };
+    let (size, endings) = (size(window.size), window.endings.as_str());
+    format!("{shown} ({size}, {lines}, {encoding}, {endings}){decoded}\n")
 }
 
 fn nothing_there(text: &mut String, window: &TextWindow) {

@@ -45,6 +45,7 @@ impl Tool for ReadFile {
             lines: u64::MAX,
             max_chars: room,
             line_chars: room,
+            encoding: None,
         };
         let window = deps.client.read_text_file(cx, request).await.map_err(in_its_words)?;
         let mut text = window.text;

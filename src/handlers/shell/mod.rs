@@ -4,9 +4,11 @@
 mod bash;
 mod board;
 mod kill_shell;
+mod look;
 mod ports;
 mod records;
 mod shell_status;
+mod write_shell;
 
 use std::sync::Arc;
 
@@ -14,6 +16,7 @@ use crate::acp::{TerminalClient, Workspace};
 use crate::tool::{Entry, ToolSet};
 
 pub use board::{Remembered, Shell, ShellBoard};
+pub use look::{ShellLook, look_at, look_at_all};
 pub use records::{NewShell, Past, ShellRecords, Unrecorded, Written};
 
 /// What the shell tools share.
@@ -32,6 +35,7 @@ pub fn tools(deps: ShellDeps) -> Vec<Entry> {
     ToolSet::new("shell", deps)
         .with::<bash::Bash>()
         .with::<shell_status::ShellStatus>()
+        .with::<write_shell::WriteShell>()
         .with::<kill_shell::KillShell>()
         .into_entries()
 }

@@ -170,7 +170,7 @@ async fn wait(
 }
 
 /// `running for 12.4 s`, `ended after 3.1 s with exit code 0`.
-fn state_words(shell: &Shell, output: &TerminalOutput) -> String {
+pub(super) fn state_words(shell: &Shell, output: &TerminalOutput) -> String {
     if let Some(past) = &shell.past {
         return past.words.clone();
     }
@@ -180,13 +180,13 @@ fn state_words(shell: &Shell, output: &TerminalOutput) -> String {
     if is_alive(output) { format!("{ended}; still running: {}", list(&output.left)) } else { ended }
 }
 
-fn compile(pattern: &str) -> Result<RegexMatcher, ToolError> {
+pub(super) fn compile(pattern: &str) -> Result<RegexMatcher, ToolError> {
     RegexMatcherBuilder::new().build(pattern).map_err(|bad| {
-        ToolError::invalid_args(format!("ShellStatus: `pattern` is not a usable regular expression: {bad}"))
+        ToolError::invalid_args(format!("`pattern` is not a usable regular expression: {bad}"))
     })
 }
 
-fn matches(matcher: &RegexMatcher, line: &str) -> bool {
+pub(super) fn matches(matcher: &RegexMatcher, line: &str) -> bool {
     // The error type has no values: matching cannot fail.
     matcher.is_match(line.as_bytes()).unwrap_or(false)
 }

@@ -75,6 +75,11 @@ impl Tool for ReadOutput {
         r#"{"handle":"out_7f3a09c2d1e4","offset":301}"#,
         r#"{"handle":"out_7f3a09c2d1e4","pattern":"(?i)error","context":3}"#,
     ];
+    const LIMITS: &'static [&'static str] = &[
+        "200 lines a call, 10,000 at most",
+        "20 lines of context on either side of a match",
+        "256 MB are kept of one output, 2 GB of all, for 7 days; the oldest go first",
+    ];
     type Deps = OutputStore;
     type Output = Reply;
 

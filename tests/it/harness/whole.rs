@@ -39,14 +39,22 @@ pub fn whole() -> Whole {
             workspace: workspace.clone(),
             shells: Arc::default(),
         },
-        terminal: terminal::TerminalDeps { terminals: client, workspace: workspace.clone() },
+        terminal: terminal::TerminalDeps {
+            terminals: client,
+            workspace: workspace.clone(),
+            board: Arc::default(),
+        },
         git: git::GitDeps {
             workspace: workspace.clone(),
             search_path: String::new(),
             home: folders.path().to_owned(),
         },
         state: state::StateDeps { outputs, board: Arc::new(NoTasks) },
-        sqlite: sqlite::SqliteDeps { workspace, scratch: folders.path().join("scratch") },
+        sqlite: sqlite::SqliteDeps {
+            workspace,
+            scratch: folders.path().join("scratch"),
+            home: folders.path().join("home"),
+        },
     })
     .expect("no two tools of one name");
     Whole { registry, _folders: folders }
