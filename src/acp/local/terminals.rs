@@ -14,6 +14,7 @@ use tokio::time::Instant;
 use super::capture::{Capture, Place};
 use super::children::{ChildLog, call_mark};
 use super::command::{check_command, check_folder, command_of, refused};
+use super::control_group::ControlGroup;
 use super::environment::Environment;
 use super::family::{Family, OutputPipe};
 use super::identity::ProcessIdentity;
@@ -131,6 +132,7 @@ impl LocalTerminals {
                 tracing::error!(%panicked, "stopping a command failed");
             }
         }
+        ControlGroup::remove_left();
     }
 
     async fn environment(&self) -> &Environment {
