@@ -125,7 +125,7 @@ impl ControlGroup {
             return true;
         }
         let all = self.with_those_within();
-        all.iter().rev().map(|group| gone(fs::remove_dir(group))).fold(true, |all, one| all && one)
+        all.iter().rev().all(|group| gone(fs::remove_dir(group)))
     }
 
     /// The group and those within, the outer before the inner.

@@ -1,5 +1,6 @@
 //! This machine as the client: its file system and its processes.
 
+mod apps;
 mod atomic_write;
 #[cfg(unix)]
 mod capture;
@@ -50,6 +51,7 @@ mod text_window;
 #[cfg(unix)]
 mod ties;
 
+use super::apps::{AppClient, AppRequest, OpenedApp};
 use super::files::{
     FileClient, FolderListing, ListFolder, LoadedFile, ReadTextFile, TextWindow, WriteTextFile, Written,
 };
@@ -96,6 +98,12 @@ impl FileClient for LocalClient {
 
     fn list_folder<'a>(&'a self, cx: &'a ToolCx, request: ListFolder) -> Answer<'a, FolderListing> {
         self.files.list_folder(cx, request)
+    }
+}
+
+impl AppClient for LocalClient {
+    fn open_app(&self, request: AppRequest) -> Answer<'_, OpenedApp> {
+        self.terminals.open_app(request)
     }
 }
 

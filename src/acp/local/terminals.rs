@@ -1,7 +1,7 @@
 //! This machine's processes as ACP terminals. Not here: one of them (terminal), how one is started (process), read
 //! (pump) or stopped (kill).
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::io;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -133,6 +133,11 @@ impl LocalTerminals {
             }
         }
         ControlGroup::remove_left();
+    }
+
+    /// What an application on the desktop gets.
+    pub(super) async fn app_environment(&self) -> BTreeMap<String, String> {
+        self.environment().await.for_app(&self.shared.setup.base_env)
     }
 
     async fn environment(&self) -> &Environment {

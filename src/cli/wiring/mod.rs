@@ -80,6 +80,8 @@ pub fn machine(
             terminals: client.clone(),
             workspace: workspace.clone(),
             shells: Arc::clone(&shells),
+            apps: client.clone(),
+            home: home.clone(),
         },
         terminal: terminal::TerminalDeps {
             terminals: client,
@@ -93,6 +95,8 @@ pub fn machine(
                 .map(|path| path.to_string_lossy().into_owned())
                 .unwrap_or_default(),
             home: user_home.unwrap_or_default(),
+            outputs: outputs.clone(),
+            filters: joints::masking(&redactor),
         },
         state: state::StateDeps { outputs: outputs.clone(), board },
         sqlite: sqlite::SqliteDeps {

@@ -149,11 +149,11 @@ impl Bash {
         create.stdin = self.stdin;
         create.tty = tty;
         create.raw = self.raw;
-        create.background = self.run_in_background;
+        create.background = self.run_in_background || patience.is_some();
         let budget = Budget::chars(self.max_chars);
         create.budget = Budget::chars(Some((budget.max_chars() as u64).saturating_sub(WORDS)));
-        let command = self.command.clone();
         let purpose = self.description.as_deref().map(one_line).filter(|line| !line.is_empty());
+        let command = self.command.clone();
         let about = About { command: self.command, folder: shown_folder, purpose };
         let reply = if self.run_in_background {
             in_background(cx, deps, create, about, patience.unwrap_or(FIRST_LOOK)).await?
@@ -293,17 +293,6 @@ async fn in_foreground(
     Ok(Reply::fitted(output_with_status(&text, Some(&left))).with_meta(meta))
 }
 
-/// The answer, with the shell that holds the port that a failed command wanted.
-async fn with_holder(deps: &ShellDeps, command: &str, mut reply: Reply) -> Reply {
-    let failed = reply.meta.exit_code.is_some_and(|code| code != 0);
-    if let (true, Body::Text(text) | Body::Fitted(text)) = (failed, &mut reply.body)
-        && let Some(holder) = holder_words(deps, command, text).await
-    {
-        *text = output_with_status(text, Some(&holder));
-    }
-    reply
-}
-
 /// The answer to a command that took longer than the caller wanted to wait. It belongs to the caller from now on:
 /// whoever asks for this does not want it stopped by a clock.
 async fn left_running(deps: &ShellDeps, guard: TerminalGuard, about: About) -> Result<Reply, ToolError> {
@@ -319,6 +308,17 @@ async fn left_running(deps: &ShellDeps, guard: TerminalGuard, about: About) -> R
     let printed = output_with_status(&output.text, held_back_words(&output).as_deref());
     let text = output_with_status(&printed, Some(&format!("{status}\n{}", follow_words(&shell, &output))));
     Ok(Reply::fitted(text).with_meta(with_handle(&output)))
+}
+
+/// The answer, with the shell that holds the port that a failed command wanted.
+async fn with_holder(deps: &ShellDeps, command: &str, mut reply: Reply) -> Reply {
+    let failed = reply.meta.exit_code.is_some_and(|code| code != 0);
+    if let (true, Body::Text(text) | Body::Fitted(text)) = (failed, &mut reply.body)
+        && let Some(holder) = holder_words(deps, command, text).await
+    {
+        *text = output_with_status(text, Some(&holder));
+    }
+    reply
 }
 
 /// Starts a command that goes on by itself, and looks at its beginning.
