@@ -1,6 +1,7 @@
 //! Text files: read a window, write a whole, edit a place, list a folder. Not here: who touches the disk
 //! (`acp::local`) and which paths may be touched (`acp::workspace`).
 
+mod change;
 mod difference;
 mod edit;
 mod edit_report;
@@ -10,9 +11,12 @@ mod listing;
 mod mask;
 mod matcher;
 mod miss;
+mod multi_edit;
 mod numbered;
 mod read;
 mod read_file;
+mod revision;
+mod transcoded;
 mod write;
 mod write_file;
 
@@ -44,6 +48,7 @@ pub fn tools(deps: FileDeps) -> Vec<Entry> {
         .with::<read::Read>()
         .with::<write::Write>()
         .with::<edit::Edit>()
+        .with::<multi_edit::MultiEdit>()
         .with::<read_file::ReadFile>()
         .with::<write_file::WriteFile>()
         .with::<list_files::ListFiles>()
