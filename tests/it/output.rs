@@ -8,7 +8,8 @@ use std::path::Path;
 use std::time::{Duration, SystemTime};
 
 use punie_runner::ids::RequestId;
-use punie_runner::output::{Budget, FindError, Limits, OutputStore};
+use punie_runner::output::{Budget, FindError, Halt, Limits, OutputStore, Query, SearchError, Window};
+use serde_json::json;
 use tempfile::TempDir;
 
 pub fn store() -> (TempDir, OutputStore) {
@@ -82,6 +83,75 @@ fn one_output_stops_at_its_limit_and_says_so() {
     assert!(spool.cut_short().expect("a reason").contains("only the first 97 KB"), "{:?}", spool.cut_short());
     let mut kept = store.find(spool.handle().as_str()).expect("it is there");
     assert_eq!(kept.totals().expect("read").bytes, 100_000);
+}
+
+#[tokio::test]
+async fn whoever_reads_an_output_that_was_cut_short_is_told() {
+    let dir = tempfile::tempdir().expect("a temporary folder");
+    let limits = Limits { each: 100_000, ..Limits::default() };
+    let store = OutputStore::with_limits(dir.path(), limits).expect("the store opens");
+    let handle = kept(&store, &lines(20_000));
+    for args in [json!({"offset": 5}), json!({"tail": 1}), json!({"pattern": "line 7$"})] {
+        let mut args = args;
+        args["handle"] = json!(handle);
+        let page = crate::state::read(&store, args).await;
+        assert!(
+            page.ends_with("[the output went on, but only the first 97 KB of the output are kept]"),
+            "{page}"
+        );
+    }
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_disk_that_refuses_loses_the_rest_of_the_output_and_no_answer() {
+    let place = tempfile::tempdir().expect("a temporary folder");
+    std::fs::create_dir(place.path().join("work")).expect("a folder");
+    let script = r#"trap "" XFSZ; ulimit -f 200; exec "$0" --home "$PWD/home" --workspace "$PWD/work" call --json Bash "$1""#;
+    let ended = std::process::Command::new("bash")
+        .args(["-c", script, env!("CARGO_BIN_EXE_punie-runner"), r#"{"command":"seq 1 300000"}"#])
+        .current_dir(place.path())
+        .env("PUNIE_HOME", place.path().join("home"))
+        .output()
+        .expect("bash runs");
+    let answer: serde_json::Value = serde_json::from_slice(&ended.stdout).expect("an answer");
+    let text = answer["result"].as_str().expect("a text");
+    assert!(text.starts_with("1\n2\n3\n") && text.contains("\n299999\n300000"), "{answer}");
+    assert_eq!(answer["meta"]["exitCode"], 0);
+    assert!(answer["meta"]["warnings"][0].as_str().expect("a warning").contains("is not kept"), "{answer}");
+    let store = OutputStore::open(&place.path().join("home/state/outputs")).expect("the store opens");
+    let mut kept = store.find(answer["meta"]["handle"].as_str().expect("a handle")).expect("some of it");
+    assert_eq!(kept.totals().expect("read").bytes, 200 << 10);
+}
+
+#[test]
+fn a_reading_that_is_halted_ends() {
+    let (_dir, store) = store();
+    let handle = kept(&store, &lines(100_000));
+    let halt = Halt::default();
+    let mut open = store.find(&handle).expect("it is there").halted_by(halt.clone());
+    let window = Window { limit: 1, column: None, room: 1_000 };
+    assert_eq!(open.window(90_000, window).expect("a page").lines[0].number, 90_000);
+    halt.stop();
+    open.window(90_000, window).expect_err("no more pages");
+    open.tail(window).expect_err("nor an end");
+    let query = Query { pattern: "x", context: 0, from: 1, limit: 1, room: 1_000 };
+    assert!(matches!(open.search(&query), Err(SearchError::Io(_))));
+}
+
+#[test]
+fn a_name_that_is_used_again_is_counted_anew() {
+    let (_dir, store) = store();
+    let request = RequestId::new();
+    let handle = store.keep(&request, 0, &lines(200_000)).expect("kept");
+    let window = Window { limit: 1, column: None, room: 1_000 };
+    let line = |number| {
+        let mut open = store.find(handle.as_str()).expect("it is there");
+        open.window(number, window).expect("a page").lines.pop().map(|line| line.text)
+    };
+    assert_eq!(line(190_000).as_deref(), Some("line 190000"));
+    store.keep(&request, 0, &lines(3)).expect("kept anew");
+    assert_eq!((line(2).as_deref(), line(190_000)), (Some("line 2"), None));
 }
 
 #[test]

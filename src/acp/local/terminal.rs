@@ -29,9 +29,7 @@ use crate::tool::ToolError;
 pub(super) struct Terminal {
     child: Child,
     family: Option<Family>,
-    /// The named pipe of its output, for one that outlives the runner.
     fifo: Option<PathBuf>,
-    /// For one that has a terminal in place of pipes.
     keyboard: Option<Keyboard>,
     capture: Mutex<Capture>,
     started: Instant,
@@ -39,6 +37,18 @@ pub(super) struct Terminal {
     bytes_read: watch::Sender<u64>,
     log: Arc<dyn ChildLog>,
     reported: AtomicBool,
+}
+
+/// What a terminal is made of.
+pub(super) struct Parts {
+    pub child: Child,
+    pub family: Option<Family>,
+    /// The named pipe of its output, for one that outlives the runner.
+    pub fifo: Option<PathBuf>,
+    pub keyboard: Option<Keyboard>,
+    pub capture: Capture,
+    pub started: Instant,
+    pub log: Arc<dyn ChildLog>,
 }
 
 /// Where a command's output begins.
@@ -56,15 +66,9 @@ enum Phase {
 }
 
 impl Terminal {
-    /// A command that runs since then.
-    pub fn new(
-        child: Child,
-        family: Option<Family>,
-        (fifo, keyboard): (Option<PathBuf>, Option<Keyboard>),
-        capture: Capture,
-        started: Instant,
-        log: &Arc<dyn ChildLog>,
-    ) -> Arc<Self> {
+    /// A command that runs.
+    pub fn new(parts: Parts) -> Arc<Self> {
+        let Parts { child, family, fifo, keyboard, capture, started, log } = parts;
         Arc::new(Self {
             child,
             family,
@@ -74,7 +78,7 @@ impl Terminal {
             started,
             phase: watch::Sender::new(Phase::Running),
             bytes_read: watch::Sender::new(0),
-            log: Arc::clone(log),
+            log,
             reported: AtomicBool::new(false),
         })
     }

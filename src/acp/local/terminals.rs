@@ -20,7 +20,7 @@ use super::identity::ProcessIdentity;
 use super::login;
 use super::process::{Child, Plan, Spawned, Spawner, reading_end};
 use super::pty::{self, Keyboard};
-use super::terminal::{From, Terminal};
+use super::terminal::{From, Parts, Terminal};
 use super::ties::Ties;
 use crate::acp::Answer;
 use crate::acp::terminals::{
@@ -103,8 +103,8 @@ impl LocalTerminals {
         let family = Family::of_a_former_life(identity, &left.request, pipe);
         let capture = self.capture(self.place(&left.request, 0), Budget::default(), left.raw);
         let pid = child.pid();
-        let log = &self.shared.setup.log;
-        let terminal = Terminal::new(child, Some(family), (Some(fifo), None), capture, started, log);
+        let (family, fifo, log) = (Some(family), Some(fifo), Arc::clone(&self.shared.setup.log));
+        let terminal = Terminal::new(Parts { child, family, fifo, keyboard: None, capture, started, log });
         terminal.start_pump(output, From::AnEarlierLife)?;
         let lasting = Some(left.clone());
         Ok(Some(OpenTerminal { id: self.admit(terminal), pid: Some(pid), lasting }))
@@ -156,6 +156,7 @@ impl LocalTerminals {
             env.insert("TERM".to_owned(), pty::TERM.to_owned());
         }
         let mut ties = Ties::of_command(&mark, request.background);
+        // One at a terminal would lose it with the runner that holds its other side.
         if request.background
             // A terminal ends with the runner, whatever is done.
             && request.tty.is_none()
@@ -195,8 +196,10 @@ impl LocalTerminals {
         let family = child.identity().cloned().map(|leader| Family::of_command(leader, mark, &bonds, pipe));
         let place = self.place(&request.request, request.output_number);
         let capture = self.capture(place, request.budget, request.raw);
-        let log = &self.shared.setup.log;
-        let terminal = Terminal::new(child, family, (bonds.fifo, keyboard), capture, Instant::now(), log);
+        let log = Arc::clone(&self.shared.setup.log);
+        let parts =
+            Parts { child, family, fifo: bonds.fifo, keyboard, capture, started: Instant::now(), log };
+        let terminal = Terminal::new(parts);
         terminal.start_pump(output, From::TheStart)?;
         Ok(OpenTerminal { id: self.admit(terminal), pid: Some(pid), lasting })
     }

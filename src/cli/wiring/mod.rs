@@ -95,6 +95,8 @@ pub fn machine(
                 .map(|path| path.to_string_lossy().into_owned())
                 .unwrap_or_default(),
             home: user_home.unwrap_or_default(),
+            outputs: outputs.clone(),
+            filters: joints::masking(&redactor),
         },
         state: state::StateDeps { outputs: outputs.clone(), board },
         sqlite: sqlite::SqliteDeps {
@@ -185,7 +187,7 @@ pub fn runner(
     let tasks = Tasks::new(journal.clone(), lease.clone(), wakes.0.clone(), clock.clone());
     let board = Arc::new(board::RunnerBoard::new(tasks));
     let machine = machine(config, home, environment, board.clone(), Some(&journal))?;
-    board.know(Arc::clone(&machine.registry));
+    board.know(&machine);
     let taken_up = shells::take_up(&journal, home, &machine.terminals, &machine.outputs, &machine.shells)?;
     let backend = Arc::new(backend(config, home, identity, &machine.redactor, pairing_code)?);
     let parts = Parts {

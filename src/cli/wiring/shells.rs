@@ -171,7 +171,7 @@ fn past(row: &ShellRow, last_life: Option<i64>, outputs: &OutputStore) -> Past {
     };
     let words = match row.state {
         ShellState::Lost if row.trace.is_none() => {
-            "lost: the runner was cut off; what this command had left running was ended when the runner was back"
+            "lost: the runner was cut off; what still ran of this command was ended when the runner was back"
                 .to_owned()
         }
         ShellState::Lost => format!(

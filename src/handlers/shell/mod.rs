@@ -4,6 +4,7 @@
 mod bash;
 mod board;
 mod kill_shell;
+mod look;
 mod open_app;
 mod ports;
 mod records;
@@ -18,6 +19,7 @@ use crate::home::Home;
 use crate::tool::{Entry, ToolSet};
 
 pub use board::{Remembered, Shell, ShellBoard};
+pub use look::{ShellLook, look_at, look_at_all};
 pub use records::{NewShell, Past, ShellRecords, Unrecorded, Written};
 
 /// What the shell tools share.

@@ -52,6 +52,8 @@ pub fn whole() -> Whole {
             workspace: workspace.clone(),
             search_path: String::new(),
             home: folders.path().to_owned(),
+            outputs: outputs.clone(),
+            filters: Arc::new(|| Box::new(PassThrough)),
         },
         state: state::StateDeps { outputs, board: Arc::new(NoTasks) },
         sqlite: sqlite::SqliteDeps {

@@ -60,6 +60,11 @@ async fn a_shell_lives_through_a_crash_and_is_followed_and_ended_by_the_next_lif
     let kept = stage.caller.have(Ask::new("ReadOutput", &args)).await.text();
     assert!(kept.contains("1\tline 0\n") && kept.contains("3\tline 2\n"), "{kept}");
 
+    let task = stage.caller.have(Ask::new("TaskOutput", &json!({"task_id": "sh_1"}))).await.text();
+    assert!(task.contains("running for ") && task.contains("line 2"), "a shell is a task too: {task}");
+    let tasks = stage.caller.have(Ask::new("TaskOutput", &json!({}))).await.text();
+    assert!(tasks.contains("sh_1"), "{tasks}");
+
     // A second shell does not get the first one's name.
     assert!(begin(&stage, "sleep 600").await.starts_with("Shell sh_2 "));
     runner.kill();
@@ -173,7 +178,10 @@ async fn what_a_command_in_the_foreground_left_running_is_ended_after_a_crash_an
     assert!(is_alive(&pid), "the test needs an orphan");
     let _runner = stage.run();
     let listed = status(&stage, json!({})).await;
-    assert!(listed.contains("lost: the runner was cut off; what this command had left"), "{listed}");
+    assert!(
+        listed.contains("lost: the runner was cut off; what still ran of this command was ended"),
+        "{listed}"
+    );
     assert!(!is_alive(&pid));
 }
 
