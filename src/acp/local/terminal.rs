@@ -30,6 +30,7 @@ pub(super) struct Terminal {
     child: Child,
     family: Option<Family>,
     fifo: Option<PathBuf>,
+    /// For one that has a terminal in place of pipes.
     keyboard: Option<Keyboard>,
     capture: Mutex<Capture>,
     started: Instant,

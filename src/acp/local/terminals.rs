@@ -14,6 +14,7 @@ use tokio::time::Instant;
 use super::capture::{Capture, Place};
 use super::children::{ChildLog, call_mark};
 use super::command::{check_command, check_folder, command_of, refused};
+use super::control_group::ControlGroup;
 use super::environment::Environment;
 use super::family::{Family, OutputPipe};
 use super::identity::ProcessIdentity;
@@ -131,6 +132,7 @@ impl LocalTerminals {
                 tracing::error!(%panicked, "stopping a command failed");
             }
         }
+        ControlGroup::remove_left();
     }
 
     /// What an application on the desktop gets.
@@ -158,7 +160,6 @@ impl LocalTerminals {
         let mut ties = Ties::of_command(&mark, request.background);
         // One at a terminal would lose it with the runner that holds its other side.
         if request.background
-            // A terminal ends with the runner, whatever is done.
             && request.tty.is_none()
             && let Some(folder) = self.shared.fifos.get()
         {

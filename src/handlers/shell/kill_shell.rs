@@ -44,6 +44,8 @@ impl Tool for KillShell {
         &[("id", "shell_id"), ("bash_id", "shell_id"), ("shell", "shell_id"), ("grace", "grace_ms")];
     const EXAMPLES: &'static [&'static str] =
         &[r#"{"shell_id":"sh_1"}"#, r#"{"shell_id":"sh_2","signal":"INT","grace_ms":10000}"#];
+    const LIMITS: &'static [&'static str] =
+        &["30,000 ms until SIGKILL at most", "shows the last 20 lines of the output"];
     type Deps = ShellDeps;
     type Output = Reply;
 

@@ -20,8 +20,10 @@ const LONGEST_WAIT: u64 = 30_000;
 /// Look after the commands in the background: list them all, or show what one of them prints.
 ///
 /// Without shell_id: one line a shell, with its state and the ports it listens on. With shell_id: the same, its last
-/// lines, and a cursor; pass that as `since` to get only what is new. Give wait_ms instead of asking again and again. It works while another
-/// command of the same conversation runs. For the whole output of a shell use ReadOutput with its handle.
+/// lines, and a cursor; pass that as `since` to get only what is new. Give wait_ms instead of asking again and again.
+/// It works while another command of the same conversation runs. After a crash of the device's runner, shells that were
+/// started with run_in_background run on under their names, and of the others it says what became of them. For the
+/// whole output of a shell use ReadOutput with its handle; to end one, KillShell.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ShellStatus {
@@ -53,6 +55,11 @@ impl Tool for ShellStatus {
     ];
     const EXAMPLES: &'static [&'static str] =
         &["{}", r#"{"shell_id":"sh_1","since":1204,"wait_ms":10000,"pattern":"listening|error"}"#];
+    const LIMITS: &'static [&'static str] = &[
+        "waits 30,000 ms at most",
+        "the last 50 lines, or all that is new of the latest 64 KiB",
+        "lists the latest 50 shells, those of earlier lives of the runner too",
+    ];
     type Deps = ShellDeps;
     type Output = Reply;
 

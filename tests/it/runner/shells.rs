@@ -206,4 +206,7 @@ async fn a_shell_that_prints_much_while_no_runner_is_there_waits_and_loses_nothi
     let args = json!({"handle": handle(&shown), "offset": 999_999});
     let kept = stage.caller.have(Ask::new("ReadOutput", &args)).await.text();
     assert!(kept.contains("999999\t999999\n") && kept.contains("1000000\t1000000\n"), "{kept}");
+    // Nobody else would: it outlives the runner of this test.
+    stage.caller.have(Ask::new("KillShell", &json!({"shell_id": "sh_1"}))).await;
+    assert!(!is_alive(&pid));
 }
