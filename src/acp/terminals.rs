@@ -72,6 +72,15 @@ pub trait TerminalClient: Send + Sync + 'static {
     /// `not_found`, as above.
     fn release_terminal<'a>(&'a self, id: &'a TerminalId) -> Answer<'a, ()>;
 
+    /// Beyond the protocol: the addresses that the command and what it started listen on, as `127.0.0.1:3000`. Empty
+    /// where this is not known.
+    ///
+    /// # Errors
+    /// `not_found`, as above.
+    fn terminal_listeners<'a>(&'a self, _id: &'a TerminalId) -> Answer<'a, Vec<String>> {
+        Box::pin(std::future::ready(Ok(Vec::new())))
+    }
+
     /// The same as `release_terminal` without waiting, for a caller that is being dropped.
     fn abandon_terminal(&self, id: TerminalId);
 }
@@ -210,6 +219,21 @@ pub struct OpenTerminal {
     pub id: TerminalId,
     /// The command's process id, where this is known.
     pub pid: Option<u32>,
+    /// What finds it again after the runner was killed; absent where it would have died with the runner.
+    pub lasting: Option<Lasting>,
+}
+
+/// What finds a command again that lived through the end of the runner that started it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Lasting {
+    /// Which process it is, for ever.
+    pub identity: String,
+    /// The named pipe that its output goes through.
+    pub output: PathBuf,
+    /// The request that started it.
+    pub request: RequestId,
+    /// Escape sequences and progress lines are kept.
+    pub raw: bool,
 }
 
 /// The arguments of `terminal/output`.
@@ -266,6 +290,8 @@ pub enum ExitStatus {
     Code(i32),
     /// By a signal, as `SIGKILL`.
     Signal(String),
+    /// In a way that nobody saw, for this reason.
+    Unseen(&'static str),
 }
 
 /// The end of a command.

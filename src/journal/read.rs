@@ -15,7 +15,7 @@ use crate::request::{Effect, OutcomeKind};
 /// A read-only view of a journal, which may be in use by a runner.
 #[derive(Debug)]
 pub struct Reader {
-    connection: Connection,
+    pub(super) connection: Connection,
 }
 
 /// How many requests are on their way.

@@ -121,7 +121,8 @@ impl Ledger {
         }
     }
 
-    fn count(&mut self, order: u64, bytes: u64) {
+    /// Counts bytes that are there.
+    pub(super) fn count(&mut self, order: u64, bytes: u64) {
         if let Some(item) = self.items.get_mut(&order) {
             item.size += bytes;
             self.total += bytes;

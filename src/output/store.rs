@@ -148,6 +148,35 @@ impl OutputStore {
         })
     }
 
+    /// Goes on keeping a request's `n`-th output that an earlier life of this program began: a spool that appends, and
+    /// what is there so far; none where there is nothing.
+    pub fn go_on(&self, request: &RequestId, n: u32) -> io::Result<Option<(Spool, impl io::Read + use<>)>> {
+        let handle = Self::handle(request, n);
+        let path = self.path(&handle);
+        let so_far = match File::open(&path) {
+            Ok(file) => file,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(error),
+        };
+        let file = OpenOptions::new().append(true).open(&path)?;
+        let size = so_far.metadata()?.len();
+        let mut ledger = self.shared.ledger();
+        let order = ledger.begin(handle.as_str(), SystemTime::now());
+        ledger.count(order, size);
+        drop(ledger);
+        let spool = Spool {
+            handle,
+            file,
+            order,
+            buffer: Vec::new(),
+            accepted: size.min(self.shared.limits.each),
+            on_disk: size,
+            stopped: None,
+            shared: Arc::clone(&self.shared),
+        };
+        Ok(Some((spool, io::Read::take(so_far, size))))
+    }
+
     /// Keeps a whole text. Unlike a spool's, a failure to write is an error, for nothing else depends on it.
     pub fn keep(&self, request: &RequestId, n: u32, text: &str) -> io::Result<OutputHandle> {
         let mut spool = self.create(request, n)?;

@@ -22,4 +22,5 @@ mod search;
 mod shell;
 mod sqlite;
 mod state;
+mod terminal;
 mod tool;

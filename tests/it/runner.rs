@@ -11,6 +11,7 @@ mod lanes;
 mod once;
 mod pages;
 mod secrets;
+mod shells;
 mod sizes;
 mod stopping;
 mod storms;

@@ -5,6 +5,7 @@ use std::future::Future;
 use std::pin::Pin;
 
 use super::identity::ProcessIdentity;
+use crate::acp::terminals::ExitStatus;
 use crate::ids::RequestId;
 
 /// The environment entry of everything that a call started, and the name from which its other marks are computed.
@@ -28,6 +29,8 @@ pub trait ChildLog: Send + Sync + 'static {
         identity: &'a ProcessIdentity,
         command: &'a str,
     ) -> Noted<'a>;
+    /// It has ended in this way; something it left behind may live on. Called from plain threads; must not block.
+    fn exited(&self, _identity: &ProcessIdentity, _status: &ExitStatus) {}
     /// It and everything it left behind that is known of has ended. Called from plain threads; must not block.
     fn ended(&self, identity: &ProcessIdentity);
 }

@@ -11,18 +11,25 @@ use std::fs::{self, File};
 use std::io;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use sha2::{Digest, Sha256};
 
+use super::identity::ProcessIdentity;
 use crate::ids::hex;
 
 /// What an entry may take for every command to get a group.
 const QUICK: Duration = Duration::from_micros(200);
 /// How deep groups within a group are looked for. Few programs make any.
 const DEPTH: usize = 8;
+
+/// How a group's folder begins; then comes the runner that made it, as `pid.start`, and the command's own name.
+const NAME: &str = "punie-";
+
+/// Groups that the system did not let go yet: for it, a process leaves its group a moment after its end.
+static LEFT: Mutex<Vec<ControlGroup>> = Mutex::new(Vec::new());
 
 /// How long the latest entries took, in nanoseconds, the very latest counting for a quarter.
 static ENTRY: AtomicU64 = AtomicU64::new(0);
@@ -40,6 +47,7 @@ impl ControlGroup {
             return None;
         }
         let group = Self::named(name)?;
+        Self::remove_left();
         match fs::create_dir(&group.path) {
             Ok(()) => Some(group),
             Err(cause) if cause.kind() == io::ErrorKind::AlreadyExists => Some(group),
@@ -52,13 +60,16 @@ impl ControlGroup {
 
     /// The group that an earlier life may have made for this name.
     pub fn of_an_earlier_life(name: &str) -> Option<Self> {
-        let group = Self::named(name)?;
-        group.path.is_dir().then_some(group)
+        let own = own_name(name);
+        let is_its = |path: &PathBuf| maker_of(path).is_some_and(|(_, command)| command == own);
+        folders_in(place()?).into_iter().find(is_its).map(|path| Self { path })
     }
 
     fn named(name: &str) -> Option<Self> {
-        let digest = Sha256::digest(name);
-        Some(Self { path: place()?.join(format!("punie-{}", hex(&digest[..8]))) })
+        static RUNNER: OnceLock<Option<ProcessIdentity>> = OnceLock::new();
+        let runner = RUNNER.get_or_init(|| ProcessIdentity::of(std::process::id())).as_ref()?;
+        let (pid, start, own) = (runner.pid(), runner.start(), own_name(name));
+        Some(Self { path: place()?.join(format!("{NAME}{pid}.{start}-{own}")) })
     }
 
     /// What a child writes to, to enter.
@@ -90,15 +101,31 @@ impl ControlGroup {
         let _ = fs::write(self.path.join("cgroup.kill"), "1");
     }
 
-    /// Removes it; the system refuses while anybody is in it.
+    /// Removes it, at once or as soon as the system lets it go.
     pub fn remove(&self) {
-        for group in self.with_those_within().into_iter().rev() {
-            if let Err(cause) = fs::remove_dir(&group)
-                && cause.kind() != io::ErrorKind::NotFound
-            {
-                tracing::debug!(group = %group.display(), %cause, "a control group is left");
-            }
+        if !self.is_removed() {
+            left().push(self.clone());
         }
+    }
+
+    /// Removes what could not be removed before.
+    pub fn remove_left() {
+        let waiting = std::mem::take(&mut *left());
+        let still: Vec<Self> = waiting.into_iter().filter(|group| !group.is_removed()).collect();
+        left().extend(still);
+    }
+
+    /// Removes it unless somebody is in it; whether it is gone.
+    fn is_removed(&self) -> bool {
+        let gone = |removed: io::Result<()>| match removed {
+            Ok(()) => true,
+            Err(cause) => cause.kind() == io::ErrorKind::NotFound,
+        };
+        if gone(fs::remove_dir(&self.path)) {
+            return true;
+        }
+        let all = self.with_those_within();
+        all.iter().rev().all(|group| gone(fs::remove_dir(group)))
     }
 
     /// The group and those within, the outer before the inner.
@@ -145,11 +172,42 @@ fn find_place() -> Option<PathBuf> {
     let mounts = fs::read_to_string("/proc/self/mountinfo").ok()?;
     let place = folder_of(own, &mounts)?;
     // Asking for permission tells little: root may write anywhere but on what is mounted read-only. So one is made.
-    let trial = place.join(format!("punie-trial-{}", std::process::id()));
+    let trial = place.join(format!("{NAME}trial-{}", std::process::id()));
     fs::create_dir(&trial).ok()?;
     let usable = trial.join("cgroup.procs").exists();
     fs::remove_dir(&trial).ok()?;
+    sweep(&place);
     usable.then_some(place)
+}
+
+/// Removes what runners that are gone left empty behind.
+fn sweep(place: &Path) {
+    for group in folders_in(place) {
+        if let Some((maker, _)) = maker_of(&group)
+            && !maker.is_some_and(|(pid, start)| {
+                ProcessIdentity::of(pid).is_some_and(|process| process.start() == start)
+            })
+        {
+            // One with somebody in it stays: the system sees to that.
+            let _ = fs::remove_dir(&group);
+        }
+    }
+}
+
+/// Who made a group of ours, where the name tells, and the command's own name in it.
+fn maker_of(group: &Path) -> Option<(Option<(u32, u64)>, &str)> {
+    let (maker, command) = group.file_name()?.to_str()?.strip_prefix(NAME)?.split_once('-')?;
+    let maker = maker.split_once('.').and_then(|(pid, start)| Some((pid.parse().ok()?, start.parse().ok()?)));
+    Some((maker, command))
+}
+
+/// A command's own name.
+fn own_name(name: &str) -> String {
+    hex(&Sha256::digest(name)[..8])
+}
+
+fn left() -> MutexGuard<'static, Vec<ControlGroup>> {
+    LEFT.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Where a group of the version 2 tree is among the mounts; none when it is not below any of them.
@@ -181,5 +239,13 @@ mod tests {
         assert_eq!(folder("/user"), Some("/sys/fs/cgroup/unified/".into()));
         assert_eq!(folder("/system/other"), None, "not below the mounted part");
         assert_eq!(folder_of("/user", "40 31 0:37 / /sys rw - cgroup cgroup rw\n"), None);
+    }
+
+    #[test]
+    fn a_groups_name_tells_who_made_it() {
+        let maker = |name: &str| maker_of(Path::new(name)).map(|(maker, own)| (maker, own.to_owned()));
+        assert_eq!(maker("/sys/punie-12.345-ab"), Some((Some((12, 345)), "ab".to_owned())));
+        assert_eq!(maker("/sys/punie-trial-12"), Some((None, "12".to_owned())));
+        assert_eq!(maker("/sys/user.slice"), None);
     }
 }

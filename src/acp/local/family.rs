@@ -10,6 +10,8 @@
     expect(clippy::disallowed_methods, reason = "processes are read from /proc")
 )]
 
+use std::path::PathBuf;
+
 use super::children::{CALL_MARK, call_mark};
 use super::control_group::ControlGroup;
 use super::identity::ProcessIdentity;
@@ -42,27 +44,36 @@ pub(super) struct Family {
     limits: Vec<LimitMark>,
     /// The control groups that they were born in.
     groups: Vec<ControlGroup>,
-    /// The inode of the pipe that takes the output.
-    pipe: Option<u64>,
+    /// What takes the output.
+    pipe: Option<OutputPipe>,
+}
+
+/// The pipe that takes a command's output, as the system names it among a process's files.
+#[derive(Debug, Clone)]
+pub(super) enum OutputPipe {
+    /// One without a name, by its inode.
+    Unnamed(u64),
+    /// One with a name.
+    Named(PathBuf),
 }
 
 impl Family {
     /// A command that was just started.
-    pub fn of_command(leader: ProcessIdentity, mark: String, ties: &Ties, pipe: Option<u64>) -> Self {
+    pub fn of_command(leader: ProcessIdentity, mark: String, ties: &Ties, pipe: Option<OutputPipe>) -> Self {
         let (limits, groups) = (ties.limit.into_iter().collect(), ties.group.iter().cloned().collect());
         Self { leader, mark, limits, groups, pipe }
     }
 
     /// What a former life of the runner started for a request. Everything can be computed again from the request's
-    /// name, but for the pipe, which went with that life.
-    pub fn of_a_former_life(leader: ProcessIdentity, request: &RequestId) -> Self {
+    /// name, but for the pipe, which went with that life unless it has a name.
+    pub fn of_a_former_life(leader: ProcessIdentity, request: &RequestId, pipe: Option<OutputPipe>) -> Self {
         let marks: Vec<String> = (0..COMMANDS).map(|number| call_mark(request, number)).collect();
         Self {
             leader,
             mark: format!("{CALL_MARK}={request}."),
             limits: marks.iter().filter_map(|mark| LimitMark::of(mark)).collect(),
             groups: marks.iter().filter_map(|mark| ControlGroup::of_an_earlier_life(mark)).collect(),
-            pipe: None,
+            pipe,
         }
     }
 
@@ -207,7 +218,7 @@ impl Family {
     fn claims(&self, pid: u32) -> bool {
         self.limits.iter().any(|limit| limit.is_on(pid))
             || carries(pid, &self.mark)
-            || self.pipe.is_some_and(|inode| holds(pid, inode))
+            || self.pipe.as_ref().is_some_and(|pipe| holds(pid, pipe))
     }
 
     /// Those who hold the output open, or, where nobody admits to it, everyone.
@@ -215,7 +226,7 @@ impl Family {
         let holding: Vec<Member> = members
             .iter()
             .copied()
-            .filter(|member| self.pipe.is_some_and(|inode| holds(member.pid, inode)))
+            .filter(|member| self.pipe.as_ref().is_some_and(|pipe| holds(member.pid, pipe)))
             .collect();
         names(if holding.is_empty() { members } else { &holding })
     }
@@ -280,24 +291,29 @@ fn carries(pid: u32, mark: &str) -> bool {
     })
 }
 
-/// Whether the process can write to the pipe. One that can read from it is a copy of the runner that has not
+/// Whether the process can write to the pipe. One that can only read from it is a copy of the runner that has not
 /// started its own program yet, whoever's it is: it has all of the runner's files.
 #[cfg(target_os = "linux")]
-fn holds(pid: u32, inode: u64) -> bool {
+fn holds(pid: u32, pipe: &OutputPipe) -> bool {
     use std::os::unix::fs::PermissionsExt;
     const READABLE: u32 = 0o400;
-    let wanted = format!("pipe:[{inode}]");
-    let mut ends = std::fs::read_dir(format!("/proc/{pid}/fd"))
+    const WRITABLE: u32 = 0o200;
+    let (wanted, named) = match pipe {
+        OutputPipe::Unnamed(inode) => (PathBuf::from(format!("pipe:[{inode}]")), false),
+        OutputPipe::Named(path) => (path.clone(), true),
+    };
+    let ends: Vec<u32> = std::fs::read_dir(format!("/proc/{pid}/fd"))
         .into_iter()
         .flatten()
         .filter_map(Result::ok)
-        .filter(|entry| {
-            std::fs::read_link(entry.path()).is_ok_and(|target| target.as_os_str() == wanted.as_str())
-        })
+        .filter(|entry| std::fs::read_link(entry.path()).is_ok_and(|target| target == wanted))
         // The entry's own mode tells how the file was opened.
-        .map(|entry| entry.metadata().is_ok_and(|entry| entry.permissions().mode() & READABLE == 0))
-        .peekable();
-    ends.peek().is_some() && ends.all(|writes_only| writes_only)
+        .map(|entry| entry.metadata().map_or(0, |entry| entry.permissions().mode()))
+        .collect();
+    if named {
+        return ends.iter().any(|mode| mode & WRITABLE != 0);
+    }
+    !ends.is_empty() && ends.iter().all(|mode| mode & READABLE == 0)
 }
 
 #[cfg(target_os = "linux")]

@@ -32,7 +32,7 @@ const LAST_BREATH: Duration = Duration::from_millis(50);
 ///
 /// Blocks until it is done, a moment as a rule.
 pub fn kill_survivor(identity: &ProcessIdentity, request: &RequestId) -> Stopped {
-    let family = Family::of_a_former_life(identity.clone(), request);
+    let family = Family::of_a_former_life(identity.clone(), request, None);
     let stopped = stop_tree(Some(&family), None, &Ladder::kill());
     if stopped.survivors.is_empty() {
         family.dissolve();
@@ -116,7 +116,9 @@ fn climb(family: &Family, leader: Option<&Child>, rung: Rung, by: &mut Option<St
             signalled.push(member);
             living.push(handle);
         }
-        if !all_ended(&living, until) {
+        // Where nobody can be held, nobody can be waited for either.
+        let nobody_held = living.is_empty() && Instant::now() >= until;
+        if nobody_held || !all_ended(&living, until) {
             return false;
         }
     }
@@ -226,9 +228,13 @@ mod tests {
 
     /// A command that left a daemon behind and ended; what is left of its family to look for it.
     async fn family(mark: &str, ties: Ties) -> (ProcessIdentity, Family) {
+        family_of(DAEMON, mark, ties).await
+    }
+
+    async fn family_of(line: &str, mark: &str, ties: Ties) -> (ProcessIdentity, Family) {
         let plan = Plan {
             program: "/bin/bash".into(),
-            args: vec!["-c".to_owned(), DAEMON.to_owned()],
+            args: vec!["-c".to_owned(), line.to_owned()],
             env: BTreeMap::from([("PATH".to_owned(), "/usr/bin:/bin".to_owned())]),
             cwd: "/".into(),
             stdin: None,
@@ -251,6 +257,7 @@ mod tests {
         let stopped = stop_tree(Some(family), None, &Ladder::kill());
         assert_eq!((stopped.by, stopped.survivors), (Some(StopSignal::Kill), Vec::new()));
         assert!(family.members().is_empty());
+        family.dissolve();
     }
 
     #[tokio::test]
@@ -258,7 +265,8 @@ mod tests {
         let mark = call_mark(&RequestId::new(), 0);
         let limit = LimitMark::of(&mark);
         assert!(limit.is_some(), "the tests run under a limit of somebody else's");
-        let (_, lost) = family(&mark, Ties::default()).await;
+        // One that nobody can end must end by itself.
+        let (_, lost) = family_of(&DAEMON.replace("600", "3"), &mark, Ties::default()).await;
         assert!(lost.members().is_empty(), "the test needs a daemon that nothing else finds");
         let (_, found) = family(&mark, Ties { limit, ..Ties::default() }).await;
         end(&found);
@@ -274,8 +282,24 @@ mod tests {
         };
         let (_, found) = family(&mark, Ties { group: Some(group), ..Ties::default() }).await;
         end(&found);
-        found.dissolve();
-        assert!(ControlGroup::of_an_earlier_life(&mark).is_none(), "the group is gone");
+        while ControlGroup::of_an_earlier_life(&mark).is_some() {
+            // The system takes a moment to see that it is empty.
+            ControlGroup::remove_left();
+            std::thread::yield_now();
+        }
+    }
+
+    #[tokio::test]
+    async fn what_never_stays_is_frozen_before_it_is_killed() {
+        // Each starts its successor in another session and is gone; nothing but the limit connects them.
+        const CHAIN: &str = "export HOP='setsid bash -c \"$HOP\" > /dev/null 2>&1 &'; \
+                             for n in 1 2 3 4 5; do bash -c \"$HOP\" & done; wait; echo done";
+        let limit = LimitMark::of(&call_mark(&RequestId::new(), 0));
+        let (_, chain) = family_of(CHAIN, "none", Ties { limit, ..Ties::default() }).await;
+        end(&chain);
+        for _ in 0..20 {
+            assert!(chain.members().is_empty());
+        }
     }
 
     #[tokio::test]

@@ -1,5 +1,6 @@
 //! This machine as the client: its file system and its processes.
 
+mod apps;
 mod atomic_write;
 #[cfg(unix)]
 mod capture;
@@ -25,6 +26,8 @@ mod launch;
 mod limit_mark;
 mod line_index;
 #[cfg(unix)]
+mod listeners;
+#[cfg(unix)]
 mod login;
 mod near_names;
 mod opening;
@@ -37,6 +40,8 @@ mod pump;
 mod sniff;
 mod temp_file;
 #[cfg(unix)]
+mod terminal;
+#[cfg(unix)]
 pub mod terminals;
 #[cfg(not(unix))]
 #[path = "terminals_elsewhere.rs"]
@@ -46,6 +51,7 @@ mod text_window;
 #[cfg(unix)]
 mod ties;
 
+use super::apps::{AppClient, AppRequest, OpenedApp};
 use super::files::{
     FileClient, FolderListing, ListFolder, LoadedFile, ReadTextFile, TextWindow, WriteTextFile, Written,
 };
@@ -95,6 +101,12 @@ impl FileClient for LocalClient {
     }
 }
 
+impl AppClient for LocalClient {
+    fn open_app(&self, request: AppRequest) -> Answer<'_, OpenedApp> {
+        self.terminals.open_app(request)
+    }
+}
+
 impl TerminalClient for LocalClient {
     fn create_terminal(&self, request: CreateTerminal) -> Answer<'_, OpenTerminal> {
         self.terminals.create_terminal(request)
@@ -118,6 +130,10 @@ impl TerminalClient for LocalClient {
 
     fn kill_terminal<'a>(&'a self, id: &'a TerminalId, ladder: Ladder) -> Answer<'a, Stopped> {
         self.terminals.kill_terminal(id, ladder)
+    }
+
+    fn terminal_listeners<'a>(&'a self, id: &'a TerminalId) -> Answer<'a, Vec<String>> {
+        self.terminals.terminal_listeners(id)
     }
 
     fn release_terminal<'a>(&'a self, id: &'a TerminalId) -> Answer<'a, ()> {

@@ -103,7 +103,9 @@ impl Keyboard {
         };
         let Some(ours) = ours else { return Err(closed()) };
         let mut bytes = Vec::new();
-        strokes.iter().for_each(|stroke| stroke.encode(application, &mut bytes));
+        for stroke in strokes {
+            stroke.encode(application, &mut bytes);
+        }
         let (line_mode, _) = modes(&ours);
         if line_mode {
             check_lines(&bytes)?;
@@ -238,7 +240,9 @@ mod tests {
 
     fn after(pieces: &[&[u8]]) -> bool {
         let mut mode = CursorMode::default();
-        pieces.iter().for_each(|piece| mode.push(piece));
+        for piece in pieces {
+            mode.push(piece);
+        }
         mode.application
     }
 

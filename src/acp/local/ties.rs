@@ -3,6 +3,7 @@
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::{Path, PathBuf};
 
 use super::control_group::ControlGroup;
 use super::limit_mark::LimitMark;
@@ -14,23 +15,21 @@ pub(super) struct Ties {
     pub limit: Option<LimitMark>,
     /// The control group that it enters.
     pub group: Option<ControlGroup>,
-    /// It lives on when the runner is killed, for the next life to find.
-    pub outlives: bool,
+    /// The named pipe for its output. With it the process lives on when the runner is killed, for the next life to
+    /// find and to read.
+    pub fifo: Option<PathBuf>,
 }
 
 impl Ties {
     /// For the command with this mark.
     pub fn of_command(mark: &str, in_the_background: bool) -> Self {
-        Self {
-            limit: LimitMark::of(mark),
-            group: ControlGroup::make(mark, in_the_background),
-            outlives: false,
-        }
+        Self { limit: LimitMark::of(mark), group: ControlGroup::make(mark, in_the_background), fifo: None }
     }
 
     /// Nothing was started: what was made for it goes.
     pub fn untie(&self) {
         self.group.iter().for_each(ControlGroup::remove);
+        self.fifo.iter().for_each(|fifo| remove_fifo(fifo));
     }
 
     /// What the child needs of them, made before it exists.
@@ -38,7 +37,7 @@ impl Ties {
         Knots {
             limit: self.limit.map(LimitMark::value),
             door: self.group.as_ref().and_then(ControlGroup::door),
-            outlives: self.outlives,
+            outlives: self.fifo.is_some(),
         }
     }
 }
@@ -72,4 +71,10 @@ impl Knots {
         let _ = self.limit;
         Ok(())
     }
+}
+
+/// The named pipe is not needed any more.
+pub(super) fn remove_fifo(fifo: &Path) {
+    // One that is gone already, or that the system does not let go, is looked for at the next start.
+    let _ = rustix::fs::unlink(fifo);
 }

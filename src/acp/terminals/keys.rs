@@ -15,7 +15,7 @@ impl Stroke {
     pub fn encode(&self, application: bool, out: &mut Vec<u8>) {
         match self {
             Self::Text(text) => {
-                out.extend_from_slice(text.replace("\r\n", "\r").replace('\n', "\r").as_bytes())
+                out.extend_from_slice(text.replace("\r\n", "\r").replace('\n', "\r").as_bytes());
             }
             Self::Key(key) => key.encode(application, out),
         }

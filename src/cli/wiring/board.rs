@@ -3,7 +3,10 @@
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use crate::handlers::state::board::{Answer, TaskBoard, TaskLine, TaskStage, TaskView};
+use super::Machine;
+use crate::acp::local::terminals::LocalTerminals;
+use crate::handlers::shell::{ShellBoard, ShellLook, look_at, look_at_all};
+use crate::handlers::state::board::{Answer, ShellView, TaskBoard, TaskLine, TaskStage, TaskView};
 use crate::ids::{RequestId, ToolName};
 use crate::journal::{ListedTask, RequestLife, State};
 use crate::request::{ErrorCode, OutcomeKind};
@@ -15,24 +18,36 @@ pub(super) struct RunnerBoard {
     tasks: Tasks,
     clock: Clock,
     /// Known only once every tool, the Task tools among them, is registered.
-    registry: OnceLock<Arc<Registry>>,
+    machine: OnceLock<Known>,
+}
+
+/// What the board looks at of the machine.
+struct Known {
+    registry: Arc<Registry>,
+    shells: Arc<ShellBoard>,
+    terminals: LocalTerminals,
 }
 
 impl RunnerBoard {
     pub(super) fn new(tasks: Tasks) -> Self {
-        Self { tasks, clock: Clock::system(), registry: OnceLock::new() }
+        Self { tasks, clock: Clock::system(), machine: OnceLock::new() }
     }
 
-    /// Gives it the tools that tasks may run.
-    pub(super) fn know(&self, registry: Arc<Registry>) {
+    /// Gives it the tools that tasks may run, and the shells that are shown beside them.
+    pub(super) fn know(&self, machine: &Machine) {
+        let known = Known {
+            registry: Arc::clone(&machine.registry),
+            shells: Arc::clone(&machine.shells),
+            terminals: machine.terminals.clone(),
+        };
         // Wiring calls this once.
-        let _ = self.registry.set(registry);
+        let _ = self.machine.set(known);
     }
 
     async fn promise(&self, cx: &ToolCx, tool: &str, args: &str) -> Result<RequestId, ToolError> {
-        let registry =
-            self.registry.get().ok_or_else(|| ToolError::internal("the tools are not registered yet"))?;
-        let entry = registry.find(tool)?;
+        let machine =
+            self.machine.get().ok_or_else(|| ToolError::internal("the tools are not registered yet"))?;
+        let entry = machine.registry.find(tool)?;
         let effect = entry.decode(args)?.effect();
         // Named after the request that asks, so that whoever knows that one can find its task, whatever happened to
         // the answer.
@@ -108,4 +123,22 @@ impl TaskBoard for RunnerBoard {
     fn recent(&self, within: Duration, limit: u32) -> Answer<'_, Vec<TaskLine>> {
         Box::pin(self.list(within, limit))
     }
+    fn shell<'a>(&'a self, id: &'a str) -> Answer<'a, Option<ShellView>> {
+        Box::pin(async move {
+            let Some(Known { shells, terminals, .. }) = self.machine.get() else { return Ok(None) };
+            Ok(look_at(shells, terminals, id).await.map(view_of_shell))
+        })
+    }
+
+    fn shells(&self) -> Answer<'_, Vec<ShellView>> {
+        Box::pin(async {
+            let Some(Known { shells, terminals, .. }) = self.machine.get() else { return Ok(Vec::new()) };
+            Ok(look_at_all(shells, terminals).await.into_iter().map(view_of_shell).collect())
+        })
+    }
+}
+
+fn view_of_shell(shell: ShellLook) -> ShellView {
+    let ShellLook { id, title, state, running, handle } = shell;
+    ShellView { id, title, state, running, handle }
 }

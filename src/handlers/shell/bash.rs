@@ -9,6 +9,7 @@ use serde::Deserialize;
 
 use super::ShellDeps;
 use super::board::{Newcomer, Shell};
+use super::ports::{holder_words, listening_words};
 use crate::acp::RawPath;
 use crate::acp::terminals::{
     CreateTerminal, Ending, Launch, OutputQuery, Run, TerminalGuard, TerminalOutput, Watched, WindowSize,
@@ -16,7 +17,7 @@ use crate::acp::terminals::{
     status_line,
 };
 use crate::output::Budget;
-use crate::tool::{Effect, Meta, Reply, Tool, ToolCx, ToolError};
+use crate::tool::{Body, Effect, Meta, Reply, Tool, ToolCx, ToolError};
 
 const DEFAULT_LIMIT: u64 = 120_000;
 const LONGEST_LIMIT: u64 = 600_000;
@@ -148,10 +149,11 @@ impl Bash {
         create.stdin = self.stdin;
         create.tty = tty;
         create.raw = self.raw;
-        create.background = self.run_in_background;
+        create.background = self.run_in_background || patience.is_some();
         let budget = Budget::chars(self.max_chars);
         create.budget = Budget::chars(Some((budget.max_chars() as u64).saturating_sub(WORDS)));
         let purpose = self.description.as_deref().map(one_line).filter(|line| !line.is_empty());
+        let command = self.command.clone();
         let about = About { command: self.command, folder: shown_folder, purpose };
         let reply = if self.run_in_background {
             in_background(cx, deps, create, about, patience.unwrap_or(FIRST_LOOK)).await?
@@ -164,7 +166,7 @@ impl Bash {
             let run = run_to_end(&deps.terminals, cx, create, limit).await?;
             in_foreground(deps, run, about, limit).await?
         };
-        let mut reply = reply.with_budget(budget);
+        let mut reply = with_holder(deps, &command, reply).await.with_budget(budget);
         reply.meta.warnings.extend(warning);
         Ok(reply)
     }
@@ -282,7 +284,7 @@ async fn in_foreground(
     } else {
         ""
     };
-    let shell = deps.shells.admit(about.shell(run.guard));
+    let shell = deps.shells.admit(deps.terminals.as_ref(), about.shell(run.guard)).await;
     deps.shells.tidy(&deps.terminals).await;
     let left = format!(
         "Still running: {who}.{open} Kept as shell {}: ShellStatus follows it, KillShell ends it.",
@@ -295,7 +297,7 @@ async fn in_foreground(
 /// whoever asks for this does not want it stopped by a clock.
 async fn left_running(deps: &ShellDeps, guard: TerminalGuard, about: About) -> Result<Reply, ToolError> {
     let output = deps.terminals.terminal_output(OutputQuery::all(guard.id())).await?;
-    let shell = deps.shells.admit(about.shell(guard));
+    let shell = deps.shells.admit(deps.terminals.as_ref(), about.shell(guard)).await;
     deps.shells.tidy(&deps.terminals).await;
     // It may have ended just now; the next look will say how.
     let status = format!(
@@ -306,6 +308,17 @@ async fn left_running(deps: &ShellDeps, guard: TerminalGuard, about: About) -> R
     let printed = output_with_status(&output.text, held_back_words(&output).as_deref());
     let text = output_with_status(&printed, Some(&format!("{status}\n{}", follow_words(&shell, &output))));
     Ok(Reply::fitted(text).with_meta(with_handle(&output)))
+}
+
+/// The answer, with the shell that holds the port that a failed command wanted.
+async fn with_holder(deps: &ShellDeps, command: &str, mut reply: Reply) -> Reply {
+    let failed = reply.meta.exit_code.is_some_and(|code| code != 0);
+    if let (true, Body::Text(text) | Body::Fitted(text)) = (failed, &mut reply.body)
+        && let Some(holder) = holder_words(deps, command, text).await
+    {
+        *text = output_with_status(text, Some(&holder));
+    }
+    reply
 }
 
 /// Starts a command that goes on by itself, and looks at its beginning.
@@ -326,10 +339,13 @@ async fn in_background(
         _ = tokio::time::timeout(look, client.wait_for_terminal_exit(guard.id())) => {}
     }
     let output = client.terminal_output(OutputQuery::all(guard.id())).await?;
-    let shell = deps.shells.admit(about.shell(guard));
+    let shell = deps.shells.admit(client.as_ref(), about.shell(guard)).await;
     deps.shells.tidy(client).await;
     let first = match &output.exit {
-        None => format!("Shell {} running", shell.shown()),
+        None => {
+            let ports = listening_words(client.as_ref(), &shell).await;
+            format!("Shell {} running{ports}", shell.shown())
+        }
         Some(_) => format!("Shell {} has ended already", shell.shown()),
     };
     let first = match twin {

@@ -44,11 +44,17 @@ impl Tool for KillShell {
         &[("id", "shell_id"), ("bash_id", "shell_id"), ("shell", "shell_id"), ("grace", "grace_ms")];
     const EXAMPLES: &'static [&'static str] =
         &[r#"{"shell_id":"sh_1"}"#, r#"{"shell_id":"sh_2","signal":"INT","grace_ms":10000}"#];
+    const LIMITS: &'static [&'static str] =
+        &["30,000 ms until SIGKILL at most", "shows the last 20 lines of the output"];
     type Deps = ShellDeps;
     type Output = Reply;
 
     async fn run(self, _cx: &ToolCx, deps: &ShellDeps) -> Result<Reply, ToolError> {
         let shell = deps.shells.find(&self.shell_id)?;
+        if let Some(past) = &shell.past {
+            let text = format!("Shell {} is over: {}.", shell.shown(), past.words);
+            return Ok(Reply::text(text).with_meta(facts(&past.output)));
+        }
         let before = state(deps.terminals.as_ref(), &shell, None).await?;
         if let Some(exit) = &before.exit
             && !is_alive(&before)
@@ -72,6 +78,9 @@ impl Tool for KillShell {
         let settled = deps.terminals.wait_for_terminal_exit(&shell.terminal);
         let _ = tokio::time::timeout(SETTLE, settled).await;
         let after = state(deps.terminals.as_ref(), &shell, None).await?;
+        if let Some(exit) = &after.exit {
+            deps.shells.ended(&shell, &exit.status);
+        }
         let how = stopped
             .by
             .map_or_else(|| "had just ended by itself".to_owned(), |by| format!("stopped with {by}"));

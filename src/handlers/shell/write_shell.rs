@@ -90,7 +90,7 @@ impl Tool for WriteShell {
         check(&shell, &before)?;
         let typed = client.write_terminal(&shell.terminal, strokes).await?;
         let since = self.since.unwrap_or(before.cursor);
-        let after = self.wait(cx, deps, &shell, since, matcher.as_ref()).await?;
+        let after = wait(&self, cx, deps, &shell, since, matcher.as_ref()).await?;
         if typed.taken < typed.given {
             return Err(not_taken(&shell, typed, &after));
         }
@@ -141,41 +141,48 @@ impl WriteShell {
         Ok(strokes)
     }
 
-    /// What is new once the time is up, the command has ended, or a line matches.
-    async fn wait(
-        &self,
-        cx: &ToolCx,
-        deps: &ShellDeps,
-        shell: &Shell,
-        since: u64,
-        matcher: Option<&RegexMatcher>,
-    ) -> Result<TerminalOutput, ToolError> {
-        let until = Instant::now() + Duration::from_millis(self.wait_ms.unwrap_or(WAIT).min(LONGEST_WAIT));
-        loop {
-            let output = state(deps.terminals.as_ref(), shell, Some(since)).await?;
-            let found = matcher.is_some_and(|matcher| output.text.lines().any(|line| matches(matcher, line)));
-            if found || output.exit.is_some() || Instant::now() >= until {
-                return Ok(output);
-            }
-            tokio::select! {
-                biased;
-                () = cx.cancelled() => {
-                    return Err(ToolError::cancelled("It was typed; only the waiting was ended, and the shell goes on."));
-                }
-                more = deps.terminals.wait_for_terminal_output(&shell.terminal, output.bytes_read) => more?,
-                () = tokio::time::sleep_until(until) => {}
-            }
-        }
-    }
-
     fn wait_warning(&self) -> Option<String> {
         let asked = self.wait_ms.filter(|asked| *asked > LONGEST_WAIT)?;
         Some(format!("wait_ms was lowered from {asked} to {LONGEST_WAIT}, the most there is."))
     }
 }
 
+/// What is new once the time is up, the command has ended, or a line matches.
+async fn wait(
+    asked: &WriteShell,
+    cx: &ToolCx,
+    deps: &ShellDeps,
+    shell: &Shell,
+    since: u64,
+    matcher: Option<&RegexMatcher>,
+) -> Result<TerminalOutput, ToolError> {
+    let until = Instant::now() + Duration::from_millis(asked.wait_ms.unwrap_or(WAIT).min(LONGEST_WAIT));
+    loop {
+        let output = state(deps.terminals.as_ref(), shell, Some(since)).await?;
+        let found = matcher.is_some_and(|matcher| output.text.lines().any(|line| matches(matcher, line)));
+        if found || output.exit.is_some() || Instant::now() >= until {
+            return Ok(output);
+        }
+        tokio::select! {
+            biased;
+            () = cx.cancelled() => {
+                return Err(ToolError::cancelled("It was typed; only the waiting was ended, and the shell goes on."));
+            }
+            more = deps.terminals.wait_for_terminal_output(&shell.terminal, output.bytes_read) => more?,
+            () = tokio::time::sleep_until(until) => {}
+        }
+    }
+}
+
 /// Whether the shell can be typed into.
 fn check(shell: &Shell, now: &TerminalOutput) -> Result<(), ToolError> {
+    if let Some(past) = &shell.past {
+        return Err(ToolError::invalid_args(format!(
+            "Shell {} is over ({}), so nothing was typed. Bash starts a new one.",
+            shell.shown(),
+            past.words
+        )));
+    }
     if let Some(exit) = &now.exit {
         return Err(ToolError::invalid_args(format!(
             "Shell {} has ended ({}), so nothing was typed. ShellStatus shows its last lines; Bash starts a new one.",
@@ -206,7 +213,7 @@ fn not_taken(shell: &Shell, typed: Typed, after: &TerminalOutput) -> ToolError {
 }
 
 fn answer(shell: &Shell, typed: Typed, after: &TerminalOutput, warning: Option<String>) -> Reply {
-    let mut shown = vec![format!("Shell {}: {}", shell.shown(), state_words(after))];
+    let mut shown = vec![format!("Shell {}: {}", shell.shown(), state_words(shell, after))];
     if after.omitted_bytes > 0 {
         shown.push(format!("[{} bytes between were too much to hold]", grouped(after.omitted_bytes)));
     }

@@ -26,7 +26,7 @@ pub(super) struct GetShellInfo {}
 impl Tool for GetShellInfo {
     const NAME: &'static str = "get_shell_info";
     const EFFECT: Effect = Effect::Reads;
-    const EXAMPLES: &'static [&'static str] = &["{}", ""];
+    const EXAMPLES: &'static [&'static str] = &["{}", "{ }"];
     const LIMITS: &'static [&'static str] = &["20,000 ms"];
     type Deps = TerminalDeps;
     type Output = Reply;

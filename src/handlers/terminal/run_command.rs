@@ -11,8 +11,9 @@ use crate::acp::RawPath;
 use crate::acp::terminals::{
     CreateTerminal, Ending, Launch, TerminalGuard, conclude, list, output_with_status, run_to_end,
 };
+use crate::ids::ConversationId;
 use crate::output::Budget;
-use crate::tool::{Effect, Reply, Tool, ToolCx, ToolError};
+use crate::tool::{Effect, Meta, Reply, Tool, ToolCx, ToolError};
 
 const LIMIT: Duration = Duration::from_mins(2);
 /// Characters of the budget that are kept free for what is said beside the output.
@@ -103,9 +104,16 @@ async fn in_background(cx: &ToolCx, deps: &TerminalDeps, create: CreateTerminal)
     let guard = TerminalGuard::create(&deps.terminals, create).await?;
     let lasting = deps.board.admit(&cx.conversation, guard.keep());
     let pid = lasting.pid.map(|pid| format!(" (pid {pid})")).unwrap_or_default();
-    Ok(Reply::text(format!(
+    let mut meta = Meta::default();
+    if cx.conversation == ConversationId::from(&cx.request) {
+        let text = "This call is a conversation of its own, so calls of other conversations cannot reach the terminal: \
+                    send them with one conversation, or use Bash with run_in_background=true.";
+        meta.warnings.push(text.to_owned());
+    }
+    let text = format!(
         "Terminal {}{pid} running\n[get_terminal_output shows what it prints, wait_for_terminal_exit waits for its end, \
          kill_terminal ends it, release_terminal ends and forgets it]",
         lasting.name
-    )))
+    );
+    Ok(Reply::text(text).with_meta(meta))
 }

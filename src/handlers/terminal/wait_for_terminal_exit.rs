@@ -74,6 +74,7 @@ impl Tool for WaitForTerminalExit {
         let text = match &exit.status {
             ExitStatus::Code(code) => format!("Terminal exited with code {code}"),
             ExitStatus::Signal(name) => format!("Terminal was ended by the signal {name}"),
+            ExitStatus::Unseen(why) => format!("Terminal has ended; nobody saw how, since {why}"),
         };
         Ok(Reply::text(text).with_meta(meta))
     }
