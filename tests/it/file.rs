@@ -9,6 +9,7 @@
 mod paths;
 mod plain;
 mod read;
+mod read_documents;
 mod read_encodings;
 mod writing;
 

@@ -39,7 +39,8 @@ mod text_lines;
 mod text_window;
 
 use super::files::{
-    FileClient, FolderListing, ListFolder, LoadedFile, ReadTextFile, TextWindow, WriteTextFile, Written,
+    FileClient, FolderListing, ListFolder, LoadedFile, OpenedFile, ReadTextFile, TextWindow, WriteTextFile,
+    Written,
 };
 use super::terminals::{
     CreateTerminal, Ladder, OpenTerminal, OutputQuery, Stopped, TerminalClient, TerminalExit, TerminalId,
@@ -80,6 +81,10 @@ impl FileClient for LocalClient {
         max_bytes: u64,
     ) -> Answer<'a, LoadedFile> {
         self.files.load_file(cx, path, max_bytes)
+    }
+
+    fn open_file<'a>(&'a self, cx: &'a ToolCx, path: WorkspacePath) -> Answer<'a, OpenedFile> {
+        self.files.open_file(cx, path)
     }
 
     fn list_folder<'a>(&'a self, cx: &'a ToolCx, request: ListFolder) -> Answer<'a, FolderListing> {
