@@ -183,7 +183,8 @@ fn answer(shown: &str, window: &TextWindow, start: Start, asked: u64, budget: Bu
     Reply::fitted(text).with_budget(budget).with_meta(meta)
 }
 
-fn warnings(window: &TextWindow, forced: bool) -> Vec<String> {
+/// What is to be known of a window beside its text.
+pub(super) fn warnings(window: &TextWindow, forced: bool) -> Vec<String> {
     let mut warnings = Vec::new();
     if window.lossy > 0 {
         let encoding = if window.encoding.is_utf8() { "UTF-8" } else { window.encoding.as_str() };

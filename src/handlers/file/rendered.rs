@@ -92,7 +92,7 @@ fn one_line(line: &str) -> String {
 
 /// A name from elsewhere, on one line and without anything that moves a cursor or turns a text around.
 pub(super) fn plain_name(bytes: &[u8]) -> String {
-    const LONGEST: usize = 300;
+    const LONGEST: usize = 4_096;
     let text = String::from_utf8_lossy(bytes);
     let mut shown = String::new();
     for (n, c) in text.chars().enumerate() {
