@@ -70,19 +70,19 @@ impl Font {
                 decoded.text.push_str(text);
                 return;
             }
-            match self.plain.as_ref().and_then(|plain| plain.get(code as usize)) {
-                Some(c) => decoded.text.push(*c),
-                None => {
-                    decoded.unreadable += 1;
-                    decoded.text.push(char::REPLACEMENT_CHARACTER);
-                }
-            }
+            let plain = self.plain.as_ref().and_then(|plain| plain.get(code as usize));
+            decoded.unreadable += u64::from(plain.is_none());
+            decoded.text.push(plain.copied().unwrap_or(char::REPLACEMENT_CHARACTER));
         };
         if self.wide {
             let (pairs, _) = bytes.as_chunks::<2>();
-            pairs.iter().for_each(|pair| push(u32::from(u16::from_be_bytes(*pair))));
+            for pair in pairs {
+                push(u32::from(u16::from_be_bytes(*pair)));
+            }
         } else {
-            bytes.iter().for_each(|byte| push(u32::from(*byte)));
+            for byte in bytes {
+                push(u32::from(*byte));
+            }
         }
         decoded
     }

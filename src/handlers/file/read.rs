@@ -29,7 +29,7 @@ const FOOTER: usize = 400;
 /// Text: 2,000 lines from the start unless you say otherwise, with how to continue. A negative `offset` reads the end of
 /// a file of any size at once: `offset=-100` gives the last 100 lines. Lines over 2,000 characters are cut in the middle;
 /// give `column` to read one on. The encoding is told from the bytes and named; `encoding` reads it as another.
-/// PNG, JPEG, GIF, WebP and BMP images come as JSON: `{"type":"image","path","mime_type","width","height","size",
+/// Images (png, jpeg, gif, webp, bmp) come as JSON: `{"type":"image","path","mime_type","width","height","size",
 /// "encoding":"base64","data"}`, without `data` but with a `note` above 525 KB. Other binary files are refused with what
 /// they are. To find text in files use Grep, for a database SqliteQuery.
 #[derive(Debug, Deserialize, JsonSchema)]

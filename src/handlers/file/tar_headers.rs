@@ -49,7 +49,8 @@ pub(super) fn list<R: Read>(
                         match key {
                             b"path" => long_name = Some(value.to_vec()),
                             b"size" => {
-                                long_size = std::str::from_utf8(value).ok().and_then(|text| text.parse().ok())
+                                long_size =
+                                    std::str::from_utf8(value).ok().and_then(|text| text.parse().ok());
                             }
                             _ => {}
                         }
@@ -69,7 +70,7 @@ pub(super) fn list<R: Read>(
                     _ => String::new(),
                 };
                 let folder = kind == b'5' || name.ends_with(b"/");
-                listing.add(most, || Entry { folder, name, note, size }, if has_content { size } else { 0 });
+                listing.add(most, || Entry { name, folder, size, note }, if has_content { size } else { 0 });
                 pass(from, size.div_ceil(512) * 512)?;
             }
         }
