@@ -13,11 +13,12 @@ use sha2::{Digest, Sha256};
 
 use super::figures::size;
 use super::ledger::Ledger;
+use super::marks::MarkBook;
 use super::{Budget, Clipped, KeptOutput};
 use crate::ids::{RequestId, hex};
 
 /// The name of a kept output: `out_` and twelve hex digits.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct OutputHandle(String);
 
 impl OutputHandle {
@@ -88,6 +89,7 @@ struct Shared {
     dir: PathBuf,
     limits: Limits,
     ledger: Mutex<Ledger>,
+    marks: MarkBook,
 }
 
 impl Shared {
@@ -108,7 +110,8 @@ impl OutputStore {
         private_dir(dir)?;
         let mut ledger = Ledger::load(dir)?;
         ledger.sweep(dir, &limits, SystemTime::now());
-        Ok(Self { shared: Arc::new(Shared { dir: dir.to_owned(), limits, ledger: Mutex::new(ledger) }) })
+        let (ledger, marks) = (Mutex::new(ledger), MarkBook::default());
+        Ok(Self { shared: Arc::new(Shared { dir: dir.to_owned(), limits, ledger, marks }) })
     }
 
     /// The handle under which a request's `n`-th output (from 0) is kept: the same after a restart, so that
@@ -127,6 +130,7 @@ impl OutputStore {
             _ => {}
         }
         let file = private_file(&path)?;
+        self.shared.marks.forget(&handle);
         let now = SystemTime::now();
         let mut ledger = self.shared.ledger();
         let order = ledger.begin(handle.as_str(), now);
@@ -142,6 +146,35 @@ impl OutputStore {
             stopped: None,
             shared: Arc::clone(&self.shared),
         })
+    }
+
+    /// Goes on keeping a request's `n`-th output that an earlier life of this program began: a spool that appends, and
+    /// what is there so far; none where there is nothing.
+    pub fn go_on(&self, request: &RequestId, n: u32) -> io::Result<Option<(Spool, impl io::Read + use<>)>> {
+        let handle = Self::handle(request, n);
+        let path = self.path(&handle);
+        let so_far = match File::open(&path) {
+            Ok(file) => file,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(error),
+        };
+        let file = OpenOptions::new().append(true).open(&path)?;
+        let size = so_far.metadata()?.len();
+        let mut ledger = self.shared.ledger();
+        let order = ledger.begin(handle.as_str(), SystemTime::now());
+        ledger.count(order, size);
+        drop(ledger);
+        let spool = Spool {
+            handle,
+            file,
+            order,
+            buffer: Vec::new(),
+            accepted: size.min(self.shared.limits.each),
+            on_disk: size,
+            stopped: None,
+            shared: Arc::clone(&self.shared),
+        };
+        Ok(Some((spool, io::Read::take(so_far, size))))
     }
 
     /// Keeps a whole text. Unlike a spool's, a failure to write is an error, for nothing else depends on it.
@@ -172,7 +205,7 @@ impl OutputStore {
             return Err(FindError::NotKept(reason.to_owned()));
         }
         match File::open(self.path(&handle)) {
-            Ok(file) => Ok(KeptOutput::new(handle, file)),
+            Ok(file) => Ok(KeptOutput::new(handle, file, self.shared.marks.clone())),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Err(FindError::Unknown),
             Err(error) => Err(FindError::Io(error)),
         }
@@ -192,6 +225,11 @@ impl OutputStore {
     /// For how long outputs are kept.
     pub fn kept_for(&self) -> Duration {
         self.shared.limits.age
+    }
+
+    /// Why an output is kept, but not to its end, as far as this process saw it happen.
+    pub fn cut_short(&self, handle: &OutputHandle) -> Option<String> {
+        self.shared.ledger().cut_short(handle.as_str()).map(str::to_owned)
     }
 
     fn open_kept(&self, handle: &OutputHandle) -> io::Result<Option<KeptOutput>> {
@@ -259,8 +297,10 @@ impl Spool {
         if fits < bytes.len() {
             self.flush();
             let limit = size(self.shared.limits.each);
-            self.stopped
-                .get_or_insert(Stopped::Limit(format!("only the first {limit} of the output are kept")));
+            if self.stopped.is_none() {
+                self.stopped = Some(Stopped::Limit(format!("only the first {limit} of the output are kept")));
+                self.note_stop();
+            }
         }
     }
 
@@ -298,6 +338,33 @@ impl Spool {
         }
     }
 
+    /// For those who read the output later.
+    fn note_stop(&self) {
+        let Some(reason) = self.cut_short() else { return };
+        if self.on_disk == 0 {
+            self.shared.ledger().refuse(self.order, reason);
+        } else {
+            self.shared.ledger().cut(self.order, reason);
+        }
+    }
+
+    /// Writes as much as the disk takes, and counts it: the beginning of what it refuses may still be kept.
+    fn write_out(&mut self, bytes: &[u8]) -> io::Result<()> {
+        let mut rest = bytes;
+        while !rest.is_empty() {
+            match self.file.write(rest) {
+                Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+                Ok(written) => {
+                    self.on_disk += written as u64;
+                    rest = &rest[written..];
+                }
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
     fn put(&mut self, bytes: &[u8]) {
         if self.stopped.is_some() {
             return;
@@ -307,17 +374,12 @@ impl Spool {
             self.stopped = Some(Stopped::NoRoom(format!(
                 "running commands have filled the {limit} that are kept in all"
             )));
-        } else if let Err(error) = self.file.write_all(bytes) {
+        } else if let Err(error) = self.write_out(bytes) {
             self.stopped = Some(Stopped::Failed(error));
         } else {
-            self.on_disk += bytes.len() as u64;
             return;
         }
-        if self.on_disk == 0
-            && let Some(reason) = self.cut_short()
-        {
-            self.shared.ledger().refuse(self.order, reason);
-        }
+        self.note_stop();
     }
 }
 

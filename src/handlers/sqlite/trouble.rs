@@ -4,7 +4,7 @@ use rusqlite::ffi::ErrorCode as Code;
 use rusqlite::{Connection, Error};
 use std::fmt::Write as _;
 
-use super::guard::Guard;
+use super::guard::{Guard, Scope};
 use crate::tool::{ErrorCode, ToolError};
 
 /// Words of the language that resemble names of tables.
@@ -62,9 +62,16 @@ const KEYWORDS: &[&str] = &[
     "with",
 ];
 
-/// The file cannot be opened or read as a database.
-pub(super) fn of_file(shown: &str, error: &Error) -> ToolError {
+/// The file cannot be opened, read or written as a database.
+pub(super) fn of_file(shown: &str, guard: &Guard, error: &Error) -> ToolError {
     let (code, text) = match error.sqlite_error_code() {
+        _ if guard.cancelled() => (ErrorCode::Cancelled, "The query was cancelled.".to_owned()),
+        Some(Code::ReadOnly | Code::PermissionDenied) if guard.scope() == Scope::Changing => (
+            ErrorCode::PermissionDenied,
+            format!(
+                "{shown} cannot be written: the file or its folder is read-only for this user. mode=ro reads it."
+            ),
+        ),
         Some(Code::NotADatabase) => {
             (ErrorCode::NotText, format!("{shown} is not a SQLite database, or it is encrypted."))
         }
@@ -72,9 +79,13 @@ pub(super) fn of_file(shown: &str, error: &Error) -> ToolError {
             ErrorCode::Io,
             format!("{shown} is damaged ({error}). `PRAGMA integrity_check` in sqlite3 tells more."),
         ),
-        Some(Code::DatabaseBusy | Code::DatabaseLocked) => {
-            (ErrorCode::Busy, format!("{shown} is locked by another program. Try again when it is done."))
-        }
+        Some(Code::DatabaseBusy | Code::DatabaseLocked) => (
+            ErrorCode::Busy,
+            format!(
+                "{shown} is locked by another program, and stayed so for as long as timeout_ms allows. Ask again \
+                     when that program is done (on Linux `fuser` names it), or with a larger timeout_ms."
+            ),
+        ),
         Some(Code::ReadOnly) => (
             ErrorCode::Busy,
             format!(
@@ -111,7 +122,7 @@ pub(super) fn of_statement(
     let denied = guard.denied();
     match error.sqlite_error_code() {
         Some(Code::OperationInterrupted) if guard.cancelled() => {
-            ToolError::cancelled("The query was cancelled; it changes nothing.")
+            ToolError::cancelled("The query was cancelled.")
         }
         Some(Code::OperationInterrupted) => ToolError::new(
             ErrorCode::Timeout,
@@ -120,7 +131,7 @@ pub(super) fn of_statement(
         ),
         // A refused function is an error like any other to SQLite; only the guard knows better.
         code if denied.is_some() || code == Some(Code::AuthorizationForStatementDenied) => {
-            read_only(denied.as_deref())
+            refused(guard.scope(), denied.as_deref())
         }
         Some(Code::TooBig) => ToolError::new(
             ErrorCode::TooLarge,
@@ -134,26 +145,38 @@ pub(super) fn of_statement(
             | Code::ReadOnly
             | Code::CannotOpen
             | Code::SystemIoFailure,
-        ) => of_file(shown, error),
+        ) => of_file(shown, guard, error),
         _ => unusable(connection, guard, sql, error),
     }
 }
 
-/// The statement would do more than read.
-pub(super) fn read_only(what: Option<&str>) -> ToolError {
+/// The statement would do more than is allowed.
+pub(super) fn refused(scope: Scope, what: Option<&str>) -> ToolError {
     let what = what.map_or_else(
         || "This statement would write, and that".to_owned(),
         |what| format!("In this statement {what}"),
     );
-    ToolError::new(
-        ErrorCode::PolicyDenied,
-        format!(
-            "{what} is not allowed: SqliteQuery only reads. Use SELECT, WITH, VALUES, EXPLAIN or a PRAGMA that tells."
-        ),
-    )
+    let rule = match scope {
+        Scope::Reading => {
+            "with mode=ro SqliteQuery only reads: SELECT, WITH, VALUES, EXPLAIN or a PRAGMA that tells. mode=rw \
+             changes rows and the schema."
+        }
+        Scope::Changing => {
+            "mode=rw takes one statement that changes rows or the schema of this database, in a transaction that is \
+             made for it. Other databases, files and settings are out of its reach."
+        }
+    };
+    ToolError::new(ErrorCode::PolicyDenied, format!("{what} is not allowed: {rule}"))
 }
 
 fn unusable(connection: &Connection, guard: &Guard, sql: &str, error: &Error) -> ToolError {
+    if error.sqlite_error_code() == Some(Code::ConstraintViolation) {
+        let text = match error {
+            Error::SqliteFailure(_, Some(text)) => text.clone(),
+            other => other.to_string(),
+        };
+        return ToolError::invalid_args(format!("The database does not take the change: {text}."));
+    }
     let mut text = match error {
         Error::SqlInputError { msg, sql, offset, .. } => {
             format!("SQLite refuses the query: {msg}{}", place(sql, *offset))

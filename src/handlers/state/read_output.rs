@@ -7,7 +7,8 @@ use serde::Deserialize;
 
 use crate::output::figures::{counted, grouped, size};
 use crate::output::{
-    Budget, FindError, Found, KeptLine, KeptOutput, OutputStore, Page, Query, SearchError, Totals, Window,
+    Budget, FindError, Found, Halt, KeptLine, KeptOutput, OutputStore, Page, Query, SearchError, Totals,
+    Window,
 };
 use crate::tool::{Effect, Lane, Reply, Tool, ToolCx, ToolError};
 
@@ -75,6 +76,11 @@ impl Tool for ReadOutput {
         r#"{"handle":"out_7f3a09c2d1e4","offset":301}"#,
         r#"{"handle":"out_7f3a09c2d1e4","pattern":"(?i)error","context":3}"#,
     ];
+    const LIMITS: &'static [&'static str] = &[
+        "200 lines a call, 10,000 at most",
+        "20 lines of context on either side of a match",
+        "256 MB are kept of one output, 2 GB of all, for 7 days; the oldest go first",
+    ];
     type Deps = OutputStore;
     type Output = Reply;
 
@@ -86,18 +92,22 @@ impl Tool for ReadOutput {
             return Err(cancelled());
         }
         let outputs = outputs.clone();
-        // Reading the largest output takes about a second; one that is cancelled ends by itself.
-        let reading = tokio::task::spawn_blocking(move || self.read(&outputs));
+        // Dropped with the call, whatever ends it, so that nobody reads on for nobody.
+        let halting = Halting::default();
+        let halt = halting.0.clone();
+        let reading = tokio::task::spawn_blocking(move || self.read(&outputs, halt));
         tokio::select! {
-            answer = reading => answer.map_err(|error| ToolError::internal(format!("ReadOutput: {error}")))?,
+            biased;
             () = cx.cancelled() => Err(cancelled()),
+            answer = reading => answer.map_err(|error| ToolError::internal(format!("ReadOutput: {error}")))?,
         }
     }
 }
 
 impl ReadOutput {
-    fn read(&self, outputs: &OutputStore) -> Result<Reply, ToolError> {
-        let mut kept = outputs.find(&self.handle).map_err(|error| self.not_found(outputs, &error))?;
+    fn read(&self, outputs: &OutputStore, halt: Halt) -> Result<Reply, ToolError> {
+        let kept = outputs.find(&self.handle).map_err(|error| self.not_found(outputs, &error))?;
+        let mut kept = kept.halted_by(halt);
         let budget = Budget::chars(self.max_chars);
         let room = budget.max_chars() - FRAME;
         let text = match (&self.pattern, self.tail) {
@@ -125,7 +135,8 @@ impl ReadOutput {
                 self.page(&page, &hint)
             }
         };
-        Ok(Reply::fitted(text).with_budget(budget))
+        let cut = outputs.cut_short(kept.handle()).map(|why| format!("\n[the output went on, but {why}]"));
+        Ok(Reply::fitted(text + &cut.unwrap_or_default()).with_budget(budget))
     }
 
     fn window(&self, lines: u64, room: usize) -> Window {
@@ -215,6 +226,16 @@ impl ReadOutput {
 
     fn failed(&self, cause: &std::io::Error) -> ToolError {
         ToolError::io(format!("The kept output {}", self.handle.trim()), cause)
+    }
+}
+
+/// Stops the reading when the call ends before it.
+#[derive(Default)]
+struct Halting(Halt);
+
+impl Drop for Halting {
+    fn drop(&mut self) {
+        self.0.stop();
     }
 }
 

@@ -1,0 +1,48 @@
+//! release_terminal: ends what still runs in a lasting terminal and forgets it. Not here: ending it without that.
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use super::TerminalDeps;
+use super::board::{is_alive, look};
+use crate::acp::terminals::facts;
+use crate::tool::{Effect, Lane, Reply, Tool, ToolCx, ToolError};
+
+/// Give a terminal back: what still runs in it is ended, and its id is not known any more.
+///
+/// The terminal is one that run_command started with background=true in this conversation. Release each once it is
+/// not needed. Its output can still be read with ReadOutput by the handle that this answer names; to keep the id, use
+/// kill_terminal instead.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct ReleaseTerminal {
+    /// The terminal's id, as run_command gave it: term-0.
+    terminal_id: String,
+}
+
+impl Tool for ReleaseTerminal {
+    const NAME: &'static str = "release_terminal";
+    const EFFECT: Effect = Effect::Executes;
+    const LANE: Lane = Lane::Control;
+    const ALIASES: &'static [(&'static str, &'static str)] = super::ALIASES;
+    const EXAMPLES: &'static [&'static str] = &[r#"{"terminal_id":"term-0"}"#, r#"{"terminalId":"term-12"}"#];
+    const LIMITS: &'static [&'static str] =
+        &["2,000 ms from SIGTERM to SIGKILL for what still runs", "the output stays for 7 days"];
+    type Deps = TerminalDeps;
+    type Output = Reply;
+
+    async fn run(self, cx: &ToolCx, deps: &TerminalDeps) -> Result<Reply, ToolError> {
+        let lasting = deps.board.find(&cx.conversation, &self.terminal_id)?;
+        let last = look(deps.terminals.as_ref(), &lasting, Some(u64::MAX)).await?;
+        if deps.board.forget(&lasting) {
+            // Seen through even when the caller goes away: nobody else knows of it any more.
+            deps.terminals.release_terminal(&lasting.terminal).await?;
+        }
+        let mut meta = facts(&last);
+        meta.handle = last.handle.as_ref().map(|handle| handle.as_str().to_owned());
+        if is_alive(&last) {
+            meta.warnings.push("Its command, or something that it had left running, was ended.".to_owned());
+        }
+        Ok(Reply::text(format!("Released terminal {}", lasting.name)).with_meta(meta))
+    }
+}
