@@ -1,10 +1,13 @@
 //! ACP's file methods with what they take and give. Not here: who serves them.
 
+use std::fmt;
+use std::io::{Read, Seek};
 use std::ops::Range;
 use std::sync::Arc;
 
 use sha2::{Digest, Sha256};
 
+use super::content::Binary;
 pub use super::encoding::Encoding;
 use super::{Answer, WorkspacePath};
 use crate::ids::hex;
@@ -29,6 +32,10 @@ pub trait FileClient: Send + Sync + 'static {
     /// A whole file's bytes, for editing. Fails like `read_text_file`, and with `too_large` above `max_bytes`.
     fn load_file<'a>(&'a self, cx: &'a ToolCx, path: WorkspacePath, max_bytes: u64)
     -> Answer<'a, LoadedFile>;
+
+    /// A file's bytes as they are, to look into a format that is not text. Fails like `read_text_file`, but for
+    /// `not_text` where it is a regular file.
+    fn open_file<'a>(&'a self, cx: &'a ToolCx, path: WorkspacePath) -> Answer<'a, OpenedFile>;
 
     /// What is in a folder.
     fn list_folder<'a>(&'a self, cx: &'a ToolCx, request: ListFolder) -> Answer<'a, FolderListing>;
@@ -260,6 +267,30 @@ pub struct Written {
     pub size: u64,
     /// What was done that the content did not ask for.
     pub warnings: Vec<String>,
+}
+
+/// Bytes that can be read from any place.
+pub trait ReadSeek: Read + Seek + Send {}
+
+impl<T: Read + Seek + Send> ReadSeek for T {}
+
+/// A file that is open.
+pub struct OpenedFile {
+    /// Its bytes, from the first.
+    pub bytes: Box<dyn ReadSeek>,
+    /// How many there are.
+    pub size: u64,
+    /// What they are.
+    pub content: Result<Encoding, Binary>,
+}
+
+impl fmt::Debug for OpenedFile {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("OpenedFile")
+            .field("size", &self.size)
+            .field("content", &self.content)
+            .finish_non_exhaustive()
+    }
 }
 
 /// Which folder to list.

@@ -6,10 +6,13 @@
     reason = "a test that cannot set up its files has failed"
 )]
 
+mod list_files;
 mod paths;
 mod plain;
 mod read;
+mod read_documents;
 mod read_encodings;
+mod read_file;
 mod writing;
 
 use std::fs;

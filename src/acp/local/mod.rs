@@ -53,7 +53,8 @@ mod ties;
 
 use super::apps::{AppClient, AppRequest, OpenedApp};
 use super::files::{
-    FileClient, FolderListing, ListFolder, LoadedFile, ReadTextFile, TextWindow, WriteTextFile, Written,
+    FileClient, FolderListing, ListFolder, LoadedFile, OpenedFile, ReadTextFile, TextWindow, WriteTextFile,
+    Written,
 };
 use super::terminals::{
     CreateTerminal, Ladder, OpenTerminal, OutputQuery, Stopped, Stroke, TerminalClient, TerminalExit,
@@ -94,6 +95,10 @@ impl FileClient for LocalClient {
         max_bytes: u64,
     ) -> Answer<'a, LoadedFile> {
         self.files.load_file(cx, path, max_bytes)
+    }
+
+    fn open_file<'a>(&'a self, cx: &'a ToolCx, path: WorkspacePath) -> Answer<'a, OpenedFile> {
+        self.files.open_file(cx, path)
     }
 
     fn list_folder<'a>(&'a self, cx: &'a ToolCx, request: ListFolder) -> Answer<'a, FolderListing> {

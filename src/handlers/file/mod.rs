@@ -1,10 +1,13 @@
-//! Text files: read a window, write a whole, edit a place, list a folder. Not here: who touches the disk
+//! Files: read a window of text or what else can be shown, write a whole, edit a place, list a folder. Not here: who touches the disk
 //! (`acp::local`) and which paths may be touched (`acp::workspace`).
 
+mod archive;
 mod change;
 mod difference;
+mod documents;
 mod edit;
 mod edit_report;
+mod image;
 mod leniency;
 mod list_files;
 mod listing;
@@ -12,13 +15,20 @@ mod mask;
 mod matcher;
 mod miss;
 mod multi_edit;
+mod notebook;
 mod numbered;
+mod pdf;
+mod pdf_font;
+mod pdf_text;
 mod read;
 mod read_file;
+mod rendered;
 mod revision;
+mod tar_headers;
 mod transcoded;
 mod write;
 mod write_file;
+mod zip_directory;
 
 use std::fmt;
 use std::sync::Arc;

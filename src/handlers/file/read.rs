@@ -1,11 +1,14 @@
-//! Read: a window of numbered lines of one text file, or a folder's content. Not here: finding text (search).
+//! Read: a window of numbered lines of one text file, or a folder's content. Not here: formats that are not text
+//! (documents), and finding text (search).
 
 use std::fmt::Write as _;
 
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::{FileDeps, listing, numbered};
+use super::documents::{self, Ask};
+use super::rendered::Lines;
+use super::{FileDeps, listing, numbered, pdf};
 use crate::acp::RawPath;
 use crate::acp::encoding::Encoding;
 use crate::acp::files::{LineTotal, ReadTextFile, Start, TextWindow};
@@ -20,11 +23,15 @@ const MAX_LINES: u64 = 10_000;
 /// Left for the footer.
 const FOOTER: usize = 400;
 
-/// Read a text file, as numbered lines: `{number}<tab>{text}`. The numbers are not part of the file.
+/// Read a file: text as numbered lines (`{number}<tab>{text}`; the numbers are not part of the file), a PDF document's
+/// text by page, a notebook's cells, an image, an archive's or a folder's listing.
 ///
-/// Shows 2,000 lines from the start unless you say otherwise, and says how to continue. A negative `offset` reads
-/// the end of a file of any size at once: `offset=-100` gives the last 100 lines. Lines over 2,000 characters are
-/// cut in the middle; give `column` to read one on. A folder is listed. Binary files are refused with what they are.
+/// Text: 2,000 lines from the start unless you say otherwise, with how to continue. A negative `offset` reads the end of
+/// a file of any size at once: `offset=-100` gives the last 100 lines. Lines over 2,000 characters are cut in the middle;
+/// give `column` to read one on. The encoding is told from the bytes and named; `encoding` reads it as another.
+/// Images (png, jpeg, gif, webp, bmp) come as JSON: `{"type":"image","path","mime_type","width","height","size",
+/// "encoding":"base64","data"}`, without `data` but with a `note` above 525 KB. Other binary files are refused with what
+/// they are. To find text in files use Grep, for a database SqliteQuery.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Read {
@@ -34,6 +41,8 @@ pub(super) struct Read {
     offset: Option<i64>,
     /// How many lines: 2000 if absent, at most 10000.
     limit: Option<u64>,
+    /// Of a PDF document, which pages: `3`, `1-5` or `2,4-6`; the first 10 if absent.
+    pages: Option<String>,
     /// Show the rest of the one line `offset` from this character on, from 1.
     column: Option<u64>,
     /// Read it in this encoding instead of the one it seems to have: `windows-1252`, `shift_jis`, `utf-16le`, ...
@@ -56,6 +65,16 @@ impl Tool for Read {
         r#"{"file_path":"src/main.rs"}"#,
         r#"{"file_path":"src/main.rs","offset":120,"limit":40}"#,
         r#"{"file_path":"build.log","offset":-100}"#,
+        r#"{"file_path":"paper.pdf","pages":"2-4"}"#,
+    ];
+    const LIMITS: &'static [&'static str] = &[
+        "2,000 lines a call unless asked for more, 10,000 at most",
+        "30,000 characters an answer, up to 200,000 with max_chars",
+        "lines over 2,000 characters are cut in the middle",
+        "meta.sha256 and the exact number of lines for files up to 100 MB",
+        "images up to 525 KB are sent along (700 KB of base64)",
+        "PDF documents up to 64 MB, 10 pages a call unless asked for more, 20 s",
+        "notebooks up to 16 MB; 500 entries of an archive or a folder a call",
     ];
     type Deps = FileDeps;
     type Output = Reply;
@@ -64,19 +83,45 @@ impl Tool for Read {
         let path = deps.workspace.resolve(&self.file_path)?;
         let budget = Budget::chars(self.max_chars);
         let start = self.start()?;
-        let lines = self.limit.unwrap_or(LINES).min(MAX_LINES);
-        if lines == 0 {
+        let limit = self.limit.unwrap_or(LINES).min(MAX_LINES);
+        if limit == 0 {
             return Err(ToolError::invalid_args("limit is 0; give at least 1."));
+        }
+        let encoding = self.encoding.as_deref().map(encoding_called).transpose()?;
+        let lines = Lines { offset: self.offset.unwrap_or(1), limit, budget };
+        let pages = self.pages.as_deref().map(pdf::parse_pages).transpose()?;
+        let ask = Ask { lines, limit: self.limit, pages };
+        let mut no_notebook = None;
+        if documents::is_notebook(&path) && encoding.is_none() && self.column.is_none() {
+            match documents::notebook(cx, &*deps.client, &path, ask.clone()).await {
+                Ok(Ok(reply)) => return Ok(reply),
+                Ok(Err(why)) => no_notebook = Some(why),
+                // A folder may be called so, too.
+                Err(error) if error.code() == ErrorCode::IsDirectory => {}
+                Err(error) => return Err(error),
+            }
         }
         let line_chars = Budget::LINE.min(budget.max_chars() / 2);
         let room = budget.max_chars().saturating_sub(FOOTER);
-        let encoding = self.encoding.as_deref().map(encoding_called).transpose()?;
         let request =
-            ReadTextFile { path: path.clone(), start, lines, max_chars: room, line_chars, encoding };
+            ReadTextFile { path: path.clone(), start, lines: limit, max_chars: room, line_chars, encoding };
         match deps.client.read_text_file(cx, request).await {
-            Ok(window) => Ok(answer(&path.shown(), &window, start, lines, budget, encoding.is_some())),
+            Ok(_) if ask.pages.is_some() => Err(ToolError::invalid_args(format!(
+                "pages is for PDF documents; {} is text. Use offset and limit.",
+                path.shown()
+            ))),
+            Ok(window) => {
+                let mut reply = answer(&path.shown(), &window, start, limit, budget, encoding.is_some());
+                if let Some(why) = no_notebook {
+                    reply.meta.warnings.push(format!("Shown as text, not as a notebook: {why}."));
+                }
+                Ok(reply)
+            }
             Err(error) if error.code() == ErrorCode::IsDirectory => {
                 listing::folder(cx, &*deps.client, path, false, budget).await
+            }
+            Err(error) if error.code() == ErrorCode::NotText => {
+                documents::show(cx, &*deps.client, &path, ask, error).await
             }
             Err(error) => Err(error),
         }
@@ -138,7 +183,8 @@ fn answer(shown: &str, window: &TextWindow, start: Start, asked: u64, budget: Bu
     Reply::fitted(text).with_budget(budget).with_meta(meta)
 }
 
-fn warnings(window: &TextWindow, forced: bool) -> Vec<String> {
+/// What is to be known of a window beside its text.
+pub(super) fn warnings(window: &TextWindow, forced: bool) -> Vec<String> {
     let mut warnings = Vec::new();
     if window.lossy > 0 {
         let encoding = if window.encoding.is_utf8() { "UTF-8" } else { window.encoding.as_str() };

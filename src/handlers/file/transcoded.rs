@@ -122,13 +122,18 @@ fn lacks(shown: &str, lacking: Unencodable) -> ToolError {
 fn line_starts(bytes: &[u8], mark: usize, encoding: Encoding) -> Vec<usize> {
     let mut starts = vec![mark];
     match encoding {
-        Encoding::Utf16Le | Encoding::Utf16Be => {
-            let feed: [u8; 2] = if encoding == Encoding::Utf16Le { [b'\n', 0] } else { [0, b'\n'] };
-            let (units, _) = bytes[mark..].as_chunks::<2>();
-            let feeds = units.iter().enumerate().filter(|(_, unit)| **unit == feed);
-            starts.extend(feeds.map(|(at, _)| mark + 2 * (at + 1)));
+        Encoding::Utf16Le | Encoding::Utf16LeUnmarked => starts.extend(wide(bytes, mark, [b'\n', 0])),
+        Encoding::Utf16Be | Encoding::Utf16BeUnmarked => starts.extend(wide(bytes, mark, [0, b'\n'])),
+        Encoding::Utf8 | Encoding::Utf8Bom | Encoding::Legacy(_) => {
+            starts.extend(memchr_iter(b'\n', &bytes[mark..]).map(|at| mark + at + 1));
         }
-        _ => starts.extend(memchr_iter(b'\n', &bytes[mark..]).map(|at| mark + at + 1)),
     }
     starts
+}
+
+/// Behind each line feed of two bytes.
+fn wide(bytes: &[u8], mark: usize, feed: [u8; 2]) -> Vec<usize> {
+    let (units, _) = bytes[mark..].as_chunks::<2>();
+    let feeds = units.iter().enumerate().filter(|(_, unit)| **unit == feed);
+    feeds.map(|(at, _)| mark + 2 * (at + 1)).collect()
 }

@@ -74,7 +74,7 @@ async fn a_few_damaged_places_leave_utf_8_what_it_is() {
 
 /// Over a mebibyte of text with a line of its own at the end.
 fn big(line: &str, last: &str) -> String {
-    let mut content = line.repeat((3 << 20) / line.len());
+    let mut content = line.repeat((5 << 18) / line.len());
     content.push_str(last);
     content
 }
