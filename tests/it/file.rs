@@ -6,14 +6,17 @@
     reason = "a test that cannot set up its files has failed"
 )]
 
+mod edit;
+mod edit_encodings;
 mod list_files;
+mod multi_edit;
 mod paths;
 mod plain;
 mod read;
 mod read_documents;
 mod read_encodings;
 mod read_file;
-mod writing;
+mod write;
 
 use std::fs;
 use std::path::{Path, PathBuf};
