@@ -78,6 +78,8 @@ pub(super) struct Manner {
     pub(super) writes: bool,
     /// The repository's hooks run, and see git as their user does: only what runs other programs is overridden.
     pub(super) hooks: bool,
+    /// For a subcommand that refuses to take paths literally; its paths must begin so that they mean nothing else.
+    pub(super) with_patterns: bool,
     /// Longer than a look may take.
     pub(super) limit: Option<Duration>,
 }
@@ -184,10 +186,12 @@ impl Git {
     fn command<S: AsRef<OsStr>>(&self, cx: &ToolCx, arguments: &[S], manner: &Manner) -> Command {
         let mut command = Command::new(&self.program);
         command.args(["--no-pager", "--no-optional-locks"]);
+        // A hook's own git would find no file by a pattern either.
+        if !(manner.hooks || manner.with_patterns) {
+            command.arg("--literal-pathspecs");
+        }
         let mut settings: Vec<(&str, &str)> = SAFE.to_vec();
         if !manner.hooks {
-            // A hook's own git would find no file by a pattern either.
-            command.arg("--literal-pathspecs");
             settings.push(NO_HOOKS);
             settings.extend(PLAIN);
         }

@@ -42,7 +42,7 @@ pub(super) struct Wanted {
 
 impl Comparison {
     /// Flags of every comparison: no program of the repository's choice, no colours, no look into submodules.
-    fn arguments<'a>(&'a self, more: &[&'a str], context: &'a str) -> Vec<&'a str> {
+    fn arguments<'a>(&'a self, more: &[&'a str]) -> Vec<&'a str> {
         let (verb, revisions) = self.command.split_first().expect("a comparison has a command");
         let mut arguments = vec![verb.as_str()];
         arguments.extend([
@@ -58,7 +58,6 @@ impl Comparison {
         if self.ignore_whitespace {
             arguments.push("--ignore-all-space");
         }
-        arguments.push(context);
         arguments.extend(more);
         arguments.extend(revisions.iter().map(String::as_str));
         with_path(&arguments, self.path.as_deref())
@@ -67,7 +66,7 @@ impl Comparison {
     /// Which files differ.
     pub(super) async fn stat(&self, cx: &ToolCx, repository: &Repository) -> Result<Stat, ToolError> {
         let more = ["--raw", "--numstat", "-z", "--abbrev=10"];
-        let answer = repository.git.run(cx, &self.arguments(&more, "-U0")).await?;
+        let answer = repository.git.run(cx, &self.arguments(&more)).await?;
         if !answer.worked() {
             return Err(complaint(&answer));
         }
@@ -97,7 +96,7 @@ impl Comparison {
         let context = format!("-U{}", self.context);
         // What is said about files without room has a fourth.
         let patch = Patch::new(Whole::new(cx, deps, room, self.number), room / 4 * 3);
-        let (answer, patch) = repository.git.pour(cx, &self.arguments(&["--patch"], &context), patch).await?;
+        let (answer, patch) = repository.git.pour(cx, &self.arguments(&["--patch", &context]), patch).await?;
         if !answer.worked() {
             return Err(complaint(&answer));
         }
