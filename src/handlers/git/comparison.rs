@@ -95,7 +95,7 @@ impl Comparison {
         let room = room.saturating_sub(head.chars().count() + WORDS).max(500);
         let context = format!("-U{}", self.context);
         // What is said about files without room has a fourth.
-        let patch = Patch::new(Whole::new(cx, deps, room, self.number), room / 4 * 3);
+        let patch = Patch::new(Whole::new(cx, deps, room, self.number), room / 4 * 3, room);
         let (answer, patch) = repository.git.pour(cx, &self.arguments(&["--patch", &context]), patch).await?;
         if !answer.worked() {
             return Err(complaint(&answer));
@@ -110,10 +110,9 @@ impl Comparison {
         meta.redactions = (kept.redactions > 0).then_some(kept.redactions);
         meta.lossy_chars = (taken.lossy > 0).then_some(taken.lossy);
         meta.control_chars = (taken.controls > 0).then_some(taken.controls);
-        if let Some(whole) = &kept.text {
-            let whole = String::from_utf8_lossy(whole);
-            // Its headers are shown safely; what there was no room for beside a list of files fits without one.
-            let shown = if taken.left_out_count == 0 { &*taken.text } else { &*whole };
+        if kept.text.is_some() && (taken.left_out_count == 0 || ends.omitted_lines == 0) {
+            // What there is no room for beside the words about it fits without them.
+            let shown = if taken.left_out_count == 0 { &taken.text } else { &ends.text };
             let text = if read.wanted.bare { shown.to_owned() } else { format!("{}{shown}", read.head) };
             return Reply::text(text).with_meta(meta).with_budget(read.wanted.budget);
         }

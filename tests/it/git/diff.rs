@@ -116,7 +116,7 @@ async fn binary_files_renames_modes_and_odd_names_are_said() {
     bench.git(&["add", "-A"]);
     let answer = bench.answer("GitDiff", json!({"path": "repo", "staged": true})).await;
     let name = "\"new\\342\\200\\256\\tname.txt\"";
-    assert!(answer.contains(&format!("R    +0 -0  old name.txt -> {name}\nM   binary  picture")), "{answer}");
+    assert!(answer.contains(&format!("R   +0 -0  old name.txt -> {name}\nM  binary  picture")), "{answer}");
     assert!(answer.contains("Binary files a/picture and b/picture differ"), "{answer}");
     assert!(!answer.contains('\u{202e}'), "{answer}");
 }
@@ -129,7 +129,7 @@ async fn context_and_blanks_are_as_asked() {
     bench.commit_all("second");
     bench.write("b.txt", &lines.replace("line 20\n", "line  20\n"));
     let answer = bench.answer("GitDiff", json!({"path": "repo", "context_lines": 0})).await;
-    assert!(answer.contains("@@ -20 +20 @@") && !answer.contains("line 19\n"), "{answer}");
+    assert!(answer.contains("@@ -20 +20 @@") && !answer.contains("\n line 19\n"), "{answer}");
     let answer = bench.answer("GitDiff", json!({"path": "repo", "ignore_whitespace": true})).await;
     assert!(!answer.contains("+line"), "{answer}");
 }

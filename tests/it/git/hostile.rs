@@ -367,7 +367,8 @@ async fn settings_cannot_show_files_from_elsewhere() {
     bench.git(&["config", "blame.ignoreRevsFile", &place]);
     bench.git(&["config", "core.excludesFile", &place]);
     bench.write("b.txt", "x");
-    bench.answer("GitBlame", json!({"path": "repo/a.txt"})).await;
+    let text = bench.refused_as("GitBlame", json!({"path": "repo/a.txt"}), ErrorCode::PolicyDenied).await;
+    assert!(text.contains("blame.ignoreRevsFile") && !text.contains("top-secret"), "{text}");
     let text = bench.refused_as("GitAdd", json!({"paths": ["repo/b.txt"]}), ErrorCode::PolicyDenied).await;
     assert!(text.contains("b.txt: it is ignored by a rule of the user's own"), "{text}");
     assert!(!text.contains("top-secret"), "{text}");
