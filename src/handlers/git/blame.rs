@@ -92,7 +92,7 @@ impl Tool for GitBlame {
         }
         let at = id.map_or_else(|| "as it is now".to_owned(), |id| format!("at {}", short(&id)));
         let text = format!("{} {at}\n{}", names::path(path.as_bytes()), render(&blamed, more));
-        let controls: u64 = blamed.iter().map(|line| line.controls()).sum();
+        let controls: u64 = blamed.iter().map(Blamed::controls).sum();
         let mut meta = Meta { control_chars: Some(controls).filter(|n| *n > 0), ..Meta::default() };
         if answer.cut {
             meta.warnings.push("git's answer was longer than 8 MB and was cut there".to_owned());

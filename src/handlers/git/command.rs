@@ -143,7 +143,7 @@ impl Git {
     ) -> Result<Answer, ToolError> {
         let mut output = Vec::new();
         let ending = self.start(cx, arguments, manner, Out::Hold(&mut output, MAX_OUTPUT)).await?;
-        Ok(answer(ending, output))
+        Ok(answer(&ending, output))
     }
 
     /// Runs git into a sink.
@@ -164,7 +164,7 @@ impl Git {
         });
         let ending = self.start(cx, arguments, Manner::default(), Out::Pour(pieces)).await;
         let sink = taking.await.map_err(|fault| ToolError::internal(format!("git's output: {fault}")))?;
-        Ok((answer(ending?, Vec::new()), sink))
+        Ok((answer(&ending?, Vec::new()), sink))
     }
 
     async fn start<S: AsRef<OsStr>>(
@@ -217,7 +217,7 @@ impl Git {
     }
 }
 
-fn answer(ending: Ending, output: Vec<u8>) -> Answer {
+fn answer(ending: &Ending, output: Vec<u8>) -> Answer {
     let complaint = said(&ending.complaint);
     Answer { exit_code: ending.exit_code, output, complaint, cut: ending.cut, left_open: ending.left_open }
 }

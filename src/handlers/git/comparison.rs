@@ -102,11 +102,11 @@ impl Comparison {
         }
         let (taken, kept, ends) = patch.end();
         let read = Read { stat, head, room, wanted, taken, kept, ends };
-        Ok(self.compose(deps, repository, read, meta))
+        Ok(self.compose(deps, repository, &read, meta))
     }
 
-    fn compose(&self, deps: &GitDeps, repository: &Repository, read: Read, mut meta: Meta) -> Reply {
-        let Read { taken, kept, ends, .. } = &read;
+    fn compose(&self, deps: &GitDeps, repository: &Repository, read: &Read, mut meta: Meta) -> Reply {
+        let Read { taken, kept, ends, .. } = read;
         meta.redactions = (kept.redactions > 0).then_some(kept.redactions);
         meta.lossy_chars = (taken.lossy > 0).then_some(taken.lossy);
         meta.control_chars = (taken.controls > 0).then_some(taken.controls);
@@ -129,7 +129,7 @@ impl Comparison {
                 ends.text
             )
         } else {
-            let note = self.left_out(deps, repository, &read);
+            let note = self.left_out(deps, repository, read);
             format!("{note}{}", taken.text)
         };
         Reply::fitted(format!("{}{body}", read.head)).with_meta(meta).with_budget(read.wanted.budget)
