@@ -26,7 +26,7 @@ const MOST: u64 = 2_000;
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct GitBlame {
-    /// The file.
+    /// The file, which git must know.
     path: RawPath,
     /// The first line, from 1, which it is if absent.
     #[schemars(range(min = 1))]

@@ -12,8 +12,7 @@ use super::repository::Repository;
 use super::status::here;
 use crate::acp::RawPath;
 use crate::output::Budget;
-use crate::request::Body;
-use crate::tool::{Effect, Meta, Reply, Tool, ToolCx, ToolError};
+use crate::tool::{Body, Effect, Meta, Reply, Tool, ToolCx, ToolError};
 
 /// Show what changed in a git repository since its last commit, by default in that of the first workspace folder.
 ///

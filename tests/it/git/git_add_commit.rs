@@ -32,8 +32,8 @@ async fn it_runs_no_hooks_and_says_what_does() {
     assert!(text.contains("(pre-commit)") && text.contains("GitCommit"), "{text}");
     assert!(!mark.exists());
     assert_eq!(bench.told(&["status", "--porcelain"]), "?? b.txt");
-    assert_eq!(bench.tools.effect("git_add_commit"), Some(Effect::Writes));
-    assert_eq!(bench.tools.effect("GitCommit"), Some(Effect::Executes));
+    assert_eq!(bench.tools.effect("git_add_commit", "{}"), Some(Effect::Writes));
+    assert_eq!(bench.tools.effect("GitCommit", "{}"), Some(Effect::Executes));
 }
 
 #[tokio::test]
