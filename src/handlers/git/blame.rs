@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 use std::ops::RangeInclusive;
+use std::path::Path;
 
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -25,7 +26,7 @@ const MOST: u64 = 2_000;
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct GitBlame {
-    /// The file.
+    /// The file, which git must know.
     path: RawPath,
     /// The first line, from 1, which it is if absent.
     #[schemars(range(min = 1))]
@@ -71,6 +72,7 @@ impl Tool for GitBlame {
             Some(revision) => Some(repository.commit(cx, "ref", revision).await?),
             None => None,
         };
+        prove_ignored_inside(cx, deps, &repository).await?;
         // One more line tells whether there is more.
         let range = format!("-L{},{}", lines.start(), lines.end() + 1);
         let mut arguments = vec!["blame", "--line-porcelain", "--no-textconv", "--no-progress", &range];
@@ -90,7 +92,7 @@ impl Tool for GitBlame {
         }
         let at = id.map_or_else(|| "as it is now".to_owned(), |id| format!("at {}", short(&id)));
         let text = format!("{} {at}\n{}", names::path(path.as_bytes()), render(&blamed, more));
-        let controls: u64 = blamed.iter().map(|line| line.controls()).sum();
+        let controls: u64 = blamed.iter().map(Blamed::controls).sum();
         let mut meta = Meta { control_chars: Some(controls).filter(|n| *n > 0), ..Meta::default() };
         if answer.cut {
             meta.warnings.push("git's answer was longer than 8 MB and was cut there".to_owned());
@@ -138,6 +140,25 @@ impl GitBlame {
         }
         Ok(ToolError::invalid_args(format!("GitBlame: {shown}: {complaint}")))
     }
+}
+
+/// A list of commits to look through is read from a file that the settings name; one from elsewhere would show in
+/// git's complaint about it.
+async fn prove_ignored_inside(cx: &ToolCx, deps: &GitDeps, repository: &Repository) -> Result<(), ToolError> {
+    let question = ["config", "-z", "--type=path", "--get-all", "blame.ignoreRevsFile"];
+    let answer = repository.git.run(cx, &question).await?;
+    for file in answer.output.split(|byte| *byte == 0).filter(|file| !file.is_empty()) {
+        let file = repository.top.join(String::from_utf8_lossy(file).into_owned());
+        let inside = |real: &Path| deps.workspace.roots().any(|root| real.starts_with(root));
+        if !file.canonicalize().is_ok_and(|real| inside(&real)) {
+            return Err(ToolError::new(
+                ErrorCode::PolicyDenied,
+                "The setting blame.ignoreRevsFile names a file that is missing or outside the workspace, so git is not asked. \
+                 Ask the user to change that setting.",
+            ));
+        }
+    }
+    Ok(())
 }
 
 /// A line with its origin.

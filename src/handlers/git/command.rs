@@ -78,6 +78,8 @@ pub(super) struct Manner {
     pub(super) writes: bool,
     /// The repository's hooks run, and see git as their user does: only what runs other programs is overridden.
     pub(super) hooks: bool,
+    /// For a subcommand that refuses to take paths literally; its paths must begin so that they mean nothing else.
+    pub(super) with_patterns: bool,
     /// Longer than a look may take.
     pub(super) limit: Option<Duration>,
 }
@@ -141,7 +143,7 @@ impl Git {
     ) -> Result<Answer, ToolError> {
         let mut output = Vec::new();
         let ending = self.start(cx, arguments, manner, Out::Hold(&mut output, MAX_OUTPUT)).await?;
-        Ok(answer(ending, output))
+        Ok(answer(&ending, output))
     }
 
     /// Runs git into a sink.
@@ -162,7 +164,7 @@ impl Git {
         });
         let ending = self.start(cx, arguments, Manner::default(), Out::Pour(pieces)).await;
         let sink = taking.await.map_err(|fault| ToolError::internal(format!("git's output: {fault}")))?;
-        Ok((answer(ending?, Vec::new()), sink))
+        Ok((answer(&ending?, Vec::new()), sink))
     }
 
     async fn start<S: AsRef<OsStr>>(
@@ -184,10 +186,12 @@ impl Git {
     fn command<S: AsRef<OsStr>>(&self, cx: &ToolCx, arguments: &[S], manner: &Manner) -> Command {
         let mut command = Command::new(&self.program);
         command.args(["--no-pager", "--no-optional-locks"]);
+        // A hook's own git would find no file by a pattern either.
+        if !(manner.hooks || manner.with_patterns) {
+            command.arg("--literal-pathspecs");
+        }
         let mut settings: Vec<(&str, &str)> = SAFE.to_vec();
         if !manner.hooks {
-            // A hook's own git would find no file by a pattern either.
-            command.arg("--literal-pathspecs");
             settings.push(NO_HOOKS);
             settings.extend(PLAIN);
         }
@@ -213,7 +217,7 @@ impl Git {
     }
 }
 
-fn answer(ending: Ending, output: Vec<u8>) -> Answer {
+fn answer(ending: &Ending, output: Vec<u8>) -> Answer {
     let complaint = said(&ending.complaint);
     Answer { exit_code: ending.exit_code, output, complaint, cut: ending.cut, left_open: ending.left_open }
 }

@@ -88,7 +88,7 @@ pub(super) async fn commit(
     let arguments = arguments(&message, &order, part.is_some());
     let input = part.map(|paths| nul_ended(paths.iter().map(Vec::as_slice)));
     let limit = order.hooks.then_some(HOOK_LIMIT);
-    let manner = Manner { input, writes: true, hooks: order.hooks, limit };
+    let manner = Manner { input, writes: true, hooks: order.hooks, limit, ..Manner::default() };
     let ran = repository.git.run_as(cx, &arguments, manner).await;
     // What happened is seen by the commit itself, also when the call is over.
     let after = ToolCx { cancel: CancellationToken::new(), deadline: None, ..cx.clone() };

@@ -42,7 +42,7 @@ pub(super) struct Wanted {
 
 impl Comparison {
     /// Flags of every comparison: no program of the repository's choice, no colours, no look into submodules.
-    fn arguments<'a>(&'a self, more: &[&'a str], context: &'a str) -> Vec<&'a str> {
+    fn arguments<'a>(&'a self, more: &[&'a str]) -> Vec<&'a str> {
         let (verb, revisions) = self.command.split_first().expect("a comparison has a command");
         let mut arguments = vec![verb.as_str()];
         arguments.extend([
@@ -58,7 +58,6 @@ impl Comparison {
         if self.ignore_whitespace {
             arguments.push("--ignore-all-space");
         }
-        arguments.push(context);
         arguments.extend(more);
         arguments.extend(revisions.iter().map(String::as_str));
         with_path(&arguments, self.path.as_deref())
@@ -67,7 +66,7 @@ impl Comparison {
     /// Which files differ.
     pub(super) async fn stat(&self, cx: &ToolCx, repository: &Repository) -> Result<Stat, ToolError> {
         let more = ["--raw", "--numstat", "-z", "--abbrev=10"];
-        let answer = repository.git.run(cx, &self.arguments(&more, "-U0")).await?;
+        let answer = repository.git.run(cx, &self.arguments(&more)).await?;
         if !answer.worked() {
             return Err(complaint(&answer));
         }
@@ -96,25 +95,24 @@ impl Comparison {
         let room = room.saturating_sub(head.chars().count() + WORDS).max(500);
         let context = format!("-U{}", self.context);
         // What is said about files without room has a fourth.
-        let patch = Patch::new(Whole::new(cx, deps, room, self.number), room / 4 * 3);
-        let (answer, patch) = repository.git.pour(cx, &self.arguments(&["--patch"], &context), patch).await?;
+        let patch = Patch::new(Whole::new(cx, deps, room, self.number), room / 4 * 3, room);
+        let (answer, patch) = repository.git.pour(cx, &self.arguments(&["--patch", &context]), patch).await?;
         if !answer.worked() {
             return Err(complaint(&answer));
         }
         let (taken, kept, ends) = patch.end();
         let read = Read { stat, head, room, wanted, taken, kept, ends };
-        Ok(self.compose(deps, repository, read, meta))
+        Ok(self.compose(deps, repository, &read, meta))
     }
 
-    fn compose(&self, deps: &GitDeps, repository: &Repository, read: Read, mut meta: Meta) -> Reply {
-        let Read { taken, kept, ends, .. } = &read;
+    fn compose(&self, deps: &GitDeps, repository: &Repository, read: &Read, mut meta: Meta) -> Reply {
+        let Read { taken, kept, ends, .. } = read;
         meta.redactions = (kept.redactions > 0).then_some(kept.redactions);
         meta.lossy_chars = (taken.lossy > 0).then_some(taken.lossy);
         meta.control_chars = (taken.controls > 0).then_some(taken.controls);
-        if let Some(whole) = &kept.text {
-            let whole = String::from_utf8_lossy(whole);
-            // Its headers are shown safely; what there was no room for beside a list of files fits without one.
-            let shown = if taken.left_out_count == 0 { &*taken.text } else { &*whole };
+        if kept.text.is_some() && (taken.left_out_count == 0 || ends.omitted_lines == 0) {
+            // What there is no room for beside the words about it fits without them.
+            let shown = if taken.left_out_count == 0 { &taken.text } else { &ends.text };
             let text = if read.wanted.bare { shown.to_owned() } else { format!("{}{shown}", read.head) };
             return Reply::text(text).with_meta(meta).with_budget(read.wanted.budget);
         }
@@ -131,7 +129,7 @@ impl Comparison {
                 ends.text
             )
         } else {
-            let note = self.left_out(deps, repository, &read);
+            let note = self.left_out(deps, repository, read);
             format!("{note}{}", taken.text)
         };
         Reply::fitted(format!("{}{body}", read.head)).with_meta(meta).with_budget(read.wanted.budget)

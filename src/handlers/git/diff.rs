@@ -27,6 +27,10 @@ const MOST_CONTEXT: u64 = 1_000;
 /// that were never staged are not part of a diff: GitStatus lists them, Read shows them. For one commit use GitShow.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is a key of its own, and all but one may be combined"
+)]
 pub(super) struct GitDiff {
     /// The folder or file to compare, also one that was deleted; the repository of the first workspace folder if absent.
     #[serde(default = "here")]
@@ -121,7 +125,7 @@ impl GitDiff {
     ) -> Result<(Comparison, String), ToolError> {
         let mut command = vec!["diff".to_owned()];
         let mut again = String::from("GitDiff");
-        let mut say = |key: &str, value: &str| again.push_str(&format!(" {key}={value}"));
+        let mut say = |key: &str, value: &str| again.extend([" ", key, "=", value]);
         let mut title = String::new();
         if self.staged {
             command.push("--cached".to_owned());

@@ -1,5 +1,7 @@
 //! get_diff: what is not committed and what is staged, in one text. Not here: either alone (git_diff, diff).
 
+use std::fmt::Write as _;
+
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -10,8 +12,7 @@ use super::repository::Repository;
 use super::status::here;
 use crate::acp::RawPath;
 use crate::output::Budget;
-use crate::request::Body;
-use crate::tool::{Effect, Meta, Reply, Tool, ToolCx, ToolError};
+use crate::tool::{Body, Effect, Meta, Reply, Tool, ToolCx, ToolError};
 
 /// Show what changed in a git repository since its last commit, by default in that of the first workspace folder.
 ///
@@ -49,7 +50,7 @@ impl Tool for GetDiff {
             let comparison = plain_comparison(&["diff", what], None, again, number);
             let stat = comparison.stat(cx, &repository).await?;
             if stat.files.is_empty() {
-                text.push_str(&format!("{title}: nothing.\n\n"));
+                let _ = write!(text, "{title}: nothing.\n\n");
                 continue;
             }
             let wanted = Wanted { budget, stat_only: false, bare: false };

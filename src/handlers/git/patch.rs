@@ -57,8 +57,8 @@ struct Section {
 }
 
 impl Patch {
-    /// With room for so many characters; all of it is also kept whole.
-    pub(super) fn new(whole: Whole, room: usize) -> Self {
+    /// With so many characters for whole files, and so many for its two ends; all of it is also kept.
+    pub(super) fn new(whole: Whole, room: usize, ends: usize) -> Self {
         Self {
             whole: Some(whole),
             masked: Vec::new(),
@@ -68,7 +68,7 @@ impl Patch {
             section: Section::default(),
             room,
             budget: room,
-            head_tail: HeadTail::new(Budget::chars(Some(room as u64))),
+            head_tail: HeadTail::new(Budget::chars(Some(ends as u64))),
             taken: Taken::default(),
         }
     }

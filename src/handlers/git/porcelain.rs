@@ -84,7 +84,7 @@ impl Status {
                 Some(b'#') => status.branch.take(&String::from_utf8_lossy(record)),
                 Some(b'1') => status.tracked(record, 8, None),
                 Some(b'2') => {
-                    let from = records.next().map(<[u8]>::to_vec);
+                    let from = records.next();
                     status.tracked(record, 9, from);
                 }
                 Some(b'u') => {
@@ -104,12 +104,12 @@ impl Status {
         status
     }
 
-    fn tracked(&mut self, record: &[u8], before: usize, from: Option<Vec<u8>>) {
+    fn tracked(&mut self, record: &[u8], before: usize, from: Option<&[u8]>) {
         let Some((letters, path)) = fields(record, before) else { return };
         let mut letters = letters.chars();
         for place in [Place::Staged, Place::Unstaged] {
             if let Some(letter) = letters.next().filter(|letter| *letter != '.') {
-                let from = if matches!(letter, 'R' | 'C') { from.clone() } else { None };
+                let from = if matches!(letter, 'R' | 'C') { from.map(<[u8]>::to_vec) } else { None };
                 self.push(place, letter.to_string(), path, from);
             }
         }

@@ -58,8 +58,9 @@ pub(super) fn by_name(path: &[u8]) -> Option<String> {
         format!("*{ending}")
     } else if name.starts_with(".env.") {
         ".env.*".to_owned()
-    } else if name.ends_with(".json")
-        && (name.starts_with("client_secret") || name.starts_with("service-account"))
+    } else if [("client_secret", ".json"), ("service-account", ".json")]
+        .iter()
+        .any(|(begin, end)| name.starts_with(begin) && name.ends_with(end))
     {
         "client_secret*.json, service-account*.json".to_owned()
     } else {
@@ -117,7 +118,7 @@ impl Content {
             if read == 0 {
                 return Ok(content);
             }
-            line += window[..done].iter().filter(|byte| **byte == b'\n').count() as u64;
+            line += memchr::memchr_iter(b'\n', &window[..done]).count() as u64;
             window.drain(..done);
         }
     }

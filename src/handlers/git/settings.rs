@@ -27,8 +27,6 @@ pub(super) const SAFE: &[(&str, &str)] = &[
     // Nothing is to go on in the background.
     ("gc.auto", "0"),
     ("maintenance.auto", "false"),
-    // Files from anywhere, whose words would show in an error.
-    ("blame.ignoreRevsFile", ""),
 ];
 
 /// No hook, for everything but a commit.

@@ -245,14 +245,18 @@ async fn ignored(
     repository: &Repository,
     parts: &[Part],
 ) -> Result<BTreeMap<Vec<u8>, String>, ToolError> {
-    let asked = nul_ended(parts.iter().map(|part| part.path.as_bytes()).filter(|path| !path.is_empty()));
+    // With a folder before it, no path is a pattern.
+    let asked: Vec<Vec<u8>> = parts
+        .iter()
+        .filter(|part| !part.path.is_empty())
+        .map(|part| [b"./", part.path.as_bytes()].concat())
+        .collect();
     if asked.is_empty() {
         return Ok(BTreeMap::new());
     }
-    let answer = repository
-        .git
-        .run_as(cx, &["check-ignore", "--verbose", "-z", "--stdin"], Manner::fed(asked))
-        .await?;
+    let input = nul_ended(asked.iter().map(Vec::as_slice));
+    let manner = Manner { with_patterns: true, ..Manner::fed(input) };
+    let answer = repository.git.run_as(cx, &["check-ignore", "--verbose", "-z", "--stdin"], manner).await?;
     // 1 is "none of them".
     if !matches!(answer.exit_code, Some(0 | 1)) {
         return Err(complaint(&answer));
@@ -270,7 +274,8 @@ async fn ignored(
         } else {
             format!("{source}:{} `{pattern}`", String::from_utf8_lossy(record[1]))
         };
-        found.insert(record[3].to_vec(), format!("it is ignored by {rule}"));
+        let path = record[3].strip_prefix(b"./").unwrap_or(record[3]);
+        found.insert(path.to_vec(), format!("it is ignored by {rule}"));
     }
     Ok(found)
 }

@@ -1,9 +1,13 @@
 //! Which files a comparison touches, and by how many lines: `--raw --numstat -z`, read. Not here: the lines (patch).
 
 use std::collections::HashMap;
+use std::fmt::Write as _;
 
 use super::names;
 use crate::output::figures::{counted, grouped};
+
+/// Lines added and removed; none for a file that is no text.
+type Lines = Option<(u64, u64)>;
 
 /// One file of a comparison.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -11,7 +15,7 @@ pub(super) struct FileStat {
     /// Git's letter: A, D, M, R, C, T, U.
     pub(super) letter: char,
     /// Lines added and removed; none for a file that is no text.
-    pub(super) lines: Option<(u64, u64)>,
+    pub(super) lines: Lines,
     pub(super) path: Vec<u8>,
     pub(super) from: Option<Vec<u8>>,
 }
@@ -98,15 +102,14 @@ impl Stat {
     /// A line a file, as many as there is room for, and how many are left out.
     pub(super) fn list(&self, room: usize) -> String {
         let mut text = String::new();
+        let mut used = 0;
         let width = self.files.iter().take(500).map(|file| file.figures().len()).max().unwrap_or(0);
         for (at, file) in self.files.iter().enumerate() {
             let line = format!("{}  {:>width$}  {}\n", file.letter, file.figures(), file.shown());
-            if text.chars().count() + line.chars().count() > room {
-                let left = self.files.len() - at;
-                text.push_str(&format!(
-                    "[{} not listed; name a folder in `path` to see fewer]\n",
-                    counted(left as u64, "more file")
-                ));
+            used += line.chars().count();
+            if used > room {
+                let left = counted((self.files.len() - at) as u64, "more file");
+                let _ = writeln!(text, "[{left} not listed; name a folder in `path` to see fewer]");
                 break;
             }
             text.push_str(&line);
@@ -126,7 +129,7 @@ fn raw_letter(token: &[u8]) -> char {
 }
 
 /// `12 3 path`, with tabs; the path is empty where two follow.
-fn numstat(token: &[u8]) -> Option<(Option<(u64, u64)>, &[u8])> {
+fn numstat(token: &[u8]) -> Option<(Lines, &[u8])> {
     let mut fields = token.splitn(3, |byte| *byte == b'\t');
     let (added, removed, path) = (fields.next()?, fields.next()?, fields.next()?);
     let number = |bytes: &[u8]| std::str::from_utf8(bytes).ok()?.parse::<u64>().ok();
