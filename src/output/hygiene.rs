@@ -59,10 +59,10 @@ impl CommandText {
             at = match self.state {
                 State::Text => self.plain(piece, at, &mut controls, out),
                 State::Payload => self.payload(piece, at),
-                _ => {
-                    let next = piece[at..].chars().next().expect("the piece goes on");
-                    at + if self.take(next) { next.len_utf8() } else { 0 }
-                }
+                _ => match piece[at..].chars().next() {
+                    Some(next) if self.take(next) => at + next.len_utf8(),
+                    _ => at,
+                },
             };
         }
         self.look_for_line_ends();
@@ -100,19 +100,13 @@ impl CommandText {
             at = stop + 1;
             match bytes.get(stop) {
                 None => return stop,
-                Some(b'\x1b') => match bytes.get(at) {
-                    Some(b'[') => match control_end(bytes, at + 1) {
-                        Some(end) => at = end,
-                        None => {
-                            self.state = State::Escape;
-                            return at;
-                        }
-                    },
-                    _ => {
+                Some(b'\x1b') => {
+                    let Some(end) = control_end(bytes, at) else {
                         self.state = State::Escape;
                         return at;
-                    }
-                },
+                    };
+                    at = end;
+                }
                 Some(b'\r') => self.returned = true,
                 Some(b'\x08') => self.backspace(),
                 // U+0080 to U+009F have two bytes.
@@ -238,10 +232,21 @@ impl CommandText {
     }
 }
 
-/// The end of a whole control sequence whose parameters begin here: the common case, taken at once.
+/// A whole text without escapes, each line in its last state.
+pub fn clean(text: &str) -> String {
+    let (mut cleaner, mut out) = (CommandText::default(), String::with_capacity(text.len()));
+    cleaner.push(text, &mut out);
+    cleaner.finish(&mut out);
+    out
+}
+
+/// The end of a whole control sequence that begins here, behind its ESC: the common case, taken at once.
 #[inline]
 fn control_end(bytes: &[u8], from: usize) -> Option<usize> {
-    let mut at = from;
+    if bytes.get(from) != Some(&b'[') {
+        return None;
+    }
+    let mut at = from + 1;
     while at - from < SEQUENCE_ROOM / 2 {
         match bytes.get(at)? {
             b' '..=b'?' => at += 1,
@@ -328,7 +333,7 @@ mod tests {
 
     use super::*;
 
-    fn clean(pieces: &[&str]) -> String {
+    fn cleaned(pieces: &[&str]) -> String {
         let mut text = CommandText::default();
         let mut out = String::new();
         for piece in pieces {
@@ -353,7 +358,7 @@ mod tests {
             ("\x1b[12\nkept", "\nkept"),
             ("\x1b]never ends", ""),
         ] {
-            assert_eq!(clean(&[raw]), expected, "{raw:?}");
+            assert_eq!(cleaned(&[raw]), expected, "{raw:?}");
         }
     }
 
@@ -369,14 +374,14 @@ mod tests {
             ("|\x08/\x08-\x08done", "done"),
             ("one\n\x08two", "one\ntwo"),
         ] {
-            assert_eq!(clean(&[raw]), expected, "{raw:?}");
+            assert_eq!(cleaned(&[raw]), expected, "{raw:?}");
         }
     }
 
     #[test]
     fn an_unterminated_sequence_does_not_swallow_the_rest() {
         let raw = format!("\x1b]{}\nthe end", "x".repeat(SEQUENCE_ROOM));
-        assert_eq!(clean(&[&raw]), "\nthe end");
+        assert_eq!(cleaned(&[&raw]), "\nthe end");
     }
 
     #[test]
@@ -421,7 +426,7 @@ mod tests {
             let whole = before.concat() + &"y".repeat(LINE_ROOM - short) + &after.concat();
             let singles: Vec<String> = whole.chars().map(String::from).collect();
             let singles: Vec<&str> = singles.iter().map(String::as_str).collect();
-            prop_assert!(clean(&singles) == clean(&[&whole]));
+            prop_assert!(cleaned(&singles) == cleaned(&[&whole]));
         }
     }
 
@@ -429,12 +434,12 @@ mod tests {
         #[test]
         fn pieces_make_no_difference(tokens in raw_text()) {
             let whole = tokens.concat();
-            let expected = clean(&[&whole]);
+            let expected = cleaned(&[&whole]);
             let parts: Vec<&str> = tokens.iter().map(String::as_str).collect();
-            prop_assert_eq!(clean(&parts), expected.clone());
+            prop_assert_eq!(cleaned(&parts), expected.clone());
             let singles: Vec<String> = whole.chars().map(String::from).collect();
             let singles: Vec<&str> = singles.iter().map(String::as_str).collect();
-            prop_assert_eq!(clean(&singles), expected);
+            prop_assert_eq!(cleaned(&singles), expected);
         }
 
         #[test]
@@ -479,7 +484,7 @@ mod tests {
 
         #[test]
         fn no_control_character_survives(tokens in raw_text()) {
-            let out = clean(&[&tokens.concat()]);
+            let out = cleaned(&[&tokens.concat()]);
             prop_assert!(out.chars().all(|c| c == '\n' || c == '\t' || !c.is_control()));
         }
     }

@@ -12,6 +12,7 @@ mod ledger;
 mod line;
 mod marks;
 mod search;
+mod spool;
 pub mod store;
 mod stretch;
 
@@ -20,4 +21,5 @@ pub use filter::{FilterFactory, StreamFilter};
 pub use headtail::HeadTail;
 pub use kept::{Halt, KeptLine, KeptOutput, Page, Totals, Window};
 pub use search::{Found, Query, SearchError};
-pub use store::{FindError, Limits, OutputHandle, OutputStore, Spool};
+pub use spool::Spool;
+pub use store::{FindError, Limits, OutputHandle, OutputStore};

@@ -141,7 +141,7 @@ fn once_it_is(program: &str) -> String {
 
 /// Waits for the end of a process. One that has closed its files, as the other end of a connection sees, may still
 /// be on its way out.
-pub(crate) async fn gone(pid: &str) {
+async fn gone(pid: &str) {
     use rustix::event::{PollFd, PollFlags, Timespec, poll};
     use rustix::process::{Pid, PidfdFlags, pidfd_open};
     let pid = pid.trim().parse().ok().and_then(Pid::from_raw).expect("a process id");

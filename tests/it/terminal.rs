@@ -14,7 +14,7 @@ use punie_runner::tool::{ToolCx, ToolError};
 use serde_json::{Value, json};
 
 use crate::harness::tools;
-use crate::shell::{Bench, Checkpoint, gone, is_there, meta_of, within};
+use crate::shell::{Bench, Checkpoint, is_there, meta_of, within};
 
 /// A call of one conversation, named here.
 fn cx(conversation: &str) -> ToolCx {

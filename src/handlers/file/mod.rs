@@ -2,6 +2,7 @@
 //! (`acp::local`) and which paths may be touched (`acp::workspace`).
 
 mod archive;
+mod change;
 mod difference;
 mod documents;
 mod edit;
@@ -13,6 +14,7 @@ mod listing;
 mod mask;
 mod matcher;
 mod miss;
+mod multi_edit;
 mod notebook;
 mod numbered;
 mod pdf;
@@ -21,7 +23,9 @@ mod pdf_text;
 mod read;
 mod read_file;
 mod rendered;
+mod revision;
 mod tar_headers;
+mod transcoded;
 mod write;
 mod write_file;
 mod zip_directory;
@@ -54,6 +58,7 @@ pub fn tools(deps: FileDeps) -> Vec<Entry> {
         .with::<read::Read>()
         .with::<write::Write>()
         .with::<edit::Edit>()
+        .with::<multi_edit::MultiEdit>()
         .with::<read_file::ReadFile>()
         .with::<write_file::WriteFile>()
         .with::<list_files::ListFiles>()

@@ -18,6 +18,7 @@ const KEYWORDS: &[&str] = &[
     "case",
     "cast",
     "cross",
+    "delete",
     "desc",
     "distinct",
     "else",
@@ -31,7 +32,9 @@ const KEYWORDS: &[&str] = &[
     "having",
     "in",
     "inner",
+    "insert",
     "intersect",
+    "into",
     "is",
     "join",
     "left",
@@ -53,8 +56,10 @@ const KEYWORDS: &[&str] = &[
     "recursive",
     "right",
     "select",
+    "set",
     "then",
     "union",
+    "update",
     "using",
     "values",
     "when",
@@ -249,6 +254,7 @@ fn known_names(connection: &Connection) -> rusqlite::Result<(Vec<String>, Vec<St
 /// The words of a statement that may be names: not in quotes of a text, not called, not of the language.
 fn words(sql: &str) -> Vec<String> {
     let mut words: Vec<String> = Vec::new();
+    let mut names_table = false;
     let mut chars = sql.chars().peekable();
     while let Some(c) = chars.next() {
         if c == '\'' {
@@ -262,10 +268,14 @@ fn words(sql: &str) -> Vec<String> {
             while let Some(next) = chars.next_if(|next| next.is_alphanumeric() || *next == '_') {
                 word.push(next);
             }
-            let keyword = KEYWORDS.contains(&word.to_ascii_lowercase().as_str());
-            if !keyword && word.len() > 1 && chars.peek() != Some(&'(') && !words.contains(&word) {
+            let small = word.to_ascii_lowercase();
+            let keyword = KEYWORDS.contains(&small.as_str());
+            // `f(x)` calls a function, `INTO t(x)` names a table.
+            let called = chars.peek() == Some(&'(') && !names_table;
+            if !keyword && word.len() > 1 && !called && !words.contains(&word) {
                 words.push(word);
             }
+            names_table = ["into", "table", "on", "references"].contains(&small.as_str());
         }
     }
     words
@@ -277,6 +287,7 @@ mod tests {
 
     #[test]
     fn words_are_names_only() {
+        assert_eq!(words("INSERT INTO itm(nme) VALUES (max(1, 2))"), ["itm", "nme"]);
         assert_eq!(
             words("SELECT usr.nam, count(x1) FROM usr WHERE a_b = 'text it''s' ORDER BY 1"),
             ["usr", "nam", "x1", "a_b"]

@@ -3,7 +3,7 @@
 
 use std::io;
 
-use crate::output::hygiene::{CommandText, Decoder};
+use crate::output::hygiene::{self, CommandText, Decoder};
 use crate::output::{FindError, OutputHandle, OutputStore};
 
 /// What is new.
@@ -82,13 +82,11 @@ fn clean_end(bytes: &[u8], whole: bool) -> usize {
 }
 
 fn cleaned(bytes: &[u8]) -> String {
-    let (mut decoded, mut clean) = (String::new(), String::new());
-    let (mut decoder, mut cleaner) = (Decoder::default(), CommandText::default());
-    decoder.push(bytes, &mut decoded);
-    decoder.finish(&mut decoded);
-    cleaner.push(&decoded, &mut clean);
-    cleaner.finish(&mut clean);
-    clean
+    let mut text = String::new();
+    let mut decoder = Decoder::default();
+    decoder.push(bytes, &mut text);
+    decoder.finish(&mut text);
+    hygiene::clean(&text)
 }
 
 #[cfg(test)]

@@ -1,12 +1,17 @@
 //! release_terminal: ends what still runs in a lasting terminal and forgets it. Not here: ending it without that.
 
+use std::time::Duration;
+
 use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::TerminalDeps;
 use super::board::{is_alive, look};
-use crate::acp::terminals::facts;
+use crate::acp::terminals::{Ladder, facts};
 use crate::tool::{Effect, Lane, Reply, Tool, ToolCx, ToolError};
+
+/// How long what was ended may take to be read to its end.
+const SETTLE: Duration = Duration::from_secs(2);
 
 /// Give a terminal back: what still runs in it is ended, and its id is not known any more.
 ///
@@ -33,14 +38,20 @@ impl Tool for ReleaseTerminal {
 
     async fn run(self, cx: &ToolCx, deps: &TerminalDeps) -> Result<Reply, ToolError> {
         let lasting = deps.board.find(&cx.conversation, &self.terminal_id)?;
-        let last = look(deps.terminals.as_ref(), &lasting, Some(u64::MAX)).await?;
+        let client = deps.terminals.as_ref();
+        let ran = is_alive(&look(client, &lasting, Some(u64::MAX)).await?);
+        if ran {
+            // Ended first and forgotten then: its last words and its end are part of the answer.
+            client.kill_terminal(&lasting.terminal, Ladder::timeout()).await?;
+            let _ = tokio::time::timeout(SETTLE, client.wait_for_terminal_exit(&lasting.terminal)).await;
+        }
+        let last = look(client, &lasting, Some(u64::MAX)).await?;
         if deps.board.forget(&lasting) {
-            // Seen through even when the caller goes away: nobody else knows of it any more.
-            deps.terminals.release_terminal(&lasting.terminal).await?;
+            client.release_terminal(&lasting.terminal).await?;
         }
         let mut meta = facts(&last);
         meta.handle = last.handle.as_ref().map(|handle| handle.as_str().to_owned());
-        if is_alive(&last) {
+        if ran {
             meta.warnings.push("Its command, or something that it had left running, was ended.".to_owned());
         }
         Ok(Reply::text(format!("Released terminal {}", lasting.name)).with_meta(meta))

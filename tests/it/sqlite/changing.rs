@@ -10,6 +10,8 @@ use rusqlite::Connection;
 use serde_json::{Value, json};
 
 use super::{Desk, USERS};
+use crate::harness::caller::Ask;
+use crate::harness::stage::Stage;
 use crate::harness::tools::{call_with, text};
 
 impl Desk {
@@ -293,4 +295,38 @@ fn only_a_call_with_mode_rw_counts_as_writing() {
         Effect::Writes,
         "refused, in turn"
     );
+}
+
+#[tokio::test]
+async fn an_empty_file_becomes_a_database() {
+    let desk = Desk::new(USERS);
+    fs::write(desk.path("new.db"), "").expect("a file");
+    let create = json!({"database_path": "new.db", "query": "CREATE TABLE t (a)", "mode": "rw"});
+    assert!(desk.answer(create).await.starts_with("Done and committed"));
+    let schema = desk.answer(json!({"database_path": "new.db"})).await;
+    assert!(schema.contains("table t: 0 rows"), "{schema}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_journal_knows_which_calls_write() {
+    let stage = Stage::new().await;
+    Connection::open(stage.file("app.db")).expect("a database").execute_batch(USERS).expect("a schema");
+    let _runner = stage.run();
+    let ask = async |args: Value| stage.caller.have(Ask::new("SqliteQuery", &args).of("talk")).await;
+    let query = "DELETE FROM users WHERE id = 1";
+    let answer = ask(json!({"database_path": "app.db", "query": "SELECT name FROM users"})).await;
+    assert!(answer.text().contains("ann"), "{answer:?}");
+    let answer = ask(json!({"database_path": "app.db", "query": query, "mode": "rw"})).await;
+    assert!(answer.text().contains("1 row affected"), "{answer:?}");
+    let args =
+        json!({"tool": "SqliteQuery", "args": {"database_path": "app.db", "query": query, "mode": "rw"}});
+    let answer = stage.caller.have(Ask::new("Task", &args).of("talk")).await;
+    assert_eq!(answer.outcome, "ok", "{answer:?}");
+    let journal = Connection::open(stage.setting.home.join("state/journal.sqlite3")).expect("the journal");
+    let mut statement = journal
+        .prepare("SELECT effect FROM request WHERE tool = 'SqliteQuery' ORDER BY rowid")
+        .expect("a statement");
+    let effects: Vec<String> =
+        statement.query_map([], |row| row.get(0)).expect("rows").collect::<Result<_, _>>().expect("effects");
+    assert_eq!(effects, ["reads", "writes", "writes"]);
 }

@@ -142,3 +142,21 @@ fn the_tool_bypasses_the_queue_and_changes_nothing() {
         assert!(tools.find("ReadOutput").expect("it is registered").decode(example).is_ok(), "{example}");
     }
 }
+
+#[tokio::test]
+async fn colours_and_progress_are_left_out_unless_raw_is_asked_for() {
+    let (_dir, store) = store();
+    let handle = kept(&store, "\x1b[32mok\x1b[0m one\r\n 17%\r 18%\nplain\ttext\r\n");
+    let page = read(&store, json!({"handle": handle})).await;
+    assert!(
+        page.contains("     1\tok one\n     2\t 18%\n     3\tplain\ttext\nShowing 1-3 of 3.\n["),
+        "{page}"
+    );
+    assert!(page.ends_with("raw=true shows them]"), "{page}");
+    let plain = read(&store, json!({"handle": handle, "offset": 3})).await;
+    assert!(plain.ends_with("     3\tplain\ttext\nShowing 3-3 of 3."), "{plain}");
+    let found = read(&store, json!({"handle": handle, "pattern": "one", "context": 0})).await;
+    assert!(found.contains("     1\tok one\n1 matching line.\n["), "{found}");
+    let raw = read(&store, json!({"handle": handle, "raw": true})).await;
+    assert!(raw.contains("\x1b[32mok") && raw.contains(" 17%\r 18%") && !raw.contains("raw=true"), "{raw}");
+}

@@ -11,7 +11,8 @@ async fn what_runs_is_ended_and_the_id_forgotten() {
     let reply = call(&bench, "one", "release_terminal", term(0)).await.expect("released");
     assert_eq!(tools::text(&reply), "Released terminal term-0");
     assert!(reply.meta.warnings[0].contains("was ended"), "{:?}", reply.meta);
-    gone(&pid).await;
+    assert_eq!(reply.meta.signal.as_deref(), Some("SIGTERM"));
+    assert!(!is_there(&pid));
     for tool in ["get_terminal_output", "wait_for_terminal_exit", "kill_terminal", "release_terminal"] {
         let unknown = call(&bench, "one", tool, term(0)).await.expect_err(tool);
         assert_eq!(unknown.code(), ErrorCode::NotFound, "{unknown}");
