@@ -217,8 +217,9 @@ async fn a_miss_names_the_real_difference() {
     let text = bench.refused("Edit", args).await.text().to_owned();
     assert!(text.contains("\"x = 1;\"") && text.contains("\"y = 1;\""), "{text}");
     assert!(!text.contains("tab") && !text.contains("Cause"), "{text}");
-    bench.put("latin", b"un caf\xe9 noir\n");
-    let args = json!({"file_path": "latin", "old_string": "un caf\u{FFFD} noir", "new_string": "thé"});
+    bench.put("damaged", b"h\xc3\xa9 l\xc3\xa0: un caf\xe9 noir\n");
+    let args =
+        json!({"file_path": "damaged", "old_string": "hé là: un caf\u{FFFD} noir", "new_string": "thé"});
     let text = bench.refused("Edit", args).await.text().to_owned();
     assert!(text.contains("not UTF-8") && text.contains("E9"), "{text}");
     assert!(!text.contains("lines are the same"), "{text}");
