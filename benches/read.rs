@@ -30,7 +30,7 @@ impl Stage {
     /// A file of so many bytes, in lines of 64.
     fn new(bytes: usize) -> Self {
         let dir = tempfile::tempdir().unwrap();
-        let lines: String = (0..bytes / 64).map(|n| format!("{n:>10} {}\n", "x".repeat(52))).collect();
+        let lines: String = (0..bytes / 64).flat_map(|n| [format!("{n:>10} {}\n", "x".repeat(52))]).collect();
         std::fs::write(dir.path().join("f"), lines).unwrap();
         let workspace = Workspace::open(&[dir.path().to_owned()]).unwrap();
         let deps = FileDeps { client: Arc::new(LocalFiles::new()), workspace };

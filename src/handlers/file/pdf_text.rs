@@ -204,7 +204,12 @@ impl Writer<'_> {
                 self.space();
             }
         }
-        self.out.text.extend(decoded.text.chars().filter(|c| !c.is_control()));
+        for c in decoded.text.chars().filter(|c| !c.is_control()) {
+            match ligature(c) {
+                Some(letters) => self.out.text.push_str(letters),
+                None => self.out.text.push(c),
+            }
+        }
         self.out.unreadable += decoded.unreadable;
         let letters = decoded.text.chars().count();
         let words = decoded.text.matches(' ').count();
@@ -232,6 +237,12 @@ impl Writer<'_> {
             self.out.text.push('\n');
         }
     }
+}
+
+/// Letters that are drawn as one, so that a word is found by how it is written.
+fn ligature(c: char) -> Option<&'static str> {
+    let at = u32::from(c).checked_sub(0xFB00)?;
+    ["ff", "fi", "fl", "ffi", "ffl"].get(usize::try_from(at).ok()?).copied()
 }
 
 fn matrix(numbers: [Number; 6]) -> Matrix {

@@ -6,6 +6,7 @@ use std::os::unix::fs::symlink;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use proptest::prelude::*;
 use punie_runner::acp::Workspace;
 use punie_runner::acp::local::files::LocalFiles;
 use punie_runner::handlers::file::{FileDeps, tools};
@@ -218,4 +219,35 @@ async fn a_file_up_to_100_mb_has_its_hash_on_every_page() {
     let reply = bench.ok("Read", json!({"file_path": "over", "limit": 1})).await;
     assert_eq!(reply.meta.sha256, None);
     assert!(text(&reply).contains("more than 1 line,"), "{}", text(&reply));
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(12))]
+    #[test]
+    fn long_lines_joined_by_column_are_the_line(
+        body in "[a-zäß€🦀]{900,2500}",
+        repeat in 1_usize..4,
+        behind in prop::sample::select(vec!["", "\n", "\r\n", "\nnext\n"]),
+        max_chars in 1_000_u64..3_000,
+    ) {
+        let line = body.repeat(repeat);
+        let bench = Bench::new();
+        bench.put("f", format!("first\n{line}{behind}"));
+        tokio::runtime::Runtime::new().unwrap().block_on(async {
+            let (mut joined, mut column) = (String::new(), 1);
+            loop {
+                let args = json!({"file_path": "f", "offset": 2, "column": column, "max_chars": max_chars});
+                let shown = bench.read(args).await;
+                assert!(shown.chars().count() as u64 <= max_chars);
+                let part = shown.lines().nth(1).unwrap().trim_end_matches('\r').to_owned();
+                column += part.chars().count();
+                joined.push_str(&part);
+                if !shown.contains(&format!("Continue with offset=2 column={column}.")) {
+                    assert!(shown.contains("of line 2, which ends there."), "{shown}");
+                    break;
+                }
+            }
+            assert_eq!(joined, line);
+        });
+    }
 }
