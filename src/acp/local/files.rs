@@ -7,9 +7,10 @@ use tokio_util::sync::CancellationToken;
 
 use super::line_index::{LineIndexes, read_at};
 use super::text_window::{classify, open, stamp_of};
-use super::{atomic_write, folder_listing, text_window};
+use super::{atomic_write, folder_listing, removal, text_window};
 use crate::acp::files::{
-    FolderListing, ListFolder, LoadedFile, ReadTextFile, TextWindow, WriteTextFile, Written,
+    FolderListing, ListFolder, LoadedFile, MoveFile, ReadTextFile, RemoveFile, TextWindow, WriteTextFile,
+    Written,
 };
 use crate::acp::workspace::in_words;
 use crate::acp::{Answer, FileClient, WorkspacePath};
@@ -46,6 +47,18 @@ impl FileClient for LocalFiles {
         max_bytes: u64,
     ) -> Answer<'a, LoadedFile> {
         blocking(cx, move |_| load(&path, max_bytes))
+    }
+
+    fn remove_file<'a>(&'a self, cx: &'a ToolCx, request: RemoveFile) -> Answer<'a, ()> {
+        blocking(cx, move |_| removal::remove(&request))
+    }
+
+    fn move_file<'a>(&'a self, cx: &'a ToolCx, request: MoveFile) -> Answer<'a, ()> {
+        blocking(cx, move |_| removal::rename(&request))
+    }
+
+    fn remove_empty_folder<'a>(&'a self, cx: &'a ToolCx, path: WorkspacePath) -> Answer<'a, bool> {
+        blocking(cx, move |_| removal::remove_empty_folder(&path))
     }
 
     fn list_folder<'a>(&'a self, cx: &'a ToolCx, request: ListFolder) -> Answer<'a, FolderListing> {

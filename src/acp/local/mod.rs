@@ -26,6 +26,7 @@ mod near_names;
 mod process;
 #[cfg(unix)]
 mod pump;
+mod removal;
 mod sniff;
 mod temp_file;
 #[cfg(unix)]
@@ -37,7 +38,8 @@ mod text_lines;
 mod text_window;
 
 use super::files::{
-    FileClient, FolderListing, ListFolder, LoadedFile, ReadTextFile, TextWindow, WriteTextFile, Written,
+    FileClient, FolderListing, ListFolder, LoadedFile, MoveFile, ReadTextFile, RemoveFile, TextWindow,
+    WriteTextFile, Written,
 };
 use super::terminals::{
     CreateTerminal, Ladder, OpenTerminal, OutputQuery, Stopped, TerminalClient, TerminalExit, TerminalId,
@@ -78,6 +80,18 @@ impl FileClient for LocalClient {
         max_bytes: u64,
     ) -> Answer<'a, LoadedFile> {
         self.files.load_file(cx, path, max_bytes)
+    }
+
+    fn remove_file<'a>(&'a self, cx: &'a ToolCx, request: RemoveFile) -> Answer<'a, ()> {
+        self.files.remove_file(cx, request)
+    }
+
+    fn move_file<'a>(&'a self, cx: &'a ToolCx, request: MoveFile) -> Answer<'a, ()> {
+        self.files.move_file(cx, request)
+    }
+
+    fn remove_empty_folder<'a>(&'a self, cx: &'a ToolCx, path: WorkspacePath) -> Answer<'a, bool> {
+        self.files.remove_empty_folder(cx, path)
     }
 
     fn list_folder<'a>(&'a self, cx: &'a ToolCx, request: ListFolder) -> Answer<'a, FolderListing> {

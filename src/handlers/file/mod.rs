@@ -1,6 +1,7 @@
-//! Text files: read a window, write a whole, edit a place, list a folder. Not here: who touches the disk
+//! Text files: read a window, write a whole, edit a place, apply a patch, list a folder. Not here: who touches the disk
 //! (`acp::local`) and which paths may be touched (`acp::workspace`).
 
+mod apply_patch;
 mod difference;
 mod edit;
 mod edit_report;
@@ -11,6 +12,7 @@ mod mask;
 mod matcher;
 mod miss;
 mod numbered;
+mod patch;
 mod read;
 mod read_file;
 mod write;
@@ -44,6 +46,7 @@ pub fn tools(deps: FileDeps) -> Vec<Entry> {
         .with::<read::Read>()
         .with::<write::Write>()
         .with::<edit::Edit>()
+        .with::<apply_patch::ApplyPatch>()
         .with::<read_file::ReadFile>()
         .with::<write_file::WriteFile>()
         .with::<list_files::ListFiles>()
