@@ -6,6 +6,9 @@
     reason = "a test that cannot set up its files has failed"
 )]
 
+mod apply_patch;
+mod corpus;
+mod patch_laws;
 mod paths;
 mod plain;
 mod reading;
@@ -15,8 +18,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use punie_runner::acp::Workspace;
 use punie_runner::acp::local::files::LocalFiles;
+use punie_runner::acp::{FileClient, Workspace};
 use punie_runner::handlers::file::{FileDeps, tools};
 use punie_runner::tool::{Registry, Reply, ToolError};
 use serde_json::Value;
@@ -34,6 +37,11 @@ struct Bench {
 
 impl Bench {
     fn new() -> Self {
+        Self::with(Arc::new(LocalFiles::new()))
+    }
+
+    /// With another client for the files.
+    fn with(client: Arc<dyn FileClient>) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let base = fs::canonicalize(dir.path()).unwrap();
         let (root, outside) = (base.join("root"), base.join("root-evil"));
@@ -42,7 +50,7 @@ impl Bench {
         fs::write(outside.join("f"), "secret\n").unwrap();
         let workspace =
             Workspace::open_with_home(std::slice::from_ref(&root), Some(root.join("home"))).unwrap();
-        let deps = FileDeps { client: Arc::new(LocalFiles::new()), workspace };
+        let deps = FileDeps { client, workspace };
         Self { _dir: dir, root, outside, tools: registry(tools(deps)) }
     }
 

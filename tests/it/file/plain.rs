@@ -88,7 +88,7 @@ async fn a_file_that_grows_is_read_as_it_was() {
 async fn the_catalog_shows_each_tool_with_its_keys() {
     let bench = Bench::new();
     let names: Vec<_> = bench.tools.specs().map(|spec| spec.name).collect();
-    assert_eq!(names, ["Edit", "Read", "Write", "list_files", "read_file", "write_file"]);
+    assert_eq!(names, ["ApplyPatch", "Edit", "Read", "Write", "list_files", "read_file", "write_file"]);
     for spec in bench.tools.specs() {
         assert!(spec.description.len() > 40, "{}", spec.name);
         for (alias, key) in spec.aliases {

@@ -320,7 +320,12 @@ fn edit(
     hunks: &[Hunk],
     is_cancelled: &dyn Fn() -> bool,
 ) -> Result<(Edit, Vec<String>), ToolError> {
-    let decoded = match loaded.encoding {
+    // The whole file tells more than its beginning.
+    let encoding = match loaded.encoding {
+        Encoding::Utf8 => Encoding::of(&loaded.bytes, true),
+        told => told,
+    };
+    let decoded = match encoding {
         Encoding::Utf8 | Encoding::Utf8Bom => None,
         other => Some(decoded(shown, &loaded.bytes, other)?),
     };
@@ -336,7 +341,7 @@ fn edit(
     if let Some(text) = &edit.decoded
         && !edit.splices.is_empty()
     {
-        edit.encoded = Some(encoded(shown, &woven(text, &edit.splices), loaded.encoding)?);
+        edit.encoded = Some(encoded(shown, &woven(text, &edit.splices), encoding)?);
     }
     Ok((edit, notes(&placed)))
 }

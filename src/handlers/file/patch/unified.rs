@@ -301,7 +301,7 @@ mod tests {
             matches!(&renamed.action, Action::Update { move_to: Some(to), hunks, .. } if to == "to" && hunks.is_empty())
         );
         assert!(matches!(&mode.action, Action::Update { executable: Some(true), .. }));
-        assert_eq!((empty.names[0].as_str(), empty.line), ("empty", 30));
+        assert_eq!((empty.names[0].as_str(), empty.line), ("empty", 31));
     }
 
     #[test]
