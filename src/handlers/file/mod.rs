@@ -5,6 +5,8 @@ mod apply_patch;
 mod difference;
 mod edit;
 mod edit_report;
+#[cfg(any(fuzzing, test))]
+pub(crate) mod fuzzing;
 mod leniency;
 mod list_files;
 mod listing;

@@ -19,7 +19,7 @@ pub(super) const MARK: &str = "\u{FEFF}";
 
 /// How a file's lines are indented against a hunk's.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Shift {
+pub(crate) enum Shift {
     /// In the same way.
     None,
     /// By this much more.

@@ -13,7 +13,7 @@ const NAMED: usize = 8;
 
 /// Where a hunk belongs.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Place {
+pub(crate) enum Place {
     /// Its context and removed lines stand from this line on.
     At { start: usize, tier: Tier, shift: Shift },
     /// It has no such lines and comes before this one.
@@ -26,14 +26,14 @@ pub(super) enum Place {
 
 /// The places of a file's hunks, with what is to be said of them.
 #[derive(Debug, Default)]
-pub(super) struct Placed {
+pub(crate) struct Placed {
     pub places: Vec<Place>,
     pub notes: Vec<String>,
 }
 
 /// Why a hunk has no place.
 #[derive(Debug)]
-pub(super) struct Trouble {
+pub(crate) struct Trouble {
     pub code: ErrorCode,
     /// A sentence that begins with the hunk's number.
     pub text: String,

@@ -347,7 +347,7 @@ fn edit(
 }
 
 /// What hunks make of a text.
-pub(super) fn applied(
+pub(crate) fn applied(
     text: &[u8],
     hunks: &[Hunk],
     is_cancelled: &dyn Fn() -> bool,
@@ -360,7 +360,7 @@ pub(super) fn applied(
 }
 
 /// A text with its splices.
-pub(super) fn woven(text: &[u8], splices: &[Splice]) -> Vec<u8> {
+pub(crate) fn woven(text: &[u8], splices: &[Splice]) -> Vec<u8> {
     let mut out = Vec::with_capacity(text.len());
     let mut at = 0;
     for splice in splices {

@@ -107,6 +107,14 @@ struct Run {
     with: Vec<u8>,
 }
 
+/// The change of one text as a unified diff.
+#[cfg(any(fuzzing, test))]
+pub(crate) fn diff_of(name: &str, old: &[u8], splices: &[Splice]) -> String {
+    let mut out = format!("--- a/{name}\n+++ b/{name}\n");
+    hunks(&mut out, old, splices);
+    out
+}
+
 fn hunks(out: &mut String, old: &[u8], splices: &[Splice]) {
     let runs = whole_lines(old, splices);
     let (mut at, mut line, mut shifted) = (0, 1_usize, 0_isize);
