@@ -59,7 +59,8 @@ fn ask(bencher: Bencher<'_, '_>, tool: &str, args: &Value) {
 
 fn search_tools(root: &Path) -> Registry {
     let workspace = Workspace::open(&[root.to_owned()]).expect("a workspace");
-    Registry::new([tools(SearchDeps { workspace })]).expect("the names of one domain differ")
+    Registry::new([tools(SearchDeps { workspace, user_ignore: None })])
+        .expect("the names of one domain differ")
 }
 
 /// The tree; a mark beside it says that it is whole.

@@ -31,7 +31,7 @@ impl Tree {
             put(dir.path(), path, content.as_bytes());
         }
         let workspace = Workspace::open(&[dir.path().to_owned()]).expect("a workspace");
-        Self { dir, tools: registry(tools(SearchDeps { workspace })) }
+        Self { dir, tools: registry(tools(SearchDeps { workspace, user_ignore: None })) }
     }
 
     fn path(&self) -> &Path {

@@ -33,7 +33,7 @@ pub fn whole() -> Whole {
     let client = Arc::new(LocalClient::new(terminals));
     let registry = handlers::registry(handlers::Deps {
         file: file::FileDeps { client: client.clone(), workspace: workspace.clone() },
-        search: search::SearchDeps { workspace: workspace.clone() },
+        search: search::SearchDeps { workspace: workspace.clone(), user_ignore: None },
         shell: shell::ShellDeps {
             terminals: client.clone(),
             workspace: workspace.clone(),
