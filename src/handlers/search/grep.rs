@@ -208,9 +208,8 @@ impl Grep {
         };
         let exact = line_pattern::compile(&self.pattern, reading)?;
         let other_case = !self.case_insensitive && self.pattern.chars().any(char::is_alphabetic);
-        let any_case = PatternReading { case_insensitive: true, ..reading };
-        // In any case a pattern may be too large where as it stands it is not; then there is only no hint.
-        let any_case = if other_case { line_pattern::compile(&self.pattern, any_case).ok() } else { None };
+        let any_case =
+            other_case.then(|| line_pattern::compile_for_any_case(&self.pattern, reading)).flatten();
         Ok(Patterns { exact, any_case })
     }
 
