@@ -11,6 +11,7 @@ use punie_runner::acp::local::children::Unlogged;
 use punie_runner::acp::local::terminals::{LocalSetup, LocalTerminals};
 use punie_runner::acp::terminals::TerminalClient;
 use punie_runner::handlers::shell::{self, ShellBoard, ShellDeps};
+use punie_runner::home::Home;
 use punie_runner::ids::RequestId;
 use punie_runner::output::OutputStore;
 use punie_runner::output::filter::PassThrough;
@@ -56,8 +57,11 @@ fn shell_tools(place: &TempDir) -> Registry {
         filters: Arc::new(|| Box::new(PassThrough)),
         log: Arc::new(Unlogged),
     };
-    let terminals: Arc<dyn TerminalClient> = Arc::new(LocalTerminals::new(setup).expect("a thread"));
+    let terminals = LocalTerminals::new(setup).expect("a thread");
+    let apps = Arc::new(terminals.clone());
+    let terminals: Arc<dyn TerminalClient> = Arc::new(terminals);
+    let home = Home::open(&place.path().join("home")).expect("a home");
     let workspace = Workspace::open(&[place.path().to_owned()]).expect("a workspace");
-    let deps = ShellDeps { terminals, workspace, shells: Arc::new(ShellBoard::new()) };
+    let deps = ShellDeps { terminals, workspace, shells: Arc::new(ShellBoard::new()), apps, home };
     Registry::new([shell::tools(deps)]).expect("the names of one domain differ")
 }

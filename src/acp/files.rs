@@ -1,10 +1,14 @@
 //! ACP's file methods with what they take and give. Not here: who serves them.
 
+use std::fmt;
+use std::io::{Read, Seek};
 use std::ops::Range;
 use std::sync::Arc;
 
 use sha2::{Digest, Sha256};
 
+use super::content::Binary;
+pub use super::encoding::Encoding;
 use super::{Answer, WorkspacePath};
 use crate::ids::hex;
 use crate::tool::ToolCx;
@@ -29,6 +33,10 @@ pub trait FileClient: Send + Sync + 'static {
     fn load_file<'a>(&'a self, cx: &'a ToolCx, path: WorkspacePath, max_bytes: u64)
     -> Answer<'a, LoadedFile>;
 
+    /// A file's bytes as they are, to look into a format that is not text. Fails like `read_text_file`, but for
+    /// `not_text` where it is a regular file.
+    fn open_file<'a>(&'a self, cx: &'a ToolCx, path: WorkspacePath) -> Answer<'a, OpenedFile>;
+
     /// What is in a folder.
     fn list_folder<'a>(&'a self, cx: &'a ToolCx, request: ListFolder) -> Answer<'a, FolderListing>;
 }
@@ -46,6 +54,8 @@ pub struct ReadTextFile {
     pub max_chars: usize,
     /// A line longer than this is cut in its middle.
     pub line_chars: usize,
+    /// Read it as this, whatever it looks like; none tells it from the bytes.
+    pub encoding: Option<Encoding>,
 }
 
 /// Where a window begins.
@@ -85,13 +95,15 @@ pub struct TextWindow {
     pub encoding: Encoding,
     /// How its lines end, as far as was looked at.
     pub endings: Endings,
-    /// SHA-256 of the whole file in hex. Present exactly when the whole file was read for this window, which is so
-    /// up to [`TextWindow::HASHED`] bytes.
+    /// SHA-256 of the whole file in hex; none above [`TextWindow::HASHED`] bytes, of a file that changed while it was
+    /// read, and of one whose size the system does not know.
     pub sha256: Option<String>,
+    /// The file changed while it was read; this is as much as it had before.
+    pub changed: bool,
     /// How many places in the window were not valid text and are U+FFFD.
     pub lossy: u64,
     /// How many bytes are not valid UTF-8: of the whole file where it was read for this window, else of the window.
-    /// None of UTF-16.
+    /// None of other encodings.
     pub invalid_bytes: u64,
     /// How many control characters the window holds.
     pub control: u64,
@@ -100,8 +112,8 @@ pub struct TextWindow {
 }
 
 impl TextWindow {
-    /// Files up to this size are read whole, counted and hashed with every window.
-    pub const HASHED: u64 = 1 << 20;
+    /// Files up to this size are hashed and their lines counted.
+    pub const HASHED: u64 = 100 << 20;
 }
 
 /// How many lines there are.
@@ -111,41 +123,6 @@ pub enum LineTotal {
     Exactly(u64),
     /// Counted so far; the file goes on.
     MoreThan(u64),
-}
-
-/// How a file's bytes are text.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Encoding {
-    /// UTF-8.
-    Utf8,
-    /// UTF-8 behind a byte order mark.
-    Utf8Bom,
-    /// UTF-16, little end first, behind a byte order mark.
-    Utf16Le,
-    /// UTF-16, big end first, behind a byte order mark.
-    Utf16Be,
-}
-
-impl Encoding {
-    /// The name in an answer.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Utf8 => "utf-8",
-            Self::Utf8Bom => "utf-8 with BOM",
-            Self::Utf16Le => "utf-16le with BOM",
-            Self::Utf16Be => "utf-16be with BOM",
-        }
-    }
-
-    /// The byte order mark it is known by.
-    pub fn mark(self) -> &'static [u8] {
-        match self {
-            Self::Utf8 => b"",
-            Self::Utf8Bom => b"\xEF\xBB\xBF",
-            Self::Utf16Le => b"\xFF\xFE",
-            Self::Utf16Be => b"\xFE\xFF",
-        }
-    }
 }
 
 /// How lines end.
@@ -262,6 +239,8 @@ pub struct Stamp {
 pub struct LoadedFile {
     /// Its bytes.
     pub bytes: Arc<Vec<u8>>,
+    /// How they are text.
+    pub encoding: Encoding,
     /// Its state when it was read.
     pub stamp: Stamp,
 }
@@ -288,6 +267,30 @@ pub struct Written {
     pub size: u64,
     /// What was done that the content did not ask for.
     pub warnings: Vec<String>,
+}
+
+/// Bytes that can be read from any place.
+pub trait ReadSeek: Read + Seek + Send {}
+
+impl<T: Read + Seek + Send> ReadSeek for T {}
+
+/// A file that is open.
+pub struct OpenedFile {
+    /// Its bytes, from the first.
+    pub bytes: Box<dyn ReadSeek>,
+    /// How many there are.
+    pub size: u64,
+    /// What they are.
+    pub content: Result<Encoding, Binary>,
+}
+
+impl fmt::Debug for OpenedFile {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("OpenedFile")
+            .field("size", &self.size)
+            .field("content", &self.content)
+            .finish_non_exhaustive()
+    }
 }
 
 /// Which folder to list.

@@ -1,6 +1,9 @@
 //! Who really touches files and processes: the client tools of the Agent Client Protocol, served by this machine
 //! or by a connected editor. Not here: what a tool makes of them (handlers).
 
+pub mod apps;
+pub mod content;
+pub mod encoding;
 pub mod files;
 pub mod local;
 pub mod permission;
@@ -13,6 +16,7 @@ use std::pin::Pin;
 
 use crate::tool::ToolError;
 
+pub use apps::AppClient;
 pub use files::FileClient;
 pub use local::LocalClient;
 pub use terminals::{TerminalClient, TerminalId};

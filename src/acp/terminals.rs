@@ -1,6 +1,7 @@
 //! ACP's terminal methods and what they take and give. Not here: who serves them, and which texts a tool makes of
 //! their answers.
 
+mod keys;
 mod report;
 mod run;
 mod signal;
@@ -13,10 +14,11 @@ use super::Answer;
 use crate::ids::RequestId;
 use crate::output::{Budget, OutputHandle};
 
+pub use keys::{Key, Stroke};
 pub use report::{
     conclude, ending_words, facts, held_back_words, list, output_with_status, seconds, status_line,
 };
-pub use run::{Ending, Run, TerminalGuard, run_to_end};
+pub use run::{Ending, Run, TerminalGuard, Watched, run_or_leave, run_to_end};
 pub use signal::{Ladder, Rung, StopSignal, signal_name};
 
 /// Starts commands and looks after them. The methods are those of the Agent Client Protocol, version 1, each with a
@@ -42,6 +44,14 @@ pub trait TerminalClient: Send + Sync + 'static {
     /// `not_found`, as above.
     fn wait_for_terminal_output<'a>(&'a self, id: &'a TerminalId, seen: u64) -> Answer<'a, ()>;
 
+    /// Beyond the protocol: types at a terminal that was created with a `tty`. The moment for which a program that
+    /// does not read is waited for is short; what it did not take is told.
+    ///
+    /// # Errors
+    /// `not_found`, as above; `invalid_args` for a command without a tty, or one that has closed it; `too_large` for
+    /// a line that the terminal would cut.
+    fn write_terminal<'a>(&'a self, id: &'a TerminalId, strokes: Vec<Stroke>) -> Answer<'a, Typed>;
+
     /// `terminal/wait_for_exit`: waits for the command itself, never for the end of a pipe that something it left
     /// behind still holds.
     ///
@@ -49,8 +59,8 @@ pub trait TerminalClient: Send + Sync + 'static {
     /// `not_found`, as above.
     fn wait_for_terminal_exit<'a>(&'a self, id: &'a TerminalId) -> Answer<'a, TerminalExit>;
 
-    /// `terminal/kill`: stops the command and what can be found of the processes it started: one that shed every
-    /// trait by which it could be recognised goes on. The id stays valid.
+    /// `terminal/kill`: stops the command and every process that it started, directly or not. What another service
+    /// was asked to start was never its child and goes on. The id stays valid.
     ///
     /// # Errors
     /// `not_found`, as above. Something that already ended is not an error.
@@ -61,6 +71,15 @@ pub trait TerminalClient: Send + Sync + 'static {
     /// # Errors
     /// `not_found`, as above.
     fn release_terminal<'a>(&'a self, id: &'a TerminalId) -> Answer<'a, ()>;
+
+    /// Beyond the protocol: the addresses that the command and what it started listen on, as `127.0.0.1:3000`. Empty
+    /// where this is not known.
+    ///
+    /// # Errors
+    /// `not_found`, as above.
+    fn terminal_listeners<'a>(&'a self, _id: &'a TerminalId) -> Answer<'a, Vec<String>> {
+        Box::pin(std::future::ready(Ok(Vec::new())))
+    }
 
     /// The same as `release_terminal` without waiting, for a caller that is being dropped.
     fn abandon_terminal(&self, id: TerminalId);
@@ -120,8 +139,34 @@ impl fmt::Display for Launch {
     }
 }
 
-/// The arguments of `terminal/create`. Beyond the protocol's: how much text is wanted, what the command reads, and
-/// the request under whose name its output is kept.
+/// The size of a terminal's window, in characters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct WindowSize {
+    /// How wide a line is.
+    pub cols: u16,
+    /// How many lines there are.
+    pub rows: u16,
+}
+
+impl Default for WindowSize {
+    fn default() -> Self {
+        Self { cols: 120, rows: 40 }
+    }
+}
+
+/// What came of typing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Typed {
+    /// How many bytes were to be typed.
+    pub given: usize,
+    /// How many the terminal took.
+    pub taken: usize,
+    /// Whether what is typed shows: not so where a line is read in secret, as at a password prompt.
+    pub echo: bool,
+}
+
+/// The arguments of `terminal/create`. Beyond the protocol's: how much text is wanted, what the command reads,
+/// whether it gets a terminal of its own, and the request under whose name its output is kept.
 #[derive(Debug, Clone)]
 pub struct CreateTerminal {
     /// What to start.
@@ -138,6 +183,10 @@ pub struct CreateTerminal {
     pub raw: bool,
     /// What the command reads; nothing means an empty input.
     pub stdin: Option<String>,
+    /// A pseudo terminal of this size as its input and output; its input is then what is typed there.
+    pub tty: Option<WindowSize>,
+    /// It is meant to go on by itself: it lives through a crash of the runner, whose next life takes it up again.
+    pub background: bool,
     /// The request that asks.
     pub request: RequestId,
     /// Which of the request's outputs this is, from 0.
@@ -155,6 +204,8 @@ impl CreateTerminal {
             budget: Budget::default(),
             raw: false,
             stdin: None,
+            tty: None,
+            background: false,
             request: request.clone(),
             output_number: 0,
         }
@@ -168,6 +219,21 @@ pub struct OpenTerminal {
     pub id: TerminalId,
     /// The command's process id, where this is known.
     pub pid: Option<u32>,
+    /// What finds it again after the runner was killed; absent where it would have died with the runner.
+    pub lasting: Option<Lasting>,
+}
+
+/// What finds a command again that lived through the end of the runner that started it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Lasting {
+    /// Which process it is, for ever.
+    pub identity: String,
+    /// The named pipe that its output goes through.
+    pub output: PathBuf,
+    /// The request that started it.
+    pub request: RequestId,
+    /// Escape sequences and progress lines are kept.
+    pub raw: bool,
 }
 
 /// The arguments of `terminal/output`.
@@ -211,6 +277,8 @@ pub struct TerminalOutput {
     pub redactions: u64,
     /// Why not everything is on disk.
     pub cut_short: Option<String>,
+    /// Whether the command has a terminal to type at.
+    pub tty: bool,
     /// Characters after the text that are not shown yet: they may be the beginning of a secret.
     pub held_back: usize,
 }
@@ -222,6 +290,8 @@ pub enum ExitStatus {
     Code(i32),
     /// By a signal, as `SIGKILL`.
     Signal(String),
+    /// In a way that nobody saw, for this reason.
+    Unseen(&'static str),
 }
 
 /// The end of a command.

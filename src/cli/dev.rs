@@ -79,9 +79,9 @@ pub async fn serve(
         workspaces: config.workspaces.iter().map(|path| path.display().to_string()).collect(),
         ..of_backend(&backend, &token, &config)
     });
-    let _warming = assembled.warm_up();
+    let _warming = assembled.processes.warm_up();
     let ended = assembled.runner.run(stop).await;
-    assembled.terminals.stop_all(crate::acp::terminals::Ladder::kill()).await;
+    assembled.processes.end().await;
     backend.stop().await;
     Ok(ended?)
 }

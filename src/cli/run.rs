@@ -37,10 +37,10 @@ pub fn run(args: &RunArgs, once: bool, context: &Context) -> anyhow::Result<Exit
             assembled.runner.once(&stop).await.map(Some)
         } else {
             tracing::info!(home = %config.home.display(), "the runner is up");
-            let _warming = assembled.warm_up();
+            let _warming = assembled.processes.warm_up();
             assembled.runner.run(&stop).await.map(|()| None)
         };
-        assembled.terminals.stop_all(crate::acp::terminals::Ladder::kill()).await;
+        assembled.processes.end().await;
         anyhow::Ok(ended?)
     })?;
     runtime.shutdown_background();

@@ -137,5 +137,7 @@ fn show(status: &Status) {
         ));
     }
     print::line(&format!("Confinement   {}", status.confinement));
+    #[cfg(unix)]
+    print::line(&format!("A stop ends   {}", crate::acp::local::kill::reach()));
     print::line(&format!("Version       {}", status.version));
 }

@@ -10,12 +10,15 @@ use super::print;
 use super::wiring;
 use crate::config::WorkspaceRule;
 use crate::handlers::state::board::NoTasks;
-use crate::tool::{Lane, ToolSpec};
+use crate::tool::{Lane, ToolSpec, page};
 
 #[derive(Debug, Args)]
 pub struct ToolsArgs {
     /// The tool to show everything about
     name: Option<String>,
+    /// Write all of it as one page of Markdown
+    #[arg(long, conflicts_with = "name")]
+    markdown: bool,
 }
 
 /// Lists the tools, or shows one.
@@ -30,6 +33,7 @@ pub fn tools(args: &ToolsArgs, context: &Context) -> anyhow::Result<Exit> {
     let _inside = runtime.enter();
     let machine = wiring::machine(&config, &home, context.environment(), Arc::new(NoTasks), None)?;
     match &args.name {
+        None if args.markdown => print::line(page(machine.registry.specs()).trim_end()),
         None => list(machine.registry.specs(), context.json()),
         Some(name) => {
             let entry =

@@ -22,7 +22,7 @@ impl Home {
         for private in [home.state_dir(), home.keys_dir(), home.tokens_dir()] {
             modes::ensure_dir(&private, Openness::OursAlone)?;
         }
-        for inner in [home.outputs_dir(), home.trash_dir()] {
+        for inner in [home.outputs_dir(), home.shells_dir(), home.trash_dir()] {
             modes::ensure_dir(&inner, Openness::OursAlone)?;
         }
         for shown in [home.skills_dir(), home.agents_dir(), home.plugins_dir(), home.logs_dir()] {
@@ -72,6 +72,10 @@ impl Home {
     /// `state/outputs/`: the full outputs of clipped calls.
     pub fn outputs_dir(&self) -> PathBuf {
         self.state_dir().join("outputs")
+    }
+    /// `state/shells/`: named pipes of commands in the background.
+    pub fn shells_dir(&self) -> PathBuf {
+        self.state_dir().join("shells")
     }
     /// `state/trash/`: what tools deleted, for a while.
     pub fn trash_dir(&self) -> PathBuf {

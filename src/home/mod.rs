@@ -10,6 +10,7 @@ mod frontmatter;
 mod layout;
 mod lock;
 mod modes;
+mod secret_mounts;
 mod skills;
 mod tokens;
 mod watch;

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::document::{self, CatalogItem, Document, Problem};
 use super::frontmatter::List;
 use super::layout::Home;
+use super::secret_mounts::SecretMounts;
 
 const FILE: &str = "SKILL.md";
 
@@ -32,6 +33,9 @@ pub struct Skill {
     pub version: Option<String>,
     /// Whether it may be used.
     pub enabled: bool,
+    /// The providers of the secrets that its commands need, in the order they would be given; not published.
+    #[serde(skip)]
+    pub secret_providers: Vec<String>,
     /// The instructions, in Markdown.
     pub body: String,
     /// Where it lies on this machine; never published.
@@ -59,6 +63,8 @@ struct Head {
     tags: List,
     version: Option<String>,
     enabled: Option<bool>,
+    #[serde(alias = "secret_mounts")]
+    secret_mounts: SecretMounts,
 }
 
 impl Skill {
@@ -78,6 +84,7 @@ impl From<Document<Head>> for Skill {
             tags: head.tags.0,
             version: head.version,
             enabled: head.enabled.unwrap_or(true),
+            secret_providers: head.secret_mounts.providers(),
             body,
             file,
             id,

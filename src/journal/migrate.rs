@@ -12,7 +12,10 @@ use rusqlite_migration::{M, Migrations};
 
 use super::JournalError;
 
-const STEPS: &[M<'static>] = &[M::up(include_str!("../../migrations/journal/0001_requests.sql"))];
+const STEPS: &[M<'static>] = &[
+    M::up(include_str!("../../migrations/journal/0001_requests.sql")),
+    M::up(include_str!("../../migrations/journal/0002_shells.sql")),
+];
 const MIGRATIONS: Migrations<'static> = Migrations::from_slice(STEPS);
 
 pub(super) fn open(path: &Path) -> Result<Connection, JournalError> {

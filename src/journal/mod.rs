@@ -6,12 +6,14 @@ mod accept;
 mod entry;
 mod migrate;
 mod read;
+mod shells;
 mod transitions;
 mod writer;
 
 pub use accept::{Accepted, Admission, Conflict, Offer, Refusal};
 pub use entry::{Origin, RecordedReply, State, Unfinished};
-pub use read::{LiveCounts, Reader, RequestLife};
+pub use read::{ListedTask, LiveCounts, Reader, RequestLife};
+pub use shells::{ShellExit, ShellRow, ShellState, ShellTrace};
 pub use transitions::{Close, Started};
 
 use std::path::Path;

@@ -10,12 +10,12 @@ use super::entry::{
 };
 use super::{Accepted, JournalError};
 use crate::ids::{ConversationId, LeaseId, RequestId};
-use crate::request::Effect;
+use crate::request::{Effect, OutcomeKind};
 
 /// A read-only view of a journal, which may be in use by a runner.
 #[derive(Debug)]
 pub struct Reader {
-    connection: Connection,
+    pub(super) connection: Connection,
 }
 
 /// How many requests are on their way.
@@ -48,8 +48,21 @@ pub struct RequestLife {
     pub started_at_ms: Option<i64>,
     /// When it was answered.
     pub finished_at_ms: Option<i64>,
+    /// How it ended, once it has.
+    pub outcome: Option<OutcomeKind>,
     /// The payload, as long as it is kept.
     pub payload: Option<String>,
+}
+
+/// One task among others: its life without its payload, and the beginning of its arguments.
+#[derive(Debug, Clone)]
+pub struct ListedTask {
+    /// Its id.
+    pub id: RequestId,
+    /// The first characters of its arguments' JSON text.
+    pub args: String,
+    /// Its life.
+    pub life: RequestLife,
 }
 
 impl Reader {
@@ -203,23 +216,44 @@ impl Reader {
     /// The file cannot be read.
     pub fn life(&self, id: &RequestId) -> Result<Option<RequestLife>, JournalError> {
         let mut statement = self.connection.prepare_cached(
-            "select origin, tool, state, received_at_ms, started_at_ms, finished_at_ms, payload \
+            "select origin, tool, state, received_at_ms, started_at_ms, finished_at_ms, outcome, payload \
              from request left join result on request_id = id where id = ?",
         )?;
-        Ok(statement
-            .query_row([id.as_str()], |row| {
-                Ok(RequestLife {
-                    origin: row.get::<_, Stored<Origin>>(0)?.0,
-                    tool: row.get(1)?,
-                    state: row.get::<_, Stored<State>>(2)?.0,
-                    received_at_ms: row.get(3)?,
-                    started_at_ms: row.get(4)?,
-                    finished_at_ms: row.get(5)?,
-                    payload: row.get(6)?,
-                })
-            })
-            .optional()?)
+        Ok(statement.query_row([id.as_str()], life_from_row).optional()?)
     }
+
+    /// The tasks that were asked for since then, the latest first, at most so many.
+    ///
+    /// # Errors
+    /// The file cannot be read.
+    pub fn tasks(&self, since_ms: i64, limit: u32) -> Result<Vec<ListedTask>, JournalError> {
+        let mut statement = self.connection.prepare_cached(
+            "select origin, tool, state, received_at_ms, started_at_ms, finished_at_ms, outcome, null, id, \
+             substr(args, 1, 100) from request where origin = 'task' and received_at_ms >= ? \
+             order by rowid desc limit ?",
+        )?;
+        let rows = statement.query_map((since_ms, limit), |row| {
+            Ok(ListedTask {
+                id: parsed(row, 8, RequestId::parse)?,
+                args: row.get(9)?,
+                life: life_from_row(row)?,
+            })
+        })?;
+        Ok(rows.collect::<Result<_, _>>()?)
+    }
+}
+
+fn life_from_row(row: &Row<'_>) -> rusqlite::Result<RequestLife> {
+    Ok(RequestLife {
+        origin: row.get::<_, Stored<Origin>>(0)?.0,
+        tool: row.get(1)?,
+        state: row.get::<_, Stored<State>>(2)?.0,
+        received_at_ms: row.get(3)?,
+        started_at_ms: row.get(4)?,
+        finished_at_ms: row.get(5)?,
+        outcome: row.get::<_, Option<Stored<OutcomeKind>>>(6)?.map(|outcome| outcome.0),
+        payload: row.get(7)?,
+    })
 }
 
 impl From<Unfinished> for Accepted {

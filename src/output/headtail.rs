@@ -352,6 +352,15 @@ mod tests {
         }
 
         #[test]
+        fn a_character_is_never_split(text in "[é😀漢]{0,4000}", chars in 1_000_u64..3_000) {
+            let clipped = clip(&text, budget(chars), Some("out_0123456789ab"));
+            let shown = clipped.text.chars().filter(|c| "é😀漢".contains(*c)).collect::<String>();
+            prop_assert!(!clipped.text.contains(char::REPLACEMENT_CHARACTER));
+            prop_assert!(shown.len() as u64 + clipped.omitted_bytes == text.len() as u64);
+            prop_assert!(shown_chars(&clipped.text) <= shown_chars(&text).max(1) || clipped.is_whole());
+        }
+
+        #[test]
         fn head_and_tail_are_the_text_and_the_counts_add_up(text in short_text(), chars in 1_000_u64..3_000) {
             let clipped = clip(&text, budget(chars), Some("out_0123456789ab"));
             if !clipped.is_whole() {

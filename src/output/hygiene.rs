@@ -8,8 +8,10 @@ pub use super::decode::Decoder;
 /// A line under way may be rewritten (by a carriage return, by backspaces) as far as this many bytes back; what is
 /// older flows on.
 const LINE_ROOM: usize = 64 << 10;
-/// An escape sequence that has not ended after this many characters is none: it is dropped and text begins again.
+/// An escape sequence that has not ended after this many bytes is none: it is dropped and text begins again.
 const SEQUENCE_ROOM: usize = 4 << 10;
+/// A run of plain text this long goes to its place without a stop on the way.
+const LONG_RUN: usize = 1 << 10;
 
 /// Takes ANSI escapes and control characters out of a stream of text and collapses carriage-return progress to its
 /// last state. How the text was cut into pieces makes no difference.
@@ -19,9 +21,14 @@ const SEQUENCE_ROOM: usize = 4 << 10;
 #[derive(Debug, Default)]
 pub struct CommandText {
     state: State,
-    /// Characters of the sequence under way.
+    /// Bytes of the sequence under way.
     sequence: usize,
+    /// The line under way; while a piece is worked on, with the lines before it.
     line: String,
+    /// Where the line under way begins in `line`, as far as that was looked at.
+    start: usize,
+    /// How far line ends were looked for.
+    looked: usize,
     /// A carriage return came; whether it clears the line is decided by what follows.
     returned: bool,
 }
@@ -46,24 +53,23 @@ enum State {
 impl CommandText {
     /// Appends the clean text of a piece to `out`.
     pub fn push(&mut self, piece: &str, out: &mut String) {
-        let mut rest = piece;
-        while let Some(next) = rest.chars().next() {
-            if self.state == State::Text {
-                let clean = clean_prefix(rest.as_bytes());
-                if clean > 0 {
-                    self.text(&rest[..clean], out);
-                    rest = &rest[clean..];
-                    continue;
-                }
-                if let Some(sequence) = control_sequence(rest.as_bytes()) {
-                    rest = &rest[sequence..];
-                    continue;
-                }
-            }
-            if self.take(next) {
-                rest = &rest[next.len_utf8()..];
-            }
+        let mut controls = Controls::default();
+        let mut at = 0;
+        while at < piece.len() {
+            at = match self.state {
+                State::Text => self.plain(piece, at, &mut controls, out),
+                State::Payload => self.payload(piece, at),
+                _ => match piece[at..].chars().next() {
+                    Some(next) if self.take(next) => at + next.len_utf8(),
+                    _ => at,
+                },
+            };
         }
+        self.look_for_line_ends();
+        out.push_str(&self.line[..self.start]);
+        self.line.drain(..self.start);
+        self.looked = self.line.len();
+        self.start = 0;
     }
 
     /// Appends what was held back: the line that has no end. A sequence that has no end is dropped.
@@ -82,41 +88,110 @@ impl CommandText {
         self.state == State::Text && !self.returned
     }
 
-    /// Takes text without anything to remove.
-    fn text(&mut self, text: &str, out: &mut String) {
-        if self.returned && !text.starts_with('\n') {
-            self.line.clear();
+    /// Takes text and whole control sequences; gives the place where something else goes on.
+    fn plain(&mut self, piece: &str, from: usize, controls: &mut Controls, out: &mut String) -> usize {
+        let bytes = piece.as_bytes();
+        let mut at = from;
+        loop {
+            let stop = controls.next(bytes, at);
+            if stop > at {
+                self.text(&piece[at..stop], out);
+            }
+            at = stop + 1;
+            match bytes.get(stop) {
+                None => return stop,
+                Some(b'\x1b') => {
+                    let Some(end) = control_end(bytes, at) else {
+                        self.state = State::Escape;
+                        return at;
+                    };
+                    at = end;
+                }
+                Some(b'\r') => self.returned = true,
+                Some(b'\x08') => self.backspace(),
+                // U+0080 to U+009F have two bytes.
+                Some(0xc2) => at += 1,
+                Some(_) => {}
+            }
         }
-        self.returned = false;
-        let mut rest = text;
-        if let Some(newline) = memrchr(b'\n', text.as_bytes()) {
-            out.push_str(&self.line);
-            self.line.clear();
-            out.push_str(&text[..=newline]);
-            rest = &text[newline + 1..];
-        }
-        while self.line.len() + rest.len() > LINE_ROOM {
-            let fits = rest.floor_char_boundary(LINE_ROOM - self.line.len());
-            self.line.push_str(&rest[..fits]);
-            out.push_str(&self.line);
-            self.line.clear();
-            rest = &rest[fits..];
-        }
-        self.line.push_str(rest);
     }
 
-    /// Takes a character that is not plain text; false when it must be looked at again in the new state.
+    /// Takes text without anything to remove.
+    #[inline]
+    fn text(&mut self, text: &str, out: &mut String) {
+        if self.returned {
+            self.returned = false;
+            if !text.starts_with('\n') {
+                self.look_for_line_ends();
+                self.line.truncate(self.start);
+                self.looked = self.start;
+            }
+        }
+        if text.len() >= LONG_RUN
+            && let Some(newline) = memrchr(b'\n', text.as_bytes())
+        {
+            out.push_str(&self.line);
+            out.push_str(&text[..=newline]);
+            self.line.clear();
+            (self.start, self.looked) = (0, 0);
+            self.line.push_str(&text[newline + 1..]);
+        } else {
+            self.line.push_str(text);
+        }
+    }
+
+    /// Finds where the line under way begins. Each byte is looked at once, however often this is asked.
+    fn look_for_line_ends(&mut self) {
+        if let Some(newline) = memrchr(b'\n', &self.line.as_bytes()[self.looked..]) {
+            self.start = self.looked + newline + 1;
+        }
+        self.looked = self.line.len();
+        while self.line.len() - self.start > LINE_ROOM {
+            self.start = self.line.floor_char_boundary(self.start + LINE_ROOM);
+        }
+    }
+
+    /// Takes what is inside of a string, up to its end or to where it is too long for one.
+    fn payload(&mut self, piece: &str, from: usize) -> usize {
+        let bytes = piece.as_bytes();
+        let room = SEQUENCE_ROOM + 1 - self.sequence;
+        let limit = piece.ceil_char_boundary(from + room);
+        let mut at = from;
+        while let Some(found) = memchr3(b'\x07', b'\x1b', 0xc2, &bytes[at..limit]) {
+            at += found + 1;
+            match bytes[at - 1] {
+                b'\x07' => return self.end_sequence(at),
+                b'\x1b' => {
+                    self.go_on(State::PayloadEscape, at - from);
+                    return at;
+                }
+                _ if bytes[at] == 0x9c => return self.end_sequence(at + 1),
+                _ => {}
+            }
+        }
+        self.go_on(State::Payload, limit - from);
+        limit
+    }
+
+    fn end_sequence(&mut self, at: usize) -> usize {
+        self.state = State::Text;
+        self.sequence = 0;
+        at
+    }
+
+    /// So many bytes more of a sequence, which is none if it has become too long.
+    fn go_on(&mut self, next: State, bytes: usize) {
+        self.sequence += bytes;
+        self.state = if self.sequence > SEQUENCE_ROOM { State::Text } else { next };
+        if self.state == State::Text {
+            self.sequence = 0;
+        }
+    }
+
+    /// Takes a character of a sequence; false when it must be looked at again in the new state.
     fn take(&mut self, c: char) -> bool {
         let (next, taken) = match self.state {
-            State::Text => {
-                match c {
-                    '\x1b' => self.state = State::Escape,
-                    '\r' => self.returned = true,
-                    '\x08' => self.backspace(),
-                    _ => {}
-                }
-                return true;
-            }
+            State::Text | State::Payload => return false,
             State::Escape => match c {
                 '[' => (State::Control, true),
                 ']' | 'P' | 'X' | '^' | '_' => (State::Payload, true),
@@ -135,68 +210,119 @@ impl CommandText {
                 '@'..='~' => (State::Text, true),
                 _ => (State::Text, false),
             },
-            State::Payload => match c {
-                '\x07' | '\u{9c}' => (State::Text, true),
-                '\x1b' => (State::PayloadEscape, true),
-                _ => (State::Payload, true),
-            },
             State::PayloadEscape => match c {
                 '\\' => (State::Text, true),
                 // An ESC that does not end the string ends it all the same and begins the next sequence.
                 _ => (State::Escape, false),
             },
         };
-        self.sequence += usize::from(taken);
-        self.state = if self.sequence > SEQUENCE_ROOM { State::Text } else { next };
-        if self.state == State::Text {
-            self.sequence = 0;
-        }
+        self.go_on(next, if taken { c.len_utf8() } else { 0 });
         taken
     }
 
     fn backspace(&mut self) {
         // After a carriage return there is nothing to the left.
         if !self.returned {
-            self.line.pop();
-        }
-    }
-}
-
-/// The length of a whole control sequence that begins here: the common case, taken at once.
-fn control_sequence(bytes: &[u8]) -> Option<usize> {
-    let rest = bytes.strip_prefix(b"\x1b[")?;
-    let parameters =
-        rest.iter().take(SEQUENCE_ROOM / 2).take_while(|byte| (b' '..=b'?').contains(byte)).count();
-    let end = rest.get(parameters)?;
-    (b'@'..=b'~').contains(end).then_some(2 + parameters + 1)
-}
-
-/// How far text reaches that needs no change: no control character but line feed and tab. U+0080 to U+009F are
-/// control characters too; their first byte is looked at with the second.
-fn clean_prefix(bytes: &[u8]) -> usize {
-    const BLOCK: usize = 256;
-    let mut at = 0;
-    while at < bytes.len() {
-        let block = &bytes[at..bytes.len().min(at + BLOCK)];
-        // The three that are common end the search quickly; before them there is seldom another.
-        let stop = memchr3(b'\x1b', b'\r', b'\x08', block).unwrap_or(block.len());
-        // Without a way out, so that the compiler looks at many bytes at once.
-        if block[..stop].iter().fold(0, |found, &byte| found | u8::from(suspect(byte))) != 0 {
-            let is_hit = |&i: &usize| {
-                suspect(bytes[i]) && (bytes[i] != 0xc2 || bytes.get(i + 1).is_some_and(|next| *next < 0xa0))
-            };
-            if let Some(hit) = (at..at + stop).find(is_hit) {
-                return hit;
+            self.look_for_line_ends();
+            if self.line.len() > self.start {
+                self.line.pop();
+                self.looked = self.line.len();
             }
         }
-        at += stop;
-        if stop < block.len() {
-            return at;
-        }
     }
-    at
 }
 
+/// A whole text without escapes, each line in its last state.
+pub fn clean(text: &str) -> String {
+    let (mut cleaner, mut out) = (CommandText::default(), String::with_capacity(text.len()));
+    cleaner.push(text, &mut out);
+    cleaner.finish(&mut out);
+    out
+}
+
+/// The end of a whole control sequence that begins here, behind its ESC: the common case, taken at once.
+#[inline]
+fn control_end(bytes: &[u8], from: usize) -> Option<usize> {
+    if bytes.get(from) != Some(&b'[') {
+        return None;
+    }
+    let mut at = from + 1;
+    while at - from < SEQUENCE_ROOM / 2 {
+        match bytes.get(at)? {
+            b' '..=b'?' => at += 1,
+            b'@'..=b'~' => return Some(at + 1),
+            _ => return None,
+        }
+    }
+    None
+}
+
+/// Where a text holds something to remove: a control character but line feed and tab. U+0080 to U+009F are control
+/// characters too; their first byte is looked at with the second.
+///
+/// A block is looked at as a whole, which the compiler turns into few steps, and remembered as one bit a byte: between
+/// colours text is so short that a search of its own for each stretch costs more than the search finds.
+#[derive(Default)]
+struct Controls {
+    block: usize,
+    /// Of the block's bytes, lowest first; none before the first block.
+    found: u64,
+    end: usize,
+}
+
+impl Controls {
+    const BLOCK: usize = 64;
+
+    /// The first place from here on; the length of the text where there is none.
+    #[inline]
+    fn next(&mut self, bytes: &[u8], from: usize) -> usize {
+        let mut at = from;
+        loop {
+            if at >= self.end {
+                if at >= bytes.len() {
+                    return bytes.len();
+                }
+                self.look(bytes, at);
+            }
+            let found = self.found >> (at - self.block);
+            if found == 0 {
+                at = self.end;
+                continue;
+            }
+            at += found.trailing_zeros() as usize;
+            if bytes[at] != 0xc2 || bytes.get(at + 1).is_some_and(|next| *next < 0xa0) {
+                return at;
+            }
+            at += 1;
+        }
+    }
+
+    #[inline]
+    fn look(&mut self, bytes: &[u8], from: usize) {
+        let rest = &bytes[from..];
+        self.block = from;
+        self.end = from + rest.len().min(Self::BLOCK);
+        let mut flags = [0_u8; Self::BLOCK];
+        if let Some(block) = rest.first_chunk::<{ Self::BLOCK }>() {
+            for (flag, byte) in flags.iter_mut().zip(block) {
+                *flag = u8::from(suspect(*byte));
+            }
+        } else {
+            for (flag, byte) in flags.iter_mut().zip(rest) {
+                *flag = u8::from(suspect(*byte));
+            }
+        }
+        let (words, _) = flags.as_chunks::<8>();
+        self.found = 0;
+        for (place, word) in words.iter().enumerate() {
+            // The product gathers the lowest bits of eight bytes in the highest byte.
+            let bits = u64::from_le_bytes(*word).wrapping_mul(0x0102_0408_1020_4080) >> 56;
+            self.found |= bits << (8 * place);
+        }
+    }
+}
+
+#[inline]
 fn suspect(byte: u8) -> bool {
     matches!(byte, 0..=8 | 11..=31 | 0x7f | 0xc2)
 }
@@ -207,7 +333,7 @@ mod tests {
 
     use super::*;
 
-    fn clean(pieces: &[&str]) -> String {
+    fn cleaned(pieces: &[&str]) -> String {
         let mut text = CommandText::default();
         let mut out = String::new();
         for piece in pieces {
@@ -232,7 +358,7 @@ mod tests {
             ("\x1b[12\nkept", "\nkept"),
             ("\x1b]never ends", ""),
         ] {
-            assert_eq!(clean(&[raw]), expected, "{raw:?}");
+            assert_eq!(cleaned(&[raw]), expected, "{raw:?}");
         }
     }
 
@@ -248,14 +374,14 @@ mod tests {
             ("|\x08/\x08-\x08done", "done"),
             ("one\n\x08two", "one\ntwo"),
         ] {
-            assert_eq!(clean(&[raw]), expected, "{raw:?}");
+            assert_eq!(cleaned(&[raw]), expected, "{raw:?}");
         }
     }
 
     #[test]
     fn an_unterminated_sequence_does_not_swallow_the_rest() {
         let raw = format!("\x1b]{}\nthe end", "x".repeat(SEQUENCE_ROOM));
-        assert_eq!(clean(&[&raw]), "\nthe end");
+        assert_eq!(cleaned(&[&raw]), "\nthe end");
     }
 
     #[test]
@@ -300,7 +426,7 @@ mod tests {
             let whole = before.concat() + &"y".repeat(LINE_ROOM - short) + &after.concat();
             let singles: Vec<String> = whole.chars().map(String::from).collect();
             let singles: Vec<&str> = singles.iter().map(String::as_str).collect();
-            prop_assert!(clean(&singles) == clean(&[&whole]));
+            prop_assert!(cleaned(&singles) == cleaned(&[&whole]));
         }
     }
 
@@ -308,17 +434,57 @@ mod tests {
         #[test]
         fn pieces_make_no_difference(tokens in raw_text()) {
             let whole = tokens.concat();
-            let expected = clean(&[&whole]);
+            let expected = cleaned(&[&whole]);
             let parts: Vec<&str> = tokens.iter().map(String::as_str).collect();
-            prop_assert_eq!(clean(&parts), expected.clone());
+            prop_assert_eq!(cleaned(&parts), expected.clone());
             let singles: Vec<String> = whole.chars().map(String::from).collect();
             let singles: Vec<&str> = singles.iter().map(String::as_str).collect();
-            prop_assert_eq!(clean(&singles), expected);
+            prop_assert_eq!(cleaned(&singles), expected);
+        }
+
+        #[test]
+        fn bytes_in_any_chunks_give_the_same_text(
+            tokens in raw_text(), junk in prop::collection::vec(any::<u8>(), 0..4), sizes in prop::collection::vec(1_usize..400, 1..8),
+        ) {
+            let mut bytes = tokens.concat().into_bytes();
+            let middle = bytes.len() / 2;
+            bytes.splice(middle..middle, junk);
+            let text_of = |chunks: &mut dyn Iterator<Item = &[u8]>| {
+                let (mut decoder, mut cleaner) = (Decoder::default(), CommandText::default());
+                let (mut decoded, mut out) = (String::new(), String::new());
+                for chunk in chunks {
+                    decoded.clear();
+                    decoder.push(chunk, &mut decoded);
+                    cleaner.push(&decoded, &mut out);
+                }
+                decoded.clear();
+                decoder.finish(&mut decoded);
+                cleaner.push(&decoded, &mut out);
+                cleaner.finish(&mut out);
+                out
+            };
+            let mut rest = &bytes[..];
+            let mut turns = sizes.iter().cycle();
+            let chunked = text_of(&mut std::iter::from_fn(|| {
+                let size = (*turns.next()?).min(rest.len());
+                let (chunk, after) = rest.split_at(size);
+                rest = after;
+                (!chunk.is_empty()).then_some(chunk)
+            }));
+            prop_assert_eq!(chunked, text_of(&mut std::iter::once(&bytes[..])));
+        }
+
+        #[test]
+        fn the_next_control_is_the_first(text in "[a-z\n\té\u{a0}\u{85}©\u{7f}\u{1b}\r ]{0,300}", from in 0_usize..300) {
+            let from = text.floor_char_boundary(from);
+            let removed = |c: char| c.is_control() && c != '\n' && c != '\t';
+            let first = text[from..].find(removed).map_or(text.len(), |at| from + at);
+            prop_assert_eq!(Controls::default().next(text.as_bytes(), from), first);
         }
 
         #[test]
         fn no_control_character_survives(tokens in raw_text()) {
-            let out = clean(&[&tokens.concat()]);
+            let out = cleaned(&[&tokens.concat()]);
             prop_assert!(out.chars().all(|c| c == '\n' || c == '\t' || !c.is_control()));
         }
     }

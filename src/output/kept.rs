@@ -4,20 +4,57 @@
 use std::collections::VecDeque;
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use memchr::{memchr, memchr_iter, memrchr_iter};
 
 use super::hygiene::Decoder;
 use super::line::{LineView, char_at, last_chars};
+use super::marks::{MarkBook, Marks};
 use super::{Budget, Clipped, HeadTail, OutputHandle};
 
 const CHUNK: usize = 64 << 10;
+
+/// Stops a reading that is under way on another thread.
+#[derive(Debug, Clone, Default)]
+pub struct Halt(Arc<AtomicBool>);
+
+impl Halt {
+    /// The reading fails at its next chunk.
+    pub fn stop(&self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
 
 /// A kept output, open for reading. One that is still being written is seen as far as it was flushed.
 #[derive(Debug)]
 pub struct KeptOutput {
     handle: OutputHandle,
+    file: KeptFile,
+    book: MarkBook,
+}
+
+/// The file, which gives nothing more once it is halted.
+#[derive(Debug)]
+pub(super) struct KeptFile {
     file: File,
+    halt: Halt,
+}
+
+impl Read for KeptFile {
+    fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
+        if self.halt.0.load(Ordering::Relaxed) {
+            return Err(io::Error::other("the reading was stopped"));
+        }
+        self.file.read(out)
+    }
+}
+
+impl Seek for KeptFile {
+    fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
+        self.file.seek(to)
+    }
 }
 
 /// How much an output holds.
@@ -70,8 +107,15 @@ pub struct Page {
 }
 
 impl KeptOutput {
-    pub(super) fn new(handle: OutputHandle, file: File) -> Self {
-        Self { handle, file }
+    pub(super) fn new(handle: OutputHandle, file: File, book: MarkBook) -> Self {
+        Self { handle, file: KeptFile { file, halt: Halt::default() }, book }
+    }
+
+    /// The same, to be stopped from elsewhere.
+    #[must_use]
+    pub fn halted_by(mut self, halt: Halt) -> Self {
+        self.file.halt = halt;
+        self
     }
 
     /// Its name.
@@ -79,16 +123,25 @@ impl KeptOutput {
         &self.handle
     }
 
-    /// How much it holds, by reading it once.
+    /// How much it holds. The first time all of it is read, then only what is new.
     pub fn totals(&mut self) -> io::Result<Totals> {
-        Lines::at(&mut self.file, 0, 1)?.totals()
+        Ok(self.survey()?.1)
+    }
+
+    fn survey(&mut self) -> io::Result<(Marks, Totals)> {
+        let mut marks = self.book.of(&self.handle);
+        let totals = marks.survey(&mut self.file)?;
+        self.book.note(&self.handle, marks.clone());
+        Ok((marks, totals))
     }
 
     /// The lines from number `from` (1-based) on.
     pub fn window(&mut self, from: u64, window: Window) -> io::Result<Page> {
-        let mut lines = Lines::at(&mut self.file, 0, 1)?;
+        let (marks, totals) = self.survey()?;
+        let (start, number) = marks.before(from);
+        let mut lines = Lines::at(&mut self.file, start, number)?;
         lines.skip_to(from.max(1))?;
-        let mut page = Page::default();
+        let mut page = Page { lines: Vec::new(), totals };
         let mut room = window.room;
         while (page.lines.len() as u64) < window.limit {
             let Some(mut line) = lines.next(window.column)? else { break };
@@ -101,7 +154,8 @@ impl KeptOutput {
             room = room.saturating_sub(line.cost());
             page.lines.push(line);
         }
-        page.totals = lines.totals()?;
+        // One that is being written may have grown meanwhile.
+        page.totals.lines = page.totals.lines.max(page.lines.last().map_or(0, |line| line.number));
         Ok(page)
     }
 
@@ -149,6 +203,15 @@ impl KeptOutput {
         Ok(text[if whole { line } else { at }..].to_owned())
     }
 
+    /// At most so many bytes from this one on, and how many there are in all.
+    pub fn bytes_from(&mut self, from: u64, max: usize) -> io::Result<(Vec<u8>, u64)> {
+        let size = self.file.seek(SeekFrom::End(0))?;
+        self.file.seek(SeekFrom::Start(from.min(size)))?;
+        let mut bytes = Vec::new();
+        Read::by_ref(&mut self.file).take(max as u64).read_to_end(&mut bytes)?;
+        Ok((bytes, size))
+    }
+
     /// The whole within a budget, with its own handle in the marker.
     pub fn clipped(&mut self, budget: Budget) -> io::Result<Clipped> {
         self.file.seek(SeekFrom::Start(0))?;
@@ -170,7 +233,7 @@ impl KeptOutput {
         }
     }
 
-    pub(super) fn file(&mut self) -> io::Result<&mut File> {
+    pub(super) fn file(&mut self) -> io::Result<&mut KeptFile> {
         self.file.seek(SeekFrom::Start(0))?;
         Ok(&mut self.file)
     }
@@ -216,20 +279,18 @@ pub(super) fn shorten(text: &mut String, room: usize) {
 
 /// Walks over the lines of a file and counts what it passes.
 struct Lines<'a> {
-    reader: BufReader<&'a mut File>,
+    reader: BufReader<&'a mut KeptFile>,
     /// The number of the line that comes next.
     number: u64,
     bytes: u64,
-    /// The last byte passed ended a line.
-    at_start: bool,
     text: String,
 }
 
 impl<'a> Lines<'a> {
-    fn at(file: &'a mut File, start: u64, number: u64) -> io::Result<Self> {
+    fn at(file: &'a mut KeptFile, start: u64, number: u64) -> io::Result<Self> {
         file.seek(SeekFrom::Start(start))?;
         let reader = BufReader::with_capacity(CHUNK, file);
-        Ok(Self { reader, number, bytes: start, at_start: true, text: String::new() })
+        Ok(Self { reader, number, bytes: start, text: String::new() })
     }
 
     /// Goes to the beginning of a line, or to the end of the file.
@@ -247,7 +308,6 @@ impl<'a> Lines<'a> {
                     break;
                 }
             }
-            self.at_start = chunk[used - 1] == b'\n';
             self.bytes += used as u64;
             self.reader.consume(used);
         }
@@ -276,26 +336,10 @@ impl<'a> Lines<'a> {
                 if self.bytes == before {
                     return Ok(None);
                 }
-                // A last line without its end is counted here like any other.
-                self.at_start = true;
                 let shown = KeptLine { number: self.number, text: line.shown(), matched: false };
                 self.number += 1;
                 return Ok(Some(shown));
             }
         }
-    }
-
-    /// Passes the rest; gives what the whole holds.
-    fn totals(mut self) -> io::Result<Totals> {
-        loop {
-            let chunk = self.reader.fill_buf()?;
-            let Some(last) = chunk.last() else { break };
-            self.at_start = *last == b'\n';
-            self.number += memchr_iter(b'\n', chunk).count() as u64;
-            let used = chunk.len();
-            self.bytes += used as u64;
-            self.reader.consume(used);
-        }
-        Ok(Totals { lines: self.number - 1 + u64::from(!self.at_start), bytes: self.bytes })
     }
 }

@@ -27,6 +27,8 @@ struct Item {
     open: bool,
     /// Why nothing at all is kept of it.
     refused: Option<String>,
+    /// Why it ends before the output that it is of.
+    cut_short: Option<String>,
 }
 
 impl Ledger {
@@ -58,7 +60,10 @@ impl Ledger {
         }
         let order = self.next;
         self.next += 1;
-        self.items.insert(order, Item { name: name.to_owned(), size: 0, since, open: true, refused: None });
+        self.items.insert(
+            order,
+            Item { name: name.to_owned(), size: 0, since, open: true, refused: None, cut_short: None },
+        );
         order
     }
 
@@ -77,6 +82,18 @@ impl Ledger {
         if let Some(item) = self.items.get_mut(&order) {
             item.refused = Some(reason.to_owned());
         }
+    }
+
+    /// Notes why an output is not kept to its end.
+    pub(super) fn cut(&mut self, order: u64, reason: &str) {
+        if let Some(item) = self.items.get_mut(&order) {
+            item.cut_short = Some(reason.to_owned());
+        }
+    }
+
+    /// Why the output of this name is not kept to its end, as far as this process saw it happen.
+    pub(super) fn cut_short(&self, name: &str) -> Option<&str> {
+        self.items.values().find(|item| item.name == name)?.cut_short.as_deref()
     }
 
     /// Why nothing is kept under this name, where something was to be.
@@ -104,7 +121,8 @@ impl Ledger {
         }
     }
 
-    fn count(&mut self, order: u64, bytes: u64) {
+    /// Counts bytes that are there.
+    pub(super) fn count(&mut self, order: u64, bytes: u64) {
         if let Some(item) = self.items.get_mut(&order) {
             item.size += bytes;
             self.total += bytes;

@@ -10,13 +10,16 @@ pub mod hygiene;
 mod kept;
 mod ledger;
 mod line;
+mod marks;
 mod search;
+mod spool;
 pub mod store;
 mod stretch;
 
 pub use clip::{Budget, Clipped};
 pub use filter::{FilterFactory, StreamFilter};
 pub use headtail::HeadTail;
-pub use kept::{KeptLine, KeptOutput, Page, Totals, Window};
+pub use kept::{Halt, KeptLine, KeptOutput, Page, Totals, Window};
 pub use search::{Found, Query, SearchError};
-pub use store::{FindError, Limits, OutputHandle, OutputStore, Spool};
+pub use spool::Spool;
+pub use store::{FindError, Limits, OutputHandle, OutputStore};

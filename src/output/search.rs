@@ -1,7 +1,6 @@
 //! The search for a pattern in a kept output, in linear time and flat memory. Not here: how the hits are shown.
 
 use std::cell::RefCell;
-use std::fs::File;
 use std::io::{self, Read};
 use std::rc::Rc;
 
@@ -12,7 +11,7 @@ use grep_searcher::{
 };
 use memchr::{memchr_iter, memrchr};
 
-use super::kept::shorten;
+use super::kept::{KeptFile, shorten};
 use super::line::{char_at, last_chars};
 use super::{Budget, KeptLine, KeptOutput};
 
@@ -107,7 +106,7 @@ impl Breaks {
 
 /// A reader that ends a line after every [`PART`] bytes without one.
 struct Parts<'a> {
-    file: &'a mut File,
+    file: &'a mut KeptFile,
     breaks: Breaks,
     /// Bytes of the part under way, and characters of its line.
     part: usize,

@@ -1,23 +1,24 @@
 //! The full output of every clipped call, kept on disk for ReadOutput.
-//! Not here: reading it again (kept) and what goes first when room is short (ledger).
+//! Not here: writing one (spool), reading it again (kept) and what goes first when room is short (ledger).
 #![expect(clippy::disallowed_methods, reason = "this room owns the kept outputs")]
 
 use std::fmt;
 use std::fs::{File, OpenOptions};
-use std::io::{self, Write as _};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 
 use sha2::{Digest, Sha256};
 
-use super::figures::size;
 use super::ledger::Ledger;
+use super::marks::MarkBook;
+use super::spool::{Spool, Stopped};
 use super::{Budget, Clipped, KeptOutput};
 use crate::ids::{RequestId, hex};
 
 /// The name of a kept output: `out_` and twelve hex digits.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct OutputHandle(String);
 
 impl OutputHandle {
@@ -84,15 +85,16 @@ pub struct OutputStore {
 }
 
 #[derive(Debug)]
-struct Shared {
-    dir: PathBuf,
-    limits: Limits,
+pub(super) struct Shared {
+    pub(super) dir: PathBuf,
+    pub(super) limits: Limits,
     ledger: Mutex<Ledger>,
+    marks: MarkBook,
 }
 
 impl Shared {
     /// A panic elsewhere leaves the account at worst a little off, which the next start corrects.
-    fn ledger(&self) -> MutexGuard<'_, Ledger> {
+    pub(super) fn ledger(&self) -> MutexGuard<'_, Ledger> {
         self.ledger.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -108,7 +110,8 @@ impl OutputStore {
         private_dir(dir)?;
         let mut ledger = Ledger::load(dir)?;
         ledger.sweep(dir, &limits, SystemTime::now());
-        Ok(Self { shared: Arc::new(Shared { dir: dir.to_owned(), limits, ledger: Mutex::new(ledger) }) })
+        let (ledger, marks) = (Mutex::new(ledger), MarkBook::default());
+        Ok(Self { shared: Arc::new(Shared { dir: dir.to_owned(), limits, ledger, marks }) })
     }
 
     /// The handle under which a request's `n`-th output (from 0) is kept: the same after a restart, so that
@@ -127,21 +130,33 @@ impl OutputStore {
             _ => {}
         }
         let file = private_file(&path)?;
+        self.shared.marks.forget(&handle);
         let now = SystemTime::now();
         let mut ledger = self.shared.ledger();
         let order = ledger.begin(handle.as_str(), now);
         ledger.sweep(&self.shared.dir, &self.shared.limits, now);
         drop(ledger);
-        Ok(Spool {
-            handle,
-            file,
-            order,
-            buffer: Vec::new(),
-            accepted: 0,
-            on_disk: 0,
-            stopped: None,
-            shared: Arc::clone(&self.shared),
-        })
+        Ok(Spool::of(handle, file, order, 0, Arc::clone(&self.shared)))
+    }
+
+    /// Goes on keeping a request's `n`-th output that an earlier life of this program began: a spool that appends, and
+    /// what is there so far; none where there is nothing.
+    pub fn go_on(&self, request: &RequestId, n: u32) -> io::Result<Option<(Spool, impl io::Read + use<>)>> {
+        let handle = Self::handle(request, n);
+        let path = self.path(&handle);
+        let so_far = match File::open(&path) {
+            Ok(file) => file,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(error),
+        };
+        let file = OpenOptions::new().append(true).open(&path)?;
+        let size = so_far.metadata()?.len();
+        let mut ledger = self.shared.ledger();
+        let order = ledger.begin(handle.as_str(), SystemTime::now());
+        ledger.count(order, size);
+        drop(ledger);
+        let spool = Spool::of(handle, file, order, size, Arc::clone(&self.shared));
+        Ok(Some((spool, io::Read::take(so_far, size))))
     }
 
     /// Keeps a whole text. Unlike a spool's, a failure to write is an error, for nothing else depends on it.
@@ -150,11 +165,11 @@ impl OutputStore {
         spool.write(text.as_bytes());
         spool.flush();
         let refused = match spool.stopped.take() {
-            None | Some(Stopped::Limit(_)) => return Ok(spool.handle.clone()),
+            None | Some(Stopped::Limit(_)) => return Ok(spool.handle().clone()),
             Some(Stopped::NoRoom(reason)) => io::Error::new(io::ErrorKind::QuotaExceeded, reason),
             Some(Stopped::Failed(error)) => error,
         };
-        let _ = std::fs::remove_file(self.path(&spool.handle));
+        let _ = std::fs::remove_file(self.path(spool.handle()));
         Err(refused)
     }
 
@@ -172,7 +187,7 @@ impl OutputStore {
             return Err(FindError::NotKept(reason.to_owned()));
         }
         match File::open(self.path(&handle)) {
-            Ok(file) => Ok(KeptOutput::new(handle, file)),
+            Ok(file) => Ok(KeptOutput::new(handle, file, self.shared.marks.clone())),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Err(FindError::Unknown),
             Err(error) => Err(FindError::Io(error)),
         }
@@ -194,6 +209,11 @@ impl OutputStore {
         self.shared.limits.age
     }
 
+    /// Why an output is kept, but not to its end, as far as this process saw it happen.
+    pub fn cut_short(&self, handle: &OutputHandle) -> Option<String> {
+        self.shared.ledger().cut_short(handle.as_str()).map(str::to_owned)
+    }
+
     fn open_kept(&self, handle: &OutputHandle) -> io::Result<Option<KeptOutput>> {
         match self.find(handle.as_str()) {
             Ok(kept) => Ok(Some(kept)),
@@ -204,127 +224,6 @@ impl OutputStore {
 
     fn path(&self, handle: &OutputHandle) -> PathBuf {
         self.shared.dir.join(handle.as_str())
-    }
-}
-
-/// How much is collected before it is written.
-const BUFFER: usize = 64 << 10;
-
-/// One output being kept, written from the first byte on. A full disk or the size limit stops the keeping, never
-/// the command. What is dropped unflushed is flushed then.
-#[derive(Debug)]
-pub struct Spool {
-    handle: OutputHandle,
-    file: File,
-    order: u64,
-    buffer: Vec<u8>,
-    accepted: u64,
-    on_disk: u64,
-    stopped: Option<Stopped>,
-    shared: Arc<Shared>,
-}
-
-/// Why a spool keeps no more.
-#[derive(Debug)]
-enum Stopped {
-    /// This output reached its limit.
-    Limit(String),
-    /// All outputs together did, and none of them can go.
-    NoRoom(String),
-    Failed(io::Error),
-}
-
-impl Spool {
-    /// Where it will be found.
-    pub fn handle(&self) -> &OutputHandle {
-        &self.handle
-    }
-
-    /// Appends; stops silently at the size limit or when the disk is full (see [`Spool::cut_short`]).
-    pub fn write(&mut self, bytes: &[u8]) {
-        if self.stopped.is_some() {
-            return;
-        }
-        let room = self.shared.limits.each - self.accepted;
-        let fits = usize::try_from(room).unwrap_or(usize::MAX).min(bytes.len());
-        self.accepted += fits as u64;
-        if self.buffer.len() + fits >= BUFFER {
-            self.flush();
-        }
-        if fits >= BUFFER {
-            self.put(&bytes[..fits]);
-        } else {
-            self.buffer.extend_from_slice(&bytes[..fits]);
-        }
-        if fits < bytes.len() {
-            self.flush();
-            let limit = size(self.shared.limits.each);
-            self.stopped
-                .get_or_insert(Stopped::Limit(format!("only the first {limit} of the output are kept")));
-        }
-    }
-
-    /// Makes everything written so far readable; for whenever no more is coming at once.
-    pub fn flush(&mut self) {
-        if !self.buffer.is_empty() {
-            let buffer = std::mem::take(&mut self.buffer);
-            self.put(&buffer);
-            self.buffer = buffer;
-            self.buffer.clear();
-        }
-    }
-
-    /// How many bytes were taken to be kept.
-    pub fn written(&self) -> u64 {
-        self.accepted
-    }
-
-    /// Where it is found, once there is anything to find.
-    pub fn kept(&self) -> Option<&OutputHandle> {
-        (self.on_disk > 0).then_some(&self.handle)
-    }
-
-    /// Why the keeping stopped before the output did.
-    pub fn cut_short(&self) -> Option<&str> {
-        match &self.stopped {
-            None => None,
-            Some(Stopped::Limit(reason) | Stopped::NoRoom(reason)) => Some(reason),
-            Some(Stopped::Failed(error)) if error.kind() == io::ErrorKind::StorageFull => {
-                Some("the disk is full, the rest of the output is not kept")
-            }
-            Some(Stopped::Failed(_)) => {
-                Some("the disk refused the write, the rest of the output is not kept")
-            }
-        }
-    }
-
-    fn put(&mut self, bytes: &[u8]) {
-        if self.stopped.is_some() {
-            return;
-        }
-        if !self.shared.ledger().grow(self.order, bytes.len() as u64, &self.shared.dir, &self.shared.limits) {
-            let limit = size(self.shared.limits.all);
-            self.stopped = Some(Stopped::NoRoom(format!(
-                "running commands have filled the {limit} that are kept in all"
-            )));
-        } else if let Err(error) = self.file.write_all(bytes) {
-            self.stopped = Some(Stopped::Failed(error));
-        } else {
-            self.on_disk += bytes.len() as u64;
-            return;
-        }
-        if self.on_disk == 0
-            && let Some(reason) = self.cut_short()
-        {
-            self.shared.ledger().refuse(self.order, reason);
-        }
-    }
-}
-
-impl Drop for Spool {
-    fn drop(&mut self) {
-        self.flush();
-        self.shared.ledger().end(self.order, &self.shared.dir);
     }
 }
 

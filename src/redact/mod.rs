@@ -11,7 +11,7 @@ mod redactor;
 mod secret;
 
 pub use masker::Masker;
-pub use patterns::log_line;
+pub use patterns::{Lookalike, log_line, lookalikes};
 pub use redactor::Redactor;
 pub use secret::Secret;
 

@@ -1,6 +1,8 @@
-//! What looks like a secret, in log lines. Not here: results, which no pattern ever rewrites.
+//! What looks like a secret, in log lines and in files about to be committed. Not here: results, which no pattern
+//! ever rewrites.
 
 use std::borrow::Cow;
+use std::ops::Range;
 use std::sync::LazyLock;
 
 use aho_corasick::{AhoCorasick, MatchKind};
@@ -84,26 +86,45 @@ static PREFIXES: LazyLock<AhoCorasick> = LazyLock::new(|| {
 pub fn log_line(line: &str) -> Cow<'_, str> {
     let mut out = String::new();
     let mut done = 0;
-    for found in PREFIXES.find_iter(line) {
-        let rule = &RULES[found.pattern().as_usize()];
-        // Inside another word it is no prefix; inside what was just masked it is gone.
-        let inside = line[..found.start()].bytes().next_back().is_some_and(is_word);
-        if inside || found.start() < done {
-            continue;
-        }
-        if let Some(body) = (rule.body)(&line[found.end()..]) {
-            out.push_str(&line[done..found.start()]);
-            out.push_str("[REDACTED:");
-            out.push_str(rule.name);
-            out.push(']');
-            done = found.end() + body;
-        }
+    for Lookalike { rule, range } in lookalikes(line) {
+        out.push_str(&line[done..range.start]);
+        out.push_str("[REDACTED:");
+        out.push_str(rule);
+        out.push(']');
+        done = range.end;
     }
     if done == 0 {
         return Cow::Borrowed(line);
     }
     out.push_str(&line[done..]);
     Cow::Owned(out)
+}
+
+/// A part of a text that looks like a secret.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Lookalike {
+    /// What kind: `github`, `private-key`.
+    pub rule: &'static str,
+    /// Where, in bytes.
+    pub range: Range<usize>,
+}
+
+/// All parts of a text that look like secrets, in order. For asking before something is done with the text; nothing
+/// is rewritten.
+pub fn lookalikes(text: &str) -> Vec<Lookalike> {
+    let mut found: Vec<Lookalike> = Vec::new();
+    for prefix in PREFIXES.find_iter(text) {
+        let rule = &RULES[prefix.pattern().as_usize()];
+        // Inside another word it is no prefix; inside what was just found it is part of that.
+        let inside = text[..prefix.start()].bytes().next_back().is_some_and(is_word);
+        if inside || found.last().is_some_and(|last| prefix.start() < last.range.end) {
+            continue;
+        }
+        if let Some(body) = (rule.body)(&text[prefix.end()..]) {
+            found.push(Lookalike { rule: rule.name, range: prefix.start()..prefix.end() + body });
+        }
+    }
+    found
 }
 
 fn is_alphanumeric(byte: u8) -> bool {

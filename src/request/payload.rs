@@ -59,15 +59,25 @@ pub fn shrink_payload(payload: &str, limit_bytes: usize) -> Option<String> {
     }
     let Ok(Value::Object(mut map)) = serde_json::from_str(payload) else { return None };
     let key = if map.contains_key("error") { "error" } else { "result" };
-    let text = match map.remove(key)? {
-        Value::String(text) => text,
-        json => format!("{json:#}"),
-    };
+    let mut body = map.remove(key)?;
     let mut meta = match map.remove("meta") {
         Some(Value::Object(meta)) => meta,
         _ => Map::new(),
     };
     meta.insert("truncated".to_owned(), Value::Bool(true));
+    if leave_data_out(&mut body) {
+        let mut smaller = map.clone();
+        smaller.insert(key.to_owned(), body.clone());
+        smaller.insert("meta".to_owned(), Value::Object(meta.clone()));
+        let smaller = Value::Object(smaller).to_string();
+        if smaller.len() <= limit_bytes {
+            return Some(smaller);
+        }
+    }
+    let text = match body {
+        Value::String(text) => text,
+        json => format!("{json:#}"),
+    };
     let omitted_before = meta.get("omittedBytes").and_then(Value::as_u64).unwrap_or(0);
     let handle = meta.get("handle").and_then(Value::as_str).map(str::to_owned);
     let mut chars = text.chars().count();
@@ -113,4 +123,35 @@ fn shorter(text: &str, chars: usize, handle: Option<&str>) -> (String, u64) {
     }
     let end = text.char_indices().nth(chars).map_or(text.len(), |(at, _)| at);
     (format!("{} [...]", &text[..end]), (text.len() - end) as u64)
+}
+
+/// Takes the data out of an answer that carries some in base64: a part of it is worth nothing.
+fn leave_data_out(body: &mut Value) -> bool {
+    let Value::Object(answer) = body else { return false };
+    if answer.get("encoding").and_then(Value::as_str) != Some("base64") || answer.remove("data").is_none() {
+        return false;
+    }
+    answer.remove("encoding");
+    answer.insert(
+        "note".to_owned(),
+        Value::from("The data is left out: the answer was too large for the backend."),
+    );
+    true
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn data_in_base64_is_left_out_whole_and_never_cut() {
+        let answer = json!({"type": "image", "width": 9, "encoding": "base64", "data": "QUJD".repeat(5_000)});
+        let payload = json!({"toolName": "Read", "result": answer, "meta": {}}).to_string();
+        let smaller: Value = serde_json::from_str(&shrink_payload(&payload, 2_000).unwrap()).unwrap();
+        assert_eq!((&smaller["result"]["width"], &smaller["result"]["data"]), (&json!(9), &Value::Null));
+        assert!(smaller["result"]["note"].as_str().unwrap().contains("left out"), "{smaller}");
+        assert_eq!(smaller["meta"]["truncated"], true);
+    }
 }

@@ -130,7 +130,14 @@ impl Engine {
         }
         let entry = self.registry.find(request.tool.as_str()).map_err(refused)?;
         let ready = entry.decode(&request.args).map_err(refused)?;
-        self.gate.permit(&self.context(call), entry.spec()).await.map_err(refused)?;
+        if ready.effect().at_most_once() && !call.accepted.effect().at_most_once() {
+            // Promised by another version of the runner, which took the call for a read: nothing would keep it from
+            // running twice.
+            return Err(refused(ToolError::internal(
+                "The call was taken for one that changes nothing and would change something. It was not run; ask anew.",
+            )));
+        }
+        self.gate.permit(&self.context(call), entry.spec(), ready.effect()).await.map_err(refused)?;
         Ok(ready)
     }
 

@@ -25,7 +25,8 @@ impl Engine {
     fn offer(&self, event: Offered) -> Option<Offer> {
         match event {
             Offered::Request(request) => {
-                let effect = self.registry.effect(request.tool.as_str()).unwrap_or(Effect::Reads);
+                let effect =
+                    self.registry.effect(request.tool.as_str(), &request.args).unwrap_or(Effect::Reads);
                 Some(Offer::Request(request, effect))
             }
             Offered::Cancel(id) => Some(Offer::Cancel(id)),

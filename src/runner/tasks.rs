@@ -1,10 +1,12 @@
 //! Requests that a Task tool makes: rows of the journal like any other, so that they survive a restart, with a reply
 //! that stays here to be read.
 
+use std::time::Duration;
+
 use super::clock::Clock;
 use super::wake::{Wake, Waker};
 use crate::ids::{ConversationId, LeaseId, RequestId, ToolName};
-use crate::journal::{Admission, Journal, JournalError, Offer, Origin, RequestLife};
+use crate::journal::{Admission, Journal, JournalError, ListedTask, Offer, Origin, RequestLife};
 use crate::request::{Effect, ToolRequest};
 
 /// Makes tasks and looks after them.
@@ -61,5 +63,14 @@ impl Tasks {
     /// The journal could not be read.
     pub fn life(&self, id: &RequestId) -> Result<Option<RequestLife>, JournalError> {
         Ok(self.journal.reader()?.life(id)?.filter(|life| life.origin == Origin::Task))
+    }
+
+    /// The tasks that were asked for within this time, the latest first, at most so many.
+    ///
+    /// # Errors
+    /// The journal could not be read.
+    pub fn recent(&self, within: Duration, limit: u32) -> Result<Vec<ListedTask>, JournalError> {
+        let within_ms = i64::try_from(within.as_millis()).unwrap_or(i64::MAX);
+        self.journal.reader()?.tasks(self.clock.now_ms().saturating_sub(within_ms), limit)
     }
 }

@@ -47,7 +47,10 @@ impl ToolError {
             io::ErrorKind::IsADirectory => ErrorCode::IsDirectory,
             _ => ErrorCode::Io,
         };
-        Self::new(code, format!("{what}: {cause}"))
+        // The number behind the system's text tells a reader nothing.
+        let text = cause.to_string();
+        let words = text.rsplit_once(" (os error").map_or(text.as_str(), |(words, _)| words);
+        Self::new(code, format!("{what}: {words}"))
     }
 
     /// The same error with these facts.
@@ -79,5 +82,17 @@ impl std::error::Error for ToolError {}
 impl From<ToolError> for Failure {
     fn from(error: ToolError) -> Self {
         Self { code: error.code, text: error.text, meta: *error.meta }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_failure_of_the_system_is_said_in_words() {
+        let error = ToolError::io("a.txt", &io::Error::from_raw_os_error(28));
+        assert!(error.text().starts_with("a.txt: ") && !error.text().contains("os error"), "{error}");
+        assert_eq!(error.code(), ErrorCode::Io);
     }
 }

@@ -3,13 +3,14 @@
 use std::future::Future;
 use std::pin::Pin;
 
-use super::{ToolCx, ToolError, ToolSpec};
+use super::{Effect, ToolCx, ToolError, ToolSpec};
 
 /// A gate's answer: nothing, or the error that the caller gets.
 pub type Permit<'a> = Pin<Box<dyn Future<Output = Result<(), ToolError>> + Send + 'a>>;
 
 /// Decides whether a decoded call may run.
 pub trait Gate: Send + Sync + 'static {
-    /// Says yes, or gives the denial with its reason and the smallest change that would allow the call.
-    fn permit<'a>(&'a self, cx: &'a ToolCx, tool: &'a ToolSpec) -> Permit<'a>;
+    /// Says yes, or gives the denial with its reason and the smallest change that would allow the call. The effect is
+    /// that of this call, which may be less than the most that the tool may do.
+    fn permit<'a>(&'a self, cx: &'a ToolCx, tool: &'a ToolSpec, effect: Effect) -> Permit<'a>;
 }

@@ -5,6 +5,7 @@ mod context;
 mod decode;
 mod error;
 mod gate;
+mod page;
 mod registry;
 mod spec;
 mod strict;
@@ -12,6 +13,7 @@ mod strict;
 pub use context::ToolCx;
 pub use error::ToolError;
 pub use gate::{Gate, Permit};
+pub use page::page;
 pub use registry::{DuplicateName, Entry, ReadyCall, Registry, ToolSet};
 pub use spec::{Lane, ToolSpec};
 
@@ -30,8 +32,10 @@ use serde::de::DeserializeOwned;
 pub trait Tool: DeserializeOwned + JsonSchema + Send + 'static {
     /// The name on the wire.
     const NAME: &'static str;
-    /// What it may do.
+    /// The most that any call of it may do: what the catalog says.
     const EFFECT: Effect;
+    /// Whether some calls do less than [`Tool::EFFECT`]; then [`Tool::effect`] tells which from the arguments.
+    const EFFECT_VARIES: bool = false;
     /// Whether its calls wait in their conversation's queue.
     const LANE: Lane = Lane::Conversation;
     /// Names that models use for a key, each with the key it stands for. Any camelCase spelling of a key is
@@ -45,6 +49,12 @@ pub trait Tool: DeserializeOwned + JsonSchema + Send + 'static {
     type Deps: Clone + Send + Sync + 'static;
     /// What it answers with.
     type Output: Into<Reply>;
+
+    /// What a call with these arguments may do, never more than [`Tool::EFFECT`]. It is asked only of a tool whose
+    /// [`Tool::EFFECT_VARIES`], for every other call is known without looking at its arguments.
+    fn effect(&self) -> Effect {
+        Self::EFFECT
+    }
 
     /// Does the work. Long waits race `cx.cancelled()`; the engine adds deadline, panic guard and budget.
     ///

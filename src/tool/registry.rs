@@ -29,12 +29,13 @@ impl<D: Clone + Send + Sync + 'static> ToolSet<D> {
             let arguments: T = decode::arguments(spec, text)?;
             let deps = deps.clone();
             Ok(ReadyCall {
+                effect: if T::EFFECT_VARIES { arguments.effect() } else { T::EFFECT },
                 run: Box::new(move |cx| {
                     Box::pin(async move { arguments.run(&cx, &deps).await.map(Into::into) })
                 }),
             })
         };
-        self.entries.push(Entry { spec, decode: Box::new(decode) });
+        self.entries.push(Entry { spec, varies: T::EFFECT_VARIES, decode: Box::new(decode) });
         self
     }
 
@@ -50,6 +51,7 @@ type Run = Box<dyn FnOnce(ToolCx) -> Pin<Box<dyn Future<Output = Result<Reply, T
 /// One tool with its types erased.
 pub struct Entry {
     spec: ToolSpec,
+    varies: bool,
     decode: Decode,
 }
 
@@ -57,6 +59,15 @@ impl Entry {
     /// What the catalog shows of it.
     pub fn spec(&self) -> &ToolSpec {
         &self.spec
+    }
+
+    /// What a call with these arguments may do. Arguments that cannot be decoded count as the most that the tool may
+    /// do: such a call is refused before it does anything.
+    pub fn effect_of(&self, args: &str) -> Effect {
+        if !self.varies {
+            return self.spec.effect;
+        }
+        self.decode(args).map_or(self.spec.effect, |ready| ready.effect)
     }
 
     /// Decodes the arguments; nothing has been touched yet.
@@ -70,10 +81,16 @@ impl Entry {
 
 /// A call whose arguments are decoded.
 pub struct ReadyCall {
+    effect: Effect,
     run: Run,
 }
 
 impl ReadyCall {
+    /// What it may do.
+    pub fn effect(&self) -> Effect {
+        self.effect
+    }
+
     /// Runs it.
     ///
     /// # Errors
@@ -122,9 +139,9 @@ impl Registry {
         self.entries.values().map(Entry::spec)
     }
 
-    /// The effect of a tool, if there is one of that name.
-    pub fn effect(&self, name: &str) -> Option<Effect> {
-        self.entries.get(name).map(|entry| entry.spec.effect)
+    /// What this call may do, if there is a tool of that name.
+    pub fn effect(&self, name: &str, args: &str) -> Option<Effect> {
+        self.entries.get(name).map(|entry| entry.effect_of(args))
     }
 
     fn unknown(&self, name: &str) -> ToolError {

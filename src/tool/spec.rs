@@ -30,7 +30,7 @@ pub struct ToolSpec {
     pub description: String,
     /// The arguments' JSON schema (draft 2020-12).
     pub schema: Value,
-    /// What it may do.
+    /// The most that a call of it may do.
     pub effect: Effect,
     /// Which queue its calls take.
     pub lane: Lane,

@@ -6,19 +6,28 @@
     reason = "a test that cannot set up its files has failed"
 )]
 
+mod edit;
+mod edit_encodings;
+mod list_files;
+mod multi_edit;
 mod paths;
 mod plain;
-mod reading;
-mod writing;
+mod read;
+mod read_documents;
+mod read_encodings;
+mod read_file;
+mod write;
 
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use punie_runner::acp::Workspace;
+use punie_runner::acp::files::LoadedFile;
 use punie_runner::acp::local::files::LocalFiles;
+use punie_runner::acp::{FileClient as _, RawPath, Workspace};
 use punie_runner::handlers::file::{FileDeps, tools};
-use punie_runner::tool::{Registry, Reply, ToolError};
+use punie_runner::ids::RequestId;
+use punie_runner::tool::{Registry, Reply, ToolCx, ToolError};
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -29,6 +38,7 @@ struct Bench {
     _dir: TempDir,
     root: PathBuf,
     outside: PathBuf,
+    workspace: Workspace,
     tools: Registry,
 }
 
@@ -42,8 +52,8 @@ impl Bench {
         fs::write(outside.join("f"), "secret\n").unwrap();
         let workspace =
             Workspace::open_with_home(std::slice::from_ref(&root), Some(root.join("home"))).unwrap();
-        let deps = FileDeps { client: Arc::new(LocalFiles::new()), workspace };
-        Self { _dir: dir, root, outside, tools: registry(tools(deps)) }
+        let deps = FileDeps { client: Arc::new(LocalFiles::new()), workspace: workspace.clone() };
+        Self { _dir: dir, root, outside, workspace, tools: registry(tools(deps)) }
     }
 
     fn put(&self, name: &str, content: impl AsRef<[u8]>) -> PathBuf {
@@ -74,6 +84,23 @@ impl Bench {
 
     async fn read(&self, args: Value) -> String {
         text(&self.ok("Read", args).await).to_owned()
+    }
+
+    /// The numbered lines of an answer.
+    async fn lines(&self, args: Value) -> Vec<(i64, String)> {
+        let shown = self.read(args).await;
+        let numbered = shown.lines().filter_map(|line| {
+            let (number, body) = line.split_once('\t')?;
+            Some((number.trim().parse().ok()?, body.to_owned()))
+        });
+        numbered.collect()
+    }
+
+    /// A file as an edit loads it.
+    async fn load(&self, name: &str) -> LoadedFile {
+        let path = self.workspace.resolve(&RawPath::from(name)).unwrap();
+        let cx = ToolCx::detached(RequestId::new());
+        LocalFiles::new().load_file(&cx, path, 1 << 20).await.unwrap()
     }
 
     /// No temporary file is left behind.

@@ -21,4 +21,6 @@ mod runner;
 mod search;
 mod shell;
 mod sqlite;
+mod state;
+mod terminal;
 mod tool;

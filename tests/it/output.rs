@@ -1,4 +1,5 @@
-//! Text on its way out: the kept outputs and ReadOutput over them; the sealing of a reply has a file of its own.
+//! Text on its way out: the store of kept outputs; the sealing of a reply has a file of its own. Not here: ReadOutput
+//! (state).
 #![expect(clippy::disallowed_methods, reason = "a test looks at the files that the store leaves")]
 
 mod sealing;
@@ -6,41 +7,24 @@ mod sealing;
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
-use punie_runner::handlers::state;
 use punie_runner::ids::RequestId;
-use punie_runner::output::{Budget, FindError, Limits, OutputStore};
-use punie_runner::tool::{Effect, ErrorCode, Lane, ToolCx};
-use serde_json::{Value, json};
+use punie_runner::output::{Budget, FindError, Halt, Limits, OutputStore, Query, SearchError, Window};
+use serde_json::json;
 use tempfile::TempDir;
 
-use crate::harness::tools::{call, call_with, registry, text};
-
-fn store() -> (TempDir, OutputStore) {
+pub fn store() -> (TempDir, OutputStore) {
     let dir = tempfile::tempdir().expect("a temporary folder");
     let store = OutputStore::open(&dir.path().join("outputs")).expect("the store opens");
     (dir, store)
 }
 
-fn lines(count: usize) -> String {
+pub fn lines(count: usize) -> String {
     (1..=count).fold(String::new(), |text, n| text + &format!("line {n}\n"))
 }
 
-async fn read(store: &OutputStore, args: Value) -> String {
-    let tools = registry(state_tools(store));
-    text(&call(&tools, "ReadOutput", args).await.expect("an answer")).to_owned()
-}
-
-async fn refused(store: &OutputStore, args: Value) -> (ErrorCode, String) {
-    let tools = registry(state_tools(store));
-    let error = call(&tools, "ReadOutput", args).await.expect_err("a refusal");
-    (error.code(), error.text().to_owned())
-}
-
-fn kept(store: &OutputStore, content: &str) -> String {
+pub fn kept(store: &OutputStore, content: &str) -> String {
     store.keep(&RequestId::new(), 0, content).expect("it is kept").as_str().to_owned()
 }
-
-// The store.
 
 #[test]
 fn a_handle_is_the_same_after_a_restart_and_names_no_path() {
@@ -101,6 +85,75 @@ fn one_output_stops_at_its_limit_and_says_so() {
     assert_eq!(kept.totals().expect("read").bytes, 100_000);
 }
 
+#[tokio::test]
+async fn whoever_reads_an_output_that_was_cut_short_is_told() {
+    let dir = tempfile::tempdir().expect("a temporary folder");
+    let limits = Limits { each: 100_000, ..Limits::default() };
+    let store = OutputStore::with_limits(dir.path(), limits).expect("the store opens");
+    let handle = kept(&store, &lines(20_000));
+    for args in [json!({"offset": 5}), json!({"tail": 1}), json!({"pattern": "line 7$"})] {
+        let mut args = args;
+        args["handle"] = json!(handle);
+        let page = crate::state::read(&store, args).await;
+        assert!(
+            page.ends_with("[the output went on, but only the first 97 KB of the output are kept]"),
+            "{page}"
+        );
+    }
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_disk_that_refuses_loses_the_rest_of_the_output_and_no_answer() {
+    let place = tempfile::tempdir().expect("a temporary folder");
+    std::fs::create_dir(place.path().join("work")).expect("a folder");
+    let script = r#"trap "" XFSZ; ulimit -f 200; exec "$0" --home "$PWD/home" --workspace "$PWD/work" call --json Bash "$1""#;
+    let ended = std::process::Command::new("bash")
+        .args(["-c", script, env!("CARGO_BIN_EXE_punie-runner"), r#"{"command":"seq 1 300000"}"#])
+        .current_dir(place.path())
+        .env("PUNIE_HOME", place.path().join("home"))
+        .output()
+        .expect("bash runs");
+    let answer: serde_json::Value = serde_json::from_slice(&ended.stdout).expect("an answer");
+    let text = answer["result"].as_str().expect("a text");
+    assert!(text.starts_with("1\n2\n3\n") && text.contains("\n299999\n300000"), "{answer}");
+    assert_eq!(answer["meta"]["exitCode"], 0);
+    assert!(answer["meta"]["warnings"][0].as_str().expect("a warning").contains("is not kept"), "{answer}");
+    let store = OutputStore::open(&place.path().join("home/state/outputs")).expect("the store opens");
+    let mut kept = store.find(answer["meta"]["handle"].as_str().expect("a handle")).expect("some of it");
+    assert_eq!(kept.totals().expect("read").bytes, 200 << 10);
+}
+
+#[test]
+fn a_reading_that_is_halted_ends() {
+    let (_dir, store) = store();
+    let handle = kept(&store, &lines(100_000));
+    let halt = Halt::default();
+    let mut open = store.find(&handle).expect("it is there").halted_by(halt.clone());
+    let window = Window { limit: 1, column: None, room: 1_000 };
+    assert_eq!(open.window(90_000, window).expect("a page").lines[0].number, 90_000);
+    halt.stop();
+    open.window(90_000, window).expect_err("no more pages");
+    open.tail(window).expect_err("nor an end");
+    let query = Query { pattern: "x", context: 0, from: 1, limit: 1, room: 1_000 };
+    assert!(matches!(open.search(&query), Err(SearchError::Io(_))));
+}
+
+#[test]
+fn a_name_that_is_used_again_is_counted_anew() {
+    let (_dir, store) = store();
+    let request = RequestId::new();
+    let handle = store.keep(&request, 0, &lines(200_000)).expect("kept");
+    let window = Window { limit: 1, column: None, room: 1_000 };
+    let line = |number| {
+        let mut open = store.find(handle.as_str()).expect("it is there");
+        open.window(number, window).expect("a page").lines.pop().map(|line| line.text)
+    };
+    assert_eq!(line(190_000).as_deref(), Some("line 190000"));
+    store.keep(&request, 0, &lines(3)).expect("kept anew");
+    assert_eq!((line(2).as_deref(), line(190_000)), (Some("line 2"), None));
+}
+
 #[test]
 fn the_oldest_outputs_go_first_but_none_that_is_being_written() {
     let dir = tempfile::tempdir().expect("a temporary folder");
@@ -155,146 +208,4 @@ fn recovery_finds_what_a_killed_call_had_printed() {
     let clipped = again.clipped(&handle, Budget::chars(Some(1_000))).expect("read").expect("it is there");
     assert!(clipped.text.contains(&format!("handle=\"{handle}\"")), "{}", clipped.text);
     assert_eq!(again.tail_text(&OutputStore::handle(&request, 1), 50).expect("read"), None);
-}
-
-// ReadOutput.
-
-#[tokio::test]
-async fn a_page_is_numbered_and_says_how_to_go_on() {
-    let (_dir, store) = store();
-    let handle = kept(&store, &lines(500));
-    let page = read(&store, json!({"handle": handle, "offset": 201, "limit": 2})).await;
-    let expected = format!(
-        "{handle} (500 lines, 4.2 KB)\n   201\tline 201\n   202\tline 202\nShowing 201-202 of 500. Continue with offset=203."
-    );
-    assert_eq!(page, expected);
-    let last = read(&store, json!({"handle": handle, "offset": 499})).await;
-    assert!(last.ends_with("   500\tline 500\nShowing 499-500 of 500."), "{last}");
-    let past = read(&store, json!({"handle": handle, "offset": 501})).await;
-    assert!(past.ends_with("There is no line 501: the output has 500 lines."), "{past}");
-}
-
-#[tokio::test]
-async fn every_line_is_reached_by_following_the_footer() {
-    let (_dir, store) = store();
-    let content: String = (1..=3_000).flat_map(|n| ["w".repeat(n % 190), "\n".to_owned()]).collect();
-    let handle = kept(&store, &content);
-    let (mut offset, mut seen) = (1, String::new());
-    loop {
-        let page =
-            read(&store, json!({"handle": handle, "offset": offset, "limit": 10_000, "max_chars": 5_000}))
-                .await;
-        assert!(page.chars().count() <= 5_000, "{} characters", page.chars().count());
-        for line in page.lines().filter_map(|line| line.split_once('\t')) {
-            seen.push_str(line.1);
-            seen.push('\n');
-        }
-        let Some((_, next)) = page.rsplit_once("Continue with offset=") else { break };
-        offset = next.trim_end_matches('.').parse::<u64>().expect("a number");
-    }
-    assert_eq!(seen, content);
-}
-
-#[tokio::test]
-async fn the_tail_is_what_came_last() {
-    let (_dir, store) = store();
-    for end in ["", "the end"] {
-        let handle = kept(&store, &(lines(30_000) + end));
-        let total = if end.is_empty() { "30,000" } else { "30,001" };
-        let page = read(&store, json!({"handle": handle, "tail": 2})).await;
-        assert!(
-            page.contains(&format!("-{} of {total}. Earlier lines: offset=", total.replace(',', ""))),
-            "{page}"
-        );
-        assert_eq!(page.lines().count(), 4);
-        let many = read(&store, json!({"handle": handle, "tail": 10_000, "max_chars": 1_000})).await;
-        assert!(many.chars().count() <= 1_000 && many.contains(" 30000\tline 30000\n"), "{many}");
-    }
-    let handle = kept(&store, "");
-    assert!(
-        read(&store, json!({"handle": handle, "tail": 5})).await.ends_with("Nothing was printed (so far).")
-    );
-}
-
-#[tokio::test]
-async fn a_pattern_finds_lines_with_context() {
-    let (_dir, store) = store();
-    let handle = kept(&store, &lines(100));
-    let found =
-        read(&store, json!({"handle": handle, "pattern": "line (20|5)0?$", "context": 1, "limit": 2})).await;
-    let expected = format!(
-        "{handle} (100 lines, 792 bytes)\n     4-\tline 4\n     5\tline 5\n     6-\tline 6\n--\n    19-\tline 19\n    20\tline 20\n    21-\tline 21\n3 matching lines, 2 shown. Continue with offset=50."
-    );
-    assert_eq!(found, expected);
-    let rest =
-        read(&store, json!({"handle": handle, "pattern": "line (20|5)0?$", "context": 0, "offset": 50}))
-            .await;
-    assert!(rest.ends_with("\n    50\tline 50\n3 matching lines, the last 1 shown."), "{rest}");
-    let none = read(&store, json!({"handle": handle, "pattern": "LINE"})).await;
-    assert!(none.contains("No line matches"), "{none}");
-    let (code, text) = refused(&store, json!({"handle": handle, "pattern": "("})).await;
-    assert!(code == ErrorCode::InvalidArgs && text.contains("not a usable regular expression"), "{text}");
-}
-
-#[tokio::test]
-async fn a_giant_line_can_be_searched_and_read_by_column() {
-    let (_dir, store) = store();
-    let mut line = "é".repeat(200_000);
-    line.push_str("needle");
-    line.push_str(&"z".repeat(300_000));
-    let handle = kept(&store, &format!("before\n{line}\nafter needle\n"));
-    let found =
-        read(&store, json!({"handle": handle, "pattern": "needle", "context": 0, "max_chars": 4_000})).await;
-    assert!(found.contains("     2\t[long line, match at column=200001] é"), "{found}");
-    assert!(found.contains("     3\tafter needle\n2 matching lines."), "{found}");
-    let page = read(&store, json!({"handle": handle, "offset": 2, "limit": 1, "column": 200_001})).await;
-    assert!(
-        page.contains("     2\tneedlezzz") && page.contains("[... column=202001 of 500,006 characters"),
-        "{page}"
-    );
-    let whole = read(&store, json!({"handle": handle, "max_chars": 1_000})).await;
-    assert!(whole.chars().count() <= 1_000 && whole.contains("Continue with offset=2."), "{whole}");
-    let alone = read(&store, json!({"handle": handle, "offset": 2, "max_chars": 1_000})).await;
-    assert!(
-        alone.chars().count() <= 1_000 && alone.contains("Showing 2-2 of 3. Continue with offset=3."),
-        "{alone}"
-    );
-}
-
-#[tokio::test]
-async fn an_unknown_handle_says_how_long_outputs_are_kept() {
-    let (_dir, store) = store();
-    let (code, text) = refused(&store, json!({"handle": "out_0123456789ab"})).await;
-    assert!(code == ErrorCode::NotFound && text.contains("kept for 7 days"), "{text}");
-    let (code, text) = refused(&store, json!({"handle": "../secrets"})).await;
-    assert!(code == ErrorCode::InvalidArgs && text.contains("is not a handle"), "{text}");
-    let (code, _) = refused(&store, json!({"handle": "out_0123456789ab", "tail": 1, "pattern": "x"})).await;
-    assert_eq!(code, ErrorCode::InvalidArgs);
-}
-
-#[tokio::test]
-async fn a_cancelled_call_reads_nothing() {
-    let (_dir, store) = store();
-    let handle = kept(&store, "text");
-    let cx = ToolCx::detached(RequestId::new());
-    cx.cancel.cancel();
-    let tools = registry(state_tools(&store));
-    let error = call_with(&tools, "ReadOutput", json!({"handle": handle}), cx).await.expect_err("cancelled");
-    assert_eq!(error.code(), ErrorCode::Cancelled);
-}
-
-#[test]
-fn the_tool_bypasses_the_queue_and_changes_nothing() {
-    let (_dir, store) = store();
-    let tools = registry(state_tools(&store));
-    let spec = tools.find("ReadOutput").expect("it is registered").spec().clone();
-    assert_eq!((spec.lane, spec.effect, spec.domain), (Lane::Control, Effect::Reads, "state"));
-    for example in spec.examples {
-        assert!(tools.find("ReadOutput").expect("it is registered").decode(example).is_ok(), "{example}");
-    }
-}
-
-fn state_tools(outputs: &OutputStore) -> Vec<punie_runner::tool::Entry> {
-    let board = std::sync::Arc::new(state::board::NoTasks);
-    state::tools(state::StateDeps { outputs: outputs.clone(), board })
 }

@@ -4,8 +4,16 @@
 mod admission;
 mod answers;
 mod background;
+mod bash;
 mod keeping;
+mod kill_shell;
+mod open_app;
+mod ports;
+mod shell_status;
+mod skill_bash;
 mod stopping;
+mod tree;
+mod write_shell;
 
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -22,6 +30,7 @@ use punie_runner::acp::{TerminalId, Workspace};
 use punie_runner::handlers::shell::{self, ShellBoard, ShellDeps};
 use punie_runner::handlers::state::{self, StateDeps};
 use punie_runner::handlers::terminal::{self, TerminalDeps};
+use punie_runner::home::Home;
 use punie_runner::ids::RequestId;
 use punie_runner::output::filter::PassThrough;
 use punie_runner::output::{FilterFactory, Limits, OutputStore, StreamFilter};
@@ -35,11 +44,12 @@ use tokio::net::{TcpListener, TcpStream};
 use crate::harness::tools;
 
 /// A workspace with its tools. What still runs is killed when it is dropped.
-struct Bench {
-    registry: Arc<Registry>,
+pub(crate) struct Bench {
+    pub(crate) registry: Arc<Registry>,
     terminals: LocalTerminals,
-    workspace: TempDir,
+    pub(crate) workspace: TempDir,
     outputs: TempDir,
+    home: TempDir,
 }
 
 fn plain() -> FilterFactory {
@@ -57,7 +67,7 @@ fn base() -> Vec<(String, String)> {
 }
 
 impl Bench {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self::with(base(), plain(), Arc::new(Unlogged))
     }
 
@@ -79,15 +89,22 @@ impl Bench {
         let workspace = Workspace::open(&[folder.path().to_owned()]).expect("a workspace");
         let client: Arc<dyn TerminalClient> = Arc::new(terminals.clone());
         let shells = Arc::new(ShellBoard::new());
-        let entries =
-            shell::tools(ShellDeps { terminals: Arc::clone(&client), workspace: workspace.clone(), shells });
-        let more = terminal::tools(TerminalDeps { terminals: client, workspace });
+        let home = tempfile::tempdir().expect("a folder");
+        let own = Home::open(&home.path().join("punie")).expect("a home");
+        let entries = shell::tools(ShellDeps {
+            terminals: Arc::clone(&client),
+            workspace: workspace.clone(),
+            shells,
+            apps: Arc::new(terminals.clone()),
+            home: own,
+        });
+        let more = terminal::tools(TerminalDeps { terminals: client, workspace, board: Arc::default() });
         let registry =
             Arc::new(Registry::new([entries, more, state::tools(state)]).expect("the names differ"));
-        Self { registry, terminals, workspace: folder, outputs }
+        Self { registry, terminals, workspace: folder, outputs, home }
     }
 
-    async fn call(&self, tool: &str, args: Value) -> Result<Reply, ToolError> {
+    pub(crate) async fn call(&self, tool: &str, args: Value) -> Result<Reply, ToolError> {
         within(tools::call(&self.registry, tool, args)).await
     }
 
@@ -96,7 +113,7 @@ impl Bench {
         (tools::text(&reply).to_owned(), reply.meta)
     }
 
-    async fn text(&self, tool: &str, args: Value) -> String {
+    pub(crate) async fn text(&self, tool: &str, args: Value) -> String {
         tools::text(&self.call(tool, args).await.expect(tool)).to_owned()
     }
 }
@@ -108,11 +125,11 @@ fn cursor(text: &str) -> u64 {
 }
 
 /// Nothing here takes long; a hang is a failure and not a wait.
-async fn within<T>(work: impl Future<Output = T>) -> T {
+pub(crate) async fn within<T>(work: impl Future<Output = T>) -> T {
     tokio::time::timeout(Duration::from_mins(1), work).await.expect("an answer in time")
 }
 
-fn is_there(pid: &str) -> bool {
+pub(crate) fn is_there(pid: &str) -> bool {
     let pid = pid.trim().parse().expect("a process id");
     ProcessIdentity::of(pid).is_some_and(|process| process.is_alive())
 }
@@ -134,29 +151,29 @@ async fn gone(pid: &str) {
     assert_eq!(tokio::task::spawn_blocking(ended).await.expect("no panic"), Ok(1), "it lives on");
 }
 
-fn meta_of(error: ToolError) -> Meta {
+pub(crate) fn meta_of(error: ToolError) -> Meta {
     Failure::from(error).meta
 }
 
 /// A place where a command reports that it has come so far: it sends one line, and may be sent one.
-struct Checkpoint {
+pub(crate) struct Checkpoint {
     listener: TcpListener,
     port: u16,
 }
 
 impl Checkpoint {
-    async fn open() -> Self {
+    pub(crate) async fn open() -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let port = listener.local_addr().expect("an address").port();
         Self { listener, port }
     }
 
     /// Shell words that open a connection to here as descriptor 9.
-    fn connect(&self) -> String {
+    pub(crate) fn connect(&self) -> String {
         format!("exec 9<>/dev/tcp/127.0.0.1/{}", self.port)
     }
 
-    async fn line(&self) -> (String, BufReader<TcpStream>) {
+    pub(crate) async fn line(&self) -> (String, BufReader<TcpStream>) {
         let (stream, _) = within(self.listener.accept()).await.expect("a connection");
         let mut stream = BufReader::new(stream);
         let mut line = String::new();

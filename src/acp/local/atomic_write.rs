@@ -226,9 +226,9 @@ fn kept_as_it_was(text: &str, old: &Old) -> (Bytes<'static>, Vec<String>) {
     }
     let body = old.bytes.get(encoding.mark().len()..).unwrap_or_default();
     let is_crlf = match encoding {
-        Encoding::Utf8 | Encoding::Utf8Bom => Endings::of(body) == Endings::Crlf,
-        Encoding::Utf16Le => all_crlf(body, *b"\r\0\n\0"),
-        Encoding::Utf16Be => all_crlf(body, *b"\0\r\0\n"),
+        Encoding::Utf8 | Encoding::Utf8Bom | Encoding::Legacy(_) => Endings::of(body) == Endings::Crlf,
+        Encoding::Utf16Le | Encoding::Utf16LeUnmarked => all_crlf(body, *b"\r\0\n\0"),
+        Encoding::Utf16Be | Encoding::Utf16BeUnmarked => all_crlf(body, *b"\0\r\0\n"),
     };
     let mut text = std::borrow::Cow::Borrowed(text);
     if is_crlf && text.contains('\n') && !text.contains('\r') {
@@ -238,13 +238,18 @@ fn kept_as_it_was(text: &str, old: &Old) -> (Bytes<'static>, Vec<String>) {
     if encoding == Encoding::Utf8 || text.starts_with('\u{FEFF}') {
         return (Bytes::Whole(text.into_owned().into_bytes()), warnings);
     }
-    warnings.push(format!("The file's encoding was kept: {}.", encoding.as_str()));
     let mut bytes = encoding.mark().to_vec();
-    match encoding {
-        Encoding::Utf8 | Encoding::Utf8Bom => bytes.extend_from_slice(text.as_bytes()),
-        Encoding::Utf16Le => bytes.extend(text.encode_utf16().flat_map(u16::to_le_bytes)),
-        Encoding::Utf16Be => bytes.extend(text.encode_utf16().flat_map(u16::to_be_bytes)),
+    match encoding.encode(&text) {
+        Ok(encoded) => bytes.extend_from_slice(&encoded),
+        Err(lacking) => {
+            warnings.push(format!(
+                "The file was {}, not UTF-8 text: {lacking}; replaced as a whole, in UTF-8.",
+                encoding.as_str()
+            ));
+            return (Bytes::Whole(text.into_owned().into_bytes()), warnings);
+        }
     }
+    warnings.push(format!("The file's encoding was kept: {}.", encoding.as_str()));
     (Bytes::Whole(bytes), warnings)
 }
 

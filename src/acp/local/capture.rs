@@ -1,6 +1,8 @@
 //! What is made of a command's bytes: masked, kept on disk from the first one, decoded, cleaned, and held in memory
 //! as head, tail and the latest. Not here: reading them (pump), and the latest for those who follow (follow).
 
+use std::io::Read as _;
+
 use super::follow::Recent;
 use crate::ids::RequestId;
 use crate::output::hygiene::{CommandText, Decoder};
@@ -102,6 +104,20 @@ impl Capture {
         }
     }
 
+    /// Goes on where an earlier life of the runner ended: what that life kept is passed on again, but for the disk,
+    /// where more will be added to it. Nothing was kept by a life that was cut off before the first byte.
+    pub fn go_on(&mut self) {
+        let Ok(Some((spool, mut kept))) = self.place.store.go_on(&self.place.request, self.place.number)
+        else {
+            return;
+        };
+        let mut chunk = vec![0; 256 << 10];
+        while let Ok(count @ 1..) = kept.read(&mut chunk) {
+            self.show_on(&chunk[..count]);
+        }
+        self.keeping = Keeping::Open(spool);
+    }
+
     /// Takes what was read.
     pub fn take(&mut self, chunk: &[u8]) {
         let mut masked = std::mem::take(&mut self.masked);
@@ -185,6 +201,10 @@ impl Capture {
             return;
         }
         self.keep(masked);
+        self.show_on(masked);
+    }
+
+    fn show_on(&mut self, masked: &[u8]) {
         self.decoded.clear();
         self.decoder.push(masked, &mut self.decoded);
         let clean = match &mut self.cleaner {

@@ -5,9 +5,10 @@ use std::future::Future;
 use std::pin::Pin;
 
 use super::identity::ProcessIdentity;
+use crate::acp::terminals::ExitStatus;
 use crate::ids::RequestId;
 
-/// The environment entry by which everything a call started can be found again, whatever session it moved to.
+/// The environment entry of everything that a call started, and the name from which its other marks are computed.
 /// Its value is the request, a dot, and the number of the output.
 pub const CALL_MARK: &str = "PUNIE_RUNNER_CALL";
 
@@ -28,6 +29,8 @@ pub trait ChildLog: Send + Sync + 'static {
         identity: &'a ProcessIdentity,
         command: &'a str,
     ) -> Noted<'a>;
+    /// It has ended in this way; something it left behind may live on. Called from plain threads; must not block.
+    fn exited(&self, _identity: &ProcessIdentity, _status: &ExitStatus) {}
     /// It and everything it left behind that is known of has ended. Called from plain threads; must not block.
     fn ended(&self, identity: &ProcessIdentity);
 }

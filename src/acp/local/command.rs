@@ -83,16 +83,42 @@ fn bash() -> Result<&'static Path, ToolError> {
 }
 
 /// A start that the system refused, in words for the caller.
-pub(super) fn refused(launch: &Launch, cause: &io::Error) -> ToolError {
+pub(super) fn refused(launch: &Launch, cwd: &Path, cause: &io::Error) -> ToolError {
+    // The folder may have gone since it was looked at; the system's word for that is the same as for no program.
+    if let Err(gone) = check_folder(cwd) {
+        return gone;
+    }
     let program = match launch {
         Launch::Shell(_) => "bash",
         Launch::Program { command, .. } => command,
     };
+    let named = program.contains('/').then(|| cwd.join(program));
+    if cause.raw_os_error() == Some(libc::ENOEXEC) {
+        return ToolError::new(
+            ErrorCode::Io,
+            format!(
+                "{program} is no program for this machine, and no script that names its interpreter (#!) in its first \
+                 line. Nothing was run. For a script, run its interpreter with the script as an argument."
+            ),
+        );
+    }
     match cause.kind() {
         io::ErrorKind::ArgumentListTooLong => ToolError::new(
             ErrorCode::TooLarge,
             "The command with its arguments and environment is larger than the system takes. Nothing was run. Pass \
              the data on stdin, or write it to a file and name the file.",
+        ),
+        io::ErrorKind::NotFound if named.is_some_and(|file| file.exists()) => ToolError::not_found(format!(
+            "{program} is there, but the interpreter that it needs is not: see its first line (#!), or its loader. \
+             Nothing was run."
+        )),
+        io::ErrorKind::PermissionDenied => ToolError::new(
+            ErrorCode::PermissionDenied,
+            format!(
+                "{program} may not be executed (no execute permission, or not a file), or the folder {} may not be \
+                 entered. Nothing was run.",
+                cwd.display()
+            ),
         ),
         io::ErrorKind::NotFound => ToolError::not_found(format!(
             "There is no program {program:?} on this machine's PATH. Nothing was run. A command line with blanks, \

@@ -72,6 +72,20 @@ const PASSED: &[&str] = &[
     "XDG_STATE_HOME",
 ];
 
+/// How an application finds the screen and the session of the person at the machine. Commands do not get these.
+#[cfg(unix)]
+const DESKTOP: &[&str] = &[
+    "DBUS_SESSION_BUS_ADDRESS",
+    "DESKTOP_SESSION",
+    "DISPLAY",
+    "WAYLAND_DISPLAY",
+    "XAUTHORITY",
+    "XDG_CURRENT_DESKTOP",
+    "XDG_DATA_DIRS",
+    "XDG_RUNTIME_DIR",
+    "XDG_SESSION_TYPE",
+];
+
 /// Set after everything else: nothing waits for a person, and output is plain.
 const OURS: &[(&str, &str)] = &[
     ("PAGER", "cat"),
@@ -125,6 +139,15 @@ impl Environment {
         self.passed.get(name).map(String::as_str)
     }
 
+    /// The environment of an application on the desktop: what is passed on, and of the runner's own what leads to the
+    /// screen. Nothing of ours, which is for commands that nobody watches.
+    #[cfg(unix)]
+    pub(super) fn for_app(&self, own: &[(String, String)]) -> BTreeMap<String, String> {
+        let mut all = self.passed.clone();
+        all.extend(own.iter().filter(|(name, _)| DESKTOP.contains(&name.as_str())).cloned());
+        all
+    }
+
     /// The environment of one command: what is passed on, what the call asks for, what is ours, in this order.
     ///
     /// # Errors
@@ -138,6 +161,12 @@ impl Environment {
         all.extend(OURS.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())));
         Ok(all)
     }
+}
+
+/// The runner's environment without what no program is given, where programs need names that no list has.
+#[cfg(not(unix))]
+pub(super) fn without_refused(own: &[(String, String)]) -> BTreeMap<String, String> {
+    own.iter().filter(|(name, _)| refusal(name).is_none()).cloned().collect()
 }
 
 fn is_passed(name: &str) -> bool {

@@ -1,30 +1,101 @@
 //! Who belongs to a command: what it started, far as it may have moved away. Not here: what is done to them.
 //!
-//! Four traits find a relative, since each can be shed: the session, the line of parents, the mark in the
-//! environment, and the pipe that takes the command's output. A process that forked twice, left the session,
-//! emptied its environment and redirected its output before the command was stopped has shed all four and is not
-//! found; only a control group would hold it.
+//! A relative is found by any of these: the control group, where there are such groups; the limit that all of them
+//! carry (limit_mark); the session; the line of parents; the mark in the environment; the pipe that takes the output.
+//! A process can leave its session, empty its environment, lose its parent and redirect its output, and does all of
+//! it to become a daemon. It cannot take off the limit. What another service was asked to start is no relative: it
+//! was never a child of the command.
 #![cfg_attr(
     target_os = "linux",
     expect(clippy::disallowed_methods, reason = "processes are read from /proc")
 )]
 
+use std::path::PathBuf;
+
+use super::children::{CALL_MARK, call_mark};
+use super::control_group::ControlGroup;
 use super::identity::ProcessIdentity;
+use super::limit_mark::LimitMark;
+use super::ties::Ties;
 use crate::acp::terminals::ProcessName;
+use crate::ids::RequestId;
+
+/// How many outputs of a request, and so commands, a later life looks for.
+const COMMANDS: u32 = 8;
+/// How many process ids in a row are rather asked for one by one than looked for in the list of all.
+#[cfg(target_os = "linux")]
+const FEW: u32 = 200;
+/// For so long the ids cannot have been given out all and begun anew, even where there are only 32768.
+#[cfg(target_os = "linux")]
+const ONE_ROUND: u64 = 2;
 
 /// How much of a command line a name shows.
 #[cfg(target_os = "linux")]
 const SHOWN: usize = 80;
 
-/// A command and what it started, as far as it can be recognised.
+/// A command and what it started.
 #[derive(Debug, Clone)]
 pub(super) struct Family {
     /// The command itself: the leader of the session.
-    pub leader: ProcessIdentity,
+    leader: ProcessIdentity,
     /// The entry in the environment that all of them carry; one that ends in a dot stands for all that go on.
-    pub mark: String,
-    /// The inode of the pipe that takes the output.
-    pub pipe: Option<u64>,
+    mark: String,
+    /// The limits that all of them carry, each from one command.
+    limits: Vec<LimitMark>,
+    /// The control groups that they were born in.
+    groups: Vec<ControlGroup>,
+    /// What takes the output.
+    pipe: Option<OutputPipe>,
+}
+
+/// The pipe that takes a command's output, as the system names it among a process's files.
+#[derive(Debug, Clone)]
+pub(super) enum OutputPipe {
+    /// One without a name, by its inode.
+    Unnamed(u64),
+    /// One with a name.
+    Named(PathBuf),
+}
+
+impl Family {
+    /// A command that was just started.
+    pub fn of_command(leader: ProcessIdentity, mark: String, ties: &Ties, pipe: Option<OutputPipe>) -> Self {
+        let (limits, groups) = (ties.limit.into_iter().collect(), ties.group.iter().cloned().collect());
+        Self { leader, mark, limits, groups, pipe }
+    }
+
+    /// What a former life of the runner started for a request. Everything can be computed again from the request's
+    /// name, but for the pipe, which went with that life unless it has a name.
+    pub fn of_a_former_life(leader: ProcessIdentity, request: &RequestId, pipe: Option<OutputPipe>) -> Self {
+        let marks: Vec<String> = (0..COMMANDS).map(|number| call_mark(request, number)).collect();
+        Self {
+            leader,
+            mark: format!("{CALL_MARK}={request}."),
+            limits: marks.iter().filter_map(|mark| LimitMark::of(mark)).collect(),
+            groups: marks.iter().filter_map(|mark| ControlGroup::of_an_earlier_life(mark)).collect(),
+            pipe,
+        }
+    }
+
+    /// The leader's process group.
+    pub fn group(&self) -> u32 {
+        self.leader.pid()
+    }
+
+    /// Kills everyone in the control groups at once; whether there was anybody.
+    pub fn kill_groups(&self) -> bool {
+        let peopled: Vec<&ControlGroup> =
+            self.groups.iter().filter(|group| !group.members().is_empty()).collect();
+        for group in &peopled {
+            group.kill();
+        }
+        !peopled.is_empty()
+    }
+
+    /// Nobody is left: the control groups go.
+    pub fn dissolve(&self) {
+        self.groups.iter().for_each(ControlGroup::remove);
+    }
 }
 
 /// One relative.
@@ -81,12 +152,33 @@ impl Stat {
 impl Family {
     /// Everyone of the family who still lives.
     pub fn members(&self) -> Vec<Member> {
+        self.members_among(all_pids())
+    }
+
+    /// The same soon after the command's start without asking after every process of the machine: what every command
+    /// waits for at its end. Counts on the system's word which id it gave out last.
+    pub fn members_at_a_glance(&self) -> Vec<Member> {
+        let leader = self.leader.pid();
+        let Some(latest) = latest_pid().filter(|_| self.leader.is_younger_than(ONE_ROUND)) else {
+            return self.members();
+        };
+        if latest >= leader && latest - leader < FEW {
+            return self.members_among(leader..=latest);
+        }
+        let came_since = |pid: &u32| {
+            if latest >= leader { (leader..=latest).contains(pid) } else { *pid >= leader || *pid <= latest }
+        };
+        self.members_among(all_pids().filter(came_since))
+    }
+
+    fn members_among(&self, pids: impl Iterator<Item = u32>) -> Vec<Member> {
         let own = std::process::id();
         if !self.leader.is_of_this_boot() {
             return Vec::new();
         }
+        let grouped: Vec<u32> = self.groups.iter().flat_map(ControlGroup::members).collect();
         // Nobody older than the command can have been started by it.
-        let young: Vec<Stat> = all_pids()
+        let young: Vec<Stat> = pids
             .filter(|pid| *pid != own)
             .filter_map(Stat::of)
             .filter(|stat| stat.start >= self.leader.start())
@@ -97,7 +189,8 @@ impl Family {
         let mut found: Vec<bool> = young
             .iter()
             .map(|stat| {
-                (!strange && stat.session == self.leader.pid()) || (!stat.ended() && self.claims(stat.pid))
+                (!strange && stat.session == self.leader.pid())
+                    || (!stat.ended() && (grouped.contains(&stat.pid) || self.claims(stat.pid)))
             })
             .collect();
         // Children of those found, and theirs.
@@ -121,9 +214,11 @@ impl Family {
             .collect()
     }
 
-    /// Whether the process carries our mark or holds our pipe.
+    /// Whether the process carries one of our marks or holds our pipe.
     fn claims(&self, pid: u32) -> bool {
-        carries(pid, &self.mark) || self.pipe.is_some_and(|inode| holds(pid, inode))
+        self.limits.iter().any(|limit| limit.is_on(pid))
+            || carries(pid, &self.mark)
+            || self.pipe.as_ref().is_some_and(|pipe| holds(pid, pipe))
     }
 
     /// Those who hold the output open, or, where nobody admits to it, everyone.
@@ -131,7 +226,7 @@ impl Family {
         let holding: Vec<Member> = members
             .iter()
             .copied()
-            .filter(|member| self.pipe.is_some_and(|inode| holds(member.pid, inode)))
+            .filter(|member| self.pipe.as_ref().is_some_and(|pipe| holds(member.pid, pipe)))
             .collect();
         names(if holding.is_empty() { members } else { &holding })
     }
@@ -141,6 +236,11 @@ impl Family {
 impl Family {
     /// Nobody: this system does not tell; only the process group is known here.
     pub fn members(&self) -> Vec<Member> {
+        Vec::new()
+    }
+
+    /// Nobody, as above.
+    pub fn members_at_a_glance(&self) -> Vec<Member> {
         Vec::new()
     }
 
@@ -176,6 +276,13 @@ fn all_pids() -> impl Iterator<Item = u32> {
         .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse::<u32>().ok())
 }
 
+/// The id that was given out last.
+#[cfg(target_os = "linux")]
+fn latest_pid() -> Option<u32> {
+    let load = std::fs::read_to_string("/proc/loadavg").ok()?;
+    load.split_ascii_whitespace().next_back()?.parse().ok()
+}
+
 #[cfg(target_os = "linux")]
 fn carries(pid: u32, mark: &str) -> bool {
     let Ok(environment) = std::fs::read(format!("/proc/{pid}/environ")) else { return false };
@@ -184,24 +291,29 @@ fn carries(pid: u32, mark: &str) -> bool {
     })
 }
 
-/// Whether the process can write to the pipe. One that can read from it is a copy of the runner that has not
+/// Whether the process can write to the pipe. One that can only read from it is a copy of the runner that has not
 /// started its own program yet, whoever's it is: it has all of the runner's files.
 #[cfg(target_os = "linux")]
-fn holds(pid: u32, inode: u64) -> bool {
+fn holds(pid: u32, pipe: &OutputPipe) -> bool {
     use std::os::unix::fs::PermissionsExt;
     const READABLE: u32 = 0o400;
-    let wanted = format!("pipe:[{inode}]");
-    let mut ends = std::fs::read_dir(format!("/proc/{pid}/fd"))
+    const WRITABLE: u32 = 0o200;
+    let (wanted, named) = match pipe {
+        OutputPipe::Unnamed(inode) => (PathBuf::from(format!("pipe:[{inode}]")), false),
+        OutputPipe::Named(path) => (path.clone(), true),
+    };
+    let ends: Vec<u32> = std::fs::read_dir(format!("/proc/{pid}/fd"))
         .into_iter()
         .flatten()
         .filter_map(Result::ok)
-        .filter(|entry| {
-            std::fs::read_link(entry.path()).is_ok_and(|target| target.as_os_str() == wanted.as_str())
-        })
+        .filter(|entry| std::fs::read_link(entry.path()).is_ok_and(|target| target == wanted))
         // The entry's own mode tells how the file was opened.
-        .map(|entry| entry.metadata().is_ok_and(|entry| entry.permissions().mode() & READABLE == 0))
-        .peekable();
-    ends.peek().is_some() && ends.all(|writes_only| writes_only)
+        .map(|entry| entry.metadata().map_or(0, |entry| entry.permissions().mode()))
+        .collect();
+    if named {
+        return ends.iter().any(|mode| mode & WRITABLE != 0);
+    }
+    !ends.is_empty() && ends.iter().all(|mode| mode & READABLE == 0)
 }
 
 #[cfg(target_os = "linux")]

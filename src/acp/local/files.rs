@@ -1,15 +1,18 @@
 //! This machine's file system behind ACP's file methods. Every call works on a blocking thread and stops when its
 //! request is cancelled. Not here: the work itself, one file a matter beside this one.
 
+use std::io::Seek as _;
 use std::sync::Arc;
 
 use tokio_util::sync::CancellationToken;
 
 use super::line_index::{LineIndexes, read_at};
-use super::text_window::{classify, open, stamp_of};
+use super::opening::{open, stamp_of};
+use super::sniff::encoding_of;
 use super::{atomic_write, folder_listing, text_window};
+use crate::acp::content;
 use crate::acp::files::{
-    FolderListing, ListFolder, LoadedFile, ReadTextFile, TextWindow, WriteTextFile, Written,
+    FolderListing, ListFolder, LoadedFile, OpenedFile, ReadTextFile, TextWindow, WriteTextFile, Written,
 };
 use crate::acp::workspace::in_words;
 use crate::acp::{Answer, FileClient, WorkspacePath};
@@ -48,6 +51,18 @@ impl FileClient for LocalFiles {
         blocking(cx, move |_| load(&path, max_bytes))
     }
 
+    fn open_file<'a>(&'a self, cx: &'a ToolCx, path: WorkspacePath) -> Answer<'a, OpenedFile> {
+        blocking(cx, move |_| {
+            let failed = |cause| ToolError::io(path.shown(), &in_words(cause));
+            let (mut file, metadata) = open(&path)?;
+            let mut head = vec![0; content::HEAD];
+            let n = read_at(&file, 0, &mut head).map_err(failed)?;
+            file.rewind().map_err(failed)?;
+            let content = content::classify(&head[..n], metadata.len() == n as u64);
+            Ok(OpenedFile { bytes: Box::new(file), size: metadata.len(), content })
+        })
+    }
+
     fn list_folder<'a>(&'a self, cx: &'a ToolCx, request: ListFolder) -> Answer<'a, FolderListing> {
         blocking(cx, move |cancel| folder_listing::list(&request, cancel))
     }
@@ -84,6 +99,6 @@ fn load(path: &WorkspacePath, max_bytes: u64) -> Result<LoadedFile, ToolError> {
     let mut bytes = vec![0; usize::try_from(stamp.size).unwrap_or_default()];
     let n = read_at(&file, 0, &mut bytes).map_err(|cause| ToolError::io(path.shown(), &in_words(cause)))?;
     bytes.truncate(n);
-    classify(path, &bytes, stamp.size)?;
-    Ok(LoadedFile { bytes: Arc::new(bytes), stamp })
+    let encoding = encoding_of(path, &bytes, stamp.size, true)?;
+    Ok(LoadedFile { bytes: Arc::new(bytes), encoding, stamp })
 }

@@ -58,6 +58,26 @@ impl ProcessIdentity {
         false
     }
 
+    /// How long ago it started, to the second.
+    #[cfg(target_os = "linux")]
+    pub(super) fn age(&self) -> std::time::Duration {
+        let up = u64::try_from(rustix::time::clock_gettime(rustix::time::ClockId::Boottime).tv_sec);
+        let began = self.start / rustix::param::clock_ticks_per_second().max(1);
+        std::time::Duration::from_secs(up.unwrap_or(0).saturating_sub(began))
+    }
+
+    /// How long ago it started: unknown here.
+    #[cfg(not(target_os = "linux"))]
+    pub(super) fn age(&self) -> std::time::Duration {
+        std::time::Duration::ZERO
+    }
+
+    /// Whether it started less than so many seconds ago.
+    #[cfg(target_os = "linux")]
+    pub(super) fn is_younger_than(&self, seconds: u64) -> bool {
+        self.is_of_this_boot() && self.age().as_secs() < seconds
+    }
+
     /// Whether exactly this process is still there. One that ended and was not yet collected is not.
     #[cfg(target_os = "linux")]
     pub fn is_alive(&self) -> bool {

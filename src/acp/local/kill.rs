@@ -1,11 +1,13 @@
-//! Stopping a command with everyone of its family who is found, and what a former life of the runner left behind.
+//! Stopping a command with its whole family, and what a former life of the runner left behind.
 //! Not here: who belongs to a command (family).
 
+#[cfg(target_os = "linux")]
+use std::collections::HashSet;
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-use super::children::CALL_MARK;
+use super::control_group;
 use super::family::{Family, Member, names};
 use super::identity::ProcessIdentity;
 use super::process::Child;
@@ -14,6 +16,10 @@ use crate::ids::RequestId;
 
 /// How long the killed may take to be gone. Only one that hangs in the kernel takes long.
 const LAST_GRACE: Duration = Duration::from_secs(5);
+
+/// How often newcomers are looked for before everyone is killed.
+#[cfg(target_os = "linux")]
+const LOOKS: usize = 100;
 
 /// How long a process may take from closing its files to having ended.
 #[cfg(target_os = "linux")]
@@ -26,8 +32,21 @@ const LAST_BREATH: Duration = Duration::from_millis(50);
 ///
 /// Blocks until it is done, a moment as a rule.
 pub fn kill_survivor(identity: &ProcessIdentity, request: &RequestId) -> Stopped {
-    let family = Family { leader: identity.clone(), mark: format!("{CALL_MARK}={request}."), pipe: None };
-    stop_tree(Some(&family), None, &Ladder::kill())
+    let family = Family::of_a_former_life(identity.clone(), request, None);
+    let stopped = stop_tree(Some(&family), None, &Ladder::kill());
+    if stopped.survivors.is_empty() {
+        family.dissolve();
+    }
+    stopped
+}
+
+/// How a command's processes are found when they are to be ended, for people who ask.
+pub fn reach() -> &'static str {
+    match (cfg!(target_os = "linux"), control_group::are_possible()) {
+        (true, true) => "all processes, by control group and by mark",
+        (true, false) => "all processes, by mark (no control group can be made here)",
+        (false, _) => "the process group only",
+    }
 }
 
 /// Stops a command and its relatives, rung by rung; only its process group where the family is not known. Blocks;
@@ -52,12 +71,12 @@ pub(super) fn stop_tree(family: Option<&Family>, leader: Option<&Child>, ladder:
 /// The relatives who are still there after a moment. One that is just ending has closed its files already, so that
 /// its pipe looks free, and still counts as living.
 pub(super) fn lasting(family: &Family) -> Vec<Member> {
-    let members = family.members();
+    let members = family.members_at_a_glance();
     #[cfg(target_os = "linux")]
     if !members.is_empty() {
         let handles: Vec<Handle> = members.iter().copied().filter_map(Handle::open).collect();
         if all_ended(&handles, Instant::now() + LAST_BREATH) {
-            return family.members();
+            return family.members_at_a_glance();
         }
         return members.into_iter().filter(|member| super::family::is_living(*member)).collect();
     }
@@ -68,6 +87,12 @@ pub(super) fn lasting(family: &Family) -> Vec<Member> {
 #[cfg(target_os = "linux")]
 fn climb(family: &Family, leader: Option<&Child>, rung: Rung, by: &mut Option<StopSignal>) -> bool {
     let until = Instant::now() + rung.grace;
+    if rung.signal == StopSignal::Kill {
+        if family.kill_groups() {
+            *by = Some(rung.signal);
+        }
+        freeze(family);
+    }
     let in_group = leader.is_some_and(|child| child.signal_group(rung.signal));
     if in_group {
         *by = Some(rung.signal);
@@ -82,7 +107,7 @@ fn climb(family: &Family, leader: Option<&Child>, rung: Rung, by: &mut Option<St
         let first = signalled.is_empty();
         for member in members {
             let Some(handle) = Handle::open(member) else { continue };
-            let by_group = in_group && first && member.group == family.leader.pid();
+            let by_group = in_group && first && member.group == family.group();
             let again = rung.signal == StopSignal::Kill;
             if again || !(by_group || signalled.contains(&member)) {
                 handle.signal(rung.signal);
@@ -91,9 +116,27 @@ fn climb(family: &Family, leader: Option<&Child>, rung: Rung, by: &mut Option<St
             signalled.push(member);
             living.push(handle);
         }
-        if !all_ended(&living, until) {
+        // Where nobody can be held, nobody can be waited for either.
+        let nobody_held = living.is_empty() && Instant::now() >= until;
+        if nobody_held || !all_ended(&living, until) {
             return false;
         }
+    }
+}
+
+/// Stops everyone where they are, until a look finds nobody new: what does not run starts nothing, and what is stopped
+/// keeps its place among the user's processes, so that something that starts more and more of itself ends at the limit
+/// of their number and not with room for new ones.
+#[cfg(target_os = "linux")]
+fn freeze(family: &Family) {
+    let mut stopped: HashSet<Member> = HashSet::new();
+    for _ in 0..LOOKS {
+        let newcomers: Vec<Member> =
+            family.members().into_iter().filter(|member| stopped.insert(*member)).collect();
+        if newcomers.is_empty() {
+            return;
+        }
+        newcomers.into_iter().filter_map(Handle::open).for_each(|handle| handle.stop());
     }
 }
 
@@ -129,6 +172,11 @@ impl Handle {
         still.then_some(Self { fd })
     }
 
+    fn stop(&self) {
+        // One that has just ended is none of the next look.
+        let _ = rustix::process::pidfd_send_signal(&self.fd, rustix::process::Signal::STOP);
+    }
+
     fn signal(&self, signal: StopSignal) {
         // One that has just ended, or is not ours to signal, shows in the next look at the family.
         let _ = rustix::process::pidfd_send_signal(&self.fd, super::process::number(signal));
@@ -162,4 +210,107 @@ fn all_ended(handles: &[Handle], until: Instant) -> bool {
 
 fn timespec(duration: Duration) -> Timespec {
     Timespec::try_from(duration).unwrap_or(Timespec { tv_sec: 1, tv_nsec: 0 })
+}
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::super::children::call_mark;
+    use super::super::control_group::ControlGroup;
+    use super::super::limit_mark::LimitMark;
+    use super::super::process::{Plan, Spawned, Spawner};
+    use super::super::ties::Ties;
+    use super::*;
+
+    /// Forks twice, leaves the session, empties its environment and closes what it was given; then says so.
+    const DAEMON: &str = "(setsid env -i bash -c 'exec 0<&- 1>&- 2>&-; (setsid sleep 600 &)'); echo done";
+
+    /// A command that left a daemon behind and ended; what is left of its family to look for it.
+    async fn family(mark: &str, ties: Ties) -> (ProcessIdentity, Family) {
+        family_of(DAEMON, mark, ties).await
+    }
+
+    async fn family_of(line: &str, mark: &str, ties: Ties) -> (ProcessIdentity, Family) {
+        let plan = Plan {
+            program: "/bin/bash".into(),
+            args: vec!["-c".to_owned(), line.to_owned()],
+            env: BTreeMap::from([("PATH".to_owned(), "/usr/bin:/bin".to_owned())]),
+            cwd: "/".into(),
+            stdin: None,
+            tty: None,
+            ties: ties.clone(),
+        };
+        let spawner = Spawner::new().expect("a thread");
+        let Spawned { child, output } = spawner.spawn(plan).await.expect("started");
+        let ended = [child.ended()];
+        let mut fds = [PollFd::new(&ended[0], PollFlags::IN)];
+        poll(&mut fds, None).expect("it ends");
+        drop(output);
+        // The mark in the environment and the pipe are not among its traits here.
+        let leader = child.identity().expect("it is known").clone();
+        (leader.clone(), Family::of_command(leader, format!("{mark}:none"), &ties, None))
+    }
+
+    fn end(family: &Family) {
+        assert!(!family.members().is_empty(), "it is found");
+        let stopped = stop_tree(Some(family), None, &Ladder::kill());
+        assert_eq!((stopped.by, stopped.survivors), (Some(StopSignal::Kill), Vec::new()));
+        assert!(family.members().is_empty());
+        family.dissolve();
+    }
+
+    #[tokio::test]
+    async fn a_daemon_that_shed_everything_is_found_by_its_limit_alone() {
+        let mark = call_mark(&RequestId::new(), 0);
+        let limit = LimitMark::of(&mark);
+        assert!(limit.is_some(), "the tests run under a limit of somebody else's");
+        // One that nobody can end must end by itself.
+        let (_, lost) = family_of(&DAEMON.replace("600", "3"), &mark, Ties::default()).await;
+        assert!(lost.members().is_empty(), "the test needs a daemon that nothing else finds");
+        let (_, found) = family(&mark, Ties { limit, ..Ties::default() }).await;
+        end(&found);
+    }
+
+    #[tokio::test]
+    async fn a_daemon_that_shed_everything_is_found_by_its_control_group_alone() {
+        let mark = call_mark(&RequestId::new(), 0);
+        let Some(group) = ControlGroup::make(&mark, true) else {
+            // Where none can be made there is nothing to be found by; the limit's test stands for both.
+            assert!(!control_group::are_possible());
+            return;
+        };
+        let (_, found) = family(&mark, Ties { group: Some(group), ..Ties::default() }).await;
+        end(&found);
+        while ControlGroup::of_an_earlier_life(&mark).is_some() {
+            // The system takes a moment to see that it is empty.
+            ControlGroup::remove_left();
+            std::thread::yield_now();
+        }
+    }
+
+    #[tokio::test]
+    async fn what_never_stays_is_frozen_before_it_is_killed() {
+        // Each starts its successor in another session and is gone; nothing but the limit connects them.
+        const CHAIN: &str = "export HOP='setsid bash -c \"$HOP\" > /dev/null 2>&1 &'; \
+                             for n in 1 2 3 4 5; do bash -c \"$HOP\" & done; wait; echo done";
+        let limit = LimitMark::of(&call_mark(&RequestId::new(), 0));
+        let (_, chain) = family_of(CHAIN, "none", Ties { limit, ..Ties::default() }).await;
+        end(&chain);
+        for _ in 0..20 {
+            assert!(chain.members().is_empty());
+        }
+    }
+
+    #[tokio::test]
+    async fn a_later_life_finds_a_daemon_by_the_requests_name() {
+        let request = RequestId::new();
+        let mark = call_mark(&request, 0);
+        let (leader, left) = family(&mark, Ties::of_command(&mark, true)).await;
+        assert_eq!(left.members().len(), 1);
+        let stranger = kill_survivor(&leader, &RequestId::new());
+        assert!(stranger.by.is_none() && left.members().len() == 1, "another request's is left alone");
+        assert_eq!(kill_survivor(&leader, &request).by, Some(StopSignal::Kill));
+        assert!(left.members().is_empty());
+    }
 }

@@ -12,25 +12,33 @@ use std::os::fd::BorrowedFd;
 use rustix::process::{Pid, Signal};
 
 use super::process::Plan;
+use super::ties::Knots;
 
 /// What the child's standard descriptors become.
 pub(super) struct Streams<'a> {
     pub input: BorrowedFd<'a>,
     pub output: BorrowedFd<'a>,
+    /// Both are our side of a terminal: the child opens the other side, and it becomes the one of its session.
+    pub terminal: bool,
 }
 
 /// What is done in the child before the program starts, the same on every system: system calls only, since the
 /// child may share memory and locks with the runner, or have copied locks that nobody will ever open.
-fn set_up_child(runner: Pid) -> io::Result<()> {
+fn set_up_child(runner: Pid, knots: &Knots) -> io::Result<()> {
     // A session of its own: no terminal to ask on, and one group to signal.
     rustix::process::setsid()?;
+    // A refusal costs one of the traits by which the command's processes are found, never the command.
+    let _ = knots.mark();
     #[cfg(target_os = "linux")]
-    {
+    if !knots.outlives() {
         rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?;
         // The runner may have died before the line above took effect.
         if rustix::process::getppid() != Some(runner) {
             return Err(io::Error::from_raw_os_error(libc::ESRCH));
         }
+    }
+    #[cfg(target_os = "linux")]
+    {
         // Whatever was opened without care for exec stays here.
         // SAFETY: a plain system call on numbers. It fails on kernels before 5.11, which have no such flag.
         unsafe { libc::syscall(libc::SYS_close_range, 3u32, u32::MAX, libc::CLOSE_RANGE_CLOEXEC) };
@@ -49,11 +57,14 @@ pub(super) use shared_memory::launch;
 mod shared_memory {
     use std::ffi::{CString, c_char, c_int, c_void};
     use std::mem::MaybeUninit;
+    use std::os::fd::AsFd;
     use std::os::unix::ffi::OsStrExt;
     use std::path::Path;
     use std::ptr;
+    use std::time::Duration;
 
-    use super::{BorrowedFd, Pid, Plan, Streams, io, set_up_child};
+    use super::super::control_group::ControlGroup;
+    use super::{BorrowedFd, Knots, Pid, Plan, Streams, io, set_up_child};
 
     /// The child's stack until the program starts. What runs on it is a handful of system calls.
     const STACK_BYTES: usize = 128 << 10;
@@ -69,6 +80,9 @@ mod shared_memory {
         envp: Vec<*const c_char>,
         cwd: CString,
         streams: Streams<'a>,
+        knots: Knots,
+        /// Set by the child: how long it took to enter its control group, in nanoseconds.
+        entered_in: u64,
         /// Set by the child when it could not start the program.
         failed: c_int,
     }
@@ -92,12 +106,19 @@ mod shared_memory {
             envp: pointers(&env),
             cwd: text(plan.cwd.as_os_str().as_bytes())?,
             streams,
+            knots: plan.ties.knots(),
+            entered_in: 0,
             failed: 0,
         };
         let pid = start_child(&mut orders)?;
         // SAFETY: the child wrote it, if at all, before the start of it returned here; a volatile read because the
         // compiler cannot know that.
         let failed = unsafe { ptr::read_volatile(&raw const orders.failed) };
+        // SAFETY: as above.
+        let entered_in = unsafe { ptr::read_volatile(&raw const orders.entered_in) };
+        if entered_in > 0 {
+            ControlGroup::entered_in(Duration::from_nanos(entered_in));
+        }
         if failed == 0 {
             return Ok(pid);
         }
@@ -160,11 +181,27 @@ mod shared_memory {
         unsafe { libc::_exit(127) }
     }
 
-    fn obey(orders: &Orders<'_>) -> io::Result<std::convert::Infallible> {
-        set_up_child(orders.runner)?;
-        let Streams { input, output } = &orders.streams;
-        for (from, to) in [(*input, 0), (*output, 1), (*output, 2)] {
-            become_stream(from, to)?;
+    fn obey(orders: &mut Orders<'_>) -> io::Result<std::convert::Infallible> {
+        set_up_child(orders.runner, &orders.knots)?;
+        if let Some(door) = orders.knots.door() {
+            let before = clock();
+            // A refusal costs one of the traits by which the command's processes are found, never the command.
+            let _ = rustix::io::write(door, b"0");
+            let entered_in = clock().saturating_sub(before).max(1);
+            // SAFETY: a volatile write to memory that is ours to write; the parent reads it later.
+            unsafe { ptr::write_volatile(&raw mut orders.entered_in, entered_in) };
+        }
+        let Streams { input, output, terminal } = &orders.streams;
+        if *terminal {
+            let theirs = super::super::pty::open_other_side(*output)?;
+            rustix::process::ioctl_tiocsctty(&theirs)?;
+            for to in 0..=2 {
+                become_stream(theirs.as_fd(), to)?;
+            }
+        } else {
+            for (from, to) in [(*input, 0), (*output, 1), (*output, 2)] {
+                become_stream(from, to)?;
+            }
         }
         rustix::process::chdir(orders.cwd.as_c_str())?;
         for signal in 1..=LAST_SIGNAL {
@@ -193,6 +230,14 @@ mod shared_memory {
         Err(refused)
     }
 
+    /// Nanoseconds of the monotonic clock.
+    fn clock() -> u64 {
+        let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+        // SAFETY: writes to `now` alone; a failure leaves it as it is.
+        unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut now) };
+        u64::try_from(now.tv_sec).unwrap_or(0) * 1_000_000_000 + u64::try_from(now.tv_nsec).unwrap_or(0)
+    }
+
     fn become_stream(from: BorrowedFd<'_>, to: c_int) -> io::Result<()> {
         use std::os::fd::AsRawFd;
         // SAFETY: plain descriptors; the runner's own standard ones are never closed, so `from` is none of them and
@@ -208,20 +253,31 @@ mod shared_memory {
 #[cfg(not(target_os = "linux"))]
 #[expect(clippy::disallowed_methods, reason = "this room starts processes")]
 pub(super) fn launch(plan: &Plan, streams: Streams<'_>) -> io::Result<Pid> {
+    use std::os::fd::AsFd;
     use std::os::unix::process::CommandExt;
     use std::process::{Command, Stdio};
+    let theirs = if streams.terminal { Some(super::pty::open_other_side(streams.output)?) } else { None };
+    let (input, output) = match &theirs {
+        Some(theirs) => (theirs.as_fd(), theirs.as_fd()),
+        None => (streams.input, streams.output),
+    };
+    let terminal = streams.terminal;
     let mut command = Command::new(&plan.program);
     command
         .args(&plan.args)
         .env_clear()
         .envs(&plan.env)
         .current_dir(&plan.cwd)
-        .stdin(Stdio::from(streams.input.try_clone_to_owned()?))
-        .stdout(Stdio::from(streams.output.try_clone_to_owned()?))
-        .stderr(Stdio::from(streams.output.try_clone_to_owned()?));
+        .stdin(Stdio::from(input.try_clone_to_owned()?))
+        .stdout(Stdio::from(output.try_clone_to_owned()?))
+        .stderr(Stdio::from(output.try_clone_to_owned()?));
     let runner = rustix::process::getpid();
+    let knots = plan.ties.knots();
     let set_up = move || {
-        set_up_child(runner)?;
+        set_up_child(runner, &knots)?;
+        if terminal {
+            rustix::process::ioctl_tiocsctty(rustix::stdio::stdin())?;
+        }
         // A runner started with `nohup` or in the background ignores these, and a program would inherit that.
         for signal in [libc::SIGHUP, libc::SIGINT, libc::SIGQUIT, libc::SIGTERM] {
             // SAFETY: resets a disposition; the default one has no handler to run.
@@ -245,6 +301,7 @@ mod tests {
 
     use rustix::process::{WaitOptions, waitpid};
 
+    use super::super::ties::Ties;
     use super::*;
 
     fn plan(program: &str, args: &[&str], path: &str) -> Plan {
@@ -254,13 +311,15 @@ mod tests {
             env: BTreeMap::from([("PATH".to_owned(), path.to_owned())]),
             cwd: PathBuf::from("/"),
             stdin: None,
+            tty: None,
+            ties: Ties::default(),
         }
     }
 
     fn run(plan: &Plan) -> io::Result<(String, Option<i32>)> {
         let (ours, theirs) = rustix::pipe::pipe().expect("a pipe");
         let empty = File::options().read(true).open("/dev/null").expect("nothing");
-        let pid = launch(plan, Streams { input: empty.as_fd(), output: theirs.as_fd() });
+        let pid = launch(plan, Streams { input: empty.as_fd(), output: theirs.as_fd(), terminal: false });
         drop(theirs);
         let pid = pid?;
         let mut text = String::new();

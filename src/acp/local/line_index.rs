@@ -1,14 +1,16 @@
 //! Where lines begin in a big file: one count a mebibyte, kept for the files read last, so that the next page costs
-//! a mebibyte's scan and not the file's. Not here: which lines are wanted.
+//! a mebibyte's scan and not the file's. What is counted is hashed on the way. Not here: which lines are wanted.
 
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
 use std::sync::Mutex;
 
-use memchr::{memchr_iter, memrchr_iter};
+use sha2::{Digest, Sha256};
 use tokio_util::sync::CancellationToken;
 
-use crate::acp::files::Stamp;
+use super::decoding::Feed;
+use crate::acp::files::{Stamp, TextWindow};
+use crate::ids::hex;
 
 /// One count is kept for so many bytes.
 const STEP: u64 = 1 << 20;
@@ -57,6 +59,8 @@ pub(super) struct Scan<'a> {
     pub size: u64,
     /// No scan from the start goes further.
     pub reach: u64,
+    /// What ends a line.
+    pub feed: Feed,
     pub cancel: &'a CancellationToken,
 }
 
@@ -67,12 +71,18 @@ pub(super) struct LineIndex {
     newlines: u64,
     scanned: u64,
     ends_in_newline: bool,
+    hasher: Sha256,
 }
 
 impl LineIndex {
     /// How many lines the file has, if it was scanned to its end.
     pub(super) fn total(&self, size: u64) -> Option<u64> {
         (self.scanned >= size).then(|| self.newlines + u64::from(size > 0 && !self.ends_in_newline))
+    }
+
+    /// SHA-256 of the whole file in hex, if it was scanned to its end and is not too big to be hashed.
+    pub(super) fn sha256(&self, size: u64) -> Option<String> {
+        (size <= TextWindow::HASHED && self.scanned >= size).then(|| hex(&self.hasher.clone().finalize()))
     }
 
     /// How many whole lines were seen.
@@ -114,10 +124,10 @@ impl LineIndex {
             if n == 0 {
                 return Err(Miss::PastEnd);
             }
-            for newline in memchr_iter(b'\n', &buffer[..n]) {
+            for end in scan.feed.ends(&buffer[..n]) {
                 left -= 1;
                 if left == 0 {
-                    let start = at + newline as u64 + 1;
+                    let start = at + end as u64;
                     return if start < scan.size { Ok(start) } else { Err(Miss::PastEnd) };
                 }
             }
@@ -135,7 +145,6 @@ impl LineIndex {
         let mut at = self.scanned;
         let end = (self.scanned + STEP).min(scan.size);
         let mut newlines = before;
-        let mut last = b'\n';
         while at < end {
             let want = usize::try_from(end - at).unwrap_or(CHUNK).min(CHUNK);
             let n = read_at(scan.file, at, &mut buffer[..want])?;
@@ -143,14 +152,16 @@ impl LineIndex {
                 let text = "the file became shorter while it was read";
                 return Err(Miss::Io(io::Error::new(io::ErrorKind::UnexpectedEof, text)));
             }
-            newlines += memchr_iter(b'\n', &buffer[..n]).count() as u64;
-            last = buffer[n - 1];
+            newlines += scan.feed.count(&buffer[..n]);
+            if scan.size <= TextWindow::HASHED {
+                self.hasher.update(&buffer[..n]);
+            }
+            self.ends_in_newline = scan.feed.closes(&buffer[..n]);
             at += n as u64;
         }
         self.before.push(before);
         self.newlines = newlines;
         self.scanned = end;
-        self.ends_in_newline = last == b'\n';
         Ok(())
     }
 }
@@ -158,7 +169,8 @@ impl LineIndex {
 /// Where the last `lines` lines begin, and how many there really are; backwards from the end. None when they reach
 /// further back than `reach`.
 pub(super) fn last_lines(scan: &Scan<'_>, lines: u64, reach: u64) -> Result<Option<(u64, u64)>, Miss> {
-    let mut end = scan.size;
+    // Half a unit at the end belongs to the last line.
+    let mut end = scan.size / scan.feed.unit() * scan.feed.unit();
     let mut found = 0;
     // The first look is small: most tails are.
     let mut buffer = vec![0; 32 << 10];
@@ -172,8 +184,8 @@ pub(super) fn last_lines(scan: &Scan<'_>, lines: u64, reach: u64) -> Result<Opti
         let start = end.saturating_sub(buffer.len() as u64);
         let want = usize::try_from(end - start).unwrap_or(buffer.len());
         let n = read_at(scan.file, start, &mut buffer[..want])?;
-        for newline in memrchr_iter(b'\n', &buffer[..n]) {
-            let next = start + newline as u64 + 1;
+        for behind in scan.feed.ends(&buffer[..n]).rev() {
+            let next = start + behind as u64;
             // The newline that ends the file begins no line.
             if next == scan.size {
                 continue;
@@ -192,29 +204,29 @@ pub(super) fn last_lines(scan: &Scan<'_>, lines: u64, reach: u64) -> Result<Opti
 /// The indexes of the files read last.
 #[derive(Debug, Default)]
 pub(super) struct LineIndexes {
-    recent: Mutex<Vec<(Stamp, LineIndex)>>,
+    recent: Mutex<Vec<((Stamp, Feed), LineIndex)>>,
 }
 
 impl LineIndexes {
     /// The index of this state of a file; it is the caller's until [`LineIndexes::put`], so that no scan holds a lock.
-    pub(super) fn take(&self, stamp: Stamp) -> LineIndex {
+    pub(super) fn take(&self, stamp: Stamp, feed: Feed) -> LineIndex {
         let mut recent = self.recent.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        let at = recent.iter().position(|(known, _)| *known == stamp);
+        let at = recent.iter().position(|(known, _)| *known == (stamp, feed));
         at.map_or_else(LineIndex::default, |at| recent.remove(at).1)
     }
 
     /// Keeps an index for the next page.
-    pub(super) fn put(&self, stamp: Stamp, index: LineIndex) {
+    pub(super) fn put(&self, stamp: Stamp, feed: Feed, index: LineIndex) {
         let mut recent = self.recent.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         // An older state of the same file will not come back.
-        if let Some(at) = recent.iter().position(|(known, _)| known.file == stamp.file) {
+        if let Some(at) = recent.iter().position(|(known, _)| known.0.file == stamp.file) {
             let (known, other) = recent.remove(at);
-            if known == stamp && other.scanned > index.scanned {
+            if known == (stamp, feed) && other.scanned > index.scanned {
                 recent.push((known, other));
                 return;
             }
         }
-        recent.push((stamp, index));
+        recent.push(((stamp, feed), index));
         if recent.len() > FILES {
             recent.remove(0);
         }
@@ -256,7 +268,7 @@ mod tests {
             }
             let file = file_of(&text);
             let cancel = CancellationToken::new();
-            let scan = Scan { file: &file, size: text.len() as u64, reach: u64::MAX, cancel: &cancel };
+            let scan = Scan { file: &file, size: text.len() as u64, reach: u64::MAX, feed: Feed::Byte, cancel: &cancel };
             let mut index = LineIndex::default();
             for at in [starts.len() / 2, 0, starts.len().saturating_sub(1)] {
                 if let Some(start) = starts.get(at) {
@@ -274,7 +286,7 @@ mod tests {
     fn a_bounded_scan_stops_at_its_bound() {
         let file = file_of(&vec![b'x'; 3 << 20]);
         let cancel = CancellationToken::new();
-        let scan = Scan { file: &file, size: 3 << 20, reach: 1 << 20, cancel: &cancel };
+        let scan = Scan { file: &file, size: 3 << 20, reach: 1 << 20, feed: Feed::Byte, cancel: &cancel };
         assert!(matches!(LineIndex::default().start_of(&scan, 2), Err(Miss::TooFar)));
         assert_eq!(last_lines(&scan, 2, 1 << 20).unwrap(), None);
         cancel.cancel();

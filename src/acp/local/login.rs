@@ -12,6 +12,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::environment::Environment;
 use super::process::{Plan, Spawned, Spawner};
+use super::ties::Ties;
 use crate::acp::terminals::StopSignal;
 
 /// How long a profile may take.
@@ -31,7 +32,7 @@ pub(super) async fn environment(spawner: &Spawner, base: &[(String, String)]) ->
     let cwd =
         fallback.get("HOME").map(PathBuf::from).filter(|home| home.is_dir()).unwrap_or_else(|| "/".into());
     let args = vec!["-l".to_owned(), "-c".to_owned(), format!("echo; echo {FENCE}; env -0")];
-    let plan = Plan { program: shell, args, env, cwd, stdin: None };
+    let plan = Plan { program: shell, args, env, cwd, stdin: None, tty: None, ties: Ties::default() };
     let shell = match spawner.spawn(plan).await {
         Ok(shell) => shell,
         Err(cause) => {

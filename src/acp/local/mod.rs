@@ -1,11 +1,15 @@
 //! This machine as the client: its file system and its processes.
 
+mod apps;
 mod atomic_write;
 #[cfg(unix)]
 mod capture;
 pub mod children;
 #[cfg(unix)]
 mod command;
+#[cfg(unix)]
+mod control_group;
+mod decoding;
 pub mod environment;
 #[cfg(unix)]
 mod family;
@@ -18,16 +22,25 @@ pub mod identity;
 pub mod kill;
 #[cfg(unix)]
 mod launch;
+#[cfg(unix)]
+mod limit_mark;
 mod line_index;
+#[cfg(unix)]
+mod listeners;
 #[cfg(unix)]
 mod login;
 mod near_names;
+mod opening;
 #[cfg(unix)]
 mod process;
+#[cfg(unix)]
+mod pty;
 #[cfg(unix)]
 mod pump;
 mod sniff;
 mod temp_file;
+#[cfg(unix)]
+mod terminal;
 #[cfg(unix)]
 pub mod terminals;
 #[cfg(not(unix))]
@@ -35,13 +48,17 @@ pub mod terminals;
 pub mod terminals;
 mod text_lines;
 mod text_window;
+#[cfg(unix)]
+mod ties;
 
+use super::apps::{AppClient, AppRequest, OpenedApp};
 use super::files::{
-    FileClient, FolderListing, ListFolder, LoadedFile, ReadTextFile, TextWindow, WriteTextFile, Written,
+    FileClient, FolderListing, ListFolder, LoadedFile, OpenedFile, ReadTextFile, TextWindow, WriteTextFile,
+    Written,
 };
 use super::terminals::{
-    CreateTerminal, Ladder, OpenTerminal, OutputQuery, Stopped, TerminalClient, TerminalExit, TerminalId,
-    TerminalOutput,
+    CreateTerminal, Ladder, OpenTerminal, OutputQuery, Stopped, Stroke, TerminalClient, TerminalExit,
+    TerminalId, TerminalOutput, Typed,
 };
 use super::{Answer, WorkspacePath};
 use crate::tool::ToolCx;
@@ -80,8 +97,18 @@ impl FileClient for LocalClient {
         self.files.load_file(cx, path, max_bytes)
     }
 
+    fn open_file<'a>(&'a self, cx: &'a ToolCx, path: WorkspacePath) -> Answer<'a, OpenedFile> {
+        self.files.open_file(cx, path)
+    }
+
     fn list_folder<'a>(&'a self, cx: &'a ToolCx, request: ListFolder) -> Answer<'a, FolderListing> {
         self.files.list_folder(cx, request)
+    }
+}
+
+impl AppClient for LocalClient {
+    fn open_app(&self, request: AppRequest) -> Answer<'_, OpenedApp> {
+        self.terminals.open_app(request)
     }
 }
 
@@ -98,12 +125,20 @@ impl TerminalClient for LocalClient {
         self.terminals.wait_for_terminal_output(id, seen)
     }
 
+    fn write_terminal<'a>(&'a self, id: &'a TerminalId, strokes: Vec<Stroke>) -> Answer<'a, Typed> {
+        self.terminals.write_terminal(id, strokes)
+    }
+
     fn wait_for_terminal_exit<'a>(&'a self, id: &'a TerminalId) -> Answer<'a, TerminalExit> {
         self.terminals.wait_for_terminal_exit(id)
     }
 
     fn kill_terminal<'a>(&'a self, id: &'a TerminalId, ladder: Ladder) -> Answer<'a, Stopped> {
         self.terminals.kill_terminal(id, ladder)
+    }
+
+    fn terminal_listeners<'a>(&'a self, id: &'a TerminalId) -> Answer<'a, Vec<String>> {
+        self.terminals.terminal_listeners(id)
     }
 
     fn release_terminal<'a>(&'a self, id: &'a TerminalId) -> Answer<'a, ()> {

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, Write};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError, mpsc};
 use std::thread;
 
@@ -18,7 +18,9 @@ use tokio::sync::oneshot;
 
 use super::identity::ProcessIdentity;
 use super::launch::{Streams, launch};
-use crate::acp::terminals::{ExitStatus, StopSignal, signal_name};
+use super::pty;
+use super::ties::Ties;
+use crate::acp::terminals::{ExitStatus, StopSignal, WindowSize, signal_name};
 
 /// A pipe as large as the system allows everybody: fewer switches between the command and its reader.
 #[cfg(target_os = "linux")]
@@ -31,9 +33,13 @@ pub(super) struct Plan {
     pub env: BTreeMap<String, String>,
     pub cwd: PathBuf,
     pub stdin: Option<String>,
+    /// A terminal in place of input and output.
+    pub tty: Option<WindowSize>,
+    pub ties: Ties,
 }
 
-/// A started process and the one pipe that takes its output and its errors, in the order they come.
+/// A started process and the one pipe, or our side of the terminal, that takes its output and its errors, in the
+/// order they come.
 pub(super) struct Spawned {
     pub child: Child,
     pub output: OwnedFd,
@@ -45,9 +51,30 @@ pub(super) struct Child {
     identity: Option<ProcessIdentity>,
     status: Mutex<Option<ExitStatus>>,
     ended: OwnedFd,
+    /// Started by an earlier life of the runner: the system tells this one when it ends, but not how.
+    adopted: bool,
 }
 
+/// Why nobody knows how an adopted process ended.
+const STARTED_BY_ANOTHER: &str = "the runner was restarted while it ran";
+
 impl Child {
+    /// A process that an earlier life of the runner started; none when it is not there any more.
+    #[cfg(target_os = "linux")]
+    pub fn adopt(identity: ProcessIdentity) -> Option<Self> {
+        let pid = pid_of(identity.pid())?;
+        let ended = end_of(pid).ok()?;
+        // Looked at after it is held, so that it cannot have become another process in between.
+        let status = Mutex::new(None);
+        identity.is_alive().then_some(Self { pid, identity: Some(identity), status, ended, adopted: true })
+    }
+
+    /// None: this system does not tell which process is meant.
+    #[cfg(not(target_os = "linux"))]
+    pub fn adopt(_identity: ProcessIdentity) -> Option<Self> {
+        None
+    }
+
     pub fn pid(&self) -> u32 {
         self.pid.as_raw_pid().unsigned_abs()
     }
@@ -64,12 +91,20 @@ impl Child {
 
     /// How it ended; none while it runs. Collects it from the system.
     pub fn status(&self) -> io::Result<Option<ExitStatus>> {
+        if self.adopted {
+            let lives = self.identity.as_ref().is_some_and(ProcessIdentity::is_alive);
+            return Ok((!lives).then_some(ExitStatus::Unseen(STARTED_BY_ANOTHER)));
+        }
         self.collect(&mut self.known(), WaitOptions::NOHANG)
     }
 
-    /// Signals its whole process group while it has not been collected: until then its id cannot be another's.
+    /// Signals its whole process group while it has not been collected: until then its id cannot be another's. That
+    /// of an adopted one can be, so that only its family is signalled, one by one.
     /// Returns whether it was still there.
     pub fn signal_group(&self, signal: StopSignal) -> bool {
+        if self.adopted {
+            return false;
+        }
         let mut known = self.known();
         if !matches!(self.collect(&mut known, WaitOptions::NOHANG), Ok(None)) {
             return false;
@@ -172,7 +207,15 @@ impl Spawner {
 }
 
 fn start(plan: Plan) -> io::Result<Spawned> {
-    let (output, theirs) = output_pipe()?;
+    if let Some(window) = plan.tty {
+        let ours = pty::open(window)?;
+        let pid = launch(&plan, Streams { input: ours.as_fd(), output: ours.as_fd(), terminal: true })?;
+        return Ok(Spawned { child: watched(pid)?, output: ours });
+    }
+    let (output, theirs) = match &plan.ties.fifo {
+        Some(path) => named_pipe(path)?,
+        None => output_pipe()?,
+    };
     let (input, ours) = match &plan.stdin {
         Some(_) => {
             let (read, write) = closed_pipe()?;
@@ -180,24 +223,29 @@ fn start(plan: Plan) -> io::Result<Spawned> {
         }
         None => (empty_input()?, None),
     };
-    let pid = launch(&plan, Streams { input: input.as_fd(), output: theirs.as_fd() })?;
+    let pid = launch(&plan, Streams { input: input.as_fd(), output: theirs.as_fd(), terminal: false })?;
     // Only the child may hold these from here on.
     drop((input, theirs));
-    let identity = ProcessIdentity::of(pid.as_raw_pid().unsigned_abs());
-    let child = match end_of(pid) {
-        Ok(ended) => Child { pid, identity, status: Mutex::new(None), ended },
-        Err(cause) => {
-            let _ = rustix::process::kill_process_group(pid, Signal::KILL);
-            let _ = waitpid(Some(pid), WaitOptions::empty());
-            return Err(cause);
-        }
-    };
+    let child = watched(pid)?;
     if let (Some(text), Some(ours)) = (plan.stdin, ours) {
         // A thread of its own: the command may read late, or never. One that stops reading is its own affair.
         let feed = move || drop(File::from(ours).write_all(text.as_bytes()));
         thread::Builder::new().name("stdin".to_owned()).spawn(feed)?;
     }
     Ok(Spawned { child, output })
+}
+
+/// A started process as a child of ours; one that cannot be watched is ended.
+fn watched(pid: Pid) -> io::Result<Child> {
+    let identity = ProcessIdentity::of(pid.as_raw_pid().unsigned_abs());
+    match end_of(pid) {
+        Ok(ended) => Ok(Child { pid, identity, status: Mutex::new(None), ended, adopted: false }),
+        Err(cause) => {
+            let _ = rustix::process::kill_process_group(pid, Signal::KILL);
+            let _ = waitpid(Some(pid), WaitOptions::empty());
+            Err(cause)
+        }
+    }
 }
 
 fn empty_input() -> io::Result<OwnedFd> {
@@ -219,6 +267,35 @@ fn closed_pipe() -> io::Result<(OwnedFd, OwnedFd)> {
         rustix::io::fcntl_setfd(end, rustix::io::FdFlags::CLOEXEC)?;
     }
     Ok(ends)
+}
+
+/// A pipe that outlives the runner. The child's end is open for reading too, so that it neither ends nor is told of a
+/// broken pipe while there is no runner: it waits when the pipe is full.
+#[cfg(target_os = "linux")]
+fn named_pipe(path: &Path) -> io::Result<(OwnedFd, OwnedFd)> {
+    use rustix::fs::{CWD, FileType, Mode, OFlags, mknodat, open};
+    mknodat(CWD, path, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0)?;
+    let theirs = open(path, OFlags::RDWR | OFlags::CLOEXEC | OFlags::NOFOLLOW, Mode::empty())?;
+    Ok((reading_end(path)?, theirs))
+}
+
+#[cfg(not(target_os = "linux"))]
+fn named_pipe(_path: &Path) -> io::Result<(OwnedFd, OwnedFd)> {
+    // No command outlives the runner here: it could not be recognised.
+    output_pipe()
+}
+
+/// The runner's end of a named pipe that a command, perhaps of an earlier life, writes to.
+pub(super) fn reading_end(path: &Path) -> io::Result<OwnedFd> {
+    use rustix::fs::{FileType, Mode, OFlags, fstat, open};
+    let how = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+    let end = open(path, how, Mode::empty())?;
+    if FileType::from_raw_mode(fstat(&end)?.st_mode) != FileType::Fifo {
+        return Err(io::ErrorKind::InvalidInput.into());
+    }
+    #[cfg(target_os = "linux")]
+    let _ = rustix::pipe::fcntl_setpipe_size(&end, PIPE_BYTES);
+    Ok(end)
 }
 
 fn output_pipe() -> io::Result<(OwnedFd, OwnedFd)> {

@@ -106,7 +106,8 @@ enum Read {
 impl Reader {
     fn read(&mut self, listener: &impl Listener) -> Read {
         match rustix::io::read(&self.output, self.buffer.as_mut_slice()) {
-            Ok(0) => Read::Closed,
+            // A terminal says by an error what a pipe says by nothing: that nobody has its other side any more.
+            Ok(0) | Err(Errno::IO) => Read::Closed,
             Ok(count) => {
                 listener.printed(&self.buffer[..count]);
                 Read::Bytes(count)

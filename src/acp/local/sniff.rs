@@ -1,89 +1,63 @@
-//! Whether a file is text, from its first bytes, and how many of all its bytes are not. Not here: decoding.
+//! What a file is when it is read: its encoding, or the refusal of what is not text; and how much of it is not UTF-8.
+//! Not here: how that is decided (`acp::content`, `acp::encoding`).
 
-use crate::acp::files::Encoding;
+use crate::acp::WorkspacePath;
+use crate::acp::content;
+pub(super) use crate::acp::content::{Binary, HEAD};
+use crate::acp::encoding::Encoding;
+use crate::acp::files::Endings;
+use crate::output::figures;
+use crate::tool::{ErrorCode, ToolError};
 
-/// So many bytes of a file are looked at.
-pub(super) const HEAD: usize = 8 << 10;
-
-/// What a file is that is not text, and what to do with it instead.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Binary {
-    pub kind: &'static str,
-    pub hint: &'static str,
+/// The encoding of a file that is text, from its first bytes.
+pub(super) fn classify(head: &[u8]) -> Result<Encoding, Binary> {
+    content::classify(head, false)
 }
 
-const IMAGE: &str = "Read shows text only.";
-const ARCHIVE: &str = "List it with Bash, for example `tar tf` or `unzip -l`.";
-const PROGRAM: &str = "Look into it with Bash, for example `file`, `strings` or `nm`.";
-const MEDIA: &str = "Read shows text only.";
-const SQLITE: &str = "Query it with SqliteQuery.";
-const PLAIN: &str = "Look into it with Bash, for example `file` or `xxd`.";
+/// The encoding, or the refusal of what is not text. `whole` says that these are all the bytes.
+pub(super) fn encoding_of(
+    path: &WorkspacePath,
+    bytes: &[u8],
+    size: u64,
+    whole: bool,
+) -> Result<Encoding, ToolError> {
+    content::classify(bytes, whole).map_err(|binary| refusal(path, binary, bytes, size))
+}
 
-const MAGIC: &[(&[u8], &str, &str)] = &[
-    (b"SQLite format 3\0", "an SQLite database", SQLITE),
-    (b"\x89PNG\r\n\x1a\n", "a PNG image", IMAGE),
-    (b"\xFF\xD8\xFF", "a JPEG image", IMAGE),
-    (b"GIF87a", "a GIF image", IMAGE),
-    (b"GIF89a", "a GIF image", IMAGE),
-    (b"II*\0", "a TIFF image", IMAGE),
-    (b"MM\0*", "a TIFF image", IMAGE),
-    (b"\0\0\x01\0", "an icon", IMAGE),
-    (b"%PDF-", "a PDF document", "Extract its text with Bash, for example `pdftotext`."),
-    (b"PK\x03\x04", "a ZIP archive (or a document or package in that format)", ARCHIVE),
-    (b"PK\x05\x06", "an empty ZIP archive", ARCHIVE),
-    (b"\x1f\x8b", "gzip data", ARCHIVE),
-    (b"BZh", "bzip2 data", ARCHIVE),
-    (b"\xFD7zXZ\0", "xz data", ARCHIVE),
-    (b"\x28\xB5\x2F\xFD", "zstd data", ARCHIVE),
-    (b"7z\xBC\xAF\x27\x1C", "a 7z archive", ARCHIVE),
-    (b"Rar!\x1a\x07", "a RAR archive", ARCHIVE),
-    (b"\x7fELF", "an ELF program or library", PROGRAM),
-    (b"\xCF\xFA\xED\xFE", "a Mach-O program or library", PROGRAM),
-    (b"\xCA\xFE\xBA\xBE", "a Java class or a universal Mach-O program", PROGRAM),
-    (b"\0asm", "a WebAssembly module", PROGRAM),
-    (b"MZ\x90", "a Windows program or library", PROGRAM),
-    (b"!<arch>\n", "a static library", PROGRAM),
-    (b"ID3", "an MP3 recording", MEDIA),
-    (b"OggS", "an Ogg recording", MEDIA),
-    (b"fLaC", "a FLAC recording", MEDIA),
-    (b"\x1A\x45\xDF\xA3", "a Matroska or WebM video", MEDIA),
-    (b"wOFF", "a WOFF font", MEDIA),
-    (b"wOF2", "a WOFF2 font", MEDIA),
-];
+/// The encoding by the head of a big file and the window's bytes together.
+pub(super) fn judged(head: &[u8], window: &[u8], by_head: Encoding) -> Encoding {
+    if by_head.is_utf16() {
+        return by_head;
+    }
+    // A character that the head's end cuts says nothing.
+    let whole = match std::str::from_utf8(head) {
+        Err(error) if error.error_len().is_none() => &head[..error.valid_up_to()],
+        _ => head,
+    };
+    if by_head.is_utf8() && std::str::from_utf8(window).is_ok() && std::str::from_utf8(whole).is_ok() {
+        return by_head;
+    }
+    Encoding::of(&[whole, b"\n", window].concat(), false)
+}
 
-/// The encoding of a file that is text.
-pub(super) fn classify(head: &[u8]) -> Result<Encoding, Binary> {
-    let head = &head[..head.len().min(HEAD)];
-    for encoding in [Encoding::Utf8Bom, Encoding::Utf16Le, Encoding::Utf16Be] {
-        if head.starts_with(encoding.mark()) {
-            return Ok(encoding);
-        }
-    }
-    let known = |kind, hint| Err(Binary { kind, hint });
-    if let Some((_, kind, hint)) = MAGIC.iter().find(|(magic, _, _)| head.starts_with(magic)) {
-        // A few marks are also the beginning of plain words.
-        let also_a_word =
-            magic_is_printable(kind) && std::str::from_utf8(head).is_ok() && !has_odd_bytes(head);
-        if !also_a_word {
-            return known(kind, hint);
-        }
-    }
-    match (head.get(..4), head.get(4..8), head.get(8..12)) {
-        (Some(b"RIFF"), _, Some(b"WEBP")) => return known("a WebP image", IMAGE),
-        (Some(b"RIFF"), _, Some(b"WAVE")) => return known("a WAV recording", MEDIA),
-        (_, Some(b"ftyp"), _) => return known("an MP4, HEIC or AVIF file", MEDIA),
-        _ => {}
-    }
-    if head.get(257..262) == Some(b"ustar") {
-        return known("a tar archive", ARCHIVE);
-    }
-    if head.contains(&0) {
-        return known("binary data (it holds NUL bytes)", PLAIN);
-    }
-    if has_odd_bytes(head) {
-        return known("binary data (over 30 % control characters)", PLAIN);
-    }
-    Ok(Encoding::Utf8)
+/// How lines end in the head of a file.
+pub(super) fn endings_of(head: &[u8], encoding: Encoding) -> Endings {
+    if encoding.is_utf16() { Endings::of(encoding.decode(head).0.as_bytes()) } else { Endings::of(head) }
+}
+
+/// The refusal of a file that is not text: its kind, its size, its first bytes and what to do instead.
+pub(super) fn refusal(path: &WorkspacePath, binary: Binary, head: &[u8], size: u64) -> ToolError {
+    let shown: Vec<String> = head.iter().take(64).map(|byte| format!("{byte:02x}")).collect();
+    let text = format!(
+        "{} is not text: it is {}, {}. {}\nThe first {} bytes: {}",
+        path.shown(),
+        binary.kind,
+        figures::size(size),
+        binary.hint,
+        shown.len(),
+        shown.join(" ")
+    );
+    ToolError::new(ErrorCode::NotText, text)
 }
 
 /// Counts the bytes that are not UTF-8, over pieces that may part a character.
@@ -131,38 +105,9 @@ impl InvalidBytes {
     }
 }
 
-/// Kinds whose mark is letters that a text may begin with.
-fn magic_is_printable(kind: &str) -> bool {
-    matches!(kind, "bzip2 data" | "an MP3 recording" | "an Ogg recording" | "a WOFF font" | "a WOFF2 font")
-}
-
-fn has_odd_bytes(head: &[u8]) -> bool {
-    let odd = head.iter().filter(|byte| is_control(**byte)).count();
-    odd * 10 > head.len() * 3
-}
-
-/// A control character that plain text does not have. Escape is not counted: logs are full of it.
-fn is_control(byte: u8) -> bool {
-    (byte < 0x20 && !matches!(byte, b'\t' | b'\n' | b'\r' | 0x0C | 0x1B)) || byte == 0x7F
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn text_and_binary_are_told_apart() {
-        assert_eq!(classify(b""), Ok(Encoding::Utf8));
-        assert_eq!(classify("grüße\n".as_bytes()), Ok(Encoding::Utf8));
-        assert_eq!(classify(b"\xEF\xBB\xBFx"), Ok(Encoding::Utf8Bom));
-        assert_eq!(classify(b"\xFF\xFEx\0"), Ok(Encoding::Utf16Le));
-        assert_eq!(classify(b"ID3 tags are described here\n"), Ok(Encoding::Utf8));
-        assert_eq!(classify(b"caf\xe9 au lait\n"), Ok(Encoding::Utf8));
-        assert_eq!(classify(b"SQLite format 3\0....").unwrap_err().hint, SQLITE);
-        assert_eq!(classify(b"\x89PNG\r\n\x1a\n").unwrap_err().kind, "a PNG image");
-        assert!(classify(b"a\0b").is_err());
-        assert!(classify(b"\x01\x02\x03ab").is_err());
-    }
 
     #[test]
     fn invalid_bytes_are_counted_alike_in_every_piecing() {

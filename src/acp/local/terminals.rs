@@ -1,31 +1,35 @@
-//! This machine's processes as ACP terminals. Not here: how one is started (process), read (pump) or stopped (kill).
+//! This machine's processes as ACP terminals. Not here: one of them (terminal), how one is started (process), read
+//! (pump) or stopped (kill).
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::io;
-use std::os::fd::OwnedFd;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread;
-use std::time::Duration;
 
-use tokio::sync::{OnceCell, watch};
+use tokio::sync::OnceCell;
 use tokio::time::Instant;
 
 use super::capture::{Capture, Place};
 use super::children::{ChildLog, call_mark};
 use super::command::{check_command, check_folder, command_of, refused};
+use super::control_group::ControlGroup;
 use super::environment::Environment;
-use super::family::Family;
-use super::kill::{lasting, stop_tree};
+use super::family::{Family, OutputPipe};
+use super::identity::ProcessIdentity;
 use super::login;
-use super::process::{Child, Plan, Spawned, Spawner};
-use super::pump::{Listener, pump};
+use super::process::{Child, Plan, Spawned, Spawner, reading_end};
+use super::pty::{self, Keyboard};
+use super::terminal::{From, Parts, Terminal};
+use super::ties::Ties;
 use crate::acp::Answer;
 use crate::acp::terminals::{
-    CreateTerminal, ExitStatus, Ladder, OpenTerminal, OutputQuery, ProcessName, Stopped, TerminalClient,
-    TerminalExit, TerminalId, TerminalOutput,
+    CreateTerminal, Ladder, Lasting, OpenTerminal, OutputQuery, Stopped, Stroke, TerminalClient,
+    TerminalExit, TerminalId, TerminalOutput, Typed,
 };
-use crate::output::{FilterFactory, OutputStore};
+use crate::ids::RequestId;
+use crate::output::{Budget, FilterFactory, OutputStore};
 use crate::tool::ToolError;
 
 /// What this machine's terminals need.
@@ -52,24 +56,8 @@ struct Shared {
     environment: OnceCell<Environment>,
     open: Mutex<HashMap<TerminalId, Arc<Terminal>>>,
     next: AtomicU64,
-}
-
-/// One command.
-struct Terminal {
-    child: Child,
-    family: Option<Family>,
-    capture: Mutex<Capture>,
-    started: Instant,
-    phase: watch::Sender<Phase>,
-    bytes_read: watch::Sender<u64>,
-    log: Arc<dyn ChildLog>,
-    reported: AtomicBool,
-}
-
-#[derive(Debug, Clone)]
-enum Phase {
-    Running,
-    Ended(TerminalExit, Duration),
+    /// Where the named pipes are of commands that outlive the runner; without it none does.
+    fifos: OnceLock<PathBuf>,
 }
 
 impl LocalTerminals {
@@ -85,8 +73,42 @@ impl LocalTerminals {
                 environment: OnceCell::new(),
                 open: Mutex::default(),
                 next: AtomicU64::new(0),
+                fifos: OnceLock::new(),
             }),
         })
+    }
+
+    /// From now on commands in the background outlive a runner that is killed, with their named pipes in this folder;
+    /// whoever asks for this finds them again with [`LocalTerminals::adopt`]. Systems that do not tell which process
+    /// is meant are left out.
+    pub fn outlive_in(&self, folder: PathBuf) {
+        if cfg!(target_os = "linux") {
+            // Asked once; a second folder would change nothing for the better.
+            let _ = self.shared.fifos.set(folder);
+        }
+    }
+
+    /// Takes a command up again that an earlier life started: its output is read on into what that life kept, and it
+    /// can be ended. None when it is not there any more.
+    ///
+    /// # Errors
+    /// `io` when it runs and cannot be read: it goes on, and is for the caller to end.
+    pub fn adopt(&self, left: &Lasting) -> Result<Option<OpenTerminal>, ToolError> {
+        let Ok(identity) = left.identity.parse::<ProcessIdentity>() else { return Ok(None) };
+        let started = Instant::now().checked_sub(identity.age()).unwrap_or_else(Instant::now);
+        let Some(child) = Child::adopt(identity.clone()) else { return Ok(None) };
+        let fifo = left.output.clone();
+        let output =
+            reading_end(&fifo).map_err(|cause| ToolError::io("the output of the command", &cause))?;
+        let pipe = Some(OutputPipe::Named(fifo.clone()));
+        let family = Family::of_a_former_life(identity, &left.request, pipe);
+        let capture = self.capture(self.place(&left.request, 0), Budget::default(), left.raw);
+        let pid = child.pid();
+        let (family, fifo, log) = (Some(family), Some(fifo), Arc::clone(&self.shared.setup.log));
+        let terminal = Terminal::new(Parts { child, family, fifo, keyboard: None, capture, started, log });
+        terminal.start_pump(output, From::AnEarlierLife)?;
+        let lasting = Some(left.clone());
+        Ok(Some(OpenTerminal { id: self.admit(terminal), pid: Some(pid), lasting }))
     }
 
     /// Captures the login environment now, so that the first command need not wait for it. Without this, the first
@@ -110,6 +132,12 @@ impl LocalTerminals {
                 tracing::error!(%panicked, "stopping a command failed");
             }
         }
+        ControlGroup::remove_left();
+    }
+
+    /// What an application on the desktop gets.
+    pub(super) async fn app_environment(&self) -> BTreeMap<String, String> {
+        self.environment().await.for_app(&self.shared.setup.base_env)
     }
 
     async fn environment(&self) -> &Environment {
@@ -126,47 +154,69 @@ impl LocalTerminals {
         if let Some((name, value)) = mark.split_once('=') {
             env.insert(name.to_owned(), value.to_owned());
         }
-        let plan = Plan { program, args, env, cwd: request.cwd.clone(), stdin: request.stdin.clone() };
+        if request.tty.is_some() {
+            env.insert("TERM".to_owned(), pty::TERM.to_owned());
+        }
+        let mut ties = Ties::of_command(&mark, request.background);
+        // One at a terminal would lose it with the runner that holds its other side.
+        if request.background
+            && request.tty.is_none()
+            && let Some(folder) = self.shared.fifos.get()
+        {
+            let name = OutputStore::handle(&request.request, request.output_number);
+            ties.fifo = Some(folder.join(name.as_str()));
+        }
+        let bonds = ties.clone();
+        let (cwd, stdin, tty) = (request.cwd.clone(), request.stdin.clone(), request.tty);
+        let plan = Plan { program, args, env, cwd, stdin, tty, ties };
         let spawned = self.shared.spawner.spawn(plan).await;
-        let Spawned { child, output } = spawned.map_err(|cause| refused(&request.launch, &cause))?;
+        let Spawned { child, output } = spawned.map_err(|cause| {
+            bonds.untie();
+            refused(&request.launch, &request.cwd, &cause)
+        })?;
         if let Some(identity) = child.identity() {
             // The program is still being loaded meanwhile, so that this costs the call nothing.
             self.shared.setup.log.started(&request.request, identity, &request.launch.to_string()).await;
         }
         let pid = child.pid();
-        let terminal = self.terminal(child, &output, mark, &request);
-        let id = TerminalId::nth(self.shared.next.fetch_add(1, Ordering::Relaxed));
-        start_pump(Arc::clone(&terminal), output)?;
-        self.open().insert(id.clone(), terminal);
-        Ok(OpenTerminal { id, pid: Some(pid) })
+        let keyboard = request.tty.map(|_| Keyboard::of(&output)).transpose();
+        let keyboard = keyboard.map_err(|cause| ToolError::io("a keyboard for the terminal", &cause))?;
+        let pipe = match &bonds.fifo {
+            Some(path) => Some(OutputPipe::Named(path.clone())),
+            // A terminal is no pipe, and its number is that of every terminal.
+            None if keyboard.is_some() => None,
+            None => rustix::fs::fstat(&output).ok().map(|stat| OutputPipe::Unnamed(stat.st_ino)),
+        };
+        let lasting = child.identity().zip(bonds.fifo.clone());
+        let lasting = lasting.map(|(identity, output)| Lasting {
+            identity: identity.to_string(),
+            output,
+            request: request.request.clone(),
+            raw: request.raw,
+        });
+        let family = child.identity().cloned().map(|leader| Family::of_command(leader, mark, &bonds, pipe));
+        let place = self.place(&request.request, request.output_number);
+        let capture = self.capture(place, request.budget, request.raw);
+        let log = Arc::clone(&self.shared.setup.log);
+        let parts =
+            Parts { child, family, fifo: bonds.fifo, keyboard, capture, started: Instant::now(), log };
+        let terminal = Terminal::new(parts);
+        terminal.start_pump(output, From::TheStart)?;
+        Ok(OpenTerminal { id: self.admit(terminal), pid: Some(pid), lasting })
     }
 
-    fn terminal(
-        &self,
-        child: Child,
-        output: &OwnedFd,
-        mark: String,
-        request: &CreateTerminal,
-    ) -> Arc<Terminal> {
-        let setup = &self.shared.setup;
-        let pipe = rustix::fs::fstat(output).ok().map(|stat| stat.st_ino);
-        let family = child.identity().cloned().map(|leader| Family { leader, mark, pipe });
-        let place = Place {
-            store: setup.store.clone(),
-            request: request.request.clone(),
-            number: request.output_number,
-        };
-        let capture = Capture::new(place, (setup.filters)(), request.budget, request.raw);
-        Arc::new(Terminal {
-            child,
-            family,
-            capture: Mutex::new(capture),
-            started: Instant::now(),
-            phase: watch::Sender::new(Phase::Running),
-            bytes_read: watch::Sender::new(0),
-            log: Arc::clone(&setup.log),
-            reported: AtomicBool::new(false),
-        })
+    fn capture(&self, place: Place, budget: Budget, raw: bool) -> Capture {
+        Capture::new(place, (self.shared.setup.filters)(), budget, raw)
+    }
+
+    fn place(&self, request: &RequestId, number: u32) -> Place {
+        Place { store: self.shared.setup.store.clone(), request: request.clone(), number }
+    }
+
+    fn admit(&self, terminal: Arc<Terminal>) -> TerminalId {
+        let id = TerminalId::nth(self.shared.next.fetch_add(1, Ordering::Relaxed));
+        self.open().insert(id.clone(), terminal);
+        id
     }
 
     fn open(&self) -> MutexGuard<'_, HashMap<TerminalId, Arc<Terminal>>> {
@@ -196,6 +246,14 @@ impl TerminalClient for LocalTerminals {
         Box::pin(async move { self.find(id)?.more_than(seen).await })
     }
 
+    fn write_terminal<'a>(&'a self, id: &'a TerminalId, strokes: Vec<Stroke>) -> Answer<'a, Typed> {
+        Box::pin(async move {
+            let terminal = self.find(id)?;
+            let typing = tokio::task::spawn_blocking(move || terminal.type_in(&strokes));
+            typing.await.map_err(|panicked| ToolError::internal(panicked.to_string()))?
+        })
+    }
+
     fn wait_for_terminal_exit<'a>(&'a self, id: &'a TerminalId) -> Answer<'a, TerminalExit> {
         Box::pin(async move { self.find(id)?.exit().await })
     }
@@ -204,6 +262,14 @@ impl TerminalClient for LocalTerminals {
         Box::pin(async move {
             let terminal = self.find(id)?;
             stop_elsewhere(terminal, ladder).await
+        })
+    }
+
+    fn terminal_listeners<'a>(&'a self, id: &'a TerminalId) -> Answer<'a, Vec<String>> {
+        Box::pin(async move {
+            let terminal = self.find(id)?;
+            let looking = tokio::task::spawn_blocking(move || terminal.listeners());
+            looking.await.map_err(|panicked| ToolError::internal(panicked.to_string()))
         })
     }
 
@@ -228,140 +294,6 @@ impl TerminalClient for LocalTerminals {
             tracing::error!(%cause, "a command whose caller is gone could not be stopped");
         }
     }
-}
-
-impl Terminal {
-    async fn exit(&self) -> Result<TerminalExit, ToolError> {
-        let mut phase = self.phase.subscribe();
-        let ended = phase.wait_for(|phase| matches!(phase, Phase::Ended(..))).await;
-        match ended.as_deref() {
-            Ok(Phase::Ended(exit, _)) => Ok(exit.clone()),
-            _ => Err(ToolError::internal("The command is no longer watched; its end is not known.")),
-        }
-    }
-
-    async fn more_than(&self, seen: u64) -> Result<(), ToolError> {
-        let mut read = self.bytes_read.subscribe();
-        tokio::select! {
-            more = read.wait_for(|read| *read > seen) => match more {
-                Ok(_) => Ok(()),
-                Err(_) => Err(ToolError::internal("The command is no longer read.")),
-            },
-            ended = self.exit() => ended.map(drop),
-        }
-    }
-
-    /// Blocks: it writes to disk, may wait for the pump to do so, and may look through all processes.
-    fn output(&self, since: Option<u64>) -> TerminalOutput {
-        let phase = self.phase.borrow().clone();
-        let (exit, elapsed) = match phase {
-            Phase::Running => (None, self.started.elapsed()),
-            Phase::Ended(exit, elapsed) => (Some(exit), elapsed),
-        };
-        let left_something = exit.as_ref().is_some_and(|exit| !exit.left.is_empty());
-        let left = if left_something { self.relatives() } else { Vec::new() };
-        // Before the text is taken: what comes in between is then found by the next wait, not lost to it.
-        let bytes_read = *self.bytes_read.borrow();
-        let shown = self.capture().show(since);
-        TerminalOutput {
-            text: shown.text,
-            omitted_bytes: shown.omitted_bytes,
-            handle: shown.handle,
-            cursor: shown.cursor,
-            bytes_read,
-            exit,
-            elapsed,
-            left,
-            lossy_chars: shown.lossy_chars,
-            redactions: shown.redactions,
-            cut_short: shown.cut_short,
-            held_back: shown.held_back,
-        }
-    }
-
-    /// Stops it with what is found of its processes; blocks.
-    fn stop(&self, ladder: &Ladder) -> Stopped {
-        let stopped = stop_tree(self.family.as_ref(), Some(&self.child), ladder);
-        if stopped.survivors.is_empty() {
-            self.report_end();
-        }
-        stopped
-    }
-
-    /// What it left behind that lives.
-    fn relatives(&self) -> Vec<ProcessName> {
-        let Some(family) = &self.family else { return Vec::new() };
-        let members = family.members();
-        family.holders(&members)
-    }
-
-    /// The same, without those that are just ending.
-    fn lasting_relatives(&self) -> Vec<ProcessName> {
-        let Some(family) = &self.family else { return Vec::new() };
-        family.holders(&lasting(family))
-    }
-
-    fn may_have_relatives(&self) -> bool {
-        match &*self.phase.borrow() {
-            Phase::Running => true,
-            Phase::Ended(exit, _) => exit.output_open || !exit.left.is_empty(),
-        }
-    }
-
-    fn report_end(&self) {
-        if let Some(identity) = self.child.identity()
-            && !self.reported.swap(true, Ordering::Relaxed)
-        {
-            self.log.ended(identity);
-        }
-    }
-
-    fn capture(&self) -> MutexGuard<'_, Capture> {
-        self.capture.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl Listener for Terminal {
-    fn printed(&self, chunk: &[u8]) {
-        self.capture().take(chunk);
-        self.bytes_read.send_modify(|read| *read += chunk.len() as u64);
-    }
-
-    fn paused(&self) {
-        self.capture().save();
-    }
-
-    fn closed(&self) {
-        self.capture().finish();
-        let after_the_end = self.phase.send_if_modified(|phase| match phase {
-            Phase::Ended(exit, _) => std::mem::take(&mut exit.output_open),
-            Phase::Running => false,
-        });
-        if after_the_end && self.lasting_relatives().is_empty() {
-            self.report_end();
-        }
-    }
-
-    fn ended(&self, status: ExitStatus, held: bool) {
-        // The look at all processes is only worth its price when something is left.
-        let left = match held {
-            true => self.relatives(),
-            false if self.child.group_lives() => self.lasting_relatives(),
-            false => Vec::new(),
-        };
-        if !held && left.is_empty() {
-            self.report_end();
-        }
-        let exit = TerminalExit { status, output_open: held, left };
-        self.phase.send_replace(Phase::Ended(exit, self.started.elapsed()));
-    }
-}
-
-fn start_pump(terminal: Arc<Terminal>, output: OwnedFd) -> Result<(), ToolError> {
-    let thread = thread::Builder::new().name("pump".to_owned());
-    // A terminal without its pump is dropped here, and its command with it.
-    let pumping = thread.spawn(move || pump(&terminal.child, output, &*terminal));
-    pumping.map(drop).map_err(|cause| ToolError::io("a thread to read the command's output", &cause))
 }
 
 async fn stop_elsewhere(terminal: Arc<Terminal>, ladder: Ladder) -> Result<Stopped, ToolError> {

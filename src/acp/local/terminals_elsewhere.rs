@@ -1,13 +1,16 @@
 //! Terminals where processes are not looked after yet: every call says so. Not here: any process.
 
+use std::collections::BTreeMap;
 use std::io;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::children::ChildLog;
+use super::environment::without_refused;
 use crate::acp::Answer;
 use crate::acp::terminals::{
-    CreateTerminal, Ladder, OpenTerminal, OutputQuery, Stopped, TerminalClient, TerminalExit, TerminalId,
-    TerminalOutput,
+    CreateTerminal, Ladder, Lasting, OpenTerminal, OutputQuery, Stopped, Stroke, TerminalClient,
+    TerminalExit, TerminalId, TerminalOutput, Typed,
 };
 use crate::output::{FilterFactory, OutputStore};
 use crate::tool::{ErrorCode, ToolError};
@@ -24,17 +27,35 @@ pub struct LocalSetup {
     pub log: Arc<dyn ChildLog>,
 }
 
-/// The terminals of this machine: none.
+/// The terminals of this machine: none. Applications can be opened all the same.
 #[derive(Clone)]
-pub struct LocalTerminals {}
+pub struct LocalTerminals {
+    base_env: Arc<[(String, String)]>,
+}
 
 impl LocalTerminals {
     /// Sets nothing up.
     ///
     /// # Errors
     /// None here.
-    pub fn new(_setup: LocalSetup) -> io::Result<Self> {
-        Ok(Self {})
+    pub fn new(setup: LocalSetup) -> io::Result<Self> {
+        Ok(Self { base_env: setup.base_env.into() })
+    }
+
+    /// What an application on the desktop gets.
+    pub(super) async fn app_environment(&self) -> BTreeMap<String, String> {
+        without_refused(&self.base_env)
+    }
+
+    /// Does nothing.
+    pub fn outlive_in(&self, _folder: PathBuf) {}
+
+    /// Nothing was left.
+    ///
+    /// # Errors
+    /// None here.
+    pub fn adopt(&self, _left: &Lasting) -> Result<Option<OpenTerminal>, ToolError> {
+        Ok(None)
     }
 
     /// Does nothing.
@@ -57,6 +78,9 @@ impl TerminalClient for LocalTerminals {
         refuse()
     }
     fn wait_for_terminal_output<'a>(&'a self, _id: &'a TerminalId, _seen: u64) -> Answer<'a, ()> {
+        refuse()
+    }
+    fn write_terminal<'a>(&'a self, _id: &'a TerminalId, _strokes: Vec<Stroke>) -> Answer<'a, Typed> {
         refuse()
     }
     fn wait_for_terminal_exit<'a>(&'a self, _id: &'a TerminalId) -> Answer<'a, TerminalExit> {

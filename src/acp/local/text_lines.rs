@@ -22,6 +22,8 @@ pub(super) struct Lines {
     pub gathered: u64,
     /// How many bytes were taken up to the end of the last gathered line.
     pub consumed: u64,
+    /// How many bytes were offered.
+    pub offered: u64,
     /// How many bytes of long lines are left out.
     pub omitted: u64,
     full: bool,
@@ -40,6 +42,7 @@ impl Lines {
             chars: 0,
             gathered: 0,
             consumed: 0,
+            offered: 0,
             omitted: 0,
             full: want == 0,
         }
@@ -47,6 +50,7 @@ impl Lines {
 
     /// Takes more bytes; false when no more are wanted.
     pub(super) fn push(&mut self, mut bytes: &[u8]) -> bool {
+        self.offered += bytes.len() as u64;
         while !self.full && !bytes.is_empty() {
             let Some(at) = memchr(b'\n', bytes) else {
                 self.take(bytes);
@@ -70,6 +74,11 @@ impl Lines {
             self.end_line(cut_off);
         }
         self.full = true;
+    }
+
+    /// The bytes of the gathered lines, as they are so far.
+    pub(super) fn bytes(&self) -> &[u8] {
+        &self.out[..self.line_start]
     }
 
     /// The bytes of the gathered lines.

@@ -1,76 +1,30 @@
 //! One window of a text file, in flat memory whatever the file's size. Not here: how lines are counted and cut.
 
 use std::fs::File;
-use std::io::{self, Read, Seek};
+use std::io::{self, Read};
 
-use sha2::{Digest, Sha256};
 use tokio_util::sync::CancellationToken;
 
+use super::decoding::{Decoding, Feed};
 use super::line_index::{CHUNK, LineIndex, LineIndexes, Miss, Scan, last_lines, read_at};
-use super::near_names;
-use super::sniff::{self, Binary, InvalidBytes};
+pub(super) use super::opening::{open, sha256_hex, stamp_of};
+use super::sniff::{self, InvalidBytes};
 use super::text_lines::{LineRest, Lines};
-use crate::acp::WorkspacePath;
-use crate::acp::files::{Encoding, Endings, LineTotal, ReadTextFile, Stamp, Start, TextWindow};
+use crate::acp::files::{Encoding, Endings, LineTotal, ReadTextFile, Start, TextWindow};
 use crate::acp::workspace::in_words;
-use crate::ids::hex;
 use crate::output::figures;
 use crate::tool::{ErrorCode, ToolError};
 
-/// Files up to this size are counted to their end.
-const COUNTED: u64 = 100 << 20;
-/// UTF-16 has no newline byte to search for, so such a file is decoded whole.
-const DECODED: u64 = 32 << 20;
+/// Files up to this size are held whole for a window. A file whose size the system does not know is read so far.
+const HELD: u64 = 1 << 20;
+/// So much of a bigger one is looked at to tell its encoding, beside the window.
+const JUDGED: usize = 64 << 10;
 /// Above this size a line is searched only near the start or from the end: a scan of the whole would take long.
 const SCANNED: u64 = 64 << 30;
 /// How far such a scan goes from the start.
 const NEAR: u64 = 256 << 20;
 /// No single line is followed further than this, nor the last lines further back.
 const LONGEST_LINE: u64 = 64 << 20;
-
-/// Hex of SHA-256.
-pub(super) fn sha256_hex(bytes: &[u8]) -> String {
-    hex(&Sha256::digest(bytes))
-}
-
-/// What tells this state of a file from another.
-pub(super) fn stamp_of(metadata: &std::fs::Metadata) -> Stamp {
-    #[cfg(unix)]
-    {
-        use std::os::unix::fs::MetadataExt;
-        let nanos = |s: i64, n: i64| i128::from(s) * 1_000_000_000 + i128::from(n);
-        Stamp {
-            file: (metadata.dev(), metadata.ino()),
-            size: metadata.len(),
-            modified: nanos(metadata.mtime(), metadata.mtime_nsec()),
-            changed: nanos(metadata.ctime(), metadata.ctime_nsec()),
-        }
-    }
-    #[cfg(not(unix))]
-    {
-        let since = metadata.modified().ok().and_then(|at| at.duration_since(std::time::UNIX_EPOCH).ok());
-        let modified = since.map_or(0, |d| i128::try_from(d.as_nanos()).unwrap_or(i128::MAX));
-        Stamp { file: (0, 0), size: metadata.len(), modified, changed: 0 }
-    }
-}
-
-/// Opens a file, with an answer for every way in which that fails.
-pub(super) fn open(path: &WorkspacePath) -> Result<(File, std::fs::Metadata), ToolError> {
-    let opened = path.open_read().and_then(|file| {
-        let metadata = file.metadata().map_err(in_words)?;
-        Ok((file, metadata))
-    });
-    opened.map_err(|cause| match cause.kind() {
-        io::ErrorKind::NotFound => near_names::missing(path),
-        io::ErrorKind::InvalidInput => {
-            ToolError::new(ErrorCode::NotText, format!("{} {cause}.", path.shown()))
-        }
-        io::ErrorKind::IsADirectory => {
-            ToolError::new(ErrorCode::IsDirectory, format!("{} is a folder, not a file.", path.shown()))
-        }
-        _ => ToolError::io(path.shown(), &cause),
-    })
-}
 
 /// Reads a window.
 pub(super) fn read(
@@ -80,76 +34,77 @@ pub(super) fn read(
 ) -> Result<TextWindow, ToolError> {
     let (file, metadata) = open(&request.path)?;
     let failed = |cause: io::Error| ToolError::io(request.path.shown(), &in_words(cause));
-    let size = metadata.len();
-    if size <= TextWindow::HASHED {
-        // What is appended meanwhile is not looked at. A file of /proc says 0 and has bytes: those are bounded.
-        let limit = if size == 0 { TextWindow::HASHED } else { size };
-        let bytes = read_bounded(&file, limit).map_err(failed)?;
-        let encoding = classify(&request.path, &bytes, bytes.len() as u64)?;
-        let mut window = in_memory(request, &bytes, encoding)?;
-        if size > 0 || bytes.len() as u64 != limit {
-            window.sha256 = Some(sha256_hex(&bytes));
-        }
-        return Ok(window);
-    }
-    let mut head = vec![0; 64 << 10];
-    let n = read_at(&file, 0, &mut head).map_err(failed)?;
-    head.truncate(n);
-    let encoding = classify(&request.path, &head, size)?;
-    if matches!(encoding, Encoding::Utf16Le | Encoding::Utf16Be) {
-        if size > DECODED {
-            let text = format!(
-                "{} is {} of {}; such files are read up to {}. Convert it with Bash, for example `iconv -t utf-8`.",
-                request.path.shown(),
-                figures::size(size),
-                encoding.as_str(),
-                figures::size(DECODED)
-            );
-            return Err(ToolError::new(ErrorCode::TooLarge, text));
-        }
-        (&file).rewind().map_err(failed)?;
-        let bytes = read_bounded(&file, DECODED).map_err(failed)?;
-        return in_memory(request, &bytes, encoding);
-    }
     let stamp = stamp_of(&metadata);
-    let mut index = indexes.take(stamp);
-    let reach = if size > SCANNED { NEAR } else { u64::MAX };
-    let scan = Scan { file: &file, size, reach, cancel };
-    let window = streamed(request, &scan, &mut index, encoding, &head);
-    indexes.put(stamp, index);
-    window
+    let mut window = if stamp.size <= HELD {
+        held(request, &file, stamp.size)?
+    } else {
+        let mut head = vec![0; JUDGED];
+        let n = read_at(&file, 0, &mut head).map_err(failed)?;
+        head.truncate(n);
+        let encoding = told(request, &head, stamp.size, false)?;
+        let feed = Feed::of(encoding);
+        let mut index = indexes.take(stamp, feed);
+        let reach = if stamp.size > SCANNED { NEAR } else { u64::MAX };
+        let scan = Scan { file: &file, size: stamp.size, reach, feed, cancel };
+        let window = streamed(request, &scan, &mut index, encoding, &head);
+        indexes.put(stamp, feed, index);
+        window?
+    };
+    let now = stamp_of(&file.metadata().map_err(failed)?);
+    if (now.size, now.modified) != (stamp.size, stamp.modified) {
+        window.changed = true;
+        window.sha256 = None;
+    }
+    Ok(window)
 }
 
-fn read_bounded(file: &File, limit: u64) -> io::Result<Vec<u8>> {
-    let mut bytes = Vec::with_capacity(usize::try_from(limit).unwrap_or_default());
-    file.take(limit).read_to_end(&mut bytes)?;
-    Ok(bytes)
+/// The encoding that is asked for, or what the bytes look like; the refusal of what is not text.
+fn told(request: &ReadTextFile, bytes: &[u8], size: u64, whole: bool) -> Result<Encoding, ToolError> {
+    match request.encoding {
+        Some(asked) => Ok(asked.in_file(bytes)),
+        None => sniff::encoding_of(&request.path, bytes, size, whole),
+    }
 }
 
-/// The encoding, or the refusal of what is not text.
-pub(super) fn classify(path: &WorkspacePath, head: &[u8], size: u64) -> Result<Encoding, ToolError> {
-    sniff::classify(head).map_err(|Binary { kind, hint }| {
-        let shown: Vec<String> = head.iter().take(64).map(|byte| format!("{byte:02x}")).collect();
+/// A window of a file that fits in memory. What is appended meanwhile is not looked at. A file of /proc says that it
+/// has 0 bytes and has some: those are bounded.
+fn held(request: &ReadTextFile, file: &File, size: u64) -> Result<TextWindow, ToolError> {
+    let limit = if size == 0 { HELD } else { size };
+    let mut bytes = Vec::with_capacity(usize::try_from(size).unwrap_or_default());
+    file.take(limit)
+        .read_to_end(&mut bytes)
+        .map_err(|cause| ToolError::io(request.path.shown(), &in_words(cause)))?;
+    let goes_on = size == 0 && bytes.len() as u64 == limit;
+    if goes_on && matches!(request.start, Start::FromEnd(_)) {
         let text = format!(
-            "{} is not text: it is {kind}, {}. {hint}\nThe first {} bytes: {}",
-            path.shown(),
-            figures::size(size),
-            shown.len(),
-            shown.join(" ")
+            "{}: the system does not say how long it is, and it is longer than {}. Read it from the start, or its end \
+             with Bash, for example `tail`.",
+            request.path.shown(),
+            figures::size(limit)
         );
-        ToolError::new(ErrorCode::NotText, text)
-    })
+        return Err(ToolError::new(ErrorCode::TooLarge, text));
+    }
+    let encoding = told(request, &bytes, bytes.len() as u64, !goes_on)?;
+    let mut window = in_memory(request, &bytes, encoding, goes_on)?;
+    if bytes.len() as u64 == size {
+        window.sha256 = Some(sha256_hex(&bytes));
+    }
+    Ok(window)
 }
 
-/// A window of a file that is in memory.
-fn in_memory(request: &ReadTextFile, bytes: &[u8], encoding: Encoding) -> Result<TextWindow, ToolError> {
+fn in_memory(
+    request: &ReadTextFile,
+    bytes: &[u8],
+    encoding: Encoding,
+    goes_on: bool,
+) -> Result<TextWindow, ToolError> {
     let decoded;
-    let body = match encoding {
-        Encoding::Utf8 | Encoding::Utf8Bom => &bytes[encoding.mark().len()..],
-        Encoding::Utf16Le | Encoding::Utf16Be => {
-            decoded = decode_utf16(&bytes[2..], encoding);
-            decoded.as_bytes()
-        }
+    let body = &bytes[encoding.mark().len()..];
+    let body = if encoding.is_utf8() {
+        body
+    } else {
+        decoded = encoding.decode(body).0;
+        decoded.as_bytes()
     };
     let newlines = memchr::memchr_iter(b'\n', body).count() as u64;
     let total = newlines + u64::from(body.last().is_some_and(|last| *last != b'\n'));
@@ -158,11 +113,13 @@ fn in_memory(request: &ReadTextFile, bytes: &[u8], encoding: Encoding) -> Result
         Start::FromEnd(back) => total.saturating_sub(back.max(1)) + 1,
     };
     let mut window = blank(bytes.len() as u64, encoding, Endings::of(body));
-    window.invalid_bytes = InvalidBytes::of(body);
-    window.total = LineTotal::Exactly(total);
+    if encoding.is_utf8() {
+        window.invalid_bytes = InvalidBytes::of(body);
+    }
+    window.total = if goes_on { LineTotal::MoreThan(newlines) } else { LineTotal::Exactly(total) };
     window.first = i64::try_from(line).unwrap_or(i64::MAX);
     if line > total {
-        window.at_end = true;
+        window.at_end = !goes_on;
         return Ok(window);
     }
     let start = match line {
@@ -178,24 +135,10 @@ fn in_memory(request: &ReadTextFile, bytes: &[u8], encoding: Encoding) -> Result
     }
     let mut lines = Lines::new(request.lines, request.max_chars, request.line_chars);
     if lines.push(&body[start..]) {
-        lines.finish(false);
+        lines.finish(goes_on);
     }
-    window.at_end = start as u64 + lines.consumed >= body.len() as u64;
+    window.at_end = !goes_on && start as u64 + lines.consumed >= body.len() as u64;
     Ok(filled(window, lines))
-}
-
-fn decode_utf16(bytes: &[u8], encoding: Encoding) -> String {
-    let (pairs, odd) = bytes.as_chunks::<2>();
-    let units = pairs.iter().map(|pair| match encoding {
-        Encoding::Utf16Be => u16::from_be_bytes(*pair),
-        _ => u16::from_le_bytes(*pair),
-    });
-    let mut text: String =
-        char::decode_utf16(units).map(|unit| unit.unwrap_or(char::REPLACEMENT_CHARACTER)).collect();
-    if !odd.is_empty() {
-        text.push(char::REPLACEMENT_CHARACTER);
-    }
-    text
 }
 
 /// A window of a file that is too big to hold.
@@ -207,10 +150,11 @@ fn streamed(
     head: &[u8],
 ) -> Result<TextWindow, ToolError> {
     let failed = |miss| explain(request, scan, miss);
-    if scan.size <= COUNTED {
+    if scan.size <= TextWindow::HASHED {
         index.count_all(scan).map_err(failed)?;
     }
-    let mut window = blank(scan.size, encoding, Endings::of(head));
+    let mut window = blank(scan.size, encoding, sniff::endings_of(head, encoding));
+    window.sha256 = index.sha256(scan.size);
     let found = match (request.start, index.total(scan.size)) {
         (Start::FromEnd(back), Some(total)) => {
             let line = total.saturating_sub(back.max(1)) + 1;
@@ -237,34 +181,83 @@ fn streamed(
         other => other.map_err(failed)?,
     };
     let start = if start == 0 { encoding.mark().len() as u64 } else { start };
+    // The bytes as they are tell the encoding, if it is not one of those with two bytes a character.
+    let as_is = if encoding.is_utf16() || request.encoding.is_some() { encoding } else { Encoding::Utf8 };
     if let Start::Inside { line, column } = request.start {
-        let mut rest = LineRest::new(column, request.max_chars);
-        for_chunks(scan, start, |chunk, passed| rest.push(chunk) && passed < LONGEST_LINE).map_err(failed)?;
+        let mut rest = rest_of_line(request, scan, start, column, as_is).map_err(failed)?;
+        if request.encoding.is_none() {
+            window.encoding = sniff::judged(head, &rest.out, encoding);
+            if !window.encoding.is_utf8() && window.encoding != as_is {
+                rest = rest_of_line(request, scan, start, column, window.encoding).map_err(failed)?;
+            }
+        }
         window.total = total_of(index, scan, &window);
         return inside(request, window, rest, line, column);
     }
-    let mut lines = Lines::new(request.lines, request.max_chars, request.line_chars);
-    let mut wanted = true;
-    let at_end = for_chunks(scan, start, |chunk, _| {
-        wanted = lines.push(chunk);
-        wanted && lines.line_bytes() < LONGEST_LINE
-    })
-    .map_err(failed)?;
-    if wanted {
-        window.stopped_in_line = !at_end;
-        lines.finish(!at_end);
+    let mut page = page_of_lines(request, scan, start, as_is).map_err(failed)?;
+    if request.encoding.is_none() {
+        window.encoding = sniff::judged(head, page.lines.bytes(), encoding);
+        if !window.encoding.is_utf8() && window.encoding != as_is {
+            page = page_of_lines(request, scan, start, window.encoding).map_err(failed)?;
+        }
     }
-    window.at_end = !window.stopped_in_line && start + lines.consumed >= scan.size;
-    let mut window = filled(window, lines);
+    window.at_end = page.at_end;
+    window.stopped_in_line = page.stopped_in_line;
+    let mut window = filled(window, page.lines);
     window.total = total_of(index, scan, &window);
     Ok(window)
 }
 
-/// Hands the file out from `start` on, with how much was handed out before; true when it came to the end.
-fn for_chunks(scan: &Scan<'_>, start: u64, mut each: impl FnMut(&[u8], u64) -> bool) -> Result<bool, Miss> {
+/// Lines of a big file.
+struct Page {
+    lines: Lines,
+    at_end: bool,
+    stopped_in_line: bool,
+}
+
+fn page_of_lines(
+    request: &ReadTextFile,
+    scan: &Scan<'_>,
+    start: u64,
+    encoding: Encoding,
+) -> Result<Page, Miss> {
+    let mut lines = Lines::new(request.lines, request.max_chars, request.line_chars);
+    let mut wanted = true;
+    let at_end = for_pieces(scan, start, encoding, |piece, _| {
+        wanted = lines.push(piece);
+        wanted && lines.line_bytes() < LONGEST_LINE
+    })?;
+    let stopped_in_line = wanted && !at_end;
+    if wanted {
+        lines.finish(!at_end);
+    }
+    Ok(Page { at_end: at_end && lines.consumed == lines.offered, stopped_in_line, lines })
+}
+
+fn rest_of_line(
+    request: &ReadTextFile,
+    scan: &Scan<'_>,
+    start: u64,
+    column: u64,
+    encoding: Encoding,
+) -> Result<LineRest, Miss> {
+    let mut rest = LineRest::new(column, request.max_chars);
+    for_pieces(scan, start, encoding, |piece, passed| rest.push(piece) && passed < LONGEST_LINE)?;
+    Ok(rest)
+}
+
+/// Hands the text out from `start` on, with how many bytes were read before; true when it came to the file's end.
+fn for_pieces(
+    scan: &Scan<'_>,
+    start: u64,
+    encoding: Encoding,
+    mut each: impl FnMut(&[u8], u64) -> bool,
+) -> Result<bool, Miss> {
+    let mut decoding = Decoding::new(encoding);
     let mut at = start;
     // Small at first: one page of source code is less than this.
     let mut buffer = vec![0; 64 << 10];
+    let mut wanted = true;
     while at < scan.size {
         if scan.cancel.is_cancelled() {
             return Err(Miss::Cancelled);
@@ -274,13 +267,19 @@ fn for_chunks(scan: &Scan<'_>, start: u64, mut each: impl FnMut(&[u8], u64) -> b
         if n == 0 {
             break;
         }
-        if !each(&buffer[..n], at - start) {
+        let passed = at - start;
+        at += n as u64;
+        wanted = each(decoding.push(&buffer[..n]), passed);
+        if !wanted && at < scan.size {
             return Ok(false);
         }
-        at += n as u64;
         buffer.resize(CHUNK, 0);
     }
-    Ok(true)
+    let left = decoding.finish();
+    if wanted && !left.is_empty() {
+        each(left, at - start);
+    }
+    Ok(wanted || left.is_empty())
 }
 
 fn total_of(index: &LineIndex, scan: &Scan<'_>, window: &TextWindow) -> LineTotal {
@@ -326,6 +325,7 @@ fn blank(size: u64, encoding: Encoding, endings: Endings) -> TextWindow {
         encoding,
         endings,
         sha256: None,
+        changed: false,
         lossy: 0,
         invalid_bytes: 0,
         control: 0,
@@ -350,6 +350,10 @@ fn set_text(window: &mut TextWindow, bytes: Vec<u8>) {
         window.lossy = bytes.utf8_chunks().filter(|chunk| !chunk.invalid().is_empty()).count() as u64;
         String::from_utf8_lossy(&bytes).into_owned()
     });
+    // What was decoded has them already.
+    if !window.encoding.is_utf8() {
+        window.lossy = window.text.matches(char::REPLACEMENT_CHARACTER).count() as u64;
+    }
 }
 
 fn explain(request: &ReadTextFile, scan: &Scan<'_>, miss: Miss) -> ToolError {

@@ -50,7 +50,7 @@ fn so_far(output: &str, status: &str) -> String {
 fn stopped_words(stopped: &Stopped) -> String {
     let how = match stopped.by {
         Some(signal) => {
-            format!("the command and what could be found of its processes were stopped with {signal}")
+            format!("the command and all its processes were stopped with {signal}")
         }
         None => "the command had just ended by itself".to_owned(),
     };
@@ -74,6 +74,7 @@ pub fn ending_words(status: &ExitStatus) -> String {
     match status {
         ExitStatus::Code(code) => format!("exit code {code}"),
         ExitStatus::Signal(name) => format!("killed by {name}"),
+        ExitStatus::Unseen(why) => format!("exit code not known ({why})"),
     }
 }
 
@@ -88,6 +89,7 @@ pub fn status_line(status: &ExitStatus, elapsed: Duration, printed: bool) -> Opt
             None => format!("Exit code {code} ({took})"),
         }),
         ExitStatus::Signal(name) => Some(format!("Killed by {name} ({took})")),
+        ExitStatus::Unseen(why) => Some(format!("Ended ({took}); exit code not known: {why}.")),
     }
 }
 
@@ -144,6 +146,7 @@ pub fn facts(output: &TerminalOutput) -> Meta {
         match &exit.status {
             ExitStatus::Code(code) => meta.exit_code = Some(*code),
             ExitStatus::Signal(name) => meta.signal = Some(name.clone()),
+            ExitStatus::Unseen(_) => {}
         }
     }
     if let Some(why) = &output.cut_short {

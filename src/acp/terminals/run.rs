@@ -88,8 +88,16 @@ pub struct Run {
     pub guard: TerminalGuard,
 }
 
+/// A command that was watched for a while.
+pub enum Watched {
+    /// It is over.
+    Over(Box<Run>),
+    /// It still runs; nobody has stopped it.
+    Running(TerminalGuard),
+}
+
 /// Runs a command to its end. Partial output is never lost: a command over its time or taken back is stopped with
-/// what can be found of its processes, and what it had printed is in the answer.
+/// all its processes, and what it had printed is in the answer.
 ///
 /// # Errors
 /// Those of starting it, and `cancelled` when the call was taken back before that.
@@ -99,19 +107,53 @@ pub async fn run_to_end(
     request: CreateTerminal,
     limit: Duration,
 ) -> Result<Run, ToolError> {
+    match watch(client, cx, request, limit, None).await? {
+        Watched::Over(run) => Ok(*run),
+        Watched::Running(_) => Err(ToolError::internal("A command was left that was to be waited for.")),
+    }
+}
+
+/// The same, but a command that still runs after `patience` is left running, with no time limit any more.
+///
+/// # Errors
+/// As above.
+pub async fn run_or_leave(
+    client: &Arc<dyn TerminalClient>,
+    cx: &ToolCx,
+    request: CreateTerminal,
+    limit: Duration,
+    patience: Duration,
+) -> Result<Watched, ToolError> {
+    watch(client, cx, request, limit, Some(patience)).await
+}
+
+async fn watch(
+    client: &Arc<dyn TerminalClient>,
+    cx: &ToolCx,
+    request: CreateTerminal,
+    limit: Duration,
+    patience: Option<Duration>,
+) -> Result<Watched, ToolError> {
     if cx.is_cancelled() {
         return Err(ToolError::cancelled("The command was not started."));
     }
     // Not raced with the cancel: once begun, a start is seen through, or nobody could say whether it happened.
     let guard = TerminalGuard::create(client, request).await?;
+    let out_of_patience = async {
+        match patience {
+            Some(patience) => tokio::time::sleep(patience).await,
+            None => std::future::pending().await,
+        }
+    };
     let ending = tokio::select! {
         biased;
         exit = client.wait_for_terminal_exit(guard.id()) => Ending::Finished(exit?),
         () = cx.cancelled() => Ending::Cancelled(stop(client, &guard, Ladder::cancel()).await?),
+        () = out_of_patience => return Ok(Watched::Running(guard)),
         () = tokio::time::sleep(limit) => Ending::TimedOut(stop(client, &guard, Ladder::timeout()).await?),
     };
     let output = client.terminal_output(OutputQuery::all(guard.id())).await?;
-    Ok(Run { ending, output, guard })
+    Ok(Watched::Over(Box::new(Run { ending, output, guard })))
 }
 
 /// Stops a command and waits until its last words have been read.

@@ -103,6 +103,7 @@ pub fn signal_name(number: i32) -> Option<&'static str> {
         (libc::SIGTRAP, "SIGTRAP"),
         (libc::SIGABRT, "SIGABRT"),
         (libc::SIGBUS, "SIGBUS"),
+        (libc::SIGBUS, "SIGBUS"),
         (libc::SIGFPE, "SIGFPE"),
         (libc::SIGKILL, "SIGKILL"),
         (libc::SIGUSR1, "SIGUSR1"),
@@ -113,6 +114,9 @@ pub fn signal_name(number: i32) -> Option<&'static str> {
         (libc::SIGTERM, "SIGTERM"),
         (libc::SIGXCPU, "SIGXCPU"),
         (libc::SIGXFSZ, "SIGXFSZ"),
+        (libc::SIGVTALRM, "SIGVTALRM"),
+        (libc::SIGPROF, "SIGPROF"),
+        (libc::SIGIO, "SIGIO"),
         (libc::SIGSYS, "SIGSYS"),
     ];
     known.iter().find(|(n, _)| *n == number).map(|(_, name)| *name)

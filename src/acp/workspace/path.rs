@@ -92,9 +92,10 @@ impl WorkspacePath {
     /// `IsADirectory` for a folder, `InvalidInput` at once for anything else that is not a regular file, and
     /// `PermissionDenied` for a hard link to another user's file: it may be a door to a file from elsewhere.
     pub fn open_read(&self) -> io::Result<File> {
+        // To open a FIFO lets its writer go on, and to open a device may do something: neither is opened at all.
+        self.check_regular(&self.metadata().map_err(in_words)?)?;
         let file = self.root.held.open_file(&self.rel).map_err(in_words)?;
-        let metadata = file.metadata().map_err(in_words)?;
-        self.check_regular(&metadata)?;
+        self.check_regular(&file.metadata().map_err(in_words)?)?;
         Ok(file)
     }
 

@@ -3,10 +3,13 @@
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use crate::handlers::state::board::{Answer, TaskBoard, TaskStage, TaskView};
+use super::Machine;
+use crate::acp::local::terminals::LocalTerminals;
+use crate::handlers::shell::{ShellBoard, ShellLook, look_at, look_at_all};
+use crate::handlers::state::board::{Answer, ShellView, TaskBoard, TaskLine, TaskStage, TaskView};
 use crate::ids::{RequestId, ToolName};
-use crate::journal::{RequestLife, State};
-use crate::request::ErrorCode;
+use crate::journal::{ListedTask, RequestLife, State};
+use crate::request::{ErrorCode, OutcomeKind};
 use crate::runner::{Clock, Tasks};
 use crate::tool::{Registry, ToolCx, ToolError};
 
@@ -15,38 +18,49 @@ pub(super) struct RunnerBoard {
     tasks: Tasks,
     clock: Clock,
     /// Known only once every tool, the Task tools among them, is registered.
-    registry: OnceLock<Arc<Registry>>,
+    machine: OnceLock<Known>,
+}
+
+/// What the board looks at of the machine.
+struct Known {
+    registry: Arc<Registry>,
+    shells: Arc<ShellBoard>,
+    terminals: LocalTerminals,
 }
 
 impl RunnerBoard {
     pub(super) fn new(tasks: Tasks) -> Self {
-        Self { tasks, clock: Clock::system(), registry: OnceLock::new() }
+        Self { tasks, clock: Clock::system(), machine: OnceLock::new() }
     }
 
-    /// Gives it the tools that tasks may run.
-    pub(super) fn know(&self, registry: Arc<Registry>) {
+    /// Gives it the tools that tasks may run, and the shells that are shown beside them.
+    pub(super) fn know(&self, machine: &Machine) {
+        let known = Known {
+            registry: Arc::clone(&machine.registry),
+            shells: Arc::clone(&machine.shells),
+            terminals: machine.terminals.clone(),
+        };
         // Wiring calls this once.
-        let _ = self.registry.set(registry);
+        let _ = self.machine.set(known);
     }
 
     async fn promise(&self, cx: &ToolCx, tool: &str, args: &str) -> Result<RequestId, ToolError> {
-        let registry =
-            self.registry.get().ok_or_else(|| ToolError::internal("the tools are not registered yet"))?;
-        let entry = registry.find(tool)?;
-        entry.decode(args)?;
+        let machine =
+            self.machine.get().ok_or_else(|| ToolError::internal("the tools are not registered yet"))?;
+        let entry = machine.registry.find(tool)?;
+        let effect = entry.decode(args)?.effect();
         // Named after the request that asks, so that whoever knows that one can find its task, whatever happened to
         // the answer.
         let id = RequestId::parse(format!("{}-task", cx.request)).unwrap_or_default();
         let name = ToolName::parse(tool).map_err(|bad| ToolError::invalid_args(bad.to_string()))?;
-        self.tasks
-            .start(id.clone(), name, entry.spec().effect, args.to_owned(), cx.agent_type.clone())
-            .await
-            .map_err(|error| {
+        self.tasks.start(id.clone(), name, effect, args.to_owned(), cx.agent_type.clone()).await.map_err(
+            |error| {
                 ToolError::new(
                     ErrorCode::Io,
                     format!("the task could not be recorded and was not started: {error}"),
                 )
-            })?;
+            },
+        )?;
         Ok(id)
     }
 
@@ -59,9 +73,34 @@ impl RunnerBoard {
         Ok(life.map(|life| self.view_of(life)))
     }
 
-    fn view_of(&self, life: RequestLife) -> TaskView {
+    async fn list(&self, within: Duration, limit: u32) -> Result<Vec<TaskLine>, ToolError> {
+        let tasks = self.tasks.clone();
+        let listed = tokio::task::spawn_blocking(move || tasks.recent(within, limit))
+            .await
+            .map_err(|_| ToolError::internal("the journal could not be read"))?
+            .map_err(|error| ToolError::new(ErrorCode::Io, error.to_string()))?;
+        Ok(listed.into_iter().map(|task| self.line_of(task)).collect())
+    }
+
+    fn line_of(&self, task: ListedTask) -> TaskLine {
+        let ListedTask { id, args, life } = task;
+        let state = match (life.state, life.outcome) {
+            (State::Accepted, _) => "waiting",
+            (State::Started, _) => "running",
+            (_, Some(OutcomeKind::Error)) => "failed",
+            (_, Some(OutcomeKind::Cancelled)) => "cancelled",
+            _ => "done",
+        };
+        TaskLine { id, args, elapsed: self.elapsed(&life), state, tool: life.tool }
+    }
+
+    fn elapsed(&self, life: &RequestLife) -> Duration {
         let until = life.finished_at_ms.unwrap_or_else(|| self.clock.now_ms());
-        let elapsed = Duration::from_millis(u64::try_from(until - life.received_at_ms).unwrap_or(0));
+        Duration::from_millis(u64::try_from(until - life.received_at_ms).unwrap_or(0))
+    }
+
+    fn view_of(&self, life: RequestLife) -> TaskView {
+        let elapsed = self.elapsed(&life);
         let stage = match (life.state, life.payload) {
             (State::Accepted, _) => TaskStage::Waiting,
             (State::Started, _) => TaskStage::Running,
@@ -80,4 +119,26 @@ impl TaskBoard for RunnerBoard {
     fn look<'a>(&'a self, id: &'a RequestId) -> Answer<'a, Option<TaskView>> {
         Box::pin(self.view(id))
     }
+
+    fn recent(&self, within: Duration, limit: u32) -> Answer<'_, Vec<TaskLine>> {
+        Box::pin(self.list(within, limit))
+    }
+    fn shell<'a>(&'a self, id: &'a str) -> Answer<'a, Option<ShellView>> {
+        Box::pin(async move {
+            let Some(Known { shells, terminals, .. }) = self.machine.get() else { return Ok(None) };
+            Ok(look_at(shells, terminals, id).await.map(view_of_shell))
+        })
+    }
+
+    fn shells(&self) -> Answer<'_, Vec<ShellView>> {
+        Box::pin(async {
+            let Some(Known { shells, terminals, .. }) = self.machine.get() else { return Ok(Vec::new()) };
+            Ok(look_at_all(shells, terminals).await.into_iter().map(view_of_shell).collect())
+        })
+    }
+}
+
+fn view_of_shell(shell: ShellLook) -> ShellView {
+    let ShellLook { id, title, state, running, handle } = shell;
+    ShellView { id, title, state, running, handle }
 }

@@ -1,5 +1,6 @@
 //! Where rooms that do not know each other are joined: each joint is a trait of one room served by a type of another.
 
+use std::collections::HashSet;
 use std::sync::{Arc, OnceLock};
 
 use tokio::sync::watch;
@@ -7,6 +8,7 @@ use tokio::sync::watch;
 use crate::acp::local::children::{ChildLog, Noted, Unlogged};
 use crate::acp::local::identity::ProcessIdentity;
 use crate::acp::local::kill::kill_survivor;
+use crate::acp::terminals::ExitStatus;
 use crate::backend::{CatalogItem, CatalogKind};
 use crate::home::{self, Home, Watch};
 use crate::ids::RequestId;
@@ -68,16 +70,26 @@ impl ChildLog for Journalled {
         })
     }
 
+    fn exited(&self, identity: &ProcessIdentity, status: &ExitStatus) {
+        self.journal.shell_exited(identity.to_string(), super::shells::exit_of(status), self.clock.now_ms());
+    }
+
     fn ended(&self, identity: &ProcessIdentity) {
         self.journal.child_ended(identity.to_string());
     }
 }
 
-/// Ends what an earlier life left running.
-pub(super) struct Killer;
+/// Ends what an earlier life left running, but for the shells that were taken up again.
+pub(super) struct Killer {
+    /// Who was, by identity.
+    pub taken_up: HashSet<String>,
+}
 
 impl Survivors for Killer {
     fn end(&self, request: &RequestId, identity: &str) -> bool {
+        if self.taken_up.contains(identity) {
+            return false;
+        }
         match identity.parse::<ProcessIdentity>() {
             Ok(identity) => {
                 let stopped = kill_survivor(&identity, request);

@@ -3,6 +3,7 @@
 mod board;
 mod device;
 mod joints;
+mod shells;
 
 use std::ffi::OsString;
 use std::sync::Arc;
@@ -13,6 +14,7 @@ use tokio::task::JoinSet;
 use super::exit::{Exit, Stop};
 use crate::acp::local::terminals::{LocalSetup, LocalTerminals};
 use crate::acp::permission::InsideWorkspace;
+use crate::acp::terminals::Ladder;
 use crate::acp::{LocalClient, Workspace};
 use crate::backend::{ConvexBackend, HttpFunctions, TransportOptions};
 use crate::config::{Config, Environment};
@@ -43,6 +45,8 @@ pub struct Machine {
     pub outputs: OutputStore,
     /// The processes.
     pub terminals: LocalTerminals,
+    /// The shells in the background.
+    pub shells: Arc<shell::ShellBoard>,
 }
 
 /// Puts the machine together. The journal is told of processes, where there is one.
@@ -68,6 +72,7 @@ pub fn machine(
     })
     .context("no thread for starting processes")?;
     let client = Arc::new(LocalClient::new(terminals.clone()));
+    let shells = shells::board(journal);
     let registry = handlers::registry(handlers::Deps {
         file: file::FileDeps { client: client.clone(), workspace: workspace.clone() },
         search: search::SearchDeps {
@@ -77,9 +82,15 @@ pub fn machine(
         shell: shell::ShellDeps {
             terminals: client.clone(),
             workspace: workspace.clone(),
-            shells: Arc::default(),
+            shells: Arc::clone(&shells),
+            apps: client.clone(),
+            home: home.clone(),
         },
-        terminal: terminal::TerminalDeps { terminals: client, workspace: workspace.clone() },
+        terminal: terminal::TerminalDeps {
+            terminals: client,
+            workspace: workspace.clone(),
+            board: Arc::default(),
+        },
         git: git::GitDeps {
             workspace: workspace.clone(),
             search_path: environment
@@ -87,9 +98,15 @@ pub fn machine(
                 .map(|path| path.to_string_lossy().into_owned())
                 .unwrap_or_default(),
             home: user_home.unwrap_or_default(),
+            outputs: outputs.clone(),
+            filters: joints::masking(&redactor),
         },
         state: state::StateDeps { outputs: outputs.clone(), board },
-        sqlite: sqlite::SqliteDeps { workspace, scratch: home.state_dir().join("scratch") },
+        sqlite: sqlite::SqliteDeps {
+            workspace,
+            scratch: home.state_dir().join("scratch"),
+            home: home.root().to_owned(),
+        },
     })?;
     Ok(Machine {
         registry: Arc::new(registry),
@@ -97,6 +114,7 @@ pub fn machine(
         redactor,
         outputs,
         terminals,
+        shells,
     })
 }
 
@@ -128,10 +146,16 @@ pub struct Assembled {
     /// The runner.
     pub runner: Runner,
     /// The processes, to be ended when the runner has.
-    pub terminals: LocalTerminals,
+    pub processes: Processes,
 }
 
-impl Assembled {
+/// The processes of a runner.
+pub struct Processes {
+    terminals: LocalTerminals,
+    journal: Journal,
+}
+
+impl Processes {
     /// Asks the login shell for its environment beside everything else, so that the first command need not wait for
     /// a slow profile. Dropping what this returns gives it up.
     pub fn warm_up(&self) -> JoinSet<()> {
@@ -139,6 +163,15 @@ impl Assembled {
         let mut warming = JoinSet::new();
         warming.spawn(async move { terminals.warm_up().await });
         warming
+    }
+
+    /// Ends all of them, the shells in the background too: nothing of the agent's goes on when somebody stopped the
+    /// runner. Each is asked first and has two seconds; by now all calls have been answered.
+    pub async fn end(&self) {
+        if let Err(error) = self.journal.shells_stopped(Clock::system().now_ms()).await {
+            tracing::warn!(%error, "the next life will not know that the shells ended with this one");
+        }
+        self.terminals.stop_all(Ladder::timeout()).await;
     }
 }
 
@@ -157,23 +190,25 @@ pub fn runner(
     let tasks = Tasks::new(journal.clone(), lease.clone(), wakes.0.clone(), clock.clone());
     let board = Arc::new(board::RunnerBoard::new(tasks));
     let machine = machine(config, home, environment, board.clone(), Some(&journal))?;
-    board.know(Arc::clone(&machine.registry));
+    board.know(&machine);
+    let taken_up = shells::take_up(&journal, home, &machine.terminals, &machine.outputs, &machine.shells)?;
     let backend = Arc::new(backend(config, home, identity, &machine.redactor, pairing_code)?);
     let parts = Parts {
         backend,
-        journal,
+        journal: journal.clone(),
         registry: machine.registry,
         gate: machine.gate,
         redactor: machine.redactor,
         outputs: machine.outputs,
         lease,
-        survivors: Arc::new(joints::Killer),
+        survivors: Arc::new(joints::Killer { taken_up }),
         catalog: joints::home_catalog(home),
         settings: settings(config),
         clock,
         confinement: CONFINEMENT.to_owned(),
     };
-    Ok(Assembled { runner: Runner::new(parts, wakes), terminals: machine.terminals })
+    let processes = Processes { terminals: machine.terminals, journal };
+    Ok(Assembled { runner: Runner::new(parts, wakes), processes })
 }
 
 /// The backend as this device sees it.

@@ -6,21 +6,17 @@ use std::sync::Arc;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
+use super::change::{Change, Step};
 use super::edit_report::{after, line_of, lines_of, preview, span};
-use super::leniency::{Tier, without_line_numbers};
-use super::matcher::{Found, find, replacement};
+use super::transcoded::Transcoded;
 use super::write::{check_size, checked_sha256};
-use super::{FileDeps, changed, mask, miss};
+use super::{FileDeps, changed, mask};
 use crate::acp::files::{LoadedFile, NewContent, Precondition, Splice, WriteTextFile};
 use crate::acp::{RawPath, WorkspacePath};
-use crate::output::figures::counted;
 use crate::tool::{Effect, ErrorCode, Meta, Reply, Tool, ToolCx, ToolError};
 
 /// The largest file that is edited.
-const MAX_BYTES: u64 = 64 << 20;
-/// A text shorter than this may stand in a file by chance.
-const TELLING: usize = 8;
-
+pub(super) const MAX_BYTES: u64 = 64 << 20;
 /// Replace a text in a file. `old_string` is taken literally and must name one place; quote enough lines around it.
 ///
 /// Small slips are forgiven where the place is still the only one, and reported: line endings, blanks at line ends,
@@ -83,12 +79,6 @@ impl Tool for Edit {
         }
         let loaded = deps.client.load_file(cx, path.clone(), MAX_BYTES).await?;
         let shown = path.shown();
-        if [b"\xFF\xFE", b"\xFE\xFF"].iter().any(|mark| loaded.bytes.starts_with(*mark)) {
-            let text = format!(
-                "{shown} is UTF-16; Edit works on UTF-8. Replace all of it with Write, which keeps UTF-16."
-            );
-            return Err(ToolError::new(ErrorCode::NotText, text));
-        }
         let (this, planned) = tokio::task::spawn_blocking(move || {
             let planned = self.plan(&shown, &loaded, expected.as_deref());
             (self, planned.map(|plan| (loaded, plan)))
@@ -103,104 +93,35 @@ impl Tool for Edit {
 /// What is to be done.
 enum Plan {
     Nothing(String),
-    Splices { splices: Vec<Splice>, notes: Vec<String> },
+    /// Of the file's text, of its bytes, and what was forgiven.
+    Splices {
+        text: Arc<Vec<u8>>,
+        splices: Vec<Splice>,
+        stored: Vec<Splice>,
+        notes: Vec<String>,
+    },
 }
 
 impl Edit {
     fn plan(&self, shown: &str, loaded: &LoadedFile, expected: Option<&str>) -> Result<Plan, ToolError> {
-        let text = loaded.bytes.as_slice();
-        if let Some(expected) = expected {
-            let is = loaded.sha256();
-            if is != expected {
-                let text = format!(
-                    "{shown} is not what was expected: its SHA-256 is {is}, not {expected}. Nothing was changed. \
-                     Read it again, then decide."
-                );
-                return Err(ToolError::new(ErrorCode::Stale, text));
-            }
-        }
+        check_hash(shown, loaded, expected)?;
+        let transcoded = Transcoded::of(shown, loaded)?;
+        let text = transcoded.text();
         let arguments = [("old_string", self.old_string.as_str()), ("new_string", self.new_string.as_str())];
         mask::refuse_beside(shown, text, &arguments)?;
-        let mut notes = Vec::new();
-        let (mut old, mut new) = (self.old_string.clone(), self.new_string.clone());
-        let mut found = find(text, &old);
-        if found.is_none()
-            && let Some(bare) = without_line_numbers(&old).filter(|bare| !bare.trim().is_empty())
-        {
-            found = find(text, &bare);
-            if found.is_some() {
-                notes.push(
-                    "Line numbers were taken out of old_string; quote the text without them.".to_owned(),
-                );
-                old = bare;
-                new = without_line_numbers(&new).unwrap_or(new);
-            }
-        }
-        let Some(found) = found else { return self.not_found(shown, text, &new) };
-        self.check_count(shown, text, &found)?;
-        notes.extend(found.tier.note().map(|note| format!("It was {note}.")));
-        let splices: Vec<Splice> = found
-            .places
-            .iter()
-            .map(|place| Splice {
-                range: place.range.clone(),
-                with: replacement(text, &old, &new, found.tier, place),
-            })
-            .filter(|splice| text[splice.range.clone()] != *splice.with)
-            .collect();
-        if splices.is_empty() {
-            let at = line_of(text, found.places[0].range.start);
-            return Ok(Plan::Nothing(format!("No change: {shown} has new_string at line {at} already.")));
-        }
-        Ok(Plan::Splices { splices, notes })
-    }
-
-    fn check_count(&self, shown: &str, text: &[u8], found: &Found) -> Result<(), ToolError> {
-        let count = found.places.len() as u64;
-        if let (Some(beside), false) = (&found.overlapping, self.replace_all) {
-            let lines = lines_of(text, [&found.places[0].range, beside].into_iter());
-            let text = format!(
-                "old_string stands at places that overlap in {shown}: lines {lines}. Nothing was changed. Quote more \
-                 lines around the one you mean, or set replace_all=true to replace from the first on."
-            );
-            return Err(ToolError::new(ErrorCode::Ambiguous, text));
-        }
-        let wanted = match self.expected_count {
-            Some(wanted) => wanted,
-            None if self.replace_all => count,
-            None => 1,
+        let change = Change {
+            old: self.old_string.clone(),
+            new: self.new_string.clone(),
+            replace_all: self.replace_all,
+            expected_count: self.expected_count,
         };
-        if count == wanted {
-            return Ok(());
-        }
-        let lines = lines_of(text, found.places.iter().map(|place| &place.range));
-        let loosely = if found.tier == Tier::Exact { "" } else { " (not exactly, but nearly)" };
-        let text = format!(
-            "old_string stands at {} in {shown}{loosely}, not {wanted}: line{} {lines}. Nothing was \
-             changed. Quote more lines around the one you mean, or set replace_all=true.",
-            counted(count, "place"),
-            if count == 1 { "" } else { "s" }
-        );
-        Err(ToolError::new(ErrorCode::Ambiguous, text))
-    }
-
-    fn not_found(&self, shown: &str, text: &[u8], new: &str) -> Result<Plan, ToolError> {
-        if new.trim().len() >= TELLING
-            && let Some(there) =
-                find(text, new).filter(|there| there.places.len() == 1 && there.tier <= Tier::LineEndings)
-        {
-            let range = &there.places[0].range;
-            let line = line_of(text, range.start);
-            return Ok(Plan::Nothing(format!(
-                "No change: old_string is not in {shown}, and new_string is there already, at {}. The edit seems to \
-                 be done. If you mean another place, read the file and quote it.",
-                span(line, &text[range.clone()])
-            )));
-        }
-        let why = miss::explain(text, &self.old_string)
-            .unwrap_or_else(|| "Nothing in the file is like it. Read the file and quote it.".to_owned());
-        let text = format!("old_string is not in {shown}. Nothing was changed.\n{why}");
-        Err(ToolError::new(ErrorCode::NoMatch, text))
+        Ok(match change.step(shown, text)? {
+            Step::Nothing(words) => Plan::Nothing(words),
+            Step::Splices { splices, notes } => {
+                let stored = transcoded.stored(shown, splices.clone())?;
+                Plan::Splices { text: Arc::clone(text), splices, stored, notes }
+            }
+        })
     }
 
     async fn carry_out(
@@ -212,37 +133,36 @@ impl Edit {
         plan: Plan,
     ) -> Result<Reply, ToolError> {
         let shown = path.shown();
-        let (splices, notes) = match plan {
+        let (text, splices, stored, notes) = match plan {
             Plan::Nothing(text) => {
                 let meta = Meta { sha256: Some(loaded.sha256()), ..Meta::default() };
                 return Ok(Reply::text(text).with_meta(meta));
             }
-            Plan::Splices { splices, notes } => (splices, notes),
+            Plan::Splices { text, splices, stored, notes } => (text, splices, stored, notes),
         };
-        let old = Arc::clone(&loaded.bytes);
         let count = splices.len() as u64;
         let first = &splices[0];
         let places = if count == 1 {
-            let start = line_of(&old, first.range.start);
+            let start = line_of(&text, first.range.start);
             format!("1 replacement at {}", span(start, &first.with))
         } else {
             format!(
                 "{count} replacements at lines {}",
-                lines_of(&old, splices.iter().map(|splice| &splice.range))
+                lines_of(&text, splices.iter().map(|splice| &splice.range))
             )
         };
         let notes: String = notes.iter().flat_map(|note| ["\n", note.as_str()]).collect();
         if self.dry_run {
             let text = format!(
                 "Dry run, nothing was written: {places} of {shown}.{notes}\n{}",
-                preview(&old, &splices)
+                preview(&text, &splices)
             );
             return Ok(Reply::text(text));
         }
-        let view = after(&old, first);
+        let view = after(&text, first);
         let request = WriteTextFile {
             path,
-            content: NewContent::Spliced { old, splices },
+            content: NewContent::Spliced { old: Arc::clone(&loaded.bytes), splices: stored },
             only_if: Precondition::AsLoaded(loaded.stamp),
             create_folders: false,
             executable: None,
@@ -278,4 +198,18 @@ impl Edit {
         let verb = if written.created { "Created" } else { "Filled" };
         Ok(Reply::text(format!("{verb} {shown} with new_string.")).with_meta(changed(shown, written)))
     }
+}
+
+/// Refuses a file that is not as the caller knew it.
+pub(super) fn check_hash(shown: &str, loaded: &LoadedFile, expected: Option<&str>) -> Result<(), ToolError> {
+    let Some(expected) = expected else { return Ok(()) };
+    let is = loaded.sha256();
+    if is == expected {
+        return Ok(());
+    }
+    let text = format!(
+        "{shown} is not what was expected: its SHA-256 is {is}, not {expected}. Nothing was changed. Read it again, \
+         then decide."
+    );
+    Err(ToolError::new(ErrorCode::Stale, text))
 }

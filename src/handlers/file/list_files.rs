@@ -10,7 +10,8 @@ use crate::tool::{Effect, Reply, Tool, ToolCx, ToolError};
 
 /// List what is in a folder, up to 500 entries: folders end in a slash, files show their size, links their target.
 ///
-/// With `recursive` it shows everything below the folder, but for `.git` and what ignore files name.
+/// With `recursive` it shows everything below the folder, but for `.git` and what ignore files name. To find files by
+/// name use Glob, by content Grep; what is in a file shows Read.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ListFiles {
@@ -27,6 +28,11 @@ impl Tool for ListFiles {
     const ALIASES: &'static [(&'static str, &'static str)] =
         &[("directory", "path"), ("dir", "path"), ("folder", "path"), ("file_path", "path")];
     const EXAMPLES: &'static [&'static str] = &["{}", r#"{"path":"src","recursive":true}"#];
+    const LIMITS: &'static [&'static str] = &[
+        "500 entries an answer",
+        "30,000 characters an answer",
+        "200,000 entries are looked at with recursive",
+    ];
     type Deps = FileDeps;
     type Output = Reply;
 

@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 
+use super::rendered::plain_name;
 use crate::acp::files::{EntryKind, FolderListing, ListFolder};
 use crate::acp::{FileClient, WorkspacePath};
 use crate::output::Budget;
@@ -39,12 +40,13 @@ fn render(shown: &str, listing: &FolderListing, recursive: bool, room: usize) ->
     let mut used = 0;
     let mut lines = 0_u64;
     for entry in &listing.entries {
+        let name = plain_name(entry.name.as_bytes());
         let line = match &entry.kind {
-            EntryKind::Folder => format!("{}/\n", entry.name),
-            EntryKind::File(size) => format!("{} ({})\n", entry.name, figures::size(*size)),
-            EntryKind::Link(target) => format!("{} -> {target}\n", entry.name),
-            EntryKind::Special => format!("{} (not a regular file)\n", entry.name),
-            EntryKind::Unknown => format!("{} (cannot be looked at)\n", entry.name),
+            EntryKind::Folder => format!("{name}/\n"),
+            EntryKind::File(size) => format!("{name} ({})\n", figures::size(*size)),
+            EntryKind::Link(target) => format!("{name} -> {}\n", plain_name(target.as_bytes())),
+            EntryKind::Special => format!("{name} (not a regular file)\n"),
+            EntryKind::Unknown => format!("{name} (cannot be looked at)\n"),
         };
         used += line.chars().count();
         if used > room {

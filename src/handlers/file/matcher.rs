@@ -34,7 +34,7 @@ enum Indent {
 /// Finds a text that is not empty.
 pub(super) fn find(text: &[u8], old: &str) -> Option<Found> {
     let exact: Vec<Place> = memmem::find_iter(text, old)
-        .map(|at| Place { range: at..at + old.len(), indent: Indent::Same })
+        .map(|at| Place { range: with_its_return(text, at, old)..at + old.len(), indent: Indent::Same })
         .collect();
     if !exact.is_empty() {
         let overlapping = match exact.as_slice() {
@@ -55,6 +55,13 @@ pub(super) fn find(text: &[u8], old: &str) -> Option<Found> {
             (!places.is_empty()).then_some(Found { tier, places, overlapping })
         },
     )
+}
+
+/// Where a quote begins that was found at `at`: a line feed at its front takes its carriage return with it, which would
+/// be left behind alone otherwise.
+fn with_its_return(text: &[u8], at: usize, old: &str) -> usize {
+    let parted = old.starts_with('\n') && at > 0 && text[at - 1] == b'\r';
+    at - usize::from(parted)
 }
 
 /// What to put in a place: `new` with the indentation and the line endings that are there.
@@ -296,6 +303,8 @@ mod tests {
             ("a\r\nb\r\nc\r\n", "a\nb", "x\ny\nz", Tier::LineEndings, "x\r\ny\r\nz\r\nc\r\n"),
             ("a\nb\n", "a\r\nb\r\n", "x\r\n", Tier::LineEndings, "x\n"),
             ("a\r\nb\r\n", "b", "x\ny", Tier::Exact, "a\r\nx\r\ny\r\n"),
+            ("a\r\nb\r\n", "\nb", "c", Tier::Exact, "ac\r\n"),
+            ("a\r\nb\r\n", "\nb", "\nc", Tier::Exact, "a\r\nc\r\n"),
             ("if a {  \n  b\t\n}\n", "if a {\n  b\n}", "c", Tier::TrailingSpace, "c\n"),
             ("say “hi” – now\n", "\"hi\" - now", "'ho'", Tier::Typography, "say 'ho'\n"),
             (

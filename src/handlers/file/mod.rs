@@ -1,20 +1,34 @@
-//! Text files: read a window, write a whole, edit a place, list a folder. Not here: who touches the disk
+//! Files: read a window of text or what else can be shown, write a whole, edit a place, list a folder. Not here: who touches the disk
 //! (`acp::local`) and which paths may be touched (`acp::workspace`).
 
+mod archive;
+mod change;
 mod difference;
+mod documents;
 mod edit;
 mod edit_report;
+mod image;
 mod leniency;
 mod list_files;
 mod listing;
 mod mask;
 mod matcher;
 mod miss;
+mod multi_edit;
+mod notebook;
 mod numbered;
+mod pdf;
+mod pdf_font;
+mod pdf_text;
 mod read;
 mod read_file;
+mod rendered;
+mod revision;
+mod tar_headers;
+mod transcoded;
 mod write;
 mod write_file;
+mod zip_directory;
 
 use std::fmt;
 use std::sync::Arc;
@@ -44,6 +58,7 @@ pub fn tools(deps: FileDeps) -> Vec<Entry> {
         .with::<read::Read>()
         .with::<write::Write>()
         .with::<edit::Edit>()
+        .with::<multi_edit::MultiEdit>()
         .with::<read_file::ReadFile>()
         .with::<write_file::WriteFile>()
         .with::<list_files::ListFiles>()

@@ -1,12 +1,16 @@
-//! Read: a window of numbered lines of one text file, or a folder's content. Not here: finding text (search).
+//! Read: a window of numbered lines of one text file, or a folder's content. Not here: formats that are not text
+//! (documents), and finding text (search).
 
 use std::fmt::Write as _;
 
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::{FileDeps, listing, numbered};
+use super::documents::{self, Ask};
+use super::rendered::Lines;
+use super::{FileDeps, listing, numbered, pdf};
 use crate::acp::RawPath;
+use crate::acp::encoding::Encoding;
 use crate::acp::files::{LineTotal, ReadTextFile, Start, TextWindow};
 use crate::output::Budget;
 use crate::output::figures::{counted, grouped, size};
@@ -19,11 +23,15 @@ const MAX_LINES: u64 = 10_000;
 /// Left for the footer.
 const FOOTER: usize = 400;
 
-/// Read a text file, as numbered lines: `{number}<tab>{text}`. The numbers are not part of the file.
+/// Read a file: text as numbered lines (`{number}<tab>{text}`; the numbers are not part of the file), a PDF document's
+/// text by page, a notebook's cells, an image, an archive's or a folder's listing.
 ///
-/// Shows 2,000 lines from the start unless you say otherwise, and says how to continue. A negative `offset` reads
-/// the end of a file of any size at once: `offset=-100` gives the last 100 lines. Lines over 2,000 characters are
-/// cut in the middle; give `column` to read one on. A folder is listed. Binary files are refused with what they are.
+/// Text: 2,000 lines from the start unless you say otherwise, with how to continue. A negative `offset` reads the end of
+/// a file of any size at once: `offset=-100` gives the last 100 lines. Lines over 2,000 characters are cut in the middle;
+/// give `column` to read one on. The encoding is told from the bytes and named; `encoding` reads it as another.
+/// Images (png, jpeg, gif, webp, bmp) come as JSON: `{"type":"image","path","mime_type","width","height","size",
+/// "encoding":"base64","data"}`, without `data` but with a `note` above 525 KB. Other binary files are refused with what
+/// they are. To find text in files use Grep, for a database SqliteQuery.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Read {
@@ -33,8 +41,12 @@ pub(super) struct Read {
     offset: Option<i64>,
     /// How many lines: 2000 if absent, at most 10000.
     limit: Option<u64>,
+    /// Of a PDF document, which pages: `3`, `1-5` or `2,4-6`; the first 10 if absent.
+    pages: Option<String>,
     /// Show the rest of the one line `offset` from this character on, from 1.
     column: Option<u64>,
+    /// Read it in this encoding instead of the one it seems to have: `windows-1252`, `shift_jis`, `utf-16le`, ...
+    encoding: Option<String>,
     /// How many characters the answer may have: 1000 to 200000, 30000 if absent.
     max_chars: Option<u64>,
 }
@@ -53,6 +65,16 @@ impl Tool for Read {
         r#"{"file_path":"src/main.rs"}"#,
         r#"{"file_path":"src/main.rs","offset":120,"limit":40}"#,
         r#"{"file_path":"build.log","offset":-100}"#,
+        r#"{"file_path":"paper.pdf","pages":"2-4"}"#,
+    ];
+    const LIMITS: &'static [&'static str] = &[
+        "2,000 lines a call unless asked for more, 10,000 at most",
+        "30,000 characters an answer, up to 200,000 with max_chars",
+        "lines over 2,000 characters are cut in the middle",
+        "meta.sha256 and the exact number of lines for files up to 100 MB",
+        "images up to 525 KB are sent along (700 KB of base64)",
+        "PDF documents up to 64 MB, 10 pages a call unless asked for more, 20 s",
+        "notebooks up to 16 MB; 500 entries of an archive or a folder a call",
     ];
     type Deps = FileDeps;
     type Output = Reply;
@@ -61,17 +83,45 @@ impl Tool for Read {
         let path = deps.workspace.resolve(&self.file_path)?;
         let budget = Budget::chars(self.max_chars);
         let start = self.start()?;
-        let lines = self.limit.unwrap_or(LINES).min(MAX_LINES);
-        if lines == 0 {
+        let limit = self.limit.unwrap_or(LINES).min(MAX_LINES);
+        if limit == 0 {
             return Err(ToolError::invalid_args("limit is 0; give at least 1."));
+        }
+        let encoding = self.encoding.as_deref().map(encoding_called).transpose()?;
+        let lines = Lines { offset: self.offset.unwrap_or(1), limit, budget };
+        let pages = self.pages.as_deref().map(pdf::parse_pages).transpose()?;
+        let ask = Ask { lines, limit: self.limit, pages };
+        let mut no_notebook = None;
+        if documents::is_notebook(&path) && encoding.is_none() && self.column.is_none() {
+            match documents::notebook(cx, &*deps.client, &path, ask.clone()).await {
+                Ok(Ok(reply)) => return Ok(reply),
+                Ok(Err(why)) => no_notebook = Some(why),
+                // A folder may be called so, too.
+                Err(error) if error.code() == ErrorCode::IsDirectory => {}
+                Err(error) => return Err(error),
+            }
         }
         let line_chars = Budget::LINE.min(budget.max_chars() / 2);
         let room = budget.max_chars().saturating_sub(FOOTER);
-        let request = ReadTextFile { path: path.clone(), start, lines, max_chars: room, line_chars };
+        let request =
+            ReadTextFile { path: path.clone(), start, lines: limit, max_chars: room, line_chars, encoding };
         match deps.client.read_text_file(cx, request).await {
-            Ok(window) => Ok(answer(&path.shown(), &window, start, lines, budget)),
+            Ok(_) if ask.pages.is_some() => Err(ToolError::invalid_args(format!(
+                "pages is for PDF documents; {} is text. Use offset and limit.",
+                path.shown()
+            ))),
+            Ok(window) => {
+                let mut reply = answer(&path.shown(), &window, start, limit, budget, encoding.is_some());
+                if let Some(why) = no_notebook {
+                    reply.meta.warnings.push(format!("Shown as text, not as a notebook: {why}."));
+                }
+                Ok(reply)
+            }
             Err(error) if error.code() == ErrorCode::IsDirectory => {
                 listing::folder(cx, &*deps.client, path, false, budget).await
+            }
+            Err(error) if error.code() == ErrorCode::NotText => {
+                documents::show(cx, &*deps.client, &path, ask, error).await
             }
             Err(error) => Err(error),
         }
@@ -95,7 +145,17 @@ impl Read {
     }
 }
 
-fn answer(shown: &str, window: &TextWindow, start: Start, asked: u64, budget: Budget) -> Reply {
+/// The encoding of this label.
+fn encoding_called(label: &str) -> Result<Encoding, ToolError> {
+    Encoding::by_label(label.trim()).ok_or_else(|| {
+        ToolError::invalid_args(format!(
+            "encoding: {label:?} is not known. Give a label of the Encoding Standard, for example utf-8, utf-16le, \
+             windows-1252, iso-8859-15, shift_jis, euc-kr, gb18030 or koi8-r; or leave it out."
+        ))
+    })
+}
+
+fn answer(shown: &str, window: &TextWindow, start: Start, asked: u64, budget: Budget, forced: bool) -> Reply {
     let mut meta = Meta {
         sha256: window.sha256.clone(),
         lossy_chars: Some(window.lossy).filter(|n| *n > 0),
@@ -104,11 +164,8 @@ fn answer(shown: &str, window: &TextWindow, start: Start, asked: u64, budget: Bu
         truncated: window.omitted_bytes > 0,
         ..Meta::default()
     };
-    if window.lossy > 0 {
-        meta.warnings
-            .push("Bytes that are not valid UTF-8 are shown as U+FFFD; do not write them back.".to_owned());
-    }
-    let mut text = header(shown, window);
+    meta.warnings = warnings(window, forced);
+    let mut text = header(shown, window, forced);
     if window.lines == 0 {
         nothing_there(&mut text, window);
         return Reply::fitted(text).with_budget(budget).with_meta(meta);
@@ -126,17 +183,48 @@ fn answer(shown: &str, window: &TextWindow, start: Start, asked: u64, budget: Bu
     Reply::fitted(text).with_budget(budget).with_meta(meta)
 }
 
-/// `path (38.2 KB, 1,204 lines, utf-8, lf)`
-fn header(shown: &str, window: &TextWindow) -> String {
+/// What is to be known of a window beside its text.
+pub(super) fn warnings(window: &TextWindow, forced: bool) -> Vec<String> {
+    let mut warnings = Vec::new();
+    if window.lossy > 0 {
+        let encoding = if window.encoding.is_utf8() { "UTF-8" } else { window.encoding.as_str() };
+        warnings.push(format!(
+            "Bytes that are not valid {encoding} are shown as U+FFFD; do not write them back."
+        ));
+    }
+    if !forced && matches!(window.encoding, Encoding::Legacy(_)) {
+        warnings.push(format!(
+            "That it is {} is told from its bytes; if the text looks wrong, give `encoding`.",
+            window.encoding.as_str()
+        ));
+    }
+    if window.changed {
+        warnings.push(
+            "The file changed while it was read: this is its beginning of before. Read it again.".to_owned(),
+        );
+    }
+    warnings
+}
+
+/// `path (38.2 KB, 1,204 lines, utf-8, lf)`, and how it was decoded where that is not plain.
+fn header(shown: &str, window: &TextWindow, forced: bool) -> String {
     let lines = match window.total {
         LineTotal::Exactly(n) => counted(n, "line"),
         LineTotal::MoreThan(n) => format!("more than {}", counted(n, "line")),
     };
-    let encoding = match window.invalid_bytes {
-        0 => window.encoding.as_str().to_owned(),
-        n => format!("not utf-8, {} shown as U+FFFD", counted(n, "invalid byte")),
+    let name = window.encoding.as_str();
+    let encoding = match (window.invalid_bytes, window.lossy) {
+        (0, 0) => name.to_owned(),
+        (n @ 1.., _) => format!("not utf-8, {} shown as U+FFFD", counted(n, "invalid byte")),
+        (_, n) => format!("{name}, {} here shown as U+FFFD", counted(n, "invalid place")),
     };
-    format!("{shown} ({}, {lines}, {encoding}, {})\n", size(window.size), window.endings.as_str())
+    let decoded = match window.encoding {
+        _ if forced => format!(" [decoded from {name}, as asked]"),
+        Encoding::Utf8 | Encoding::Utf8Bom | Encoding::Utf16Le | Encoding::Utf16Be => String::new(),
+        _ => format!(" [decoded from {name}]"),
+    };
+    let (size, endings) = (size(window.size), window.endings.as_str());
+    format!("{shown} ({size}, {lines}, {encoding}, {endings}){decoded}\n")
 }
 
 fn nothing_there(text: &mut String, window: &TextWindow) {

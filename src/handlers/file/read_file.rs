@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::FileDeps;
+use super::{FileDeps, read};
 use crate::acp::RawPath;
 use crate::acp::files::{LineTotal, ReadTextFile, Start};
 use crate::output::Budget;
@@ -17,8 +17,8 @@ const NOTE: usize = 300;
 
 /// Read a text file and return its plain content, up to 30,000 characters.
 ///
-/// What is left out of a longer file is said at the end, with how to read on. Use Read for a part of a file, or
-/// for line numbers.
+/// What is left out of a longer file is said at the end, with how to read on. Use Read for a part of a file, for line
+/// numbers, and for images, PDF documents, notebooks and archives; list_files for a folder.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ReadFile {
@@ -32,6 +32,8 @@ impl Tool for ReadFile {
     const ALIASES: &'static [(&'static str, &'static str)] =
         &[("file_path", "path"), ("filename", "path"), ("file", "path")];
     const EXAMPLES: &'static [&'static str] = &[r#"{"path":"README.md"}"#, r#"{"path":"src/lib.rs"}"#];
+    const LIMITS: &'static [&'static str] =
+        &["30,000 characters an answer; the rest with Read", "meta.sha256 for files up to 100 MB"];
     type Deps = FileDeps;
     type Output = Reply;
 
@@ -45,8 +47,10 @@ impl Tool for ReadFile {
             lines: u64::MAX,
             max_chars: room,
             line_chars: room,
+            encoding: None,
         };
         let window = deps.client.read_text_file(cx, request).await.map_err(in_its_words)?;
+        let warnings = read::warnings(&window, false);
         let mut text = window.text;
         let complete = window.at_end && window.omitted_bytes == 0;
         if !complete {
@@ -70,6 +74,7 @@ impl Tool for ReadFile {
             lossy_chars: Some(window.lossy).filter(|n| *n > 0),
             control_chars: Some(window.control).filter(|n| *n > 0),
             truncated: !complete,
+            warnings,
             ..Meta::default()
         };
         Ok(Reply::fitted(text).with_meta(meta))

@@ -1,51 +1,28 @@
 //! The one way git is started: found by absolute path, with an environment made from nothing, and with every
-//! setting overridden by which a repository could have a program run. Not here: which repository (repository).
+//! setting overridden by which a repository could have a program run. Not here: which repository (repository), and
+//! what is done while it runs (process).
 #![expect(clippy::disallowed_methods, reason = "this file is the one that starts git")]
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::Duration;
 
-use tokio::io::{AsyncRead, AsyncReadExt};
-use tokio::process::{Child, Command};
+use tokio::process::Command;
+use tokio::sync::mpsc;
 
 use super::GitDeps;
-use crate::tool::{ErrorCode, ToolCx, ToolError};
+use super::process::{Ending, Out, Plan, drive};
+use super::settings::{NO_HOOKS, PLAIN, SAFE, VARIABLES};
+use super::{names, program};
+use crate::acp::local::children::CALL_MARK;
+use crate::output::hygiene::CommandText;
+use crate::tool::{ToolCx, ToolError};
 
-/// How much output is kept; then git is stopped.
-const MAX_OUTPUT: usize = 8 << 20;
-/// How much of git's own complaints is kept.
-const MAX_COMPLAINT: usize = 16 << 10;
+/// How much output is held; then git is stopped.
+pub(super) const MAX_OUTPUT: usize = 8 << 20;
 /// How long one run may take.
 const LIMIT: Duration = Duration::from_secs(30);
-
-/// Settings that decide which programs run. They come from the command's own environment, which git takes over
-/// every file.
-const SETTINGS: &[(&str, &str)] = &[
-    ("core.fsmonitor", "false"),
-    ("core.hooksPath", "/dev/null"),
-    ("core.sshCommand", "false"),
-    ("core.editor", "false"),
-    ("core.askPass", ""),
-    ("core.pager", "cat"),
-    ("core.alternateRefsCommand", "false"),
-    ("core.gitProxy", ""),
-    // Names as they are; control characters are still escaped.
-    ("core.quotePath", "false"),
-    ("credential.helper", ""),
-    ("log.showSignature", "false"),
-    ("commit.gpgSign", "false"),
-    ("gpg.program", "false"),
-    ("protocol.ext.allow", "never"),
-    ("safe.bareRepository", "explicit"),
-    ("diff.ignoreSubmodules", "all"),
-    ("diff.submodule", "short"),
-    ("diff.noPrefix", "false"),
-    ("diff.mnemonicPrefix", "false"),
-    ("status.submoduleSummary", "false"),
-    ("submodule.recurse", "false"),
-];
 
 /// git, ready to be started in a folder of the workspace.
 #[derive(Debug, Clone)]
@@ -59,12 +36,14 @@ pub(super) struct Git {
 /// What a run gave.
 #[derive(Debug)]
 pub(super) struct Answer {
-    /// None where git was stopped because its output was enough.
+    /// None where git was stopped because its output was enough, and where a signal ended it.
     pub(super) exit_code: Option<i32>,
     pub(super) output: Vec<u8>,
     pub(super) complaint: String,
     /// The output was longer than what is kept.
     pub(super) cut: bool,
+    /// Something that git started holds its output open.
+    pub(super) left_open: bool,
 }
 
 impl Answer {
@@ -72,46 +51,72 @@ impl Answer {
     pub(super) fn text(&self) -> String {
         String::from_utf8_lossy(&self.output).into_owned()
     }
+
+    /// The first line, for answers that have one.
+    pub(super) fn line(&self) -> String {
+        self.text().lines().next().unwrap_or_default().to_owned()
+    }
+
+    /// Whether git did what it was asked to, as far as it was let.
+    pub(super) fn worked(&self) -> bool {
+        self.cut || self.exit_code == Some(0)
+    }
+}
+
+/// Takes output as it comes, on a thread of its own, in memory that does not grow with it.
+pub(super) trait Sink: Send + 'static {
+    /// Takes a piece; false when it is enough.
+    fn take(&mut self, piece: &[u8]) -> bool;
+}
+
+/// How a run differs from a quick look.
+#[derive(Debug, Default)]
+pub(super) struct Manner {
+    /// What git reads.
+    pub(super) input: Option<Vec<u8>>,
+    /// It changes the repository: it is asked to end before it is made to, so that it leaves no lock.
+    pub(super) writes: bool,
+    /// The repository's hooks run, and see git as their user does: only what runs other programs is overridden.
+    pub(super) hooks: bool,
+    /// For a subcommand that refuses to take paths literally; its paths must begin so that they mean nothing else.
+    pub(super) with_patterns: bool,
+    /// Longer than a look may take.
+    pub(super) limit: Option<Duration>,
+}
+
+impl Manner {
+    /// A look that is told by its input what at.
+    pub(super) fn fed(input: Vec<u8>) -> Self {
+        Self { input: Some(input), ..Self::default() }
+    }
 }
 
 impl Git {
     /// Finds git and prepares it.
     pub(super) fn new(deps: &GitDeps, folder: &Path, ceiling: &Path) -> Result<Self, ToolError> {
-        let program = find(deps).ok_or_else(|| {
+        let program = program::find(deps).ok_or_else(|| {
             ToolError::not_found("git is not installed on this machine, or not on the runner's PATH.")
         })?;
         let set = |name: &str, value: &Path| (OsString::from(name), value.as_os_str().to_owned());
         let mut environment = vec![
             set("HOME", &deps.home),
             // Not the workspace's programs, should a workspace be on the PATH.
-            (OsString::from("PATH"), outside(deps)),
+            (OsString::from("PATH"), program::search_path(deps)),
             // Looking for a repository ends at the workspace.
             set("GIT_CEILING_DIRECTORIES", ceiling),
         ];
-        for (name, value) in [
-            ("LANG", "C.UTF-8"),
-            ("LC_ALL", "C.UTF-8"),
-            ("TZ", "UTC"),
-            ("TERM", "dumb"),
-            ("GIT_TERMINAL_PROMPT", "0"),
-            ("GIT_OPTIONAL_LOCKS", "0"),
-            ("GIT_PAGER", "cat"),
-            ("GIT_EDITOR", "false"),
-            ("GIT_ASKPASS", "false"),
-            ("SSH_ASKPASS", "false"),
-            // An object that a partial clone lacks is not fetched.
-            ("GIT_NO_LAZY_FETCH", "1"),
-            ("GIT_ALLOW_PROTOCOL", "none"),
-        ] {
-            environment.push((name.into(), value.into()));
-        }
+        environment.extend(VARIABLES.iter().map(|(name, value)| ((*name).into(), (*value).into())));
         if cfg!(windows)
-            && let Some(root) = windows_root(&program)
+            && let Some(root) = program::windows_root(&program)
         {
             environment.push(("SystemRoot".into(), root));
         }
-        let settings = SETTINGS.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
-        Ok(Self { program, folder: folder.to_owned(), environment, settings })
+        Ok(Self { program, folder: folder.to_owned(), environment, settings: Vec::new() })
+    }
+
+    /// The same git in another folder.
+    pub(super) fn move_to(&mut self, folder: &Path) {
+        folder.clone_into(&mut self.folder);
     }
 
     /// Overrides one more setting. The key may hold any character: it does not pass through a command line, where
@@ -121,54 +126,88 @@ impl Git {
     }
 
     /// Runs git to its end, until enough is printed, or until the call is over.
-    pub(super) async fn run(&self, cx: &ToolCx, arguments: &[&str]) -> Result<Answer, ToolError> {
-        let mut child = self.command(arguments).spawn().map_err(|cause| ToolError::io("git", &cause))?;
-        let (Some(out), Some(err)) = (child.stdout.take(), child.stderr.take()) else {
-            return Err(ToolError::internal("git was started without its pipes."));
-        };
-        let limit = cx.time_left(LIMIT);
-        let talk = async {
-            let (output, complaint) =
-                tokio::join!(keep(out, MAX_OUTPUT, true), keep(err, MAX_COMPLAINT, false));
-            let ((output, cut), (complaint, _)) =
-                (output.map_err(|cause| ToolError::io("git", &cause))?, complaint.unwrap_or_default());
-            if cut {
-                stop(&mut child).await;
-                return Ok(Answer { exit_code: None, output, complaint: lossy(&complaint), cut });
-            }
-            let status = child.wait().await.map_err(|cause| ToolError::io("git", &cause))?;
-            Ok(Answer { exit_code: status.code(), output, complaint: lossy(&complaint), cut })
-        };
-        let ended = tokio::select! {
-            biased;
-            () = cx.cancelled() => Err(ToolError::cancelled("The git call was cancelled; it changes nothing.")),
-            answer = tokio::time::timeout(limit, talk) => answer.unwrap_or_else(|_| {
-                Err(ToolError::new(
-                    ErrorCode::Timeout,
-                    format!("git took longer than {} s and was stopped. Name a smaller folder in `path`.", limit.as_secs()),
-                ))
-            }),
-        };
-        if ended.is_err() {
-            stop(&mut child).await;
-        }
-        ended
+    pub(super) async fn run<S: AsRef<OsStr>>(
+        &self,
+        cx: &ToolCx,
+        arguments: &[S],
+    ) -> Result<Answer, ToolError> {
+        self.run_as(cx, arguments, Manner::default()).await
     }
 
-    fn command(&self, arguments: &[&str]) -> Command {
+    /// The same in a manner of its own.
+    pub(super) async fn run_as<S: AsRef<OsStr>>(
+        &self,
+        cx: &ToolCx,
+        arguments: &[S],
+        manner: Manner,
+    ) -> Result<Answer, ToolError> {
+        let mut output = Vec::new();
+        let ending = self.start(cx, arguments, manner, Out::Hold(&mut output, MAX_OUTPUT)).await?;
+        Ok(answer(&ending, output))
+    }
+
+    /// Runs git into a sink.
+    pub(super) async fn pour<A: AsRef<OsStr>, S: Sink>(
+        &self,
+        cx: &ToolCx,
+        arguments: &[A],
+        mut sink: S,
+    ) -> Result<(Answer, S), ToolError> {
+        let (pieces, mut arriving) = mpsc::channel::<Vec<u8>>(4);
+        let taking = tokio::task::spawn_blocking(move || {
+            while let Some(piece) = arriving.blocking_recv() {
+                if !sink.take(&piece) {
+                    break;
+                }
+            }
+            sink
+        });
+        let ending = self.start(cx, arguments, Manner::default(), Out::Pour(pieces)).await;
+        let sink = taking.await.map_err(|fault| ToolError::internal(format!("git's output: {fault}")))?;
+        Ok((answer(&ending?, Vec::new()), sink))
+    }
+
+    async fn start<S: AsRef<OsStr>>(
+        &self,
+        cx: &ToolCx,
+        arguments: &[S],
+        manner: Manner,
+        out: Out<'_>,
+    ) -> Result<Ending, ToolError> {
+        let command = self.command(cx, arguments, &manner);
+        let plan = Plan {
+            input: manner.input,
+            limit: cx.time_left(manner.limit.unwrap_or(LIMIT)),
+            gently: manner.writes,
+        };
+        drive(cx, command, plan, out).await
+    }
+
+    fn command<S: AsRef<OsStr>>(&self, cx: &ToolCx, arguments: &[S], manner: &Manner) -> Command {
         let mut command = Command::new(&self.program);
+        command.args(["--no-pager", "--no-optional-locks"]);
+        // A hook's own git would find no file by a pattern either.
+        if !(manner.hooks || manner.with_patterns) {
+            command.arg("--literal-pathspecs");
+        }
+        let mut settings: Vec<(&str, &str)> = SAFE.to_vec();
+        if !manner.hooks {
+            settings.push(NO_HOOKS);
+            settings.extend(PLAIN);
+        }
+        settings.extend(self.settings.iter().map(|(key, value)| (key.as_str(), value.as_str())));
         command
-            .args(["--no-pager", "--no-optional-locks", "--literal-pathspecs"])
             .args(arguments)
             .current_dir(&self.folder)
             .env_clear()
             .envs(self.environment.iter().map(|(name, value)| (name, value)))
-            .env("GIT_CONFIG_COUNT", self.settings.len().to_string())
-            .stdin(Stdio::null())
+            .env(CALL_MARK, format!("{}.git", cx.request))
+            .env("GIT_CONFIG_COUNT", settings.len().to_string())
+            .stdin(if manner.input.is_some() { Stdio::piped() } else { Stdio::null() })
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .kill_on_drop(true);
-        for (i, (key, value)) in self.settings.iter().enumerate() {
+        for (i, (key, value)) in settings.iter().enumerate() {
             command.env(format!("GIT_CONFIG_KEY_{i}"), key).env(format!("GIT_CONFIG_VALUE_{i}"), value);
         }
         // A group of its own: what git starts is stopped with it.
@@ -178,82 +217,15 @@ impl Git {
     }
 }
 
-/// Reads up to `max` bytes. Past that, the rest is either left in the pipe or read and dropped.
-async fn keep(mut pipe: impl AsyncRead + Unpin, max: usize, stop: bool) -> std::io::Result<(Vec<u8>, bool)> {
-    let mut kept = Vec::new();
-    let mut chunk = vec![0; 64 << 10];
-    let mut cut = false;
-    loop {
-        let n = pipe.read(&mut chunk).await?;
-        if n == 0 {
-            return Ok((kept, cut));
-        }
-        let room = max - kept.len();
-        kept.extend_from_slice(&chunk[..n.min(room)]);
-        cut |= n > room;
-        if cut && stop {
-            return Ok((kept, true));
-        }
-    }
+fn answer(ending: &Ending, output: Vec<u8>) -> Answer {
+    let complaint = said(&ending.complaint);
+    Answer { exit_code: ending.exit_code, output, complaint, cut: ending.cut, left_open: ending.left_open }
 }
 
-/// Kills git and what it started, and waits until it is gone.
-async fn stop(child: &mut Child) {
-    #[cfg(unix)]
-    if let Some(group) =
-        child.id().and_then(|id| i32::try_from(id).ok()).and_then(rustix::process::Pid::from_raw)
-        && let Err(cause) = rustix::process::kill_process_group(group, rustix::process::Signal::KILL)
-    {
-        tracing::debug!(%cause, "git was gone before it was stopped");
-    }
-    if let Err(cause) = child.kill().await {
-        tracing::debug!(%cause, "git was gone before it was stopped");
-    }
-}
-
-fn lossy(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes).trim().to_owned()
-}
-
-/// The folders of the PATH that are absolute and in no workspace.
-fn trusted(deps: &GitDeps) -> impl Iterator<Item = PathBuf> {
-    std::env::split_paths(&deps.search_path).filter(|folder| {
-        let real = folder.canonicalize().unwrap_or_else(|_| folder.clone());
-        folder.is_absolute()
-            && !deps.workspace.roots().any(|root| real.starts_with(root) || folder.starts_with(root))
-    })
-}
-
-fn outside(deps: &GitDeps) -> OsString {
-    std::env::join_paths(trusted(deps)).unwrap_or_default()
-}
-
-/// git by absolute path; a workspace's own `git` is never it.
-fn find(deps: &GitDeps) -> Option<PathBuf> {
-    let name = if cfg!(windows) { "git.exe" } else { "git" };
-    trusted(deps).map(|folder| folder.join(name)).find(|file| is_program(file, deps))
-}
-
-fn is_program(file: &Path, deps: &GitDeps) -> bool {
-    let Ok(real) = file.canonicalize() else { return false };
-    if deps.workspace.roots().any(|root| real.starts_with(root)) {
-        return false;
-    }
-    let Ok(meta) = real.metadata() else { return false };
-    #[cfg(unix)]
-    {
-        use std::os::unix::fs::PermissionsExt;
-        meta.is_file() && meta.permissions().mode() & 0o111 != 0
-    }
-    #[cfg(not(unix))]
-    {
-        meta.is_file()
-    }
-}
-
-/// Windows programs need to know where the system is; it is on the drive that git is on, by default.
-fn windows_root(program: &Path) -> Option<OsString> {
-    let mut root: OsString = program.components().next()?.as_os_str().to_owned();
-    root.push("\\Windows");
-    Some(root)
+/// What git or a hook says, without colours and progress.
+fn said(bytes: &[u8]) -> String {
+    let (mut cleaner, mut clean) = (CommandText::default(), String::new());
+    cleaner.push(&String::from_utf8_lossy(bytes), &mut clean);
+    cleaner.finish(&mut clean);
+    names::block(clean.trim())
 }

@@ -1,81 +1,195 @@
-//! git_diff: what changed in the files. Not here: which files changed (status).
+//! GitDiff: two states of the files side by side. Not here: one commit (show), which files changed (status).
 
 use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::GitDeps;
+use super::comparison::{Comparison, Wanted};
+use super::porcelain::{Place, Status};
 use super::repository::Repository;
+use super::revision::short;
 use super::status::here;
 use crate::acp::RawPath;
 use crate::output::Budget;
-use crate::tool::{Effect, Meta, Reply, Tool, ToolCx, ToolError};
+use crate::output::figures::counted;
+use crate::tool::{Effect, Reply, Tool, ToolCx, ToolError};
 
-/// Flags of every diff: no program of the repository's choice, no colours, no look into submodules.
-const PLAIN: [&str; 5] = ["diff", "--no-ext-diff", "--no-textconv", "--no-color", "--ignore-submodules=all"];
+const CONTEXT: u64 = 3;
+const MOST_CONTEXT: u64 = 1_000;
 
-/// Show what changed in the files of a git repository.
+/// Show what differs between two states of a git repository, file by file and line by line.
 ///
-/// Gives `git diff`: the working tree against the index, or with staged=true the index against the last commit.
-/// New files that were never added are not part of it: git_status lists them. A diff that is too long for one
-/// answer is preceded by the list of its files with their numbers of changed lines; name one of them in `path` to see
-/// it whole. Submodules are not looked into.
+/// Without further arguments: what is changed in the working tree and not staged yet. staged=true: what the next
+/// commit would hold. from alone: a commit against the working tree, so that from="HEAD" shows all that is not
+/// committed. from and to: two commits, or with merge_base=true what `to` did since it left `from`, as a pull request
+/// shows it. The answer begins with the files and their numbers of lines. A diff too long for one answer shows whole
+/// files while there is room, and names the call that shows each of the others; ReadOutput has all of it. New files
+/// that were never staged are not part of a diff: GitStatus lists them, Read shows them. For one commit use GitShow.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is a key of its own, and all but one may be combined"
+)]
 pub(super) struct GitDiff {
-    /// A folder of the repository, or the one file to compare; the first workspace folder if absent.
+    /// The folder or file to compare, also one that was deleted; the repository of the first workspace folder if absent.
     #[serde(default = "here")]
     path: RawPath,
-    /// Compare what is staged for the next commit instead.
+    /// A commit to compare with: an id, a branch, a tag, HEAD~2.
+    from: Option<String>,
+    /// A second commit, compared with `from` instead of the files as they are now.
+    to: Option<String>,
+    /// Compare what is staged, with the last commit or with `from`.
     #[serde(default)]
     staged: bool,
+    /// Compare with the commit at which `from` and the other side parted, instead of `from` itself.
+    #[serde(default)]
+    merge_base: bool,
+    /// Only the files and their numbers of lines, not the lines.
+    #[serde(default)]
+    stat_only: bool,
+    /// Lines of context around each change: 3 if absent, at most 1000.
+    context_lines: Option<u64>,
+    /// Leave out changes of blanks alone.
+    #[serde(default)]
+    ignore_whitespace: bool,
     /// How many characters the answer may have: 1000 to 200000, 30000 if absent.
     max_chars: Option<u64>,
 }
 
 impl Tool for GitDiff {
-    const NAME: &'static str = "git_diff";
+    const NAME: &'static str = "GitDiff";
     const EFFECT: Effect = Effect::Reads;
     const ALIASES: &'static [(&'static str, &'static str)] = &[
+        ("file_path", "path"),
+        ("file", "path"),
         ("repo_path", "path"),
         ("directory", "path"),
         ("cwd", "path"),
-        ("file_path", "path"),
         ("cached", "staged"),
+        ("base", "from"),
+        ("ref", "from"),
+        ("target", "from"),
+        ("head", "to"),
+        ("context", "context_lines"),
+        ("stat", "stat_only"),
     ];
-    const EXAMPLES: &'static [&'static str] = &["{}", r#"{"path":"src/main.rs","staged":true}"#];
+    const EXAMPLES: &'static [&'static str] = &[
+        "{}",
+        r#"{"path":"src/main.rs","staged":true}"#,
+        r#"{"from":"main","to":"feature","merge_base":true,"stat_only":true}"#,
+    ];
+    const LIMITS: &'static [&'static str] = &[
+        "30,000 characters an answer by default, 1,000 to 200,000; the whole diff is kept up to 256 MB",
+        "1,000 lines of context at most",
+        "30 s a run of git",
+    ];
     type Deps = GitDeps;
     type Output = Reply;
 
     async fn run(self, cx: &ToolCx, deps: &GitDeps) -> Result<Reply, ToolError> {
-        let budget = Budget::chars(self.max_chars);
+        self.check()?;
         let repository = Repository::open(cx, deps, &self.path).await?;
-        let answer = repository.ask(cx, &self.arguments(&[])).await?;
-        let mut text = answer.text();
-        if text.is_empty() {
-            text.push_str(if self.staged {
-                "No staged changes."
-            } else {
-                "No changes in the working tree against the index. staged=true shows staged changes; git_status \
-                 lists new files."
-            });
+        let (comparison, title) = self.comparison(cx, &repository).await?;
+        let wanted = Wanted { budget: Budget::chars(self.max_chars), stat_only: self.stat_only, bare: false };
+        let stat = comparison.stat(cx, &repository).await?;
+        if stat.files.is_empty() {
+            repository.prove_known(cx).await?;
+            let hint = self.nothing(cx, &repository).await?;
+            let mut reply = Reply::text(format!("{title}: no differences.{hint}"));
+            reply.meta.warnings = repository.notes;
+            return Ok(reply);
         }
-        if answer.cut || text.chars().count() > budget.max_chars() {
-            let stat = repository.ask(cx, &self.arguments(&["--stat=120", "--stat-count=200"])).await?;
-            let cut = if answer.cut { " (only its first 8 MB were read)" } else { "" };
-            text = format!("The diff is too long for one answer{cut}. Its files:\n{}\n{text}", stat.text());
-        }
-        let meta = Meta { warnings: repository.notes, ..Meta::default() };
-        Ok(Reply::text(text).with_meta(meta).with_budget(budget))
+        comparison.answer(cx, deps, &repository, (&title, stat), wanted).await
     }
 }
 
 impl GitDiff {
-    fn arguments<'a>(&self, more: &[&'a str]) -> Vec<&'a str> {
-        let mut arguments = PLAIN.to_vec();
-        if self.staged {
-            arguments.push("--cached");
-        }
-        arguments.extend(more);
-        arguments
+    fn check(&self) -> Result<(), ToolError> {
+        let why = if self.to.is_some() && self.from.is_none() {
+            "`to` needs `from`: name both commits"
+        } else if self.to.is_some() && self.staged {
+            "`staged` and `to` exclude each other: `to` is a commit, staged=true is the index"
+        } else if self.merge_base && self.from.is_none() {
+            "`merge_base` needs `from`: name the branch that the other side left"
+        } else {
+            return Ok(());
+        };
+        Err(ToolError::invalid_args(format!("GitDiff: {why}.")))
     }
+
+    async fn comparison(
+        &self,
+        cx: &ToolCx,
+        repository: &Repository,
+    ) -> Result<(Comparison, String), ToolError> {
+        let mut command = vec!["diff".to_owned()];
+        let mut again = String::from("GitDiff");
+        let mut say = |key: &str, value: &str| again.extend([" ", key, "=", value]);
+        let mut title = String::new();
+        if self.staged {
+            command.push("--cached".to_owned());
+            say("staged", "true");
+        }
+        if self.merge_base {
+            command.push("--merge-base".to_owned());
+            say("merge_base", "true");
+        }
+        for (key, asked) in [("from", &self.from), ("to", &self.to)] {
+            let Some(asked) = asked else { continue };
+            let id = repository.commit(cx, key, asked).await?;
+            say(key, &format!("\"{}\"", short(&id)));
+            let name = super::names::line(asked.trim());
+            let shown = if id.starts_with(&name) {
+                short(&id).to_owned()
+            } else {
+                format!("{name} ({})", short(&id))
+            };
+            title = if title.is_empty() { shown } else { format!("{title} against {shown}") };
+            command.push(id);
+        }
+        let title = match (self.staged, &self.from, &self.to) {
+            (true, None, _) => "Staged (last commit against the index)".to_owned(),
+            (true, Some(_), _) => format!("{title} against the index"),
+            (false, None, _) => "Not staged (index against the working tree)".to_owned(),
+            (false, Some(_), None) => format!("{title} against the working tree"),
+            (false, Some(_), Some(_)) => title,
+        };
+        let parted = if self.merge_base { "Since they parted: " } else { "" };
+        let comparison = Comparison {
+            command,
+            path: repository.pathspec().map(str::to_owned),
+            context: self.context_lines.unwrap_or(CONTEXT).min(MOST_CONTEXT),
+            ignore_whitespace: self.ignore_whitespace,
+            again: Some(again),
+            number: 0,
+        };
+        Ok((comparison, format!("{parted}{title}")))
+    }
+
+    /// What else there is to see, where the question was about uncommitted changes.
+    async fn nothing(&self, cx: &ToolCx, repository: &Repository) -> Result<String, ToolError> {
+        if self.from.is_some() {
+            return Ok(String::new());
+        }
+        let status = status_of(cx, repository).await?;
+        let other = |place: Place, words: &str| match status.count(place) {
+            0 => String::new(),
+            n => format!(" {} {words}", counted(n as u64, "file")),
+        };
+        Ok(if self.staged {
+            other(Place::Unstaged, "changed and not staged: see it without staged.")
+        } else {
+            other(Place::Staged, "staged: see it with staged=true.")
+        } + &other(
+            Place::Untracked,
+            "or folders untracked, which a diff does not show: GitStatus lists them.",
+        ))
+    }
+}
+
+/// The status of what was asked for.
+pub(super) async fn status_of(cx: &ToolCx, repository: &Repository) -> Result<Status, ToolError> {
+    let answer = repository.ask(cx, &super::status::QUESTION, repository.pathspec()).await?;
+    Ok(Status::read(&answer.output))
 }

@@ -1,17 +1,48 @@
-//! Git: what changed in a repository. Not here: changing one.
+//! Git: what changed in a repository, its history, and committing. Not here: anything that talks to another machine.
 
+mod add;
+mod blame;
+mod blob;
 mod command;
+mod commit;
+mod committing;
+mod comparison;
 mod diff;
+mod disarm;
+mod get_diff;
+mod get_git_status;
+mod git_add_commit;
+mod git_diff;
+mod git_log;
+mod git_status;
+mod history;
+mod hooks;
+mod log;
+mod names;
+mod patch;
+mod porcelain;
+mod process;
+mod program;
+mod progress;
 mod repository;
+mod revision;
+mod secrets;
+mod settings;
+mod show;
+mod staging;
+mod stat;
 mod status;
+mod whole;
 
+use std::fmt;
 use std::path::PathBuf;
 
 use crate::acp::Workspace;
+use crate::output::{FilterFactory, OutputStore};
 use crate::tool::{Entry, ToolSet};
 
 /// What the git tools need.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct GitDeps {
     /// The folders in which repositories may be looked at.
     pub workspace: Workspace,
@@ -19,9 +50,33 @@ pub struct GitDeps {
     pub search_path: String,
     /// The user's home, where git finds the user's own settings.
     pub home: PathBuf,
+    /// Keeps what is too long for an answer.
+    pub outputs: OutputStore,
+    /// Masks secrets in what is kept.
+    pub filters: FilterFactory,
+}
+
+impl fmt::Debug for GitDeps {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("GitDeps").field("workspace", &self.workspace).finish_non_exhaustive()
+    }
 }
 
 /// The git tools.
 pub fn tools(deps: GitDeps) -> Vec<Entry> {
-    ToolSet::new("git", deps).with::<status::GitStatus>().with::<diff::GitDiff>().into_entries()
+    ToolSet::new("git", deps)
+        .with::<status::GitStatus>()
+        .with::<diff::GitDiff>()
+        .with::<log::GitLog>()
+        .with::<show::GitShow>()
+        .with::<blame::GitBlame>()
+        .with::<add::GitAdd>()
+        .with::<commit::GitCommit>()
+        .with::<git_status::PlainStatus>()
+        .with::<git_diff::PlainDiff>()
+        .with::<get_git_status::GetGitStatus>()
+        .with::<get_diff::GetDiff>()
+        .with::<git_log::PlainLog>()
+        .with::<git_add_commit::GitAddCommit>()
+        .into_entries()
 }

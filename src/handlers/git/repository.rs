@@ -5,24 +5,40 @@ use std::path::{Path, PathBuf};
 
 use super::GitDeps;
 use super::command::{Answer, Git};
+use super::{disarm, names};
 use crate::acp::RawPath;
 use crate::tool::{ErrorCode, ToolCx, ToolError};
 
-/// A file, or what is gone, below the folder that git runs in.
+/// What a path names in its repository.
 #[derive(Debug)]
-struct Part {
-    /// From that folder.
-    path: String,
-    /// As an answer shows it, where there is nothing now: only the repository can know it.
-    gone: Option<String>,
+pub(super) struct Part {
+    /// From the repository's top; empty for the top itself.
+    pub(super) path: String,
+    pub(super) kind: Kind,
+    /// As an answer shows it.
+    pub(super) shown: String,
+}
+
+/// What is there now.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    Folder,
+    File,
+    /// Nothing: only the repository can know it.
+    Gone,
 }
 
 /// A repository that may be asked, and the path within it that was asked for.
 #[derive(Debug)]
 pub(super) struct Repository {
-    git: Git,
-    /// What was asked for, where it is not the folder that git runs in.
-    part: Option<Part>,
+    pub(super) git: Git,
+    /// Its working tree, in which git runs.
+    pub(super) top: PathBuf,
+    /// Where its state is: the index, HEAD, locks.
+    pub(super) git_dir: PathBuf,
+    pub(super) part: Part,
+    /// The filters that its settings name. They are not run.
+    pub(super) filters: Vec<String>,
     /// What the answer leaves out and why.
     pub(super) notes: Vec<String>,
 }
@@ -32,34 +48,62 @@ impl Repository {
     pub(super) async fn open(cx: &ToolCx, deps: &GitDeps, path: &RawPath) -> Result<Self, ToolError> {
         let resolved = deps.workspace.resolve(path)?;
         let root = resolved.root();
-        let (folder, part) = split(resolved.absolute(), root, &resolved.shown())?;
+        let shown = resolved.shown();
+        let (folder, kind) = standing(resolved.absolute(), root, &shown)?;
         let marker = marker(&folder, root)?;
-        let git = Git::new(deps, &folder, root.parent().unwrap_or(root))?;
-        let mut repository = Self { git, part, notes: Vec::new() };
-        repository.prove_inside(cx, deps, &marker).await?;
-        repository.disarm(cx).await?;
-        Ok(repository)
+        let mut git = Git::new(deps, &folder, root.parent().unwrap_or(root))?;
+        let [top, git_dir, _] = places(cx, deps, &git, &marker).await?;
+        let Ok(path) = resolved.absolute().strip_prefix(&top) else {
+            return Err(outside(&format!(
+                "its working tree is {}, which does not hold {shown}",
+                top.display()
+            )));
+        };
+        let Some(path) = path.to_str() else {
+            let text = format!("{shown} has a name that is not valid text; name its folder.");
+            return Err(ToolError::invalid_args(text));
+        };
+        let part = Part { path: path.to_owned(), kind, shown };
+        git.move_to(&top);
+        let filters = disarm::disarm(cx, &mut git).await?;
+        let mut notes = Vec::new();
+        if !filters.is_empty() {
+            let filters: Vec<String> = filters.iter().map(|name| names::line(name)).collect();
+            notes.push(format!(
+                "the filters {} were not run, so files under them may be listed as changed",
+                filters.join(", ")
+            ));
+        }
+        if top.join(".gitmodules").symlink_metadata().is_ok() {
+            notes.push("submodules were not looked into".to_owned());
+        }
+        Ok(Self { git, top, git_dir, part, filters, notes })
     }
 
-    /// Runs a subcommand on what was asked for; its exit code must be 0.
-    pub(super) async fn ask(&self, cx: &ToolCx, arguments: &[&str]) -> Result<Answer, ToolError> {
-        let mut arguments = arguments.to_vec();
-        if let Some(part) = &self.part {
-            arguments.extend(["--", &part.path]);
-        }
-        let answer = self.git.run(cx, &arguments).await?;
-        if !answer.cut && answer.exit_code != Some(0) {
-            return Err(complaint(&answer));
-        }
-        if answer.output.is_empty() {
-            self.prove_known(cx).await?;
-        }
-        Ok(answer)
+    /// The path asked for, unless it is the whole repository.
+    pub(super) fn pathspec(&self) -> Option<&str> {
+        (!self.part.path.is_empty()).then_some(self.part.path.as_str())
+    }
+
+    /// The path asked for where it is a file; a folder stands for its repository.
+    pub(super) fn file(&self) -> Option<&str> {
+        if self.part.kind == Kind::Folder { None } else { self.pathspec() }
+    }
+
+    /// Runs a subcommand on a path; its exit code must be 0.
+    pub(super) async fn ask(
+        &self,
+        cx: &ToolCx,
+        arguments: &[&str],
+        path: Option<&str>,
+    ) -> Result<Answer, ToolError> {
+        let answer = self.git.run(cx, &with_path(arguments, path)).await?;
+        if answer.worked() { Ok(answer) } else { Err(complaint(&answer)) }
     }
 
     /// What is gone must have been there: of a path that never was, "no changes" would be misleading.
-    async fn prove_known(&self, cx: &ToolCx) -> Result<(), ToolError> {
-        let Some(Part { path, gone: Some(shown) }) = &self.part else { return Ok(()) };
+    pub(super) async fn prove_known(&self, cx: &ToolCx) -> Result<(), ToolError> {
+        let Part { path, kind: Kind::Gone, shown } = &self.part else { return Ok(()) };
         for list in [["ls-files", "--", path].as_slice(), &["ls-tree", "--name-only", "HEAD", "--", path]] {
             // Without a first commit there is no HEAD to list, and so nothing in it.
             if !self.git.run(cx, list).await?.output.is_empty() {
@@ -68,112 +112,50 @@ impl Repository {
         }
         Err(ToolError::not_found(format!(
             "There is nothing at {shown}, and git knows no such path, neither in the index nor in the last commit. \
-             git_status on its folder lists what changed."
+             GitStatus on its folder lists what changed, GitLog with this path whether it ever was."
         )))
     }
-
-    /// What git itself takes for the repository must lie in the workspace: `core.worktree`, a `.git` file and
-    /// `commondir` can each lead elsewhere.
-    async fn prove_inside(&mut self, cx: &ToolCx, deps: &GitDeps, marker: &Path) -> Result<(), ToolError> {
-        let asked = [
-            "rev-parse",
-            "--show-toplevel",
-            "--absolute-git-dir",
-            "--path-format=absolute",
-            "--git-common-dir",
-        ];
-        let answer = self.git.run(cx, &asked).await?;
-        if answer.exit_code != Some(0) {
-            return Err(refusal(&answer, marker));
-        }
-        let text = answer.text();
-        let places: Vec<&str> = text.lines().collect();
-        if places.len() != 3 {
-            return Err(outside("its folders have names with line breaks"));
-        }
-        if Path::new(places[0]).join(".gitmodules").symlink_metadata().is_ok() {
-            self.notes.push("submodules were not looked into".to_owned());
-        }
-        for place in places {
-            let real = Path::new(place).canonicalize().map_err(|cause| ToolError::io(place, &cause))?;
-            if !deps.workspace.roots().any(|root| real.starts_with(root)) {
-                return Err(outside(&format!("it uses {place}")));
-            }
-        }
-        Ok(())
-    }
-
-    /// Overrides the programs that this repository's settings name, whatever they are called.
-    async fn disarm(&mut self, cx: &ToolCx) -> Result<(), ToolError> {
-        let answer = self.git.run(cx, &["config", "--list", "-z", "--name-only", "--includes"]).await?;
-        if answer.exit_code != Some(0) || answer.cut {
-            return Err(complaint(&answer));
-        }
-        let keys = String::from_utf8(answer.output).map_err(|_| {
-            ToolError::new(
-                ErrorCode::PolicyDenied,
-                "The repository's settings have names that are not valid text; it is not asked.",
-            )
-        })?;
-        let mut filters: Vec<&str> = Vec::new();
-        for key in keys.split('\0') {
-            let Some((section, name, variable)) = parts(key) else { continue };
-            match (section, variable) {
-                ("filter", "clean" | "smudge" | "process") => {
-                    // Empty is "no filter"; a required filter that does nothing would be an error.
-                    self.git.set(key.to_owned(), "");
-                    self.git.set(format!("filter.{name}.required"), "false");
-                    if !filters.contains(&name) {
-                        filters.push(name);
-                    }
-                }
-                ("diff", "command" | "textconv")
-                | ("merge", "driver")
-                | ("tar", "command")
-                | ("remote", "uploadpack" | "receivepack" | "vcs")
-                | ("credential", "helper") => self.git.set(key.to_owned(), "false"),
-                _ => {}
-            }
-        }
-        if !filters.is_empty() {
-            self.notes.push(format!(
-                "the filters {} were not run, so files under them may be listed as changed",
-                filters.join(", ")
-            ));
-        }
-        Ok(())
-    }
 }
 
-/// `filter.a.b.clean` as `filter`, `a.b`, `clean`.
-fn parts(key: &str) -> Option<(&str, &str, &str)> {
-    let (section, rest) = key.split_once('.')?;
-    let (name, variable) = rest.rsplit_once('.')?;
-    Some((section, name, variable))
+/// Arguments with a path after `--`, where it can only be a path.
+pub(super) fn with_path<'a>(arguments: &[&'a str], path: Option<&'a str>) -> Vec<&'a str> {
+    let mut arguments = arguments.to_vec();
+    arguments.push("--");
+    arguments.extend(path);
+    arguments
 }
 
-/// The folder to run git in, and what below it the path names. For what was deleted that is the deepest folder that
-/// is still there.
-fn split(path: &Path, root: &Path, shown: &str) -> Result<(PathBuf, Option<Part>), ToolError> {
-    let mut gone = false;
-    let is_folder = |place: &Path| place.symlink_metadata().map(|meta| meta.is_dir());
+/// What git itself takes for the repository must lie in the workspace: `core.worktree`, a `.git` file and
+/// `commondir` can each lead elsewhere.
+async fn places(cx: &ToolCx, deps: &GitDeps, git: &Git, marker: &Path) -> Result<[PathBuf; 3], ToolError> {
+    let asked =
+        ["rev-parse", "--show-toplevel", "--absolute-git-dir", "--path-format=absolute", "--git-common-dir"];
+    let answer = git.run(cx, &asked).await?;
+    if answer.exit_code != Some(0) {
+        return Err(refusal(&answer, marker));
+    }
+    let text =
+        String::from_utf8(answer.output).map_err(|_| outside("its folders have names that are no text"))?;
+    let mut found = Vec::new();
+    for place in text.lines() {
+        let real = Path::new(place).canonicalize().map_err(|cause| ToolError::io(place, &cause))?;
+        if !deps.workspace.roots().any(|root| real.starts_with(root)) {
+            return Err(outside(&format!("it uses {place}")));
+        }
+        found.push(real);
+    }
+    <[PathBuf; 3]>::try_from(found).map_err(|_| outside("its folders have names with line breaks"))
+}
+
+/// The folder to look for the repository from, and what the path is. For what was deleted that is the deepest folder
+/// that is still there.
+fn standing(path: &Path, root: &Path, shown: &str) -> Result<(PathBuf, Kind), ToolError> {
+    let mut kind = Kind::Folder;
     for folder in path.ancestors().take_while(|folder| folder.starts_with(root)) {
-        match is_folder(folder) {
-            Ok(true) => {
-                let rest = path.strip_prefix(folder).unwrap_or(path);
-                if rest.as_os_str().is_empty() {
-                    return Ok((folder.to_owned(), None));
-                }
-                let Some(rest) = rest.to_str() else {
-                    return Err(ToolError::invalid_args(format!(
-                        "{shown} has a name that is not valid text; name its folder."
-                    )));
-                };
-                let part = Part { path: rest.to_owned(), gone: gone.then(|| shown.to_owned()) };
-                return Ok((folder.to_owned(), Some(part)));
-            }
-            Ok(false) => {}
-            Err(cause) if cause.kind() == io::ErrorKind::NotFound => gone = true,
+        match folder.symlink_metadata().map(|meta| meta.is_dir()) {
+            Ok(true) => return Ok((folder.to_owned(), kind)),
+            Ok(false) => kind = Kind::File,
+            Err(cause) if cause.kind() == io::ErrorKind::NotFound => kind = Kind::Gone,
             Err(cause) => return Err(ToolError::io(shown, &cause)),
         }
     }
@@ -239,22 +221,11 @@ fn foreign_owner(_marker: &Path) -> Option<String> {
     None
 }
 
-fn complaint(answer: &Answer) -> ToolError {
+/// git refused, for a reason that is its own.
+pub(super) fn complaint(answer: &Answer) -> ToolError {
     let code = answer
         .exit_code
         .map_or_else(|| "without an exit code".to_owned(), |code| format!("with exit code {code}"));
     let why = if answer.complaint.is_empty() { "It gave no reason." } else { &answer.complaint };
     ToolError::new(ErrorCode::Io, format!("git ended {code}: {why}"))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_key_has_any_dots_in_its_middle() {
-        assert_eq!(parts("filter.a.b=c.clean"), Some(("filter", "a.b=c", "clean")));
-        assert_eq!(parts("core.pager"), None);
-        assert_eq!(parts(""), None);
-    }
 }

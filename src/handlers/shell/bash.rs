@@ -1,29 +1,41 @@
 //! Bash: one command line, waited for or sent to the background. Not here: what runs in the background afterwards.
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::ShellDeps;
-use super::board::Newcomer;
+use super::board::{Newcomer, Shell};
+use super::ports::{holder_words, listening_words};
 use crate::acp::RawPath;
 use crate::acp::terminals::{
-    CreateTerminal, Ending, Launch, OutputQuery, Run, TerminalGuard, conclude, facts, held_back_words, list,
-    output_with_status, run_to_end, status_line,
+    CreateTerminal, Ending, Launch, OutputQuery, Run, TerminalGuard, TerminalOutput, Watched, WindowSize,
+    conclude, facts, held_back_words, list, output_with_status, run_or_leave, run_to_end, seconds,
+    status_line,
 };
 use crate::output::Budget;
-use crate::tool::{Effect, Reply, Tool, ToolCx, ToolError};
+use crate::tool::{Body, Effect, Meta, Reply, Tool, ToolCx, ToolError};
 
 const DEFAULT_LIMIT: u64 = 120_000;
 const LONGEST_LIMIT: u64 = 600_000;
 /// How long a command sent to the background is watched first.
 const FIRST_LOOK: Duration = Duration::from_secs(1);
+/// How long a command may be watched before it goes on by itself, in milliseconds.
+const YIELD: std::ops::RangeInclusive<u64> = 250..=60_000;
+/// Sizes of a terminal's window that programs draw well in.
+const COLS: std::ops::RangeInclusive<u64> = 20..=500;
+const ROWS: std::ops::RangeInclusive<u64> = 5..=200;
+/// How much of a purpose the list of shells shows.
+const PURPOSE: usize = 100;
 /// Characters of the budget that are kept free for what is said beside the output.
-const WORDS: u64 = 700;
-const ADVICE: &str =
-    "Run long commands with run_in_background=true, or give a larger timeout (at most 600000 ms).";
+const WORDS: u64 = 900;
+const ADVICE: &str = "Run long commands with run_in_background=true or yield_ms, or give a larger timeout (at most \
+                      600000 ms).";
+const SHORT_ADVICE: &str = "The timeout is in milliseconds: give a larger one (at most 600000), or run long commands \
+                            with run_in_background=true or yield_ms.";
 
 /// Run a command line with bash and return what it prints: output and errors together, in the order they came.
 ///
@@ -34,20 +46,25 @@ const ADVICE: &str =
 /// earlier call are gone. Nobody can answer questions: input is empty unless `stdin` is given, and there is no
 /// terminal, so pass flags such as --yes. A failing command is not an error of the tool: the last line names its
 /// exit code. Long output is cut in the middle; ReadOutput shows the rest. Servers and watchers, and whatever takes
-/// longer than the timeout, belong in the background: run_in_background=true, then ShellStatus and KillShell.
+/// longer than the timeout, belong in the background: run_in_background=true, or yield_ms where it may be quick, then
+/// ShellStatus and KillShell. A program that insists on a terminal or on answers (a debugger, a prompt, a console)
+/// gets one with tty=true in the background, and WriteShell types into it.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Bash {
     /// The command line. Join steps with && so that the first failure ends it.
     command: String,
-    /// Milliseconds after which the command and the processes found to be its own are stopped: 120000 if absent, at
-    /// most 600000. What was printed until then is returned. Does not apply in the background.
+    /// Milliseconds after which the command and every process it started are stopped: 120000 if absent, at most
+    /// 600000. What was printed until then is returned. Does not apply in the background.
     timeout: Option<u64>,
     /// Where it runs: a folder, absolute or relative to the first workspace folder, which it is if absent.
-    working_directory: Option<RawPath>,
+    pub(super) working_directory: Option<RawPath>,
     /// Return after a second at most and leave the command running.
     #[serde(default)]
     run_in_background: bool,
+    /// Milliseconds, 250 to 60000: a command that still runs then goes on as a background shell without a time limit,
+    /// and the answer shows its output so far. With run_in_background, how long its beginning is watched.
+    yield_ms: Option<u64>,
     /// What the command is for, in five to ten words.
     description: Option<String>,
     /// Variables for this command, by name. Names that change how programs are loaded and
@@ -55,6 +72,14 @@ pub(super) struct Bash {
     env: Option<BTreeMap<String, String>>,
     /// What the command reads. Use it, or a file, for data too large for a command line (128 KiB).
     stdin: Option<String>,
+    /// Give the command a terminal (TERM=xterm-256color) in place of pipes, so that WriteShell can type into it. What
+    /// full-screen programs draw comes as plain text in the order it was drawn.
+    #[serde(default)]
+    tty: bool,
+    /// The terminal's width in characters, with tty: 120 if absent, 20 to 500.
+    cols: Option<u64>,
+    /// The terminal's height in lines, with tty: 40 if absent, 5 to 200.
+    rows: Option<u64>,
     /// Keep colours, other escape sequences and progress lines.
     #[serde(default)]
     raw: bool,
@@ -62,64 +87,158 @@ pub(super) struct Bash {
     max_chars: Option<u64>,
 }
 
+/// Names that models use for the arguments.
+pub(super) const ALIASES: &[(&str, &str)] = &[
+    ("cmd", "command"),
+    ("script", "command"),
+    ("cwd", "working_directory"),
+    ("workdir", "working_directory"),
+    ("directory", "working_directory"),
+    ("timeout_ms", "timeout"),
+    ("background", "run_in_background"),
+    ("yield_time_ms", "yield_ms"),
+    ("environment", "env"),
+    ("input", "stdin"),
+    ("pty", "tty"),
+    ("max_output_chars", "max_chars"),
+];
+
+/// The bounds of a command.
+pub(super) const LIMITS: &[&str] = &[
+    "a command line of 131,071 bytes; larger data on stdin",
+    "120,000 ms a command, 600,000 ms at most; none in the background",
+    "yield_ms 250 to 60,000",
+    "30,000 characters an answer, 200,000 at most; all of it, up to 256 MB, through ReadOutput",
+];
+
 impl Tool for Bash {
     const NAME: &'static str = "Bash";
     const EFFECT: Effect = Effect::Executes;
-    const ALIASES: &'static [(&'static str, &'static str)] = &[
-        ("cmd", "command"),
-        ("script", "command"),
-        ("cwd", "working_directory"),
-        ("workdir", "working_directory"),
-        ("directory", "working_directory"),
-        ("timeout_ms", "timeout"),
-        ("background", "run_in_background"),
-        ("environment", "env"),
-        ("input", "stdin"),
-        ("max_output_chars", "max_chars"),
-    ];
+    const ALIASES: &'static [(&'static str, &'static str)] = ALIASES;
     const EXAMPLES: &'static [&'static str] = &[
         r#"{"command":"cargo test --workspace","timeout":300000,"description":"Run all tests"}"#,
         r#"{"command":"npm run dev","working_directory":"web","run_in_background":true}"#,
+        r#"{"command":"python3 -q","tty":true,"run_in_background":true}"#,
     ];
+    const LIMITS: &'static [&'static str] = LIMITS;
     type Deps = ShellDeps;
     type Output = Reply;
 
     async fn run(self, cx: &ToolCx, deps: &ShellDeps) -> Result<Reply, ToolError> {
-        let (limit, warning) = self.limit()?;
         let folder = match &self.working_directory {
             Some(raw) => deps.workspace.resolve(raw)?.absolute().to_owned(),
             None => deps.workspace.first().to_owned(),
         };
-        let shown_folder = folder.display().to_string();
-        let mut create = CreateTerminal::new(&cx.request, Launch::Shell(self.command.clone()), folder);
-        create.env = self.env.unwrap_or_default().into_iter().collect();
-        create.stdin = self.stdin;
-        create.raw = self.raw;
-        let budget = Budget::chars(self.max_chars);
-        create.budget = Budget::chars(Some((budget.max_chars() as u64).saturating_sub(WORDS)));
-        let about = About { command: self.command, folder: shown_folder, purpose: self.description };
-        let reply = if self.run_in_background {
-            in_background(cx, deps, create, about).await?
-        } else {
-            let run = run_to_end(&deps.terminals, cx, create, limit).await?;
-            in_foreground(deps, run, about).await?
-        };
-        let mut reply = reply.with_budget(budget);
-        reply.meta.warnings.extend(warning);
-        Ok(reply)
+        self.run_in(cx, deps, folder).await
     }
 }
 
 impl Bash {
+    /// Runs it in this folder, whose right to be used was established.
+    pub(super) async fn run_in(
+        self,
+        cx: &ToolCx,
+        deps: &ShellDeps,
+        folder: PathBuf,
+    ) -> Result<Reply, ToolError> {
+        let (limit, warning) = self.limit()?;
+        let (patience, tty) = (self.patience()?, self.window()?);
+        let shown_folder = folder.display().to_string();
+        let mut create = CreateTerminal::new(&cx.request, Launch::Shell(self.command.clone()), folder);
+        create.env = self.env.unwrap_or_default().into_iter().collect();
+        create.stdin = self.stdin;
+        create.tty = tty;
+        create.raw = self.raw;
+        create.background = self.run_in_background || patience.is_some();
+        let budget = Budget::chars(self.max_chars);
+        create.budget = Budget::chars(Some((budget.max_chars() as u64).saturating_sub(WORDS)));
+        let purpose = self.description.as_deref().map(one_line).filter(|line| !line.is_empty());
+        let command = self.command.clone();
+        let about = About { command: self.command, folder: shown_folder, purpose };
+        let reply = if self.run_in_background {
+            in_background(cx, deps, create, about, patience.unwrap_or(FIRST_LOOK)).await?
+        } else if let Some(patience) = patience {
+            match run_or_leave(&deps.terminals, cx, create, limit, patience).await? {
+                Watched::Over(run) => in_foreground(deps, *run, about, limit).await?,
+                Watched::Running(guard) => left_running(deps, guard, about).await?,
+            }
+        } else {
+            let run = run_to_end(&deps.terminals, cx, create, limit).await?;
+            in_foreground(deps, run, about, limit).await?
+        };
+        let mut reply = with_holder(deps, &command, reply).await.with_budget(budget);
+        reply.meta.warnings.extend(warning);
+        Ok(reply)
+    }
+
     fn limit(&self) -> Result<(Duration, Option<String>), ToolError> {
         let asked = self.timeout.unwrap_or(DEFAULT_LIMIT);
         if asked == 0 {
-            return Err(ToolError::invalid_args("Bash: `timeout` must be 1 to 600000 (milliseconds)."));
+            return Err(ToolError::invalid_args(
+                "`timeout` must be 1 to 600000 (milliseconds). Nothing was run.",
+            ));
         }
         let warning = (asked > LONGEST_LIMIT).then(|| {
             format!("The timeout was lowered from {asked} to {LONGEST_LIMIT} ms, the most there is.")
         });
         Ok((Duration::from_millis(asked.min(LONGEST_LIMIT)), warning))
+    }
+
+    fn patience(&self) -> Result<Option<Duration>, ToolError> {
+        self.yield_ms
+            .map(|asked| within("yield_ms", asked, YIELD, " (milliseconds)").map(Duration::from_millis))
+            .transpose()
+    }
+
+    /// The terminal's window, where one is asked for.
+    fn window(&self) -> Result<Option<WindowSize>, ToolError> {
+        if !self.tty {
+            if self.cols.is_some() || self.rows.is_some() {
+                let text =
+                    "`cols` and `rows` are a terminal's: give tty=true, or leave them out. Nothing was run.";
+                return Err(ToolError::invalid_args(text));
+            }
+            return Ok(None);
+        }
+        if self.stdin.is_some() {
+            let text = "`stdin` and tty=true exclude each other: a command with a terminal reads what is typed there. \
+                        Leave one out; with run_in_background=true, WriteShell types. Nothing was run.";
+            return Err(ToolError::invalid_args(text));
+        }
+        let usual = WindowSize::default();
+        let side = |name, asked: Option<u64>, usual: u16, range| match asked {
+            None => Ok(usual),
+            Some(asked) => within(name, asked, range, "").map(|side| u16::try_from(side).unwrap_or(usual)),
+        };
+        Ok(Some(WindowSize {
+            cols: side("cols", self.cols, usual.cols, COLS)?,
+            rows: side("rows", self.rows, usual.rows, ROWS)?,
+        }))
+    }
+}
+
+fn within(
+    name: &str,
+    asked: u64,
+    range: std::ops::RangeInclusive<u64>,
+    unit: &str,
+) -> Result<u64, ToolError> {
+    if range.contains(&asked) {
+        return Ok(asked);
+    }
+    let (least, most) = range.into_inner();
+    Err(ToolError::invalid_args(format!(
+        "`{name}` must be {least} to {most}{unit}, not {asked}. Nothing was run."
+    )))
+}
+
+/// A text on one line, shortened.
+fn one_line(text: &str) -> String {
+    let words = text.split(|c: char| c.is_control() || c.is_whitespace()).filter(|word| !word.is_empty());
+    let line = words.collect::<Vec<_>>().join(" ");
+    match line.char_indices().nth(PURPOSE) {
+        Some((at, _)) => format!("{}…", &line[..at]),
+        None => line,
     }
 }
 
@@ -138,9 +257,14 @@ impl About {
 }
 
 /// The answer to a command that is over. What it left running becomes a shell.
-async fn in_foreground(deps: &ShellDeps, run: Run, about: About) -> Result<Reply, ToolError> {
-    let concluded = conclude(&run, ADVICE);
-    let (text, meta) = match concluded {
+async fn in_foreground(
+    deps: &ShellDeps,
+    run: Run,
+    about: About,
+    limit: Duration,
+) -> Result<Reply, ToolError> {
+    let advice = if limit < Duration::from_secs(1) { SHORT_ADVICE } else { ADVICE };
+    let (text, meta) = match conclude(&run, advice) {
         Ok(answer) => answer,
         Err(stopped) => {
             run.guard.release().await;
@@ -160,7 +284,7 @@ async fn in_foreground(deps: &ShellDeps, run: Run, about: About) -> Result<Reply
     } else {
         ""
     };
-    let shell = deps.shells.admit(about.shell(run.guard));
+    let shell = deps.shells.admit(deps.terminals.as_ref(), about.shell(run.guard)).await;
     deps.shells.tidy(&deps.terminals).await;
     let left = format!(
         "Still running: {who}.{open} Kept as shell {}: ShellStatus follows it, KillShell ends it.",
@@ -169,12 +293,41 @@ async fn in_foreground(deps: &ShellDeps, run: Run, about: About) -> Result<Reply
     Ok(Reply::fitted(output_with_status(&text, Some(&left))).with_meta(meta))
 }
 
+/// The answer to a command that took longer than the caller wanted to wait. It belongs to the caller from now on:
+/// whoever asks for this does not want it stopped by a clock.
+async fn left_running(deps: &ShellDeps, guard: TerminalGuard, about: About) -> Result<Reply, ToolError> {
+    let output = deps.terminals.terminal_output(OutputQuery::all(guard.id())).await?;
+    let shell = deps.shells.admit(deps.terminals.as_ref(), about.shell(guard)).await;
+    deps.shells.tidy(&deps.terminals).await;
+    // It may have ended just now; the next look will say how.
+    let status = format!(
+        "Still running after {}, now as shell {} in the background, without a time limit.",
+        seconds(output.elapsed),
+        shell.shown()
+    );
+    let printed = output_with_status(&output.text, held_back_words(&output).as_deref());
+    let text = output_with_status(&printed, Some(&format!("{status}\n{}", follow_words(&shell, &output))));
+    Ok(Reply::fitted(text).with_meta(with_handle(&output)))
+}
+
+/// The answer, with the shell that holds the port that a failed command wanted.
+async fn with_holder(deps: &ShellDeps, command: &str, mut reply: Reply) -> Reply {
+    let failed = reply.meta.exit_code.is_some_and(|code| code != 0);
+    if let (true, Body::Text(text) | Body::Fitted(text)) = (failed, &mut reply.body)
+        && let Some(holder) = holder_words(deps, command, text).await
+    {
+        *text = output_with_status(text, Some(&holder));
+    }
+    reply
+}
+
 /// Starts a command that goes on by itself, and looks at its beginning.
 async fn in_background(
     cx: &ToolCx,
     deps: &ShellDeps,
     create: CreateTerminal,
     about: About,
+    look: Duration,
 ) -> Result<Reply, ToolError> {
     let client = &deps.terminals;
     let twin = deps.shells.twin(client.as_ref(), &about.command, &about.folder).await;
@@ -183,13 +336,16 @@ async fn in_background(
         biased;
         // The guard stops it.
         () = cx.cancelled() => return Err(ToolError::cancelled("The command had just been started; it is being stopped.")),
-        _ = tokio::time::timeout(FIRST_LOOK, client.wait_for_terminal_exit(guard.id())) => {}
+        _ = tokio::time::timeout(look, client.wait_for_terminal_exit(guard.id())) => {}
     }
     let output = client.terminal_output(OutputQuery::all(guard.id())).await?;
-    let shell = deps.shells.admit(about.shell(guard));
+    let shell = deps.shells.admit(client.as_ref(), about.shell(guard)).await;
     deps.shells.tidy(client).await;
     let first = match &output.exit {
-        None => format!("Shell {} running", shell.shown()),
+        None => {
+            let ports = listening_words(client.as_ref(), &shell).await;
+            format!("Shell {} running{ports}", shell.shown())
+        }
         Some(_) => format!("Shell {} has ended already", shell.shown()),
     };
     let first = match twin {
@@ -200,14 +356,27 @@ async fn in_background(
             twin.shown()
         ),
     };
-    let status = output
-        .exit
-        .as_ref()
-        .and_then(|exit| status_line(&exit.status, output.elapsed, !output.text.trim().is_empty()));
+    let status = match &output.exit {
+        Some(exit) => status_line(&exit.status, output.elapsed, !output.text.trim().is_empty()),
+        None => Some(follow_words(&shell, &output)),
+    };
     let printed = output_with_status(&output.text, held_back_words(&output).as_deref());
     let rest = output_with_status(&printed, status.as_deref());
-    let mut meta = facts(&output);
-    meta.handle = output.handle.as_ref().map(|handle| handle.as_str().to_owned());
     let text = if rest.is_empty() { first } else { format!("{first}\n{rest}") };
-    Ok(Reply::fitted(text).with_meta(meta))
+    Ok(Reply::fitted(text).with_meta(with_handle(&output)))
+}
+
+/// How to go on with a shell that runs.
+fn follow_words(shell: &Shell, output: &TerminalOutput) -> String {
+    let typing = if output.tty { "; WriteShell types into it" } else { "" };
+    format!(
+        "[ShellStatus shell_id=\"{}\" since={} shows what comes next{typing}; KillShell ends it]",
+        shell.id, output.cursor
+    )
+}
+
+fn with_handle(output: &TerminalOutput) -> Meta {
+    let mut meta = facts(output);
+    meta.handle = output.handle.as_ref().map(|handle| handle.as_str().to_owned());
+    meta
 }

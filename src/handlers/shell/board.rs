@@ -2,12 +2,16 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use super::records::{NewShell, Past, ShellRecords, Unrecorded};
 use crate::acp::TerminalClient;
-use crate::acp::terminals::{OpenTerminal, OutputQuery, TerminalId, TerminalOutput};
+use crate::acp::terminals::{ExitStatus, OpenTerminal, OutputQuery, TerminalId, TerminalOutput};
+use crate::output::OutputHandle;
 use crate::tool::ToolError;
 
 /// How many shells are listed before those that ended longest ago are forgotten.
 const LISTED: usize = 50;
+/// The beginning of every shell's name.
+const NAME: &str = "sh_";
 
 /// One shell in the background.
 #[derive(Debug, Clone)]
@@ -24,9 +28,16 @@ pub struct Shell {
     pub folder: String,
     /// What the caller said it is for.
     pub purpose: Option<String>,
+    /// There for one of an earlier life of the runner that is over; it has no terminal.
+    pub past: Option<Arc<Past>>,
 }
 
 impl Shell {
+    /// The number in its name.
+    pub fn number(&self) -> u32 {
+        self.id.strip_prefix(NAME).and_then(|number| number.parse().ok()).unwrap_or(0)
+    }
+
     /// `sh_1 (pid 4312)`
     pub fn shown(&self) -> String {
         match self.pid {
@@ -57,37 +68,103 @@ pub(super) struct Newcomer {
     pub purpose: Option<String>,
 }
 
-/// All shells of this process life, oldest first.
-#[derive(Debug, Default)]
+/// A shell of an earlier life of the runner.
+pub struct Remembered {
+    /// The number in its name.
+    pub number: u32,
+    /// The process id of its command.
+    pub pid: Option<u32>,
+    /// The command.
+    pub command: String,
+    /// The folder it started in.
+    pub folder: String,
+    /// What the caller said it is for.
+    pub purpose: Option<String>,
+    /// Its terminal, where it runs on, or what became of it.
+    pub now: Result<TerminalId, Past>,
+}
+
+/// All shells, oldest first.
 pub struct ShellBoard {
     listed: Mutex<Listed>,
+    records: Arc<dyn ShellRecords>,
+}
+
+impl Default for ShellBoard {
+    fn default() -> Self {
+        Self::recorded(Arc::new(Unrecorded))
+    }
 }
 
 #[derive(Debug, Default)]
 struct Listed {
     shells: Vec<Shell>,
-    given: u64,
+    given: u32,
 }
 
 impl ShellBoard {
-    /// An empty board.
+    /// An empty board that nobody writes down.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Lists a shell and gives it its name.
-    pub(super) fn admit(&self, newcomer: Newcomer) -> Shell {
+    /// An empty board of which every change is written down.
+    pub fn recorded(records: Arc<dyn ShellRecords>) -> Self {
+        Self { listed: Mutex::default(), records }
+    }
+
+    /// Lists the shells of earlier lives, oldest first, before there is any of this one.
+    pub fn remember(&self, shells: impl IntoIterator<Item = Remembered>) {
         let mut listed = self.listed();
-        listed.given += 1;
-        let shell = Shell {
-            id: format!("sh_{}", listed.given),
-            terminal: newcomer.terminal.id,
-            pid: newcomer.terminal.pid,
-            command: newcomer.command,
-            folder: newcomer.folder,
-            purpose: newcomer.purpose,
+        for known in shells {
+            listed.given = listed.given.max(known.number);
+            let (terminal, past) = match known.now {
+                Ok(terminal) => (terminal, None),
+                Err(past) => (TerminalId::from("none"), Some(Arc::new(past))),
+            };
+            listed.shells.push(Shell {
+                id: format!("{NAME}{}", known.number),
+                terminal,
+                pid: known.pid,
+                command: known.command,
+                folder: known.folder,
+                purpose: known.purpose,
+                past,
+            });
+        }
+    }
+
+    /// Lists a shell, gives it its name, and writes it down.
+    pub(super) async fn admit(&self, client: &dyn TerminalClient, newcomer: Newcomer) -> Shell {
+        let shell = {
+            let mut listed = self.listed();
+            listed.given += 1;
+            let shell = Shell {
+                id: format!("{NAME}{}", listed.given),
+                terminal: newcomer.terminal.id,
+                pid: newcomer.terminal.pid,
+                command: newcomer.command,
+                folder: newcomer.folder,
+                purpose: newcomer.purpose,
+                past: None,
+            };
+            listed.shells.push(shell.clone());
+            shell
         };
-        listed.shells.push(shell.clone());
+        let look = async || state(client, &shell, Some(u64::MAX)).await.unwrap_or_default();
+        let known = look().await;
+        let new = NewShell {
+            shell: &shell,
+            lasting: newcomer.terminal.lasting.as_ref(),
+            handle: known.handle.as_ref().map(OutputHandle::as_str),
+            exit: known.exit.as_ref().map(|exit| &exit.status),
+            runs: is_alive(&known),
+        };
+        self.records.begun(new).await;
+        // An end before it was written down was told to nobody who could note it.
+        if let (None, Some(exit)) = (&known.exit, look().await.exit) {
+            self.records.ended(shell.number(), &exit.status);
+        }
         shell
     }
 
@@ -104,7 +181,7 @@ impl ShellBoard {
         }
         let known: Vec<&str> = listed.shells.iter().map(|shell| shell.id.as_str()).collect();
         let hint = if known.is_empty() {
-            "There are no background shells; a restart of the runner ends them.".to_owned()
+            "There are no background shells.".to_owned()
         } else {
             format!("There are: {}.", known.join(", "))
         };
@@ -128,6 +205,11 @@ impl ShellBoard {
         None
     }
 
+    /// Writes down that a shell is over, with all it had left running.
+    pub(super) fn ended(&self, shell: &Shell, exit: &ExitStatus) {
+        self.records.ended(shell.number(), exit);
+    }
+
     /// Forgets those that ended longest ago when the list has become long.
     pub(super) async fn tidy(&self, client: &Arc<dyn TerminalClient>) {
         let all = self.all();
@@ -141,6 +223,7 @@ impl ShellBoard {
                 .map_or(true, |output| !is_alive(&output));
             if over {
                 self.listed().shells.retain(|other| other.id != shell.id);
+                self.records.forgotten(shell.number());
                 client.abandon_terminal(shell.terminal);
                 surplus -= 1;
             }
@@ -158,6 +241,10 @@ pub(super) async fn state(
     shell: &Shell,
     since: Option<u64>,
 ) -> Result<TerminalOutput, ToolError> {
+    if let Some(past) = &shell.past {
+        let text = if since.is_some() { String::new() } else { past.output.text.clone() };
+        return Ok(TerminalOutput { text, ..past.output.clone() });
+    }
     client.terminal_output(OutputQuery { id: shell.terminal.clone(), since }).await
 }
 

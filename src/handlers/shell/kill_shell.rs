@@ -1,5 +1,5 @@
-//! KillShell: ends one shell with what is found of its processes. Not here: ending the call that runs in the foreground,
-//! which is what a cancel does.
+//! KillShell: ends one shell with its whole process tree. Not here: ending the call that runs in the foreground, which
+//! is what a cancel does.
 
 use std::time::Duration;
 
@@ -18,11 +18,12 @@ const SETTLE: Duration = Duration::from_secs(2);
 /// How many last lines the answer shows.
 const LAST_LINES: usize = 20;
 
-/// End a command in the background with the processes it started.
+/// End a command in the background with every process it started, daemons included.
 ///
 /// Sends `signal`, waits up to grace_ms for all of it to be gone, then sends SIGKILL. A shell that has ended already
-/// is not an error. Its output can still be read afterwards. Not found, and so not ended, is a daemon that forked
-/// twice, left its session, cleared its environment and closed its output: end that with a command of its own.
+/// is not an error. Its output can still be read afterwards. What the command asked another service to start (docker,
+/// systemd, cron) is not its child and goes on: end that with a command of its own. To end a command that you wait
+/// for in the foreground, cancel its call instead.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct KillShell {
@@ -43,11 +44,17 @@ impl Tool for KillShell {
         &[("id", "shell_id"), ("bash_id", "shell_id"), ("shell", "shell_id"), ("grace", "grace_ms")];
     const EXAMPLES: &'static [&'static str] =
         &[r#"{"shell_id":"sh_1"}"#, r#"{"shell_id":"sh_2","signal":"INT","grace_ms":10000}"#];
+    const LIMITS: &'static [&'static str] =
+        &["30,000 ms until SIGKILL at most", "shows the last 20 lines of the output"];
     type Deps = ShellDeps;
     type Output = Reply;
 
     async fn run(self, _cx: &ToolCx, deps: &ShellDeps) -> Result<Reply, ToolError> {
         let shell = deps.shells.find(&self.shell_id)?;
+        if let Some(past) = &shell.past {
+            let text = format!("Shell {} is over: {}.", shell.shown(), past.words);
+            return Ok(Reply::text(text).with_meta(facts(&past.output)));
+        }
         let before = state(deps.terminals.as_ref(), &shell, None).await?;
         if let Some(exit) = &before.exit
             && !is_alive(&before)
@@ -71,6 +78,9 @@ impl Tool for KillShell {
         let settled = deps.terminals.wait_for_terminal_exit(&shell.terminal);
         let _ = tokio::time::timeout(SETTLE, settled).await;
         let after = state(deps.terminals.as_ref(), &shell, None).await?;
+        if let Some(exit) = &after.exit {
+            deps.shells.ended(&shell, &exit.status);
+        }
         let how = stopped
             .by
             .map_or_else(|| "had just ended by itself".to_owned(), |by| format!("stopped with {by}"));

@@ -4,14 +4,23 @@
 mod bash;
 mod board;
 mod kill_shell;
+mod look;
+mod open_app;
+mod ports;
+mod records;
 mod shell_status;
+mod skill_bash;
+mod write_shell;
 
 use std::sync::Arc;
 
-use crate::acp::{TerminalClient, Workspace};
+use crate::acp::{AppClient, TerminalClient, Workspace};
+use crate::home::Home;
 use crate::tool::{Entry, ToolSet};
 
-pub use board::ShellBoard;
+pub use board::{Remembered, Shell, ShellBoard};
+pub use look::{ShellLook, look_at, look_at_all};
+pub use records::{NewShell, Past, ShellRecords, Unrecorded, Written};
 
 /// What the shell tools share.
 #[derive(Clone)]
@@ -22,6 +31,10 @@ pub struct ShellDeps {
     pub workspace: Workspace,
     /// The shells in the background.
     pub shells: Arc<ShellBoard>,
+    /// Opens applications.
+    pub apps: Arc<dyn AppClient>,
+    /// Where the owner's skills are.
+    pub home: Home,
 }
 
 /// The tools of this domain.
@@ -29,6 +42,9 @@ pub fn tools(deps: ShellDeps) -> Vec<Entry> {
     ToolSet::new("shell", deps)
         .with::<bash::Bash>()
         .with::<shell_status::ShellStatus>()
+        .with::<write_shell::WriteShell>()
         .with::<kill_shell::KillShell>()
+        .with::<skill_bash::SkillBash>()
+        .with::<open_app::OpenApp>()
         .into_entries()
 }

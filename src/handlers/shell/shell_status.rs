@@ -10,6 +10,7 @@ use tokio::time::Instant;
 
 use super::ShellDeps;
 use super::board::{Shell, is_alive, state};
+use super::ports::listening_words;
 use crate::acp::terminals::{TerminalOutput, ending_words, facts, held_back_words, list, seconds};
 use crate::tool::{Effect, Lane, Reply, Tool, ToolCx, ToolError};
 
@@ -18,9 +19,11 @@ const LONGEST_WAIT: u64 = 30_000;
 
 /// Look after the commands in the background: list them all, or show what one of them prints.
 ///
-/// Without shell_id: one line a shell, with its state. With shell_id: its state, its last lines, and a cursor; pass
-/// that as `since` to get only what is new. Give wait_ms instead of asking again and again. It works while another
-/// command of the same conversation runs. For the whole output of a shell use ReadOutput with its handle.
+/// Without shell_id: one line a shell, with its state and the ports it listens on. With shell_id: the same, its last
+/// lines, and a cursor; pass that as `since` to get only what is new. Give wait_ms instead of asking again and again.
+/// It works while another command of the same conversation runs. After a crash of the device's runner, shells that were
+/// started with run_in_background run on under their names, and of the others it says what became of them. For the
+/// whole output of a shell use ReadOutput with its handle; to end one, KillShell.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ShellStatus {
@@ -52,6 +55,11 @@ impl Tool for ShellStatus {
     ];
     const EXAMPLES: &'static [&'static str] =
         &["{}", r#"{"shell_id":"sh_1","since":1204,"wait_ms":10000,"pattern":"listening|error"}"#];
+    const LIMITS: &'static [&'static str] = &[
+        "waits 30,000 ms at most",
+        "the last 50 lines, or all that is new of the latest 64 KiB",
+        "lists the latest 50 shells, those of earlier lives of the runner too",
+    ];
     type Deps = ShellDeps;
     type Output = Reply;
 
@@ -60,7 +68,12 @@ impl Tool for ShellStatus {
         let shell = deps.shells.find(id)?;
         let matcher = self.pattern.as_deref().map(compile).transpose()?;
         let output = wait(&self, cx, deps, &shell, matcher.as_ref()).await?;
-        Ok(self.one(&shell, &output, matcher.as_ref()))
+        let ports = if is_alive(&output) {
+            listening_words(deps.terminals.as_ref(), &shell).await
+        } else {
+            String::new()
+        };
+        Ok(self.one(&shell, &output, &ports, matcher.as_ref()))
     }
 }
 
@@ -81,7 +94,10 @@ impl ShellStatus {
         let mut lines = Vec::new();
         for shell in &shells {
             let now = match state(deps.terminals.as_ref(), shell, Some(u64::MAX)).await {
-                Ok(output) => state_words(&output),
+                Ok(output) if is_alive(&output) => {
+                    state_words(shell, &output) + &listening_words(deps.terminals.as_ref(), shell).await
+                }
+                Ok(output) => state_words(shell, &output),
                 Err(gone) => gone.text().to_owned(),
             };
             lines.push(format!("{}: {now}, in {}: {}", shell.shown(), shell.folder, shell.title()));
@@ -89,7 +105,13 @@ impl ShellStatus {
         Ok(Reply::text(lines.join("\n")))
     }
 
-    fn one(&self, shell: &Shell, output: &TerminalOutput, matcher: Option<&RegexMatcher>) -> Reply {
+    fn one(
+        &self,
+        shell: &Shell,
+        output: &TerminalOutput,
+        ports: &str,
+        matcher: Option<&RegexMatcher>,
+    ) -> Reply {
         let lines: Vec<&str> =
             output.text.lines().filter(|line| matcher.is_none_or(|matcher| matches(matcher, line))).collect();
         let most = match (self.tail_lines, self.since) {
@@ -98,7 +120,12 @@ impl ShellStatus {
             (None, None) => usize::try_from(TAIL_LINES).unwrap_or(usize::MAX),
         };
         let hidden = lines.len().saturating_sub(most);
-        let mut shown = vec![format!("Shell {}: {}: {}", shell.shown(), state_words(output), shell.title())];
+        let mut shown = vec![format!(
+            "Shell {}: {}{ports}: {}",
+            shell.shown(),
+            state_words(shell, output),
+            shell.title()
+        )];
         if self.since.is_some() && output.omitted_bytes > 0 {
             shown.push(format!("[{} bytes between were too much to hold]", output.omitted_bytes));
         }
@@ -150,20 +177,23 @@ async fn wait(
 }
 
 /// `running for 12.4 s`, `ended after 3.1 s with exit code 0`.
-fn state_words(output: &TerminalOutput) -> String {
+pub(super) fn state_words(shell: &Shell, output: &TerminalOutput) -> String {
+    if let Some(past) = &shell.past {
+        return past.words.clone();
+    }
     let took = seconds(output.elapsed);
     let Some(exit) = &output.exit else { return format!("running for {took}") };
     let ended = format!("ended after {took}, {}", ending_words(&exit.status));
     if is_alive(output) { format!("{ended}; still running: {}", list(&output.left)) } else { ended }
 }
 
-fn compile(pattern: &str) -> Result<RegexMatcher, ToolError> {
+pub(super) fn compile(pattern: &str) -> Result<RegexMatcher, ToolError> {
     RegexMatcherBuilder::new().build(pattern).map_err(|bad| {
-        ToolError::invalid_args(format!("ShellStatus: `pattern` is not a usable regular expression: {bad}"))
+        ToolError::invalid_args(format!("`pattern` is not a usable regular expression: {bad}"))
     })
 }
 
-fn matches(matcher: &RegexMatcher, line: &str) -> bool {
+pub(super) fn matches(matcher: &RegexMatcher, line: &str) -> bool {
     // The error type has no values: matching cannot fail.
     matcher.is_match(line.as_bytes()).unwrap_or(false)
 }

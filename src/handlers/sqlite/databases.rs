@@ -1,26 +1,31 @@
 //! How a database file is opened so that nothing in its folder changes. Not here: what a statement may do (guard).
 //!
-//! A database in rollback mode is opened read-only where it is. One in WAL mode would get its `-wal` and `-shm`
-//! files made by any plain open, so it is opened as immutable when it has no WAL, where it is when both files are
-//! there (a program has it open, or left it so), and as a private copy when only the WAL is there.
+//! For reading, a database in rollback mode is opened read-only where it is. One in WAL mode would get its `-wal` and
+//! `-shm` files made by any plain open, so it is opened as immutable when it has no WAL, where it is when both files
+//! are there (a program has it open, or left it so), and as a private copy when only the WAL is there. What another
+//! program keeps locked, or left in the middle of a transaction, is read from a copy too. For writing it is opened
+//! where it is, always: a change of a copy would be lost.
 #![expect(clippy::disallowed_methods, reason = "this room looks at database files before SQLite does")]
 
 use std::ffi::{OsStr, OsString};
 use std::fmt::Write as _;
-use std::fs::{self, File, OpenOptions};
+use std::fs;
 use std::io::{self, Read};
-use std::path::{Path, PathBuf};
+use std::path::Path;
+use std::time::Duration;
 
+use rusqlite::ffi::ErrorCode as Code;
 use rusqlite::{Connection, OpenFlags};
 
-use super::guard::Guard;
+use super::guard::{Guard, Scope, is_busy};
 use super::parked::{Locking, Parked};
+use super::snapshot::{Copy, Witness, beside, open_beneath};
 use super::trouble::of_file;
-use crate::output::figures::{grouped, size};
+use crate::output::figures::size;
 use crate::tool::{ErrorCode, ToolError};
 
-/// A snapshot larger than this is not made.
-const MAX_SNAPSHOT: u64 = 512 << 20;
+/// How long a reader waits for another program's lock before it reads a copy.
+const READER_PATIENCE: Duration = Duration::from_secs(1);
 /// The first bytes of every database that is not encrypted.
 const MAGIC: &[u8; 16] = b"SQLite format 3\0";
 
@@ -29,7 +34,7 @@ pub(super) struct Database {
     pub(super) connection: Connection,
     witness: Option<Witness>,
     // After the connection, so that these go once it is closed.
-    copy: Option<Copy>,
+    copied: Option<(Copy, &'static str)>,
     _locking: Locking,
 }
 
@@ -46,9 +51,9 @@ pub(super) struct Opener<'a> {
 }
 
 impl Database {
-    /// Whether it is a private copy.
-    pub(super) fn is_snapshot(&self) -> bool {
-        self.copy.is_some()
+    /// Why it is a private copy, if it is one.
+    pub(super) fn copied_for(&self) -> Option<&'static str> {
+        self.copied.as_ref().map(|(_, why)| *why)
     }
 
     /// Whether what was read may be a mixture, because a program wrote while the file was taken for immutable.
@@ -65,17 +70,51 @@ impl Opener<'_> {
         let look = |ending| Beside::look(path, self.shown, ending);
         let (wal, shm) = (look("-wal")?, look("-shm")?);
         look("-journal")?;
-        let direct =
-            || self.connect(|| in_place(path.as_os_str(), plain_flags() | OpenFlags::SQLITE_OPEN_NOFOLLOW));
+        if self.guard.scope() == Scope::Changing {
+            self.one_name(path)?;
+            return self.direct(path).map_err(|error| of_file(self.shown, self.guard, &error));
+        }
         match (wal_mode, wal, shm) {
-            (false, Beside::Absent | Beside::Empty, _) => {
-                direct().map_err(|error| of_file(self.shown, &error))
-            }
+            (false, Beside::Absent | Beside::Empty, _) => self.direct_or_copied(path),
             (true, Beside::Absent, _) | (true, Beside::Empty, Beside::Absent) => self.immutable(path),
             // The folder may not let us touch the -shm file; a copy does not need it.
-            (_, _, Beside::Empty | Beside::Filled) => direct().or_else(|_| self.copied(path)),
-            (_, Beside::Filled, Beside::Absent) => self.copied(path),
+            (_, _, Beside::Empty | Beside::Filled) => self.direct_soon(path).or_else(|_| {
+                self.copied(path, "its write-ahead log cannot be shared with the programs that use it")
+            }),
+            (_, Beside::Filled, Beside::Absent) => {
+                self.copied(path, "it has a write-ahead log that no program looks after")
+            }
         }
+    }
+
+    /// Where it is; or a copy of it, where another program's lock or unfinished work is in the way.
+    fn direct_or_copied(&self, path: &Path) -> Result<Database, ToolError> {
+        match self.direct_soon(path) {
+            Err(_) if self.guard.cancelled() => {
+                Err(ToolError::cancelled("The query was cancelled before it began."))
+            }
+            Err(error) if is_busy(&error) => self.copied(path, "another program keeps it locked"),
+            Err(error) if error.sqlite_error_code() == Some(Code::ReadOnly) => {
+                self.copied(path, "a program was killed in the middle of a change, which the copy leaves out")
+            }
+            opened => opened.map_err(|error| of_file(self.shown, self.guard, &error)),
+        }
+    }
+
+    /// A reader need not wait long for a lock: it can read a copy.
+    fn direct_soon(&self, path: &Path) -> rusqlite::Result<Database> {
+        let before = self.guard.shorten(READER_PATIENCE);
+        let opened = self.direct(path);
+        self.guard.restore(before);
+        opened
+    }
+
+    fn direct(&self, path: &Path) -> rusqlite::Result<Database> {
+        let access = match self.guard.scope() {
+            Scope::Reading => OpenFlags::SQLITE_OPEN_READ_ONLY,
+            Scope::Changing => OpenFlags::SQLITE_OPEN_READ_WRITE,
+        };
+        self.connect(|| in_place(path.as_os_str(), access | PLAIN | OpenFlags::SQLITE_OPEN_NOFOLLOW))
     }
 
     fn connect(&self, open: impl Fn() -> rusqlite::Result<Connection>) -> rusqlite::Result<Database> {
@@ -83,27 +122,52 @@ impl Opener<'_> {
         let connection = open()?;
         self.guard.install(&connection)?;
         // Opening reads nothing yet; this does, so that a file that cannot be read shows now.
-        connection.query_row("SELECT count(*) FROM sqlite_schema", [], |_| Ok(()))?;
-        Ok(Database { connection, witness: None, copy: None, _locking: locking })
+        self.guard
+            .patiently(|| connection.query_row("SELECT count(*) FROM sqlite_schema", [], |_| Ok(())))?;
+        Ok(Database { connection, witness: None, copied: None, _locking: locking })
     }
 
     fn immutable(&self, path: &Path) -> Result<Database, ToolError> {
         let witness = Witness::of(path);
-        let flags = plain_flags() | OpenFlags::SQLITE_OPEN_NOFOLLOW | OpenFlags::SQLITE_OPEN_URI;
+        let flags = OpenFlags::SQLITE_OPEN_READ_ONLY
+            | PLAIN
+            | OpenFlags::SQLITE_OPEN_NOFOLLOW
+            | OpenFlags::SQLITE_OPEN_URI;
         let mut database = self
             .connect(|| in_place(&immutable_uri(path), flags))
-            .map_err(|error| of_file(self.shown, &error))?;
+            .map_err(|error| of_file(self.shown, self.guard, &error))?;
         database.witness = Some(witness);
         Ok(database)
     }
 
-    fn copied(&self, path: &Path) -> Result<Database, ToolError> {
-        let copy = self.copy(path)?;
+    fn copied(&self, path: &Path, why: &'static str) -> Result<Database, ToolError> {
+        let copy = Copy::of(path, self.shown, self.scratch, self.parked)?;
+        // To be written, for what was left unfinished is undone in it first. The guard holds the caller to reading.
+        let access = OpenFlags::SQLITE_OPEN_READ_WRITE | PLAIN;
         let mut database = self
-            .connect(|| Connection::open_with_flags(copy.database(), plain_flags()))
-            .map_err(|error| of_file(self.shown, &error))?;
-        database.copy = Some(copy);
+            .connect(|| Connection::open_with_flags(copy.database(), access))
+            .map_err(|error| of_file(self.shown, self.guard, &error))?;
+        database.copied = Some((copy, why));
         Ok(database)
+    }
+
+    /// A file of two names is not written: its journal belongs to one of them, and whoever opens it by the other
+    /// would not find what has to be undone.
+    fn one_name(&self, path: &Path) -> Result<(), ToolError> {
+        #[cfg(unix)]
+        if fs::symlink_metadata(path).is_ok_and(|meta| std::os::unix::fs::MetadataExt::nlink(&meta) > 1) {
+            return Err(ToolError::new(
+                ErrorCode::PolicyDenied,
+                format!(
+                    "{} has more than one name (a hard link), and SQLite's journal protects only one of them. It is not \
+                     written; mode=ro reads it.",
+                    self.shown
+                ),
+            ));
+        }
+        #[cfg(not(unix))]
+        let _ = path;
+        Ok(())
     }
 
     /// Whether the file is in WAL mode. Refuses what is no database.
@@ -141,45 +205,10 @@ impl Opener<'_> {
         }
         Ok(bytes[18] == 2 || bytes[19] == 2)
     }
-
-    fn copy(&self, path: &Path) -> Result<Copy, ToolError> {
-        let shown = self.shown;
-        let total: u64 = [path.to_owned(), beside(path, "-wal")]
-            .iter()
-            .filter_map(|file| fs::symlink_metadata(file).ok())
-            .map(|meta| meta.len())
-            .sum();
-        if total > MAX_SNAPSHOT {
-            return Err(ToolError::new(
-                ErrorCode::TooLarge,
-                format!(
-                    "{shown} has a write-ahead log that no program looks after, so it can only be read from a copy, and \
-                     {} bytes are more than the {} that are copied. Open and close it once with its own program.",
-                    grouped(total),
-                    size(MAX_SNAPSHOT)
-                ),
-            ));
-        }
-        let copy =
-            Copy::folder(self.scratch).map_err(|cause| ToolError::io("The folder for a snapshot", &cause))?;
-        for _ in 0..3 {
-            let before = Witness::of(path);
-            copy.fill(path, self.parked)
-                .map_err(|cause| ToolError::io(format!("Copying {shown}"), &cause))?;
-            if before == Witness::of(path) {
-                return Ok(copy);
-            }
-        }
-        Err(ToolError::new(
-            ErrorCode::Busy,
-            format!("{shown} is being written all the time. Try again later."),
-        ))
-    }
 }
 
-fn plain_flags() -> OpenFlags {
-    OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX
-}
+/// A connection belongs to one thread here.
+const PLAIN: OpenFlags = OpenFlags::SQLITE_OPEN_NO_MUTEX;
 
 /// Opens a database where it is.
 #[cfg(target_os = "linux")]
@@ -190,6 +219,22 @@ fn in_place(name: &OsStr, flags: OpenFlags) -> rusqlite::Result<Connection> {
 #[cfg(not(target_os = "linux"))]
 fn in_place(name: &OsStr, flags: OpenFlags) -> rusqlite::Result<Connection> {
     Connection::open_with_flags(Path::new(name), flags)
+}
+
+/// Refuses what lies in the runner's own folder: it is no database of the user's, and a second look at a file that
+/// this process holds open would give up its locks.
+pub(super) fn not_ours(path: &Path, home: &Path, shown: &str) -> Result<(), ToolError> {
+    let home = fs::canonicalize(home).unwrap_or_else(|_| home.to_owned());
+    if !path.starts_with(&home) {
+        return Ok(());
+    }
+    Err(ToolError::new(
+        ErrorCode::PolicyDenied,
+        format!(
+            "{shown} belongs to punie-runner itself, and SqliteQuery does not open it. `punie-runner status` tells \
+                 what the runner does."
+        ),
+    ))
 }
 
 /// The path is that of a folder.
@@ -225,7 +270,7 @@ fn missing(path: &Path, shown: &str, cause: &io::Error) -> ToolError {
     } else {
         format!("Did you mean {}?", near.join(" or "))
     };
-    ToolError::not_found(format!("There is no file {shown}. {next}"))
+    ToolError::not_found(format!("There is no file {shown}, and SqliteQuery makes none. {next}"))
 }
 
 /// A file beside the database, with the database's name and an ending.
@@ -254,12 +299,6 @@ impl Beside {
     }
 }
 
-fn beside(database: &Path, ending: &str) -> PathBuf {
-    let mut name = OsString::from(database);
-    name.push(ending);
-    PathBuf::from(name)
-}
-
 /// `file:` with every byte that means something in a URI written as `%xx`. Only a proven absolute path gets here.
 fn immutable_uri(path: &Path) -> OsString {
     let mut uri = String::from(if cfg!(windows) { "file:///" } else { "file:" });
@@ -273,80 +312,6 @@ fn immutable_uri(path: &Path) -> OsString {
     }
     uri.push_str("?immutable=1");
     uri.into()
-}
-
-/// What shows that a file was written: its size and time, and the size of its WAL.
-#[derive(Debug, PartialEq, Eq)]
-struct Witness([Option<(u64, Option<std::time::SystemTime>)>; 2]);
-
-impl Witness {
-    fn of(database: &Path) -> Self {
-        Self(
-            [database.to_owned(), beside(database, "-wal")]
-                .map(|path| fs::symlink_metadata(path).ok().map(|meta| (meta.len(), meta.modified().ok()))),
-        )
-    }
-}
-
-/// A private copy of a database and its WAL, removed when it is dropped.
-struct Copy {
-    folder: PathBuf,
-}
-
-impl Copy {
-    fn folder(scratch: &Path) -> io::Result<Self> {
-        fs::create_dir_all(scratch)?;
-        let folder = scratch.join(format!("snapshot-{}", uuid::Uuid::new_v4()));
-        let mut builder = fs::DirBuilder::new();
-        #[cfg(unix)]
-        {
-            use std::os::unix::fs::DirBuilderExt;
-            builder.mode(0o700);
-        }
-        builder.create(&folder)?;
-        Ok(Self { folder })
-    }
-
-    fn database(&self) -> PathBuf {
-        self.folder.join("copy.db")
-    }
-
-    fn fill(&self, path: &Path, parked: &Parked) -> io::Result<()> {
-        let mut budget = MAX_SNAPSHOT;
-        for ending in ["-wal", ""] {
-            let mut from = match open_beneath(&beside(path, ending)) {
-                Ok(file) => file,
-                Err(cause) if cause.kind() == io::ErrorKind::NotFound && !ending.is_empty() => continue,
-                Err(cause) => return Err(cause),
-            };
-            let mut to = File::create(beside(&self.database(), ending))?;
-            let copied = io::copy(&mut (&mut from).take(budget + 1), &mut to);
-            parked.close(from);
-            budget = budget.checked_sub(copied?).ok_or_else(|| io::Error::other("it grew past the limit"))?;
-        }
-        Ok(())
-    }
-}
-
-impl Drop for Copy {
-    fn drop(&mut self) {
-        if let Err(cause) = fs::remove_dir_all(&self.folder) {
-            tracing::warn!(%cause, "a database snapshot could not be removed");
-        }
-    }
-}
-
-/// Opens without following a link and without waiting for a pipe's other end.
-#[cfg(unix)]
-fn open_beneath(path: &Path) -> io::Result<File> {
-    use std::os::unix::fs::OpenOptionsExt;
-    let flags = rustix::fs::OFlags::NOFOLLOW | rustix::fs::OFlags::NONBLOCK | rustix::fs::OFlags::NOCTTY;
-    OpenOptions::new().read(true).custom_flags(i32::try_from(flags.bits()).unwrap_or(0)).open(path)
-}
-
-#[cfg(not(unix))]
-fn open_beneath(path: &Path) -> io::Result<File> {
-    OpenOptions::new().read(true).open(path)
 }
 
 #[cfg(test)]

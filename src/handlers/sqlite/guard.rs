@@ -1,13 +1,16 @@
 //! What a statement may do and for how long. Not here: how the file is opened (databases).
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use rusqlite::Connection;
 use rusqlite::config::DbConfig;
+use rusqlite::ffi::ErrorCode as Code;
 use rusqlite::hooks::{AuthAction, AuthContext, Authorization};
 use rusqlite::limits::Limit;
+use rusqlite::{Connection, Error};
+
+use super::vocabulary::{FUNCTIONS, INSIDE_ALTER, TELLING, TELLING_ALONE};
 
 /// The longest text of a statement.
 pub(super) const MAX_SQL: usize = 256 << 10;
@@ -16,195 +19,64 @@ const MAX_VALUE: i32 = 16 << 20;
 /// After how many steps of its machine SQLite looks at the clock: some tens of microseconds.
 const STEPS: i32 = 2_000;
 
-/// Pragmas that only tell, with or without an argument.
-const TELLING: &[&str] = &[
-    "collation_list",
-    "compile_options",
-    "database_list",
-    "foreign_key_check",
-    "foreign_key_list",
-    "function_list",
-    "index_info",
-    "index_list",
-    "index_xinfo",
-    "integrity_check",
-    "module_list",
-    "pragma_list",
-    "quick_check",
-    "table_info",
-    "table_list",
-    "table_xinfo",
-];
-/// Pragmas that tell without an argument and change something with one.
-const TELLING_ALONE: &[&str] = &[
-    "application_id",
-    "auto_vacuum",
-    "cache_size",
-    "data_version",
-    "encoding",
-    "foreign_keys",
-    "freelist_count",
-    "journal_mode",
-    "journal_size_limit",
-    "max_page_count",
-    "mmap_size",
-    "page_count",
-    "page_size",
-    "schema_version",
-    "synchronous",
-    "user_version",
-    "wal_autocheckpoint",
-];
-/// Functions that compute from their arguments and the row, and nothing else.
-const FUNCTIONS: &[&str] = &[
-    "->",
-    "->>",
-    "abs",
-    "acos",
-    "acosh",
-    "asin",
-    "asinh",
-    "atan",
-    "atan2",
-    "atanh",
-    "avg",
-    "bm25",
-    "ceil",
-    "ceiling",
-    "changes",
-    "char",
-    "coalesce",
-    "concat",
-    "concat_ws",
-    "cos",
-    "cosh",
-    "count",
-    "cume_dist",
-    "current_date",
-    "current_time",
-    "current_timestamp",
-    "date",
-    "datetime",
-    "degrees",
-    "dense_rank",
-    "exp",
-    "first_value",
-    "floor",
-    "format",
-    "glob",
-    "group_concat",
-    "hex",
-    "highlight",
-    "if",
-    "ifnull",
-    "iif",
-    "instr",
-    "julianday",
-    "lag",
-    "last_insert_rowid",
-    "last_value",
-    "lead",
-    "length",
-    "like",
-    "likelihood",
-    "likely",
-    "ln",
-    "log",
-    "log10",
-    "log2",
-    "lower",
-    "ltrim",
-    "match",
-    "matchinfo",
-    "max",
-    "median",
-    "min",
-    "mod",
-    "nth_value",
-    "ntile",
-    "nullif",
-    "octet_length",
-    "offsets",
-    "percent_rank",
-    "percentile",
-    "percentile_cont",
-    "percentile_disc",
-    "pi",
-    "pow",
-    "power",
-    "printf",
-    "quote",
-    "radians",
-    "random",
-    "randomblob",
-    "rank",
-    "replace",
-    "round",
-    "row_number",
-    "rtrim",
-    "sign",
-    "sin",
-    "sinh",
-    "snippet",
-    "soundex",
-    "sqlite_compileoption_get",
-    "sqlite_compileoption_used",
-    "sqlite_source_id",
-    "sqlite_version",
-    "sqrt",
-    "strftime",
-    "string_agg",
-    "substr",
-    "substring",
-    "subtype",
-    "sum",
-    "tan",
-    "tanh",
-    "time",
-    "timediff",
-    "total",
-    "total_changes",
-    "trim",
-    "trunc",
-    "typeof",
-    "unhex",
-    "unicode",
-    "unistr",
-    "unistr_quote",
-    "unixepoch",
-    "unlikely",
-    "upper",
-    "zeroblob",
-];
+/// How long SQLite waits for a lock before it asks the guard whether to go on.
+const LOCK_PATIENCE: Duration = Duration::from_millis(20);
+/// How long is waited between two attempts at a lock.
+const PAUSE: Duration = Duration::from_millis(5);
+
+/// What the caller's statement may do.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) enum Scope {
+    /// Read, and nothing else.
+    #[default]
+    Reading,
+    /// Change rows and the schema of this one database.
+    Changing,
+}
 
 /// Watches over one call's statements.
 #[derive(Debug, Clone)]
 pub(super) struct Guard {
+    scope: Scope,
     cancelled: Arc<AtomicBool>,
+    /// While a statement of our own runs, such as the one that begins the transaction.
+    ours: Arc<AtomicBool>,
     deadline: Arc<Mutex<Instant>>,
+    /// Rung when the call is cancelled.
+    bell: Arc<Condvar>,
     denied: Arc<Mutex<Option<String>>>,
 }
 
 impl Guard {
-    pub(super) fn new(limit: Duration) -> Self {
+    pub(super) fn new(scope: Scope, limit: Duration) -> Self {
         Self {
+            scope,
             cancelled: Arc::default(),
+            ours: Arc::default(),
             deadline: Arc::new(Mutex::new(Instant::now() + limit)),
+            bell: Arc::default(),
             denied: Arc::default(),
         }
     }
 
-    /// Puts the connection under watch. From here on it reads, and does nothing else.
+    /// What the caller's statement may do.
+    pub(super) fn scope(&self) -> Scope {
+        self.scope
+    }
+
+    /// Puts the connection under watch. From here on it does what its scope allows, and nothing else.
     pub(super) fn install(&self, connection: &Connection) -> rusqlite::Result<()> {
         connection.set_db_config(DbConfig::SQLITE_DBCONFIG_DEFENSIVE, true)?;
         connection.set_db_config(DbConfig::SQLITE_DBCONFIG_TRUSTED_SCHEMA, false)?;
-        connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_TRIGGER, false)?;
+        // A change without its triggers would leave the data as its own program never does.
+        let changing = self.scope == Scope::Changing;
+        connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_TRIGGER, changing)?;
         connection.set_db_config(DbConfig::SQLITE_DBCONFIG_WRITABLE_SCHEMA, false)?;
         connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_FTS3_TOKENIZER, false)?;
         connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_ATTACH_CREATE, false)?;
         connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_ATTACH_WRITE, false)?;
-        // The last reader of a WAL database would otherwise write it back and remove the WAL.
-        connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
+        // The last reader of a WAL database would otherwise write it back and remove the WAL. The last writer does.
+        connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, !changing)?;
         connection.set_limit(Limit::SQLITE_LIMIT_LENGTH, MAX_VALUE)?;
         connection.set_limit(Limit::SQLITE_LIMIT_SQL_LENGTH, i32::try_from(MAX_SQL).unwrap_or(i32::MAX))?;
         connection.set_limit(Limit::SQLITE_LIMIT_EXPR_DEPTH, 200)?;
@@ -212,7 +84,7 @@ impl Guard {
         connection.set_limit(Limit::SQLITE_LIMIT_COMPOUND_SELECT, 200)?;
         connection.set_limit(Limit::SQLITE_LIMIT_LIKE_PATTERN_LENGTH, 10_000)?;
         connection.set_limit(Limit::SQLITE_LIMIT_WORKER_THREADS, 0)?;
-        connection.busy_timeout(Duration::from_secs(1))?;
+        connection.busy_timeout(LOCK_PATIENCE)?;
         let watch = self.clone();
         connection.progress_handler(STEPS, Some(move || watch.over()))?;
         let watch = self.clone();
@@ -234,6 +106,30 @@ impl Guard {
 
     pub(super) fn cancel(&self) {
         self.cancelled.store(true, Ordering::Relaxed);
+        self.bell.notify_all();
+    }
+
+    /// Asks again for as long as another program holds the lock, until the time is up or the call is cancelled.
+    pub(super) fn patiently<T>(&self, mut ask: impl FnMut() -> rusqlite::Result<T>) -> rusqlite::Result<T> {
+        loop {
+            match ask() {
+                Err(error) if is_busy(&error) && !self.over() => self.pause(),
+                answer => return answer,
+            }
+        }
+    }
+
+    fn pause(&self) {
+        let deadline = self.deadline.lock().unwrap_or_else(PoisonError::into_inner);
+        drop(self.bell.wait_timeout(deadline, PAUSE));
+    }
+
+    /// Runs statements of our own, which the scope does not bind.
+    pub(super) fn own<T>(&self, run: impl FnOnce() -> T) -> T {
+        self.ours.store(true, Ordering::Relaxed);
+        let answer = run();
+        self.ours.store(false, Ordering::Relaxed);
+        answer
     }
 
     pub(super) fn cancelled(&self) -> bool {
@@ -251,6 +147,9 @@ impl Guard {
     }
 
     fn judge(&self, context: &AuthContext<'_>) -> Authorization {
+        if self.ours.load(Ordering::Relaxed) || (self.scope == Scope::Changing && is_change(context.action)) {
+            return Authorization::Allow;
+        }
         let denied = match context.action {
             AuthAction::Select | AuthAction::Recursive | AuthAction::Read { .. } => {
                 return Authorization::Allow;
@@ -273,7 +172,15 @@ impl Guard {
             }
             AuthAction::Attach { .. } => "ATTACH (VACUUM uses it, too)".to_owned(),
             AuthAction::Detach { .. } => "DETACH".to_owned(),
-            AuthAction::Transaction { .. } | AuthAction::Savepoint { .. } => "a transaction".to_owned(),
+            AuthAction::Transaction { .. } | AuthAction::Savepoint { .. } => {
+                "a transaction of your own".to_owned()
+            }
+            AuthAction::CreateTempIndex { .. }
+            | AuthAction::CreateTempTable { .. }
+            | AuthAction::CreateTempTrigger { .. }
+            | AuthAction::CreateTempView { .. } => {
+                "something temporary, which would be gone with the call,".to_owned()
+            }
             AuthAction::Insert { table_name } => format!("writing to {table_name}"),
             AuthAction::Update { table_name, .. } => format!("changing {table_name}"),
             AuthAction::Delete { table_name } => format!("deleting from {table_name}"),
@@ -282,4 +189,34 @@ impl Guard {
         *self.denied.lock().unwrap_or_else(PoisonError::into_inner) = Some(denied);
         Authorization::Deny
     }
+}
+
+/// Whether it changes rows or the schema, for good and in this database.
+fn is_change(action: AuthAction<'_>) -> bool {
+    match action {
+        AuthAction::Insert { .. }
+        | AuthAction::Update { .. }
+        | AuthAction::Delete { .. }
+        | AuthAction::CreateIndex { .. }
+        | AuthAction::CreateTable { .. }
+        | AuthAction::CreateTrigger { .. }
+        | AuthAction::CreateView { .. }
+        | AuthAction::CreateVtable { .. }
+        | AuthAction::DropIndex { .. }
+        | AuthAction::DropTable { .. }
+        | AuthAction::DropTrigger { .. }
+        | AuthAction::DropView { .. }
+        | AuthAction::DropVtable { .. }
+        | AuthAction::AlterTable { .. }
+        | AuthAction::Reindex { .. }
+        | AuthAction::Analyze { .. } => true,
+        // What ALTER TABLE does inside; SQLite lets no caller's statement call these.
+        AuthAction::Function { function_name } => INSIDE_ALTER.contains(&function_name),
+        _ => false,
+    }
+}
+
+/// Whether another program holds the lock.
+pub(super) fn is_busy(error: &Error) -> bool {
+    matches!(error.sqlite_error_code(), Some(Code::DatabaseBusy | Code::DatabaseLocked))
 }

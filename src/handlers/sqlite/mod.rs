@@ -1,5 +1,7 @@
-//! SQLite: questions to a database file that cannot change it. Not here: the runner's own databases (journal).
+//! SQLite: questions to a database file, and changes of it that are kept whole or not at all. Not here: the runner's
+//! own databases (journal).
 
+mod change;
 mod databases;
 mod guard;
 #[cfg(target_os = "linux")]
@@ -9,8 +11,11 @@ mod overview;
 mod parameters;
 mod parked;
 mod query;
+mod shape;
+mod snapshot;
 mod trouble;
 mod value;
+mod vocabulary;
 
 use std::path::PathBuf;
 
@@ -24,6 +29,8 @@ pub struct SqliteDeps {
     pub workspace: Workspace,
     /// A private folder of the runner's own, for the rare snapshot of a database. It need not exist.
     pub scratch: PathBuf,
+    /// The runner's own folder: nothing in it is opened, wherever the workspace is.
+    pub home: PathBuf,
 }
 
 /// What its tools share.

@@ -46,7 +46,7 @@ pub(super) fn describe(
                 Ok(n) => {
                     let _ = write!(text, ": {}", counted(n, "row"));
                 }
-                Err(Uncounted::Late) => text.push_str(": rows not counted"),
+                Err(Uncounted::Late) => text.push_str(": rows not counted, for want of time"),
                 Err(Uncounted::Failed(error)) => {
                     let why = of_error(&error);
                     let _ = write!(text, ": rows not counted: {why}");
@@ -132,4 +132,26 @@ fn indented(definition: &str) -> String {
     let end = definition.char_indices().nth(MAX_DEFINITION).map_or(definition.len(), |(at, _)| at);
     let dots = if end < definition.len() { "..." } else { "" };
     definition[..end].lines().map(str::trim_end).collect::<Vec<_>>().join("\n  ") + dots
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::guard::Scope;
+    use super::*;
+
+    #[test]
+    fn a_table_that_takes_too_long_to_count_is_described_without_its_rows() {
+        let connection = Connection::open_in_memory().expect("a database");
+        connection.execute_batch("CREATE TABLE t (a); INSERT INTO t VALUES (1);").expect("a schema");
+        let guard = Guard::new(Scope::Reading, Duration::from_mins(1));
+        guard.install(&connection).expect("a guard");
+        let late = describe(&connection, &guard, Duration::ZERO).expect("an overview");
+        assert!(
+            late.text.contains("table t: rows not counted, for want of time\n  CREATE TABLE t (a)"),
+            "{}",
+            late.text
+        );
+        let counted = describe(&connection, &guard, Duration::from_mins(1)).expect("an overview");
+        assert!(counted.text.contains("table t: 1 row\n"), "{}", counted.text);
+    }
 }

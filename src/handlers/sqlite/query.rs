@@ -1,4 +1,4 @@
-//! SqliteQuery: one reading statement on one database file. Not here: writing, which no tool offers.
+//! SqliteQuery: one statement on one database file. Not here: how a change is kept or undone (change).
 
 use std::fmt::Write as _;
 use std::io;
@@ -10,12 +10,14 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::Room;
+use super::change::{self, Change};
 use super::databases::{self, Database, Opener};
-use super::guard::{Guard, MAX_SQL};
+use super::guard::{Guard, MAX_SQL, Scope};
 use super::layout::Format;
 use super::overview;
 use super::parameters::{self, Parameters};
 use super::parked::Parked;
+use super::shape::{Shape, Verb};
 use super::trouble;
 use super::value::Shown;
 use crate::acp::{RawPath, WorkspacePath};
@@ -28,13 +30,17 @@ const MAX_ROWS: u64 = 1_000;
 /// How much text of values is collected; more would be clipped anyway.
 const MAX_TEXT: usize = 2 << 20;
 
-/// Ask a SQLite database file with one reading statement.
+/// Run one SQL statement on a SQLite database file: a question, or with mode=rw a change.
 ///
-/// An empty query shows the schema with row counts. Allowed are SELECT, WITH, VALUES, EXPLAIN and PRAGMAs that only
-/// tell; nothing can be changed, attached or loaded. Use placeholders with `params`: an array for `?`, an object for
-/// `:name`. Rows are given from `offset` on, at most `limit`, and the answer says whether there are more: no LIMIT
-/// needs to be written. A database that another program has open can be read. Blobs are shown as
-/// `<blob 4,096 bytes, png>`; use hex(substr(column, 1, 64)) to look inside one.
+/// An empty query shows the schema with row counts: begin there. With mode=ro, the default, SELECT, WITH, VALUES,
+/// EXPLAIN and PRAGMAs that only tell are allowed, and nothing can be changed. With mode=rw one statement that changes
+/// rows or the schema runs in a transaction of its own: the answer says how many rows it affected, and on any error, at
+/// the time limit or when cancelled, nothing is changed. UPDATE and DELETE without WHERE need confirm=true. Use
+/// placeholders with `params`: an array for `?`, an object for `:name`. Rows are given from `offset` on, at most
+/// `limit`, and the answer says whether there are more: no LIMIT needs to be written. A database that another program
+/// has open can be read. Blobs are shown as `<blob 4,096 bytes, png>`; use hex(substr(column, 1, 64)) to look inside
+/// one. It opens no database in the making: for a new one, Write an empty file first. For other databases use their
+/// own command with Bash.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct SqliteQuery {
@@ -43,6 +49,12 @@ pub(super) struct SqliteQuery {
     /// One SQL statement; empty for the schema.
     #[serde(default)]
     query: String,
+    /// `ro` asks and changes nothing; `rw` may change rows and the schema.
+    #[serde(default)]
+    mode: Mode,
+    /// With mode=rw: an UPDATE or DELETE without WHERE is meant for every row of the table.
+    #[serde(default)]
+    confirm: bool,
     /// Values for the placeholders: an array for `?`, an object for `:name`.
     params: Option<Parameters>,
     /// How many rows to give: 100 if absent, at most 1000.
@@ -51,7 +63,7 @@ pub(super) struct SqliteQuery {
     /// How many rows to leave out at the beginning, for the next page.
     #[serde(default)]
     offset: u64,
-    /// Milliseconds after which the query is stopped: 10000 if absent.
+    /// Milliseconds after which the query is stopped, waiting for locks included: 10000 if absent, at most 600000.
     #[serde(default = "default_timeout")]
     timeout_ms: u64,
     /// `table` is aligned with long texts cut at 200 characters; `json` and `csv` give up to 20000 of each.
@@ -59,6 +71,15 @@ pub(super) struct SqliteQuery {
     format: Format,
     /// How many characters the answer may have: 1000 to 200000, 30000 if absent.
     max_chars: Option<u64>,
+}
+
+/// Whether the database may be changed.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+enum Mode {
+    #[default]
+    Ro,
+    Rw,
 }
 
 fn default_limit() -> u64 {
@@ -71,7 +92,8 @@ fn default_timeout() -> u64 {
 
 impl Tool for SqliteQuery {
     const NAME: &'static str = "SqliteQuery";
-    const EFFECT: Effect = Effect::Reads;
+    const EFFECT: Effect = Effect::Writes;
+    const EFFECT_VARIES: bool = true;
     const ALIASES: &'static [(&'static str, &'static str)] = &[
         ("path", "database_path"),
         ("database", "database_path"),
@@ -86,9 +108,26 @@ impl Tool for SqliteQuery {
     const EXAMPLES: &'static [&'static str] = &[
         r#"{"database_path":"app.db"}"#,
         r#"{"database_path":"app.db","query":"SELECT id, name FROM users WHERE age > ?","params":[30]}"#,
+        r#"{"database_path":"app.db","mode":"rw","query":"UPDATE users SET name = :name WHERE id = :id","params":{"name":"Ada","id":7}}"#,
+    ];
+    const LIMITS: &'static [&'static str] = &[
+        "one statement of at most 256 KB a call",
+        "100 rows a call, 1,000 at most",
+        "10 s a call, 600 s at most",
+        "texts over 200 characters are cut in a table, over 20,000 in json and csv",
+        "16 MB for one value inside a query",
+        "500 tables, views and indexes in the overview",
+        "a copy is read only of a database up to 512 MB",
     ];
     type Deps = Room;
     type Output = Reply;
+
+    fn effect(&self) -> Effect {
+        match self.scope() {
+            Scope::Reading => Effect::Reads,
+            Scope::Changing => Effect::Writes,
+        }
+    }
 
     async fn run(self, cx: &ToolCx, room: &Room) -> Result<Reply, ToolError> {
         if self.query.len() > MAX_SQL {
@@ -98,6 +137,12 @@ impl Tool for SqliteQuery {
             ));
         }
         let path = room.deps.workspace.resolve(&self.database_path)?;
+        databases::not_ours(path.absolute(), &room.deps.home, &path.shown())?;
+        if self.scope() == Scope::Changing
+            && let Some(protection) = path.protection()
+        {
+            return Err(protection.denied(&path.shown()));
+        }
         let job = Job {
             shown: path.shown(),
             path,
@@ -106,7 +151,7 @@ impl Tool for SqliteQuery {
             ask: self,
         };
         let limit = cx.time_left(Duration::from_millis(job.ask.timeout_ms.clamp(1, 600_000)));
-        let guard = Guard::new(limit);
+        let guard = Guard::new(job.ask.scope(), limit);
         let watch = guard.clone();
         let mut running = tokio::task::spawn_blocking(move || job.run(&watch, limit));
         let finished = tokio::select! {
@@ -123,6 +168,17 @@ impl Tool for SqliteQuery {
                 "The query failed in a way that it should not. Names in this database may not be valid text.",
             ))
         })
+    }
+}
+
+impl SqliteQuery {
+    fn is_empty(&self) -> bool {
+        self.query.trim().is_empty()
+    }
+
+    /// An overview changes nothing in either mode.
+    fn scope(&self) -> Scope {
+        if self.mode == Mode::Rw && !self.is_empty() { Scope::Changing } else { Scope::Reading }
     }
 }
 
@@ -149,17 +205,10 @@ impl Job {
         let path = folder.path_of(&name);
         let database = opener.open(&path)?;
         let mut meta = Meta::default();
-        let answered = if self.ask.query.trim().is_empty() {
-            overview::describe(&database.connection, guard, limit / 2)
-                .map(|overview| {
-                    meta.warnings.extend(overview.damage.map(|why| {
-                        format!("{} is damaged ({why}); what is shown may lack rows or tables", self.shown)
-                    }));
-                    format!("{}: {}", self.shown, overview.text)
-                })
-                .map_err(|error| self.trouble(&database, guard, &error))
-        } else {
-            self.rows(&database, guard, &mut meta)
+        let answered = match guard.scope() {
+            Scope::Changing => self.change(&database, guard, &mut meta),
+            Scope::Reading if self.ask.is_empty() => self.overview(&database, guard, limit, &mut meta),
+            Scope::Reading => self.rows(&database, guard, &mut meta).map(|ran| ran.text),
         };
         if database.changed_meanwhile(&path) {
             return Err(ToolError::new(
@@ -168,31 +217,82 @@ impl Job {
             ));
         }
         let mut text = answered?;
-        if database.is_snapshot() {
-            text.push_str("\n[read from a snapshot: a private copy of the database and its write-ahead log]");
+        if let Some(why) = database.copied_for() {
+            let _ = write!(text, "\n[read from a snapshot, a private copy made now, because {why}]");
         }
         Ok(Reply::text(text).with_meta(meta).with_budget(Budget::chars(self.ask.max_chars)))
     }
 
-    fn rows(&self, database: &Database, guard: &Guard, meta: &mut Meta) -> Result<String, ToolError> {
-        let trouble = |error: rusqlite::Error| self.trouble(database, guard, &error);
-        let mut statement = database.connection.prepare(&self.ask.query).map_err(trouble)?;
-        if !statement.readonly() {
-            return Err(trouble::read_only(None));
+    fn overview(
+        &self,
+        database: &Database,
+        guard: &Guard,
+        limit: Duration,
+        meta: &mut Meta,
+    ) -> Result<String, ToolError> {
+        let overview = overview::describe(&database.connection, guard, limit / 2)
+            .map_err(|error| self.trouble(database, guard, &error))?;
+        meta.warnings.extend(
+            overview.damage.map(|why| {
+                format!("{} is damaged ({why}); what is shown may lack rows or tables", self.shown)
+            }),
+        );
+        Ok(format!("{}: {}", self.shown, overview.text))
+    }
+
+    /// Runs the statement in a transaction, which is undone unless everything went well.
+    fn change(&self, database: &Database, guard: &Guard, meta: &mut Meta) -> Result<String, ToolError> {
+        let trouble = |error: rusqlite::Error| change::undone(&self.trouble(database, guard, &error));
+        let shape = Shape::of(&self.ask.query);
+        let change = Change::begin(&database.connection, guard).map_err(trouble)?;
+        let ran = self.rows(database, guard, meta).map_err(|error| change::undone(&error))?;
+        if guard.over() {
+            return Err(trouble(interrupted()));
         }
-        if statement.column_count() == 0 {
+        let tally = change.tally(shape);
+        change.keep().map_err(trouble)?;
+        let done = if ran.only_read {
+            "[the statement only reads, so nothing was changed; mode=ro does not keep other programs waiting]"
+                .to_owned()
+        } else {
+            tally.shown(&self.shown)
+        };
+        Ok(if ran.text.is_empty() { done } else { format!("{}\n{done}", ran.text) })
+    }
+
+    /// Runs the statement and lays out the rows that it gives.
+    fn rows(&self, database: &Database, guard: &Guard, meta: &mut Meta) -> Result<Ran, ToolError> {
+        let trouble = |error: rusqlite::Error| self.trouble(database, guard, &error);
+        let sql = &self.ask.query;
+        let mut statement = guard.patiently(|| database.connection.prepare(sql)).map_err(trouble)?;
+        let only_read = statement.readonly() || statement.is_explain() != 0;
+        let shape = Shape::of(sql);
+        if !only_read || shape.verb == Verb::Vacuum {
+            if guard.scope() == Scope::Reading {
+                return Err(trouble::refused(guard.scope(), None));
+            }
+            change::check_reach(shape, self.ask.confirm)?;
+        } else if statement.column_count() == 0 {
             return Err(ToolError::invalid_args(
                 "The query holds no statement that gives rows, such as SELECT.",
             ));
         }
         parameters::bind(&mut statement, self.ask.params.as_ref())?;
         let columns: Vec<String> = statement.column_names().into_iter().map(str::to_owned).collect();
-        let page = self.collect(&mut statement, columns.len(), guard).map_err(trouble)?;
+        let page = guard.patiently(|| self.collect(&mut statement, columns.len(), guard)).map_err(trouble)?;
         meta.lossy_chars = Some(page.lossy).filter(|lossy| *lossy > 0);
-        Ok(format!("{}\n{}", self.ask.format.lay_out(&columns, &page.rows), self.footer(&page)))
+        // Some ALTERs check the rows by a query of SQLite's own, whose columns are nobody's business.
+        let silent = !only_read && page.rows.is_empty() && shape.verb == Verb::Other;
+        let text = if columns.is_empty() || silent {
+            String::new()
+        } else {
+            format!("{}\n{}", self.ask.format.lay_out(&columns, &page.rows), self.footer(&page))
+        };
+        Ok(Ran { text, only_read })
     }
 
-    /// Steps through the rows and stops: a LIMIT glued to the caller's text would change what it means.
+    /// Steps through the rows and stops: a LIMIT glued to the caller's text would change what it means. A change is
+    /// stepped to its end, however many of its rows are shown.
     fn collect(
         &self,
         statement: &mut Statement<'_>,
@@ -200,7 +300,7 @@ impl Job {
         guard: &Guard,
     ) -> rusqlite::Result<Page> {
         let limit = usize::try_from(self.ask.limit.clamp(1, MAX_ROWS)).unwrap_or(1);
-        let mut page = Page { rows: Vec::new(), skipped: 0, more: false, full: false, lossy: 0 };
+        let mut page = Page { rows: Vec::new(), skipped: 0, more: false, beyond: 0, full: false, lossy: 0 };
         let mut size = 0;
         let mut rows = statement.raw_query();
         while let Some(row) = rows.next()? {
@@ -214,7 +314,11 @@ impl Job {
             }
             if page.rows.len() == limit || page.full {
                 page.more = true;
-                break;
+                if guard.scope() == Scope::Reading {
+                    break;
+                }
+                page.beyond += 1;
+                continue;
             }
             let mut values = Vec::with_capacity(columns);
             for at in 0..columns {
@@ -244,7 +348,9 @@ impl Job {
             String::new()
         };
         let mut text = format!("[{}{range}", counted(shown, "row"));
-        if page.more {
+        if page.beyond > 0 {
+            let _ = write!(text, "; {} more were changed and are not shown", grouped(page.beyond));
+        } else if page.more {
             let _ = write!(text, "; more rows exist: offset={next}");
         }
         if page.full {
@@ -260,11 +366,21 @@ impl Job {
     }
 }
 
+/// What running a statement came to.
+struct Ran {
+    /// Its rows; empty for a change that gives none.
+    text: String,
+    /// By SQLite's own verdict.
+    only_read: bool,
+}
+
 /// The rows of an answer.
 struct Page {
     rows: Vec<Vec<Shown>>,
     skipped: u64,
     more: bool,
+    /// Rows of a change that are not shown; asking for them would repeat it.
+    beyond: u64,
     /// The text collected is enough.
     full: bool,
     lossy: u64,

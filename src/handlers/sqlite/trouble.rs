@@ -4,7 +4,7 @@ use rusqlite::ffi::ErrorCode as Code;
 use rusqlite::{Connection, Error};
 use std::fmt::Write as _;
 
-use super::guard::Guard;
+use super::guard::{Guard, Scope};
 use crate::tool::{ErrorCode, ToolError};
 
 /// Words of the language that resemble names of tables.
@@ -18,6 +18,7 @@ const KEYWORDS: &[&str] = &[
     "case",
     "cast",
     "cross",
+    "delete",
     "desc",
     "distinct",
     "else",
@@ -31,7 +32,9 @@ const KEYWORDS: &[&str] = &[
     "having",
     "in",
     "inner",
+    "insert",
     "intersect",
+    "into",
     "is",
     "join",
     "left",
@@ -53,8 +56,10 @@ const KEYWORDS: &[&str] = &[
     "recursive",
     "right",
     "select",
+    "set",
     "then",
     "union",
+    "update",
     "using",
     "values",
     "when",
@@ -62,9 +67,16 @@ const KEYWORDS: &[&str] = &[
     "with",
 ];
 
-/// The file cannot be opened or read as a database.
-pub(super) fn of_file(shown: &str, error: &Error) -> ToolError {
+/// The file cannot be opened, read or written as a database.
+pub(super) fn of_file(shown: &str, guard: &Guard, error: &Error) -> ToolError {
     let (code, text) = match error.sqlite_error_code() {
+        _ if guard.cancelled() => (ErrorCode::Cancelled, "The query was cancelled.".to_owned()),
+        Some(Code::ReadOnly | Code::PermissionDenied) if guard.scope() == Scope::Changing => (
+            ErrorCode::PermissionDenied,
+            format!(
+                "{shown} cannot be written: the file or its folder is read-only for this user. mode=ro reads it."
+            ),
+        ),
         Some(Code::NotADatabase) => {
             (ErrorCode::NotText, format!("{shown} is not a SQLite database, or it is encrypted."))
         }
@@ -72,9 +84,13 @@ pub(super) fn of_file(shown: &str, error: &Error) -> ToolError {
             ErrorCode::Io,
             format!("{shown} is damaged ({error}). `PRAGMA integrity_check` in sqlite3 tells more."),
         ),
-        Some(Code::DatabaseBusy | Code::DatabaseLocked) => {
-            (ErrorCode::Busy, format!("{shown} is locked by another program. Try again when it is done."))
-        }
+        Some(Code::DatabaseBusy | Code::DatabaseLocked) => (
+            ErrorCode::Busy,
+            format!(
+                "{shown} is locked by another program, and stayed so for as long as timeout_ms allows. Ask again \
+                     when that program is done (on Linux `fuser` names it), or with a larger timeout_ms."
+            ),
+        ),
         Some(Code::ReadOnly) => (
             ErrorCode::Busy,
             format!(
@@ -111,7 +127,7 @@ pub(super) fn of_statement(
     let denied = guard.denied();
     match error.sqlite_error_code() {
         Some(Code::OperationInterrupted) if guard.cancelled() => {
-            ToolError::cancelled("The query was cancelled; it changes nothing.")
+            ToolError::cancelled("The query was cancelled.")
         }
         Some(Code::OperationInterrupted) => ToolError::new(
             ErrorCode::Timeout,
@@ -120,7 +136,7 @@ pub(super) fn of_statement(
         ),
         // A refused function is an error like any other to SQLite; only the guard knows better.
         code if denied.is_some() || code == Some(Code::AuthorizationForStatementDenied) => {
-            read_only(denied.as_deref())
+            refused(guard.scope(), denied.as_deref())
         }
         Some(Code::TooBig) => ToolError::new(
             ErrorCode::TooLarge,
@@ -134,26 +150,38 @@ pub(super) fn of_statement(
             | Code::ReadOnly
             | Code::CannotOpen
             | Code::SystemIoFailure,
-        ) => of_file(shown, error),
+        ) => of_file(shown, guard, error),
         _ => unusable(connection, guard, sql, error),
     }
 }
 
-/// The statement would do more than read.
-pub(super) fn read_only(what: Option<&str>) -> ToolError {
+/// The statement would do more than is allowed.
+pub(super) fn refused(scope: Scope, what: Option<&str>) -> ToolError {
     let what = what.map_or_else(
         || "This statement would write, and that".to_owned(),
         |what| format!("In this statement {what}"),
     );
-    ToolError::new(
-        ErrorCode::PolicyDenied,
-        format!(
-            "{what} is not allowed: SqliteQuery only reads. Use SELECT, WITH, VALUES, EXPLAIN or a PRAGMA that tells."
-        ),
-    )
+    let rule = match scope {
+        Scope::Reading => {
+            "with mode=ro SqliteQuery only reads: SELECT, WITH, VALUES, EXPLAIN or a PRAGMA that tells. mode=rw \
+             changes rows and the schema."
+        }
+        Scope::Changing => {
+            "mode=rw takes one statement that changes rows or the schema of this database, in a transaction that is \
+             made for it. Other databases, files and settings are out of its reach."
+        }
+    };
+    ToolError::new(ErrorCode::PolicyDenied, format!("{what} is not allowed: {rule}"))
 }
 
 fn unusable(connection: &Connection, guard: &Guard, sql: &str, error: &Error) -> ToolError {
+    if error.sqlite_error_code() == Some(Code::ConstraintViolation) {
+        let text = match error {
+            Error::SqliteFailure(_, Some(text)) => text.clone(),
+            other => other.to_string(),
+        };
+        return ToolError::invalid_args(format!("The database does not take the change: {text}."));
+    }
     let mut text = match error {
         Error::SqlInputError { msg, sql, offset, .. } => {
             format!("SQLite refuses the query: {msg}{}", place(sql, *offset))
@@ -226,6 +254,7 @@ fn known_names(connection: &Connection) -> rusqlite::Result<(Vec<String>, Vec<St
 /// The words of a statement that may be names: not in quotes of a text, not called, not of the language.
 fn words(sql: &str) -> Vec<String> {
     let mut words: Vec<String> = Vec::new();
+    let mut names_table = false;
     let mut chars = sql.chars().peekable();
     while let Some(c) = chars.next() {
         if c == '\'' {
@@ -239,10 +268,14 @@ fn words(sql: &str) -> Vec<String> {
             while let Some(next) = chars.next_if(|next| next.is_alphanumeric() || *next == '_') {
                 word.push(next);
             }
-            let keyword = KEYWORDS.contains(&word.to_ascii_lowercase().as_str());
-            if !keyword && word.len() > 1 && chars.peek() != Some(&'(') && !words.contains(&word) {
+            let small = word.to_ascii_lowercase();
+            let keyword = KEYWORDS.contains(&small.as_str());
+            // `f(x)` calls a function, `INTO t(x)` names a table.
+            let called = chars.peek() == Some(&'(') && !names_table;
+            if !keyword && word.len() > 1 && !called && !words.contains(&word) {
                 words.push(word);
             }
+            names_table = ["into", "table", "on", "references"].contains(&small.as_str());
         }
     }
     words
@@ -254,6 +287,7 @@ mod tests {
 
     #[test]
     fn words_are_names_only() {
+        assert_eq!(words("INSERT INTO itm(nme) VALUES (max(1, 2))"), ["itm", "nme"]);
         assert_eq!(
             words("SELECT usr.nam, count(x1) FROM usr WHERE a_b = 'text it''s' ORDER BY 1"),
             ["usr", "nam", "x1", "a_b"]

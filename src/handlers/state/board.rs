@@ -17,6 +17,20 @@ pub trait TaskBoard: Send + Sync + 'static {
 
     /// How far a task has come; none where there is no such task.
     fn look<'a>(&'a self, id: &'a RequestId) -> Answer<'a, Option<TaskView>>;
+
+    /// The tasks that were asked for within this time, the latest first, at most so many.
+    fn recent(&self, within: Duration, limit: u32) -> Answer<'_, Vec<TaskLine>>;
+
+    /// A shell in the background, by the name that Bash gave it; none where no such shell is known.
+    fn shell<'a>(&'a self, id: &'a str) -> Answer<'a, Option<ShellView>> {
+        let _ = id;
+        Box::pin(async { Ok(None) })
+    }
+
+    /// Every shell in the background that is known.
+    fn shells(&self) -> Answer<'_, Vec<ShellView>> {
+        Box::pin(async { Ok(Vec::new()) })
+    }
 }
 
 /// How far a task has come.
@@ -43,6 +57,36 @@ pub enum TaskStage {
     Forgotten,
 }
 
+/// One task in the list of all.
+#[derive(Debug, Clone)]
+pub struct TaskLine {
+    /// Its id.
+    pub id: RequestId,
+    /// The tool it runs.
+    pub tool: String,
+    /// The beginning of its arguments.
+    pub args: String,
+    /// Since it was asked for, or how long it took.
+    pub elapsed: Duration,
+    /// Where it stands, in a word or two: `running`, `done`, `failed`.
+    pub state: &'static str,
+}
+
+/// A shell in the background, as far as a task's reader needs it.
+#[derive(Debug, Clone)]
+pub struct ShellView {
+    /// Its name: `sh_1`.
+    pub id: String,
+    /// Its command, on one line.
+    pub title: String,
+    /// What it does, in words: `running for 12.4 s`.
+    pub state: String,
+    /// Whether more can come of it.
+    pub running: bool,
+    /// Where its output is kept, once there is some.
+    pub handle: Option<String>,
+}
+
 /// The board of a command that runs one tool and ends: nothing could look after a task.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct NoTasks;
@@ -58,5 +102,9 @@ impl TaskBoard for NoTasks {
 
     fn look<'a>(&'a self, _id: &'a RequestId) -> Answer<'a, Option<TaskView>> {
         Box::pin(async { Ok(None) })
+    }
+
+    fn recent(&self, _within: Duration, _limit: u32) -> Answer<'_, Vec<TaskLine>> {
+        Box::pin(async { Ok(Vec::new()) })
     }
 }

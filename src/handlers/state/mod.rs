@@ -1,6 +1,7 @@
 //! State: what outlives a call: the full text of clipped outputs, and tasks. Not here: who keeps them.
 
 pub mod board;
+mod news;
 mod read_output;
 mod task;
 mod task_output;

@@ -1,13 +1,16 @@
 //! ReadOutput: a page of the full output that a clipped result left out. Not here: how outputs are kept (output).
 
+use std::borrow::Cow;
 use std::fmt::Write as _;
 
 use schemars::JsonSchema;
 use serde::Deserialize;
 
 use crate::output::figures::{counted, grouped, size};
+use crate::output::hygiene;
 use crate::output::{
-    Budget, FindError, Found, KeptLine, KeptOutput, OutputStore, Page, Query, SearchError, Totals, Window,
+    Budget, FindError, Found, Halt, KeptLine, KeptOutput, OutputStore, Page, Query, SearchError, Totals,
+    Window,
 };
 use crate::tool::{Effect, Lane, Reply, Tool, ToolCx, ToolError};
 
@@ -42,6 +45,9 @@ pub(super) struct ReadOutput {
     #[serde(default)]
     #[schemars(range(min = 1))]
     column: Option<u64>,
+    /// Show escape sequences and progress lines as they were printed: left out if absent. Patterns see them always.
+    #[serde(default)]
+    raw: bool,
     /// How many characters the answer may have: 1000 to 200000, 30000 if absent.
     #[serde(default)]
     max_chars: Option<u64>,
@@ -64,7 +70,7 @@ const MAX_LINES: u64 = 10_000;
 /// The most lines of context on either side.
 const MAX_CONTEXT: u64 = 20;
 /// Characters of the budget that header and footer may take.
-const FRAME: usize = 300;
+const FRAME: usize = 400;
 
 impl Tool for ReadOutput {
     const NAME: &'static str = "ReadOutput";
@@ -74,6 +80,11 @@ impl Tool for ReadOutput {
     const EXAMPLES: &'static [&'static str] = &[
         r#"{"handle":"out_7f3a09c2d1e4","offset":301}"#,
         r#"{"handle":"out_7f3a09c2d1e4","pattern":"(?i)error","context":3}"#,
+    ];
+    const LIMITS: &'static [&'static str] = &[
+        "200 lines a call, 10,000 at most",
+        "20 lines of context on either side of a match",
+        "256 MB are kept of one output, 2 GB of all, for 7 days; the oldest go first",
     ];
     type Deps = OutputStore;
     type Output = Reply;
@@ -86,22 +97,27 @@ impl Tool for ReadOutput {
             return Err(cancelled());
         }
         let outputs = outputs.clone();
-        // Reading the largest output takes about a second; one that is cancelled ends by itself.
-        let reading = tokio::task::spawn_blocking(move || self.read(&outputs));
+        // Dropped with the call, whatever ends it, so that nobody reads on for nobody.
+        let halting = Halting::default();
+        let halt = halting.0.clone();
+        let reading = tokio::task::spawn_blocking(move || self.read(&outputs, halt));
         tokio::select! {
-            answer = reading => answer.map_err(|error| ToolError::internal(format!("ReadOutput: {error}")))?,
+            biased;
             () = cx.cancelled() => Err(cancelled()),
+            answer = reading => answer.map_err(|error| ToolError::internal(format!("ReadOutput: {error}")))?,
         }
     }
 }
 
 impl ReadOutput {
-    fn read(&self, outputs: &OutputStore) -> Result<Reply, ToolError> {
-        let mut kept = outputs.find(&self.handle).map_err(|error| self.not_found(outputs, &error))?;
+    fn read(&self, outputs: &OutputStore, halt: Halt) -> Result<Reply, ToolError> {
+        let kept = outputs.find(&self.handle).map_err(|error| self.not_found(outputs, &error))?;
+        let mut kept = kept.halted_by(halt);
         let budget = Budget::chars(self.max_chars);
         let room = budget.max_chars() - FRAME;
+        let mut cleaning = Cleaning { raw: self.raw, removed: false };
         let text = match (&self.pattern, self.tail) {
-            (Some(pattern), _) => self.matches(&mut kept, pattern, room)?,
+            (Some(pattern), _) => self.matches(&mut kept, pattern, room, &mut cleaning)?,
             (None, Some(lines)) => {
                 let page = kept.tail(self.window(lines, room)).map_err(|error| self.failed(&error))?;
                 let from = page.lines.first().map_or(1, |line| line.number);
@@ -110,7 +126,7 @@ impl ReadOutput {
                 } else {
                     String::new()
                 };
-                self.page(&page, &hint)
+                self.page(&page, &hint, &mut cleaning)
             }
             (None, None) => {
                 let page = kept
@@ -122,17 +138,19 @@ impl ReadOutput {
                 } else {
                     String::new()
                 };
-                self.page(&page, &hint)
+                self.page(&page, &hint, &mut cleaning)
             }
         };
-        Ok(Reply::fitted(text).with_budget(budget))
+        let text = if cleaning.removed { text + "\n" + Cleaning::NOTE } else { text };
+        let cut = outputs.cut_short(kept.handle()).map(|why| format!("\n[the output went on, but {why}]"));
+        Ok(Reply::fitted(text + &cut.unwrap_or_default()).with_budget(budget))
     }
 
     fn window(&self, lines: u64, room: usize) -> Window {
         Window { limit: lines.clamp(1, MAX_LINES), column: self.column, room }
     }
 
-    fn page(&self, page: &Page, hint: &str) -> String {
+    fn page(&self, page: &Page, hint: &str, cleaning: &mut Cleaning) -> String {
         let header = self.header(page.totals);
         let (Some(first), Some(last)) = (page.lines.first(), page.lines.last()) else {
             return match page.totals.lines {
@@ -145,14 +163,20 @@ impl ReadOutput {
         };
         let mut text = header;
         for line in &page.lines {
-            let _ = writeln!(text, "{:>6}\t{}", line.number, line.text);
+            let _ = writeln!(text, "{:>6}\t{}", line.number, cleaning.of(&line.text));
         }
         let total = grouped(page.totals.lines);
         let _ = write!(text, "Showing {}-{} of {total}.{hint}", first.number, last.number);
         text
     }
 
-    fn matches(&self, kept: &mut KeptOutput, pattern: &str, room: usize) -> Result<String, ToolError> {
+    fn matches(
+        &self,
+        kept: &mut KeptOutput,
+        pattern: &str,
+        room: usize,
+        cleaning: &mut Cleaning,
+    ) -> Result<String, ToolError> {
         let query = Query {
             pattern,
             context: usize::try_from(self.context.min(MAX_CONTEXT)).expect("at most 20"),
@@ -168,7 +192,7 @@ impl ReadOutput {
         })?;
         let totals = kept.totals().map_err(|error| self.failed(&error))?;
         let mut text = self.header(totals);
-        text.push_str(&match_lines(&found.lines));
+        text.push_str(&match_lines(&found.lines, cleaning));
         text.push_str(&self.match_footer(&found));
         Ok(text)
     }
@@ -218,12 +242,42 @@ impl ReadOutput {
     }
 }
 
+/// Takes out of a line what a terminal would not show, and remembers whether there was any.
+struct Cleaning {
+    raw: bool,
+    removed: bool,
+}
+
+impl Cleaning {
+    const NOTE: &str = "[escape sequences and overwritten progress are left out; raw=true shows them]";
+
+    fn of<'a>(&mut self, line: &'a str) -> Cow<'a, str> {
+        if self.raw || !line.contains(|c: char| c.is_control() && c != '\t') {
+            return Cow::Borrowed(line);
+        }
+        let clean = hygiene::clean(line);
+        // A carriage return before the line end is part of that end.
+        self.removed |= clean != line.trim_end_matches('\r');
+        Cow::Owned(clean)
+    }
+}
+
+/// Stops the reading when the call ends before it.
+#[derive(Default)]
+struct Halting(Halt);
+
+impl Drop for Halting {
+    fn drop(&mut self) {
+        self.0.stop();
+    }
+}
+
 fn cancelled() -> ToolError {
     ToolError::cancelled("ReadOutput was cancelled; nothing was changed.")
 }
 
 /// Matches as `number<tab>text`, context with a dash after the number, `--` where lines are left out between.
-fn match_lines(lines: &[KeptLine]) -> String {
+fn match_lines(lines: &[KeptLine], cleaning: &mut Cleaning) -> String {
     let mut text = String::new();
     let mut last = None;
     for line in lines {
@@ -231,7 +285,7 @@ fn match_lines(lines: &[KeptLine]) -> String {
             text.push_str("--\n");
         }
         let mark = if line.matched { "" } else { "-" };
-        let _ = writeln!(text, "{:>6}{mark}\t{}", line.number, line.text);
+        let _ = writeln!(text, "{:>6}{mark}\t{}", line.number, cleaning.of(&line.text));
         last = Some(line.number);
     }
     text

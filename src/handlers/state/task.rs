@@ -36,6 +36,10 @@ impl Tool for Task {
         r#"{"description":"build in the background","tool":"Bash","args":{"command":"cargo build"}}"#,
         r#"{"tool":"Grep","args":{"pattern":"TODO","output_mode":"count"}}"#,
     ];
+    const LIMITS: &'static [&'static str] = &[
+        "8 tasks at once, the others wait their turn; one runs for 1 hour at most",
+        "a task and its result are remembered for 30 days, its whole output for 7",
+    ];
     type Deps = StateDeps;
     type Output = String;
 
@@ -47,12 +51,13 @@ impl Tool for Task {
                  tool call in the background, name it: {\"tool\": \"Bash\", \"args\": {...}}.",
             ));
         };
+        let tool = tool.trim();
         if tool == Self::NAME {
             return Err(ToolError::invalid_args(
                 "A task cannot start another task. Start both from the conversation.",
             ));
         }
-        let id = deps.board.start(cx, &tool, &Value::Object(self.args).to_string()).await?;
+        let id = deps.board.start(cx, tool, &Value::Object(self.args).to_string()).await?;
         let what = self.description.map_or_else(String::new, |what| format!(" ({what})"));
         Ok(format!("Task {id} started: {tool}{what}. Fetch its result with TaskOutput task_id=\"{id}\"."))
     }

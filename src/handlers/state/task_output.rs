@@ -1,97 +1,291 @@
-//! TaskOutput: how far a task has come and what came of it.
+//! TaskOutput: which tasks there are, how far one has come and what came of it. Not here: starting one (Task).
+
+use std::fmt::Write as _;
+use std::time::Duration;
 
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
+use tokio::time::Instant;
 
 use super::StateDeps;
-use super::board::{TaskStage, TaskView};
+use super::board::{ShellView, TaskStage, TaskView};
+use super::news::{self, News};
 use crate::ids::RequestId;
-use crate::output::OutputStore;
+use crate::output::figures::size;
+use crate::output::{OutputHandle, OutputStore};
 use crate::tool::{Effect, Lane, Meta, Reply, Tool, ToolCx, ToolError};
 
-/// How much of a running task's output is shown.
+/// How much of a running task's output is shown when no cursor is given.
 const SO_FAR_CHARS: usize = 4_000;
+/// How much new output one answer carries.
+const NEWS_BYTES: usize = 24_000;
+/// How far back the list of tasks reaches, and how long it gets.
+const LISTED_WITHIN: Duration = Duration::from_hours(24);
+const LISTED: u32 = 50;
+const LONGEST_WAIT: u64 = 30_000;
+/// How often a task that is waited for is looked at: soon at first, for short ones.
+const LOOKS: [Duration; 2] = [Duration::from_millis(20), Duration::from_millis(250)];
 
 /// Get the status of a task and, when it is done, its result.
 ///
-/// Use it with the id that Task gave. While the task runs, the end of what it has printed so far is shown, with the
-/// handle under which ReadOutput finds all of it.
+/// Without task_id: the tasks of the last 24 hours, one line each. With the id that Task gave: while the task runs, the
+/// end of what it has printed so far and a cursor; pass that as `since` to get only what is new. When it is done, its
+/// result; with `since`, what it printed after the cursor. Give wait_ms instead of asking again and again. It takes the
+/// id of a background shell (sh_1), too; ShellStatus shows more of those. ReadOutput finds any part of the whole output
+/// by its handle.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct TaskOutput {
-    /// The id that Task gave.
-    task_id: String,
+    /// The id that Task gave, or that of a shell; all tasks are listed if absent.
+    #[serde(default)]
+    task_id: Option<String>,
+    /// The cursor of an earlier answer: show only what was printed after it. 0 begins at the beginning.
+    #[serde(default)]
+    since: Option<u64>,
+    /// Milliseconds to wait for the task to end, at most 30000; 0 if absent.
+    #[serde(default)]
+    #[schemars(range(max = 30_000))]
+    wait_ms: Option<u64>,
 }
 
 impl Tool for TaskOutput {
     const NAME: &'static str = "TaskOutput";
     const EFFECT: Effect = Effect::Reads;
     const LANE: Lane = Lane::Control;
-    const ALIASES: &'static [(&'static str, &'static str)] = &[("id", "task_id"), ("task", "task_id")];
-    const EXAMPLES: &'static [&'static str] = &[
-        r#"{"task_id":"0198c0de-0000-7000-8000-000000000000"}"#,
-        r#"{"task_id":"0198c0de-2f5a-7000-8000-6d1c0a9be702"}"#,
+    const ALIASES: &'static [(&'static str, &'static str)] = &[
+        ("id", "task_id"),
+        ("task", "task_id"),
+        ("cursor", "since"),
+        ("wait", "wait_ms"),
+        ("timeout", "wait_ms"),
+    ];
+    const EXAMPLES: &'static [&'static str] =
+        &["{}", r#"{"task_id":"0198c0de-2f5a-7000-8000-6d1c0a9be702-task","since":4096,"wait_ms":30000}"#];
+    const LIMITS: &'static [&'static str] = &[
+        "waits 30,000 ms at most",
+        "the last 4,000 characters of a running task, 24,000 bytes from a cursor",
+        "lists 50 tasks of the last 24 hours; a task is remembered for 30 days",
     ];
     type Deps = StateDeps;
     type Output = Reply;
 
-    async fn run(self, _cx: &ToolCx, deps: &StateDeps) -> Result<Reply, ToolError> {
-        let unknown = || {
-            let text = format!(
-                "There is no task {:?}. Use the id that Task answered with; tasks are remembered for 30 days.",
-                self.task_id
-            );
-            ToolError::not_found(text)
+    async fn run(self, cx: &ToolCx, deps: &StateDeps) -> Result<Reply, ToolError> {
+        let Some(asked) = self.task_id.as_deref().map(str::trim) else {
+            if self.since.is_some() || self.wait_ms.is_some() {
+                let text = "TaskOutput: since and wait_ms are about one task; name it in `task_id`.";
+                return Err(ToolError::invalid_args(text));
+            }
+            return list(deps).await;
         };
-        let id = RequestId::parse(self.task_id.clone()).map_err(|_| unknown())?;
-        let view = deps.board.look(&id).await?.ok_or_else(unknown)?;
-        Ok(shown(&id, view, &deps.outputs))
+        let until = Instant::now() + Duration::from_millis(self.wait_ms.unwrap_or(0).min(LONGEST_WAIT));
+        if asked.starts_with("sh_") {
+            let shell = self.shell(cx, deps, asked, until).await?;
+            return Ok(self.of_shell(&shell, &deps.outputs));
+        }
+        let id = RequestId::parse(asked.to_owned()).map_err(|_| unknown(asked))?;
+        let view = self.task(cx, deps, &id, until).await?;
+        let (outputs, asked) = (deps.outputs.clone(), self);
+        // What was printed is on the disk.
+        tokio::task::spawn_blocking(move || asked.of_task(&id, view, &outputs))
+            .await
+            .map_err(|error| ToolError::internal(format!("TaskOutput: {error}")))
     }
 }
 
-fn shown(id: &RequestId, view: TaskView, outputs: &OutputStore) -> Reply {
-    let TaskView { tool, elapsed, stage } = view;
-    let seconds = elapsed.as_secs_f64();
-    match stage {
-        TaskStage::Waiting => {
-            Reply::text(format!("Task {id} ({tool}) waits for its turn since {seconds:.1} s."))
+impl TaskOutput {
+    /// The task, once it has ended or the time is up.
+    async fn task(
+        &self,
+        cx: &ToolCx,
+        deps: &StateDeps,
+        id: &RequestId,
+        until: Instant,
+    ) -> Result<TaskView, ToolError> {
+        let mut look = LOOKS[0];
+        loop {
+            let view = deps.board.look(id).await?.ok_or_else(|| unknown(id.as_str()))?;
+            let going = matches!(view.stage, TaskStage::Waiting | TaskStage::Running);
+            if !going || Instant::now() >= until {
+                return Ok(view);
+            }
+            pause(cx, until, &mut look).await?;
         }
-        TaskStage::Running => running(id, &tool, seconds, outputs),
-        TaskStage::Forgotten => {
-            Reply::text(format!("Task {id} ({tool}) is done; its result is no longer kept."))
+    }
+
+    /// The shell, likewise.
+    async fn shell(
+        &self,
+        cx: &ToolCx,
+        deps: &StateDeps,
+        id: &str,
+        until: Instant,
+    ) -> Result<ShellView, ToolError> {
+        let mut look = LOOKS[0];
+        loop {
+            let view = deps.board.shell(id).await?.ok_or_else(|| {
+                ToolError::not_found(format!(
+                    "No shell {id:?} is known to TaskOutput. ShellStatus lists all shells."
+                ))
+            })?;
+            if !view.running || Instant::now() >= until {
+                return Ok(view);
+            }
+            pause(cx, until, &mut look).await?;
         }
-        TaskStage::Done(payload) => done(id, &tool, seconds, &payload),
+    }
+
+    fn of_task(&self, id: &RequestId, view: TaskView, outputs: &OutputStore) -> Reply {
+        let TaskView { tool, elapsed, stage } = view;
+        let seconds = elapsed.as_secs_f64();
+        let handle = OutputStore::handle(id, 0);
+        match stage {
+            TaskStage::Waiting => {
+                Reply::text(format!("Task {id} ({tool}) waits for its turn since {seconds:.1} s."))
+            }
+            TaskStage::Running => {
+                let head = format!("Task {id} ({tool}) has been running for {seconds:.1} s.");
+                self.printed(&head, &handle, outputs, true).unwrap_or_else(|| {
+                    Reply::text(format!(
+                        "{head}\n(nothing was printed so far)\n[since=0 for what comes next]"
+                    ))
+                })
+            }
+            TaskStage::Forgotten => {
+                Reply::text(format!("Task {id} ({tool}) is done; its result is no longer kept."))
+            }
+            TaskStage::Done(payload) => {
+                let payload: Value = serde_json::from_str(&payload).unwrap_or_default();
+                let done = Ending::of(&payload);
+                let head = format!("Task {id} ({tool}) {} after {seconds:.1} s", done.verdict);
+                let rest = self.since.and_then(|_| {
+                    let exit =
+                        done.meta.exit_code.map(|code| format!(", exit code {code}")).unwrap_or_default();
+                    self.printed(&format!("{head}{exit}."), &handle, outputs, false)
+                });
+                match rest {
+                    // Of a failure the reason is told in any case.
+                    Some(reply) if done.verdict == "is done" => reply.with_meta(done.meta),
+                    _ => Reply::fitted(format!("{head}:\n{}", done.text)).with_meta(done.meta),
+                }
+            }
+        }
+    }
+
+    fn of_shell(&self, shell: &ShellView, outputs: &OutputStore) -> Reply {
+        let head = format!("Shell {}: {}: {}", shell.id, shell.state, shell.title);
+        let handle = shell.handle.as_deref().and_then(OutputHandle::parse);
+        handle
+            .and_then(|handle| self.printed(&head, &handle, outputs, shell.running))
+            .unwrap_or_else(|| Reply::text(format!("{head}\n(nothing was printed so far)")))
+    }
+
+    /// The head, then what is new, or the end of what there is; none where nothing is kept.
+    fn printed(
+        &self,
+        head: &str,
+        handle: &OutputHandle,
+        outputs: &OutputStore,
+        running: bool,
+    ) -> Option<Reply> {
+        let (since, shown) = match self.since {
+            Some(cursor) => (cursor, news::since(outputs, handle, cursor, NEWS_BYTES)),
+            None => (0, news::latest(outputs, handle, SO_FAR_CHARS)),
+        };
+        let news = match shown {
+            Ok(Some(news)) => news,
+            Ok(None) => return None,
+            Err(cause) => {
+                let text = format!("{head}\nWhat it printed cannot be read now: {cause}");
+                return Some(Reply::text(text));
+            }
+        };
+        let mut text = format!("{head}\n{}", news.text);
+        if news.text.is_empty() {
+            let past = news.next < since;
+            text.push_str(if past { "(the cursor is past the end)" } else { "(nothing new was printed)" });
+        }
+        if !text.ends_with('\n') {
+            text.push('\n');
+        }
+        text.push_str(&footer(&news, handle, running));
+        let meta = Meta { handle: Some(handle.as_str().to_owned()), ..Meta::default() };
+        Some(Reply::fitted(text).with_meta(meta))
     }
 }
 
-fn running(id: &RequestId, tool: &str, seconds: f64, outputs: &OutputStore) -> Reply {
-    let handle = OutputStore::handle(id, 0);
-    let head = format!("Task {id} ({tool}) has been running for {seconds:.1} s.");
-    match outputs.tail_text(&handle, SO_FAR_CHARS) {
-        Ok(Some(so_far)) if !so_far.is_empty() => {
-            let text = format!(
-                "{head} The end of its output so far (all of it: ReadOutput handle=\"{}\"):\n{so_far}",
-                handle.as_str()
-            );
-            let meta = Meta { handle: Some(handle.as_str().to_owned()), ..Meta::default() };
-            Reply::text(text).with_meta(meta)
-        }
-        _ => Reply::text(head),
-    }
-}
-
-/// The task's own answer under one line of status; a failed task is said to have failed.
-fn done(id: &RequestId, tool: &str, seconds: f64, payload: &str) -> Reply {
-    let payload: Value = serde_json::from_str(payload).unwrap_or_default();
-    let (verdict, answer) = match (payload.get("result"), payload.get("error")) {
-        (Some(result), _) => ("is done", result),
-        (None, Some(error)) => ("failed", error),
-        (None, None) => ("is done, with nothing to show", &Value::Null),
+fn footer(news: &News, handle: &OutputHandle, running: bool) -> String {
+    let mut text = if news.rest > 0 {
+        format!("[{} more: since={}", size(news.rest), news.next)
+    } else if running {
+        format!("[since={} for what comes next", news.next)
+    } else {
+        format!("[all of it was shown up to here, since={}", news.next)
     };
-    let text = answer.as_str().map_or_else(|| answer.to_string(), str::to_owned);
-    let mut meta: Meta =
-        payload.get("meta").cloned().and_then(|meta| serde_json::from_value(meta).ok()).unwrap_or_default();
-    meta.duration_ms = None;
-    Reply::fitted(format!("Task {id} ({tool}) {verdict} after {seconds:.1} s:\n{text}")).with_meta(meta)
+    let _ = write!(text, "; ReadOutput handle=\"{handle}\" for any part]");
+    text
+}
+
+async fn pause(cx: &ToolCx, until: Instant, look: &mut Duration) -> Result<(), ToolError> {
+    let next = (Instant::now() + *look).min(until);
+    *look = (*look * 2).min(LOOKS[1]);
+    tokio::select! {
+        biased;
+        () = cx.cancelled() => Err(ToolError::cancelled("The waiting was ended; the task goes on.")),
+        () = tokio::time::sleep_until(next) => Ok(()),
+    }
+}
+
+async fn list(deps: &StateDeps) -> Result<Reply, ToolError> {
+    let tasks = deps.board.recent(LISTED_WITHIN, LISTED).await?;
+    let shells = deps.board.shells().await?;
+    if tasks.is_empty() && shells.is_empty() {
+        return Ok(Reply::text("There are no tasks of the last 24 hours. Task starts one."));
+    }
+    let mut text = String::new();
+    for task in &tasks {
+        let seconds = task.elapsed.as_secs_f64();
+        let _ = writeln!(text, "{}: {}, {seconds:.1} s, {} {}", task.id, task.state, task.tool, task.args);
+    }
+    for shell in &shells {
+        let _ = writeln!(text, "{}: {}, shell: {}", shell.id, shell.state, shell.title);
+    }
+    if tasks.len() == LISTED as usize {
+        let _ = writeln!(text, "[the latest {LISTED}; earlier ones are found by their ids]");
+    }
+    text.push_str("TaskOutput with a task_id shows what came of it.");
+    Ok(Reply::text(text))
+}
+
+fn unknown(asked: &str) -> ToolError {
+    let shown: String = asked.chars().take(100).collect();
+    ToolError::not_found(format!(
+        "There is no task {shown:?}. Use the id that Task answered with; TaskOutput without task_id lists the tasks of \
+         the last 24 hours, and a task is remembered for 30 days."
+    ))
+}
+
+/// How a task ended: its own answer, and that a failed one failed.
+struct Ending {
+    verdict: &'static str,
+    text: String,
+    meta: Meta,
+}
+
+impl Ending {
+    fn of(payload: &Value) -> Self {
+        let (verdict, answer) = match (payload.get("result"), payload.get("error")) {
+            (Some(result), _) => ("is done", result),
+            (None, Some(error)) => ("failed", error),
+            (None, None) => ("is done, with nothing to show", &Value::Null),
+        };
+        let text = answer.as_str().map_or_else(|| answer.to_string(), str::to_owned);
+        let mut meta: Meta = payload
+            .get("meta")
+            .cloned()
+            .and_then(|meta| serde_json::from_value(meta).ok())
+            .unwrap_or_default();
+        meta.duration_ms = None;
+        Self { verdict, text, meta }
+    }
 }

@@ -1,4 +1,5 @@
-//! run_command: one command on the client's terminal, from start to end. Not here: anything that goes on afterwards.
+//! run_command: one command on the client's terminal, from start to end, or left on a terminal that lasts. Not here:
+//! what is done with such a terminal afterwards.
 
 use std::time::Duration;
 
@@ -7,20 +8,25 @@ use serde::Deserialize;
 
 use super::TerminalDeps;
 use crate::acp::RawPath;
-use crate::acp::terminals::{CreateTerminal, Ending, Launch, conclude, list, output_with_status, run_to_end};
+use crate::acp::terminals::{
+    CreateTerminal, Ending, Launch, TerminalGuard, conclude, list, output_with_status, run_to_end,
+};
+use crate::ids::ConversationId;
 use crate::output::Budget;
-use crate::tool::{Effect, Reply, Tool, ToolCx, ToolError};
+use crate::tool::{Effect, Meta, Reply, Tool, ToolCx, ToolError};
 
 const LIMIT: Duration = Duration::from_mins(2);
 /// Characters of the budget that are kept free for what is said beside the output.
 const WORDS: u64 = 700;
-const ADVICE: &str = "The limit is 120 s; run long commands with Bash and run_in_background=true.";
+const ADVICE: &str = "The limit is 120 s; run long commands with background=true.";
 
 /// Run a command in the workspace and return what it prints.
 ///
 /// With `args` the command is a program and gets them exactly as they are, without a shell between: use this when an
 /// argument holds blanks, quotes or other special characters. Without `args` it is a command line for bash. It must
-/// end within 120 s, reads nothing, and what it leaves running is ended with it; for everything else use Bash.
+/// end within 120 s, reads nothing, and what it leaves running is ended with it. With background=true it has no limit
+/// and the answer is the id of its terminal, for get_terminal_output, wait_for_terminal_exit, kill_terminal and
+/// release_terminal. For everything else use Bash.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct RunCommand {
@@ -30,6 +36,9 @@ pub(super) struct RunCommand {
     args: Option<Vec<String>>,
     /// Where it runs: a folder, absolute or relative to the first workspace folder, which it is if absent.
     cwd: Option<RawPath>,
+    /// Return at once with a terminal id and leave the command running.
+    #[serde(default)]
+    background: bool,
 }
 
 impl Tool for RunCommand {
@@ -41,9 +50,19 @@ impl Tool for RunCommand {
         ("arguments", "args"),
         ("working_directory", "cwd"),
         ("workdir", "cwd"),
+        ("run_in_background", "background"),
     ];
-    const EXAMPLES: &'static [&'static str] =
-        &[r#"{"command":"ls -la"}"#, r#"{"command":"grep","args":["-n","two words","notes.txt"]}"#];
+    const EXAMPLES: &'static [&'static str] = &[
+        r#"{"command":"ls -la"}"#,
+        r#"{"command":"grep","args":["-n","two words","notes.txt"]}"#,
+        r#"{"command":"npm run dev","background":true}"#,
+    ];
+    const LIMITS: &'static [&'static str] = &[
+        "120,000 ms; none with background=true",
+        "131,071 bytes a command line or argument",
+        "30,000 characters an answer; all of it, up to 256 MB, through ReadOutput",
+        "100 terminals at once",
+    ];
     type Deps = TerminalDeps;
     type Output = Reply;
 
@@ -58,6 +77,9 @@ impl Tool for RunCommand {
         };
         let mut create = CreateTerminal::new(&cx.request, launch, folder);
         create.budget = Budget::chars(Some(Budget::DEFAULT as u64 - WORDS));
+        if self.background {
+            return in_background(cx, deps, create).await;
+        }
         let run = run_to_end(&deps.terminals, cx, create, LIMIT).await?;
         let concluded = conclude(&run, ADVICE);
         let left = match &run.ending {
@@ -71,4 +93,27 @@ impl Tool for RunCommand {
         }
         Ok(Reply::fitted(text).with_meta(meta))
     }
+}
+
+/// Starts a command on a terminal of the conversation's.
+async fn in_background(cx: &ToolCx, deps: &TerminalDeps, create: CreateTerminal) -> Result<Reply, ToolError> {
+    if cx.is_cancelled() {
+        return Err(ToolError::cancelled("The command was not started."));
+    }
+    deps.board.make_room(deps.terminals.as_ref()).await?;
+    let guard = TerminalGuard::create(&deps.terminals, create).await?;
+    let lasting = deps.board.admit(&cx.conversation, guard.keep());
+    let pid = lasting.pid.map(|pid| format!(" (pid {pid})")).unwrap_or_default();
+    let mut meta = Meta::default();
+    if cx.conversation == ConversationId::from(&cx.request) {
+        let text = "This call is a conversation of its own, so calls of other conversations cannot reach the terminal: \
+                    send them with one conversation, or use Bash with run_in_background=true.";
+        meta.warnings.push(text.to_owned());
+    }
+    let text = format!(
+        "Terminal {}{pid} running\n[get_terminal_output shows what it prints, wait_for_terminal_exit waits for its end, \
+         kill_terminal ends it, release_terminal ends and forgets it]",
+        lasting.name
+    );
+    Ok(Reply::text(text).with_meta(meta))
 }

@@ -7,6 +7,7 @@ use punie_runner::acp::local::terminals::{LocalSetup, LocalTerminals};
 use punie_runner::acp::{LocalClient, Workspace};
 use punie_runner::handlers::state::board::NoTasks;
 use punie_runner::handlers::{self, file, git, search, shell, sqlite, state, terminal};
+use punie_runner::home::Home;
 use punie_runner::output::OutputStore;
 use punie_runner::output::filter::PassThrough;
 use punie_runner::tool::Registry;
@@ -31,6 +32,7 @@ pub fn whole() -> Whole {
     })
     .expect("a thread");
     let client = Arc::new(LocalClient::new(terminals));
+    let home = Home::open(&folders.path().join("home")).expect("a home");
     let registry = handlers::registry(handlers::Deps {
         file: file::FileDeps { client: client.clone(), workspace: workspace.clone() },
         search: search::SearchDeps { workspace: workspace.clone(), user_ignore: None },
@@ -38,15 +40,27 @@ pub fn whole() -> Whole {
             terminals: client.clone(),
             workspace: workspace.clone(),
             shells: Arc::default(),
+            apps: client.clone(),
+            home: home.clone(),
         },
-        terminal: terminal::TerminalDeps { terminals: client, workspace: workspace.clone() },
+        terminal: terminal::TerminalDeps {
+            terminals: client,
+            workspace: workspace.clone(),
+            board: Arc::default(),
+        },
         git: git::GitDeps {
             workspace: workspace.clone(),
             search_path: String::new(),
             home: folders.path().to_owned(),
+            outputs: outputs.clone(),
+            filters: Arc::new(|| Box::new(PassThrough)),
         },
         state: state::StateDeps { outputs, board: Arc::new(NoTasks) },
-        sqlite: sqlite::SqliteDeps { workspace, scratch: folders.path().join("scratch") },
+        sqlite: sqlite::SqliteDeps {
+            workspace,
+            scratch: folders.path().join("scratch"),
+            home: folders.path().join("home"),
+        },
     })
     .expect("no two tools of one name");
     Whole { registry, _folders: folders }

@@ -10,7 +10,8 @@ use punie_runner::request::{
 };
 use serde_json::{Value, json};
 
-use super::{lines, read, store};
+use super::{lines, store};
+use crate::state::read;
 
 const SECRET: &str = "hunter2-hunter2";
 

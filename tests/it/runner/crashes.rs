@@ -37,21 +37,6 @@ async fn a_command_cut_off_by_a_crash_is_answered_as_interrupted_and_not_run_aga
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_ran_in_the_background_ends_with_the_runner_at_the_latest_when_it_is_back() {
-    let stage = Stage::new().await;
-    let runner = stage.run();
-    let args = json!({ "command": "sleep 600 & echo $! > child; wait", "run_in_background": true });
-    assert_eq!(stage.caller.have(Ask::new("Bash", &args)).await.outcome, "ok");
-    let child = stage.line("child").await;
-    runner.kill();
-    assert!(is_alive(&child), "the test needs an orphan");
-    let _runner = stage.run();
-    until("the orphan to end", || !is_alive(&child)).await;
-    let known = || stage.journal().and_then(|journal| journal.children().ok());
-    until("nothing to be looked after", || known().is_some_and(|children| children.is_empty())).await;
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_read_cut_off_by_a_crash_is_run_again_and_answered_once() {
     let stage = Stage::new().await;
     let relay = Relay::before(&stage.setting.url).await;

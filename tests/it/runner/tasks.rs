@@ -60,3 +60,33 @@ async fn a_task_cut_off_by_a_crash_is_interrupted_and_not_run_again() {
     runner.kill();
     assert_eq!(stage.once().await["pending"], 0, "an interrupted task is over");
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_list_of_tasks_and_their_output_survive_a_restart() {
+    let stage = Stage::new().await;
+    let runner = stage.run();
+    let task = start(&stage, "echo first; until [ -e go ]; do sleep 0.02; done; echo second; exit 3").await;
+    stage.keeps(&task, "first").await;
+    let so_far = output(&stage, &task).await;
+    assert!(so_far.text().contains("first\n[since=6 "), "{so_far:?}");
+    stage.write("go", "");
+    let args = json!({ "task_id": task, "since": 6, "wait_ms": 30_000 });
+    let ended = stage.caller.have(Ask::new("TaskOutput", &args).of("talk")).await;
+    let text = ended.text();
+    assert!(text.contains("is done after") && text.contains("exit code 3"), "{text}");
+    assert!(
+        text.contains("\nsecond\n[all of it was shown up to here, since=13;") && !text.contains("first"),
+        "{text}"
+    );
+    let list = async || stage.caller.have(Ask::new("TaskOutput", &json!({})).of("talk")).await.text();
+    let before = list().await;
+    assert!(
+        before.contains(&format!("{task}: done, ")) && before.contains("Bash {\"command\":\"echo first"),
+        "{before}"
+    );
+    runner.kill();
+    let _runner = stage.run();
+    assert_eq!(list().await, before);
+    let again = stage.caller.have(Ask::new("TaskOutput", &args).of("talk")).await;
+    assert_eq!(again.text(), text);
+}

@@ -125,7 +125,7 @@ async fn a_prompt_is_new_once_and_then_waited_on() {
 }
 
 /// Masks as the runner does.
-struct Masking(Masker);
+pub(super) struct Masking(pub(super) Masker);
 
 impl StreamFilter for Masking {
     fn push(&mut self, chunk: &[u8], out: &mut Vec<u8>) {

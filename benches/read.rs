@@ -1,0 +1,65 @@
+//! Read as a call: a source file, a page deep in a big file, its next page and its end. `cargo bench --bench read`.
+
+#![expect(
+    clippy::unwrap_used,
+    clippy::disallowed_methods,
+    reason = "a measurement that cannot be set up is none"
+)]
+
+use std::sync::Arc;
+
+use divan::{Bencher, black_box};
+use punie_runner::acp::Workspace;
+use punie_runner::acp::local::files::LocalFiles;
+use punie_runner::handlers::file::{FileDeps, tools};
+use punie_runner::ids::RequestId;
+use punie_runner::tool::{Registry, ToolCx};
+use tempfile::TempDir;
+
+fn main() {
+    divan::main();
+}
+
+struct Stage {
+    _dir: TempDir,
+    tools: Registry,
+    runtime: tokio::runtime::Runtime,
+}
+
+impl Stage {
+    /// A file of so many bytes, in lines of 64.
+    fn new(bytes: usize) -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let lines: String = (0..bytes / 64).flat_map(|n| [format!("{n:>10} {}\n", "x".repeat(52))]).collect();
+        std::fs::write(dir.path().join("f"), lines).unwrap();
+        let workspace = Workspace::open(&[dir.path().to_owned()]).unwrap();
+        let deps = FileDeps { client: Arc::new(LocalFiles::new()), workspace };
+        let tools = Registry::new([tools(deps)]).unwrap();
+        Self { _dir: dir, tools, runtime: tokio::runtime::Runtime::new().unwrap() }
+    }
+
+    fn read(&self, args: &str) {
+        let call = self.tools.find("Read").unwrap().decode(args).unwrap();
+        let reply = self.runtime.block_on(call.run(&ToolCx::detached(RequestId::new())));
+        black_box(reply.unwrap());
+    }
+}
+
+#[divan::bench]
+fn whole_40_kb(bencher: Bencher<'_, '_>) {
+    let stage = Stage::new(40 << 10);
+    bencher.bench_local(|| stage.read(r#"{"file_path":"f","max_chars":200000}"#));
+}
+
+#[divan::bench]
+fn next_page_of_64_mb(bencher: Bencher<'_, '_>) {
+    let stage = Stage::new(64 << 20);
+    stage.read(r#"{"file_path":"f","offset":900000,"limit":200}"#);
+    bencher.bench_local(|| stage.read(r#"{"file_path":"f","offset":900200,"limit":200}"#));
+}
+
+#[divan::bench]
+fn end_of_64_mb(bencher: Bencher<'_, '_>) {
+    let stage = Stage::new(64 << 20);
+    bencher.bench_local(|| stage.read(r#"{"file_path":"f","offset":-200}"#));
+}

@@ -1,0 +1,189 @@
+//! What a file is, told from its first bytes: text in an encoding, or one of the formats that are not text. The one
+//! place where that is decided. Not here: how an encoding is told among encodings (encoding), and reading a format.
+
+use super::encoding::Encoding;
+
+/// So many bytes of a file are looked at to tell text from other data.
+pub const HEAD: usize = 8 << 10;
+
+/// A format that is not text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Format {
+    /// A PNG image.
+    Png,
+    /// A JPEG image.
+    Jpeg,
+    /// A GIF image.
+    Gif,
+    /// A WebP image.
+    WebP,
+    /// A Windows bitmap.
+    Bmp,
+    /// A PDF document.
+    Pdf,
+    /// A ZIP archive, or a document or package in that format.
+    Zip,
+    /// A tar archive.
+    Tar,
+    /// Data packed with gzip, which may be a tar archive.
+    Gzip,
+    /// Anything else.
+    Other,
+}
+
+/// What a file is that is not text, and what to do with it instead.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Binary {
+    /// The format.
+    pub format: Format,
+    /// With its article: `a PNG image`.
+    pub kind: &'static str,
+    /// What to do with it, as a sentence.
+    pub hint: &'static str,
+}
+
+const IMAGE: &str = "Read shows PNG, JPEG, GIF, WebP and BMP images; convert it with Bash.";
+const ARCHIVE: &str = "Look into it with Bash, for example `bsdtar tf` or `7z l`.";
+const UNZIP: &str = "List it with Bash, for example `unzip -l`.";
+const UNTAR: &str = "List it with Bash, for example `tar tf`.";
+const PROGRAM: &str = "Look into it with Bash, for example `file`, `strings` or `nm`.";
+const MEDIA: &str = "Read has no text of it; `file` in Bash says more.";
+const SQLITE: &str = "Query it with SqliteQuery.";
+const PDF: &str = "Extract its text with Bash, for example `pdftotext`.";
+const PLAIN: &str = "Look into it with Bash, for example `file` or `xxd`.";
+
+const MAGIC: &[(&[u8], Format, &str, &str)] = &[
+    (b"SQLite format 3\0", Format::Other, "an SQLite database", SQLITE),
+    (b"\x89PNG\r\n\x1a\n", Format::Png, "a PNG image", IMAGE),
+    (b"\xFF\xD8\xFF", Format::Jpeg, "a JPEG image", IMAGE),
+    (b"GIF87a", Format::Gif, "a GIF image", IMAGE),
+    (b"GIF89a", Format::Gif, "a GIF image", IMAGE),
+    (b"II*\0", Format::Other, "a TIFF image", IMAGE),
+    (b"MM\0*", Format::Other, "a TIFF image", IMAGE),
+    (b"\0\0\x01\0", Format::Other, "an icon", IMAGE),
+    (b"%PDF-", Format::Pdf, "a PDF document", PDF),
+    (b"PK\x03\x04", Format::Zip, "a ZIP archive (or a document or package in that format)", UNZIP),
+    (b"PK\x05\x06", Format::Zip, "an empty ZIP archive", UNZIP),
+    (b"\x1f\x8b", Format::Gzip, "gzip data", UNTAR),
+    (b"BZh", Format::Other, "bzip2 data", ARCHIVE),
+    (b"\xFD7zXZ\0", Format::Other, "xz data", ARCHIVE),
+    (b"\x28\xB5\x2F\xFD", Format::Other, "zstd data", ARCHIVE),
+    (b"7z\xBC\xAF\x27\x1C", Format::Other, "a 7z archive", ARCHIVE),
+    (b"Rar!\x1a\x07", Format::Other, "a RAR archive", ARCHIVE),
+    (b"\x7fELF", Format::Other, "an ELF program or library", PROGRAM),
+    (b"\xCF\xFA\xED\xFE", Format::Other, "a Mach-O program or library", PROGRAM),
+    (b"\xCA\xFE\xBA\xBE", Format::Other, "a Java class or a universal Mach-O program", PROGRAM),
+    (b"\0asm", Format::Other, "a WebAssembly module", PROGRAM),
+    (b"MZ\x90", Format::Other, "a Windows program or library", PROGRAM),
+    (b"!<arch>\n", Format::Other, "a static library", PROGRAM),
+    (b"ID3", Format::Other, "an MP3 recording", MEDIA),
+    (b"OggS", Format::Other, "an Ogg recording", MEDIA),
+    (b"fLaC", Format::Other, "a FLAC recording", MEDIA),
+    (b"\x1A\x45\xDF\xA3", Format::Other, "a Matroska or WebM video", MEDIA),
+    (b"wOFF", Format::Other, "a WOFF font", MEDIA),
+    (b"wOF2", Format::Other, "a WOFF2 font", MEDIA),
+];
+
+/// The encoding of a file that is text. `bytes` are its first ones, [`HEAD`] at least where it has so many; `whole`
+/// says that they are all of them.
+///
+/// # Errors
+/// What it is that is not text.
+pub fn classify(bytes: &[u8], whole: bool) -> Result<Encoding, Binary> {
+    let head = &bytes[..bytes.len().min(HEAD)];
+    if let Some(marked) = Encoding::by_mark(head) {
+        return Ok(marked);
+    }
+    if let Some(binary) = by_magic(head) {
+        return Err(binary);
+    }
+    let plain = |kind| Err(Binary { format: Format::Other, kind, hint: PLAIN });
+    if head.contains(&0) {
+        return Encoding::utf16_without_mark(head)
+            .map_or_else(|| plain("binary data (it holds NUL bytes)"), Ok);
+    }
+    if has_odd_bytes(head) {
+        return plain("binary data (over 30 % control characters)");
+    }
+    Ok(Encoding::of(bytes, whole))
+}
+
+fn by_magic(head: &[u8]) -> Option<Binary> {
+    let known = |format, kind, hint| Some(Binary { format, kind, hint });
+    if let Some((_, format, kind, hint)) = MAGIC.iter().find(|(magic, ..)| head.starts_with(magic)) {
+        // A few marks are also the beginning of plain words.
+        let also_a_word =
+            magic_is_printable(kind) && std::str::from_utf8(head).is_ok() && !has_odd_bytes(head);
+        if !also_a_word || head.contains(&0) {
+            return known(*format, kind, hint);
+        }
+    }
+    match (head.get(..4), head.get(4..8), head.get(8..12)) {
+        (Some(b"RIFF"), _, Some(b"WEBP")) => return known(Format::WebP, "a WebP image", IMAGE),
+        (Some(b"RIFF"), _, Some(b"WAVE")) => return known(Format::Other, "a WAV recording", MEDIA),
+        (_, Some(b"ftyp"), Some(b"avif" | b"heic" | b"heix" | b"mif1")) => {
+            return known(Format::Other, "a HEIC or AVIF image", IMAGE);
+        }
+        (_, Some(b"ftyp"), _) => return known(Format::Other, "an MP4 or QuickTime film", MEDIA),
+        _ => {}
+    }
+    if is_bitmap(head) {
+        return known(Format::Bmp, "a BMP image", IMAGE);
+    }
+    if head.get(257..262) == Some(b"ustar") {
+        return known(Format::Tar, "a tar archive", UNTAR);
+    }
+    None
+}
+
+/// `BM` may begin a word; four reserved zeros and the size of a known header behind it do not.
+fn is_bitmap(head: &[u8]) -> bool {
+    head.starts_with(b"BM")
+        && head.get(6..10) == Some(&[0; 4])
+        && matches!(head.get(14..18), Some([12 | 40 | 52 | 56 | 64 | 108 | 124, 0, 0, 0]))
+}
+
+/// Kinds whose mark is letters that a text may begin with.
+fn magic_is_printable(kind: &str) -> bool {
+    matches!(kind, "bzip2 data" | "an MP3 recording" | "an Ogg recording" | "a WOFF font" | "a WOFF2 font")
+}
+
+fn has_odd_bytes(head: &[u8]) -> bool {
+    let odd = head.iter().filter(|byte| is_control(**byte)).count();
+    odd * 10 > head.len() * 3
+}
+
+/// A control character that plain text does not have. Escape is not counted: logs are full of it.
+fn is_control(byte: u8) -> bool {
+    (byte < 0x20 && !matches!(byte, b'\t' | b'\n' | b'\r' | 0x0C | 0x1B)) || byte == 0x7F
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn text_and_binary_are_told_apart() {
+        assert_eq!(classify(b"", true), Ok(Encoding::Utf8));
+        assert_eq!(classify("grüße\n".as_bytes(), true), Ok(Encoding::Utf8));
+        assert_eq!(classify(b"\xEF\xBB\xBFx", true), Ok(Encoding::Utf8Bom));
+        assert_eq!(classify(b"\xFF\xFEx\0", true), Ok(Encoding::Utf16Le));
+        assert_eq!(classify(b"ID3 tags are described here\n", true), Ok(Encoding::Utf8));
+        assert_eq!(classify(b"BMW is no bitmap, and this is text\n", true), Ok(Encoding::Utf8));
+        assert_eq!(classify(b"caf\xe9 au lait\n", true).unwrap().as_str(), "windows-1252");
+        assert_eq!(classify(b"SQLite format 3\0....", true).unwrap_err().hint, SQLITE);
+        assert_eq!(classify(b"\x89PNG\r\n\x1a\n", true).unwrap_err().format, Format::Png);
+        assert!(classify(b"a\0b", true).is_err());
+        assert!(classify(b"\x01\x02\x03ab", true).is_err());
+    }
+
+    #[test]
+    fn utf_16_without_a_mark_is_told_where_its_nuls_alternate() {
+        let le: Vec<u8> = "wide text\r\n".encode_utf16().flat_map(u16::to_le_bytes).collect();
+        let be: Vec<u8> = "größer\n".encode_utf16().flat_map(u16::to_be_bytes).collect();
+        assert_eq!(classify(&le, true), Ok(Encoding::Utf16LeUnmarked));
+        assert_eq!(classify(&be, true), Ok(Encoding::Utf16BeUnmarked));
+        let numbers: Vec<u8> = (0_u16..64).flat_map(u16::to_le_bytes).collect();
+        assert!(classify(&numbers, true).is_err(), "small numbers are no letters");
+    }
+}

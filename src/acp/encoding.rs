@@ -1,0 +1,306 @@
+//! How a file's bytes are text: telling the encoding, decoding, encoding. Not here: whether a file is text at all.
+
+use std::borrow::Cow;
+use std::fmt;
+
+use chardetng::{EncodingDetector, Iso2022JpDetection, Utf8Detection};
+use encoding_rs::{DecoderResult, EncoderResult};
+
+/// How a file's bytes are text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Encoding {
+    /// UTF-8.
+    Utf8,
+    /// UTF-8 behind a byte order mark.
+    Utf8Bom,
+    /// UTF-16, little end first, behind a byte order mark.
+    Utf16Le,
+    /// UTF-16, big end first, behind a byte order mark.
+    Utf16Be,
+    /// UTF-16, little end first, without a mark.
+    Utf16LeUnmarked,
+    /// UTF-16, big end first, without a mark.
+    Utf16BeUnmarked,
+    /// One of the older encodings of the Encoding Standard (WHATWG): windows-1252, Shift_JIS and the like. In all of
+    /// them the byte 0x0A is a line feed and nothing else.
+    Legacy(&'static encoding_rs::Encoding),
+}
+
+/// A character that an encoding has no bytes for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Unencodable {
+    /// The character.
+    pub character: char,
+    /// What it was to be written in.
+    pub encoding: Encoding,
+}
+
+impl fmt::Display for Unencodable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (shown, code) = (self.character, u32::from(self.character));
+        write!(f, "{} has no {shown:?} (U+{code:04X})", self.encoding.as_str())
+    }
+}
+
+impl std::error::Error for Unencodable {}
+
+impl Encoding {
+    /// The name in an answer.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Utf8 => "utf-8",
+            Self::Utf8Bom => "utf-8 with BOM",
+            Self::Utf16Le => "utf-16le with BOM",
+            Self::Utf16Be => "utf-16be with BOM",
+            Self::Utf16LeUnmarked => "utf-16le",
+            Self::Utf16BeUnmarked => "utf-16be",
+            Self::Legacy(encoding) => encoding.name(),
+        }
+    }
+
+    /// By one of the labels that the Encoding Standard knows ("latin1", "windows-1252", "sjis", "utf-16le"); in any
+    /// case. None for a label of nothing, and for those of encodings that cannot be written back. A label says
+    /// nothing of a mark: [`Encoding::in_file`] does.
+    pub fn by_label(label: &str) -> Option<Self> {
+        let found = encoding_rs::Encoding::for_label(label.as_bytes())?;
+        match found {
+            _ if found == encoding_rs::UTF_8 => Some(Self::Utf8),
+            _ if found == encoding_rs::UTF_16LE => Some(Self::Utf16LeUnmarked),
+            _ if found == encoding_rs::UTF_16BE => Some(Self::Utf16BeUnmarked),
+            _ if found.output_encoding() != found => None,
+            _ => Some(Self::Legacy(found)),
+        }
+    }
+
+    /// By the byte order mark that these bytes begin with.
+    pub fn by_mark(head: &[u8]) -> Option<Self> {
+        [Self::Utf8Bom, Self::Utf16Le, Self::Utf16Be]
+            .into_iter()
+            .find(|encoding| head.starts_with(encoding.mark()))
+    }
+
+    /// The same encoding as this file has it, which begins so: behind its mark, where there is one.
+    #[must_use]
+    pub fn in_file(self, head: &[u8]) -> Self {
+        match (self, Self::by_mark(head)) {
+            (Self::Utf8 | Self::Utf8Bom, Some(Self::Utf8Bom)) => Self::Utf8Bom,
+            (Self::Utf8 | Self::Utf8Bom, _) => Self::Utf8,
+            (Self::Utf16Le | Self::Utf16LeUnmarked, Some(Self::Utf16Le)) => Self::Utf16Le,
+            (Self::Utf16Le | Self::Utf16LeUnmarked, _) => Self::Utf16LeUnmarked,
+            (Self::Utf16Be | Self::Utf16BeUnmarked, Some(Self::Utf16Be)) => Self::Utf16Be,
+            (Self::Utf16Be | Self::Utf16BeUnmarked, _) => Self::Utf16BeUnmarked,
+            (legacy @ Self::Legacy(_), _) => legacy,
+        }
+    }
+
+    /// Whether it is UTF-8, with a mark or without.
+    pub fn is_utf8(self) -> bool {
+        matches!(self, Self::Utf8 | Self::Utf8Bom)
+    }
+
+    /// Whether its characters are of two bytes each, or four.
+    pub fn is_utf16(self) -> bool {
+        !self.is_utf8() && !matches!(self, Self::Legacy(_))
+    }
+
+    /// The codec of the Encoding Standard.
+    pub(in crate::acp) fn codec(self) -> &'static encoding_rs::Encoding {
+        match self {
+            Self::Utf8 | Self::Utf8Bom => encoding_rs::UTF_8,
+            Self::Utf16Le | Self::Utf16LeUnmarked => encoding_rs::UTF_16LE,
+            Self::Utf16Be | Self::Utf16BeUnmarked => encoding_rs::UTF_16BE,
+            Self::Legacy(encoding) => encoding,
+        }
+    }
+
+    /// The byte order mark it is known by.
+    pub fn mark(self) -> &'static [u8] {
+        match self {
+            Self::Utf8 | Self::Legacy(_) | Self::Utf16LeUnmarked | Self::Utf16BeUnmarked => b"",
+            Self::Utf8Bom => b"\xEF\xBB\xBF",
+            Self::Utf16Le => b"\xFF\xFE",
+            Self::Utf16Be => b"\xFE\xFF",
+        }
+    }
+
+    /// The encoding of text without a mark: strict UTF-8 where it is that, else what it most likely is. `whole` says
+    /// that these are all the bytes; otherwise the last character may be cut.
+    ///
+    /// UTF-8 with a few damaged places stays UTF-8: hardly any other text has more sequences that are right by
+    /// chance than bytes that are wrong.
+    pub fn of(bytes: &[u8], whole: bool) -> Self {
+        if let Some(marked) = Self::by_mark(bytes) {
+            return marked;
+        }
+        if let Some(wide) = Self::utf16_without_mark(&bytes[..bytes.len().min(super::content::HEAD)]) {
+            return wide;
+        }
+        // By far the most files.
+        if std::str::from_utf8(bytes).is_ok() {
+            return Self::Utf8;
+        }
+        let (mut right, mut wrong) = (0, 0);
+        let mut at = 0;
+        for chunk in bytes.utf8_chunks() {
+            right += chunk.valid().chars().filter(|c| !c.is_ascii()).count();
+            at += chunk.valid().len() + chunk.invalid().len();
+            let cut = !whole
+                && at == bytes.len()
+                && std::str::from_utf8(chunk.invalid()).is_err_and(|error| error.error_len().is_none());
+            wrong += if cut { 0 } else { chunk.invalid().len() };
+        }
+        if wrong == 0 || right > wrong {
+            return Self::Utf8;
+        }
+        let mut detector = EncodingDetector::new(Iso2022JpDetection::Deny);
+        detector.feed(bytes, whole);
+        let likely = Self::Legacy(detector.guess(None, Utf8Detection::Deny));
+        // What even the likeliest encoding cannot read is shown as it is, with its faults counted.
+        if whole && likely.decode(bytes).1 > 0 { Self::Utf8 } else { likely }
+    }
+
+    /// UTF-16 without a mark, where every other byte is NUL as far as makes no doubt: no NUL where the letter is, hardly
+    /// anything but NUL beside it, and no control character among the letters.
+    pub(in crate::acp) fn utf16_without_mark(head: &[u8]) -> Option<Self> {
+        let (units, _) = head.as_chunks::<2>();
+        if units.len() < 4 {
+            return None;
+        }
+        let is_wide = |letter: usize| {
+            let beside = units.iter().filter(|unit| unit[1 - letter] == 0).count();
+            let letters = units.iter().filter(|unit| unit[1 - letter] == 0).map(|unit| unit[letter]);
+            let odd = |byte: u8| {
+                (byte < 0x20 && !matches!(byte, b'\t' | b'\n' | b'\r' | 0x0C | 0x1B)) || byte == 0x7F
+            };
+            beside * 10 >= units.len() * 9
+                && units.iter().all(|unit| unit[letter] != 0)
+                && !letters.into_iter().any(odd)
+        };
+        [(0, Self::Utf16LeUnmarked), (1, Self::Utf16BeUnmarked)]
+            .into_iter()
+            .find_map(|(letter, encoding)| is_wide(letter).then_some(encoding))
+    }
+
+    /// The text of these bytes, which are behind any mark, and how many places are no text and became U+FFFD.
+    pub fn decode(self, bytes: &[u8]) -> (Cow<'_, str>, u64) {
+        let codec = match self {
+            Self::Utf8 | Self::Utf8Bom => {
+                let text = String::from_utf8_lossy(bytes);
+                let lossy = match &text {
+                    Cow::Borrowed(_) => 0,
+                    Cow::Owned(_) => bytes.utf8_chunks().filter(|chunk| !chunk.invalid().is_empty()).count(),
+                };
+                return (text, lossy as u64);
+            }
+            _ => self.codec(),
+        };
+        let mut decoder = codec.new_decoder_without_bom_handling();
+        let mut text = String::with_capacity(bytes.len() + bytes.len() / 2 + 16);
+        let (mut at, mut lossy) = (0, 0);
+        loop {
+            let (result, read) = decoder.decode_to_string_without_replacement(&bytes[at..], &mut text, true);
+            at += read;
+            match result {
+                DecoderResult::InputEmpty => return (text.into(), lossy),
+                DecoderResult::OutputFull => text.reserve(bytes.len() - at + 64),
+                DecoderResult::Malformed(..) => {
+                    lossy += 1;
+                    text.push(char::REPLACEMENT_CHARACTER);
+                }
+            }
+        }
+    }
+
+    /// The bytes of this text, without a mark.
+    ///
+    /// # Errors
+    /// The first character that it has no bytes for.
+    pub fn encode(self, text: &str) -> Result<Cow<'_, [u8]>, Unencodable> {
+        let encoding = match self {
+            Self::Utf8 | Self::Utf8Bom => return Ok(Cow::Borrowed(text.as_bytes())),
+            Self::Utf16Le | Self::Utf16LeUnmarked => {
+                return Ok(text.encode_utf16().flat_map(u16::to_le_bytes).collect());
+            }
+            Self::Utf16Be | Self::Utf16BeUnmarked => {
+                return Ok(text.encode_utf16().flat_map(u16::to_be_bytes).collect());
+            }
+            Self::Legacy(encoding) => encoding,
+        };
+        let mut encoder = encoding.new_encoder();
+        let mut bytes = Vec::with_capacity(text.len() + 16);
+        let mut at = 0;
+        loop {
+            let (result, read) =
+                encoder.encode_from_utf8_to_vec_without_replacement(&text[at..], &mut bytes, true);
+            at += read;
+            match result {
+                EncoderResult::InputEmpty => return Ok(bytes.into()),
+                EncoderResult::OutputFull => bytes.reserve(text.len() - at + 64),
+                EncoderResult::Unmappable(character) => {
+                    return Err(Unencodable { character, encoding: self });
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn legacy(label: &str) -> Encoding {
+        Encoding::by_label(label).expect("a known label")
+    }
+
+    #[test]
+    fn what_text_is_written_in_is_told_from_its_bytes() {
+        assert_eq!(Encoding::of(b"", true), Encoding::Utf8);
+        assert_eq!(Encoding::of("naïve – 🦀".as_bytes(), true), Encoding::Utf8);
+        assert_eq!(Encoding::of(&"naïve – 🦀".as_bytes()[..12], false), Encoding::Utf8);
+        assert_eq!(Encoding::of(b"\xEF\xBB\xBFx", true), Encoding::Utf8Bom);
+        assert_eq!(Encoding::of(b"\xFE\xFF\0x", true), Encoding::Utf16Be);
+        let french = "Le café du théâtre est fermé à midi.\n".repeat(3);
+        let western = legacy("windows-1252");
+        let bytes = western.encode(&french).expect("it has all of them");
+        assert_eq!(Encoding::of(&bytes, true), western);
+        let japanese = "こんにちは、世界。これはテストです。\n".repeat(3);
+        let bytes = legacy("shift_jis").encode(&japanese).expect("it has all of them").into_owned();
+        assert_eq!(Encoding::of(&bytes, true), legacy("shift_jis"));
+        // One damaged place does not make another encoding of it.
+        let mut damaged = "Grüße aus Köln, schöne Häuser\n".as_bytes().to_vec();
+        damaged.push(0xFF);
+        assert_eq!(Encoding::of(&damaged, true), Encoding::Utf8);
+    }
+
+    #[test]
+    fn a_label_names_what_can_be_written_back() {
+        assert_eq!(Encoding::by_label("UTF-8"), Some(Encoding::Utf8));
+        assert_eq!(legacy("latin1").as_str(), "windows-1252");
+        assert_eq!(Encoding::by_label("replacement"), None);
+        assert_eq!(Encoding::by_label("klingon"), None);
+    }
+
+    #[test]
+    fn a_character_that_an_encoding_lacks_is_named() {
+        let lacking = legacy("windows-1252").encode("a🦀").expect_err("no crab");
+        assert_eq!(lacking.to_string(), "windows-1252 has no '🦀' (U+1F980)");
+    }
+
+    #[test]
+    fn what_is_no_text_is_counted() {
+        assert_eq!(Encoding::Utf8.decode(b"a\xFFb"), ("a\u{FFFD}b".into(), 1));
+        assert_eq!(Encoding::Utf16Le.decode(b"a\0\0\xD8b\0").1, 1);
+    }
+
+    proptest! {
+        #[test]
+        fn every_encoding_gives_back_what_it_was_given(text in "[a-zA-Z0-9 .,;\n\r\t]{0,80}|[äöüßéèàç€ a-z\n]{0,60}") {
+            for encoding in [Encoding::Utf8, Encoding::Utf16Le, Encoding::Utf16Be, legacy("windows-1252")] {
+                let bytes = encoding.encode(&text).expect("it has all of them").into_owned();
+                prop_assert_eq!(encoding.decode(&bytes), (Cow::Borrowed(text.as_str()), 0));
+            }
+        }
+    }
+}

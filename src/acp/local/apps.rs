@@ -1,0 +1,161 @@
+//! Applications of this machine's desktop: started without a shell, and let go. Not here: commands, which belong to
+//! their call and to the runner (terminals).
+#![expect(clippy::disallowed_methods, reason = "this file starts applications, with a built environment")]
+
+use std::collections::BTreeMap;
+use std::io;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::Duration;
+
+use tokio::sync::oneshot;
+
+use super::terminals::LocalTerminals;
+use crate::acp::Answer;
+use crate::acp::apps::{AppClient, AppRequest, OpenedApp};
+use crate::acp::terminals::ExitStatus;
+#[cfg(unix)]
+use crate::acp::terminals::signal_name;
+use crate::tool::{ErrorCode, ToolError};
+
+/// How long an application is watched: one that fails does so at once.
+const LOOK: Duration = Duration::from_secs(2);
+/// How long the desktop's opener may take to hand the file over.
+const HAND_OVER: Duration = Duration::from_secs(10);
+
+impl AppClient for LocalTerminals {
+    fn open_app(&self, request: AppRequest) -> Answer<'_, OpenedApp> {
+        Box::pin(async move {
+            let env = self.app_environment().await;
+            open(&request, &env).await
+        })
+    }
+}
+
+/// Whether windows can be shown, as far as the environment tells.
+fn has_display(env: &BTreeMap<String, String>) -> bool {
+    let set = |name: &str| env.get(name).is_some_and(|value| !value.is_empty());
+    !cfg!(target_os = "linux") || set("DISPLAY") || set("WAYLAND_DISPLAY")
+}
+
+#[cfg(not(any(target_os = "macos", windows)))]
+async fn open(request: &AppRequest, env: &BTreeMap<String, String>) -> Result<OpenedApp, ToolError> {
+    const OPENER: &str = "xdg-open";
+    let display = has_display(env);
+    let AppRequest { app, args, cwd, file } = request;
+    let cause = match start(app, args, cwd, env) {
+        Ok(child) => return watched(child, LOOK, None, display).await,
+        Err(cause) => cause,
+    };
+    let no_program = matches!(cause.kind(), io::ErrorKind::NotFound | io::ErrorKind::PermissionDenied)
+        || cause.raw_os_error() == Some(libc::ENOEXEC);
+    if !no_program {
+        return Err(ToolError::io(app, &cause));
+    }
+    let why = match cause.kind() {
+        io::ErrorKind::NotFound => format!("There is no program {app:?} on this machine's PATH"),
+        _ => format!("{app} cannot be started ({cause})"),
+    };
+    let Some(file) = file.as_ref().filter(|_| args.is_empty()) else {
+        let hint = if args.is_empty() { ", and no such file in the workspace" } else { "" };
+        let code = if cause.kind() == io::ErrorKind::PermissionDenied {
+            ErrorCode::PermissionDenied
+        } else {
+            ErrorCode::NotFound
+        };
+        return Err(ToolError::new(code, format!("{why}{hint}. Nothing was opened.")));
+    };
+    if !display {
+        let text = format!(
+            "{why}, and there is no display to open the file on: neither DISPLAY nor WAYLAND_DISPLAY is set where the \
+             runner was started. Nothing was opened."
+        );
+        return Err(ToolError::not_found(text));
+    }
+    match start(OPENER, &[file.display().to_string()], cwd, env) {
+        Ok(child) => watched(child, HAND_OVER, Some(OPENER), display).await,
+        Err(cause) if cause.kind() == io::ErrorKind::NotFound => {
+            let text =
+                format!("{why}, and there is no {OPENER} that would open the file. Nothing was opened.");
+            Err(ToolError::not_found(text))
+        }
+        Err(cause) => Err(ToolError::io(OPENER, &cause)),
+    }
+}
+
+#[cfg(target_os = "macos")]
+async fn open(request: &AppRequest, env: &BTreeMap<String, String>) -> Result<OpenedApp, ToolError> {
+    const OPENER: &str = "open";
+    let mut words = match &request.file {
+        Some(file) => vec![file.display().to_string()],
+        None => vec!["-a".to_owned(), request.app.clone()],
+    };
+    if !request.args.is_empty() {
+        words.push("--args".to_owned());
+        words.extend(request.args.iter().cloned());
+    }
+    let child = start(OPENER, &words, &request.cwd, env).map_err(|cause| ToolError::io(OPENER, &cause))?;
+    watched(child, HAND_OVER, Some(OPENER), true).await
+}
+
+#[cfg(windows)]
+async fn open(request: &AppRequest, env: &BTreeMap<String, String>) -> Result<OpenedApp, ToolError> {
+    // `cmd` reads its words once more: the tool lets no character through that means something to it.
+    const OPENER: &str = "cmd";
+    let mut words = vec!["/c".to_owned(), "start".to_owned(), String::new(), request.app.clone()];
+    words.extend(request.args.iter().cloned());
+    let child = start(OPENER, &words, &request.cwd, env).map_err(|cause| ToolError::io(OPENER, &cause))?;
+    watched(child, HAND_OVER, Some(OPENER), true).await
+}
+
+fn start(program: &str, args: &[String], cwd: &Path, env: &BTreeMap<String, String>) -> io::Result<Child> {
+    let mut command = Command::new(program);
+    command
+        .args(args)
+        .current_dir(cwd)
+        .env_clear()
+        .envs(env)
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null());
+    // What is signalled to the runner's group is not meant for it.
+    #[cfg(unix)]
+    std::os::unix::process::CommandExt::process_group(&mut command, 0);
+    command.spawn()
+}
+
+/// Waits a moment for its end. A thread goes on waiting, so that the system can forget it when it ends later.
+async fn watched(
+    mut child: Child,
+    patience: Duration,
+    opener: Option<&'static str>,
+    display: bool,
+) -> Result<OpenedApp, ToolError> {
+    let pid = child.id();
+    let (tell, told) = oneshot::channel();
+    let waiting = thread::Builder::new().name("app".to_owned()).spawn(move || {
+        // Nobody listens any more once it has run for a while.
+        let _ = tell.send(child.wait());
+    });
+    if let Err(cause) = waiting {
+        tracing::warn!(%cause, pid, "an application is not waited for; it will be left over when it ends");
+    }
+    let ended = match tokio::time::timeout(patience, told).await {
+        Ok(Ok(Ok(status))) => Some(named(status)),
+        _ => None,
+    };
+    Ok(OpenedApp { pid, opener, ended, display })
+}
+
+fn named(status: std::process::ExitStatus) -> ExitStatus {
+    #[cfg(unix)]
+    if let Some(signal) = std::os::unix::process::ExitStatusExt::signal(&status) {
+        let name = signal_name(signal).map_or_else(|| format!("signal {signal}"), str::to_owned);
+        return ExitStatus::Signal(name);
+    }
+    match status.code() {
+        Some(code) => ExitStatus::Code(code),
+        None => ExitStatus::Signal("an unknown signal".to_owned()),
+    }
+}

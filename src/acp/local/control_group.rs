@@ -1,0 +1,251 @@
+//! A control group for one command: the system's own list of everyone the command started, and one write that kills
+//! them all at once. Not here: what is done where there can be none (family, kill).
+//!
+//! Needs version 2 of control groups and a group of the runner's own that it may write to, as a service of the user's
+//! has one. Making a group, opening and removing it costs 0.03 ms here, and the child's entry as much again; but
+//! before Linux 6.18 an entry takes a lock that every fork on the machine waits for, and may last milliseconds. So
+//! the entries are timed, and where they are slow only commands in the background get a group.
+#![expect(clippy::disallowed_methods, reason = "control groups are folders and files under /sys")]
+
+use std::fs::{self, File};
+use std::io;
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::Duration;
+
+use sha2::{Digest, Sha256};
+
+use super::identity::ProcessIdentity;
+use crate::ids::hex;
+
+/// What an entry may take for every command to get a group.
+const QUICK: Duration = Duration::from_micros(200);
+/// How deep groups within a group are looked for. Few programs make any.
+const DEPTH: usize = 8;
+
+/// How a group's folder begins; then comes the runner that made it, as `pid.start`, and the command's own name.
+const NAME: &str = "punie-";
+
+/// Groups that the system did not let go yet: for it, a process leaves its group a moment after its end.
+static LEFT: Mutex<Vec<ControlGroup>> = Mutex::new(Vec::new());
+
+/// How long the latest entries took, in nanoseconds, the very latest counting for a quarter.
+static ENTRY: AtomicU64 = AtomicU64::new(0);
+
+/// The control group of one command.
+#[derive(Debug, Clone)]
+pub(super) struct ControlGroup {
+    path: PathBuf,
+}
+
+impl ControlGroup {
+    /// The group for this name, made now; none where none can be made, or where it would hold a command up.
+    pub fn make(name: &str, in_the_background: bool) -> Option<Self> {
+        if !in_the_background && ENTRY.load(Ordering::Relaxed) > nanoseconds(QUICK) {
+            return None;
+        }
+        let group = Self::named(name)?;
+        Self::remove_left();
+        match fs::create_dir(&group.path) {
+            Ok(()) => Some(group),
+            Err(cause) if cause.kind() == io::ErrorKind::AlreadyExists => Some(group),
+            Err(cause) => {
+                tracing::debug!(%cause, "no control group for this command");
+                None
+            }
+        }
+    }
+
+    /// The group that an earlier life may have made for this name.
+    pub fn of_an_earlier_life(name: &str) -> Option<Self> {
+        let own = own_name(name);
+        let is_its = |path: &PathBuf| maker_of(path).is_some_and(|(_, command)| command == own);
+        folders_in(place()?).into_iter().find(is_its).map(|path| Self { path })
+    }
+
+    fn named(name: &str) -> Option<Self> {
+        static RUNNER: OnceLock<Option<ProcessIdentity>> = OnceLock::new();
+        let runner = RUNNER.get_or_init(|| ProcessIdentity::of(std::process::id())).as_ref()?;
+        let (pid, start, own) = (runner.pid(), runner.start(), own_name(name));
+        Some(Self { path: place()?.join(format!("{NAME}{pid}.{start}-{own}")) })
+    }
+
+    /// What a child writes to, to enter.
+    pub fn door(&self) -> Option<OwnedFd> {
+        let procs = File::options().write(true).open(self.path.join("cgroup.procs"));
+        procs.ok().map(OwnedFd::from)
+    }
+
+    /// Notes how long an entry took.
+    pub fn entered_in(took: Duration) {
+        let before = ENTRY.load(Ordering::Relaxed);
+        let now = nanoseconds(took);
+        let mean = if before == 0 { now } else { before - before / 4 + now / 4 };
+        ENTRY.store(mean.max(1), Ordering::Relaxed);
+    }
+
+    /// Everyone in it, and in groups that were made within.
+    pub fn members(&self) -> Vec<u32> {
+        let mut found = Vec::new();
+        for group in self.with_those_within() {
+            let text = fs::read_to_string(group.join("cgroup.procs")).unwrap_or_default();
+            found.extend(text.lines().filter_map(|line| line.parse::<u32>().ok()));
+        }
+        found
+    }
+
+    /// Kills everyone in it at once, those being born included. Kernels before 5.14 have no such switch.
+    pub fn kill(&self) {
+        let _ = fs::write(self.path.join("cgroup.kill"), "1");
+    }
+
+    /// Removes it, at once or as soon as the system lets it go.
+    pub fn remove(&self) {
+        if !self.is_removed() {
+            left().push(self.clone());
+        }
+    }
+
+    /// Removes what could not be removed before.
+    pub fn remove_left() {
+        let waiting = std::mem::take(&mut *left());
+        let still: Vec<Self> = waiting.into_iter().filter(|group| !group.is_removed()).collect();
+        left().extend(still);
+    }
+
+    /// Removes it unless somebody is in it; whether it is gone.
+    fn is_removed(&self) -> bool {
+        let gone = |removed: io::Result<()>| match removed {
+            Ok(()) => true,
+            Err(cause) => cause.kind() == io::ErrorKind::NotFound,
+        };
+        if gone(fs::remove_dir(&self.path)) {
+            return true;
+        }
+        let all = self.with_those_within();
+        all.iter().rev().all(|group| gone(fs::remove_dir(group)))
+    }
+
+    /// The group and those within, the outer before the inner.
+    fn with_those_within(&self) -> Vec<PathBuf> {
+        let mut all = vec![self.path.clone()];
+        let mut level = all.clone();
+        for _ in 0..DEPTH {
+            level = level.iter().flat_map(|group| folders_in(group)).collect();
+            if level.is_empty() {
+                break;
+            }
+            all.extend(level.iter().cloned());
+        }
+        all
+    }
+}
+
+fn folders_in(group: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(group).into_iter().flatten().filter_map(Result::ok);
+    entries
+        .filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()))
+        .map(|entry| entry.path())
+        .collect()
+}
+
+fn nanoseconds(took: Duration) -> u64 {
+    u64::try_from(took.as_nanos()).unwrap_or(u64::MAX)
+}
+
+/// Whether control groups can be made here at all.
+pub(super) fn are_possible() -> bool {
+    place().is_some()
+}
+
+/// The runner's own group as a folder, where it may make groups in it; looked for once.
+fn place() -> Option<&'static Path> {
+    static PLACE: OnceLock<Option<PathBuf>> = OnceLock::new();
+    PLACE.get_or_init(find_place).as_deref()
+}
+
+fn find_place() -> Option<PathBuf> {
+    let groups = fs::read_to_string("/proc/self/cgroup").ok()?;
+    let own = groups.lines().find_map(|line| line.strip_prefix("0::"))?;
+    let mounts = fs::read_to_string("/proc/self/mountinfo").ok()?;
+    let place = folder_of(own, &mounts)?;
+    // Asking for permission tells little: root may write anywhere but on what is mounted read-only. So one is made.
+    let trial = place.join(format!("{NAME}trial-{}", std::process::id()));
+    fs::create_dir(&trial).ok()?;
+    let usable = trial.join("cgroup.procs").exists();
+    fs::remove_dir(&trial).ok()?;
+    sweep(&place);
+    usable.then_some(place)
+}
+
+/// Removes what runners that are gone left empty behind.
+fn sweep(place: &Path) {
+    for group in folders_in(place) {
+        if let Some((maker, _)) = maker_of(&group)
+            && !maker.is_some_and(|(pid, start)| {
+                ProcessIdentity::of(pid).is_some_and(|process| process.start() == start)
+            })
+        {
+            // One with somebody in it stays: the system sees to that.
+            let _ = fs::remove_dir(&group);
+        }
+    }
+}
+
+/// Who made a group of ours, where the name tells, and the command's own name in it.
+fn maker_of(group: &Path) -> Option<(Option<(u32, u64)>, &str)> {
+    let (maker, command) = group.file_name()?.to_str()?.strip_prefix(NAME)?.split_once('-')?;
+    let maker = maker.split_once('.').and_then(|(pid, start)| Some((pid.parse().ok()?, start.parse().ok()?)));
+    Some((maker, command))
+}
+
+/// A command's own name.
+fn own_name(name: &str) -> String {
+    hex(&Sha256::digest(name)[..8])
+}
+
+fn left() -> MutexGuard<'static, Vec<ControlGroup>> {
+    LEFT.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Where a group of the version 2 tree is among the mounts; none when it is not below any of them.
+fn folder_of(group: &str, mounts: &str) -> Option<PathBuf> {
+    mounts.lines().find_map(|line| {
+        let (mount, kind) = line.split_once(" - ")?;
+        if kind.split(' ').next() != Some("cgroup2") {
+            return None;
+        }
+        let mut fields = mount.split(' ').skip(3);
+        let (root, point) = (fields.next()?, fields.next()?);
+        let below = Path::new(group).strip_prefix(root).ok()?;
+        Some(Path::new(point).join(below))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MOUNTS: &str = "31 23 0:28 / /sys/fs/cgroup rw,relatime - tmpfs tmpfs rw\n\
+                          40 31 0:37 / /sys/fs/cgroup/systemd rw - cgroup cgroup rw,name=systemd\n\
+                          41 31 0:38 /user /sys/fs/cgroup/unified rw,relatime shared:4 - cgroup2 cgroup2 rw\n";
+
+    #[test]
+    fn the_own_group_is_found_below_the_mount_that_shows_it() {
+        let folder = |group: &str| folder_of(group, MOUNTS);
+        assert_eq!(folder("/user/me/runner"), Some("/sys/fs/cgroup/unified/me/runner".into()));
+        assert_eq!(folder("/user"), Some("/sys/fs/cgroup/unified/".into()));
+        assert_eq!(folder("/system/other"), None, "not below the mounted part");
+        assert_eq!(folder_of("/user", "40 31 0:37 / /sys rw - cgroup cgroup rw\n"), None);
+    }
+
+    #[test]
+    fn a_groups_name_tells_who_made_it() {
+        let maker = |name: &str| maker_of(Path::new(name)).map(|(maker, own)| (maker, own.to_owned()));
+        assert_eq!(maker("/sys/punie-12.345-ab"), Some((Some((12, 345)), "ab".to_owned())));
+        assert_eq!(maker("/sys/punie-trial-12"), Some((None, "12".to_owned())));
+        assert_eq!(maker("/sys/user.slice"), None);
+    }
+}

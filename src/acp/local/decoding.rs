@@ -1,0 +1,159 @@
+//! A file's bytes as UTF-8, piece by piece, and where its lines end in them. Not here: telling the encoding, and
+//! UTF-8 itself, whose bytes pass as they are.
+
+use encoding_rs::DecoderResult;
+use memchr::memchr_iter;
+
+use crate::acp::encoding::Encoding;
+
+/// Decodes pieces that may part a character. What is no text becomes U+FFFD.
+pub(super) struct Decoding {
+    decoder: Option<encoding_rs::Decoder>,
+    out: Vec<u8>,
+}
+
+impl Decoding {
+    /// From behind any mark, or from the beginning of a line.
+    pub(super) fn new(encoding: Encoding) -> Self {
+        let decoder = (!encoding.is_utf8()).then(|| encoding.codec().new_decoder_without_bom_handling());
+        Self { decoder, out: Vec::new() }
+    }
+
+    /// The next piece.
+    pub(super) fn push<'a>(&'a mut self, bytes: &'a [u8]) -> &'a [u8] {
+        if self.decoder.is_none() {
+            return bytes;
+        }
+        self.decode(bytes, false)
+    }
+
+    /// What is left of a character when there are no more pieces.
+    pub(super) fn finish(&mut self) -> &[u8] {
+        self.decode(b"", true)
+    }
+
+    fn decode(&mut self, bytes: &[u8], last: bool) -> &[u8] {
+        self.out.clear();
+        let Some(decoder) = &mut self.decoder else { return &self.out };
+        let mut at = 0;
+        loop {
+            let used = self.out.len();
+            self.out.resize(used + 3 * (bytes.len() - at) + 64, 0);
+            let (result, read, written) =
+                decoder.decode_to_utf8_without_replacement(&bytes[at..], &mut self.out[used..], last);
+            at += read;
+            self.out.truncate(used + written);
+            match result {
+                DecoderResult::InputEmpty => return &self.out,
+                DecoderResult::OutputFull => {}
+                DecoderResult::Malformed(..) => self.out.extend_from_slice("\u{FFFD}".as_bytes()),
+            }
+        }
+    }
+}
+
+/// The bytes of a line feed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Feed {
+    /// One byte: in UTF-8, and in every older encoding.
+    Byte,
+    /// Two, at an even place, little end first.
+    Utf16Le,
+    /// Two, at an even place, big end first.
+    Utf16Be,
+}
+
+impl Feed {
+    /// That of an encoding.
+    pub(super) fn of(encoding: Encoding) -> Self {
+        match encoding {
+            Encoding::Utf16Le | Encoding::Utf16LeUnmarked => Self::Utf16Le,
+            Encoding::Utf16Be | Encoding::Utf16BeUnmarked => Self::Utf16Be,
+            Encoding::Utf8 | Encoding::Utf8Bom | Encoding::Legacy(_) => Self::Byte,
+        }
+    }
+
+    /// Pieces of a file begin and end at a multiple of this.
+    pub(super) fn unit(self) -> u64 {
+        if self == Self::Byte { 1 } else { 2 }
+    }
+
+    /// Where the lines end that end in these bytes: the place behind each line feed.
+    pub(super) fn ends(self, bytes: &[u8]) -> impl DoubleEndedIterator<Item = usize> {
+        memchr_iter(b'\n', bytes).filter_map(move |at| match self {
+            Self::Byte => Some(at + 1),
+            Self::Utf16Le => (at % 2 == 0 && bytes.get(at + 1) == Some(&0)).then_some(at + 2),
+            Self::Utf16Be => (at % 2 == 1 && bytes[at - 1] == 0).then_some(at + 1),
+        })
+    }
+
+    /// How many line feeds these bytes hold.
+    pub(super) fn count(self, bytes: &[u8]) -> u64 {
+        let count = match self {
+            Self::Byte => memchr_iter(b'\n', bytes).count(),
+            Self::Utf16Le | Self::Utf16Be => self.ends(bytes).count(),
+        };
+        count as u64
+    }
+
+    /// Whether these bytes end with one.
+    pub(super) fn closes(self, bytes: &[u8]) -> bool {
+        match self {
+            Self::Byte => bytes.ends_with(b"\n"),
+            Self::Utf16Le => bytes.len().is_multiple_of(2) && bytes.ends_with(b"\n\0"),
+            Self::Utf16Be => bytes.len().is_multiple_of(2) && bytes.ends_with(b"\0\n"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn encodings() -> impl Strategy<Value = Encoding> {
+        prop::sample::select(
+            [
+                "utf-8",
+                "utf-16le",
+                "utf-16be",
+                "windows-1252",
+                "shift_jis",
+                "gb18030",
+                "euc-kr",
+                "big5",
+                "koi8-r",
+            ]
+            .map(|label| Encoding::by_label(label).unwrap())
+            .to_vec(),
+        )
+    }
+
+    proptest! {
+        #[test]
+        fn every_piecing_gives_the_same_text(bytes: Vec<u8>, size in 1_usize..9, encoding in encodings()) {
+            prop_assume!(!encoding.is_utf8());
+            let mut decoding = Decoding::new(encoding);
+            let mut text: Vec<u8> = Vec::new();
+            for piece in bytes.chunks(size) {
+                text.extend_from_slice(decoding.push(piece));
+            }
+            text.extend_from_slice(decoding.finish());
+            prop_assert_eq!(String::from_utf8(text).unwrap(), encoding.decode(&bytes).0);
+        }
+
+        #[test]
+        fn lines_of_the_bytes_are_lines_of_the_text(bytes: Vec<u8>, breaks in 0_usize..5, encoding in encodings()) {
+            let mut bytes = bytes;
+            for n in 0..breaks {
+                let at = bytes.len() * n / breaks / 2 * 2;
+                let feed = encoding.encode("\n").unwrap().into_owned();
+                bytes.splice(at..at, feed);
+            }
+            let feeds = encoding.decode(&bytes).0.matches('\n').count() as u64;
+            prop_assert_eq!(Feed::of(encoding).count(&bytes), feeds);
+            prop_assert_eq!(Feed::of(encoding).ends(&bytes).count() as u64, feeds);
+        }
+    }
+}

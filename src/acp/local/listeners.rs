@@ -1,0 +1,82 @@
+//! The addresses that processes listen on. Not here: which processes (family).
+#![cfg_attr(target_os = "linux", expect(clippy::disallowed_methods, reason = "sockets are read from /proc"))]
+
+use super::family::Member;
+
+/// What these processes listen on, as `127.0.0.1:3000`, each address once. Sockets of the Internet only: a path says
+/// nothing to somebody who looks for a port.
+#[cfg(target_os = "linux")]
+pub(super) fn of(members: &[Member]) -> Vec<String> {
+    use std::collections::{BTreeSet, HashSet};
+    let sockets: HashSet<u64> = members.iter().flat_map(|member| sockets(member.pid)).collect();
+    // Any of them tells for all: they see the same network, unless one was sent into another on purpose.
+    let (Some(first), false) = (members.first(), sockets.is_empty()) else { return Vec::new() };
+    let mut found = BTreeSet::new();
+    for table in ["tcp", "tcp6"] {
+        let text = std::fs::read_to_string(format!("/proc/{}/net/{table}", first.pid)).unwrap_or_default();
+        let ours = text.lines().filter_map(listening).filter(|(_, inode)| sockets.contains(inode));
+        // By port first: that is what a reader looks for.
+        found.extend(ours.map(|(address, _)| (address.port(), address.to_string())));
+    }
+    found.into_iter().map(|(_, address)| address).collect()
+}
+
+/// Nothing: this system does not tell.
+#[cfg(not(target_os = "linux"))]
+pub(super) fn of(_members: &[Member]) -> Vec<String> {
+    Vec::new()
+}
+
+/// The sockets among a process's files, by inode.
+#[cfg(target_os = "linux")]
+fn sockets(pid: u32) -> Vec<u64> {
+    let files = std::fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().filter_map(Result::ok);
+    let inode = |file: std::fs::DirEntry| {
+        let target = std::fs::read_link(file.path()).ok()?;
+        target.to_str()?.strip_prefix("socket:[")?.strip_suffix(']')?.parse().ok()
+    };
+    files.filter_map(inode).collect()
+}
+
+/// The address and the inode of a line of the system's table, if that socket listens.
+#[cfg(target_os = "linux")]
+fn listening(line: &str) -> Option<(std::net::SocketAddr, u64)> {
+    const LISTENS: &str = "0A";
+    let fields: Vec<&str> = line.split_ascii_whitespace().take(10).collect();
+    let (address, port) = fields.get(1)?.split_once(':')?;
+    if *fields.get(3)? != LISTENS {
+        return None;
+    }
+    let port = u16::from_str_radix(port, 16).ok()?;
+    Some((std::net::SocketAddr::new(address_of(address)?, port), fields.get(9)?.parse().ok()?))
+}
+
+/// An address as the table has it: groups of four bytes, each a number in the machine's own order.
+#[cfg(target_os = "linux")]
+fn address_of(hex: &str) -> Option<std::net::IpAddr> {
+    let mut bytes = Vec::with_capacity(16);
+    for at in (0..hex.len()).step_by(8) {
+        bytes.extend(u32::from_str_radix(hex.get(at..at + 8)?, 16).ok()?.to_ne_bytes());
+    }
+    match bytes.len() {
+        4 => Some(<[u8; 4]>::try_from(bytes).ok()?.into()),
+        16 => Some(<[u8; 16]>::try_from(bytes).ok()?.into()),
+        _ => None,
+    }
+}
+
+#[cfg(all(test, target_os = "linux", target_endian = "little"))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_of_the_table_is_read() {
+        let line = "   1: 0100007F:0BB8 00000000:0000 0A 00000000:00000000 00:00000000 00000000  1000 0 4711 1 0 100 0";
+        let read = |line: &str| listening(line).map(|(address, inode)| (address.to_string(), inode));
+        assert_eq!(read(line), Some(("127.0.0.1:3000".to_owned(), 4711)));
+        assert_eq!(read(&line.replace(" 0A ", " 01 ")), None, "connected, not listening");
+        let six = line.replace("0100007F", "00000000000000000000000001000000");
+        assert_eq!(read(&six), Some(("[::1]:3000".to_owned(), 4711)));
+        assert_eq!(read("  sl  local_address rem_address   st"), None);
+    }
+}

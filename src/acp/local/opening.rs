@@ -1,0 +1,57 @@
+//! Opening a file to read it, and what tells one state of it from another. Not here: what is read.
+
+use std::fs::{File, Metadata};
+use std::io;
+
+use sha2::{Digest, Sha256};
+
+use super::near_names;
+use crate::acp::WorkspacePath;
+use crate::acp::files::Stamp;
+use crate::acp::workspace::in_words;
+use crate::ids::hex;
+use crate::tool::{ErrorCode, ToolError};
+
+/// Hex of SHA-256.
+pub(super) fn sha256_hex(bytes: &[u8]) -> String {
+    hex(&Sha256::digest(bytes))
+}
+
+/// What tells this state of a file from another.
+pub(super) fn stamp_of(metadata: &Metadata) -> Stamp {
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::MetadataExt;
+        let nanos = |s: i64, n: i64| i128::from(s) * 1_000_000_000 + i128::from(n);
+        Stamp {
+            file: (metadata.dev(), metadata.ino()),
+            size: metadata.len(),
+            modified: nanos(metadata.mtime(), metadata.mtime_nsec()),
+            changed: nanos(metadata.ctime(), metadata.ctime_nsec()),
+        }
+    }
+    #[cfg(not(unix))]
+    {
+        let since = metadata.modified().ok().and_then(|at| at.duration_since(std::time::UNIX_EPOCH).ok());
+        let modified = since.map_or(0, |d| i128::try_from(d.as_nanos()).unwrap_or(i128::MAX));
+        Stamp { file: (0, 0), size: metadata.len(), modified, changed: 0 }
+    }
+}
+
+/// Opens a file, with an answer for every way in which that fails.
+pub(super) fn open(path: &WorkspacePath) -> Result<(File, Metadata), ToolError> {
+    let opened = path.open_read().and_then(|file| {
+        let metadata = file.metadata().map_err(in_words)?;
+        Ok((file, metadata))
+    });
+    opened.map_err(|cause| match cause.kind() {
+        io::ErrorKind::NotFound => near_names::missing(path),
+        io::ErrorKind::InvalidInput => {
+            ToolError::new(ErrorCode::NotText, format!("{} {cause}.", path.shown()))
+        }
+        io::ErrorKind::IsADirectory => {
+            ToolError::new(ErrorCode::IsDirectory, format!("{} is a folder, not a file.", path.shown()))
+        }
+        _ => ToolError::io(path.shown(), &cause),
+    })
+}

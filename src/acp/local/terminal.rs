@@ -1,0 +1,248 @@
+//! One command of this machine: its process, its output, how far it has come, and its end. Not here: the list of all
+//! of them (terminals), reading (pump) and stopping (kill).
+
+use std::os::fd::OwnedFd;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::Duration;
+
+use tokio::sync::watch;
+use tokio::time::Instant;
+
+use super::capture::Capture;
+use super::children::ChildLog;
+use super::family::Family;
+use super::kill::{lasting, stop_tree};
+use super::listeners;
+use super::process::Child;
+use super::pty::Keyboard;
+use super::pump::{Listener, pump};
+use super::ties::remove_fifo;
+use crate::acp::terminals::{
+    ExitStatus, Ladder, ProcessName, Stopped, Stroke, TerminalExit, TerminalOutput, Typed,
+};
+use crate::tool::ToolError;
+
+/// One command.
+pub(super) struct Terminal {
+    child: Child,
+    family: Option<Family>,
+    fifo: Option<PathBuf>,
+    /// For one that has a terminal in place of pipes.
+    keyboard: Option<Keyboard>,
+    capture: Mutex<Capture>,
+    started: Instant,
+    phase: watch::Sender<Phase>,
+    bytes_read: watch::Sender<u64>,
+    log: Arc<dyn ChildLog>,
+    reported: AtomicBool,
+}
+
+/// What a terminal is made of.
+pub(super) struct Parts {
+    pub child: Child,
+    pub family: Option<Family>,
+    /// The named pipe of its output, for one that outlives the runner.
+    pub fifo: Option<PathBuf>,
+    pub keyboard: Option<Keyboard>,
+    pub capture: Capture,
+    pub started: Instant,
+    pub log: Arc<dyn ChildLog>,
+}
+
+/// Where a command's output begins.
+pub(super) enum From {
+    /// With this life of the runner.
+    TheStart,
+    /// With an earlier one, which kept some of it.
+    AnEarlierLife,
+}
+
+#[derive(Debug, Clone)]
+enum Phase {
+    Running,
+    Ended(TerminalExit, Duration),
+}
+
+impl Terminal {
+    /// A command that runs.
+    pub fn new(parts: Parts) -> Arc<Self> {
+        let Parts { child, family, fifo, keyboard, capture, started, log } = parts;
+        Arc::new(Self {
+            child,
+            family,
+            fifo,
+            keyboard,
+            capture: Mutex::new(capture),
+            started,
+            phase: watch::Sender::new(Phase::Running),
+            bytes_read: watch::Sender::new(0),
+            log,
+            reported: AtomicBool::new(false),
+        })
+    }
+
+    /// Starts reading it.
+    pub fn start_pump(self: &Arc<Self>, output: OwnedFd, from: From) -> Result<(), ToolError> {
+        let terminal = Arc::clone(self);
+        let thread = thread::Builder::new().name("pump".to_owned());
+        // A terminal without its pump is dropped here, and its command with it.
+        let pumping = thread.spawn(move || {
+            if let From::AnEarlierLife = from {
+                terminal.capture().go_on();
+            }
+            pump(&terminal.child, output, &*terminal);
+        });
+        pumping.map(drop).map_err(|cause| ToolError::io("a thread to read the command's output", &cause))
+    }
+
+    pub async fn exit(&self) -> Result<TerminalExit, ToolError> {
+        let mut phase = self.phase.subscribe();
+        let ended = phase.wait_for(|phase| matches!(phase, Phase::Ended(..))).await;
+        match ended.as_deref() {
+            Ok(Phase::Ended(exit, _)) => Ok(exit.clone()),
+            _ => Err(ToolError::internal("The command is no longer watched; its end is not known.")),
+        }
+    }
+
+    pub async fn more_than(&self, seen: u64) -> Result<(), ToolError> {
+        let mut read = self.bytes_read.subscribe();
+        tokio::select! {
+            more = read.wait_for(|read| *read > seen) => match more {
+                Ok(_) => Ok(()),
+                Err(_) => Err(ToolError::internal("The command is no longer read.")),
+            },
+            ended = self.exit() => ended.map(drop),
+        }
+    }
+
+    /// Blocks: it writes to disk, may wait for the pump to do so, and may look through all processes.
+    pub fn output(&self, since: Option<u64>) -> TerminalOutput {
+        let phase = self.phase.borrow().clone();
+        let (exit, elapsed) = match phase {
+            Phase::Running => (None, self.started.elapsed()),
+            Phase::Ended(exit, elapsed) => (Some(exit), elapsed),
+        };
+        let left_something = exit.as_ref().is_some_and(|exit| !exit.left.is_empty());
+        let left = if left_something { self.relatives() } else { Vec::new() };
+        // Before the text is taken: what comes in between is then found by the next wait, not lost to it.
+        let bytes_read = *self.bytes_read.borrow();
+        let shown = self.capture().show(since);
+        TerminalOutput {
+            text: shown.text,
+            omitted_bytes: shown.omitted_bytes,
+            handle: shown.handle,
+            cursor: shown.cursor,
+            bytes_read,
+            exit,
+            elapsed,
+            left,
+            lossy_chars: shown.lossy_chars,
+            redactions: shown.redactions,
+            cut_short: shown.cut_short,
+            tty: self.keyboard.is_some(),
+            held_back: shown.held_back,
+        }
+    }
+
+    /// Blocks while the program does not read, for a moment at most.
+    pub fn type_in(&self, strokes: &[Stroke]) -> Result<Typed, ToolError> {
+        match &self.keyboard {
+            Some(keyboard) => keyboard.write(strokes),
+            None => {
+                Err(ToolError::invalid_args("The command has no terminal to type at; nothing was typed."))
+            }
+        }
+    }
+
+    /// What it and what it started listen on; blocks while all processes are looked through.
+    pub fn listeners(&self) -> Vec<String> {
+        self.family.as_ref().map(|family| listeners::of(&family.members())).unwrap_or_default()
+    }
+
+    /// Stops it with all its processes; blocks.
+    pub fn stop(&self, ladder: &Ladder) -> Stopped {
+        let stopped = stop_tree(self.family.as_ref(), Some(&self.child), ladder);
+        if stopped.survivors.is_empty() {
+            self.report_end();
+        }
+        stopped
+    }
+
+    /// What it left behind that lives.
+    fn relatives(&self) -> Vec<ProcessName> {
+        let Some(family) = &self.family else { return Vec::new() };
+        let members = family.members();
+        family.holders(&members)
+    }
+
+    /// The same, without those that are just ending.
+    fn lasting_relatives(&self) -> Vec<ProcessName> {
+        let Some(family) = &self.family else { return Vec::new() };
+        family.holders(&lasting(family))
+    }
+
+    pub fn may_have_relatives(&self) -> bool {
+        match &*self.phase.borrow() {
+            Phase::Running => true,
+            Phase::Ended(exit, _) => exit.output_open || !exit.left.is_empty(),
+        }
+    }
+
+    fn report_end(&self) {
+        if let Some(identity) = self.child.identity()
+            && !self.reported.swap(true, Ordering::Relaxed)
+        {
+            self.family.iter().for_each(Family::dissolve);
+            self.fifo.iter().for_each(|fifo| remove_fifo(fifo));
+            self.log.ended(identity);
+        }
+    }
+
+    fn capture(&self) -> MutexGuard<'_, Capture> {
+        self.capture.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Listener for Terminal {
+    fn printed(&self, chunk: &[u8]) {
+        if let Some(keyboard) = &self.keyboard {
+            keyboard.watch(chunk);
+        }
+        self.capture().take(chunk);
+        self.bytes_read.send_modify(|read| *read += chunk.len() as u64);
+    }
+
+    fn paused(&self) {
+        self.capture().save();
+    }
+
+    fn closed(&self) {
+        if let Some(keyboard) = &self.keyboard {
+            keyboard.close();
+        }
+        self.capture().finish();
+        let after_the_end = self.phase.send_if_modified(|phase| match phase {
+            Phase::Ended(exit, _) => std::mem::take(&mut exit.output_open),
+            Phase::Running => false,
+        });
+        if after_the_end && self.lasting_relatives().is_empty() {
+            self.report_end();
+        }
+    }
+
+    fn ended(&self, status: ExitStatus, held: bool) {
+        let left = if held { self.relatives() } else { self.lasting_relatives() };
+        if !held && left.is_empty() {
+            self.report_end();
+        }
+        let exit = TerminalExit { status: status.clone(), output_open: held, left };
+        self.phase.send_replace(Phase::Ended(exit, self.started.elapsed()));
+        // After everybody can see it: who looked before and saw none relies on being told.
+        if let Some(identity) = self.child.identity() {
+            self.log.exited(identity, &status);
+        }
+    }
+}

@@ -1,0 +1,191 @@
+//! What can be typed at a terminal: text and keys, and the bytes that a keyboard sends for them. Not here: writing
+//! them (the terminal client).
+
+/// One piece of what is typed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Stroke {
+    /// Characters; each line break in them is typed as Enter.
+    Text(String),
+    /// A key.
+    Key(Key),
+}
+
+impl Stroke {
+    /// Appends the bytes. `application` says whether the program asked for the other form of the cursor keys.
+    pub fn encode(&self, application: bool, out: &mut Vec<u8>) {
+        match self {
+            Self::Text(text) => {
+                out.extend_from_slice(text.replace("\r\n", "\r").replace('\n', "\r").as_bytes());
+            }
+            Self::Key(key) => key.encode(application, out),
+        }
+    }
+}
+
+/// A key, by the bytes of an xterm.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Key {
+    /// Always the same bytes.
+    Plain(&'static str),
+    /// A cursor key by its last letter: its bytes depend on what the program asked for.
+    Cursor(char),
+    /// With Ctrl held down: one control character.
+    Control(u8),
+    /// A printed character.
+    Character(char),
+    /// A printed character with Alt held down.
+    Alt(char),
+}
+
+/// Keys with a name of their own; further names for the same key stand beside it.
+const NAMED: &[(&[&str], Key)] = &[
+    (&["enter", "return", "cr"], Key::Plain("\r")),
+    (&["tab"], Key::Plain("\t")),
+    (&["shift-tab", "backtab", "btab"], Key::Plain("\x1b[Z")),
+    (&["escape", "esc"], Key::Plain("\x1b")),
+    (&["space", "spacebar"], Key::Plain(" ")),
+    (&["backspace", "bs"], Key::Plain("\x7f")),
+    (&["delete", "del"], Key::Plain("\x1b[3~")),
+    (&["insert", "ins"], Key::Plain("\x1b[2~")),
+    (&["up", "arrow-up", "arrowup"], Key::Cursor('A')),
+    (&["down", "arrow-down", "arrowdown"], Key::Cursor('B')),
+    (&["right", "arrow-right", "arrowright"], Key::Cursor('C')),
+    (&["left", "arrow-left", "arrowleft"], Key::Cursor('D')),
+    (&["home"], Key::Cursor('H')),
+    (&["end"], Key::Cursor('F')),
+    (&["page-up", "pageup", "pgup"], Key::Plain("\x1b[5~")),
+    (&["page-down", "pagedown", "pgdn"], Key::Plain("\x1b[6~")),
+    (&["f1"], Key::Plain("\x1bOP")),
+    (&["f2"], Key::Plain("\x1bOQ")),
+    (&["f3"], Key::Plain("\x1bOR")),
+    (&["f4"], Key::Plain("\x1bOS")),
+    (&["f5"], Key::Plain("\x1b[15~")),
+    (&["f6"], Key::Plain("\x1b[17~")),
+    (&["f7"], Key::Plain("\x1b[18~")),
+    (&["f8"], Key::Plain("\x1b[19~")),
+    (&["f9"], Key::Plain("\x1b[20~")),
+    (&["f10"], Key::Plain("\x1b[21~")),
+    (&["f11"], Key::Plain("\x1b[23~")),
+    (&["f12"], Key::Plain("\x1b[24~")),
+];
+
+impl Key {
+    /// The names there are, for one who gave another.
+    pub const NAMES: &'static str = "enter, tab, shift-tab, escape, space, backspace, delete, insert, up, down, left, \
+                                     right, home, end, page-up, page-down, f1 to f12, ctrl-a to ctrl-z, ctrl-space, \
+                                     ctrl-[, ctrl-\\, ctrl-], ctrl-^, ctrl-_, alt- with a character, or one character";
+
+    /// The key of this name. Case does not count, `_`, `+` and blanks are as good as `-`, and Ctrl may be written
+    /// `^C` or `C-c` too.
+    pub fn named(name: &str) -> Option<Self> {
+        let mut letters = name.chars();
+        if let (Some(only), None) = (letters.next(), letters.next()) {
+            return (!only.is_control()).then_some(Self::Character(only));
+        }
+        let name = name.trim();
+        if let Some(with) = after_prefix(name, &["ctrl", "control", "c"]).or_else(|| name.strip_prefix('^')) {
+            return control(with);
+        }
+        if let Some(with) = after_prefix(name, &["alt", "meta", "m"]) {
+            let mut with = with.chars();
+            return match (with.next(), with.next()) {
+                (Some(only), None) if !only.is_control() => Some(Self::Alt(only)),
+                _ => None,
+            };
+        }
+        let plain = name.to_ascii_lowercase().replace(['_', '+', ' '], "-");
+        NAMED.iter().find(|(names, _)| names.contains(&plain.as_str())).map(|(_, key)| *key)
+    }
+
+    fn encode(self, application: bool, out: &mut Vec<u8>) {
+        let mut character = [0; 4];
+        match self {
+            Self::Plain(bytes) => out.extend_from_slice(bytes.as_bytes()),
+            Self::Cursor(last) => {
+                out.extend_from_slice(if application { b"\x1bO" } else { b"\x1b[" });
+                out.extend_from_slice(last.encode_utf8(&mut character).as_bytes());
+            }
+            Self::Control(byte) => out.push(byte),
+            Self::Character(c) => out.extend_from_slice(c.encode_utf8(&mut character).as_bytes()),
+            Self::Alt(c) => {
+                out.push(0x1b);
+                out.extend_from_slice(c.encode_utf8(&mut character).as_bytes());
+            }
+        }
+    }
+}
+
+/// What follows a modifier and its separator.
+fn after_prefix<'a>(name: &'a str, modifiers: &[&str]) -> Option<&'a str> {
+    let at = name.find(['-', '_', '+', ' '])?;
+    let (modifier, rest) = name.split_at(at);
+    modifiers.contains(&modifier.to_ascii_lowercase().as_str()).then(|| &rest[1..])
+}
+
+fn control(with: &str) -> Option<Key> {
+    if with.eq_ignore_ascii_case("space") {
+        return Some(Key::Control(0));
+    }
+    match with.as_bytes() {
+        [letter] if letter.is_ascii_alphabetic() || b"@[\\]^_".contains(letter) => {
+            Some(Key::Control(letter.to_ascii_uppercase() & 0x1f))
+        }
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn bytes(name: &str) -> Vec<u8> {
+        let mut out = Vec::new();
+        Stroke::Key(Key::named(name).expect(name)).encode(false, &mut out);
+        out
+    }
+
+    #[test]
+    fn keys_are_known_by_the_names_people_use() {
+        for name in ["ctrl-c", "Ctrl+C", "ctrl_c", "control-c", "C-c", "^C", "^c", "ctrl c"] {
+            assert_eq!(bytes(name), [3], "{name}");
+        }
+        assert_eq!(bytes("ctrl-d"), [4]);
+        assert_eq!(bytes("ctrl-space"), [0]);
+        assert_eq!(bytes("ctrl-\\"), [28]);
+        assert_eq!(bytes("Enter"), b"\r");
+        assert_eq!(bytes("page_up"), b"\x1b[5~");
+        assert_eq!(bytes("F12"), b"\x1b[24~");
+        assert_eq!(bytes("alt-X"), b"\x1bX");
+        assert_eq!(bytes("y"), b"y");
+        assert_eq!(bytes("-"), b"-");
+        for name in ["", "ctrl-", "ctrl-ä", "ctrl-1", "ctrl-cc", "alt-", "f13", "hyper-x", "entre", "\u{7}"]
+        {
+            assert_eq!(Key::named(name), None, "{name:?}");
+        }
+    }
+
+    #[test]
+    fn every_name_is_given_once() {
+        let mut all: Vec<&str> = NAMED.iter().flat_map(|(names, _)| *names).copied().collect();
+        let count = all.len();
+        all.sort_unstable();
+        all.dedup();
+        assert_eq!(all.len(), count);
+    }
+
+    #[test]
+    fn cursor_keys_follow_what_the_program_asked_for() {
+        let mut out = Vec::new();
+        let up = Stroke::Key(Key::named("up").expect("a key"));
+        up.encode(false, &mut out);
+        up.encode(true, &mut out);
+        assert_eq!(out, b"\x1b[A\x1bOA");
+    }
+
+    #[test]
+    fn a_line_break_in_text_is_typed_as_enter() {
+        let mut out = Vec::new();
+        Stroke::Text("a\nb\r\nc\rd".to_owned()).encode(false, &mut out);
+        assert_eq!(out, b"a\rb\rc\rd");
+    }
+}

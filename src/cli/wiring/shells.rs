@@ -1,0 +1,214 @@
+//! Shells in the background over the end of a runner: written to the journal, and taken up again by the next life.
+//!
+//! A crash of the runner ends no shell that was started in the background: it runs on, and the next life reads it on
+//! under the same name. A stop that somebody asked for ends all of them: nothing of the agent's goes on unattended,
+//! and who stops the runner means to stop what it does. The next life then lists them as ended with the runner.
+
+use std::collections::HashSet;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, UNIX_EPOCH};
+
+use crate::acp::local::terminals::LocalTerminals;
+use crate::acp::terminals::{ExitStatus, Lasting, TerminalExit, TerminalId, TerminalOutput, ending_words};
+use crate::handlers::shell::{NewShell, Past, Remembered, ShellBoard, ShellRecords, Written};
+use crate::home::Home;
+use crate::ids::RequestId;
+use crate::journal::{Journal, JournalError, ShellExit, ShellRow, ShellState, ShellTrace};
+use crate::output::{OutputHandle, OutputStore};
+use crate::runner::Clock;
+
+/// How much of an earlier shell's output is shown.
+const LAST_CHARS: usize = 8_000;
+
+/// The journal as the place where shells are written down.
+pub(super) struct JournalledShells {
+    pub journal: Journal,
+    pub clock: Clock,
+}
+
+impl ShellRecords for JournalledShells {
+    fn begun<'a>(&'a self, new: NewShell<'a>) -> Written<'a> {
+        let trace = new.lasting.map(|lasting| ShellTrace {
+            identity: lasting.identity.clone(),
+            request: lasting.request.to_string(),
+            fifo: lasting.output.display().to_string(),
+            raw: lasting.raw,
+        });
+        let kept = new.lasting.map(|lasting| OutputStore::handle(&lasting.request, 0).to_string());
+        let now_ms = self.clock.now_ms();
+        let row = ShellRow {
+            number: new.shell.number(),
+            pid: new.shell.pid,
+            command: new.shell.command.clone(),
+            folder: new.shell.folder.clone(),
+            purpose: new.shell.purpose.clone(),
+            trace,
+            handle: new.handle.map(str::to_owned).or(kept),
+            state: if new.runs { ShellState::Running } else { ShellState::Ended },
+            exit: new.exit.map(exit_of).unwrap_or_default(),
+            started_at_ms: now_ms,
+            ended_at_ms: (!new.runs).then_some(now_ms),
+        };
+        Box::pin(async move {
+            let number = row.number;
+            if let Err(error) = self.journal.shell_begun(row).await {
+                tracing::warn!(shell = number, %error, "a shell could not be noted; after a crash it would be ended");
+            }
+        })
+    }
+
+    fn ended(&self, number: u32, exit: &ExitStatus) {
+        self.journal.shell_over(number, ShellState::Ended, exit_of(exit), self.clock.now_ms());
+    }
+
+    fn forgotten(&self, number: u32) {
+        self.journal.shell_forgotten(number);
+    }
+}
+
+/// An end as the journal has it.
+pub(super) fn exit_of(status: &ExitStatus) -> ShellExit {
+    match status {
+        ExitStatus::Code(code) => ShellExit { code: Some(*code), signal: None },
+        ExitStatus::Signal(name) => ShellExit { code: None, signal: Some(name.clone()) },
+        ExitStatus::Unseen(_) => ShellExit::default(),
+    }
+}
+
+/// What earlier lives left: those shells that still run are taken up, the others are listed with what is known of
+/// them. Returns who was taken up, by identity: none of these is a survivor to be ended.
+pub(super) fn take_up(
+    journal: &Journal,
+    home: &Home,
+    terminals: &LocalTerminals,
+    outputs: &OutputStore,
+    board: &ShellBoard,
+) -> Result<HashSet<String>, JournalError> {
+    let reader = journal.reader()?;
+    let last_life = reader.recall("last_contact_ms")?.and_then(|text| text.parse().ok());
+    let now_ms = Clock::system().now_ms();
+    let mut taken = HashSet::new();
+    let mut known = Vec::new();
+    for mut row in reader.shells()? {
+        let terminal = match (&row.state, &row.trace) {
+            (ShellState::Running, Some(trace)) => adopt(terminals, trace, &mut taken),
+            _ => None,
+        };
+        if terminal.is_none() && row.state == ShellState::Running {
+            row.state = ShellState::Lost;
+            journal.shell_over(row.number, ShellState::Lost, ShellExit::default(), now_ms);
+        }
+        known.push(remembered(row, terminal, last_life, outputs));
+    }
+    clear(&home.shells_dir(), &taken, &reader.shells()?);
+    terminals.outlive_in(home.shells_dir());
+    board.remember(known);
+    Ok(taken)
+}
+
+fn adopt(terminals: &LocalTerminals, trace: &ShellTrace, taken: &mut HashSet<String>) -> Option<TerminalId> {
+    let lasting = Lasting {
+        identity: trace.identity.clone(),
+        output: trace.fifo.clone().into(),
+        request: RequestId::parse(trace.request.clone()).ok()?,
+        raw: trace.raw,
+    };
+    match terminals.adopt(&lasting) {
+        Ok(adopted) => {
+            let terminal = adopted?.id;
+            tracing::info!(request.id = %lasting.request, "a shell that an earlier life started is taken up again");
+            taken.insert(lasting.identity);
+            Some(terminal)
+        }
+        Err(error) => {
+            tracing::warn!(request.id = %lasting.request, %error, "a shell of an earlier life cannot be read; it is ended");
+            None
+        }
+    }
+}
+
+/// Removes named pipes that belong to no shell that runs.
+fn clear(folder: &Path, taken: &HashSet<String>, rows: &[ShellRow]) {
+    let traces = rows.iter().filter_map(|row| row.trace.as_ref());
+    let used: HashSet<&Path> =
+        traces.filter(|trace| taken.contains(&trace.identity)).map(|trace| Path::new(&trace.fifo)).collect();
+    #[expect(clippy::disallowed_methods, reason = "the folder of named pipes is this joint's alone")]
+    let entries = std::fs::read_dir(folder).into_iter().flatten().filter_map(Result::ok);
+    for left in entries.map(|entry| entry.path()).filter(|path| !used.contains(path.as_path())) {
+        #[expect(clippy::disallowed_methods, reason = "as above")]
+        if let Err(cause) = std::fs::remove_file(&left) {
+            tracing::debug!(path = %left.display(), %cause, "a named pipe is left");
+        }
+    }
+}
+
+fn remembered(
+    row: ShellRow,
+    terminal: Option<TerminalId>,
+    last_life: Option<i64>,
+    outputs: &OutputStore,
+) -> Remembered {
+    let now = match terminal {
+        Some(terminal) => Ok(terminal),
+        None => Err(past(&row, last_life, outputs)),
+    };
+    let ShellRow { number, pid, command, folder, purpose, .. } = row;
+    Remembered { number, pid, command, folder, purpose, now }
+}
+
+fn past(row: &ShellRow, last_life: Option<i64>, outputs: &OutputStore) -> Past {
+    let handle = row.handle.as_deref().and_then(OutputHandle::parse);
+    let text = handle.as_ref().and_then(|handle| outputs.tail_text(handle, LAST_CHARS).ok().flatten());
+    // A name under which nothing is kept would only mislead.
+    let handle = handle.filter(|_| text.is_some());
+    let status = match (&row.exit, row.state) {
+        (ShellExit { code: Some(code), .. }, _) => ExitStatus::Code(*code),
+        (ShellExit { signal: Some(name), .. }, _) => ExitStatus::Signal(name.clone()),
+        (_, ShellState::Stopped) => ExitStatus::Unseen("it was ended when the runner was stopped"),
+        (_, ShellState::Lost) => ExitStatus::Unseen("no runner was there when it ended"),
+        _ => ExitStatus::Unseen("the runner was restarted while it ran"),
+    };
+    let words = match row.state {
+        ShellState::Lost if row.trace.is_none() => {
+            "lost: the runner was cut off; what still ran of this command was ended when the runner was back"
+                .to_owned()
+        }
+        ShellState::Lost => format!(
+            "lost: it ran when the runner was cut off and was gone when the runner was back; last seen running {}; \
+             exit code not known",
+            date(last_life.unwrap_or(0).max(row.started_at_ms)),
+        ),
+        ShellState::Stopped => match row.ended_at_ms {
+            Some(at) => format!("ended with the runner, which was stopped {}", date(at)),
+            None => "ended with the runner, which was stopped".to_owned(),
+        },
+        _ => format!("ended before the runner was restarted, {}", ending_words(&status)),
+    };
+    let ended = row.ended_at_ms.unwrap_or(row.started_at_ms).max(row.started_at_ms);
+    let output = TerminalOutput {
+        text: text.unwrap_or_default(),
+        handle,
+        exit: Some(TerminalExit { status, output_open: false, left: Vec::new() }),
+        elapsed: Duration::from_millis(u64::try_from(ended - row.started_at_ms).unwrap_or(0)),
+        ..TerminalOutput::default()
+    };
+    Past { words, output }
+}
+
+/// As `Fri, 20 Nov 2026 21:05:03 GMT`.
+fn date(ms: i64) -> String {
+    let since = Duration::from_millis(u64::try_from(ms).unwrap_or(0));
+    httpdate::fmt_http_date(UNIX_EPOCH + since)
+}
+
+/// The list of shells of a machine, written down where there is a journal.
+pub(super) fn board(journal: Option<&Journal>) -> Arc<ShellBoard> {
+    match journal {
+        Some(journal) => {
+            let records = JournalledShells { journal: journal.clone(), clock: Clock::system() };
+            Arc::new(ShellBoard::recorded(Arc::new(records)))
+        }
+        None => Arc::default(),
+    }
+}

@@ -1,0 +1,250 @@
+//! MultiEdit: several replacements in one file, all or none. Not here: where one goes (change), and many files
+//! (ApplyPatch).
+
+use std::fmt::Write as _;
+use std::sync::Arc;
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use super::change::{Change, Step};
+use super::edit::{MAX_BYTES, check_hash};
+use super::edit_report::{line_of, lines_of, preview, span};
+use super::revision::Revision;
+use super::transcoded::Transcoded;
+use super::write::{check_size, checked_sha256};
+use super::{FileDeps, changed, mask};
+use crate::acp::files::{LoadedFile, NewContent, Precondition, Splice, WriteTextFile};
+use crate::acp::{RawPath, WorkspacePath};
+use crate::output::figures::counted;
+use crate::tool::{Effect, ErrorCode, Meta, Reply, Tool, ToolCx, ToolError};
+
+/// The most edits of a call.
+const MAX_EDITS: usize = 500;
+
+/// Replace several texts in one file, all or none, with one write.
+///
+/// Each edit works as Edit does, on the text as the edits before it left it. When one of them does not fit, nothing
+/// is written and the answer says which and why. An edit whose text is there already is passed over. If the file does
+/// not exist, the first edit may make it: with an empty `old_string`, and `new_string` as its text. For a single place
+/// use Edit, for several files ApplyPatch.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct MultiEdit {
+    /// The file: absolute, or relative to the first workspace folder.
+    file_path: RawPath,
+    /// The edits, in the order in which they are made: 500 at most.
+    edits: Vec<OneEdit>,
+    /// Only say what would change, as a diff.
+    #[serde(default)]
+    dry_run: bool,
+    /// The SHA-256 (hex) that the file must have, as Read gives it in meta.sha256.
+    expected_sha256: Option<String>,
+}
+
+/// One edit.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct OneEdit {
+    /// The text to replace, as it stands in the file, without line numbers.
+    old_string: String,
+    /// The text to put there.
+    new_string: String,
+    /// Replace every place where it stands, not just the only one.
+    #[serde(default)]
+    replace_all: bool,
+    /// Replace every place if there are exactly so many; else change nothing.
+    expected_count: Option<u64>,
+}
+
+impl Tool for MultiEdit {
+    const NAME: &'static str = "MultiEdit";
+    const EFFECT: Effect = Effect::Writes;
+    const ALIASES: &'static [(&'static str, &'static str)] =
+        &[("path", "file_path"), ("filename", "file_path"), ("file", "file_path"), ("changes", "edits")];
+    const EXAMPLES: &'static [&'static str] = &[
+        r#"{"file_path":"src/main.rs","edits":[{"old_string":"let n = 1;","new_string":"let n = 2;"},{"old_string":"n + 1","new_string":"n + 2"}]}"#,
+        r#"{"file_path":"README.md","edits":[{"old_string":"colour","new_string":"color","replace_all":true}],"dry_run":true}"#,
+    ];
+    const LIMITS: &'static [&'static str] =
+        &["500 edits a call, 10 MB of text each", "files of 64 MB, 32 MB in another encoding than UTF-8"];
+    type Deps = FileDeps;
+    type Output = Reply;
+
+    async fn run(self, cx: &ToolCx, deps: &FileDeps) -> Result<Reply, ToolError> {
+        self.check()?;
+        let path = deps.workspace.resolve(&self.file_path)?;
+        if let Some(protection) = path.protection() {
+            return Err(protection.denied(&path.shown()));
+        }
+        let expected = self.expected_sha256.as_deref().map(checked_sha256).transpose()?;
+        let makes = self.edits[0].old_string.is_empty();
+        let loaded = if makes && !path.existed() && expected.is_none() {
+            None
+        } else {
+            Some(deps.client.load_file(cx, path.clone(), MAX_BYTES).await?)
+        };
+        let shown = path.shown();
+        let (this, planned) = tokio::task::spawn_blocking(move || {
+            let planned = self.plan(&shown, loaded.as_ref(), expected.as_deref());
+            (self, planned.map(|plan| (loaded, plan)))
+        })
+        .await
+        .map_err(|fault| ToolError::internal(format!("The search broke off: {fault}")))?;
+        let (loaded, plan) = planned?;
+        this.carry_out(cx, deps, path, loaded, plan).await
+    }
+}
+
+/// What is to be done.
+struct Plan {
+    /// The text before.
+    text: Arc<Vec<u8>>,
+    /// What changes of it, and of the bytes.
+    splices: Vec<Splice>,
+    stored: Vec<Splice>,
+    /// The text after.
+    new: Vec<u8>,
+    /// A line for each edit.
+    report: String,
+}
+
+impl MultiEdit {
+    fn check(&self) -> Result<(), ToolError> {
+        if self.edits.is_empty() {
+            return Err(ToolError::invalid_args("edits is empty; give at least one edit."));
+        }
+        if self.edits.len() > MAX_EDITS {
+            let text = format!(
+                "{} are too many for one call; the limit is {MAX_EDITS}. Nothing was changed. Make several calls, or \
+                 replace the file with Write.",
+                counted(self.edits.len() as u64, "edit")
+            );
+            return Err(ToolError::new(ErrorCode::TooLarge, text));
+        }
+        for (at, edit) in self.edits.iter().enumerate() {
+            check_size(&edit.new_string)?;
+            if at > 0 && edit.old_string.is_empty() {
+                return Err(ToolError::invalid_args(format!(
+                    "edits[{at}]: old_string is empty; only the first edit may be, to make a new file."
+                )));
+            }
+        }
+        Ok(())
+    }
+
+    fn plan(
+        &self,
+        shown: &str,
+        loaded: Option<&LoadedFile>,
+        expected: Option<&str>,
+    ) -> Result<Plan, ToolError> {
+        let transcoded = match loaded {
+            Some(loaded) => {
+                check_hash(shown, loaded, expected)?;
+                Some(Transcoded::of(shown, loaded)?)
+            }
+            None => None,
+        };
+        let text = transcoded.as_ref().map(|file| Arc::clone(file.text())).unwrap_or_default();
+        for edit in &self.edits {
+            let arguments =
+                [("old_string", edit.old_string.as_str()), ("new_string", edit.new_string.as_str())];
+            mask::refuse_beside(shown, &text, &arguments)?;
+        }
+        let mut revision = Revision::of(&text);
+        let mut report = String::new();
+        for (at, edit) in self.edits.iter().enumerate() {
+            let line =
+                edit.apply(shown, &mut revision).map_err(|error| numbered(&error, at, self.edits.len()))?;
+            let _ = writeln!(report, "{}. {line}", at + 1);
+        }
+        let splices = revision.splices();
+        let stored = match &transcoded {
+            Some(transcoded) => transcoded.stored(shown, splices.clone())?,
+            None => Vec::new(),
+        };
+        Ok(Plan { text, splices, stored, new: revision.text().to_vec(), report })
+    }
+
+    async fn carry_out(
+        self,
+        cx: &ToolCx,
+        deps: &FileDeps,
+        path: WorkspacePath,
+        loaded: Option<LoadedFile>,
+        plan: Plan,
+    ) -> Result<Reply, ToolError> {
+        let shown = path.shown();
+        let report = plan.report.trim_end();
+        if loaded.is_some() && plan.new == *plan.text {
+            let meta = Meta { sha256: loaded.map(|loaded| loaded.sha256()), ..Meta::default() };
+            return Ok(Reply::text(format!("No change in {shown}:\n{report}")).with_meta(meta));
+        }
+        if self.dry_run {
+            let text = format!(
+                "Dry run, nothing was written. In {shown}:\n{report}\n{}",
+                preview(&plan.text, &plan.splices)
+            );
+            return Ok(Reply::text(text));
+        }
+        let (content, only_if) = match &loaded {
+            Some(loaded) => (
+                NewContent::Spliced { old: Arc::clone(&loaded.bytes), splices: plan.stored },
+                Precondition::AsLoaded(loaded.stamp),
+            ),
+            // What the edits made of nothing is text, for each put text there.
+            None => (NewContent::Text(String::from_utf8_lossy(&plan.new).into_owned()), Precondition::Absent),
+        };
+        let request = WriteTextFile { path, content, only_if, create_folders: true, executable: None };
+        let written = deps.client.write_text_file(cx, request).await?;
+        let verb = if written.created { "Created" } else { "Edited" };
+        let text = format!("{verb} {shown}:\n{report}");
+        Ok(Reply::text(text).with_meta(changed(shown, written)))
+    }
+}
+
+impl OneEdit {
+    /// Makes the edit; gives a line that says what it did.
+    fn apply(&self, shown: &str, revision: &mut Revision) -> Result<String, ToolError> {
+        if self.old_string.is_empty() {
+            if !revision.text().is_empty() {
+                return Err(ToolError::invalid_args(format!(
+                    "old_string is empty, but {shown} has text. Quote the text to replace, or use Write to replace all."
+                )));
+            }
+            revision.apply(&[Splice { range: 0..0, with: self.new_string.clone().into_bytes() }]);
+            return Ok(format!("Put in {}.", counted(self.new_string.lines().count() as u64, "line")));
+        }
+        let change = Change {
+            old: self.old_string.clone(),
+            new: self.new_string.clone(),
+            replace_all: self.replace_all,
+            expected_count: self.expected_count,
+        };
+        match change.step(shown, revision.text())? {
+            Step::Nothing(words) => Ok(words),
+            Step::Splices { splices, notes } => {
+                let text = revision.text();
+                let mut line = if let [only] = splices.as_slice() {
+                    format!("1 replacement at {}.", span(line_of(text, only.range.start), &only.with))
+                } else {
+                    let lines = lines_of(text, splices.iter().map(|splice| &splice.range));
+                    format!("{} replacements at lines {lines}.", splices.len())
+                };
+                for note in notes {
+                    line.push(' ');
+                    line.push_str(&note);
+                }
+                revision.apply(&splices);
+                Ok(line)
+            }
+        }
+    }
+}
+
+/// The error of one edit, with its number.
+fn numbered(error: &ToolError, at: usize, of: usize) -> ToolError {
+    let text = format!("Edit {} of {of}: {}\nNone of the edits was made.", at + 1, error.text());
+    ToolError::new(error.code(), text)
+}

@@ -1,0 +1,233 @@
+//! Read of a PDF document: which pages, and their text within the budget. Not here: how text stands on a page
+//! (pdf_text).
+
+use std::fmt::Write as _;
+use std::io::Read as _;
+
+use flate2::read::ZlibDecoder;
+use hayro_syntax::{DecryptionError, LoadPdfError, Pdf};
+use memchr::memmem;
+
+use super::documents::{Ask, Clock};
+use super::pdf_text;
+use crate::acp::files::OpenedFile;
+use crate::output::figures::{self, counted, grouped};
+use crate::tool::{ErrorCode, Meta, Reply, ToolError};
+
+/// Bigger documents are not read: their reader holds them in memory.
+const HELD: u64 = 64 << 20;
+/// No stream of a document may unpack to more, nor all together to eight times as much.
+const UNPACKED: u64 = 32 << 20;
+/// So many pages where the call does not say.
+const PAGES: usize = 10;
+/// Left for the footer.
+const FOOTER: usize = 600;
+
+/// First and last page, from 1.
+pub(super) type PageRange = (usize, usize);
+
+/// Reads `1-5`, `3` or `2,4-6`.
+pub(super) fn parse_pages(text: &str) -> Result<Vec<PageRange>, ToolError> {
+    let wrong = || {
+        ToolError::invalid_args(format!(
+            "pages: {text:?} is not a list of pages. Give for example \"3\", \"1-5\" or \"2,4-6\"; pages count from 1."
+        ))
+    };
+    let range = |part: &str| {
+        let (first, last) = part.split_once('-').unwrap_or((part, part));
+        let first: usize = first.trim().parse().ok()?;
+        let last: usize = last.trim().parse().ok()?;
+        (first >= 1 && first <= last).then_some((first, last))
+    };
+    text.split(',').map(|part| range(part).ok_or_else(wrong)).collect()
+}
+
+/// The text of the pages asked for.
+pub(super) fn show(shown: &str, opened: OpenedFile, ask: &Ask, clock: &Clock) -> Result<Reply, ToolError> {
+    const INSTEAD: &str = "Try Bash, for example `pdftotext` or `qpdf`.";
+    let size = figures::size(opened.size);
+    if opened.size > HELD {
+        let text = format!(
+            "{shown} is a PDF document of {size}; they are read up to {}. {INSTEAD}",
+            figures::size(HELD)
+        );
+        return Err(ToolError::new(ErrorCode::TooLarge, text));
+    }
+    let mut bytes = Vec::with_capacity(usize::try_from(opened.size).unwrap_or_default());
+    opened.bytes.take(HELD).read_to_end(&mut bytes).map_err(|cause| ToolError::io(shown, &cause))?;
+    if let Some(why) = unpacks_to_too_much(&bytes, clock) {
+        let text = format!("{shown} is a PDF document of {size}, but {why}. {INSTEAD}");
+        return Err(ToolError::new(ErrorCode::TooLarge, text));
+    }
+    let pdf = Pdf::new(bytes).map_err(|cause| {
+        let why = match cause {
+            LoadPdfError::Decryption(DecryptionError::PasswordProtected) => {
+                "it is encrypted and needs a password"
+            }
+            LoadPdfError::Decryption(_) => "it is encrypted in a way that cannot be read",
+            LoadPdfError::Invalid => "it is damaged: its pages cannot be found",
+        };
+        ToolError::new(
+            ErrorCode::NotText,
+            format!("{shown} is a PDF document ({size}), but {why}. {INSTEAD}"),
+        )
+    })?;
+    let pages = pdf.pages();
+    let total = pages.len();
+    let wanted: Vec<usize> = match &ask.pages {
+        Some(ranges) => {
+            ranges.iter().flat_map(|(first, last)| *first..=(*last).min(total.max(*first))).collect()
+        }
+        None => (1..=total.min(PAGES)).collect(),
+    };
+    if let Some(beyond) = wanted.iter().find(|page| **page > total) {
+        return Err(ToolError::invalid_args(format!(
+            "{shown} has {}; there is no page {beyond}.",
+            counted(total as u64, "page")
+        )));
+    }
+    let mut text = format!("{shown} (PDF document, {size}, {})\n", counted(total as u64, "page"));
+    let room = ask.lines.budget.max_chars().saturating_sub(FOOTER);
+    let mut found = Found { used: text.chars().count(), ..Found::default() };
+    for (at, page) in wanted.iter().enumerate() {
+        if !clock.runs() {
+            found.notes.push("The time for reading was over.".to_owned());
+            break;
+        }
+        let content = pdf_text::of(&pages[page - 1], clock);
+        found.unreadable |= content.unreadable > 0;
+        let body = if content.text.trim().is_empty() {
+            found.empty.push(*page);
+            "(no text on this page)"
+        } else {
+            content.text.trim_end()
+        };
+        let block = format!("\n--- Page {page} of {total} ---\n{body}\n");
+        let chars = block.chars().count();
+        if found.used + chars > room {
+            if at > 0 {
+                break;
+            }
+            // One page alone is more than the budget: its beginning.
+            text.extend(block.chars().take(room - found.used));
+            found.notes.push(format!(
+                "Page {page} has {} characters of text, of which the first are shown. max_chars (up to 200,000) shows more.",
+                grouped(chars as u64)
+            ));
+            found.cut = true;
+            found.shown = 1;
+            break;
+        }
+        text.push_str(&block);
+        found.used += chars;
+        found.shown = at + 1;
+    }
+    finish(&mut text, &mut found, &wanted, total, ask.pages.is_some());
+    let truncated = found.cut || found.shown < wanted.len() || (ask.pages.is_none() && wanted.len() < total);
+    Ok(Reply::fitted(text).with_budget(ask.lines.budget).with_meta(Meta { truncated, ..Meta::default() }))
+}
+
+/// What came of the pages.
+#[derive(Default)]
+struct Found {
+    used: usize,
+    /// How many of the wanted pages are shown.
+    shown: usize,
+    empty: Vec<usize>,
+    unreadable: bool,
+    cut: bool,
+    notes: Vec<String>,
+}
+
+fn finish(text: &mut String, found: &mut Found, wanted: &[usize], total: usize, asked: bool) {
+    if total == 0 {
+        found.notes.push("It has no pages.".to_owned());
+    }
+    if !found.empty.is_empty() {
+        let which = if found.empty.len() == found.shown && found.shown > 0 {
+            "The pages shown hold".to_owned()
+        } else {
+            format!("Page {} hold{}", ranges(&found.empty), if found.empty.len() == 1 { "s" } else { "" })
+        };
+        found.notes.push(format!(
+            "{which} no text: scanned or drawn pages are pictures. OCR in Bash may read them, for example `ocrmypdf`, or \
+             `pdftoppm -png -r 60` makes images that Read shows."
+        ));
+    }
+    if found.unreadable {
+        found.notes.push("Letters whose font does not say what they are stand as U+FFFD.".to_owned());
+    }
+    let left = &wanted[found.shown..];
+    let next = match (left.first(), wanted.last()) {
+        (Some(_), _) => Some(ranges(left)),
+        (None, Some(last)) if !asked && *last < total => {
+            Some(ranges(&(last + 1..=(last + PAGES).min(total)).collect::<Vec<_>>()))
+        }
+        _ => None,
+    };
+    if let Some(next) = next {
+        found.notes.push(format!(
+            "Showing {} of {}. Continue with pages=\"{next}\".",
+            counted(found.shown as u64, "page"),
+            grouped(total as u64)
+        ));
+    }
+    if !found.notes.is_empty() {
+        let _ = write!(text, "\n{}\n", found.notes.join("\n"));
+    }
+}
+
+/// `3`, `4-6`, `2,4-6`.
+fn ranges(pages: &[usize]) -> String {
+    let mut out: Vec<PageRange> = Vec::new();
+    for page in pages {
+        match out.last_mut() {
+            Some((_, last)) if *last + 1 == *page => *last = *page,
+            _ => out.push((*page, *page)),
+        }
+    }
+    let shown = out
+        .iter()
+        .map(|(first, last)| if first == last { first.to_string() } else { format!("{first}-{last}") });
+    shown.collect::<Vec<_>>().join(",")
+}
+
+/// Why this document is not to be unpacked. The parser would hold whatever a stream unpacks to, so each is unpacked
+/// into nothing first.
+fn unpacks_to_too_much(bytes: &[u8], clock: &Clock) -> Option<String> {
+    let mut all = 0;
+    for at in memmem::find_iter(bytes, b"stream") {
+        if !clock.runs() {
+            return Some("looking through it took too long".to_owned());
+        }
+        let data = &bytes[at + b"stream".len()..];
+        let data = data.strip_prefix(b"\r").unwrap_or(data);
+        let data = data.strip_prefix(b"\n").unwrap_or(data);
+        let mut sink = ZlibDecoder::new(data).take(UNPACKED + 1);
+        let mut buffer = [0; 16 << 10];
+        let mut one = 0;
+        while let Ok(n @ 1..) = sink.read(&mut buffer) {
+            one += n as u64;
+        }
+        all += one;
+        if one > UNPACKED || all > 8 * UNPACKED {
+            return Some(format!("what is packed in it is more than {}", figures::size(UNPACKED)));
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pages_are_lists_of_ranges() {
+        assert_eq!(parse_pages("1-5").unwrap(), [(1, 5)]);
+        assert_eq!(parse_pages("2, 4-6").unwrap(), [(2, 2), (4, 6)]);
+        for wrong in ["", "0", "5-1", "a", "1-", "-3"] {
+            assert!(parse_pages(wrong).is_err(), "{wrong}");
+        }
+        assert_eq!(ranges(&[2, 4, 5, 6, 9]), "2,4-6,9");
+    }
+}

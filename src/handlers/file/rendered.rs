@@ -1,0 +1,111 @@
+//! A text that was made of a file that is none (a notebook's cells, an archive's names), shown by lines like one. Not
+//! here: making it.
+
+use super::numbered;
+use crate::output::Budget;
+use crate::output::figures::{counted, grouped};
+use crate::tool::{Meta, Reply};
+
+/// Left for the footer.
+const FOOTER: usize = 400;
+
+/// Which lines to show.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Lines {
+    /// From 1; negative from the end.
+    pub offset: i64,
+    pub limit: u64,
+    pub budget: Budget,
+}
+
+/// The made text.
+#[derive(Debug, Default)]
+pub(super) struct Rendered {
+    /// What stands above it, without its line feed.
+    pub header: String,
+    pub lines: Vec<String>,
+    /// What a line is: `line`, `entry`.
+    pub of: &'static str,
+    /// What stands below it.
+    pub notes: Vec<String>,
+    /// There is more than these lines.
+    pub cut_short: bool,
+}
+
+impl Rendered {
+    /// The lines asked for as an answer.
+    pub(super) fn show(mut self, asked: Lines) -> Reply {
+        let total = self.lines.len() as u64;
+        let first = match asked.offset {
+            ..0 => total.saturating_sub(asked.offset.unsigned_abs()) + 1,
+            offset => offset.unsigned_abs().max(1),
+        };
+        let mut text = self.header;
+        text.push('\n');
+        let from = usize::try_from(first - 1).unwrap_or(usize::MAX).min(self.lines.len());
+        let limit = usize::try_from(asked.limit).unwrap_or(usize::MAX);
+        let wanted: String =
+            self.lines.drain(from..).take(limit).map(|line| one_line(&line) + "\n").collect();
+        let room = asked.budget.max_chars().saturating_sub(text.chars().count() + FOOTER);
+        let body = numbered::number(&wanted, i64::try_from(first).unwrap_or(i64::MAX), room);
+        text.push_str(&body.text);
+        let last = first + body.lines - u64::from(body.lines > 0);
+        let more = if self.cut_short { "more than " } else { "" };
+        if body.lines == 0 && first > 1 {
+            self.notes.insert(0, format!("There is no {} {first}: there are {}.", self.of, grouped(total)));
+        } else if last < total {
+            self.notes.insert(
+                0,
+                format!(
+                    "Showing {first}-{last} of {more}{}. Continue with offset={}.",
+                    grouped(total),
+                    last + 1
+                ),
+            );
+        } else if first > 1 {
+            self.notes.insert(0, format!("Showing {first}-{last} of {more}{}, to the end.", grouped(total)));
+        }
+        if !self.notes.is_empty() {
+            text.push('\n');
+            text.push_str(&self.notes.join("\n"));
+            text.push('\n');
+        }
+        let truncated = self.cut_short || last < total;
+        Reply::fitted(text).with_budget(asked.budget).with_meta(Meta { truncated, ..Meta::default() })
+    }
+}
+
+/// A line that is too long is cut in its middle.
+fn one_line(line: &str) -> String {
+    let chars = line.chars().count();
+    if chars <= Budget::LINE {
+        return line.to_owned();
+    }
+    let half = Budget::LINE / 2;
+    let head: String = line.chars().take(half).collect();
+    let tail: String = line.chars().skip(chars - half).collect();
+    format!(
+        "{head} [... {} of this line omitted ...] {tail}",
+        counted((chars - 2 * half) as u64, "character")
+    )
+}
+
+/// A name from elsewhere, on one line and without anything that moves a cursor or turns a text around.
+pub(super) fn plain_name(bytes: &[u8]) -> String {
+    const LONGEST: usize = 4_096;
+    let text = String::from_utf8_lossy(bytes);
+    let mut shown = String::new();
+    for (n, c) in text.chars().enumerate() {
+        if n == LONGEST {
+            shown.push_str("...");
+            break;
+        }
+        let hidden = matches!(u32::from(c), 0x200B..=0x200F | 0x202A..=0x202E | 0x2060..=0x206F | 0xFEFF | 0xE0000..=0xE007F);
+        if c.is_control() || hidden || c == '\u{2028}' || c == '\u{2029}' {
+            shown.extend(c.escape_unicode());
+        } else {
+            shown.push(c);
+        }
+    }
+    shown
+}

@@ -1,0 +1,139 @@
+//! A file's bytes as UTF-8 text to edit, and what is changed there as a change of the bytes: what is not touched
+//! stays byte for byte, even where its encoding has several ways to write one character. Not here: telling the
+//! encoding (`acp::encoding`).
+
+use std::sync::Arc;
+
+use memchr::memchr_iter;
+
+use crate::acp::encoding::{Encoding, Unencodable};
+use crate::acp::files::{LoadedFile, Splice};
+use crate::tool::{ErrorCode, ToolError};
+
+/// Files in another encoding than UTF-8 are edited up to this size: their text is held beside their bytes.
+const MAX_BYTES: usize = 32 << 20;
+
+/// A file as text.
+#[derive(Debug)]
+pub(super) struct Transcoded {
+    bytes: Arc<Vec<u8>>,
+    encoding: Encoding,
+    /// The text; the bytes themselves where they are UTF-8, their mark included.
+    text: Arc<Vec<u8>>,
+    /// Where each line begins, in the text and in the bytes.
+    lines: Vec<(usize, usize)>,
+}
+
+impl Transcoded {
+    /// The text of what was loaded.
+    ///
+    /// # Errors
+    /// `too_large` for what would have to be converted and is over 32 MB.
+    pub(super) fn of(shown: &str, loaded: &LoadedFile) -> Result<Self, ToolError> {
+        let (bytes, encoding) = (Arc::clone(&loaded.bytes), loaded.encoding);
+        if matches!(encoding, Encoding::Utf8 | Encoding::Utf8Bom) {
+            return Ok(Self { text: Arc::clone(&bytes), bytes, encoding, lines: Vec::new() });
+        }
+        if bytes.len() > MAX_BYTES {
+            let text = format!(
+                "{shown} is {} and over 32 MB; files in that encoding are edited up to that size. Convert it with Bash, \
+                 for example `iconv -t utf-8`.",
+                encoding.as_str()
+            );
+            return Err(ToolError::new(ErrorCode::TooLarge, text));
+        }
+        let mark = encoding.mark().len();
+        let (text, _) = encoding.decode(&bytes[mark..]);
+        let text = text.into_owned().into_bytes();
+        let in_bytes = line_starts(&bytes, mark, encoding);
+        let in_text = std::iter::once(0).chain(memchr_iter(b'\n', &text).map(|at| at + 1));
+        let lines = in_text.zip(in_bytes).collect();
+        Ok(Self { bytes, encoding, text: Arc::new(text), lines })
+    }
+
+    /// The text to search and to show.
+    pub(super) fn text(&self) -> &Arc<Vec<u8>> {
+        &self.text
+    }
+
+    /// Changes of the text as changes of the bytes.
+    ///
+    /// # Errors
+    /// `invalid_args` for a character that the encoding lacks, `not_text` for a place inside of what is no text.
+    pub(super) fn stored(&self, shown: &str, splices: Vec<Splice>) -> Result<Vec<Splice>, ToolError> {
+        if matches!(self.encoding, Encoding::Utf8 | Encoding::Utf8Bom) {
+            return Ok(splices);
+        }
+        splices.into_iter().map(|splice| self.stored_one(shown, &splice)).collect()
+    }
+
+    fn stored_one(&self, shown: &str, splice: &Splice) -> Result<Splice, ToolError> {
+        let inside = || {
+            let text = format!(
+                "The place in {shown} begins or ends inside bytes that are not {}. Nothing was changed. Quote the \
+                 text up to the next characters that are readable.",
+                self.encoding.as_str()
+            );
+            ToolError::new(ErrorCode::NotText, text)
+        };
+        let from = self.byte_at(splice.range.start).ok_or_else(inside)?;
+        let to = self.byte_at(splice.range.end).ok_or_else(inside)?;
+        let new = String::from_utf8_lossy(&splice.with);
+        let with = self.encoding.encode(&new).map_err(|lacking| lacks(shown, lacking))?;
+        Ok(Splice { range: from..to, with: with.into_owned() })
+    }
+
+    /// The byte at which the character at this offset of the text begins.
+    fn byte_at(&self, offset: usize) -> Option<usize> {
+        let line = self.lines.partition_point(|(in_text, _)| *in_text <= offset).checked_sub(1)?;
+        let (in_text, in_bytes) = self.lines[line];
+        let before = std::str::from_utf8(&self.text[in_text..offset]).ok()?;
+        match self.encoding {
+            Encoding::Legacy(encoding) => {
+                let mut decoder = encoding.new_decoder_without_bom_handling();
+                let (mut reached, mut buffer) = (0, [0; 16]);
+                for (at, byte) in self.bytes[in_bytes..].iter().enumerate() {
+                    if reached >= before.len() {
+                        return (reached == before.len()).then_some(in_bytes + at);
+                    }
+                    let (_, _, written, _) =
+                        decoder.decode_to_utf8(std::slice::from_ref(byte), &mut buffer, false);
+                    reached += written;
+                }
+                // What an unfinished character at the very end stands for comes only with the end.
+                (reached == before.len() || offset == self.text.len()).then_some(self.bytes.len())
+            }
+            // Each unit of UTF-16 is two bytes, a lone one of a pair, shown as U+FFFD, too.
+            _ => Some((in_bytes + 2 * before.encode_utf16().count()).min(self.bytes.len())),
+        }
+    }
+}
+
+/// The refusal of a character that the file's encoding lacks.
+fn lacks(shown: &str, lacking: Unencodable) -> ToolError {
+    ToolError::invalid_args(format!(
+        "{shown} is {}, and {lacking}. Nothing was changed. Use a character that it has, or convert the file to UTF-8 \
+         first, for example with Bash and `iconv`.",
+        lacking.encoding.as_str()
+    ))
+}
+
+/// Where the lines begin in the bytes.
+fn line_starts(bytes: &[u8], mark: usize, encoding: Encoding) -> Vec<usize> {
+    let mut starts = vec![mark];
+    match encoding {
+        Encoding::Utf16Le | Encoding::Utf16LeUnmarked => starts.extend(wide(bytes, mark, [b'\n', 0])),
+        Encoding::Utf16Be | Encoding::Utf16BeUnmarked => starts.extend(wide(bytes, mark, [0, b'\n'])),
+        Encoding::Utf8 | Encoding::Utf8Bom | Encoding::Legacy(_) => {
+            starts.extend(memchr_iter(b'\n', &bytes[mark..]).map(|at| mark + at + 1));
+        }
+    }
+    starts
+}
+
+/// Behind each line feed of two bytes.
+fn wide(bytes: &[u8], mark: usize, feed: [u8; 2]) -> Vec<usize> {
+    let (units, _) = bytes[mark..].as_chunks::<2>();
+    let feeds = units.iter().enumerate().filter(|(_, unit)| **unit == feed);
+    feeds.map(|(at, _)| mark + 2 * (at + 1)).collect()
+}

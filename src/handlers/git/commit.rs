@@ -1,0 +1,85 @@
+//! GitCommit: makes a commit and lets the repository's hooks have their say. Not here: how (committing).
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use super::GitDeps;
+use super::committing::{Order, commit};
+use super::repository::{Kind, Part, Repository};
+use super::staging::{Which, open, sort};
+use super::status::here;
+use crate::acp::RawPath;
+use crate::tool::{Effect, Reply, Tool, ToolCx, ToolError};
+
+/// Commit to a git repository what is staged, or the files and folders that are named.
+///
+/// Without paths: what is staged, as GitAdd left it; with all=true everything that git knows and that changed. With
+/// paths: these are staged and committed alone; what else is staged stays so. What GitAdd would refuse ends the call
+/// before anything is changed. The repository's hooks run (pre-commit, commit-msg and the others) and their output is
+/// in the answer; when one refuses, nothing is committed. The commit is not signed, and nothing is pushed. amend=true
+/// replaces the last commit. Nothing to commit is an error that says so, with the state.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct GitCommit {
+    /// The message: a first line of up to about 70 characters, then a blank line and the reasons.
+    message: String,
+    /// Files and folders to stage and to commit alone; what is staged is committed if absent.
+    paths: Option<Vec<RawPath>>,
+    /// Stage every changed and deleted file that git knows; new files are not among them.
+    #[serde(default)]
+    all: bool,
+    /// Replace the last commit by one with this message and with what is staged on top.
+    #[serde(default)]
+    amend: bool,
+    /// A folder of the repository, where no paths are given; the first workspace folder if absent.
+    #[serde(default = "here")]
+    path: RawPath,
+}
+
+impl Tool for GitCommit {
+    const NAME: &'static str = "GitCommit";
+    const EFFECT: Effect = Effect::Executes;
+    const ALIASES: &'static [(&'static str, &'static str)] = &[
+        ("msg", "message"),
+        ("files", "paths"),
+        ("repo_path", "path"),
+        ("cwd", "path"),
+        ("directory", "path"),
+    ];
+    const EXAMPLES: &'static [&'static str] = &[
+        r#"{"message":"Read the file once"}"#,
+        r#"{"message":"Name the error","paths":["src/error.rs"]}"#,
+        r#"{"message":"Mend what review found","all":true}"#,
+    ];
+    const LIMITS: &'static [&'static str] = &[
+        "500 paths a call",
+        "64 KB of message",
+        "5 minutes for the hooks",
+        "10,000 characters of what hooks print",
+    ];
+    type Deps = GitDeps;
+    type Output = Reply;
+
+    async fn run(self, cx: &ToolCx, deps: &GitDeps) -> Result<Reply, ToolError> {
+        if self.all && self.paths.is_some() {
+            return Err(ToolError::invalid_args("GitCommit: `paths` and `all` exclude each other."));
+        }
+        let (repository, batch, only) = if let Some(paths) = &self.paths {
+            let (repository, parts) = open(cx, deps, Self::NAME, paths).await?;
+            let batch = sort(cx, deps, &repository, &parts, Which::All).await?;
+            (repository, Some(batch), Some(parts))
+        } else {
+            let repository = Repository::open(cx, deps, &self.path).await?;
+            let top = Part { path: String::new(), kind: Kind::Folder, shown: String::new() };
+            let batch = if self.all {
+                Some(sort(cx, deps, &repository, &[top], Which::Tracked).await?)
+            } else {
+                None
+            };
+            (repository, batch, None)
+        };
+        let order =
+            Order { tool: Self::NAME, message: self.message, batch, only, amend: self.amend, hooks: true };
+        commit(cx, deps, &repository, order).await
+    }
+}

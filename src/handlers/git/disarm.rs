@@ -1,0 +1,65 @@
+//! The programs that a repository's settings name, whatever they are called: each is overridden. Not here: settings
+//! whose names are known (settings).
+
+use super::command::{Answer, Git};
+use crate::tool::{ErrorCode, ToolCx, ToolError};
+
+/// Overrides them; gives the filters that are named, which then change nothing.
+pub(super) async fn disarm(cx: &ToolCx, git: &mut Git) -> Result<Vec<String>, ToolError> {
+    let answer = git.run(cx, &["config", "--list", "-z", "--name-only", "--includes"]).await?;
+    if !answer.worked() || answer.cut {
+        return Err(unreadable(&answer));
+    }
+    let keys = String::from_utf8(answer.output).map_err(|_| {
+        ToolError::new(
+            ErrorCode::PolicyDenied,
+            "The repository's settings have names that are not valid text; it is not asked.",
+        )
+    })?;
+    let mut filters: Vec<String> = Vec::new();
+    for key in keys.split('\0') {
+        let Some((section, name, variable)) = parts(key) else { continue };
+        match (section, variable) {
+            ("filter", "clean" | "smudge" | "process") => {
+                // Empty is "no filter"; a required filter that does nothing would be an error.
+                git.set(key.to_owned(), "");
+                git.set(format!("filter.{name}.required"), "false");
+                if !filters.iter().any(|known| known == name) {
+                    filters.push(name.to_owned());
+                }
+            }
+            ("diff", "command" | "textconv")
+            | ("merge", "driver")
+            | ("tar", "command")
+            | ("remote", "uploadpack" | "receivepack" | "vcs" | "proxy")
+            | ("trailer", "command" | "cmd")
+            | ("credential", "helper") => git.set(key.to_owned(), "false"),
+            _ => {}
+        }
+    }
+    Ok(filters)
+}
+
+fn unreadable(answer: &Answer) -> ToolError {
+    let why = if answer.complaint.is_empty() { "there are too many" } else { &answer.complaint };
+    ToolError::new(ErrorCode::Io, format!("The repository's settings cannot be read: {why}"))
+}
+
+/// `filter.a.b.clean` as `filter`, `a.b`, `clean`.
+fn parts(key: &str) -> Option<(&str, &str, &str)> {
+    let (section, rest) = key.split_once('.')?;
+    let (name, variable) = rest.rsplit_once('.')?;
+    Some((section, name, variable))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_has_any_dots_in_its_middle() {
+        assert_eq!(parts("filter.a.b=c.clean"), Some(("filter", "a.b=c", "clean")));
+        assert_eq!(parts("core.pager"), None);
+        assert_eq!(parts(""), None);
+    }
+}

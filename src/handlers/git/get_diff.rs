@@ -1,0 +1,84 @@
+//! get_diff: what is not committed and what is staged, in one text. Not here: either alone (git_diff, diff).
+
+use std::fmt::Write as _;
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use super::GitDeps;
+use super::comparison::Wanted;
+use super::git_diff::plain_comparison;
+use super::repository::Repository;
+use super::status::here;
+use crate::acp::RawPath;
+use crate::output::Budget;
+use crate::tool::{Body, Effect, Meta, Reply, Tool, ToolCx, ToolError};
+
+/// Show what changed in a git repository since its last commit, by default in that of the first workspace folder.
+///
+/// Gives `git diff HEAD`, which is all that is not committed, and then `git diff --cached`, which is the staged part
+/// of it once more. For one of them, for one file and for comparing commits use GitDiff.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct GetDiff {
+    /// A folder of the repository; the first workspace folder if absent.
+    #[serde(default = "here")]
+    path: RawPath,
+}
+
+impl Tool for GetDiff {
+    const NAME: &'static str = "get_diff";
+    const EFFECT: Effect = Effect::Reads;
+    const EXAMPLES: &'static [&'static str] = &["{}", r#"{"path":"backend"}"#];
+    const LIMITS: &'static [&'static str] =
+        &["15,000 characters for either diff; the whole is kept up to 256 MB", "30 s a run of git"];
+    type Deps = GitDeps;
+    type Output = Reply;
+
+    async fn run(self, cx: &ToolCx, deps: &GitDeps) -> Result<Reply, ToolError> {
+        let repository = Repository::open(cx, deps, &self.path).await?;
+        // Before the first commit there is nothing to compare with but what is staged.
+        let not_committed = if repository.head(cx).await?.is_some() { "HEAD" } else { "--cached" };
+        let halves: [(&str, &str, &str); 2] = [
+            ("Not committed (git diff HEAD)", not_committed, "GitDiff from=\"HEAD\""),
+            ("Staged (git diff --cached)", "--cached", "GitDiff staged=true"),
+        ];
+        let budget = Budget::chars(Some(Budget::DEFAULT as u64 / 2));
+        let (mut text, mut meta) = (String::new(), Meta::default());
+        let mut fitted = false;
+        for (number, (title, what, again)) in (0..).zip(halves) {
+            let comparison = plain_comparison(&["diff", what], None, again, number);
+            let stat = comparison.stat(cx, &repository).await?;
+            if stat.files.is_empty() {
+                let _ = write!(text, "{title}: nothing.\n\n");
+                continue;
+            }
+            let wanted = Wanted { budget, stat_only: false, bare: false };
+            let reply = comparison.answer(cx, deps, &repository, (title, stat), wanted).await?;
+            if let Body::Text(part) | Body::Fitted(part) = &reply.body {
+                text.push_str(part.trim_end());
+                text.push_str("\n\n");
+            }
+            fitted |= matches!(reply.body, Body::Fitted(_));
+            meta = joined(meta, reply.meta);
+        }
+        meta.warnings = repository.notes;
+        text.truncate(text.trim_end().len());
+        let reply = if fitted { Reply::fitted(text) } else { Reply::text(text) };
+        Ok(reply.with_meta(meta))
+    }
+}
+
+/// The facts of both halves. Each half names its own handle in its text; the facts have room for one.
+fn joined(first: Meta, second: Meta) -> Meta {
+    let sum = |a: Option<u64>, b: Option<u64>| a.map_or(b, |a| Some(a + b.unwrap_or(0)));
+    Meta {
+        truncated: first.truncated || second.truncated,
+        omitted_bytes: sum(first.omitted_bytes, second.omitted_bytes),
+        redactions: sum(first.redactions, second.redactions),
+        lossy_chars: sum(first.lossy_chars, second.lossy_chars),
+        control_chars: sum(first.control_chars, second.control_chars),
+        handle: first.handle.or(second.handle),
+        ..Meta::default()
+    }
+}

@@ -1,0 +1,35 @@
+//! get_git_status: git_status under its other name. Not here: the list itself (git_status).
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use super::GitDeps;
+use super::git_status::plain_status;
+use super::status::here;
+use crate::acp::RawPath;
+use crate::tool::{Effect, Reply, Tool, ToolCx, ToolError};
+
+/// Show which files changed in a git repository, by default that of the first workspace folder.
+///
+/// Gives `git status --porcelain`: two letters for the index and the working tree, then the path, as git_status does.
+/// For the branch, counts and a merge in progress use GitStatus.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct GetGitStatus {
+    /// A folder of the repository; the first workspace folder if absent.
+    #[serde(default = "here")]
+    path: RawPath,
+}
+
+impl Tool for GetGitStatus {
+    const NAME: &'static str = "get_git_status";
+    const EFFECT: Effect = Effect::Reads;
+    const EXAMPLES: &'static [&'static str] = &["{}", r#"{"path":"backend"}"#];
+    const LIMITS: &'static [&'static str] = &["8 MB of git's list", "30 s a run of git"];
+    type Deps = GitDeps;
+    type Output = Reply;
+
+    async fn run(self, cx: &ToolCx, deps: &GitDeps) -> Result<Reply, ToolError> {
+        plain_status(cx, deps, &self.path).await
+    }
+}

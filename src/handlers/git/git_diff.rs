@@ -1,0 +1,86 @@
+//! git_diff: what changed in the files, as git prints it. Not here: comparing commits (diff).
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use super::GitDeps;
+use super::comparison::{Comparison, Wanted};
+use super::repository::Repository;
+use super::status::here;
+use crate::acp::RawPath;
+use crate::output::Budget;
+use crate::tool::{Effect, Meta, Reply, Tool, ToolCx, ToolError};
+
+/// Show what changed in the files of a git repository.
+///
+/// Gives `git diff`: the working tree against the index, or with staged=true the index against the last commit.
+/// New files that were never added are not part of it: git_status lists them. A diff that is too long for one answer
+/// begins with the list of its files with their numbers of changed lines, and says how to see those that had no room.
+/// Submodules are not looked into. To compare commits use GitDiff.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(rename = "git_diff", deny_unknown_fields)]
+pub(super) struct PlainDiff {
+    /// A folder of the repository, or the one file to compare; the first workspace folder if absent.
+    #[serde(default = "here")]
+    path: RawPath,
+    /// Compare what is staged for the next commit instead.
+    #[serde(default)]
+    staged: bool,
+    /// How many characters the answer may have: 1000 to 200000, 30000 if absent.
+    max_chars: Option<u64>,
+}
+
+impl Tool for PlainDiff {
+    const NAME: &'static str = "git_diff";
+    const EFFECT: Effect = Effect::Reads;
+    const ALIASES: &'static [(&'static str, &'static str)] = &[
+        ("repo_path", "path"),
+        ("directory", "path"),
+        ("cwd", "path"),
+        ("file_path", "path"),
+        ("cached", "staged"),
+    ];
+    const EXAMPLES: &'static [&'static str] = &["{}", r#"{"path":"src/main.rs","staged":true}"#];
+    const LIMITS: &'static [&'static str] = &[
+        "30,000 characters an answer by default, 1,000 to 200,000; the whole diff is kept up to 256 MB",
+        "30 s a run of git",
+    ];
+    type Deps = GitDeps;
+    type Output = Reply;
+
+    async fn run(self, cx: &ToolCx, deps: &GitDeps) -> Result<Reply, ToolError> {
+        let repository = Repository::open(cx, deps, &self.path).await?;
+        let (command, again): (&[&str], _) = if self.staged {
+            (&["diff", "--cached"], "git_diff staged=true")
+        } else {
+            (&["diff"], "git_diff")
+        };
+        let comparison = plain_comparison(command, repository.file(), again, 0);
+        let stat = comparison.stat(cx, &repository).await?;
+        let title = if self.staged { "Staged" } else { "Not staged" };
+        if stat.files.is_empty() {
+            repository.prove_known(cx).await?;
+            let text = if self.staged {
+                "No staged changes."
+            } else {
+                "No changes in the working tree against the index. staged=true shows staged changes; git_status \
+                 lists new files."
+            };
+            return Ok(Reply::text(text).with_meta(Meta { warnings: repository.notes, ..Meta::default() }));
+        }
+        let wanted = Wanted { budget: Budget::chars(self.max_chars), stat_only: false, bare: true };
+        comparison.answer(cx, deps, &repository, (title, stat), wanted).await
+    }
+}
+
+/// A comparison as git makes it by default.
+pub(super) fn plain_comparison(command: &[&str], path: Option<&str>, again: &str, number: u32) -> Comparison {
+    Comparison {
+        command: command.iter().map(|word| (*word).to_owned()).collect(),
+        path: path.map(str::to_owned),
+        context: 3,
+        ignore_whitespace: false,
+        again: Some(again.to_owned()),
+        number,
+    }
+}

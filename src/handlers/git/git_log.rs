@@ -1,0 +1,65 @@
+//! git_log: the last commits. Not here: a part of the history by author, time or range (log).
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use super::GitDeps;
+use super::history::{Slice, none_yet};
+use super::log::reply;
+use super::repository::Repository;
+use super::status::here;
+use crate::acp::RawPath;
+use crate::tool::{Effect, Reply, Tool, ToolCx, ToolError};
+
+const COUNT: u64 = 10;
+const MOST: u64 = 1_000;
+
+/// List the last commits of a git repository, newest first, one a line.
+///
+/// A line has the commit's id, its date, author, subject, branches and tags. With a file or a folder below the
+/// repository's top in `path`, only the commits that touch it. For other branches, ranges, authors and times use GitLog.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(rename = "git_log", deny_unknown_fields)]
+pub(super) struct PlainLog {
+    /// The repository's folder, or the file or folder whose commits are wanted; the first workspace folder if absent.
+    #[serde(default = "here")]
+    path: RawPath,
+    /// How many commits: 10 if absent, at most 1000.
+    count: Option<u64>,
+}
+
+impl Tool for PlainLog {
+    const NAME: &'static str = "git_log";
+    const EFFECT: Effect = Effect::Reads;
+    const ALIASES: &'static [(&'static str, &'static str)] = &[
+        ("repo_path", "path"),
+        ("directory", "path"),
+        ("cwd", "path"),
+        ("file_path", "path"),
+        ("limit", "count"),
+        ("max_count", "count"),
+        ("n", "count"),
+    ];
+    const EXAMPLES: &'static [&'static str] = &["{}", r#"{"path":"src","count":3}"#];
+    const LIMITS: &'static [&'static str] =
+        &["10 commits a call by default, 1,000 at most", "30 s a run of git"];
+    type Deps = GitDeps;
+    type Output = Reply;
+
+    async fn run(self, cx: &ToolCx, deps: &GitDeps) -> Result<Reply, ToolError> {
+        let repository = Repository::open(cx, deps, &self.path).await?;
+        let Some(head) = repository.head(cx).await? else { return Ok(Reply::text(none_yet())) };
+        let slice = Slice {
+            revision: &head,
+            path: repository.pathspec(),
+            count: self.count.unwrap_or(COUNT).clamp(1, MOST),
+            ..Slice::default()
+        };
+        let found = slice.read(cx, &repository).await?;
+        if found.entries.is_empty() {
+            return Err(ToolError::not_found(format!("No commit touches {}.", repository.part.shown)));
+        }
+        let text = found.render(0).replace("Continue with skip=", "GitLog goes on with skip=");
+        Ok(reply(&found, text, repository.notes))
+    }
+}

@@ -1,0 +1,117 @@
+//! Commits in a list, one a line, newest first. Not here: which ones (log), and one with its changes (show).
+
+use std::fmt::Write as _;
+
+use super::command::Answer;
+use super::repository::{Repository, complaint, with_path};
+use super::{names, revision};
+use crate::output::figures::{counted, grouped};
+use crate::tool::{ToolCx, ToolError};
+
+/// What git prints of a commit, in this order, each with a NUL behind it.
+const FORMAT: &str = "--format=%H%x00%P%x00%an%x00%ad%x00%D%x00%s";
+const FIELDS: usize = 6;
+const DATE: &str = "--date=format:%Y-%m-%d %H:%M %z";
+
+/// One commit.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Entry {
+    id: String,
+    parents: usize,
+    author: String,
+    date: String,
+    refs: String,
+    subject: String,
+}
+
+/// A part of the history.
+#[derive(Debug, Default)]
+pub(super) struct Slice<'a> {
+    /// Further arguments: what the commits must be like.
+    pub(super) filters: Vec<String>,
+    /// A commit or a range, by ids.
+    pub(super) revision: &'a str,
+    pub(super) path: Option<&'a str>,
+    pub(super) count: u64,
+    pub(super) skip: u64,
+}
+
+/// What was found of it.
+#[derive(Debug)]
+pub(super) struct Found {
+    pub(super) entries: Vec<Entry>,
+    pub(super) more: bool,
+    /// It was more than is read at once.
+    pub(super) cut: bool,
+}
+
+impl Slice<'_> {
+    /// Asks for it, and for one more, to know whether there is more.
+    pub(super) async fn read(&self, cx: &ToolCx, repository: &Repository) -> Result<Found, ToolError> {
+        let (count, skip) = (format!("--max-count={}", self.count + 1), format!("--skip={}", self.skip));
+        let mut arguments = vec!["log", "-z", "--no-color", FORMAT, DATE, &count, &skip];
+        arguments.extend(self.filters.iter().map(String::as_str));
+        arguments.extend(["--end-of-options", self.revision]);
+        let answer = repository.git.run(cx, &with_path(&arguments, self.path)).await?;
+        if !answer.worked() {
+            return Err(complaint(&answer));
+        }
+        let mut entries = entries(&answer);
+        let wanted = usize::try_from(self.count).unwrap_or(usize::MAX);
+        let more = entries.len() > wanted || answer.cut;
+        entries.truncate(wanted);
+        Ok(Found { entries, more, cut: answer.cut })
+    }
+}
+
+impl Found {
+    /// The lines, and how to go on.
+    pub(super) fn render(&self, skip: u64) -> String {
+        let mut text = String::new();
+        for entry in &self.entries {
+            let _ = writeln!(text, "{}", entry.line());
+        }
+        let shown = self.entries.len() as u64;
+        if self.more {
+            let next = skip + shown;
+            let _ = write!(
+                text,
+                "[{} shown; older ones follow. Continue with skip={next}.]",
+                counted(shown, "commit")
+            );
+        } else {
+            let first = if skip > 0 { format!(" after the first {}", grouped(skip)) } else { String::new() };
+            let _ = write!(text, "[{}{first}; there are no more.]", counted(shown, "commit"));
+        }
+        text
+    }
+}
+
+fn entries(answer: &Answer) -> Vec<Entry> {
+    let text = String::from_utf8_lossy(&answer.output);
+    let fields: Vec<&str> = text.split('\0').collect();
+    fields
+        .chunks_exact(FIELDS)
+        .map(|fields| Entry {
+            id: fields[0].to_owned(),
+            parents: fields[1].split_whitespace().count(),
+            author: names::line(fields[2]),
+            date: fields[3].to_owned(),
+            refs: names::line(fields[4]),
+            subject: names::line(fields[5]),
+        })
+        .collect()
+}
+
+impl Entry {
+    fn line(&self) -> String {
+        let refs = if self.refs.is_empty() { String::new() } else { format!(" ({})", self.refs) };
+        let merge = if self.parents > 1 { " [merge]" } else { "" };
+        format!("{} {} {}: {}{merge}{refs}", revision::short(&self.id), self.date, self.author, self.subject)
+    }
+}
+
+/// That there is no history yet.
+pub(super) fn none_yet() -> String {
+    "There are no commits yet: the branch that is checked out has none.".to_owned()
+}

@@ -1,0 +1,233 @@
+//! A diff as it arrives: whole files of it while there is room, and which ones had none. Not here: what is compared
+//! (comparison), and how the answer is put together.
+
+use super::command::Sink;
+use super::names;
+use super::whole::{Kept, Whole};
+use crate::output::clip::{Budget, clip};
+use crate::output::hygiene::Decoder;
+use crate::output::{Clipped, HeadTail};
+
+/// A line longer than this is not waited for: it is passed on in parts.
+const LONGEST_LINE: usize = 64 << 10;
+/// How many files without room are remembered by name.
+const NAMED: usize = 2_000;
+
+/// Takes a diff.
+pub(super) struct Patch {
+    /// There until the end.
+    whole: Option<Whole>,
+    masked: Vec<u8>,
+    decoder: Decoder,
+    /// A line that has not ended.
+    pending: String,
+    /// The pending text goes on within a line.
+    inside: bool,
+    section: Section,
+    room: usize,
+    /// As it was at the beginning, for a file alone.
+    budget: usize,
+    head_tail: HeadTail,
+    taken: Taken,
+}
+
+/// What became of it.
+#[derive(Debug, Default)]
+pub(super) struct Taken {
+    /// The files that there was room for.
+    pub(super) text: String,
+    pub(super) shown: usize,
+    /// The paths of those that there was no room for, as far as they are remembered.
+    pub(super) left_out: Vec<Vec<u8>>,
+    pub(super) left_out_count: usize,
+    pub(super) lossy: u64,
+    pub(super) controls: u64,
+}
+
+/// One file's part.
+#[derive(Debug, Default)]
+struct Section {
+    text: String,
+    path: Option<Vec<u8>>,
+    /// It is over what there is room for.
+    over: bool,
+    /// Its lines begin with those that name the file.
+    in_header: bool,
+    begun: bool,
+}
+
+impl Patch {
+    /// With so many characters for whole files, and so many for its two ends; all of it is also kept.
+    pub(super) fn new(whole: Whole, room: usize, ends: usize) -> Self {
+        Self {
+            whole: Some(whole),
+            masked: Vec::new(),
+            decoder: Decoder::default(),
+            pending: String::new(),
+            inside: false,
+            section: Section::default(),
+            room,
+            budget: room,
+            head_tail: HeadTail::new(Budget::chars(Some(ends as u64))),
+            taken: Taken::default(),
+        }
+    }
+
+    /// Nothing more comes: the files with room, the whole, and its two ends for a file that is alone.
+    pub(super) fn end(mut self) -> (Taken, Kept, Clipped) {
+        let (last, kept) = self.whole.take().map(Whole::end).unwrap_or_default();
+        let mut rest = String::new();
+        self.decoder.push(&last, &mut rest);
+        self.decoder.finish(&mut rest);
+        self.lines(&rest);
+        let pending = std::mem::take(&mut self.pending);
+        if !pending.is_empty() {
+            self.line(&pending);
+        }
+        self.close();
+        self.taken.lossy = self.decoder.lossy();
+        let ends = self.head_tail.render(kept.handle.as_deref());
+        (self.taken, kept, ends)
+    }
+
+    fn lines(&mut self, text: &str) {
+        self.pending.push_str(text);
+        let pending = std::mem::take(&mut self.pending);
+        for line in pending.split_inclusive('\n') {
+            if line.ends_with('\n') || line.len() > LONGEST_LINE {
+                self.line(line);
+            } else {
+                line.clone_into(&mut self.pending);
+            }
+        }
+    }
+
+    /// A line, or the next part of a very long one.
+    fn line(&mut self, line: &str) {
+        let begins = !std::mem::replace(&mut self.inside, !line.ends_with('\n'));
+        let header =
+            begins && ["diff --git ", "diff --cc ", "diff --combined "].iter().any(|s| line.starts_with(s));
+        if header {
+            self.close();
+            self.section = Section { in_header: true, begun: true, ..Section::default() };
+        }
+        self.section.begun = true;
+        if begins && line.starts_with("@@") {
+            self.section.in_header = false;
+        }
+        let shown = if self.section.in_header && begins {
+            self.section.name(line.trim_end_matches('\n'));
+            let mut shown = names::block(line.trim_end_matches('\n'));
+            shown.push('\n');
+            shown
+        } else {
+            let controls = line.chars().filter(|c| c.is_control() && !matches!(c, '\n' | '\t' | '\r'));
+            self.taken.controls += controls.count() as u64;
+            line.to_owned()
+        };
+        self.head_tail.push(&shown);
+        if !self.section.over {
+            self.section.text.push_str(&shown);
+            // In bytes, and generously: long lines will be cut, and then it may fit.
+            if self.section.text.len() > 8 * self.budget {
+                self.section.over = true;
+                self.section.text = String::new();
+            }
+        }
+    }
+
+    fn close(&mut self) {
+        let section = std::mem::take(&mut self.section);
+        if !section.begun {
+            return;
+        }
+        let text = clip(&section.text, Budget::chars(Some(u64::MAX)), None);
+        let chars = text.text.chars().count() + 1;
+        if !section.over && text.omitted_lines == 0 && chars <= self.room {
+            self.room -= chars;
+            self.taken.shown += 1;
+            self.taken.text.push_str(&text.text);
+            if !text.text.ends_with('\n') {
+                self.taken.text.push('\n');
+            }
+            return;
+        }
+        self.taken.left_out_count += 1;
+        if self.taken.left_out.len() < NAMED {
+            self.taken.left_out.push(section.path.unwrap_or_default());
+        }
+    }
+}
+
+impl Section {
+    /// Learns the file's name from a line of the header; later lines say it better.
+    fn name(&mut self, line: &str) {
+        let name = |text: &str| Some(names::unquoted(text.trim_end_matches('\t').as_bytes()));
+        let side = |text: &str, prefix: &[u8]| {
+            let path = names::unquoted(text.trim_end_matches('\t').as_bytes());
+            path.strip_prefix(prefix).map(<[u8]>::to_vec)
+        };
+        let found = if let Some(rest) = line.strip_prefix("diff --git ") {
+            same_on_both_sides(rest)
+        } else if let Some(rest) =
+            line.strip_prefix("diff --cc ").or_else(|| line.strip_prefix("diff --combined "))
+        {
+            name(rest)
+        } else if let Some(rest) = line.strip_prefix("rename to ").or_else(|| line.strip_prefix("copy to ")) {
+            name(rest)
+        } else if let Some(rest) = line.strip_prefix("+++ ") {
+            side(rest, b"b/")
+        } else if let Some(rest) = line.strip_prefix("--- ") {
+            side(rest, b"a/")
+        } else {
+            None
+        };
+        if found.is_some() {
+            self.path = found;
+        }
+    }
+}
+
+/// `a/x b/x` as `x`.
+fn same_on_both_sides(rest: &str) -> Option<Vec<u8>> {
+    let half = rest.len().checked_sub(1)? / 2;
+    let (first, second) = (rest.get(..half)?, rest.get(half + 1..)?);
+    let (first, second) = (names::unquoted(first.as_bytes()), names::unquoted(second.as_bytes()));
+    let path = first.strip_prefix(b"a/")?;
+    (second.strip_prefix(b"b/")? == path).then(|| path.to_vec())
+}
+
+impl Sink for Patch {
+    fn take(&mut self, piece: &[u8]) -> bool {
+        let mut masked = std::mem::take(&mut self.masked);
+        let more = self.whole.as_mut().is_some_and(|whole| whole.take(piece, &mut masked));
+        let mut text = String::new();
+        self.decoder.push(&masked, &mut text);
+        self.lines(&text);
+        self.masked = masked;
+        more
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_section_is_named_by_its_header() {
+        for (header, path) in [
+            ("diff --git a/x y.txt b/x y.txt\nBinary files differ", "x y.txt"),
+            ("diff --git a/old b/new\nsimilarity index 90%\nrename from old\nrename to new", "new"),
+            ("diff --git a/x b/x\n--- /dev/null\n+++ b/x\t", "x"),
+            ("diff --git a/x b/x\n--- a/x\n+++ /dev/null", "x"),
+            ("diff --git \"a/a\\nb\" \"b/a\\nb\"", "a\nb"),
+            ("diff --cc c.txt", "c.txt"),
+        ] {
+            let mut section = Section::default();
+            for line in header.lines() {
+                section.name(line);
+            }
+            assert_eq!(section.path.as_deref(), Some(path.as_bytes()), "{header}");
+        }
+    }
+}

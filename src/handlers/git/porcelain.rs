@@ -1,0 +1,202 @@
+//! `git status --porcelain=v2 -z`, read. Not here: how an answer shows it (status).
+
+use super::names;
+
+/// What the status says of the branch.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Branch {
+    /// None before the first commit.
+    pub(super) commit: Option<String>,
+    /// None when no branch is checked out.
+    pub(super) name: Option<String>,
+    pub(super) upstream: Option<String>,
+    /// None when the upstream is gone.
+    pub(super) ahead_behind: Option<(u64, u64)>,
+    pub(super) stashes: u64,
+}
+
+/// Where a change stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Place {
+    Conflicted,
+    Staged,
+    Unstaged,
+    Untracked,
+}
+
+/// One change of one file. A file that is changed in the index and in the working tree has two.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Change {
+    pub(super) place: Place,
+    /// Git's letter, or two for a conflict.
+    pub(super) letters: String,
+    pub(super) path: Vec<u8>,
+    /// Where it was before it was renamed or copied.
+    pub(super) from: Option<Vec<u8>>,
+}
+
+impl Change {
+    /// `modified`, `renamed`, `deleted by them`.
+    pub(super) fn word(&self) -> &'static str {
+        match self.letters.as_str() {
+            "M" => "modified",
+            "A" => "added",
+            "D" => "deleted",
+            "R" => "renamed",
+            "C" => "copied",
+            "T" => "type changed",
+            "?" => "untracked",
+            "DD" => "both deleted",
+            "AU" => "added by us",
+            "UD" => "deleted by them",
+            "UA" => "added by them",
+            "DU" => "deleted by us",
+            "AA" => "both added",
+            "UU" => "both modified",
+            _ => "changed",
+        }
+    }
+
+    /// The path, with where it was before.
+    pub(super) fn shown(&self) -> String {
+        match &self.from {
+            Some(from) => format!("{} -> {}", names::path(from), names::path(&self.path)),
+            None => names::path(&self.path),
+        }
+    }
+}
+
+/// A whole status.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Status {
+    pub(super) branch: Branch,
+    /// In the order in which they matter.
+    pub(super) changes: Vec<Change>,
+}
+
+impl Status {
+    /// Reads it. What is not understood is left out: newer versions of git may say more.
+    pub(super) fn read(output: &[u8]) -> Self {
+        let mut status = Self::default();
+        let mut records = output.split(|byte| *byte == 0);
+        while let Some(record) = records.next() {
+            match record.first() {
+                Some(b'#') => status.branch.take(&String::from_utf8_lossy(record)),
+                Some(b'1') => status.tracked(record, 8, None),
+                Some(b'2') => {
+                    let from = records.next();
+                    status.tracked(record, 9, from);
+                }
+                Some(b'u') => {
+                    if let Some((letters, path)) = fields(record, 10) {
+                        status.push(Place::Conflicted, letters, path, None);
+                    }
+                }
+                Some(b'?') => {
+                    if let Some(path) = record.get(2..) {
+                        status.push(Place::Untracked, "?".to_owned(), path, None);
+                    }
+                }
+                _ => {}
+            }
+        }
+        status.changes.sort_by_key(|change| change.place);
+        status
+    }
+
+    fn tracked(&mut self, record: &[u8], before: usize, from: Option<&[u8]>) {
+        let Some((letters, path)) = fields(record, before) else { return };
+        let mut letters = letters.chars();
+        for place in [Place::Staged, Place::Unstaged] {
+            if let Some(letter) = letters.next().filter(|letter| *letter != '.') {
+                let from = if matches!(letter, 'R' | 'C') { from.map(<[u8]>::to_vec) } else { None };
+                self.push(place, letter.to_string(), path, from);
+            }
+        }
+    }
+
+    fn push(&mut self, place: Place, letters: String, path: &[u8], from: Option<Vec<u8>>) {
+        self.changes.push(Change { place, letters, path: path.to_vec(), from });
+    }
+
+    /// How many changes stand there.
+    pub(super) fn count(&self, place: Place) -> usize {
+        self.changes.iter().filter(|change| change.place == place).count()
+    }
+}
+
+/// The two letters and the path of a record with so many fields before the path.
+fn fields(record: &[u8], before: usize) -> Option<(String, &[u8])> {
+    let mut fields = record.splitn(before + 1, |byte| *byte == b' ');
+    let letters = String::from_utf8_lossy(fields.nth(1)?).into_owned();
+    let path = fields.nth(before - 2)?;
+    Some((letters, path))
+}
+
+impl Branch {
+    fn take(&mut self, header: &str) {
+        let Some((key, value)) = header.strip_prefix("# ").and_then(|rest| rest.split_once(' ')) else {
+            return;
+        };
+        match key {
+            "branch.oid" if value != "(initial)" => self.commit = Some(value.to_owned()),
+            "branch.head" if value != "(detached)" => self.name = Some(value.to_owned()),
+            "branch.upstream" => self.upstream = Some(value.to_owned()),
+            "branch.ab" => self.ahead_behind = ahead_behind(value),
+            "stash" => self.stashes = value.parse().unwrap_or(0),
+            _ => {}
+        }
+    }
+}
+
+/// `+2 -1`.
+fn ahead_behind(text: &str) -> Option<(u64, u64)> {
+    let (ahead, behind) = text.split_once(' ')?;
+    Some((ahead.strip_prefix('+')?.parse().ok()?, behind.strip_prefix('-')?.parse().ok()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn every_kind_of_record_is_read() {
+        let text = "# branch.oid abc\0# branch.head main\0# branch.upstream origin/main\0# branch.ab +2 -1\0# stash 3\0\
+                    1 MM N... 100644 100644 100644 aa bb two words.txt\0\
+                    2 R. N... 100644 100644 100644 aa bb R100 new -> name\0old\0\
+                    u UU N... 100644 100644 100644 100644 aa bb cc c.txt\0? new\nline\0! ignored\0";
+        let status = Status::read(text.as_bytes());
+        let branch = &status.branch;
+        assert_eq!(
+            (branch.name.as_deref(), branch.ahead_behind, branch.stashes),
+            (Some("main"), Some((2, 1)), 3)
+        );
+        let shown: Vec<(Place, &str, String)> =
+            status.changes.iter().map(|change| (change.place, change.word(), change.shown())).collect();
+        assert_eq!(
+            shown,
+            [
+                (Place::Conflicted, "both modified", "c.txt".to_owned()),
+                (Place::Staged, "modified", "two words.txt".to_owned()),
+                (Place::Staged, "renamed", "old -> new -> name".to_owned()),
+                (Place::Unstaged, "modified", "two words.txt".to_owned()),
+                (Place::Untracked, "untracked", "\"new\\nline\"".to_owned()),
+            ]
+        );
+    }
+
+    #[test]
+    fn a_branch_without_commits_and_none_at_all() {
+        let status = Status::read(b"# branch.oid (initial)\0# branch.head (detached)\0");
+        assert_eq!(status.branch, Branch::default());
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_are_survived(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
+            let _ = Status::read(&bytes);
+        }
+    }
+}

@@ -1,0 +1,192 @@
+//! One git while it runs: what it reads and prints, its limit, its cancel, and stopping it with all that it started.
+//! Not here: what it is told (command).
+
+use std::io;
+use std::pin::pin;
+use std::time::Duration;
+
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
+use tokio::process::{Child, ChildStdin, Command};
+use tokio::sync::mpsc;
+use tokio::time::Instant;
+
+use crate::ids::RequestId;
+use crate::tool::{ErrorCode, ToolCx, ToolError};
+
+/// How much of git's complaints, and of what its hooks print, is held.
+const MAX_COMPLAINT: usize = 256 << 10;
+/// How long after its end nothing may come before what holds its output open is left alone.
+const DRAIN: Duration = Duration::from_secs(1);
+/// How long a git that writes may take to put its locks away.
+const GRACE: Duration = Duration::from_secs(2);
+const CHUNK: usize = 64 << 10;
+
+/// What a run is given.
+pub(super) struct Plan {
+    pub(super) input: Option<Vec<u8>>,
+    pub(super) limit: Duration,
+    /// Ask it to end first.
+    pub(super) gently: bool,
+}
+
+/// Where the output goes.
+pub(super) enum Out<'a> {
+    /// Up to so many bytes of it are held.
+    Hold(&'a mut Vec<u8>, usize),
+    /// All of it is handed on, as long as somebody takes it.
+    Pour(mpsc::Sender<Vec<u8>>),
+}
+
+impl Out<'_> {
+    /// False when it was enough.
+    async fn take(&mut self, piece: &[u8]) -> bool {
+        match self {
+            Self::Hold(held, max) => {
+                let room = *max - held.len();
+                held.extend_from_slice(&piece[..piece.len().min(room)]);
+                piece.len() <= room
+            }
+            Self::Pour(pieces) => pieces.send(piece.to_vec()).await.is_ok(),
+        }
+    }
+}
+
+/// How a run ended.
+pub(super) struct Ending {
+    pub(super) exit_code: Option<i32>,
+    pub(super) complaint: Vec<u8>,
+    pub(super) cut: bool,
+    pub(super) left_open: bool,
+}
+
+/// Starts git and stays with it until it ended, printed enough, or the call is over.
+pub(super) async fn drive(
+    cx: &ToolCx,
+    mut command: Command,
+    plan: Plan,
+    mut out: Out<'_>,
+) -> Result<Ending, ToolError> {
+    if cx.is_cancelled() {
+        return Err(cancelled());
+    }
+    let failed = |cause: io::Error| ToolError::io("git", &cause);
+    let mut child = command.spawn().map_err(failed)?;
+    let limit = plan.limit;
+    let until = Instant::now() + limit;
+    let ended = tokio::select! {
+        biased;
+        () = cx.cancelled() => Err(cancelled()),
+        ending = talk(&mut child, plan.input, &mut out) => ending.map_err(failed),
+        () = tokio::time::sleep_until(until) => Err(ToolError::new(
+            ErrorCode::Timeout,
+            format!("git took longer than {} s and was stopped. Ask for less: a smaller folder in `path`.", limit.as_secs()),
+        )),
+    };
+    let over = ended.as_ref().is_ok_and(|ending| !ending.cut);
+    if !over {
+        stop(&mut child, &cx.request, plan.gently).await;
+    }
+    ended
+}
+
+fn cancelled() -> ToolError {
+    ToolError::cancelled("The git call was cancelled; it changed nothing.")
+}
+
+async fn talk(child: &mut Child, input: Option<Vec<u8>>, out: &mut Out<'_>) -> io::Result<Ending> {
+    let (Some(mut stdout), Some(mut stderr)) = (child.stdout.take(), child.stderr.take()) else {
+        return Err(io::Error::other("was started without its pipes"));
+    };
+    let mut feeding = pin!(feed(child.stdin.take(), input));
+    let (mut fed, mut out_open, mut err_open) = (false, true, true);
+    let (mut first, mut second) = (vec![0; CHUNK], vec![0; CHUNK]);
+    let mut ending = Ending { exit_code: None, complaint: Vec::new(), cut: false, left_open: false };
+    let mut over = None;
+    let mut quiet_until = Instant::now();
+    while out_open || err_open || over.is_none() {
+        tokio::select! {
+            biased;
+            n = read(&mut stdout, &mut first), if out_open => {
+                let n = n?;
+                out_open = n > 0;
+                quiet_until = Instant::now() + DRAIN;
+                if !out.take(&first[..n]).await {
+                    ending.cut = true;
+                    return Ok(ending);
+                }
+            }
+            n = read(&mut stderr, &mut second), if err_open => {
+                let n = n?;
+                err_open = n > 0;
+                quiet_until = Instant::now() + DRAIN;
+                let room = MAX_COMPLAINT - ending.complaint.len();
+                ending.complaint.extend_from_slice(&second[..n.min(room)]);
+            }
+            () = &mut feeding, if !fed => fed = true,
+            status = child.wait(), if over.is_none() => {
+                over = Some(status?);
+                quiet_until = Instant::now() + DRAIN;
+            }
+            () = tokio::time::sleep_until(quiet_until), if over.is_some() => {
+                ending.left_open = true;
+                break;
+            }
+        }
+    }
+    ending.exit_code = over.and_then(|status| status.code());
+    Ok(ending)
+}
+
+async fn read(pipe: &mut (impl AsyncRead + Unpin), chunk: &mut [u8]) -> io::Result<usize> {
+    pipe.read(chunk).await
+}
+
+/// A git that stops reading says why by its exit code.
+async fn feed(pipe: Option<ChildStdin>, input: Option<Vec<u8>>) {
+    if let (Some(mut pipe), Some(input)) = (pipe, input)
+        && let Err(cause) = pipe.write_all(&input).await
+    {
+        tracing::debug!(%cause, "git did not read all it was given");
+    }
+}
+
+/// Stops git and what it started, and waits until it is gone.
+async fn stop(child: &mut Child, request: &RequestId, gently: bool) {
+    #[cfg(unix)]
+    {
+        let leader = child.id();
+        let identity = leader.and_then(crate::acp::local::identity::ProcessIdentity::of);
+        if gently {
+            signal(leader, rustix::process::Signal::TERM);
+            // One that is gone is collected by this, so that its group is signalled no more.
+            let _ = tokio::time::timeout(GRACE, child.wait()).await;
+        }
+        signal(child.id(), rustix::process::Signal::KILL);
+        if let Some(identity) = identity {
+            // What left the group carries the mark of the call.
+            let request = request.clone();
+            let hunt = tokio::task::spawn_blocking(move || {
+                crate::acp::local::kill::kill_survivor(&identity, &request)
+            });
+            if let Ok(stopped) = hunt.await
+                && !stopped.survivors.is_empty()
+            {
+                tracing::warn!("something that git started could not be stopped");
+            }
+        }
+    }
+    #[cfg(not(unix))]
+    let _ = (request, gently, GRACE);
+    if let Err(cause) = child.kill().await {
+        tracing::debug!(%cause, "git was gone before it was stopped");
+    }
+}
+
+#[cfg(unix)]
+fn signal(leader: Option<u32>, signal: rustix::process::Signal) {
+    if let Some(group) = leader.and_then(|id| i32::try_from(id).ok()).and_then(rustix::process::Pid::from_raw)
+        && let Err(cause) = rustix::process::kill_process_group(group, signal)
+    {
+        tracing::debug!(%cause, "git was gone before it was stopped");
+    }
+}

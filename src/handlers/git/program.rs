@@ -1,0 +1,49 @@
+//! Which git is started: by absolute path, and never one of the workspace's own. Not here: how (command).
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+use super::GitDeps;
+
+/// The folders of the PATH that are absolute and in no workspace, for git and what it starts.
+pub(super) fn search_path(deps: &GitDeps) -> OsString {
+    std::env::join_paths(trusted(deps)).unwrap_or_default()
+}
+
+/// git by absolute path; a workspace's own `git` is never it.
+pub(super) fn find(deps: &GitDeps) -> Option<PathBuf> {
+    let name = if cfg!(windows) { "git.exe" } else { "git" };
+    trusted(deps).map(|folder| folder.join(name)).find(|file| is_program(file, deps))
+}
+
+fn trusted(deps: &GitDeps) -> impl Iterator<Item = PathBuf> {
+    std::env::split_paths(&deps.search_path).filter(|folder| {
+        let real = folder.canonicalize().unwrap_or_else(|_| folder.clone());
+        folder.is_absolute()
+            && !deps.workspace.roots().any(|root| real.starts_with(root) || folder.starts_with(root))
+    })
+}
+
+fn is_program(file: &Path, deps: &GitDeps) -> bool {
+    let Ok(real) = file.canonicalize() else { return false };
+    if deps.workspace.roots().any(|root| real.starts_with(root)) {
+        return false;
+    }
+    let Ok(meta) = real.metadata() else { return false };
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::PermissionsExt;
+        meta.is_file() && meta.permissions().mode() & 0o111 != 0
+    }
+    #[cfg(not(unix))]
+    {
+        meta.is_file()
+    }
+}
+
+/// Windows programs need to know where the system is; it is on the drive that git is on, by default.
+pub(super) fn windows_root(program: &Path) -> Option<OsString> {
+    let mut root: OsString = program.components().next()?.as_os_str().to_owned();
+    root.push("\\Windows");
+    Some(root)
+}

@@ -1,0 +1,219 @@
+//! What a file that is about to be committed must not be: by its name, and by what stands in it. Not here: masking
+//! what is shown (redact).
+
+use std::collections::BTreeSet;
+use std::io::{self, Read};
+
+use crate::redact::lookalikes;
+
+/// How much of a file is looked at.
+pub(super) const LOOKED_AT: u64 = 16 << 20;
+const CHUNK: usize = 256 << 10;
+/// What looks like a secret is recognised again by so much of it.
+const PRINT: usize = 160;
+/// A find this close to a chunk's end is looked at again with what follows.
+const OVERLAP: usize = 4 << 10;
+
+const NAMES: &[&str] = &[
+    "id_rsa",
+    "id_dsa",
+    "id_ecdsa",
+    "id_ed25519",
+    ".netrc",
+    "_netrc",
+    ".pgpass",
+    ".pypirc",
+    ".git-credentials",
+    ".htpasswd",
+    ".dockercfg",
+    ".vault-token",
+    ".env",
+    "credentials",
+    "credentials.json",
+    "credentials.yml",
+    "credentials.yaml",
+    "secrets.json",
+    "secrets.yml",
+    "secrets.yaml",
+    "secrets.toml",
+    "terraform.tfstate",
+];
+
+const ENDINGS: &[&str] =
+    &[".pem", ".key", ".p12", ".pfx", ".jks", ".keystore", ".kdbx", ".ppk", ".env", ".ovpn", ".tfstate"];
+
+/// Examples are there to be committed.
+const EXAMPLES: &[&str] = &["example", "sample", "template", "dist", "defaults"];
+
+/// Why a name looks like that of a secret.
+pub(super) fn by_name(path: &[u8]) -> Option<String> {
+    let name = path.rsplit(|byte| *byte == b'/').next().unwrap_or(path);
+    let name = String::from_utf8_lossy(name).to_lowercase();
+    if EXAMPLES.iter().any(|word| name.ends_with(&format!(".{word}"))) {
+        return None;
+    }
+    let rule = if let Some(known) = NAMES.iter().find(|known| **known == name) {
+        (*known).to_owned()
+    } else if let Some(ending) = ENDINGS.iter().find(|ending| name.ends_with(**ending)) {
+        format!("*{ending}")
+    } else if name.starts_with(".env.") {
+        ".env.*".to_owned()
+    } else if [("client_secret", ".json"), ("service-account", ".json")]
+        .iter()
+        .any(|(begin, end)| name.starts_with(begin) && name.ends_with(end))
+    {
+        "client_secret*.json, service-account*.json".to_owned()
+    } else {
+        return None;
+    };
+    Some(format!("its name looks like that of a secret ({rule})"))
+}
+
+/// Something in a file that looks like a secret, recognised by its beginning, which is never shown.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Find {
+    rule: &'static str,
+    print: String,
+}
+
+/// What a file holds that matters here.
+#[derive(Debug, Default)]
+pub(super) struct Content {
+    pub(super) finds: BTreeSet<Find>,
+    /// The first of them: its kind and its line.
+    first: Option<(&'static str, u64)>,
+    /// The mark of a conflict that was not resolved.
+    pub(super) conflict_mark: bool,
+}
+
+impl Content {
+    /// What is in it that is not in the other.
+    pub(super) fn beyond(&self, other: &Self) -> bool {
+        self.finds.difference(&other.finds).next().is_some()
+    }
+
+    /// Why it looks like a secret, without showing it.
+    pub(super) fn reason(&self) -> Option<String> {
+        let (rule, line) = self.first?;
+        let what = match rule {
+            "private-key" => "a private key".to_owned(),
+            rule => format!("a secret of the kind `{rule}`"),
+        };
+        Some(format!("line {line} looks like {what}"))
+    }
+
+    /// Looks at a file, piece by piece.
+    pub(super) fn of(file: &mut impl Read, is_cancelled: impl Fn() -> bool) -> io::Result<Self> {
+        let mut content = Self::default();
+        let mut window: Vec<u8> = Vec::new();
+        let mut line = 1;
+        let mut file = file.take(LOOKED_AT);
+        loop {
+            if is_cancelled() {
+                return Err(io::ErrorKind::Interrupted.into());
+            }
+            let read = Read::by_ref(&mut file).take(CHUNK as u64).read_to_end(&mut window)?;
+            let done = if read == 0 { window.len() } else { window.len().saturating_sub(OVERLAP) };
+            content.look(&window, done, line);
+            if read == 0 {
+                return Ok(content);
+            }
+            line += memchr::memchr_iter(b'\n', &window[..done]).count() as u64;
+            window.drain(..done);
+        }
+    }
+
+    /// Takes what begins in the first `done` bytes.
+    fn look(&mut self, window: &[u8], done: usize, first_line: u64) {
+        let text = String::from_utf8_lossy(window);
+        // Bytes that are no text grow when they are replaced; then a find may be taken twice, which does no harm.
+        for found in lookalikes(&text) {
+            if found.range.start >= done && done < window.len() {
+                break;
+            }
+            let secret = &text[found.range.clone()];
+            if found.rule == "private-key" && !has_key(secret) {
+                continue;
+            }
+            let line = first_line + text[..found.range.start].matches('\n').count() as u64;
+            self.first.get_or_insert((found.rule, line));
+            self.finds.insert(Find { rule: found.rule, print: secret.chars().take(PRINT).collect() });
+        }
+        self.conflict_mark |= text.starts_with("<<<<<<< ") || text.contains("\n<<<<<<< ");
+    }
+}
+
+/// Whether there is a key behind the heading: many programs merely name the heading.
+fn has_key(text: &str) -> bool {
+    const LEAST: usize = 32;
+    let Some(label) = text.find("KEY-----") else { return false };
+    let body = text[label + "KEY-----".len()..].replace("\\n", "\n").replace("\\r", "\n");
+    body.lines().take(8).any(|line| {
+        let line = line.trim_matches(|c: char| c.is_whitespace() || matches!(c, '"' | '\'' | '+' | ','));
+        line.len() >= LEAST && line.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"+/=".contains(&byte))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn content(text: &str) -> Content {
+        Content::of(&mut text.as_bytes(), || false).expect("no file fails here")
+    }
+
+    /// Built from parts, so that no scanner takes this file for a leak.
+    fn token() -> String {
+        format!("ghp_{}", "Ab3".repeat(12))
+    }
+
+    fn key() -> String {
+        format!(
+            "-----BEGIN RSA {}-----\n{}\n-----END RSA PRIVATE KEY-----\n",
+            "PRIVATE KEY",
+            "MIIEabc1".repeat(8)
+        )
+    }
+
+    #[test]
+    fn names_of_secrets_are_known_and_examples_are_not() {
+        for name in
+            [".env", "a/.ENV", ".env.local", "prod.env", "x.pem", "id_rsa", "deep/credentials.json", "k.P12"]
+        {
+            assert!(by_name(name.as_bytes()).is_some(), "{name}");
+        }
+        for name in [".env.example", "id_rsa.pub", "environment.rs", "credentials.rs", "keys.txt", "key"] {
+            assert_eq!(by_name(name.as_bytes()), None, "{name}");
+        }
+    }
+
+    #[test]
+    fn secrets_are_found_wherever_they_stand() {
+        let far = format!("{}{} end", "line\n".repeat(52_428), token());
+        let found = content(&far);
+        assert_eq!(found.reason().as_deref(), Some("line 52429 looks like a secret of the kind `github`"));
+        assert_eq!(found.finds.len(), 1);
+        assert!(!found.reason().unwrap_or_default().contains(&token()));
+        assert_eq!(content(&key()).reason().as_deref(), Some("line 1 looks like a private key"));
+    }
+
+    #[test]
+    fn a_heading_alone_is_no_key() {
+        let program =
+            format!("if text.starts_with(\"-----BEGIN {}-----\") {{\n    parse(text)\n}}\n", "PRIVATE KEY");
+        assert_eq!(content(&program).reason(), None);
+    }
+
+    #[test]
+    fn what_was_there_before_is_not_new() {
+        let (before, after) = (content(&key()), content(&format!("comment\n{}", key())));
+        assert!(!after.beyond(&before));
+        assert!(content(&format!("{}{}", key(), token())).beyond(&before));
+    }
+
+    #[test]
+    fn conflict_marks_are_seen() {
+        assert!(content("a\n<<<<<<< HEAD\nb\n").conflict_mark);
+        assert!(!content("a <<<<<<< HEAD\n").conflict_mark);
+    }
+}

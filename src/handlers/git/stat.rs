@@ -1,0 +1,164 @@
+//! Which files a comparison touches, and by how many lines: `--raw --numstat -z`, read. Not here: the lines (patch).
+
+use std::collections::HashMap;
+use std::fmt::Write as _;
+
+use super::names;
+use crate::output::figures::{counted, grouped};
+
+/// Lines added and removed; none for a file that is no text.
+type Lines = Option<(u64, u64)>;
+
+/// One file of a comparison.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct FileStat {
+    /// Git's letter: A, D, M, R, C, T, U.
+    pub(super) letter: char,
+    /// Lines added and removed; none for a file that is no text.
+    pub(super) lines: Lines,
+    pub(super) path: Vec<u8>,
+    pub(super) from: Option<Vec<u8>>,
+}
+
+impl FileStat {
+    /// The path, with where it was before.
+    pub(super) fn shown(&self) -> String {
+        match &self.from {
+            Some(from) => format!("{} -> {}", names::path(from), names::path(&self.path)),
+            None => names::path(&self.path),
+        }
+    }
+
+    /// `+12 -3`, `binary`.
+    pub(super) fn figures(&self) -> String {
+        match self.lines {
+            Some((added, removed)) => format!("+{} -{}", grouped(added), grouped(removed)),
+            None => "binary".to_owned(),
+        }
+    }
+}
+
+/// All files of a comparison.
+#[derive(Debug, Default)]
+pub(super) struct Stat {
+    pub(super) files: Vec<FileStat>,
+    /// There are more than were read.
+    pub(super) cut: bool,
+}
+
+impl Stat {
+    /// Reads it.
+    pub(super) fn read(output: &[u8], cut: bool) -> Self {
+        let mut letters: HashMap<&[u8], char> = HashMap::new();
+        let mut files = Vec::new();
+        let mut tokens = output.split(|byte| *byte == 0).filter(|token| !token.is_empty());
+        while let Some(token) = tokens.next() {
+            if token.first() == Some(&b':') {
+                let letter = raw_letter(token);
+                if matches!(letter, 'R' | 'C') {
+                    tokens.next();
+                }
+                let Some(path) = tokens.next() else { break };
+                // A conflict is listed as such first, then by what it did to the file.
+                letters
+                    .entry(path)
+                    .and_modify(|known| *known = if *known == 'U' { 'U' } else { letter })
+                    .or_insert(letter);
+                continue;
+            }
+            let Some((lines, path)) = numstat(token) else { continue };
+            let (from, path) = if path.is_empty() {
+                let (Some(from), Some(path)) = (tokens.next(), tokens.next()) else { break };
+                (Some(from.to_vec()), path)
+            } else {
+                (None, path)
+            };
+            let letter = letters.get(path).copied().unwrap_or('M');
+            files.push(FileStat { letter, lines, path: path.to_vec(), from });
+        }
+        // A conflict has two entries.
+        files.dedup_by(|second, first| second.path == first.path && first.letter == 'U');
+        Self { files, cut }
+    }
+
+    /// Lines added and removed in all.
+    pub(super) fn totals(&self) -> (u64, u64) {
+        let sum = |(added, removed): (u64, u64), (a, r): (u64, u64)| (added + a, removed + r);
+        self.files.iter().filter_map(|file| file.lines).fold((0, 0), sum)
+    }
+
+    /// `3 files changed, +12 -4`.
+    pub(super) fn summary(&self) -> String {
+        let (added, removed) = self.totals();
+        let more = if self.cut { "more than " } else { "" };
+        format!(
+            "{more}{} changed, +{} -{}",
+            counted(self.files.len() as u64, "file"),
+            grouped(added),
+            grouped(removed)
+        )
+    }
+
+    /// A line a file, as many as there is room for, and how many are left out.
+    pub(super) fn list(&self, room: usize) -> String {
+        let mut text = String::new();
+        let mut used = 0;
+        let width = self.files.iter().take(500).map(|file| file.figures().len()).max().unwrap_or(0);
+        for (at, file) in self.files.iter().enumerate() {
+            let line = format!("{}  {:>width$}  {}\n", file.letter, file.figures(), file.shown());
+            used += line.chars().count();
+            if used > room {
+                let left = counted((self.files.len() - at) as u64, "more file");
+                let _ = writeln!(text, "[{left} not listed; name a folder in `path` to see fewer]");
+                break;
+            }
+            text.push_str(&line);
+        }
+        text
+    }
+
+    /// What is known of a file by its path.
+    pub(super) fn of(&self, path: &[u8]) -> Option<&FileStat> {
+        self.files.iter().find(|file| file.path == path)
+    }
+}
+
+/// `:100644 100644 aa bb R100` as `R`.
+fn raw_letter(token: &[u8]) -> char {
+    token.rsplit(|byte| *byte == b' ').next().and_then(<[u8]>::first).map_or('M', |byte| char::from(*byte))
+}
+
+/// `12 3 path`, with tabs; the path is empty where two follow.
+fn numstat(token: &[u8]) -> Option<(Lines, &[u8])> {
+    let mut fields = token.splitn(3, |byte| *byte == b'\t');
+    let (added, removed, path) = (fields.next()?, fields.next()?, fields.next()?);
+    let number = |bytes: &[u8]| std::str::from_utf8(bytes).ok()?.parse::<u64>().ok();
+    Some((number(added).zip(number(removed)), path))
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn renames_binaries_and_conflicts_are_read() {
+        let text = b":100644 100644 a b R100\0a.txt\0c d.txt\0:000000 100644 0 b A\0n.bin\0:000000 100644 0 0 U\0u\0\
+                     :100644 100644 a 0 M\0u\0\x31\t2\t\0a.txt\0c d.txt\0-\t-\tn.bin\0\x30\t0\tu\0\x34\t0\tu\0";
+        let stat = Stat::read(text, false);
+        assert_eq!(stat.summary(), "3 files changed, +1 -2");
+        assert_eq!(stat.list(1_000), "R   +1 -2  a.txt -> c d.txt\nA  binary  n.bin\nU   +0 -0  u\n");
+        assert_eq!(
+            stat.list(30),
+            "R   +1 -2  a.txt -> c d.txt\n[2 more files not listed; name a folder in `path` to see fewer]\n"
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_are_survived(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
+            let _ = Stat::read(&bytes, true).list(500);
+        }
+    }
+}

@@ -1,0 +1,112 @@
+//! The whole of an output that may be too long for an answer: masked, in memory while it is short, and kept for
+//! ReadOutput once it is not. Not here: which part of it is shown (patch, blob).
+
+use super::GitDeps;
+use crate::ids::RequestId;
+use crate::output::{OutputStore, Spool, StreamFilter};
+use crate::tool::ToolCx;
+
+/// An output as it arrives.
+pub(super) struct Whole {
+    outputs: OutputStore,
+    request: RequestId,
+    number: u32,
+    filter: Box<dyn StreamFilter>,
+    /// Everything while it is short.
+    held: Vec<u8>,
+    chars: usize,
+    limit: usize,
+    long: bool,
+    spool: Option<Spool>,
+    /// Why it cannot be kept.
+    refused: Option<String>,
+    bytes: u64,
+}
+
+/// Where it went.
+#[derive(Debug, Default)]
+pub(super) struct Kept {
+    /// All of it, where it is short.
+    pub(super) text: Option<Vec<u8>>,
+    /// Where ReadOutput finds it, where it is not.
+    pub(super) handle: Option<String>,
+    /// Why not all of it is kept.
+    pub(super) cut_short: Option<String>,
+    pub(super) bytes: u64,
+    pub(super) redactions: u64,
+}
+
+impl Whole {
+    /// Nothing yet; up to `limit` characters count as short. A call with several outputs numbers them.
+    pub(super) fn new(cx: &ToolCx, deps: &GitDeps, limit: usize, number: u32) -> Self {
+        Self {
+            outputs: deps.outputs.clone(),
+            request: cx.request.clone(),
+            number,
+            filter: (deps.filters)(),
+            held: Vec::new(),
+            chars: 0,
+            limit,
+            long: false,
+            spool: None,
+            refused: None,
+            bytes: 0,
+        }
+    }
+
+    /// Takes a piece and gives what may be shown of it, in place of what `masked` held; false once no more would be
+    /// kept.
+    pub(super) fn take(&mut self, piece: &[u8], masked: &mut Vec<u8>) -> bool {
+        masked.clear();
+        self.bytes += piece.len() as u64;
+        self.filter.push(piece, masked);
+        self.keep(masked)
+    }
+
+    fn keep(&mut self, masked: &[u8]) -> bool {
+        if !self.long {
+            // Every byte but those that go on with a character.
+            self.chars += masked.iter().filter(|byte| (**byte & 0xc0) != 0x80).count();
+            self.held.extend_from_slice(masked);
+            self.long = self.chars > self.limit || self.held.len() > 4 * self.limit;
+            if !self.long {
+                return true;
+            }
+            match self.outputs.create(&self.request, self.number) {
+                Ok(spool) => self.spool = Some(spool),
+                Err(cause) => self.refused = Some(format!("the whole could not be kept on disk ({cause})")),
+            }
+            let held = std::mem::take(&mut self.held);
+            return self.write(&held);
+        }
+        self.write(masked)
+    }
+
+    fn write(&mut self, masked: &[u8]) -> bool {
+        let Some(spool) = &mut self.spool else { return true };
+        spool.write(masked);
+        spool.cut_short().is_none()
+    }
+
+    /// Nothing more comes: gives what was held back and where all of it is.
+    pub(super) fn end(mut self) -> (Vec<u8>, Kept) {
+        let mut rest = Vec::new();
+        self.filter.finish(&mut rest);
+        self.keep(&rest);
+        let mut kept = Kept {
+            bytes: self.bytes,
+            redactions: self.filter.rewritten(),
+            cut_short: self.refused,
+            ..Kept::default()
+        };
+        if !self.long {
+            kept.text = Some(self.held);
+        }
+        if let Some(mut spool) = self.spool {
+            spool.flush();
+            kept.handle = spool.kept().map(|handle| handle.as_str().to_owned());
+            kept.cut_short = spool.cut_short().map(str::to_owned);
+        }
+        (rest, kept)
+    }
+}

@@ -1,0 +1,231 @@
+//! OpenApp: an application on the desktop of the person at the machine. Not here: commands, whose output is of
+//! interest (Bash).
+
+use std::path::{Path, PathBuf};
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use super::ShellDeps;
+use crate::acp::apps::{AppRequest, OpenedApp};
+use crate::acp::terminals::{ExitStatus, ending_words};
+use crate::acp::{RawPath, WorkspacePath};
+use crate::tool::{Effect, ErrorCode, Meta, Reply, Tool, ToolCx, ToolError};
+
+const LONGEST_NAME: usize = 255;
+const MOST_ARGS: usize = 100;
+const LONGEST_ARG: usize = 32 << 10;
+/// Beside letters and digits, what the name of an application may hold; and what the path of one may.
+const NAME_SIGNS: &str = " ._+-";
+const PATH_SIGNS: &str = " ._+-/~@(),";
+
+/// Open an application, or a file of the workspace with the application that the desktop has for it.
+///
+/// Use it to show something to the person at the machine: an editor, a browser, a document. The application belongs
+/// to them: it goes on after this call and after the runner, what it prints is not kept, and no tool here ends it.
+/// The answer says whether it was started, or what is missing: a program, a display, the desktop's opener. For
+/// commands whose output or end matters, use Bash.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct OpenApp {
+    /// The name of a program or application (firefox, Google Chrome), or the path of one; without args also a file of
+    /// the workspace. Letters, digits, blanks and . _ + - (in a path also / ~ @ ( ) and commas); addresses are
+    /// refused.
+    app: String,
+    /// Its arguments, passed on one by one as they are; no shell reads them.
+    args: Option<Vec<String>>,
+    /// Where it starts: a folder, absolute or relative to the first workspace folder, which it is if absent.
+    working_directory: Option<RawPath>,
+}
+
+impl Tool for OpenApp {
+    const NAME: &'static str = "OpenApp";
+    const EFFECT: Effect = Effect::Executes;
+    const ALIASES: &'static [(&'static str, &'static str)] = &[
+        ("name", "app"),
+        ("application", "app"),
+        ("app_name", "app"),
+        ("arguments", "args"),
+        ("cwd", "working_directory"),
+        ("workdir", "working_directory"),
+    ];
+    const EXAMPLES: &'static [&'static str] =
+        &[r#"{"app":"report.pdf"}"#, r#"{"app":"code","args":["--new-window","."]}"#];
+    const LIMITS: &'static [&'static str] = &[
+        "255 characters of a name",
+        "100 arguments of 32 KiB",
+        "the application is watched for 2,000 ms, the desktop's opener for 10,000 ms",
+    ];
+    type Deps = ShellDeps;
+    type Output = Reply;
+
+    async fn run(self, cx: &ToolCx, deps: &ShellDeps) -> Result<Reply, ToolError> {
+        let app = checked(&self.app)?;
+        let args = self.args.unwrap_or_default();
+        check_args(&args)?;
+        let folder = match &self.working_directory {
+            Some(raw) => existing_folder(&deps.workspace.resolve(raw)?)?,
+            None => deps.workspace.first().to_owned(),
+        };
+        let request = request(deps, app, args, folder)?;
+        if cx.is_cancelled() {
+            return Err(ToolError::cancelled("Nothing was opened."));
+        }
+        // Not raced with the cancel: it is over in a moment, and afterwards nobody could say whether it was opened.
+        let opened = deps.apps.open_app(request).await?;
+        answer(app, &opened)
+    }
+}
+
+/// The name, if it is one.
+fn checked(app: &str) -> Result<&str, ToolError> {
+    let app = app.trim();
+    let refuse = |why: &str| Err(ToolError::invalid_args(format!("`app`: {why} Nothing was opened.")));
+    if app.is_empty() {
+        return refuse("it is empty.");
+    }
+    if app.contains("://") || app.starts_with("mailto:") {
+        return refuse("an address is not opened; name a program, or a file of the workspace.");
+    }
+    let count = app.chars().count();
+    if count > LONGEST_NAME {
+        return refuse(&format!("it has {count} characters; {LONGEST_NAME} are the most."));
+    }
+    let signs = if app.contains('/') { PATH_SIGNS } else { NAME_SIGNS };
+    if let Some(strange) = app.chars().find(|c| !(c.is_alphanumeric() || signs.contains(*c))) {
+        return refuse(&format!(
+            "{strange:?} has no place in the name of an application; arguments go into `args`."
+        ));
+    }
+    if app.starts_with('-') {
+        return refuse("a name does not begin with -; arguments go into `args`.");
+    }
+    Ok(app)
+}
+
+fn check_args(args: &[String]) -> Result<(), ToolError> {
+    if args.len() > MOST_ARGS {
+        let text =
+            format!("`args` has {} entries; {MOST_ARGS} are the most. Nothing was opened.", args.len());
+        return Err(ToolError::new(ErrorCode::TooLarge, text));
+    }
+    for (at, arg) in args.iter().enumerate() {
+        if arg.len() > LONGEST_ARG {
+            let text = format!(
+                "`args[{at}]` has {} bytes; {LONGEST_ARG} are the most. Nothing was opened.",
+                arg.len()
+            );
+            return Err(ToolError::new(ErrorCode::TooLarge, text));
+        }
+        // On Windows one more program reads the words before the application gets them.
+        let strange = |c: char| c == '\0' || (cfg!(windows) && "\"&|<>^%!()\r\n".contains(c));
+        if let Some(strange) = arg.chars().find(|c| strange(*c)) {
+            let text =
+                format!("`args[{at}]` contains {strange:?}, which cannot be passed on. Nothing was opened.");
+            return Err(ToolError::invalid_args(text));
+        }
+    }
+    Ok(())
+}
+
+fn existing_folder(path: &WorkspacePath) -> Result<PathBuf, ToolError> {
+    match path.metadata() {
+        Ok(metadata) if metadata.is_dir() => Ok(path.absolute().to_owned()),
+        Ok(_) => {
+            let text = format!("The working directory {} is not a folder. Nothing was opened.", path.shown());
+            Err(ToolError::invalid_args(text))
+        }
+        Err(_) => {
+            let text = format!("The working directory {} does not exist. Nothing was opened.", path.shown());
+            Err(ToolError::not_found(text))
+        }
+    }
+}
+
+/// What is started: a bare name is looked up by the system, a path is that path; either may mean a file of the
+/// workspace.
+fn request(deps: &ShellDeps, app: &str, args: Vec<String>, cwd: PathBuf) -> Result<AppRequest, ToolError> {
+    let from_here = if app.starts_with(['/', '~']) { PathBuf::from(app) } else { cwd.join(app) };
+    let inside = deps.workspace.resolve(&RawPath::from(from_here.display().to_string().as_str()));
+    let file = inside.as_ref().ok().filter(|path| path.existed()).map(|path| path.absolute().to_owned());
+    let is_path = app.contains('/');
+    let program = match (&file, is_path) {
+        (Some(file), true) => file.display().to_string(),
+        (None, true) if !Path::new(app).is_absolute() => {
+            inside?;
+            return Err(ToolError::not_found(format!(
+                "There is no {app} in the workspace. Nothing was opened."
+            )));
+        }
+        _ => app.to_owned(),
+    };
+    Ok(AppRequest { app: program, args, cwd, file })
+}
+
+fn answer(app: &str, opened: &OpenedApp) -> Result<Reply, ToolError> {
+    let OpenedApp { pid, opener: with, ended, display } = opened;
+    let dark = if *display {
+        ""
+    } else {
+        " There is no display here (neither DISPLAY nor WAYLAND_DISPLAY is set where the runner was started), so a \
+         program that needs one cannot show its windows."
+    };
+    let text = match (with, ended) {
+        (None, None) => format!("Opened {app} (pid {pid}); it goes on by itself.{dark}"),
+        (None, Some(ExitStatus::Code(0))) => format!(
+            "{app} was started (pid {pid}) and has ended already, with exit code 0, as programs do that hand over to \
+             one that runs already.{dark}"
+        ),
+        (Some(with), None | Some(ExitStatus::Code(0))) => {
+            format!("Opened {app} with the application that {with} has for it.")
+        }
+        (_, Some(status)) => {
+            let who = with.map_or_else(|| app.to_owned(), |with| format!("{with}, asked to open {app},"));
+            let text = format!(
+                "{who} ended at once: {}.{dark} What it printed is not kept; run it with Bash to see it.",
+                ending_words(status)
+            );
+            let meta = Meta { may_have_run: true, ..Meta::default() };
+            return Err(ToolError::new(ErrorCode::Io, text).with_meta(meta));
+        }
+    };
+    Ok(Reply::text(text))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_is_a_name_and_nothing_a_shell_would_read() {
+        for good in
+            ["firefox", " Google Chrome ", "gtk-4.0_demo", "./tool", "/usr/bin/x", "Übersicht", "a/b (1).pdf"]
+        {
+            assert!(checked(good).is_ok(), "{good}");
+        }
+        for bad in [
+            "",
+            "  ",
+            "-a",
+            "--help",
+            "a;b",
+            "a|b",
+            "$(x)",
+            "`x`",
+            "a\nb",
+            "a\0",
+            "a&b",
+            "x>y",
+            "a*",
+            "https://x.org",
+            "mailto:a@b",
+            "C:\\x",
+            "a@b",
+            "\"x\"",
+            "ev'il",
+        ] {
+            assert_eq!(checked(bad).expect_err(bad).code(), ErrorCode::InvalidArgs, "{bad}");
+        }
+        assert!(checked(&"x".repeat(256)).is_err());
+    }
+}

@@ -1,0 +1,166 @@
+//! SkillBash: Bash in the folder of one of the owner's skills. Not here: how a command is run (bash), and what a skill
+//! is (home).
+
+use std::borrow::Cow;
+use std::path::{Path, PathBuf};
+
+use schemars::{JsonSchema, Schema, SchemaGenerator};
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer};
+use serde_json::{Map, Value, json};
+
+use super::ShellDeps;
+use super::bash::{self, Bash};
+use crate::acp::{RawPath, Workspace};
+use crate::home::{Home, Problem, Skill, load_skills};
+use crate::tool::{Effect, ErrorCode, Meta, Reply, Tool, ToolCx, ToolError};
+
+const ABOUT: &str = "\
+Run a command line with bash in the folder of one of the owner's skills, where its scripts and data lie.
+
+Use it for the commands that a skill's instructions name; for everything else use Bash, which runs in the workspace. \
+It takes the same arguments and answers in the same way. The skill must be enabled. A skill that declares secrets \
+cannot be run yet: nothing can give them to it.";
+
+/// The arguments: a skill, and those of Bash. They are read and described by hand here so that Bash's are written
+/// down once: serde can take a struct's fields into another one only where unknown keys are let through.
+pub(super) struct SkillBash {
+    skill_id: String,
+    bash: Bash,
+}
+
+impl<'de> Deserialize<'de> for SkillBash {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let mut fields = Map::deserialize(deserializer)?;
+        let Some(Value::String(skill_id)) = fields.remove("skill_id") else {
+            return Err(D::Error::custom("missing field `skill_id`"));
+        };
+        let bash = serde_path_to_error::deserialize(Value::Object(fields)).map_err(|bad| {
+            let (path, cause) = (bad.path().to_string(), bad.inner().to_string());
+            D::Error::custom(if path == "." { cause } else { format!("`{path}`: {cause}") })
+        })?;
+        Ok(Self { skill_id, bash })
+    }
+}
+
+impl JsonSchema for SkillBash {
+    fn schema_name() -> Cow<'static, str> {
+        Cow::Borrowed("SkillBash")
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        let mut schema = Bash::json_schema(generator);
+        schema.insert("description".to_owned(), Value::from(ABOUT));
+        if let Some(Value::Object(properties)) = schema.get_mut("properties") {
+            let about = "The skill's id: the name of its folder.";
+            properties.insert("skill_id".to_owned(), json!({"type": "string", "description": about}));
+            if let Some(folder) = properties.get_mut("working_directory") {
+                folder["description"] = Value::from(
+                    "Where it runs: a folder, relative to the skill's folder, which it is if absent, or an absolute \
+                     path in that folder or in the workspace.",
+                );
+            }
+        }
+        if let Some(Value::Array(required)) = schema.get_mut("required") {
+            required.push(Value::from("skill_id"));
+        }
+        schema
+    }
+}
+
+impl Tool for SkillBash {
+    const NAME: &'static str = "SkillBash";
+    const EFFECT: Effect = Effect::Executes;
+    const ALIASES: &'static [(&'static str, &'static str)] = &SKILL_ALIASES;
+    const EXAMPLES: &'static [&'static str] = &[
+        r#"{"skill_id":"invoices","command":"python3 scripts/list.py --year 2026"}"#,
+        r#"{"skill_id":"site","command":"./build.sh","timeout":300000,"description":"Build the site"}"#,
+    ];
+    const LIMITS: &'static [&'static str] = bash::LIMITS;
+    type Deps = ShellDeps;
+    type Output = Reply;
+
+    async fn run(self, cx: &ToolCx, deps: &ShellDeps) -> Result<Reply, ToolError> {
+        let skill = find(&deps.home, &self.skill_id).await?;
+        let folder = folder(&skill, deps, self.bash.working_directory.as_ref())?;
+        self.bash.run_in(cx, deps, folder).await
+    }
+}
+
+const SKILL_ALIASES: [(&str, &str); bash::ALIASES.len() + 3] = {
+    let mut all = [("skill", "skill_id"); bash::ALIASES.len() + 3];
+    all[1] = ("skill_name", "skill_id");
+    all[2] = ("id", "skill_id");
+    let mut at = 0;
+    while at < bash::ALIASES.len() {
+        all[at + 3] = bash::ALIASES[at];
+        at += 1;
+    }
+    all
+};
+
+/// The skill, if its commands may be run.
+async fn find(home: &Home, id: &str) -> Result<Skill, ToolError> {
+    let id = id.trim().to_owned();
+    if id.is_empty() {
+        return Err(ToolError::invalid_args("`skill_id` is empty; nothing was run."));
+    }
+    let home = home.clone();
+    let reading = tokio::task::spawn_blocking(move || load_skills(&home)).await;
+    let (skills, problems) = reading.map_err(|panicked| ToolError::internal(panicked.to_string()))?;
+    let Some(skill) = skills.iter().find(|skill| skill.id == id) else {
+        return Err(unknown(&id, &skills, &problems));
+    };
+    if !skill.enabled {
+        return Err(ToolError::new(
+            ErrorCode::PolicyDenied,
+            format!(
+                "The skill {id:?} is disabled by its owner (enabled: false in its head). Nothing was run."
+            ),
+        ));
+    }
+    if let Some(provider) = skill.secret_providers.first() {
+        let hint = "Secrets cannot be given to skills on this device yet, so nothing was run. A command that needs none \
+                    can be run with Bash.";
+        let meta = Meta { warnings: vec![hint.to_owned()], ..Meta::default() };
+        let text = format!("Missing secret for {provider}.");
+        return Err(ToolError::new(ErrorCode::PolicyDenied, text).with_meta(meta));
+    }
+    Ok(skill.clone())
+}
+
+fn unknown(id: &str, skills: &[Skill], problems: &[Problem]) -> ToolError {
+    let broken = problems.iter().find(|problem| problem.path.iter().any(|part| part == id));
+    if let Some(Problem { what, .. }) = broken {
+        return ToolError::not_found(format!("The skill {id:?} cannot be used: {what}. Nothing was run."));
+    }
+    let known: Vec<&str> =
+        skills.iter().filter(|skill| skill.enabled).map(|skill| skill.id.as_str()).collect();
+    let hint = if known.is_empty() {
+        "This device has no skills; run the command with Bash.".to_owned()
+    } else {
+        format!("There are: {}.", known.join(", "))
+    };
+    ToolError::not_found(format!("There is no skill {id:?}. {hint} Nothing was run."))
+}
+
+/// Where the command runs: the skill's folder is trusted for that, and for nothing else.
+fn folder(skill: &Skill, deps: &ShellDeps, asked: Option<&RawPath>) -> Result<PathBuf, ToolError> {
+    let own = skill.file.parent().unwrap_or(Path::new(""));
+    let own = Workspace::open(&[own.to_owned()])
+        .map_err(|cause| ToolError::io(format_args!("the folder of the skill {:?}", skill.id), &cause))?;
+    let Some(raw) = asked else { return Ok(own.first().to_owned()) };
+    // The user's own folder is known to the workspace only.
+    let from_home = raw.as_str().starts_with(['~', '$', '%']);
+    let found = match own.resolve(raw) {
+        Err(refused)
+            if from_home
+                || (Path::new(raw.as_str()).is_absolute()
+                    && refused.code() == ErrorCode::OutsideWorkspace) =>
+        {
+            deps.workspace.resolve(raw)?
+        }
+        inside => inside?,
+    };
+    Ok(found.absolute().to_owned())
+}

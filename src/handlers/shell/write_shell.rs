@@ -1,0 +1,235 @@
+//! WriteShell: types into a shell that has a terminal, and shows what comes of it. Not here: starting one (Bash) and
+//! following one without typing (ShellStatus).
+
+use std::time::Duration;
+
+use grep_regex::RegexMatcher;
+use schemars::JsonSchema;
+use serde::Deserialize;
+use tokio::time::Instant;
+
+use super::ShellDeps;
+use super::board::{Shell, state};
+use super::shell_status::{compile, matches, state_words};
+use crate::acp::terminals::{Key, Stroke, TerminalOutput, Typed, ending_words, facts, held_back_words};
+use crate::output::figures::grouped;
+use crate::tool::{Effect, ErrorCode, Lane, Meta, Reply, Tool, ToolCx, ToolError};
+
+const WAIT: u64 = 500;
+const LONGEST_WAIT: u64 = 30_000;
+const MOST_TEXT: usize = 64 << 10;
+const MOST_KEYS: usize = 200;
+
+/// Type into a command that runs in the background with a terminal, and show what it prints then.
+///
+/// The command must have been started by Bash with tty=true and run_in_background=true or yield_ms. First the text is
+/// typed, then the keys are pressed, then Enter. Without keys, Enter follows the text by itself; with keys it does
+/// only if enter=true or "enter" is among them. The answer shows what was printed from the moment of typing on, the
+/// echo of the text included, and a cursor for ShellStatus. To stop a program as at a keyboard press ctrl-c; to end
+/// its input, ctrl-d. It works while another command of the same conversation runs. Do not type passwords or other
+/// secrets: arguments are recorded.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct WriteShell {
+    /// The shell's id, as Bash named it: sh_1.
+    shell_id: String,
+    /// What to type: 64 KiB at most. Each line break in it is typed as Enter.
+    text: Option<String>,
+    /// Press Enter at the end. If absent: yes after text without keys, else no.
+    enter: Option<bool>,
+    /// Keys to press, in this order: enter, tab, shift-tab, escape, space, backspace, delete, insert, up, down, left,
+    /// right, home, end, page-up, page-down, f1 to f12, ctrl-a to ctrl-z, ctrl-space, alt-x and the like, or a single
+    /// character.
+    keys: Option<Vec<String>>,
+    /// Milliseconds to wait for what comes of it: 500 if absent, at most 30000. Ends early with the command.
+    wait_ms: Option<u64>,
+    /// Stop waiting once a new line matches this regular expression; the echo of what was typed counts too.
+    pattern: Option<String>,
+    /// The cursor of an earlier answer: show what was printed after it, and not only from the moment of typing on.
+    since: Option<u64>,
+}
+
+impl Tool for WriteShell {
+    const NAME: &'static str = "WriteShell";
+    const EFFECT: Effect = Effect::Executes;
+    const LANE: Lane = Lane::Control;
+    const ALIASES: &'static [(&'static str, &'static str)] = &[
+        ("id", "shell_id"),
+        ("bash_id", "shell_id"),
+        ("shell", "shell_id"),
+        ("session_id", "shell_id"),
+        ("input", "text"),
+        ("chars", "text"),
+        ("stdin", "text"),
+        ("submit", "enter"),
+        ("key", "keys"),
+        ("wait", "wait_ms"),
+        ("yield_time_ms", "wait_ms"),
+        ("cursor", "since"),
+    ];
+    const EXAMPLES: &'static [&'static str] = &[
+        r#"{"shell_id":"sh_1","text":"print(6 * 7)"}"#,
+        r#"{"shell_id":"sh_1","keys":["ctrl-c"]}"#,
+        r#"{"shell_id":"sh_2","keys":["down","down","enter"],"wait_ms":5000,"pattern":"done|failed"}"#,
+    ];
+    const LIMITS: &'static [&'static str] = &[
+        "65,536 bytes of text and 200 keys a call",
+        "lines of 4,095 bytes where the terminal collects lines for the program",
+        "500 ms of waiting, 30,000 ms at most",
+        "the latest 64 KiB of what is new",
+    ];
+    type Deps = ShellDeps;
+    type Output = Reply;
+
+    async fn run(self, cx: &ToolCx, deps: &ShellDeps) -> Result<Reply, ToolError> {
+        let strokes = self.strokes()?;
+        let matcher = self.pattern.as_deref().map(compile).transpose()?;
+        let shell = deps.shells.find(&self.shell_id)?;
+        let client = deps.terminals.as_ref();
+        let before = state(client, &shell, Some(u64::MAX)).await?;
+        check(&shell, &before)?;
+        let typed = client.write_terminal(&shell.terminal, strokes).await?;
+        let since = self.since.unwrap_or(before.cursor);
+        let after = wait(&self, cx, deps, &shell, since, matcher.as_ref()).await?;
+        if typed.taken < typed.given {
+            return Err(not_taken(&shell, typed, &after));
+        }
+        Ok(answer(&shell, typed, &after, self.wait_warning()))
+    }
+}
+
+impl WriteShell {
+    /// What is typed, in order.
+    fn strokes(&self) -> Result<Vec<Stroke>, ToolError> {
+        let text = self.text.as_deref().unwrap_or_default();
+        let names = self.keys.as_deref().unwrap_or_default();
+        if text.len() > MOST_TEXT {
+            let text = format!(
+                "`text` has {} bytes; {} are the most. Nothing was typed. Write the data to a file and name the file.",
+                grouped(text.len() as u64),
+                grouped(MOST_TEXT as u64)
+            );
+            return Err(ToolError::new(ErrorCode::TooLarge, text));
+        }
+        if names.len() > MOST_KEYS {
+            let text =
+                format!("`keys` has {} entries; {MOST_KEYS} are the most. Nothing was typed.", names.len());
+            return Err(ToolError::new(ErrorCode::TooLarge, text));
+        }
+        let unknown: Vec<String> =
+            names.iter().filter(|name| Key::named(name).is_none()).map(|name| format!("{name:?}")).collect();
+        if !unknown.is_empty() {
+            return Err(ToolError::invalid_args(format!(
+                "`keys`: there is no key {}. Nothing was typed. Keys: {}. Anything longer is `text`.",
+                unknown.join(", "),
+                Key::NAMES
+            )));
+        }
+        let mut strokes = Vec::new();
+        if !text.is_empty() {
+            strokes.push(Stroke::Text(text.to_owned()));
+        }
+        strokes.extend(names.iter().filter_map(|name| Key::named(name)).map(Stroke::Key));
+        if self.enter.unwrap_or(self.text.is_some() && names.is_empty()) {
+            strokes.extend(Key::named("enter").map(Stroke::Key));
+        }
+        if strokes.is_empty() {
+            let text =
+                "There is nothing to type: give `text`, `keys` or enter=true. To look only, use ShellStatus.";
+            return Err(ToolError::invalid_args(text));
+        }
+        Ok(strokes)
+    }
+
+    fn wait_warning(&self) -> Option<String> {
+        let asked = self.wait_ms.filter(|asked| *asked > LONGEST_WAIT)?;
+        Some(format!("wait_ms was lowered from {asked} to {LONGEST_WAIT}, the most there is."))
+    }
+}
+
+/// What is new once the time is up, the command has ended, or a line matches.
+async fn wait(
+    asked: &WriteShell,
+    cx: &ToolCx,
+    deps: &ShellDeps,
+    shell: &Shell,
+    since: u64,
+    matcher: Option<&RegexMatcher>,
+) -> Result<TerminalOutput, ToolError> {
+    let until = Instant::now() + Duration::from_millis(asked.wait_ms.unwrap_or(WAIT).min(LONGEST_WAIT));
+    loop {
+        let output = state(deps.terminals.as_ref(), shell, Some(since)).await?;
+        let found = matcher.is_some_and(|matcher| output.text.lines().any(|line| matches(matcher, line)));
+        if found || output.exit.is_some() || Instant::now() >= until {
+            return Ok(output);
+        }
+        tokio::select! {
+            biased;
+            () = cx.cancelled() => {
+                return Err(ToolError::cancelled("It was typed; only the waiting was ended, and the shell goes on."));
+            }
+            more = deps.terminals.wait_for_terminal_output(&shell.terminal, output.bytes_read) => more?,
+            () = tokio::time::sleep_until(until) => {}
+        }
+    }
+}
+
+/// Whether the shell can be typed into.
+fn check(shell: &Shell, now: &TerminalOutput) -> Result<(), ToolError> {
+    if let Some(past) = &shell.past {
+        return Err(ToolError::invalid_args(format!(
+            "Shell {} is over ({}), so nothing was typed. Bash starts a new one.",
+            shell.shown(),
+            past.words
+        )));
+    }
+    if let Some(exit) = &now.exit {
+        return Err(ToolError::invalid_args(format!(
+            "Shell {} has ended ({}), so nothing was typed. ShellStatus shows its last lines; Bash starts a new one.",
+            shell.shown(),
+            ending_words(&exit.status)
+        )));
+    }
+    if now.tty {
+        return Ok(());
+    }
+    Err(ToolError::invalid_args(format!(
+        "Shell {} was started without a terminal, so nothing can be typed into it; its input is empty or was given as \
+         `stdin`. Start it again with Bash, tty=true and run_in_background=true; KillShell ends this one.",
+        shell.shown()
+    )))
+}
+
+fn not_taken(shell: &Shell, typed: Typed, after: &TerminalOutput) -> ToolError {
+    let text = format!(
+        "Shell {}: only {} of {} bytes were typed: the program does not read its input at present. The rest was \
+         dropped; see with ShellStatus what it does before typing on from there.",
+        shell.shown(),
+        grouped(typed.taken as u64),
+        grouped(typed.given as u64)
+    );
+    let meta = Meta { may_have_run: true, ..facts(after) };
+    ToolError::new(ErrorCode::Io, text).with_meta(meta)
+}
+
+fn answer(shell: &Shell, typed: Typed, after: &TerminalOutput, warning: Option<String>) -> Reply {
+    let mut shown = vec![format!("Shell {}: {}", shell.shown(), state_words(shell, after))];
+    if after.omitted_bytes > 0 {
+        shown.push(format!("[{} bytes between were too much to hold]", grouped(after.omitted_bytes)));
+    }
+    let new = after.text.trim_end_matches(['\n', '\r']);
+    shown.push(if new.is_empty() { "(nothing new was printed)".to_owned() } else { new.to_owned() });
+    shown.extend(held_back_words(after));
+    if !typed.echo && after.exit.is_none() {
+        shown.push("[the terminal does not show what is typed, as at a password prompt]".to_owned());
+    }
+    let whole = after
+        .handle
+        .as_ref()
+        .map(|handle| format!("; ReadOutput handle=\"{}\" for all of it", handle.as_str()));
+    shown.push(format!("[since={} for what comes next{}]", after.cursor, whole.unwrap_or_default()));
+    let mut meta = facts(after);
+    meta.handle = after.handle.as_ref().map(|handle| handle.as_str().to_owned());
+    meta.warnings.extend(warning);
+    Reply::text(shown.join("\n")).with_meta(meta)
+}

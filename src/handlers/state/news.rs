@@ -1,0 +1,113 @@
+//! What a command has printed since somebody last looked: from a cursor on, in bytes of the kept output. Not here: the
+//! status that goes with it (task_output), and pages by line (read_output).
+
+use std::io;
+
+use crate::output::hygiene::{self, CommandText, Decoder};
+use crate::output::{FindError, OutputHandle, OutputStore};
+
+/// What is new.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct News {
+    /// Its text, without escapes.
+    pub(super) text: String,
+    /// The cursor after it.
+    pub(super) next: u64,
+    /// How many bytes are kept after that one.
+    pub(super) rest: u64,
+}
+
+/// Reads on from a cursor, at most so many bytes; none where nothing is kept.
+pub(super) fn since(
+    outputs: &OutputStore,
+    handle: &OutputHandle,
+    cursor: u64,
+    room: usize,
+) -> io::Result<Option<News>> {
+    let mut kept = match outputs.find(handle.as_str()) {
+        Ok(kept) => kept,
+        Err(FindError::Io(cause)) => return Err(cause),
+        Err(_) => return Ok(None),
+    };
+    let (bytes, size) = kept.bytes_from(cursor, room)?;
+    let cursor = cursor.min(size);
+    let whole = cursor + bytes.len() as u64 >= size;
+    let bytes = &bytes[..clean_end(&bytes, whole)];
+    let next = cursor + bytes.len() as u64;
+    Ok(Some(News { text: cleaned(bytes), next, rest: size.saturating_sub(next) }))
+}
+
+/// The last characters and the cursor after them; none where nothing is kept.
+pub(super) fn latest(outputs: &OutputStore, handle: &OutputHandle, chars: usize) -> io::Result<Option<News>> {
+    let Some(news) = since(outputs, handle, u64::MAX, 0)? else { return Ok(None) };
+    // So many bytes hold them, with some colour between.
+    let from = news.next.saturating_sub(6 * chars as u64);
+    let Some(mut news) = since(outputs, handle, from, 8 * chars)? else { return Ok(None) };
+    if from > 0
+        && let Some(newline) = memchr::memchr(b'\n', news.text.as_bytes())
+    {
+        // It may begin inside of something.
+        news.text.drain(..=newline);
+    }
+    let surplus = news.text.chars().count().saturating_sub(chars);
+    if let Some((at, _)) = news.text.char_indices().nth(surplus).filter(|_| surplus > 0) {
+        let line = memchr::memchr(b'\n', &news.text.as_bytes()[at..]).map_or(at, |newline| at + newline + 1);
+        news.text.drain(..if line < news.text.len() { line } else { at });
+    }
+    Ok(Some(news))
+}
+
+/// Where a reader may stop and go on later: at the end of a line, if there is one and more follows; never inside a
+/// character or an escape sequence, for the rest of either would be taken for text.
+fn clean_end(bytes: &[u8], whole: bool) -> usize {
+    let mut end = bytes.len();
+    if !whole && let Some(newline) = memchr::memrchr(b'\n', bytes) {
+        return newline + 1;
+    }
+    let last = bytes.iter().rev().take(3).position(|byte| *byte >= 0xc0);
+    if let Some(back) = last.filter(|back| {
+        std::str::from_utf8(&bytes[end - back - 1..]).is_err_and(|error| error.error_len().is_none())
+    }) {
+        end -= back + 1;
+    }
+    if let Some(escape) = memchr::memrchr(b'\x1b', &bytes[..end]) {
+        let mut text = CommandText::default();
+        text.push(&String::from_utf8_lossy(&bytes[escape..end]), &mut String::new());
+        if !text.is_plain() {
+            end = escape;
+        }
+    }
+    // Something is shown at last: a reader that never gets on would ask for ever.
+    if end == 0 { bytes.len() } else { end }
+}
+
+fn cleaned(bytes: &[u8]) -> String {
+    let mut text = String::new();
+    let mut decoder = Decoder::default();
+    decoder.push(bytes, &mut text);
+    decoder.finish(&mut text);
+    hygiene::clean(&text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn end(text: &[u8], whole: bool) -> usize {
+        clean_end(text, whole)
+    }
+
+    #[test]
+    fn a_reader_stops_where_it_can_go_on() {
+        assert_eq!(end(b"one\ntwo", false), 4);
+        assert_eq!(end(b"one\ntwo", true), 7);
+        assert_eq!(end("caf\u{e9}".as_bytes(), true), 5);
+        assert_eq!(end(&"caf\u{e9}".as_bytes()[..4], true), 3);
+        assert_eq!(end(&"x\u{1f600}".as_bytes()[..4], true), 1);
+        assert_eq!(end(b"red \x1b[3", true), 4);
+        assert_eq!(end(b"red \x1b[31m", true), 9);
+        assert_eq!(end(b"\x1b[3", true), 3, "a lone beginning is passed over");
+        assert_eq!(end(b"latin \xe9", false), 6);
+        assert_eq!(end(b"", true), 0);
+    }
+}

@@ -1,0 +1,47 @@
+//! get_shell_info: what runs command lines here, and in which surroundings. Not here: running one.
+
+use std::time::Duration;
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use super::TerminalDeps;
+use crate::acp::terminals::{CreateTerminal, Launch, conclude, run_to_end};
+use crate::tool::{Effect, ErrorCode, Reply, Tool, ToolCx, ToolError};
+
+const LIMIT: Duration = Duration::from_secs(20);
+/// Each answer on a line of its own, told by its name and not by its place.
+const QUESTIONS: &str = "printf 'Shell: %s\\nVersion: %s\\nLogin shell: %s\\nWorking directory: %s\\nPATH: %s\\n' \
+                         \"$BASH\" \"$BASH_VERSION ($MACHTYPE)\" \"${SHELL:-not set}\" \"$PWD\" \"$PATH\"";
+
+/// Tell which shell runs command lines on this machine: its path and version, the platform, the PATH, and the folder
+/// that commands start in.
+///
+/// Use it once before writing commands that depend on the system. Commands get an environment built anew for each:
+/// PATH and tool folders of the login shell, no secrets. To ask for more, such as the versions of tools, use Bash.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct GetShellInfo {}
+
+impl Tool for GetShellInfo {
+    const NAME: &'static str = "get_shell_info";
+    const EFFECT: Effect = Effect::Reads;
+    const EXAMPLES: &'static [&'static str] = &["{}", "{ }"];
+    const LIMITS: &'static [&'static str] = &["20,000 ms"];
+    type Deps = TerminalDeps;
+    type Output = Reply;
+
+    async fn run(self, cx: &ToolCx, deps: &TerminalDeps) -> Result<Reply, ToolError> {
+        let folder = deps.workspace.first().to_owned();
+        let create = CreateTerminal::new(&cx.request, Launch::Shell(QUESTIONS.to_owned()), folder);
+        let run = run_to_end(&deps.terminals, cx, create, LIMIT).await?;
+        let concluded = conclude(&run, "The machine is very busy; ask again.");
+        run.guard.release().await;
+        let (answers, meta) = concluded?;
+        if meta.exit_code != Some(0) {
+            return Err(ToolError::new(ErrorCode::Io, format!("The shell could not be asked: {answers}")));
+        }
+        let platform = format!("Platform: {} ({})", std::env::consts::OS, std::env::consts::ARCH);
+        Ok(Reply::text(format!("{platform}\n{answers}")))
+    }
+}

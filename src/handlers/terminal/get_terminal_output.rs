@@ -1,0 +1,62 @@
+//! get_terminal_output: what a lasting terminal has printed and how it is. Not here: waiting for more of it.
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use super::TerminalDeps;
+use super::board::{is_alive, look};
+use crate::acp::terminals::{
+    ExitStatus, TerminalOutput, facts, held_back_words, list, output_with_status, seconds, status_line,
+};
+use crate::tool::{Effect, Lane, Reply, Tool, ToolCx, ToolError};
+
+/// Show what a terminal has printed so far, and whether its command still runs.
+///
+/// The terminal is one that run_command started with background=true in this conversation. Never waits: to wait for
+/// the end use wait_for_terminal_exit. The last line says how the command is. Long output is cut in the middle;
+/// ReadOutput shows the rest. For shells that Bash started use ShellStatus.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct GetTerminalOutput {
+    /// The terminal's id, as run_command gave it: term-0.
+    terminal_id: String,
+}
+
+impl Tool for GetTerminalOutput {
+    const NAME: &'static str = "get_terminal_output";
+    const EFFECT: Effect = Effect::Reads;
+    const LANE: Lane = Lane::Control;
+    const ALIASES: &'static [(&'static str, &'static str)] = super::ALIASES;
+    const EXAMPLES: &'static [&'static str] = &[r#"{"terminal_id":"term-0"}"#, r#"{"terminalId":"term-12"}"#];
+    const LIMITS: &'static [&'static str] =
+        &["30,000 characters; all of it, up to 256 MB, through ReadOutput"];
+    type Deps = TerminalDeps;
+    type Output = Reply;
+
+    async fn run(self, cx: &ToolCx, deps: &TerminalDeps) -> Result<Reply, ToolError> {
+        let lasting = deps.board.find(&cx.conversation, &self.terminal_id)?;
+        let output = look(deps.terminals.as_ref(), &lasting, None).await?;
+        let printed = output_with_status(&output.text, held_back_words(&output).as_deref());
+        let text = output_with_status(&printed, Some(&state_words(&output)));
+        let mut meta = facts(&output);
+        meta.handle = output.handle.as_ref().map(|handle| handle.as_str().to_owned());
+        Ok(Reply::fitted(text).with_meta(meta))
+    }
+}
+
+fn state_words(output: &TerminalOutput) -> String {
+    let took = seconds(output.elapsed);
+    let printed = !output.text.trim().is_empty();
+    let Some(exit) = &output.exit else {
+        let nothing = if printed { "" } else { ", nothing was printed yet" };
+        return format!("[running for {took}{nothing}]");
+    };
+    let ended = match &exit.status {
+        ExitStatus::Code(0) if printed => format!("[exited with code 0 after {took}]"),
+        status => status_line(status, output.elapsed, printed).unwrap_or_default(),
+    };
+    if is_alive(output) && !output.left.is_empty() {
+        return format!("{ended}\nStill running: {}.", list(&output.left));
+    }
+    ended
+}

@@ -1,0 +1,66 @@
+//! kill_terminal: ends the command of a lasting terminal, which stays readable. Not here: forgetting it.
+
+use std::time::Duration;
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use super::TerminalDeps;
+use super::board::{is_alive, look};
+use crate::acp::terminals::{Ladder, StopSignal, ending_words, facts, list};
+use crate::tool::{Effect, ErrorCode, Lane, Reply, Tool, ToolCx, ToolError};
+
+/// How long the command may take to end by itself once it was asked to.
+const GRACE: Duration = Duration::from_secs(2);
+/// How long what was killed may take to be read to its end.
+const SETTLE: Duration = Duration::from_secs(2);
+
+/// End the command of a terminal with what it started; its id and its output stay.
+///
+/// The terminal is one that run_command started with background=true in this conversation. Sends SIGTERM, and SIGKILL
+/// after two seconds. A command that has ended already is not an error. get_terminal_output shows its last words;
+/// release_terminal ends and forgets it in one step. For shells that Bash started use KillShell.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct KillTerminal {
+    /// The terminal's id, as run_command gave it: term-0.
+    terminal_id: String,
+}
+
+impl Tool for KillTerminal {
+    const NAME: &'static str = "kill_terminal";
+    const EFFECT: Effect = Effect::Executes;
+    const LANE: Lane = Lane::Control;
+    const ALIASES: &'static [(&'static str, &'static str)] = super::ALIASES;
+    const EXAMPLES: &'static [&'static str] = &[r#"{"terminal_id":"term-0"}"#, r#"{"terminalId":"term-12"}"#];
+    const LIMITS: &'static [&'static str] = &["2,000 ms from SIGTERM to SIGKILL"];
+    type Deps = TerminalDeps;
+    type Output = Reply;
+
+    async fn run(self, cx: &ToolCx, deps: &TerminalDeps) -> Result<Reply, ToolError> {
+        let lasting = deps.board.find(&cx.conversation, &self.terminal_id)?;
+        let client = deps.terminals.as_ref();
+        let before = look(client, &lasting, Some(u64::MAX)).await?;
+        if let Some(exit) = &before.exit
+            && !is_alive(&before)
+        {
+            let text =
+                format!("Terminal {} had ended already: {}.", lasting.name, ending_words(&exit.status));
+            return Ok(Reply::text(text).with_meta(facts(&before)));
+        }
+        let ladder = Ladder::asked(StopSignal::Terminate, GRACE);
+        let stopped = client.kill_terminal(&lasting.terminal, ladder).await?;
+        if !stopped.survivors.is_empty() {
+            let text = format!(
+                "Terminal {}: {} could not be ended, not even with SIGKILL; it may hang in the system. Ask again later.",
+                lasting.name,
+                list(&stopped.survivors)
+            );
+            return Err(ToolError::new(ErrorCode::Io, text));
+        }
+        // The last words; a command that hangs in the system is the only one that has none yet.
+        let _ = tokio::time::timeout(SETTLE, client.wait_for_terminal_exit(&lasting.terminal)).await;
+        let after = look(client, &lasting, Some(u64::MAX)).await?;
+        Ok(Reply::text(format!("Killed terminal {}", lasting.name)).with_meta(facts(&after)))
+    }
+}

@@ -1,0 +1,59 @@
+//! release_terminal: ends what still runs in a lasting terminal and forgets it. Not here: ending it without that.
+
+use std::time::Duration;
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use super::TerminalDeps;
+use super::board::{is_alive, look};
+use crate::acp::terminals::{Ladder, facts};
+use crate::tool::{Effect, Lane, Reply, Tool, ToolCx, ToolError};
+
+/// How long what was ended may take to be read to its end.
+const SETTLE: Duration = Duration::from_secs(2);
+
+/// Give a terminal back: what still runs in it is ended, and its id is not known any more.
+///
+/// The terminal is one that run_command started with background=true in this conversation. Release each once it is
+/// not needed. Its output can still be read with ReadOutput by the handle that this answer names; to keep the id, use
+/// kill_terminal instead.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct ReleaseTerminal {
+    /// The terminal's id, as run_command gave it: term-0.
+    terminal_id: String,
+}
+
+impl Tool for ReleaseTerminal {
+    const NAME: &'static str = "release_terminal";
+    const EFFECT: Effect = Effect::Executes;
+    const LANE: Lane = Lane::Control;
+    const ALIASES: &'static [(&'static str, &'static str)] = super::ALIASES;
+    const EXAMPLES: &'static [&'static str] = &[r#"{"terminal_id":"term-0"}"#, r#"{"terminalId":"term-12"}"#];
+    const LIMITS: &'static [&'static str] =
+        &["2,000 ms from SIGTERM to SIGKILL for what still runs", "the output stays for 7 days"];
+    type Deps = TerminalDeps;
+    type Output = Reply;
+
+    async fn run(self, cx: &ToolCx, deps: &TerminalDeps) -> Result<Reply, ToolError> {
+        let lasting = deps.board.find(&cx.conversation, &self.terminal_id)?;
+        let client = deps.terminals.as_ref();
+        let ran = is_alive(&look(client, &lasting, Some(u64::MAX)).await?);
+        if ran {
+            // Ended first and forgotten then: its last words and its end are part of the answer.
+            client.kill_terminal(&lasting.terminal, Ladder::timeout()).await?;
+            let _ = tokio::time::timeout(SETTLE, client.wait_for_terminal_exit(&lasting.terminal)).await;
+        }
+        let last = look(client, &lasting, Some(u64::MAX)).await?;
+        if deps.board.forget(&lasting) {
+            client.release_terminal(&lasting.terminal).await?;
+        }
+        let mut meta = facts(&last);
+        meta.handle = last.handle.as_ref().map(|handle| handle.as_str().to_owned());
+        if ran {
+            meta.warnings.push("Its command, or something that it had left running, was ended.".to_owned());
+        }
+        Ok(Reply::text(format!("Released terminal {}", lasting.name)).with_meta(meta))
+    }
+}

@@ -1,0 +1,213 @@
+//! Shells in the background, written down so that the next life of the runner can take them up again, or say what
+//! became of them. Not here: the processes themselves, and who looks for them.
+
+use rusqlite::types::{FromSql, FromSqlError, FromSqlResult, ValueRef};
+use rusqlite::{Row, params};
+
+use super::read::Reader;
+use super::writer::Durability;
+use super::{Journal, JournalError};
+
+/// How far a shell has come, as far as it is known.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ShellState {
+    /// It ran when this was written.
+    Running,
+    /// It ended while a runner saw it.
+    Ended,
+    /// It was ended when the runner was told to stop.
+    Stopped,
+    /// It ended while no runner was there.
+    Lost,
+}
+
+impl ShellState {
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::Running => "running",
+            Self::Ended => "ended",
+            Self::Stopped => "stopped",
+            Self::Lost => "lost",
+        }
+    }
+}
+
+impl FromSql for ShellState {
+    fn column_result(value: ValueRef<'_>) -> FromSqlResult<Self> {
+        let word = value.as_str()?;
+        let all = [Self::Running, Self::Ended, Self::Stopped, Self::Lost];
+        all.into_iter().find(|state| state.as_str() == word).ok_or(FromSqlError::InvalidType)
+    }
+}
+
+/// How a shell ended: its exit code, or the signal that ended it, or neither where nobody saw.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ShellExit {
+    /// The exit code.
+    pub code: Option<i32>,
+    /// The signal, as `SIGKILL`.
+    pub signal: Option<String>,
+}
+
+/// What finds a shell again that outlived the runner.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ShellTrace {
+    /// Which process it is.
+    pub identity: String,
+    /// The request that started it.
+    pub request: String,
+    /// The named pipe of its output.
+    pub fifo: String,
+    /// Whether its escape sequences are kept.
+    pub raw: bool,
+}
+
+/// One shell.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ShellRow {
+    /// The number in its name.
+    pub number: u32,
+    /// The process id of its command.
+    pub pid: Option<u32>,
+    /// The command.
+    pub command: String,
+    /// The folder it started in.
+    pub folder: String,
+    /// What it is for.
+    pub purpose: Option<String>,
+    /// There for one that outlives the runner.
+    pub trace: Option<ShellTrace>,
+    /// Where its output is kept.
+    pub handle: Option<String>,
+    /// How far it has come.
+    pub state: ShellState,
+    /// How it ended, if it has.
+    pub exit: ShellExit,
+    /// When it was written down, in milliseconds since 1970.
+    pub started_at_ms: i64,
+    /// When it was seen to have ended, or found gone.
+    pub ended_at_ms: Option<i64>,
+}
+
+impl Journal {
+    /// Writes a shell down, over one of the same number.
+    ///
+    /// # Errors
+    /// The journal could not be written; after a crash the shell is then ended and not taken up again.
+    pub async fn shell_begun(&self, shell: ShellRow) -> Result<(), JournalError> {
+        self.writer
+            .write(Durability::Process, move |transaction| {
+                let trace = shell.trace.as_ref();
+                transaction
+                    .prepare_cached(
+                        "insert or replace into shell (number, pid, command, folder, purpose, identity, request_id, \
+                         fifo, raw, handle, state, exit_code, exit_signal, started_at_ms, ended_at_ms) \
+                         values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                    )?
+                    .execute(params![
+                        shell.number,
+                        shell.pid,
+                        shell.command,
+                        shell.folder,
+                        shell.purpose,
+                        trace.map(|trace| &trace.identity),
+                        trace.map(|trace| &trace.request),
+                        trace.map(|trace| &trace.fifo),
+                        trace.is_some_and(|trace| trace.raw),
+                        shell.handle,
+                        shell.state.as_str(),
+                        shell.exit.code,
+                        shell.exit.signal,
+                        shell.started_at_ms,
+                        shell.ended_at_ms,
+                    ])?;
+                Ok(())
+            })
+            .await
+    }
+
+    /// Notes that the shell of this process has ended, if there is one that runs.
+    pub fn shell_exited(&self, identity: String, exit: ShellExit, now_ms: i64) {
+        self.writer.write_later(Durability::Process, move |transaction| {
+            transaction
+                .prepare_cached(
+                    "update shell set state = 'ended', exit_code = ?, exit_signal = ?, ended_at_ms = ? \
+                     where identity = ? and state = 'running'",
+                )?
+                .execute(params![exit.code, exit.signal, now_ms, identity])?;
+            Ok(())
+        });
+    }
+
+    /// Notes that a shell has ended, or that it is lost, unless its end is known already.
+    pub fn shell_over(&self, number: u32, state: ShellState, exit: ShellExit, now_ms: i64) {
+        self.writer.write_later(Durability::Process, move |transaction| {
+            transaction
+                .prepare_cached(
+                    "update shell set state = ?, exit_code = ?, exit_signal = ?, ended_at_ms = ? \
+                     where number = ? and state = 'running'",
+                )?
+                .execute(params![state.as_str(), exit.code, exit.signal, now_ms, number])?;
+            Ok(())
+        });
+    }
+
+    /// Notes that every shell that runs is about to be ended with the runner.
+    ///
+    /// # Errors
+    /// The journal could not be written; the next life takes them for lost.
+    pub async fn shells_stopped(&self, now_ms: i64) -> Result<(), JournalError> {
+        self.writer
+            .write(Durability::Process, move |transaction| {
+                let sql = "update shell set state = 'stopped', ended_at_ms = ? where state = 'running'";
+                transaction.prepare_cached(sql)?.execute([now_ms])?;
+                Ok(())
+            })
+            .await
+    }
+
+    /// A shell that is not listed any more.
+    pub fn shell_forgotten(&self, number: u32) {
+        self.writer.write_later(Durability::Process, move |transaction| {
+            transaction.prepare_cached("delete from shell where number = ?")?.execute([number])?;
+            Ok(())
+        });
+    }
+}
+
+impl Reader {
+    /// Every shell that is remembered, oldest first.
+    ///
+    /// # Errors
+    /// The file cannot be read.
+    pub fn shells(&self) -> Result<Vec<ShellRow>, JournalError> {
+        let mut statement = self.connection.prepare_cached(
+            "select number, pid, command, folder, purpose, identity, request_id, fifo, raw, handle, state, exit_code, \
+             exit_signal, started_at_ms, ended_at_ms from shell order by number",
+        )?;
+        let rows = statement.query_map([], shell_from_row)?;
+        Ok(rows.collect::<Result<_, _>>()?)
+    }
+}
+
+fn shell_from_row(row: &Row<'_>) -> rusqlite::Result<ShellRow> {
+    let trace = match (row.get(5)?, row.get(6)?, row.get(7)?) {
+        (Some(identity), Some(request), Some(fifo)) => {
+            Some(ShellTrace { identity, request, fifo, raw: row.get(8)? })
+        }
+        _ => None,
+    };
+    Ok(ShellRow {
+        number: row.get(0)?,
+        pid: row.get(1)?,
+        command: row.get(2)?,
+        folder: row.get(3)?,
+        purpose: row.get(4)?,
+        trace,
+        handle: row.get(9)?,
+        state: row.get(10)?,
+        exit: ShellExit { code: row.get(11)?, signal: row.get(12)? },
+        started_at_ms: row.get(13)?,
+        ended_at_ms: row.get(14)?,
+    })
+}

@@ -1,0 +1,145 @@
+//! Edit: what it changes, what it leaves alone, and what it says of a miss.
+
+use std::fs;
+
+use punie_runner::tool::ErrorCode;
+use serde_json::{Value, json};
+
+use super::Bench;
+use crate::harness::tools::text;
+
+#[tokio::test]
+async fn places_that_overlap_are_ambiguous() {
+    let bench = Bench::new();
+    for (content, lines) in [("a\na\na", "lines 1, 2"), ("a \na \na \n", "lines 1, 2")] {
+        bench.put("f", content);
+        for args in [
+            json!({"file_path": "f", "old_string": "a\na", "new_string": "b"}),
+            json!({"file_path": "f", "old_string": "a\na", "new_string": "b", "expected_count": 1}),
+        ] {
+            let error = bench.refused("Edit", args).await;
+            assert_eq!(error.code(), ErrorCode::Ambiguous, "{content:?}: {error}");
+            assert!(error.text().contains(lines), "{error}");
+        }
+        assert_eq!(bench.get("f"), content);
+    }
+    bench.put("f", "a\na\na");
+    bench
+        .ok("Edit", json!({"file_path": "f", "old_string": "a\na", "new_string": "b", "replace_all": true}))
+        .await;
+    assert_eq!(bench.get("f"), "b\na");
+}
+
+#[tokio::test]
+async fn a_miss_names_the_real_difference() {
+    let bench = Bench::new();
+    bench.put("f", "\tlet x = 1;\n");
+    let args = json!({"file_path": "f", "old_string": "let y = 1;", "new_string": "let z = 1;"});
+    let text = bench.refused("Edit", args).await.text().to_owned();
+    assert!(text.contains("\"x = 1;\"") && text.contains("\"y = 1;\""), "{text}");
+    assert!(!text.contains("tab") && !text.contains("Cause"), "{text}");
+    bench.put("damaged", [b"un caf\xe9 noir\n".as_slice(), "grüße, größe\n".as_bytes()].concat());
+    let args = json!({"file_path": "damaged", "old_string": "un caf\u{FFFD} noir", "new_string": "thé"});
+    let text = bench.refused("Edit", args).await.text().to_owned();
+    assert!(text.contains("not UTF-8") && text.contains("E9"), "{text}");
+    assert!(!text.contains("lines are the same"), "{text}");
+}
+
+#[tokio::test]
+async fn edit_changes_one_place_and_shows_it() {
+    let bench = Bench::new();
+    bench.put("f.rs", "a\nb\nc\nlet x = $&1;\nd\ne\nf\ng");
+    let reply = bench
+        .ok(
+            "Edit",
+            json!({"path": "f.rs", "old_str": "let x = $&1;", "newText": "let x = $$2;\nlet y = \\1;"}),
+        )
+        .await;
+    assert_eq!(bench.get("f.rs"), "a\nb\nc\nlet x = $$2;\nlet y = \\1;\nd\ne\nf\ng");
+    assert!(text(&reply).contains("1 replacement at lines 4-5.\n     1\ta\n"), "{}", text(&reply));
+    assert!(text(&reply).ends_with("     8\tf\n"), "{}", text(&reply));
+    let change = &reply.meta.files[0];
+    assert!(change.before.is_some() && change.after.is_some() && change.before != change.after);
+
+    let reply = bench
+        .ok(
+            "Edit",
+            json!({"path": "f.rs", "old_str": "let x = $&1;", "newText": "let x = $$2;\nlet y = \\1;"}),
+        )
+        .await;
+    assert!(
+        text(&reply).starts_with("No change: old_string is not in ") && text(&reply).contains("at lines 4-5"),
+        "{}",
+        text(&reply)
+    );
+    bench.assert_tidy();
+}
+
+#[tokio::test]
+async fn edit_refuses_what_is_not_the_only_place() {
+    let bench = Bench::new();
+    bench.put("f", "x = 1\ny = 2\nx = 1\n");
+    let edit = |more: Value| {
+        let mut args = json!({"file_path": "f", "old_string": "x = 1", "new_string": "x = 3"});
+        args.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        args
+    };
+    let error = bench.refused("Edit", edit(json!({}))).await;
+    assert_eq!(error.code(), ErrorCode::Ambiguous);
+    assert!(error.text().contains("2 places") && error.text().contains("lines 1, 3"), "{error}");
+    assert_eq!(bench.refused("Edit", edit(json!({"expected_count": 3}))).await.code(), ErrorCode::Ambiguous);
+    let error = bench.refused("Edit", edit(json!({"old_string": "x  = 1"}))).await;
+    assert_eq!(error.code(), ErrorCode::NoMatch);
+    assert!(error.text().contains("     1\tx = 1\n"), "{error}");
+    assert_eq!(
+        bench.refused("Edit", edit(json!({"old_string": "x = 3"}))).await.code(),
+        ErrorCode::InvalidArgs
+    );
+    assert_eq!(bench.refused("Edit", edit(json!({"old_string": ""}))).await.code(), ErrorCode::InvalidArgs);
+    let error = bench.refused("Edit", edit(json!({"expected_sha256": "0".repeat(64)}))).await;
+    assert_eq!(error.code(), ErrorCode::Stale);
+    assert_eq!(bench.get("f"), "x = 1\ny = 2\nx = 1\n");
+
+    let reply = bench.ok("Edit", edit(json!({"replace_all": true, "dry_run": true}))).await;
+    assert!(text(&reply).contains("@@ line 1 @@\n-x = 1\n+x = 3\n@@ line 3 @@\n"), "{}", text(&reply));
+    assert_eq!(bench.get("f"), "x = 1\ny = 2\nx = 1\n");
+    bench.ok("Edit", edit(json!({"expected_count": 2}))).await;
+    assert_eq!(bench.get("f"), "x = 3\ny = 2\nx = 3\n");
+}
+
+#[tokio::test]
+async fn edit_keeps_every_other_byte() {
+    let bench = Bench::new();
+    bench.put("dos", "\u{FEFF}a\r\nb\r\nmix\nc");
+    bench.ok("Edit", json!({"file_path": "dos", "old_string": "a\nb", "new_string": "a\nb2\nb3"})).await;
+    assert_eq!(bench.get("dos"), "\u{FEFF}a\r\nb2\r\nb3\r\nmix\nc");
+    bench.put("latin", b"caf\xe9 one\n\xff\xfe two\n");
+    bench.ok("Edit", json!({"file_path": "latin", "old_string": "one", "new_string": "1"})).await;
+    assert_eq!(fs::read(bench.root.join("latin")).unwrap(), b"caf\xe9 1\n\xff\xfe two\n");
+    bench.put("quotes", "say \u{201C}hi\u{201D}\n");
+    let reply =
+        bench.ok("Edit", json!({"file_path": "quotes", "old_string": "\"hi\"", "new_string": "'ho'"})).await;
+    assert_eq!(bench.get("quotes"), "say 'ho'\n");
+    assert!(text(&reply).contains("typographic"), "{}", text(&reply));
+    bench.put("numbered", "fn a() {\n}\n");
+    let reply = bench
+        .ok("Edit", json!({"file_path": "numbered", "old_string": "     1\tfn a() {\n     2\t}\n", "new_string": "fn b() {\n}\n"}))
+        .await;
+    assert_eq!(bench.get("numbered"), "fn b() {\n}\n");
+    assert!(text(&reply).contains("Line numbers were taken out"), "{}", text(&reply));
+}
+
+#[tokio::test]
+async fn an_empty_old_string_makes_a_file() {
+    let bench = Bench::new();
+    bench.put("empty", "");
+    for (path, verb) in [("new/f", "Created"), ("empty", "Filled")] {
+        let reply =
+            bench.ok("Edit", json!({"file_path": path, "old_string": "", "new_string": "text\n"})).await;
+        assert!(text(&reply).starts_with(verb), "{}", text(&reply));
+        assert_eq!(bench.get(path), "text\n");
+    }
+    let error =
+        bench.refused("Edit", json!({"file_path": "absent", "old_string": "a", "new_string": "b"})).await;
+    assert_eq!(error.code(), ErrorCode::NotFound);
+}

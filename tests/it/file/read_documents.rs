@@ -1,0 +1,452 @@
+//! Read: images, PDF documents, notebooks, archives, and what of them is damaged or hostile. Every file is made here,
+//! byte by byte.
+
+use std::fs;
+use std::io::Write as _;
+
+use base64::Engine as _;
+use flate2::Compression;
+use flate2::write::{GzEncoder, ZlibEncoder};
+use punie_runner::request::Body;
+use punie_runner::tool::ErrorCode;
+use serde_json::{Value, json};
+
+use super::Bench;
+use crate::harness::tools::text;
+
+// Images.
+
+/// A PNG as far as its header goes, with so many bytes behind it.
+fn png(width: u32, height: u32, behind: usize) -> Vec<u8> {
+    let mut bytes = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR".to_vec();
+    bytes.extend(width.to_be_bytes());
+    bytes.extend(height.to_be_bytes());
+    bytes.extend([8, 6, 0, 0, 0]);
+    bytes.resize(bytes.len() + behind, 7);
+    bytes
+}
+
+async fn image(bench: &Bench, name: &str) -> Value {
+    match bench.ok("Read", json!({"file_path": name})).await.body {
+        Body::Json(value) => value,
+        other => panic!("{name}: {other:?}"),
+    }
+}
+
+#[tokio::test]
+async fn an_image_comes_whole_with_its_dimensions() {
+    let bench = Bench::new();
+    let png = png(640, 480, 1_000);
+    bench.put("a.png", &png);
+    let value = image(&bench, "a.png").await;
+    let expect = json!({"type": "image", "mime_type": "image/png", "width": 640, "height": 480, "size": png.len(),
+        "encoding": "base64", "path": bench.root.join("a.png")});
+    for (key, expect) in expect.as_object().unwrap() {
+        assert_eq!(&value[key], expect, "{key}");
+    }
+    let data = base64::engine::general_purpose::STANDARD.decode(value["data"].as_str().unwrap()).unwrap();
+    assert_eq!(data, png);
+
+    let gif = b"GIF89a\x40\x01\xc8\0\0\0\0;";
+    let mut bmp = b"BM\x3a\0\0\0\0\0\0\0\x36\0\0\0\x28\0\0\0".to_vec();
+    bmp.extend(20_u32.to_le_bytes());
+    bmp.extend(10_u32.to_le_bytes());
+    bmp.extend([1, 0, 24, 0]);
+    bmp.resize(58, 0);
+    let jpeg = b"\xff\xd8\xff\xe0\0\x04JF\xff\xc0\0\x0b\x08\0\x10\0\x20\x01\x01\x11\0\xff\xd9";
+    let webp = b"RIFF\x1e\0\0\0WEBPVP8X\x0a\0\0\0\0\0\0\0\x63\0\0\x31\0\0";
+    for (name, bytes, mime, width, height) in [
+        ("a.gif", gif.as_slice(), "image/gif", 320, 200),
+        ("a.bmp", &bmp, "image/bmp", 20, 10),
+        ("a.jpg", jpeg, "image/jpeg", 32, 16),
+        ("a.webp", webp, "image/webp", 100, 50),
+    ] {
+        bench.put(name, bytes);
+        let value = image(&bench, name).await;
+        assert_eq!(
+            (&value["mime_type"], &value["width"], &value["height"]),
+            (&json!(mime), &json!(width), &json!(height))
+        );
+    }
+    bench.put("a.svg", "<svg xmlns=\"http://www.w3.org/2000/svg\"/>\n");
+    assert!(bench.read(json!({"file_path": "a.svg"})).await.contains("     1\t<svg "));
+}
+
+#[tokio::test]
+async fn a_big_image_says_how_to_see_it() {
+    let bench = Bench::new();
+    bench.put("fits.png", png(9, 9, (700 << 10) / 4 * 3 - 40));
+    assert!(image(&bench, "fits.png").await["data"].as_str().unwrap().len() <= 700 << 10);
+    bench.put("big.png", png(9_000, 8_000, 700 << 10));
+    let reply = bench.ok("Read", json!({"file_path": "big.png"})).await;
+    assert!(reply.meta.truncated);
+    let value = image(&bench, "big.png").await;
+    assert_eq!((&value["width"], &value["data"]), (&json!(9_000), &Value::Null));
+    assert!(value["note"].as_str().unwrap().contains("magick"), "{value}");
+    bench.put("cut.png", b"\x89PNG\r\n\x1a\n\0\0");
+    let error = bench.refused("Read", json!({"file_path": "cut.png"})).await;
+    assert_eq!(error.code(), ErrorCode::NotText);
+    assert!(error.text().contains("dimensions cannot be read"), "{error}");
+}
+
+// PDF documents.
+
+fn packed(bytes: &[u8]) -> Vec<u8> {
+    let mut encoder = ZlibEncoder::new(Vec::new(), Compression::best());
+    encoder.write_all(bytes).unwrap();
+    encoder.finish().unwrap()
+}
+
+/// A document of these content streams, each packed; `font` is the font's dictionary, and `more` more objects.
+fn pdf(pages: &[&str], font: &str, more: &[Vec<u8>]) -> Vec<u8> {
+    let kids: Vec<String> = (0..pages.len()).map(|n| format!("{} 0 R", 4 + 2 * n)).collect();
+    let mut objects = vec![
+        b"<< /Type /Catalog /Pages 2 0 R >>".to_vec(),
+        format!("<< /Type /Pages /Count {} /Kids [{}] >>", pages.len(), kids.join(" ")).into_bytes(),
+        font.as_bytes().to_vec(),
+    ];
+    for (n, content) in pages.iter().enumerate() {
+        let page = format!(
+            "<< /Type /Page /Parent 2 0 R /MediaBox [0 0 600 800] /Resources << /Font << /F1 3 0 R >> >> /Contents {} 0 R >>",
+            5 + 2 * n
+        );
+        objects.push(page.into_bytes());
+        objects.push(stream("/Filter /FlateDecode", &packed(content.as_bytes())));
+    }
+    objects.extend_from_slice(more);
+    let mut bytes = b"%PDF-1.5\n".to_vec();
+    let mut table = String::new();
+    for (n, object) in (1..).zip(&objects) {
+        table += &format!("{:010} 00000 n \n", bytes.len());
+        bytes.extend(format!("{n} 0 obj\n").bytes());
+        bytes.extend(object);
+        bytes.extend(b"\nendobj\n");
+    }
+    let start = bytes.len();
+    let count = objects.len() + 1;
+    bytes.extend(
+        format!(
+            "xref\n0 {count}\n0000000000 65535 f \n{table}trailer\n<< /Size {count} /Root 1 0 R >>\nstartxref\n{start}\n%%EOF\n"
+        )
+        .bytes(),
+    );
+    bytes
+}
+
+fn stream(keys: &str, data: &[u8]) -> Vec<u8> {
+    let mut object = format!("<< /Length {} {keys} >>\nstream\n", data.len()).into_bytes();
+    object.extend(data);
+    object.extend(b"\nendstream");
+    object
+}
+
+const PLAIN: &str = "<< /Type /Font /Subtype /Type1 /BaseFont /Helvetica /Encoding /WinAnsiEncoding >>";
+
+#[tokio::test]
+async fn a_document_is_read_by_page() {
+    let bench = Bench::new();
+    let contents: Vec<String> = (1..=12)
+        .map(|n| {
+            format!(
+                "BT /F1 12 Tf 72 700 Td (This is page {n}) Tj 0 -14 Td [(second) -300 (line ca) 20 (f\\351)] TJ ET"
+            )
+        })
+        .collect();
+    let contents: Vec<&str> = contents.iter().map(String::as_str).collect();
+    bench.put("d.pdf", pdf(&contents, PLAIN, &[]));
+    let reply = bench.ok("Read", json!({"file_path": "d.pdf"})).await;
+    let shown = text(&reply);
+    assert!(shown.contains("(PDF document, ") && shown.contains(", 12 pages)\n"), "{shown}");
+    assert!(shown.contains("\n--- Page 1 of 12 ---\nThis is page 1\nsecond line café\n"), "{shown}");
+    assert!(shown.contains("--- Page 10 of 12 ---") && !shown.contains("page 11\n"), "{shown}");
+    assert!(shown.ends_with("Showing 10 pages of 12. Continue with pages=\"11-12\".\n"), "{shown}");
+    assert!(reply.meta.truncated);
+    let shown = bench.read(json!({"file_path": "d.pdf", "pages": "2,11-12"})).await;
+    let heads: Vec<_> = shown.lines().filter(|line| line.starts_with("--- ")).collect();
+    assert_eq!(heads, ["--- Page 2 of 12 ---", "--- Page 11 of 12 ---", "--- Page 12 of 12 ---"]);
+    assert!(!shown.contains("Continue"), "{shown}");
+    // Pages come whole; the next call begins with what did not fit.
+    let shown = bench.read(json!({"file_path": "d.pdf", "max_chars": 1_000})).await;
+    assert!(shown.chars().count() <= 1_000 && shown.contains("Continue with pages=\""), "{shown}");
+    for (pages, words) in [("13", "has 12 pages"), ("0", "not a list of pages"), ("x", "not a list of pages")]
+    {
+        let error = bench.refused("Read", json!({"file_path": "d.pdf", "pages": pages})).await;
+        assert_eq!(error.code(), ErrorCode::InvalidArgs);
+        assert!(error.text().contains(words), "{error}");
+    }
+    bench.put("plain", "text\n");
+    let error = bench.refused("Read", json!({"file_path": "plain", "pages": "1"})).await;
+    assert_eq!(error.code(), ErrorCode::InvalidArgs);
+}
+
+#[tokio::test]
+async fn letters_are_what_the_fonts_own_table_says() {
+    let bench = Bench::new();
+    let font =
+        "<< /Type /Font /Subtype /Type0 /Encoding /Identity-H /ToUnicode 6 0 R /DescendantFonts [7 0 R] >>";
+    let table = b"2 beginbfchar <0003> <0020> <0024> <1F980> endbfchar 1 beginbfrange <0041> <0043> <0391> endbfrange";
+    let below = b"<< /Type /Font /Subtype /CIDFontType2 /DW 600 /W [65 [700 700 700]] >>".to_vec();
+    let content = "BT /F1 10 Tf 1 0 0 1 50 500 Tm <004100420043> Tj 1 0 0 1 50 480 Tm <00430099> Tj ET";
+    bench.put("d.pdf", pdf(&[content], font, &[stream("", table), below]));
+    let shown = bench.read(json!({"file_path": "d.pdf"})).await;
+    assert!(shown.contains("\nΑΒΓ\nΓ\u{FFFD}\n"), "{shown}");
+    assert!(shown.contains("stand as U+FFFD"), "{shown}");
+}
+
+#[tokio::test]
+async fn scanned_damaged_and_hostile_documents_are_said() {
+    let bench = Bench::new();
+    bench.put("scan.pdf", pdf(&["q 1 0 0 1 0 0 cm Q"], PLAIN, &[]));
+    let shown = bench.read(json!({"file_path": "scan.pdf"})).await;
+    assert!(shown.contains("(no text on this page)") && shown.contains("OCR"), "{shown}");
+
+    let whole = pdf(&["BT /F1 12 Tf (x) Tj ET"], PLAIN, &[]);
+    bench.put("broken.pdf", b"%PDF-1.4\nnothing of a document\n\0\0");
+    let error = bench.refused("Read", json!({"file_path": "broken.pdf"})).await;
+    assert_eq!(error.code(), ErrorCode::NotText);
+    assert!(error.text().contains("damaged") && error.text().contains("pdftotext"), "{error}");
+
+    let trailer = b"/Root 1 0 R >>";
+    let at = whole.windows(trailer.len()).position(|window| window == trailer).unwrap();
+    let mut locked = whole[..at].to_vec();
+    locked.extend(b"/ID [<00><00>] /Encrypt << /Filter /Standard /V 1 /R 2 /O <");
+    locked.extend("00".repeat(32).bytes());
+    locked.extend(b"> /U <");
+    locked.extend("11".repeat(32).bytes());
+    locked.extend(b"> /P -4 >> ");
+    locked.extend(&whole[at..]);
+    bench.put("locked.pdf", locked);
+    let error = bench.refused("Read", json!({"file_path": "locked.pdf"})).await;
+    assert!(error.text().contains("encrypted"), "{error}");
+
+    // Forty kilobytes that would be forty megabytes.
+    let bomb = packed(&vec![b' '; 40 << 20]);
+    bench.put("bomb.pdf", pdf(&["BT ET"], PLAIN, &[stream("/Filter /FlateDecode", &bomb)]));
+    let error = bench.refused("Read", json!({"file_path": "bomb.pdf"})).await;
+    assert_eq!(error.code(), ErrorCode::TooLarge, "{error}");
+
+    // Cut anywhere, it is an answer or an error, and never more than that.
+    for cut in (9..whole.len()).step_by(37) {
+        bench.put("cut.pdf", &whole[..cut]);
+        if let Err(error) = bench.call("Read", json!({"file_path": "cut.pdf"})).await {
+            assert_eq!(error.code(), ErrorCode::NotText, "{cut}: {error}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_form_that_draws_itself_comes_to_an_end() {
+    let bench = Bench::new();
+    let content = "BT /F1 12 Tf 10 10 Td (before) Tj ET /X Do";
+    let form = stream(
+        "/Type /XObject /Subtype /Form /Resources << /XObject << /X 6 0 R >> >>",
+        b"/X Do /X Do /X Do",
+    );
+    let bytes = pdf(&[content], PLAIN, &[form]);
+    let text = String::from_utf8_lossy(&bytes).into_owned();
+    assert!(text.contains("/Font << /F1 3 0 R >>"));
+    // The offsets are wrong then, and the reader finds the objects by itself.
+    let needle = b"/Font << /F1 3 0 R >>";
+    let at = bytes.windows(needle.len()).position(|window| window == needle).unwrap();
+    let mut with = bytes[..at].to_vec();
+    with.extend(b"/XObject << /X 6 0 R >> ");
+    with.extend(&bytes[at..]);
+    bench.put("d.pdf", with);
+    let shown = bench.read(json!({"file_path": "d.pdf"})).await;
+    assert!(shown.contains("before"), "{shown}");
+}
+
+// Notebooks.
+
+#[tokio::test]
+async fn a_notebook_is_shown_by_cell_and_read_by_line() {
+    let bench = Bench::new();
+    let notebook = json!({
+        "cells": [
+            {"cell_type": "markdown", "source": ["# Title\n", "words"]},
+            {"cell_type": "code", "execution_count": 1, "source": "for n in range(100):\n    print(n)", "outputs": [
+                {"output_type": "stream", "name": "stdout", "text": (0..100).map(|n| format!("{n}\n")).collect::<Vec<_>>()},
+                {"output_type": "display_data", "data": {"image/png": "QUJD".repeat(1_000)}}]},
+        ],
+        "metadata": {"language_info": {"name": "python"}}, "nbformat": 4,
+    });
+    bench.put("n.ipynb", notebook.to_string());
+    let shown = bench.read(json!({"file_path": "n.ipynb"})).await;
+    assert!(shown.contains("2 cells, python)\n     1\t[cell 1: markdown]\n     2\t# Title\n"), "{shown}");
+    assert!(shown.contains("[... 80 lines of this output more ...]"), "{shown}");
+    assert!(
+        shown.contains("[display_data: image/png, 2.9 KB, not shown]") && !shown.contains("QUJD"),
+        "{shown}"
+    );
+    let shown = bench.read(json!({"file_path": "n.ipynb", "offset": 2, "limit": 2})).await;
+    assert!(shown.contains(")\n     2\t# Title\n     3\twords\n\nShowing 2-3 of "), "{shown}");
+    assert!(shown.contains("Continue with offset=4."), "{shown}");
+    let raw = bench.read(json!({"file_path": "n.ipynb", "encoding": "utf-8"})).await;
+    assert!(raw.contains("\"cell_type\""), "{raw}");
+
+    bench.put("broken.ipynb", "{\"cells\": [\n");
+    let reply = bench.ok("Read", json!({"file_path": "broken.ipynb"})).await;
+    assert!(text(&reply).contains("     1\t{\"cells\": ["), "{}", text(&reply));
+    assert!(
+        reply.meta.warnings.iter().any(|warning| warning.contains("not as a notebook")),
+        "{:?}",
+        reply.meta
+    );
+    fs::create_dir(bench.root.join("folder.ipynb")).unwrap();
+    assert!(bench.read(json!({"file_path": "folder.ipynb"})).await.contains("(folder, "));
+}
+
+// Archives.
+
+/// A ZIP archive whose files are empty, however big they say to be.
+fn zip(entries: &[(&str, u32)]) -> Vec<u8> {
+    let (mut bytes, mut directory) = (Vec::new(), Vec::new());
+    for (name, size) in entries {
+        let length = u16::try_from(name.len()).unwrap().to_le_bytes();
+        let at = u32::try_from(bytes.len()).unwrap();
+        bytes.extend(b"PK\x03\x04\x14\0\0\0\x08\0\0\0\0\0\0\0\0\0\0\0\0\0");
+        bytes.extend(size.to_le_bytes());
+        bytes.extend(length);
+        bytes.extend([0, 0]);
+        bytes.extend(name.bytes());
+        directory.extend(b"PK\x01\x02\x14\0\x14\0\0\0\x08\0\0\0\0\0\0\0\0\0\0\0\0\0");
+        directory.extend(size.to_le_bytes());
+        directory.extend(length);
+        directory.extend([0; 12]);
+        directory.extend(at.to_le_bytes());
+        directory.extend(name.bytes());
+    }
+    let (start, length) = (u32::try_from(bytes.len()).unwrap(), u32::try_from(directory.len()).unwrap());
+    let count = u16::try_from(entries.len()).unwrap().to_le_bytes();
+    bytes.extend(directory);
+    bytes.extend(b"PK\x05\x06\0\0\0\0");
+    bytes.extend(count);
+    bytes.extend(count);
+    bytes.extend(length.to_le_bytes());
+    bytes.extend(start.to_le_bytes());
+    bytes.extend([0, 0]);
+    bytes
+}
+
+fn tar_header(name: &str, size: u64, kind: u8) -> [u8; 512] {
+    let mut header = [0; 512];
+    header[..name.len()].copy_from_slice(name.as_bytes());
+    header[124..135].copy_from_slice(format!("{size:011o}").as_bytes());
+    header[148..156].fill(b' ');
+    header[156] = kind;
+    header[257..263].copy_from_slice(b"ustar\0");
+    let sum: u32 = header.iter().map(|byte| u32::from(*byte)).sum();
+    header[148..155].copy_from_slice(format!("{sum:06o}\0").as_bytes());
+    header
+}
+
+/// A tar archive of files full of zeros, one with a long name, and a folder.
+fn tar() -> Vec<u8> {
+    let mut bytes = Vec::new();
+    bytes.extend(tar_header("src/", 0, b'5'));
+    bytes.extend(tar_header("src/main.rs", 700, b'0'));
+    bytes.extend([0; 1_024]);
+    let long = format!("{}/deep.txt", "n".repeat(200));
+    bytes.extend(tar_header("././@LongLink", long.len() as u64 + 1, b'L'));
+    let mut record = long.into_bytes();
+    record.resize(512, 0);
+    bytes.extend(record);
+    bytes.extend(tar_header("cut", 3, b'0'));
+    bytes.extend([0; 512]);
+    bytes.extend([0; 1_024]);
+    bytes
+}
+
+#[tokio::test]
+async fn an_archive_is_listed_and_never_unpacked() {
+    let bench = Bench::new();
+    bench.put(
+        "a.zip",
+        zip(&[
+            ("docs/", 0),
+            ("docs/a.txt", 1_234),
+            ("bomb", u32::MAX - 1),
+            ("../../etc/passwd\u{1b}[2J\u{202e}", 5),
+        ]),
+    );
+    let shown = bench.read(json!({"file_path": "a.zip"})).await;
+    assert!(shown.contains("(ZIP archive, ") && shown.contains(", 4 entries, 4 GB unpacked)\n"), "{shown}");
+    assert!(shown.contains("     1\tdocs/\n     2\tdocs/a.txt (1.2 KB)\n     3\tbomb (3.9 GB)\n"), "{shown}");
+    assert!(shown.contains("passwd\\u{1b}[2J\\u{202e} (5 bytes)\n"), "{shown}");
+    assert!(shown.contains("lead out of the folder") && shown.contains("unzip -p"), "{shown}");
+
+    bench.put("w.docx", zip(&[("[Content_Types].xml", 5), ("word/document.xml", 10)]));
+    assert!(bench.read(json!({"file_path": "w.docx"})).await.contains("(Word document (a ZIP archive), "));
+
+    let mut packed = GzEncoder::new(Vec::new(), Compression::fast());
+    packed.write_all(&tar()).unwrap();
+    bench.put("a.tar", tar());
+    bench.put("a.tgz", packed.finish().unwrap());
+    for (name, kind) in [("a.tar", "(tar archive, "), ("a.tgz", "(tar archive packed with gzip, ")] {
+        let shown = bench.read(json!({"file_path": name})).await;
+        assert!(shown.contains(kind) && shown.contains(", 3 entries, 703 bytes unpacked)\n"), "{shown}");
+        assert!(shown.contains("     1\tsrc/\n     2\tsrc/main.rs (700 bytes)\n     3\tnnn"), "{shown}");
+        assert!(shown.contains("nnn/deep.txt (3 bytes)\n"), "{shown}");
+    }
+}
+
+#[tokio::test]
+async fn a_long_archive_is_listed_by_pages() {
+    let bench = Bench::new();
+    let names: Vec<String> = (1..=1_200).map(|n| format!("f{n}")).collect();
+    let entries: Vec<(&str, u32)> = names.iter().map(|name| (name.as_str(), 1)).collect();
+    bench.put("a.zip", zip(&entries));
+    let reply = bench.ok("Read", json!({"file_path": "a.zip"})).await;
+    assert!(text(&reply).contains("Showing 1-500 of 1,200. Continue with offset=501."), "{}", text(&reply));
+    assert!(reply.meta.truncated);
+    let shown = bench.read(json!({"file_path": "a.zip", "offset": 1_001})).await;
+    assert!(
+        shown.contains("  1001\tf1001 (1 byte)\n")
+            && shown.contains("Showing 1001-1200 of 1,200, to the end."),
+        "{shown}"
+    );
+}
+
+#[tokio::test]
+async fn packed_and_damaged_archives_are_bounded_answers() {
+    let bench = Bench::new();
+    // Less than a megabyte that would be seventy.
+    let mut bomb = GzEncoder::new(Vec::new(), Compression::fast());
+    let zeros = vec![0; 1 << 20];
+    for _ in 0..70 {
+        bomb.write_all(&zeros).unwrap();
+    }
+    bench.put("bomb.gz", bomb.finish().unwrap());
+    let shown = bench.read(json!({"file_path": "bomb.gz"})).await;
+    assert!(shown.contains("more than 64 MB unpacked)") && shown.contains("gzip -dc"), "{shown}");
+    let mut log = GzEncoder::new(Vec::new(), Compression::fast());
+    log.write_all(b"one line\n").unwrap();
+    bench.put("log.gz", log.finish().unwrap());
+    assert!(bench.read(json!({"file_path": "log.gz"})).await.contains(", 9 bytes unpacked)"));
+
+    let whole = zip(&[("a", 1), ("b", 2)]);
+    bench.put("cut.zip", &whole[..whole.len() - 30]);
+    let error = bench.refused("Read", json!({"file_path": "cut.zip"})).await;
+    assert_eq!(error.code(), ErrorCode::NotText);
+    assert!(error.text().contains("cannot be listed"), "{error}");
+    let mut bad = tar();
+    bad[512] ^= 1;
+    bench.put("bad.tar", bad);
+    let error = bench.refused("Read", json!({"file_path": "bad.tar"})).await;
+    assert!(error.text().contains("headers is damaged"), "{error}");
+}
+
+#[tokio::test]
+async fn what_cannot_be_shown_is_named_with_its_first_bytes() {
+    let bench = Bench::new();
+    bench.put("base.db", b"SQLite format 3\0\x10\0");
+    bench.put("blob", b"\0\x01\x02\x03");
+    for (name, words) in [
+        ("base.db", ["an SQLite database", "18 bytes", "SqliteQuery", "53 51 4c"]),
+        ("blob", ["NUL bytes", "4 bytes", "xxd", "00 01 02 03"]),
+    ] {
+        let error = bench.refused("Read", json!({"file_path": name})).await;
+        assert_eq!(error.code(), ErrorCode::NotText);
+        assert!(words.iter().all(|word| error.text().contains(word)), "{error}");
+    }
+}

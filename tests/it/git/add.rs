@@ -1,0 +1,151 @@
+//! GitAdd.
+
+use std::fs;
+
+use punie_runner::request::ErrorCode;
+use serde_json::json;
+
+use super::bench::{Bench, token};
+
+#[tokio::test]
+async fn new_changed_and_deleted_files_are_staged_and_named() {
+    let bench = Bench::new();
+    bench.write("sub/b.txt", "b");
+    bench.commit_all("second");
+    bench.write("a.txt", "one\nzwei\n");
+    fs::remove_file(bench.repo().join("sub/b.txt")).expect("removed");
+    bench.write("sub/new\n.txt", "x");
+    bench.write("left.txt", "x");
+    let answer = bench.answer("GitAdd", json!({"paths": ["repo/a.txt", "repo/sub"]})).await;
+    assert_eq!(answer, "Staged 3 files:\n  modified: a.txt\n  deleted: sub/b.txt\n  new: \"sub/new\\n.txt\"");
+    let status = bench.told(&["status", "--porcelain", "--no-renames"]);
+    assert_eq!(status, "M  a.txt\nD  sub/b.txt\nA  \"sub/new\\n.txt\"\n?? left.txt");
+    let answer = bench.answer("GitAdd", json!({"paths": ["repo/a.txt"]})).await;
+    assert!(answer.starts_with("Nothing to stage"), "{answer}");
+    let answer = bench.answer("GitAdd", json!({"paths": ["repo/sub/b.txt", "repo/left.txt"]})).await;
+    assert!(answer.starts_with("Staged 1 file:\n  new: left.txt\nUnchanged or staged already:"), "{answer}");
+}
+
+#[tokio::test]
+async fn what_is_ignored_is_refused_with_its_rule() {
+    let bench = Bench::new();
+    bench.write(".gitignore", "*.log\n");
+    bench.write("x.log", "x");
+    bench.write("d/y.log", "x");
+    bench.write("d/z.txt", "x");
+    let answer = bench.answer("GitAdd", json!({"paths": ["repo/x.log", "repo/d"]})).await;
+    assert!(answer.starts_with("Staged 1 file:\n  new: d/z.txt\n"), "{answer}");
+    assert!(
+        answer.contains("Refused 1 path, not staged:\n  x.log: it is ignored by .gitignore:1 `*.log`"),
+        "{answer}"
+    );
+    let text = bench.refused_as("GitAdd", json!({"paths": ["repo/x.log"]}), ErrorCode::PolicyDenied).await;
+    assert!(text.starts_with("Nothing was staged.\nRefused 1 path"), "{text}");
+    assert_eq!(bench.told(&["ls-files"]), "a.txt\nd/z.txt");
+}
+
+#[tokio::test]
+async fn secrets_are_refused_by_name_and_by_content_and_never_shown() {
+    let bench = Bench::new();
+    for name in [".env", ".env.local", "key.pem", "deep/id_rsa", "credentials.json"] {
+        bench.write(name, "x");
+    }
+    let key = format!("-----BEGIN RSA {}-----\n{}\n", "PRIVATE KEY", "MIIEabc1".repeat(8));
+    bench.write("notes.txt", &format!("line\n{key}"));
+    bench.write("config.rs", &format!("const TOKEN: &str = \"{}\";\n", token()));
+    bench.write(".env.example", "KEY=\n");
+    let answer = bench.answer("GitAdd", json!({"paths": ["repo"]})).await;
+    assert!(
+        answer.starts_with("Staged 1 file:\n  new: .env.example\nRefused 7 paths, not staged:\n"),
+        "{answer}"
+    );
+    for line in [
+        "  .env: its name looks like that of a secret (.env)",
+        "  deep/id_rsa: its name looks like that of a secret (id_rsa)",
+        "  config.rs: line 1 looks like a secret of the kind `github`",
+        "  notes.txt: line 2 looks like a private key",
+    ] {
+        assert!(answer.lines().any(|shown| shown == line), "{line}: {answer}");
+    }
+    assert!(!answer.contains(&token()) && !answer.contains("MIIE"), "{answer}");
+    assert_eq!(bench.told(&["ls-files"]), ".env.example\na.txt");
+}
+
+#[tokio::test]
+async fn what_the_repository_has_already_may_change_but_no_secret_may_join_it() {
+    let bench = Bench::new();
+    bench.write("fixture.rs", &format!("const A: &str = \"{}\";\n", token()));
+    bench.write(".env", "MODE=test\n");
+    bench.commit_all("fixtures");
+    bench.write("fixture.rs", &format!("// explained\nconst A: &str = \"{}\";\n", token()));
+    bench.write(".env", "MODE=prod\n");
+    let answer = bench.answer("GitAdd", json!({"paths": ["repo"]})).await;
+    assert!(answer.starts_with("Staged 2 files:"), "{answer}");
+    bench.write(
+        "fixture.rs",
+        &format!("const A: &str = \"{}\";\n// {}\n", token(), token().replace("Ab", "Cd")),
+    );
+    bench.refused_as("GitAdd", json!({"paths": ["repo/fixture.rs"]}), ErrorCode::PolicyDenied).await;
+}
+
+#[tokio::test]
+async fn names_of_options_and_patterns_are_only_names() {
+    let bench = Bench::new();
+    for name in ["-A", ":(top)x", "*.txt", ":!a.txt"] {
+        bench.write(name, "x");
+    }
+    bench.write("other.txt", "x");
+    for name in ["-A", ":(top)x", "*.txt", ":!a.txt"] {
+        let answer = bench.answer("GitAdd", json!({"paths": [format!("repo/{name}")]})).await;
+        assert_eq!(answer, format!("Staged 1 file:\n  new: {name}"));
+    }
+    assert!(bench.told(&["status", "--porcelain"]).ends_with("?? other.txt"));
+}
+
+#[tokio::test]
+async fn a_conflict_is_resolved_and_marks_left_in_it_are_said() {
+    let bench = Bench::new();
+    bench.git(&["checkout", "-q", "-b", "other"]);
+    bench.write("a.txt", "one\nother\n");
+    bench.commit_all("other");
+    bench.git(&["checkout", "-q", "main"]);
+    bench.write("a.txt", "one\nours\n");
+    bench.commit_all("ours");
+    assert!(!bench.git_in(&bench.repo(), &["merge", "other"]));
+    let answer = bench.answer("GitAdd", json!({"paths": ["repo/a.txt"]})).await;
+    assert_eq!(answer, "Staged 1 file:\n  resolved: a.txt (still has conflict marks (<<<<<<<))");
+}
+
+#[tokio::test]
+async fn a_repository_within_is_refused() {
+    let bench = Bench::new();
+    let inner = bench.repo().join("inner");
+    fs::create_dir(&inner).expect("a folder");
+    assert!(bench.git_in(&inner, &["init", "-q"]));
+    fs::write(inner.join("x"), "x").expect("a file");
+    let text = bench.refused_as("GitAdd", json!({"paths": ["repo"]}), ErrorCode::PolicyDenied).await;
+    assert!(text.contains("inner/: it is a repository of its own"), "{text}");
+}
+
+#[tokio::test]
+async fn refusals_and_the_cancel() {
+    let bench = Bench::new();
+    let other = bench.inside.path().join("other");
+    fs::create_dir(&other).expect("a folder");
+    assert!(bench.git_in(&other, &["init", "-q"]));
+    fs::write(other.join("x"), "x").expect("a file");
+    bench.write("b.txt", "x");
+    for (args, code) in [
+        (json!({"paths": []}), ErrorCode::InvalidArgs),
+        (json!({}), ErrorCode::InvalidArgs),
+        (json!({"paths": ["repo/never.txt"]}), ErrorCode::NotFound),
+        (json!({"paths": ["repo/b.txt", "repo/never.txt"]}), ErrorCode::NotFound),
+        (json!({"paths": ["repo/b.txt", "other/x"]}), ErrorCode::InvalidArgs),
+        (json!({"paths": ["../x"]}), ErrorCode::OutsideWorkspace),
+        (json!({"paths": vec!["repo/b.txt"; 501]}), ErrorCode::InvalidArgs),
+    ] {
+        bench.refused_as("GitAdd", args, code).await;
+    }
+    bench.cancelled("GitAdd", json!({"paths": ["repo/b.txt"]})).await;
+    assert_eq!(bench.told(&["status", "--porcelain"]), "?? b.txt");
+}

@@ -1,0 +1,205 @@
+//! A workspace with a repository, a plain git beside it that nothing is switched off in, and traps.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use std::sync::Arc;
+
+use punie_runner::acp::Workspace;
+use punie_runner::handlers::git::{GitDeps, tools};
+use punie_runner::ids::RequestId;
+use punie_runner::output::OutputStore;
+use punie_runner::output::filter::PassThrough;
+use punie_runner::request::{ErrorCode, Reply};
+use punie_runner::tool::{Registry, ToolCx, ToolError};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use crate::harness::tools::{call, call_with, registry, text};
+
+/// A workspace with a repository in `repo`, and a place outside it.
+pub struct Bench {
+    pub inside: TempDir,
+    pub outside: TempDir,
+    pub outputs: OutputStore,
+    pub tools: Registry,
+}
+
+impl Bench {
+    pub fn new() -> Self {
+        let inside = tempfile::tempdir().expect("a folder");
+        let outside = tempfile::tempdir().expect("a folder");
+        let (tools, outputs) = bench_tools(inside.path(), outside.path(), &system_path());
+        let bench = Self { inside, outside, outputs, tools };
+        fs::create_dir(bench.repo()).expect("a folder");
+        bench.git(&["init", "-q", "-b", "main"]);
+        bench.git(&["config", "user.name", "Ada"]);
+        bench.git(&["config", "user.email", "ada@example.org"]);
+        bench.write("a.txt", "one\ntwo\n");
+        bench.git(&["add", "a.txt"]);
+        bench.git(&["commit", "-q", "-m", "first"]);
+        bench
+    }
+
+    pub fn repo(&self) -> PathBuf {
+        self.inside.path().canonicalize().expect("real").join("repo")
+    }
+
+    pub fn write(&self, path: &str, content: &str) {
+        let path = self.repo().join(path);
+        fs::create_dir_all(path.parent().expect("a parent")).expect("folders");
+        fs::write(path, content).expect("a file");
+    }
+
+    /// git as a user would run it, with nothing switched off.
+    pub fn plain(&self, folder: &Path, arguments: &[&str]) -> Output {
+        Command::new("git")
+            .args(arguments)
+            .current_dir(folder)
+            .env("HOME", self.outside.path())
+            .env("GIT_CONFIG_NOSYSTEM", "1")
+            .env("GIT_CONFIG_GLOBAL", "/dev/null")
+            .envs([("GIT_AUTHOR_NAME", "Ada"), ("GIT_AUTHOR_EMAIL", "ada@example.org")])
+            .envs([("GIT_COMMITTER_NAME", "Ada"), ("GIT_COMMITTER_EMAIL", "ada@example.org")])
+            .output()
+            .expect("git is needed for these tests")
+    }
+
+    pub fn git_in(&self, folder: &Path, arguments: &[&str]) -> bool {
+        self.plain(folder, arguments).status.success()
+    }
+
+    pub fn git(&self, arguments: &[&str]) {
+        let output = self.plain(&self.repo(), arguments);
+        assert!(output.status.success(), "git {arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
+    }
+
+    /// What plain git prints, without the end of its last line.
+    pub fn told(&self, arguments: &[&str]) -> String {
+        String::from_utf8_lossy(&self.plain(&self.repo(), arguments).stdout).trim_end().to_owned()
+    }
+
+    /// A commit of everything there is.
+    pub fn commit_all(&self, message: &str) -> String {
+        self.git(&["add", "-A"]);
+        self.git(&["commit", "-q", "--allow-empty", "-m", message]);
+        self.told(&["rev-parse", "HEAD"])
+    }
+
+    pub async fn ask(&self, tool: &str, args: Value) -> Result<Reply, ToolError> {
+        call(&self.tools, tool, args).await
+    }
+
+    pub async fn answer(&self, tool: &str, args: Value) -> String {
+        match self.ask(tool, args.clone()).await {
+            Ok(reply) => text(&reply).to_owned(),
+            Err(refused) => panic!("{tool} {args}: {refused}"),
+        }
+    }
+
+    pub async fn refused(&self, tool: &str, args: Value) -> ToolError {
+        match self.ask(tool, args.clone()).await {
+            Ok(reply) => panic!("{tool} {args}: {}", text(&reply)),
+            Err(refused) => refused,
+        }
+    }
+
+    /// A refusal with this code; its text.
+    pub async fn refused_as(&self, tool: &str, args: Value, code: ErrorCode) -> String {
+        let refused = self.refused(tool, args.clone()).await;
+        assert_eq!(refused.code(), code, "{tool} {args}: {refused}");
+        refused.text().to_owned()
+    }
+
+    /// A call that is taken back before it began.
+    pub async fn cancelled(&self, tool: &str, args: Value) {
+        let cx = ToolCx::detached(RequestId::new());
+        cx.cancel.cancel();
+        let refused = call_with(&self.tools, tool, args, cx).await.expect_err("a cancel");
+        assert_eq!(refused.code(), ErrorCode::Cancelled, "{tool}: {refused}");
+    }
+
+    /// A program that says that it ran, by a file outside the workspace.
+    pub fn payload(&self) -> (String, PathBuf) {
+        let mark = self.outside.path().join("ran");
+        let program = self.outside.path().join("payload.sh");
+        let script = format!("#!/bin/sh\ntouch '{}'\ncat 2>/dev/null\nexit 0\n", mark.display());
+        fs::write(&program, script).expect("a file");
+        fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).expect("a mode");
+        (program.display().to_string(), mark)
+    }
+
+    /// A hook that runs these lines.
+    pub fn hook(&self, name: &str, lines: &str) {
+        let hook = self.repo().join(".git/hooks").join(name);
+        fs::create_dir_all(hook.parent().expect("a parent")).expect("a folder");
+        fs::write(&hook, format!("#!/bin/sh\n{lines}\n")).expect("a hook");
+        fs::set_permissions(&hook, fs::Permissions::from_mode(0o755)).expect("a mode");
+    }
+
+    /// Plain git runs the payload; none of the tools does.
+    pub async fn never_runs(&self, mark: &Path, plain: &[&str]) {
+        self.plain(&self.repo(), plain);
+        assert!(mark.exists(), "the trap must work with plain git {plain:?}, or this test shows nothing");
+        fs::remove_file(mark).expect("a mark");
+        self.no_tool_runs(mark).await;
+    }
+
+    /// None of the tools leaves the mark. Those that change the repository come last.
+    pub async fn no_tool_runs(&self, mark: &Path) {
+        for (tool, args) in [
+            ("GitStatus", json!({"path": "repo"})),
+            ("GitDiff", json!({"path": "repo"})),
+            ("GitDiff", json!({"path": "repo", "staged": true})),
+            ("GitDiff", json!({"path": "repo", "from": "HEAD"})),
+            ("GitDiff", json!({"path": "repo/a.txt", "max_chars": 1000})),
+            ("GitLog", json!({"path": "repo"})),
+            ("GitLog", json!({"path": "repo/a.txt"})),
+            ("GitShow", json!({"path": "repo"})),
+            ("GitShow", json!({"path": "repo/a.txt"})),
+            ("GitBlame", json!({"path": "repo/a.txt"})),
+            ("git_status", json!({"path": "repo"})),
+            ("git_diff", json!({"path": "repo"})),
+            ("git_diff", json!({"path": "repo", "staged": true})),
+            ("git_log", json!({"path": "repo"})),
+            ("get_git_status", json!({"path": "repo"})),
+            ("get_diff", json!({"path": "repo"})),
+            ("GitAdd", json!({"paths": ["repo/a.txt"]})),
+            ("git_add_commit", json!({"paths": ["repo"], "message": "all"})),
+        ] {
+            self.touch();
+            let answer = self.ask(tool, args.clone()).await;
+            assert!(!mark.exists(), "{tool} {args} ran the payload: {answer:?}");
+        }
+    }
+
+    /// Makes every file look changed to git, so that it compares contents.
+    pub fn touch(&self) {
+        let file = fs::File::options().append(true).open(self.repo().join("a.txt")).expect("a file");
+        file.set_modified(std::time::SystemTime::now() + std::time::Duration::from_secs(5)).expect("a time");
+    }
+}
+
+/// The tests' own PATH.
+pub fn system_path() -> String {
+    std::env::var("PATH").expect("a PATH")
+}
+
+pub fn bench_tools(inside: &Path, home: &Path, search_path: &str) -> (Registry, OutputStore) {
+    let workspace = Workspace::open(&[inside.to_owned()]).expect("a workspace");
+    let outputs = OutputStore::open(&home.join("outputs")).expect("a store");
+    let deps = GitDeps {
+        workspace,
+        search_path: search_path.to_owned(),
+        home: home.to_owned(),
+        outputs: outputs.clone(),
+        filters: Arc::new(|| Box::new(PassThrough)),
+    };
+    (registry(tools(deps)), outputs)
+}
+
+/// A git token as a scanner would find it, built from parts so that none finds it here.
+pub fn token() -> String {
+    format!("ghp_{}", "Ab3".repeat(12))
+}

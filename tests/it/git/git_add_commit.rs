@@ -1,0 +1,55 @@
+//! git_add_commit.
+
+use punie_runner::request::ErrorCode;
+use punie_runner::tool::Effect;
+use serde_json::json;
+
+use super::bench::Bench;
+
+#[tokio::test]
+async fn files_are_staged_and_committed_alone() {
+    let bench = Bench::new();
+    bench.write("staged.txt", "s");
+    bench.git(&["add", "staged.txt"]);
+    bench.write("b.txt", "b\n");
+    let args = json!({"paths": ["repo/b.txt"], "message": "Adds b"});
+    let answer = bench.answer("git_add_commit", args).await;
+    assert!(
+        answer.contains("on main: Adds b\n1 file changed, +1 -0\nA  +1 -0  b.txt\nLeft: 1 staged."),
+        "{answer}"
+    );
+    assert_eq!(bench.told(&["show", "--format=", "--name-only"]), "b.txt");
+}
+
+#[tokio::test]
+async fn it_runs_no_hooks_and_says_what_does() {
+    let bench = Bench::new();
+    let (program, mark) = bench.payload();
+    bench.hook("pre-commit", &program);
+    bench.write("b.txt", "b\n");
+    let args = json!({"paths": ["repo/b.txt"], "message": "Adds b"});
+    let text = bench.refused_as("git_add_commit", args, ErrorCode::PolicyDenied).await;
+    assert!(text.contains("(pre-commit)") && text.contains("GitCommit"), "{text}");
+    assert!(!mark.exists());
+    assert_eq!(bench.told(&["status", "--porcelain"]), "?? b.txt");
+    assert_eq!(bench.tools.effect("git_add_commit", "{}"), Some(Effect::Writes));
+    assert_eq!(bench.tools.effect("GitCommit", "{}"), Some(Effect::Executes));
+}
+
+#[tokio::test]
+async fn refusals_and_the_cancel() {
+    let bench = Bench::new();
+    bench.write(".env", "x");
+    for (args, code) in [
+        (json!({"paths": ["repo/a.txt"]}), ErrorCode::InvalidArgs),
+        (json!({"message": "x"}), ErrorCode::InvalidArgs),
+        (json!({"paths": [], "message": "x"}), ErrorCode::InvalidArgs),
+        (json!({"paths": ["repo/a.txt"], "message": ""}), ErrorCode::InvalidArgs),
+        (json!({"paths": ["repo/a.txt"], "message": "x"}), ErrorCode::NoMatch),
+        (json!({"paths": ["repo/.env"], "message": "x"}), ErrorCode::PolicyDenied),
+        (json!({"paths": ["repo/never"], "message": "x"}), ErrorCode::NotFound),
+    ] {
+        bench.refused_as("git_add_commit", args, code).await;
+    }
+    bench.cancelled("git_add_commit", json!({"paths": ["repo/a.txt"], "message": "x"})).await;
+}

@@ -1,0 +1,375 @@
+//! Repositories that would run a program, reach outside or fool the reader: each trap works with plain git, and with
+//! no tool.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+
+use punie_runner::request::ErrorCode;
+use serde_json::json;
+
+use super::bench::{Bench, bench_tools, system_path};
+use crate::harness::tools::call;
+
+#[tokio::test]
+async fn h63_fsmonitor_never_runs() {
+    let bench = Bench::new();
+    let (program, mark) = bench.payload();
+    bench.git(&["config", "core.fsmonitor", &program]);
+    bench.never_runs(&mark, &["status"]).await;
+}
+
+#[tokio::test]
+async fn h64_filters_never_run_and_that_is_said() {
+    for (variable, required) in [("clean", "false"), ("clean", "true"), ("process", "true")] {
+        for name in ["evil", "e.v=il"] {
+            let bench = Bench::new();
+            let (program, mark) = bench.payload();
+            bench.write(".git/info/attributes", &format!("*.txt filter={name}\n"));
+            bench.git(&["config", &format!("filter.{name}.{variable}"), &program]);
+            bench.git(&["config", &format!("filter.{name}.required"), required]);
+            bench.touch();
+            bench.never_runs(&mark, &["status"]).await;
+            let reply = bench.ask("GitStatus", json!({"path": "repo"})).await.expect("an answer");
+            assert!(reply.meta.warnings.iter().any(|note| note.contains(name)), "{:?}", reply.meta);
+            bench.write("a.txt", "one\nzwei\n");
+            for (tool, args) in [
+                ("GitAdd", json!({"paths": ["repo/a.txt"]})),
+                ("GitCommit", json!({"paths": ["repo/a.txt"], "message": "x"})),
+                ("GitCommit", json!({"path": "repo", "all": true, "message": "x"})),
+            ] {
+                let text = bench.refused_as(tool, args, ErrorCode::PolicyDenied).await;
+                assert!(text.contains(&format!("a.txt: its attributes ask for the filter {name}")), "{text}");
+            }
+            bench.write("b.md", "no filter here\n");
+            bench.answer("GitCommit", json!({"paths": ["repo/b.md"], "message": "x"})).await;
+            assert!(!mark.exists());
+        }
+    }
+}
+
+#[tokio::test]
+async fn h65_textconv_never_runs() {
+    for plain in [["diff"].as_slice(), &["log", "-p"], &["show"], &["blame", "a.txt"]] {
+        let bench = Bench::new();
+        let (program, mark) = bench.payload();
+        bench.write(".git/info/attributes", "*.txt diff=evil\n");
+        bench.git(&["config", "diff.evil.textconv", &program]);
+        bench.write("a.txt", "one\nzwei\n");
+        bench.never_runs(&mark, plain).await;
+    }
+}
+
+#[tokio::test]
+async fn h66_external_diff_and_its_driver_never_run() {
+    for setting in ["diff.evil.command", "diff.external"] {
+        let bench = Bench::new();
+        let (program, mark) = bench.payload();
+        bench.write(".git/info/attributes", "*.txt diff=evil\n");
+        bench.git(&["config", setting, &program]);
+        bench.write("a.txt", "one\nzwei\n");
+        bench.never_runs(&mark, &["diff"]).await;
+        bench.write("a.txt", "one\ndrei\n");
+        let answer = bench.answer("git_diff", json!({"path": "repo"})).await;
+        assert!(answer.contains("+drei"), "{setting}: {answer}");
+    }
+}
+
+#[tokio::test]
+async fn h67_gpg_never_runs_for_reading_or_signing() {
+    for (setting, value) in [("log.showSignature", "true"), ("format.pretty", "%G?")] {
+        let bench = Bench::new();
+        let signer = bench.outside.path().join("signer.sh");
+        let script = "#!/bin/sh\ncat > /dev/null\necho '[GNUPG:] SIG_CREATED ' >&2\n\
+                      printf -- '-----BEGIN PGP SIGNATURE-----\\n\\nx\\n-----END PGP SIGNATURE-----\\n'\n";
+        fs::write(&signer, script).expect("a file");
+        fs::set_permissions(&signer, fs::Permissions::from_mode(0o755)).expect("a mode");
+        let program = format!("gpg.program={}", signer.display());
+        bench.git(&["-c", &program, "commit", "-q", "-S", "--allow-empty", "-m", "signed"]);
+        let (program, mark) = bench.payload();
+        bench.git(&["config", "gpg.program", &program]);
+        bench.git(&["config", setting, value]);
+        bench.git(&["config", "commit.gpgSign", "true"]);
+        bench.never_runs(&mark, &["log", "-1"]).await;
+        bench.write("b.txt", "b");
+        bench.answer("GitCommit", json!({"paths": ["repo/b.txt"], "message": "x"})).await;
+        assert!(!mark.exists());
+    }
+}
+
+#[tokio::test]
+async fn h68_hooks_never_run_but_for_a_commit() {
+    for hook in ["post-index-change", "pre-commit", "post-commit", "reference-transaction"] {
+        let bench = Bench::new();
+        let (program, mark) = bench.payload();
+        fs::create_dir_all(bench.repo().join(".git/hooks")).expect("a folder");
+        fs::copy(program, bench.repo().join(".git/hooks").join(hook)).expect("a hook");
+        bench.touch();
+        if hook == "post-index-change" {
+            bench.never_runs(&mark, &["status"]).await;
+        } else {
+            bench.never_runs(&mark, &["commit", "-q", "--allow-empty", "-m", "x"]).await;
+        }
+        bench.git(&["config", "core.hooksPath", &bench.repo().join(".git/hooks").display().to_string()]);
+        bench.no_tool_runs(&mark).await;
+    }
+}
+
+#[tokio::test]
+async fn h69_an_embedded_bare_repository_is_not_entered() {
+    let bench = Bench::new();
+    let (program, mark) = bench.payload();
+    let bare = bench.repo().join("vendor");
+    fs::create_dir(&bare).expect("a folder");
+    assert!(bench.git_in(&bare, &["init", "-q", "--bare", "."]));
+    assert!(bench.git_in(&bare, &["config", "core.bare", "false"]));
+    assert!(bench.git_in(&bare, &["config", "core.worktree", "."]));
+    assert!(bench.git_in(&bare, &["config", "core.fsmonitor", &program]));
+    bench.git_in(&bare, &["status"]);
+    assert!(mark.exists(), "the trap must work with plain git");
+    fs::remove_file(&mark).expect("a mark");
+    for tool in ["GitStatus", "GitDiff", "GitLog", "GitShow", "git_status", "git_diff"] {
+        let text = bench.refused_as(tool, json!({"path": "repo/vendor"}), ErrorCode::NotFound).await;
+        assert!(text.starts_with("Error: Not a git repository"), "{text}");
+    }
+    bench.no_tool_runs(&mark).await;
+}
+
+#[tokio::test]
+async fn h70_a_submodule_is_not_entered() {
+    let bench = Bench::new();
+    let (program, mark) = bench.payload();
+    let module = bench.outside.path().join("module");
+    fs::create_dir(&module).expect("a folder");
+    assert!(bench.git_in(&module, &["init", "-q"]));
+    assert!(bench.git_in(&module, &["commit", "-q", "--allow-empty", "-m", "x"]));
+    let url = module.display().to_string();
+    bench.git(&["-c", "protocol.file.allow=always", "submodule", "--quiet", "add", &url, "module"]);
+    assert!(bench.git_in(&bench.repo().join("module"), &["config", "core.fsmonitor", &program]));
+    bench.git(&["config", "submodule.module.ignore", "none"]);
+    bench.git(&["config", "diff.submodule", "diff"]);
+    bench.never_runs(&mark, &["status"]).await;
+    let reply = bench.ask("GitStatus", json!({"path": "repo"})).await.expect("an answer");
+    assert!(reply.meta.warnings.iter().any(|note| note.contains("submodules")), "{:?}", reply.meta);
+}
+
+#[tokio::test]
+async fn h71_nothing_is_fetched_by_ext_or_through_insteadof() {
+    for rewritten in [false, true] {
+        let bench = Bench::new();
+        let (program, mark) = bench.payload();
+        // One that would talk to git would keep it waiting.
+        fs::write(&program, format!("#!/bin/sh\ntouch '{}'\nexit 1\n", mark.display())).expect("a file");
+        let blob = bench.told(&["rev-parse", "HEAD:a.txt"]);
+        let ext = format!("ext::{program} ");
+        bench.git(&["config", "core.repositoryFormatVersion", "1"]);
+        bench.git(&["config", "extensions.partialClone", "origin"]);
+        bench.git(&["config", "remote.origin.promisor", "true"]);
+        bench.git(&["config", "protocol.ext.allow", "always"]);
+        if rewritten {
+            bench.git(&["config", "remote.origin.url", "https://nowhere.invalid/x"]);
+            bench.git(&["config", &format!("url.{ext}.insteadOf"), "https://nowhere.invalid/"]);
+        } else {
+            bench.git(&["config", "remote.origin.url", &ext]);
+        }
+        // A lost object is what makes git fetch.
+        fs::remove_file(bench.repo().join(".git/objects").join(&blob[..2]).join(&blob[2..]))
+            .expect("an object");
+        bench.never_runs(&mark, &["show"]).await;
+        let refused = bench.refused("GitShow", json!({"path": "repo/a.txt"})).await;
+        assert_eq!(refused.code(), ErrorCode::Io, "{refused}");
+    }
+}
+
+#[tokio::test]
+async fn h72_a_merge_driver_never_runs() {
+    let bench = Bench::new();
+    let (program, mark) = bench.payload();
+    bench.write(".git/info/attributes", "*.txt merge=evil\n");
+    bench.git(&["config", "merge.evil.driver", &format!("{program} %A %O %B")]);
+    bench.git(&["checkout", "-q", "-b", "other"]);
+    bench.write("a.txt", "one\nother\n");
+    bench.commit_all("other");
+    bench.git(&["checkout", "-q", "main"]);
+    bench.write("a.txt", "one\nours\n");
+    bench.commit_all("ours");
+    bench.git(&["config", "log.diffMerges", "remerge"]);
+    bench.never_runs(&mark, &["merge", "other", "-m", "merged"]).await;
+}
+
+#[tokio::test]
+async fn h73_a_tar_command_never_runs() {
+    let bench = Bench::new();
+    let (program, mark) = bench.payload();
+    bench.git(&["config", "tar.evil.command", &program]);
+    bench.never_runs(&mark, &["archive", "--format=evil", "HEAD"]).await;
+}
+
+#[tokio::test]
+async fn h74_a_ref_is_never_an_option() {
+    let bench = Bench::new();
+    let file = bench.outside.path().join("f");
+    for value in [
+        "--upload-pack=x".to_owned(),
+        "-Ox".to_owned(),
+        format!("--output={}", file.display()),
+        "--".to_owned(),
+        " --all".to_owned(),
+    ] {
+        for (tool, args) in [
+            ("GitDiff", json!({"path": "repo", "from": value})),
+            ("GitDiff", json!({"path": "repo", "from": "HEAD", "to": value})),
+            ("GitLog", json!({"path": "repo", "ref": value})),
+            ("GitLog", json!({"path": "repo", "ref": format!("HEAD..{value}")})),
+            ("GitLog", json!({"path": "repo", "author": value})),
+            ("GitLog", json!({"path": "repo", "grep": value})),
+            ("GitLog", json!({"path": "repo", "since": value})),
+            ("GitShow", json!({"path": "repo", "ref": value})),
+            ("GitShow", json!({"path": "repo/a.txt", "ref": value})),
+            ("GitBlame", json!({"path": "repo/a.txt", "ref": value})),
+        ] {
+            bench.refused_as(tool, args, ErrorCode::InvalidArgs).await;
+        }
+    }
+    assert!(!file.exists());
+}
+
+#[tokio::test]
+async fn h75_a_path_is_never_a_pattern_and_stays_inside() {
+    let bench = Bench::new();
+    bench.write("a.txt", "one\nzwei\n");
+    for path in ["repo/:(top,exclude)b.txt", "repo/:/", "repo/*.txt", "repo/:!b", "repo/-p"] {
+        for tool in
+            ["GitStatus", "GitDiff", "GitLog", "GitShow", "GitBlame", "git_status", "git_diff", "git_log"]
+        {
+            bench.refused_as(tool, json!({"path": path}), ErrorCode::NotFound).await;
+        }
+        bench.refused_as("GitAdd", json!({"paths": [path]}), ErrorCode::NotFound).await;
+    }
+    for path in ["../../.kube/config", "repo/../../x", "/etc/passwd"] {
+        for tool in
+            ["GitStatus", "GitDiff", "GitLog", "GitShow", "GitBlame", "git_status", "git_diff", "git_log"]
+        {
+            bench.refused_as(tool, json!({"path": path}), ErrorCode::OutsideWorkspace).await;
+        }
+        bench.refused_as("GitAdd", json!({"paths": [path]}), ErrorCode::OutsideWorkspace).await;
+        let args = json!({"paths": [path], "message": "x"});
+        bench.refused_as("git_add_commit", args, ErrorCode::OutsideWorkspace).await;
+    }
+}
+
+#[tokio::test]
+async fn h76_a_repository_that_reaches_outside_is_refused() {
+    let bench = Bench::new();
+    bench.git(&["config", "core.worktree", "/etc"]);
+    for (tool, args) in [
+        ("GitStatus", json!({"path": "repo"})),
+        ("GitBlame", json!({"path": "repo/a.txt"})),
+        ("GitAdd", json!({"paths": ["repo"]})),
+        ("GitCommit", json!({"path": "repo", "message": "x"})),
+    ] {
+        bench.refused_as(tool, args, ErrorCode::OutsideWorkspace).await;
+    }
+    let elsewhere = bench.outside.path().join("elsewhere");
+    fs::create_dir(&elsewhere).expect("a folder");
+    assert!(bench.git_in(&elsewhere, &["init", "-q"]));
+    let pointer = bench.inside.path().join("pointer");
+    fs::create_dir(&pointer).expect("a folder");
+    fs::write(pointer.join(".git"), format!("gitdir: {}/.git\n", elsewhere.display())).expect("a file");
+    bench.refused_as("GitDiff", json!({"path": "pointer"}), ErrorCode::OutsideWorkspace).await;
+    let linked = bench.inside.path().join("linked");
+    fs::create_dir(&linked).expect("a folder");
+    std::os::unix::fs::symlink(elsewhere.join(".git"), linked.join(".git")).expect("a link");
+    bench.refused_as("GitLog", json!({"path": "linked"}), ErrorCode::OutsideWorkspace).await;
+}
+
+#[tokio::test]
+async fn h76_a_repository_that_begins_above_the_workspace_is_refused() {
+    let bench = Bench::new();
+    bench.write("sub/x.txt", "x");
+    let (tools, _) = bench_tools(&bench.repo().join("sub"), bench.outside.path(), &system_path());
+    for tool in ["GitStatus", "git_status"] {
+        let refused = call(&tools, tool, json!({})).await.expect_err("a repository above");
+        assert_eq!(refused.code(), ErrorCode::OutsideWorkspace, "{refused}");
+    }
+}
+
+#[tokio::test]
+async fn h77_names_of_branches_are_refused_or_shown_safely() {
+    let bench = Bench::new();
+    let turned = "evil\u{202e}hcnarb";
+    bench.git(&["checkout", "-q", "-b", turned]);
+    let long = format!("{}{}", "x".repeat(240), "/y".repeat(100));
+    bench.git(&["branch", &long]);
+    for (tool, args) in [
+        ("GitStatus", json!({"path": "repo"})),
+        ("GitLog", json!({"path": "repo"})),
+        ("GitShow", json!({"path": "repo"})),
+    ] {
+        let answer = bench.answer(tool, args).await;
+        assert!(answer.contains("evil\\u{202e}hcnarb") && !answer.contains('\u{202e}'), "{tool}: {answer}");
+        assert!(!answer.contains(&long), "{tool}: {answer}");
+    }
+    for name in ["main\n--all", "\u{1b}[31mmain", turned, &"x".repeat(10_000)] {
+        for tool in ["GitLog", "GitShow"] {
+            let text =
+                bench.refused_as(tool, json!({"path": "repo", "ref": name}), ErrorCode::InvalidArgs).await;
+            assert!(text.len() < 1_000 && !text.contains(['\u{1b}', '\u{202e}']), "{text}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn h78_a_repository_of_another_user_is_refused_with_the_way_out() {
+    // Only root can give a file away; as any other user there is nothing to test here.
+    if !rustix::process::geteuid().is_root() {
+        return;
+    }
+    let bench = Bench::new();
+    for path in [bench.repo(), bench.repo().join(".git")] {
+        std::os::unix::fs::chown(path, Some(65_534), None).expect("given away");
+    }
+    for (tool, args) in [
+        ("GitStatus", json!({"path": "repo"})),
+        ("git_diff", json!({"path": "repo"})),
+        ("GitCommit", json!({"path": "repo", "message": "x"})),
+    ] {
+        let text = bench.refused_as(tool, args, ErrorCode::PolicyDenied).await;
+        assert!(text.contains("safe.directory"), "{text}");
+    }
+}
+
+#[tokio::test]
+async fn a_git_in_the_workspace_is_never_started() {
+    let bench = Bench::new();
+    let (program, mark) = bench.payload();
+    let bin = bench.inside.path().join("bin");
+    fs::create_dir(&bin).expect("a folder");
+    fs::copy(program, bin.join("git")).expect("a program");
+    let linked = bench.outside.path().join("linked-bin");
+    fs::create_dir(&linked).expect("a folder");
+    std::os::unix::fs::symlink(bin.join("git"), linked.join("git")).expect("a link");
+    let traps = format!(".:bin:{}:{}", bin.display(), linked.display());
+    let (tools, _) = bench_tools(bench.inside.path(), bench.outside.path(), &traps);
+    let refused = call(&tools, "git_status", json!({"path": "repo"})).await.expect_err("no git");
+    assert_eq!(refused.code(), ErrorCode::NotFound, "{refused}");
+    let path = format!("{traps}:{}", system_path());
+    let (tools, _) = bench_tools(bench.inside.path(), bench.outside.path(), &path);
+    call(&tools, "git_status", json!({"path": "repo"})).await.expect("an answer");
+    assert!(!mark.exists());
+}
+
+#[tokio::test]
+async fn settings_cannot_show_files_from_elsewhere() {
+    let bench = Bench::new();
+    let secret = bench.outside.path().join("secret");
+    fs::write(&secret, "top-secret-words\n*.txt\n").expect("a file");
+    let place = secret.display().to_string();
+    bench.git(&["config", "blame.ignoreRevsFile", &place]);
+    bench.git(&["config", "core.excludesFile", &place]);
+    bench.write("b.txt", "x");
+    let text = bench.refused_as("GitBlame", json!({"path": "repo/a.txt"}), ErrorCode::PolicyDenied).await;
+    assert!(text.contains("blame.ignoreRevsFile") && !text.contains("top-secret"), "{text}");
+    let text = bench.refused_as("GitAdd", json!({"paths": ["repo/b.txt"]}), ErrorCode::PolicyDenied).await;
+    assert!(text.contains("b.txt: it is ignored by a rule of the user's own"), "{text}");
+    assert!(!text.contains("top-secret"), "{text}");
+}

@@ -1,0 +1,212 @@
+//! Shells in the background over the end of the runner: a crash ends none of them, a stop ends all.
+
+use serde_json::json;
+
+use crate::harness::caller::Ask;
+use crate::harness::process::{carrying, is_alive};
+use crate::harness::stage::Stage;
+use crate::harness::wait::{eventually, until};
+
+/// Prints a line whenever it is told to, and says who it is.
+const COUNTER: &str =
+    "echo $$ > pid; n=0; while :; do until [ -e go$n ]; do sleep 0.02; done; echo line $n; n=$((n+1)); done";
+
+async fn begin(stage: &Stage, command: &str) -> String {
+    let args = json!({"command": command, "run_in_background": true, "description": "A test"});
+    let begun = stage.caller.have(Ask::new("Bash", &args)).await;
+    assert_eq!(begun.outcome, "ok", "{begun:?}");
+    begun.text()
+}
+
+async fn status(stage: &Stage, args: serde_json::Value) -> String {
+    stage.caller.have(Ask::new("ShellStatus", &args)).await.text()
+}
+
+async fn waited_for(stage: &Stage, pattern: &str) -> String {
+    status(stage, json!({"shell_id": "sh_1", "pattern": pattern, "wait_ms": 30_000})).await
+}
+
+/// The handle that an answer names.
+fn handle(text: &str) -> String {
+    let from = text.find("out_").unwrap_or_else(|| panic!("no handle in {text}"));
+    text[from..from + 16].to_owned()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_shell_lives_through_a_crash_and_is_followed_and_ended_by_the_next_life() {
+    let stage = Stage::new().await;
+    let runner = stage.run();
+    begin(&stage, COUNTER).await;
+    let pid = stage.line("pid").await;
+    stage.write("go0", "");
+    let before = waited_for(&stage, "line 0").await;
+    runner.kill();
+    assert!(is_alive(&pid), "a crash does not end it");
+    // Printed while nobody reads.
+    stage.write("go1", "");
+
+    let runner = stage.run();
+    let after = waited_for(&stage, "line 1").await;
+    assert!(
+        after.contains(&format!("Shell sh_1 (pid {pid}): running for ")) && after.contains("A test"),
+        "{after}"
+    );
+    stage.write("go2", "");
+    assert!(waited_for(&stage, "line 2").await.contains("\nline 2\n"));
+    let whole = status(&stage, json!({"shell_id": "sh_1"})).await;
+    assert!(whole.contains("\nline 0\nline 1\nline 2\n"), "{whole}");
+    assert_eq!(handle(&before), handle(&whole), "its output goes on under the same name");
+    let args = json!({"handle": handle(&whole)});
+    let kept = stage.caller.have(Ask::new("ReadOutput", &args)).await.text();
+    assert!(kept.contains("1\tline 0\n") && kept.contains("3\tline 2\n"), "{kept}");
+
+    let task = stage.caller.have(Ask::new("TaskOutput", &json!({"task_id": "sh_1"}))).await.text();
+    assert!(task.contains("running for ") && task.contains("line 2"), "a shell is a task too: {task}");
+    let tasks = stage.caller.have(Ask::new("TaskOutput", &json!({}))).await.text();
+    assert!(tasks.contains("sh_1"), "{tasks}");
+
+    // A second shell does not get the first one's name.
+    assert!(begin(&stage, "sleep 600").await.starts_with("Shell sh_2 "));
+    runner.kill();
+    let _runner = stage.run();
+    let killed = stage.caller.have(Ask::new("KillShell", &json!({"shell_id": "sh_1"}))).await;
+    assert!(killed.text().contains("stopped with SIGTERM"), "{killed:?}");
+    assert!(!is_alive(&pid));
+    let again = status(&stage, json!({"shell_id": "sh_1"})).await;
+    assert!(again.contains("exit code not known (the runner was restarted while it ran)"), "{again}");
+    let listed = status(&stage, json!({})).await;
+    assert!(listed.contains("sh_2") && listed.contains("running for"), "{listed}");
+    stage.caller.have(Ask::new("KillShell", &json!({"shell_id": "sh_2"}))).await;
+    until("no named pipe", || {
+        std::fs::read_dir(stage.setting.home.join("state/shells")).expect("there").next().is_none()
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn daemons_of_a_shell_that_lived_through_a_crash_are_ended_with_it() {
+    let stage = Stage::new().await;
+    let runner = stage.run();
+    let marker = format!("7{:07}", std::process::id());
+    let daemon = format!("(setsid env -i bash -c 'exec 0<&- 1>&- 2>&-; (setsid sleep {marker} &)')");
+    begin(&stage, &format!("{daemon}; echo $$ > pid; sleep 600")).await;
+    stage.line("pid").await;
+    until("the daemon", || carrying(&marker).len() == 1).await;
+    runner.kill();
+    let _runner = stage.run();
+    assert!(status(&stage, json!({"shell_id": "sh_1"})).await.contains("running for"));
+    assert_eq!(carrying(&marker).len(), 1);
+    stage.caller.have(Ask::new("KillShell", &json!({"shell_id": "sh_1"}))).await;
+    assert_eq!(carrying(&marker), Vec::<u32>::new());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_shell_that_ended_while_no_runner_was_there_is_lost_and_said_to_be() {
+    let stage = Stage::new().await;
+    let runner = stage.run();
+    begin(&stage, COUNTER).await;
+    let pid = stage.line("pid").await;
+    stage.write("go0", "");
+    waited_for(&stage, "line 0").await;
+    runner.kill();
+    let process = pid.parse().ok().and_then(rustix::process::Pid::from_raw).expect("a process id");
+    rustix::process::kill_process(process, rustix::process::Signal::KILL).expect("it is ours");
+    until("its end", || !is_alive(&pid)).await;
+
+    let runner = stage.run();
+    let lost = status(&stage, json!({"shell_id": "sh_1"})).await;
+    assert!(
+        lost.contains("sh_1") && lost.contains("lost: ") && lost.contains("last seen running "),
+        "{lost}"
+    );
+    assert!(lost.contains("\nline 0\n") && lost.contains("exit code not known"), "{lost}");
+    let kept = stage.caller.have(Ask::new("ReadOutput", &json!({"handle": handle(&lost)}))).await.text();
+    assert!(kept.contains("1\tline 0\n"), "{kept}");
+    let killed = stage.caller.have(Ask::new("KillShell", &json!({"shell_id": "sh_1"}))).await;
+    assert!(killed.outcome == "ok" && killed.text().contains("is over: lost"), "{killed:?}");
+    assert!(status(&stage, json!({})).await.contains("lost: "));
+    // It stays so.
+    runner.kill();
+    let _runner = stage.run();
+    assert!(status(&stage, json!({})).await.contains("lost: "));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_shell_that_ended_before_a_crash_is_not_lost() {
+    let stage = Stage::new().await;
+    let runner = stage.run();
+    begin(&stage, "echo one; until [ -e go ]; do sleep 0.02; done; exit 3").await;
+    stage.write("go", "");
+    let ended = status(&stage, json!({"shell_id": "sh_1", "wait_ms": 30_000})).await;
+    assert!(ended.contains("exit code 3"), "{ended}");
+    let noted = || stage.journal()?.shells().ok()?.pop()?.exit.code;
+    eventually("its end in the journal", async || noted()).await;
+    runner.kill();
+    let _runner = stage.run();
+    let shown = status(&stage, json!({"shell_id": "sh_1"})).await;
+    assert!(
+        shown.contains("ended before the runner was restarted, exit code 3") && shown.contains("\none\n"),
+        "{shown}"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_stop_ends_shells_and_the_next_life_says_so() {
+    let stage = Stage::new().await;
+    let runner = stage.run();
+    begin(&stage, COUNTER).await;
+    let pid = stage.line("pid").await;
+    runner.terminate();
+    assert_eq!(runner.end().await.code, Some(0));
+    assert!(!is_alive(&pid), "nothing goes on unattended");
+    let _runner = stage.run();
+    let listed = status(&stage, json!({})).await;
+    assert!(
+        listed.contains("sh_1 ") && listed.contains("ended with the runner, which was stopped "),
+        "{listed}"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_a_command_in_the_foreground_left_running_is_ended_after_a_crash_and_said_to_be() {
+    let stage = Stage::new().await;
+    let runner = stage.run();
+    let answer = stage.caller.have(Ask::bash("sleep 600 & echo $! > pid; echo hi")).await;
+    assert!(answer.text().contains("Kept as shell sh_1"), "{answer:?}");
+    let pid = stage.line("pid").await;
+    runner.kill();
+    assert!(is_alive(&pid), "the test needs an orphan");
+    let _runner = stage.run();
+    let listed = status(&stage, json!({})).await;
+    assert!(
+        listed.contains("lost: the runner was cut off; what still ran of this command was ended"),
+        "{listed}"
+    );
+    assert!(!is_alive(&pid));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_shell_that_prints_much_while_no_runner_is_there_waits_and_loses_nothing() {
+    let stage = Stage::new().await;
+    let runner = stage.run();
+    begin(
+        &stage,
+        "echo $$ > pid; until [ -e go ]; do sleep 0.02; done; seq 1 1000000; echo $? > done; sleep 600",
+    )
+    .await;
+    let pid = stage.line("pid").await;
+    runner.kill();
+    stage.write("go", "");
+    // Seven megabytes do not fit into any pipe: it waits for a reader.
+    assert!(is_alive(&pid) && stage.read("done").is_empty());
+    let _runner = stage.run();
+    assert_eq!(stage.line("done").await, "0", "no broken pipe");
+    assert!(waited_for(&stage, "^1000000$").await.contains("\n1000000\n"));
+    let shown = status(&stage, json!({"shell_id": "sh_1"})).await;
+    let args = json!({"handle": handle(&shown), "offset": 999_999});
+    let kept = stage.caller.have(Ask::new("ReadOutput", &args)).await.text();
+    assert!(kept.contains("999999\t999999\n") && kept.contains("1000000\t1000000\n"), "{kept}");
+    // Nobody else would: it outlives the runner of this test.
+    stage.caller.have(Ask::new("KillShell", &json!({"shell_id": "sh_1"}))).await;
+    assert!(!is_alive(&pid));
+}

@@ -1,0 +1,260 @@
+//! Bash: its arguments, commands that go on by themselves, and commands with a terminal. How commands end, what they
+//! get and how they are stopped is in the files beside this one.
+
+use super::*;
+
+#[tokio::test]
+async fn every_name_that_models_use_for_an_argument_is_taken() {
+    let bench = Bench::new();
+    std::fs::create_dir(bench.workspace.path().join("sub")).expect("a folder");
+    for (args, expected) in [
+        (json!({"cmd": "echo 1"}), "1"),
+        (json!({"script": "echo 1"}), "1"),
+        (json!({"command": "basename $PWD", "workingDirectory": "sub"}), "sub"),
+        (json!({"command": "basename $PWD", "directory": "sub"}), "sub"),
+        (json!({"command": "basename $PWD", "cwd": "./sub/"}), "sub"),
+        (json!({"command": "echo $A", "environment": {"A": "x"}}), "x"),
+        (json!({"command": "cat", "input": "read"}), "read"),
+        (json!({"command": "echo 1", "timeoutMs": "5000", "maxOutputChars": 1000, "description": null}), "1"),
+    ] {
+        assert_eq!(bench.text("Bash", args.clone()).await, expected, "{args}");
+    }
+    let here = bench.text("Bash", json!({"command": "pwd", "cwd": "."})).await;
+    assert_eq!(here, bench.bash("pwd").await.0);
+}
+
+#[tokio::test]
+async fn arguments_that_cannot_be_meant_are_refused_before_anything_runs() {
+    let bench = Bench::new();
+    for (args, words) in [
+        (json!({}), "command"),
+        (json!({"command": ["ls"]}), "command"),
+        (json!({"command": "touch ran", "colour": true}), "colour"),
+        (json!({"command": "touch ran", "timeout": 0}), "timeout"),
+        (json!({"command": "touch ran", "timeout": -5}), "timeout"),
+        (json!({"command": "touch ran", "timeout": "soon"}), "timeout"),
+        (json!({"command": "touch ran", "yield_ms": 249}), "250 to 60000"),
+        (json!({"command": "touch ran", "yield_ms": 60_001}), "250 to 60000"),
+        (json!({"command": "touch ran", "tty": true, "stdin": "x"}), "WriteShell"),
+        (json!({"command": "touch ran", "cols": 80}), "tty=true"),
+        (json!({"command": "touch ran", "tty": true, "cols": 19}), "20 to 500"),
+        (json!({"command": "touch ran", "tty": true, "rows": 201}), "5 to 200"),
+        (json!({"command": "touch ran", "cwd": "a\u{0}b"}), "NUL"),
+    ] {
+        let refused = bench.call("Bash", args).await.expect_err(words);
+        assert_eq!(refused.code(), ErrorCode::InvalidArgs, "{refused}");
+        assert!(refused.text().contains(words), "{words}: {refused}");
+    }
+    assert!(!bench.workspace.path().join("ran").exists());
+}
+
+#[tokio::test]
+async fn entries_that_would_change_what_runs_are_refused_by_name() {
+    let bench = Bench::new();
+    for name in [
+        "BASH_ENV",
+        "ENV",
+        "PROMPT_COMMAND",
+        "LD_PRELOAD",
+        "LD_LIBRARY_PATH",
+        "DYLD_INSERT_LIBRARIES",
+        "GIT_EXTERNAL_DIFF",
+        "NODE_OPTIONS",
+        "PYTHONSTARTUP",
+        "SSH_AUTH_SOCK",
+        "DOCKER_HOST",
+        "DBUS_SESSION_BUS_ADDRESS",
+        "AWS_SECRET_ACCESS_KEY",
+        "DB_PASSWORD",
+    ] {
+        let args = json!({"command": "touch ran", "env": {name: "x"}});
+        let refused = bench.call("Bash", args).await.expect_err(name);
+        assert_eq!(refused.code(), ErrorCode::PolicyDenied, "{refused}");
+        assert!(refused.text().contains(name) && refused.text().contains("Nothing was run"), "{refused}");
+    }
+    for (name, value) in [("BASH_FUNC_ls%%", "() { touch ran; }"), ("A=B", "x"), ("A", "x\u{0}y")] {
+        let args = json!({"command": "ls", "env": {name: value}});
+        let refused = bench.call("Bash", args).await.expect_err(name);
+        assert_eq!(refused.code(), ErrorCode::InvalidArgs, "{refused}");
+    }
+    assert!(!bench.workspace.path().join("ran").exists());
+}
+
+#[tokio::test]
+async fn a_link_out_of_the_workspace_is_no_folder_to_run_in() {
+    let bench = Bench::new();
+    std::os::unix::fs::symlink("/tmp", bench.workspace.path().join("out")).expect("a link");
+    let refused = bench.call("Bash", json!({"command": "pwd", "cwd": "out"})).await.expect_err("outside");
+    assert_eq!(refused.code(), ErrorCode::OutsideWorkspace);
+    assert!(refused.text().contains("/tmp"), "{refused}");
+}
+
+#[tokio::test]
+async fn a_command_of_one_or_two_megabytes_is_refused_with_a_way_out() {
+    let bench = Bench::new();
+    for megabytes in [1, 2] {
+        let command = format!("touch ran; echo {}", "x".repeat(megabytes << 20));
+        let refused = bench.call("Bash", json!({"command": command})).await.expect_err("too large");
+        assert_eq!(refused.code(), ErrorCode::TooLarge);
+        assert!(refused.text().contains("stdin") && refused.text().len() < 400, "{refused}");
+    }
+    assert!(!bench.workspace.path().join("ran").exists());
+}
+
+#[tokio::test]
+async fn whoever_reads_finds_the_end_of_the_input() {
+    let bench = Bench::new();
+    for reader in ["cat", "read -r line || true", "cat < /dev/stdin", "bash -c 'cat'", "sort -"] {
+        let (text, _) = bench.bash(reader).await;
+        assert_eq!(text, "Command completed successfully (no output).", "{reader}");
+    }
+    let (text, _) = bench.bash("test -t 0 || echo none; tty; : < /dev/tty").await;
+    assert!(text.starts_with("none\nnot a tty\n") && text.contains("/dev/tty"), "{text}");
+}
+
+#[tokio::test]
+async fn a_purpose_is_one_short_line_in_the_list() {
+    let bench = Bench::new();
+    let purpose = format!("first\n  second\u{7} {}", "long ".repeat(100));
+    let start = json!({"command": "sleep 60", "run_in_background": true, "description": purpose});
+    bench.text("Bash", start).await;
+    let listed = bench.text("ShellStatus", json!({})).await;
+    assert_eq!(listed.lines().count(), 1, "{listed}");
+    assert!(listed.contains("(first second long long") && listed.ends_with("…)"), "{listed}");
+}
+
+#[tokio::test]
+async fn a_tiny_timeout_is_said_to_be_in_milliseconds() {
+    let bench = Bench::new();
+    let stopped =
+        bench.call("Bash", json!({"command": "sleep 60", "timeout": 60})).await.expect_err("too long");
+    assert_eq!(stopped.code(), ErrorCode::Timeout);
+    assert!(
+        stopped.text().contains("in milliseconds") && stopped.text().contains("run_in_background"),
+        "{stopped}"
+    );
+    assert!(stopped.text().contains("Nothing had been printed."), "{stopped}");
+}
+
+#[tokio::test]
+async fn a_command_that_takes_longer_than_wanted_goes_on_as_a_shell() {
+    let bench = Bench::new();
+    let checkpoint = Checkpoint::open().await;
+    let command = format!(
+        "echo begun; {}; echo here >&9; read -u 9 word; echo got $word; exit 5",
+        checkpoint.connect()
+    );
+    // The timeout ends with the waiting: it is shorter than what follows.
+    let args = json!({"command": command, "yield_ms": 3_000, "timeout": 3_500, "description": "A test"});
+    let call = bench.call("Bash", args);
+    let (reply, (_, mut stream)) = tokio::join!(call, checkpoint.line());
+    let reply = reply.expect("it is no error");
+    let text = tools::text(&reply);
+    assert!(text.starts_with("begun\nStill running after "), "{text}");
+    assert!(text.contains("now as shell sh_1 (pid ") && text.contains("without a time limit"), "{text}");
+    assert!(
+        text.contains("[ShellStatus shell_id=\"sh_1\" since=6 ") && !text.contains("WriteShell"),
+        "{text}"
+    );
+    assert_eq!(reply.meta.exit_code, None);
+    assert!(reply.meta.handle.is_some());
+    let late = bench.text("ShellStatus", json!({"shell_id": "sh_1", "wait_ms": 1_000})).await;
+    assert!(late.contains("running for") && late.contains("A test"), "{late}");
+    stream.write_all(b"word\n").await.expect("written");
+    let end = json!({"shell_id": "sh_1", "since": 6, "pattern": "^got", "wait_ms": 30_000});
+    assert!(bench.text("ShellStatus", end).await.contains("got word\n"));
+    let end = bench.text("ShellStatus", json!({"shell_id": "sh_1", "wait_ms": 30_000})).await;
+    assert!(end.contains("exit code 5"), "{end}");
+}
+
+#[tokio::test]
+async fn a_command_that_is_quick_enough_answers_as_ever() {
+    let bench = Bench::new();
+    let args = json!({"command": "echo done; exit 2", "yield_ms": 60_000});
+    let reply = bench.call("Bash", args).await.expect("an answer");
+    assert!(tools::text(&reply).starts_with("done\nExit code 2 ("), "{reply:?}");
+    assert_eq!(bench.text("ShellStatus", json!({})).await, "There are no background shells.");
+    let args = json!({"command": "echo begun; sleep 60", "yield_ms": 60_000, "timeout": 3_000});
+    let stopped = bench.call("Bash", args).await.expect_err("its time was over first");
+    assert_eq!(stopped.code(), ErrorCode::Timeout);
+    assert!(stopped.text().starts_with("begun\n"), "{stopped}");
+}
+
+#[tokio::test]
+async fn a_call_taken_back_before_it_yields_stops_its_command() {
+    let bench = Bench::new();
+    let checkpoint = Checkpoint::open().await;
+    let cx = ToolCx::detached(RequestId::new());
+    let cancel = cx.cancel.clone();
+    let command = format!("{}; echo $$ >&9; exec 9>&-; sleep 60", checkpoint.connect());
+    let args = json!({"command": command, "yield_ms": 60_000});
+    let call = tools::call_with(&bench.registry, "Bash", args, cx);
+    let (answer, pid) = tokio::join!(within(call), async {
+        let (pid, _) = checkpoint.line().await;
+        cancel.cancel();
+        pid
+    });
+    assert_eq!(answer.expect_err("cancelled").code(), ErrorCode::Cancelled);
+    assert!(!is_there(&pid));
+}
+
+#[tokio::test]
+async fn a_shell_in_the_background_says_how_to_go_on_with_it() {
+    let bench = Bench::new();
+    let plain = json!({"command": "echo one; sleep 60", "run_in_background": true, "yield_ms": 3_000});
+    let text = bench.text("Bash", plain).await;
+    assert!(
+        text.contains("running\none\n[ShellStatus shell_id=\"sh_1\" since=4 shows what comes next; "),
+        "{text}"
+    );
+    let tty = json!({"command": "sleep 60", "run_in_background": true, "tty": true});
+    let text = bench.text("Bash", tty).await;
+    assert!(text.contains("WriteShell types into it; KillShell ends it]"), "{text}");
+}
+
+#[tokio::test]
+async fn a_terminal_is_one_for_the_program_and_its_output_is_clean() {
+    let bench = Bench::new();
+    let command = "test -t 0 && test -t 1 && test -t 2 && echo all three; echo $TERM; stty size; \
+                   printf '\\033[31mred\\033[0m\\n'; printf '10%%\\r100%%\\n'; echo to /dev/tty > /dev/tty; \
+                   readlink /proc/$$/fd/0 | grep -c pts; exit 3";
+    let reply = bench.call("Bash", json!({"command": command, "tty": true})).await.expect("an answer");
+    let text = tools::text(&reply);
+    assert!(
+        text.starts_with("all three\nxterm-256color\n40 120\nred\n100%\nto /dev/tty\n1\nExit code 3 ("),
+        "{text}"
+    );
+    let args = json!({"command": "stty size", "pty": true, "cols": "80", "rows": 24});
+    assert_eq!(bench.text("Bash", args).await, "24 80");
+    let raw =
+        bench.text("Bash", json!({"command": "printf '\\033[31mred\\n'", "tty": true, "raw": true})).await;
+    assert_eq!(raw, "\u{1b}[31mred");
+}
+
+#[tokio::test]
+async fn the_last_words_of_a_command_on_a_terminal_are_never_lost() {
+    let bench = Bench::new();
+    for round in 0..40 {
+        let (command, expected) = (format!("echo word {round}"), format!("word {round}"));
+        assert_eq!(bench.text("Bash", json!({"command": command, "tty": true})).await, expected);
+    }
+    let long = bench.text("Bash", json!({"command": "seq 1 20000; echo end", "tty": true})).await;
+    assert!(long.starts_with("1\n2\n") && long.ends_with("\n20000\nend"), "{}", long.len());
+}
+
+#[tokio::test]
+async fn a_command_on_a_terminal_is_stopped_with_its_jobs() {
+    let bench = Bench::new();
+    let checkpoint = Checkpoint::open().await;
+    // With job control each job is a process group of its own.
+    let command = format!("set -m; sleep 60 & {}; echo $! >&9; exec 9>&-; sleep 61", checkpoint.connect());
+    let start = json!({"command": command, "tty": true, "run_in_background": true});
+    let (_, (pid, _)) = tokio::join!(bench.text("Bash", start), checkpoint.line());
+    assert!(is_there(&pid));
+    let killed = bench.text("KillShell", json!({"shell_id": "sh_1"})).await;
+    assert!(killed.contains("stopped with SIG"), "{killed}");
+    assert!(!is_there(&pid));
+    let stopped = bench.call("Bash", json!({"command": "echo on; cat", "tty": true, "timeout": 3_000})).await;
+    let stopped = stopped.expect_err("nobody types");
+    assert!(stopped.code() == ErrorCode::Timeout && stopped.text().starts_with("on\n"), "{stopped}");
+}

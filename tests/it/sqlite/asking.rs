@@ -1,0 +1,175 @@
+//! SqliteQuery asked: what it answers, and what it says when the question is wrong.
+
+use std::fs;
+
+use punie_runner::request::ErrorCode;
+use rusqlite::Connection;
+use serde_json::{Value, json};
+
+use super::{Desk, USERS};
+use crate::harness::tools::text;
+
+#[tokio::test]
+async fn rows_come_as_a_table_with_exact_values() {
+    let desk = Desk::new(USERS);
+    let before = desk.files();
+    let answer =
+        desk.answer(json!({"query": "SELECT id, name, big, photo, id FROM users ORDER BY id"})).await;
+    assert_eq!(
+        answer.lines().collect::<Vec<_>>(),
+        [
+            "id | name | big              | photo                | id",
+            "---+------+------------------+----------------------+---",
+            " 1 | ann  | 9007199254740993 | <blob 10 bytes, png> |  1",
+            " 2 | bob  | NULL             | NULL                 |  2",
+            " 3 | cy   |               -1 | <blob 1 byte, x'01'> |  3",
+            "[3 rows]",
+        ]
+    );
+    assert_eq!(desk.files(), before);
+}
+
+#[tokio::test]
+async fn json_and_csv_are_what_their_readers_expect() {
+    let desk = Desk::new(USERS);
+    let answer = desk.answer(json!({"query": "SELECT id, big FROM users", "format": "json"})).await;
+    let body = answer.rsplit_once('\n').expect("a footer").0;
+    assert_eq!(
+        serde_json::from_str::<Value>(body).expect("JSON")["rows"][0],
+        json!([1, 9_007_199_254_740_993_i64])
+    );
+    let answer = desk.answer(json!({"query": "SELECT 'a,b' AS x, NULL AS y", "format": "csv"})).await;
+    assert_eq!(answer, "x,y\n\"a,b\",\n[1 row]");
+}
+
+#[tokio::test]
+async fn pages_say_whether_there_is_more() {
+    let desk = Desk::new(
+        "CREATE TABLE n (i); WITH RECURSIVE c(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM c WHERE i < 250) INSERT INTO n SELECT i FROM c;",
+    );
+    let answer = desk.answer(json!({"query": "SELECT i FROM n ORDER BY i"})).await;
+    assert!(answer.ends_with("[100 rows (1-100); more rows exist: offset=100]"), "{answer}");
+    let answer = desk.answer(json!({"query": "SELECT i FROM n ORDER BY i;  -- all\n", "offset": 200})).await;
+    assert!(answer.ends_with("[50 rows (201-250)]"), "{answer}");
+    let answer = desk.answer(json!({"query": "SELECT i FROM n", "offset": 900})).await;
+    assert!(answer.contains("there are 250 rows"), "{answer}");
+    let answer = desk.answer(json!({"query": "SELECT i FROM n LIMIT 3", "limit": 3})).await;
+    assert!(answer.ends_with("[3 rows]"), "{answer}");
+}
+
+#[tokio::test]
+async fn parameters_are_bound_and_checked() {
+    let desk = Desk::new(USERS);
+    let answer = desk
+        .answer(json!({"query": "SELECT name FROM users WHERE id = ? OR name = ?", "params": [1, "bob"]}))
+        .await;
+    assert!(answer.contains("ann") && answer.contains("bob") && answer.contains("[2 rows]"), "{answer}");
+    let answer =
+        desk.answer(json!({"query": "SELECT name FROM users WHERE id = :id", "params": {"id": 3}})).await;
+    assert!(answer.contains("cy"), "{answer}");
+    for (query, params) in [
+        ("SELECT ?", json!([1, 2])),
+        ("SELECT ?", json!({"a": 1})),
+        ("SELECT :a", json!({"b": 1})),
+        ("SELECT :a", json!({"a": 1, "b": 1})),
+        ("SELECT ?", json!([[1]])),
+        ("SELECT ?", json!([u64::MAX])),
+    ] {
+        let refused = desk.refused(json!({"query": query, "params": params})).await;
+        assert_eq!(refused.code(), ErrorCode::InvalidArgs, "{refused}");
+    }
+    assert_eq!(desk.refused(json!({"query": "SELECT ?"})).await.code(), ErrorCode::InvalidArgs);
+}
+
+#[tokio::test]
+async fn an_empty_query_shows_the_schema() {
+    let desk = Desk::new(USERS);
+    let answer = desk.answer(json!({})).await;
+    assert!(answer.contains("1 table, 1 view") && answer.contains("table users: 3 rows"), "{answer}");
+    assert!(
+        answer.contains("CREATE TABLE users (id INTEGER") && answer.contains("CREATE INDEX users_by_name"),
+        "{answer}"
+    );
+    assert!(answer.contains("view names\n  CREATE VIEW names"), "{answer}");
+}
+
+#[tokio::test]
+async fn reading_of_every_kind_is_allowed() {
+    let desk = Desk::new(
+        "CREATE VIRTUAL TABLE docs USING fts5(body); INSERT INTO docs VALUES ('the quick fox'), ('slow'); CREATE TABLE t (j); INSERT INTO t VALUES ('{\"a\": [1, 2]}');",
+    );
+    for (query, part) in [
+        ("SELECT highlight(docs, 0, '<', '>') FROM docs WHERE docs MATCH 'quick'", "the <quick> fox"),
+        ("SELECT value FROM t, json_each(t.j, '$.a') WHERE value > 1", "2"),
+        ("SELECT j ->> '$.a[0]' FROM t", "1"),
+        (
+            "WITH RECURSIVE c(i) AS (VALUES (1) UNION ALL SELECT i + 1 FROM c LIMIT 5) SELECT sum(i) OVER () FROM c",
+            "15",
+        ),
+        ("EXPLAIN QUERY PLAN SELECT * FROM t", "SCAN t"),
+        ("PRAGMA table_info(t)", "j"),
+        ("PRAGMA user_version", "0"),
+        ("SELECT name FROM pragma_table_list WHERE name = 't'", "t"),
+        ("VALUES (1, 'x')", "x"),
+        ("SELECT strftime('%Y', '2020-01-01'), upper('a'), printf('%05d', 7)", "00007"),
+    ] {
+        let answer = desk.answer(json!({"query": query})).await;
+        assert!(answer.contains(part), "{query}: {answer}");
+    }
+}
+
+#[tokio::test]
+async fn a_misspelt_name_gets_the_near_one() {
+    let desk = Desk::new(USERS);
+    let refused = desk.refused(json!({"query": "SELECT nmae FROM user"})).await;
+    assert_eq!(refused.code(), ErrorCode::InvalidArgs);
+    assert!(refused.text().contains("`nmae`: did you mean `name`?"), "{refused}");
+    assert!(refused.text().contains("`user`: did you mean `users`?"), "{refused}");
+    let refused = desk.refused(json!({"query": "SELEC 1"})).await;
+    assert!(refused.text().contains('^'), "{refused}");
+}
+
+#[tokio::test]
+async fn an_empty_file_is_a_database_without_tables() {
+    let desk = Desk::new(USERS);
+    fs::write(desk.path("empty.db"), "").expect("a file");
+    let answer = desk.answer(json!({"database_path": "empty.db"})).await;
+    assert!(answer.contains("0 tables"), "{answer}");
+    assert_eq!(fs::metadata(desk.path("empty.db")).expect("a file").len(), 0);
+}
+
+#[tokio::test]
+async fn a_damaged_table_is_called_damaged_in_the_overview() {
+    let desk = Desk::new(
+        "CREATE TABLE whole (a); INSERT INTO whole VALUES (1);
+         CREATE TABLE broken (a); INSERT INTO broken VALUES (zeroblob(20000));",
+    );
+    let connection = Connection::open(desk.path("app.db")).expect("a database");
+    let number =
+        |sql: &str| connection.query_row(sql, [], |row| row.get::<_, u32>(0)).expect("a number") as usize;
+    let page = number("SELECT rootpage FROM sqlite_schema WHERE name = 'broken'");
+    let size = number("PRAGMA page_size");
+    drop(connection);
+    let mut bytes = fs::read(desk.path("app.db")).expect("a file");
+    bytes[(page - 1) * size..page * size].fill(0xEE);
+    fs::write(desk.path("app.db"), bytes).expect("a file");
+    let reply = desk.ask(json!({})).await.expect("an overview");
+    let answer = text(&reply);
+    assert!(answer.contains("table whole: 1 row"), "{answer}");
+    assert!(answer.contains("table broken: rows not counted: database disk image is malformed"), "{answer}");
+    let warnings = reply.meta.warnings.join("\n");
+    assert!(
+        warnings.contains("damaged") && warnings.contains("database disk image is malformed"),
+        "{warnings}"
+    );
+}
+
+#[tokio::test]
+async fn a_view_without_end_is_described_and_not_counted() {
+    let desk = Desk::new(
+        "CREATE VIEW endless AS WITH RECURSIVE c(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM c) SELECT i FROM c;
+         CREATE TABLE wide (a); INSERT INTO wide WITH RECURSIVE c(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM c WHERE i < 200000) SELECT i FROM c;",
+    );
+    let answer = desk.answer(json!({})).await;
+    assert!(answer.contains("table wide: 200,000 rows") && answer.contains("view endless"), "{answer}");
+}

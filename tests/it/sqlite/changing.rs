@@ -1,0 +1,332 @@
+//! SqliteQuery with mode=rw: what it changes, what it refuses, and that a failure leaves nothing behind.
+
+use std::fs;
+use std::sync::mpsc::channel;
+
+use punie_runner::ids::RequestId;
+use punie_runner::request::ErrorCode;
+use punie_runner::tool::{Effect, ToolCx};
+use rusqlite::Connection;
+use serde_json::{Value, json};
+
+use super::{Desk, USERS};
+use crate::harness::caller::Ask;
+use crate::harness::stage::Stage;
+use crate::harness::tools::{call_with, text};
+
+impl Desk {
+    /// A statement with mode=rw.
+    async fn change(&self, query: &str) -> String {
+        self.answer(json!({"query": query, "mode": "rw"})).await
+    }
+
+    fn connection(&self) -> Connection {
+        Connection::open(self.path("app.db")).expect("the database")
+    }
+
+    fn count(&self, table: &str) -> i64 {
+        let sql = format!("SELECT count(*) FROM {table}");
+        self.connection().query_row(&sql, [], |row| row.get(0)).expect("a number")
+    }
+}
+
+#[tokio::test]
+async fn a_change_says_how_many_rows_and_which_id() {
+    let desk = Desk::new(USERS);
+    let path = desk.path("app.db").display().to_string();
+    let answer = desk.change("INSERT INTO users (name) VALUES ('dan'), ('eve')").await;
+    assert_eq!(answer, format!("Done and committed to {path}: 2 rows affected, last insert id 5."));
+    let answer = desk
+        .answer(
+            json!({"query": "UPDATE users SET big = :big WHERE id = 1", "params": {"big": 7}, "mode": "rw"}),
+        )
+        .await;
+    assert_eq!(answer, format!("Done and committed to {path}: 1 row affected."));
+    let answer = desk.change("DELETE FROM users WHERE id = 99").await;
+    assert_eq!(answer, format!("Done and committed to {path}: 0 rows affected."));
+    assert_eq!(desk.count("users"), 5);
+}
+
+#[tokio::test]
+async fn rows_that_a_change_returns_are_shown_and_the_change_is_whole() {
+    let desk = Desk::new(USERS);
+    let answer = desk
+        .answer(
+            json!({"query": "UPDATE users SET big = id WHERE id > 0 RETURNING id", "mode": "rw", "limit": 2}),
+        )
+        .await;
+    let lines: Vec<&str> = answer.lines().collect();
+    assert_eq!(lines[..4], ["id", "--", " 1", " 2"], "{answer}");
+    assert_eq!(lines[4], "[2 rows (1-2); 1 more were changed and are not shown]", "{answer}");
+    assert!(answer.ends_with(": 3 rows affected."), "{answer}");
+    let changed: i64 =
+        desk.connection().query_row("SELECT sum(big) FROM users", [], |row| row.get(0)).expect("a number");
+    assert_eq!(changed, 6);
+}
+
+#[tokio::test]
+async fn the_schema_can_be_changed() {
+    let desk = Desk::new(USERS);
+    for query in [
+        "CREATE TABLE pets (id INTEGER PRIMARY KEY, owner REFERENCES users)",
+        "CREATE INDEX pets_by_owner ON pets (owner)",
+        "ALTER TABLE pets ADD COLUMN age INTEGER NOT NULL DEFAULT 0 CHECK (age >= 0)",
+        "ALTER TABLE pets RENAME COLUMN age TO years",
+        "ALTER TABLE pets RENAME TO animals",
+        "ALTER TABLE animals DROP COLUMN years",
+        "CREATE VIEW owners AS SELECT owner FROM animals",
+        "CREATE TRIGGER fed AFTER INSERT ON animals BEGIN UPDATE users SET big = 0 WHERE id = new.owner; END",
+        "CREATE VIRTUAL TABLE notes USING fts5(body)",
+        "INSERT INTO notes VALUES ('the quick fox')",
+        "ANALYZE",
+        "REINDEX",
+        "DROP VIEW names",
+        "DROP TABLE notes",
+    ] {
+        let answer = desk.change(query).await;
+        assert!(answer.starts_with("Done and committed to "), "{query}: {answer}");
+    }
+    let answer = desk.change("INSERT INTO animals (owner) VALUES (1)").await;
+    assert!(
+        answer.ends_with("1 row affected, 1 row more by triggers and foreign keys, last insert id 1."),
+        "{answer}"
+    );
+    let schema = desk.answer(json!({})).await;
+    assert!(schema.contains("table animals: 1 row") && !schema.contains("notes"), "{schema}");
+}
+
+#[tokio::test]
+async fn a_change_of_every_row_needs_to_be_confirmed() {
+    let desk = Desk::new(USERS);
+    for query in [
+        "DELETE FROM users",
+        "UPDATE users SET name = 'where'",
+        "UPDATE users SET big = (SELECT 1 WHERE 1) -- where id = 1",
+        "WITH x AS (SELECT 1 WHERE 1) DELETE FROM users /* WHERE 1 */",
+    ] {
+        let refused = desk.refused(json!({"query": query, "mode": "rw"})).await;
+        assert_eq!(refused.code(), ErrorCode::PolicyDenied, "{query}: {refused}");
+        assert!(
+            refused.text().contains("confirm=true") && refused.text().contains("Nothing was changed"),
+            "{refused}"
+        );
+    }
+    assert_eq!(desk.count("users"), 3);
+    let answer = desk.answer(json!({"query": "DELETE FROM users", "mode": "rw", "confirm": true})).await;
+    assert!(answer.ends_with("3 rows affected."), "{answer}");
+    assert_eq!(desk.count("users"), 0);
+}
+
+#[tokio::test]
+async fn mode_rw_reaches_no_further_than_its_database() {
+    let desk = Desk::new(USERS);
+    let outside = desk.scratch.path().join("written.db");
+    let before = desk.files();
+    for query in [
+        format!("ATTACH '{}' AS x", outside.display()),
+        format!("VACUUM INTO '{}'", outside.display()),
+        "VACUUM".to_owned(),
+        "SELECT load_extension('/tmp/x.so')".to_owned(),
+        "PRAGMA writable_schema = 1".to_owned(),
+        "PRAGMA journal_mode = WAL".to_owned(),
+        "PRAGMA user_version = 3".to_owned(),
+        "PRAGMA foreign_keys = 0".to_owned(),
+        "BEGIN".to_owned(),
+        "COMMIT".to_owned(),
+        "SAVEPOINT x".to_owned(),
+        "CREATE TEMP TABLE x (a)".to_owned(),
+        "CREATE TEMP VIEW x AS SELECT 1".to_owned(),
+        "INSERT INTO users (name) SELECT load_extension('/tmp/x.so')".to_owned(),
+    ] {
+        let refused = desk.refused(json!({"query": query, "mode": "rw"})).await;
+        assert_eq!(refused.code(), ErrorCode::PolicyDenied, "{query}: {refused}");
+    }
+    for query in [
+        "DELETE FROM sqlite_schema WHERE 1",
+        "INSERT INTO users VALUES (9, 'x', 1, NULL); DROP TABLE users",
+        "-- nothing",
+    ] {
+        let refused = desk.refused(json!({"query": query, "mode": "rw"})).await;
+        assert_eq!(refused.code(), ErrorCode::InvalidArgs, "{query}: {refused}");
+    }
+    assert_eq!(desk.files(), before);
+    assert!(!outside.exists());
+}
+
+#[tokio::test]
+async fn a_change_that_fails_leaves_nothing_behind() {
+    let desk = Desk::new(
+        "CREATE TABLE t (a UNIQUE, b CHECK (b < 10)); INSERT INTO t VALUES (1, 1), (2, 2), (3, 9);
+         CREATE TABLE parent (id PRIMARY KEY); CREATE TABLE child (p REFERENCES parent DEFERRABLE INITIALLY DEFERRED);",
+    );
+    let before = desk.files();
+    for (query, part) in [
+        ("UPDATE t SET b = b + 1 WHERE a > 0", "CHECK constraint failed"),
+        ("UPDATE t SET a = 7 WHERE a > 0", "UNIQUE constraint failed"),
+        ("INSERT INTO child VALUES (1)", "FOREIGN KEY constraint failed"),
+        ("INSERT INTO t VALUES (1)", "has 2 columns but 1 values"),
+        ("INSERT INTO tt VALUES (1)", "did you mean"),
+    ] {
+        let refused = desk.refused(json!({"query": query, "mode": "rw"})).await;
+        assert_eq!(refused.code(), ErrorCode::InvalidArgs, "{query}: {refused}");
+        assert!(refused.text().contains(part), "{query}: {refused}");
+        assert!(
+            refused.text().ends_with("Nothing was changed: the transaction was rolled back."),
+            "{refused}"
+        );
+    }
+    assert_eq!(desk.files(), before);
+}
+
+/// An insert of so many rows that it cannot end by itself in a test.
+const ENDLESS: &str = "INSERT INTO t WITH RECURSIVE c(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM c) SELECT i FROM c WHERE i % 1000 = 0";
+
+#[tokio::test]
+async fn a_change_is_undone_at_its_time_limit_and_when_cancelled() {
+    let desk = Desk::new("CREATE TABLE t (a); INSERT INTO t VALUES (1);");
+    let refused = desk.refused(json!({"query": ENDLESS, "mode": "rw", "timeout_ms": 50})).await;
+    assert_eq!(refused.code(), ErrorCode::Timeout, "{refused}");
+    assert!(refused.text().contains("Nothing was changed"), "{refused}");
+    let cx = ToolCx::detached(RequestId::new());
+    let cancel = cx.cancel.clone();
+    let args = json!({"database_path": "app.db", "query": ENDLESS, "mode": "rw", "timeout_ms": 600_000});
+    let running = call_with(&desk.tools, "SqliteQuery", args, cx);
+    let (answer, ()) = tokio::join!(running, async { cancel.cancel() });
+    let refused = answer.expect_err("a cancel");
+    assert_eq!(refused.code(), ErrorCode::Cancelled, "{refused}");
+    assert_eq!(desk.count("t"), 1);
+    assert_eq!(desk.files().len(), 1, "no journal is left");
+}
+
+#[tokio::test]
+async fn a_change_waits_for_a_lock_and_then_says_busy() {
+    let desk = Desk::new("CREATE TABLE t (a);");
+    let other = desk.connection();
+    other.execute_batch("BEGIN IMMEDIATE; INSERT INTO t VALUES (1);").expect("a lock");
+    let ask = json!({"query": "INSERT INTO t VALUES (2)", "mode": "rw", "timeout_ms": 100});
+    let refused = desk.refused(ask).await;
+    assert_eq!(refused.code(), ErrorCode::Busy, "{refused}");
+    assert!(refused.text().contains("locked by another program"), "{refused}");
+    assert!(refused.text().contains("Nothing was changed"), "{refused}");
+    let cx = ToolCx::detached(RequestId::new());
+    let cancel = cx.cancel.clone();
+    let args = json!({"database_path": "app.db", "query": "INSERT INTO t VALUES (3)", "mode": "rw", "timeout_ms": 600_000});
+    let waiting = call_with(&desk.tools, "SqliteQuery", args.clone(), cx);
+    let (answer, ()) = tokio::join!(waiting, async { cancel.cancel() });
+    assert_eq!(answer.expect_err("a cancel").code(), ErrorCode::Cancelled);
+    // One that waits gets its turn when the lock is given up.
+    let (asked, told) = channel();
+    let holder = std::thread::spawn(move || {
+        told.recv().expect("a word");
+        other.execute_batch("COMMIT").expect("given up");
+    });
+    let waiting = call_with(&desk.tools, "SqliteQuery", args, ToolCx::detached(RequestId::new()));
+    let (answer, ()) = tokio::join!(waiting, async { asked.send(()).expect("heard") });
+    let reply = answer.expect("a change");
+    assert!(text(&reply).contains("1 row affected"), "{}", text(&reply));
+    holder.join().expect("it ends");
+    assert_eq!(desk.count("t"), 2);
+}
+
+#[tokio::test]
+async fn a_wal_database_is_changed_and_left_as_tidy_as_it_was() {
+    let desk = Desk::new("PRAGMA journal_mode = WAL; CREATE TABLE t (a);");
+    desk.change("INSERT INTO t VALUES (1)").await;
+    assert_eq!(desk.files().len(), 1, "the last connection removes its WAL");
+    let other = desk.connection();
+    other.query_row("SELECT count(*) FROM t", [], |_| Ok(())).expect("a reader");
+    desk.change("INSERT INTO t VALUES (2)").await;
+    let seen: i64 = other.query_row("SELECT count(*) FROM t", [], |row| row.get(0)).expect("a number");
+    assert_eq!(seen, 2, "a program that has it open sees the change");
+}
+
+#[tokio::test]
+async fn a_question_with_mode_rw_says_that_nothing_was_changed() {
+    let desk = Desk::new(USERS);
+    let before = desk.files();
+    let answer = desk.change("SELECT count(*) AS n FROM users").await;
+    assert!(answer.starts_with("n\n-\n3\n[1 row]\n") && answer.contains("nothing was changed"), "{answer}");
+    let answer = desk.answer(json!({"query": "EXPLAIN QUERY PLAN DELETE FROM users", "mode": "rw"})).await;
+    assert!(answer.contains("nothing was changed"), "{answer}");
+    assert_eq!(desk.files(), before);
+}
+
+#[cfg(unix)]
+#[tokio::test]
+async fn protected_places_and_second_names_are_not_written() {
+    let desk = Desk::new(USERS);
+    for folder in [".vscode", "home", "home/state"] {
+        fs::create_dir(desk.path(folder)).expect("a folder");
+    }
+    for copy in [".vscode/state.db", "home/state/journal.sqlite3", "one.db"] {
+        fs::copy(desk.path("app.db"), desk.path(copy)).expect("a copy");
+    }
+    fs::hard_link(desk.path("one.db"), desk.path("two.db")).expect("a link");
+    std::os::unix::fs::symlink(desk.path("home"), desk.path("detour")).expect("a link");
+    let insert = "INSERT INTO users (name) VALUES ('x')";
+    for path in [".vscode/state.db", "home/state/journal.sqlite3", "detour/state/journal.sqlite3", "two.db"] {
+        let before = fs::read(desk.path(path)).expect("a file");
+        let refused = desk.refused(json!({"database_path": path, "query": insert, "mode": "rw"})).await;
+        assert_eq!(refused.code(), ErrorCode::PolicyDenied, "{path}: {refused}");
+        assert_eq!(fs::read(desk.path(path)).expect("a file"), before);
+    }
+    let ours = json!({"database_path": "home/state/journal.sqlite3", "query": "SELECT * FROM users"});
+    assert_eq!(desk.refused(ours).await.code(), ErrorCode::PolicyDenied);
+    let answer = desk.answer(json!({"database_path": "two.db", "query": "SELECT name FROM users"})).await;
+    assert!(answer.contains("ann"), "{answer}");
+    let gone = json!({"database_path": "new.db", "query": "CREATE TABLE t (a)", "mode": "rw"});
+    assert_eq!(desk.refused(gone).await.code(), ErrorCode::NotFound);
+    assert!(!desk.path("new.db").exists());
+}
+
+#[test]
+fn only_a_call_with_mode_rw_counts_as_writing() {
+    let desk = Desk::new(USERS);
+    let entry = desk.tools.find("SqliteQuery").expect("it is registered");
+    let effect = |args: Value| entry.effect_of(&args.to_string());
+    assert_eq!(entry.spec().effect, Effect::Writes);
+    assert_eq!(effect(json!({"database_path": "app.db"})), Effect::Reads);
+    assert_eq!(effect(json!({"database_path": "app.db", "query": "SELECT 1"})), Effect::Reads);
+    assert_eq!(effect(json!({"database_path": "app.db", "mode": "rw"})), Effect::Reads, "an overview");
+    assert_eq!(effect(json!({"database_path": "app.db", "query": "SELECT 1", "mode": "rw"})), Effect::Writes);
+    assert_eq!(effect(json!({"path": "app.db", "sql": "SELECT 1", "mode": "rw"})), Effect::Writes);
+    assert_eq!(
+        effect(json!({"database_path": "app.db", "mode": "write"})),
+        Effect::Writes,
+        "refused, in turn"
+    );
+}
+
+#[tokio::test]
+async fn an_empty_file_becomes_a_database() {
+    let desk = Desk::new(USERS);
+    fs::write(desk.path("new.db"), "").expect("a file");
+    let create = json!({"database_path": "new.db", "query": "CREATE TABLE t (a)", "mode": "rw"});
+    assert!(desk.answer(create).await.starts_with("Done and committed"));
+    let schema = desk.answer(json!({"database_path": "new.db"})).await;
+    assert!(schema.contains("table t: 0 rows"), "{schema}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_journal_knows_which_calls_write() {
+    let stage = Stage::new().await;
+    Connection::open(stage.file("app.db")).expect("a database").execute_batch(USERS).expect("a schema");
+    let _runner = stage.run();
+    let ask = async |args: Value| stage.caller.have(Ask::new("SqliteQuery", &args).of("talk")).await;
+    let query = "DELETE FROM users WHERE id = 1";
+    let answer = ask(json!({"database_path": "app.db", "query": "SELECT name FROM users"})).await;
+    assert!(answer.text().contains("ann"), "{answer:?}");
+    let answer = ask(json!({"database_path": "app.db", "query": query, "mode": "rw"})).await;
+    assert!(answer.text().contains("1 row affected"), "{answer:?}");
+    let args =
+        json!({"tool": "SqliteQuery", "args": {"database_path": "app.db", "query": query, "mode": "rw"}});
+    let answer = stage.caller.have(Ask::new("Task", &args).of("talk")).await;
+    assert_eq!(answer.outcome, "ok", "{answer:?}");
+    let journal = Connection::open(stage.setting.home.join("state/journal.sqlite3")).expect("the journal");
+    let mut statement = journal
+        .prepare("SELECT effect FROM request WHERE tool = 'SqliteQuery' ORDER BY rowid")
+        .expect("a statement");
+    let effects: Vec<String> =
+        statement.query_map([], |row| row.get(0)).expect("rows").collect::<Result<_, _>>().expect("effects");
+    assert_eq!(effects, ["reads", "writes", "writes"]);
+}

@@ -1,0 +1,185 @@
+//! SqliteQuery and the files it opens: only databases inside the workspace, and no trace beside them.
+
+use std::fs;
+
+use punie_runner::request::ErrorCode;
+use rusqlite::Connection;
+use serde_json::json;
+
+use super::{Desk, USERS};
+#[cfg(target_os = "linux")]
+use crate::harness::flip::Flip;
+#[cfg(target_os = "linux")]
+use crate::harness::tools::text;
+
+#[cfg(unix)]
+#[tokio::test]
+async fn only_regular_files_inside_are_opened() {
+    let desk = Desk::new(USERS);
+    let outside = tempfile::tempdir().expect("a folder");
+    Connection::open(outside.path().join("o.db"))
+        .expect("a database")
+        .execute_batch(USERS)
+        .expect("a schema");
+    std::os::unix::fs::symlink(outside.path().join("o.db"), desk.path("link.db")).expect("a link");
+    std::os::unix::fs::symlink("/dev/zero", desk.path("zero.db")).expect("a link");
+    rustix::fs::mkfifoat(rustix::fs::CWD, desk.path("pipe.db"), 0o600.into()).expect("a pipe");
+    fs::create_dir(desk.path("folder")).expect("a folder");
+    fs::write(
+        desk.path("text.db"),
+        "this is no database, but it is long enough to be one, were it not for its first bytes. ".repeat(3),
+    )
+    .expect("a file");
+    fs::copy(desk.path("app.db"), desk.path("side.db")).expect("a copy");
+    std::os::unix::fs::symlink(outside.path().join("o.db"), desk.path("side.db-wal")).expect("a link");
+    let outside_path = outside.path().join("o.db").display().to_string();
+    for (path, code) in [
+        ("link.db", ErrorCode::OutsideWorkspace),
+        ("zero.db", ErrorCode::OutsideWorkspace),
+        ("/dev/zero", ErrorCode::OutsideWorkspace),
+        (outside_path.as_str(), ErrorCode::OutsideWorkspace),
+        ("pipe.db", ErrorCode::InvalidArgs),
+        ("folder", ErrorCode::IsDirectory),
+        ("text.db", ErrorCode::NotText),
+        ("side.db", ErrorCode::PolicyDenied),
+        ("ap.db", ErrorCode::NotFound),
+        (":memory:", ErrorCode::NotFound),
+    ] {
+        let refused = desk.refused(json!({"database_path": path, "query": "SELECT 1"})).await;
+        assert_eq!(refused.code(), code, "{path}: {refused}");
+    }
+    let uri = format!("file:{outside_path}?mode=rwc");
+    let refused = desk.refused(json!({"database_path": uri, "query": "SELECT 1"})).await;
+    assert!(
+        [ErrorCode::NotFound, ErrorCode::InvalidArgs, ErrorCode::OutsideWorkspace].contains(&refused.code()),
+        "{refused}"
+    );
+    let refused = desk.refused(json!({"database_path": "ap.db", "query": "SELECT 1"})).await;
+    assert!(refused.text().contains("app.db"), "{refused}");
+}
+
+#[tokio::test]
+async fn strange_file_names_open_the_file_of_that_name() {
+    let desk = Desk::new("PRAGMA journal_mode = WAL; CREATE TABLE t (a); INSERT INTO t VALUES (7);");
+    for name in ["a b.db", "q?mode=memory.db", "h#x.db", "p%41.db", "file:x.db", "-v.db"] {
+        fs::copy(desk.path("app.db"), desk.path(name)).expect("a copy");
+        let before = desk.files();
+        let answer = desk.answer(json!({"database_path": name, "query": "SELECT a FROM t"})).await;
+        assert!(answer.contains('7'), "{name}: {answer}");
+        assert_eq!(desk.files(), before, "{name}");
+    }
+}
+
+#[tokio::test]
+async fn a_wal_database_at_rest_is_read_without_a_trace() {
+    let desk = Desk::new("PRAGMA journal_mode = WAL; CREATE TABLE t (a); INSERT INTO t VALUES (7);");
+    let before = desk.files();
+    assert_eq!(before.len(), 1, "the last connection removes its WAL");
+    let answer = desk.answer(json!({"query": "SELECT a FROM t"})).await;
+    assert!(answer.contains('7') && !answer.contains("snapshot"), "{answer}");
+    assert_eq!(desk.files(), before);
+}
+
+#[tokio::test]
+async fn a_wal_database_in_use_shows_what_its_writer_committed() {
+    let desk = Desk::new("PRAGMA journal_mode = WAL; CREATE TABLE t (a);");
+    let writer = Connection::open(desk.path("app.db")).expect("a writer");
+    writer
+        .execute_batch("BEGIN; INSERT INTO t VALUES (41); COMMIT; BEGIN; INSERT INTO t VALUES (99);")
+        .expect("writes");
+    let names: Vec<String> = desk.files().into_keys().collect();
+    let answer = desk.answer(json!({"query": "SELECT a FROM t"})).await;
+    assert!(answer.contains("41") && !answer.contains("99") && !answer.contains("snapshot"), "{answer}");
+    assert_eq!(desk.files().into_keys().collect::<Vec<_>>(), names);
+    writer.execute_batch("COMMIT").expect("the writer goes on");
+    let answer = desk.answer(json!({"query": "SELECT a FROM t"})).await;
+    assert!(answer.contains("99"), "{answer}");
+}
+
+#[tokio::test]
+async fn a_wal_that_was_left_behind_is_read_from_a_snapshot() {
+    let desk = Desk::new("PRAGMA journal_mode = WAL; CREATE TABLE t (a);");
+    let writer = Connection::open(desk.path("app.db")).expect("a writer");
+    writer.execute_batch("INSERT INTO t VALUES (41)").expect("a write");
+    // What a killed program leaves, had its -shm been lost: as after a copy of the folder.
+    for ending in ["", "-wal"] {
+        fs::copy(desk.path(&format!("app.db{ending}")), desk.path(&format!("left.db{ending}")))
+            .expect("a copy");
+    }
+    drop(writer);
+    let before = desk.files();
+    let answer = desk.answer(json!({"database_path": "left.db", "query": "SELECT a FROM t"})).await;
+    assert!(answer.contains("41") && answer.contains("snapshot"), "{answer}");
+    assert_eq!(desk.files(), before);
+    let left: Vec<_> =
+        fs::read_dir(desk.scratch.path().join("deeper")).expect("the scratch folder").collect();
+    assert!(left.is_empty(), "{left:?}");
+}
+
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn a_folder_exchanged_for_a_link_never_lets_outside_rows_in() {
+    let desk = Desk::new("CREATE TABLE t (a); INSERT INTO t VALUES ('plain');");
+    let outside = tempfile::tempdir().expect("a folder");
+    fs::create_dir(desk.path("sub")).expect("a folder");
+    for (folder, word, mode) in
+        [(desk.path("sub"), "plain", "DELETE"), (outside.path().to_owned(), "secret", "WAL")]
+    {
+        for name in ["rollback.db", "mixed.db"] {
+            let mode = if name == "mixed.db" { mode } else { "DELETE" };
+            Connection::open(folder.join(name))
+                .expect("a database")
+                .execute_batch(&format!(
+                    "PRAGMA journal_mode = {mode}; CREATE TABLE t (a); INSERT INTO t VALUES ('{word}');"
+                ))
+                .expect("a schema");
+        }
+    }
+    std::os::unix::fs::symlink(outside.path(), desk.path("link")).expect("a link");
+    let flip = Flip::start(&desk.path("sub"), &desk.path("link"));
+    let mut found = 0;
+    for turn in 0..2_000 {
+        let name = if turn % 2 == 0 { "sub/rollback.db" } else { "sub/mixed.db" };
+        if let Ok(reply) = desk.ask(json!({"database_path": name, "query": "SELECT a FROM t"})).await {
+            assert!(!text(&reply).contains("secret"), "turn {turn}: {}", text(&reply));
+            found += u32::from(text(&reply).contains("plain"));
+        }
+    }
+    drop(flip);
+    assert!(found > 0, "a query that never gives a row shows nothing");
+}
+
+#[tokio::test]
+async fn a_database_that_stays_locked_is_read_from_a_snapshot() {
+    let desk = Desk::new("CREATE TABLE t (a); INSERT INTO t VALUES (7);");
+    let other = Connection::open(desk.path("app.db")).expect("a program");
+    other.execute_batch("PRAGMA locking_mode = EXCLUSIVE; BEGIN EXCLUSIVE;").expect("a lock");
+    let before = desk.files();
+    let answer = desk.answer(json!({"query": "SELECT a FROM t"})).await;
+    assert!(answer.contains('7') && answer.contains("snapshot") && answer.contains("locked"), "{answer}");
+    assert_eq!(desk.files(), before);
+    other.execute_batch("COMMIT").expect("the other program goes on");
+    drop(other);
+    let answer = desk.answer(json!({"query": "SELECT a FROM t"})).await;
+    assert!(answer.contains('7') && !answer.contains("snapshot"), "{answer}");
+}
+
+#[tokio::test]
+async fn what_a_killed_program_left_unfinished_is_not_shown() {
+    let desk = Desk::new("CREATE TABLE t (a); INSERT INTO t VALUES (7);");
+    let other = Connection::open(desk.path("app.db")).expect("a program");
+    // A cache of a few pages has to write into the database before the transaction ends.
+    other
+        .execute_batch("PRAGMA cache_size = 2; BEGIN; UPDATE t SET a = 8; CREATE TABLE u (b); INSERT INTO u WITH RECURSIVE c(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM c WHERE i < 300) SELECT randomblob(1000) FROM c;")
+        .expect("a change under way");
+    for ending in ["", "-journal"] {
+        fs::copy(desk.path(&format!("app.db{ending}")), desk.path(&format!("left.db{ending}")))
+            .expect("a copy");
+    }
+    drop(other);
+    let before = desk.files();
+    assert!(before["left.db-journal"].len() > 512, "a journal to go back by");
+    let answer = desk.answer(json!({"database_path": "left.db", "query": "SELECT a FROM t"})).await;
+    assert!(answer.contains('7') && answer.contains("snapshot") && answer.contains("killed"), "{answer}");
+    assert_eq!(desk.files(), before);
+}

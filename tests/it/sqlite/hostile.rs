@@ -1,0 +1,177 @@
+//! SqliteQuery and statements that want more than to be answered: refused, stopped, or shown without harm.
+
+use punie_runner::ids::RequestId;
+use punie_runner::request::ErrorCode;
+use punie_runner::tool::ToolCx;
+use serde_json::json;
+
+use super::{Desk, USERS};
+use crate::harness::tools::{call_with, text};
+
+#[tokio::test]
+async fn hostile_statements_are_refused() {
+    let desk = Desk::new(USERS);
+    let outside = desk.scratch.path().join("written.db");
+    let before = desk.files();
+    for (query, code) in [
+        (format!("ATTACH '{}' AS x", outside.display()), ErrorCode::PolicyDenied),
+        (format!("VACUUM INTO '{}'", outside.display()), ErrorCode::PolicyDenied),
+        ("SELECT load_extension('/tmp/x.so')".to_owned(), ErrorCode::PolicyDenied),
+        ("SELECT fts3_tokenizer('simple', x'00')".to_owned(), ErrorCode::PolicyDenied),
+        ("PRAGMA writable_schema = 1".to_owned(), ErrorCode::PolicyDenied),
+        ("PRAGMA journal_mode = DELETE".to_owned(), ErrorCode::PolicyDenied),
+        ("PRAGMA temp_store_directory = '/tmp'".to_owned(), ErrorCode::PolicyDenied),
+        ("PRAGMA wal_checkpoint".to_owned(), ErrorCode::PolicyDenied),
+        ("INSERT INTO users VALUES (4, 'd', 1, NULL)".to_owned(), ErrorCode::PolicyDenied),
+        ("UPDATE users SET name = 'x' RETURNING id".to_owned(), ErrorCode::PolicyDenied),
+        ("WITH x AS (SELECT 1) DELETE FROM users".to_owned(), ErrorCode::PolicyDenied),
+        ("CREATE TEMP TABLE x (a)".to_owned(), ErrorCode::PolicyDenied),
+        ("CREATE VIRTUAL TABLE x USING fts5(a)".to_owned(), ErrorCode::PolicyDenied),
+        ("DROP TABLE users".to_owned(), ErrorCode::PolicyDenied),
+        ("BEGIN".to_owned(), ErrorCode::PolicyDenied),
+        ("REINDEX".to_owned(), ErrorCode::PolicyDenied),
+        ("ANALYZE".to_owned(), ErrorCode::PolicyDenied),
+        ("SELECT 1; DROP TABLE users".to_owned(), ErrorCode::PolicyDenied),
+        ("SELECT 1; SELECT 2".to_owned(), ErrorCode::InvalidArgs),
+        ("-- nothing".to_owned(), ErrorCode::InvalidArgs),
+        ("SELECT length(randomblob(1000000000))".to_owned(), ErrorCode::TooLarge),
+        ("SELECT printf('%.*c', 1000000000, 'x')".to_owned(), ErrorCode::TooLarge),
+        (format!("SELECT {}1{}", "(".repeat(5_000), ")".repeat(5_000)), ErrorCode::InvalidArgs),
+        (format!("SELECT '{}'", "x".repeat(300_000)), ErrorCode::TooLarge),
+    ] {
+        let refused = desk.refused(json!({"query": query})).await;
+        assert_eq!(refused.code(), code, "{}: {refused}", &query[..query.len().min(80)]);
+    }
+    assert_eq!(desk.files(), before);
+    assert!(!outside.exists());
+}
+
+/// Each is refused with this code, and leaves the folder as it is.
+async fn all_refused(queries: &[(String, ErrorCode)]) {
+    let desk = Desk::new(USERS);
+    let before = desk.files();
+    for (query, code) in queries {
+        let refused = desk.refused(json!({"query": query})).await;
+        assert_eq!(refused.code(), *code, "{}: {refused}", &query[..query.len().min(80)]);
+    }
+    assert_eq!(desk.files(), before);
+}
+
+#[tokio::test]
+async fn attach_is_refused() {
+    let other = tempfile::tempdir().expect("a folder");
+    let path = other.path().join("other.db");
+    let queries = [
+        format!("ATTACH '{}' AS x", path.display()),
+        "ATTACH ':memory:' AS x".to_owned(),
+        "DETACH main".to_owned(),
+    ];
+    all_refused(&queries.map(|query| (query, ErrorCode::PolicyDenied))).await;
+    assert!(!path.exists());
+}
+
+#[tokio::test]
+async fn vacuum_into_is_refused() {
+    let other = tempfile::tempdir().expect("a folder");
+    let path = other.path().join("other.db");
+    let queries = [format!("VACUUM INTO '{}'", path.display()), "VACUUM".to_owned()];
+    all_refused(&queries.map(|query| (query, ErrorCode::PolicyDenied))).await;
+    assert!(!path.exists());
+}
+
+#[tokio::test]
+async fn load_extension_fts3_tokenizer_and_writable_schema_are_refused() {
+    let queries = [
+        ("SELECT load_extension('/tmp/x.so')", ErrorCode::PolicyDenied),
+        ("SELECT fts3_tokenizer('simple', x'00')", ErrorCode::PolicyDenied),
+        ("SELECT fts3_tokenizer('simple')", ErrorCode::PolicyDenied),
+        ("PRAGMA writable_schema = 1", ErrorCode::PolicyDenied),
+        ("PRAGMA trusted_schema = 1", ErrorCode::PolicyDenied),
+        // The shell of SQLite has these, SQLite itself has not.
+        ("SELECT readfile('/etc/passwd')", ErrorCode::InvalidArgs),
+        ("SELECT writefile('/tmp/x', 'y')", ErrorCode::InvalidArgs),
+    ];
+    all_refused(&queries.map(|(query, code)| (query.to_owned(), code))).await;
+}
+
+#[tokio::test]
+async fn a_gigabyte_in_one_value_is_refused_at_once() {
+    let queries = [
+        "SELECT length(randomblob(1000000000))",
+        "SELECT hex(zeroblob(1000000000))",
+        "SELECT printf('%.*c', 1000000000, 'x')",
+        "SELECT replace(hex(zeroblob(8000000)), '0', 'xxxxxxxx')",
+    ];
+    all_refused(&queries.map(|query| (query.to_owned(), ErrorCode::TooLarge))).await;
+}
+
+#[tokio::test]
+async fn two_statements_are_refused() {
+    let queries = [
+        ("SELECT 1; SELECT 2", ErrorCode::InvalidArgs),
+        ("SELECT 1; DROP TABLE users", ErrorCode::PolicyDenied),
+        ("SELECT 1; ATTACH 'x' AS y", ErrorCode::PolicyDenied),
+    ];
+    all_refused(&queries.map(|(query, code)| (query.to_owned(), code))).await;
+    let desk = Desk::new(USERS);
+    let answer = desk.answer(json!({"query": "SELECT ';' AS c; -- SELECT 2;"})).await;
+    assert!(answer.ends_with("[1 row]"), "{answer}");
+}
+
+#[tokio::test]
+async fn a_hostile_trigger_does_nothing_that_its_statement_may_not() {
+    let desk = Desk::new(
+        "CREATE TABLE t (a); CREATE TRIGGER g AFTER INSERT ON t BEGIN SELECT load_extension('/tmp/x.so'); END;",
+    );
+    let refused = desk.refused(json!({"query": "INSERT INTO t VALUES (1)", "mode": "rw"})).await;
+    assert!(refused.text().contains("load_extension"), "{refused}");
+    let answer = desk.answer(json!({"query": "SELECT count(*) AS n FROM t"})).await;
+    assert!(answer.starts_with("n\n-\n0"), "{answer}");
+}
+
+#[tokio::test]
+async fn a_hostile_view_gets_no_further_than_a_query() {
+    let desk = Desk::new(
+        "CREATE VIEW v AS SELECT load_extension('/tmp/x.so'); CREATE VIEW w AS SELECT randomblob(1000000000) AS r; CREATE TABLE t (a); CREATE TRIGGER g AFTER INSERT ON t BEGIN SELECT load_extension('/tmp/x.so'); END;",
+    );
+    let refused = desk.refused(json!({"query": "SELECT * FROM v"})).await;
+    assert!(refused.text().contains("unsafe use of load_extension"), "{refused}");
+    assert_eq!(desk.refused(json!({"query": "SELECT * FROM w"})).await.code(), ErrorCode::TooLarge);
+    assert_eq!(
+        desk.refused(json!({"query": "INSERT INTO t VALUES (1)"})).await.code(),
+        ErrorCode::PolicyDenied
+    );
+}
+
+#[tokio::test]
+async fn a_query_without_end_stops_at_its_time_and_when_cancelled() {
+    let desk = Desk::new(USERS);
+    let bomb = "WITH RECURSIVE c(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM c) SELECT count(*) FROM c";
+    let refused = desk.refused(json!({"query": bomb, "timeout_ms": 50})).await;
+    assert_eq!(refused.code(), ErrorCode::Timeout, "{refused}");
+    let cx = ToolCx::detached(RequestId::new());
+    let cancel = cx.cancel.clone();
+    let running = call_with(
+        &desk.tools,
+        "SqliteQuery",
+        json!({"database_path": "app.db", "query": bomb, "timeout_ms": 600_000}),
+        cx,
+    );
+    let (answer, ()) = tokio::join!(running, async { cancel.cancel() });
+    assert_eq!(answer.expect_err("a cancel").code(), ErrorCode::Cancelled);
+}
+
+#[tokio::test]
+async fn text_that_is_no_text_is_shown_safely() {
+    let desk = Desk::new(
+        "CREATE TABLE t (a); INSERT INTO t VALUES (CAST(x'61ff00621b5b316d' AS TEXT)), (printf('%.*c', 5000, 'x'));",
+    );
+    let reply = desk.ask(json!({"query": "SELECT a FROM t"})).await.expect("an answer");
+    let answer = text(&reply);
+    assert!(
+        answer.contains("a\u{FFFD}\\0b\\u{1b}[1m") && answer.contains("... (5,000 characters)"),
+        "{answer}"
+    );
+    assert!(!answer.contains('\0') && !answer.contains('\u{1b}'));
+    assert_eq!(reply.meta.lossy_chars, Some(1));
+}

@@ -1,0 +1,75 @@
+//! The state tools: what outlives a call. A file a tool, with what they share here.
+
+mod read_output;
+mod task;
+mod task_output;
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use punie_runner::handlers::state;
+use punie_runner::handlers::state::board::{
+    Answer, NoTasks, ShellView, TaskBoard, TaskLine, TaskStage, TaskView,
+};
+use punie_runner::ids::RequestId;
+use punie_runner::output::OutputStore;
+use punie_runner::tool::{Entry, ErrorCode, ToolCx};
+use serde_json::Value;
+
+use crate::harness::tools::{call, registry, text};
+
+/// ReadOutput's answer.
+pub async fn read(store: &OutputStore, args: Value) -> String {
+    let tools = registry(state_tools(store));
+    text(&call(&tools, "ReadOutput", args).await.expect("an answer")).to_owned()
+}
+
+async fn refused(store: &OutputStore, args: Value) -> (ErrorCode, String) {
+    let tools = registry(state_tools(store));
+    let error = call(&tools, "ReadOutput", args).await.expect_err("a refusal");
+    (error.code(), error.text().to_owned())
+}
+
+fn state_tools(outputs: &OutputStore) -> Vec<Entry> {
+    state::tools(state::StateDeps { outputs: outputs.clone(), board: Arc::new(NoTasks) })
+}
+
+/// A board whose tasks stand as the test says.
+#[derive(Default)]
+struct Stood {
+    view: Mutex<Option<TaskView>>,
+    shell: Mutex<Option<ShellView>>,
+    lines: Vec<TaskLine>,
+}
+
+impl Stood {
+    fn put(&self, stage: TaskStage) {
+        let view = TaskView { tool: "Bash".to_owned(), elapsed: Duration::from_millis(1_500), stage };
+        *self.view.lock().unwrap_or_else(PoisonError::into_inner) = Some(view);
+    }
+}
+
+impl TaskBoard for Stood {
+    fn start<'a>(&'a self, cx: &'a ToolCx, _tool: &'a str, _args: &'a str) -> Answer<'a, RequestId> {
+        Box::pin(async { Ok(cx.request.clone()) })
+    }
+
+    fn look<'a>(&'a self, _id: &'a RequestId) -> Answer<'a, Option<TaskView>> {
+        Box::pin(async { Ok(self.view.lock().unwrap_or_else(PoisonError::into_inner).clone()) })
+    }
+
+    fn recent(&self, _within: Duration, _limit: u32) -> Answer<'_, Vec<TaskLine>> {
+        Box::pin(async { Ok(self.lines.clone()) })
+    }
+
+    fn shell<'a>(&'a self, id: &'a str) -> Answer<'a, Option<ShellView>> {
+        let shell = self.shell.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        Box::pin(async move { Ok(shell.filter(|shell| shell.id == id)) })
+    }
+
+    fn shells(&self) -> Answer<'_, Vec<ShellView>> {
+        Box::pin(async {
+            Ok(self.shell.lock().unwrap_or_else(PoisonError::into_inner).clone().into_iter().collect())
+        })
+    }
+}

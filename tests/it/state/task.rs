@@ -1,0 +1,61 @@
+//! Task: what it refuses before anything is promised. That tasks run and outlive the runner is shown beside the runner.
+
+use punie_runner::tool::{Effect, ErrorCode};
+use serde_json::json;
+
+use crate::harness::caller::Ask;
+use crate::harness::stage::Stage;
+use crate::harness::tools::{call, registry};
+use crate::output::store;
+
+#[tokio::test]
+async fn an_agent_is_refused_and_nothing_is_started() {
+    let (_dir, store) = store();
+    let tools = registry(super::state_tools(&store));
+    for args in
+        [json!({"description": "write a poem"}), json!({"args": {"command": "true"}}), json!({"tool": null})]
+    {
+        let refused = call(&tools, "Task", args).await.expect_err("a refusal");
+        assert_eq!(refused.code(), ErrorCode::PolicyDenied, "{refused}");
+        assert!(
+            refused.text().contains("does not run agents") && refused.text().contains("Nothing was started"),
+            "{refused}"
+        );
+    }
+    assert_eq!(tools.find("Task").expect("it is registered").spec().effect, Effect::Executes);
+}
+
+#[tokio::test]
+async fn a_task_needs_a_process_that_stays() {
+    let (_dir, store) = store();
+    let tools = registry(super::state_tools(&store));
+    let args = json!({"tool": "Bash", "args": {"command": "true"}});
+    let refused = call(&tools, "Task", args).await.expect_err("a refusal");
+    assert!(
+        refused.code() == ErrorCode::PolicyDenied && refused.text().contains("Nothing was started"),
+        "{refused}"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_task_that_cannot_run_is_refused_at_once() {
+    let stage = Stage::new().await;
+    let _runner = stage.run();
+    for (args, code, words) in [
+        (json!({"tool": "Bahs", "args": {"command": "true"}}), "unknown_tool", "Bash"),
+        (json!({"tool": "Bash", "args": {"comand": "true"}}), "invalid_args", "command"),
+        (json!({"tool": "Bash"}), "invalid_args", "command"),
+        (
+            json!({"tool": "Task", "args": {"tool": "Bash", "args": {"command": "true"}}}),
+            "invalid_args",
+            "another task",
+        ),
+        (json!({"tool": " ", "args": {}}), "unknown_tool", ""),
+    ] {
+        let answer = stage.caller.have(Ask::new("Task", &args).of("talk")).await;
+        assert_eq!(answer.verdict(), ("error", code), "{args}: {answer:?}");
+        assert!(answer.text().contains(words), "{args}: {answer:?}");
+    }
+    let listed = stage.caller.have(Ask::new("TaskOutput", &json!({})).of("talk")).await;
+    assert!(listed.text().contains("There are no tasks"), "{listed:?}");
+}

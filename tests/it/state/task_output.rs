@@ -1,0 +1,200 @@
+//! TaskOutput over a board of the test's own: what it shows of each state, and from which cursor on.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use punie_runner::handlers::state;
+use punie_runner::handlers::state::board::{ShellView, TaskLine, TaskStage};
+use punie_runner::ids::RequestId;
+use punie_runner::output::OutputStore;
+use punie_runner::tool::{ErrorCode, Registry, ToolCx};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use super::Stood;
+use crate::harness::tools::{call, call_with, registry, text};
+use crate::output::{lines, store};
+
+struct Desk {
+    _dir: TempDir,
+    store: OutputStore,
+    board: Arc<Stood>,
+    tools: Registry,
+    task: RequestId,
+}
+
+impl Desk {
+    fn with(board: Stood) -> Self {
+        let (dir, store) = store();
+        let board = Arc::new(board);
+        let deps = state::StateDeps { outputs: store.clone(), board: board.clone() };
+        Self { _dir: dir, store, board, tools: registry(state::tools(deps)), task: RequestId::new() }
+    }
+
+    fn new(stage: TaskStage) -> Self {
+        let board = Stood::default();
+        board.put(stage);
+        Self::with(board)
+    }
+
+    async fn ask(&self, mut args: Value) -> String {
+        args["task_id"] = json!(self.task.as_str());
+        text(&call(&self.tools, "TaskOutput", args).await.expect("an answer")).to_owned()
+    }
+}
+
+/// The cursor that an answer names.
+fn cursor(answer: &str) -> u64 {
+    let (_, behind) = answer.rsplit_once("since=").expect("a cursor");
+    behind
+        .split(|c: char| !c.is_ascii_digit())
+        .next()
+        .and_then(|digits| digits.parse().ok())
+        .expect("a number")
+}
+
+#[tokio::test]
+async fn a_running_task_shows_only_what_is_new_since_the_cursor() {
+    let desk = Desk::new(TaskStage::Running);
+    let nothing = desk.ask(json!({})).await;
+    assert!(nothing.contains("has been running for 1.5 s") && nothing.contains("since=0"), "{nothing}");
+    let mut spool = desk.store.create(&desk.task, 0).expect("a spool");
+    spool.write(b"one\n\x1b[31mtwo\x1b[0m\n");
+    spool.flush();
+    let first = desk.ask(json!({})).await;
+    assert!(first.contains("one\ntwo\n[since=17 for what comes next; ReadOutput handle="), "{first}");
+    spool.write("dr\u{e9}i".as_bytes());
+    spool.flush();
+    let second = desk.ask(json!({"since": cursor(&first)})).await;
+    assert!(second.contains("\ndr\u{e9}i\n[since=22 ") && !second.contains("two"), "{second}");
+    let third = desk.ask(json!({"since": cursor(&second)})).await;
+    assert!(third.contains("(nothing new was printed)") && cursor(&third) == 22, "{third}");
+    let past = desk.ask(json!({"since": 999})).await;
+    assert!(past.contains("past the end") && cursor(&past) == 22, "{past}");
+}
+
+#[tokio::test]
+async fn a_long_output_is_read_to_its_end_by_following_the_cursor() {
+    let desk = Desk::new(TaskStage::Done(json!({"result": "clipped", "meta": {"exitCode": 3}}).to_string()));
+    let content = lines(20_000);
+    let mut spool = desk.store.create(&desk.task, 0).expect("a spool");
+    spool.write(content.as_bytes());
+    drop(spool);
+    let (mut at, mut seen) = (0, String::new());
+    loop {
+        let answer = desk.ask(json!({"since": at})).await;
+        assert!(
+            answer.starts_with(&format!("Task {} (Bash) is done after 1.5 s, exit code 3.\n", desk.task)),
+            "{answer}"
+        );
+        let (_, shown) = answer.split_once('\n').expect("a head");
+        let (shown, footer) = shown.rsplit_once("\n[").expect("a footer");
+        seen.push_str(shown);
+        seen.push('\n');
+        at = cursor(&answer);
+        if !footer.contains(" more: ") {
+            break;
+        }
+    }
+    assert_eq!(seen, content);
+    let tail = desk.ask(json!({})).await;
+    assert!(tail.ends_with("is done after 1.5 s:\nclipped"), "{tail}");
+}
+
+#[tokio::test]
+async fn a_task_that_failed_is_said_to_have_failed() {
+    let desk = Desk::new(TaskStage::Done(json!({"error": "it broke", "meta": {"code": "io"}}).to_string()));
+    for args in [json!({}), json!({"since": 0}), json!({"wait_ms": 30_000})] {
+        let answer = desk.ask(args).await;
+        assert!(answer.contains("failed after 1.5 s:\nit broke"), "{answer}");
+    }
+    let desk = Desk::new(TaskStage::Forgotten);
+    assert!(desk.ask(json!({})).await.contains("no longer kept"));
+    let desk = Desk::new(TaskStage::Waiting);
+    assert!(desk.ask(json!({})).await.contains("waits for its turn"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn waiting_ends_with_the_task_with_the_time_and_with_a_cancel() {
+    let desk = Desk::new(TaskStage::Running);
+    let late = desk.ask(json!({"wait_ms": 600_000})).await;
+    assert!(late.contains("has been running"), "{late}");
+    let ending = async {
+        tokio::task::yield_now().await;
+        desk.board.put(TaskStage::Done(json!({"result": "the end"}).to_string()));
+    };
+    let (answer, ()) = tokio::join!(desk.ask(json!({"wait_ms": 30_000})), ending);
+    assert!(answer.contains("is done after") && answer.contains("the end"), "{answer}");
+    desk.board.put(TaskStage::Running);
+    let cx = ToolCx::detached(RequestId::new());
+    let cancel = cx.cancel.clone();
+    let args = json!({"task_id": desk.task.as_str(), "wait_ms": 30_000});
+    let waiting = call_with(&desk.tools, "TaskOutput", args, cx);
+    let (answer, ()) = tokio::join!(waiting, async { cancel.cancel() });
+    let error = answer.expect_err("a cancel");
+    assert!(error.code() == ErrorCode::Cancelled && error.text().contains("the task goes on"), "{error}");
+}
+
+#[tokio::test]
+async fn without_an_id_all_tasks_and_shells_are_listed() {
+    let desk = Desk::with(Stood::default());
+    let none = call(&desk.tools, "TaskOutput", json!({})).await.expect("a list");
+    assert!(text(&none).contains("There are no tasks"), "{}", text(&none));
+    let line = |id: &str, state| TaskLine {
+        id: RequestId::parse(id).expect("an id"),
+        tool: "Bash".to_owned(),
+        args: "{\"command\":\"make\"}".to_owned(),
+        elapsed: Duration::from_millis(12_400),
+        state,
+    };
+    let board =
+        Stood { lines: vec![line("b-task", "running"), line("a-task", "failed")], ..Stood::default() };
+    *board.shell.lock().expect("a lock") = Some(shell(None, true));
+    let desk = Desk::with(board);
+    let list = call(&desk.tools, "TaskOutput", json!({})).await.expect("a list");
+    let expected = "b-task: running, 12.4 s, Bash {\"command\":\"make\"}\na-task: failed, 12.4 s, Bash {\"command\":\"make\"}\n\
+                    sh_1: running for 3.0 s, shell: npm run dev\nTaskOutput with a task_id shows what came of it.";
+    assert_eq!(text(&list), expected);
+    let refused = call(&desk.tools, "TaskOutput", json!({"since": 3})).await.expect_err("a refusal");
+    assert!(refused.code() == ErrorCode::InvalidArgs && refused.text().contains("task_id"), "{refused}");
+}
+
+fn shell(handle: Option<String>, running: bool) -> ShellView {
+    ShellView {
+        id: "sh_1".to_owned(),
+        title: "npm run dev".to_owned(),
+        state: "running for 3.0 s".to_owned(),
+        running,
+        handle,
+    }
+}
+
+#[tokio::test]
+async fn a_shell_is_shown_by_its_name() {
+    let board = Stood::default();
+    let (_dir, _) = store();
+    *board.shell.lock().expect("a lock") = Some(shell(None, true));
+    let desk = Desk::with(board);
+    let status = call(&desk.tools, "TaskOutput", json!({"task_id": "sh_1"})).await.expect("a status");
+    assert!(
+        text(&status).starts_with("Shell sh_1: running for 3.0 s: npm run dev\n(nothing"),
+        "{}",
+        text(&status)
+    );
+    let handle = desk.store.keep(&desk.task, 0, "listening\n").expect("kept").as_str().to_owned();
+    *desk.board.shell.lock().expect("a lock") = Some(shell(Some(handle), true));
+    let status =
+        call(&desk.tools, "TaskOutput", json!({"task_id": "sh_1", "since": 0})).await.expect("a status");
+    assert!(text(&status).contains("npm run dev\nlistening\n[since=10 "), "{}", text(&status));
+    let unknown = call(&desk.tools, "TaskOutput", json!({"task_id": "sh_2"})).await.expect_err("unknown");
+    assert!(unknown.code() == ErrorCode::NotFound && unknown.text().contains("ShellStatus"), "{unknown}");
+}
+
+#[tokio::test]
+async fn an_unknown_task_says_how_to_find_one() {
+    let desk = Desk::with(Stood::default());
+    for id in ["no-such-task", "", "../x"] {
+        let error = call(&desk.tools, "TaskOutput", json!({"task_id": id})).await.expect_err("unknown");
+        assert!(error.code() == ErrorCode::NotFound && error.text().contains("30 days"), "{error}");
+    }
+}
