@@ -36,3 +36,6 @@ pub mod runner;
 
 pub mod cli;
 pub mod config;
+
+#[cfg(any(fuzzing, test))]
+pub mod fuzzing;

@@ -36,6 +36,14 @@ pub trait FileClient: Send + Sync + 'static {
     /// A file's bytes as they are, to look into a format that is not text. Fails like `read_text_file`, but for
     /// `not_text` where it is a regular file.
     fn open_file<'a>(&'a self, cx: &'a ToolCx, path: WorkspacePath) -> Answer<'a, OpenedFile>;
+    /// Takes a file away. Fails with `policy_denied`, `not_found`, `stale`, `is_directory`.
+    fn remove_file<'a>(&'a self, cx: &'a ToolCx, request: RemoveFile) -> Answer<'a, ()>;
+
+    /// Gives a file another path, where there is nothing yet. Fails with `policy_denied`, `not_found`, `stale`.
+    fn move_file<'a>(&'a self, cx: &'a ToolCx, request: MoveFile) -> Answer<'a, ()>;
+
+    /// Takes a folder away if it is empty; true if it was.
+    fn remove_empty_folder<'a>(&'a self, cx: &'a ToolCx, path: WorkspacePath) -> Answer<'a, bool>;
 
     /// What is in a folder.
     fn list_folder<'a>(&'a self, cx: &'a ToolCx, request: ListFolder) -> Answer<'a, FolderListing>;
@@ -291,6 +299,26 @@ impl fmt::Debug for OpenedFile {
             .field("content", &self.content)
             .finish_non_exhaustive()
     }
+}
+
+/// Which file to take away, and when.
+#[derive(Debug, Clone)]
+pub struct RemoveFile {
+    /// The file.
+    pub path: WorkspacePath,
+    /// What must hold for it.
+    pub only_if: Precondition,
+}
+
+/// Which file gets which path, and when.
+#[derive(Debug, Clone)]
+pub struct MoveFile {
+    /// Where it is.
+    pub from: WorkspacePath,
+    /// Where it shall be. Missing folders on the way are made.
+    pub to: WorkspacePath,
+    /// What must hold of the file for it.
+    pub only_if: Precondition,
 }
 
 /// Which folder to list.

@@ -3,6 +3,8 @@
 
 mod convex;
 mod error;
+#[cfg(any(fuzzing, test))]
+pub(crate) mod fuzzing;
 mod http;
 mod session;
 mod wire;

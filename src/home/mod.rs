@@ -7,6 +7,8 @@ mod device;
 mod document;
 mod error;
 mod frontmatter;
+#[cfg(any(fuzzing, test))]
+pub(crate) mod fuzzing;
 mod layout;
 mod lock;
 mod modes;

@@ -6,10 +6,13 @@
     reason = "a test that cannot set up its files has failed"
 )]
 
+mod apply_patch;
+mod corpus;
 mod edit;
 mod edit_encodings;
 mod list_files;
 mod multi_edit;
+mod patch_laws;
 mod paths;
 mod plain;
 mod read;
@@ -24,7 +27,7 @@ use std::sync::Arc;
 
 use punie_runner::acp::files::LoadedFile;
 use punie_runner::acp::local::files::LocalFiles;
-use punie_runner::acp::{FileClient as _, RawPath, Workspace};
+use punie_runner::acp::{FileClient, RawPath, Workspace};
 use punie_runner::handlers::file::{FileDeps, tools};
 use punie_runner::ids::RequestId;
 use punie_runner::tool::{Registry, Reply, ToolCx, ToolError};
@@ -44,6 +47,11 @@ struct Bench {
 
 impl Bench {
     fn new() -> Self {
+        Self::with(Arc::new(LocalFiles::new()))
+    }
+
+    /// With another client for the files.
+    fn with(client: Arc<dyn FileClient>) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let base = fs::canonicalize(dir.path()).unwrap();
         let (root, outside) = (base.join("root"), base.join("root-evil"));
@@ -52,7 +60,7 @@ impl Bench {
         fs::write(outside.join("f"), "secret\n").unwrap();
         let workspace =
             Workspace::open_with_home(std::slice::from_ref(&root), Some(root.join("home"))).unwrap();
-        let deps = FileDeps { client: Arc::new(LocalFiles::new()), workspace: workspace.clone() };
+        let deps = FileDeps { client, workspace: workspace.clone() };
         Self { _dir: dir, root, outside, workspace, tools: registry(tools(deps)) }
     }
 

@@ -9,10 +9,11 @@ use tokio_util::sync::CancellationToken;
 use super::line_index::{LineIndexes, read_at};
 use super::opening::{open, stamp_of};
 use super::sniff::encoding_of;
-use super::{atomic_write, folder_listing, text_window};
+use super::{atomic_write, folder_listing, removal, text_window};
 use crate::acp::content;
 use crate::acp::files::{
-    FolderListing, ListFolder, LoadedFile, OpenedFile, ReadTextFile, TextWindow, WriteTextFile, Written,
+    FolderListing, ListFolder, LoadedFile, MoveFile, OpenedFile, ReadTextFile, RemoveFile, TextWindow,
+    WriteTextFile, Written,
 };
 use crate::acp::workspace::in_words;
 use crate::acp::{Answer, FileClient, WorkspacePath};
@@ -61,6 +62,18 @@ impl FileClient for LocalFiles {
             let content = content::classify(&head[..n], metadata.len() == n as u64);
             Ok(OpenedFile { bytes: Box::new(file), size: metadata.len(), content })
         })
+    }
+
+    fn remove_file<'a>(&'a self, cx: &'a ToolCx, request: RemoveFile) -> Answer<'a, ()> {
+        blocking(cx, move |_| removal::remove(&request))
+    }
+
+    fn move_file<'a>(&'a self, cx: &'a ToolCx, request: MoveFile) -> Answer<'a, ()> {
+        blocking(cx, move |_| removal::rename(&request))
+    }
+
+    fn remove_empty_folder<'a>(&'a self, cx: &'a ToolCx, path: WorkspacePath) -> Answer<'a, bool> {
+        blocking(cx, move |_| removal::remove_empty_folder(&path))
     }
 
     fn list_folder<'a>(&'a self, cx: &'a ToolCx, request: ListFolder) -> Answer<'a, FolderListing> {

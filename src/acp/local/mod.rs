@@ -37,6 +37,7 @@ mod process;
 mod pty;
 #[cfg(unix)]
 mod pump;
+mod removal;
 mod sniff;
 mod temp_file;
 #[cfg(unix)]
@@ -53,8 +54,8 @@ mod ties;
 
 use super::apps::{AppClient, AppRequest, OpenedApp};
 use super::files::{
-    FileClient, FolderListing, ListFolder, LoadedFile, OpenedFile, ReadTextFile, TextWindow, WriteTextFile,
-    Written,
+    FileClient, FolderListing, ListFolder, LoadedFile, MoveFile, OpenedFile, ReadTextFile, RemoveFile,
+    TextWindow, WriteTextFile, Written,
 };
 use super::terminals::{
     CreateTerminal, Ladder, OpenTerminal, OutputQuery, Stopped, Stroke, TerminalClient, TerminalExit,
@@ -99,6 +100,18 @@ impl FileClient for LocalClient {
 
     fn open_file<'a>(&'a self, cx: &'a ToolCx, path: WorkspacePath) -> Answer<'a, OpenedFile> {
         self.files.open_file(cx, path)
+    }
+
+    fn remove_file<'a>(&'a self, cx: &'a ToolCx, request: RemoveFile) -> Answer<'a, ()> {
+        self.files.remove_file(cx, request)
+    }
+
+    fn move_file<'a>(&'a self, cx: &'a ToolCx, request: MoveFile) -> Answer<'a, ()> {
+        self.files.move_file(cx, request)
+    }
+
+    fn remove_empty_folder<'a>(&'a self, cx: &'a ToolCx, path: WorkspacePath) -> Answer<'a, bool> {
+        self.files.remove_empty_folder(cx, path)
     }
 
     fn list_folder<'a>(&'a self, cx: &'a ToolCx, request: ListFolder) -> Answer<'a, FolderListing> {

@@ -9,7 +9,7 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{AtFlags, CWD, Mode, OFlags, ResolveFlags};
+use rustix::fs::{AtFlags, CWD, Mode, OFlags, RenameFlags, ResolveFlags};
 use rustix::io::Errno;
 
 use super::in_words;
@@ -162,6 +162,27 @@ impl Folder {
     pub fn rename_new(&self, from: &OsStr, to: &OsStr) -> io::Result<()> {
         rustix::fs::linkat(&self.fd, from, &self.fd, to, AtFlags::empty())?;
         self.remove(from)
+    }
+
+    /// Gives a file a name in another folder only if nothing there has that name, in one step where the file system
+    /// can.
+    pub fn move_new(&self, from: &OsStr, folder: &Self, to: &OsStr) -> io::Result<()> {
+        match rustix::fs::renameat_with(&self.fd, from, &folder.fd, to, RenameFlags::NOREPLACE) {
+            Err(Errno::INVAL | Errno::NOSYS) => {}
+            moved => return Ok(moved?),
+        }
+        match folder.metadata(to) {
+            Err(cause) if cause.kind() == io::ErrorKind::NotFound => {
+                Ok(rustix::fs::renameat(&self.fd, from, &folder.fd, to)?)
+            }
+            Ok(_) => Err(Errno::EXIST.into()),
+            Err(cause) => Err(cause),
+        }
+    }
+
+    /// Removes an empty folder.
+    pub fn remove_folder(&self, name: &OsStr) -> io::Result<()> {
+        Ok(rustix::fs::unlinkat(&self.fd, name, AtFlags::REMOVEDIR)?)
     }
 
     /// Removes a file.

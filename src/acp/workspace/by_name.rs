@@ -120,6 +120,22 @@ impl Folder {
         self.remove(from)
     }
 
+    /// Gives a file a name in another folder only if nothing there has that name.
+    pub fn move_new(&self, from: &OsStr, folder: &Self, to: &OsStr) -> io::Result<()> {
+        match folder.metadata(to) {
+            Err(cause) if cause.kind() == io::ErrorKind::NotFound => {
+                std::fs::rename(self.path.join(from), folder.path.join(to))
+            }
+            Ok(_) => Err(io::ErrorKind::AlreadyExists.into()),
+            Err(cause) => Err(cause),
+        }
+    }
+
+    /// Removes an empty folder.
+    pub fn remove_folder(&self, name: &OsStr) -> io::Result<()> {
+        std::fs::remove_dir(self.path.join(name))
+    }
+
     /// Removes a file.
     pub fn remove(&self, name: &OsStr) -> io::Result<()> {
         std::fs::remove_file(self.path.join(name))

@@ -1,12 +1,15 @@
-//! Files: read a window of text or what else can be shown, write a whole, edit a place, list a folder. Not here: who touches the disk
-//! (`acp::local`) and which paths may be touched (`acp::workspace`).
+//! Files: read a window of text or what else can be shown, write a whole, edit a place, apply a patch, list a folder.
+//! Not here: who touches the disk (`acp::local`) and which paths may be touched (`acp::workspace`).
 
+mod apply_patch;
 mod archive;
 mod change;
 mod difference;
 mod documents;
 mod edit;
 mod edit_report;
+#[cfg(any(fuzzing, test))]
+pub(crate) mod fuzzing;
 mod image;
 mod leniency;
 mod list_files;
@@ -17,6 +20,7 @@ mod miss;
 mod multi_edit;
 mod notebook;
 mod numbered;
+mod patch;
 mod pdf;
 mod pdf_font;
 mod pdf_text;
@@ -59,6 +63,7 @@ pub fn tools(deps: FileDeps) -> Vec<Entry> {
         .with::<write::Write>()
         .with::<edit::Edit>()
         .with::<multi_edit::MultiEdit>()
+        .with::<apply_patch::ApplyPatch>()
         .with::<read_file::ReadFile>()
         .with::<write_file::WriteFile>()
         .with::<list_files::ListFiles>()

@@ -1,0 +1,4 @@
+//! What the backend sends, and the arguments of a tool.
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|data: &[u8]| punie_runner::fuzzing::wire(data));

@@ -1,0 +1,139 @@
+//! What the fuzz targets call: one function a target, each with the law that it checks. Absent from every normal
+//! build; unit tests replay the targets' seeds. Not here: the targets themselves (`fuzz/`).
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use crate::output::hygiene::{CommandText, Decoder};
+use crate::tool::{Effect, Registry, Reply, Tool, ToolCx, ToolError, ToolSet};
+
+/// Between the parts of an input.
+const BETWEEN: u8 = 0x1E;
+
+/// A text and a patch of it.
+pub fn patch(data: &[u8]) {
+    let (text, patch) = halves(data);
+    crate::handlers::file::fuzzing::patch(text, &String::from_utf8_lossy(patch));
+}
+
+/// A text, what is quoted of it, and what shall come there.
+pub fn edit(data: &[u8]) {
+    let (text, rest) = halves(data);
+    let (old, new) = halves(rest);
+    crate::handlers::file::fuzzing::edit(text, &String::from_utf8_lossy(old), &String::from_utf8_lossy(new));
+}
+
+/// A command's output: however it is cut, it is the same text, and no control character is left.
+pub fn hygiene(data: &[u8]) {
+    let Some((cut, bytes)) = data.split_first() else { return };
+    let clean = |size: usize| {
+        let (mut decoder, mut command) = (Decoder::default(), CommandText::default());
+        let (mut text, mut out) = (String::new(), String::new());
+        for chunk in bytes.chunks(size) {
+            decoder.push(chunk, &mut text);
+            command.push(&text, &mut out);
+            text.clear();
+        }
+        decoder.finish(&mut text);
+        command.push(&text, &mut out);
+        command.finish(&mut out);
+        out
+    };
+    let whole = clean(bytes.len().max(1));
+    assert_eq!(whole, clean(usize::from(*cut) + 1), "cut into pieces of {}", usize::from(*cut) + 1);
+    let left = whole.chars().find(|c| c.is_control() && !matches!(c, '\n' | '\t'));
+    assert_eq!(left, None, "a control character is left");
+}
+
+/// A Markdown file with a head.
+pub fn frontmatter(data: &[u8]) {
+    crate::home::fuzzing::head(&String::from_utf8_lossy(data));
+}
+
+/// What the backend sends, and a tool's arguments.
+pub fn wire(data: &[u8]) {
+    let text = String::from_utf8_lossy(data);
+    if let Ok(value) = serde_json::from_str(&text) {
+        crate::backend::fuzzing::replies(&value);
+    }
+    let tools = ToolSet::new("fuzzing", ()).with::<Arguments>().into_entries();
+    let registry = Registry::new([tools]).expect("one tool");
+    let entry = registry.find(Arguments::NAME).expect("the only tool");
+    // Whatever is refused is refused with words.
+    if let Err(refusal) = entry.decode(&text) {
+        assert!(!refusal.text().is_empty());
+    }
+}
+
+fn halves(data: &[u8]) -> (&[u8], &[u8]) {
+    match data.iter().position(|byte| *byte == BETWEEN) {
+        Some(at) => (&data[..at], &data[at + 1..]),
+        None => (data, &[]),
+    }
+}
+
+/// A tool with a key of every kind.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[expect(dead_code, reason = "only its decoding is of interest")]
+struct Arguments {
+    text: String,
+    #[serde(default)]
+    number: Option<i64>,
+    #[serde(default)]
+    fraction: Option<f64>,
+    #[serde(default)]
+    flag: bool,
+    #[serde(default)]
+    list: Vec<String>,
+    #[serde(default)]
+    choice: Option<Choice>,
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+enum Choice {
+    OneThing,
+    Another,
+}
+
+impl Tool for Arguments {
+    const NAME: &'static str = "Arguments";
+    const EFFECT: Effect = Effect::Reads;
+    const ALIASES: &'static [(&'static str, &'static str)] = &[("body", "text")];
+    type Deps = ();
+    type Output = Reply;
+
+    async fn run(self, _cx: &ToolCx, _deps: &()) -> Result<Reply, ToolError> {
+        Ok(Reply::text("decoded"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![expect(clippy::disallowed_methods, reason = "tests read the seeds")]
+
+    use std::path::Path;
+
+    use super::*;
+
+    #[test]
+    fn every_seed_keeps_the_laws() {
+        let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("fuzz/corpus");
+        let targets: [(&str, fn(&[u8])); 5] = [
+            ("patch", patch),
+            ("edit", edit),
+            ("hygiene", hygiene),
+            ("frontmatter", frontmatter),
+            ("wire", wire),
+        ];
+        for (name, target) in targets {
+            let mut seeds = 0;
+            for seed in std::fs::read_dir(corpus.join(name)).expect("a folder of seeds") {
+                target(&std::fs::read(seed.expect("a seed").path()).expect("it can be read"));
+                seeds += 1;
+            }
+            assert!(seeds >= 3, "{name} has {seeds} seeds");
+        }
+    }
+}

@@ -1,0 +1,123 @@
+//! ApplyPatch: changes of several files at once, all of them or none. Not here: reading, placing and writing a patch
+//! (patch).
+
+use std::sync::Arc;
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use super::FileDeps;
+use super::patch::parse::{ParseError, parse};
+use super::patch::plan::{Change, Deed, plan};
+use super::patch::{commit, report};
+use crate::output::figures::{counted, grouped, size};
+use crate::tool::{Effect, ErrorCode, Meta, Reply, Tool, ToolCx, ToolError};
+
+/// The longest patch.
+const MAX_PATCH: usize = 1 << 20;
+/// The most files in a patch.
+const MAX_FILES: usize = 200;
+
+/// Apply a patch to one or many files: all of it, or nothing. Use Edit for one place, Write for a whole file.
+///
+/// `patch` is in the format of Codex (`*** Begin Patch`, `*** Update File: PATH`, `*** Add File:`, `*** Delete
+/// File:`, `*** Move to:`, `@@ LINE ABOVE`) or a unified diff, also git's with new, deleted, renamed and executable
+/// files. Hunks are found by their own lines: line numbers and counts may be wrong. Each must have one place; small
+/// slips are forgiven and reported, as Edit does. Line endings, encoding and mode of a file are kept. All is checked
+/// before anything is written; if a write fails, the others are taken back. What is there already is not done twice.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct ApplyPatch {
+    /// The patch's text. Paths are relative to the first workspace folder, or absolute.
+    patch: String,
+    /// Only say what would change, as a unified diff.
+    #[serde(default)]
+    dry_run: bool,
+}
+
+impl Tool for ApplyPatch {
+    const NAME: &'static str = "ApplyPatch";
+    const EFFECT: Effect = Effect::Writes;
+    const ALIASES: &'static [(&'static str, &'static str)] = &[
+        ("input", "patch"),
+        ("diff", "patch"),
+        ("patch_text", "patch"),
+        ("content", "patch"),
+        ("text", "patch"),
+    ];
+    const EXAMPLES: &'static [&'static str] = &[
+        r#"{"patch":"*** Begin Patch\n*** Update File: src/main.rs\n@@ fn main() {\n-    let n = 1;\n+    let n = 2;\n*** Add File: notes.md\n+First line\n*** End Patch\n"}"#,
+        r#"{"patch":"--- a/README.md\n+++ b/README.md\n@@ -1,2 +1,2 @@\n # Title\n-old\n+new\n","dry_run":true}"#,
+    ];
+    const LIMITS: &'static [&'static str] =
+        &["patch: 1 MB, 200 files", "a file: 64 MB, all files of a patch: 256 MB", "text files only"];
+    type Deps = FileDeps;
+    type Output = Reply;
+
+    async fn run(self, cx: &ToolCx, deps: &FileDeps) -> Result<Reply, ToolError> {
+        if self.patch.len() > MAX_PATCH {
+            let text = format!(
+                "The patch is {}; the limit is {}. Nothing was changed. Split it.",
+                size(self.patch.len() as u64),
+                size(MAX_PATCH as u64)
+            );
+            return Err(ToolError::new(ErrorCode::TooLarge, text));
+        }
+        let patch = parse(&self.patch).map_err(|error| refusal(&error))?;
+        if patch.sections.len() > MAX_FILES {
+            let text = format!(
+                "The patch names {} files; the limit is {MAX_FILES}. Nothing was changed. Split it.",
+                grouped(patch.sections.len() as u64)
+            );
+            return Err(ToolError::new(ErrorCode::TooLarge, text));
+        }
+        let notes = patch.notes.clone();
+        let changes = Arc::new(plan(cx, deps, patch).await?);
+        let summary = with_notes(report::summary(&changes), &notes);
+        let changed = changes.iter().filter(|change| !matches!(change.deed, Deed::Nothing(_))).count();
+        if changed == 0 {
+            return Ok(Reply::text(format!("No change: all of the patch is there already.\n{summary}")));
+        }
+        if self.dry_run {
+            let text =
+                format!("Dry run, nothing was written. It would do:\n{summary}\n{}", report::diff(&changes));
+            return Ok(Reply::text(text));
+        }
+        let committed = commit::commit(cx, deps, Arc::clone(&changes)).await?;
+        let mut text = format!("Applied to {}:\n{summary}", counted(changed as u64, "file"));
+        if cx.is_cancelled() {
+            text.push_str("The call was cancelled while it wrote; the patch was finished all the same.\n");
+        }
+        for warning in &committed.warnings {
+            text.push_str(warning);
+            text.push('\n');
+        }
+        let sha256 = only_hash(&changes, &committed);
+        let meta = Meta { sha256, files: committed.files, warnings: committed.warnings, ..Meta::default() };
+        Ok(Reply::text(text).with_meta(meta))
+    }
+}
+
+/// The hash of the only file that there was to change.
+fn only_hash(changes: &[Change], committed: &commit::Committed) -> Option<String> {
+    match (changes, committed.files.as_slice()) {
+        ([_], [.., last]) => last.after.clone(),
+        _ => None,
+    }
+}
+
+fn with_notes(mut summary: String, notes: &[String]) -> String {
+    for note in notes {
+        summary.push_str(note);
+        summary.push('\n');
+    }
+    summary
+}
+
+fn refusal(error: &ParseError) -> ToolError {
+    let code = match error {
+        ParseError::Neither | ParseError::Line { .. } => ErrorCode::InvalidArgs,
+        ParseError::Unsupported { .. } => ErrorCode::NotText,
+    };
+    ToolError::new(code, format!("{error}\nNothing was changed."))
+}

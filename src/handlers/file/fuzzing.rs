@@ -1,0 +1,74 @@
+//! The laws of quoted texts and of patches, for the fuzz targets and their seeds. Absent from every normal build. Not
+//! here: what calls them (`crate::fuzzing`).
+
+use super::patch::parse::parse;
+use super::patch::plan::{applied, woven};
+use super::patch::{Action, Hunk, Patch, report};
+use super::{matcher, miss};
+use crate::acp::files::Splice;
+
+/// Reads a patch and places each of its files' hunks in the text.
+pub(crate) fn patch(text: &[u8], patch: &str) {
+    let Ok(patch) = parse(patch) else { return };
+    for section in &patch.sections {
+        let (Action::Update { hunks, .. } | Action::Delete { hunks: Some(hunks) }) = &section.action else {
+            continue;
+        };
+        let Ok((splices, _)) = applied(text, hunks, &|| false) else { continue };
+        check_order(text, &splices);
+        let new = woven(text, &splices);
+        if std::str::from_utf8(text).is_err() || std::str::from_utf8(&new).is_err() || splices.is_empty() {
+            continue;
+        }
+        let diff = report::diff_of("f", text, &splices);
+        let again = hunks_of(&parse(&diff).unwrap_or_else(|error| panic!("{error}\n{diff}")));
+        let (splices, _) =
+            applied(text, &again, &|| false).unwrap_or_else(|trouble| panic!("{trouble:?}\n{diff}"));
+        assert_eq!(woven(text, &splices), new, "the diff gives other bytes:\n{diff}");
+    }
+}
+
+fn hunks_of(patch: &Patch) -> Vec<Hunk> {
+    match &patch.sections[0].action {
+        Action::Update { hunks, .. } => hunks.clone(),
+        other => panic!("{other:?}"),
+    }
+}
+
+fn check_order(text: &[u8], splices: &[Splice]) {
+    let mut at = 0;
+    for splice in splices {
+        assert!(at <= splice.range.start && splice.range.start <= splice.range.end, "{splices:?}");
+        assert_ne!(text[splice.range.clone()], *splice.with);
+        at = splice.range.end;
+    }
+    assert!(at <= text.len());
+}
+
+/// Finds a quoted text, replaces it, explains a miss.
+pub(crate) fn edit(text: &[u8], old: &str, new: &str) {
+    if old.is_empty() {
+        return;
+    }
+    let Some(found) = matcher::find(text, old) else {
+        let _ = miss::explain(text, old);
+        return;
+    };
+    assert!(!found.places.is_empty());
+    let mut at = 0;
+    for place in &found.places {
+        assert!(
+            at <= place.range.start && place.range.start <= place.range.end && place.range.end <= text.len()
+        );
+        at = place.range.end;
+        let _ = matcher::replacement(text, old, new, found.tier, place);
+        if found.tier == super::leniency::Tier::Exact {
+            assert_eq!(&text[place.range.clone()], old.as_bytes());
+            // What is replaced by itself stays as it is, whatever the file's line endings are.
+            if !text.contains(&b'\r') {
+                let same = matcher::replacement(text, old, old, found.tier, place);
+                assert_eq!(same, old.as_bytes());
+            }
+        }
+    }
+}

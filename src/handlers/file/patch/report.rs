@@ -1,0 +1,225 @@
+//! What an answer says of a patch: a line a file, and for a dry run the change as a unified diff. Not here: the
+//! change itself (plan).
+
+use std::fmt::Write as _;
+
+use memchr::{memchr, memchr_iter, memrchr};
+
+use super::plan::{Change, Deed};
+use crate::acp::files::Splice;
+
+/// Lines of context in a diff.
+const CONTEXT: usize = 3;
+/// Lines named of a file.
+const NAMED: usize = 12;
+
+/// One line a file, with what is to be said of it below.
+pub(crate) fn summary(changes: &[Change]) -> String {
+    let mut out = String::new();
+    for change in changes {
+        let shown = change.path.shown();
+        let (added, removed) = change.lines();
+        let line = match &change.deed {
+            Deed::Add { executable: Some(true), .. } => format!("A {shown} (+{added}, executable)"),
+            Deed::Add { .. } => format!("A {shown} (+{added})"),
+            Deed::Delete => format!("D {shown} (-{removed})"),
+            Deed::Update { executable, move_to, edit } => {
+                let mode = match executable {
+                    Some(true) => ", executable",
+                    Some(false) => ", not executable",
+                    None => "",
+                };
+                let places = places(change.text(), &edit.splices);
+                match move_to {
+                    Some(to) => format!("R {shown} -> {} (+{added} -{removed}{mode}){places}", to.shown()),
+                    None => format!("M {shown} (+{added} -{removed}{mode}){places}"),
+                }
+            }
+            Deed::Nothing(why) => format!("= {shown}: no change, {why}"),
+        };
+        let _ = writeln!(out, "{line}");
+        for note in &change.notes {
+            let _ = writeln!(out, "    {note}");
+        }
+    }
+    out
+}
+
+/// The lines of the new text at which something changed.
+fn places(old: &[u8], splices: &[Splice]) -> String {
+    let mut lines: Vec<String> = Vec::new();
+    let (mut line, mut at) = (1_usize, 0);
+    for splice in splices.iter().take(NAMED) {
+        line += memchr_iter(b'\n', &old[at..splice.range.start]).count();
+        lines.push(line.to_string());
+        line += memchr_iter(b'\n', &splice.with).count();
+        at = splice.range.end;
+    }
+    let more =
+        if splices.len() > NAMED { format!(" and {} more", splices.len() - NAMED) } else { String::new() };
+    match lines.len() {
+        0 => String::new(),
+        1 => format!(", line {}", lines[0]),
+        _ => format!(", lines {}{more}", lines.join(", ")),
+    }
+}
+
+/// All changes as a unified diff.
+pub(crate) fn diff(changes: &[Change]) -> String {
+    let mut out = String::new();
+    for change in changes {
+        let shown = change.path.relative().display().to_string();
+        match &change.deed {
+            Deed::Nothing(_) => {}
+            Deed::Add { content, .. } => {
+                let _ = writeln!(out, "--- /dev/null\n+++ b/{shown}");
+                let splice = Splice { range: 0..0, with: content.clone().into_bytes() };
+                hunks(&mut out, b"", &[splice]);
+            }
+            Deed::Delete => {
+                let _ = writeln!(out, "--- a/{shown}\n+++ /dev/null");
+                let text = change.text();
+                hunks(&mut out, text, &[Splice { range: 0..text.len(), with: Vec::new() }]);
+            }
+            Deed::Update { edit, move_to, executable } => {
+                let to =
+                    move_to.as_ref().map_or_else(|| shown.clone(), |to| to.relative().display().to_string());
+                if move_to.is_some() {
+                    let _ = writeln!(out, "rename from {shown}\nrename to {to}");
+                }
+                if let Some(executable) = executable {
+                    let _ = writeln!(out, "new mode {}", if *executable { "100755" } else { "100644" });
+                }
+                if !edit.splices.is_empty() {
+                    let _ = writeln!(out, "--- a/{shown}\n+++ b/{to}");
+                    hunks(&mut out, change.text(), &edit.splices);
+                }
+            }
+        }
+    }
+    out
+}
+
+/// A changed run of whole lines: where in the old text, and what comes.
+struct Run {
+    from: usize,
+    to: usize,
+    with: Vec<u8>,
+}
+
+/// The change of one text as a unified diff.
+#[cfg(any(fuzzing, test))]
+pub(crate) fn diff_of(name: &str, old: &[u8], splices: &[Splice]) -> String {
+    let mut out = format!("--- a/{name}\n+++ b/{name}\n");
+    hunks(&mut out, old, splices);
+    out
+}
+
+fn hunks(out: &mut String, old: &[u8], splices: &[Splice]) {
+    let runs = whole_lines(old, splices);
+    let (mut at, mut line, mut shifted) = (0, 1_usize, 0_isize);
+    let mut rest = runs.as_slice();
+    while let Some(first) = rest.first() {
+        // Runs that share context are one hunk.
+        let near = rest
+            .windows(2)
+            .take_while(|pair| memchr_iter(b'\n', &old[pair[0].to..pair[1].from]).count() <= 2 * CONTEXT)
+            .count();
+        let (group, behind) = rest.split_at(near + 1);
+        let start = back(old, first.from, CONTEXT);
+        let end = ahead(old, group.last().map_or(start, |run| run.to), CONTEXT);
+        line += memchr_iter(b'\n', &old[at..start]).count();
+        at = start;
+        let mut body = String::new();
+        let (mut from, mut before, mut after) = (start, 0, 0);
+        for run in group {
+            let kept = put(&mut body, ' ', &old[from..run.from]);
+            before += kept + put(&mut body, '-', &old[run.from..run.to]);
+            after += kept + put(&mut body, '+', &run.with);
+            from = run.to;
+        }
+        let kept = put(&mut body, ' ', &old[from..end]);
+        (before, after) = (before + kept, after + kept);
+        let range =
+            |line: usize, count: usize| format!("{},{count}", if count == 0 { line - 1 } else { line });
+        let new_line = line.saturating_add_signed(shifted).max(1);
+        let _ = writeln!(out, "@@ -{} +{} @@", range(line, before), range(new_line, after));
+        out.push_str(&body);
+        let count = |lines: usize| isize::try_from(lines).unwrap_or_default();
+        shifted += count(after) - count(before);
+        rest = behind;
+    }
+}
+
+/// The splices widened to whole lines, joined where they touch.
+fn whole_lines(old: &[u8], splices: &[Splice]) -> Vec<Run> {
+    let is_start = |at: usize| at == 0 || old[at - 1] == b'\n';
+    let mut runs: Vec<Run> = Vec::new();
+    for splice in splices {
+        let from =
+            if is_start(splice.range.start) { splice.range.start } else { back(old, splice.range.start, 0) };
+        let within = from < splice.range.start;
+        let to = if is_start(splice.range.end) && !(within && splice.range.is_empty()) {
+            splice.range.end
+        } else {
+            ahead(old, splice.range.end, 0)
+        };
+        let with = [&old[from..splice.range.start], &splice.with, &old[splice.range.end..to]].concat();
+        match runs.last_mut() {
+            Some(last) if last.to > from => {
+                last.with.extend_from_slice(&splice.with);
+                last.to = last.to.max(to);
+            }
+            Some(last) if last.to == from => {
+                last.with.extend(with);
+                last.to = to;
+            }
+            _ => runs.push(Run { from, to, with }),
+        }
+    }
+    runs
+}
+
+/// The lines with their mark; how many they are.
+fn put(out: &mut String, mark: char, lines: &[u8]) -> usize {
+    let mut count = 0;
+    for line in lines.split_inclusive(|byte| *byte == b'\n') {
+        count += 1;
+        out.push(mark);
+        out.push_str(&String::from_utf8_lossy(line));
+        if !line.ends_with(b"\n") {
+            out.push_str("\n\\ No newline at end of file\n");
+        }
+    }
+    count
+}
+
+/// Where the line begins that is so many before the one of `at`.
+fn back(text: &[u8], at: usize, lines: usize) -> usize {
+    let mut start = memrchr(b'\n', &text[..at]).map_or(0, |newline| newline + 1);
+    for _ in 0..lines {
+        start = memrchr(b'\n', &text[..start.saturating_sub(1)]).map_or(0, |newline| newline + 1);
+    }
+    start
+}
+
+/// Where the line ends that is so many behind `at`, which a line begins at; the one of `at` for none.
+fn ahead(text: &[u8], at: usize, lines: usize) -> usize {
+    let mut end = at;
+    for _ in 0..lines.max(1) {
+        end = memchr(b'\n', &text[end..]).map_or(text.len(), |newline| end + newline + 1);
+    }
+    end
+}
+
+impl Change {
+    /// The file's text before, as UTF-8.
+    fn text(&self) -> &[u8] {
+        match &self.deed {
+            Deed::Update { edit, .. } if edit.decoded.is_some() => {
+                edit.decoded.as_deref().unwrap_or_default()
+            }
+            _ => self.before().map_or(&[], |bytes| bytes.as_slice()),
+        }
+    }
+}
