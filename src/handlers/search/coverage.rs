@@ -108,10 +108,10 @@ impl Coverage {
 
     /// The names of what is ignored, those nearest to the top first.
     fn names(&self, folders: bool, count: u64) -> String {
-        let mut named: Vec<_> =
+        let mut nearest: Vec<_> =
             self.ignored.iter().filter(|start| (start.kind == Kind::Folder) == folders).collect();
-        named.sort_by_cached_key(|start| (start.rel.components().count(), start.rel.clone()));
-        let mut names: Vec<String> = named
+        nearest.sort_by_cached_key(|start| (start.rel.components().count(), start.rel.clone()));
+        let mut names: Vec<String> = nearest
             .iter()
             .take(MAX_NAMED)
             .map(|start| super::scope::shown(&start.root, &start.root.join(&start.rel)))

@@ -100,7 +100,7 @@ impl Folder {
             None => rustix::fs::statat(CWD, self.path.join(name), AtFlags::SYMLINK_NOFOLLOW),
         };
         let stat = stat.ok()?;
-        let nanos = Duration::from_nanos(u64::try_from(stat.st_mtime_nsec).ok()?);
+        let nanos = Duration::new(0, u32::try_from(stat.st_mtime_nsec).ok()?);
         let seconds = Duration::from_secs(stat.st_mtime.unsigned_abs());
         let whole = if stat.st_mtime < 0 {
             SystemTime::UNIX_EPOCH.checked_sub(seconds)

@@ -11,6 +11,7 @@ use ignore::Match;
 use ignore::gitignore::{Gitignore, GitignoreBuilder, Glob};
 
 use super::folder::{Folder, open_rules};
+use super::listing::Kind;
 
 /// A file with rules is read up to here; what comes after is no rule that a person wrote.
 const MAX_RULES: u64 = 1 << 20;
@@ -40,9 +41,8 @@ struct Level {
 pub(super) struct Signs {
     pub(super) ignore: bool,
     pub(super) git_ignore: bool,
-    pub(super) git_folder: bool,
-    /// A work tree has a file in its place.
-    pub(super) git_file: bool,
+    /// `.git` itself: a folder, or the file that a work tree has in its place.
+    pub(super) git: Option<Kind>,
 }
 
 impl Rules {
@@ -78,7 +78,7 @@ impl Rules {
 
     /// The rules in a folder below, whose path from the searched folder is `rel`.
     pub(super) fn below(&self, rel: &Path, folder: &Folder, signs: Signs) -> Self {
-        let repository = signs.git_folder || signs.git_file;
+        let repository = signs.git.is_some();
         if !signs.ignore && !signs.git_ignore && !repository {
             return self.clone();
         }
@@ -93,7 +93,11 @@ impl Rules {
         let level = Level {
             ignore: read(signs.ignore, ".ignore"),
             git: read(signs.git_ignore, ".gitignore"),
-            exclude: signs.git_folder.then(exclude).flatten().unwrap_or_else(Gitignore::empty),
+            exclude: signs
+                .git
+                .filter(|kind| *kind == Kind::Folder)
+                .and_then(|_| exclude())
+                .unwrap_or_else(Gitignore::empty),
             above: false,
             repository,
             up: self.nearest.clone(),

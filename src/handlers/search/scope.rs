@@ -230,8 +230,7 @@ fn signs(names: &[(Box<OsStr>, Kind)]) -> Signs {
         match (name.as_encoded_bytes(), kind) {
             (b".ignore", Kind::File) => signs.ignore = true,
             (b".gitignore", Kind::File) => signs.git_ignore = true,
-            (b".git", Kind::Folder) => signs.git_folder = true,
-            (b".git", Kind::File) => signs.git_file = true,
+            (b".git", Kind::Folder | Kind::File) => signs.git = Some(*kind),
             _ => {}
         }
     }

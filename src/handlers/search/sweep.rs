@@ -65,9 +65,7 @@ impl Plan {
         }
     }
 
-    fn searcher(&self, whole_binary: bool) -> Searcher {
-        let lines = self.mode == OutputMode::Content && !whole_binary;
-        let binary = if whole_binary { BinaryDetection::convert(0) } else { BinaryDetection::none() };
+    fn searcher(&self, lines: bool, binary: BinaryDetection) -> Searcher {
         SearcherBuilder::new()
             .line_number(lines)
             .multi_line(self.multiline)
@@ -119,12 +117,14 @@ impl Search<'_> {
             lines: AtomicU64::new(0),
             stopped: AtomicBool::new(false),
         };
+        let lines = self.plan.mode == OutputMode::Content;
         let looker = || FileSearch {
             search: self,
             // A copy for each thread: a shared one would make them wait for its scratch space.
             patterns: patterns.clone(),
-            searcher: self.plan.searcher(false),
-            binary_searcher: self.plan.searcher(true),
+            searcher: self.plan.searcher(lines, BinaryDetection::none()),
+            binary_searcher: self.plan.searcher(false, BinaryDetection::convert(0)),
+            piece_searcher: self.plan.searcher(lines, BinaryDetection::convert(0)),
             buffer: vec![0; WHOLE],
             coverage: Coverage::default(),
             total: &total,
@@ -163,6 +163,8 @@ struct FileSearch<'a> {
     searcher: Searcher,
     /// Takes NUL bytes for line ends.
     binary_searcher: Searcher,
+    /// The same with the lines that are wanted, for files that are not in memory as a whole.
+    piece_searcher: Searcher,
     buffer: Vec<u8>,
     coverage: Coverage,
     total: &'a Total,
@@ -181,7 +183,7 @@ impl FileSearch<'_> {
         let mut file = spot.open().map_err(|_| Unsearched::Unreadable)?;
         let read = self.fill(&mut file)?;
         self.coverage.searched += 1;
-        let lines = if read < WHOLE { self.whole(read) } else { self.pieces(spot, file)? };
+        let lines = if read < WHOLE { self.whole(read) } else { self.pieces(spot)? };
         Ok(lines.filter(|lines| lines.matched > 0))
     }
 
@@ -252,8 +254,7 @@ impl FileSearch<'_> {
     }
 
     /// Searches a larger file piece by piece, from its beginning.
-    fn pieces(&mut self, spot: &Spot<'_>, file: File) -> Result<Option<Lines>, Unsearched> {
-        drop(file);
+    fn pieces(&mut self, spot: &Spot<'_>) -> Result<Option<Lines>, Unsearched> {
         let lines = self.pass(spot, &self.patterns.exact.clone(), self.keep())?;
         if lines.matched == 0
             && self.nothing_yet()
@@ -270,9 +271,7 @@ impl FileSearch<'_> {
         let file = spot.open().map_err(|_| Unsearched::Unreadable)?;
         let file = Reading::new(file, self.search.plan.max_filesize, self.search.halt, &mut stopped);
         let mut lines = Lines::new(matcher.clone(), keep);
-        let mut searcher = self.searcher.clone();
-        searcher.set_binary_detection(BinaryDetection::convert(0));
-        let searched = searcher.search_reader(matcher, file, &mut lines);
+        let searched = self.piece_searcher.search_reader(matcher, file, &mut lines);
         match stopped {
             Some(why) => Err(why),
             None => searched.map(|()| lines).map_err(|_| Unsearched::Unreadable),
