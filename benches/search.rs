@@ -1,5 +1,5 @@
 //! Grep and Glob over a tree of 20,000 files, made once and kept among the build's own files.
-//! `cargo bench --bench search`.
+//! `cargo bench --bench search`; `SEARCH_TREE=DIR` searches a tree of your own, to compare with `rg` and `fd` there.
 #![expect(clippy::disallowed_methods, reason = "a benchmark makes its files")]
 
 use std::fmt::Write as _;
@@ -39,13 +39,44 @@ fn grep_a_word_that_is_nowhere(bencher: Bencher<'_, '_>) {
 }
 
 #[divan::bench]
-fn glob_every_tenth_file(bencher: Bencher<'_, '_>) {
-    ask(bencher, "Glob", &json!({"pattern": "**/*.md"}));
+fn grep_any_case(bencher: Bencher<'_, '_>) {
+    ask(bencher, "Grep", &json!({"pattern": "allocator", "case_insensitive": true, "output_mode": "count"}));
 }
 
 #[divan::bench]
-fn glob_one_folder(bencher: Bencher<'_, '_>) {
-    ask(bencher, "Glob", &json!({"pattern": "group_0/folder_7/*.rs"}));
+fn grep_alternation(bencher: Bencher<'_, '_>) {
+    let pattern = r"(unsafe|extern) fn [a-z_]+|TODO\(";
+    ask(bencher, "Grep", &json!({"pattern": pattern, "output_mode": "count"}));
+}
+
+#[divan::bench]
+fn grep_count(bencher: Bencher<'_, '_>) {
+    ask(bencher, "Grep", &json!({"pattern": "let", "output_mode": "count"}));
+}
+
+#[divan::bench]
+fn grep_first_100_lines(bencher: Bencher<'_, '_>) {
+    ask(bencher, "Grep", &json!({"pattern": "let", "output_mode": "content"}));
+}
+
+#[divan::bench]
+fn glob_newest_first(bencher: Bencher<'_, '_>) {
+    ask(bencher, "Glob", &json!({"pattern": "**/*.rs"}));
+}
+
+#[divan::bench]
+fn glob_by_name(bencher: Bencher<'_, '_>) {
+    ask(bencher, "Glob", &json!({"pattern": "**/*.rs", "sort": "name"}));
+}
+
+#[divan::bench]
+fn glob_first_100_in_any_order(bencher: Bencher<'_, '_>) {
+    ask(bencher, "Glob", &json!({"pattern": "**/*.rs", "sort": "any", "limit": 100}));
+}
+
+#[divan::bench]
+fn glob_every_tenth_file(bencher: Bencher<'_, '_>) {
+    ask(bencher, "Glob", &json!({"pattern": "**/*.md"}));
 }
 
 fn ask(bencher: Bencher<'_, '_>, tool: &str, args: &Value) {
@@ -59,11 +90,15 @@ fn ask(bencher: Bencher<'_, '_>, tool: &str, args: &Value) {
 
 fn search_tools(root: &Path) -> Registry {
     let workspace = Workspace::open(&[root.to_owned()]).expect("a workspace");
-    Registry::new([tools(SearchDeps { workspace })]).expect("the names of one domain differ")
+    Registry::new([tools(SearchDeps { workspace, user_ignore: None })])
+        .expect("the names of one domain differ")
 }
 
 /// The tree; a mark beside it says that it is whole.
 fn tree() -> PathBuf {
+    if let Some(own) = std::env::var_os("SEARCH_TREE") {
+        return own.into();
+    }
     let place = Path::new(env!("CARGO_TARGET_TMPDIR"));
     let (root, mark) = (place.join("search-tree"), place.join("search-tree.whole"));
     if mark.exists() {

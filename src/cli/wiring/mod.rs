@@ -75,7 +75,10 @@ pub fn machine(
     let shells = shells::board(journal);
     let registry = handlers::registry(handlers::Deps {
         file: file::FileDeps { client: client.clone(), workspace: workspace.clone() },
-        search: search::SearchDeps { workspace: workspace.clone() },
+        search: search::SearchDeps {
+            workspace: workspace.clone(),
+            user_ignore: ignore::gitignore::gitconfig_excludes_path(),
+        },
         shell: shell::ShellDeps {
             terminals: client.clone(),
             workspace: workspace.clone(),

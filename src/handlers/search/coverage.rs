@@ -2,64 +2,97 @@
 
 use std::fmt::Write as _;
 
+use super::listing::Kind;
+use super::walk::Start;
 use crate::output::figures::{counted, grouped};
 
+/// So many left out paths are remembered for a second look.
+const MAX_LEFT: usize = 10_000;
+/// So many of them are named.
+const MAX_NAMED: usize = 8;
+
 /// What was left out and why.
-#[derive(Debug, Default, Clone)]
+#[derive(Debug, Default)]
 pub(super) struct Coverage {
-    /// Names of ignored directories near the top of the searched folder.
-    pub(super) ignored: Vec<String>,
-    /// There may be more ignored directories than are named.
-    pub(super) more_ignored: bool,
+    /// Ignored and hidden folders, and files that would have been looked at; the first found.
+    pub(super) left: Vec<Start>,
+    /// The ignored ones of them, by their path from where the search began.
+    ignored: Vec<Start>,
+    ignored_folders: u64,
+    ignored_files: u64,
+    /// Not all that was left out is in `left`.
+    pub(super) more_left: bool,
     /// Directories and files that could not be opened.
     pub(super) unreadable: u64,
     /// Symbolic links; none is followed.
     pub(super) links: u64,
-    /// Files with a NUL byte.
-    pub(super) binary: u64,
-    /// Files with a NUL byte that were asked for by their own path, and so searched to their end.
-    pub(super) whole_binary: u64,
+    /// FIFOs, sockets and devices; none is opened.
+    pub(super) special: u64,
     /// Files over the size limit.
     pub(super) too_large: u64,
+    /// Files that were looked into.
+    pub(super) searched: u64,
+    /// Files without a match that have one in another case, as long as that was looked for.
+    pub(super) other_case: u64,
     /// The time was up.
     pub(super) timed_out: bool,
 }
 
 impl Coverage {
-    pub(super) fn add(&mut self, other: &Self) {
+    /// Remembers what is left out.
+    pub(super) fn leave(&mut self, start: Start, hidden: bool) {
+        if !hidden {
+            let folder = start.kind == Kind::Folder;
+            self.ignored_folders += u64::from(folder);
+            self.ignored_files += u64::from(!folder);
+            if self.ignored.len() < MAX_LEFT {
+                self.ignored.push(start.clone());
+            }
+        }
+        if self.left.len() < MAX_LEFT {
+            self.left.push(start);
+        } else {
+            self.more_left = true;
+        }
+    }
+
+    pub(super) fn add(&mut self, other: Self) {
+        self.more_left |= other.more_left || self.left.len() + other.left.len() > MAX_LEFT;
+        self.left.extend(other.left);
+        self.left.truncate(MAX_LEFT);
+        self.ignored.extend(other.ignored);
+        self.ignored_folders += other.ignored_folders;
+        self.ignored_files += other.ignored_files;
         self.unreadable += other.unreadable;
         self.links += other.links;
-        self.binary += other.binary;
-        self.whole_binary += other.whole_binary;
+        self.special += other.special;
         self.too_large += other.too_large;
+        self.searched += other.searched;
+        self.other_case += other.other_case;
     }
 
     /// The last lines of an answer; empty when everything was looked at.
     pub(super) fn footer(&self) -> String {
         let mut parts = Vec::new();
-        if !self.ignored.is_empty() {
-            let shown: Vec<&str> = self.ignored.iter().take(8).map(String::as_str).collect();
-            let dots = if self.ignored.len() > shown.len() || self.more_ignored { ", ..." } else { "" };
-            let at_least = if self.more_ignored { "at least " } else { "" };
-            let directories =
-                if self.ignored.len() == 1 { "ignored directory" } else { "ignored directories" };
-            parts.push(format!(
-                "{at_least}{} {directories} ({}{dots})",
-                self.ignored.len(),
-                shown.join(", ")
-            ));
-        }
+        let mut ignored = |count: u64, folders: bool, one: &str, many: &str| {
+            if count > 0 {
+                let names = self.names(folders, count);
+                parts.push(format!("{} {} ({names})", grouped(count), if count == 1 { one } else { many }));
+            }
+        };
+        ignored(self.ignored_folders, true, "ignored directory", "ignored directories");
+        ignored(self.ignored_files, false, "ignored file", "ignored files");
         if self.unreadable > 0 {
             parts.push(format!("{} unreadable", grouped(self.unreadable)));
-        }
-        if self.binary > 0 {
-            parts.push(counted(self.binary, "binary file"));
         }
         if self.too_large > 0 {
             parts.push(format!("{} over max_filesize", counted(self.too_large, "file")));
         }
         if self.links > 0 {
             parts.push(counted(self.links, "symbolic link"));
+        }
+        if self.special > 0 {
+            parts.push(format!("{} that is no regular file", counted(self.special, "name")));
         }
         let mut text = String::new();
         if !parts.is_empty() {
@@ -72,11 +105,32 @@ impl Coverage {
         }
         text
     }
+
+    /// The names of what is ignored, those nearest to the top first.
+    fn names(&self, folders: bool, count: u64) -> String {
+        let mut nearest: Vec<_> =
+            self.ignored.iter().filter(|start| (start.kind == Kind::Folder) == folders).collect();
+        nearest.sort_by_cached_key(|start| (start.rel.components().count(), start.rel.clone()));
+        let mut names: Vec<String> = nearest
+            .iter()
+            .take(MAX_NAMED)
+            .map(|start| super::scope::shown(&start.root, &start.root.join(&start.rel)))
+            .collect();
+        if count > names.len() as u64 {
+            names.push("...".to_owned());
+        }
+        names.join(", ")
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::path::Path;
+
+    fn start(rel: &str, kind: Kind) -> Start {
+        Start { root: Path::new("/w").into(), rel: rel.into(), kind, rules: None }
+    }
 
     #[test]
     fn a_full_search_has_no_footer() {
@@ -84,18 +138,20 @@ mod tests {
     }
 
     #[test]
-    fn the_footer_names_what_was_skipped() {
-        let coverage = Coverage {
-            ignored: vec!["node_modules".to_owned(), "target".to_owned()],
-            unreadable: 2,
-            timed_out: true,
-            ..Coverage::default()
-        };
+    fn the_footer_names_what_was_skipped_nearest_first() {
+        let mut coverage = Coverage { unreadable: 2, timed_out: true, ..Coverage::default() };
+        coverage.leave(start("deep/er/target", Kind::Folder), false);
+        coverage.leave(start("node_modules", Kind::Folder), false);
+        coverage.leave(start(".env", Kind::File), false);
+        coverage.leave(start(".hidden", Kind::Folder), true);
         let footer = coverage.footer();
         assert!(
-            footer.contains("[skipped: 2 ignored directories (node_modules, target), 2 unreadable]"),
+            footer.contains(
+                "[skipped: 2 ignored directories (node_modules, deep/er/target), 1 ignored file (.env), 2 unreadable]"
+            ),
             "{footer}"
         );
         assert!(footer.contains("timed out"), "{footer}");
+        assert_eq!(coverage.left.len(), 4);
     }
 }

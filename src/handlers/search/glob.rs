@@ -7,7 +7,6 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime};
 
-use ignore::{DirEntry, WalkState};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -15,8 +14,10 @@ use super::SearchDeps;
 use super::coverage::Coverage;
 use super::file_glob::{FileGlob, split};
 use super::halt::{self, Halt};
+use super::listing::Kind;
 use super::page::{Page, unlocked};
-use super::scope::{Scope, Visit, shown};
+use super::scope::{Look, Scope, Take, shown, types};
+use super::walk::{Next, Spot};
 use crate::acp::RawPath;
 use crate::output::figures::{counted, grouped};
 use crate::tool::{Effect, Tool, ToolCx, ToolError};
@@ -30,9 +31,10 @@ const MAX_OFFSET: u64 = 1_000_000;
 ///
 /// A pattern without a slash matches file names at any depth (`*.rs`, `Cargo.toml`); with a slash it matches the
 /// path below `path` (`src/**/*.{ts,tsx}`); an absolute pattern inside the workspace works too. `*` stays within
-/// one folder, `**` crosses folders. Files excluded by .gitignore are skipped unless include_ignored=true; hidden
-/// files are included, `.git` never is; symbolic links are not followed. The answer lists paths that Read takes as
-/// they are, and ends with what was skipped.
+/// one folder, `**` crosses folders. Files excluded by .gitignore, .ignore or the user's own git ignore file are
+/// skipped unless include_ignored=true; hidden files are included, `.git` never is; symbolic links are not followed.
+/// The answer lists paths that Read takes as they are, and ends with what was skipped. Use Grep to find files by
+/// their content, and Read with a folder's path to see what is in one folder.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Glob {
@@ -46,6 +48,10 @@ pub(super) struct Glob {
     /// How many files to leave out at the beginning, for the next page.
     #[serde(default)]
     offset: u64,
+    /// `file`, if absent; `dir` or `link` to find folders or symbolic links; or a language such as `rust`, `py`,
+    /// `ts`, `md` for its files only.
+    #[serde(rename = "type")]
+    file_type: Option<String>,
     /// Look at files that .gitignore or .ignore exclude, too.
     #[serde(default)]
     include_ignored: bool,
@@ -94,6 +100,14 @@ impl Tool for Glob {
         ("max_results", "limit"),
         ("head_limit", "limit"),
         ("no_ignore", "include_ignored"),
+        ("file_type", "type"),
+        ("sort_by", "sort"),
+        ("timeout", "timeout_ms"),
+    ];
+    const LIMITS: &'static [&'static str] = &[
+        "200 paths an answer, 2,000 at most; offset up to 1,000,000",
+        "20 seconds a search, then what was found so far",
+        "patterns up to 4,096 bytes, 8 levels of braces, 512 alternatives",
     ];
     const EXAMPLES: &'static [&'static str] =
         &[r#"{"pattern":"*.rs"}"#, r#"{"pattern":"src/**/*.{ts,tsx}","sort":"name","limit":500}"#];
@@ -101,13 +115,23 @@ impl Tool for Glob {
     type Output = String;
 
     async fn run(self, cx: &ToolCx, deps: &SearchDeps) -> Result<String, ToolError> {
+        let (kind, types) = match self.file_type.as_deref().unwrap_or("") {
+            "" | "file" | "f" => (Kind::File, None),
+            "dir" | "directory" | "folder" | "d" => (Kind::Folder, None),
+            "link" | "symlink" | "l" => (Kind::Link, None),
+            language => (Kind::File, Some(types(language)?)),
+        };
         let (roots, glob) = self.place(deps)?;
-        let first = deps.workspace.first().to_owned();
-        let timeout = self.timeout_ms;
-        halt::search(cx, timeout, move |halt| {
-            let scope =
-                Scope { roots, include_ignored: self.include_ignored, hidden: self.hidden, types: None };
-            Ok(self.answer(&scope, &glob, &first, halt))
+        let scope = Scope {
+            roots,
+            include_ignored: self.include_ignored,
+            hidden: self.hidden,
+            types,
+            user_ignore: deps.user_ignore.clone(),
+            workspace: deps.workspace.clone(),
+        };
+        halt::search(cx, self.timeout_ms, move |halt| {
+            Ok(self.answer(&Search { scope: &scope, glob: &glob, kind, halt }))
         })
         .await
     }
@@ -145,29 +169,31 @@ impl Glob {
         }
     }
 
-    fn answer(&self, scope: &Scope, glob: &FileGlob, first: &Path, halt: &Halt) -> String {
+    fn answer(&self, search: &Search<'_>) -> String {
         let limit = self.limit.clamp(1, MAX_LIMIT);
         let offset = self.offset.min(MAX_OFFSET);
-        let found = find(scope, glob, self.sort, to_size(offset + limit), halt);
-        let base = match scope.roots.as_slice() {
+        let found = search.run(self.sort, to_size(offset + limit), None);
+        let base = match search.scope.roots.as_slice() {
             [one] => format!(" in {}", one.display()),
             many => format!(" in {} workspaces", many.len()),
         };
         if found.count == 0 {
-            return self.nothing(scope, glob, &found.coverage, &base, halt);
+            return self.nothing(search, &found.coverage, &base);
         }
         let page = found.files.iter().skip(to_size(offset)).take(to_size(limit));
         let last = offset + page.len() as u64;
         let at_least = if found.stopped || found.coverage.timed_out { "at least " } else { "" };
-        let mut text = format!("Found {at_least}{}{base}", counted(found.count, "file"));
+        let mut text = format!("Found {at_least}{}", counted(found.count, search.noun()));
         if last == offset {
-            let _ = write!(text, "; offset={offset} is past the end");
+            let _ = write!(text, "{base}; offset={offset} is past the end");
         } else if offset > 0 || last < found.count {
-            let _ = write!(text, " (showing {}-{})", grouped(offset + 1), grouped(last));
+            let _ = write!(text, " (showing {}-{}){base}", grouped(offset + 1), grouped(last));
+        } else {
+            text.push_str(&base);
         }
         for file in page {
             text.push('\n');
-            text.push_str(&shown(first, &file.path));
+            text.push_str(&shown(search.scope.workspace.first(), &file.path));
         }
         if last < found.count && last > offset {
             match self.sort {
@@ -183,31 +209,25 @@ impl Glob {
     }
 
     /// No hit: whether ignored files would have matched, which is the usual cause.
-    fn nothing(
-        &self,
-        scope: &Scope,
-        glob: &FileGlob,
-        coverage: &Coverage,
-        base: &str,
-        halt: &Halt,
-    ) -> String {
-        let mut text = format!("No files match {:?}{base}.", self.pattern);
-        if !scope.include_ignored && !coverage.timed_out {
-            let wider = Scope { include_ignored: true, hidden: true, ..scope.clone() };
-            let within = halt.within(Duration::from_secs(2));
-            let also = find(&wider, glob, Order::Any, 1_000, &within);
+    fn nothing(&self, search: &Search<'_>, coverage: &Coverage, base: &str) -> String {
+        let mut text = format!("No {} match {:?}{base}.", &counted(0, search.noun())[2..], self.pattern);
+        if !coverage.left.is_empty() && !coverage.timed_out {
+            let halt = search.halt.within(Duration::from_secs(2));
+            let also = Search { halt: &halt, ..*search }.run(Order::Any, 100_000, Some(coverage));
             if also.count > 0 {
-                let at_least = if also.stopped || within.late() { "at least " } else { "" };
-                let files = counted(also.count, "ignored or hidden file");
+                let partly = also.stopped || also.coverage.timed_out || coverage.more_left;
+                let at_least = if partly { "at least " } else { "" };
+                let names = counted(also.count, &format!("ignored or hidden {}", search.noun()));
                 let verb = if also.count == 1 { "matches" } else { "match" };
-                let _ = write!(text, " But {at_least}{files} {verb}: use include_ignored=true.");
+                let hidden = if self.hidden { "" } else { " and hidden=true" };
+                let _ = write!(text, " But {at_least}{names} {verb}: use include_ignored=true{hidden}.");
             }
         }
         text + &coverage.footer()
     }
 }
 
-/// A found file, ordered by what the list is ordered by.
+/// A found path, ordered by what the list is ordered by.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Found {
     newest: Reverse<Option<SystemTime>>,
@@ -222,28 +242,50 @@ struct Findings {
     coverage: Coverage,
 }
 
-fn find(scope: &Scope, glob: &FileGlob, order: Order, keep: usize, halt: &Halt) -> Findings {
-    let pages = Mutex::new(Page::new(keep, |_: &Found| 1));
-    let count = AtomicU64::new(0);
-    let enough = if order == Order::Any { keep as u64 + 1 } else { u64::MAX };
-    let coverage = scope.walk(halt, || Finder {
-        glob,
-        roots: &scope.roots,
-        order,
-        enough,
-        count: &count,
-        own: Some(Page::new(keep, |_| 1)),
-        all: &pages,
-    });
-    let count = count.into_inner();
-    let files = pages.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner).into_items();
-    Findings { files, count, stopped: count >= enough, coverage }
+/// Where to look for what, until when.
+#[derive(Clone, Copy)]
+struct Search<'a> {
+    scope: &'a Scope,
+    glob: &'a FileGlob,
+    kind: Kind,
+    halt: &'a Halt,
+}
+
+impl Search<'_> {
+    fn noun(&self) -> &'static str {
+        match self.kind {
+            Kind::Folder => "folder",
+            Kind::Link => "link",
+            Kind::File | Kind::Other => "file",
+        }
+    }
+
+    /// Looks through the scope, or through what an earlier search of it left out.
+    fn run(&self, order: Order, keep: usize, left: Option<&Coverage>) -> Findings {
+        let pages = Mutex::new(Page::new(keep, |_: &Found| 1));
+        let count = AtomicU64::new(0);
+        let enough = if order == Order::Any { keep as u64 + 1 } else { u64::MAX };
+        let finder = || Finder {
+            search: self,
+            order,
+            enough,
+            count: &count,
+            own: Some(Page::new(keep, |_| 1)),
+            all: &pages,
+        };
+        let coverage = match left {
+            Some(earlier) => self.scope.walk_left(&earlier.left, self.halt, finder),
+            None => self.scope.walk(self.halt, finder),
+        };
+        let count = count.into_inner();
+        let files = pages.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner).into_items();
+        Findings { files, count, stopped: count >= enough, coverage }
+    }
 }
 
 /// One thread's part of the search.
 struct Finder<'a> {
-    glob: &'a FileGlob,
-    roots: &'a [PathBuf],
+    search: &'a Search<'a>,
     order: Order,
     enough: u64,
     count: &'a AtomicU64,
@@ -251,35 +293,32 @@ struct Finder<'a> {
     all: &'a Mutex<Page<Found>>,
 }
 
-impl Finder<'_> {
-    fn matches(&self, path: &Path) -> bool {
-        match self.roots {
-            [one] => self.glob.matches(one, path),
-            many => many.iter().any(|root| path.starts_with(root) && self.glob.matches(root, path)),
-        }
+impl Look for Finder<'_> {
+    fn kind(&self) -> Kind {
+        self.search.kind
     }
-}
 
-impl Visit for Finder<'_> {
-    fn file(&mut self, entry: DirEntry) -> WalkState {
-        if !self.matches(entry.path()) {
-            return WalkState::Continue;
-        }
+    fn matches(&self, spot: &Spot<'_>) -> bool {
+        self.search.glob.matches(spot.rel, spot.name)
+    }
+
+    fn take(&mut self, spot: &Spot<'_>) -> Take {
         let newest = match self.order {
-            Order::Mtime => entry.metadata().ok().and_then(|meta| meta.modified().ok()),
+            Order::Mtime => spot.modified(),
             Order::Name | Order::Any => None,
         };
         if let Some(own) = &mut self.own {
-            own.push(Found { newest: Reverse(newest), path: entry.into_path() });
+            let too_old = own.last().is_some_and(|last| Reverse(newest) > last.newest);
+            if !too_old {
+                own.push(Found { newest: Reverse(newest), path: spot.path() });
+            }
         }
-        if self.count.fetch_add(1, Ordering::Relaxed) + 1 >= self.enough {
-            return WalkState::Quit;
-        }
-        WalkState::Continue
+        if self.count.fetch_add(1, Ordering::Relaxed) + 1 >= self.enough { Take::Quit } else { Take::Done }
     }
 
-    fn counts_link(&self, path: &Path) -> bool {
-        self.matches(path)
+    fn file(&mut self, spot: &Spot<'_>) -> Next {
+        // Only what a walk begins with is not chosen by its name.
+        if self.take(spot) == Take::Quit { Next::Quit } else { Next::On }
     }
 }
 

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use ignore::types::{Types, TypesBuilder};
+use grep_searcher::Encoding;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -12,16 +12,19 @@ use super::file_glob::FileGlob;
 use super::halt;
 use super::line_pattern::{self, Reading as PatternReading};
 use super::report;
-use super::scope::Scope;
-use super::sweep::{Findings, Plan, Search};
+use super::scope::{Scope, types};
+use super::sweep::{Findings, Patterns, Plan, Search};
 use crate::acp::RawPath;
 use crate::output::Budget;
+use crate::output::figures::counted;
 use crate::tool::{Effect, Reply, Tool, ToolCx, ToolError};
 
 /// How many files or lines one answer gives at most.
 const MAX_RESULTS: u64 = 2_000;
 /// How far into the results a call may look.
 const MAX_OFFSET: u64 = 100_000;
+/// A search over several lines holds a file as a whole.
+const MAX_MULTILINE: u64 = 64 << 20;
 /// How many lines around a match one side shows at most.
 const MAX_CONTEXT: u64 = 50;
 
@@ -30,9 +33,10 @@ const MAX_CONTEXT: u64 = 50;
 /// Linear-time regex syntax as in ripgrep (no look-around, no backreferences); literal=true takes the pattern as it
 /// is. `path` is a folder or one file; `glob` (`*.rs`, `src/**/*.ts`, `!*.min.js`) and `type` (`rust`, `py`, `ts`)
 /// choose among files. output_mode: `files_with_matches` lists paths, `content` shows lines as `12: text` with
-/// context lines as `11- text`, `count` gives matching lines per file. Files excluded by .gitignore are skipped
-/// unless include_ignored=true; hidden files are included, `.git` never is. The search stops at max_results, which
-/// are then the first found; sort="path" or "mtime" searches everything and gives pages that do not overlap.
+/// context lines as `11- text`, `count` gives matching lines per file. Files excluded by .gitignore, .ignore or the
+/// user's own git ignore file are skipped unless include_ignored=true; hidden files are included, `.git` never is.
+/// A binary file that matches is one line. Results are in order of path and the search stops at max_results (count
+/// sees everything): offset gives the next page. Use Glob to find files by name, Read to see more of a file.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a switch of its own that a model sets by name")]
@@ -68,12 +72,12 @@ pub(super) struct Grep {
     /// How many files, or for content how many matching lines, to give in all: 100 if absent, at most 2000.
     #[serde(default = "default_results")]
     max_results: u64,
-    /// How many of them to leave out at the beginning, for the next page; they are
-    /// then in order of path unless `sort` says otherwise.
+    /// How many of them to leave out at the beginning, for the next page.
     #[serde(default)]
     offset: u64,
-    /// `any`, if absent: the first found, which is fastest; `path`: in order of path; `mtime`: newest file first.
-    sort: Option<Order>,
+    /// `path`, if absent: in order of path; `mtime`: newest file first; `any`: the first found, in no set order.
+    #[serde(default)]
+    sort: Order,
     /// Look at files that .gitignore or .ignore exclude, too.
     #[serde(default)]
     include_ignored: bool,
@@ -86,6 +90,9 @@ pub(super) struct Grep {
     /// Milliseconds after which the search ends and gives what it has found.
     #[serde(default = "default_timeout")]
     timeout_ms: u64,
+    /// How files are decoded, such as `windows-1252`, `shift_jis`, `utf-16le`. If absent: UTF-16 where a byte order
+    /// mark says so, else bytes as they are, which for UTF-8 is text.
+    encoding: Option<String>,
     /// How many characters the answer may have: 1000 to 200000, 30000 if absent.
     max_chars: Option<u64>,
 }
@@ -100,12 +107,13 @@ pub(super) enum OutputMode {
     Count,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum Order {
-    Any,
+    #[default]
     Path,
     Mtime,
+    Any,
 }
 
 fn default_results() -> u64 {
@@ -145,6 +153,19 @@ impl Tool for Grep {
         ("limit", "max_results"),
         ("fixed_strings", "literal"),
         ("no_ignore", "include_ignored"),
+        ("-U", "multiline"),
+        ("-F", "literal"),
+        ("-g", "glob"),
+        ("-t", "type"),
+        ("sort_by", "sort"),
+        ("timeout", "timeout_ms"),
+    ];
+    const LIMITS: &'static [&'static str] = &[
+        "100 results an answer, 2,000 at most, in all; offset up to 100,000",
+        "20 seconds a search, then what was found so far",
+        "files up to 10,000,000 bytes, max_filesize up to 1 GiB, 64 MiB with multiline",
+        "patterns up to 64 KiB of text and 10 MiB compiled; matching is linear in the text",
+        "lines over 400 bytes are cut around the match; 50 lines of context a side",
     ];
     const EXAMPLES: &'static [&'static str] = &[
         r#"{"pattern":"fn main","type":"rust"}"#,
@@ -154,105 +175,121 @@ impl Tool for Grep {
     type Output = Reply;
 
     async fn run(self, cx: &ToolCx, deps: &SearchDeps) -> Result<Reply, ToolError> {
-        let pattern = self.pattern_reading();
-        let matcher = line_pattern::compile(&self.pattern, pattern)?;
+        let patterns = self.patterns()?;
         let glob = self.glob.as_deref().filter(|glob| !glob.is_empty()).map(FileGlob::new).transpose()?;
         let types = self.file_type.as_deref().filter(|name| !name.is_empty()).map(types).transpose()?;
-        let roots = Scope::roots(&deps.workspace, self.path.as_ref())?;
-        let workspace = deps.workspace.clone();
+        let plan = self.plan()?;
+        let scope = Scope {
+            roots: Scope::roots(&deps.workspace, self.path.as_ref())?,
+            include_ignored: self.include_ignored,
+            hidden: self.hidden,
+            types,
+            user_ignore: deps.user_ignore.clone(),
+            workspace: deps.workspace.clone(),
+        };
         let budget = Budget::chars(self.max_chars);
         halt::search(cx, self.timeout_ms, move |halt| {
-            let scope = Scope { roots, include_ignored: self.include_ignored, hidden: self.hidden, types };
-            let plan = self.plan();
-            let search = Search { workspace: &workspace, scope: &scope, glob: glob.as_ref(), halt, plan };
-            let findings = search.run(&matcher);
-            let hint = if findings.files.is_empty() { self.other_case(&search, &findings) } else { None };
-            let text = report::text(
-                &report::Report {
-                    first: workspace.first(),
-                    pattern: &self.pattern,
-                    scope: &scope,
-                    plan,
-                    hint,
-                },
-                &findings,
-            );
-            Ok(Reply::text(text).with_budget(budget))
+            let search = Search { scope: &scope, glob: glob.as_ref(), halt, plan: &plan };
+            let findings = search.run(&patterns, None);
+            let hints = if findings.files.is_empty() { self.hints(&search, &findings) } else { Vec::new() };
+            let report = report::Report { pattern: &self.pattern, scope: &scope, plan: &plan, hints };
+            Ok(Reply::text(report::text(&report, &findings)).with_budget(budget))
         })
         .await
     }
 }
 
 impl Grep {
-    fn pattern_reading(&self) -> PatternReading {
-        PatternReading {
+    fn patterns(&self) -> Result<Patterns, ToolError> {
+        let reading = PatternReading {
             literal: self.literal,
             case_insensitive: self.case_insensitive,
             multiline: self.multiline,
-        }
+        };
+        let exact = line_pattern::compile(&self.pattern, reading)?;
+        let other_case = !self.case_insensitive && self.pattern.chars().any(char::is_alphabetic);
+        let any_case =
+            other_case.then(|| line_pattern::compile_for_any_case(&self.pattern, reading)).flatten();
+        Ok(Patterns { exact, any_case })
     }
 
-    fn plan(&self) -> Plan {
+    fn plan(&self) -> Result<Plan, ToolError> {
         let context = |asked: Option<u64>| {
             usize::try_from(asked.unwrap_or(self.context_lines).min(MAX_CONTEXT)).unwrap_or(0)
         };
-        let offset = self.offset.min(MAX_OFFSET);
-        Plan {
+        let encoding = self.encoding.as_deref().filter(|name| !name.is_empty()).map(|name| {
+            Encoding::new(name).map_err(|_| {
+                ToolError::invalid_args(format!(
+                    "There is no encoding {name:?}. Examples: windows-1252, iso-8859-2, shift_jis, gbk, utf-16le."
+                ))
+            })
+        });
+        let largest = if self.multiline { MAX_MULTILINE } else { 1 << 30 };
+        Ok(Plan {
             mode: self.output_mode,
             before: context(self.before_context),
             after: context(self.after_context),
             max: self.max_results.clamp(1, MAX_RESULTS),
-            offset,
-            // The first found are in no set order, so a second page of them would overlap the first.
-            order: self.sort.unwrap_or(if offset > 0 { Order::Path } else { Order::Any }),
+            offset: self.offset.min(MAX_OFFSET),
+            order: self.sort,
             multiline: self.multiline,
-            max_filesize: self.max_filesize.clamp(1, 1 << 30),
-        }
+            max_filesize: self.max_filesize.clamp(1, largest),
+            encoding: encoding.transpose()?,
+        })
     }
 
-    /// No hit: whether the same text is there in another case. A short second look.
-    fn other_case(&self, search: &Search<'_>, findings: &Findings) -> Option<String> {
-        if self.case_insensitive
-            || findings.coverage.timed_out
-            || !self.pattern.chars().any(char::is_alphabetic)
-        {
-            return None;
+    /// No hit: what the usual causes are, as far as they are true here.
+    fn hints(&self, search: &Search<'_>, findings: &Findings) -> Vec<String> {
+        let coverage = &findings.coverage;
+        let mut hints = Vec::new();
+        if coverage.timed_out {
+            return hints;
         }
-        let matcher = line_pattern::compile(
-            &self.pattern,
-            PatternReading { case_insensitive: true, ..self.pattern_reading() },
-        )
-        .ok()?;
+        if coverage.other_case > 0 {
+            let files = counted(coverage.other_case, "file");
+            hints.push(format!("It matches in {files} in another case: use case_insensitive=true."));
+        }
+        if coverage.searched == 0 && (self.glob.is_some() || self.file_type.is_some()) {
+            hints.push("No file there fits `glob` and `type`.".to_owned());
+        }
         let halt = search.halt.within(Duration::from_secs(2));
-        let plan =
-            Plan { mode: OutputMode::FilesWithMatches, max: 20, offset: 0, order: Order::Any, ..search.plan };
-        let also = Search { halt: &halt, plan, ..*search }.run(&matcher);
-        let at_least = if also.stopped || also.coverage.timed_out { "at least " } else { "" };
-        match also.found {
-            0 => None,
-            1 => Some(format!("It matches in {at_least}1 file in another case: use case_insensitive=true.")),
-            n => {
-                Some(format!("It matches in {at_least}{n} files in another case: use case_insensitive=true."))
+        let plan = Plan {
+            mode: OutputMode::FilesWithMatches,
+            max: 1_000,
+            offset: 0,
+            order: Order::Any,
+            ..search.plan.clone()
+        };
+        let second = Search { halt: &halt, plan: &plan, ..*search };
+        let Ok(Patterns { exact, .. }) = self.patterns() else { return hints };
+        let patterns = Patterns { exact, any_case: None };
+        if !coverage.left.is_empty() {
+            let also = second.run(&patterns, Some(coverage));
+            let partly = also.stopped || also.coverage.timed_out || coverage.more_left;
+            let at_least = if partly { "at least " } else { "" };
+            let hidden = if self.hidden { "" } else { " and hidden=true" };
+            if also.found > 0 {
+                let (files, verb) = (
+                    counted(also.found, "ignored or hidden file"),
+                    if also.found == 1 { "matches" } else { "match" },
+                );
+                hints.push(format!("But {at_least}{files} {verb}: use include_ignored=true{hidden}."));
+            } else if partly {
+                hints.push(
+                    "The ignored files were not all searched in the time that is given to them.".to_owned(),
+                );
             }
         }
+        if self.encoding.is_none() && !self.pattern.is_ascii() {
+            let plan = Plan { encoding: Encoding::new("windows-1252").ok(), ..plan.clone() };
+            let also = Search { plan: &plan, ..second }.run(&patterns, None);
+            if also.found > 0 {
+                let files = counted(also.found, "file");
+                hints.push(format!(
+                    "It matches in {files} read as windows-1252: use encoding=\"windows-1252\"."
+                ));
+            }
+        }
+        hints
     }
-}
-
-fn types(name: &str) -> Result<Types, ToolError> {
-    let mut builder = TypesBuilder::new();
-    builder.add_defaults();
-    builder.select(name);
-    builder.build().map_err(|_| {
-        let mut near: Vec<(f64, String)> = builder
-            .definitions()
-            .into_iter()
-            .map(|known| (strsim::jaro_winkler(name, known.name()), known.name().to_owned()))
-            .collect();
-        near.sort_by(|a, b| b.0.total_cmp(&a.0));
-        let near: Vec<String> = near.into_iter().take(4).map(|(_, name)| name).collect();
-        ToolError::invalid_args(format!(
-            "There is no file type {name:?}. Near ones: {}. Or use glob, such as `*.{name}`.",
-            near.join(", ")
-        ))
-    })
 }

@@ -3,11 +3,12 @@
 use std::fs::File;
 use std::io::{self, Read};
 use std::ops::Range;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use grep_matcher::Matcher;
 use grep_regex::RegexMatcher;
-use grep_searcher::{Searcher, Sink, SinkContext, SinkFinish, SinkMatch};
+use grep_searcher::{Searcher, Sink, SinkContext, SinkMatch};
 
 use super::halt::Halt;
 
@@ -15,8 +16,6 @@ use super::halt::Halt;
 const MAX_LINE: usize = 400;
 /// How many lines of one match over several lines are kept.
 const MAX_BLOCK: usize = 200;
-/// A file smaller than this is read without asking for its size.
-const FIRST_PIECE: u64 = 32 << 10;
 
 /// What is kept of the lines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -42,22 +41,26 @@ pub(super) struct Line {
 
 /// One file's matching lines, as they are found.
 #[derive(Debug)]
-pub(super) struct Lines<'a> {
-    matcher: &'a RegexMatcher,
+pub(super) struct Lines {
+    matcher: RegexMatcher,
     keep: Keep,
     pub(super) kept: Vec<Line>,
     pub(super) matched: u64,
+    /// There is a NUL byte: its lines are no text, so it is only known whether one matches.
     pub(super) binary: bool,
+    /// Lines with bytes that are no text.
+    pub(super) lossy: u64,
 }
 
-impl<'a> Lines<'a> {
-    pub(super) fn new(matcher: &'a RegexMatcher, keep: Keep) -> Self {
-        Self { matcher, keep, kept: Vec::new(), matched: 0, binary: false }
+impl Lines {
+    pub(super) fn new(matcher: RegexMatcher, keep: Keep) -> Self {
+        Self { matcher, keep, kept: Vec::new(), matched: 0, binary: false, lossy: 0 }
     }
 
-    fn text(&self, line: &[u8]) -> String {
+    fn text(&mut self, line: &[u8]) -> String {
         let line = line.strip_suffix(b"\n").unwrap_or(line);
         let line = line.strip_suffix(b"\r").unwrap_or(line);
+        self.lossy += u64::from(std::str::from_utf8(line).is_err());
         if line.len() <= MAX_LINE {
             return String::from_utf8_lossy(line).into_owned();
         }
@@ -66,7 +69,7 @@ impl<'a> Lines<'a> {
     }
 }
 
-impl Sink for &mut Lines<'_> {
+impl Sink for &mut Lines {
     type Error = io::Error;
 
     fn matched(&mut self, _searcher: &Searcher, found: &SinkMatch<'_>) -> io::Result<bool> {
@@ -96,15 +99,14 @@ impl Sink for &mut Lines<'_> {
         Ok(true)
     }
 
-    fn binary_data(&mut self, searcher: &Searcher, _offset: u64) -> io::Result<bool> {
+    fn binary_data(&mut self, _searcher: &Searcher, _offset: u64) -> io::Result<bool> {
         self.binary = true;
-        // A search that takes NUL bytes for line ends goes on.
-        Ok(searcher.binary_detection().convert_byte().is_some())
-    }
-
-    fn finish(&mut self, _searcher: &Searcher, end: &SinkFinish) -> io::Result<()> {
-        self.binary |= end.binary_byte_offset().is_some();
-        Ok(())
+        self.keep = Keep::Whether;
+        self.kept.clear();
+        let known = self.matched > 0;
+        self.matched = u64::from(known);
+        // The rest is searched as long as there is no hit.
+        Ok(!known)
     }
 }
 
@@ -135,8 +137,8 @@ pub(super) enum Unsearched {
     Halted,
 }
 
-/// A file being searched. Most files are read in one piece, so the size and the halt are only looked at from the
-/// second on: that spares a system call for each of a hundred thousand small files.
+/// A file being searched piece by piece: each piece looks at the halt, and none is read past the size limit, though
+/// the file grow meanwhile.
 #[derive(Debug)]
 pub(super) struct Reading<'a> {
     file: File,
@@ -159,14 +161,8 @@ impl<'a> Reading<'a> {
 
 impl Read for Reading<'_> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        if self.read >= FIRST_PIECE {
-            if self.halt.over() {
-                return Err(self.stop(Unsearched::Halted));
-            }
-            let size = self.file.metadata().map_or(self.read, |meta| meta.len());
-            if size.max(self.read) > self.max {
-                return Err(self.stop(Unsearched::TooLarge));
-            }
+        if self.halt.over() {
+            return Err(self.stop(Unsearched::Halted));
         }
         let n = self.file.read(buffer)?;
         self.read += n as u64;
@@ -182,14 +178,25 @@ impl Read for Reading<'_> {
 pub(super) struct FileHits {
     /// Newest first, where that is the order; else the same for all.
     pub(super) newest: std::cmp::Reverse<Option<std::time::SystemTime>>,
-    /// The file.
-    pub(super) path: PathBuf,
+    /// The folder that was searched.
+    pub(super) root: Arc<Path>,
+    /// The file's path from there.
+    pub(super) rel: PathBuf,
     /// Matching lines that were counted; 1 where only whether there is one was asked.
     pub(super) matched: u64,
     /// The lines, where they were asked for.
     pub(super) lines: Vec<Line>,
-    /// There was a NUL byte, and the search of this file ended there.
+    /// There is a NUL byte in it, and no lines are kept.
     pub(super) binary: bool,
+    /// Lines with bytes that are no text.
+    pub(super) lossy: u64,
+}
+
+impl FileHits {
+    /// The file.
+    pub(super) fn path(&self) -> PathBuf {
+        self.root.join(&self.rel)
+    }
 }
 
 #[cfg(test)]

@@ -9,6 +9,9 @@ const MAX_PATTERN: usize = 64 << 10;
 /// The compiled program. Matching is linear in the text whatever the pattern; this bounds the other factor.
 const MAX_PROGRAM: usize = 10 << 20;
 
+/// What has a meaning of its own in a pattern.
+const META: [char; 14] = ['\\', '.', '+', '*', '?', '(', ')', '|', '[', ']', '{', '}', '^', '$'];
+
 /// How a pattern is to be read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Reading {
@@ -18,6 +21,18 @@ pub(super) struct Reading {
     pub(super) case_insensitive: bool,
     /// A match may go over several lines, and `.` matches a line's end.
     pub(super) multiline: bool,
+}
+
+/// Compiles the same pattern for any case, to say where only the case is another. It matches wherever the pattern
+/// itself does. None where it is too large.
+pub(super) fn compile_for_any_case(pattern: &str, reading: Reading) -> Option<RegexMatcher> {
+    let mut builder = builder(Reading { case_insensitive: true, ..reading });
+    if pattern.is_ascii() && (reading.literal || !pattern.contains(META)) {
+        // For plain ASCII text the letters outside it that are another case of one inside it, such as the Kelvin
+        // sign, are not worth the time that looking for them takes.
+        builder.unicode(false);
+    }
+    builder.build(pattern).ok()
 }
 
 /// Compiles.
@@ -38,6 +53,10 @@ pub(super) fn compile(pattern: &str, reading: Reading) -> Result<RegexMatcher, T
             "The pattern contains a line break, and lines are searched one by one. Use multiline=true.",
         ));
     }
+    builder(reading).build(pattern).map_err(|error| refuse(&error, pattern))
+}
+
+fn builder(reading: Reading) -> RegexMatcherBuilder {
     let mut builder = RegexMatcherBuilder::new();
     builder
         .case_insensitive(reading.case_insensitive)
@@ -49,7 +68,7 @@ pub(super) fn compile(pattern: &str, reading: Reading) -> Result<RegexMatcher, T
     if !reading.multiline {
         builder.line_terminator(Some(b'\n'));
     }
-    builder.build(pattern).map_err(|error| refuse(&error, pattern))
+    builder
 }
 
 fn refuse(error: &grep_regex::Error, pattern: &str) -> ToolError {

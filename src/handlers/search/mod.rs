@@ -3,15 +3,25 @@
 
 mod coverage;
 mod file_glob;
+#[cfg(target_os = "linux")]
+mod folder;
+#[cfg(not(target_os = "linux"))]
+#[path = "folder_by_path.rs"]
+mod folder;
 mod glob;
 mod grep;
 mod halt;
 mod hits;
 mod line_pattern;
+mod listing;
 mod page;
 mod report;
+mod rules;
 mod scope;
 mod sweep;
+mod walk;
+
+use std::path::PathBuf;
 
 use crate::acp::Workspace;
 use crate::tool::{Entry, ToolSet};
@@ -21,6 +31,9 @@ use crate::tool::{Entry, ToolSet};
 pub struct SearchDeps {
     /// The folders that may be searched.
     pub workspace: Workspace,
+    /// The user's own git ignore file (`core.excludesFile`), which is heeded as git does. It may lie outside the
+    /// workspace; only its patterns are read.
+    pub user_ignore: Option<PathBuf>,
 }
 
 /// The search tools.

@@ -26,9 +26,15 @@ impl<T: Ord> Page<T> {
         }
         self.weight += (self.weigh)(&item);
         self.items.push(item);
-        if self.weight > self.keep.saturating_mul(2).saturating_add(1_024) {
+        let slack = if self.last.is_none() { 0 } else { self.keep / 4 + 64 };
+        if self.weight >= self.keep.saturating_add(slack) {
             self.prune();
         }
+    }
+
+    /// The last item that is needed, once there are enough.
+    pub(super) fn last(&self) -> Option<&T> {
+        self.last.map(|last| &self.items[last])
     }
 
     /// Takes over another thread's items.

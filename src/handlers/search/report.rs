@@ -2,7 +2,6 @@
 
 use std::fmt::Write as _;
 use std::ops::Range;
-use std::path::Path;
 
 use super::grep::{Order, OutputMode};
 use super::hits::{FileHits, Line};
@@ -12,13 +11,11 @@ use crate::output::figures::{counted, grouped};
 
 /// What was asked.
 pub(super) struct Report<'a> {
-    /// The first workspace: paths below it are shown relative to it.
-    pub(super) first: &'a Path,
     pub(super) pattern: &'a str,
     pub(super) scope: &'a Scope,
-    pub(super) plan: Plan,
+    pub(super) plan: &'a Plan,
     /// What to try where nothing was found.
-    pub(super) hint: Option<String>,
+    pub(super) hints: Vec<String>,
 }
 
 /// The answer.
@@ -29,21 +26,17 @@ pub(super) fn text(report: &Report<'_>, findings: &Findings) -> String {
     };
     let mut text = if findings.found == 0 {
         let pattern: String = report.pattern.chars().take(200).collect();
-        let mut text = format!("No matches for {pattern:?} {place}.");
-        if let Some(hint) = &report.hint {
+        let searched = counted(findings.coverage.searched, "file");
+        let mut text = format!("No matches for {pattern:?} {place} ({searched} searched).");
+        for hint in &report.hints {
             let _ = write!(text, " {hint}");
         }
-        if findings.coverage.whole_binary > 0 {
-            text.push_str(" It is a binary file; all of it was searched.");
-        }
         text
-    } else if findings.coverage.whole_binary > 0
-        && let [file] = findings.files.as_slice()
+    } else if let ([root], [file]) = (report.scope.roots.as_slice(), findings.files.as_slice())
+        && file.binary
+        && *root == file.path()
     {
-        format!(
-            "Binary file {} matches; it holds NUL bytes, so its lines are not shown.",
-            shown(report.first, &file.path)
-        )
+        format!("Binary file {} matches; it holds NUL bytes, so its lines are not shown.", report.shown(file))
     } else {
         match report.plan.mode {
             OutputMode::Content => content(report, findings, &place),
@@ -54,34 +47,37 @@ pub(super) fn text(report: &Report<'_>, findings: &Findings) -> String {
     text
 }
 
+impl Report<'_> {
+    fn shown(&self, file: &FileHits) -> String {
+        shown(self.scope.workspace.first(), &file.path())
+    }
+}
+
 fn list(report: &Report<'_>, findings: &Findings, place: &str) -> String {
     let plan = &report.plan;
     let skip = usize::try_from(plan.offset).unwrap_or(usize::MAX);
     let take = usize::try_from(plan.max).unwrap_or(usize::MAX);
     let page = findings.files.iter().skip(skip).take(take);
-    let at_least = at_least(findings);
-    let mut text = match plan.mode {
-        OutputMode::Count => format!(
-            "Found {at_least}{} in {} {place}",
-            counted(findings.lines, "matching line"),
-            counted(findings.found, "file")
-        ),
-        _ => format!("Found {at_least}{} {place}", counted(findings.found, "file")),
-    };
     let mut shown_count = 0;
     let mut body = String::new();
     for file in page {
         shown_count += 1;
         body.push('\n');
-        body.push_str(&shown(report.first, &file.path));
-        if plan.mode == OutputMode::Count {
-            let _ = write!(body, ": {}", grouped(file.matched));
-        }
-        if file.binary {
-            body.push_str(" (binary after the match)");
+        body.push_str(&report.shown(file));
+        match plan.mode {
+            OutputMode::Count if file.binary => body.push_str(": binary file matches"),
+            OutputMode::Count => {
+                let _ = write!(body, ": {}", grouped(file.matched));
+            }
+            _ if file.binary => body.push_str(" (binary file)"),
+            _ => {}
         }
     }
-    paging(&mut text, plan, shown_count, findings.found);
+    let mut text = match plan.mode {
+        OutputMode::Count => lines_and_files(findings),
+        _ => format!("Found {}{}", at_least(findings), counted(findings.found, "file")),
+    };
+    paging(&mut text, plan, shown_count, findings.found, place);
     text.push_str(&body);
     more(&mut text, plan, shown_count, findings.found);
     text
@@ -94,7 +90,7 @@ fn content(report: &Report<'_>, findings: &Findings, place: &str) -> String {
     let mut body = String::new();
     let mut shown_count = 0;
     for file in &findings.files {
-        let matches = file.lines.iter().filter(|line| line.matches).count();
+        let matches = if file.binary { 1 } else { file.lines.iter().filter(|line| line.matches).count() };
         if skip >= matches {
             skip -= matches;
             continue;
@@ -108,21 +104,28 @@ fn content(report: &Report<'_>, findings: &Findings, place: &str) -> String {
         take -= here;
         skip = 0;
     }
-    let mut text = format!(
-        "Found {}{} in {} {place}",
-        at_least(findings),
-        counted(findings.lines, "matching line"),
-        counted(findings.found, "file")
-    );
-    paging(&mut text, plan, shown_count, findings.lines);
+    let mut text = lines_and_files(findings);
+    paging(&mut text, plan, shown_count, findings.lines, place);
     text.push_str(&body);
     more(&mut text, plan, shown_count, findings.lines);
+    let lossy: u64 = findings.files.iter().map(|file| file.lossy).sum();
+    if lossy > 0 {
+        let _ = write!(
+            text,
+            "\n[not UTF-8: {} with bytes shown as \u{FFFD}; encoding=\"windows-1252\" or another may read them]",
+            counted(lossy, "line")
+        );
+    }
     text
 }
 
 fn section(body: &mut String, report: &Report<'_>, file: &FileHits, window: Range<usize>) {
     body.push('\n');
-    body.push_str(&shown(report.first, &file.path));
+    body.push_str(&report.shown(file));
+    if file.binary {
+        body.push_str(": binary file matches");
+        return;
+    }
     let context = report.plan.before + report.plan.after > 0;
     let mut last = None;
     for line in &file.lines[window] {
@@ -132,9 +135,6 @@ fn section(body: &mut String, report: &Report<'_>, file: &FileHits, window: Rang
         let mark = if line.matches { ':' } else { '-' };
         let _ = write!(body, "\n  {}{mark} {}", line.number, line.text);
         last = Some(line.number);
-    }
-    if file.binary {
-        body.push_str("\n  (binary from here on: searched up to the first NUL byte)");
     }
 }
 
@@ -160,12 +160,21 @@ fn at_least(findings: &Findings) -> &'static str {
     if findings.stopped || findings.coverage.timed_out { "at least " } else { "" }
 }
 
-fn paging(text: &mut String, plan: &Plan, shown_count: u64, found: u64) {
+fn lines_and_files(findings: &Findings) -> String {
+    let (lines, files) = (counted(findings.lines, "matching line"), counted(findings.found, "file"));
+    let at_least = at_least(findings);
+    // The last file that was looked into may have more of them.
+    format!("Found {at_least}{lines} in {at_least}{files}")
+}
+
+fn paging(text: &mut String, plan: &Plan, shown_count: u64, found: u64, place: &str) {
     if shown_count == 0 {
-        let _ = write!(text, "; offset={} is past the end", plan.offset);
+        let _ = write!(text, " {place}; offset={} is past the end", plan.offset);
     } else if plan.offset > 0 || shown_count < found {
-        let _ =
-            write!(text, " (showing {}-{})", grouped(plan.offset + 1), grouped(plan.offset + shown_count));
+        let last = plan.offset + shown_count;
+        let _ = write!(text, " (showing {}-{}) {place}", grouped(plan.offset + 1), grouped(last));
+    } else {
+        let _ = write!(text, " {place}");
     }
 }
 
@@ -178,9 +187,8 @@ fn more(text: &mut String, plan: &Plan, shown_count: u64, found: u64) {
         let _ = write!(
             text,
             "\n[more matches exist: these are the first {} found, in no set order. Narrow the search, or page with \
-             sort=\"path\" and offset=0, {}, ...]",
+             sort=\"path\" from offset=0 on]",
             grouped(shown_count),
-            plan.max
         );
     } else {
         let _ = write!(text, "\n[more matches exist: offset={next} for the next page]");

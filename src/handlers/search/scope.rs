@@ -1,23 +1,21 @@
-//! Which files a search looks at: the folders, the ignore rules, the walk. Not here: what is looked for.
+//! Which files a search looks at: the folders, hidden names, ignored names, file types. Not here: the order and the
+//! threads (walk), what is looked for (glob, sweep).
 
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 
-use ignore::types::Types;
-use ignore::{DirEntry, WalkBuilder, WalkState};
+use ignore::types::{Types, TypesBuilder};
 
 use super::coverage::Coverage;
+use super::folder::Folders;
 use super::halt::Halt;
+use super::listing::Kind;
 use super::page::unlocked;
+use super::rules::{Rules, Signs};
+use super::walk::{Next, Place, Spot, Start, Visit, walk};
 use crate::acp::{RawPath, Workspace};
 use crate::tool::ToolError;
-
-/// More threads than this wait for the disk and for each other.
-const MAX_THREADS: usize = 12;
-/// How many directories are read again to name the ignored ones.
-const MAX_NAMED_FROM: usize = 64;
-/// How many ignored directories are named at most.
-const MAX_NAMED: usize = 40;
 
 /// The files that a search looks at.
 #[derive(Debug, Clone)]
@@ -30,21 +28,41 @@ pub(super) struct Scope {
     pub(super) hidden: bool,
     /// Only files of these types.
     pub(super) types: Option<Types>,
+    /// The user's own git ignore file.
+    pub(super) user_ignore: Option<PathBuf>,
+    pub(super) workspace: Workspace,
+}
+
+/// What becomes of a name that matches.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Take {
+    /// It is looked at later, in order of path.
+    Later,
+    /// That was all.
+    Done,
+    /// Nothing more is needed.
+    Quit,
 }
 
 /// One thread's part of a search.
-pub(super) trait Visit: Send {
-    /// Looks at a regular file.
-    fn file(&mut self, entry: DirEntry) -> WalkState;
-    /// Whether a symbolic link would have been looked at, had it been a file.
-    fn counts_link(&self, path: &Path) -> bool;
+pub(super) trait Look: Send {
+    /// What is looked for: files, folders or links.
+    fn kind(&self) -> Kind;
+    /// Whether the path is one that is looked for.
+    fn matches(&self, spot: &Spot<'_>) -> bool;
+    /// A path that matches and is not ignored.
+    fn take(&mut self, spot: &Spot<'_>) -> Take;
+    /// A file that is to be looked into.
+    fn file(&mut self, spot: &Spot<'_>) -> Next;
 }
 
 impl Scope {
     /// The folder asked for, or all workspaces.
     pub(super) fn roots(workspace: &Workspace, path: Option<&RawPath>) -> Result<Vec<PathBuf>, ToolError> {
         let Some(path) = path.filter(|path| !path.as_str().is_empty()) else {
-            return Ok(workspace.roots().map(Path::to_owned).collect());
+            let mut roots: Vec<PathBuf> = workspace.roots().map(Path::to_owned).collect();
+            roots.dedup();
+            return Ok(roots);
         };
         let resolved = workspace.resolve(path)?;
         let kind = resolved.metadata().map_err(|cause| {
@@ -66,142 +84,177 @@ impl Scope {
         Ok(vec![resolved.absolute().to_owned()])
     }
 
-    /// Looks at every file, on several threads, until the visitors or the halt end it.
-    pub(super) fn walk<V: Visit>(&self, halt: &Halt, visitor: impl Fn() -> V) -> Coverage {
+    /// Looks at every file, on several threads, until the lookers or the halt end it.
+    pub(super) fn walk<L: Look>(&self, halt: &Halt, looker: impl Fn() -> L + Sync) -> Coverage {
+        let starts: Vec<Start> = self.roots.iter().map(|root| self.start(root)).collect();
+        self.walk_from(&starts, halt, looker)
+    }
+
+    /// Looks at what an earlier walk left out because it is ignored or hidden.
+    pub(super) fn walk_left<L: Look>(
+        &self,
+        left: &[Start],
+        halt: &Halt,
+        looker: impl Fn() -> L + Sync,
+    ) -> Coverage {
+        let all = Self { include_ignored: true, hidden: true, ..self.clone() };
+        all.walk_from(left, halt, looker)
+    }
+
+    fn walk_from<L: Look>(&self, starts: &[Start], halt: &Halt, looker: impl Fn() -> L + Sync) -> Coverage {
         let total = Mutex::new(Coverage::default());
-        self.builder().threads(threads()).build_parallel().run(|| {
-            let mut visitor = visitor();
-            let mut tally = Tally { own: Coverage::default(), total: &total };
-            Box::new(move |found| {
-                if halt.over() {
-                    return WalkState::Quit;
-                }
-                let entry = match found {
-                    Ok(entry) => entry,
-                    Err(error) => {
-                        tally.unreadable(error.io_error().is_some());
-                        return WalkState::Continue;
-                    }
-                };
-                match entry.file_type() {
-                    Some(kind) if kind.is_file() => visitor.file(entry),
-                    Some(kind) if kind.is_symlink() => {
-                        tally.link(visitor.counts_link(entry.path()));
-                        WalkState::Continue
-                    }
-                    _ => WalkState::Continue,
-                }
-            })
+        let folders = Folders::new(self.workspace.clone());
+        walk(&folders, starts, halt, || Chooser {
+            scope: self,
+            looker: looker(),
+            own: Coverage::default(),
+            total: &total,
         });
-        let mut coverage = unlocked(&total).clone();
+        let mut coverage = std::mem::take(&mut *unlocked(&total));
         coverage.timed_out = halt.late();
-        self.name_ignored(halt, &mut coverage);
         coverage
     }
 
-    fn builder(&self) -> WalkBuilder {
-        let mut builder = WalkBuilder::empty();
-        for root in &self.roots {
-            builder.add(root);
+    fn start(&self, root: &Path) -> Start {
+        if root.is_file() {
+            let (folder, name) = (root.parent().unwrap_or(root), root.file_name().unwrap_or_default());
+            return Start { root: folder.into(), rel: name.into(), kind: Kind::File, rules: None };
         }
-        let heed = !self.include_ignored;
-        builder
-            .hidden(!self.hidden)
-            .ignore(heed)
-            .git_ignore(heed)
-            .git_exclude(heed)
-            .parents(heed)
-            // The user's own ignore file outside the project is not known to whoever reads the answer.
-            .git_global(false)
-            .require_git(false)
-            .follow_links(false)
-            // A repository's own records are never what is looked for, hidden files or not.
-            .filter_entry(|entry| entry.depth() == 0 || entry.file_name() != ".git");
-        if let Some(root) = self.roots.first() {
-            builder.current_dir(root);
-        }
-        if let Some(types) = &self.types {
-            builder.types(types.clone());
-        }
-        builder
+        let rules = (!self.include_ignored).then(|| Rules::above(root, self.user_ignore.as_deref()));
+        Start { root: root.into(), rel: PathBuf::new(), kind: Kind::Folder, rules }
     }
 
-    /// Names the ignored directories of the two upper levels: the walk itself never tells of them.
-    fn name_ignored(&self, halt: &Halt, coverage: &mut Coverage) {
-        if self.include_ignored {
-            return;
+    fn of_type(&self, rel: &Path) -> bool {
+        self.types.as_ref().is_none_or(|types| !types.matched(rel, false).is_ignore())
+    }
+
+    /// Another folder of this search lies inside this one: it is walked for itself.
+    fn is_other_root(&self, place: &Place, rel: &Path) -> bool {
+        self.roots.len() > 1 && self.roots.contains(&place.root.join(rel))
+    }
+}
+
+/// Chooses on one thread, and hands its counts over when the thread is done.
+struct Chooser<'a, L> {
+    scope: &'a Scope,
+    looker: L,
+    own: Coverage,
+    total: &'a Mutex<Coverage>,
+}
+
+impl<L: Look> Visit for Chooser<'_, L> {
+    fn choose(&mut self, place: &mut Place, names: &mut Vec<(Box<OsStr>, Kind)>) -> Next {
+        if let Some(rules) = &place.rules {
+            place.rules = Some(rules.below(&place.rel, &place.folder, signs(names)));
         }
-        let mut budget = MAX_NAMED_FROM;
-        for mut matcher in self.builder().build_matchers() {
-            let root = matcher.root().to_owned();
-            let mut level = vec![PathBuf::new()];
-            for depth in 0..2 {
-                for dir in std::mem::take(&mut level) {
-                    if budget == 0 || halt.over() {
-                        coverage.more_ignored |= !coverage.ignored.is_empty();
-                        return;
-                    }
-                    budget -= 1;
-                    for name in directories(&root.join(&dir)) {
-                        let relative = dir.join(name);
-                        let hidden =
-                            relative.file_name().is_some_and(|n| n.as_encoded_bytes().starts_with(b"."));
-                        if hidden && !self.hidden {
-                            continue;
-                        }
-                        if matcher.matched(&relative, true).is_ignore() {
-                            coverage.ignored.push(relative.display().to_string());
-                        } else if depth == 0 {
-                            level.push(relative);
-                        }
-                    }
-                    if coverage.ignored.len() > MAX_NAMED {
-                        coverage.more_ignored = true;
-                        return;
-                    }
-                }
+        let mut rel = place.rel.clone();
+        let mut next = Next::On;
+        names.retain(|(name, kind)| {
+            if next == Next::Quit {
+                return false;
+            }
+            rel.push(&**name);
+            let stays = self.name(place, &rel, name, *kind, &mut next);
+            rel.pop();
+            stays
+        });
+        next
+    }
+
+    fn file(&mut self, spot: &Spot<'_>) -> Next {
+        // A name from a folder was looked at there.
+        if spot.named && !(self.looker.matches(spot) && self.scope.of_type(spot.rel)) {
+            return Next::On;
+        }
+        self.looker.file(spot)
+    }
+
+    fn unreadable(&mut self) {
+        self.own.unreadable += 1;
+    }
+}
+
+impl<L: Look> Chooser<'_, L> {
+    /// Whether a name stays: to be entered, or to be looked into.
+    fn name(&mut self, place: &Place, rel: &Path, name: &OsStr, kind: Kind, next: &mut Next) -> bool {
+        // A repository's own records are never what is looked for, hidden files or not.
+        if name == ".git" {
+            return false;
+        }
+        let spot = Spot::below(place, rel, name);
+        let wanted = self.looker.kind();
+        let looker = &self.looker;
+        let fits = || (kind != Kind::File || self.scope.of_type(rel)) && looker.matches(&spot);
+        let hidden = !self.scope.hidden && name.as_encoded_bytes().first() == Some(&b'.');
+        if hidden
+            || place.rules.as_ref().is_some_and(|rules| rules.ignore(&place.root, rel, kind == Kind::Folder))
+        {
+            if kind == Kind::Folder || kind == wanted && fits() {
+                let rel = rel.to_owned();
+                self.own.leave(Start { root: Arc::clone(&place.root), rel, kind, rules: None }, hidden);
+            }
+            return false;
+        }
+        let enters = kind == Kind::Folder && !self.scope.is_other_root(place, rel);
+        if kind != wanted {
+            match kind {
+                Kind::Link => self.own.links += u64::from(fits()),
+                Kind::Other => self.own.special += u64::from(fits()),
+                Kind::File | Kind::Folder => {}
+            }
+            return enters;
+        }
+        if !fits() {
+            return enters;
+        }
+        match self.looker.take(&spot) {
+            Take::Later => true,
+            Take::Done => enters,
+            Take::Quit => {
+                *next = Next::Quit;
+                false
             }
         }
     }
 }
 
-/// Counts on one thread and hands the count over when the thread is done.
-struct Tally<'a> {
-    own: Coverage,
-    total: &'a Mutex<Coverage>,
-}
-
-// Methods, so that a closure takes the whole tally with it and not copies of its numbers.
-impl Tally<'_> {
-    fn unreadable(&mut self, counts: bool) {
-        self.own.unreadable += u64::from(counts);
-    }
-
-    fn link(&mut self, counts: bool) {
-        self.own.links += u64::from(counts);
-    }
-}
-
-impl Drop for Tally<'_> {
+impl<L> Drop for Chooser<'_, L> {
     fn drop(&mut self) {
-        unlocked(self.total).add(&self.own);
+        unlocked(self.total).add(std::mem::take(&mut self.own));
     }
 }
 
-fn threads() -> usize {
-    std::thread::available_parallelism().map_or(1, std::num::NonZero::get).min(MAX_THREADS)
+fn signs(names: &[(Box<OsStr>, Kind)]) -> Signs {
+    let mut signs = Signs::default();
+    for (name, kind) in names {
+        match (name.as_encoded_bytes(), kind) {
+            (b".ignore", Kind::File) => signs.ignore = true,
+            (b".gitignore", Kind::File) => signs.git_ignore = true,
+            (b".git", Kind::Folder | Kind::File) => signs.git = Some(*kind),
+            _ => {}
+        }
+    }
+    signs
 }
 
-/// The names of the directories in a directory, in order; none where it cannot be read.
-fn directories(dir: &Path) -> Vec<std::ffi::OsString> {
-    let Ok(entries) = dir.read_dir() else { return Vec::new() };
-    let mut names: Vec<_> = entries
-        .filter_map(Result::ok)
-        .filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()) && entry.file_name() != ".git")
-        .map(|entry| entry.file_name())
-        .collect();
-    names.sort_unstable();
-    names
+/// The files of a language, by the names that ripgrep has for them.
+pub(super) fn types(name: &str) -> Result<Types, ToolError> {
+    let mut builder = TypesBuilder::new();
+    builder.add_defaults();
+    builder.select(name);
+    builder.build().map_err(|_| {
+        let mut near: Vec<(f64, String)> = builder
+            .definitions()
+            .into_iter()
+            .map(|known| (strsim::jaro_winkler(name, known.name()), known.name().to_owned()))
+            .collect();
+        near.sort_by(|a, b| b.0.total_cmp(&a.0));
+        let near: Vec<String> = near.into_iter().take(4).map(|(_, name)| name).collect();
+        ToolError::invalid_args(format!(
+            "There is no file type {name:?}. Near ones: {}. Or use a file pattern, such as `*.{name}`.",
+            near.join(", ")
+        ))
+    })
 }
 
 /// A path as the model can paste it into another tool: relative to the first workspace, absolute outside it.

@@ -2,28 +2,34 @@
 //! Not here: the tool's arguments (grep), what is kept of one file (hits), how it is shown (report).
 
 use std::cmp::Reverse;
-use std::path::{Path, PathBuf};
-use std::sync::Mutex;
+use std::fs::File;
+use std::io::{self, Read};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 
+use grep_matcher::Matcher;
 use grep_regex::RegexMatcher;
-use grep_searcher::{BinaryDetection, MmapChoice, Searcher, SearcherBuilder};
-use ignore::{DirEntry, WalkState};
+use grep_searcher::{BinaryDetection, Encoding, MmapChoice, Searcher, SearcherBuilder};
 
 use super::coverage::Coverage;
 use super::file_glob::FileGlob;
 use super::grep::{Order, OutputMode};
 use super::halt::Halt;
 use super::hits::{FileHits, Keep, Lines, Reading, Unsearched};
+use super::listing::Kind;
 use super::page::{Page, unlocked};
-use super::scope::{Scope, Visit};
-use crate::acp::Workspace;
+use super::scope::{Look, Scope, Take};
+use super::walk::{Next, Spot};
 
 /// One piece of a file in memory: a line longer than this cannot be searched.
-const MAX_HEAP: usize = 256 << 20;
+const MAX_HEAP: usize = 64 << 20;
+/// A file up to this size is searched in one piece.
+const WHOLE: usize = 512 << 10;
+/// Most files are smaller than this, and are read without asking for their size.
+const FIRST: usize = 64 << 10;
 
 /// How to search and how much to keep.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub(super) struct Plan {
     pub(super) mode: OutputMode,
     pub(super) before: usize,
@@ -33,6 +39,15 @@ pub(super) struct Plan {
     pub(super) order: Order,
     pub(super) multiline: bool,
     pub(super) max_filesize: u64,
+    pub(super) encoding: Option<Encoding>,
+}
+
+/// What to look for.
+#[derive(Debug, Clone)]
+pub(super) struct Patterns {
+    pub(super) exact: RegexMatcher,
+    /// The same in any case, to tell of it where nothing is found.
+    pub(super) any_case: Option<RegexMatcher>,
 }
 
 impl Plan {
@@ -41,28 +56,26 @@ impl Plan {
         self.offset + self.max + 1
     }
 
-    fn searcher(&self) -> Searcher {
-        let lines = self.mode == OutputMode::Content;
+    /// Whether the search ends when enough is found. Counts are wanted in full.
+    fn ends_early(&self) -> bool {
+        match self.order {
+            Order::Any => true,
+            Order::Path => self.mode != OutputMode::Count,
+            Order::Mtime => false,
+        }
+    }
+
+    fn searcher(&self, lines: bool, binary: BinaryDetection) -> Searcher {
         SearcherBuilder::new()
             .line_number(lines)
             .multi_line(self.multiline)
             .before_context(if lines { self.before } else { 0 })
             .after_context(if lines { self.after } else { 0 })
             .max_matches(lines.then(|| self.enough()))
-            .binary_detection(BinaryDetection::quit(0))
+            .binary_detection(binary)
             .memory_map(MmapChoice::never())
             .heap_limit(Some(MAX_HEAP))
-            .build()
-    }
-
-    /// Looks past NUL bytes.
-    fn whole_searcher(&self) -> Searcher {
-        SearcherBuilder::new()
-            .line_number(false)
-            .multi_line(self.multiline)
-            .binary_detection(BinaryDetection::convert(0))
-            .memory_map(MmapChoice::never())
-            .heap_limit(Some(MAX_HEAP))
+            .encoding(self.encoding.clone())
             .build()
     }
 }
@@ -83,43 +96,52 @@ pub(super) struct Findings {
 /// A search: where, how, until when.
 #[derive(Clone, Copy)]
 pub(super) struct Search<'a> {
-    pub(super) workspace: &'a Workspace,
     pub(super) scope: &'a Scope,
     pub(super) glob: Option<&'a FileGlob>,
     pub(super) halt: &'a Halt,
-    pub(super) plan: Plan,
+    pub(super) plan: &'a Plan,
 }
 
 impl Search<'_> {
-    /// Looks through the files until all are seen, enough is found, or the halt ends it.
-    pub(super) fn run(&self, matcher: &RegexMatcher) -> Findings {
+    /// Looks through the files, or through those that an earlier search left out, until all are seen, enough is
+    /// found, or the halt ends it.
+    pub(super) fn run(&self, patterns: &Patterns, left: Option<&Coverage>) -> Findings {
         let weigh: fn(&FileHits) -> usize = match self.plan.mode {
             OutputMode::Content => |hits| usize::try_from(hits.matched).unwrap_or(usize::MAX),
             OutputMode::FilesWithMatches | OutputMode::Count => |_| 1,
         };
-        let keep = usize::try_from(self.plan.enough()).unwrap_or(usize::MAX);
         let total = Total {
-            page: Mutex::new(Page::new(keep, weigh)),
+            page: Mutex::new(Page::new(usize::try_from(self.plan.enough()).unwrap_or(usize::MAX), weigh)),
             coverage: Mutex::default(),
             files: AtomicU64::new(0),
             lines: AtomicU64::new(0),
-            capped: AtomicBool::new(false),
+            stopped: AtomicBool::new(false),
         };
-        let mut coverage = self.scope.walk(self.halt, || FileSearch {
+        let lines = self.plan.mode == OutputMode::Content;
+        let looker = || FileSearch {
             search: self,
             // A copy for each thread: a shared one would make them wait for its scratch space.
-            matcher: matcher.clone(),
-            searcher: self.plan.searcher(),
-            page: Some(Page::new(keep, weigh)),
+            patterns: patterns.clone(),
+            searcher: self.plan.searcher(lines, BinaryDetection::none()),
+            binary_searcher: self.plan.searcher(false, BinaryDetection::convert(0)),
+            piece_searcher: self.plan.searcher(lines, BinaryDetection::convert(0)),
+            buffer: vec![0; WHOLE],
             coverage: Coverage::default(),
             total: &total,
-        });
-        coverage.add(&total.coverage.into_inner().unwrap_or_default());
-        let (found, lines) = (total.files.into_inner(), total.lines.into_inner());
+        };
+        let mut coverage = match left {
+            Some(earlier) => self.scope.walk_left(&earlier.left, self.halt, looker),
+            None => self.scope.walk(self.halt, looker),
+        };
+        coverage.add(total.coverage.into_inner().unwrap_or_default());
+        let (mut found, mut lines) = (total.files.into_inner(), total.lines.into_inner());
         let files = total.page.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner).into_items();
-        let counted = if self.plan.mode == OutputMode::Content { lines } else { found };
-        let stopped =
-            total.capped.into_inner() || self.plan.order == Order::Any && counted >= self.plan.enough();
+        let stopped = total.stopped.into_inner();
+        if stopped {
+            // What other threads had found by then is left out: the same search says the same again.
+            found = files.len() as u64;
+            lines = files.iter().map(|file| file.matched).sum();
+        }
         Findings { files, found, lines, stopped, coverage }
     }
 }
@@ -130,117 +152,204 @@ struct Total {
     coverage: Mutex<Coverage>,
     files: AtomicU64,
     lines: AtomicU64,
-    /// A file has more matching lines than were counted.
-    capped: AtomicBool,
+    /// There may be more than was counted.
+    stopped: AtomicBool,
 }
 
 /// One thread's part of the search.
 struct FileSearch<'a> {
     search: &'a Search<'a>,
-    matcher: RegexMatcher,
+    patterns: Patterns,
     searcher: Searcher,
-    page: Option<Page<FileHits>>,
+    /// Takes NUL bytes for line ends.
+    binary_searcher: Searcher,
+    /// The same with the lines that are wanted, for files that are not in memory as a whole.
+    piece_searcher: Searcher,
+    buffer: Vec<u8>,
     coverage: Coverage,
     total: &'a Total,
 }
 
 impl FileSearch<'_> {
-    fn wanted(&self, path: &Path) -> bool {
-        let Some(glob) = self.search.glob else { return true };
-        let base = self.search.scope.roots.iter().find(|root| path.starts_with(root));
-        match base {
-            // A file asked for by its own path is matched by its name.
-            Some(root) if root == path => glob.matches(root.parent().unwrap_or(root), path),
-            Some(root) => glob.matches(root, path),
-            None => glob.matches(Path::new(""), path),
-        }
-    }
-
-    fn lines(&mut self, path: &Path, named: bool) -> Result<Option<FileHits>, Unsearched> {
-        let keep = match self.search.plan.mode {
+    fn keep(&self) -> Keep {
+        match self.search.plan.mode {
             OutputMode::FilesWithMatches => Keep::Whether,
             OutputMode::Count => Keep::Count,
             OutputMode::Content => Keep::Lines,
-        };
-        let mut hits = self.pass(path, keep)?;
-        if named && hits.binary && hits.matched == 0 {
-            // Whoever names one file wants to know of all of it. Its lines would be no text, so none is kept.
-            self.searcher = self.search.plan.whole_searcher();
-            hits = FileHits { binary: true, ..self.pass(path, Keep::Whether)? };
-            self.coverage.whole_binary += 1;
-        } else {
-            self.coverage.binary += u64::from(hits.binary);
         }
-        Ok((hits.matched > 0).then_some(hits))
     }
 
-    /// Searches a file once.
-    fn pass(&mut self, path: &Path, keep: Keep) -> Result<FileHits, Unsearched> {
-        let plan = &self.search.plan;
-        let mut stopped = None;
-        let mut lines = Lines::new(&self.matcher, keep);
-        // Beneath the held folder: the walk went by names, and a link may have taken the place of one since.
-        let file = self.search.workspace.open_found(path).map_err(|_| Unsearched::Unreadable)?;
-        let file = Reading::new(file, plan.max_filesize, self.search.halt, &mut stopped);
-        let searched = self.searcher.search_reader(&self.matcher, file, &mut lines);
-        if let Some(why) = stopped {
-            return Err(why);
+    fn search(&mut self, spot: &Spot<'_>) -> Result<Option<Lines>, Unsearched> {
+        let mut file = spot.open().map_err(|_| Unsearched::Unreadable)?;
+        let read = self.fill(&mut file)?;
+        self.coverage.searched += 1;
+        let lines = if read < WHOLE { self.whole(read) } else { self.pieces(spot)? };
+        Ok(lines.filter(|lines| lines.matched > 0))
+    }
+
+    /// Reads the first piece of a file, for most files all of it.
+    fn fill(&mut self, file: &mut File) -> Result<usize, Unsearched> {
+        let max = self.search.plan.max_filesize;
+        let (mut read, mut ask) = (0, FIRST);
+        while read < WHOLE {
+            let n = match file.read(&mut self.buffer[read..ask]) {
+                Ok(n) => n,
+                Err(cause) if cause.kind() == io::ErrorKind::Interrupted => continue,
+                Err(_) => return Err(Unsearched::Unreadable),
+            };
+            read += n;
+            if read as u64 > max {
+                return Err(Unsearched::TooLarge);
+            }
+            // A regular file gives less than it is asked for only at its end.
+            if read < ask {
+                break;
+            }
+            if ask == FIRST && file.metadata().is_ok_and(|meta| meta.len() > max) {
+                return Err(Unsearched::TooLarge);
+            }
+            ask = WHOLE;
         }
-        searched.map_err(|_| Unsearched::Unreadable)?;
-        let (kept, matched, binary) = (lines.kept, lines.matched, lines.binary);
-        Ok(FileHits { newest: Reverse(None), path: PathBuf::new(), matched, lines: kept, binary })
+        Ok(read)
+    }
+
+    /// Searches a file that is in memory.
+    fn whole(&mut self, read: usize) -> Option<Lines> {
+        let text = &self.buffer[..read];
+        let exact = &self.patterns.exact;
+        // One look at the whole text tells for most files that nothing is in it. It does not hold for what is
+        // decoded first, and for patterns that ask where a text begins or ends.
+        let plain = self.search.plan.encoding.is_none() && !has_mark(text);
+        if plain && (self.search.plan.multiline || exact.line_terminator().is_some()) {
+            let any_case = self.patterns.any_case.as_ref().filter(|_| self.nothing_yet());
+            match any_case {
+                Some(any_case) if !hit(any_case, text) => return None,
+                Some(_) if !hit(exact, text) => {
+                    self.coverage.other_case += 1;
+                    return None;
+                }
+                None if !hit(exact, text) => return None,
+                _ => {}
+            }
+        }
+        let binary = plain && memchr::memchr(0, text).is_some();
+        let mut lines = Lines::new(exact.clone(), if binary { Keep::Whether } else { self.keep() });
+        let searched = if binary {
+            self.binary_searcher.search_reader(exact, text, &mut lines)
+        } else {
+            self.searcher.search_slice(exact, text, &mut lines)
+        };
+        lines.binary |= binary;
+        if !plain
+            && lines.matched == 0
+            && self.nothing_yet()
+            && self.patterns.any_case.as_ref().is_some_and(|any_case| {
+                let mut again = Lines::new(any_case.clone(), Keep::Whether);
+                self.searcher.search_slice(any_case, text, &mut again).is_ok() && again.matched > 0
+            })
+        {
+            self.coverage.other_case += 1;
+        }
+        searched.ok().map(|()| lines)
+    }
+
+    /// Searches a larger file piece by piece, from its beginning.
+    fn pieces(&mut self, spot: &Spot<'_>) -> Result<Option<Lines>, Unsearched> {
+        let lines = self.pass(spot, &self.patterns.exact.clone(), self.keep())?;
+        if lines.matched == 0
+            && self.nothing_yet()
+            && let Some(any_case) = self.patterns.any_case.clone()
+        {
+            let again = self.pass(spot, &any_case, Keep::Whether)?;
+            self.coverage.other_case += u64::from(again.matched > 0);
+        }
+        Ok(Some(lines))
+    }
+
+    fn pass(&mut self, spot: &Spot<'_>, matcher: &RegexMatcher, keep: Keep) -> Result<Lines, Unsearched> {
+        let mut stopped = None;
+        let file = spot.open().map_err(|_| Unsearched::Unreadable)?;
+        let file = Reading::new(file, self.search.plan.max_filesize, self.search.halt, &mut stopped);
+        let mut lines = Lines::new(matcher.clone(), keep);
+        let searched = self.piece_searcher.search_reader(matcher, file, &mut lines);
+        match stopped {
+            Some(why) => Err(why),
+            None => searched.map(|()| lines).map_err(|_| Unsearched::Unreadable),
+        }
+    }
+
+    fn nothing_yet(&self) -> bool {
+        self.total.files.load(Ordering::Relaxed) == 0
+    }
+
+    /// Adds a file's hits to those of all threads.
+    fn found(&self, spot: &Spot<'_>, lines: Lines) -> Next {
+        let plan = self.search.plan;
+        let newest = if plan.order == Order::Mtime { spot.modified() } else { None };
+        let hits = FileHits {
+            newest: Reverse(newest),
+            root: Arc::clone(spot.root),
+            rel: spot.rel.to_owned(),
+            matched: lines.matched,
+            lines: lines.kept,
+            binary: lines.binary,
+            lossy: lines.lossy,
+        };
+        // The search of a file ends after enough lines, too.
+        let capped = plan.mode == OutputMode::Content && hits.matched >= plan.enough();
+        let files = self.total.files.fetch_add(1, Ordering::Relaxed) + 1;
+        let lines = self.total.lines.fetch_add(hits.matched, Ordering::Relaxed) + hits.matched;
+        let counted = if plan.mode == OutputMode::Content { lines } else { files };
+        let mut page = unlocked(&self.total.page);
+        page.push(hits);
+        let enough = plan.ends_early() && counted >= plan.enough();
+        if capped || enough {
+            self.total.stopped.store(true, Ordering::Relaxed);
+        }
+        match (plan.order, page.last()) {
+            (Order::Any, _) if enough => Next::Quit,
+            (Order::Path, Some(last)) if enough => Next::Until(Arc::clone(&last.root), last.rel.clone()),
+            _ => Next::On,
+        }
     }
 }
 
-impl Visit for FileSearch<'_> {
-    fn file(&mut self, entry: DirEntry) -> WalkState {
-        if !self.wanted(entry.path()) {
-            return WalkState::Continue;
-        }
-        let mut hits = match self.lines(entry.path(), entry.depth() == 0) {
-            Ok(Some(hits)) => hits,
-            Ok(None) => return WalkState::Continue,
-            Err(Unsearched::Halted) => return WalkState::Quit,
-            Err(Unsearched::TooLarge) => {
-                self.coverage.too_large += 1;
-                return WalkState::Continue;
-            }
-            Err(Unsearched::Unreadable) => {
-                self.coverage.unreadable += 1;
-                return WalkState::Continue;
-            }
-        };
-        let plan = &self.search.plan;
-        if plan.order == Order::Mtime {
-            hits.newest = Reverse(entry.metadata().ok().and_then(|meta| meta.modified().ok()));
-        }
-        hits.path = entry.into_path();
-        if plan.mode == OutputMode::Content && hits.matched >= plan.enough() {
-            self.total.capped.store(true, Ordering::Relaxed);
-        }
-        let files = self.total.files.fetch_add(1, Ordering::Relaxed) + 1;
-        let lines = self.total.lines.fetch_add(hits.matched, Ordering::Relaxed) + hits.matched;
-        if let Some(page) = &mut self.page {
-            page.push(hits);
-        }
-        let counted = if plan.mode == OutputMode::Content { lines } else { files };
-        if plan.order == Order::Any && counted >= plan.enough() {
-            WalkState::Quit
-        } else {
-            WalkState::Continue
-        }
+impl Look for FileSearch<'_> {
+    fn kind(&self) -> Kind {
+        Kind::File
     }
 
-    fn counts_link(&self, path: &Path) -> bool {
-        self.wanted(path)
+    fn matches(&self, spot: &Spot<'_>) -> bool {
+        self.search.glob.is_none_or(|glob| glob.matches(spot.rel, spot.name))
+    }
+
+    fn take(&mut self, _spot: &Spot<'_>) -> Take {
+        Take::Later
+    }
+
+    fn file(&mut self, spot: &Spot<'_>) -> Next {
+        match self.search(spot) {
+            Ok(Some(lines)) => return self.found(spot, lines),
+            Ok(None) => {}
+            Err(Unsearched::Halted) => return Next::Quit,
+            Err(Unsearched::TooLarge) => self.coverage.too_large += 1,
+            Err(Unsearched::Unreadable) => self.coverage.unreadable += 1,
+        }
+        Next::On
     }
 }
 
 impl Drop for FileSearch<'_> {
     fn drop(&mut self) {
-        unlocked(&self.total.coverage).add(&self.coverage);
-        if let Some(page) = self.page.take() {
-            unlocked(&self.total.page).absorb(page);
-        }
+        unlocked(&self.total.coverage).add(std::mem::take(&mut self.coverage));
     }
+}
+
+fn hit(matcher: &RegexMatcher, text: &[u8]) -> bool {
+    matcher.is_match(text).unwrap_or(true)
+}
+
+/// A byte order mark: what follows is decoded by it.
+fn has_mark(text: &[u8]) -> bool {
+    text.starts_with(b"\xEF\xBB\xBF") || text.starts_with(b"\xFF\xFE") || text.starts_with(b"\xFE\xFF")
 }

@@ -35,7 +35,7 @@ pub fn whole() -> Whole {
     let home = Home::open(&folders.path().join("home")).expect("a home");
     let registry = handlers::registry(handlers::Deps {
         file: file::FileDeps { client: client.clone(), workspace: workspace.clone() },
-        search: search::SearchDeps { workspace: workspace.clone() },
+        search: search::SearchDeps { workspace: workspace.clone(), user_ignore: None },
         shell: shell::ShellDeps {
             terminals: client.clone(),
             workspace: workspace.clone(),

@@ -1,0 +1,81 @@
+//! One folder of a search where there are no handles to folders: its path. Weaker than on Linux: a folder that is
+//! replaced by a link between its listing and its reading may be listed elsewhere; its files are still opened through
+//! the workspace. Not here: which of them are looked at (walk).
+
+use std::ffi::OsStr;
+use std::fs::File;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use super::listing::{Kind, Listing};
+use crate::acp::Workspace;
+
+/// Whom to ask for the files.
+#[derive(Debug)]
+pub(super) struct Folders {
+    workspace: Workspace,
+}
+
+/// A folder by its path.
+#[derive(Debug)]
+pub(super) struct Folder {
+    path: PathBuf,
+    folders: Arc<Folders>,
+}
+
+impl Folders {
+    pub(super) fn new(workspace: Workspace) -> Arc<Self> {
+        Arc::new(Self { workspace })
+    }
+
+    /// The folder that a search begins with.
+    pub(super) fn open(self: &Arc<Self>, path: &Path) -> io::Result<Folder> {
+        Ok(Folder { path: path.to_owned(), folders: Arc::clone(self) })
+    }
+
+    /// Opens a file that a search begins with.
+    pub(super) fn open_file(&self, path: &Path) -> io::Result<File> {
+        self.workspace.open_found(path)
+    }
+}
+
+impl Folder {
+    /// The folder of this name in here.
+    pub(super) fn enter(&self, name: &OsStr) -> io::Result<Self> {
+        self.folders.open(&self.path.join(name))
+    }
+
+    /// Reads its names.
+    pub(super) fn list(&mut self, listing: &mut Listing) -> io::Result<()> {
+        listing.entries.clear();
+        for entry in self.path.read_dir()? {
+            let entry = entry?;
+            let kind = match entry.file_type()? {
+                kind if kind.is_symlink() => Kind::Link,
+                kind if kind.is_dir() => Kind::Folder,
+                kind if kind.is_file() => Kind::File,
+                _ => Kind::Other,
+            };
+            listing.entries.push((entry.file_name().into_boxed_os_str(), kind));
+        }
+        Ok(())
+    }
+
+    /// Opens a file in here.
+    pub(super) fn open_file(&self, name: &OsStr) -> io::Result<File> {
+        self.folders.open_file(&self.path.join(name))
+    }
+
+    /// When a file in here was changed last.
+    pub(super) fn modified(&self, name: &OsStr) -> Option<SystemTime> {
+        self.path.join(name).symlink_metadata().and_then(|meta| meta.modified()).ok()
+    }
+}
+
+/// Opens a file with rules, which may lie above the workspace; only a regular one.
+pub(super) fn open_rules(path: &Path) -> Option<File> {
+    path.symlink_metadata().ok().filter(std::fs::Metadata::is_file)?;
+    File::options().read(true).open(path).ok()
+}

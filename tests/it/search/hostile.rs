@@ -1,0 +1,262 @@
+//! Trees and patterns that mean no good, and searches that are ended from outside.
+
+use std::fs;
+
+use punie_runner::ids::RequestId;
+use punie_runner::request::ErrorCode;
+use punie_runner::tool::ToolCx;
+use serde_json::json;
+
+use super::{Tree, listed, put};
+#[cfg(target_os = "linux")]
+use crate::harness::flip::Flip;
+use crate::harness::tools::{call_with, text};
+
+#[tokio::test]
+async fn a_pattern_bomb_is_refused() {
+    let tree = Tree::new(&[("a", "")]);
+    let bomb = format!("{}a{}", "{a,".repeat(10_000), "}".repeat(10_000));
+    assert_eq!(tree.refused("Glob", json!({"pattern": bomb})).await.code(), ErrorCode::InvalidArgs);
+    assert_eq!(
+        tree.refused("Grep", json!({"pattern": "a", "glob": bomb})).await.code(),
+        ErrorCode::InvalidArgs
+    );
+    assert_eq!(
+        tree.refused("Grep", json!({"pattern": "(?:a{1000}){1000}"})).await.code(),
+        ErrorCode::InvalidArgs
+    );
+}
+
+#[cfg(unix)]
+#[tokio::test]
+async fn links_pipes_and_strange_names_do_no_harm() {
+    use std::ffi::OsStr;
+    use std::os::unix::ffi::OsStrExt;
+    let tree = Tree::new(&[("real/a.txt", "needle\n")]);
+    let outside = tempfile::tempdir().expect("a folder");
+    put(outside.path(), "secret.txt", b"needle\n");
+    std::os::unix::fs::symlink(outside.path(), tree.path().join("out")).expect("a link");
+    std::os::unix::fs::symlink(outside.path().join("secret.txt"), tree.path().join("s.txt")).expect("a link");
+    std::os::unix::fs::symlink(tree.path(), tree.path().join("real/cycle")).expect("a link");
+    rustix::fs::mkfifoat(rustix::fs::CWD, tree.path().join("pipe.txt"), 0o600.into()).expect("a pipe");
+    fs::write(tree.path().join(OsStr::from_bytes(b"bad\xff\n.txt")), "needle\n").expect("a file");
+    let answer = tree.ask("Glob", json!({"pattern": "**/*.txt", "sort": "name"})).await;
+    assert_eq!(listed(&answer), [r"bad\xff\n.txt", "real/a.txt"]);
+    assert!(answer.contains("[skipped: 1 symbolic link, 1 name that is no regular file]"), "{answer}");
+    let answer = tree.ask("Grep", json!({"pattern": "needle"})).await;
+    assert_eq!(listed(&answer), [r"bad\xff\n.txt", "real/a.txt"]);
+    assert_eq!(
+        tree.refused("Grep", json!({"pattern": "x", "path": "out"})).await.code(),
+        ErrorCode::OutsideWorkspace
+    );
+    assert_eq!(
+        tree.refused("Grep", json!({"pattern": "x", "path": "pipe.txt"})).await.code(),
+        ErrorCode::InvalidArgs
+    );
+}
+
+#[tokio::test]
+async fn a_cancelled_search_says_so() {
+    let tree = Tree::new(&[("a.txt", "needle")]);
+    for (tool, args) in [("Grep", json!({"pattern": "needle"})), ("Glob", json!({"pattern": "*"}))] {
+        let cx = ToolCx::detached(RequestId::new());
+        cx.cancel.cancel();
+        let error = call_with(&tree.tools, tool, args, cx).await.expect_err("a cancel");
+        assert_eq!(error.code(), ErrorCode::Cancelled);
+    }
+}
+
+#[tokio::test]
+async fn a_search_out_of_time_gives_what_it_has_and_says_so() {
+    let tree = Tree::new(&[("a.txt", "needle")]);
+    let mut cx = ToolCx::detached(RequestId::new());
+    cx.deadline = Some(tokio::time::Instant::now());
+    let reply = call_with(&tree.tools, "Grep", json!({"pattern": "needle"}), cx).await.expect("an answer");
+    assert!(text(&reply).contains("timed out"), "{}", text(&reply));
+}
+
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn a_folder_exchanged_for_a_link_never_lets_outside_lines_in() {
+    let tree = Tree::new(&[("sub/a.txt", "needle plain\n")]);
+    let outside = tempfile::tempdir().expect("a folder");
+    put(outside.path(), "a.txt", b"needle secret\n");
+    std::os::unix::fs::symlink(outside.path(), tree.path().join("link")).expect("a link");
+    let flip = Flip::start(&tree.path().join("sub"), &tree.path().join("link"));
+    let mut found = 0;
+    for turn in 0..2_000 {
+        let args = json!({"pattern": "needle", "output_mode": "content", "hidden": turn % 2 == 0});
+        let answer = tree.ask("Grep", args).await;
+        assert!(!answer.contains("secret"), "turn {turn}: {answer}");
+        found += u32::from(answer.contains("plain"));
+    }
+    drop(flip);
+    assert!(found > 0, "a search that never finds anything shows nothing");
+}
+
+#[tokio::test]
+async fn what_is_refused_is_refused_with_words() {
+    let tree = Tree::new(&[("a.txt", "x\n")]);
+    let refused = tree.refused("Grep", json!({"pattern": "(?:a{1000}){1000}"})).await;
+    assert!(refused.text().contains("smaller repetition"), "{refused}");
+    let refused = tree.refused("Grep", json!({"pattern": r"(a)\1"})).await;
+    assert!(refused.text().contains("backreferences are not supported"), "{refused}");
+    let refused = tree.refused("Grep", json!({"pattern": "(?=a)"})).await;
+    assert!(refused.text().contains("look-around"), "{refused}");
+}
+
+#[tokio::test]
+async fn a_catastrophic_pattern_takes_time_in_proportion_to_the_text() {
+    // A backtracking engine would not live to see the end of this line.
+    let tree = Tree::new(&[("a.txt", &format!("{}b\n", "a".repeat(200_000)))]);
+    let answer = tree.ask("Grep", json!({"pattern": "(a+)+$"})).await;
+    assert!(answer.starts_with("No matches"), "{answer}");
+    assert!(!answer.contains("timed out"), "{answer}");
+}
+
+#[cfg(unix)]
+#[tokio::test]
+async fn sparse_growing_and_special_files_hold_nothing_up() {
+    let tree = Tree::new(&[("a.txt", "needle\n")]);
+    fs::File::create(tree.path().join("sparse.img")).and_then(|file| file.set_len(20 << 30)).expect("a file");
+    // A pipe in the place of a file with rules, and a device by a link.
+    rustix::fs::mkfifoat(rustix::fs::CWD, tree.path().join(".gitignore"), 0o600.into()).expect("a pipe");
+    std::os::unix::fs::symlink("/dev/zero", tree.path().join("zero")).expect("a link");
+    let answer = tree.ask("Grep", json!({"pattern": "needle"})).await;
+    assert_eq!(listed(&answer), ["a.txt"]);
+    assert!(
+        answer.contains("1 file over max_filesize, 1 symbolic link, 1 name that is no regular file"),
+        "{answer}"
+    );
+}
+
+#[cfg(unix)]
+#[tokio::test]
+async fn a_file_that_grows_while_it_is_read_ends_at_the_limit() {
+    let tree = Tree::new(&[("log.txt", "")]);
+    let mut file = fs::File::options().append(true).open(tree.path().join("log.txt")).expect("a file");
+    let stop = std::sync::atomic::AtomicBool::new(false);
+    let runtime = tokio::runtime::Handle::current();
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let lines = "a line of a log\n".repeat(4_096);
+            while !stop.load(std::sync::atomic::Ordering::Relaxed)
+                && file.metadata().is_ok_and(|meta| meta.len() < 64 << 20)
+            {
+                std::io::Write::write_all(&mut file, lines.as_bytes()).expect("written");
+            }
+        });
+        let search = || async {
+            for _ in 0..20 {
+                let answer = tree.ask("Grep", json!({"pattern": "absent", "max_filesize": 2_000_000})).await;
+                assert!(answer.starts_with("No matches"), "{answer}");
+            }
+        };
+        std::thread::scope(|inner| inner.spawn(|| runtime.block_on(search())).join().expect("searched"));
+        stop.store(true, std::sync::atomic::Ordering::Relaxed);
+    });
+}
+
+/// In a process of its own: root may open everything, so whoever runs this as root becomes somebody else for it.
+#[cfg(unix)]
+#[tokio::test]
+async fn what_cannot_be_opened_is_counted() {
+    use std::os::unix::fs::{PermissionsExt, chown};
+    use std::os::unix::process::CommandExt;
+    let base = tempfile::tempdir().expect("a folder");
+    let tree = Tree::new(&[("a.txt", "needle\n"), ("shut/b.txt", "needle\n"), ("c.txt", "needle\n")]);
+    let mode = |path: &std::path::Path, mode: u32| {
+        fs::set_permissions(path, fs::Permissions::from_mode(mode)).expect("a mode");
+    };
+    let (program, home) = (base.path().join("program"), base.path().join("home"));
+    fs::copy(env!("CARGO_BIN_EXE_punie-runner"), &program).expect("a copy");
+    fs::create_dir(&home).expect("a home");
+    mode(base.path(), 0o755);
+    mode(tree.path(), 0o755);
+    mode(&home, 0o700);
+    mode(&tree.path().join("shut"), 0);
+    mode(&tree.path().join("c.txt"), 0);
+    for (tool, args, skipped) in [
+        ("Grep", r#"{"pattern":"needle"}"#, "[skipped: 2 unreadable]"),
+        ("Glob", r#"{"pattern":"*.txt"}"#, "[skipped: 1 unreadable]"),
+    ] {
+        let mut command = std::process::Command::new(&program);
+        command.args(["call", tool, args, "--workspace"]).arg(tree.path()).env("PUNIE_HOME", &home);
+        command.current_dir(tree.path());
+        if rustix::process::geteuid().is_root() {
+            chown(&home, Some(65_534), Some(65_534)).expect("another owner");
+            command.uid(65_534).gid(65_534);
+        }
+        let ended = command.output().expect("the program ends");
+        let answer = String::from_utf8_lossy(&ended.stdout);
+        assert!(answer.contains("\na.txt\n") && answer.contains(skipped), "{ended:?}");
+    }
+    mode(&tree.path().join("shut"), 0o700);
+}
+
+#[tokio::test]
+async fn a_cancel_and_a_deadline_end_a_walk_in_its_middle() {
+    let names: Vec<String> = (0..4_000).map(|i| format!("d{:02}/f{i:04}", i / 100)).collect();
+    let text = "some words on a line\n".repeat(200);
+    let files: Vec<(&str, &str)> = names.iter().map(|name| (name.as_str(), text.as_str())).collect();
+    let tree = Tree::new(&files);
+    let args = json!({"pattern": r"(\w+ )+\d", "output_mode": "content"});
+    let cx = ToolCx::detached(RequestId::new());
+    let cancel = cx.cancel.clone();
+    let (ended, ()) = tokio::join!(call_with(&tree.tools, "Grep", args.clone(), cx), async {
+        tokio::task::yield_now().await;
+        cancel.cancel();
+    });
+    assert_eq!(ended.expect_err("a cancel").code(), ErrorCode::Cancelled);
+    let mut args = args;
+    args["timeout_ms"] = json!(1);
+    let answer = tree.ask("Grep", args).await;
+    assert!(answer.contains("[timed out: this is what was found so far"), "{answer}");
+}
+
+/// 50,000 names in one folder, one in each of 500 more, and a cycle of links.
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn a_wide_tree_costs_little_memory() {
+    use std::io::Read;
+    use std::process::{Command, Stdio};
+    let (tree, home) = (Tree::new(&[]), tempfile::tempdir().expect("a home"));
+    let wide = tree.path().join("wide");
+    fs::create_dir(&wide).expect("a folder");
+    for i in 0..50_000 {
+        fs::File::create(wide.join(format!("a_name_that_is_as_long_as_names_are_{i:06}.txt")))
+            .expect("a file");
+    }
+    for i in 0..500 {
+        put(tree.path(), &format!("deep/d{i:03}/f.txt"), b"needle\n");
+    }
+    std::os::unix::fs::symlink("..", tree.path().join("deep/d000/up")).expect("a link");
+    let peak = |tool: &str, args: &str| {
+        let mut child = Command::new(env!("CARGO_BIN_EXE_punie-runner"))
+            .args(["call", tool, args, "--workspace"])
+            .arg(tree.path())
+            .env("PUNIE_HOME", home.path())
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("the program starts");
+        let mut answer = child.stdout.take().expect("its answer");
+        let mut text = vec![0];
+        // Once its answer begins, the search is over; as long as it is not read, the process is there.
+        answer.read_exact(&mut text).expect("an answer");
+        let status = fs::read_to_string(format!("/proc/{}/status", child.id())).expect("its state");
+        answer.read_to_end(&mut text).expect("an answer");
+        child.wait().expect("its end");
+        let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).expect("its peak");
+        let peak: u64 = peak.trim().trim_end_matches(" kB").parse().expect("a number");
+        (peak, String::from_utf8(text).expect("text"))
+    };
+    let (small, _) = peak("Glob", r#"{"pattern":"*","path":"deep","sort":"any"}"#);
+    for (tool, args, says) in [
+        ("Glob", r#"{"pattern":"**","limit":2000}"#, "Found 50,500 files (showing 1-2,000)"),
+        ("Grep", r#"{"pattern":"$","max_results":2000,"max_chars":200000}"#, "Found 500 files"),
+    ] {
+        let (large, answer) = peak(tool, args);
+        assert!(answer.contains(says), "{}", &answer[..200]);
+        assert!(large < small + 12_000, "{tool}: {large} kB, and {small} kB for a small folder");
+    }
+}
