@@ -26,8 +26,8 @@ const TABLE: &[(&str, &[&str])] = &[
     ("config", &["redact"]),
 ];
 
-/// These meet everybody: it is what they are for.
-const EVERYTHING: &[&str] = &["cli", "lib", "main"];
+/// These meet everybody: it is what they are for. `fuzzing` is in no normal build.
+const EVERYTHING: &[&str] = &["cli", "fuzzing", "lib", "main"];
 
 /// Names that say nothing about what is inside.
 const DRAWERS: &[&str] = &["utils", "util", "common", "helpers", "helper", "misc", "shared"];

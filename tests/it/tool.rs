@@ -186,7 +186,7 @@ fn an_unknown_tool_is_answered_with_what_was_meant() {
     };
     assert_eq!(said("read"), "There is no tool called \"read\". Did you mean Read or read_file?");
     assert!(said("ReadFile").contains("Did you mean"), "{}", said("ReadFile"));
-    assert!(said("xyzzy").contains("This device has: Bash, Edit, "), "{}", said("xyzzy"));
+    assert!(said("xyzzy").contains("This device has: ApplyPatch, Bash, Edit, "), "{}", said("xyzzy"));
 }
 
 #[test]

@@ -59,6 +59,11 @@ impl Tool for Edit {
         r#"{"file_path":"src/main.rs","old_string":"let n = 1;","new_string":"let n = 2;"}"#,
         r#"{"file_path":"README.md","old_string":"colour","new_string":"color","replace_all":true}"#,
     ];
+    const LIMITS: &'static [&'static str] = &[
+        "files of 64 MB, 32 MB in another encoding than UTF-8",
+        "10 MB of new text",
+        "the search for what is nearest takes 50 ms at most",
+    ];
     type Deps = FileDeps;
     type Output = Reply;
 

@@ -59,6 +59,7 @@ impl Tool for Write {
         r#"{"file_path":"notes/todo.md","content":"- one\n"}"#,
         r##"{"file_path":"run.sh","content":"#!/bin/sh\n","overwrite":"never","executable":true}"##,
     ];
+    const LIMITS: &'static [&'static str] = &["10 MB of text"];
     type Deps = FileDeps;
     type Output = Reply;
 

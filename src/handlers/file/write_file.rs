@@ -28,6 +28,7 @@ impl Tool for WriteFile {
         &[("file_path", "path"), ("filename", "path"), ("text", "content"), ("contents", "content")];
     const EXAMPLES: &'static [&'static str] =
         &[r#"{"path":"notes.txt","content":"one\n"}"#, r#"{"path":"docs/empty.md","content":""}"#];
+    const LIMITS: &'static [&'static str] = &["10 MB of text"];
     type Deps = FileDeps;
     type Output = Reply;
 
