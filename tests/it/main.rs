@@ -17,6 +17,7 @@ mod git;
 mod home;
 mod journal;
 mod output;
+mod pages;
 mod runner;
 mod search;
 mod shell;

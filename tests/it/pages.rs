@@ -1,0 +1,66 @@
+//! The pages of docs/: that they say of the program what is so.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::Path;
+
+use crate::harness::whole::whole;
+
+fn page(name: &str) -> String {
+    fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("docs").join(name)).expect("the page")
+}
+
+/// The names of all functions in the tests.
+fn tests_of(folder: &Path, found: &mut BTreeSet<String>) {
+    for entry in fs::read_dir(folder).expect("the folder can be read") {
+        let path = entry.expect("an entry").path();
+        if path.is_dir() {
+            tests_of(&path, found);
+        } else if path.extension().is_some_and(|ending| ending == "rs") {
+            let text = fs::read_to_string(&path).expect("the file can be read");
+            let names = text.split("fn ").skip(1).filter_map(|rest| rest.split_once('('));
+            found.extend(names.map(|(name, _)| name.to_owned()));
+        }
+    }
+}
+
+#[test]
+fn the_page_of_tools_is_what_the_program_writes() {
+    let whole = whole();
+    let (written, page) = (page("tools.md"), punie_runner::tool::page(whole.registry.specs()));
+    let differs = written.lines().zip(page.lines()).find(|(old, new)| old != new);
+    assert!(
+        written == page,
+        "docs/tools.md is not of this program; `cargo run -- tools --markdown > docs/tools.md` writes it: {differs:?}"
+    );
+}
+
+#[test]
+fn every_tool_on_the_page_has_limits_and_two_examples() {
+    let whole = whole();
+    for spec in whole.registry.specs() {
+        assert!(!spec.limits.is_empty(), "{} names no limits", spec.name);
+        assert!(spec.examples.len() >= 2, "{} has {} examples", spec.name, spec.examples.len());
+    }
+}
+
+#[test]
+fn what_the_comparison_claims_is_shown_by_tests_that_are_there() {
+    let mut tests = BTreeSet::new();
+    tests_of(&Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it"), &mut tests);
+    let text = page("comparison.md");
+    let rows: Vec<Vec<&str>> = text
+        .lines()
+        .filter(|line| line.starts_with("| ") && !line.starts_with("| feature"))
+        .map(|line| line.trim_matches('|').split('|').map(str::trim).collect())
+        .collect();
+    assert!(rows.len() > 30, "{} rows", rows.len());
+    for row in rows {
+        let [feature, here, shown] = row.as_slice() else { panic!("{row:?} has not three cells") };
+        let named: Vec<&str> = shown.split('`').skip(1).step_by(2).collect();
+        assert!(*here != "yes" || !named.is_empty(), "{feature}: nothing shows it");
+        for test in named {
+            assert!(tests.contains(test), "{feature}: there is no test {test}");
+        }
+    }
+}
