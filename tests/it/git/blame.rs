@@ -35,7 +35,7 @@ async fn lines_stand_under_the_commit_that_changed_them_last() {
 #[tokio::test]
 async fn a_part_is_shown_and_the_next_one_named() {
     let bench = Bench::new();
-    let lines: String = (1..=500).map(|n| format!("line {n}\n")).collect();
+    let lines = (1..=500).map(|n| format!("line {n}\n")).collect::<Vec<_>>().concat();
     bench.write("b.txt", &lines);
     bench.commit_all("second");
     let answer = bench.answer("GitBlame", json!({"path": "repo/b.txt"})).await;

@@ -124,7 +124,7 @@ async fn binary_files_renames_modes_and_odd_names_are_said() {
 #[tokio::test]
 async fn context_and_blanks_are_as_asked() {
     let bench = Bench::new();
-    let lines: String = (1..40).map(|n| format!("line {n}\n")).collect();
+    let lines = (1..40).map(|n| format!("line {n}\n")).collect::<Vec<_>>().concat();
     bench.write("b.txt", &lines);
     bench.commit_all("second");
     bench.write("b.txt", &lines.replace("line 20\n", "line  20\n"));

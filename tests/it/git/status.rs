@@ -1,6 +1,7 @@
 //! GitStatus.
 
 use std::fs;
+use std::os::unix::ffi::OsStrExt;
 
 use punie_runner::request::ErrorCode;
 use serde_json::json;
@@ -130,7 +131,6 @@ async fn names_stay_on_their_lines() {
     for name in ["evil\n\u{1b}[31m.txt", "gpj\u{202e}txt.exe"] {
         bench.write(name, "x");
     }
-    use std::os::unix::ffi::OsStrExt;
     fs::write(bench.repo().join(std::ffi::OsStr::from_bytes(b"caf\xe9")), "x").expect("a file");
     let answer = bench.answer("GitStatus", json!({"path": "repo"})).await;
     for line in ["  \"caf\\351\"", "  \"evil\\n\\033[31m.txt\"", "  \"gpj\\342\\200\\256txt.exe\""] {
