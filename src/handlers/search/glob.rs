@@ -19,8 +19,9 @@ use super::page::{Page, unlocked};
 use super::scope::{Look, Scope, Take, shown, types};
 use super::walk::{Next, Spot};
 use crate::acp::RawPath;
+use crate::output::Budget;
 use crate::output::figures::{counted, grouped};
-use crate::tool::{Effect, Tool, ToolCx, ToolError};
+use crate::tool::{Effect, Reply, Tool, ToolCx, ToolError};
 
 /// How many paths one answer lists at most.
 const MAX_LIMIT: u64 = 2_000;
@@ -64,6 +65,8 @@ pub(super) struct Glob {
     /// Milliseconds after which the search ends and gives what it has found.
     #[serde(default = "default_timeout")]
     timeout_ms: u64,
+    /// How many characters the answer may have: 1000 to 200000, 30000 if absent.
+    max_chars: Option<u64>,
 }
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, JsonSchema)]
@@ -112,9 +115,9 @@ impl Tool for Glob {
     const EXAMPLES: &'static [&'static str] =
         &[r#"{"pattern":"*.rs"}"#, r#"{"pattern":"src/**/*.{ts,tsx}","sort":"name","limit":500}"#];
     type Deps = SearchDeps;
-    type Output = String;
+    type Output = Reply;
 
-    async fn run(self, cx: &ToolCx, deps: &SearchDeps) -> Result<String, ToolError> {
+    async fn run(self, cx: &ToolCx, deps: &SearchDeps) -> Result<Reply, ToolError> {
         let (kind, types) = match self.file_type.as_deref().unwrap_or("") {
             "" | "file" | "f" => (Kind::File, None),
             "dir" | "directory" | "folder" | "d" => (Kind::Folder, None),
@@ -131,7 +134,8 @@ impl Tool for Glob {
             workspace: deps.workspace.clone(),
         };
         halt::search(cx, self.timeout_ms, move |halt| {
-            Ok(self.answer(&Search { scope: &scope, glob: &glob, kind, halt }))
+            let text = self.answer(&Search { scope: &scope, glob: &glob, kind, halt });
+            Ok(Reply::text(text).with_budget(Budget::chars(self.max_chars)))
         })
         .await
     }

@@ -228,7 +228,7 @@ async fn a_wide_tree_costs_little_memory() {
             .expect("a file");
     }
     for i in 0..500 {
-        put(tree.path(), &format!("deep/d{i:03}/f.txt"), b"needle\n");
+        put(tree.path(), &format!("deep/d{i:03}/{}.txt", "f".repeat(200)), b"needle\n");
     }
     std::os::unix::fs::symlink("..", tree.path().join("deep/d000/up")).expect("a link");
     let peak = |tool: &str, args: &str| {
@@ -250,9 +250,13 @@ async fn a_wide_tree_costs_little_memory() {
         let peak: u64 = peak.trim().trim_end_matches(" kB").parse().expect("a number");
         (peak, String::from_utf8(text).expect("text"))
     };
-    let (small, _) = peak("Glob", r#"{"pattern":"*","path":"deep","sort":"any"}"#);
+    let (small, _) = peak("Glob", r#"{"pattern":"*","path":"deep","limit":2000,"max_chars":200000}"#);
     for (tool, args, says) in [
-        ("Glob", r#"{"pattern":"**","limit":2000}"#, "Found 50,500 files (showing 1-2,000)"),
+        (
+            "Glob",
+            r#"{"pattern":"**","limit":2000,"max_chars":200000}"#,
+            "Found 50,500 files (showing 1-2,000)",
+        ),
         ("Grep", r#"{"pattern":"$","max_results":2000,"max_chars":200000}"#, "Found 500 files"),
     ] {
         let (large, answer) = peak(tool, args);
