@@ -84,7 +84,11 @@ fn refuse(error: &grep_regex::Error, pattern: &str) -> ToolError {
             "Escape the characters that are meant literally, or use literal=true to search for the text as it is."
         }
     };
-    let mut cause = error.to_string();
+    // What is compiled has a group around it; the pattern by itself has its caret in the right place.
+    let mut cause = match regex_syntax::parse(pattern) {
+        Err(place) => place.to_string(),
+        Ok(_) => error.to_string(),
+    };
     if cause.len() > 2_000 {
         // The message repeats the pattern, which may be long.
         cause = format!("the pattern of {} bytes is refused", pattern.len());
@@ -96,6 +100,7 @@ fn refuse(error: &grep_regex::Error, pattern: &str) -> ToolError {
 mod tests {
     use super::*;
     use crate::tool::ErrorCode;
+    use grep_matcher::Matcher;
 
     const PLAIN: Reading = Reading { literal: false, case_insensitive: false, multiline: false };
 
@@ -103,6 +108,7 @@ mod tests {
     fn a_bad_pattern_shows_the_place_and_the_way_out() {
         let refused = compile("foo(bar", PLAIN).expect_err("unclosed");
         assert_eq!(refused.code(), ErrorCode::InvalidArgs);
+        assert!(refused.text().contains("\n    foo(bar\n       ^\n"), "{refused}");
         assert!(refused.text().contains('^') && refused.text().contains("literal=true"), "{refused}");
         assert!(compile("foo(bar", Reading { literal: true, ..PLAIN }).is_ok());
     }
@@ -114,6 +120,23 @@ mod tests {
             assert!(refused.text().contains("multiline=true"), "{refused}");
             assert!(compile(pattern, Reading { multiline: true, ..PLAIN }).is_ok());
         }
+    }
+
+    #[test]
+    fn what_matches_in_its_own_case_matches_in_any_case() {
+        for (pattern, text) in
+            [("Kelvin", "Kelvin"), ("a.b", "aéb"), (r"\w+é", "xé"), ("ſ", "ſ"), (r"\.rs", "x.rs")]
+        {
+            for literal in [false, true] {
+                let reading = Reading { literal, ..PLAIN };
+                let any_case = compile_for_any_case(pattern, reading).expect("a pattern");
+                let exact = compile(pattern, reading).expect("a pattern");
+                let hit = |matcher: &RegexMatcher| matcher.is_match(text.as_bytes()).expect("an answer");
+                assert!(!hit(&exact) || hit(&any_case), "{pattern} {literal}");
+            }
+        }
+        let kelvin = compile_for_any_case("KELVIN", PLAIN).expect("a pattern");
+        assert!(kelvin.is_match(b"kelvin").expect("an answer"));
     }
 
     #[test]
