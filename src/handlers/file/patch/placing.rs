@@ -82,6 +82,7 @@ pub(super) fn place(
     }
     let is_ordered = narrowed.is_some();
     let mut drift = 0;
+    let mut lowest = 0;
     let mut taken: Vec<(usize, usize)> = Vec::new();
     for (at, (hunk, known)) in hunks.iter().zip(known).enumerate() {
         let number = at + 1;
@@ -89,8 +90,8 @@ pub(super) fn place(
             Known::Decided(place) => place,
             Known::Among { starts, tier } => {
                 let mut starts = narrowed.as_ref().map_or(starts, |narrowed| narrowed[at].clone());
-                if is_ordered && let Some((_, end)) = taken.last() {
-                    starts.retain(|start| core(hunk, *start).0 >= *end);
+                if is_ordered {
+                    starts.retain(|start| core(hunk, *start).0 >= lowest);
                 }
                 let start = choose(hunk, number, &starts, tier, drift)?;
                 drift = drift_at(hunk, start, drift);
@@ -106,8 +107,15 @@ pub(super) fn place(
                 }
             }
         };
-        if let Place::At { start, .. } = place {
-            let span = core(hunk, start);
+        let span = match &place {
+            Place::At { start, .. } => {
+                lowest = core(hunk, *start).1;
+                Some(core(hunk, *start))
+            }
+            Place::Before(line) => Some((*line, *line)),
+            Place::Applied(_) | Place::Idle => None,
+        };
+        if let Some(span) = span {
             if taken.iter().any(|other| span.0 < other.1 && other.0 < span.1) {
                 let text = format!(
                     "{} would change lines that another hunk of the patch changes, at line {}. Join them into one hunk.",

@@ -570,6 +570,9 @@ mod tests {
         // Two hunks may share a line of context.
         makes("a\nm\nb\n", "@@\n-a\n+A\n m\n@@\n m\n-b\n+B", "A\nm\nB\n");
         assert!(fails("a\nb\n", "@@\n-a\n+A\n@@\n-a\n+B").contains("Hunk 2"));
+        // What comes before a line stands before what takes its place, in whatever order the patch says it.
+        makes("x\nb\n", "@@\n-b\n+B\n@@\n x\n+z", "x\nz\nB\n");
+        makes("a\nb", "@@ -2 +2 @@\n-b\n\\ No newline at end of file\n+b\n@@\n+c", "a\nb\nc");
     }
 
     #[test]

@@ -19,21 +19,9 @@ struct Spelling<'a> {
 /// The splices of the placed hunks, in order and without overlap.
 pub(super) fn splices(file: &FileLines<'_>, hunks: &[Hunk], placed: &Placed) -> Vec<Splice> {
     let speaks_cr = hunks.iter().flat_map(|hunk| &hunk.lines).any(|line| line.text.ends_with('\r'));
-    let mut order: Vec<(usize, usize)> = placed
-        .places
-        .iter()
-        .enumerate()
-        .filter_map(|(at, place)| match place {
-            Place::At { start, .. } => Some((start + hunks[at].margins().0, at)),
-            Place::Before(line) => Some((*line, at)),
-            Place::Applied(_) | Place::Idle => None,
-        })
-        .collect();
-    order.sort_unstable();
-    let mut splices: Vec<Splice> = Vec::new();
-    for (_, at) in order {
-        let hunk = &hunks[at];
-        let (start, literal, shift) = match &placed.places[at] {
+    let mut all: Vec<Splice> = Vec::new();
+    for (hunk, place) in hunks.iter().zip(&placed.places) {
+        let (start, literal, shift) = match place {
             Place::At { start, tier, shift } => {
                 let at_end = start + hunk.old().len() == file.len();
                 (*start, *tier == Tier::Exact && (at_end || !spots::ends_open(hunk)), shift)
@@ -42,17 +30,23 @@ pub(super) fn splices(file: &FileLines<'_>, hunks: &[Hunk], placed: &Placed) -> 
             Place::Applied(_) | Place::Idle => continue,
         };
         let spelling = Spelling { literal, shift, ends_closed: ends_closed(file, hunk) };
-        for splice in runs(file, hunk, start, &spelling) {
-            match splices.last_mut() {
-                Some(last)
-                    if last.range.end == splice.range.start
-                        && !last.with.is_empty()
-                        && splice.range.is_empty() =>
-                {
-                    last.with.extend(splice.with);
-                }
-                _ => splices.push(splice),
+        all.extend(runs(file, hunk, start, &spelling));
+    }
+    // What comes before a line comes before that which takes the line's place; else in the patch's order.
+    all.sort_by_key(|splice| (splice.range.start, splice.range.end));
+    let mut splices: Vec<Splice> = Vec::new();
+    for splice in all {
+        match splices.last_mut() {
+            Some(last) if last.range.end == splice.range.start && splice.range.is_empty() => {
+                // Whoever came first has closed the last line already.
+                let at_end = splice.range.start == file.text.len() && !file.text.ends_with(b"\n");
+                let is_closed = at_end && last.with.ends_with(b"\n");
+                let doubled =
+                    [b"\r\n".as_slice(), b"\n"].into_iter().find(|ending| splice.with.starts_with(ending));
+                let skipped = doubled.filter(|_| is_closed).map_or(0, <[u8]>::len);
+                last.with.extend_from_slice(&splice.with[skipped..]);
             }
+            _ => splices.push(splice),
         }
     }
     splices.retain(|splice| file.text[splice.range.clone()] != *splice.with);
