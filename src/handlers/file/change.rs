@@ -1,12 +1,12 @@
 //! One replacement as it was asked for, and where it goes in a text: what Edit does once and MultiEdit in a row.
 //! Not here: how the place is found (matcher), loading and writing.
 
-use super::edit_report::{line_of, lines_of, span};
+use super::edit_report::{line_of, lines_of, neighbours, span};
 use super::leniency::{Tier, without_line_numbers};
-use super::matcher::{Found, find, replacement};
+use super::matcher::{Found, MOST, find, replacement};
 use super::miss;
 use crate::acp::files::Splice;
-use crate::output::figures::counted;
+use crate::output::figures::{counted, grouped};
 use crate::tool::{ErrorCode, ToolError};
 
 /// A text shorter than this may stand in a file by chance.
@@ -61,6 +61,9 @@ impl Change {
         let Some(found) = found else { return self.not_found(shown, text, &new) };
         self.check_count(shown, text, &found)?;
         notes.extend(found.tier.note().map(|note| format!("It was {note}.")));
+        if let Some(note) = self.there_before(text, &old, &new, &found) {
+            notes.push(note);
+        }
         let splices: Vec<Splice> = found
             .places
             .iter()
@@ -78,32 +81,49 @@ impl Change {
     }
 
     fn check_count(&self, shown: &str, text: &[u8], found: &Found) -> Result<(), ToolError> {
-        let count = found.places.len() as u64;
+        let ambiguous = |text: String| Err(ToolError::new(ErrorCode::Ambiguous, text));
         if let (Some(beside), false) = (&found.overlapping, self.replace_all) {
-            let lines = lines_of(text, [&found.places[0].range, beside].into_iter());
-            let text = format!(
-                "old_string stands at places that overlap in {shown}: lines {lines}. Nothing was changed. Quote more \
-                 lines around the one you mean, or set replace_all=true to replace from the first on."
-            );
-            return Err(ToolError::new(ErrorCode::Ambiguous, text));
+            let places = [&found.places[0].range, beside];
+            return ambiguous(format!(
+                "old_string stands at places that overlap in {shown}: lines {}. Nothing was changed. Quote more \
+                 lines around the one you mean, or set replace_all=true to replace from the first on.\n{}",
+                lines_of(text, places, 2),
+                neighbours(text, places)
+            ));
         }
         let wanted = match self.expected_count {
             Some(wanted) => wanted,
-            None if self.replace_all => count,
+            None if self.replace_all => found.count,
             None => 1,
         };
-        if count == wanted {
-            return Ok(());
+        if found.count == wanted {
+            return check_many(shown, found.count);
         }
-        let lines = lines_of(text, found.places.iter().map(|place| &place.range));
+        let ranges = || found.places.iter().map(|place| &place.range);
         let loosely = if found.tier == Tier::Exact { "" } else { " (not exactly, but nearly)" };
-        let text = format!(
-            "old_string stands at {} in {shown}{loosely}, not {wanted}: line{} {lines}. Nothing was \
-             changed. Quote more lines around the one you mean, or set replace_all=true.",
-            counted(count, "place"),
-            if count == 1 { "" } else { "s" }
-        );
-        Err(ToolError::new(ErrorCode::Ambiguous, text))
+        ambiguous(format!(
+            "old_string stands at {} in {shown}{loosely}, not {wanted}: line{} {}. Nothing was changed. Quote more \
+             lines around the one you mean, or set replace_all=true.\n{}",
+            counted(found.count, "place"),
+            if found.count == 1 { "" } else { "s" },
+            lines_of(text, ranges(), found.count),
+            neighbours(text, ranges())
+        ))
+    }
+
+    /// What to say where the new text stood around the place before: the same call may have come twice.
+    fn there_before(&self, text: &[u8], old: &str, new: &str, found: &Found) -> Option<String> {
+        let [only] = found.places.as_slice() else { return None };
+        let at = new.find(old).filter(|_| new.trim().len() >= old.trim().len() + TELLING)?;
+        let from = only.range.start.checked_sub(at)?;
+        let there = text.get(from..from + new.len())? == new.as_bytes();
+        (there && found.tier == Tier::Exact).then(|| {
+            format!(
+                "new_string stood there before already, at {}; now what it adds is there twice. If the edit had been \
+                 made before, take that out again.",
+                span(line_of(text, from), new.as_bytes())
+            )
+        })
     }
 
     fn not_found(&self, shown: &str, text: &[u8], new: &str) -> Result<Step, ToolError> {
@@ -124,4 +144,18 @@ impl Change {
         let text = format!("old_string is not in {shown}. Nothing was changed.\n{why}");
         Err(ToolError::new(ErrorCode::NoMatch, text))
     }
+}
+
+/// Refuses to replace so many places that they would fill the memory.
+pub(super) fn check_many(shown: &str, count: u64) -> Result<(), ToolError> {
+    if count <= MOST as u64 {
+        return Ok(());
+    }
+    let text = format!(
+        "old_string stands at {} in {shown}; {} are replaced at most. Nothing was changed. Replace them with Bash, for \
+         example `sed -i`.",
+        counted(count, "place"),
+        grouped(MOST as u64)
+    );
+    Err(ToolError::new(ErrorCode::TooLarge, text))
 }

@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::change::{Change, Step};
-use super::edit_report::{after, line_of, lines_of, preview, span};
+use super::edit_report::{after, diff, replacements};
 use super::transcoded::Transcoded;
 use super::write::{check_size, checked_sha256};
 use super::{FileDeps, changed, mask};
@@ -17,6 +17,7 @@ use crate::tool::{Effect, ErrorCode, Meta, Reply, Tool, ToolCx, ToolError};
 
 /// The largest file that is edited.
 pub(super) const MAX_BYTES: u64 = 64 << 20;
+
 /// Replace a text in a file. `old_string` is taken literally and must name one place; quote enough lines around it.
 ///
 /// Small slips are forgiven where the place is still the only one, and reported: line endings, blanks at line ends,
@@ -36,7 +37,7 @@ pub(super) struct Edit {
     replace_all: bool,
     /// Replace every place if there are exactly so many; else change nothing.
     expected_count: Option<u64>,
-    /// Only say what would change.
+    /// Only say what would change, as a unified diff.
     #[serde(default)]
     dry_run: bool,
     /// The SHA-256 (hex) that the file must have, as Read gives it in meta.sha256.
@@ -60,9 +61,9 @@ impl Tool for Edit {
         r#"{"file_path":"README.md","old_string":"colour","new_string":"color","replace_all":true}"#,
     ];
     const LIMITS: &'static [&'static str] = &[
-        "files of 64 MB, 32 MB in another encoding than UTF-8",
         "10 MB of new text",
-        "the search for what is nearest takes 50 ms at most",
+        "files of 64 MB, 32 MB in another encoding than UTF-8",
+        "200,000 places a call",
     ];
     type Deps = FileDeps;
     type Output = Reply;
@@ -75,7 +76,7 @@ impl Tool for Edit {
         }
         let expected = self.expected_sha256.as_deref().map(checked_sha256).transpose()?;
         if self.old_string.is_empty() {
-            return self.create(cx, deps, path).await;
+            return self.create(cx, deps, path, expected).await;
         }
         if self.old_string == self.new_string {
             return Err(ToolError::invalid_args(
@@ -145,26 +146,17 @@ impl Edit {
             }
             Plan::Splices { text, splices, stored, notes } => (text, splices, stored, notes),
         };
-        let count = splices.len() as u64;
-        let first = &splices[0];
-        let places = if count == 1 {
-            let start = line_of(&text, first.range.start);
-            format!("1 replacement at {}", span(start, &first.with))
-        } else {
-            format!(
-                "{count} replacements at lines {}",
-                lines_of(&text, splices.iter().map(|splice| &splice.range))
-            )
-        };
-        let notes: String = notes.iter().flat_map(|note| ["\n", note.as_str()]).collect();
+        let places = replacements(&text, &splices);
+        let said: String = notes.iter().flat_map(|note| ["\n", note.as_str()]).collect();
         if self.dry_run {
+            let name = path.relative().display().to_string();
             let text = format!(
-                "Dry run, nothing was written: {places} of {shown}.{notes}\n{}",
-                preview(&text, &splices)
+                "Dry run, nothing was written: {places} of {shown}.{said}\n{}",
+                diff(&name, &text, &splices)
             );
-            return Ok(Reply::text(text));
+            return Ok(Reply::text(text).with_meta(Meta { warnings: notes, ..Meta::default() }));
         }
-        let view = after(&text, first);
+        let view = after(&text, &splices);
         let request = WriteTextFile {
             path,
             content: NewContent::Spliced { old: Arc::clone(&loaded.bytes), splices: stored },
@@ -172,37 +164,57 @@ impl Edit {
             create_folders: false,
             executable: None,
         };
-        let written = deps.client.write_text_file(cx, request).await?;
-        let text = format!("Edited {shown}: {places}.{notes}\n{view}");
+        let mut written = deps.client.write_text_file(cx, request).await?;
+        let text = format!("Edited {shown}: {places}.{said}{}\n{view}", said_below(&written.warnings));
+        written.warnings.splice(0..0, notes);
         Ok(Reply::text(text).with_meta(changed(shown, written)))
     }
 
     /// An empty old_string: makes the file, or fills an empty one.
-    async fn create(self, cx: &ToolCx, deps: &FileDeps, path: WorkspacePath) -> Result<Reply, ToolError> {
+    async fn create(
+        self,
+        cx: &ToolCx,
+        deps: &FileDeps,
+        path: WorkspacePath,
+        expected: Option<String>,
+    ) -> Result<Reply, ToolError> {
         mask::refuse_over(cx, &path, ("new_string", &self.new_string)).await?;
         let shown = path.shown();
         let only_if = if path.existed() {
             let loaded = deps.client.load_file(cx, path.clone(), MAX_BYTES).await?;
-            if !loaded.bytes.is_empty() {
+            check_hash(&shown, &loaded, expected.as_deref())?;
+            if loaded.bytes.len() > loaded.encoding.mark().len() {
                 return Err(ToolError::invalid_args(format!(
                     "old_string is empty, but {shown} has text. Quote the text to replace, or use Write to replace all."
                 )));
             }
             Precondition::Content(loaded.sha256())
+        } else if expected.is_some() {
+            let text = format!("{shown} does not exist, so it has no SHA-256 to expect. Nothing was written.");
+            return Err(ToolError::new(ErrorCode::Stale, text));
         } else {
             Precondition::Absent
         };
         if self.dry_run {
+            let name = path.relative().display().to_string();
+            let splice = Splice { range: 0..0, with: self.new_string.into_bytes() };
             return Ok(Reply::text(format!(
-                "Dry run, nothing was written: {shown} would be made with new_string."
+                "Dry run, nothing was written: {shown} would be made with new_string.\n{}",
+                diff(&name, b"", &[splice])
             )));
         }
         let content = NewContent::Text(self.new_string);
         let request = WriteTextFile { path, content, only_if, create_folders: true, executable: None };
         let written = deps.client.write_text_file(cx, request).await?;
         let verb = if written.created { "Created" } else { "Filled" };
-        Ok(Reply::text(format!("{verb} {shown} with new_string.")).with_meta(changed(shown, written)))
+        let text = format!("{verb} {shown} with new_string.{}", said_below(&written.warnings));
+        Ok(Reply::text(text).with_meta(changed(shown, written)))
     }
+}
+
+/// Each on a line of its own, below what is said already.
+pub(super) fn said_below(warnings: &[String]) -> String {
+    warnings.iter().flat_map(|warning| ["\n", warning.as_str()]).collect()
 }
 
 /// Refuses a file that is not as the caller knew it.

@@ -5,14 +5,20 @@ use std::ops::Range;
 
 use memchr::{memchr, memchr_iter, memrchr};
 
+use super::patch::report::diff_of;
 use crate::acp::files::Splice;
 
 /// Lines shown before and after a changed place.
 const CONTEXT: usize = 3;
-/// Changed lines shown.
+/// Changed lines shown of a place, and places shown.
 const SHOWN: usize = 30;
+const VIEWS: usize = 5;
+/// Bytes of changes close to each other that are put together to be shown.
+const LONG: usize = 64 << 10;
 /// Places listed.
-const PLACES: usize = 20;
+const PLACES: usize = 10;
+/// Places in a diff.
+const IN_DIFF: usize = 200;
 /// Characters shown of a line.
 const WIDTH: usize = 300;
 
@@ -27,31 +33,115 @@ pub(super) fn span(line: usize, bytes: &[u8]) -> String {
     if more == 0 { format!("line {line}") } else { format!("lines {line}-{}", line + more) }
 }
 
+/// `1 replacement at lines 4-5`, `3 replacements at lines 4, 9, 12`: the lines of the new text.
+pub(super) fn replacements(old: &[u8], splices: &[Splice]) -> String {
+    let (mut line, mut at) = (1, 0);
+    let mut spans = Vec::new();
+    for splice in splices.iter().take(PLACES) {
+        line += memchr_iter(b'\n', &old[at..splice.range.start]).count();
+        spans.push(span(line, &splice.with));
+        line += memchr_iter(b'\n', &splice.with).count();
+        at = splice.range.end;
+    }
+    if let [only] = spans.as_slice() {
+        return format!("1 replacement at {only}");
+    }
+    let lines: Vec<&str> = spans
+        .iter()
+        .map(|span| span.trim_start_matches("lines").trim_start_matches("line").trim_start())
+        .collect();
+    let left = splices.len() - spans.len();
+    let more = if left > 0 { format!(" and {left} more") } else { String::new() };
+    format!("{} replacements at lines {}{more}", splices.len(), lines.join(", "))
+}
+
 /// The places as a list of lines.
-pub(super) fn lines_of<'a>(text: &[u8], ranges: impl Iterator<Item = &'a Range<usize>>) -> String {
+pub(super) fn lines_of<'a>(
+    text: &[u8],
+    ranges: impl IntoIterator<Item = &'a Range<usize>>,
+    count: u64,
+) -> String {
     let mut lines: Vec<String> = Vec::new();
-    let (mut line, mut at, mut left) = (1, 0, 0_usize);
-    for range in ranges {
-        if lines.len() == PLACES {
-            left += 1;
-            continue;
-        }
+    let (mut line, mut at) = (1, 0);
+    for range in ranges.into_iter().take(PLACES) {
         line += memchr_iter(b'\n', &text[at..range.start]).count();
         at = range.start;
         lines.push(line.to_string());
     }
+    let left = count.saturating_sub(lines.len() as u64);
     let more = if left > 0 { format!(" and {left} more") } else { String::new() };
     format!("{}{more}", lines.join(", "))
 }
 
-/// The first changed place as it is now, with the lines around it, numbered.
-pub(super) fn after(old: &[u8], splice: &Splice) -> String {
-    let from = lines_before(old, splice.range.start, CONTEXT);
-    let to = lines_after(old, splice.range.end, CONTEXT);
-    let now = [&old[from..splice.range.start], &splice.with, &old[splice.range.end..to]].concat();
-    let first = line_of(old, from);
+/// Each place with the line before and the line behind it, numbered, so that a caller sees what tells them apart.
+pub(super) fn neighbours<'a>(text: &[u8], ranges: impl IntoIterator<Item = &'a Range<usize>>) -> String {
     let mut out = String::new();
-    let text = String::from_utf8_lossy(&now);
+    let mut shown_to = 0;
+    for range in ranges.into_iter().take(PLACES) {
+        let from = lines_before(text, range.start, 1).max(shown_to);
+        // Of a long quote the beginning tells enough.
+        let to = next_line(text, next_line(text, range.start));
+        if from >= to {
+            continue;
+        }
+        if shown_to > 0 && from > shown_to {
+            out.push_str("   ...\n");
+        }
+        numbered(&mut out, &text[from..to], line_of(text, from));
+        shown_to = to;
+    }
+    out
+}
+
+/// The changed places as they are now, each with the lines around it, numbered.
+pub(super) fn after(old: &[u8], splices: &[Splice]) -> String {
+    let mut out = String::new();
+    let (mut line, mut at) = (1_usize, 0);
+    let mut rest = splices;
+    let mut views = 0;
+    while let Some(first) = rest.first() {
+        if views == VIEWS {
+            let left = rest.len();
+            let places = if left == 1 { "place" } else { "places" };
+            let _ = writeln!(out, "[... {left} more changed {places}]");
+            break;
+        }
+        views += 1;
+        let from = lines_before(old, first.range.start, CONTEXT).max(at);
+        line += memchr_iter(b'\n', &old[at..from]).count();
+        let (mut now, mut kept_from) = (Vec::new(), from);
+        let mut to = from;
+        let mut taken = 0;
+        for splice in rest {
+            if taken > 0 && (now.len() > LONG || lines_before(old, splice.range.start, CONTEXT) > to) {
+                break;
+            }
+            now.extend_from_slice(&old[kept_from..splice.range.start]);
+            now.extend_from_slice(&splice.with);
+            kept_from = splice.range.end;
+            to = lines_after(old, splice.range.end, CONTEXT);
+            taken += 1;
+        }
+        if views > 1 {
+            out.push_str("   ...\n");
+        }
+        if now.len() > LONG && taken < rest.len() {
+            now.truncate(memrchr(b'\n', &now).map_or(LONG, |newline| newline + 1));
+            numbered(&mut out, &now, line);
+            let _ = writeln!(out, "[... and more changed places]");
+            break;
+        }
+        now.extend_from_slice(&old[kept_from..to]);
+        numbered(&mut out, &now, line);
+        line += memchr_iter(b'\n', &now).count();
+        at = to;
+        rest = &rest[taken..];
+    }
+    out
+}
+
+fn numbered(out: &mut String, lines: &[u8], first: usize) {
+    let text = String::from_utf8_lossy(lines);
     let all = text.lines().count();
     for (at, line) in text.lines().enumerate() {
         if at >= SHOWN && at + CONTEXT < all {
@@ -62,32 +152,44 @@ pub(super) fn after(old: &[u8], splice: &Splice) -> String {
         }
         let _ = writeln!(out, "{:>6}\t{}", first + at, short(line));
     }
+}
+
+/// The change as a unified diff.
+pub(super) fn diff(name: &str, old: &[u8], splices: &[Splice]) -> String {
+    let narrow: Vec<Splice> =
+        splices.iter().take(IN_DIFF).map(|splice| without_equal_lines(old, splice)).collect();
+    let mut out = diff_of(name, old, &narrow);
+    if splices.len() > IN_DIFF {
+        let _ = writeln!(out, "[... {} more changed places]", splices.len() - IN_DIFF);
+    }
     out
 }
 
-/// Every changed place in whole lines, as a diff shows them.
-pub(super) fn preview(old: &[u8], splices: &[Splice]) -> String {
-    let mut out = String::new();
-    for splice in splices.iter().take(PLACES) {
-        let from = lines_before(old, splice.range.start, 0);
-        let to = lines_after(old, splice.range.end, 0);
-        let now = [&old[from..splice.range.start], &splice.with, &old[splice.range.end..to]].concat();
-        let _ = writeln!(out, "@@ line {} @@", line_of(old, from));
-        for (mark, bytes) in [('-', &old[from..to]), ('+', now.as_slice())] {
-            let text = String::from_utf8_lossy(bytes);
-            for line in text.lines().take(SHOWN) {
-                let _ = writeln!(out, "{mark}{}", short(line));
-            }
-            let left = text.lines().count().saturating_sub(SHOWN);
-            if left > 0 {
-                let _ = writeln!(out, "{mark}[... {left} lines]");
-            }
+/// A splice without the whole lines at its ends that stay as they are: a quote has them to name its place.
+fn without_equal_lines(old: &[u8], splice: &Splice) -> Splice {
+    let is_start = |at: usize| at == 0 || old[at - 1] == b'\n';
+    let (mut range, mut with) = (splice.range.clone(), splice.with.as_slice());
+    while is_start(range.start)
+        && let Some(newline) = memchr(b'\n', &old[range.clone()])
+        && with.starts_with(&old[range.start..=range.start + newline])
+    {
+        range.start += newline + 1;
+        with = &with[newline + 1..];
+    }
+    // The last line stays with what is before it unless that ends a line too.
+    while range.end > range.start && is_start(range.end) && with.ends_with(b"\n") {
+        let line = memrchr(b'\n', &old[range.start..range.end - 1]).map_or(0, |at| at + 1);
+        let line = &old[range.start + line..range.end];
+        let Some(rest) = with.strip_suffix(line).filter(|rest| rest.is_empty() || rest.ends_with(b"\n")) else {
+            break;
+        };
+        if !is_start(range.end - line.len()) {
+            break;
         }
+        range.end -= line.len();
+        with = rest;
     }
-    if splices.len() > PLACES {
-        let _ = writeln!(out, "[... {} more places]", splices.len() - PLACES);
-    }
-    out
+    Splice { range, with: with.to_vec() }
 }
 
 fn short(line: &str) -> String {
@@ -113,32 +215,80 @@ fn lines_before(text: &[u8], at: usize, count: usize) -> usize {
 /// Where the line ends that is `count` after the one in which `at` ends.
 fn lines_after(text: &[u8], at: usize, count: usize) -> usize {
     // A place that ends with a line's ending ends on that line.
-    let mut end = if at > 0 && text[at - 1] == b'\n' {
-        at
-    } else {
-        memchr(b'\n', &text[at..]).map_or(text.len(), |newline| at + newline + 1)
-    };
-    for _ in 0..count {
-        end = memchr(b'\n', &text[end..]).map_or(text.len(), |newline| end + newline + 1);
-    }
-    end
+    let end = if at > 0 && text[at - 1] == b'\n' { at } else { next_line(text, at) };
+    (0..count).fold(end, |end, _| next_line(text, end))
+}
+
+/// Where the line behind the one of `at` begins.
+fn next_line(text: &[u8], at: usize) -> usize {
+    memchr(b'\n', &text[at..]).map_or(text.len(), |newline| at + newline + 1)
 }
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     #[test]
     fn a_changed_place_is_shown_with_its_neighbours() {
         let old = b"1\n2\n3\n4\n5\n6\n7\n8\n9\n";
         let splice = Splice { range: 8..9, with: b"five\nand a half".to_vec() };
-        let shown = after(old, &splice);
         assert_eq!(
-            shown,
+            after(old, std::slice::from_ref(&splice)),
             "     2\t2\n     3\t3\n     4\t4\n     5\tfive\n     6\tand a half\n     7\t6\n     8\t7\n     9\t8\n"
         );
-        assert_eq!(preview(old, &[splice]), "@@ line 5 @@\n-5\n+five\n+and a half\n");
+        assert_eq!(
+            diff("f", old, &[splice]),
+            "--- a/f\n+++ b/f\n@@ -2,7 +2,8 @@\n 2\n 3\n 4\n-5\n+five\n+and a half\n 6\n 7\n 8\n"
+        );
         assert_eq!(span(5, b"a\nb\n"), "lines 5-6");
-        assert_eq!(lines_of(old, [0..1, 4..5].iter()), "1, 3");
+        assert_eq!(lines_of(old, [0..1, 4..5].iter(), 2), "1, 3");
+        assert_eq!(lines_of(old, [0..1].iter(), 14), "1 and 13 more");
+    }
+
+    #[test]
+    fn far_places_are_shown_apart_with_their_lines_of_now() {
+        let old: String = (1..=30).map(|n| format!("{n}\n")).collect();
+        let at = |n: usize| old.find(&format!("\n{n}\n")).expect("a line") + 1;
+        let splices = [
+            Splice { range: at(2)..at(2) + 1, with: b"two\nand more".to_vec() },
+            Splice { range: at(4)..at(4) + 1, with: b"four".to_vec() },
+            Splice { range: at(20)..at(20) + 2, with: b"twenty".to_vec() },
+        ];
+        let view = after(old.as_bytes(), &splices);
+        assert_eq!(view.matches("   ...\n").count(), 1, "{view}");
+        for line in ["     1\t1\n", "     3\tand more\n", "     5\tfour\n", "     8\t7\n", "    21\ttwenty\n", "    24\t23\n"] {
+            assert!(view.contains(line), "{line:?} in {view}");
+        }
+        assert_eq!(replacements(old.as_bytes(), &splices), "3 replacements at lines 2-3, 5, 21");
+        assert_eq!(replacements(old.as_bytes(), &splices[..1]), "1 replacement at lines 2-3");
+    }
+
+    #[test]
+    fn places_are_told_apart_by_their_neighbours() {
+        let text = b"fn a() {\n    run();\n}\nfn b() {\n    run();\n}\n";
+        let places: Vec<_> = memchr::memmem::find_iter(text, "run();").map(|at| at..at + 6).collect();
+        let said = neighbours(text, places.iter());
+        for line in ["     1\tfn a() {\n     2\t    run();\n     3\t}\n", "     4\tfn b() {\n     5\t    run();\n"] {
+            assert!(said.contains(line), "{said}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn a_splice_without_its_equal_lines_gives_the_same_text(
+            old in "[ab\n]{0,30}", from in 0_usize..30, len in 0_usize..30, with in "[ab\n]{0,30}",
+        ) {
+            let old = old.as_bytes();
+            let start = from.min(old.len());
+            let splice = Splice { range: start..(start + len).min(old.len()), with: with.into_bytes() };
+            let put = |splice: &Splice| {
+                [&old[..splice.range.start], &splice.with, &old[splice.range.end..]].concat()
+            };
+            prop_assert_eq!(put(&without_equal_lines(old, &splice)), put(&splice));
+            let view = after(old, &[splice]);
+            prop_assert!(view.lines().count() <= SHOWN + 1 + CONTEXT);
+        }
     }
 }

@@ -2,6 +2,8 @@
 
 use std::borrow::Cow;
 
+use memchr::memchr3_iter;
+
 /// How strictly a place was matched, strictest first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Tier {
@@ -38,7 +40,7 @@ pub(super) struct Plain<'a> {
 impl<'a> Plain<'a> {
     /// The line as a tier compares it.
     pub(super) fn of(line: &'a [u8], tier: Tier) -> Self {
-        if tier < Tier::Typography || line.is_ascii() {
+        if tier < Tier::Typography || !is_typographic(line) {
             return Self { bytes: Cow::Borrowed(line), origin: None };
         }
         let (mut bytes, mut origin) = (Vec::with_capacity(line.len()), Vec::with_capacity(line.len() + 1));
@@ -74,6 +76,16 @@ pub(super) fn plain(c: char) -> Option<&'static str> {
         '\u{2026}' => "...",
         '\u{00A0}' | '\u{2000}'..='\u{200A}' | '\u{202F}' | '\u{205F}' | '\u{3000}' => " ",
         _ => return None,
+    })
+}
+
+/// Whether these bytes have one of the characters that [`plain`] spells otherwise. Most text that is not ASCII has
+/// none, and need not be taken apart.
+pub(super) fn is_typographic(bytes: &[u8]) -> bool {
+    memchr3_iter(0xC2, 0xE2, 0xE3, bytes).any(|at| {
+        let width = if bytes[at] == 0xC2 { 2 } else { 3 };
+        let char = bytes.get(at..at + width).and_then(|char| std::str::from_utf8(char).ok());
+        char.and_then(|char| char.chars().next()).and_then(plain).is_some()
     })
 }
 
@@ -113,6 +125,15 @@ mod tests {
         assert_eq!(plain.bytes.as_ref(), b"a \"b\" ... c");
         assert_eq!(&line[plain.origin(2)..plain.origin(5)], "“b”".as_bytes());
         assert_eq!(plain.origin(plain.bytes.len()), line.len());
+    }
+
+    #[test]
+    fn every_typographic_character_is_noticed_and_no_other() {
+        for c in ('\u{80}'..='\u{FFFF}').chain(['🦀']) {
+            let text = format!("a{c}b");
+            assert_eq!(is_typographic(text.as_bytes()), plain(c).is_some(), "U+{:04X}", u32::from(c));
+        }
+        assert!(!is_typographic(b"caf\xe9 \xe2\x80 \xc2"));
     }
 
     #[test]

@@ -1,17 +1,28 @@
 //! Where a quoted text stands in a file: exactly, else by the strictest leniency that finds it. Similarity never
-//! decides; it only explains a miss (miss). Not here: writing.
+//! decides; it only explains a miss (miss). Not here: how blocks of lines are found (blocks), and what is put in a
+//! place (fitting).
 
 use std::ops::Range;
 
-use memchr::{memchr_iter, memmem};
+use memchr::{memchr, memchr_iter, memmem};
 
-use super::leniency::{Plain, Tier, split_indent};
+use super::blocks;
+use super::fitting::{Ending, Indent};
+use super::leniency::{Plain, Tier, is_typographic};
+
+pub(super) use super::fitting::replacement;
+
+/// More places than this are only counted: each costs memory, here and when it is replaced.
+pub(super) const MOST: usize = 200_000;
 
 /// The places of a text, all of one tier.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Found {
     pub tier: Tier,
+    /// In order, without overlap; the first [`MOST`] of them.
     pub places: Vec<Place>,
+    /// How many there are.
+    pub count: u64,
     /// Where the text stands again inside the only place: it could as well be that one.
     pub overlapping: Option<Range<usize>>,
 }
@@ -20,263 +31,206 @@ pub(super) struct Found {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Place {
     pub range: Range<usize>,
-    indent: Indent,
+    pub(super) indent: Indent,
+    /// How the file's lines end where nothing nearer says it.
+    pub(super) ending: Ending,
 }
 
-/// How the file's lines are indented against the quoted ones.
-#[derive(Debug, Clone, PartialEq, Eq)]
-enum Indent {
-    Same,
-    Deeper(Vec<u8>),
-    Shallower(Vec<u8>),
-}
-
-/// Finds a text that is not empty.
+/// Finds a text that is not empty. The work grows with the text and with the quote, never with their product.
 pub(super) fn find(text: &[u8], old: &str) -> Option<Found> {
-    let exact: Vec<Place> = memmem::find_iter(text, old)
-        .map(|at| Place { range: with_its_return(text, at, old)..at + old.len(), indent: Indent::Same })
-        .collect();
-    if !exact.is_empty() {
-        let overlapping = match exact.as_slice() {
-            [only] => {
-                let from = only.range.start + 1;
-                memmem::find(&text[from..], old.as_bytes()).map(|at| from + at..from + at + old.len())
-            }
-            _ => None,
-        };
-        return Some(Found { tier: Tier::Exact, places: exact, overlapping });
+    let ending = Ending::of_file(text);
+    let mut places = Places::new(ending);
+    exact(text, old, &mut places);
+    if let Some(found) = places.found(Tier::Exact) {
+        return Some(found);
     }
-    let table = LineTable::of(text);
-    let parts: Vec<&[u8]> =
+    let bodies: Vec<&[u8]> =
         old.split('\n').map(|part| part.strip_suffix('\r').unwrap_or(part).as_bytes()).collect();
-    [Tier::LineEndings, Tier::TrailingSpace, Tier::Typography, Tier::Indentation].into_iter().find_map(
-        |tier| {
-            let (places, overlapping) = table.places(&parts, tier);
-            (!places.is_empty()).then_some(Found { tier, places, overlapping })
-        },
-    )
+    if ending == Ending::Cr && bodies.len() > 1 {
+        exact(text, &old.replace("\r\n", "\n").replace('\n', "\r"), &mut places);
+        return places.found(Tier::LineEndings);
+    }
+    let traits = Traits::of(text).and(Traits::of(old.as_bytes()));
+    [Tier::LineEndings, Tier::TrailingSpace, Tier::Typography, Tier::Indentation].into_iter().find_map(|tier| {
+        match (bodies.as_slice(), tier) {
+            _ if !traits.matter(tier) => {}
+            (parts, Tier::Indentation) => blocks::indented(text, parts, &mut places),
+            ([part], _) => within_lines(text, part, tier, &mut places),
+            (parts, _) => blocks::follow(text, parts, tier, &mut places),
+        }
+        places.found(tier)
+    })
+}
+
+fn exact(text: &[u8], old: &str, places: &mut Places) {
+    let finder = memmem::Finder::new(old);
+    for at in finder.find_iter(text) {
+        places.put(with_its_return(text, at, old)..at + old.len(), Indent::Same);
+    }
+    if places.count == 1 {
+        let from = places.kept[0].range.end - old.len() + 1;
+        places.overlapping = finder.find(&text[from..]).map(|at| from + at..from + at + old.len());
+    }
 }
 
 /// Where a quote begins that was found at `at`: a line feed at its front takes its carriage return with it, which would
-/// be left behind alone otherwise.
+/// be left behind alone otherwise. Who quotes carriage returns knows where they are.
 fn with_its_return(text: &[u8], at: usize, old: &str) -> usize {
-    let parted = old.starts_with('\n') && at > 0 && text[at - 1] == b'\r';
+    let parted = old.starts_with('\n') && at > 0 && text[at - 1] == b'\r' && !old.contains('\r');
     at - usize::from(parted)
 }
 
-/// What to put in a place: `new` with the indentation and the line endings that are there.
-pub(super) fn replacement(text: &[u8], old: &str, new: &str, tier: Tier, place: &Place) -> Vec<u8> {
-    // Who writes carriage returns in an exact quote means them.
-    if tier == Tier::Exact && (old.contains('\r') || new.contains('\r')) {
-        return new.as_bytes().to_vec();
+/// Collects places in order.
+pub(super) struct Places {
+    kept: Vec<Place>,
+    count: u64,
+    end: usize,
+    overlapping: Option<Range<usize>>,
+    ending: Ending,
+}
+
+impl Places {
+    fn new(ending: Ending) -> Self {
+        Self { kept: Vec::new(), count: 0, end: 0, overlapping: None, ending }
     }
-    let plain = new.replace("\r\n", "\n");
-    let indented = match &place.indent {
-        Indent::Same => plain.into_bytes(),
-        Indent::Deeper(more) => reindent(&plain, |line| [more, line].concat()),
-        Indent::Shallower(less) => {
-            reindent(&plain, |line| line.strip_prefix(less.as_slice()).unwrap_or(line).to_vec())
+
+    /// Takes a place, or notes that it lies across the one before.
+    pub(super) fn put(&mut self, range: Range<usize>, indent: Indent) {
+        if self.count > 0 && range.start < self.end {
+            self.overlapping.get_or_insert(range);
+            return;
         }
-    };
-    if !ends_in_crlf(text, &place.range) {
-        return indented;
-    }
-    let mut out = Vec::with_capacity(indented.len() + 16);
-    for byte in indented {
-        if byte == b'\n' {
-            out.push(b'\r');
+        self.count += 1;
+        self.end = range.end;
+        if self.kept.len() < MOST {
+            self.kept.push(Place { range, indent, ending: self.ending });
         }
-        out.push(byte);
     }
-    out
-}
 
-fn reindent(text: &str, change: impl Fn(&[u8]) -> Vec<u8>) -> Vec<u8> {
-    text.split_inclusive('\n')
-        .flat_map(
-            |line| if line.trim().is_empty() { line.as_bytes().to_vec() } else { change(line.as_bytes()) },
-        )
-        .collect()
-}
-
-/// Whether lines in or around a place end in CRLF; most of them decide.
-fn ends_in_crlf(text: &[u8], range: &Range<usize>) -> bool {
-    let is_crlf = |at: usize| at > 0 && text[at - 1] == b'\r';
-    let (mut crlf, mut all) = (0_usize, 0_usize);
-    for at in memchr_iter(b'\n', &text[range.clone()]) {
-        all += 1;
-        crlf += usize::from(is_crlf(range.start + at));
-    }
-    if all > 0 {
-        return crlf * 2 > all;
-    }
-    let after = memchr::memchr(b'\n', &text[range.end..]).map(|at| range.end + at);
-    after.or_else(|| memchr::memrchr(b'\n', &text[..range.start])).is_some_and(is_crlf)
-}
-
-/// The lines of a file.
-pub(super) struct LineTable<'a> {
-    text: &'a [u8],
-    starts: Vec<usize>,
-}
-
-impl<'a> LineTable<'a> {
-    pub(super) fn of(text: &'a [u8]) -> Self {
-        let mut starts = vec![0];
-        starts.extend(memchr_iter(b'\n', text).map(|at| at + 1));
-        if starts.last() == Some(&text.len()) {
-            starts.pop();
+    fn found(&mut self, tier: Tier) -> Option<Found> {
+        if self.count == 0 {
+            return None;
         }
-        Self { text, starts }
+        let overlapping = self.overlapping.take().filter(|_| self.count == 1);
+        Some(Found { tier, places: std::mem::take(&mut self.kept), count: self.count, overlapping })
+    }
+}
+
+/// What a text has of what the tiers overlook: where neither side has it, a tier finds no more than the one before.
+#[derive(Debug, Clone, Copy)]
+struct Traits {
+    returns: bool,
+    blank_ends: bool,
+    typographic: bool,
+}
+
+impl Traits {
+    fn of(text: &[u8]) -> Self {
+        let is_blank = |byte: &u8| byte.is_ascii_whitespace() && *byte != b'\n';
+        let ends_blank = |end: usize| {
+            let line = text[..end].strip_suffix(b"\r").unwrap_or(&text[..end]);
+            line.last().is_some_and(is_blank)
+        };
+        let blank_ends = memchr_iter(b'\n', text).chain([text.len()]).any(ends_blank);
+        Self { returns: memchr(b'\r', text).is_some(), blank_ends, typographic: is_typographic(text) }
     }
 
-    pub(super) fn len(&self) -> usize {
-        self.starts.len()
+    fn and(self, other: Self) -> Self {
+        Self {
+            returns: self.returns || other.returns,
+            blank_ends: self.blank_ends || other.blank_ends,
+            typographic: self.typographic || other.typographic,
+        }
     }
 
+    fn matter(self, tier: Tier) -> bool {
+        match tier {
+            Tier::Exact | Tier::Indentation => true,
+            Tier::LineEndings => self.returns,
+            Tier::TrailingSpace => self.blank_ends,
+            Tier::Typography => self.typographic,
+        }
+    }
+}
+
+/// One line's part, anywhere in a line.
+fn within_lines(text: &[u8], part: &[u8], tier: Tier, places: &mut Places) {
+    let needle = Plain::of(part, tier);
+    let trimmed = needle.bytes.trim_ascii_end();
+    if trimmed.is_empty() || tier < Tier::TrailingSpace {
+        return;
+    }
+    let finder = memmem::Finder::new(needle.bytes.as_ref());
+    for line in Lines::of(text) {
+        let hay = Plain::of(line.body(text), tier);
+        let mut put = |from: usize, to: usize| {
+            places.put(line.start + hay.origin(from)..line.start + hay.origin(to), Indent::Same);
+        };
+        if trimmed.len() < needle.bytes.len() {
+            let bare = hay.bytes.trim_ascii_end();
+            if bare.ends_with(trimmed) {
+                put(bare.len() - trimmed.len(), hay.bytes.len());
+            }
+        } else if tier >= Tier::Typography {
+            let mut from = 0;
+            while let Some(at) = finder.find(&hay.bytes[from..]).map(|at| from + at) {
+                put(at, at + needle.bytes.len());
+                from = at + needle.bytes.len();
+                // Whether it stands again across this one.
+                if let Some(again) = finder.find(&hay.bytes[at + 1..]).map(|again| at + 1 + again)
+                    && again < from
+                {
+                    put(again, again + needle.bytes.len());
+                }
+            }
+        }
+    }
+}
+
+/// A line by its offsets.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Line {
+    pub start: usize,
+    /// Where the next one begins.
+    pub end: usize,
+}
+
+impl Line {
     /// The line without its ending.
-    pub(super) fn body(&self, line: usize) -> &'a [u8] {
-        let whole = &self.text[self.starts[line]..self.end(line)];
+    pub(super) fn body(self, text: &[u8]) -> &[u8] {
+        let whole = &text[self.start..self.end];
         let whole = whole.strip_suffix(b"\n").unwrap_or(whole);
         whole.strip_suffix(b"\r").unwrap_or(whole)
     }
 
-    /// Where the next line begins.
-    fn end(&self, line: usize) -> usize {
-        self.starts.get(line + 1).copied().unwrap_or(self.text.len())
+    pub(super) fn has_newline(self, text: &[u8]) -> bool {
+        text[self.start..self.end].ends_with(b"\n")
     }
+}
 
-    fn has_newline(&self, line: usize) -> bool {
-        self.text[..self.end(line)].ends_with(b"\n")
+/// The lines of a text, one after the other.
+pub(super) struct Lines<'t> {
+    text: &'t [u8],
+    newlines: memchr::Memchr<'t>,
+    at: usize,
+}
+
+impl<'t> Lines<'t> {
+    pub(super) fn of(text: &'t [u8]) -> Self {
+        Self { text, newlines: memchr_iter(b'\n', text), at: 0 }
     }
+}
 
-    /// The places, none of which overlap; and a further one inside the first where that is the only one.
-    fn places(&self, parts: &[&[u8]], tier: Tier) -> (Vec<Place>, Option<Range<usize>>) {
-        let mut places: Vec<Place> = Vec::new();
-        let mut overlapping = None;
-        let mut here = Vec::new();
-        for line in 0..self.len() {
-            match (parts, tier) {
-                (parts, Tier::Indentation) => here.extend(self.indented_at(line, parts)),
-                ([], _) => {}
-                ([part], _) => self.within(line, part, tier, &mut here),
-                (parts, _) => here.extend(self.block_at(line, parts, tier)),
-            }
-            for place in here.drain(..) {
-                if places.last().is_none_or(|last| last.range.end <= place.range.start) {
-                    places.push(place);
-                } else {
-                    overlapping = overlapping.or(Some(place.range));
-                }
-            }
-        }
-        let overlapping = overlapping.filter(|_| places.len() == 1);
-        (places, overlapping)
-    }
+impl Iterator for Lines<'_> {
+    type Item = Line;
 
-    /// One line's part, anywhere in the line.
-    fn within(&self, line: usize, part: &[u8], tier: Tier, places: &mut Vec<Place>) {
-        let body = self.body(line);
-        let start = self.starts[line];
-        let (hay, needle) = (Plain::of(body, tier), Plain::of(part, tier));
-        let mut put = |from: usize, to: usize| {
-            places.push(Place {
-                range: start + hay.origin(from)..start + hay.origin(to),
-                indent: Indent::Same,
-            });
-        };
-        let trimmed = needle.bytes.trim_ascii_end();
-        if trimmed.is_empty() {
-            return;
-        }
-        if tier >= Tier::TrailingSpace && trimmed.len() < needle.bytes.len() {
-            if hay.bytes.trim_ascii_end().ends_with(trimmed) {
-                put(hay.bytes.trim_ascii_end().len() - trimmed.len(), hay.bytes.len());
-            }
-        } else if tier >= Tier::Typography {
-            let mut from = 0;
-            while let Some(at) = memmem::find(&hay.bytes[from..], &needle.bytes).map(|at| from + at) {
-                put(at, at + needle.bytes.len());
-                from = at + 1;
-            }
-        }
-    }
-
-    /// Parts of lines that follow each other: the end of the first, the middle ones whole, the beginning of the last.
-    fn block_at(&self, line: usize, parts: &[&[u8]], tier: Tier) -> Option<Place> {
-        let last = parts.len() - 1;
-        if line + last > self.len() || (line + last == self.len() && !parts[last].is_empty()) {
+    fn next(&mut self) -> Option<Line> {
+        let start = self.at;
+        if start == self.text.len() {
             return None;
         }
-        let (body, first) = (Plain::of(self.body(line), tier), Plain::of(parts[0], tier));
-        let trim = |bytes: &[u8]| {
-            if tier >= Tier::TrailingSpace { bytes.trim_ascii_end().len() } else { bytes.len() }
-        };
-        let (body_end, first_end) = (trim(&body.bytes), trim(&first.bytes));
-        if !body.bytes[..body_end].ends_with(&first.bytes[..first_end]) || !self.has_newline(line) {
-            return None;
-        }
-        let start = self.starts[line] + body.origin(body_end - first_end);
-        for (at, part) in parts.iter().enumerate().take(last).skip(1) {
-            let (body, part) = (Plain::of(self.body(line + at), tier), Plain::of(part, tier));
-            if body.bytes[..trim(&body.bytes)] != part.bytes[..trim(&part.bytes)]
-                || !self.has_newline(line + at)
-            {
-                return None;
-            }
-        }
-        let end = if parts[last].is_empty() {
-            self.end(line + last - 1)
-        } else {
-            let (body, part) = (Plain::of(self.body(line + last), tier), Plain::of(parts[last], tier));
-            let from = self.starts[line + last];
-            if body.bytes.starts_with(&part.bytes) {
-                from + body.origin(part.bytes.len())
-            } else if tier >= Tier::TrailingSpace
-                && body.bytes.trim_ascii_end() == part.bytes.trim_ascii_end()
-            {
-                from + self.body(line + last).len()
-            } else {
-                return None;
-            }
-        };
-        Some(Place { range: start..end, indent: Indent::Same })
-    }
-
-    /// Whole lines that are all indented by the same more, or the same less.
-    fn indented_at(&self, line: usize, parts: &[&[u8]]) -> Option<Place> {
-        let ends_whole = parts.len() > 1 && parts.last().is_some_and(|part| part.is_empty());
-        let whole = if ends_whole { &parts[..parts.len() - 1] } else { parts };
-        if line + whole.len() > self.len() || whole.iter().all(|part| part.trim_ascii().is_empty()) {
-            return None;
-        }
-        let mut indent: Option<Indent> = None;
-        for (at, part) in whole.iter().enumerate() {
-            let (body, part) =
-                (Plain::of(self.body(line + at), Tier::Indentation), Plain::of(part, Tier::Indentation));
-            let ((body_indent, body), (part_indent, part)) =
-                (split_indent(&body.bytes), split_indent(&part.bytes));
-            if body.trim_ascii_end() != part.trim_ascii_end() {
-                return None;
-            }
-            if body.trim_ascii_end().is_empty() {
-                continue;
-            }
-            let this = if let Some(more) = body_indent.strip_suffix(part_indent) {
-                Indent::Deeper(more.to_vec())
-            } else {
-                Indent::Shallower(part_indent.strip_suffix(body_indent)?.to_vec())
-            };
-            if *indent.get_or_insert_with(|| this.clone()) != this {
-                return None;
-            }
-        }
-        let last = line + whole.len() - 1;
-        if ends_whole && !self.has_newline(last) {
-            return None;
-        }
-        let end = if ends_whole { self.end(last) } else { self.starts[last] + self.body(last).len() };
-        Some(Place { range: self.starts[line]..end, indent: indent? })
+        self.at = self.newlines.next().map_or(self.text.len(), |newline| newline + 1);
+        Some(Line { start, end: self.at })
     }
 }
 

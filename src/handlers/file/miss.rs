@@ -1,46 +1,73 @@
-//! Why a quoted text was not found: the nearest block and its first difference, in bounded time. It explains and
-//! never decides. Not here: finding (matcher).
+//! Why a quoted text was not found: the nearest block and its first difference, with work that is bounded whatever is
+//! in the file. It explains and never decides. Not here: finding (matcher).
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 use std::fmt::Write as _;
-use std::time::{Duration, Instant};
+
+use memchr::memmem;
 
 use super::difference::{self, Part, is_invisible};
 use super::leniency::{Plain, Tier};
-use super::matcher::LineTable;
+use super::matcher::{Line, Lines};
+use crate::output::figures;
 
-/// The search for the nearest block takes no longer.
-const SEARCH: Duration = Duration::from_millis(40);
+/// So much of a text is looked at.
+const SEARCHED: usize = 4 << 20;
+/// So many of its lines, for each costs something too.
+const LINES: usize = 1 << 20;
+/// A line that stands so often in the quote says nothing more of where the block begins.
+const VOTES: usize = 4;
+/// Bytes of a line that are compared.
+const COMPARED: usize = 400;
 /// Lines shown of the nearest block.
 const SHOWN: usize = 12;
 /// Characters shown of a line.
 const WIDTH: usize = 160;
 /// Lines less alike than this are not shown (0 to 1).
 const ALIKE: f64 = 0.45;
+/// As much of a quote as does not stand in a long line by chance.
+const ANCHOR: usize = 24;
 
 /// Says what stands nearest to `old` and where they part; none where nothing is near.
 pub(super) fn explain(text: &[u8], old: &str) -> Option<String> {
-    let table = LineTable::of(text);
+    let whole = text.len();
+    let text = &text[..whole.min(SEARCHED)];
+    let lines: Vec<Line> = Lines::of(text).take(LINES).collect();
     let quoted: Vec<&str> = old.lines().collect();
-    let start = nearest(&table, &quoted)?;
-    let count = quoted.len().min(table.len() - start);
+    let near = nearest(text, &lines, &quoted);
+    let mut said = match near {
+        Some(start) => Some(block(text, &lines, &quoted, old, start)),
+        None => part_of_a_line(text, &lines, old),
+    };
+    let end = lines.last().map_or(0, |line| line.end);
+    if end < whole {
+        let note = format!("\nOnly the first {} were looked at for what is near.", figures::size(end as u64));
+        said.get_or_insert_with(|| "Nothing that was looked at is like it.".to_owned()).push_str(&note);
+    }
+    said
+}
+
+/// The block that begins at a line, and its first difference.
+fn block(text: &[u8], lines: &[Line], quoted: &[&str], old: &str, start: usize) -> String {
+    let count = quoted.len().min(lines.len() - start);
+    let body = |line: usize| lines[line].body(text);
     let mut out = format!("The nearest block is at line{} {}", if count == 1 { "" } else { "s" }, start + 1);
     if count > 1 {
         let _ = write!(out, "-{}", start + count);
     }
     out.push_str(":\n");
     for line in start..start + count.min(SHOWN) {
-        let _ = writeln!(out, "{:>6}\t{}", line + 1, shown(&String::from_utf8_lossy(table.body(line))));
+        let _ = writeln!(out, "{:>6}\t{}", line + 1, shown_bytes(body(line)));
     }
     if count > SHOWN {
         let _ = writeln!(out, "[... {} more lines]", count - SHOWN);
     }
     for (at, wanted) in quoted.iter().enumerate() {
-        if start + at >= table.len() {
+        if start + at >= lines.len() {
             let _ = write!(out, "The file ends before line {} of old_string: {:?}.", at + 1, shown(wanted));
-            return Some(out);
+            return out;
         }
-        let body = table.body(start + at);
+        let body = body(start + at);
         let part =
             Part { begins_inside: at == 0, ends_inside: at + 1 == quoted.len() && !old.ends_with('\n') };
         if !part.is_in(body, wanted.as_bytes()) {
@@ -48,15 +75,22 @@ pub(super) fn explain(text: &[u8], old: &str) -> Option<String> {
                 out,
                 "First difference, line {}: the file has {:?}, old_string has {:?}.{}",
                 start + at + 1,
-                shown(&String::from_utf8_lossy(body)),
+                shown_bytes(body),
                 shown(wanted),
                 difference::of(body, wanted, part)
             );
-            return Some(out);
+            return out;
         }
     }
-    out.push_str("The lines are the same; they differ in what comes before or after (a line ending or a part of a line).");
-    Some(out)
+    let last = start + count - 1;
+    if old.ends_with('\n') && last + 1 == lines.len() && !lines[last].has_newline(text) {
+        out.push_str("The lines are the same, but the file does not end in a line ending, and old_string does.");
+    } else {
+        out.push_str(
+            "The lines are the same; they differ in what comes before or after (a line ending or a part of a line).",
+        );
+    }
+    out
 }
 
 fn shown(line: &str) -> String {
@@ -67,56 +101,85 @@ fn shown(line: &str) -> String {
     short
 }
 
-/// A line without what a reader does not see.
-fn seen(line: &[u8]) -> Vec<u8> {
+fn shown_bytes(line: &[u8]) -> String {
+    // Four bytes are the widest character.
+    let head = &line[..line.len().min(4 * WIDTH + 4)];
+    let mut short = shown(&String::from_utf8_lossy(head));
+    if head.len() < line.len() && !short.ends_with('…') {
+        short.push('…');
+    }
+    short
+}
+
+/// A line without what a reader does not see; of a long one its beginning.
+fn seen<'b>(line: &[u8], buffer: &'b mut Vec<u8>) -> &'b [u8] {
+    buffer.clear();
+    let line = &line[..line.len().min(2 * COMPARED)];
+    if line.is_ascii() {
+        let visible = line.iter().filter(|byte| !byte.is_ascii_whitespace());
+        buffer.extend(visible.map(u8::to_ascii_lowercase));
+        return buffer;
+    }
     let plain = Plain::of(line, Tier::Typography);
-    let text = String::from_utf8_lossy(plain.bytes.trim_ascii());
-    text.chars()
-        .filter(|c| !is_invisible(*c) && !c.is_whitespace())
-        .flat_map(char::to_lowercase)
-        .collect::<String>()
-        .into()
+    for chunk in plain.bytes.utf8_chunks() {
+        let visible = chunk.valid().chars().filter(|c| !is_invisible(*c) && !c.is_whitespace());
+        for c in visible.flat_map(char::to_lowercase) {
+            buffer.extend_from_slice(c.encode_utf8(&mut [0; 4]).as_bytes());
+        }
+        if !chunk.invalid().is_empty() {
+            buffer.extend_from_slice("\u{FFFD}".as_bytes());
+        }
+    }
+    buffer
 }
 
 /// The line at which the block begins that shares most lines with the quoted ones, or has the one most alike.
-fn nearest(table: &LineTable<'_>, quoted: &[&str]) -> Option<usize> {
-    let until = Instant::now() + SEARCH;
-    let wanted: Vec<Vec<u8>> = quoted.iter().map(|line| seen(line.as_bytes())).collect();
+fn nearest(text: &[u8], lines: &[Line], quoted: &[&str]) -> Option<usize> {
+    let mut buffer = Vec::new();
+    let wanted: Vec<Vec<u8>> =
+        quoted.iter().map(|line| seen(line.as_bytes(), &mut buffer).to_vec()).collect();
     let mut places: HashMap<&[u8], Vec<usize>> = HashMap::new();
     for (at, line) in wanted.iter().enumerate().filter(|(_, line)| line.len() > 1) {
-        places.entry(line).or_default().push(at);
+        let places = places.entry(line).or_default();
+        if places.len() < VOTES {
+            places.push(at);
+        }
     }
     let (anchor, key) = wanted.iter().enumerate().max_by_key(|(_, line)| line.len())?;
     if key.is_empty() {
         return None;
     }
+    let lengths: Vec<bool> = {
+        let longest = wanted.iter().map(Vec::len).max().unwrap_or_default();
+        (0..=longest).map(|length| places.keys().any(|line| line.len() == length)).collect()
+    };
     let key_bits = pairs(key);
     // A line that stands in both votes for where the block would begin.
-    let mut votes: BTreeMap<usize, usize> = BTreeMap::new();
+    let mut votes = vec![0_u32; lines.len()];
     let mut alike = (0.0, 0);
-    for line in 0..table.len() {
-        if line % 256 == 0 && Instant::now() > until {
-            break;
+    for (line, range) in lines.iter().enumerate() {
+        let body = seen(range.body(text), &mut buffer);
+        if lengths.get(body.len()).copied().unwrap_or_default() {
+            for at in places.get(body).into_iter().flatten() {
+                votes[line.saturating_sub(*at)] += 1;
+            }
         }
-        let body = seen(table.body(line));
-        for at in places.get(body.as_slice()).into_iter().flatten() {
-            *votes.entry(line.saturating_sub(*at)).or_default() += 1;
-        }
-        let score = likeness(&pairs(&body), &key_bits);
+        let score = likeness(&pairs(body), &key_bits);
         if score > alike.0 {
             alike = (score, line);
         }
     }
-    if let Some((start, _)) = votes.iter().max_by_key(|(start, votes)| (**votes, usize::MAX - **start)) {
-        return Some(*start);
+    let best = votes.iter().enumerate().max_by_key(|(start, votes)| (**votes, usize::MAX - *start));
+    match best {
+        Some((start, votes)) if *votes > 0 => Some(start),
+        _ => (alike.0 >= ALIKE).then(|| alike.1.saturating_sub(anchor)),
     }
-    (alike.0 >= ALIKE).then(|| alike.1.saturating_sub(anchor))
 }
 
 /// Which pairs of bytes a line has, as 256 bits.
 fn pairs(line: &[u8]) -> [u64; 4] {
     let mut bits = [0_u64; 4];
-    for pair in line.windows(2).take(400) {
+    for pair in line.windows(2).take(COMPARED) {
         let at = pair[0].wrapping_mul(31) ^ pair[1].wrapping_mul(167);
         bits[usize::from(at >> 6)] |= 1 << (at & 63);
     }
@@ -129,6 +192,32 @@ fn likeness(a: &[u64; 4], b: &[u64; 4]) -> f64 {
     let both = count(&mut a.iter().zip(b).map(|(a, b)| a & b));
     let any = count(&mut a.iter().zip(b).map(|(a, b)| a | b));
     if any == 0 { 0.0 } else { f64::from(both) / f64::from(any) }
+}
+
+/// Where a piece of the quote stands: in a long line no line is near as a whole.
+fn part_of_a_line(text: &[u8], lines: &[Line], old: &str) -> Option<String> {
+    let old = old.trim();
+    let cut = |from: usize| old.char_indices().map(|(at, _)| at).find(|at| *at >= from).unwrap_or(old.len());
+    let pieces = [0, old.len() / 4, old.len() / 2, old.len() * 3 / 4];
+    let (begin, at) = pieces.into_iter().find_map(|from| {
+        let (begin, end) = (cut(from), cut(from + ANCHOR));
+        let piece = old[begin..end].lines().next().filter(|piece| piece.len() >= ANCHOR / 2)?;
+        memmem::find(text, piece.as_bytes()).map(|at| (begin, at))
+    })?;
+    let line = lines.partition_point(|line| line.end <= at);
+    // As far as they are the same on both sides.
+    let ahead = text[at..].iter().zip(&old.as_bytes()[begin..]).take_while(|(a, b)| a == b).count();
+    let back = text[..at].iter().rev().zip(old.as_bytes()[..begin].iter().rev()).take_while(|(a, b)| a == b);
+    let from = at - back.count();
+    let around = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    let rest = |bytes: &[u8]| around(&bytes[..bytes.len().min(60)]);
+    Some(format!(
+        "A part of it stands in line {}: {:?}. Behind that the file has {:?}, old_string has {:?}.",
+        line + 1,
+        shown(&around(&text[from..at + ahead])),
+        rest(&text[at + ahead..]),
+        rest(&old.as_bytes()[begin + ahead..]),
+    ))
 }
 
 #[cfg(test)]
@@ -161,5 +250,19 @@ mod tests {
         assert!(said.contains("line 7") && said.contains("more();"), "{said}");
         assert_eq!(explain(b"completely different\n", "zzz qqq"), None);
         assert_eq!(explain(b"", "x"), None);
+    }
+
+    #[test]
+    fn a_piece_of_a_long_line_is_found() {
+        let text = format!("{{{}\"name\":\"alpha beta gamma delta\",{}}}\n", "\"k\":1,".repeat(900), "\"z\":2,".repeat(900));
+        let said = explain(text.as_bytes(), "\"name\":\"alpha beta gamma DELTA\"").expect("a piece");
+        assert!(said.contains("in line 1") && said.contains("alpha beta gamma "), "{said}");
+        assert!(said.contains("the file has \"delta") && said.contains("old_string has \"DELTA"), "{said}");
+    }
+
+    #[test]
+    fn a_final_line_ending_that_the_file_lacks_is_named() {
+        let said = explain(b"one two three\nfour five six", "one two three\nfour five six\n").expect("near");
+        assert!(said.contains("does not end in a line ending"), "{said}");
     }
 }

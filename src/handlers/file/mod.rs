@@ -3,11 +3,13 @@
 
 mod apply_patch;
 mod archive;
+mod blocks;
 mod change;
 mod difference;
 mod documents;
 mod edit;
 mod edit_report;
+mod fitting;
 #[cfg(any(fuzzing, test))]
 pub(crate) mod fuzzing;
 mod image;

@@ -8,8 +8,8 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::change::{Change, Step};
-use super::edit::{MAX_BYTES, check_hash};
-use super::edit_report::{line_of, lines_of, preview, span};
+use super::edit::{MAX_BYTES, check_hash, said_below};
+use super::edit_report::{after, diff, replacements};
 use super::revision::Revision;
 use super::transcoded::Transcoded;
 use super::write::{check_size, checked_sha256};
@@ -107,6 +107,8 @@ struct Plan {
     new: Vec<u8>,
     /// A line for each edit.
     report: String,
+    /// What was forgiven, with the number of its edit.
+    notes: Vec<String>,
 }
 
 impl MultiEdit {
@@ -153,18 +155,22 @@ impl MultiEdit {
             mask::refuse_beside(shown, &text, &arguments)?;
         }
         let mut revision = Revision::of(&text);
-        let mut report = String::new();
+        let (mut report, mut notes) = (String::new(), Vec::new());
         for (at, edit) in self.edits.iter().enumerate() {
-            let line =
+            let (line, forgiven) =
                 edit.apply(shown, &mut revision).map_err(|error| numbered(&error, at, self.edits.len()))?;
             let _ = writeln!(report, "{}. {line}", at + 1);
+            for note in forgiven {
+                let _ = writeln!(report, "   {note}");
+                notes.push(format!("Edit {}: {note}", at + 1));
+            }
         }
         let splices = revision.splices();
         let stored = match &transcoded {
             Some(transcoded) => transcoded.stored(shown, splices.clone())?,
             None => Vec::new(),
         };
-        Ok(Plan { text, splices, stored, new: revision.text().to_vec(), report })
+        Ok(Plan { text, splices, stored, new: revision.into_text(), report, notes })
     }
 
     async fn carry_out(
@@ -182,12 +188,14 @@ impl MultiEdit {
             return Ok(Reply::text(format!("No change in {shown}:\n{report}")).with_meta(meta));
         }
         if self.dry_run {
+            let name = path.relative().display().to_string();
             let text = format!(
                 "Dry run, nothing was written. In {shown}:\n{report}\n{}",
-                preview(&plan.text, &plan.splices)
+                diff(&name, &plan.text, &plan.splices)
             );
-            return Ok(Reply::text(text));
+            return Ok(Reply::text(text).with_meta(Meta { warnings: plan.notes, ..Meta::default() }));
         }
+        let view = after(&plan.text, &plan.splices);
         let (content, only_if) = match &loaded {
             Some(loaded) => (
                 NewContent::Spliced { old: Arc::clone(&loaded.bytes), splices: plan.stored },
@@ -197,16 +205,18 @@ impl MultiEdit {
             None => (NewContent::Text(String::from_utf8_lossy(&plan.new).into_owned()), Precondition::Absent),
         };
         let request = WriteTextFile { path, content, only_if, create_folders: true, executable: None };
-        let written = deps.client.write_text_file(cx, request).await?;
+        let mut written = deps.client.write_text_file(cx, request).await?;
         let verb = if written.created { "Created" } else { "Edited" };
-        let text = format!("{verb} {shown}:\n{report}");
+        let text = format!("{verb} {shown}:\n{report}{}\n{view}", said_below(&written.warnings));
+        written.warnings.splice(0..0, plan.notes);
         Ok(Reply::text(text).with_meta(changed(shown, written)))
     }
 }
 
 impl OneEdit {
-    /// Makes the edit; gives a line that says what it did.
-    fn apply(&self, shown: &str, revision: &mut Revision) -> Result<String, ToolError> {
+    /// Makes the edit; gives a line that says what it did, and what was forgiven. Lines are those that the text has
+    /// then.
+    fn apply(&self, shown: &str, revision: &mut Revision) -> Result<(String, Vec<String>), ToolError> {
         if self.old_string.is_empty() {
             if !revision.text().is_empty() {
                 return Err(ToolError::invalid_args(format!(
@@ -214,7 +224,8 @@ impl OneEdit {
                 )));
             }
             revision.apply(&[Splice { range: 0..0, with: self.new_string.clone().into_bytes() }]);
-            return Ok(format!("Put in {}.", counted(self.new_string.lines().count() as u64, "line")));
+            let lines = counted(self.new_string.lines().count() as u64, "line");
+            return Ok((format!("Put in {lines}."), Vec::new()));
         }
         let change = Change {
             old: self.old_string.clone(),
@@ -223,21 +234,11 @@ impl OneEdit {
             expected_count: self.expected_count,
         };
         match change.step(shown, revision.text())? {
-            Step::Nothing(words) => Ok(words),
+            Step::Nothing(words) => Ok((words, Vec::new())),
             Step::Splices { splices, notes } => {
-                let text = revision.text();
-                let mut line = if let [only] = splices.as_slice() {
-                    format!("1 replacement at {}.", span(line_of(text, only.range.start), &only.with))
-                } else {
-                    let lines = lines_of(text, splices.iter().map(|splice| &splice.range));
-                    format!("{} replacements at lines {lines}.", splices.len())
-                };
-                for note in notes {
-                    line.push(' ');
-                    line.push_str(&note);
-                }
+                let line = format!("{}.", replacements(revision.text(), &splices));
                 revision.apply(&splices);
-                Ok(line)
+                Ok((line, notes))
             }
         }
     }

@@ -49,6 +49,11 @@ impl Revision {
         &self.text
     }
 
+    /// The text as it became.
+    pub(super) fn into_text(self) -> Vec<u8> {
+        self.text
+    }
+
     /// Replaces places of the text as it is now; they are in order and do not overlap.
     pub(super) fn apply(&mut self, splices: &[Splice]) {
         let mut pieces = Vec::with_capacity(self.pieces.len() + 2 * splices.len());

@@ -101,7 +101,12 @@ async fn edit_refuses_what_is_not_the_only_place() {
     assert_eq!(bench.get("f"), "x = 1\ny = 2\nx = 1\n");
 
     let reply = bench.ok("Edit", edit(json!({"replace_all": true, "dry_run": true}))).await;
-    assert!(text(&reply).contains("@@ line 1 @@\n-x = 1\n+x = 3\n@@ line 3 @@\n"), "{}", text(&reply));
+    assert!(
+        text(&reply)
+            .ends_with("\n--- a/f\n+++ b/f\n@@ -1,3 +1,3 @@\n-x = 1\n+x = 3\n y = 2\n-x = 1\n+x = 3\n"),
+        "{}",
+        text(&reply)
+    );
     assert_eq!(bench.get("f"), "x = 1\ny = 2\nx = 1\n");
     bench.ok("Edit", edit(json!({"expected_count": 2}))).await;
     assert_eq!(bench.get("f"), "x = 3\ny = 2\nx = 3\n");

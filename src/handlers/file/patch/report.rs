@@ -108,7 +108,6 @@ struct Run {
 }
 
 /// The change of one text as a unified diff.
-#[cfg(any(fuzzing, test))]
 pub(crate) fn diff_of(name: &str, old: &[u8], splices: &[Splice]) -> String {
     let mut out = format!("--- a/{name}\n+++ b/{name}\n");
     hunks(&mut out, old, splices);

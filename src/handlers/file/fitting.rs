@@ -1,0 +1,113 @@
+//! What is put in a place: the new text with the indentation and the line endings that are there. Not here: finding the
+//! place (matcher).
+
+use std::ops::Range;
+
+use memchr::{memchr, memchr_iter, memrchr};
+
+use super::leniency::Tier;
+use super::matcher::Place;
+
+/// The nearest line ending is looked for so far from a place, in bytes.
+const NEAR: usize = 4 << 10;
+
+/// How the file's lines are indented against the quoted ones.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Indent {
+    Same,
+    Deeper(Vec<u8>),
+    Shallower(Vec<u8>),
+}
+
+/// How a line ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Ending {
+    Lf,
+    Crlf,
+    /// A carriage return alone, as in files of old.
+    Cr,
+}
+
+impl Ending {
+    /// How the first line ends; `Lf` where there is none.
+    pub(super) fn of_file(text: &[u8]) -> Self {
+        match memchr(b'\n', text) {
+            Some(at) => Self::at(text, at),
+            // One alone may be there by accident.
+            None if memchr_iter(b'\r', text).nth(1).is_some() => Self::Cr,
+            None => Self::Lf,
+        }
+    }
+
+    /// Of a line feed.
+    fn at(text: &[u8], newline: usize) -> Self {
+        if newline > 0 && text[newline - 1] == b'\r' { Self::Crlf } else { Self::Lf }
+    }
+
+    /// How the lines in or around a place end: most of those in it decide, else the nearest one behind or before it.
+    fn around(self, text: &[u8], range: &Range<usize>) -> Self {
+        let (mut crlf, mut all) = (0_usize, 0_usize);
+        for at in memchr_iter(b'\n', &text[range.clone()]) {
+            all += 1;
+            crlf += usize::from(Self::at(text, range.start + at) == Self::Crlf);
+        }
+        if all > 0 {
+            return if crlf * 2 > all { Self::Crlf } else { Self::Lf };
+        }
+        let behind = &text[range.end..text.len().min(range.end + NEAR)];
+        let from = range.start.saturating_sub(NEAR);
+        let nearest = memchr(b'\n', behind)
+            .map(|at| range.end + at)
+            .or_else(|| memrchr(b'\n', &text[from..range.start]).map(|at| from + at));
+        nearest.map_or(self, |at| Self::at(text, at))
+    }
+
+    fn bytes(self) -> &'static [u8] {
+        match self {
+            Self::Lf => b"\n",
+            Self::Crlf => b"\r\n",
+            Self::Cr => b"\r",
+        }
+    }
+}
+
+/// What to put in a place: `new` with the indentation and the line endings that are there.
+pub(super) fn replacement(text: &[u8], old: &str, new: &str, tier: Tier, place: &Place) -> Vec<u8> {
+    // Who writes carriage returns in an exact quote means them.
+    if !new.contains(['\n', '\r']) && place.indent == Indent::Same
+        || tier == Tier::Exact && (old.contains('\r') || new.contains('\r'))
+    {
+        return new.as_bytes().to_vec();
+    }
+    let plain = new.replace("\r\n", "\n");
+    let indented = match &place.indent {
+        Indent::Same => plain.into_bytes(),
+        Indent::Deeper(more) => reindent(&plain, |line| [more, line].concat()),
+        Indent::Shallower(less) => {
+            reindent(&plain, |line| line.strip_prefix(less.as_slice()).unwrap_or(line).to_vec())
+        }
+    };
+    let ending = place.ending.around(text, &place.range);
+    if ending == Ending::Lf {
+        return indented;
+    }
+    let mut out = Vec::with_capacity(indented.len() + 16);
+    for line in indented.split_inclusive(|byte| *byte == b'\n') {
+        match line.strip_suffix(b"\n") {
+            Some(body) => {
+                out.extend_from_slice(body);
+                out.extend_from_slice(ending.bytes());
+            }
+            None => out.extend_from_slice(line),
+        }
+    }
+    out
+}
+
+fn reindent(text: &str, change: impl Fn(&[u8]) -> Vec<u8>) -> Vec<u8> {
+    text.split_inclusive('\n')
+        .flat_map(
+            |line| if line.trim().is_empty() { line.as_bytes().to_vec() } else { change(line.as_bytes()) },
+        )
+        .collect()
+}
