@@ -40,7 +40,7 @@ impl Stage {
 
     fn read(&self, args: &str) {
         let call = self.tools.find("Read").unwrap().decode(args).unwrap();
-        let reply = self.runtime.block_on(call.run(&ToolCx::detached(RequestId::new())));
+        let reply = self.runtime.block_on(call.run(ToolCx::detached(RequestId::new())));
         black_box(reply.unwrap());
     }
 }

@@ -11,7 +11,7 @@ use super::rendered::Lines;
 use super::{FileDeps, listing, numbered, pdf};
 use crate::acp::RawPath;
 use crate::acp::encoding::Encoding;
-use crate::acp::files::{LineTotal, ReadTextFile, Start, TextWindow};
+use crate::acp::files::{Endings, LineTotal, ReadTextFile, Start, TextWindow};
 use crate::output::Budget;
 use crate::output::figures::{counted, grouped, size};
 use crate::tool::{Effect, ErrorCode, Meta, Reply, Tool, ToolCx, ToolError};
@@ -246,9 +246,15 @@ fn nothing_there(text: &mut String, window: &TextWindow) {
 
 /// The rest of one line.
 fn inside(text: &mut String, window: &TextWindow, line: u64, column: u64, room: usize) {
-    let shown: String = window.text.chars().take(room).collect();
+    // The carriage return before a line feed is no part of the line.
+    let body = if window.stopped_in_line || window.endings == Endings::Lf {
+        window.text.as_str()
+    } else {
+        window.text.strip_suffix('\r').unwrap_or(&window.text)
+    };
+    let shown: String = body.chars().take(room).collect();
     let count = shown.chars().count() as u64;
-    let more = window.stopped_in_line || shown.len() < window.text.len();
+    let more = window.stopped_in_line || shown.len() < body.len();
     text.push_str(&shown);
     let next = column + count;
     let _ = match (count, more) {

@@ -115,15 +115,15 @@ fn pdf(pages: &[&str], font: &str, more: &[Vec<u8>]) -> Vec<u8> {
     }
     objects.extend_from_slice(more);
     let mut bytes = b"%PDF-1.5\n".to_vec();
-    let mut table = String::new();
+    let mut table: Vec<String> = Vec::new();
     for (n, object) in (1..).zip(&objects) {
-        table += &format!("{:010} 00000 n \n", bytes.len());
+        table.push(format!("{:010} 00000 n \n", bytes.len()));
         bytes.extend(format!("{n} 0 obj\n").bytes());
         bytes.extend(object);
         bytes.extend(b"\nendobj\n");
     }
     let start = bytes.len();
-    let count = objects.len() + 1;
+    let (count, table) = (objects.len() + 1, table.concat());
     bytes.extend(
         format!(
             "xref\n0 {count}\n0000000000 65535 f \n{table}trailer\n<< /Size {count} /Root 1 0 R >>\nstartxref\n{start}\n%%EOF\n"
