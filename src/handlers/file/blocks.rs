@@ -88,7 +88,9 @@ fn bare(bytes: &[u8], tier: Tier) -> &[u8] {
 /// Finds parts of lines that follow each other, two at least: the end of the first line, the middle ones whole, the
 /// beginning of the last.
 pub(super) fn follow(text: &[u8], parts: &[&[u8]], tier: Tier, places: &mut Places) {
-    let (Some((first, rest)), Some((last, middle))) = (parts.split_first(), parts.split_last()) else { return };
+    let (Some((first, rest)), Some((last, middle))) = (parts.split_first(), parts.split_last()) else {
+        return;
+    };
     let middle = &middle[1..];
     let (first, last) = (Plain::of(first, tier), Plain::of(last, tier));
     let first = bare(&first.bytes, tier);
@@ -241,21 +243,22 @@ mod tests {
         let lines: Vec<Line> = Lines::of(text).collect();
         let plain = |line: &[u8]| Plain::of(line, tier).bytes.into_owned();
         let (last, inner) = (parts.len() - 1, parts.len() - 2);
-        (0..lines.len()).find(|from| {
-            let Some(of) = lines.get(*from..from + last) else { return false };
-            let rest = lines.get(from + last).map(|line| plain(line.body(text)));
-            let (first, end) = (plain(of[0].body(text)), plain(parts[last]));
-            of.iter().all(|line| line.has_newline(text))
-                && bare(&first, tier).ends_with(bare(&plain(parts[0]), tier))
-                && (1..=inner).all(|at| {
-                    bare(&plain(of[at].body(text)), tier) == bare(&plain(parts[at]), tier)
-                })
-                && (end.is_empty()
-                    || rest.is_some_and(|rest| {
-                        rest.starts_with(&end)
-                            || tier >= Tier::TrailingSpace && bare(&rest, tier) == bare(&end, tier)
-                    }))
-        }).map(|from| from + 1)
+        (0..lines.len())
+            .find(|from| {
+                let Some(of) = lines.get(*from..from + last) else { return false };
+                let rest = lines.get(from + last).map(|line| plain(line.body(text)));
+                let (first, end) = (plain(of[0].body(text)), plain(parts[last]));
+                of.iter().all(|line| line.has_newline(text))
+                    && bare(&first, tier).ends_with(bare(&plain(parts[0]), tier))
+                    && (1..=inner)
+                        .all(|at| bare(&plain(of[at].body(text)), tier) == bare(&plain(parts[at]), tier))
+                    && (end.is_empty()
+                        || rest.is_some_and(|rest| {
+                            rest.starts_with(&end)
+                                || tier >= Tier::TrailingSpace && bare(&rest, tier) == bare(&end, tier)
+                        }))
+            })
+            .map(|from| from + 1)
     }
 
     /// The same by comparing the indentation of every line with that of every part.
@@ -263,28 +266,30 @@ mod tests {
         let lines: Vec<Line> = Lines::of(text).collect();
         let ends_whole = parts.len() > 1 && parts.last().is_some_and(|part| part.is_empty());
         let whole = if ends_whole { &parts[..parts.len() - 1] } else { parts };
-        (0..lines.len()).find(|from| {
-            let Some(of) = lines.get(*from..from + whole.len()) else { return false };
-            if ends_whole && !of[of.len() - 1].has_newline(text) {
-                return false;
-            }
-            let mut shift = None;
-            of.iter().zip(whole).all(|(line, part)| {
-                let ((ours, body), (theirs, part)) = (split_indent(line.body(text)), split_indent(part));
-                if body.trim_ascii_end() != part.trim_ascii_end() {
+        (0..lines.len())
+            .find(|from| {
+                let Some(of) = lines.get(*from..from + whole.len()) else { return false };
+                if ends_whole && !of[of.len() - 1].has_newline(text) {
                     return false;
                 }
-                if body.trim_ascii_end().is_empty() {
-                    return true;
-                }
-                let this = match (ours.strip_suffix(theirs), theirs.strip_suffix(ours)) {
-                    (Some(more), _) => (true, more.to_vec()),
-                    (_, Some(less)) => (false, less.to_vec()),
-                    _ => return false,
-                };
-                *shift.get_or_insert_with(|| this.clone()) == this
-            }) && shift.is_some()
-        }).map(|from| from + 1)
+                let mut shift = None;
+                of.iter().zip(whole).all(|(line, part)| {
+                    let ((ours, body), (theirs, part)) = (split_indent(line.body(text)), split_indent(part));
+                    if body.trim_ascii_end() != part.trim_ascii_end() {
+                        return false;
+                    }
+                    if body.trim_ascii_end().is_empty() {
+                        return true;
+                    }
+                    let this = match (ours.strip_suffix(theirs), theirs.strip_suffix(ours)) {
+                        (Some(more), _) => (true, more.to_vec()),
+                        (_, Some(less)) => (false, less.to_vec()),
+                        _ => return false,
+                    };
+                    *shift.get_or_insert_with(|| this.clone()) == this
+                }) && shift.is_some()
+            })
+            .map(|from| from + 1)
     }
 
     fn first_line(text: &str, old: &str, tier: Tier) -> Option<usize> {

@@ -190,7 +190,8 @@ impl Edit {
             }
             Precondition::Content(loaded.sha256())
         } else if expected.is_some() {
-            let text = format!("{shown} does not exist, so it has no SHA-256 to expect. Nothing was written.");
+            let text =
+                format!("{shown} does not exist, so it has no SHA-256 to expect. Nothing was written.");
             return Err(ToolError::new(ErrorCode::Stale, text));
         } else {
             Precondition::Absent

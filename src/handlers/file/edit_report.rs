@@ -180,7 +180,8 @@ fn without_equal_lines(old: &[u8], splice: &Splice) -> Splice {
     while range.end > range.start && is_start(range.end) && with.ends_with(b"\n") {
         let line = memrchr(b'\n', &old[range.start..range.end - 1]).map_or(0, |at| at + 1);
         let line = &old[range.start + line..range.end];
-        let Some(rest) = with.strip_suffix(line).filter(|rest| rest.is_empty() || rest.ends_with(b"\n")) else {
+        let Some(rest) = with.strip_suffix(line).filter(|rest| rest.is_empty() || rest.ends_with(b"\n"))
+        else {
             break;
         };
         if !is_start(range.end - line.len()) {
@@ -258,7 +259,14 @@ mod tests {
         ];
         let view = after(old.as_bytes(), &splices);
         assert_eq!(view.matches("   ...\n").count(), 1, "{view}");
-        for line in ["     1\t1\n", "     3\tand more\n", "     5\tfour\n", "     8\t7\n", "    21\ttwenty\n", "    24\t23\n"] {
+        for line in [
+            "     1\t1\n",
+            "     3\tand more\n",
+            "     5\tfour\n",
+            "     8\t7\n",
+            "    21\ttwenty\n",
+            "    24\t23\n",
+        ] {
             assert!(view.contains(line), "{line:?} in {view}");
         }
         assert_eq!(replacements(old.as_bytes(), &splices), "3 replacements at lines 2-3, 5, 21");
@@ -270,7 +278,9 @@ mod tests {
         let text = b"fn a() {\n    run();\n}\nfn b() {\n    run();\n}\n";
         let places: Vec<_> = memchr::memmem::find_iter(text, "run();").map(|at| at..at + 6).collect();
         let said = neighbours(text, places.iter());
-        for line in ["     1\tfn a() {\n     2\t    run();\n     3\t}\n", "     4\tfn b() {\n     5\t    run();\n"] {
+        for line in
+            ["     1\tfn a() {\n     2\t    run();\n     3\t}\n", "     4\tfn b() {\n     5\t    run();\n"]
+        {
             assert!(said.contains(line), "{said}");
         }
     }

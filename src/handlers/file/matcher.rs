@@ -51,15 +51,17 @@ pub(super) fn find(text: &[u8], old: &str) -> Option<Found> {
         return places.found(Tier::LineEndings);
     }
     let traits = Traits::of(text).and(Traits::of(old.as_bytes()));
-    [Tier::LineEndings, Tier::TrailingSpace, Tier::Typography, Tier::Indentation].into_iter().find_map(|tier| {
-        match (bodies.as_slice(), tier) {
-            _ if !traits.matter(tier) => {}
-            (parts, Tier::Indentation) => blocks::indented(text, parts, &mut places),
-            ([part], _) => within_lines(text, part, tier, &mut places),
-            (parts, _) => blocks::follow(text, parts, tier, &mut places),
-        }
-        places.found(tier)
-    })
+    [Tier::LineEndings, Tier::TrailingSpace, Tier::Typography, Tier::Indentation].into_iter().find_map(
+        |tier| {
+            match (bodies.as_slice(), tier) {
+                _ if !traits.matter(tier) => {}
+                (parts, Tier::Indentation) => blocks::indented(text, parts, &mut places),
+                ([part], _) => within_lines(text, part, tier, &mut places),
+                (parts, _) => blocks::follow(text, parts, tier, &mut places),
+            }
+            places.found(tier)
+        },
+    )
 }
 
 fn exact(text: &[u8], old: &str, places: &mut Places) {

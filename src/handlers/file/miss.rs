@@ -84,7 +84,9 @@ fn block(text: &[u8], lines: &[Line], quoted: &[&str], old: &str, start: usize) 
     }
     let last = start + count - 1;
     if old.ends_with('\n') && last + 1 == lines.len() && !lines[last].has_newline(text) {
-        out.push_str("The lines are the same, but the file does not end in a line ending, and old_string does.");
+        out.push_str(
+            "The lines are the same, but the file does not end in a line ending, and old_string does.",
+        );
     } else {
         out.push_str(
             "The lines are the same; they differ in what comes before or after (a line ending or a part of a line).",
@@ -254,7 +256,11 @@ mod tests {
 
     #[test]
     fn a_piece_of_a_long_line_is_found() {
-        let text = format!("{{{}\"name\":\"alpha beta gamma delta\",{}}}\n", "\"k\":1,".repeat(900), "\"z\":2,".repeat(900));
+        let text = format!(
+            "{{{}\"name\":\"alpha beta gamma delta\",{}}}\n",
+            "\"k\":1,".repeat(900),
+            "\"z\":2,".repeat(900)
+        );
         let said = explain(text.as_bytes(), "\"name\":\"alpha beta gamma DELTA\"").expect("a piece");
         assert!(said.contains("in line 1") && said.contains("alpha beta gamma "), "{said}");
         assert!(said.contains("the file has \"delta") && said.contains("old_string has \"DELTA"), "{said}");
