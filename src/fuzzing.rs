@@ -24,6 +24,9 @@ pub fn edit(data: &[u8]) {
 }
 
 /// A command's output: however it is cut, it is the same text, and no control character is left.
+///
+/// # Panics
+/// Where that is not so.
 pub fn hygiene(data: &[u8]) {
     let Some((cut, bytes)) = data.split_first() else { return };
     let clean = |size: usize| {
@@ -51,6 +54,9 @@ pub fn frontmatter(data: &[u8]) {
 }
 
 /// What the backend sends, and a tool's arguments.
+///
+/// # Panics
+/// Where an answer is lost, or a refusal has no words.
 pub fn wire(data: &[u8]) {
     let text = String::from_utf8_lossy(data);
     if let Ok(value) = serde_json::from_str(&text) {
@@ -117,10 +123,12 @@ mod tests {
 
     use super::*;
 
+    type Target = fn(&[u8]);
+
     #[test]
     fn every_seed_keeps_the_laws() {
         let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("fuzz/corpus");
-        let targets: [(&str, fn(&[u8])); 5] = [
+        let targets: [(&str, Target); 5] = [
             ("patch", patch),
             ("edit", edit),
             ("hygiene", hygiene),

@@ -74,8 +74,8 @@ impl Tool for ApplyPatch {
         let notes = patch.notes.clone();
         let changes = Arc::new(plan(cx, deps, patch).await?);
         let summary = with_notes(report::summary(&changes), &notes);
-        let changed = changes.iter().filter(|change| !matches!(change.deed, Deed::Nothing(_))).count();
-        if changed == 0 {
+        let touched = changes.iter().filter(|change| !matches!(change.deed, Deed::Nothing(_))).count();
+        if touched == 0 {
             return Ok(Reply::text(format!("No change: all of the patch is there already.\n{summary}")));
         }
         if self.dry_run {
@@ -84,7 +84,7 @@ impl Tool for ApplyPatch {
             return Ok(Reply::text(text));
         }
         let committed = commit::commit(cx, deps, Arc::clone(&changes)).await?;
-        let mut text = format!("Applied to {}:\n{summary}", counted(changed as u64, "file"));
+        let mut text = format!("Applied to {}:\n{summary}", counted(touched as u64, "file"));
         if cx.is_cancelled() {
             text.push_str("The call was cancelled while it wrote; the patch was finished all the same.\n");
         }

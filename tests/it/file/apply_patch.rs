@@ -267,7 +267,7 @@ async fn a_patch_over_a_limit_is_refused() {
     let bench = Bench::new();
     let long = format!("*** Add File: a\n+{}\n", "x".repeat(1 << 20));
     assert_eq!(bench.patch_refused(&long).await.code(), ErrorCode::TooLarge);
-    let many: String = (0..201).map(|n| format!("*** Add File: f{n}\n+x\n")).collect();
+    let many: String = (0..201).map(|n| format!("*** Add File: f{n}\n+x\n")).collect::<Vec<_>>().concat();
     assert_eq!(bench.patch_refused(&many).await.code(), ErrorCode::TooLarge);
     let big = fs::File::create(bench.root.join("big")).unwrap();
     big.set_len((64 << 20) + 1).unwrap();

@@ -2,6 +2,7 @@
 //! the one again. Unified diffs come from git itself, the other format from a writer of the test's own.
 
 use std::collections::BTreeMap;
+use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;
 use std::process::Command;
@@ -212,7 +213,7 @@ fn section(name: &str, renamed: Option<&str>, before: &[String], after: &[String
         (&before[same_head..before.len() - same_tail], &after[same_head..after.len() - same_tail]);
     let mut text = format!("*** Update File: {name}\n");
     if let Some(renamed) = renamed {
-        text.push_str(&format!("*** Move to: {renamed}\n"));
+        writeln!(text, "*** Move to: {renamed}").unwrap();
     }
     if gone.is_empty() && come.is_empty() {
         return renamed.map(|_| text);
@@ -259,12 +260,12 @@ fn codex(pairs: &[Pair], backwards: bool) -> Option<String> {
             if backwards { (&pair.after, &pair.before) } else { (&pair.before, &pair.after) };
         match (before, after) {
             (None, Some(lines)) => {
-                text.push_str(&format!("*** Add File: {name}\n"));
+                writeln!(text, "*** Add File: {name}").unwrap();
                 for line in lines {
-                    text.push_str(&format!("+{line}\n"));
+                    writeln!(text, "+{line}").unwrap();
                 }
             }
-            (Some(_), None) => text.push_str(&format!("*** Delete File: {name}\n")),
+            (Some(_), None) => writeln!(text, "*** Delete File: {name}").unwrap(),
             (Some(before), Some(after)) => text.push_str(&section(name, renamed, before, after)?),
             (None, None) => {}
         }

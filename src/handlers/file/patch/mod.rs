@@ -111,12 +111,12 @@ pub(crate) enum Kind {
 
 impl Hunk {
     /// The lines that stand in the file before.
-    fn old(&self) -> Vec<&Line> {
+    fn before(&self) -> Vec<&Line> {
         self.lines.iter().filter(|line| line.kind != Kind::Added).collect()
     }
 
     /// The lines that stand in the file afterwards.
-    fn new(&self) -> Vec<&Line> {
+    fn after(&self) -> Vec<&Line> {
         self.lines.iter().filter(|line| line.kind != Kind::Removed).collect()
     }
 

@@ -102,7 +102,7 @@ pub(super) fn place(
                     drift = drift_behind(hunk, start, drift);
                     Place::Applied(start)
                 } else {
-                    let shift = file.matches(start, &hunk.old(), tier).unwrap_or(Shift::None);
+                    let shift = file.matches(start, &hunk.before(), tier).unwrap_or(Shift::None);
                     Place::At { start, tier, shift }
                 }
             }
@@ -150,7 +150,7 @@ fn drift_at(hunk: &Hunk, start: usize, drift: isize) -> isize {
 /// The same behind a hunk that was applied before: what it adds or takes is in the file already.
 fn drift_behind(hunk: &Hunk, start: usize, drift: isize) -> isize {
     let count = |lines: usize| isize::try_from(lines).unwrap_or_default();
-    drift_at(hunk, start, drift) + count(hunk.new().len()) - count(hunk.old().len())
+    drift_at(hunk, start, drift) + count(hunk.after().len()) - count(hunk.before().len())
 }
 
 /// What one hunk's own lines and head say.
@@ -165,7 +165,7 @@ fn look(
         notes.push(format!("{} has neither + nor - lines; it changes nothing.", named(hunk, number)));
         return Ok(Known::Decided(Place::Idle));
     }
-    let old = hunk.old();
+    let old = hunk.before();
     if old.is_empty() {
         return without_context(file, hunk, number, notes).map(Known::Decided);
     }
@@ -205,7 +205,7 @@ fn without_context(
             let [line] = lines.as_slice() else {
                 return Err(ambiguous(hunk, number, &lines, Some("its `@@` line is not the only such line")));
             };
-            let new = hunk.new();
+            let new = hunk.after();
             if file.matches(line + 1, &new, Tier::LineEndings).is_some() {
                 return Ok(Place::Applied(line + 1));
             }
@@ -243,7 +243,7 @@ fn without_context(
         }
         return Ok(Place::Before(at));
     }
-    let new = hunk.new();
+    let new = hunk.after();
     let from = file.len().saturating_sub(new.len());
     if file.len() >= new.len() && file.matches(from, &new, Tier::TrailingSpace).is_some() {
         return Ok(Place::Applied(from));
@@ -320,7 +320,7 @@ fn ambiguous(hunk: &Hunk, number: usize, starts: &[usize], note: Option<&str>) -
 }
 
 fn miss(file: &FileLines<'_>, hunk: &Hunk, number: usize) -> Trouble {
-    let old: String = hunk.old().iter().flat_map(|line| [line.text.as_str(), "\n"]).collect();
+    let old: String = hunk.before().iter().flat_map(|line| [line.text.as_str(), "\n"]).collect();
     let start = file.start(0).min(file.text.len());
     let why = miss::explain(&file.text[start..], &old).map_or_else(
         || "Nothing in the file is like it. Read the file and write the hunk anew.".to_owned(),

@@ -130,7 +130,10 @@ fn told(faults: &[ToolError]) -> String {
         text.push_str(fault.text());
     }
     if faults.len() > TOLD {
-        text.push_str(&format!("\n[... {} more]", counted((faults.len() - TOLD) as u64, "fault")));
+        let more = counted((faults.len() - TOLD) as u64, "more fault");
+        text.push_str("\n[... ");
+        text.push_str(&more);
+        text.push(']');
     }
     text
 }

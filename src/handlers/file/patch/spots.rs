@@ -21,7 +21,7 @@ pub(super) struct Spots {
 /// Every line at which the hunk's context and removed lines stand, by the strictest tier that finds any; only those
 /// that its anchors lead to, where they lead anywhere.
 pub(super) fn find(file: &mut FileLines<'_>, hunk: &Hunk) -> Spots {
-    let old = hunk.old();
+    let old = hunk.before();
     let anchors = positions(file, &hunk.anchors);
     let mut anywhere = Spots::default();
     for tier in TIERS {
@@ -115,12 +115,12 @@ fn behind(lines: &[usize], starts: &[usize]) -> Vec<usize> {
 /// Whether a hunk that is a diff's has its stated place here: what leans on the beginning or end of the file does.
 pub(super) fn leans_right(file: &FileLines<'_>, hunk: &Hunk, at: usize) -> bool {
     let (before, after) = hunk.margins();
-    (before >= after || at == 0) && (after >= before || at + hunk.old().len() == file.len())
+    (before >= after || at == 0) && (after >= before || at + hunk.before().len() == file.len())
 }
 
 /// Where the hunk's context and added lines stand, if its old ones do not: it was applied before.
 pub(super) fn applied(file: &mut FileLines<'_>, hunk: &Hunk) -> Option<usize> {
-    let new = hunk.new();
+    let new = hunk.after();
     let (before, after) = hunk.margins();
     let adds = hunk.lines.iter().any(|line| line.kind == Kind::Added);
     let chars: usize = new.iter().map(|line| line.text.trim().len()).sum();
@@ -141,8 +141,8 @@ pub(super) fn applied(file: &mut FileLines<'_>, hunk: &Hunk) -> Option<usize> {
 /// Whether the lines that a hunk would put beside its context are there already, in that place.
 pub(super) fn would_repeat(file: &FileLines<'_>, hunk: &Hunk, at: usize) -> bool {
     let (before, after) = hunk.margins();
-    let new = hunk.new();
-    let added = new.len() - hunk.old().len().min(new.len());
+    let new = hunk.after();
+    let added = new.len() - hunk.before().len().min(new.len());
     let from = match (before, after) {
         (0, _) => at.checked_sub(added),
         (_, 0) => Some(at),

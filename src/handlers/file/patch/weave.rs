@@ -23,7 +23,7 @@ pub(super) fn splices(file: &FileLines<'_>, hunks: &[Hunk], placed: &Placed) -> 
     for (hunk, place) in hunks.iter().zip(&placed.places) {
         let (start, literal, shift) = match place {
             Place::At { start, tier, shift } => {
-                let at_end = start + hunk.old().len() == file.len();
+                let at_end = start + hunk.before().len() == file.len();
                 (*start, *tier == Tier::Exact && (at_end || !spots::ends_open(hunk)), shift)
             }
             Place::Before(line) => (*line, speaks_cr, &Shift::None),
@@ -56,7 +56,7 @@ pub(super) fn splices(file: &FileLines<'_>, hunks: &[Hunk], placed: &Placed) -> 
 /// Whether the file shall end in a line feed: as it did, unless the patch changes just that.
 fn ends_closed(file: &FileLines<'_>, hunk: &Hunk) -> bool {
     let closed = |lines: &[&Line]| lines.last().is_none_or(|line| line.newline);
-    let (old, new) = (closed(&hunk.old()), closed(&hunk.new()));
+    let (old, new) = (closed(&hunk.before()), closed(&hunk.after()));
     let is = file.len() == 0 || file.has_newline(file.len() - 1);
     if old == new { is } else { new }
 }
