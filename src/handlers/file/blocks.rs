@@ -100,8 +100,7 @@ pub(super) fn follow(text: &[u8], parts: &[&[u8]], tier: Tier, places: &mut Plac
     // The lines from the first part's on, the one that is looked at included.
     let mut window: VecDeque<Line> = VecDeque::with_capacity(rest.len() + 1);
     let mut complete = false;
-    let mut seen = 0_usize;
-    for line in Lines::of(text).map(Some).chain([None]) {
+    for (seen, line) in Lines::of(text).map(Some).chain([None]).enumerate() {
         if complete && seen >= rest.len() {
             let from = window[window.len() - rest.len()];
             let before = window[window.len() - 1];
@@ -113,7 +112,6 @@ pub(super) fn follow(text: &[u8], parts: &[&[u8]], tier: Tier, places: &mut Plac
             }
         }
         let Some(line) = line else { break };
-        seen += 1;
         window.push_back(line);
         if window.len() > rest.len() {
             window.pop_front();
@@ -162,7 +160,7 @@ fn step(before: &[u8], indent: &[u8], core: u32, out: &mut Vec<u8>) {
 #[derive(Default)]
 struct Steps {
     cores: Numbers,
-    steps: Numbers,
+    kinds: Numbers,
     key: Vec<u8>,
 }
 
@@ -179,7 +177,7 @@ impl Steps {
         if core != OTHER {
             let mut key = std::mem::take(&mut self.key);
             step(before, indent, core, &mut key);
-            number = if adding { self.steps.add(&key) } else { self.steps.get(&key) };
+            number = if adding { self.kinds.add(&key) } else { self.kinds.get(&key) };
             self.key = key;
         }
         before.clear();

@@ -61,7 +61,7 @@ impl Change {
         let Some(found) = found else { return self.not_found(shown, text, &new) };
         self.check_count(shown, text, &found)?;
         notes.extend(found.tier.note().map(|note| format!("It was {note}.")));
-        if let Some(note) = self.there_before(text, &old, &new, &found) {
+        if let Some(note) = Self::there_before(text, &old, &new, &found) {
             notes.push(note);
         }
         let splices: Vec<Splice> = found
@@ -112,7 +112,7 @@ impl Change {
     }
 
     /// What to say where the new text stood around the place before: the same call may have come twice.
-    fn there_before(&self, text: &[u8], old: &str, new: &str, found: &Found) -> Option<String> {
+    fn there_before(text: &[u8], old: &str, new: &str, found: &Found) -> Option<String> {
         let [only] = found.places.as_slice() else { return None };
         let at = new.find(old).filter(|_| new.trim().len() >= old.trim().len() + TELLING)?;
         let from = only.range.start.checked_sub(at)?;

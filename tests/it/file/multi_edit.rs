@@ -139,7 +139,7 @@ proptest! {
         crlf: bool,
     ) {
         let ending = if crlf { "\r\n" } else { "\n" };
-        let content: String = lines.iter().map(|line| format!("{line}{ending}")).collect();
+        let content = lines.join(ending) + ending;
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
         runtime.block_on(async {
             let bench = Bench::new();

@@ -282,7 +282,7 @@ impl Opens {
 
     fn files(&self) -> usize {
         use rustix::fs::inotify::{ReadFlags, Reader};
-        let mut buffer = [std::mem::MaybeUninit::uninit(); 64 << 10];
+        let mut buffer = vec![std::mem::MaybeUninit::uninit(); 64 << 10];
         let mut reader = Reader::new(&self.0, &mut buffer);
         let mut files = 0;
         while let Ok(event) = reader.next() {

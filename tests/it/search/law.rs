@@ -1,5 +1,7 @@
 //! Grep and Glob against a scan that anybody can check: the same rules, written down as plainly as they are.
 
+#![expect(clippy::case_sensitive_file_extension_comparisons, reason = "the rules themselves heed the case")]
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use proptest::prelude::*;
@@ -99,8 +101,11 @@ fn on_disk(files: &Files) -> Tree {
     tree
 }
 
+/// Whether a path is meant.
+type Rule<'a> = &'a dyn Fn(&str) -> bool;
+
 /// Switches of both tools, with what they leave of a tree.
-fn chosen<'a>(files: &'a Files, all: bool, dots: bool) -> impl Iterator<Item = (&'a String, &'a Vec<u8>)> {
+fn chosen(files: &Files, all: bool, dots: bool) -> impl Iterator<Item = (&String, &Vec<u8>)> {
     files.iter().filter(move |(path, _)| (all || !ignored(path)) && (dots || !hidden(path)))
 }
 
@@ -156,7 +161,7 @@ proptest! {
         let tree = on_disk(&files);
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
         let name = |path: &str| path.rsplit('/').next().unwrap_or_default().to_owned();
-        let patterns: [(&str, &dyn Fn(&str) -> bool); 6] = [
+        let patterns: [(&str, Rule<'_>); 6] = [
             ("*.t", &|path| path.ends_with(".t")),
             ("**/g?.{t,log}", &|path| name(path).starts_with('g')),
             ("a/**/*.t", &|path| path.starts_with("a/") && path.ends_with(".t")),
@@ -170,7 +175,7 @@ proptest! {
             for sort in ["name", "mtime"] {
                 let args = json!({"pattern": pattern, "sort": sort, "include_ignored": all, "hidden": dots});
                 // A folder that the pattern names may be missing.
-                let folder = pattern.split_once("/").map(|(folder, _)| folder).filter(|f| !f.contains('*'));
+                let folder = pattern.split_once('/').map(|(folder, _)| folder).filter(|f| !f.contains('*'));
                 if folder.is_some_and(|folder| !tree.path().join(folder).is_dir()) {
                     continue;
                 }
