@@ -177,7 +177,7 @@ proptest! {
             for sort in ["name", "mtime"] {
                 let args = json!({"pattern": pattern, "sort": sort, "include_ignored": all, "hidden": dots});
                 // A folder that the pattern names may be missing.
-                let folder = pattern.split_once("/").map(|(folder, _)| folder).filter(|f| !f.contains('*'));
+                let folder = pattern.split_once('/').map(|(folder, _)| folder).filter(|f| !f.contains('*'));
                 if folder.is_some_and(|folder| !tree.path().join(folder).is_dir()) {
                     continue;
                 }
