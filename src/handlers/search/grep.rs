@@ -191,7 +191,8 @@ impl Tool for Grep {
         halt::search(cx, self.timeout_ms, move |halt| {
             let search = Search { scope: &scope, glob: glob.as_ref(), halt, plan: &plan };
             let findings = search.run(&patterns, None);
-            let hints = if findings.files.is_empty() { self.hints(&search, &findings) } else { Vec::new() };
+            let hints =
+                if findings.files.is_empty() { self.hints(&search, &findings, patterns) } else { Vec::new() };
             let report = report::Report { pattern: &self.pattern, scope: &scope, plan: &plan, hints };
             Ok(Reply::text(report::text(&report, &findings)).with_budget(budget))
         })
@@ -239,7 +240,7 @@ impl Grep {
     }
 
     /// No hit: what the usual causes are, as far as they are true here.
-    fn hints(&self, search: &Search<'_>, findings: &Findings) -> Vec<String> {
+    fn hints(&self, search: &Search<'_>, findings: &Findings, patterns: Patterns) -> Vec<String> {
         let coverage = &findings.coverage;
         let mut hints = Vec::new();
         if coverage.timed_out {
@@ -249,8 +250,14 @@ impl Grep {
             let files = counted(coverage.other_case, "file");
             hints.push(format!("It matches in {files} in another case: use case_insensitive=true."));
         }
-        if coverage.searched == 0 && (self.glob.is_some() || self.file_type.is_some()) {
-            hints.push("No file there fits `glob` and `type`.".to_owned());
+        if coverage.searched == 0 {
+            let filters = match (&self.glob, &self.file_type) {
+                (Some(_), Some(_)) => Some("`glob` and `type`"),
+                (Some(_), None) => Some("`glob`"),
+                (None, Some(_)) => Some("`type`"),
+                (None, None) => None,
+            };
+            hints.extend(filters.map(|filters| format!("No file there fits {filters}.")));
         }
         let halt = search.halt.within(Duration::from_secs(2));
         let plan = Plan {
@@ -261,8 +268,7 @@ impl Grep {
             ..search.plan.clone()
         };
         let second = Search { halt: &halt, plan: &plan, ..*search };
-        let Ok(Patterns { exact, .. }) = self.patterns() else { return hints };
-        let patterns = Patterns { exact, any_case: None };
+        let patterns = Patterns { any_case: None, ..patterns };
         if !coverage.left.is_empty() {
             let also = second.run(&patterns, Some(coverage));
             let partly = also.stopped || also.coverage.timed_out || coverage.more_left;

@@ -282,8 +282,8 @@ impl Opens {
 
     fn files(&self) -> usize {
         use rustix::fs::inotify::{ReadFlags, Reader};
-        let mut buffer = vec![std::mem::MaybeUninit::uninit(); 64 << 10];
-        let mut reader = Reader::new(&self.0, &mut buffer);
+        let mut buffer: Vec<u8> = Vec::with_capacity(64 << 10);
+        let mut reader = Reader::new(&self.0, buffer.spare_capacity_mut());
         let mut files = 0;
         while let Ok(event) = reader.next() {
             files += usize::from(!event.events().contains(ReadFlags::ISDIR));
