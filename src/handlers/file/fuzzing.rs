@@ -2,7 +2,7 @@
 //! here: what calls them (`crate::fuzzing`).
 
 use super::patch::parse::parse;
-use super::patch::plan::{applied, woven};
+use super::patch::rewrite::{applied, woven};
 use super::patch::{Action, Hunk, Patch, report};
 use super::{matcher, miss};
 use crate::acp::files::Splice;

@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use tokio_util::sync::CancellationToken;
 
-use super::plan::{Change, Deed, Edit};
+use super::plan::{Change, Deed};
+use super::rewrite::Edit;
 use crate::acp::files::{LoadedFile, MoveFile, NewContent, Precondition, RemoveFile, Splice, WriteTextFile};
 use crate::acp::{RawPath, WorkspacePath};
 use crate::handlers::file::FileDeps;

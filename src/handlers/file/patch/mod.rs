@@ -11,6 +11,7 @@ pub(super) mod parse;
 mod placing;
 pub(super) mod plan;
 pub(super) mod report;
+pub(super) mod rewrite;
 mod spots;
 mod unified;
 mod weave;

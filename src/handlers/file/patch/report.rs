@@ -6,6 +6,7 @@ use std::fmt::Write as _;
 use memchr::{memchr, memchr_iter, memrchr};
 
 use super::plan::{Change, Deed};
+use super::rewrite::woven;
 use crate::acp::files::Splice;
 
 /// Lines of context in a diff.
@@ -153,30 +154,35 @@ fn hunks(out: &mut String, old: &[u8], splices: &[Splice]) {
 /// The splices widened to whole lines, joined where they touch.
 fn whole_lines(old: &[u8], splices: &[Splice]) -> Vec<Run> {
     let is_start = |at: usize| at == 0 || old[at - 1] == b'\n';
-    let mut runs: Vec<Run> = Vec::new();
-    for splice in splices {
-        let from =
-            if is_start(splice.range.start) { splice.range.start } else { back(old, splice.range.start, 0) };
-        let within = from < splice.range.start;
-        let to = if is_start(splice.range.end) && !(within && splice.range.is_empty()) {
-            splice.range.end
-        } else {
-            ahead(old, splice.range.end, 0)
-        };
-        let with = [&old[from..splice.range.start], &splice.with, &old[splice.range.end..to]].concat();
-        match runs.last_mut() {
-            Some(last) if last.to > from => {
-                last.with.extend_from_slice(&splice.with);
-                last.to = last.to.max(to);
+    let mut groups: Vec<(usize, usize, &[Splice])> = Vec::new();
+    let mut first = 0;
+    for (at, splice) in splices.iter().enumerate() {
+        let begins_inside = !is_start(splice.range.start);
+        let from = if begins_inside { back(old, splice.range.start, 0) } else { splice.range.start };
+        let ends_whole = is_start(splice.range.end) && !(begins_inside && splice.range.is_empty());
+        let to = if ends_whole { splice.range.end } else { ahead(old, splice.range.end, 0) };
+        match groups.last_mut() {
+            Some((_, end, group)) if *end >= from => {
+                *end = to.max(*end);
+                *group = &splices[first..=at];
             }
-            Some(last) if last.to == from => {
-                last.with.extend(with);
-                last.to = to;
+            _ => {
+                first = at;
+                groups.push((from, to, &splices[at..=at]));
             }
-            _ => runs.push(Run { from, to, with }),
         }
     }
-    runs
+    let run = |(from, to, group): (usize, usize, &[Splice])| {
+        let shifted: Vec<Splice> = group
+            .iter()
+            .map(|splice| Splice {
+                range: splice.range.start - from..splice.range.end - from,
+                with: splice.with.clone(),
+            })
+            .collect();
+        Run { from, to, with: woven(&old[from..to], &shifted) }
+    };
+    groups.into_iter().map(run).collect()
 }
 
 /// The lines with their mark; how many they are.
