@@ -292,6 +292,10 @@ fn a_patch_in_the_format_of_codex_makes_one_tree_of_another_and_back() {
                 let (before, after) = (last(&pair.before), last(&pair.after));
                 pair.form.crlf &= before.is_some() && after.is_some();
                 pair.form.open &= before == after && before.is_some_and(|line| !line.is_empty());
+                // One open line shows no ending that could be kept.
+                let is_one =
+                    |lines: &Option<Vec<String>>| lines.as_ref().is_some_and(|lines| lines.len() == 1);
+                pair.form.crlf &= !(pair.form.open && (is_one(&pair.before) || is_one(&pair.after)));
                 pair.later = pair.form;
             }
             let (before, after) = trees(&pairs);

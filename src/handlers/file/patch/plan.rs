@@ -325,7 +325,13 @@ impl Change {
                     .or(self.before().map(|bytes| bytes.as_slice()))
                     .unwrap_or_default();
                 edit.splices.iter().fold((0, 0), |(added, removed), splice| {
-                    (added + count(&splice.with), removed + count(&text[splice.range.clone()]))
+                    // What comes behind an open last line ends that line first.
+                    let closes = splice.range.is_empty()
+                        && splice.range.start == text.len()
+                        && !text.is_empty()
+                        && !text.ends_with(b"\n");
+                    let come = count(&splice.with) - usize::from(closes);
+                    (added + come, removed + count(&text[splice.range.clone()]))
                 })
             }
             Deed::Nothing(_) => (0, 0),
