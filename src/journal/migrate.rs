@@ -15,6 +15,7 @@ use super::JournalError;
 const STEPS: &[M<'static>] = &[
     M::up(include_str!("../../migrations/journal/0001_requests.sql")),
     M::up(include_str!("../../migrations/journal/0002_shells.sql")),
+    M::up(include_str!("../../migrations/journal/0003_life.sql")),
 ];
 const MIGRATIONS: Migrations<'static> = Migrations::from_slice(STEPS);
 
