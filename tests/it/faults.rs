@@ -1,0 +1,27 @@
+//! The faults of the network between device and backend, one test each: `fNN` is the fault's number in the catalogue of
+//! the delivery promises. Faults of the machine (kills, disks, clocks of processes) are not here.
+
+mod absence;
+mod bytes;
+mod events;
+mod quiet;
+mod refusals;
+mod strangers;
+mod tls;
+
+use crate::harness::process::Program;
+use crate::harness::wait::until;
+
+/// The waits after failed polls that a runner has announced, in milliseconds.
+fn announced_waits(runner: &Program) -> Vec<u64> {
+    let log = runner.log();
+    let numbers = log.split("retry_ms=").skip(1).map(|rest| rest.split(|c: char| !c.is_ascii_digit()).next());
+    numbers.map(|number| number.and_then(|digits| digits.parse().ok()).expect("a number")).collect()
+}
+
+/// Waits until so many polls more have failed.
+async fn polls_fail(runner: &Program, more: usize) {
+    let failed = || runner.log().matches("could not be polled").count();
+    let before = failed();
+    until("failed polls", || failed() >= before + more).await;
+}
