@@ -5,7 +5,6 @@ use punie_runner::journal::State;
 use serde_json::json;
 
 use crate::harness::caller::Ask;
-use crate::harness::process::Program;
 use crate::harness::relay::{Fate, Relay};
 use crate::harness::stage::Stage;
 use crate::harness::wait::until;
@@ -156,7 +155,6 @@ async fn f66_a_lease_lost_during_an_effect_does_not_kill_it_and_is_said() {
     assert_eq!(payload["meta"]["leaseLost"], true, "{payload}");
     assert_eq!(posts[0].answer["errorData"]["code"], "LEASE_LOST");
     assert!(stage.caller.result(&id).await.is_none(), "the other process answers");
-    drop::<Program>(runner);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
