@@ -207,7 +207,12 @@ pub enum NewContent {
     },
     /// The same of a file that is too big to hold: what stays is copied from the file itself, so it must be as it was
     /// when the places were found ([`Precondition::AsLoaded`]).
-    SplicedOnDisk(Vec<DiskSplice>),
+    SplicedOnDisk {
+        /// What the bytes of each place end with; looked at again before they are replaced.
+        old: Arc<[u8]>,
+        /// What to put where.
+        splices: Vec<DiskSplice>,
+    },
 }
 
 /// One replaced place.

@@ -1,7 +1,7 @@
 //! Replacing a file in one step: a new file beside it, made durable, then renamed over it, all beneath the opened
 //! folder. A hard link elsewhere keeps the old content. Not here: what to write, and how it gets there (filling).
 
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::fs::{File, Metadata};
 use std::io::{self, Read};
 
@@ -41,21 +41,7 @@ pub(super) fn write(request: &WriteTextFile, cancel: &CancellationToken) -> Resu
     if let Some(protection) = request.path.protection() {
         return Err(protection.denied(&shown));
     }
-    if request.path.names_folder() {
-        return Err(ToolError::new(
-            ErrorCode::IsDirectory,
-            format!("{shown}/ names a folder. Give the path of a file."),
-        ));
-    }
-    let (folder, name) =
-        request.path.open_parent(request.create_folders).map_err(|cause| match cause.kind() {
-            io::ErrorKind::NotFound => near_names::missing(&request.path),
-            io::ErrorKind::IsADirectory => ToolError::new(
-                ErrorCode::IsDirectory,
-                format!("{shown} is a workspace folder. Give the path of a file."),
-            ),
-            _ => failed(cause),
-        })?;
+    let (folder, name) = open_parent(request)?;
     let old = look(&folder, &name, request, cancel)?;
     check(request, old.as_ref(), &shown)?;
 
@@ -65,8 +51,8 @@ pub(super) fn write(request: &WriteTextFile, cancel: &CancellationToken) -> Resu
             None => (Bytes::Whole(text.as_bytes().to_vec()), Vec::new()),
         },
         NewContent::Spliced { old, splices } => (Bytes::Spliced(old, splices), Vec::new()),
-        NewContent::SplicedOnDisk(splices) => match &old {
-            Some(old) => (Bytes::Copied(&old.file, old.stamp.size, splices), Vec::new()),
+        NewContent::SplicedOnDisk { old: ends, splices } => match &old {
+            Some(old) => (Bytes::Copied { file: &old.file, size: old.stamp.size, ends, splices }, Vec::new()),
             None => return Err(stale(&shown, "does not exist any more")),
         },
     };
@@ -96,7 +82,13 @@ pub(super) fn write(request: &WriteTextFile, cancel: &CancellationToken) -> Resu
         file.sync_all()
     };
     let Filled { before, after, size } = filling::fill(&mut temp.file, &content, known, sync, cancel)
-        .map_err(|cause| if cancel.is_cancelled() { cancelled(&shown) } else { failed(cause) })?;
+        .map_err(|cause| match cause.kind() {
+            _ if cancel.is_cancelled() => cancelled(&shown),
+            io::ErrorKind::InvalidData | io::ErrorKind::UnexpectedEof => {
+                stale(&shown, "was changed meanwhile")
+            }
+            _ => failed(cause),
+        })?;
     let is_new = old.is_none();
     if let Some(old) = &old {
         let now = folder.metadata(&name).map(|metadata| stamp_of(&metadata));
@@ -112,6 +104,25 @@ pub(super) fn write(request: &WriteTextFile, cancel: &CancellationToken) -> Resu
     }
     folder.sync().map_err(failed)?;
     Ok(Written { created: is_new, unchanged: false, before, after, size, warnings })
+}
+
+/// The folder that is written in, and the file's name in it.
+fn open_parent(request: &WriteTextFile) -> Result<(Folder, OsString), ToolError> {
+    let shown = request.path.shown();
+    if request.path.names_folder() {
+        return Err(ToolError::new(
+            ErrorCode::IsDirectory,
+            format!("{shown}/ names a folder. Give the path of a file."),
+        ));
+    }
+    request.path.open_parent(request.create_folders).map_err(|cause| match cause.kind() {
+        io::ErrorKind::NotFound => near_names::missing(&request.path),
+        io::ErrorKind::IsADirectory => ToolError::new(
+            ErrorCode::IsDirectory,
+            format!("{shown} is a workspace folder. Give the path of a file."),
+        ),
+        _ => ToolError::io(&shown, &in_words(cause)),
+    })
 }
 
 /// The file that is there, if any; only as much of it as the write needs to know.
@@ -143,7 +154,7 @@ fn look(
     let mut old = Old { file, metadata, stamp, bytes: Vec::new(), whole: false, sha256: None, invalid: 0 };
     // What was loaded for an edit is not read again while the file's state is the same, and what is copied not at all.
     if matches!(&request.only_if, Precondition::AsLoaded(loaded) if *loaded == stamp)
-        || matches!(request.content, NewContent::SplicedOnDisk(_))
+        || matches!(request.content, NewContent::SplicedOnDisk { .. })
     {
         return Ok(Some(old));
     }
@@ -191,7 +202,7 @@ fn check(request: &WriteTextFile, old: Option<&Old>, shown: &str) -> Result<(), 
             // Touched, but the same bytes: nobody's change is lost.
             let same = match &request.content {
                 NewContent::Spliced { old: loaded, .. } => old.whole && old.bytes == **loaded,
-                NewContent::Text(_) | NewContent::SplicedOnDisk(_) => false,
+                NewContent::Text(_) | NewContent::SplicedOnDisk { .. } => false,
             };
             if *loaded == old.stamp || same { Ok(()) } else { Err(stale(shown, "was changed meanwhile")) }
         }

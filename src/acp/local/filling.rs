@@ -23,8 +23,8 @@ pub(super) enum Bytes<'a> {
     Whole(Vec<u8>),
     /// Loaded ones with places replaced.
     Spliced(&'a [u8], &'a [Splice]),
-    /// An open file of so many bytes with places replaced.
-    Copied(&'a File, u64, &'a [DiskSplice]),
+    /// An open file of so many bytes with places replaced, each of which ends with these bytes.
+    Copied { file: &'a File, size: u64, ends: &'a [u8], splices: &'a [DiskSplice] },
 }
 
 /// What was written.
@@ -37,7 +37,7 @@ pub(super) struct Filled {
     pub size: u64,
 }
 
-/// Writes the bytes and has them synced. `known` is the hash of the old bytes, where somebody has it already.
+/// Writes the bytes and has them synced; `InvalidData` where the places are not what they were. `known` is the hash of the old bytes, where somebody has it already.
 pub(super) fn fill(
     file: &mut File,
     content: &Bytes<'_>,
@@ -74,8 +74,8 @@ pub(super) fn fill(
             let (before, after) = hashed.ok_or_else(broke_off)?;
             Ok(Filled { before, after, size })
         }),
-        Bytes::Copied(old, size, splices) => std::thread::scope(|threads| {
-            // Its own place in the file: the copying does not move this one.
+        Bytes::Copied { file: old, size, ends, splices } => std::thread::scope(|threads| {
+            check_places(old, ends, splices)?;
             let hashing = threads.spawn(|| hashes(old, *size, splices, cancel));
             let size = copy_spliced(old, *size, splices, file, cancel).and_then(|size| {
                 sync(file)?;
@@ -102,6 +102,19 @@ fn pieces<'a>(old: &'a [u8], splices: &'a [Splice]) -> impl Iterator<Item = &'a 
     });
     let rest = splices.last().map_or(0, |splice| splice.range.end);
     replaced.chain([&old[rest..]])
+}
+
+/// The state of a file does not tell two changes in the same moment apart: what is replaced is looked at itself.
+fn check_places(old: &File, ends: &[u8], splices: &[DiskSplice]) -> io::Result<()> {
+    let mut there = vec![0; ends.len()];
+    for splice in splices {
+        let at = splice.range.end.checked_sub(ends.len() as u64).ok_or(io::ErrorKind::InvalidData)?;
+        read_exact_at(old, at, &mut there)?;
+        if there != ends {
+            return Err(io::ErrorKind::InvalidData.into());
+        }
+    }
+    Ok(())
 }
 
 /// Writes the file with its places replaced; gives the new size.
@@ -275,6 +288,23 @@ mod tests {
         bytes
     }
 
+    fn copied<'a>(file: &'a File, size: u64, ends: &'a [u8], splices: &'a [DiskSplice]) -> Bytes<'a> {
+        Bytes::Copied { file, size, ends, splices }
+    }
+
+    #[test]
+    fn other_bytes_than_were_quoted_are_not_replaced() {
+        let mut stored = tempfile::tempfile().unwrap();
+        stored.write_all(b"one two three").unwrap();
+        let splice = DiskSplice { range: 4..7, with: b"2"[..].into() };
+        for (ends, goes) in [(b"two", true), (b"TWO", false)] {
+            let content = copied(&stored, 13, ends, std::slice::from_ref(&splice));
+            let mut file = tempfile::tempfile().unwrap();
+            let filled = fill(&mut file, &content, None, |_| Ok(()), &CancellationToken::new());
+            assert_eq!(filled.map_err(|error| error.kind()).is_ok(), goes);
+        }
+    }
+
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(64))]
         #[test]
@@ -302,7 +332,7 @@ mod tests {
                 with: splice.with.clone().into(),
             }).collect();
             let cancel = CancellationToken::new();
-            for content in [Bytes::Spliced(&old, &splices), Bytes::Copied(&stored, old.len() as u64, &on_disk)] {
+            for content in [Bytes::Spliced(&old, &splices), copied(&stored, old.len() as u64, b"", &on_disk)] {
                 let mut file = tempfile::tempfile().unwrap();
                 let filled = fill(&mut file, &content, None, |_| Ok(()), &cancel).unwrap();
                 prop_assert_eq!(read_all(&mut file), expect.as_slice());
@@ -319,7 +349,7 @@ mod tests {
         stored.write_all(&[b'x'; 1000]).unwrap();
         let cancel = CancellationToken::new();
         cancel.cancel();
-        let content = Bytes::Copied(&stored, 1000, &[]);
+        let content = copied(&stored, 1000, b"", &[]);
         let mut file = tempfile::tempfile().unwrap();
         fill(&mut file, &content, None, |_| panic!("nothing to sync"), &cancel).unwrap_err();
     }

@@ -66,7 +66,7 @@ impl Tool for Edit {
     const LIMITS: &'static [&'static str] = &[
         "10 MB of new text",
         "files of 1 GB; of 64 MB where old_string is not exact, of 32 MB in another encoding than UTF-8",
-        "200,000 places a call",
+        "200,000 places a call, 64 MB of new text in all of them",
     ];
     type Deps = FileDeps;
     type Output = Reply;

@@ -1,7 +1,7 @@
 //! Edit of a file that is too big to hold: the exact text is found piece by piece, and what stays is copied from file
 //! to file. Not here: leniency, which needs the whole text (change), and the copying (`acp::local`).
 
-use std::io::{self, SeekFrom};
+use std::io::{self, Read as _, SeekFrom};
 use std::sync::Arc;
 
 use memchr::memmem;
@@ -120,8 +120,11 @@ impl Search {
     fn scan(&self, file: &mut dyn ReadSeek, text: &str, hash: bool) -> Result<Scanned, ToolError> {
         let is_cancelled = || self.cx.is_cancelled();
         let scan = Scan { old: text, hash, chunk: CHUNK, is_cancelled: &is_cancelled };
-        let scanned =
-            file.seek(SeekFrom::Start(0)).and_then(|_| scan.run(file)).map_err(|cause| self.failed(cause))?;
+        // Of a file that grows one byte more is enough to see it.
+        let scanned = file
+            .seek(SeekFrom::Start(0))
+            .and_then(|_| scan.run(&mut (&mut *file).take(self.stamp.size + 1)))
+            .map_err(|cause| self.failed(cause))?;
         if scanned.size == self.stamp.size { Ok(scanned) } else { Err(self.changed_meanwhile()) }
     }
 
@@ -212,7 +215,7 @@ impl Search {
         }
         let more = on_disk.len().saturating_sub(splices.len());
         let (places, view) = self.edit.said(&self.path, excerpt.sheet(), &splices, more);
-        let content = NewContent::SplicedOnDisk(on_disk);
+        let content = NewContent::SplicedOnDisk { old: old.as_bytes().into(), splices: on_disk };
         Ok(Plan::Change(Prepared { places, view, notes, content, stamp: self.stamp }))
     }
 
