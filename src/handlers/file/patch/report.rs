@@ -155,36 +155,37 @@ fn hunks(out: &mut String, sheet: Sheet<'_>, splices: &[Splice]) {
 
 /// The splices widened to whole lines, joined where they touch.
 fn whole_lines(old: &[u8], splices: &[Splice]) -> Vec<Run> {
-    let is_start = |at: usize| at == 0 || old[at - 1] == b'\n';
-    let mut groups: Vec<(usize, usize, &[Splice])> = Vec::new();
-    let mut first = 0;
-    for (at, splice) in splices.iter().enumerate() {
-        let begins_inside = !is_start(splice.range.start);
-        let from = if begins_inside { back(old, splice.range.start, 0) } else { splice.range.start };
-        let ends_whole = is_start(splice.range.end) && !(begins_inside && splice.range.is_empty());
-        let to = if ends_whole { splice.range.end } else { ahead(old, splice.range.end, 0) };
-        match groups.last_mut() {
-            Some((_, end, group)) if *end >= from => {
-                *end = to.max(*end);
-                *group = &splices[first..=at];
+    let mut runs = Vec::new();
+    let mut rest = splices;
+    while let Some(first) = rest.first() {
+        let from = line_start(old, first.range.start);
+        let (mut to, mut taken) = (from, 0);
+        let with = loop {
+            // Those that begin before the run's end belong to it, and push it on.
+            while let Some(splice) = rest.get(taken).filter(|splice| taken == 0 || splice.range.start <= to) {
+                to = to.max(line_end(old, splice.range.end));
+                taken += 1;
             }
-            _ => {
-                first = at;
-                groups.push((from, to, &splices[at..=at]));
+            let with = woven(&old[from..to], &shifted(&rest[..taken], from));
+            // Text that ends in the middle of a line goes on with the next one.
+            if to == old.len() || with.is_empty() || with.ends_with(b"\n") {
+                break with;
             }
-        }
+            to = ahead(old, to, 1);
+        };
+        runs.push(Run { from, to, with });
+        rest = &rest[taken..];
     }
-    let run = |(from, to, group): (usize, usize, &[Splice])| {
-        let shifted: Vec<Splice> = group
-            .iter()
-            .map(|splice| Splice {
-                range: splice.range.start - from..splice.range.end - from,
-                with: splice.with.clone(),
-            })
-            .collect();
-        Run { from, to, with: woven(&old[from..to], &shifted) }
+    runs
+}
+
+/// The splices as those of the text that begins there.
+fn shifted(splices: &[Splice], from: usize) -> Vec<Splice> {
+    let shift = |splice: &Splice| Splice {
+        range: splice.range.start - from..splice.range.end - from,
+        with: splice.with.clone(),
     };
-    groups.into_iter().map(run).collect()
+    splices.iter().map(shift).collect()
 }
 
 /// The lines with their mark; how many they are.
@@ -201,11 +202,21 @@ fn put(out: &mut String, mark: char, lines: &[u8]) -> usize {
     count
 }
 
+/// Where the line of `at` begins.
+fn line_start(text: &[u8], at: usize) -> usize {
+    memrchr(b'\n', &text[..at]).map_or(0, |newline| newline + 1)
+}
+
+/// `at` where a line begins there, else the end of its line.
+fn line_end(text: &[u8], at: usize) -> usize {
+    if line_start(text, at) == at { at } else { ahead(text, at, 1) }
+}
+
 /// Where the line begins that is so many before the one of `at`.
 fn back(text: &[u8], at: usize, lines: usize) -> usize {
-    let mut start = memrchr(b'\n', &text[..at]).map_or(0, |newline| newline + 1);
+    let mut start = line_start(text, at);
     for _ in 0..lines {
-        start = memrchr(b'\n', &text[..start.saturating_sub(1)]).map_or(0, |newline| newline + 1);
+        start = line_start(text, start.saturating_sub(1));
     }
     start
 }
