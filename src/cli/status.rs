@@ -80,7 +80,7 @@ fn look(config: &Config, home: &Home) -> anyhow::Result<Status> {
     };
     // What the runner has met says more than an answer to us; what it met when it last ran says nothing.
     let met = trouble.filter(|word| holder.is_some() && !word.is_empty());
-    let trouble = met.or_else(|| probed.clone().err().flatten().map(str::to_owned));
+    let trouble = met.or_else(|| probed.err().flatten().map(str::to_owned));
     Ok(Status {
         running: holder.is_some(),
         pid: holder.and_then(|holder| holder.pid),

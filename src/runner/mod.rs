@@ -252,8 +252,9 @@ impl Runner {
     fn list_failed(&mut self, error: &BackendError) -> Result<(), RunnerError> {
         tracing::warn!(%error, "the open requests could not be listed now");
         self.listed = true;
-        // Any other failure can wait for the next regular look.
-        if let (Mode::Stay, Disposition::Retry(pause)) = (self.mode, error.disposition()) {
+        // Any other failure can wait for the next regular look; a list that is too long does not get shorter so soon.
+        let is_long = matches!(error, BackendError::Oversized { .. });
+        if let (Mode::Stay, false, Disposition::Retry(pause)) = (self.mode, is_long, error.disposition()) {
             let (engine, wait) = (Arc::clone(&self.engine), self.list_retry.after(pause));
             self.engine.tasks.spawn(async move {
                 tokio::select! {
