@@ -10,8 +10,10 @@ mod context;
 mod demo;
 mod dev;
 pub mod exit;
+mod history;
 mod init;
 mod logging;
+mod moments;
 mod pair;
 pub mod print;
 mod run;
@@ -119,6 +121,8 @@ enum Command {
     Agents(agents::AgentsArgs),
     /// Whether it runs, and what is on its way
     Status,
+    /// What was asked of this device and what came of it; with a request, its whole life
+    History(history::HistoryArgs),
     /// Register this device with a backend
     Pair(pair::PairArgs),
     /// Write a first configuration
@@ -179,6 +183,7 @@ fn dispatch(command: Option<Command>, once: bool, context: &Context) -> anyhow::
         Command::Skills(args) => skills::skills(&args, context),
         Command::Agents(args) => agents::agents(&args, context),
         Command::Status => status::status(context),
+        Command::History(args) => history::history(&args, context),
         Command::Pair(args) => pair::pair(&args, context),
         Command::Init(args) => init::init(&args, context),
         Command::Completions(args) => completions::completions(&args),

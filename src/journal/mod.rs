@@ -4,6 +4,8 @@
 
 mod accept;
 mod entry;
+mod history;
+mod incidents;
 mod migrate;
 mod read;
 mod shells;
@@ -12,6 +14,7 @@ mod writer;
 
 pub use accept::{Accepted, Admission, Conflict, Offer, Refusal};
 pub use entry::{Origin, RecordedReply, State, Unfinished};
+pub use history::{Incident, Life, Pending, Question, Whole};
 pub use read::{ListedTask, LiveCounts, Reader, RequestLife};
 pub use shells::{ShellExit, ShellRow, ShellState, ShellTrace};
 pub use transitions::{Close, Started};

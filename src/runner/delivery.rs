@@ -143,7 +143,7 @@ impl Engine {
 
     async fn note(&self, reply: &RecordedReply, error: &BackendError) {
         tracing::info!(request.id = %reply.id(), %error, "a reply could not be posted now; it is kept");
-        if let Err(error) = self.journal.note_failed_post(reply.id(), error.to_string()).await {
+        if let Err(error) = self.journal.note_failed_post(reply.id(), error.to_string(), self.clock.now_ms()).await {
             tracing::warn!(request.id = %reply.id(), %error, "the failed post could not be noted");
         }
     }
