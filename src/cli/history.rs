@@ -125,7 +125,8 @@ pub fn history(args: &HistoryArgs, context: &Context) -> anyhow::Result<Exit> {
 /// The request of this id, or the only one whose id begins so.
 fn find(reader: Option<&Reader>, typed: &str) -> anyhow::Result<(String, Whole)> {
     let unknown = || {
-        let text = format!("the journal knows no request {typed:?}; what is delivered is remembered for 30 days");
+        let text =
+            format!("the journal knows no request {typed:?}; what is delivered is remembered for 30 days");
         Stop::with(Exit::Failed, text)
     };
     let reader = reader.ok_or_else(unknown)?;
@@ -253,7 +254,8 @@ fn steps(whole: &Whole) -> Vec<Step> {
         let offered = (life.offers > 1).then(|| format!("offered {} times since", life.offers));
         steps.push(step(life.received_at_ms, "accepted", offered));
         if let Some(at) = life.started_at_ms {
-            let epoch = life.epoch.map_or_else(String::new, |epoch| format!(" in life {epoch} of the runner"));
+            let epoch =
+                life.epoch.map_or_else(String::new, |epoch| format!(" in life {epoch} of the runner"));
             steps.push(step(at, "started", Some(format!("attempt {}{epoch}", life.attempts))));
         }
         if let Some(at) = life.cancel_requested_at_ms {
@@ -298,7 +300,11 @@ fn show_whole(id: &str, whole: &Whole, steps: &[Step]) {
         }
         if life.failed_posts > 0 {
             let error = life.last_error.as_deref().unwrap_or("no reason was noted");
-            print::line(&format!("Failed posts  {}, the last: {}", life.failed_posts, print::cell(error, 200)));
+            print::line(&format!(
+                "Failed posts  {}, the last: {}",
+                life.failed_posts,
+                print::cell(error, 200)
+            ));
         }
     } else {
         print::line("It was never accepted; this is what happened to offers of it.");

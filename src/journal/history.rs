@@ -172,11 +172,9 @@ impl Reader {
         if life.is_none() && incidents.is_empty() {
             return Ok(None);
         }
-        let declared = self.connection.query_row(
-            "select count(*) from intent where request_id = ?",
-            [id],
-            |row| row.get(0),
-        )?;
+        let declared =
+            self.connection
+                .query_row("select count(*) from intent where request_id = ?", [id], |row| row.get(0))?;
         let mut statement = self
             .connection
             .prepare("select identity, command from child where request_id = ? order by started_at_ms")?;
@@ -203,7 +201,9 @@ impl Reader {
     /// The file cannot be read.
     pub fn pending(&self) -> Result<Pending, JournalError> {
         let sql = "select count(*), min(received_at_ms) from request where state = 'accepted'";
-        Ok(self.connection.query_row(sql, [], |row| Ok(Pending { count: row.get(0)?, oldest_ms: row.get(1)? }))?)
+        Ok(self
+            .connection
+            .query_row(sql, [], |row| Ok(Pending { count: row.get(0)?, oldest_ms: row.get(1)? }))?)
     }
 
     /// The replies that nobody will want any more: those whose request expired before `expired_before_ms` by the
@@ -220,9 +220,8 @@ impl Reader {
             "select id from request where state = 'finished' and created_at_ms > 0 \
              and coalesce(deadline_ms, created_at_ms + ?1) < ?2 order by rowid",
         )?;
-        let ids = statement.query_map((ttl_ms, expired_before_ms), |row| {
-            super::entry::parsed(row, 0, RequestId::parse)
-        })?;
+        let ids = statement
+            .query_map((ttl_ms, expired_before_ms), |row| super::entry::parsed(row, 0, RequestId::parse))?;
         Ok(ids.collect::<Result<_, _>>()?)
     }
 }
