@@ -10,7 +10,7 @@ use super::{moments, print, wiring};
 use crate::config::{Config, WorkspaceRule};
 use crate::home::{DeviceIdentity, Home, RunnerLock, Switch, SwitchedOn, Switches};
 use crate::journal::{LiveCounts, Pending, Reader};
-use crate::runner::Clock;
+use crate::runner::{Clock, SKEW_MS};
 
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -30,7 +30,7 @@ struct Status {
     paused: Option<SwitchedOn>,
     safe_mode: Option<SwitchedOn>,
     /// `disk`, `intercepted`, `clock_skew`, `paused`, `safe_mode`: what keeps it from being all it should be.
-    degraded: Vec<String>,
+    degraded: Vec<&'static str>,
 }
 
 /// What is accepted and not begun.
@@ -46,6 +46,8 @@ struct Waiting {
 struct BackendStatus {
     url: Option<String>,
     reachable: bool,
+    /// Why nothing comes through: `unreachable`, `intercepted`, `refused`, `busy`, `failing`; null while all does.
+    trouble: Option<String>,
     last_contact_ms: Option<i64>,
     last_poll_ms: Option<i64>,
     clock_skew_ms: Option<i64>,
@@ -83,27 +85,31 @@ pub fn status(context: &Context) -> anyhow::Result<Exit> {
     Ok(Exit::Done)
 }
 
-/// The clocks may differ by this much before it is worth saying so, in milliseconds.
-const SKEW_MS: i64 = 120_000;
-
 fn look(config: &Config, home: &Home) -> anyhow::Result<Status> {
     let holder = RunnerLock::peek(home)?;
     let facts = Facts::read(home)?;
     let switches = Switches::of(home);
     let (paused, safe_mode) = (switches.read(Switch::Paused), switches.read(Switch::SafeMode));
     let url = config.backend.url.as_ref().map(ToString::to_string);
-    let reachable = url.is_some() && runtime()?.block_on(probe(config));
+    let probed = match url {
+        Some(_) => runtime()?.block_on(probe(config)),
+        None => Err(None),
+    };
+    // What the runner has met says more than an answer to us; what it met when it last ran says nothing.
+    let met = facts.trouble.filter(|word| holder.is_some() && !word.is_empty());
+    let trouble = met.or_else(|| probed.clone().err().flatten().map(str::to_owned));
     let since = |at: i64| Clock::system().now_ms().saturating_sub(at).max(0);
-    // What only a runner can notice is news only while one runs; the rest is looked up here.
-    let mut degraded: Vec<String> = if holder.is_some() { facts.noticed } else { Vec::new() };
-    degraded.retain(|word| word == "disk" || word == "intercepted");
-    for (is_so, word) in [
-        (facts.clock_skew_ms.is_some_and(|skew| skew.abs() > SKEW_MS), "clock_skew"),
+    let noticed = holder.is_some() && facts.disk_is_full;
+    let degraded: Vec<&'static str> = [
+        (noticed, "disk"),
+        (trouble.as_deref() == Some("intercepted"), "intercepted"),
+        (facts.clock_skew_ms.is_some_and(|skew| skew.unsigned_abs() > SKEW_MS), "clock_skew"),
         (paused.is_some(), "paused"),
         (safe_mode.is_some(), "safe_mode"),
-    ] {
-        degraded.extend(is_so.then(|| word.to_owned()));
-    }
+    ]
+    .into_iter()
+    .filter_map(|(is_so, word)| is_so.then_some(word))
+    .collect();
     let counts = facts.counts;
     Ok(Status {
         running: holder.is_some(),
@@ -111,7 +117,8 @@ fn look(config: &Config, home: &Home) -> anyhow::Result<Status> {
         device_id: DeviceIdentity::load_or_create(home)?.id().to_string(),
         backend: BackendStatus {
             url,
-            reachable,
+            reachable: probed.is_ok(),
+            trouble,
             last_contact_ms: facts.last_contact_ms.max(facts.last_poll_ms),
             last_poll_ms: facts.last_poll_ms,
             clock_skew_ms: facts.clock_skew_ms,
@@ -142,7 +149,8 @@ struct Facts {
     last_poll_ms: Option<i64>,
     clock_skew_ms: Option<i64>,
     epoch: Option<u64>,
-    noticed: Vec<String>,
+    trouble: Option<String>,
+    disk_is_full: bool,
 }
 
 impl Facts {
@@ -153,7 +161,6 @@ impl Facts {
         }
         let reader = Reader::open(&path)?;
         let number = |key| anyhow::Ok(reader.recall(key)?.and_then(|text| text.parse().ok()));
-        let noticed = reader.recall("degraded")?.unwrap_or_default();
         Ok(Self {
             counts: reader.counts()?,
             pending: reader.pending()?,
@@ -161,16 +168,18 @@ impl Facts {
             last_poll_ms: number("last_poll_ms")?,
             clock_skew_ms: number("clock_offset_ms")?,
             epoch: reader.recall("epoch")?.and_then(|text| text.parse().ok()),
-            noticed: noticed.split(',').filter(|word| !word.is_empty()).map(str::to_owned).collect(),
+            trouble: reader.recall("backend_trouble")?,
+            disk_is_full: reader
+                .recall("degraded")?
+                .is_some_and(|words| words.split(',').any(|word| word == "disk")),
         })
     }
 }
 
-async fn probe(config: &Config) -> bool {
-    match wiring::functions(config) {
-        Ok(functions) => functions.probe(PROBE).await.is_ok(),
-        Err(_) => false,
-    }
+/// Whether the backend answers, and if not, why in one word.
+async fn probe(config: &Config) -> Result<(), Option<&'static str>> {
+    let functions = wiring::functions(config).map_err(|_| None)?;
+    functions.probe(PROBE).await.map_err(|error| Some(error.trouble()))
 }
 
 fn show(status: &Status) {
@@ -179,10 +188,10 @@ fn show(status: &Status) {
         (true, None) => "running".to_owned(),
         (false, _) => "not running".to_owned(),
     };
-    let backend = match (&status.backend.url, status.backend.reachable) {
+    let backend = match (&status.backend.url, status.backend.trouble.as_deref()) {
         (None, _) => "none is set".to_owned(),
-        (Some(url), true) => format!("{url} (answers)"),
-        (Some(url), false) => format!("{url} (does not answer)"),
+        (Some(url), None) => format!("{url} (answers)"),
+        (Some(url), Some(trouble)) => format!("{url} ({})", in_words(trouble)),
     };
     let now_ms = Clock::system().now_ms();
     let when = |at: Option<i64>| at.map_or_else(|| "never".to_owned(), |at| moments::ago(at, now_ms));
@@ -224,16 +233,18 @@ fn hindrances(status: &Status, now_ms: i64) -> Vec<String> {
         };
         format!("{since}{}", reason.unwrap_or_default())
     };
-    let sentence = |word: &String| match word.as_str() {
+    let sentence = |word: &&'static str| match *word {
         "disk" => "The disk is nearly full: nothing new is begun until there is room.".to_owned(),
         "intercepted" => {
             "Something else answers at the backend's address: a login page of the network, or a proxy."
                 .to_owned()
         }
-        "clock_skew" => format!(
-            "This machine's clock and the backend's are {} apart; the backend's counts.",
-            moments::coarse(status.backend.clock_skew_ms.unwrap_or_default().saturating_abs())
-        ),
+        "clock_skew" => {
+            let skew = status.backend.clock_skew_ms.unwrap_or_default();
+            let which = if skew > 0 { "behind" } else { "ahead of" };
+            let apart = moments::coarse(skew.saturating_abs());
+            format!("This machine's clock is {apart} {which} the backend's; deadlines go by the backend's.")
+        }
         "paused" => {
             format!("Paused{}: nothing new begins until `punie-runner resume`.", since(&status.paused))
         }
@@ -245,4 +256,17 @@ fn hindrances(status: &Status, now_ms: i64) -> Vec<String> {
         other => other.to_owned(),
     };
     status.degraded.iter().map(sentence).collect()
+}
+
+fn in_words(trouble: &str) -> &str {
+    match trouble {
+        "unreachable" => "does not answer",
+        "intercepted" => {
+            "intercepted: something else answers in its place, perhaps this network's login page"
+        }
+        "refused" => "refuses this device",
+        "busy" => "asks for patience",
+        "failing" => "fails",
+        other => other,
+    }
 }

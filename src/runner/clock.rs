@@ -75,6 +75,9 @@ impl fmt::Debug for Clock {
     }
 }
 
+/// Clocks that differ by more than this are told of, in milliseconds.
+pub const SKEW_MS: u64 = 120_000;
+
 /// The backend's clock. Between readings it goes by the time since the start of the machine: whoever moves the time
 /// of day moves no deadline.
 #[derive(Debug, Clone)]
@@ -96,9 +99,24 @@ impl ServerClock {
     pub(super) fn set(&self, server_now_ms: f64) -> i64 {
         #[expect(clippy::cast_possible_truncation, reason = "milliseconds since 1970")]
         let server_now = server_now_ms as i64;
+        let before = self.skew_ms();
         self.offset_ms.store(server_now - self.local.since_boot_ms(), Ordering::Relaxed);
         self.read.store(true, Ordering::Relaxed);
+        if before.is_none()
+            && let Some(skew_ms) = self.skew_ms()
+        {
+            tracing::warn!(
+                skew_ms,
+                "this device's clock is not the backend's; deadlines are judged by the backend's"
+            );
+        }
         server_now - self.local.now_ms()
+    }
+
+    /// How far the backend's clock is ahead of the time of day, where that is worth a word.
+    pub(super) fn skew_ms(&self) -> Option<i64> {
+        let skew = self.whole_now_ms() - self.local.now_ms();
+        (skew.unsigned_abs() > SKEW_MS).then_some(skew)
     }
 
     /// Takes the offset from the time of day that an earlier life read, until this one reads its own.
@@ -129,11 +147,6 @@ impl ServerClock {
     pub(super) fn whole_now_ms(&self) -> i64 {
         self.local.since_boot_ms() + self.offset_ms.load(Ordering::Relaxed)
     }
-
-    /// How far the backend's clock is ahead of the time of day, once it was read.
-    pub(super) fn skew_ms(&self) -> Option<i64> {
-        self.is_read().then(|| self.whole_now_ms() - self.local.now_ms())
-    }
 }
 
 #[cfg(test)]
@@ -158,7 +171,7 @@ mod tests {
         for moved in [YEAR * 2, YEAR - 86_400_000, 0] {
             day.store(moved, Ordering::SeqCst);
             assert_eq!(server.whole_now_ms(), YEAR + 1_000);
-            assert_eq!(server.skew_ms(), Some(YEAR + 1_000 - moved));
+            assert_eq!(server.skew_ms(), Some(YEAR + 1_000 - moved), "and it is told of");
         }
         boot.store(600_000, Ordering::SeqCst);
         assert_eq!(server.whole_now_ms(), YEAR + 601_000, "sleep counts");

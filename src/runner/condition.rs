@@ -11,14 +11,9 @@ use tokio::time::Instant;
 
 use super::engine::Engine;
 
-/// The clocks may differ by this much before it is worth saying so.
-const SKEW_MS: i64 = 120_000;
-
 /// What was noticed from outside; what can be looked up (pauses, clocks) is looked up.
 #[derive(Debug, Default)]
 pub(super) struct Condition {
-    /// Something else than the backend answers at its address.
-    intercepted: AtomicBool,
     /// The disk is too full for new work.
     disk: AtomicBool,
     /// When a poll last succeeded, in milliseconds since 1970; 0 for never.
@@ -42,23 +37,17 @@ impl Condition {
     pub(super) fn polled(&self, now_ms: i64) {
         self.polled_ms.store(now_ms, Ordering::Relaxed);
         self.contact(true);
-        self.set(&self.intercepted, false);
     }
 
-    /// A poll failed, perhaps because something else answered.
-    pub(super) fn poll_failed(&self, intercepted: bool) {
+    /// A poll failed.
+    pub(super) fn poll_failed(&self) {
         self.contact(false);
-        self.set(&self.intercepted, intercepted);
     }
 
     /// The disk is too full for new work, or no longer is.
     #[expect(dead_code, reason = "for whoever watches the disk")]
     pub(super) fn disk_is_full(&self, full: bool) {
-        self.set(&self.disk, full);
-    }
-
-    fn set(&self, flag: &AtomicBool, value: bool) {
-        if flag.swap(value, Ordering::Relaxed) != value {
+        if self.disk.swap(full, Ordering::Relaxed) != full {
             self.touch();
         }
     }
@@ -91,11 +80,10 @@ impl Engine {
     /// What is not as it should be, in stable words: `disk`, `intercepted`, `clock_skew`, `paused`, `safe_mode`.
     pub(super) fn degraded(&self) -> Vec<&'static str> {
         let condition = &self.condition;
-        let skewed = self.server_clock.skew_ms().is_some_and(|skew| skew.abs() > SKEW_MS);
         [
             (condition.disk.load(Ordering::Relaxed), "disk"),
-            (condition.intercepted.load(Ordering::Relaxed), "intercepted"),
-            (skewed, "clock_skew"),
+            (self.line.trouble() == "intercepted", "intercepted"),
+            (self.server_clock.skew_ms().is_some(), "clock_skew"),
             (self.hold.is_paused(), "paused"),
             (self.hold.is_safe_mode(), "safe_mode"),
         ]

@@ -5,24 +5,29 @@ use std::time::Duration;
 
 use serde_json::json;
 
+use super::backoff::Retry;
 use super::engine::Engine;
 use super::moves::Mover;
-use crate::backend::{BackendError, Disposition};
+use crate::backend::{BackendError, Disposition, Pause};
 use crate::journal::JournalError;
 
 /// Beats until the runner is over.
 pub(super) async fn beat(engine: Arc<Engine>) {
+    let mut retry = Retry::new(engine.settings.retry).within(&engine.budget);
     loop {
         // At worst: a session that is opened between two beats.
         engine.moves.again_within(Mover::Heartbeat, Duration::from_mins(2));
         let wait = match engine.beat_once(true).await {
-            Ok(next) => next.unwrap_or(engine.settings.heartbeat),
+            Ok(next) => {
+                retry.reset();
+                next.unwrap_or(engine.settings.heartbeat)
+            }
             Err(error) => {
                 tracing::debug!(%error, "a heartbeat did not get through");
-                let soon = engine.settings.heartbeat.min(Duration::from_secs(15));
                 match error.disposition() {
-                    Disposition::Retry(Some(floor)) => soon.max(floor),
-                    _ => soon,
+                    Disposition::Retry(pause) => retry.after(pause),
+                    Disposition::Reopen | Disposition::Never => engine.settings.heartbeat,
+                    _ => retry.after(Pause::Intervals(1)),
                 }
             }
         };
@@ -58,6 +63,12 @@ impl Engine {
             let ask = async { self.beat_once(true).await.map(drop).unwrap_or_default() };
             self.time_asked.get_or_init(|| ask).await;
         }
+        if !self.server_clock.is_read()
+            && let Some(offset) = self.backend.dated_offset_ms()
+        {
+            // Better than what an earlier life knew, and than nothing.
+            self.server_clock.recall(offset);
+        }
     }
 
     /// How this device fares. What the journal cannot tell now is left out.
@@ -67,6 +78,9 @@ impl Engine {
             "confinement": self.confinement,
             "degraded": self.degraded(),
         });
+        if let Some(skew) = self.server_clock.skew_ms() {
+            health["clockSkewMs"] = json!(skew);
+        }
         let journal = self.journal.clone();
         let look = move || {
             let reader = journal.reader()?;

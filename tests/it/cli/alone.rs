@@ -140,7 +140,10 @@ async fn status_says_the_same_keys_without_a_runner() {
         "waiting",
     ];
     assert_eq!(keys(&status), wanted);
-    assert_eq!(keys(&status["backend"]), ["clockSkewMs", "lastContactMs", "lastPollMs", "reachable", "url"]);
+    assert_eq!(
+        keys(&status["backend"]),
+        ["clockSkewMs", "lastContactMs", "lastPollMs", "reachable", "trouble", "url"]
+    );
     assert_eq!(keys(&status["outbox"]), ["oldestMs", "pending", "undeliverable"]);
     assert_eq!(keys(&status["waiting"]), ["count", "oldestMs"]);
     assert_eq!(keys(&status["canExecute"]), ["exec", "read", "write"]);

@@ -33,10 +33,31 @@ impl Inside {
 
     /// The same with some parts changed.
     pub fn with(stage: &Stage, tools: Registry, settings: Settings, change: impl FnOnce(&mut Parts)) -> Self {
+        Self::made(stage, &stage.setting.url, TransportOptions::default(), tools, settings, change)
+    }
+
+    /// The same, at another address and by another way.
+    pub fn start_at(
+        stage: &Stage,
+        url: &str,
+        way: TransportOptions,
+        tools: Registry,
+        settings: Settings,
+    ) -> Self {
+        Self::made(stage, url, way, tools, settings, |_| {})
+    }
+
+    fn made(
+        stage: &Stage,
+        url: &str,
+        way: TransportOptions,
+        tools: Registry,
+        settings: Settings,
+        change: impl FnOnce(&mut Parts),
+    ) -> Self {
         let home = Home::open(&stage.setting.home).expect("a home");
         let identity = DeviceIdentity::load_or_create(&home).expect("an identity");
-        let functions =
-            HttpFunctions::new(&stage.setting.url, TransportOptions::default()).expect("an address");
+        let functions = HttpFunctions::new(url, way).expect("an address");
         let (signer, tokens) = (Arc::new(Device(identity)), Arc::new(InMemory::default()));
         let backend = ConvexBackend::new(functions, signer, tokens, None, Duration::from_mins(1));
         let mut parts = Parts {
