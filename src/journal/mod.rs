@@ -4,6 +4,8 @@
 
 mod accept;
 mod entry;
+mod history;
+mod incidents;
 mod intents;
 mod migrate;
 #[cfg(test)]
@@ -17,6 +19,7 @@ mod writer;
 
 pub use accept::{Accepted, Admission, Conflict, Offer, Refusal};
 pub use entry::{Origin, RecordedReply, State, Unfinished};
+pub use history::{Incident, Life, Pending, Question, Whole};
 pub use read::{ListedTask, LiveCounts, Reader, RequestLife};
 pub use rules::{Comparison, Verdict};
 pub use shells::{ShellExit, ShellRow, ShellState, ShellTrace};

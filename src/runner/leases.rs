@@ -95,6 +95,12 @@ impl Engine {
     pub(super) async fn claim(&self, call: &Accepted, cancel: &CancellationToken) -> Claimed {
         let mut retry = Retry::new(self.settings.retry).within(&self.budget);
         loop {
+            // What has not begun waits while nothing may begin.
+            tokio::select! {
+                () = self.hold.released() => {}
+                () = cancel.cancelled() => return Claimed::GivenUp,
+                () = self.stopping.cancelled() => return Claimed::GivenUp,
+            }
             let wait = match self.try_claim(call, cancel).await {
                 Ok(claimed) => return claimed,
                 Err(pause) => retry.after(pause),

@@ -1,19 +1,24 @@
 //! The one loop: it waits for the next wake, makes one short call, and waits again. Polling, executing, posting,
 //! beating and renewing happen in tasks that it starts and that wake it; what they share is the engine.
 
+mod alarm;
 mod backoff;
 mod calls;
 mod catalog;
 mod clock;
+mod condition;
 mod delivery;
 mod drain;
 mod engine;
 mod execute;
 mod heartbeat;
+mod hold;
 mod intake;
 mod lanes;
 mod leases;
 mod line;
+mod lives;
+mod moves;
 mod outbox;
 mod parked;
 mod pass;
@@ -23,7 +28,10 @@ mod recovery;
 mod session;
 mod settings;
 mod tasks;
+mod vigil;
 mod wake;
+mod waking;
+mod watchdog;
 
 pub use clock::{Clock, SKEW_MS};
 pub use drain::Stop;
@@ -32,6 +40,7 @@ pub use pass::Pass;
 pub use settings::Settings;
 pub use tasks::Tasks;
 pub use wake::{Waker, Wakes, wakes};
+pub use watchdog::Watchdog;
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -44,6 +53,7 @@ use backoff::Retry;
 use calls::{CallToken, Waiting};
 use engine::Engine;
 use lanes::Lanes;
+use moves::Mover;
 use parked::Parked;
 use polling::Rhythm;
 use wake::Wake;
@@ -83,6 +93,8 @@ pub struct Runner {
     rhythm: Rhythm,
     cursor: Option<String>,
     polling: bool,
+    /// Which poll is awaited: the answer to an earlier one is not taken.
+    poll_number: u64,
     poll_at: Option<tokio::time::Instant>,
     /// How many events are asked for at once.
     page: u32,
@@ -110,6 +122,7 @@ impl Runner {
             rhythm,
             cursor: None,
             polling: false,
+            poll_number: 0,
             poll_at: None,
             page,
             listed: false,
@@ -132,6 +145,8 @@ impl Runner {
         engine.keep("trouble", line::tell_trouble);
         engine.keep("catalog", catalog::publish);
         engine.keep("periodic", periodic::tick);
+        engine.keep("switches", hold::heed);
+        engine.keep("vigil", vigil::keep);
         self.place_all(left);
         self.list_open();
         self.poll();
@@ -142,6 +157,7 @@ impl Runner {
 
     /// Settles what an earlier life left, and starts what every life needs.
     async fn begin(&mut self) -> Result<Vec<Accepted>, RunnerError> {
+        lives::begin(&self.engine).await?;
         let left = recovery::settle(&self.engine).await?;
         let reader = self.engine.journal.reader()?;
         self.cursor = reader.recall("cursor")?;
@@ -156,13 +172,16 @@ impl Runner {
     async fn work(&mut self, stop: &Stop) -> Result<(), RunnerError> {
         loop {
             match self.next_wake(stop).await {
-                Wake::Polled(Ok(page), held) => self.take_page(page, held).await?,
-                Wake::Polled(Err(error), _) => self.poll_failed(error)?,
+                Wake::Polled(number, ..) if number != self.poll_number => {}
+                Wake::Polled(_, Ok(page), held) => self.take_page(page, held).await?,
+                Wake::Polled(_, Err(error), _) => self.poll_failed(error)?,
                 Wake::OpenListed(Ok(open)) => self.take_open(open).await?,
                 Wake::OpenListed(Err(error)) => self.list_failed(&error)?,
                 Wake::CallFinished(ended) => self.call_finished(&ended),
                 Wake::TaskMade(accepted) => self.place_all([accepted]),
                 Wake::CancelSeen(id) => self.cancel(&id),
+                Wake::HoldChanged => self.start_ready(),
+                Wake::Woke(missed) => self.woke(missed),
                 Wake::PollDue => self.poll(),
                 Wake::ListOpenDue => self.list_open(),
                 Wake::Stop => return Ok(()),
@@ -191,12 +210,16 @@ impl Runner {
 
     /// Whether one pass has nothing left to do but deliver.
     fn is_idle(&self) -> bool {
-        self.listed && self.drained && !self.polling && self.calls.is_empty() && self.parked.is_empty()
+        let nothing_runs = self.calls.len() <= self.lanes.waiting();
+        let done =
+            self.calls.is_empty() && self.parked.is_empty() || self.engine.hold.is_on() && nothing_runs;
+        self.listed && self.drained && !self.polling && done
     }
 
     async fn take_page(&mut self, page: Page, held: Duration) -> Result<(), RunnerError> {
         self.polling = false;
         self.page = self.page.saturating_mul(2).min(self.engine.settings.page);
+        self.engine.condition.polled(self.engine.clock.now_ms());
         let events = page.events.len();
         let moved = page.cursor.filter(|cursor| self.cursor.as_ref() != Some(cursor));
         // A page that says there is more, or brings something, moves the cursor. Where it does not, asking on at once
@@ -268,6 +291,7 @@ impl Runner {
 
     fn poll_failed(&mut self, error: BackendError) -> Result<(), RunnerError> {
         self.polling = false;
+        self.engine.condition.poll_failed();
         if matches!(error, BackendError::Oversized { .. }) && self.page > 1 {
             self.page /= 2;
             tracing::warn!(%error, events = self.page, "fewer events are asked for at once");
@@ -288,6 +312,7 @@ impl Runner {
         if wait.is_zero() {
             self.poll();
         } else {
+            self.engine.moves.again_within(Mover::Poll, wait);
             self.poll_at = Some(tokio::time::Instant::now() + wait);
         }
     }
@@ -299,15 +324,22 @@ impl Runner {
             return;
         }
         self.polling = true;
+        self.poll_number += 1;
+        let number = self.poll_number;
         let (engine, cursor, page) = (Arc::clone(&self.engine), self.cursor.clone(), self.page);
         let wait = if self.mode == Mode::OnePass { Duration::ZERO } else { engine.settings.hold };
+        // At worst it is made, refused, made anew after a session was opened.
+        engine.moves.again_within(Mover::Poll, wait * 2 + Duration::from_mins(1));
+        let mut woken = engine.woken.subscribe();
         self.engine.tasks.spawn(async move {
             let (asked, asking) = (Instant::now(), Arc::clone(&engine));
             let poll = async move {
                 asking.with_session(|| asking.backend.poll(cursor.as_deref(), page, wait)).await
             };
             tokio::select! {
-                polled = engine.apart(poll) => engine.waker.wake(Wake::Polled(polled, asked.elapsed())),
+                polled = engine.apart(poll) => engine.waker.wake(Wake::Polled(number, polled, asked.elapsed())),
+                // Whoever noticed the sleep polls anew.
+                _ = woken.changed() => {}
                 () = engine.stopping.cancelled() => {}
             }
         });

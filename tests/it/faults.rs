@@ -1,9 +1,11 @@
-//! The faults of the network between device and backend, one test each: `fNN` is the fault's number in the catalogue of
-//! the delivery promises. Faults of the machine (kills, disks, clocks of processes) are not here.
+//! The faults of the delivery promises' catalogue, each injected: `fNN` in a test's name is the fault's number.
 
 mod absence;
+mod backlog;
 mod bytes;
+mod clocks;
 mod events;
+mod logs;
 mod quiet;
 mod refusals;
 mod strangers;
