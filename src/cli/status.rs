@@ -9,7 +9,7 @@ use super::exit::Exit;
 use super::{print, wiring};
 use crate::config::{Config, WorkspaceRule};
 use crate::home::{DeviceIdentity, Home, RunnerLock};
-use crate::journal::{LiveCounts, Reader};
+use crate::journal::{LiveCounts, Reader, Salvage, has_room_at};
 use crate::runner::Clock;
 
 #[derive(Debug, Serialize)]
@@ -23,6 +23,10 @@ struct Status {
     in_flight: u32,
     outbox: Outbox,
     can_execute: CanExecute,
+    /// What it goes without: `disk` while there is no room for new work.
+    degraded: Vec<&'static str>,
+    /// The last time that the journal was damaged and what became of it.
+    salvage: Option<Salvage>,
     version: &'static str,
 }
 
@@ -70,7 +74,8 @@ pub fn status(context: &Context) -> anyhow::Result<Exit> {
 
 fn look(config: &Config, home: &Home) -> anyhow::Result<Status> {
     let holder = RunnerLock::peek(home)?;
-    let (counts, last_contact_ms, clock_skew_ms) = journal(home)?;
+    let (counts, last_contact_ms, clock_skew_ms, salvage) = journal(home)?;
+    let has_room = has_room_at(&home.journal_file(), wiring::least_free(config));
     let url = config.backend.url.as_ref().map(ToString::to_string);
     let reachable = url.is_some() && runtime()?.block_on(probe(config));
     Ok(Status {
@@ -86,20 +91,22 @@ fn look(config: &Config, home: &Home) -> anyhow::Result<Status> {
             undeliverable: counts.undeliverable,
         },
         can_execute: CanExecute { read: true, write: true, exec: true },
+        degraded: if has_room { Vec::new() } else { vec!["disk"] },
+        salvage,
         version: env!("CARGO_PKG_VERSION"),
     })
 }
 
-type Facts = (LiveCounts, Option<i64>, Option<i64>);
+type Facts = (LiveCounts, Option<i64>, Option<i64>, Option<Salvage>);
 
 fn journal(home: &Home) -> anyhow::Result<Facts> {
     let path = home.journal_file();
     if !path.exists() {
-        return Ok((LiveCounts::default(), None, None));
+        return Ok((LiveCounts::default(), None, None, None));
     }
     let reader = Reader::open(&path)?;
     let number = |key| anyhow::Ok(reader.recall(key)?.and_then(|text| text.parse().ok()));
-    Ok((reader.counts()?, number("last_contact_ms")?, number("clock_offset_ms")?))
+    Ok((reader.counts()?, number("last_contact_ms")?, number("clock_offset_ms")?, reader.salvage()?))
 }
 
 async fn probe(config: &Config) -> bool {
@@ -134,6 +141,15 @@ fn show(status: &Status) {
         print::line(&format!(
             "Refused       {} answers that the backend will never take",
             status.outbox.undeliverable
+        ));
+    }
+    if !status.degraded.is_empty() {
+        print::line("Disk          has no room: nothing new is begun until it has");
+    }
+    if let Some(salvage) = &status.salvage {
+        print::line(&format!(
+            "Journal       was damaged and is kept as {}: {} requests were carried over, {} could not be read",
+            salvage.file, salvage.kept, salvage.lost
         ));
     }
     print::line(&format!("Confinement   {}", status.confinement));

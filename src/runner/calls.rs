@@ -132,7 +132,10 @@ impl Runner {
     }
 
     /// Starts what may start.
-    fn start_ready(&mut self) {
+    pub(super) fn start_ready(&mut self) {
+        if self.lacks_room() {
+            return self.wait_for_room();
+        }
         self.take_up_parked();
         while let Some(waiting) = self.lanes.next() {
             self.start(waiting.call, waiting.share);

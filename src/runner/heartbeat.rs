@@ -54,7 +54,8 @@ impl Engine {
     }
 
     fn health(&self) -> serde_json::Value {
-        json!({"version": env!("CARGO_PKG_VERSION"), "confinement": self.confinement})
+        let degraded: &[&str] = if self.has_room() { &[] } else { &["disk"] };
+        json!({"version": env!("CARGO_PKG_VERSION"), "confinement": self.confinement, "degraded": degraded})
     }
 
     /// For `status`, which runs in another process.

@@ -18,6 +18,7 @@ mod parked;
 mod pass;
 mod periodic;
 mod polling;
+mod pressure;
 mod recovery;
 mod session;
 mod settings;
@@ -84,6 +85,8 @@ pub struct Runner {
     poll_at: Option<tokio::time::Instant>,
     /// How many events are asked for at once.
     page: u32,
+    /// The disk has no room for new work.
+    full: bool,
     listed: bool,
     drained: bool,
     pass: Pass,
@@ -106,6 +109,7 @@ impl Runner {
             polling: false,
             poll_at: None,
             page,
+            full: false,
             listed: false,
             drained: false,
             pass: Pass::default(),
@@ -155,9 +159,13 @@ impl Runner {
                 Wake::CallFinished(ended) => self.call_finished(&ended),
                 Wake::TaskMade(accepted) => self.place_all([accepted]),
                 Wake::CancelSeen(id) => self.cancel(&id),
-                Wake::PollDue => self.poll(),
+                Wake::PollDue => self.poll_due(),
+                Wake::ListOpenDue if self.full => {}
                 Wake::ListOpenDue => self.list_open(),
                 Wake::Stop => return Ok(()),
+            }
+            if self.engine.journal.is_failed() {
+                return Err(JournalError::Failed.into());
             }
             if self.mode == Mode::OnePass && self.is_idle() {
                 return Ok(());
@@ -275,6 +283,9 @@ impl Runner {
         self.poll_at = None;
         if self.polling {
             return;
+        }
+        if self.lacks_room() {
+            return self.wait_for_room();
         }
         self.polling = true;
         let (engine, cursor, page) = (Arc::clone(&self.engine), self.cursor.clone(), self.page);

@@ -172,6 +172,7 @@ impl Processes {
             tracing::warn!(%error, "the next life will not know that the shells ended with this one");
         }
         self.terminals.stop_all(Ladder::timeout()).await;
+        self.journal.rest().await;
     }
 }
 
@@ -243,6 +244,11 @@ pub fn functions(config: &Config) -> anyhow::Result<HttpFunctions> {
     Ok(HttpFunctions::new(url.as_str(), options)?)
 }
 
+/// How many bytes the home's disk must have free for anything new to be begun.
+pub fn least_free(config: &Config) -> u64 {
+    (config.limits.least_free_mb as u64) << 20
+}
+
 fn settings(config: &Config) -> Settings {
     let (poll, limits) = (&config.poll, &config.limits);
     Settings {
@@ -264,6 +270,7 @@ fn settings(config: &Config) -> Settings {
         queue: limits.queue,
         ttl: limits.ttl,
         drain: limits.drain,
+        least_free: least_free(config),
         ..Settings::default()
     }
 }

@@ -127,11 +127,13 @@ async fn status_says_the_same_keys_without_a_runner() {
         "backend",
         "canExecute",
         "confinement",
+        "degraded",
         "deviceId",
         "inFlight",
         "outbox",
         "pid",
         "running",
+        "salvage",
         "version",
     ];
     assert_eq!(keys(&status), wanted);
