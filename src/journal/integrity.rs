@@ -20,7 +20,7 @@ pub(super) fn check(connection: &Connection, path: &Path) -> Result<(), JournalE
 
 /// What SQLite's refusal says about the file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Verdict {
+pub(super) enum Fault {
     /// Nothing.
     Sound,
     /// There is no room.
@@ -31,7 +31,7 @@ pub(super) enum Verdict {
     Damaged,
 }
 
-impl Verdict {
+impl Fault {
     pub(super) fn of(error: &rusqlite::Error) -> Self {
         use rusqlite::ffi::{
             SQLITE_IOERR_DIR_FSYNC, SQLITE_IOERR_FSYNC, SQLITE_IOERR_READ, SQLITE_IOERR_SHMSIZE,

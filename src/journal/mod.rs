@@ -12,12 +12,18 @@ mod backup;
 mod debris;
 mod entry;
 mod integrity;
+mod intents;
 mod migrate;
+#[cfg(test)]
+mod model;
 mod read;
 mod room;
 mod salvage;
 mod shells;
 mod swap;
+mod rules;
+mod shells;
+mod steps;
 mod transitions;
 mod writer;
 
@@ -26,12 +32,14 @@ pub use entry::{Origin, RecordedReply, State, Unfinished};
 pub use read::{ListedTask, LiveCounts, Reader, RequestLife};
 pub use room::{RESERVE, has_room_at};
 pub use salvage::Salvage;
+pub use rules::{Comparison, Verdict};
 pub use shells::{ShellExit, ShellRow, ShellState, ShellTrace};
-pub use transitions::{Close, Started};
+pub use transitions::{Close, Fate, Started};
 
 use std::path::Path;
 
 use crate::ids::RequestId;
+use integrity::Fault;
 use writer::Writer;
 
 /// Why the journal did not do what it was asked.
@@ -87,6 +95,12 @@ pub enum JournalError {
     /// The file could not be kept, and nothing is written to it any more.
     #[error("the disk did not keep what was written to the journal, and no new file could be made")]
     Failed,
+    /// The caller took the request back; it is not begun.
+    #[error("request {id} was taken back")]
+    TakenBack {
+        /// The request.
+        id: RequestId,
+    },
     /// Somebody else moved the request on.
     #[error("request {id} is not {expected} any more")]
     Moved {
@@ -106,13 +120,21 @@ pub struct Journal {
 }
 
 impl Journal {
-    /// Opens the file, making it, mending it and bringing it up to date where needed.
+    /// Opens the file, making it, mending it and bringing it up to date where needed, and counts this life
+    /// of the runner.
     ///
     /// # Errors
     /// [`JournalError::Open`], [`JournalError::Newer`], [`JournalError::Migrate`], [`JournalError::File`].
     pub fn open(path: &Path) -> Result<Self, JournalError> {
         let connection = migrate::open(path, false)?;
         let disk = room::Disk::below(path);
+        if let Err(error) = count_life(&connection) {
+            if Fault::of(&error) != Fault::Full {
+                return Err(error.into());
+            }
+            disk.release();
+            count_life(&connection)?;
+        }
         let writer = Writer::start(connection, path, disk.clone());
         Ok(Self { writer, disk, path: path.to_owned() })
     }
@@ -130,4 +152,10 @@ impl Journal {
     pub fn reader(&self) -> Result<Reader, JournalError> {
         Reader::open(&self.path)
     }
+}
+
+fn count_life(connection: &rusqlite::Connection) -> rusqlite::Result<()> {
+    let sql = "insert into kv (key, value) values ('epoch', '1') \
+               on conflict (key) do update set value = cast(value as integer) + 1";
+    connection.execute(sql, []).map(drop)
 }

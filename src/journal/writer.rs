@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use rusqlite::{Connection, Transaction, TransactionBehavior};
 use tokio::sync::oneshot;
 
-use super::integrity::Verdict;
+use super::integrity::Fault;
 use super::room::Disk;
 use super::{JournalError, migrate, salvage, swap};
 
@@ -34,9 +34,9 @@ const IDLE: Duration = Duration::from_secs(3);
 const LONG_LOG: u64 = 4 << 20;
 
 /// Tells who waits whether what they wrote is committed.
-type Answer = Box<dyn FnOnce(Result<(), Verdict>) + Send>;
+type Answer = Box<dyn FnOnce(Result<(), Fault>) + Send>;
 /// Writes, and says what its failure tells of the file.
-type Write = Box<dyn FnOnce(&Transaction<'_>) -> (Answer, Verdict) + Send>;
+type Write = Box<dyn FnOnce(&Transaction<'_>) -> (Answer, Fault) + Send>;
 
 struct Job {
     durability: Durability,
@@ -117,13 +117,13 @@ impl Writer {
         let (answer, answered) = oneshot::channel();
         let write: Write = Box::new(move |transaction| {
             let result = in_savepoint(transaction, work);
-            let verdict = match &result {
-                Err(JournalError::Sqlite(error)) => Verdict::of(error),
-                _ => Verdict::Sound,
+            let fault = match &result {
+                Err(JournalError::Sqlite(error)) => Fault::of(error),
+                _ => Fault::Sound,
             };
             let answer: Answer = Box::new(move |committed| {
                 let result = match committed {
-                    _ if verdict == Verdict::Full => Err(JournalError::Full),
+                    _ if fault == Fault::Full => Err(JournalError::Full),
                     Ok(()) => result,
                     Err(why) => result.and(Err(not_committed(why))),
                 };
@@ -134,7 +134,7 @@ impl Writer {
                     tracing::warn!(%error, "a note could not be written to the journal");
                 }
             });
-            (answer, verdict)
+            (answer, fault)
         });
         // Without the thread the answer's sender is dropped here, which the receiver reads as not committed.
         let _ = self.jobs.send(Job { durability, urgent, last, write });
@@ -142,9 +142,9 @@ impl Writer {
     }
 }
 
-fn not_committed(why: Verdict) -> JournalError {
+fn not_committed(why: Fault) -> JournalError {
     match why {
-        Verdict::Full => JournalError::Full,
+        Fault::Full => JournalError::Full,
         _ => JournalError::NotCommitted,
     }
 }
@@ -218,13 +218,13 @@ impl Thread {
         // Notes of the heartbeat alone are not worth waking a disk for.
         self.owes |= durability == Durability::Power;
         let mut answers: Vec<Answer> = Vec::with_capacity(batch.len());
-        let (committed, verdict) = match &mut self.connection {
+        let (committed, fault) = match &mut self.connection {
             Some(connection) => {
-                let mut worst = Verdict::Sound;
+                let mut worst = Fault::Sound;
                 let committed = set(connection, &mut self.durability, durability)
                     .and_then(|()| write_all(connection, batch, &mut answers, &mut worst));
-                let verdict = committed.as_ref().err().map_or(worst, |error| worst.max(Verdict::of(error)));
-                (committed, verdict)
+                let fault = committed.as_ref().err().map_or(worst, |error| worst.max(Fault::of(error)));
+                (committed, fault)
             }
             None => return,
         };
@@ -232,9 +232,9 @@ impl Thread {
             tracing::error!(%error, "the journal could not commit");
         }
         // Before anybody tries again.
-        self.see_to_it(verdict);
+        self.see_to_it(fault);
         for answer in answers {
-            answer(if committed.is_ok() { Ok(()) } else { Err(verdict) });
+            answer(if committed.is_ok() { Ok(()) } else { Err(fault) });
         }
     }
 
@@ -249,24 +249,24 @@ impl Thread {
         });
         if let Err(error) = done {
             tracing::warn!(%error, "the journal's log could not be brought into its file");
-            self.see_to_it(Verdict::of(&error));
+            self.see_to_it(Fault::of(&error));
         }
     }
 
     /// Does what a failure asks for.
-    fn see_to_it(&mut self, verdict: Verdict) {
-        match verdict {
-            Verdict::Sound => {}
-            Verdict::Full => self.disk.release(),
-            Verdict::Unsynced | Verdict::Damaged => self.renew(verdict),
+    fn see_to_it(&mut self, fault: Fault) {
+        match fault {
+            Fault::Sound => {}
+            Fault::Full => self.disk.release(),
+            Fault::Unsynced | Fault::Damaged => self.renew(fault),
         }
     }
 
     /// Never goes on with a file of which a sync failed or a page is damaged: the one is written anew, the other is
     /// opened and looked at again, and salvaged where it is what it seems.
-    fn renew(&mut self, verdict: Verdict) {
+    fn renew(&mut self, fault: Fault) {
         let Some(connection) = self.connection.take() else { return };
-        let renewed = if verdict == Verdict::Unsynced {
+        let renewed = if fault == Fault::Unsynced {
             salvage::rewrite(connection, &self.path)
         } else {
             drop_as_it_is(connection);
@@ -299,7 +299,7 @@ fn write_all(
     connection: &mut Connection,
     batch: Vec<Job>,
     answers: &mut Vec<Answer>,
-    worst: &mut Verdict,
+    worst: &mut Fault,
 ) -> rusqlite::Result<()> {
     // At once a writer: one that began by reading could not wait for another process that writes.
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
@@ -309,9 +309,9 @@ fn write_all(
         if transaction.is_autocommit() {
             break;
         }
-        let (answer, verdict) = (job.write)(&transaction);
+        let (answer, fault) = (job.write)(&transaction);
         answers.push(answer);
-        *worst = (*worst).max(verdict);
+        *worst = (*worst).max(fault);
     }
     transaction.commit()
 }

@@ -218,8 +218,11 @@ impl Engine {
         let mut retry = Retry::new(self.settings.retry);
         loop {
             let id = &call.accepted.request().id;
-            match self.journal.start(&call.accepted, self.clock.now_ms()).await {
+            match self.journal.start(&call.accepted, false, self.clock.now_ms()).await {
                 Ok(started) => return Ok(started.attempt),
+                Err(JournalError::TakenBack { .. }) => {
+                    return Err(Work::Outcome(Box::new(never_ran()), None));
+                }
                 Err(error @ JournalError::Moved { .. }) => {
                     tracing::error!(request.id = %id, %error, "the call is not begun a second time");
                     return Err(Work::Left);

@@ -7,12 +7,9 @@ use std::time::Duration;
 use super::RunnerError;
 use super::engine::Engine;
 use super::execute::never_ran;
-use crate::journal::{Accepted, State, Unfinished};
+use crate::journal::{Accepted, Comparison, Fate, Unfinished, Verdict};
 use crate::output::OutputStore;
 use crate::request::{ErrorCode, Failure, Meta, Outcome, Sealing};
-
-/// How often a read may be cut off by a crash before it is held to be the cause.
-const READ_ATTEMPTS: u32 = 3;
 
 /// How much of a killed call's output its answer carries.
 const PARTIAL_CHARS: usize = 8_000;
@@ -41,17 +38,20 @@ pub(super) async fn settle(engine: &Arc<Engine>) -> Result<Vec<Accepted>, Runner
 
 impl Engine {
     async fn settle_one(&self, left: Unfinished) -> Result<Option<Accepted>, RunnerError> {
-        let (state, attempt, cancelled) = (left.state, left.attempt, left.request.cancelled);
+        let attempt = left.attempt;
         let call = Accepted::from(left);
-        let outcome = match state {
-            State::Accepted if cancelled => never_ran(),
-            State::Started if call.effect().at_most_once() => self.interrupted(&call),
-            State::Started if attempt >= READ_ATTEMPTS => poisonous(attempt),
-            State::Started => {
-                self.journal.restart(&call.request().id).await?;
-                return Ok(Some(call));
-            }
-            _ => return Ok(Some(call)),
+        let id = &call.request().id;
+        let mut fate = self.journal.found(id, self.clock.now_ms()).await?;
+        if fate == Fate::Compare {
+            // Nothing compares yet: what was declared cannot be judged.
+            fate = self.journal.compared(id, Comparison::Unclear, self.clock.now_ms()).await?;
+        }
+        let outcome = match fate {
+            Fate::Run => return Ok(Some(call)),
+            Fate::Post | Fate::Compare => return Ok(None),
+            Fate::Answer(Verdict::NeverRan) => never_ran(),
+            Fate::Answer(Verdict::Poisonous) => poisonous(attempt),
+            Fate::Answer(Verdict::Interrupted | Verdict::Recovered) => self.interrupted(&call),
         };
         let request = call.request();
         let sealed = outcome.seal(&Sealing {
