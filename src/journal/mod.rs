@@ -18,12 +18,11 @@ mod migrate;
 mod model;
 mod read;
 mod room;
+mod rules;
 mod salvage;
 mod shells;
-mod swap;
-mod rules;
-mod shells;
 mod steps;
+mod swap;
 mod transitions;
 mod writer;
 
@@ -31,8 +30,8 @@ pub use accept::{Accepted, Admission, Conflict, Offer, Refusal};
 pub use entry::{Origin, RecordedReply, State, Unfinished};
 pub use read::{ListedTask, LiveCounts, Reader, RequestLife};
 pub use room::{RESERVE, has_room_at};
-pub use salvage::Salvage;
 pub use rules::{Comparison, Verdict};
+pub use salvage::Salvage;
 pub use shells::{ShellExit, ShellRow, ShellState, ShellTrace};
 pub use transitions::{Close, Fate, Started};
 

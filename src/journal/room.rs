@@ -64,9 +64,10 @@ impl Disk {
         !self.shared.spent.load(Ordering::SeqCst)
     }
 
+    /// Room for two of it: what was just given up is not to be taken back at once.
     fn remake(&self, least: u64) {
         let spent = self.shared.spent.load(Ordering::SeqCst);
-        if !spent || !is_free(&self.shared.reserve, least.saturating_add(RESERVE)) {
+        if !spent || !is_free(&self.shared.reserve, least.saturating_add(2 * RESERVE)) {
             return;
         }
         match make(&self.shared.reserve) {
@@ -109,13 +110,15 @@ fn make(reserve: &Path) -> io::Result<()> {
     options.write(true).create(true).truncate(true);
     #[cfg(unix)]
     std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-    let mut file = options.open(reserve)?;
-    fill(&mut file)?;
-    file.sync_all()
+    fill(&mut options.open(reserve)?)
 }
 
-/// With bytes that are really on the disk: a hole would hold no room.
+/// With room that is really taken: a hole would hold none.
 fn fill(file: &mut File) -> io::Result<()> {
+    #[cfg(target_os = "linux")]
+    if rustix::fs::fallocate(&*file, rustix::fs::FallocateFlags::empty(), 0, RESERVE).is_ok() {
+        return Ok(());
+    }
     // Not zeros, which some file systems store as a hole.
     let block = [0x5a_u8; 64 << 10];
     for _ in 0..RESERVE / block.len() as u64 {

@@ -89,6 +89,8 @@ pub(super) struct Engine {
     pub over: CancellationToken,
     /// Says which recorded reply may be posted when.
     pub outbox: Outbox,
+    /// Rings when the next heartbeat has something to say that should not wait.
+    pub news: tokio::sync::Notify,
     /// Filled once the backend was asked for its time.
     pub time_asked: tokio::sync::OnceCell<()>,
 }
@@ -123,6 +125,7 @@ impl Engine {
             ending: CancellationToken::new(),
             over: CancellationToken::new(),
             outbox: Outbox::new(waits),
+            news: tokio::sync::Notify::new(),
             time_asked: tokio::sync::OnceCell::new(),
         })
     }

@@ -24,6 +24,7 @@ pub(super) async fn beat(engine: Arc<Engine>) {
         };
         tokio::select! {
             () = tokio::time::sleep(wait) => {}
+            () = engine.news.notified() => {}
             () = engine.over.cancelled() => return,
         }
     }

@@ -20,7 +20,7 @@ pub struct Mishap {
     pub cut_at: u32,
     /// After that sync has done its work, not before.
     pub after: bool,
-    /// The ending of the files of which these syncs (from, to) are refused.
+    /// Of files with this in their path, these syncs (from, to) are refused.
     pub refuse: Option<(&'static str, u32, u32)>,
 }
 
@@ -67,8 +67,8 @@ impl Disk {
         if mishap.after {
             variables.push(("CUT_AFTER", "1".into()));
         }
-        if let Some((ending, from, to)) = mishap.refuse {
-            variables.push(("CUT_REFUSE", ending.into()));
+        if let Some((part, from, to)) = mishap.refuse {
+            variables.push(("CUT_REFUSE", part.into()));
             variables.push(("CUT_REFUSE_FROM", from.to_string().into()));
             variables.push(("CUT_REFUSE_TO", to.to_string().into()));
         }
@@ -76,7 +76,7 @@ impl Disk {
     }
 
     /// Everything that is there now has reached the disk.
-    fn settle(&self) {
+    pub fn settle(&self) {
         let _ = fs::remove_dir_all(&self.store);
         for folder in ["files", "names"] {
             fs::create_dir_all(self.store.join(folder)).expect("made");

@@ -6,8 +6,8 @@
  *   CUT_DISK/files/<key>   the bytes at the last sync of the file
  *   CUT_DISK/names/<path>  with % for /: one line a name, "<key> <f|d> <name>"
  * CUT_ROOT is the folder. At the CUT_AT-th sync below it the program is killed, before that sync counts, or after it
- * where CUT_AFTER is set. The syncs number CUT_REFUSE_FROM to CUT_REFUSE_TO of files that end in CUT_REFUSE fail once
- * each as a broken disk makes them fail: EIO, and nothing becomes durable. CUT_PROGRAM names the only program that is
+ * where CUT_AFTER is set. The syncs number CUT_REFUSE_FROM to CUT_REFUSE_TO of files with CUT_REFUSE in their path fail
+ * as a broken disk makes them fail: EIO, and nothing becomes durable. CUT_PROGRAM names the only program that is
  * meant. Not here: what a power cut leaves of what was never synced; the test decides that. */
 #define _GNU_SOURCE
 #include <dirent.h>
@@ -110,8 +110,7 @@ static int synced(int fd, int (*real)(int)) {
     size_t top = strlen(root);
     if (length <= 0 || strncmp(path, root, top) || (path[top] && path[top] != '/')) return real(fd);
     if (key_of(fd, "", AT_EMPTY_PATH, key, sizeof key, &mode)) return real(fd);
-    size_t end = refuse ? strlen(refuse) : 0;
-    if (refuse && (size_t)length >= end && !strcmp(path + length - end, refuse)) {
+    if (refuse && strstr(path, refuse)) {
         refusable++;
         if (refusable >= number("CUT_REFUSE_FROM") && refusable <= number("CUT_REFUSE_TO")) {
             errno = EIO;

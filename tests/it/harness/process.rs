@@ -100,6 +100,11 @@ impl Program {
         self.signal(Signal::TERM);
     }
 
+    /// Whether it has ended.
+    pub fn has_ended(&mut self) -> bool {
+        self.status().is_some()
+    }
+
     /// Ends it as a power cut would, and waits until it is gone.
     pub fn kill(mut self) {
         self.signal(Signal::KILL);
