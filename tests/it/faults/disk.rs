@@ -195,8 +195,8 @@ async fn f18_output_that_fills_the_disk_is_cut_at_that_byte_and_its_command_goes
     let answer = cramped.stage.caller.have(Ask::bash(command)).await;
     assert_eq!(answer.outcome, "ok", "{answer:?}");
     let text = answer.text();
-    assert!(text.contains("the end of it"), "it was not killed: {}", &text[text.len() - 300..]);
-    assert!(text.contains("the disk is full, the rest of the output is not kept"), "{}", &text[text.len() - 3000..]);
+    assert!(text.contains("the end of it"), "it was not killed: {text}");
+    assert!(text.contains("the disk is full, the rest of the output is not kept"), "{text}");
     assert_eq!(cramped.stage.read("effects"), "ran\n");
     let kept: u64 = sizes(&cramped.setting.home.join("state/outputs")).iter().sum();
     assert!((8 << 20..24 << 20).contains(&kept), "as much as the disk took is kept: {kept}");
@@ -211,6 +211,7 @@ fn sizes(folder: &Path) -> Vec<u64> {
 async fn f19_after_a_failed_sync_the_journal_goes_on_in_a_new_file() {
     for nth in 1..=3 {
         let powered = Powered::new().await;
+        powered.run(Mishap::default()).logs("the catalog is published").await;
         let runner = powered.run(Mishap { refuse: Some(("journal.sqlite3-wal", nth, nth)), ..Mishap::default() });
         let answer = powered.stage.caller.have(Ask::bash("echo ran >> effects")).await;
         assert_eq!(answer.outcome, "ok", "{answer:?}");

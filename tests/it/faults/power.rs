@@ -135,7 +135,7 @@ async fn f12_a_power_cut_anywhere_in_the_making_of_the_journal_leaves_one_that_o
             (runner.has_ended() || polls).then_some(polls && !runner.has_ended())
         })
         .await;
-        runner.kill();
+        drop(runner);
         if ready {
             break;
         }
@@ -222,7 +222,7 @@ async fn cut(cuts: u32) {
         })
         .await;
         fell += u32::from(runner.has_ended());
-        runner.kill();
+        drop(runner);
         let mut chance = || dice.roll(2) == 0;
         powered.disk.lose_power(if round % 2 == 1 { Some(&mut chance) } else { None });
         forgets_nothing(&powered, &asked, round);

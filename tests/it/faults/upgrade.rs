@@ -118,6 +118,10 @@ async fn f60_what_every_version_left_is_settled_by_the_rules() {
         for (id, tool, args) in left {
             stage.ask(Ask::new(tool, args).with("requestId", json!(id)).of(id)).await;
         }
+        // The old runner held the lease of what it had begun.
+        let held = "update requests set lease_id = '01890a5d-ac96-774b-bcce-b302099a8057', \
+                    lease_expires_at_ms = 9e15 where request_id = 'started-bash'";
+        assert_eq!(stage.database().execute(held, []).expect("held"), 1);
         let _runner = stage.run();
         assert_eq!(stage.answer("accepted-write").await.outcome, "ok");
         assert_eq!(stage.read("written.txt"), "by the fixture\n");
