@@ -38,12 +38,7 @@ impl Debris {
     }
 
     /// Hands on every row that can be read, once. How many are known to be there and cannot be.
-    pub(super) fn rows(
-        &self,
-        table: &str,
-        columns: &[String],
-        take: &mut dyn FnMut(i64, Vec<Value>),
-    ) -> u32 {
+    pub(super) fn rows(&self, table: &str, columns: &[String], take: &mut dyn FnMut(i64, Vec<Value>)) -> u32 {
         let head = format!("select rowid, {} from {table}", columns.join(", "));
         let mut read = |sql: &str, after: i64| self.walk(sql, after, columns.len(), take);
         let forward = read(&format!("{head} where rowid > ? order by rowid"), i64::MIN);
@@ -61,13 +56,7 @@ impl Debris {
         unread
     }
 
-    fn walk(
-        &self,
-        sql: &str,
-        bound: i64,
-        columns: usize,
-        take: &mut dyn FnMut(i64, Vec<Value>),
-    ) -> Walk {
+    fn walk(&self, sql: &str, bound: i64, columns: usize, take: &mut dyn FnMut(i64, Vec<Value>)) -> Walk {
         let mut walk = Walk { last: None, whole: false };
         let Ok(mut statement) = self.connection.prepare_cached(sql) else { return walk };
         let Ok(mut rows) = statement.query([bound]) else { return walk };

@@ -57,9 +57,8 @@ pub(super) fn open_sound(path: &Path, suspicious: bool) -> Result<Connection, Jo
     let mut connection = Connection::open(path).map_err(open_failed(path))?;
     // Closing a file that is not ours to touch must not write its log into it.
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true).map_err(open_failed(path))?;
-    let version: i64 = connection
-        .pragma_query_value(None, "user_version", |row| row.get(0))
-        .map_err(open_failed(path))?;
+    let version: i64 =
+        connection.pragma_query_value(None, "user_version", |row| row.get(0)).map_err(open_failed(path))?;
     let version = usize::try_from(version).unwrap_or(usize::MAX);
     if version > STEPS.len() {
         return Err(JournalError::Newer { path: path.display().to_string() });
@@ -86,10 +85,9 @@ pub(super) fn open_sound(path: &Path, suspicious: bool) -> Result<Connection, Jo
 fn bring_up_to_date(connection: &mut Connection, path: &Path) -> Result<(), JournalError> {
     // A file that is just made becomes durable step by step: what SQLite unlinks on the way must stay gone.
     connection.pragma_update(None, "synchronous", "extra").map_err(open_failed(path))?;
-    migrations().to_latest(connection).map_err(|cause| JournalError::Migrate {
-        path: path.display().to_string(),
-        cause: cause.to_string(),
-    })
+    migrations()
+        .to_latest(connection)
+        .map_err(|cause| JournalError::Migrate { path: path.display().to_string(), cause: cause.to_string() })
 }
 
 /// The journal's ways with its file.

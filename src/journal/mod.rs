@@ -11,8 +11,10 @@ mod accept;
 mod backup;
 mod debris;
 mod entry;
+mod gleanings;
 mod integrity;
 mod intents;
+mod leaves;
 mod migrate;
 #[cfg(test)]
 mod model;

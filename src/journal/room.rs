@@ -40,7 +40,9 @@ impl Disk {
     /// Gives the reserve up.
     pub(super) fn release(&self) {
         if !self.shared.spent.swap(true, Ordering::SeqCst) {
-            tracing::error!("the disk is full: the reserve is given up, and nothing new is begun until there is room");
+            tracing::error!(
+                "the disk is full: the reserve is given up, and nothing new is begun until there is room"
+            );
             // Without one there is nothing to give up.
             let _ = std::fs::remove_file(&self.shared.reserve);
         }
@@ -64,10 +66,9 @@ impl Disk {
         !self.shared.spent.load(Ordering::SeqCst)
     }
 
-    /// Room for two of it: what was just given up is not to be taken back at once.
     fn remake(&self, least: u64) {
         let spent = self.shared.spent.load(Ordering::SeqCst);
-        if !spent || !is_free(&self.shared.reserve, least.saturating_add(2 * RESERVE)) {
+        if !spent || !has_room_for_reserve(&self.shared.reserve, least) {
             return;
         }
         match make(&self.shared.reserve) {
@@ -95,10 +96,16 @@ impl Journal {
     }
 }
 
-/// The same question about a journal that somebody else may have open; a missing reserve counts only once there is a
-/// journal.
+/// The same question about a journal that somebody else may have open, or that nobody has made yet: a missing reserve
+/// is no lack where it can be made.
 pub fn has_room_at(path: &Path, least_free: u64) -> bool {
-    is_free(path, least_free) && (!path.exists() || is_whole(&swap::beside(path, ".reserve")))
+    let reserved = is_whole(&swap::beside(path, ".reserve"));
+    is_free(path, least_free) && (reserved || has_room_for_reserve(path, least_free))
+}
+
+/// Room for two of it: what was just given up is not to be taken back at once.
+fn has_room_for_reserve(path: &Path, least: u64) -> bool {
+    is_free(path, least.saturating_add(2 * RESERVE))
 }
 
 fn is_whole(reserve: &Path) -> bool {

@@ -11,7 +11,7 @@ use rusqlite::{Connection, Transaction, params_from_iter};
 use serde::{Deserialize, Serialize};
 
 use super::debris::{self, Debris};
-use super::{JournalError, backup, migrate, swap};
+use super::{JournalError, backup, gleanings, migrate, swap};
 use crate::ids::{ConversationId, LeaseId, RequestId, ToolName};
 
 /// What was made of a journal that could not be trusted any more; remembered in the new one, for `status`.
@@ -95,9 +95,25 @@ const TABLES: &[&str] = &["request", "result", "child", "kv", "shell", "intent",
 
 fn carry_over(path: &Path, target: &Transaction<'_>) -> Result<Salvage, JournalError> {
     let mut salvage = Salvage { cause: String::new(), file: String::new(), kept: 0, lost: 0, lost_beside: 0 };
-    let Some(debris) = Debris::open(path) else { return Ok(salvage) };
+    if let Some(debris) = Debris::open(path) {
+        carry_tables(&debris, target, &mut salvage)?;
+    }
+    if salvage.lost > 0 || salvage.lost_beside > 0 || salvage.kept == 0 {
+        let gleaned = gleanings::add(path, target)?;
+        salvage.kept += gleaned;
+        salvage.lost = salvage.lost.saturating_sub(gleaned);
+    }
+    put_in_doubt(target)?;
+    Ok(salvage)
+}
+
+fn carry_tables(
+    debris: &Debris,
+    target: &Transaction<'_>,
+    salvage: &mut Salvage,
+) -> Result<(), JournalError> {
     for table in TABLES {
-        let columns = shared_columns(&debris, target, table)?;
+        let columns = shared_columns(debris, target, table)?;
         if columns.is_empty() {
             continue;
         }
@@ -124,8 +140,7 @@ fn carry_over(path: &Path, target: &Transaction<'_>) -> Result<Salvage, JournalE
             salvage.lost_beside += lost;
         }
     }
-    put_in_doubt(target)?;
-    Ok(salvage)
+    Ok(())
 }
 
 /// A reply that could not be read was perhaps never posted: its request is again where its reply is not known. One
@@ -150,7 +165,7 @@ fn shared_columns(
 }
 
 /// Whether a request's row can be read as a request: recovery must not stumble over it.
-fn is_sound(columns: &[String], row: &[Value]) -> bool {
+pub(super) fn is_sound(columns: &[String], row: &[Value]) -> bool {
     let text = |name: &str| {
         let at = columns.iter().position(|column| column == name)?;
         match &row[at] {

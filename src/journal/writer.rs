@@ -195,10 +195,8 @@ impl Thread {
             batch.extend(queue.try_iter().take(BATCH - batch.len()));
             let last = batch.iter().any(|job| job.last);
             self.commit(batch);
-            if last {
-                self.checkpoint("truncate");
-            } else if self.log.metadata().is_ok_and(|log| log.len() > LONG_LOG) {
-                self.checkpoint("passive");
+            if last || self.log.metadata().is_ok_and(|log| log.len() > LONG_LOG) {
+                self.checkpoint();
             }
         }
     }
@@ -206,7 +204,7 @@ impl Thread {
     fn next(&mut self, queue: &Receiver<Job>) -> Option<Job> {
         if self.owes {
             match queue.recv_timeout(IDLE) {
-                Err(RecvTimeoutError::Timeout) => self.checkpoint("truncate"),
+                Err(RecvTimeoutError::Timeout) => self.checkpoint(),
                 received => return received.ok(),
             }
         }
@@ -239,12 +237,12 @@ impl Thread {
     }
 
     /// Brings the log into the file, and empties it where nobody reads.
-    fn checkpoint(&mut self, how: &'static str) {
+    fn checkpoint(&mut self) {
         let Some(connection) = &self.connection else { return };
         self.owes = false;
         // A reader is not waited for: the next time comes.
         let done = connection.busy_timeout(Duration::ZERO).and_then(|()| {
-            connection.query_row(&format!("pragma wal_checkpoint({how})"), [], |_| Ok(()))?;
+            connection.query_row("pragma wal_checkpoint(truncate)", [], |_| Ok(()))?;
             connection.busy_timeout(Duration::from_secs(5))
         });
         if let Err(error) = done {

@@ -43,7 +43,9 @@ fn log_of(file: &Path) -> PathBuf {
 fn put_aside(folder: &Path) -> Vec<String> {
     let names = std::fs::read_dir(folder).expect("a folder").filter_map(Result::ok);
     let names = names.filter_map(|entry| entry.file_name().into_string().ok());
-    names.filter(|name| name.contains(".broken-") && !name.contains("-wal") && !name.contains("-shm")).collect()
+    names
+        .filter(|name| name.contains(".broken-") && !name.contains("-wal") && !name.contains("-shm"))
+        .collect()
 }
 
 #[tokio::test]
@@ -97,7 +99,8 @@ async fn written(folder: &Path) -> PathBuf {
 fn overwrite(file: &Path, page: usize) {
     let mut file = std::fs::OpenOptions::new().write(true).open(file).expect("opens");
     file.seek(SeekFrom::Start((page * PAGE) as u64)).expect("there");
-    let noise: Vec<u8> = (0..PAGE).map(|at| u8::try_from((at * 167 + page * 31) % 251).expect("a byte")).collect();
+    let noise: Vec<u8> =
+        (0..PAGE).map(|at| u8::try_from((at * 167 + page * 31) % 251).expect("a byte")).collect();
     file.write_all(&noise).expect("written");
 }
 
@@ -108,10 +111,6 @@ async fn f14_whichever_page_is_damaged_the_rest_is_carried_over() {
     let mut sound = Vec::new();
     std::fs::File::open(&file).expect("opens").read_to_end(&mut sound).expect("reads");
     let (mut damaged, mut in_part) = (0, 0);
-    let raw = rusqlite::Connection::open(&file).expect("opens");
-    let sql = "select rootpage - 1 from sqlite_schema where name = 'request'";
-    let root: u32 = raw.query_row(sql, [], |row| row.get(0)).expect("reads");
-    drop(raw);
     for page in 0..sound.len() / PAGE {
         let after = tempfile::tempdir().expect("a folder");
         let file = after.path().join("journal.sqlite3");
@@ -130,10 +129,10 @@ async fn f14_whichever_page_is_damaged_the_rest_is_carried_over() {
             // A page that nothing stands on.
             None => (300, 0),
         };
-        // Page 1 says where everything is.
+        // The first page says where everything is, also how much.
         assert!(page == 0 || kept + lost == 300, "page {page}: {kept} kept, {lost} lost");
-        // Nor can a row be found without the page that says where its table's rows are.
-        assert!(page == 0 || page == root as usize || kept >= 200, "page {page}: only {kept} kept");
+        // Whatever page is gone, it takes only the rows with it that stood on it.
+        assert!(kept >= 200, "page {page}: only {kept} kept");
         in_part += u32::from(kept < 300 && kept > 0);
         let all = (0..300).filter(|n| {
             let id = RequestId::parse(format!("r{n:03}")).expect("an id");
@@ -193,7 +192,10 @@ async fn f14_a_swap_that_a_crash_cut_off_is_ended_by_the_next_start() {
     raw.execute_batch("insert into kv values ('proof', 'of the new one')").expect("written");
     drop(raw);
     let journal = Journal::open(&place("journal.sqlite3")).expect("opens");
-    assert_eq!(journal.reader().expect("reads").recall("proof").expect("reads").as_deref(), Some("of the new one"));
+    assert_eq!(
+        journal.reader().expect("reads").recall("proof").expect("reads").as_deref(),
+        Some("of the new one")
+    );
     let log = std::fs::read(place("journal.sqlite3.broken-1-wal")).expect("put aside too");
     assert_eq!(log, b"the log of the damaged file");
     assert!(!place("journal.sqlite3.whole").exists());

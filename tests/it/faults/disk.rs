@@ -171,7 +171,8 @@ async fn f16_with_less_room_than_wished_nothing_new_is_begun() {
 async fn f17_a_disk_that_is_full_when_a_call_ends_has_room_for_its_answer() {
     let Some(cramped) = Cramped::new(0, 24).await else { return };
     let _runner = cramped.run();
-    let command = "echo ran >> effects; until [ -e go ]; do sleep 0.02; done; head -c 20000 /dev/zero | tr '\\0' y";
+    let command =
+        "echo ran >> effects; until [ -e go ]; do sleep 0.02; done; head -c 20000 /dev/zero | tr '\\0' y";
     let id = cramped.stage.ask(Ask::bash(command)).await;
     cramped.stage.line("effects").await;
     cramped.disk.fill();
@@ -196,7 +197,8 @@ async fn f18_output_that_fills_the_disk_is_cut_at_that_byte_and_its_command_goes
     assert_eq!(answer.outcome, "ok", "{answer:?}");
     let text = answer.text();
     assert!(text.contains("the end of it"), "it was not killed: {text}");
-    assert!(text.contains("the disk is full, the rest of the output is not kept"), "{text}");
+    let warnings = answer.payload["meta"]["warnings"].to_string();
+    assert!(warnings.contains("the disk is full, the rest of the output is not kept"), "{warnings}");
     assert_eq!(cramped.stage.read("effects"), "ran\n");
     let kept: u64 = sizes(&cramped.setting.home.join("state/outputs")).iter().sum();
     assert!((8 << 20..24 << 20).contains(&kept), "as much as the disk took is kept: {kept}");
@@ -212,12 +214,17 @@ async fn f19_after_a_failed_sync_the_journal_goes_on_in_a_new_file() {
     for nth in 1..=3 {
         let powered = Powered::new().await;
         powered.run(Mishap::default()).logs("the catalog is published").await;
-        let runner = powered.run(Mishap { refuse: Some(("journal.sqlite3-wal", nth, nth)), ..Mishap::default() });
+        let runner =
+            powered.run(Mishap { refuse: Some(("journal.sqlite3-wal", nth, nth)), ..Mishap::default() });
         let answer = powered.stage.caller.have(Ask::bash("echo ran >> effects")).await;
         assert_eq!(answer.outcome, "ok", "{answer:?}");
         let id = powered.stage.ask(Ask::bash("echo then >> effects; sleep 600")).await;
         until("the second effect", || powered.stage.read("effects").contains("then")).await;
-        assert!(runner.log().contains("the journal goes on in a file that was looked at"), "{}", runner.log());
+        assert!(
+            runner.log().contains("the journal goes on in a file that was looked at"),
+            "{}",
+            runner.log()
+        );
         runner.kill();
         // What a sync that came after the failed one has promised stands.
         powered.disk.lose_power(None);
@@ -230,8 +237,7 @@ async fn f19_after_a_failed_sync_the_journal_goes_on_in_a_new_file() {
 async fn f19_a_disk_that_keeps_nothing_ends_the_runner_before_anything_is_begun() {
     let powered = Powered::new().await;
     powered.run(Mishap::default()).logs("the catalog is published").await;
-    let runner =
-        powered.run(Mishap { refuse: Some(("journal.sqlite3", 1, 1_000_000)), ..Mishap::default() });
+    let runner = powered.run(Mishap { refuse: Some(("journal.sqlite3", 1, 1_000_000)), ..Mishap::default() });
     let id = powered.stage.ask(Ask::bash("echo ran >> effects")).await;
     let ended = runner.end().await;
     assert_eq!(ended.code, Some(73), "{ended:?}");

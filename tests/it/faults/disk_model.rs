@@ -148,18 +148,16 @@ impl Disk {
                 tear(&mut bytes, &fs::read(&old).expect("reads"), chance);
             }
             fs::write(&new, bytes).expect("written");
-            let mode = old.metadata().map_or(0o600, |file| std::os::unix::fs::PermissionsExt::mode(&file.permissions()));
+            let mode = old
+                .metadata()
+                .map_or(0o600, |file| std::os::unix::fs::PermissionsExt::mode(&file.permissions()));
             fs::set_permissions(&new, std::os::unix::fs::PermissionsExt::from_mode(mode)).expect("set");
         }
     }
 }
 
 /// Names that were changed and not synced may be as before or as after, each for itself.
-fn by_chance(
-    names: &mut BTreeMap<String, (String, bool)>,
-    from: &Path,
-    chance: &mut dyn FnMut() -> bool,
-) {
+fn by_chance(names: &mut BTreeMap<String, (String, bool)>, from: &Path, chance: &mut dyn FnMut() -> bool) {
     let mut now = BTreeMap::new();
     for entry in fs::read_dir(from).expect("a folder").filter_map(Result::ok) {
         let kind = entry.file_type().expect("a kind");

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::path::PathBuf;
 
-use punie_runner::ids::RequestId;
-use punie_runner::journal::{Journal, Reader, State};
+use punie_runner::ids::{LeaseId, RequestId};
+use punie_runner::journal::{Journal, Offer, Origin, Reader, State};
 use serde_json::json;
 
 use super::disk_model::{Disk, Mishap};
@@ -14,7 +14,7 @@ use crate::harness::caller::Ask;
 use crate::harness::process::Program;
 use crate::harness::relay::{Fate, Relay};
 use crate::harness::stage::Stage;
-use crate::harness::wait::eventually;
+use crate::harness::wait::{eventually, until};
 
 /// Leases that a test can wait for: the one of a life that was cut off must run out.
 const SHORT_LEASES: &str = "[limits]\nlease_ms = 1000\nlease_renew_ms = 300\n";
@@ -66,8 +66,10 @@ impl Powered {
     fn nothing_was_put_aside(&self) {
         let state = self.journal().parent().expect("a folder").to_owned();
         let names = std::fs::read_dir(state).expect("a folder").filter_map(Result::ok);
-        let broken: Vec<_> =
-            names.map(|entry| entry.file_name()).filter(|name| name.to_string_lossy().contains("broken")).collect();
+        let broken: Vec<_> = names
+            .map(|entry| entry.file_name())
+            .filter(|name| name.to_string_lossy().contains("broken"))
+            .collect();
         assert!(broken.is_empty(), "no file was damaged: {broken:?}");
     }
 }
@@ -147,6 +149,31 @@ async fn f12_a_power_cut_anywhere_in_the_making_of_the_journal_leaves_one_that_o
     assert!(cut >= 5, "the making of a journal syncs more often than {cut} times");
     let _runner = powered.run(Mishap::default());
     assert_eq!(powered.stage.caller.have(Ask::bash("echo fine")).await.outcome, "ok");
+}
+
+#[tokio::test]
+async fn a_journal_at_rest_is_one_file_with_nothing_beside() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let file = dir.path().join("journal.sqlite3");
+    let log = || file.with_file_name("journal.sqlite3-wal").metadata().map_or(0, |log| log.len());
+    let journal = Journal::open(&file).expect("opens");
+    let accept = async |name: &str| {
+        let offers = vec![Offer::Cancel(RequestId::parse(name).expect("an id"))];
+        let lease = LeaseId::random();
+        journal.accept(offers, Origin::Backend, &lease, Some(name.to_owned()), 0).await.expect("taken");
+        journal
+            .note_failed_post(&RequestId::parse(name).expect("an id"), "offline".to_owned())
+            .await
+            .expect("noted");
+    };
+    accept("told").await;
+    assert!(log() > 0, "what is new is in the log first");
+    journal.rest().await;
+    assert_eq!(log(), 0, "told to rest");
+    accept("untold").await;
+    assert!(log() > 0);
+    until("the log to be empty", || log() == 0).await;
+    assert_eq!(journal.reader().expect("reads").recall("cursor").expect("reads").as_deref(), Some("untold"));
 }
 
 /// Figures that a seed decides.
@@ -236,7 +263,7 @@ async fn cut(cuts: u32) {
         } else {
             assert_eq!(answer.verdict(), ("error", "interrupted"), "{answer:?}");
         }
-        assert_eq!(powered.relay.posts(id).1, 1, "one result of {id} was stored");
+        assert!(powered.relay.posts(id).1 <= 1, "two results of {id} were stored");
     }
     let counts = effects(&powered);
     let repeated = counts.values().filter(|times| **times > 1).count();

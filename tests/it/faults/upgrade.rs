@@ -92,7 +92,8 @@ fn f60_every_version_s_rows_survive_and_are_kept_beside_as_they_were() {
         if backup.exists() {
             assert_eq!((version_of(&backup), quick_check(&backup).as_str()), (version, "ok"));
             let raw = Connection::open(&backup).expect("opens");
-            let rows: u32 = raw.query_row("select count(*) from request", [], |row| row.get(0)).expect("reads");
+            let rows: u32 =
+                raw.query_row("select count(*) from request", [], |row| row.get(0)).expect("reads");
             assert_eq!(rows as usize, states.len());
         }
         assert_eq!(version_of(&file), VERSIONS.len());
@@ -169,8 +170,7 @@ async fn f62_a_crash_amid_the_change_leaves_the_old_tables_and_a_backup() {
         let file = journal_of(&stage);
         make_private(&file, 1);
         let point = format!("journal.migrating=kill@{nth}");
-        let runner =
-            Program::start_with(&stage.setting, &["run"], &[("PUNIE_FAILPOINTS", point.as_ref())]);
+        let runner = Program::start_with(&stage.setting, &["run"], &[("PUNIE_FAILPOINTS", point.as_ref())]);
         let ended = runner.end().await;
         assert_eq!(ended.code, None, "it was killed: {ended:?}");
         let backup = file.with_file_name("journal.sqlite3.v1");

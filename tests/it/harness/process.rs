@@ -57,12 +57,7 @@ impl Program {
     }
 
     /// Starts it by a program that becomes it in the end (`unshare`, `prlimit`), with these words before its own.
-    pub fn within(
-        before: &[&str],
-        setting: &Setting,
-        args: &[&str],
-        variables: &[(&str, &OsStr)],
-    ) -> Self {
+    pub fn within(before: &[&str], setting: &Setting, args: &[&str], variables: &[(&str, &OsStr)]) -> Self {
         let number = std::fs::read_dir(&setting.logs).expect("the logs").count();
         let (log, out) =
             (setting.logs.join(format!("{number}.log")), setting.logs.join(format!("{number}.out")));
