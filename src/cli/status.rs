@@ -10,7 +10,7 @@ use super::{print, wiring};
 use crate::config::{Config, WorkspaceRule};
 use crate::home::{DeviceIdentity, Home, RunnerLock};
 use crate::journal::{LiveCounts, Reader, Salvage, has_room_at};
-use crate::runner::Clock;
+use crate::runner::{Clock, SKEW_MS};
 
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -35,6 +35,8 @@ struct Status {
 struct BackendStatus {
     url: Option<String>,
     reachable: bool,
+    /// Why nothing comes through: `unreachable`, `intercepted`, `refused`, `busy`, `failing`; null while all does.
+    trouble: Option<String>,
     last_contact_ms: Option<i64>,
     clock_skew_ms: Option<i64>,
 }
@@ -74,15 +76,21 @@ pub fn status(context: &Context) -> anyhow::Result<Exit> {
 
 fn look(config: &Config, home: &Home) -> anyhow::Result<Status> {
     let holder = RunnerLock::peek(home)?;
-    let (counts, last_contact_ms, clock_skew_ms, salvage) = journal(home)?;
+    let Facts { counts, last_contact_ms, clock_skew_ms, trouble, salvage } = journal(home)?;
     let has_room = has_room_at(&home.journal_file(), wiring::least_free(config));
     let url = config.backend.url.as_ref().map(ToString::to_string);
-    let reachable = url.is_some() && runtime()?.block_on(probe(config));
+    let probed = match url {
+        Some(_) => runtime()?.block_on(probe(config)),
+        None => Err(None),
+    };
+    // What the runner has met says more than an answer to us; what it met when it last ran says nothing.
+    let met = trouble.filter(|word| holder.is_some() && !word.is_empty());
+    let trouble = met.or_else(|| probed.clone().err().flatten().map(str::to_owned));
     Ok(Status {
         running: holder.is_some(),
         pid: holder.and_then(|holder| holder.pid),
         device_id: DeviceIdentity::load_or_create(home)?.id().to_string(),
-        backend: BackendStatus { url, reachable, last_contact_ms, clock_skew_ms },
+        backend: BackendStatus { url, reachable: probed.is_ok(), trouble, last_contact_ms, clock_skew_ms },
         confinement: wiring::CONFINEMENT,
         in_flight: counts.accepted + counts.started,
         outbox: Outbox {
@@ -97,23 +105,36 @@ fn look(config: &Config, home: &Home) -> anyhow::Result<Status> {
     })
 }
 
-type Facts = (LiveCounts, Option<i64>, Option<i64>, Option<Salvage>);
+/// What the journal knows.
+#[derive(Default)]
+struct Facts {
+    counts: LiveCounts,
+    last_contact_ms: Option<i64>,
+    clock_skew_ms: Option<i64>,
+    trouble: Option<String>,
+    salvage: Option<Salvage>,
+}
 
 fn journal(home: &Home) -> anyhow::Result<Facts> {
     let path = home.journal_file();
     if !path.exists() {
-        return Ok((LiveCounts::default(), None, None, None));
+        return Ok(Facts::default());
     }
     let reader = Reader::open(&path)?;
     let number = |key| anyhow::Ok(reader.recall(key)?.and_then(|text| text.parse().ok()));
-    Ok((reader.counts()?, number("last_contact_ms")?, number("clock_offset_ms")?, reader.salvage()?))
+    Ok(Facts {
+        counts: reader.counts()?,
+        last_contact_ms: number("last_contact_ms")?,
+        clock_skew_ms: number("clock_offset_ms")?,
+        trouble: reader.recall("backend_trouble")?,
+        salvage: reader.salvage()?,
+    })
 }
 
-async fn probe(config: &Config) -> bool {
-    match wiring::functions(config) {
-        Ok(functions) => functions.probe(PROBE).await.is_ok(),
-        Err(_) => false,
-    }
+/// Whether the backend answers, and if not, why in one word.
+async fn probe(config: &Config) -> Result<(), Option<&'static str>> {
+    let functions = wiring::functions(config).map_err(|_| None)?;
+    functions.probe(PROBE).await.map_err(|error| Some(error.trouble()))
 }
 
 fn show(status: &Status) {
@@ -122,10 +143,10 @@ fn show(status: &Status) {
         (true, None) => "running".to_owned(),
         (false, _) => "not running".to_owned(),
     };
-    let backend = match (&status.backend.url, status.backend.reachable) {
+    let backend = match (&status.backend.url, status.backend.trouble.as_deref()) {
         (None, _) => "none is set".to_owned(),
-        (Some(url), true) => format!("{url} (answers)"),
-        (Some(url), false) => format!("{url} (does not answer)"),
+        (Some(url), None) => format!("{url} (answers)"),
+        (Some(url), Some(trouble)) => format!("{url} ({})", in_words(trouble)),
     };
     let contact = status.backend.last_contact_ms.map_or_else(
         || "never".to_owned(),
@@ -135,6 +156,12 @@ fn show(status: &Status) {
     print::line(&format!("Device        {}", status.device_id));
     print::line(&format!("Backend       {backend}"));
     print::line(&format!("Last contact  {contact}"));
+    if let Some(skew) = status.backend.clock_skew_ms.filter(|skew| skew.unsigned_abs() > SKEW_MS) {
+        let (minutes, which) = (skew.unsigned_abs() / 60_000, if skew > 0 { "behind" } else { "ahead of" });
+        print::line(&format!(
+            "Clock         {minutes} min {which} the backend's; deadlines go by the backend's"
+        ));
+    }
     print::line(&format!("In flight     {}", status.in_flight));
     print::line(&format!("Undelivered   {}", status.outbox.pending));
     if status.outbox.undeliverable > 0 {
@@ -156,4 +183,17 @@ fn show(status: &Status) {
     #[cfg(unix)]
     print::line(&format!("A stop ends   {}", crate::acp::local::kill::reach()));
     print::line(&format!("Version       {}", status.version));
+}
+
+fn in_words(trouble: &str) -> &str {
+    match trouble {
+        "unreachable" => "does not answer",
+        "intercepted" => {
+            "intercepted: something else answers in its place, perhaps this network's login page"
+        }
+        "refused" => "refuses this device",
+        "busy" => "asks for patience",
+        "failing" => "fails",
+        other => other,
+    }
 }

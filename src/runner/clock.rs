@@ -38,6 +38,9 @@ impl fmt::Debug for Clock {
     }
 }
 
+/// Clocks that differ by more than this are told of.
+pub const SKEW_MS: u64 = 120_000;
+
 /// The backend's clock.
 #[derive(Debug, Clone)]
 pub(super) struct ServerClock {
@@ -55,9 +58,24 @@ impl ServerClock {
     pub(super) fn set(&self, server_now_ms: f64) -> i64 {
         #[expect(clippy::cast_possible_truncation, reason = "milliseconds since 1970")]
         let offset = server_now_ms as i64 - self.local.now_ms();
+        let before = self.skew_ms();
         self.offset_ms.store(offset, Ordering::Relaxed);
         self.read.store(true, Ordering::Relaxed);
+        if before.is_none()
+            && let Some(skew_ms) = self.skew_ms()
+        {
+            tracing::warn!(
+                skew_ms,
+                "this device's clock is not the backend's; deadlines are judged by the backend's"
+            );
+        }
         offset
+    }
+
+    /// How far the backend's clock is ahead of ours, where that is worth a word.
+    pub(super) fn skew_ms(&self) -> Option<i64> {
+        let offset = self.offset_ms.load(Ordering::Relaxed);
+        (offset.unsigned_abs() > SKEW_MS).then_some(offset)
     }
 
     /// Takes the offset that an earlier life read, until this one reads its own.

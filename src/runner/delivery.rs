@@ -76,14 +76,14 @@ impl Engine {
                     if let Err(cause) = self.sessions.reopen(generation).await {
                         self.note(&reply, &cause).await;
                         return Err(match cause.disposition() {
-                            Disposition::Retry(floor) => Trouble::Backend(floor),
+                            Disposition::Retry(pause) => Trouble::Backend(pause),
                             _ => Trouble::Refused,
                         });
                     }
                 }
-                Disposition::Retry(floor) => {
+                Disposition::Retry(pause) => {
                     self.note(&reply, &error).await;
-                    return Err(Trouble::Backend(floor));
+                    return Err(Trouble::Backend(pause));
                 }
                 Disposition::RetrySlowly | Disposition::CorrectClock(_) | Disposition::SignAgain => {
                     self.note(&reply, &error).await;
@@ -105,7 +105,7 @@ impl Engine {
             Ok(claim) => Ok(claim.granted),
             Err(error) => match error.disposition() {
                 Disposition::Never => Ok(false),
-                Disposition::Retry(floor) => Err(Trouble::Backend(floor)),
+                Disposition::Retry(pause) => Err(Trouble::Backend(pause)),
                 _ => Err(Trouble::Reply),
             },
         }

@@ -5,8 +5,10 @@ use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::{AbortOnDropHandle, TaskTracker};
 
+use super::backoff::Budget;
 use super::clock::{Clock, ServerClock};
 use super::leases::Leases;
+use super::line::Line;
 use super::outbox::{Outbox, Waits};
 use super::session::Sessions;
 use super::settings::Settings;
@@ -77,6 +79,10 @@ pub(super) struct Engine {
     pub server_clock: ServerClock,
     pub confinement: String,
     pub sessions: Sessions,
+    /// The same as `backend`, for what only the line knows.
+    pub line: Arc<Line>,
+    /// What may be repeated soon.
+    pub budget: Arc<Budget>,
     pub leases: Leases,
     pub waker: Waker,
     /// Every task of the runner; a stop waits for them.
@@ -103,9 +109,14 @@ impl Engine {
             reply: parts.settings.slow_retry,
             refused: parts.settings.unauthorized,
         };
+        let budget = Arc::new(Budget::new());
+        // Shorter than the shortest wait between polls of a device that is refused: they find out when that changes.
+        let barred_for = parts.settings.unauthorized * 3 / 4;
+        let line = Arc::new(Line::new(parts.backend, Arc::clone(&budget), barred_for));
         Arc::new(Self {
-            sessions: Sessions::new(Arc::clone(&parts.backend), server_clock.clone()),
-            backend: parts.backend,
+            sessions: Sessions::new(Arc::clone(&line), server_clock.clone()),
+            backend: Arc::clone(&line) as Arc<dyn Backend>,
+            line,
             journal: parts.journal,
             registry: parts.registry,
             gate: parts.gate,
@@ -124,7 +135,8 @@ impl Engine {
             stopping: CancellationToken::new(),
             ending: CancellationToken::new(),
             over: CancellationToken::new(),
-            outbox: Outbox::new(waits),
+            outbox: Outbox::new(waits, Arc::clone(&budget)),
+            budget,
             news: tokio::sync::Notify::new(),
             time_asked: tokio::sync::OnceCell::new(),
         })

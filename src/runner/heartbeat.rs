@@ -5,20 +5,25 @@ use std::time::Duration;
 
 use serde_json::json;
 
+use super::backoff::Retry;
 use super::engine::Engine;
-use crate::backend::{BackendError, Disposition};
+use crate::backend::{BackendError, Disposition, Pause};
 
 /// Beats until the runner is over.
 pub(super) async fn beat(engine: Arc<Engine>) {
+    let mut retry = Retry::new(engine.settings.retry).within(&engine.budget);
     loop {
         let wait = match engine.beat_once(true).await {
-            Ok(next) => next.unwrap_or(engine.settings.heartbeat),
+            Ok(next) => {
+                retry.reset();
+                next.unwrap_or(engine.settings.heartbeat)
+            }
             Err(error) => {
                 tracing::debug!(%error, "a heartbeat did not get through");
-                let soon = engine.settings.heartbeat.min(Duration::from_secs(15));
                 match error.disposition() {
-                    Disposition::Retry(Some(floor)) => soon.max(floor),
-                    _ => soon,
+                    Disposition::Retry(pause) => retry.after(pause),
+                    Disposition::Reopen | Disposition::Never => engine.settings.heartbeat,
+                    _ => retry.after(Pause::Intervals(1)),
                 }
             }
         };
@@ -52,11 +57,25 @@ impl Engine {
             let ask = async { self.beat_once(true).await.map(drop).unwrap_or_default() };
             self.time_asked.get_or_init(|| ask).await;
         }
+        if !self.server_clock.is_read()
+            && let Some(offset) = self.backend.dated_offset_ms()
+        {
+            // Better than what an earlier life knew, and than nothing.
+            self.server_clock.recall(offset);
+        }
     }
 
     fn health(&self) -> serde_json::Value {
         let degraded: &[&str] = if self.has_room() { &[] } else { &["disk"] };
-        json!({"version": env!("CARGO_PKG_VERSION"), "confinement": self.confinement, "degraded": degraded})
+        let mut health = json!({
+            "version": env!("CARGO_PKG_VERSION"),
+            "confinement": self.confinement,
+            "degraded": degraded,
+        });
+        if let Some(skew) = self.server_clock.skew_ms() {
+            health["clockSkewMs"] = json!(skew);
+        }
+        health
     }
 
     /// For `status`, which runs in another process.

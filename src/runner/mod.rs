@@ -13,6 +13,7 @@ mod heartbeat;
 mod intake;
 mod lanes;
 mod leases;
+mod line;
 mod outbox;
 mod parked;
 mod pass;
@@ -25,7 +26,7 @@ mod settings;
 mod tasks;
 mod wake;
 
-pub use clock::Clock;
+pub use clock::{Clock, SKEW_MS};
 pub use drain::Stop;
 pub use engine::{Catalog, Parts, Survivors};
 pub use pass::Pass;
@@ -37,9 +38,10 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use crate::backend::{BackendError, Offered, Page};
+use crate::backend::{BackendError, Disposition, Offered, Page};
 use crate::ids::RequestId;
-use crate::journal::{Accepted, JournalError};
+use crate::journal::{Accepted, Admission, JournalError};
+use backoff::Retry;
 use calls::{CallToken, Waiting};
 use engine::Engine;
 use lanes::Lanes;
@@ -88,6 +90,7 @@ pub struct Runner {
     /// The disk has no room for new work.
     full: bool,
     listed: bool,
+    list_retry: Retry,
     drained: bool,
     pass: Pass,
 }
@@ -96,9 +99,12 @@ impl Runner {
     /// A runner of these parts.
     pub fn new(parts: Parts, wakes: (Waker, Wakes)) -> Self {
         let lanes = Lanes::new(parts.settings.reads, parts.settings.total, parts.settings.tasks);
-        let (rhythm, page) = (Rhythm::new(parts.settings.clone()), parts.settings.page);
+        let page = parts.settings.page;
+        let engine = Engine::new(parts, wakes.0);
+        let rhythm = Rhythm::new(engine.settings.clone(), &engine.budget);
+        let list_retry = Retry::new(engine.settings.retry).within(&engine.budget);
         Self {
-            engine: Engine::new(parts, wakes.0),
+            engine,
             wakes: wakes.1,
             mode: Mode::Stay,
             lanes,
@@ -111,6 +117,7 @@ impl Runner {
             page,
             full: false,
             listed: false,
+            list_retry,
             drained: false,
             pass: Pass::default(),
         }
@@ -126,6 +133,7 @@ impl Runner {
         engine.keep("outbox", delivery::work_outbox);
         engine.outbox.ring();
         engine.keep("heartbeat", heartbeat::beat);
+        engine.keep("trouble", line::tell_trouble);
         engine.keep("catalog", catalog::publish);
         engine.keep("periodic", periodic::tick);
         self.place_all(left);
@@ -196,17 +204,19 @@ impl Runner {
 
     async fn take_page(&mut self, page: Page, held: Duration) -> Result<(), RunnerError> {
         self.polling = false;
-        self.page = self.engine.settings.page;
+        self.page = self.page.saturating_mul(2).min(self.engine.settings.page);
         let events = page.events.len();
         let moved = page.cursor.filter(|cursor| self.cursor.as_ref() != Some(cursor));
         // A page that says there is more, or brings something, moves the cursor. Where it does not, asking on at once
         // would bring the same again.
         let stands = moved.is_none() && (events > 0 || !page.is_done);
         let is_done = page.is_done || stands;
+        let cancels = cancels_of(&page.events);
         let admitted = match self.engine.admit(page.events, moved.clone()).await {
             Ok(admitted) => admitted,
             Err(error) => return self.page_refused(error),
         };
+        note_idle_cancels(&cancels, &admitted);
         if moved.is_some() {
             self.cursor = moved;
         }
@@ -239,6 +249,7 @@ impl Runner {
 
     async fn take_open(&mut self, open: Vec<Offered>) -> Result<(), RunnerError> {
         self.listed = true;
+        self.list_retry.reset();
         match self.engine.admit(open, None).await {
             Ok(admitted) => self.take_in(admitted),
             Err(error) => return self.page_refused(error),
@@ -249,6 +260,16 @@ impl Runner {
     fn list_failed(&mut self, error: &BackendError) -> Result<(), RunnerError> {
         tracing::warn!(%error, "the open requests could not be listed now");
         self.listed = true;
+        // Any other failure can wait for the next regular look.
+        if let (Mode::Stay, Disposition::Retry(pause)) = (self.mode, error.disposition()) {
+            let (engine, wait) = (Arc::clone(&self.engine), self.list_retry.after(pause));
+            self.engine.tasks.spawn(async move {
+                tokio::select! {
+                    () = tokio::time::sleep(wait) => engine.waker.wake(Wake::ListOpenDue),
+                    () = engine.stopping.cancelled() => {}
+                }
+            });
+        }
         failed_for_good(error)
     }
 
@@ -317,8 +338,27 @@ impl Runner {
 
 /// A refusal that no further asking can change ends the runner: only the owner can mend it.
 fn failed_for_good(error: &BackendError) -> Result<(), RunnerError> {
-    if error.disposition() == crate::backend::Disposition::Never {
+    if error.disposition() == Disposition::Never {
         return Err(RunnerError::Barred(error.clone()));
     }
     Ok(())
+}
+
+/// The requests that a page takes back.
+fn cancels_of(events: &[Offered]) -> Vec<RequestId> {
+    let cancelled = |event: &Offered| match event {
+        Offered::Cancel(id) => Some(id.clone()),
+        _ => None,
+    };
+    events.iter().filter_map(cancelled).collect()
+}
+
+/// Notes the cancels that came too late or for nothing, so that whoever wonders finds them.
+fn note_idle_cancels(cancels: &[RequestId], admitted: &[Admission]) {
+    let took = |id: &RequestId| {
+        admitted.iter().any(|admission| matches!(admission, Admission::Cancel(of) if of == id))
+    };
+    for id in cancels.iter().filter(|id| !took(id)) {
+        tracing::info!(request.id = %id, "a cancel changes nothing: the request is over or was never seen");
+    }
 }

@@ -137,7 +137,7 @@ async fn status_says_the_same_keys_without_a_runner() {
         "version",
     ];
     assert_eq!(keys(&status), wanted);
-    assert_eq!(keys(&status["backend"]), ["clockSkewMs", "lastContactMs", "reachable", "url"]);
+    assert_eq!(keys(&status["backend"]), ["clockSkewMs", "lastContactMs", "reachable", "trouble", "url"]);
     assert_eq!(keys(&status["outbox"]), ["oldestMs", "pending"]);
     assert_eq!(keys(&status["canExecute"]), ["exec", "read", "write"]);
     assert_eq!((&status["running"], &status["pid"]), (&false.into(), &serde_json::Value::Null));

@@ -28,10 +28,20 @@ pub struct Inside {
 impl Inside {
     /// As the device of this stage, with these tools.
     pub fn start(stage: &Stage, tools: Registry, settings: Settings) -> Self {
+        Self::start_at(stage, &stage.setting.url, TransportOptions::default(), tools, settings)
+    }
+
+    /// The same, at another address and by another way.
+    pub fn start_at(
+        stage: &Stage,
+        url: &str,
+        way: TransportOptions,
+        tools: Registry,
+        settings: Settings,
+    ) -> Self {
         let home = Home::open(&stage.setting.home).expect("a home");
         let identity = DeviceIdentity::load_or_create(&home).expect("an identity");
-        let functions =
-            HttpFunctions::new(&stage.setting.url, TransportOptions::default()).expect("an address");
+        let functions = HttpFunctions::new(url, way).expect("an address");
         let (signer, tokens) = (Arc::new(Device(identity)), Arc::new(InMemory::default()));
         let backend = ConvexBackend::new(functions, signer, tokens, None, Duration::from_mins(1));
         let parts = Parts {

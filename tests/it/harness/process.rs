@@ -21,6 +21,8 @@ pub struct Setting {
     pub url: String,
     /// Where its log and its answers go; outside of home and workspace.
     pub logs: PathBuf,
+    /// The authorities that it trusts instead of the system's.
+    pub roots: Option<PathBuf>,
 }
 
 /// A started program. Dropping it kills it.
@@ -71,6 +73,7 @@ impl Program {
             .env("PUNIE_WORKSPACE", &setting.workspace)
             .env("PUNIE_BACKEND_URL", &setting.url)
             .env("PUNIE_LOG", "debug")
+            .envs(setting.roots.iter().map(|roots| ("SSL_CERT_FILE", roots)))
             .envs(variables.iter().copied())
             .stdin(Stdio::null())
             .stdout(File::create(&out).expect("a file for its answers"))
