@@ -9,7 +9,7 @@ use super::exit::Exit;
 use super::{moments, print, wiring};
 use crate::config::{Config, WorkspaceRule};
 use crate::home::{DeviceIdentity, Home, RunnerLock, Switch, SwitchedOn, Switches};
-use crate::journal::{LiveCounts, Pending, Reader};
+use crate::journal::{LiveCounts, Pending, Reader, Salvage, has_room_at};
 use crate::runner::{Clock, SKEW_MS};
 
 #[derive(Debug, Serialize)]
@@ -23,6 +23,8 @@ struct Status {
     in_flight: u32,
     outbox: Outbox,
     can_execute: CanExecute,
+    /// The last time that the journal was damaged and what became of it.
+    salvage: Option<Salvage>,
     version: &'static str,
     /// The life of the runner that is, or was the last.
     epoch: Option<u64>,
@@ -90,6 +92,7 @@ fn look(config: &Config, home: &Home) -> anyhow::Result<Status> {
     let facts = Facts::read(home)?;
     let switches = Switches::of(home);
     let (paused, safe_mode) = (switches.read(Switch::Paused), switches.read(Switch::SafeMode));
+    let has_room = has_room_at(&home.journal_file(), wiring::least_free(config));
     let url = config.backend.url.as_ref().map(ToString::to_string);
     let probed = match url {
         Some(_) => runtime()?.block_on(probe(config)),
@@ -99,9 +102,8 @@ fn look(config: &Config, home: &Home) -> anyhow::Result<Status> {
     let met = facts.trouble.filter(|word| holder.is_some() && !word.is_empty());
     let trouble = met.or_else(|| probed.clone().err().flatten().map(str::to_owned));
     let since = |at: i64| Clock::system().now_ms().saturating_sub(at).max(0);
-    let noticed = holder.is_some() && facts.disk_is_full;
     let degraded: Vec<&'static str> = [
-        (noticed, "disk"),
+        (!has_room, "disk"),
         (trouble.as_deref() == Some("intercepted"), "intercepted"),
         (facts.clock_skew_ms.is_some_and(|skew| skew.unsigned_abs() > SKEW_MS), "clock_skew"),
         (paused.is_some(), "paused"),
@@ -131,6 +133,7 @@ fn look(config: &Config, home: &Home) -> anyhow::Result<Status> {
             undeliverable: counts.undeliverable,
         },
         can_execute: CanExecute { read: true, write: true, exec: true },
+        salvage: facts.salvage,
         version: env!("CARGO_PKG_VERSION"),
         epoch: facts.epoch,
         waiting: Waiting { count: facts.pending.count, oldest_ms: facts.pending.oldest_ms.map(since) },
@@ -150,7 +153,7 @@ struct Facts {
     clock_skew_ms: Option<i64>,
     epoch: Option<u64>,
     trouble: Option<String>,
-    disk_is_full: bool,
+    salvage: Option<Salvage>,
 }
 
 impl Facts {
@@ -169,9 +172,7 @@ impl Facts {
             clock_skew_ms: number("clock_offset_ms")?,
             epoch: reader.recall("epoch")?.and_then(|text| text.parse().ok()),
             trouble: reader.recall("backend_trouble")?,
-            disk_is_full: reader
-                .recall("degraded")?
-                .is_some_and(|words| words.split(',').any(|word| word == "disk")),
+            salvage: reader.salvage()?,
         })
     }
 }
@@ -213,6 +214,15 @@ fn show(status: &Status) {
         print::line(&format!(
             "Refused       {} answers that the backend will never take (`punie-runner history --failed`)",
             status.outbox.undeliverable
+        ));
+    }
+    if !status.degraded.is_empty() {
+        print::line("Disk          has no room: nothing new is begun until it has");
+    }
+    if let Some(salvage) = &status.salvage {
+        print::line(&format!(
+            "Journal       was damaged and is kept as {}: {} requests were carried over, {} could not be read",
+            salvage.file, salvage.kept, salvage.lost
         ));
     }
     print::line(&format!("Confinement   {}", status.confinement));

@@ -133,6 +133,8 @@ tables! {
         lease, "lease_ms": Duration = ms(60_000), ms(500)..=HOUR;
         /// How often that sign is given. At most half of lease_ms.
         lease_renew, "lease_renew_ms": Duration = ms(20_000), ms(100)..=HOUR;
+        /// Nothing new is begun while the disk of the home has fewer megabytes free; what was begun is still finished.
+        least_free_mb, "least_free_mb": usize = 200, 0..=1_000_000;
     }
 
     /// After several crashes in a row the runner accepts and delivers, and begins nothing.

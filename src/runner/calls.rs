@@ -133,6 +133,9 @@ impl Runner {
 
     /// Starts what may start.
     pub(super) fn start_ready(&mut self) {
+        if self.lacks_room() {
+            return self.wait_for_room();
+        }
         self.take_up_parked();
         while !self.engine.hold.is_on()
             && let Some(waiting) = self.lanes.next()

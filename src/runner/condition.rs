@@ -45,7 +45,6 @@ impl Condition {
     }
 
     /// The disk is too full for new work, or no longer is.
-    #[expect(dead_code, reason = "for whoever watches the disk")]
     pub(super) fn disk_is_full(&self, full: bool) {
         if self.disk.swap(full, Ordering::Relaxed) != full {
             self.touch();

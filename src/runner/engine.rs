@@ -182,6 +182,11 @@ impl Engine {
         });
     }
 
+    /// Whether the disk has room for new work.
+    pub(super) fn has_room(&self) -> bool {
+        self.journal.has_room(self.settings.least_free)
+    }
+
     /// Makes a backend call in a task of its own, so that a panic in it is an error like any other. Dropping the
     /// future ends the call.
     pub(super) async fn apart<T: Send + 'static>(

@@ -282,6 +282,7 @@ impl Engine {
         });
         let kind = sealed.kind().as_str();
         let mut retry = Retry::new(self.settings.retry);
+        let mut reserved = true;
         loop {
             match self.journal.record(call, sealed.clone(), self.clock.now_ms()).await {
                 Ok(recorded) => {
@@ -294,6 +295,8 @@ impl Engine {
                     self.outbox.ring();
                     return None;
                 }
+                // The reserve was given up for this: at once, before others fill its place.
+                Err(JournalError::Full) if std::mem::take(&mut reserved) => continue,
                 Err(error) => {
                     tracing::error!(request.id = %request.id, %error, "a reply cannot be recorded now");
                 }

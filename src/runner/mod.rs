@@ -24,6 +24,7 @@ mod parked;
 mod pass;
 mod periodic;
 mod polling;
+mod pressure;
 mod recovery;
 mod session;
 mod settings;
@@ -98,6 +99,8 @@ pub struct Runner {
     poll_at: Option<tokio::time::Instant>,
     /// How many events are asked for at once.
     page: u32,
+    /// The disk has no room for new work.
+    full: bool,
     listed: bool,
     list_retry: Retry,
     drained: bool,
@@ -125,6 +128,7 @@ impl Runner {
             poll_number: 0,
             poll_at: None,
             page,
+            full: false,
             listed: false,
             list_retry,
             drained: false,
@@ -182,9 +186,13 @@ impl Runner {
                 Wake::CancelSeen(id) => self.cancel(&id),
                 Wake::HoldChanged => self.start_ready(),
                 Wake::Woke(missed) => self.woke(missed),
-                Wake::PollDue => self.poll(),
+                Wake::PollDue => self.poll_due(),
+                Wake::ListOpenDue if self.full => {}
                 Wake::ListOpenDue => self.list_open(),
                 Wake::Stop => return Ok(()),
+            }
+            if self.engine.journal.is_failed() {
+                return Err(JournalError::Failed.into());
             }
             if self.mode == Mode::OnePass && self.is_idle() {
                 return Ok(());
@@ -322,6 +330,9 @@ impl Runner {
         self.poll_at = None;
         if self.polling {
             return;
+        }
+        if self.lacks_room() {
+            return self.wait_for_room();
         }
         self.polling = true;
         self.poll_number += 1;

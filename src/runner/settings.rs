@@ -51,6 +51,8 @@ pub struct Settings {
     pub last_words: Duration,
     /// How long the outbox has at the very end.
     pub wind_up: Duration,
+    /// How many bytes the disk must have free for anything new to be begun.
+    pub least_free: u64,
     /// How long a closed request is remembered.
     pub remember: Duration,
     /// How long after its request expired a reply is still posted.
@@ -93,6 +95,7 @@ impl Default for Settings {
             // Ending a stubborn process tree takes ten seconds.
             last_words: seconds(11),
             wind_up: seconds(4),
+            least_free: 200 << 20,
             remember: seconds(30 * 86_400),
             keep_posting: seconds(7 * 86_400),
             vigil: seconds(20),

@@ -4,12 +4,20 @@ mod absence;
 mod backlog;
 mod bytes;
 mod clocks;
+mod corruption;
+#[cfg(target_os = "linux")]
+mod disk;
+#[cfg(target_os = "linux")]
+mod disk_model;
 mod events;
 mod logs;
+#[cfg(target_os = "linux")]
+mod power;
 mod quiet;
 mod refusals;
 mod strangers;
 mod tls;
+mod upgrade;
 
 use crate::harness::process::Program;
 use crate::harness::wait::until;

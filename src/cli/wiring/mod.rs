@@ -172,6 +172,7 @@ impl Processes {
             tracing::warn!(%error, "the next life will not know that the shells ended with this one");
         }
         self.terminals.stop_all(Ladder::timeout()).await;
+        self.journal.rest().await;
     }
 }
 
@@ -250,6 +251,11 @@ pub fn functions(config: &Config) -> anyhow::Result<HttpFunctions> {
     Ok(HttpFunctions::new(url.as_str(), options)?)
 }
 
+/// How many bytes the home's disk must have free for anything new to be begun.
+pub fn least_free(config: &Config) -> u64 {
+    (config.limits.least_free_mb as u64) << 20
+}
+
 fn settings(config: &Config) -> Settings {
     let (poll, limits) = (&config.poll, &config.limits);
     Settings {
@@ -274,6 +280,7 @@ fn settings(config: &Config) -> Settings {
         crash_limit: config.safe_mode.crashes,
         crash_window: config.safe_mode.within,
         safe_mode_for: config.safe_mode.quiet,
+        least_free: least_free(config),
         ..Settings::default()
     }
 }

@@ -136,6 +136,7 @@ async fn status_says_the_same_keys_without_a_runner() {
         "pid",
         "running",
         "safeMode",
+        "salvage",
         "version",
         "waiting",
     ];

@@ -1,5 +1,6 @@
 //! The program itself, as a process that can be asked, stopped and killed.
 
+use std::ffi::OsStr;
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -8,6 +9,9 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
 use super::wait::{eventually, until};
+
+/// The program.
+pub const PROGRAM: &str = env!("CARGO_BIN_EXE_punie-runner");
 
 /// What a process is started with.
 #[derive(Clone)]
@@ -46,11 +50,22 @@ impl Ended {
 impl Program {
     /// Starts it with these arguments.
     pub fn start(setting: &Setting, args: &[&str]) -> Self {
+        Self::within(&[], setting, args, &[])
+    }
+
+    /// Starts it with these variables beside.
+    pub fn start_with(setting: &Setting, args: &[&str], variables: &[(&str, &OsStr)]) -> Self {
+        Self::within(&[], setting, args, variables)
+    }
+
+    /// Starts it by a program that becomes it in the end (`unshare`, `prlimit`), with these words before its own.
+    pub fn within(before: &[&str], setting: &Setting, args: &[&str], variables: &[(&str, &OsStr)]) -> Self {
         let number = std::fs::read_dir(&setting.logs).expect("the logs").count();
         let (log, out) =
             (setting.logs.join(format!("{number}.log")), setting.logs.join(format!("{number}.out")));
-        let child = Command::new(env!("CARGO_BIN_EXE_punie-runner"))
-            .args(args)
+        let words: Vec<&str> = before.iter().chain(&[PROGRAM]).chain(args).copied().collect();
+        let child = Command::new(words[0])
+            .args(&words[1..])
             .env_clear()
             .env("PATH", std::env::var_os("PATH").unwrap_or_default())
             .env("HOME", &setting.logs)
@@ -59,6 +74,7 @@ impl Program {
             .env("PUNIE_BACKEND_URL", &setting.url)
             .env("PUNIE_LOG", "debug")
             .envs(setting.roots.iter().map(|roots| ("SSL_CERT_FILE", roots)))
+            .envs(variables.iter().copied())
             .stdin(Stdio::null())
             .stdout(File::create(&out).expect("a file for its answers"))
             .stderr(File::create(&log).expect("a file for its log"))
@@ -80,6 +96,11 @@ impl Program {
     /// Asks it to stop.
     pub fn terminate(&self) {
         self.signal(Signal::TERM);
+    }
+
+    /// Whether it has ended.
+    pub fn has_ended(&mut self) -> bool {
+        self.status().is_some()
     }
 
     /// Ends it as a power cut would, and waits until it is gone.
