@@ -17,6 +17,7 @@ pub mod files;
 mod folder_listing;
 #[cfg(unix)]
 mod follow;
+mod holes;
 pub mod identity;
 #[cfg(unix)]
 pub mod kill;
@@ -37,6 +38,7 @@ mod process;
 mod pty;
 #[cfg(unix)]
 mod pump;
+mod recent_indexes;
 mod removal;
 mod sniff;
 mod temp_file;
