@@ -8,6 +8,7 @@ use memchr::{memchr, memchr_iter, memrchr};
 use super::plan::{Change, Deed};
 use super::rewrite::woven;
 use crate::acp::files::Splice;
+use crate::handlers::file::sheet::Sheet;
 
 /// Lines of context in a diff.
 const CONTEXT: usize = 3;
@@ -75,12 +76,12 @@ pub(crate) fn diff(changes: &[Change]) -> String {
             Deed::Add { content, .. } => {
                 let _ = writeln!(out, "--- /dev/null\n+++ b/{shown}");
                 let splice = Splice { range: 0..0, with: content.clone().into_bytes() };
-                hunks(&mut out, b"", &[splice]);
+                hunks(&mut out, b"".into(), &[splice]);
             }
             Deed::Delete => {
                 let _ = writeln!(out, "--- a/{shown}\n+++ /dev/null");
                 let text = change.text();
-                hunks(&mut out, text, &[Splice { range: 0..text.len(), with: Vec::new() }]);
+                hunks(&mut out, text.into(), &[Splice { range: 0..text.len(), with: Vec::new() }]);
             }
             Deed::Update { edit, move_to, executable } => {
                 let to =
@@ -93,7 +94,7 @@ pub(crate) fn diff(changes: &[Change]) -> String {
                 }
                 if !edit.splices.is_empty() {
                     let _ = writeln!(out, "--- a/{shown}\n+++ b/{to}");
-                    hunks(&mut out, change.text(), &edit.splices);
+                    hunks(&mut out, change.text().into(), &edit.splices);
                 }
             }
         }
@@ -109,13 +110,14 @@ struct Run {
 }
 
 /// The change of one text as a unified diff.
-pub(crate) fn diff_of(name: &str, old: &[u8], splices: &[Splice]) -> String {
+pub(crate) fn diff_of(name: &str, old: Sheet<'_>, splices: &[Splice]) -> String {
     let mut out = format!("--- a/{name}\n+++ b/{name}\n");
     hunks(&mut out, old, splices);
     out
 }
 
-fn hunks(out: &mut String, old: &[u8], splices: &[Splice]) {
+fn hunks(out: &mut String, sheet: Sheet<'_>, splices: &[Splice]) {
+    let old = sheet.text;
     let runs = whole_lines(old, splices);
     let (mut at, mut line, mut shifted) = (0, 1_usize, 0_isize);
     let mut rest = runs.as_slice();
@@ -123,12 +125,12 @@ fn hunks(out: &mut String, old: &[u8], splices: &[Splice]) {
         // Runs that share context are one hunk.
         let near = rest
             .windows(2)
-            .take_while(|pair| memchr_iter(b'\n', &old[pair[0].to..pair[1].from]).count() <= 2 * CONTEXT)
+            .take_while(|pair| sheet.newlines(pair[0].to..pair[1].from) <= 2 * CONTEXT)
             .count();
         let (group, behind) = rest.split_at(near + 1);
         let start = back(old, first.from, CONTEXT);
         let end = ahead(old, group.last().map_or(start, |run| run.to), CONTEXT);
-        line += memchr_iter(b'\n', &old[at..start]).count();
+        line += sheet.newlines(at..start);
         at = start;
         let mut body = String::new();
         let (mut from, mut before, mut after) = (start, 0, 0);
@@ -153,36 +155,37 @@ fn hunks(out: &mut String, old: &[u8], splices: &[Splice]) {
 
 /// The splices widened to whole lines, joined where they touch.
 fn whole_lines(old: &[u8], splices: &[Splice]) -> Vec<Run> {
-    let is_start = |at: usize| at == 0 || old[at - 1] == b'\n';
-    let mut groups: Vec<(usize, usize, &[Splice])> = Vec::new();
-    let mut first = 0;
-    for (at, splice) in splices.iter().enumerate() {
-        let begins_inside = !is_start(splice.range.start);
-        let from = if begins_inside { back(old, splice.range.start, 0) } else { splice.range.start };
-        let ends_whole = is_start(splice.range.end) && !(begins_inside && splice.range.is_empty());
-        let to = if ends_whole { splice.range.end } else { ahead(old, splice.range.end, 0) };
-        match groups.last_mut() {
-            Some((_, end, group)) if *end >= from => {
-                *end = to.max(*end);
-                *group = &splices[first..=at];
+    let mut runs = Vec::new();
+    let mut rest = splices;
+    while let Some(first) = rest.first() {
+        let from = line_start(old, first.range.start);
+        let (mut to, mut taken) = (from, 0);
+        let with = loop {
+            // Those that begin before the run's end belong to it, and push it on.
+            while let Some(splice) = rest.get(taken).filter(|splice| taken == 0 || splice.range.start <= to) {
+                to = to.max(line_end(old, splice.range.end));
+                taken += 1;
             }
-            _ => {
-                first = at;
-                groups.push((from, to, &splices[at..=at]));
+            let with = woven(&old[from..to], &shifted(&rest[..taken], from));
+            // Text that ends in the middle of a line goes on with the next one.
+            if to == old.len() || with.is_empty() || with.ends_with(b"\n") {
+                break with;
             }
-        }
+            to = ahead(old, to, 1);
+        };
+        runs.push(Run { from, to, with });
+        rest = &rest[taken..];
     }
-    let run = |(from, to, group): (usize, usize, &[Splice])| {
-        let shifted: Vec<Splice> = group
-            .iter()
-            .map(|splice| Splice {
-                range: splice.range.start - from..splice.range.end - from,
-                with: splice.with.clone(),
-            })
-            .collect();
-        Run { from, to, with: woven(&old[from..to], &shifted) }
+    runs
+}
+
+/// The splices as those of the text that begins there.
+fn shifted(splices: &[Splice], from: usize) -> Vec<Splice> {
+    let shift = |splice: &Splice| Splice {
+        range: splice.range.start - from..splice.range.end - from,
+        with: splice.with.clone(),
     };
-    groups.into_iter().map(run).collect()
+    splices.iter().map(shift).collect()
 }
 
 /// The lines with their mark; how many they are.
@@ -199,11 +202,21 @@ fn put(out: &mut String, mark: char, lines: &[u8]) -> usize {
     count
 }
 
+/// Where the line of `at` begins.
+fn line_start(text: &[u8], at: usize) -> usize {
+    memrchr(b'\n', &text[..at]).map_or(0, |newline| newline + 1)
+}
+
+/// `at` where a line begins there, else the end of its line.
+fn line_end(text: &[u8], at: usize) -> usize {
+    if line_start(text, at) == at { at } else { ahead(text, at, 1) }
+}
+
 /// Where the line begins that is so many before the one of `at`.
 fn back(text: &[u8], at: usize, lines: usize) -> usize {
-    let mut start = memrchr(b'\n', &text[..at]).map_or(0, |newline| newline + 1);
+    let mut start = line_start(text, at);
     for _ in 0..lines {
-        start = memrchr(b'\n', &text[..start.saturating_sub(1)]).map_or(0, |newline| newline + 1);
+        start = line_start(text, start.saturating_sub(1));
     }
     start
 }
