@@ -61,9 +61,10 @@ impl Queue {
         self.until.as_ref().is_some_and(|(last, until)| (root, rel) > (last, until))
     }
 
-    pub(super) fn take(&mut self, quiet: usize, threads: usize) -> Option<Work> {
-        while self.frames.last().is_some_and(|frame| frame.next == frame.place.names.len()) {
-            self.frames.pop();
+    /// The next work. Folders that are done with go to `spent`: to close one takes longer than all this.
+    pub(super) fn take(&mut self, quiet: usize, threads: usize, spent: &mut Vec<Frame>) -> Option<Work> {
+        while let Some(done) = self.frames.pop_if(|frame| frame.next == frame.place.names.len()) {
+            spent.push(done);
         }
         let Some(frame) = self.frames.last() else {
             let start = self.starts.last()?;

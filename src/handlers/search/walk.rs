@@ -9,7 +9,7 @@ use std::io;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Condvar, Mutex};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::SystemTime;
 
 use super::folder::{Folder, Folders};
@@ -21,6 +21,8 @@ use super::rules::Rules;
 
 /// More threads than this wait for the disk and for each other.
 const MAX_THREADS: usize = 12;
+/// So often a thread asks for the queue before it sleeps until it is free.
+const PATIENCE: usize = 200;
 
 /// Where a walk begins.
 #[derive(Debug, Clone)]
@@ -152,13 +154,15 @@ struct Desk {
     path: OsString,
     /// How many files were looked into since something was found.
     quiet: usize,
+    /// Folders that are done with and not closed yet.
+    spent: Vec<Frame>,
 }
 
 impl Shared<'_> {
     fn work<V: Visit>(&self, visitor: &mut V) {
         let _broken = Broken(self);
-        let mut desk = Desk { listing: Listing::new(), path: OsString::new(), quiet: 0 };
-        let mut work = self.take(&desk, None);
+        let mut desk = Desk { listing: Listing::new(), path: OsString::new(), quiet: 0, spent: Vec::new() };
+        let mut work = self.take(&mut desk, None);
         while let Some(one) = work {
             let frame = if self.halt.over() {
                 self.next(Next::Quit);
@@ -166,7 +170,8 @@ impl Shared<'_> {
             } else {
                 self.one(one, visitor, &mut desk)
             };
-            work = self.take(&desk, Some(frame));
+            work = self.take(&mut desk, Some(frame));
+            desk.spent.clear();
         }
     }
 
@@ -254,9 +259,21 @@ impl Shared<'_> {
         }
     }
 
+    /// The queue is another's for less time than it takes to be put to sleep and woken up, which on a busy machine is
+    /// long: so it is asked for again and again first.
+    fn queue(&self) -> MutexGuard<'_, Queue> {
+        for turn in 0..PATIENCE {
+            if let Ok(queue) = self.state.try_lock() {
+                return queue;
+            }
+            if turn < PATIENCE / 2 { std::hint::spin_loop() } else { std::thread::yield_now() }
+        }
+        unlocked(&self.state)
+    }
+
     /// The next work. `done` is what came of the last.
-    fn take(&self, desk: &Desk, done: Option<Option<Frame>>) -> Option<Work> {
-        let mut state = unlocked(&self.state);
+    fn take(&self, desk: &mut Desk, done: Option<Option<Frame>>) -> Option<Work> {
+        let mut state = self.queue();
         if let Some(frame) = done {
             state.working -= 1;
             if let Some(frame) = frame {
@@ -270,7 +287,7 @@ impl Shared<'_> {
             if state.over {
                 return None;
             }
-            if let Some(work) = state.take(desk.quiet, self.threads) {
+            if let Some(work) = state.take(desk.quiet, self.threads, &mut desk.spent) {
                 state.working += 1;
                 return Some(work);
             }
