@@ -91,10 +91,8 @@ pub(super) fn lasting(family: &Family) -> Vec<Member> {
 #[cfg(target_os = "linux")]
 fn climb(family: &Family, leader: Option<&Child>, rung: Rung, by: &mut Option<StopSignal>) -> bool {
     let until = Instant::now() + rung.grace;
-    if rung.signal == StopSignal::Kill {
-        if family.kill_groups() {
-            *by = Some(rung.signal);
-        }
+    if rung.signal == StopSignal::Kill && family.kill_groups() {
+        *by = Some(rung.signal);
     }
     let in_group = leader.is_some_and(|child| child.signal_group(rung.signal));
     if in_group {
