@@ -25,6 +25,8 @@ error_cap_ms = 200
 function_error_min_ms = 50
 function_error_max_ms = 200
 unauthorized_ms = 200
+[safe_mode]
+crashes = 0
 ";
 
 /// How long the last life has.

@@ -260,6 +260,10 @@ impl Backend for ConvexBackend {
         })
     }
 
+    fn refresh_connections(&self) {
+        self.functions.refresh_connections();
+    }
+
     fn publish<'a>(&'a self, kind: CatalogKind, revision: u64, items: &'a [CatalogItem]) -> Reply<'a, ()> {
         Box::pin(async move {
             let mut rest = items;

@@ -141,6 +141,7 @@ impl BackendError {
         match self.disposition() {
             _ if matches!(self, Self::Intercepted { .. }) => "intercepted",
             _ if matches!(self, Self::Unreachable { .. }) => "unreachable",
+            _ if matches!(self, Self::Oversized { .. }) => "failing",
             Disposition::Retry(_) => "busy",
             Disposition::Reopen | Disposition::Never => "refused",
             _ => "failing",

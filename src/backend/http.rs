@@ -1,8 +1,8 @@
 //! Convex's HTTP functions API, client side: one call, its answer or its error. Not here: which functions exist.
 
 use std::fmt;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::{Arc, PoisonError, RwLock};
 use std::time::{Duration, SystemTime};
 
 use reqwest::dns::Resolve;
@@ -83,7 +83,8 @@ pub enum BadUrl {
 /// Calls functions of one deployment.
 #[derive(Debug, Clone)]
 pub struct HttpFunctions {
-    client: Client,
+    /// Of all clones; replaced whole when its connections are forgotten.
+    client: Arc<RwLock<Client>>,
     base: Url,
     query: Url,
     mutation: Url,
@@ -131,28 +132,28 @@ impl HttpFunctions {
         }
         // Installing twice is harmless: the first one stays.
         let _ = rustls::crypto::ring::default_provider().install_default();
-        let mut client = Client::builder()
-            .connect_timeout(options.connect_timeout)
-            .pool_idle_timeout(Duration::from_secs(55))
-            .tcp_nodelay(true)
-            .redirect(reqwest::redirect::Policy::none())
-            .no_proxy();
-        if base.scheme() == "http" {
-            // No certificate will ever be looked at; reading the system's takes longer than all else at the start.
-            client = client.tls_certs_only([]);
-        }
-        if let Some(resolver) = &options.resolver {
-            client = client.dns_resolver(Arc::clone(resolver));
-        }
-        let client = client.build().map_err(|cause| BadUrl::Client(cause.to_string()))?;
+        let client = client(&base, &options).map_err(|cause| BadUrl::Client(cause.to_string()))?;
         let (query, mutation) = (join(&base, "api/query"), join(&base, "api/mutation"));
         let dated_offset_ms = Arc::new(AtomicI64::new(UNDATED));
-        Ok(Self { client, base, query, mutation, options, dated_offset_ms })
+        Ok(Self { client: Arc::new(RwLock::new(client)), base, query, mutation, options, dated_offset_ms })
     }
 
     /// The address, without secrets.
     pub fn url(&self) -> &str {
         self.base.as_str().trim_end_matches('/')
+    }
+
+    /// Forgets all connections that are kept: after a sleep they are dead and do not know it. Calls under way keep
+    /// theirs.
+    pub fn refresh_connections(&self) {
+        match client(&self.base, &self.options) {
+            Ok(fresh) => *self.client.write().unwrap_or_else(PoisonError::into_inner) = fresh,
+            Err(error) => tracing::warn!(%error, "old connections are kept"),
+        }
+    }
+
+    fn client(&self) -> Client {
+        self.client.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// The backend's clock minus ours in milliseconds, by the date of the last call's answer.
@@ -165,7 +166,7 @@ impl HttpFunctions {
     /// # Errors
     /// [`BackendError::Unreachable`], [`BackendError::Intercepted`].
     pub async fn probe(&self, timeout: Duration) -> Result<(), BackendError> {
-        let sent = self.client.get(join(&self.base, "version")).timeout(timeout).send().await;
+        let sent = self.client().get(join(&self.base, "version")).timeout(timeout).send().await;
         let response = sent.map_err(|cause| self.unreachable(&cause))?;
         let is_page = is_page(response.headers());
         if response.status().is_redirection() || is_page {
@@ -190,7 +191,7 @@ impl HttpFunctions {
             FunctionKind::Mutation => &self.mutation,
         };
         let response = self
-            .client
+            .client()
             .post(route.clone())
             .header(CONTENT_TYPE, "application/json")
             .header("Convex-Client", concat!("punie-runner-", env!("CARGO_PKG_VERSION")))
@@ -272,6 +273,23 @@ impl HttpFunctions {
         }
         BackendError::Unreachable { url: self.url().to_owned(), cause: words }
     }
+}
+
+fn client(base: &Url, options: &TransportOptions) -> reqwest::Result<Client> {
+    let mut client = Client::builder()
+        .connect_timeout(options.connect_timeout)
+        .pool_idle_timeout(Duration::from_secs(55))
+        .tcp_nodelay(true)
+        .redirect(reqwest::redirect::Policy::none())
+        .no_proxy();
+    if base.scheme() == "http" {
+        // No certificate will ever be looked at; reading the system's takes longer than all else at the start.
+        client = client.tls_certs_only([]);
+    }
+    if let Some(resolver) = &options.resolver {
+        client = client.dns_resolver(Arc::clone(resolver));
+    }
+    client.build()
 }
 
 fn join(base: &Url, route: &str) -> Url {

@@ -6,10 +6,10 @@ use serde::Serialize;
 
 use super::context::{Context, runtime};
 use super::exit::Exit;
-use super::{print, wiring};
+use super::{moments, print, wiring};
 use crate::config::{Config, WorkspaceRule};
-use crate::home::{DeviceIdentity, Home, RunnerLock};
-use crate::journal::{LiveCounts, Reader, Salvage, has_room_at};
+use crate::home::{DeviceIdentity, Home, RunnerLock, Switch, SwitchedOn, Switches};
+use crate::journal::{LiveCounts, Pending, Reader, Salvage, has_room_at};
 use crate::runner::{Clock, SKEW_MS};
 
 #[derive(Debug, Serialize)]
@@ -23,11 +23,24 @@ struct Status {
     in_flight: u32,
     outbox: Outbox,
     can_execute: CanExecute,
-    /// What it goes without: `disk` while there is no room for new work.
-    degraded: Vec<&'static str>,
     /// The last time that the journal was damaged and what became of it.
     salvage: Option<Salvage>,
     version: &'static str,
+    /// The life of the runner that is, or was the last.
+    epoch: Option<u64>,
+    waiting: Waiting,
+    paused: Option<SwitchedOn>,
+    safe_mode: Option<SwitchedOn>,
+    /// `disk`, `intercepted`, `clock_skew`, `paused`, `safe_mode`: what keeps it from being all it should be.
+    degraded: Vec<&'static str>,
+}
+
+/// What is accepted and not begun.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Waiting {
+    count: u32,
+    oldest_ms: Option<i64>,
 }
 
 #[derive(Debug, Serialize)]
@@ -38,6 +51,7 @@ struct BackendStatus {
     /// Why nothing comes through: `unreachable`, `intercepted`, `refused`, `busy`, `failing`; null while all does.
     trouble: Option<String>,
     last_contact_ms: Option<i64>,
+    last_poll_ms: Option<i64>,
     clock_skew_ms: Option<i64>,
 }
 
@@ -46,8 +60,7 @@ struct BackendStatus {
 struct Outbox {
     pending: u32,
     oldest_ms: Option<i64>,
-    /// For people only.
-    #[serde(skip)]
+    /// Answers that the backend will never take, of the last 30 days.
     undeliverable: u32,
 }
 
@@ -76,7 +89,9 @@ pub fn status(context: &Context) -> anyhow::Result<Exit> {
 
 fn look(config: &Config, home: &Home) -> anyhow::Result<Status> {
     let holder = RunnerLock::peek(home)?;
-    let Facts { counts, last_contact_ms, clock_skew_ms, trouble, salvage } = journal(home)?;
+    let facts = Facts::read(home)?;
+    let switches = Switches::of(home);
+    let (paused, safe_mode) = (switches.read(Switch::Paused), switches.read(Switch::SafeMode));
     let has_room = has_room_at(&home.journal_file(), wiring::least_free(config));
     let url = config.backend.url.as_ref().map(ToString::to_string);
     let probed = match url {
@@ -84,51 +99,82 @@ fn look(config: &Config, home: &Home) -> anyhow::Result<Status> {
         None => Err(None),
     };
     // What the runner has met says more than an answer to us; what it met when it last ran says nothing.
-    let met = trouble.filter(|word| holder.is_some() && !word.is_empty());
+    let met = facts.trouble.filter(|word| holder.is_some() && !word.is_empty());
     let trouble = met.or_else(|| probed.clone().err().flatten().map(str::to_owned));
+    let since = |at: i64| Clock::system().now_ms().saturating_sub(at).max(0);
+    let degraded: Vec<&'static str> = [
+        (!has_room, "disk"),
+        (trouble.as_deref() == Some("intercepted"), "intercepted"),
+        (facts.clock_skew_ms.is_some_and(|skew| skew.unsigned_abs() > SKEW_MS), "clock_skew"),
+        (paused.is_some(), "paused"),
+        (safe_mode.is_some(), "safe_mode"),
+    ]
+    .into_iter()
+    .filter_map(|(is_so, word)| is_so.then_some(word))
+    .collect();
+    let counts = facts.counts;
     Ok(Status {
         running: holder.is_some(),
         pid: holder.and_then(|holder| holder.pid),
         device_id: DeviceIdentity::load_or_create(home)?.id().to_string(),
-        backend: BackendStatus { url, reachable: probed.is_ok(), trouble, last_contact_ms, clock_skew_ms },
+        backend: BackendStatus {
+            url,
+            reachable: probed.is_ok(),
+            trouble,
+            last_contact_ms: facts.last_contact_ms.max(facts.last_poll_ms),
+            last_poll_ms: facts.last_poll_ms,
+            clock_skew_ms: facts.clock_skew_ms,
+        },
         confinement: wiring::CONFINEMENT,
         in_flight: counts.accepted + counts.started,
         outbox: Outbox {
             pending: counts.outbox,
-            oldest_ms: counts.outbox_oldest_ms.map(|at| Clock::system().now_ms().saturating_sub(at)),
+            oldest_ms: counts.outbox_oldest_ms.map(since),
             undeliverable: counts.undeliverable,
         },
         can_execute: CanExecute { read: true, write: true, exec: true },
-        degraded: if has_room { Vec::new() } else { vec!["disk"] },
-        salvage,
+        salvage: facts.salvage,
         version: env!("CARGO_PKG_VERSION"),
+        epoch: facts.epoch,
+        waiting: Waiting { count: facts.pending.count, oldest_ms: facts.pending.oldest_ms.map(since) },
+        paused,
+        safe_mode,
+        degraded,
     })
 }
 
 /// What the journal knows.
-#[derive(Default)]
+#[derive(Debug, Default)]
 struct Facts {
     counts: LiveCounts,
+    pending: Pending,
     last_contact_ms: Option<i64>,
+    last_poll_ms: Option<i64>,
     clock_skew_ms: Option<i64>,
+    epoch: Option<u64>,
     trouble: Option<String>,
     salvage: Option<Salvage>,
 }
 
-fn journal(home: &Home) -> anyhow::Result<Facts> {
-    let path = home.journal_file();
-    if !path.exists() {
-        return Ok(Facts::default());
+impl Facts {
+    fn read(home: &Home) -> anyhow::Result<Self> {
+        let path = home.journal_file();
+        if !path.exists() {
+            return Ok(Self::default());
+        }
+        let reader = Reader::open(&path)?;
+        let number = |key| anyhow::Ok(reader.recall(key)?.and_then(|text| text.parse().ok()));
+        Ok(Self {
+            counts: reader.counts()?,
+            pending: reader.pending()?,
+            last_contact_ms: number("last_contact_ms")?,
+            last_poll_ms: number("last_poll_ms")?,
+            clock_skew_ms: number("clock_offset_ms")?,
+            epoch: reader.recall("epoch")?.and_then(|text| text.parse().ok()),
+            trouble: reader.recall("backend_trouble")?,
+            salvage: reader.salvage()?,
+        })
     }
-    let reader = Reader::open(&path)?;
-    let number = |key| anyhow::Ok(reader.recall(key)?.and_then(|text| text.parse().ok()));
-    Ok(Facts {
-        counts: reader.counts()?,
-        last_contact_ms: number("last_contact_ms")?,
-        clock_skew_ms: number("clock_offset_ms")?,
-        trouble: reader.recall("backend_trouble")?,
-        salvage: reader.salvage()?,
-    })
 }
 
 /// Whether the backend answers, and if not, why in one word.
@@ -148,25 +194,25 @@ fn show(status: &Status) {
         (Some(url), None) => format!("{url} (answers)"),
         (Some(url), Some(trouble)) => format!("{url} ({})", in_words(trouble)),
     };
-    let contact = status.backend.last_contact_ms.map_or_else(
-        || "never".to_owned(),
-        |at| format!("{} s ago", Clock::system().now_ms().saturating_sub(at) / 1_000),
-    );
+    let now_ms = Clock::system().now_ms();
+    let when = |at: Option<i64>| at.map_or_else(|| "never".to_owned(), |at| moments::ago(at, now_ms));
+    let oldest = |age: Option<i64>| {
+        age.map_or_else(String::new, |age| format!(", the oldest for {}", moments::coarse(age)))
+    };
     print::line(&format!("Runner        {running}"));
+    for hindrance in hindrances(status, now_ms) {
+        print::line(&format!("Attention     {hindrance}"));
+    }
     print::line(&format!("Device        {}", status.device_id));
     print::line(&format!("Backend       {backend}"));
-    print::line(&format!("Last contact  {contact}"));
-    if let Some(skew) = status.backend.clock_skew_ms.filter(|skew| skew.unsigned_abs() > SKEW_MS) {
-        let (minutes, which) = (skew.unsigned_abs() / 60_000, if skew > 0 { "behind" } else { "ahead of" });
-        print::line(&format!(
-            "Clock         {minutes} min {which} the backend's; deadlines go by the backend's"
-        ));
-    }
-    print::line(&format!("In flight     {}", status.in_flight));
-    print::line(&format!("Undelivered   {}", status.outbox.pending));
+    print::line(&format!("Last contact  {}", when(status.backend.last_contact_ms)));
+    print::line(&format!("Last poll     {}", when(status.backend.last_poll_ms)));
+    print::line(&format!("Waiting       {}{}", status.waiting.count, oldest(status.waiting.oldest_ms)));
+    print::line(&format!("Running       {}", status.in_flight - status.waiting.count.min(status.in_flight)));
+    print::line(&format!("Undelivered   {}{}", status.outbox.pending, oldest(status.outbox.oldest_ms)));
     if status.outbox.undeliverable > 0 {
         print::line(&format!(
-            "Refused       {} answers that the backend will never take",
+            "Refused       {} answers that the backend will never take (`punie-runner history --failed`)",
             status.outbox.undeliverable
         ));
     }
@@ -183,6 +229,43 @@ fn show(status: &Status) {
     #[cfg(unix)]
     print::line(&format!("A stop ends   {}", crate::acp::local::kill::reach()));
     print::line(&format!("Version       {}", status.version));
+}
+
+/// What is not as it should be, in sentences.
+fn hindrances(status: &Status, now_ms: i64) -> Vec<String> {
+    let since = |on: &Option<SwitchedOn>| {
+        let Some(on) = on else { return String::new() };
+        let reason = on.reason.as_ref().map(|reason| format!(" ({})", print::cell(reason, 100)));
+        let since = if on.since_ms > 0 {
+            format!(" for {}", moments::coarse(now_ms - on.since_ms))
+        } else {
+            String::new()
+        };
+        format!("{since}{}", reason.unwrap_or_default())
+    };
+    let sentence = |word: &&'static str| match *word {
+        "disk" => "The disk is nearly full: nothing new is begun until there is room.".to_owned(),
+        "intercepted" => {
+            "Something else answers at the backend's address: a login page of the network, or a proxy."
+                .to_owned()
+        }
+        "clock_skew" => {
+            let skew = status.backend.clock_skew_ms.unwrap_or_default();
+            let which = if skew > 0 { "behind" } else { "ahead of" };
+            let apart = moments::coarse(skew.saturating_abs());
+            format!("This machine's clock is {apart} {which} the backend's; deadlines go by the backend's.")
+        }
+        "paused" => {
+            format!("Paused{}: nothing new begins until `punie-runner resume`.", since(&status.paused))
+        }
+        "safe_mode" => format!(
+            "Safe mode{}: the runner crashed several times and begins nothing until it has been quiet for a while, or \
+             `punie-runner resume`.",
+            since(&status.safe_mode)
+        ),
+        other => other.to_owned(),
+    };
+    status.degraded.iter().map(sentence).collect()
 }
 
 fn in_words(trouble: &str) -> &str {

@@ -169,7 +169,7 @@ mod tests {
         let faults = Faults::new();
         faults.plan("events:claim", 2, Fault::Drop);
         faults.plan("*", 1, Fault::Html);
-        let mut strike = |target: &str| faults.strike(target.to_owned());
+        let strike = |target: &str| faults.strike(target.to_owned());
         assert_eq!(strike("events:claim"), Some(Fault::Drop));
         assert_eq!(strike("/version"), Some(Fault::Html));
         assert_eq!(strike("events:claim"), Some(Fault::Drop));

@@ -12,6 +12,8 @@ mod backup;
 mod debris;
 mod entry;
 mod gleanings;
+mod history;
+mod incidents;
 mod integrity;
 mod intents;
 mod leaves;
@@ -30,6 +32,7 @@ mod writer;
 
 pub use accept::{Accepted, Admission, Conflict, Offer, Refusal};
 pub use entry::{Origin, RecordedReply, State, Unfinished};
+pub use history::{Incident, Life, Pending, Question, Whole};
 pub use read::{ListedTask, LiveCounts, Reader, RequestLife};
 pub use room::{RESERVE, has_room_at};
 pub use rules::{Comparison, Verdict};

@@ -160,10 +160,11 @@ mod tests {
 
     /// The fullest of so many equal parts of a stretch of time, against what each would hold on average.
     fn peak_to_mean(moments: &[Duration], from: Duration, until: Duration, parts: usize) -> f64 {
-        let width = (until - from) / u32::try_from(parts).expect("few");
+        let width = until.saturating_sub(from) / u32::try_from(parts).expect("few");
         let mut counts = vec![0_u32; parts];
         for moment in moments.iter().filter(|moment| (from..until).contains(*moment)) {
-            let part = usize::try_from((*moment - from).as_nanos() / width.as_nanos()).expect("small");
+            let part =
+                usize::try_from(moment.saturating_sub(from).as_nanos() / width.as_nanos()).expect("small");
             counts[part.min(parts - 1)] += 1;
         }
         let mean = f64::from(counts.iter().sum::<u32>()) / f64::from(u32::try_from(parts).expect("few"));

@@ -137,7 +137,9 @@ impl Runner {
             return self.wait_for_room();
         }
         self.take_up_parked();
-        while let Some(waiting) = self.lanes.next() {
+        while !self.engine.hold.is_on()
+            && let Some(waiting) = self.lanes.next()
+        {
             self.start(waiting.call, waiting.share);
         }
         if self.poll_at.is_none() && !self.polling && (self.mode == Mode::Stay || !self.drained) {

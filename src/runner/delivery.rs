@@ -135,7 +135,7 @@ impl Engine {
             tracing::warn!(request.id = %reply.id(), reason, "the backend does not take this reply");
         }
         // A reply that stays open is posted again, which harms nothing, but not at once.
-        self.journal.close(reply.id(), close, self.clock.now_ms()).await.map_err(|error| {
+        self.journal.close(reply.id(), close, self.closing_ms()).await.map_err(|error| {
             tracing::error!(request.id = %reply.id(), %error, "a delivered reply could not be closed");
             Trouble::Reply
         })
@@ -143,7 +143,9 @@ impl Engine {
 
     async fn note(&self, reply: &RecordedReply, error: &BackendError) {
         tracing::info!(request.id = %reply.id(), %error, "a reply could not be posted now; it is kept");
-        if let Err(error) = self.journal.note_failed_post(reply.id(), error.to_string()).await {
+        if let Err(error) =
+            self.journal.note_failed_post(reply.id(), error.to_string(), self.clock.now_ms()).await
+        {
             tracing::warn!(request.id = %reply.id(), %error, "the failed post could not be noted");
         }
     }

@@ -7,13 +7,18 @@ use tokio_util::task::{AbortOnDropHandle, TaskTracker};
 
 use super::backoff::Budget;
 use super::clock::{Clock, ServerClock};
+use super::condition::Condition;
+use super::hold::Hold;
 use super::leases::Leases;
 use super::line::Line;
+use super::moves::Moves;
 use super::outbox::{Outbox, Waits};
 use super::session::Sessions;
 use super::settings::Settings;
 use super::wake::Waker;
+use super::watchdog::Watchdog;
 use crate::backend::{Backend, BackendError, CatalogItem, CatalogKind};
+use crate::home::Switches;
 use crate::ids::LeaseId;
 use crate::journal::Journal;
 use crate::output::OutputStore;
@@ -46,6 +51,10 @@ pub struct Parts {
     pub clock: Clock,
     /// The confinement in force, for heartbeats.
     pub confinement: String,
+    /// What the owner has switched on.
+    pub switches: Switches,
+    /// The service manager, where there is one.
+    pub watchdog: Option<Watchdog>,
 }
 
 /// Ends processes of an earlier life.
@@ -78,12 +87,22 @@ pub(super) struct Engine {
     pub clock: Clock,
     pub server_clock: ServerClock,
     pub confinement: String,
+    pub watchdog: Option<Watchdog>,
     pub sessions: Sessions,
     /// The same as `backend`, for what only the line knows.
     pub line: Arc<Line>,
     /// What may be repeated soon.
     pub budget: Arc<Budget>,
     pub leases: Leases,
+    pub hold: Hold,
+    pub condition: Condition,
+    pub moves: Moves,
+    /// When this life began.
+    pub born: tokio::time::Instant,
+    /// Rings when a heartbeat has news.
+    pub beat_soon: tokio::sync::Notify,
+    /// Changes after each sleep of the machine.
+    pub woken: tokio::sync::watch::Sender<u64>,
     pub waker: Waker,
     /// Every task of the runner; a stop waits for them.
     pub tasks: TaskTracker,
@@ -95,8 +114,6 @@ pub(super) struct Engine {
     pub over: CancellationToken,
     /// Says which recorded reply may be posted when.
     pub outbox: Outbox,
-    /// Rings when the next heartbeat has something to say that should not wait.
-    pub news: tokio::sync::Notify,
     /// Filled once the backend was asked for its time.
     pub time_asked: tokio::sync::OnceCell<()>,
 }
@@ -129,7 +146,14 @@ impl Engine {
             clock: parts.clock,
             server_clock,
             confinement: parts.confinement,
+            watchdog: parts.watchdog,
             leases: Leases::default(),
+            hold: Hold::new(parts.switches),
+            condition: Condition::default(),
+            moves: Moves::default(),
+            born: tokio::time::Instant::now(),
+            beat_soon: tokio::sync::Notify::new(),
+            woken: tokio::sync::watch::Sender::default(),
             waker,
             tasks: TaskTracker::new(),
             stopping: CancellationToken::new(),
@@ -137,7 +161,6 @@ impl Engine {
             over: CancellationToken::new(),
             outbox: Outbox::new(waits, Arc::clone(&budget)),
             budget,
-            news: tokio::sync::Notify::new(),
             time_asked: tokio::sync::OnceCell::new(),
         })
     }

@@ -95,6 +95,12 @@ impl Engine {
     pub(super) async fn claim(&self, call: &Accepted, cancel: &CancellationToken) -> Claimed {
         let mut retry = Retry::new(self.settings.retry).within(&self.budget);
         loop {
+            // What has not begun waits while nothing may begin.
+            tokio::select! {
+                () = self.hold.released() => {}
+                () = cancel.cancelled() => return Claimed::GivenUp,
+                () = self.stopping.cancelled() => return Claimed::GivenUp,
+            }
             let wait = match self.try_claim(call, cancel).await {
                 Ok(claimed) => return claimed,
                 Err(pause) => retry.after(pause),
@@ -114,8 +120,7 @@ impl Engine {
             return Ok(Claimed::Ours);
         }
         let id = &call.request().id;
-        let generation = self.sessions.generation();
-        match self.backend.claim(id, call.lease()).await {
+        match self.with_session(|| self.backend.claim(id, call.lease())).await {
             Ok(claim) => {
                 if claim.cancelled {
                     cancel.cancel();
@@ -138,16 +143,13 @@ impl Engine {
             }
             Err(error) => match error.disposition() {
                 Disposition::Never => Ok(Claimed::NotOurs(error.to_string())),
-                Disposition::Reopen => {
-                    // Whether that worked shows at the next attempt.
-                    let _ = self.sessions.reopen(generation).await;
-                    Err(Pause::BackOff)
-                }
                 Disposition::Retry(pause) => Err(pause),
                 Disposition::RetrySlowly => Err(Pause::Asked(self.settings.slow_retry.0)),
-                Disposition::CorrectClock(_) | Disposition::SignAgain | Disposition::Shrink(_) => {
-                    Err(Pause::BackOff)
-                }
+                // Refused: the line lets nothing out for a while, so that asking again costs nobody anything.
+                Disposition::Reopen
+                | Disposition::CorrectClock(_)
+                | Disposition::SignAgain
+                | Disposition::Shrink(_) => Err(Pause::BackOff),
             },
         }
     }
@@ -179,7 +181,7 @@ pub(super) async fn renew(engine: Arc<Engine>) {
 
 impl Engine {
     async fn renew_one(&self, id: RequestId, lease: &LeaseId) {
-        match self.backend.claim(&id, lease).await {
+        match self.with_session(|| self.backend.claim(&id, lease)).await {
             Ok(claim) if claim.cancelled => self.waker.wake(Wake::CancelSeen(id)),
             Ok(claim) if !claim.granted => {
                 tracing::warn!(request.id = %id, reason = claim.reason, "the lease of a running call was lost");

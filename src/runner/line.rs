@@ -77,6 +77,11 @@ impl Line {
         self.state().barred.as_ref()?.standing(Instant::now())
     }
 
+    /// Why nothing comes through now, in one word; none while all does.
+    pub(super) fn trouble(&self) -> &'static str {
+        *self.trouble.borrow()
+    }
+
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -1,19 +1,24 @@
 //! The one loop: it waits for the next wake, makes one short call, and waits again. Polling, executing, posting,
 //! beating and renewing happen in tasks that it starts and that wake it; what they share is the engine.
 
+mod alarm;
 mod backoff;
 mod calls;
 mod catalog;
 mod clock;
+mod condition;
 mod delivery;
 mod drain;
 mod engine;
 mod execute;
 mod heartbeat;
+mod hold;
 mod intake;
 mod lanes;
 mod leases;
 mod line;
+mod lives;
+mod moves;
 mod outbox;
 mod parked;
 mod pass;
@@ -24,7 +29,10 @@ mod recovery;
 mod session;
 mod settings;
 mod tasks;
+mod vigil;
 mod wake;
+mod waking;
+mod watchdog;
 
 pub use clock::{Clock, SKEW_MS};
 pub use drain::Stop;
@@ -33,6 +41,7 @@ pub use pass::Pass;
 pub use settings::Settings;
 pub use tasks::Tasks;
 pub use wake::{Waker, Wakes, wakes};
+pub use watchdog::Watchdog;
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -45,6 +54,7 @@ use backoff::Retry;
 use calls::{CallToken, Waiting};
 use engine::Engine;
 use lanes::Lanes;
+use moves::Mover;
 use parked::Parked;
 use polling::Rhythm;
 use wake::Wake;
@@ -84,6 +94,8 @@ pub struct Runner {
     rhythm: Rhythm,
     cursor: Option<String>,
     polling: bool,
+    /// Which poll is awaited: the answer to an earlier one is not taken.
+    poll_number: u64,
     poll_at: Option<tokio::time::Instant>,
     /// How many events are asked for at once.
     page: u32,
@@ -113,6 +125,7 @@ impl Runner {
             rhythm,
             cursor: None,
             polling: false,
+            poll_number: 0,
             poll_at: None,
             page,
             full: false,
@@ -136,6 +149,8 @@ impl Runner {
         engine.keep("trouble", line::tell_trouble);
         engine.keep("catalog", catalog::publish);
         engine.keep("periodic", periodic::tick);
+        engine.keep("switches", hold::heed);
+        engine.keep("vigil", vigil::keep);
         self.place_all(left);
         self.list_open();
         self.poll();
@@ -146,6 +161,7 @@ impl Runner {
 
     /// Settles what an earlier life left, and starts what every life needs.
     async fn begin(&mut self) -> Result<Vec<Accepted>, RunnerError> {
+        lives::begin(&self.engine).await?;
         let left = recovery::settle(&self.engine).await?;
         let reader = self.engine.journal.reader()?;
         self.cursor = reader.recall("cursor")?;
@@ -160,13 +176,16 @@ impl Runner {
     async fn work(&mut self, stop: &Stop) -> Result<(), RunnerError> {
         loop {
             match self.next_wake(stop).await {
-                Wake::Polled(Ok(page), held) => self.take_page(page, held).await?,
-                Wake::Polled(Err(error), _) => self.poll_failed(error)?,
+                Wake::Polled(number, ..) if number != self.poll_number => {}
+                Wake::Polled(_, Ok(page), held) => self.take_page(page, held).await?,
+                Wake::Polled(_, Err(error), _) => self.poll_failed(error)?,
                 Wake::OpenListed(Ok(open)) => self.take_open(open).await?,
                 Wake::OpenListed(Err(error)) => self.list_failed(&error)?,
                 Wake::CallFinished(ended) => self.call_finished(&ended),
                 Wake::TaskMade(accepted) => self.place_all([accepted]),
                 Wake::CancelSeen(id) => self.cancel(&id),
+                Wake::HoldChanged => self.start_ready(),
+                Wake::Woke(missed) => self.woke(missed),
                 Wake::PollDue => self.poll_due(),
                 Wake::ListOpenDue if self.full => {}
                 Wake::ListOpenDue => self.list_open(),
@@ -199,12 +218,16 @@ impl Runner {
 
     /// Whether one pass has nothing left to do but deliver.
     fn is_idle(&self) -> bool {
-        self.listed && self.drained && !self.polling && self.calls.is_empty() && self.parked.is_empty()
+        let nothing_runs = self.calls.len() <= self.lanes.waiting();
+        let done =
+            self.calls.is_empty() && self.parked.is_empty() || self.engine.hold.is_on() && nothing_runs;
+        self.listed && self.drained && !self.polling && done
     }
 
     async fn take_page(&mut self, page: Page, held: Duration) -> Result<(), RunnerError> {
         self.polling = false;
         self.page = self.page.saturating_mul(2).min(self.engine.settings.page);
+        self.engine.condition.polled(self.engine.clock.now_ms());
         let events = page.events.len();
         let moved = page.cursor.filter(|cursor| self.cursor.as_ref() != Some(cursor));
         // A page that says there is more, or brings something, moves the cursor. Where it does not, asking on at once
@@ -260,8 +283,9 @@ impl Runner {
     fn list_failed(&mut self, error: &BackendError) -> Result<(), RunnerError> {
         tracing::warn!(%error, "the open requests could not be listed now");
         self.listed = true;
-        // Any other failure can wait for the next regular look.
-        if let (Mode::Stay, Disposition::Retry(pause)) = (self.mode, error.disposition()) {
+        // Any other failure can wait for the next regular look; a list that is too long does not get shorter so soon.
+        let is_long = matches!(error, BackendError::Oversized { .. });
+        if let (Mode::Stay, false, Disposition::Retry(pause)) = (self.mode, is_long, error.disposition()) {
             let (engine, wait) = (Arc::clone(&self.engine), self.list_retry.after(pause));
             self.engine.tasks.spawn(async move {
                 tokio::select! {
@@ -275,6 +299,7 @@ impl Runner {
 
     fn poll_failed(&mut self, error: BackendError) -> Result<(), RunnerError> {
         self.polling = false;
+        self.engine.condition.poll_failed();
         if matches!(error, BackendError::Oversized { .. }) && self.page > 1 {
             self.page /= 2;
             tracing::warn!(%error, events = self.page, "fewer events are asked for at once");
@@ -295,6 +320,7 @@ impl Runner {
         if wait.is_zero() {
             self.poll();
         } else {
+            self.engine.moves.again_within(Mover::Poll, wait);
             self.poll_at = Some(tokio::time::Instant::now() + wait);
         }
     }
@@ -309,15 +335,22 @@ impl Runner {
             return self.wait_for_room();
         }
         self.polling = true;
+        self.poll_number += 1;
+        let number = self.poll_number;
         let (engine, cursor, page) = (Arc::clone(&self.engine), self.cursor.clone(), self.page);
         let wait = if self.mode == Mode::OnePass { Duration::ZERO } else { engine.settings.hold };
+        // At worst it is made, refused, made anew after a session was opened.
+        engine.moves.again_within(Mover::Poll, wait * 2 + Duration::from_mins(1));
+        let mut woken = engine.woken.subscribe();
         self.engine.tasks.spawn(async move {
             let (asked, asking) = (Instant::now(), Arc::clone(&engine));
             let poll = async move {
                 asking.with_session(|| asking.backend.poll(cursor.as_deref(), page, wait)).await
             };
             tokio::select! {
-                polled = engine.apart(poll) => engine.waker.wake(Wake::Polled(polled, asked.elapsed())),
+                polled = engine.apart(poll) => engine.waker.wake(Wake::Polled(number, polled, asked.elapsed())),
+                // Whoever noticed the sleep polls anew.
+                _ = woken.changed() => {}
                 () = engine.stopping.cancelled() => {}
             }
         });

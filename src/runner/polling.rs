@@ -54,6 +54,12 @@ impl Rhythm {
         }
     }
 
+    /// The machine has slept: what failed before it says nothing about now.
+    pub(super) fn rested(&mut self) {
+        self.retry.reset();
+        self.slow.reset();
+    }
+
     fn interval(&self) -> Duration {
         let since = self.last_event.map(|at| at.elapsed());
         let settings = &self.settings;

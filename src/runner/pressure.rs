@@ -13,7 +13,8 @@ impl Runner {
     pub(super) fn lacks_room(&mut self) -> bool {
         let full = self.mode == Mode::Stay && !self.engine.has_room();
         if full != std::mem::replace(&mut self.full, full) {
-            self.engine.news.notify_one();
+            self.engine.condition.disk_is_full(full);
+            self.engine.beat_soon.notify_one();
             if full {
                 tracing::error!("the disk of the home has no room: nothing new is begun until it has");
             } else {

@@ -89,7 +89,14 @@ impl super::engine::Engine {
         match call().await {
             Err(error) if error.disposition() == Disposition::Reopen => {
                 self.sessions.reopen(generation).await?;
-                call().await
+                let answered = call().await;
+                if let Err(error) = &answered
+                    && error.disposition() == Disposition::Reopen
+                {
+                    // A session that helps nothing is not opened again and again.
+                    self.line.bar(error);
+                }
+                answered
             }
             answered => answered,
         }

@@ -1,13 +1,16 @@
-//! Faults made on purpose, one test each: `fNN` is the fault's number in the catalogue of the delivery promises.
+//! The faults of the delivery promises' catalogue, each injected: `fNN` in a test's name is the fault's number.
 
 mod absence;
+mod backlog;
 mod bytes;
+mod clocks;
 mod corruption;
 #[cfg(target_os = "linux")]
 mod disk;
 #[cfg(target_os = "linux")]
 mod disk_model;
 mod events;
+mod logs;
 #[cfg(target_os = "linux")]
 mod power;
 mod quiet;

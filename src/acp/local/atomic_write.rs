@@ -1,18 +1,19 @@
 //! Replacing a file in one step: a new file beside it, made durable, then renamed over it, all beneath the opened
-//! folder. A hard link elsewhere keeps the old content. Not here: what to write.
+//! folder. A hard link elsewhere keeps the old content. Not here: what to write, and how it gets there (filling).
 
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::fs::{File, Metadata};
-use std::io::{self, Read, Write};
+use std::io::{self, Read};
 
 use sha2::{Digest, Sha256};
 use tokio_util::sync::CancellationToken;
 
+use super::filling::{self, Bytes, Filled};
 use super::near_names;
 use super::sniff::{self, InvalidBytes};
 use super::temp_file::TempFile;
 use super::text_window::{sha256_hex, stamp_of};
-use crate::acp::files::{Encoding, Endings, NewContent, Precondition, Splice, Stamp, WriteTextFile, Written};
+use crate::acp::files::{Encoding, Endings, NewContent, Precondition, Stamp, WriteTextFile, Written};
 use crate::acp::workspace::{Folder, in_words};
 use crate::ids::hex;
 use crate::output::figures;
@@ -20,11 +21,10 @@ use crate::tool::{ErrorCode, ToolError};
 
 /// A file up to this size is compared with what replaces it; a bigger one is only hashed.
 const COMPARED: u64 = 64 << 20;
-/// From this size on the old bytes are hashed beside the writing.
-const HASHED_BESIDE: usize = 1 << 20;
 
 /// What is there before the write.
 struct Old {
+    file: File,
     metadata: Metadata,
     stamp: Stamp,
     /// The whole content, or its beginning where the file is too big to hold.
@@ -41,21 +41,7 @@ pub(super) fn write(request: &WriteTextFile, cancel: &CancellationToken) -> Resu
     if let Some(protection) = request.path.protection() {
         return Err(protection.denied(&shown));
     }
-    if request.path.names_folder() {
-        return Err(ToolError::new(
-            ErrorCode::IsDirectory,
-            format!("{shown}/ names a folder. Give the path of a file."),
-        ));
-    }
-    let (folder, name) =
-        request.path.open_parent(request.create_folders).map_err(|cause| match cause.kind() {
-            io::ErrorKind::NotFound => near_names::missing(&request.path),
-            io::ErrorKind::IsADirectory => ToolError::new(
-                ErrorCode::IsDirectory,
-                format!("{shown} is a workspace folder. Give the path of a file."),
-            ),
-            _ => failed(cause),
-        })?;
+    let (folder, name) = open_parent(request)?;
     let old = look(&folder, &name, request, cancel)?;
     check(request, old.as_ref(), &shown)?;
 
@@ -65,6 +51,10 @@ pub(super) fn write(request: &WriteTextFile, cancel: &CancellationToken) -> Resu
             None => (Bytes::Whole(text.as_bytes().to_vec()), Vec::new()),
         },
         NewContent::Spliced { old, splices } => (Bytes::Spliced(old, splices), Vec::new()),
+        NewContent::SplicedOnDisk { old: ends, splices } => match &old {
+            Some(old) => (Bytes::Copied { file: &old.file, size: old.stamp.size, ends, splices }, Vec::new()),
+            None => return Err(stale(&shown, "does not exist any more")),
+        },
     };
     if let (Some(old), Bytes::Whole(bytes)) = (&old, &content)
         && old.whole
@@ -83,16 +73,22 @@ pub(super) fn write(request: &WriteTextFile, cancel: &CancellationToken) -> Resu
         });
     }
     if cancel.is_cancelled() {
-        return Err(ToolError::cancelled(format!(
-            "Writing {shown} was cancelled before anything was changed."
-        )));
+        return Err(cancelled(&shown));
     }
     let mut temp = TempFile::create(&folder, &name, old.is_none()).map_err(failed)?;
-    let (before, after, size) = fill(&mut temp.file, &content, old.as_ref()).map_err(failed)?;
-    set_mode(&temp.file, old.as_ref().map(|old| &old.metadata), request.executable, &mut warnings)
-        .map_err(failed)?;
-    temp.file.sync_all().map_err(failed)?;
-
+    let known = old.as_ref().and_then(|old| old.sha256.as_deref());
+    let sync = |file: &File| {
+        set_mode(file, old.as_ref().map(|old| &old.metadata), request.executable, &mut warnings)?;
+        file.sync_all()
+    };
+    let Filled { before, after, size } = filling::fill(&mut temp.file, &content, known, sync, cancel)
+        .map_err(|cause| match cause.kind() {
+            _ if cancel.is_cancelled() => cancelled(&shown),
+            io::ErrorKind::InvalidData | io::ErrorKind::UnexpectedEof => {
+                stale(&shown, "was changed meanwhile")
+            }
+            _ => failed(cause),
+        })?;
     let is_new = old.is_none();
     if let Some(old) = &old {
         let now = folder.metadata(&name).map(|metadata| stamp_of(&metadata));
@@ -108,6 +104,25 @@ pub(super) fn write(request: &WriteTextFile, cancel: &CancellationToken) -> Resu
     }
     folder.sync().map_err(failed)?;
     Ok(Written { created: is_new, unchanged: false, before, after, size, warnings })
+}
+
+/// The folder that is written in, and the file's name in it.
+fn open_parent(request: &WriteTextFile) -> Result<(Folder, OsString), ToolError> {
+    let shown = request.path.shown();
+    if request.path.names_folder() {
+        return Err(ToolError::new(
+            ErrorCode::IsDirectory,
+            format!("{shown}/ names a folder. Give the path of a file."),
+        ));
+    }
+    request.path.open_parent(request.create_folders).map_err(|cause| match cause.kind() {
+        io::ErrorKind::NotFound => near_names::missing(&request.path),
+        io::ErrorKind::IsADirectory => ToolError::new(
+            ErrorCode::IsDirectory,
+            format!("{shown} is a workspace folder. Give the path of a file."),
+        ),
+        _ => ToolError::io(&shown, &in_words(cause)),
+    })
 }
 
 /// The file that is there, if any; only as much of it as the write needs to know.
@@ -136,9 +151,11 @@ fn look(
         return Err(ToolError::new(ErrorCode::PermissionDenied, text));
     }
     let stamp = stamp_of(&metadata);
-    let mut old = Old { metadata, stamp, bytes: Vec::new(), whole: false, sha256: None, invalid: 0 };
-    // What was loaded for an edit is not read again while the file's state is the same.
-    if matches!(&request.only_if, Precondition::AsLoaded(loaded) if *loaded == stamp) {
+    let mut old = Old { file, metadata, stamp, bytes: Vec::new(), whole: false, sha256: None, invalid: 0 };
+    // What was loaded for an edit is not read again while the file's state is the same, and what is copied not at all.
+    if matches!(&request.only_if, Precondition::AsLoaded(loaded) if *loaded == stamp)
+        || matches!(request.content, NewContent::SplicedOnDisk { .. })
+    {
         return Ok(Some(old));
     }
     let (mut hasher, mut invalid) = (Sha256::new(), InvalidBytes::default());
@@ -146,11 +163,9 @@ fn look(
     let hold = if stamp.size <= COMPARED { COMPARED } else { sniff::HEAD as u64 };
     loop {
         if cancel.is_cancelled() {
-            return Err(ToolError::cancelled(format!(
-                "Writing {shown} was cancelled before anything was changed."
-            )));
+            return Err(cancelled(&shown));
         }
-        let n = (&file).read(&mut buffer).map_err(failed)?;
+        let n = (&old.file).read(&mut buffer).map_err(failed)?;
         if n == 0 {
             break;
         }
@@ -187,11 +202,15 @@ fn check(request: &WriteTextFile, old: Option<&Old>, shown: &str) -> Result<(), 
             // Touched, but the same bytes: nobody's change is lost.
             let same = match &request.content {
                 NewContent::Spliced { old: loaded, .. } => old.whole && old.bytes == **loaded,
-                NewContent::Text(_) => false,
+                NewContent::Text(_) | NewContent::SplicedOnDisk { .. } => false,
             };
             if *loaded == old.stamp || same { Ok(()) } else { Err(stale(shown, "was changed meanwhile")) }
         }
     }
+}
+
+fn cancelled(shown: &str) -> ToolError {
+    ToolError::cancelled(format!("Writing {shown} was cancelled before anything was changed."))
 }
 
 fn stale(shown: &str, what: &str) -> ToolError {
@@ -199,12 +218,6 @@ fn stale(shown: &str, what: &str) -> ToolError {
         ErrorCode::Stale,
         format!("{shown} {what}. Nothing was written. Read it again, then decide."),
     )
-}
-
-/// The bytes to write.
-enum Bytes<'a> {
-    Whole(Vec<u8>),
-    Spliced(&'a [u8], &'a [Splice]),
 }
 
 /// Plain text in the shape of the file that it replaces, with what was done to it.
@@ -261,47 +274,6 @@ fn all_crlf(body: &[u8], crlf: [u8; 4]) -> bool {
     feeds > 0 && feeds == pairs
 }
 
-/// Writes the bytes; gives the hashes before and after and the size.
-fn fill(
-    file: &mut File,
-    content: &Bytes<'_>,
-    old: Option<&Old>,
-) -> io::Result<(Option<String>, String, u64)> {
-    let known = old.and_then(|old| old.sha256.clone());
-    match content {
-        Bytes::Whole(bytes) => {
-            file.write_all(bytes)?;
-            Ok((known, sha256_hex(bytes), bytes.len() as u64))
-        }
-        Bytes::Spliced(loaded, splices) => std::thread::scope(|threads| {
-            let beside = (known.is_none() && loaded.len() >= HASHED_BESIDE)
-                .then(|| threads.spawn(|| sha256_hex(loaded)));
-            let mut hasher = Sha256::new();
-            let mut size = 0;
-            for piece in pieces(loaded, splices).flat_map(|piece| piece.chunks(HASHED_BESIDE)) {
-                file.write_all(piece)?;
-                hasher.update(piece);
-                size += piece.len() as u64;
-            }
-            let by_thread = beside.and_then(|thread| thread.join().ok());
-            let before = known.or(by_thread).unwrap_or_else(|| sha256_hex(loaded));
-            Ok((Some(before), hex(&hasher.finalize()), size))
-        }),
-    }
-}
-
-/// The old bytes between the splices and what comes in their place, in order.
-fn pieces<'a>(old: &'a [u8], splices: &'a [Splice]) -> impl Iterator<Item = &'a [u8]> {
-    let mut at = 0;
-    let replaced = splices.iter().flat_map(move |splice| {
-        let kept = &old[at..splice.range.start];
-        at = splice.range.end;
-        [kept, splice.with.as_slice()]
-    });
-    let rest = splices.last().map_or(0, |splice| splice.range.end);
-    replaced.chain([&old[rest..]])
-}
-
 #[cfg(unix)]
 fn mode_stays(metadata: &Metadata, executable: Option<bool>) -> bool {
     use std::os::unix::fs::PermissionsExt;
@@ -354,33 +326,4 @@ fn set_mode(
         warnings.push("This system has no executable bit; the name decides.".to_owned());
     }
     Ok(())
-}
-
-#[cfg(test)]
-mod tests {
-    use proptest::prelude::*;
-
-    use super::*;
-
-    proptest! {
-        #[test]
-        fn splices_change_exactly_their_places(
-            old in prop::collection::vec(any::<u8>(), 0..200),
-            cuts in prop::collection::vec((0_usize..200, 0_usize..200, prop::collection::vec(any::<u8>(), 0..5)), 0..5),
-        ) {
-            let mut at = 0;
-            let (mut expect, mut splices) = (Vec::new(), Vec::new());
-            for (skip, len, with) in cuts {
-                let start = (at + skip).min(old.len());
-                let end = (start + len).min(old.len());
-                expect.extend_from_slice(&old[at..start]);
-                expect.extend_from_slice(&with);
-                splices.push(Splice { range: start..end, with });
-                at = end;
-            }
-            expect.extend_from_slice(&old[at..]);
-            let got: Vec<u8> = pieces(&old, &splices).flatten().copied().collect();
-            prop_assert_eq!(got, expect);
-        }
-    }
 }

@@ -60,7 +60,8 @@ impl FileClient for LocalFiles {
             let n = read_at(&file, 0, &mut head).map_err(failed)?;
             file.rewind().map_err(failed)?;
             let content = content::classify(&head[..n], metadata.len() == n as u64);
-            Ok(OpenedFile { bytes: Box::new(file), size: metadata.len(), content })
+            let stamp = stamp_of(&metadata);
+            Ok(OpenedFile { bytes: Box::new(file), size: stamp.size, stamp, content })
         })
     }
 

@@ -14,6 +14,7 @@ pub mod environment;
 #[cfg(unix)]
 mod family;
 pub mod files;
+mod filling;
 mod folder_listing;
 #[cfg(unix)]
 mod follow;

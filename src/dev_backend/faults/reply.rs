@@ -17,7 +17,7 @@ use super::Fault;
 const LOGIN: &str = "<!doctype html><title>Welcome</title><p>Please log in to use this network.";
 
 /// How much filler goes out at once.
-const FILLER: [u8; 64 << 10] = [b' '; 64 << 10];
+static FILLER: [u8; 64 << 10] = [b' '; 64 << 10];
 
 /// The answer of a fault that lets no function run.
 pub(super) fn instead(fault: &Fault) -> Option<Response> {
@@ -102,7 +102,7 @@ fn spoilt_page(whole: &Bytes, fault: &Fault) -> Bytes {
     match fault {
         Fault::Reorder => events.reverse(),
         Fault::Duplicate => {
-            *events = events.iter().flat_map(|event| [event.clone(), event.clone()]).collect()
+            *events = events.iter().flat_map(|event| [event.clone(), event.clone()]).collect();
         }
         Fault::Args(args) => {
             for event in events {

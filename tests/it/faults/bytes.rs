@@ -25,7 +25,7 @@ async fn f26_a_page_cut_off_by_a_reset_is_discarded_whole() {
     let proxy = Proxy::before(&stage.setting.url).await;
     let runner = stage.run_at(&proxy.url);
     runner.logs("the catalog is published").await;
-    let mut expected = String::new();
+    let mut expected = Vec::new();
     for bytes in [0, 1, 60, 200, 400] {
         proxy.poison_those_with("events:listForDevice", Toxic::ResetAnswering(bytes));
         // The poll that is held now is from before; whatever comes after it is cut.
@@ -33,7 +33,7 @@ async fn f26_a_page_cut_off_by_a_reset_is_discarded_whole() {
         let mut asked = Vec::new();
         for n in 0..3 {
             asked.push(stage.ask(Ask::bash(&format!("echo {bytes} {n} >> effects")).of("talk")).await);
-            expected.push_str(&format!("{bytes} {n}\n"));
+            expected.push(format!("{bytes} {n}"));
         }
         polls_fail(&runner, 2).await;
         for id in &asked {
@@ -44,7 +44,7 @@ async fn f26_a_page_cut_off_by_a_reset_is_discarded_whole() {
             assert_eq!(stage.answer(id).await.outcome, "ok");
         }
     }
-    assert_eq!(stage.read("effects"), expected);
+    assert_eq!(stage.read("effects").lines().collect::<Vec<_>>(), expected);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -134,10 +134,10 @@ async fn sent_of(piece: Vec<u8>, headers: &'static str, limit: usize) -> usize {
     serving.spawn(async move {
         let (mut socket, _) = listener.accept().await.expect("a call");
         let mut asked = [0; 4_096];
-        let _ = socket.read(&mut asked).await;
+        assert!(socket.read(&mut asked).await.is_ok_and(|read| read > 0), "a call");
         let head = format!("HTTP/1.1 200 OK\r\n{headers}transfer-encoding: chunked\r\n\r\n");
         let mut sent = 0;
-        let _ = socket.write_all(head.as_bytes()).await;
+        socket.write_all(head.as_bytes()).await.expect("the head");
         // Without end, as far as this side is concerned.
         loop {
             let chunk = [format!("{:x}\r\n", piece.len()).as_bytes(), &piece, b"\r\n"].concat();
@@ -165,4 +165,35 @@ async fn f65_no_answer_is_read_beyond_the_limit_however_it_is_packed() {
     let bomb = bomb.finish().expect("packed");
     assert!(bomb.len() < MIB, "a bomb is small");
     sent_of(bomb, "content-encoding: gzip\r\n", 4 * MIB).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn no_toxic_on_the_way_loses_or_repeats_anything() {
+    let stage = Stage::new().await;
+    let proxy = Proxy::before(&stage.setting.url).await;
+    let _runner = stage.run_at(&proxy.url);
+    let ms = Duration::from_millis;
+    let toxics = [
+        Toxic::ResetAsking(0),
+        Toxic::ResetAsking(300),
+        Toxic::ResetAnswering(0),
+        Toxic::ResetAnswering(150),
+        Toxic::Timeout(ms(5)),
+        Toxic::Latency(ms(20)),
+    ];
+    let functions = ["events:claim", "events:appendResult"];
+    for (n, toxic) in toxics.into_iter().enumerate() {
+        for function in functions {
+            let before = proxy.met();
+            proxy.poison_those_with(function, toxic);
+            let id = stage.ask(Ask::bash(&format!("echo {n} {function} >> effects")).of("talk")).await;
+            until("a call to meet it", || proxy.met() > before).await;
+            proxy.heal();
+            assert_eq!(stage.answer(&id).await.outcome, "ok", "{toxic:?} at {function}");
+        }
+    }
+    let effects = stage.read("effects");
+    let mut distinct: Vec<&str> = effects.lines().collect();
+    distinct.dedup();
+    assert_eq!((effects.lines().count(), distinct.len()), (12, 12), "each ran once: {effects}");
 }

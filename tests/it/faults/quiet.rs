@@ -42,7 +42,7 @@ async fn f29_no_call_is_made_again_before_the_time_that_the_backend_named() {
     for function in FUNCTIONS {
         until(&format!("{function} twice"), || relay.calls(function).len() >= 2).await;
         let calls = relay.calls(function);
-        let waited = calls[1].at - calls[0].at;
+        let waited = calls[1].at.duration_since(calls[0].at);
         assert!(waited >= Duration::from_secs(1), "{function} came again after {waited:?}");
     }
     assert_eq!(stage.read("effects"), "ran\n");
@@ -51,9 +51,9 @@ async fn f29_no_call_is_made_again_before_the_time_that_the_backend_named() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn f30_the_time_may_be_a_date_or_past_or_absurd() {
     let date = |ahead: i64| {
-        let by = Duration::from_secs(ahead.unsigned_abs());
-        let at = if ahead < 0 { SystemTime::now() - by } else { SystemTime::now() + by };
-        httpdate::fmt_http_date(at)
+        let (now, by) = (SystemTime::now(), Duration::from_secs(ahead.unsigned_abs()));
+        let at = if ahead < 0 { now.checked_sub(by) } else { now.checked_add(by) };
+        httpdate::fmt_http_date(at.expect("a date"))
     };
     // What the header says, and between how many milliseconds the next poll comes. The configured back-off ends at 200.
     for (retry_after, least, most) in [
@@ -80,6 +80,7 @@ async fn f30_the_time_may_be_a_date_or_past_or_absurd() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn f31_an_overloaded_backend_is_asked_seldom_by_everything_together() {
+    const CALLS: usize = 12;
     // One runner in a storm: all its calls share one budget of repeats.
     let stage = Stage::new().await;
     stage.configure("error_cap_ms = 200", "error_cap_ms = 600000");
@@ -95,7 +96,6 @@ async fn f31_an_overloaded_backend_is_asked_seldom_by_everything_together() {
             _ => Fate::Pass,
         }
     });
-    const CALLS: usize = 12;
     let mut asked = Vec::new();
     for n in 0..CALLS {
         asked.push(stage.ask(Ask::bash(&format!("echo {n} >> effects"))).await);

@@ -44,7 +44,7 @@ struct Shared {
     toxic: watch::Sender<Toxic>,
     /// Only for connections on which this text was asked.
     marked: Mutex<Option<(String, Toxic)>>,
-    taken: AtomicUsize,
+    met: AtomicUsize,
 }
 
 /// A running proxy.
@@ -65,7 +65,7 @@ impl Proxy {
             upstream,
             toxic: watch::Sender::new(Toxic::Pass),
             marked: Mutex::default(),
-            taken: AtomicUsize::new(0),
+            met: AtomicUsize::new(0),
         });
         let mut proxy = Self { url: format!("http://{address}"), address, shared, serving: JoinSet::new() };
         proxy.serve(listener);
@@ -88,9 +88,9 @@ impl Proxy {
         self.poison(Toxic::Pass);
     }
 
-    /// How many connections were taken.
-    pub fn taken(&self) -> usize {
-        self.shared.taken.load(Ordering::SeqCst)
+    /// How often the text was asked that [`Self::poison_those_with`] waits for.
+    pub fn met(&self) -> usize {
+        self.shared.met.load(Ordering::SeqCst)
     }
 
     /// Connections are refused, and those that stand are reset.
@@ -108,7 +108,6 @@ impl Proxy {
         self.serving.spawn(async move {
             let mut open = JoinSet::new();
             while let Ok((near, _)) = listener.accept().await {
-                shared.taken.fetch_add(1, Ordering::SeqCst);
                 let shared = Arc::clone(&shared);
                 open.spawn(async move {
                     // A server that is away is a reset to whoever asks.
@@ -168,7 +167,9 @@ async fn pump(
             if let Some((text, toxic)) = of_text
                 && asked.windows(text.len()).any(|part| part == text.as_bytes())
             {
+                shared.met.fetch_add(1, Ordering::SeqCst);
                 mark.send_replace(Some(toxic));
+                asked.clear();
             }
         }
         let toxic = marked.borrow().unwrap_or(*general.borrow());
