@@ -102,6 +102,23 @@ pub(super) fn refused(launch: &Launch, cwd: &Path, cause: &io::Error) -> ToolErr
             ),
         );
     }
+    match cause.raw_os_error() {
+        Some(libc::EAGAIN) => {
+            let text = format!(
+                "{program} could not be started: this device has no room for another process (a limit of their number \
+                 is reached). Nothing was run. End something that runs, or ask again later."
+            );
+            return ToolError::new(ErrorCode::Io, text);
+        }
+        Some(libc::EMFILE | libc::ENFILE) => {
+            let text = format!(
+                "{program} could not be started: this device has too many files open. Nothing was run. Ask again when \
+                 something that runs now has ended."
+            );
+            return ToolError::new(ErrorCode::Busy, text);
+        }
+        _ => {}
+    }
     match cause.kind() {
         io::ErrorKind::ArgumentListTooLong => ToolError::new(
             ErrorCode::TooLarge,
