@@ -2,7 +2,7 @@
 //! the machine has no room for is refused before it begins.
 
 use super::local::descriptors;
-use crate::tool::{Effect, ErrorCode, Gate, Lane, Permit, ToolCx, ToolError, ToolSpec};
+use crate::tool::{Effect, Gate, Lane, Permit, ToolCx, ToolSpec};
 
 /// Allows every call for which there is room; the paths of each are contained when they are resolved.
 #[derive(Debug, Clone, Copy, Default)]
@@ -12,14 +12,6 @@ impl Gate for InsideWorkspace {
     fn permit<'a>(&'a self, _cx: &'a ToolCx, tool: &'a ToolSpec, _effect: Effect) -> Permit<'a> {
         // What ends other calls makes room.
         let room = tool.lane == Lane::Control || descriptors::are_to_be_had();
-        Box::pin(async move { if room { Ok(()) } else { Err(no_room()) } })
+        Box::pin(async move { if room { Ok(()) } else { Err(descriptors::no_descriptors()) } })
     }
-}
-
-fn no_room() -> ToolError {
-    ToolError::new(
-        ErrorCode::Busy,
-        "This device has too many files open to begin another call (its limit of open files is reached). Nothing was \
-         run. Ask again when something that runs now has ended, or end a shell in the background with KillShell.",
-    )
 }

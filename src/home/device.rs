@@ -116,12 +116,7 @@ impl DeviceIdentity {
         STANDARD.encode(self.key.sign(text.as_bytes()).to_bytes())
     }
 
-    fn join(
-        home: &Home,
-        mut record: Record,
-        key: SigningKey,
-        machine: &Machine,
-    ) -> Result<Self, HomeError> {
+    fn join(home: &Home, mut record: Record, key: SigningKey, machine: &Machine) -> Result<Self, HomeError> {
         if record.public_key != public_base64(&key) {
             return Err(HomeError::MixedIdentity { key: home.key_file(), record: home.device_file() });
         }

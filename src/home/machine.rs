@@ -26,7 +26,10 @@ impl Machine {
             return Self::unknown();
         }
         let places = ["/etc/machine-id", "/var/lib/dbus/machine-id"];
-        places.iter().find_map(|place| std::fs::read_to_string(place).ok()).map_or(Self::unknown(), |id| Self::of_id(&id))
+        places
+            .iter()
+            .find_map(|place| std::fs::read_to_string(place).ok())
+            .map_or(Self::unknown(), |id| Self::of_id(&id))
     }
 
     /// This one: unknown on this system.

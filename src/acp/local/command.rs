@@ -4,6 +4,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
+use super::descriptors::no_descriptors;
 use crate::acp::terminals::Launch;
 use crate::tool::{ErrorCode, ToolError};
 
@@ -110,13 +111,7 @@ pub(super) fn refused(launch: &Launch, cwd: &Path, cause: &io::Error) -> ToolErr
             );
             return ToolError::new(ErrorCode::Io, text);
         }
-        Some(libc::EMFILE | libc::ENFILE) => {
-            let text = format!(
-                "{program} could not be started: this device has too many files open. Nothing was run. Ask again when \
-                 something that runs now has ended."
-            );
-            return ToolError::new(ErrorCode::Busy, text);
-        }
+        Some(libc::EMFILE | libc::ENFILE) => return no_descriptors(),
         _ => {}
     }
     match cause.kind() {

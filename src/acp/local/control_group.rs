@@ -222,7 +222,9 @@ pub(super) fn own_memory_folder(groups: &str, mounts: &str) -> Option<PathBuf> {
         let (controllers, group) = line.split_once(':')?.1.split_once(':')?;
         is_memory(controllers).then_some(group)
     })?;
-    folder_of(own, mounts, |kind| kind.starts_with("cgroup ") && kind.rsplit(' ').next().is_some_and(is_memory))
+    folder_of(own, mounts, |kind| {
+        kind.starts_with("cgroup ") && kind.rsplit(' ').next().is_some_and(is_memory)
+    })
 }
 
 /// Where a group is among the mounts of its tree; none when it is not below any of them.

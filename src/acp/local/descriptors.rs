@@ -4,6 +4,8 @@
 #[cfg(unix)]
 use std::os::fd::{AsFd, OwnedFd};
 
+use crate::tool::{ErrorCode, ToolError};
+
 /// What must be free for a call to begin: the most that starting a command opens at once, and what it leaves to the
 /// journal's readers and the next delivery.
 #[cfg(unix)]
@@ -25,4 +27,13 @@ pub fn are_to_be_had() -> bool {
 #[cfg(not(unix))]
 pub fn are_to_be_had() -> bool {
     true
+}
+
+/// The refusal of a call for which no files can be opened.
+pub fn no_descriptors() -> ToolError {
+    ToolError::new(
+        ErrorCode::Busy,
+        "This device has too many files open to begin another call (its limit of open files is reached). Nothing was \
+         run. Ask again when something that runs now has ended, or end a shell in the background with KillShell.",
+    )
 }

@@ -36,7 +36,8 @@ fn candidates() -> Vec<PathBuf> {
     let text = |path: &str| fs::read_to_string(path).unwrap_or_default();
     let (groups, mounts) = (text("/proc/self/cgroup"), text("/proc/self/mountinfo"));
     let own = control_group::own_folder(&groups, &mounts).map(|folder| folder.join("memory.events"));
-    let older = control_group::own_memory_folder(&groups, &mounts).map(|folder| folder.join("memory.oom_control"));
+    let older =
+        control_group::own_memory_folder(&groups, &mounts).map(|folder| folder.join("memory.oom_control"));
     own.into_iter().chain(older).chain(["/proc/vmstat".into()]).collect()
 }
 

@@ -243,7 +243,10 @@ fn watched(pid: Pid) -> io::Result<Child> {
         Err(cause) => {
             let _ = rustix::process::kill_process_group(pid, Signal::KILL);
             let _ = waitpid(Some(pid), WaitOptions::empty());
-            Err(cause)
+            // No kind of its own: it had begun, and whoever reads a kind takes it for one that did not.
+            Err(io::Error::other(format!(
+                "it was started, could not be watched and was ended at once: {cause}"
+            )))
         }
     }
 }

@@ -16,6 +16,7 @@ use super::capture::{Capture, Place};
 use super::children::{ChildLog, call_mark};
 use super::command::{check_command, check_folder, command_of, refused};
 use super::control_group::ControlGroup;
+use super::descriptors;
 use super::environment::Environment;
 use super::family::{Family, OutputPipe};
 use super::identity::ProcessIdentity;
@@ -151,6 +152,9 @@ impl LocalTerminals {
 
     async fn create(&self, request: CreateTerminal) -> Result<OpenTerminal, ToolError> {
         let mut env = self.environment().await.for_command(&request.env)?;
+        if !descriptors::are_to_be_had() {
+            return Err(descriptors::no_descriptors());
+        }
         check_command(&request.launch)?;
         check_folder(&request.cwd)?;
         let (program, args) = command_of(&request.launch)?;

@@ -23,7 +23,8 @@ pub fn conclude(run: &Run, advice: &str) -> Result<(String, Meta), ToolError> {
     match &run.ending {
         Ending::Finished(exit) => {
             let status = status_line(&exit.status, output.elapsed, !output.text.trim().is_empty());
-            let status = [status.as_deref(), killed_words(exit)].into_iter().flatten().collect::<Vec<_>>().join(" ");
+            let status =
+                [status.as_deref(), killed_words(exit)].into_iter().flatten().collect::<Vec<_>>().join(" ");
             let status = Some(status.as_str()).filter(|status| !status.is_empty());
             Ok((output_with_status(&output.text, status), meta))
         }

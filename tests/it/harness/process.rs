@@ -9,6 +9,9 @@ use serde_json::Value;
 
 use super::wait::{eventually, until};
 
+/// The program under test.
+pub const PROGRAM: &str = env!("CARGO_BIN_EXE_punie-runner");
+
 /// What a process is started with.
 #[derive(Clone)]
 pub struct Setting {
@@ -44,11 +47,24 @@ impl Ended {
 impl Program {
     /// Starts it with these arguments.
     pub fn start(setting: &Setting, args: &[&str]) -> Self {
+        let mut command = Command::new(PROGRAM);
+        command.args(args);
+        Self::launch(setting, command)
+    }
+
+    /// Starts it as the shell that has said these words before: a limit, a group, a variable of its own.
+    pub fn start_after(setting: &Setting, words: &str, args: &[&str]) -> Self {
+        let mut command = Command::new("/bin/sh");
+        command.args(["-c", &format!("{words}\nexec \"$0\" \"$@\""), PROGRAM]).args(args);
+        Self::launch(setting, command)
+    }
+
+    /// Starts this, with what every program here is started with.
+    pub fn launch(setting: &Setting, mut command: Command) -> Self {
         let number = std::fs::read_dir(&setting.logs).expect("the logs").count();
         let (log, out) =
             (setting.logs.join(format!("{number}.log")), setting.logs.join(format!("{number}.out")));
-        let child = Command::new(env!("CARGO_BIN_EXE_punie-runner"))
-            .args(args)
+        let child = command
             .env_clear()
             .env("PATH", std::env::var_os("PATH").unwrap_or_default())
             .env("HOME", &setting.logs)
@@ -62,6 +78,11 @@ impl Program {
             .spawn()
             .expect("the program starts");
         Self { child, log, out }
+    }
+
+    /// Its process id.
+    pub fn pid(&self) -> u32 {
+        self.child.id()
     }
 
     /// What it has logged.
