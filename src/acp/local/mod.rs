@@ -18,6 +18,7 @@ mod filling;
 mod folder_listing;
 #[cfg(unix)]
 mod follow;
+mod holes;
 pub mod identity;
 #[cfg(unix)]
 pub mod kill;
@@ -38,6 +39,7 @@ mod process;
 mod pty;
 #[cfg(unix)]
 mod pump;
+mod recent_indexes;
 mod removal;
 mod sniff;
 mod temp_file;
