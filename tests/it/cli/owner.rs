@@ -88,7 +88,7 @@ async fn what_was_asked_is_shown_beside_a_running_runner_and_after_it() {
     let whole = user.types(&["history", all_but_the_end]).await.done().out;
     for words in [
         "Tool          Bash (executes)",
-        "  accepted ",
+        "  accepted\n",
         "  started ",
         "attempt 1",
         "  finished ",
