@@ -6,8 +6,9 @@ use std::sync::Arc;
 
 use tokio_util::sync::CancellationToken;
 
-use super::line_index::{LineIndexes, read_at};
+use super::line_index::read_at;
 use super::opening::{open, stamp_of};
+use super::recent_indexes::LineIndexes;
 use super::sniff::encoding_of;
 use super::{atomic_write, folder_listing, removal, text_window};
 use crate::acp::content;

@@ -10,6 +10,7 @@ mod command;
 #[cfg(unix)]
 mod control_group;
 mod decoding;
+pub mod descriptors;
 pub mod environment;
 #[cfg(unix)]
 mod family;
@@ -18,6 +19,7 @@ mod filling;
 mod folder_listing;
 #[cfg(unix)]
 mod follow;
+mod holes;
 pub mod identity;
 #[cfg(unix)]
 pub mod kill;
@@ -33,11 +35,14 @@ mod login;
 mod near_names;
 mod opening;
 #[cfg(unix)]
+mod out_of_memory;
+#[cfg(unix)]
 mod process;
 #[cfg(unix)]
 mod pty;
 #[cfg(unix)]
 mod pump;
+mod recent_indexes;
 mod removal;
 mod sniff;
 mod temp_file;

@@ -138,11 +138,18 @@ async fn f14_whichever_page_is_damaged_the_rest_is_carried_over() {
             let id = RequestId::parse(format!("r{n:03}")).expect("an id");
             let state = reader.life(&id).expect("reads").map(|life| life.state);
             let was = if n % 10 == 0 { State::Started } else { State::Delivered };
-            assert!(state.is_none_or(|state| state == was), "page {page}: r{n:03} is {state:?}");
+            assert!(
+                state.is_none_or(|state| state == was || state == State::Started),
+                "page {page}: r{n:03} is {state:?}"
+            );
             state.is_some()
         });
         assert_eq!(u32::try_from(all.count()).expect("few"), kept, "page {page}");
-        assert!(reader.unfinished().expect("recovery can read it").len() <= 30);
+        let left = reader.unfinished().expect("recovery can read it");
+        assert!(
+            left.iter().all(|left| left.state == State::Started),
+            "what was in doubt is not taken for waiting"
+        );
         // It takes new requests as any journal does.
         accept(&journal, &["new".to_owned()], Effect::Executes).await;
     }

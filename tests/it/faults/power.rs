@@ -162,7 +162,7 @@ async fn a_journal_at_rest_is_one_file_with_nothing_beside() {
         let lease = LeaseId::random();
         journal.accept(offers, Origin::Backend, &lease, Some(name.to_owned()), 0).await.expect("taken");
         journal
-            .note_failed_post(&RequestId::parse(name).expect("an id"), "offline".to_owned())
+            .note_failed_post(&RequestId::parse(name).expect("an id"), "offline".to_owned(), 0)
             .await
             .expect("noted");
     };
