@@ -122,8 +122,8 @@ impl Job {
             }
             Kind::Sqlite => {
                 let db = rusqlite::Connection::open(work.join("rows.sqlite3"))?;
-                let count = db.query_row("select count(*) from row where id = ?", [id], |row| row.get(0))?;
-                whole(count)
+                let count: u32 = db.query_row("select count(*) from row where id = ?", [id], |row| row.get(0))?;
+                whole(usize::try_from(count)?)
             }
             Kind::Commit => {
                 let log = git(&work.join("repo"), &["log", "--all", "--format=%s"])?;

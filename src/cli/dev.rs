@@ -5,7 +5,8 @@ use serde::Serialize;
 
 use super::context::{Context, runtime};
 use super::exit::Exit;
-use super::{print, stop, wiring};
+use super::wiring::{self, Assembled};
+use super::{print, stop};
 use crate::backend::Backend as _;
 use crate::config::{Config, WorkspaceRule};
 use crate::dev_backend::{Clock, DevBackend, DevBackendOptions};
@@ -79,9 +80,9 @@ pub async fn serve(
         workspaces: config.workspaces.iter().map(|path| path.display().to_string()).collect(),
         ..of_backend(&backend, &token, &config)
     });
-    let _warming = assembled.processes.warm_up();
-    let ended = assembled.runner.run(stop).await;
-    assembled.processes.end().await;
+    let Assembled { runner, processes } = assembled;
+    let _warming = processes.warm_up();
+    let ended = processes.serve(stop, runner.run(stop)).await;
     backend.stop().await;
     Ok(ended?)
 }

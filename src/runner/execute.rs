@@ -168,6 +168,7 @@ impl Engine {
             conversation: request.conversation.clone(),
             agent_type: request.agent_type.clone(),
             cancel: call.cancel.child_token(),
+            winding_up: self.ending.clone(),
             deadline: request.deadline_ms.and_then(|deadline| self.server_clock.instant(deadline)),
         }
     }

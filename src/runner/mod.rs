@@ -342,6 +342,7 @@ impl Runner {
         self.engine.tasks.spawn(async move {
             let (asked, asking) = (Instant::now(), Arc::clone(&engine));
             let poll = async move {
+                crate::failpoint::reach("poll");
                 asking.with_session(|| asking.backend.poll(cursor.as_deref(), page, wait)).await
             };
             tokio::select! {

@@ -92,8 +92,8 @@ impl Default for Settings {
             ttl: seconds(600),
             longest_call: seconds(3_600),
             drain: seconds(10),
-            // Ending a stubborn process tree takes ten seconds.
-            last_words: seconds(11),
+            // A stubborn process tree has two seconds then; reading and recording what it said takes its moment.
+            last_words: seconds(4),
             wind_up: seconds(4),
             least_free: 200 << 20,
             remember: seconds(30 * 86_400),

@@ -18,6 +18,8 @@ pub struct ToolCx {
     pub agent_type: Option<String>,
     /// Cancelled when the caller takes the request back, at its deadline, and when the runner stops.
     pub cancel: CancellationToken,
+    /// Cancelled when the runner itself is about to end: what is being stopped then has seconds, not its usual grace.
+    pub winding_up: CancellationToken,
     /// When the answer stops being of use.
     pub deadline: Option<Instant>,
 }
@@ -26,7 +28,14 @@ impl ToolCx {
     /// A context for a call outside any conversation, as `punie-runner call` makes.
     pub fn detached(request: RequestId) -> Self {
         let conversation = ConversationId::from(&request);
-        Self { request, conversation, agent_type: None, cancel: CancellationToken::new(), deadline: None }
+        Self {
+            request,
+            conversation,
+            agent_type: None,
+            cancel: CancellationToken::new(),
+            winding_up: CancellationToken::new(),
+            deadline: None,
+        }
     }
 
     /// Completes when the call should stop.

@@ -3,6 +3,7 @@
 mod absence;
 mod backlog;
 mod bytes;
+mod cancels;
 mod clocks;
 mod corruption;
 #[cfg(target_os = "linux")]
@@ -10,11 +11,15 @@ mod disk;
 #[cfg(target_os = "linux")]
 mod disk_model;
 mod events;
+mod homes;
 mod logs;
 #[cfg(target_os = "linux")]
 mod power;
+mod processes;
 mod quiet;
 mod refusals;
+mod room;
+mod stops;
 mod strangers;
 mod tls;
 mod upgrade;

@@ -10,6 +10,7 @@ mod command;
 #[cfg(unix)]
 mod control_group;
 mod decoding;
+pub mod descriptors;
 pub mod environment;
 #[cfg(unix)]
 mod family;
@@ -33,6 +34,8 @@ mod listeners;
 mod login;
 mod near_names;
 mod opening;
+#[cfg(unix)]
+mod out_of_memory;
 #[cfg(unix)]
 mod process;
 #[cfg(unix)]

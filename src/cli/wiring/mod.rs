@@ -11,7 +11,7 @@ use std::sync::Arc;
 use anyhow::Context;
 use tokio::task::JoinSet;
 
-use super::exit::{Exit, Stop};
+use super::exit::{self, Exit};
 use crate::acp::local::terminals::{LocalSetup, LocalTerminals};
 use crate::acp::permission::InsideWorkspace;
 use crate::acp::terminals::Ladder;
@@ -25,7 +25,7 @@ use crate::ids::LeaseId;
 use crate::journal::Journal;
 use crate::output::OutputStore;
 use crate::redact::Redactor;
-use crate::runner::{Clock, Parts, Runner, Settings, Tasks, Watchdog, wakes};
+use crate::runner::{Clock, Parts, Runner, Settings, Stop, Tasks, Watchdog, wakes};
 use crate::tool::{Gate, Registry};
 
 pub use device::{Device, StoredToken};
@@ -59,11 +59,11 @@ pub fn machine(
 ) -> anyhow::Result<Machine> {
     let redactor = Redactor::new(known_secrets(home)?);
     let outputs = OutputStore::open(&home.outputs_dir()).map_err(|cause| {
-        Stop::with(Exit::CannotWrite, format!("{}: {cause}", home.outputs_dir().display()))
+        exit::Stop::with(Exit::CannotWrite, format!("{}: {cause}", home.outputs_dir().display()))
     })?;
     let user_home = environment.user_dir().map(std::path::Path::to_owned);
     let workspace = Workspace::open_with_home(&config.workspaces, user_home.clone())
-        .map_err(|cause| Stop::with(Exit::Config, format!("a workspace cannot be opened: {cause}")))?;
+        .map_err(|cause| exit::Stop::with(Exit::Config, format!("a workspace cannot be opened: {cause}")))?;
     let terminals = LocalTerminals::new(LocalSetup {
         base_env: readable(environment.variables()),
         store: outputs.clone(),
@@ -165,13 +165,29 @@ impl Processes {
         warming
     }
 
+    /// Awaits the runner, and ends the processes as soon as it waits for no call any more: beside its last deliveries.
+    pub async fn serve<T>(&self, stop: &Stop, runner: impl Future<Output = T>) -> T {
+        let running = async {
+            let ended = runner.await;
+            // One that fell at its beginning drained nothing.
+            stop.calls_are_over();
+            ended
+        };
+        let ending = async {
+            stop.calls_over().await;
+            self.end(stop).await;
+        };
+        tokio::join!(running, ending).0
+    }
+
     /// Ends all of them, the shells in the background too: nothing of the agent's goes on when somebody stopped the
-    /// runner. Each is asked first and has two seconds; by now all calls have been answered.
-    pub async fn end(&self) {
+    /// runner. Each is asked first and has two seconds, none when somebody hurries; by now no call is waited for.
+    async fn end(&self, stop: &Stop) {
         if let Err(error) = self.journal.shells_stopped(Clock::system().now_ms()).await {
             tracing::warn!(%error, "the next life will not know that the shells ended with this one");
         }
-        self.terminals.stop_all(Ladder::timeout()).await;
+        let ladder = if stop.is_hurried() { Ladder::kill() } else { Ladder::timeout() };
+        self.terminals.stop_all(ladder).await;
         self.journal.rest().await;
     }
 }
@@ -242,7 +258,7 @@ pub fn functions(config: &Config) -> anyhow::Result<HttpFunctions> {
     let Some(url) = &config.backend.url else {
         let text = "no backend is set: give --backend-url (PUNIE_BACKEND_URL), or `url` under [backend] in config.toml; \
                     `punie-runner dev` starts one of its own";
-        return Err(Stop::with(Exit::Config, text));
+        return Err(exit::Stop::with(Exit::Config, text));
     };
     let options = TransportOptions {
         allow_insecure_http: config.backend.allow_insecure_http,

@@ -60,12 +60,25 @@ impl Program {
 
     /// Starts it by a program that becomes it in the end (`unshare`, `prlimit`), with these words before its own.
     pub fn within(before: &[&str], setting: &Setting, args: &[&str], variables: &[(&str, &OsStr)]) -> Self {
+        let words: Vec<&str> = before.iter().chain(&[PROGRAM]).chain(args).copied().collect();
+        let mut command = Command::new(words[0]);
+        command.args(&words[1..]);
+        Self::launch(setting, command, variables)
+    }
+
+    /// Starts it as the shell that has said these words before: a limit, a group, a variable of its own.
+    pub fn start_after(setting: &Setting, words: &str, args: &[&str]) -> Self {
+        let mut command = Command::new("/bin/sh");
+        command.args(["-c", &format!("{words}\nexec \"$0\" \"$@\""), PROGRAM]).args(args);
+        Self::launch(setting, command, &[])
+    }
+
+    /// Starts this, with what every program here is started with.
+    pub fn launch(setting: &Setting, mut command: Command, variables: &[(&str, &OsStr)]) -> Self {
         let number = std::fs::read_dir(&setting.logs).expect("the logs").count();
         let (log, out) =
             (setting.logs.join(format!("{number}.log")), setting.logs.join(format!("{number}.out")));
-        let words: Vec<&str> = before.iter().chain(&[PROGRAM]).chain(args).copied().collect();
-        let child = Command::new(words[0])
-            .args(&words[1..])
+        let child = command
             .env_clear()
             .env("PATH", std::env::var_os("PATH").unwrap_or_default())
             .env("HOME", &setting.logs)
@@ -81,6 +94,11 @@ impl Program {
             .spawn()
             .expect("the program starts");
         Self { child, log, out }
+    }
+
+    /// Its process id.
+    pub fn pid(&self) -> u32 {
+        self.child.id()
     }
 
     /// What it has logged.

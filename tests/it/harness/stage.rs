@@ -174,6 +174,11 @@ impl Stage {
         self.command(&["--json", "status"]).await.json()
     }
 
+    /// The runner in the background, in a shell that has said these words before.
+    pub fn run_after(&self, words: &str) -> Program {
+        Program::start_after(&self.setting, words, &["run"])
+    }
+
     /// One command, to its end.
     pub async fn command(&self, args: &[&str]) -> Ended {
         Program::start(&self.setting, args).end().await

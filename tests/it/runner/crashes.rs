@@ -11,7 +11,7 @@ use crate::harness::stage::Stage;
 use crate::harness::wait::until;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_command_cut_off_by_a_crash_is_answered_as_interrupted_and_not_run_again() {
+async fn f06_a_command_cut_off_by_a_crash_is_answered_as_interrupted_and_not_run_again() {
     let stage = Stage::new().await;
     let relay = Relay::before(&stage.setting.url).await;
     let runner = stage.run_at(&relay.url);
