@@ -99,8 +99,6 @@ pub struct Runner {
     poll_at: Option<tokio::time::Instant>,
     /// How many events are asked for at once.
     page: u32,
-    /// The disk has no room for new work.
-    full: bool,
     listed: bool,
     list_retry: Retry,
     drained: bool,
@@ -128,7 +126,6 @@ impl Runner {
             poll_number: 0,
             poll_at: None,
             page,
-            full: false,
             listed: false,
             list_retry,
             drained: false,
@@ -187,7 +184,7 @@ impl Runner {
                 Wake::HoldChanged => self.start_ready(),
                 Wake::Woke(missed) => self.woke(missed),
                 Wake::PollDue => self.poll_due(),
-                Wake::ListOpenDue if self.full => {}
+                Wake::ListOpenDue if self.engine.condition.lacks_room() => {}
                 Wake::ListOpenDue => self.list_open(),
                 Wake::Stop => return Ok(()),
             }
