@@ -4,6 +4,7 @@
 
 mod accept;
 mod entry;
+mod intents;
 mod migrate;
 mod read;
 mod shells;

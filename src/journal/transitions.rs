@@ -33,20 +33,7 @@ impl Journal {
     pub async fn start(&self, call: &Accepted, now_ms: i64) -> Result<Started, JournalError> {
         let id = call.request().id.clone();
         let durability = if call.effect().at_most_once() { Durability::Power } else { Durability::Process };
-        self.writer
-            .write(durability, move |transaction| {
-                let attempt = transaction
-                    .prepare_cached(
-                        "update request set state = 'started', attempt = attempt + 1, started_at_ms = ? \
-                         where id = ? and state = 'accepted' returning attempt",
-                    )?
-                    .query_row(params![now_ms, id.as_str()], |row| row.get(0))
-                    .optional()?;
-                attempt
-                    .map(|attempt| Started { attempt })
-                    .ok_or(JournalError::Moved { id, expected: "accepted" })
-            })
-            .await
+        self.writer.write(durability, move |transaction| begin(transaction, id, false, now_ms)).await
     }
 
     /// Records the reply. Only what this returns can be posted.
@@ -64,7 +51,7 @@ impl Journal {
         self.writer.write(durability, move |transaction| finish(transaction, &id, &reply, now_ms)).await
     }
 
-    /// Puts a read that a crash cut off back to where it can start again.
+    /// Puts a call that a crash cut off, and that can be run again, back to where it can start.
     ///
     /// # Errors
     /// [`JournalError::Moved`].
@@ -208,6 +195,23 @@ impl Journal {
             })
             .await
     }
+}
+
+/// Accepted to started.
+pub(super) fn begin(
+    transaction: &Transaction<'_>,
+    id: RequestId,
+    declares: bool,
+    now_ms: i64,
+) -> Result<Started, JournalError> {
+    let attempt = transaction
+        .prepare_cached(
+            "update request set state = 'started', attempt = attempt + 1, started_at_ms = ?, declares = ? \
+             where id = ? and state = 'accepted' returning attempt",
+        )?
+        .query_row(params![now_ms, declares, id.as_str()], |row| row.get(0))
+        .optional()?;
+    attempt.map(|attempt| Started { attempt }).ok_or(JournalError::Moved { id, expected: "accepted" })
 }
 
 /// Accepted or started, to finished with its payload. A task's reply is read here and never posted, so that the same

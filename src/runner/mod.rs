@@ -1,10 +1,12 @@
 //! The one loop: it waits for the next wake, makes one short call, and waits again. Polling, executing, posting,
 //! beating and renewing happen in tasks that it starts and that wake it; what they share is the engine.
 
+mod aftermath;
 mod backoff;
 mod calls;
 mod catalog;
 mod clock;
+mod declaring;
 mod delivery;
 mod drain;
 mod engine;
@@ -24,6 +26,7 @@ mod settings;
 mod tasks;
 mod wake;
 
+pub use aftermath::LookedAfter;
 pub use clock::Clock;
 pub use drain::Stop;
 pub use engine::{Catalog, Parts, Survivors};

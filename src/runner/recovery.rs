@@ -1,5 +1,5 @@
 //! What an earlier life of the runner left behind, settled before the first poll: its processes are ended, its reads
-//! run again, its effects are answered as interrupted, its replies are posted.
+//! run again, its effects are answered by what is found of them (aftermath) or as interrupted, its replies are posted.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,8 +11,8 @@ use crate::journal::{Accepted, State, Unfinished};
 use crate::output::OutputStore;
 use crate::request::{ErrorCode, Failure, Meta, Outcome, Sealing};
 
-/// How often a read may be cut off by a crash before it is held to be the cause.
-const READ_ATTEMPTS: u32 = 3;
+/// How often a call that can be run again may be cut off by a crash before it is held to be the cause.
+pub(super) const ATTEMPTS: u32 = 3;
 
 /// How much of a killed call's output its answer carries.
 const PARTIAL_CHARS: usize = 8_000;
@@ -34,23 +34,30 @@ pub(super) async fn settle(engine: &Arc<Engine>) -> Result<Vec<Accepted>, Runner
     }
     let mut again = Vec::new();
     for left in reader.unfinished()? {
-        again.extend(engine.settle_one(left).await?);
+        let declared = reader.declared(&left.request.id)?;
+        again.extend(engine.settle_one(left, declared).await?);
     }
     Ok(again)
 }
 
 impl Engine {
-    async fn settle_one(&self, left: Unfinished) -> Result<Option<Accepted>, RunnerError> {
+    async fn settle_one(
+        &self,
+        left: Unfinished,
+        declared: Option<Vec<String>>,
+    ) -> Result<Option<Accepted>, RunnerError> {
         let (state, attempt, cancelled) = (left.state, left.attempt, left.request.cancelled);
         let call = Accepted::from(left);
         let outcome = match state {
             State::Accepted if cancelled => never_ran(),
-            State::Started if call.effect().at_most_once() => self.interrupted(&call),
-            State::Started if attempt >= READ_ATTEMPTS => poisonous(attempt),
-            State::Started => {
-                self.journal.restart(&call.request().id).await?;
-                return Ok(Some(call));
+            State::Started if call.effect().at_most_once() => {
+                match self.after_a_crash(&call, attempt, declared).await {
+                    Some(outcome) => outcome,
+                    None => return self.again(call).await,
+                }
             }
+            State::Started if attempt >= ATTEMPTS => poisonous(attempt),
+            State::Started => return self.again(call).await,
             _ => return Ok(Some(call)),
         };
         let request = call.request();
@@ -65,6 +72,11 @@ impl Engine {
         self.journal.record(&call, sealed, self.clock.now_ms()).await?;
         tracing::info!(request.id = %request.id, tool.name = %request.tool, "a call that an earlier life left behind is answered");
         Ok(None)
+    }
+
+    async fn again(&self, call: Accepted) -> Result<Option<Accepted>, RunnerError> {
+        self.journal.restart(&call.request().id).await?;
+        Ok(Some(call))
     }
 
     /// An effect that began and whose end nobody saw: it is never run again.
@@ -87,7 +99,7 @@ impl Engine {
     }
 }
 
-fn poisonous(attempts: u32) -> Outcome {
+pub(super) fn poisonous(attempts: u32) -> Outcome {
     let text = format!(
         "Interrupted: the device's runner ended {attempts} times while this ran, so it is not tried again. Ask for \
          less at once, or in another way."

@@ -1,27 +1,30 @@
 //! Replacing a file in one step: a new file beside it, made durable, then renamed over it, all beneath the opened
-//! folder. A hard link elsewhere keeps the old content. Not here: what to write.
+//! folder. A hard link elsewhere keeps the old content. Not here: what to write (new_bytes).
 
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::fs::{File, Metadata};
-use std::io::{self, Read, Write};
+use std::io::{self, Read};
+use std::sync::Arc;
 
 use sha2::{Digest, Sha256};
 use tokio_util::sync::CancellationToken;
 
 use super::near_names;
+use super::new_bytes::{Bytes, kept_as_it_was};
 use super::sniff::{self, InvalidBytes};
-use super::temp_file::TempFile;
-use super::text_window::{sha256_hex, stamp_of};
-use crate::acp::files::{Encoding, Endings, NewContent, Precondition, Splice, Stamp, WriteTextFile, Written};
+use super::temp_file::{TempFile, temp_name};
+use super::text_window::stamp_of;
+use crate::acp::WorkspacePath;
+use crate::acp::files::{NewContent, Precondition, Stamp, WriteTextFile, Written};
+use crate::acp::prepared::PreparedWrite;
 use crate::acp::workspace::{Folder, in_words};
+use crate::failpoint::reach_of;
 use crate::ids::hex;
 use crate::output::figures;
-use crate::tool::{ErrorCode, ToolError};
+use crate::tool::{ErrorCode, Intent, ToolError};
 
 /// A file up to this size is compared with what replaces it; a bigger one is only hashed.
 const COMPARED: u64 = 64 << 20;
-/// From this size on the old bytes are hashed beside the writing.
-const HASHED_BESIDE: usize = 1 << 20;
 
 /// What is there before the write.
 struct Old {
@@ -35,9 +38,26 @@ struct Old {
     invalid: u64,
 }
 
-pub(super) fn write(request: &WriteTextFile, cancel: &CancellationToken) -> Result<Written, ToolError> {
+/// A write whose checks held, with the names that it will use.
+pub(super) struct Prepared {
+    path: WorkspacePath,
+    create_folders: bool,
+    only_if: Precondition,
+    executable: Option<bool>,
+    /// The folder and the file's name in it; none where the folder is to be made.
+    spot: Option<Spot>,
+    old: Option<Old>,
+    content: Bytes,
+    /// What the write comes to.
+    outcome: Written,
+    temp_name: OsString,
+    staged: Option<TempFile>,
+}
+
+type Spot = (Arc<Folder>, OsString);
+
+pub(super) fn prepare(request: WriteTextFile, cancel: &CancellationToken) -> Result<Prepared, ToolError> {
     let shown = request.path.shown();
-    let failed = |cause: io::Error| ToolError::io(&shown, &in_words(cause));
     if let Some(protection) = request.path.protection() {
         return Err(protection.denied(&shown));
     }
@@ -47,67 +67,137 @@ pub(super) fn write(request: &WriteTextFile, cancel: &CancellationToken) -> Resu
             format!("{shown}/ names a folder. Give the path of a file."),
         ));
     }
-    let (folder, name) =
-        request.path.open_parent(request.create_folders).map_err(|cause| match cause.kind() {
-            io::ErrorKind::NotFound => near_names::missing(&request.path),
-            io::ErrorKind::IsADirectory => ToolError::new(
-                ErrorCode::IsDirectory,
-                format!("{shown} is a workspace folder. Give the path of a file."),
-            ),
-            _ => failed(cause),
-        })?;
-    let old = look(&folder, &name, request, cancel)?;
-    check(request, old.as_ref(), &shown)?;
-
-    let (content, mut warnings) = match &request.content {
-        NewContent::Text(text) => match &old {
-            Some(old) => kept_as_it_was(text, old),
-            None => (Bytes::Whole(text.as_bytes().to_vec()), Vec::new()),
-        },
-        NewContent::Spliced { old, splices } => (Bytes::Spliced(old, splices), Vec::new()),
+    let spot = match spot(&request.path, false) {
+        Err(cause) if cause.kind() == io::ErrorKind::NotFound && request.create_folders => None,
+        found => Some(found.map_err(|cause| no_folder(&request.path, cause))?),
     };
-    if let (Some(old), Bytes::Whole(bytes)) = (&old, &content)
-        && old.whole
-        && old.bytes == *bytes
-        && mode_stays(&old.metadata, request.executable)
-    {
-        let sha256 = sha256_hex(bytes);
-        let (before, size) = (Some(sha256.clone()), bytes.len() as u64);
-        return Ok(Written {
-            created: false,
-            unchanged: true,
-            before,
-            after: sha256,
-            size,
-            warnings: Vec::new(),
-        });
-    }
-    if cancel.is_cancelled() {
-        return Err(ToolError::cancelled(format!(
-            "Writing {shown} was cancelled before anything was changed."
-        )));
-    }
-    let mut temp = TempFile::create(&folder, &name, old.is_none()).map_err(failed)?;
-    let (before, after, size) = fill(&mut temp.file, &content, old.as_ref()).map_err(failed)?;
-    set_mode(&temp.file, old.as_ref().map(|old| &old.metadata), request.executable, &mut warnings)
-        .map_err(failed)?;
-    temp.file.sync_all().map_err(failed)?;
-
-    let is_new = old.is_none();
-    if let Some(old) = &old {
-        let now = folder.metadata(&name).map(|metadata| stamp_of(&metadata));
-        if request.only_if != Precondition::None && now.ok() != Some(old.stamp) {
-            return Err(stale(&shown, "was changed by somebody else just now"));
+    let old = match &spot {
+        Some((folder, name)) => look(folder, name, &request, cancel)?,
+        None => None,
+    };
+    check(&request, old.as_ref(), &shown)?;
+    let (content, warnings) = match (request.content, &old) {
+        (NewContent::Text(text), Some(old)) => kept_as_it_was(&text, &old.bytes, old.invalid),
+        (NewContent::Text(text), None) => (Bytes::Whole(text.into_bytes()), Vec::new()),
+        (NewContent::Spliced { old, splices }, _) => (Bytes::Spliced(old, splices), Vec::new()),
+    };
+    let unchanged = match (&old, &content) {
+        (Some(old), Bytes::Whole(bytes)) => {
+            old.whole && old.bytes == *bytes && mode_stays(&old.metadata, request.executable)
         }
-        temp.replace(&name).map_err(failed)?;
-    } else {
-        temp.appear(&name).map_err(|cause| match cause.kind() {
-            io::ErrorKind::AlreadyExists => stale(&shown, "was made by somebody else just now"),
-            _ => failed(cause),
-        })?;
+        _ => false,
+    };
+    let (before, after, size) = content.hashes(old.as_ref().and_then(|old| old.sha256.clone()));
+    let before = before.filter(|_| old.is_some());
+    let warnings = if unchanged { Vec::new() } else { warnings };
+    if cancel.is_cancelled() && !unchanged {
+        return Err(cancelled(&shown));
     }
-    folder.sync().map_err(failed)?;
-    Ok(Written { created: is_new, unchanged: false, before, after, size, warnings })
+    let temp_name = temp_name(request.path.absolute().file_name().unwrap_or_default())
+        .map_err(|cause| ToolError::io(&shown, &cause))?;
+    Ok(Prepared {
+        create_folders: request.create_folders,
+        only_if: request.only_if,
+        executable: request.executable,
+        spot,
+        // The content was looked at; what is still needed is what the file system knows.
+        old: old.map(|old| Old { bytes: Vec::new(), ..old }),
+        content,
+        outcome: Written { created: before.is_none(), unchanged, before, after, size, warnings },
+        temp_name,
+        staged: None,
+        path: request.path,
+    })
+}
+
+impl PreparedWrite for Prepared {
+    fn intent(&self) -> Option<Intent> {
+        if self.outcome.unchanged {
+            return None;
+        }
+        let path = self.path.absolute();
+        let temp = path.with_file_name(&self.temp_name);
+        Some(match (path.to_str(), temp.to_str()) {
+            (Some(path), Some(temp)) => Intent::File {
+                path: path.to_owned(),
+                before: self.outcome.before.clone(),
+                after: Some(self.outcome.after.clone()),
+                executable: self.executable,
+                temp: temp.to_owned(),
+            },
+            _ => Intent::Vague { what: format!("write {}", self.path.shown()) },
+        })
+    }
+
+    fn stage(&mut self) -> Result<(), ToolError> {
+        if self.outcome.unchanged {
+            return Ok(());
+        }
+        let shown = self.path.shown();
+        let failed = |cause: io::Error| ToolError::io(&shown, &in_words(cause));
+        let (folder, name) = match self.spot.take() {
+            Some(spot) => spot,
+            None => spot(&self.path, self.create_folders).map_err(|cause| no_folder(&self.path, cause))?,
+        };
+        let mut temp =
+            TempFile::create(Arc::clone(&folder), &self.temp_name, self.old.is_none()).map_err(failed)?;
+        self.spot = Some((folder, name));
+        self.content.write_to(&mut temp.file).map_err(failed)?;
+        let old = self.old.as_ref().map(|old| &old.metadata);
+        set_mode(&temp.file, old, self.executable, &mut self.outcome.warnings).map_err(failed)?;
+        temp.file.sync_all().map_err(failed)?;
+        self.staged = Some(temp);
+        reach_of("temp.written", &shown);
+        Ok(())
+    }
+
+    fn place(mut self: Box<Self>) -> Result<Written, ToolError> {
+        let shown = self.path.shown();
+        let failed = |cause: io::Error| ToolError::io(&shown, &in_words(cause));
+        let (Some(mut temp), Some((folder, name))) = (self.staged.take(), &self.spot) else {
+            return if self.outcome.unchanged {
+                Ok(self.outcome)
+            } else {
+                Err(ToolError::internal(format!("{shown} was not staged.")))
+            };
+        };
+        if let Some(old) = &self.old {
+            let now = folder.metadata(name).map(|metadata| stamp_of(&metadata));
+            if self.only_if != Precondition::None && now.ok() != Some(old.stamp) {
+                return Err(stale(&shown, "was changed by somebody else just now"));
+            }
+            temp.replace(name).map_err(failed)?;
+        } else {
+            temp.appear(name).map_err(|cause| match cause.kind() {
+                io::ErrorKind::AlreadyExists => stale(&shown, "was made by somebody else just now"),
+                _ => failed(cause),
+            })?;
+        }
+        reach_of("rename.after", &shown);
+        folder.sync().map_err(failed)?;
+        Ok(self.outcome)
+    }
+}
+
+/// The folder of a file, and the file's name in it.
+fn spot(path: &WorkspacePath, create: bool) -> io::Result<Spot> {
+    path.open_parent(create).map(|(folder, name)| (Arc::new(folder), name))
+}
+
+fn no_folder(path: &WorkspacePath, cause: io::Error) -> ToolError {
+    let shown = path.shown();
+    match cause.kind() {
+        io::ErrorKind::NotFound => near_names::missing(path),
+        io::ErrorKind::IsADirectory => ToolError::new(
+            ErrorCode::IsDirectory,
+            format!("{shown} is a workspace folder. Give the path of a file."),
+        ),
+        _ => ToolError::io(shown, &in_words(cause)),
+    }
+}
+
+fn cancelled(shown: &str) -> ToolError {
+    ToolError::cancelled(format!("Writing {shown} was cancelled before anything was changed."))
 }
 
 /// The file that is there, if any; only as much of it as the write needs to know.
@@ -138,7 +228,9 @@ fn look(
     let stamp = stamp_of(&metadata);
     let mut old = Old { metadata, stamp, bytes: Vec::new(), whole: false, sha256: None, invalid: 0 };
     // What was loaded for an edit is not read again while the file's state is the same.
-    if matches!(&request.only_if, Precondition::AsLoaded(loaded) if *loaded == stamp) {
+    if matches!(&request.only_if, Precondition::AsLoaded(loaded) if *loaded == stamp)
+        && matches!(request.content, NewContent::Spliced { .. })
+    {
         return Ok(Some(old));
     }
     let (mut hasher, mut invalid) = (Sha256::new(), InvalidBytes::default());
@@ -146,9 +238,7 @@ fn look(
     let hold = if stamp.size <= COMPARED { COMPARED } else { sniff::HEAD as u64 };
     loop {
         if cancel.is_cancelled() {
-            return Err(ToolError::cancelled(format!(
-                "Writing {shown} was cancelled before anything was changed."
-            )));
+            return Err(cancelled(&shown));
         }
         let n = (&file).read(&mut buffer).map_err(failed)?;
         if n == 0 {
@@ -199,107 +289,6 @@ fn stale(shown: &str, what: &str) -> ToolError {
         ErrorCode::Stale,
         format!("{shown} {what}. Nothing was written. Read it again, then decide."),
     )
-}
-
-/// The bytes to write.
-enum Bytes<'a> {
-    Whole(Vec<u8>),
-    Spliced(&'a [u8], &'a [Splice]),
-}
-
-/// Plain text in the shape of the file that it replaces, with what was done to it.
-fn kept_as_it_was(text: &str, old: &Old) -> (Bytes<'static>, Vec<String>) {
-    let mut warnings = Vec::new();
-    let invalid = figures::counted(old.invalid, "invalid byte");
-    let encoding = match sniff::classify(&old.bytes) {
-        Ok(encoding) => encoding,
-        Err(binary) => {
-            warnings.push(format!(
-                "The file was {}, not UTF-8 text: {invalid}; replaced as a whole.",
-                binary.kind
-            ));
-            return (Bytes::Whole(text.as_bytes().to_vec()), warnings);
-        }
-    };
-    if old.invalid > 0 && matches!(encoding, Encoding::Utf8 | Encoding::Utf8Bom) {
-        warnings.push(format!("The file was not UTF-8 text: {invalid}; replaced as a whole."));
-    }
-    let body = old.bytes.get(encoding.mark().len()..).unwrap_or_default();
-    let is_crlf = match encoding {
-        Encoding::Utf8 | Encoding::Utf8Bom | Encoding::Legacy(_) => Endings::of(body) == Endings::Crlf,
-        Encoding::Utf16Le | Encoding::Utf16LeUnmarked => all_crlf(body, *b"\r\0\n\0"),
-        Encoding::Utf16Be | Encoding::Utf16BeUnmarked => all_crlf(body, *b"\0\r\0\n"),
-    };
-    let mut text = std::borrow::Cow::Borrowed(text);
-    if is_crlf && text.contains('\n') && !text.contains('\r') {
-        text = text.replace('\n', "\r\n").into();
-        warnings.push("The file's CRLF line endings were kept.".to_owned());
-    }
-    if encoding == Encoding::Utf8 || text.starts_with('\u{FEFF}') {
-        return (Bytes::Whole(text.into_owned().into_bytes()), warnings);
-    }
-    let mut bytes = encoding.mark().to_vec();
-    match encoding.encode(&text) {
-        Ok(encoded) => bytes.extend_from_slice(&encoded),
-        Err(lacking) => {
-            warnings.push(format!(
-                "The file was {}, not UTF-8 text: {lacking}; replaced as a whole, in UTF-8.",
-                encoding.as_str()
-            ));
-            return (Bytes::Whole(text.into_owned().into_bytes()), warnings);
-        }
-    }
-    warnings.push(format!("The file's encoding was kept: {}.", encoding.as_str()));
-    (Bytes::Whole(bytes), warnings)
-}
-
-/// Whether every UTF-16 line feed comes behind a carriage return, and there is one.
-fn all_crlf(body: &[u8], crlf: [u8; 4]) -> bool {
-    let (units, _) = body.as_chunks::<2>();
-    let feeds = units.iter().filter(|unit| **unit == crlf[2..]).count();
-    let pairs = units.windows(2).filter(|pair| pair[0] == crlf[..2] && pair[1] == crlf[2..]).count();
-    feeds > 0 && feeds == pairs
-}
-
-/// Writes the bytes; gives the hashes before and after and the size.
-fn fill(
-    file: &mut File,
-    content: &Bytes<'_>,
-    old: Option<&Old>,
-) -> io::Result<(Option<String>, String, u64)> {
-    let known = old.and_then(|old| old.sha256.clone());
-    match content {
-        Bytes::Whole(bytes) => {
-            file.write_all(bytes)?;
-            Ok((known, sha256_hex(bytes), bytes.len() as u64))
-        }
-        Bytes::Spliced(loaded, splices) => std::thread::scope(|threads| {
-            let beside = (known.is_none() && loaded.len() >= HASHED_BESIDE)
-                .then(|| threads.spawn(|| sha256_hex(loaded)));
-            let mut hasher = Sha256::new();
-            let mut size = 0;
-            for piece in pieces(loaded, splices).flat_map(|piece| piece.chunks(HASHED_BESIDE)) {
-                file.write_all(piece)?;
-                hasher.update(piece);
-                size += piece.len() as u64;
-            }
-            let by_thread = beside.and_then(|thread| thread.join().ok());
-            let before = known.or(by_thread).unwrap_or_else(|| sha256_hex(loaded));
-            Ok((Some(before), hex(&hasher.finalize()), size))
-        }),
-    }
-}
-
-/// The old bytes between the splices and what comes in their place, in order.
-fn pieces<'a>(old: &'a [u8], splices: &'a [Splice]) -> impl Iterator<Item = &'a [u8]> {
-    let mut at = 0;
-    let replaced = splices.iter().flat_map(move |splice| {
-        let kept = &old[at..splice.range.start];
-        at = splice.range.end;
-        [kept, splice.with.as_slice()]
-    });
-    let rest = splices.last().map_or(0, |splice| splice.range.end);
-    replaced.chain([&old[rest..]])
 }
 
 #[cfg(unix)]
@@ -354,33 +343,4 @@ fn set_mode(
         warnings.push("This system has no executable bit; the name decides.".to_owned());
     }
     Ok(())
-}
-
-#[cfg(test)]
-mod tests {
-    use proptest::prelude::*;
-
-    use super::*;
-
-    proptest! {
-        #[test]
-        fn splices_change_exactly_their_places(
-            old in prop::collection::vec(any::<u8>(), 0..200),
-            cuts in prop::collection::vec((0_usize..200, 0_usize..200, prop::collection::vec(any::<u8>(), 0..5)), 0..5),
-        ) {
-            let mut at = 0;
-            let (mut expect, mut splices) = (Vec::new(), Vec::new());
-            for (skip, len, with) in cuts {
-                let start = (at + skip).min(old.len());
-                let end = (start + len).min(old.len());
-                expect.extend_from_slice(&old[at..start]);
-                expect.extend_from_slice(&with);
-                splices.push(Splice { range: start..end, with });
-                at = end;
-            }
-            expect.extend_from_slice(&old[at..]);
-            let got: Vec<u8> = pieces(&old, &splices).flatten().copied().collect();
-            prop_assert_eq!(got, expect);
-        }
-    }
 }

@@ -70,7 +70,7 @@ fn regular(path: &WorkspacePath, only_if: &Precondition) -> Result<(Folder, OsSt
     if holds { Ok((folder, name)) } else { Err(stale(path, "was changed by somebody else meanwhile")) }
 }
 
-fn hash(folder: &Folder, name: &OsStr) -> io::Result<String> {
+pub(super) fn hash(folder: &Folder, name: &OsStr) -> io::Result<String> {
     let mut file = folder.open_file(name)?;
     let mut hasher = Sha256::new();
     let mut buffer = vec![0; 256 << 10];

@@ -43,6 +43,8 @@ pub struct Machine {
     pub redactor: Redactor,
     /// Keeps what is clipped.
     pub outputs: OutputStore,
+    /// The folders.
+    pub workspace: Workspace,
     /// The processes.
     pub terminals: LocalTerminals,
     /// The shells in the background.
@@ -103,7 +105,7 @@ pub fn machine(
         },
         state: state::StateDeps { outputs: outputs.clone(), board },
         sqlite: sqlite::SqliteDeps {
-            workspace,
+            workspace: workspace.clone(),
             scratch: home.state_dir().join("scratch"),
             home: home.root().to_owned(),
         },
@@ -113,6 +115,7 @@ pub fn machine(
         gate: Arc::new(InsideWorkspace),
         redactor,
         outputs,
+        workspace,
         terminals,
         shells,
     })
@@ -201,7 +204,7 @@ pub fn runner(
         redactor: machine.redactor,
         outputs: machine.outputs,
         lease,
-        survivors: Arc::new(joints::Killer { taken_up }),
+        survivors: Arc::new(joints::Aftercare { taken_up, workspace: machine.workspace }),
         catalog: joints::home_catalog(home),
         settings: settings(config),
         clock,
