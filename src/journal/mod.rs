@@ -6,16 +6,21 @@ mod accept;
 mod entry;
 mod intents;
 mod migrate;
+#[cfg(test)]
+mod model;
 mod read;
+mod rules;
 mod shells;
+mod steps;
 mod transitions;
 mod writer;
 
 pub use accept::{Accepted, Admission, Conflict, Offer, Refusal};
 pub use entry::{Origin, RecordedReply, State, Unfinished};
 pub use read::{ListedTask, LiveCounts, Reader, RequestLife};
+pub use rules::{Comparison, Verdict};
 pub use shells::{ShellExit, ShellRow, ShellState, ShellTrace};
-pub use transitions::{Close, Started};
+pub use transitions::{Close, Fate, Started};
 
 use std::path::Path;
 
@@ -53,6 +58,12 @@ pub enum JournalError {
     /// The transaction that this was part of did not commit.
     #[error("the journal could not commit")]
     NotCommitted,
+    /// The caller took the request back; it is not begun.
+    #[error("request {id} was taken back")]
+    TakenBack {
+        /// The request.
+        id: RequestId,
+    },
     /// Somebody else moved the request on.
     #[error("request {id} is not {expected} any more")]
     Moved {
@@ -77,6 +88,11 @@ impl Journal {
     /// [`JournalError::Open`], [`JournalError::Newer`], [`JournalError::Migrate`].
     pub fn open(path: &Path) -> Result<Self, JournalError> {
         let connection = migrate::open(path)?;
+        connection.execute(
+            "insert into kv (key, value) values ('epoch', '1') \
+             on conflict (key) do update set value = cast(value as integer) + 1",
+            [],
+        )?;
         Ok(Self { writer: Writer::start(connection), path: path.to_owned() })
     }
 

@@ -226,14 +226,11 @@ impl Engine {
         let mut retry = Retry::new(self.settings.retry);
         loop {
             let id = &call.accepted.request().id;
-            let (accepted, now_ms) = (&call.accepted, self.clock.now_ms());
-            let started = if declares {
-                self.journal.start_declaring(accepted, now_ms).await
-            } else {
-                self.journal.start(accepted, now_ms).await
-            };
-            match started {
+            match self.journal.start(&call.accepted, declares, self.clock.now_ms()).await {
                 Ok(started) => return Ok(started.attempt),
+                Err(JournalError::TakenBack { .. }) => {
+                    return Err(Work::Outcome(Box::new(never_ran()), None));
+                }
                 Err(error @ JournalError::Moved { .. }) => {
                     tracing::error!(request.id = %id, %error, "the call is not begun a second time");
                     return Err(Work::Left);

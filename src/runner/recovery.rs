@@ -7,12 +7,9 @@ use std::time::Duration;
 use super::RunnerError;
 use super::engine::Engine;
 use super::execute::never_ran;
-use crate::journal::{Accepted, State, Unfinished};
+use crate::journal::{Accepted, Fate, Unfinished, Verdict};
 use crate::output::OutputStore;
 use crate::request::{ErrorCode, Failure, Meta, Outcome, Sealing};
-
-/// How often a call that can be run again may be cut off by a crash before it is held to be the cause.
-pub(super) const ATTEMPTS: u32 = 3;
 
 /// How much of a killed call's output its answer carries.
 const PARTIAL_CHARS: usize = 8_000;
@@ -44,21 +41,26 @@ impl Engine {
     async fn settle_one(
         &self,
         left: Unfinished,
-        declared: Option<Vec<String>>,
+        declared: Vec<String>,
     ) -> Result<Option<Accepted>, RunnerError> {
-        let (state, attempt, cancelled) = (left.state, left.attempt, left.request.cancelled);
+        let attempt = left.attempt;
         let call = Accepted::from(left);
-        let outcome = match state {
-            State::Accepted if cancelled => never_ran(),
-            State::Started if call.effect().at_most_once() => {
-                match self.after_a_crash(&call, attempt, declared).await {
-                    Some(outcome) => outcome,
-                    None => return self.again(call).await,
-                }
+        let id = &call.request().id;
+        let mut fate = self.journal.found(id, self.clock.now_ms()).await?;
+        let mut found = None;
+        if fate == Fate::Compare {
+            let (comparison, outcome) = self.compare(&call, declared).await;
+            fate = self.journal.compared(id, comparison, self.clock.now_ms()).await?;
+            found = outcome;
+        }
+        let outcome = match fate {
+            Fate::Run => return Ok(Some(call)),
+            Fate::Post | Fate::Compare => return Ok(None),
+            Fate::Answer(Verdict::NeverRan) => never_ran(),
+            Fate::Answer(Verdict::Poisonous) => poisonous(attempt),
+            Fate::Answer(Verdict::Interrupted | Verdict::Recovered) => {
+                found.unwrap_or_else(|| self.interrupted(&call))
             }
-            State::Started if attempt >= ATTEMPTS => poisonous(attempt),
-            State::Started => return self.again(call).await,
-            _ => return Ok(Some(call)),
         };
         let request = call.request();
         let sealed = outcome.seal(&Sealing {
@@ -72,11 +74,6 @@ impl Engine {
         self.journal.record(&call, sealed, self.clock.now_ms()).await?;
         tracing::info!(request.id = %request.id, tool.name = %request.tool, "a call that an earlier life left behind is answered");
         Ok(None)
-    }
-
-    async fn again(&self, call: Accepted) -> Result<Option<Accepted>, RunnerError> {
-        self.journal.restart(&call.request().id).await?;
-        Ok(Some(call))
     }
 
     /// An effect that began and whose end nobody saw: it is never run again.
@@ -99,7 +96,7 @@ impl Engine {
     }
 }
 
-pub(super) fn poisonous(attempts: u32) -> Outcome {
+fn poisonous(attempts: u32) -> Outcome {
     let text = format!(
         "Interrupted: the device's runner ended {attempts} times while this ran, so it is not tried again. Ask for \
          less at once, or in another way."
