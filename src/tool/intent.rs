@@ -47,6 +47,8 @@ pub enum Intent {
     Stage {
         /// The working tree's top.
         repository: String,
+        /// When this was declared, in milliseconds since 1970.
+        since_ms: u64,
     },
     /// A commit is made on HEAD.
     Commit {
@@ -55,8 +57,10 @@ pub enum Intent {
         /// The commit that HEAD was; absent where there was none.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         head: Option<String>,
-        /// The hash of the message, without blanks at line ends and empty lines at both ends.
+        /// The hash of the message, without blanks at line ends and needless empty lines.
         message: String,
+        /// When this was declared, in milliseconds since 1970.
+        since_ms: u64,
     },
     /// Something of which nothing can be said afterwards, in words.
     Vague {

@@ -263,7 +263,7 @@ fn line(intent: &Intent, state: &State) -> String {
         Intent::File { path, after: Some(after), .. } => (path.as_str(), format!("written, SHA-256 {after}")),
         Intent::File { path, after: None, .. } => (path.as_str(), "removed".to_owned()),
         Intent::Move { from, to, .. } => (from.as_str(), format!("moved to {to}")),
-        Intent::Stage { repository } | Intent::Commit { repository, .. } => {
+        Intent::Stage { repository, .. } | Intent::Commit { repository, .. } => {
             (repository.as_str(), String::new())
         }
         Intent::Vague { what } => (what.as_str(), String::new()),

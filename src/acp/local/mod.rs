@@ -31,6 +31,7 @@ mod listeners;
 #[cfg(unix)]
 mod login;
 mod near_names;
+pub mod neighbours;
 mod new_bytes;
 mod opening;
 #[cfg(unix)]

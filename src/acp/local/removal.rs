@@ -11,6 +11,7 @@ use super::text_window::stamp_of;
 use crate::acp::WorkspacePath;
 use crate::acp::files::{MoveFile, Precondition, RemoveFile};
 use crate::acp::workspace::{Folder, in_words};
+use crate::failpoint::reach_of;
 use crate::ids::hex;
 use crate::tool::{ErrorCode, ToolError};
 
@@ -29,6 +30,7 @@ pub(super) fn rename(request: &MoveFile) -> Result<(), ToolError> {
         io::ErrorKind::AlreadyExists => stale(&request.to, "exists already"),
         _ => failed(&request.to, cause),
     })?;
+    reach_of("rename.after", &request.from.shown());
     // The new name first: a crash between the two leaves the file with a name.
     to.sync().and_then(|()| from.sync()).map_err(|cause| failed(&request.to, cause))
 }

@@ -12,6 +12,7 @@ use crate::acp::local::identity::ProcessIdentity;
 use crate::acp::local::kill::kill_survivor;
 use crate::acp::terminals::ExitStatus;
 use crate::backend::{CatalogItem, CatalogKind};
+use crate::handlers::git::{self, GitDeps};
 use crate::home::{self, Home, Watch};
 use crate::ids::RequestId;
 use crate::journal::Journal;
@@ -89,12 +90,17 @@ pub(super) struct Aftercare {
     pub taken_up: HashSet<String>,
     /// Where files may be looked at.
     pub workspace: Workspace,
+    /// What repositories are looked at with.
+    pub git: GitDeps,
 }
 
 impl Survivors for Aftercare {
     fn look_after<'a>(&'a self, request: &'a RequestId, intents: Vec<Intent>) -> LookedAfter<'a> {
         let workspace = self.workspace.clone();
         Box::pin(async move {
+            if git::concerns(&intents) {
+                return git::settle(&self.git, request, &intents).await;
+            }
             let looking = tokio::task::spawn_blocking(move || aftermath::settle(&workspace, &intents));
             looking.await.unwrap_or_else(|cause| {
                 tracing::error!(request.id = %request, %cause, "looking what became of a call failed");

@@ -44,6 +44,11 @@ impl Ended {
 impl Program {
     /// Starts it with these arguments.
     pub fn start(setting: &Setting, args: &[&str]) -> Self {
+        Self::start_armed(setting, args, "")
+    }
+
+    /// The same with these points at which it ends (failpoint).
+    pub fn start_armed(setting: &Setting, args: &[&str], points: &str) -> Self {
         let number = std::fs::read_dir(&setting.logs).expect("the logs").count();
         let (log, out) =
             (setting.logs.join(format!("{number}.log")), setting.logs.join(format!("{number}.out")));
@@ -56,6 +61,7 @@ impl Program {
             .env("PUNIE_WORKSPACE", &setting.workspace)
             .env("PUNIE_BACKEND_URL", &setting.url)
             .env("PUNIE_LOG", "debug")
+            .env("PUNIE_FAILPOINTS", points)
             .stdin(Stdio::null())
             .stdout(File::create(&out).expect("a file for its answers"))
             .stderr(File::create(&log).expect("a file for its log"))

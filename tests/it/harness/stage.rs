@@ -139,6 +139,11 @@ impl Stage {
         Program::start(&Setting { url: url.to_owned(), ..self.setting.clone() }, &["run"])
     }
 
+    /// The runner in the background, at that address, with these points at which it ends.
+    pub fn run_armed(&self, url: &str, points: &str) -> Program {
+        Program::start_armed(&Setting { url: url.to_owned(), ..self.setting.clone() }, &["run"], points)
+    }
+
     /// One command, to its end.
     pub async fn command(&self, args: &[&str]) -> Ended {
         Program::start(&self.setting, args).end().await
