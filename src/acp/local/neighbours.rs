@@ -14,8 +14,12 @@ pub fn may_run_in(program: &str, folder: &Path) -> bool {
     processes.filter_map(Result::ok).any(|process| {
         let place = process.path();
         let named = std::fs::read_to_string(place.join("comm")).is_ok_and(|name| name.trim() == program);
-        // Where another user's process works is not told.
-        named && std::fs::read_link(place.join("cwd")).map_or(true, |works_in| works_in.starts_with(folder))
+        named
+            && match std::fs::read_link(place.join("cwd")) {
+                Ok(works_in) => works_in.starts_with(folder),
+                // One that has just ended works nowhere; where another user's works is not told.
+                Err(cause) => cause.kind() != std::io::ErrorKind::NotFound,
+            }
     })
 }
 

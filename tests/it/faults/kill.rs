@@ -12,6 +12,7 @@ use serde_json::json;
 use crate::harness::caller::{Answer, Ask};
 use crate::harness::relay::Relay;
 use crate::harness::stage::Stage;
+use crate::harness::wait::until;
 
 /// Three files change, one goes, one moves.
 const PATCH: &str = "*** Begin Patch
@@ -380,9 +381,14 @@ async fn f09_random_kills_lose_nothing_and_do_nothing_twice() {
             asked.push(stage.ask(ask.of(&format!("talk-{}", dice.roll(3)))).await);
         }
         let point = POINTS[usize::try_from(dice.roll(9)).expect("small")];
-        let runner = stage.run_armed(&relay.url, &format!("{point}=kill@{}", 1 + dice.roll(3)));
-        let ended = runner.end().await;
-        assert_eq!(ended.code, None, "round {round}, {point}");
+        let mut runner = stage.run_armed(&relay.url, &format!("{point}=kill@{}", 1 + dice.roll(3)));
+        // Not every point is reached so often: then the last answer is its end.
+        until("the runner's end", || {
+            let answered = asked.iter().all(|id| stage.state(id) == Some(State::Delivered));
+            runner.has_ended() || answered
+        })
+        .await;
+        drop(runner);
     }
     let _runner = stage.run_at(&relay.url);
     for id in &asked {

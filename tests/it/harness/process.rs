@@ -91,6 +91,11 @@ impl Program {
         self.child.wait().expect("it ends");
     }
 
+    /// Whether it has ended by itself.
+    pub fn has_ended(&mut self) -> bool {
+        self.status().is_some()
+    }
+
     /// Waits until it ends by itself.
     pub async fn end(mut self) -> Ended {
         let status = eventually("the end of the program", async || self.status()).await;
