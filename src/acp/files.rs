@@ -223,6 +223,14 @@ pub enum NewContent {
         /// What to put where.
         splices: Vec<Splice>,
     },
+    /// The same of a file that is too big to hold: what stays is copied from the file itself, so it must be as it was
+    /// when the places were found ([`Precondition::AsLoaded`]).
+    SplicedOnDisk {
+        /// What the bytes of each place end with; looked at again before they are replaced.
+        old: Arc<[u8]>,
+        /// What to put where.
+        splices: Vec<DiskSplice>,
+    },
 }
 
 /// One replaced place.
@@ -232,6 +240,15 @@ pub struct Splice {
     pub range: Range<usize>,
     /// The bytes that come.
     pub with: Vec<u8>,
+}
+
+/// One replaced place of a file that is not held.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DiskSplice {
+    /// The bytes that go.
+    pub range: Range<u64>,
+    /// The bytes that come; one text may come at many places.
+    pub with: Arc<[u8]>,
 }
 
 /// What must hold for a file to be written.
@@ -306,6 +323,8 @@ pub struct OpenedFile {
     pub bytes: Box<dyn ReadSeek>,
     /// How many there are.
     pub size: u64,
+    /// The state in which it was opened.
+    pub stamp: Stamp,
     /// What they are.
     pub content: Result<Encoding, Binary>,
 }

@@ -9,7 +9,9 @@ use crate::tool::{Intent, ToolError};
 ///
 /// The methods block.
 pub trait PreparedWrite: Send {
-    /// What is to be declared before anything else; none where the file is as it shall be already.
+    /// What is to be declared next: before it is staged the whole change, or only where the new content is written
+    /// where that is hashed beside the writing; then the change before it is placed. None where the file is as it
+    /// shall be already.
     fn intent(&self) -> Option<Intent>;
 
     /// Writes the content beside the file and makes it durable. Folders on the way are made.

@@ -14,6 +14,7 @@ mod lock;
 mod modes;
 mod secret_mounts;
 mod skills;
+mod switches;
 mod tokens;
 mod watch;
 
@@ -24,5 +25,6 @@ pub use error::{Cause, HomeError};
 pub use layout::Home;
 pub use lock::{Holder, LockError, RunnerLock};
 pub use skills::{Skill, load_skills};
+pub use switches::{Switch, SwitchWatch, SwitchedOn, Switches};
 pub use tokens::{TokenName, Tokens, fresh_token};
 pub use watch::Watch;

@@ -78,14 +78,14 @@ impl Engine {
                     if let Err(cause) = self.sessions.reopen(generation).await {
                         self.note(&reply, &cause).await;
                         return Err(match cause.disposition() {
-                            Disposition::Retry(floor) => Trouble::Backend(floor),
+                            Disposition::Retry(pause) => Trouble::Backend(pause),
                             _ => Trouble::Refused,
                         });
                     }
                 }
-                Disposition::Retry(floor) => {
+                Disposition::Retry(pause) => {
                     self.note(&reply, &error).await;
-                    return Err(Trouble::Backend(floor));
+                    return Err(Trouble::Backend(pause));
                 }
                 Disposition::RetrySlowly | Disposition::CorrectClock(_) | Disposition::SignAgain => {
                     self.note(&reply, &error).await;
@@ -107,7 +107,7 @@ impl Engine {
             Ok(claim) => Ok(claim.granted),
             Err(error) => match error.disposition() {
                 Disposition::Never => Ok(false),
-                Disposition::Retry(floor) => Err(Trouble::Backend(floor)),
+                Disposition::Retry(pause) => Err(Trouble::Backend(pause)),
                 _ => Err(Trouble::Reply),
             },
         }
@@ -137,7 +137,7 @@ impl Engine {
             tracing::warn!(request.id = %reply.id(), reason, "the backend does not take this reply");
         }
         // A reply that stays open is posted again, which harms nothing, but not at once.
-        self.journal.close(reply.id(), close, self.clock.now_ms()).await.map_err(|error| {
+        self.journal.close(reply.id(), close, self.closing_ms()).await.map_err(|error| {
             tracing::error!(request.id = %reply.id(), %error, "a delivered reply could not be closed");
             Trouble::Reply
         })
@@ -145,7 +145,9 @@ impl Engine {
 
     async fn note(&self, reply: &RecordedReply, error: &BackendError) {
         tracing::info!(request.id = %reply.id(), %error, "a reply could not be posted now; it is kept");
-        if let Err(error) = self.journal.note_failed_post(reply.id(), error.to_string()).await {
+        if let Err(error) =
+            self.journal.note_failed_post(reply.id(), error.to_string(), self.clock.now_ms()).await
+        {
             tracing::warn!(request.id = %reply.id(), %error, "the failed post could not be noted");
         }
     }

@@ -193,7 +193,7 @@ impl Engine {
         let ended = tokio::select! {
             joined = &mut running => Ok(joined),
             () = call.cancel.cancelled() => Err(Cut::Cancelled),
-            () = tokio::time::sleep(limit) => Err(Cut::Deadline(limit)),
+            () = self.time_is_up(call, limit) => Err(Cut::Deadline(limit)),
             () = self.ending.cancelled() => Err(Cut::Stopped),
         };
         let (cut, joined) = match ended {
@@ -218,6 +218,27 @@ impl Engine {
             return Work::Left;
         }
         Work::Outcome(Box::new(outcome(cut, answer)), Some(attempt))
+    }
+
+    /// Waits until a call has run for this long, the machine being awake, or its deadline has passed, awake or not.
+    async fn time_is_up(&self, call: &Call, limit: Duration) {
+        let mut woken = self.woken.subscribe();
+        let over = tokio::time::sleep(limit);
+        tokio::pin!(over);
+        loop {
+            tokio::select! {
+                () = &mut over => return,
+                Ok(()) = woken.changed() => {}
+            }
+            let Some(deadline) = call.accepted.request().deadline_ms else { continue };
+            match self.server_clock.instant(deadline) {
+                Some(at) => {
+                    let at = at.min(over.deadline());
+                    over.as_mut().reset(at);
+                }
+                None => return,
+            }
+        }
     }
 
     /// Records the start of a call. A journal that cannot be written is tried again for as long as the call is
@@ -270,6 +291,7 @@ impl Engine {
         let kind = sealed.kind().as_str();
         reach_of("finish.before", request.id.as_str());
         let mut retry = Retry::new(self.settings.retry);
+        let mut reserved = true;
         loop {
             match self.journal.record(call, sealed.clone(), self.clock.now_ms()).await {
                 Ok(recorded) => {
@@ -283,6 +305,8 @@ impl Engine {
                     self.outbox.ring();
                     return None;
                 }
+                // The reserve was given up for this: at once, before others fill its place.
+                Err(JournalError::Full) if std::mem::take(&mut reserved) => continue,
                 Err(error) => {
                     tracing::error!(request.id = %request.id, %error, "a reply cannot be recorded now");
                 }
@@ -297,7 +321,7 @@ impl Engine {
     /// Closes a request; if that fails, the reply is posted once more after a restart, which harms nothing.
     pub(super) async fn close(&self, call: &Accepted, close: Close) {
         let id = &call.request().id;
-        match self.journal.close(id, close, self.clock.now_ms()).await {
+        match self.journal.close(id, close, self.closing_ms()).await {
             Ok(()) | Err(JournalError::Moved { .. }) => {}
             Err(error) => tracing::error!(request.id = %id, %error, "a request could not be closed"),
         }

@@ -33,6 +33,11 @@ pub enum Intent {
         /// The path of the new content until it takes the file's place; of the old content where the file shall go.
         temp: String,
     },
+    /// A file is written beside another one, whose place it shall take once that is declared.
+    Beside {
+        /// Its path.
+        temp: String,
+    },
     /// A file gets another path, in one step.
     Move {
         /// Where it is.

@@ -37,6 +37,21 @@ struct Now {
 /// Looks what became of these changes, in the order in which they were to be made. Where some are made and for each
 /// of the others all is there that it takes, they are made now. Blocks.
 pub fn settle(workspace: &Workspace, intents: &[Intent]) -> Aftermath {
+    // What is written beside a file is no change of its own.
+    let mut changed: Vec<Intent> =
+        intents.iter().filter(|intent| !matches!(intent, Intent::Beside { .. })).cloned().collect();
+    // New contents come first, then new paths: a file may get both.
+    changed.sort_by_key(|intent| !matches!(intent, Intent::File { .. }));
+    let found = settle_changes(workspace, &changed);
+    for intent in intents {
+        if let Intent::File { temp, .. } | Intent::Beside { temp } = intent {
+            clear(workspace, temp);
+        }
+    }
+    found
+}
+
+fn settle_changes(workspace: &Workspace, intents: &[Intent]) -> Aftermath {
     let mut states = Look::at(workspace, intents).states(intents);
     let mut finished_now = false;
     if states.contains(&State::Done)
@@ -52,11 +67,6 @@ pub fn settle(workspace: &Workspace, intents: &[Intent]) -> Aftermath {
         }
         states = Look::at(workspace, intents).states(intents);
         finished_now = true;
-    }
-    for intent in intents {
-        if let Intent::File { temp, .. } = intent {
-            clear(workspace, temp);
-        }
     }
     if states.iter().all(|state| *state == State::Before) {
         return Aftermath::Untouched;
@@ -266,7 +276,7 @@ fn line(intent: &Intent, state: &State) -> String {
         Intent::Stage { repository, .. } | Intent::Commit { repository, .. } => {
             (repository.as_str(), String::new())
         }
-        Intent::Vague { what } => (what.as_str(), String::new()),
+        Intent::Vague { what } | Intent::Beside { temp: what } => (what.as_str(), String::new()),
     };
     match state {
         State::Done => format!("{what}: {done}"),

@@ -1,5 +1,6 @@
 //! Replacing a file in one step: a new file beside it, made durable, then renamed over it, all beneath the opened
-//! folder. A hard link elsewhere keeps the old content. Not here: what to write (new_bytes).
+//! folder. A hard link elsewhere keeps the old content. Not here: what to write (reshaping), and how it gets there
+//! (filling).
 
 use std::ffi::{OsStr, OsString};
 use std::fs::{File, Metadata};
@@ -9,8 +10,10 @@ use std::sync::Arc;
 use sha2::{Digest, Sha256};
 use tokio_util::sync::CancellationToken;
 
+use super::filling::{self, Bytes, Filled};
+use super::modes::{mode_stays, set_mode};
 use super::near_names;
-use super::new_bytes::{Bytes, kept_as_it_was};
+use super::reshaping::kept_as_it_was;
 use super::sniff::{self, InvalidBytes};
 use super::temp_file::{TempFile, temp_name};
 use super::text_window::stamp_of;
@@ -28,6 +31,7 @@ const COMPARED: u64 = 64 << 20;
 
 /// What is there before the write.
 struct Old {
+    file: File,
     metadata: Metadata,
     stamp: Stamp,
     /// The whole content, or its beginning where the file is too big to hold.
@@ -40,18 +44,19 @@ struct Old {
 
 /// A write whose checks held, with the names that it will use.
 pub(super) struct Prepared {
-    path: WorkspacePath,
-    create_folders: bool,
-    only_if: Precondition,
-    executable: Option<bool>,
+    request: WriteTextFile,
     /// The folder and the file's name in it; none where the folder is to be made.
     spot: Option<Spot>,
     old: Option<Old>,
-    content: Bytes,
-    /// What the write comes to.
-    outcome: Written,
+    /// The bytes, where they are given as a whole.
+    whole: Vec<u8>,
+    /// What the write comes to; none until it is staged where that is hashed beside the writing.
+    outcome: Option<Written>,
+    unchanged: bool,
+    warnings: Vec<String>,
     temp_name: OsString,
     staged: Option<TempFile>,
+    cancel: CancellationToken,
 }
 
 type Spot = (Arc<Folder>, OsString);
@@ -61,13 +66,7 @@ pub(super) fn prepare(request: WriteTextFile, cancel: &CancellationToken) -> Res
     if let Some(protection) = request.path.protection() {
         return Err(protection.denied(&shown));
     }
-    if request.path.names_folder() {
-        return Err(ToolError::new(
-            ErrorCode::IsDirectory,
-            format!("{shown}/ names a folder. Give the path of a file."),
-        ));
-    }
-    let spot = match spot(&request.path, false) {
+    let spot = match spot(&request, false) {
         Err(cause) if cause.kind() == io::ErrorKind::NotFound && request.create_folders => None,
         found => Some(found.map_err(|cause| no_folder(&request.path, cause))?),
     };
@@ -76,94 +75,155 @@ pub(super) fn prepare(request: WriteTextFile, cancel: &CancellationToken) -> Res
         None => None,
     };
     check(&request, old.as_ref(), &shown)?;
-    let (content, warnings) = match (request.content, &old) {
-        (NewContent::Text(text), Some(old)) => kept_as_it_was(&text, &old.bytes, old.invalid),
-        (NewContent::Text(text), None) => (Bytes::Whole(text.into_bytes()), Vec::new()),
-        (NewContent::Spliced { old, splices }, _) => (Bytes::Spliced(old, splices), Vec::new()),
+    let (whole, warnings) = match (&request.content, &old) {
+        (NewContent::Text(text), Some(old)) => kept_as_it_was(text, &old.bytes, old.invalid),
+        (NewContent::Text(text), None) => (text.as_bytes().to_vec(), Vec::new()),
+        (NewContent::SplicedOnDisk { .. }, None) => return Err(stale(&shown, "does not exist any more")),
+        _ => (Vec::new(), Vec::new()),
     };
-    let unchanged = match (&old, &content) {
-        (Some(old), Bytes::Whole(bytes)) => {
-            old.whole && old.bytes == *bytes && mode_stays(&old.metadata, request.executable)
-        }
-        _ => false,
-    };
-    let (before, after, size) = content.hashes(old.as_ref().and_then(|old| old.sha256.clone()));
-    let before = before.filter(|_| old.is_some());
-    let warnings = if unchanged { Vec::new() } else { warnings };
+    let is_whole = matches!(request.content, NewContent::Text(_));
+    let unchanged = is_whole
+        && old.as_ref().is_some_and(|old| {
+            old.whole && old.bytes == whole && mode_stays(&old.metadata, request.executable)
+        });
     if cancel.is_cancelled() && !unchanged {
         return Err(cancelled(&shown));
     }
-    let temp_name = temp_name(request.path.absolute().file_name().unwrap_or_default())
-        .map_err(|cause| ToolError::io(&shown, &cause))?;
-    Ok(Prepared {
-        create_folders: request.create_folders,
-        only_if: request.only_if,
-        executable: request.executable,
+    let name = request.path.absolute().file_name().unwrap_or_default();
+    let temp_name = temp_name(name).map_err(|cause| ToolError::io(&shown, &cause))?;
+    let mut prepared = Prepared {
+        request,
         spot,
-        // The content was looked at; what is still needed is what the file system knows.
-        old: old.map(|old| Old { bytes: Vec::new(), ..old }),
-        content,
-        outcome: Written { created: before.is_none(), unchanged, before, after, size, warnings },
+        old,
+        whole,
+        outcome: None,
+        unchanged,
+        warnings: if unchanged { Vec::new() } else { warnings },
         temp_name,
         staged: None,
-        path: request.path,
-    })
+        cancel: cancel.clone(),
+    };
+    prepared.outcome = prepared.hashed_ahead().map(|filled| prepared.written(filled));
+    // From here on only what the file system knows of the old file is needed, and where it is.
+    if let Some(old) = &mut prepared.old {
+        old.bytes = Vec::new();
+    }
+    Ok(prepared)
+}
+
+impl Prepared {
+    fn bytes(&self) -> Bytes<'_> {
+        match (&self.request.content, &self.old) {
+            (NewContent::Spliced { old, splices }, _) => Bytes::Spliced(old, splices),
+            (NewContent::SplicedOnDisk { old: ends, splices }, Some(old)) => {
+                Bytes::Copied { file: &old.file, size: old.stamp.size, ends, splices }
+            }
+            _ => Bytes::Whole(&self.whole),
+        }
+    }
+
+    fn known(&self) -> Option<&str> {
+        self.old.as_ref().and_then(|old| old.sha256.as_deref())
+    }
+
+    fn hashed_ahead(&self) -> Option<Filled> {
+        filling::hashed_ahead(&self.bytes(), self.known())
+    }
+
+    fn written(&self, filled: Filled) -> Written {
+        let Filled { before, after, size } = filled;
+        Written {
+            created: self.old.is_none(),
+            unchanged: self.unchanged,
+            before: before.filter(|_| self.old.is_some()),
+            after,
+            size,
+            warnings: Vec::new(),
+        }
+    }
+
+    /// Fills the new file and makes it durable.
+    fn fill(&self, file: &mut File, warnings: &mut Vec<String>) -> io::Result<Option<Filled>> {
+        let old = self.old.as_ref().map(|old| &old.metadata);
+        let sync = |file: &File| {
+            set_mode(file, old, self.request.executable, warnings)?;
+            file.sync_all()
+        };
+        if self.outcome.is_some() {
+            filling::write(file, &self.bytes(), sync).map(|()| None)
+        } else {
+            filling::fill(file, &self.bytes(), self.known(), sync, &self.cancel).map(Some)
+        }
+    }
 }
 
 impl PreparedWrite for Prepared {
     fn intent(&self) -> Option<Intent> {
-        if self.outcome.unchanged {
+        if self.unchanged {
             return None;
         }
-        let path = self.path.absolute();
+        let path = self.request.path.absolute();
         let temp = path.with_file_name(&self.temp_name);
-        Some(match (path.to_str(), temp.to_str()) {
-            (Some(path), Some(temp)) => Intent::File {
+        Some(match (path.to_str(), temp.to_str(), &self.outcome) {
+            (Some(path), Some(temp), Some(outcome)) => Intent::File {
                 path: path.to_owned(),
-                before: self.outcome.before.clone(),
-                after: Some(self.outcome.after.clone()),
-                executable: self.executable,
+                before: outcome.before.clone(),
+                after: Some(outcome.after.clone()),
+                executable: self.request.executable,
                 temp: temp.to_owned(),
             },
-            _ => Intent::Vague { what: format!("write {}", self.path.shown()) },
+            (Some(_), Some(temp), None) => Intent::Beside { temp: temp.to_owned() },
+            _ => Intent::Vague { what: format!("write {}", self.request.path.shown()) },
         })
     }
 
     fn stage(&mut self) -> Result<(), ToolError> {
-        if self.outcome.unchanged {
+        if self.unchanged {
             return Ok(());
         }
-        let shown = self.path.shown();
+        let shown = self.request.path.shown();
         let failed = |cause: io::Error| ToolError::io(&shown, &in_words(cause));
         let (folder, name) = match self.spot.take() {
             Some(spot) => spot,
-            None => spot(&self.path, self.create_folders).map_err(|cause| no_folder(&self.path, cause))?,
+            None => spot(&self.request, self.request.create_folders)
+                .map_err(|cause| no_folder(&self.request.path, cause))?,
         };
         let mut temp =
             TempFile::create(Arc::clone(&folder), &self.temp_name, self.old.is_none()).map_err(failed)?;
         self.spot = Some((folder, name));
-        self.content.write_to(&mut temp.file).map_err(failed)?;
-        let old = self.old.as_ref().map(|old| &old.metadata);
-        set_mode(&temp.file, old, self.executable, &mut self.outcome.warnings).map_err(failed)?;
-        temp.file.sync_all().map_err(failed)?;
+        let mut warnings = std::mem::take(&mut self.warnings);
+        let filled = self.fill(&mut temp.file, &mut warnings).map_err(|cause| match cause.kind() {
+            _ if self.cancel.is_cancelled() => cancelled(&shown),
+            io::ErrorKind::InvalidData | io::ErrorKind::UnexpectedEof => {
+                stale(&shown, "was changed meanwhile")
+            }
+            _ => failed(cause),
+        })?;
+        self.warnings = warnings;
+        if let Some(filled) = filled {
+            self.outcome = Some(self.written(filled));
+        }
         self.staged = Some(temp);
         reach_of("temp.written", &shown);
         Ok(())
     }
 
     fn place(mut self: Box<Self>) -> Result<Written, ToolError> {
-        let shown = self.path.shown();
+        let shown = self.request.path.shown();
         let failed = |cause: io::Error| ToolError::io(&shown, &in_words(cause));
+        let Some(outcome) = self.outcome.take() else {
+            return Err(ToolError::internal(format!("{shown} was not staged.")));
+        };
+        let outcome = Written { warnings: std::mem::take(&mut self.warnings), ..outcome };
+        if self.unchanged {
+            return Ok(outcome);
+        }
         let (Some(mut temp), Some((folder, name))) = (self.staged.take(), &self.spot) else {
-            return if self.outcome.unchanged {
-                Ok(self.outcome)
-            } else {
-                Err(ToolError::internal(format!("{shown} was not staged.")))
-            };
+            return Err(ToolError::internal(format!("{shown} was not staged.")));
         };
         if let Some(old) = &self.old {
             let now = folder.metadata(name).map(|metadata| stamp_of(&metadata));
-            if self.only_if != Precondition::None && now.ok() != Some(old.stamp) {
+            if self.request.only_if != Precondition::None && now.ok() != Some(old.stamp) {
                 return Err(stale(&shown, "was changed by somebody else just now"));
             }
             temp.replace(name).map_err(failed)?;
@@ -175,29 +235,31 @@ impl PreparedWrite for Prepared {
         }
         reach_of("rename.after", &shown);
         folder.sync().map_err(failed)?;
-        Ok(self.outcome)
+        Ok(outcome)
     }
 }
 
 /// The folder of a file, and the file's name in it.
-fn spot(path: &WorkspacePath, create: bool) -> io::Result<Spot> {
-    path.open_parent(create).map(|(folder, name)| (Arc::new(folder), name))
+fn spot(request: &WriteTextFile, create: bool) -> io::Result<Spot> {
+    if request.path.names_folder() {
+        return Err(io::Error::new(io::ErrorKind::NotADirectory, "names a folder"));
+    }
+    request.path.open_parent(create).map(|(folder, name)| (Arc::new(folder), name))
 }
 
 fn no_folder(path: &WorkspacePath, cause: io::Error) -> ToolError {
     let shown = path.shown();
+    let code = ErrorCode::IsDirectory;
     match cause.kind() {
+        _ if path.names_folder() => {
+            ToolError::new(code, format!("{shown}/ names a folder. Give the path of a file."))
+        }
         io::ErrorKind::NotFound => near_names::missing(path),
-        io::ErrorKind::IsADirectory => ToolError::new(
-            ErrorCode::IsDirectory,
-            format!("{shown} is a workspace folder. Give the path of a file."),
-        ),
+        io::ErrorKind::IsADirectory => {
+            ToolError::new(code, format!("{shown} is a workspace folder. Give the path of a file."))
+        }
         _ => ToolError::io(shown, &in_words(cause)),
     }
-}
-
-fn cancelled(shown: &str) -> ToolError {
-    ToolError::cancelled(format!("Writing {shown} was cancelled before anything was changed."))
 }
 
 /// The file that is there, if any; only as much of it as the write needs to know.
@@ -226,10 +288,11 @@ fn look(
         return Err(ToolError::new(ErrorCode::PermissionDenied, text));
     }
     let stamp = stamp_of(&metadata);
-    let mut old = Old { metadata, stamp, bytes: Vec::new(), whole: false, sha256: None, invalid: 0 };
-    // What was loaded for an edit is not read again while the file's state is the same.
-    if matches!(&request.only_if, Precondition::AsLoaded(loaded) if *loaded == stamp)
-        && matches!(request.content, NewContent::Spliced { .. })
+    let mut old = Old { file, metadata, stamp, bytes: Vec::new(), whole: false, sha256: None, invalid: 0 };
+    // What was loaded for an edit is not read again while the file's state is the same, and what is copied not at all.
+    let is_loaded = matches!(&request.only_if, Precondition::AsLoaded(loaded) if *loaded == stamp);
+    if is_loaded && matches!(request.content, NewContent::Spliced { .. })
+        || matches!(request.content, NewContent::SplicedOnDisk { .. })
     {
         return Ok(Some(old));
     }
@@ -240,7 +303,7 @@ fn look(
         if cancel.is_cancelled() {
             return Err(cancelled(&shown));
         }
-        let n = (&file).read(&mut buffer).map_err(failed)?;
+        let n = (&old.file).read(&mut buffer).map_err(failed)?;
         if n == 0 {
             break;
         }
@@ -277,11 +340,15 @@ fn check(request: &WriteTextFile, old: Option<&Old>, shown: &str) -> Result<(), 
             // Touched, but the same bytes: nobody's change is lost.
             let same = match &request.content {
                 NewContent::Spliced { old: loaded, .. } => old.whole && old.bytes == **loaded,
-                NewContent::Text(_) => false,
+                NewContent::Text(_) | NewContent::SplicedOnDisk { .. } => false,
             };
             if *loaded == old.stamp || same { Ok(()) } else { Err(stale(shown, "was changed meanwhile")) }
         }
     }
+}
+
+fn cancelled(shown: &str) -> ToolError {
+    ToolError::cancelled(format!("Writing {shown} was cancelled before anything was changed."))
 }
 
 fn stale(shown: &str, what: &str) -> ToolError {
@@ -289,58 +356,4 @@ fn stale(shown: &str, what: &str) -> ToolError {
         ErrorCode::Stale,
         format!("{shown} {what}. Nothing was written. Read it again, then decide."),
     )
-}
-
-#[cfg(unix)]
-fn mode_stays(metadata: &Metadata, executable: Option<bool>) -> bool {
-    use std::os::unix::fs::PermissionsExt;
-    executable.is_none_or(|wanted| (metadata.permissions().mode() & 0o100 != 0) == wanted)
-}
-
-#[cfg(not(unix))]
-fn mode_stays(_metadata: &Metadata, _executable: Option<bool>) -> bool {
-    true
-}
-
-/// Mode and owner of the file that is replaced, and the right to run it.
-#[cfg(unix)]
-fn set_mode(
-    file: &File,
-    old: Option<&Metadata>,
-    executable: Option<bool>,
-    warnings: &mut Vec<String>,
-) -> io::Result<()> {
-    use std::os::unix::fs::{MetadataExt, PermissionsExt, fchown};
-
-    let new = file.metadata()?;
-    if let Some(old) = old
-        && (old.uid(), old.gid()) != (new.uid(), new.gid())
-        && fchown(file, Some(old.uid()), Some(old.gid())).is_err()
-    {
-        warnings.push("The file's owner could not be kept; it belongs to the runner's user now.".to_owned());
-    }
-    // Without the set-user and set-group bits, which a write in place takes away too.
-    let kept = old.unwrap_or(&new).permissions().mode() & 0o777;
-    let mode = match executable {
-        Some(true) => kept | ((kept & 0o444) >> 2),
-        Some(false) => kept & !0o111,
-        None => kept,
-    };
-    if mode != new.permissions().mode() & 0o777 {
-        file.set_permissions(std::fs::Permissions::from_mode(mode))?;
-    }
-    Ok(())
-}
-
-#[cfg(not(unix))]
-fn set_mode(
-    _file: &File,
-    _old: Option<&Metadata>,
-    executable: Option<bool>,
-    warnings: &mut Vec<String>,
-) -> io::Result<()> {
-    if executable == Some(true) {
-        warnings.push("This system has no executable bit; the name decides.".to_owned());
-    }
-    Ok(())
 }

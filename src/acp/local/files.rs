@@ -19,7 +19,7 @@ use crate::acp::prepared::PreparedWrite;
 use crate::acp::workspace::in_words;
 use crate::acp::{Answer, FileClient, WorkspacePath};
 use crate::output::figures;
-use crate::tool::{ErrorCode, ToolCx, ToolError};
+use crate::tool::{ErrorCode, Intent, ToolCx, ToolError};
 
 /// Serves the file methods on this machine. Clones share what is known of big files.
 #[derive(Debug, Clone, Default)]
@@ -49,7 +49,11 @@ impl FileClient for LocalFiles {
             if let Some(intent) = write.intent() {
                 runtime.block_on(declaring.declare(vec![intent]))?;
             }
+            let announced = matches!(write.intent(), Some(Intent::Beside { .. }));
             write.stage()?;
+            if let Some(intent) = write.intent().filter(|_| announced) {
+                runtime.block_on(declaring.declare(vec![intent]))?;
+            }
             write.place()
         })
     }
@@ -93,7 +97,8 @@ impl FileClient for LocalFiles {
             let n = read_at(&file, 0, &mut head).map_err(failed)?;
             file.rewind().map_err(failed)?;
             let content = content::classify(&head[..n], metadata.len() == n as u64);
-            Ok(OpenedFile { bytes: Box::new(file), size: metadata.len(), content })
+            let stamp = stamp_of(&metadata);
+            Ok(OpenedFile { bytes: Box::new(file), size: stamp.size, stamp, content })
         })
     }
 

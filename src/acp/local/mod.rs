@@ -15,6 +15,7 @@ pub mod environment;
 #[cfg(unix)]
 mod family;
 pub mod files;
+mod filling;
 mod folder_listing;
 #[cfg(unix)]
 mod follow;
@@ -30,9 +31,9 @@ mod line_index;
 mod listeners;
 #[cfg(unix)]
 mod login;
+mod modes;
 mod near_names;
 pub mod neighbours;
-mod new_bytes;
 mod opening;
 #[cfg(unix)]
 mod process;
@@ -41,6 +42,7 @@ mod pty;
 #[cfg(unix)]
 mod pump;
 mod removal;
+mod reshaping;
 mod sniff;
 mod temp_file;
 #[cfg(unix)]

@@ -20,12 +20,12 @@ use crate::backend::{ConvexBackend, HttpFunctions, TransportOptions};
 use crate::config::{Config, Environment};
 use crate::handlers::state::board::TaskBoard;
 use crate::handlers::{self, file, git, search, shell, sqlite, state, terminal};
-use crate::home::{DeviceIdentity, Home, HomeError, TokenName, Tokens};
+use crate::home::{DeviceIdentity, Home, HomeError, Switches, TokenName, Tokens};
 use crate::ids::LeaseId;
 use crate::journal::Journal;
 use crate::output::OutputStore;
 use crate::redact::Redactor;
-use crate::runner::{Clock, Parts, Runner, Settings, Tasks, wakes};
+use crate::runner::{Clock, Parts, Runner, Settings, Tasks, Watchdog, wakes};
 use crate::tool::{Gate, Registry};
 
 pub use device::{Device, StoredToken};
@@ -176,6 +176,7 @@ impl Processes {
             tracing::warn!(%error, "the next life will not know that the shells ended with this one");
         }
         self.terminals.stop_all(Ladder::timeout()).await;
+        self.journal.rest().await;
     }
 }
 
@@ -210,9 +211,16 @@ pub fn runner(
         settings: settings(config),
         clock,
         confinement: CONFINEMENT.to_owned(),
+        switches: Switches::of(home),
+        watchdog: Watchdog::from_variables(|name| text_variable(environment, name)),
     };
     let processes = Processes { terminals: machine.terminals, journal };
     Ok(Assembled { runner: Runner::new(parts, wakes), processes })
+}
+
+fn text_variable(environment: &Environment, name: &str) -> Option<String> {
+    let found = environment.variables().iter().find(|(known, _)| known == name)?;
+    found.1.to_str().map(str::to_owned)
 }
 
 /// The backend as this device sees it.
@@ -247,6 +255,11 @@ pub fn functions(config: &Config) -> anyhow::Result<HttpFunctions> {
     Ok(HttpFunctions::new(url.as_str(), options)?)
 }
 
+/// How many bytes the home's disk must have free for anything new to be begun.
+pub fn least_free(config: &Config) -> u64 {
+    (config.limits.least_free_mb as u64) << 20
+}
+
 fn settings(config: &Config) -> Settings {
     let (poll, limits) = (&config.poll, &config.limits);
     Settings {
@@ -268,6 +281,10 @@ fn settings(config: &Config) -> Settings {
         queue: limits.queue,
         ttl: limits.ttl,
         drain: limits.drain,
+        crash_limit: config.safe_mode.crashes,
+        crash_window: config.safe_mode.within,
+        safe_mode_for: config.safe_mode.quiet,
+        least_free: least_free(config),
         ..Settings::default()
     }
 }

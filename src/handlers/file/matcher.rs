@@ -77,7 +77,7 @@ fn exact(text: &[u8], old: &str, places: &mut Places) {
 
 /// Where a quote begins that was found at `at`: a line feed at its front takes its carriage return with it, which would
 /// be left behind alone otherwise. Who quotes carriage returns knows where they are.
-fn with_its_return(text: &[u8], at: usize, old: &str) -> usize {
+pub(super) fn with_its_return(text: &[u8], at: usize, old: &str) -> usize {
     let parted = old.starts_with('\n') && at > 0 && text[at - 1] == b'\r' && !old.contains('\r');
     at - usize::from(parted)
 }

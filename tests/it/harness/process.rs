@@ -1,5 +1,6 @@
 //! The program itself, as a process that can be asked, stopped and killed.
 
+use std::ffi::OsStr;
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -9,6 +10,9 @@ use serde_json::Value;
 
 use super::wait::{eventually, until};
 
+/// The program.
+pub const PROGRAM: &str = env!("CARGO_BIN_EXE_punie-runner");
+
 /// What a process is started with.
 #[derive(Clone)]
 pub struct Setting {
@@ -17,6 +21,8 @@ pub struct Setting {
     pub url: String,
     /// Where its log and its answers go; outside of home and workspace.
     pub logs: PathBuf,
+    /// The authorities that it trusts instead of the system's.
+    pub roots: Option<PathBuf>,
 }
 
 /// A started program. Dropping it kills it.
@@ -44,16 +50,22 @@ impl Ended {
 impl Program {
     /// Starts it with these arguments.
     pub fn start(setting: &Setting, args: &[&str]) -> Self {
-        Self::start_armed(setting, args, "")
+        Self::within(&[], setting, args, &[])
     }
 
-    /// The same with these points at which it ends (failpoint).
-    pub fn start_armed(setting: &Setting, args: &[&str], points: &str) -> Self {
+    /// Starts it with these variables beside.
+    pub fn start_with(setting: &Setting, args: &[&str], variables: &[(&str, &OsStr)]) -> Self {
+        Self::within(&[], setting, args, variables)
+    }
+
+    /// Starts it by a program that becomes it in the end (`unshare`, `prlimit`), with these words before its own.
+    pub fn within(before: &[&str], setting: &Setting, args: &[&str], variables: &[(&str, &OsStr)]) -> Self {
         let number = std::fs::read_dir(&setting.logs).expect("the logs").count();
         let (log, out) =
             (setting.logs.join(format!("{number}.log")), setting.logs.join(format!("{number}.out")));
-        let child = Command::new(env!("CARGO_BIN_EXE_punie-runner"))
-            .args(args)
+        let words: Vec<&str> = before.iter().chain(&[PROGRAM]).chain(args).copied().collect();
+        let child = Command::new(words[0])
+            .args(&words[1..])
             .env_clear()
             .env("PATH", std::env::var_os("PATH").unwrap_or_default())
             .env("HOME", &setting.logs)
@@ -61,7 +73,8 @@ impl Program {
             .env("PUNIE_WORKSPACE", &setting.workspace)
             .env("PUNIE_BACKEND_URL", &setting.url)
             .env("PUNIE_LOG", "debug")
-            .env("PUNIE_FAILPOINTS", points)
+            .envs(setting.roots.iter().map(|roots| ("SSL_CERT_FILE", roots)))
+            .envs(variables.iter().copied())
             .stdin(Stdio::null())
             .stdout(File::create(&out).expect("a file for its answers"))
             .stderr(File::create(&log).expect("a file for its log"))
@@ -85,15 +98,15 @@ impl Program {
         self.signal(Signal::TERM);
     }
 
+    /// Whether it has ended.
+    pub fn has_ended(&mut self) -> bool {
+        self.status().is_some()
+    }
+
     /// Ends it as a power cut would, and waits until it is gone.
     pub fn kill(mut self) {
         self.signal(Signal::KILL);
         self.child.wait().expect("it ends");
-    }
-
-    /// Whether it has ended by itself.
-    pub fn has_ended(&mut self) -> bool {
-        self.status().is_some()
     }
 
     /// Waits until it ends by itself.

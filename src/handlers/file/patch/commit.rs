@@ -51,7 +51,8 @@ pub(crate) async fn commit(
             }
             let intents: Vec<Intent> = steps.iter().flat_map(Step::intents).collect();
             cx.declare(intents).await?;
-            Writing { cx: steady, deps, done: Vec::new(), folders: Vec::new() }.all(&changes, steps).await
+            let writing = Writing { cx: steady, declaring: cx, deps, done: Vec::new(), folders: Vec::new() };
+            writing.all(&changes, steps).await
         })
     };
     tokio::task::spawn_blocking(work)
@@ -161,6 +162,8 @@ impl Step {
 
 pub(super) struct Writing {
     pub(super) cx: ToolCx,
+    /// The call's own, by which it declares.
+    declaring: ToolCx,
     pub(super) deps: FileDeps,
     pub(super) done: Vec<Done>,
     /// Folders that were made for new files, inner ones first.
@@ -169,18 +172,31 @@ pub(super) struct Writing {
 
 impl Writing {
     async fn all(mut self, changes: &[Change], mut steps: Vec<Step>) -> Result<Committed, ToolError> {
+        let mut announced = Vec::new();
         for (change, step) in changes.iter().zip(&mut steps) {
             let Some(write) = step.write.take() else { continue };
             let folders = self.missing_folders(&change.path);
+            let is_announced = matches!(write.intent(), Some(Intent::Beside { .. }));
             let staged = self.deps.client.stage_file(&self.cx, write).await;
             self.folders.splice(0..0, folders);
             match staged {
-                Ok(write) => step.write = Some(write),
+                Ok(write) => {
+                    announced.extend(write.intent().filter(|_| is_announced));
+                    step.write = Some(write);
+                }
                 Err(fault) => {
                     drop(steps);
                     return Err(self.undo(&change.path, &fault).await);
                 }
             }
+        }
+        if !announced.is_empty()
+            && let Err(fault) = self.declaring.declare(announced).await
+        {
+            drop(steps);
+            let folders = std::mem::take(&mut self.folders);
+            self.remove_folders(folders).await?;
+            return Err(fault);
         }
         let mut committed = Committed { files: Vec::new(), warnings: Vec::new() };
         let mut rest = steps.into_iter();

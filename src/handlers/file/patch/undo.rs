@@ -80,7 +80,7 @@ impl Writing {
         }
     }
 
-    async fn remove_folders(&self, folders: Vec<WorkspacePath>) -> Result<(), ToolError> {
+    pub(super) async fn remove_folders(&self, folders: Vec<WorkspacePath>) -> Result<(), ToolError> {
         for folder in folders {
             // One that somebody else has put something into stays, and so do those around it.
             match self.deps.client.remove_empty_folder(&self.cx, folder).await {
