@@ -77,6 +77,12 @@ impl Family {
         }
     }
 
+    /// The same where nothing was written down of the process that began it: only marks tell who belongs to it. None
+    /// where the system does not tell them.
+    pub fn of_a_request(request: &RequestId) -> Option<Self> {
+        Some(Self::of_a_former_life(ProcessIdentity::nobody()?, request, None))
+    }
+
     /// The leader's process group.
     pub fn group(&self) -> u32 {
         self.leader.pid()

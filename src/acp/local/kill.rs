@@ -44,6 +44,12 @@ pub fn kill_survivor(identity: &ProcessIdentity, request: &RequestId) -> Stopped
     stopped
 }
 
+/// Ends everything that still runs of what a former life started for `request`, found by its marks alone, and asks it
+/// first. Blocks until it is done, two seconds at most for what does as it is asked.
+pub fn end_all_of(request: &RequestId) -> Stopped {
+    stop_tree(Family::of_a_request(request).as_ref(), None, &Ladder::timeout())
+}
+
 /// How a command's processes are found when they are to be ended, for people who ask.
 pub fn reach() -> &'static str {
     match (cfg!(target_os = "linux"), control_group::are_possible()) {
