@@ -139,13 +139,20 @@ fn freeze(family: &Family) {
     let mut stopped: HashSet<Member> = HashSet::new();
     let mut quiet = 0;
     for _ in 0..LOOKS {
-        let newcomers: Vec<Member> =
-            family.members().into_iter().filter(|member| stopped.insert(*member)).collect();
-        quiet = if newcomers.is_empty() { quiet + 1 } else { 0 };
-        if stopped.is_empty() || quiet == QUIET_LOOKS {
+        let before = stopped.len();
+        let mut stop = |member: Member| {
+            if stopped.insert(member)
+                && let Some(handle) = Handle::open(member)
+            {
+                handle.stop();
+            }
+        };
+        family.meet(&mut stop);
+        family.members().into_iter().for_each(&mut stop);
+        quiet = if stopped.len() == before { quiet + 1 } else { 0 };
+        if quiet == QUIET_LOOKS {
             return;
         }
-        newcomers.into_iter().filter_map(Handle::open).for_each(|handle| handle.stop());
     }
 }
 
