@@ -83,6 +83,7 @@ pub fn machine(
         home: user_home.unwrap_or_default(),
         outputs: outputs.clone(),
         filters: joints::masking(&redactor),
+        turns: git::Turns::default(),
     };
     let registry = handlers::registry(handlers::Deps {
         file: file::FileDeps { client: client.clone(), workspace: workspace.clone() },

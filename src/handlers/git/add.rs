@@ -48,6 +48,7 @@ impl Tool for GitAdd {
 
     async fn run(self, cx: &ToolCx, deps: &GitDeps) -> Result<Reply, ToolError> {
         let (repository, parts) = open(cx, deps, Self::NAME, &self.paths).await?;
+        let _turn = deps.turns.take(cx, &repository.git_dir).await?;
         let batch = sort(cx, deps, &repository, &parts, Which::All).await?;
         if batch.accepted.is_empty() && !batch.refused.is_empty() {
             let text = format!("Nothing was staged.\n{}", refusals(&batch));

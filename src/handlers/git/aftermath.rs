@@ -117,7 +117,7 @@ async fn committed(
 }
 
 /// The commit on top of `before` that has the message, if there is one.
-async fn ours(
+pub(super) async fn ours(
     cx: &ToolCx,
     repository: &Repository,
     before: Option<&str>,

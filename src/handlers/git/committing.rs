@@ -8,6 +8,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::GitDeps;
 use super::add::refusals;
+use super::aftermath::{message_hash, ours};
 use super::command::{Answer, Manner};
 use super::comparison::Comparison;
 use super::hooks;
@@ -97,7 +98,14 @@ pub(super) async fn commit(
     // What happened is seen by the commit itself, also when the call is over.
     let after = ToolCx { cancel: CancellationToken::new(), deadline: None, ..cx.clone() };
     let now = repository.head(&after).await?;
-    let made = now.filter(|now| Some(now) != before.as_ref());
+    let moved = now.filter(|now| Some(now) != before.as_ref());
+    let made = match moved {
+        // A hook may have changed the message, and a replaced commit has another parent.
+        Some(head) if order.hooks || order.amend => Some(head),
+        // Somebody else may have committed meanwhile.
+        Some(_) => ours(&after, repository, before.as_deref(), &message_hash(&message)).await?,
+        None => None,
+    };
     match (ran, made) {
         (Ok(answer), Some(id)) => {
             let report = Report { id, answer, hooks, amended: order.amend, notes };

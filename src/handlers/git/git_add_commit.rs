@@ -39,6 +39,7 @@ impl Tool for GitAddCommit {
 
     async fn run(self, cx: &ToolCx, deps: &GitDeps) -> Result<Reply, ToolError> {
         let (repository, parts) = open(cx, deps, Self::NAME, &self.paths).await?;
+        let _turn = deps.turns.take(cx, &repository.git_dir).await?;
         let batch = sort(cx, deps, &repository, &parts, Which::All).await?;
         let order = Order {
             tool: Self::NAME,

@@ -33,9 +33,11 @@ mod show;
 mod staging;
 mod stat;
 mod status;
+mod turns;
 mod whole;
 
 pub use aftermath::{concerns, settle};
+pub use turns::Turns;
 
 use std::fmt;
 use std::path::PathBuf;
@@ -57,6 +59,8 @@ pub struct GitDeps {
     pub outputs: OutputStore,
     /// Masks secrets in what is kept.
     pub filters: FilterFactory,
+    /// Whose turn it is to change a repository.
+    pub turns: Turns,
 }
 
 impl fmt::Debug for GitDeps {

@@ -195,6 +195,7 @@ pub fn bench_tools(inside: &Path, home: &Path, search_path: &str) -> (Registry, 
         home: home.to_owned(),
         outputs: outputs.clone(),
         filters: Arc::new(|| Box::new(PassThrough)),
+        turns: Turns::default(),
     };
     (registry(tools(deps)), outputs)
 }
