@@ -89,12 +89,11 @@ impl Tool for Edit {
         let plan = match deps.client.load_file(cx, path.clone(), HELD).await {
             // Too big to be held if it need not be.
             Err(error) if error.code() == ErrorCode::TooLarge => {
-                match long_edit::plan(cx, deps, &path, &self, expected.as_deref()).await? {
-                    Some(plan) => plan,
-                    None => {
-                        let loaded = deps.client.load_file(cx, path.clone(), MAX_BYTES).await?;
-                        self.plan_held(&path, loaded, expected).await?
-                    }
+                if let Some(plan) = long_edit::plan(cx, deps, &path, &self, expected.as_deref()).await? {
+                    plan
+                } else {
+                    let loaded = deps.client.load_file(cx, path.clone(), MAX_BYTES).await?;
+                    self.plan_held(&path, loaded, expected).await?
                 }
             }
             loaded => self.plan_held(&path, loaded?, expected).await?,

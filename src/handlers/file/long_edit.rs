@@ -102,7 +102,8 @@ impl Search {
             return if can_be_held { Ok(None) } else { self.not_found(&mut *file).map(Some) };
         }
         let old = &self.change.old;
-        let excerpt = Excerpt::of(&mut *file, size, &found.spots, old).map_err(|cause| self.failed(cause))?;
+        let excerpt =
+            Excerpt::of(&mut *file, size, &found.spots, old).map_err(|cause| self.failed(&cause))?;
         let overlapping = self.overlapping(&mut *file, &found, &excerpt)?;
         let place = |range: &std::ops::Range<usize>| Place {
             range: range.clone(),
@@ -124,17 +125,17 @@ impl Search {
         let scanned = file
             .seek(SeekFrom::Start(0))
             .and_then(|_| scan.run(&mut (&mut *file).take(self.stamp.size + 1)))
-            .map_err(|cause| self.failed(cause))?;
+            .map_err(|cause| self.failed(&cause))?;
         if scanned.size == self.stamp.size { Ok(scanned) } else { Err(self.changed_meanwhile()) }
     }
 
-    fn failed(&self, cause: io::Error) -> ToolError {
+    fn failed(&self, cause: &io::Error) -> ToolError {
         match cause.kind() {
             _ if self.cx.is_cancelled() => {
                 ToolError::cancelled("The call was cancelled before anything was changed.")
             }
             io::ErrorKind::UnexpectedEof => self.changed_meanwhile(),
-            _ => ToolError::io(self.path.shown(), &cause),
+            _ => ToolError::io(self.path.shown(), cause),
         }
     }
 
@@ -182,7 +183,7 @@ impl Search {
     fn bytes(&self, file: &mut dyn ReadSeek, at: u64, count: usize) -> Result<Vec<u8>, ToolError> {
         let mut bytes = vec![0; count];
         let read = file.seek(SeekFrom::Start(at)).and_then(|_| read_full(file, &mut bytes));
-        bytes.truncate(read.map_err(|cause| self.failed(cause))?);
+        bytes.truncate(read.map_err(|cause| self.failed(&cause))?);
         Ok(bytes)
     }
 

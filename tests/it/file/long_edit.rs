@@ -105,7 +105,10 @@ async fn every_place_of_a_long_file_is_replaced() {
     });
     let reply = bench.ok("Edit", args.clone()).await;
     let shown = text(&reply);
-    assert!(shown.starts_with("Dry run, nothing was written: 50000 replacements at lines 1-2, 3-4"), "{shown}");
+    assert!(
+        shown.starts_with("Dry run, nothing was written: 50000 replacements at lines 1-2, 3-4"),
+        "{shown}"
+    );
     assert!(shown.contains("\n@@ -1,") && shown.contains("[... 49800 more changed places]"), "{shown}");
     assert_eq!(bench.load("f").await.sha256(), known);
     args.as_object_mut().unwrap().remove("dry_run");
