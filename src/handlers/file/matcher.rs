@@ -332,7 +332,8 @@ mod tests {
                 prop_assert_eq!(kept, old.clone());
                 let new = replacement(text.as_bytes(), &old, "N\nM", found.tier, &found.places[0]);
                 let new = String::from_utf8(new).unwrap();
-                prop_assert_eq!(new.replace("\r\n", "\n"), "N\nM");
+                // A file whose lines end with carriage returns alone gets such.
+                prop_assert_eq!(new.replace("\r\n", "\n").replace('\r', "\n"), "N\nM");
             }
         }
 
