@@ -27,8 +27,8 @@ pub(super) struct Listing {
     pub(super) names: Names,
 }
 
-impl Listing {
-    pub(super) fn new() -> Self {
+impl Default for Listing {
+    fn default() -> Self {
         Self { buffer: Vec::with_capacity(BUFFER), names: Names::default() }
     }
 }

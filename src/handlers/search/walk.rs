@@ -149,11 +149,16 @@ struct Shared<'a> {
 }
 
 /// What a thread works with.
+#[derive(Default)]
 struct Desk {
     listing: Listing,
     path: OsString,
     /// How many files were looked into since something was found.
     quiet: usize,
+    /// The thread counts among those at work.
+    working: bool,
+    /// The folder that was entered last.
+    found: Option<Frame>,
     /// Folders that are done with and not closed yet.
     spent: Vec<Frame>,
 }
@@ -161,16 +166,16 @@ struct Desk {
 impl Shared<'_> {
     fn work<V: Visit>(&self, visitor: &mut V) {
         let _broken = Broken(self);
-        let mut desk = Desk { listing: Listing::new(), path: OsString::new(), quiet: 0, spent: Vec::new() };
-        let mut work = self.take(&mut desk, None);
+        let mut desk = Desk::default();
+        let mut work = self.take(&mut desk);
         while let Some(one) = work {
-            let frame = if self.halt.over() {
+            desk.working = true;
+            if self.halt.over() {
                 self.next(Next::Quit);
-                None
             } else {
-                self.one(one, visitor, &mut desk)
-            };
-            work = self.take(&mut desk, Some(frame));
+                desk.found = self.one(one, visitor, &mut desk);
+            }
+            work = self.take(&mut desk);
             desk.spent.clear();
         }
     }
@@ -271,16 +276,14 @@ impl Shared<'_> {
         unlocked(&self.state)
     }
 
-    /// The next work. `done` is what came of the last.
-    fn take(&self, desk: &mut Desk, done: Option<Option<Frame>>) -> Option<Work> {
+    /// Hands in what came of the last work, and takes the next.
+    fn take(&self, desk: &mut Desk) -> Option<Work> {
         let mut state = self.queue();
-        if let Some(frame) = done {
-            state.working -= 1;
-            if let Some(frame) = frame {
-                state.push(frame);
-                if state.waiting > 0 {
-                    self.wake.notify_all();
-                }
+        state.working -= usize::from(std::mem::take(&mut desk.working));
+        if let Some(frame) = desk.found.take() {
+            state.push(frame);
+            if state.waiting > 0 {
+                self.wake.notify_all();
             }
         }
         loop {
