@@ -3,6 +3,7 @@
 
 use std::fs::File;
 use std::io::{self, Write};
+use std::ops::Range;
 
 use sha2::{Digest, Sha256};
 use tokio_util::sync::CancellationToken;
@@ -194,53 +195,66 @@ fn copy_spliced(
     Ok(written + rest)
 }
 
-/// SHA-256 of the file as it is and with its places replaced, from one reading: up to the first place they are the
-/// same.
+/// SHA-256 of the file as it is and with its places replaced. Up to the first place they are the same; from there on
+/// each has a thread, as hashing takes longer than the copying.
 fn hashes(
     old: &File,
     size: u64,
     splices: &[DiskSplice],
     cancel: &CancellationToken,
 ) -> io::Result<(String, String)> {
-    let (mut before, mut after) = (Sha256::new(), None::<Sha256>);
-    let mut buffer = vec![0; CHUNK];
-    let mut splices = splices.iter().peekable();
-    let (mut at, mut kept_from) = (0, 0);
-    while at < size {
+    let first = splices.first().map_or(size, |splice| splice.range.start);
+    let mut before = Sha256::new();
+    hash_part(&mut before, old, 0..first, cancel)?;
+    let mut after = before.clone();
+    std::thread::scope(|threads| {
+        let beside = threads.spawn(move || {
+            let next = splices.iter().skip(1).map(|splice| splice.range.start).chain([size]);
+            for (splice, next) in splices.iter().zip(next) {
+                after.update(&splice.with);
+                hash_part(&mut after, old, splice.range.end..next, cancel)?;
+            }
+            Ok::<_, io::Error>(hex(&after.finalize()))
+        });
+        let rest = hash_part(&mut before, old, first..size, cancel);
+        let after = beside.join().map_err(|_| broke_off())?;
+        rest?;
+        Ok((hex(&before.finalize()), after?))
+    })
+}
+
+fn hash_part(
+    hasher: &mut Sha256,
+    file: &File,
+    part: Range<u64>,
+    cancel: &CancellationToken,
+) -> io::Result<()> {
+    for_pieces(file, part, cancel, |piece| {
+        hasher.update(piece);
+        Ok(())
+    })
+}
+
+/// Reads a part piece by piece.
+fn for_pieces(
+    file: &File,
+    part: Range<u64>,
+    cancel: &CancellationToken,
+    mut each: impl FnMut(&[u8]) -> io::Result<()>,
+) -> io::Result<()> {
+    let length = |left: u64| usize::try_from(left).map_or(CHUNK, |left| left.min(CHUNK));
+    let mut at = part.start;
+    let mut buffer = vec![0; length(part.end.saturating_sub(at))];
+    while at < part.end {
         if cancel.is_cancelled() {
             return Err(io::ErrorKind::Interrupted.into());
         }
-        let len = usize::try_from(size - at).map_or(CHUNK, |left| left.min(CHUNK));
-        let bytes = &mut buffer[..len];
-        read_exact_at(old, at, bytes)?;
-        let end = at + len as u64;
-        let part = |from: u64, to: u64| {
-            let offset = |place: u64| usize::try_from(place.clamp(at, end) - at).unwrap_or(len);
-            offset(from)..offset(to).max(offset(from))
-        };
-        // Bytes that both have are hashed once, as long as no place came.
-        while let Some(splice) = splices.next_if(|splice| splice.range.start < end) {
-            let same = after.get_or_insert_with(|| {
-                let mut same = before.clone();
-                same.update(&bytes[part(at, splice.range.start)]);
-                kept_from = splice.range.start;
-                same
-            });
-            same.update(&bytes[part(kept_from, splice.range.start)]);
-            same.update(&splice.with);
-            kept_from = splice.range.end;
-        }
-        if let Some(after) = &mut after {
-            after.update(&bytes[part(kept_from, end)]);
-            kept_from = kept_from.max(end);
-        }
-        before.update(&*bytes);
-        at = end;
+        let piece = &mut buffer[..length(part.end - at)];
+        read_exact_at(file, at, piece)?;
+        each(piece)?;
+        at += piece.len() as u64;
     }
-    let mut after = after.unwrap_or_else(|| before.clone());
-    // Behind the last byte.
-    splices.for_each(|splice| after.update(&splice.with));
-    Ok((hex(&before.finalize()), hex(&after.finalize())))
+    Ok(())
 }
 
 /// Copies bytes from one file's place to where the other one is.
@@ -267,25 +281,8 @@ fn copy(from: &File, at: u64, len: u64, to: &mut File, cancel: &CancellationToke
     copy_through(from, at, len, to, cancel)
 }
 
-fn copy_through(
-    from: &File,
-    mut at: u64,
-    len: u64,
-    to: &mut File,
-    cancel: &CancellationToken,
-) -> io::Result<()> {
-    let end = at + len;
-    let mut buffer = vec![0; usize::try_from(len).map_or(CHUNK, |len| len.min(CHUNK))];
-    while at < end {
-        if cancel.is_cancelled() {
-            return Err(io::ErrorKind::Interrupted.into());
-        }
-        let wanted = usize::try_from(end - at).map_or(CHUNK, |left| left.min(CHUNK));
-        read_exact_at(from, at, &mut buffer[..wanted])?;
-        to.write_all(&buffer[..wanted])?;
-        at += wanted as u64;
-    }
-    Ok(())
+fn copy_through(from: &File, at: u64, len: u64, to: &mut File, cancel: &CancellationToken) -> io::Result<()> {
+    for_pieces(from, at..at + len, cancel, |piece| to.write_all(piece))
 }
 
 /// Reads at a place without a place of its own: the file is read by two threads at once.
