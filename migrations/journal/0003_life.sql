@@ -6,6 +6,8 @@ alter table request add column cancel_requested_at_ms integer;
 alter table request add column epoch integer;
 -- Its tool declares each effect (table intent) before it makes it: without a declaration nothing has happened.
 alter table request add column declares integer not null default 0;
+-- The error code of its reply: the reply itself is gone once it is delivered.
+alter table request add column code text;
 
 -- What a call was about to do, written before it does it, so that recovery decides instead of guessing.
 create table intent (
@@ -23,7 +25,10 @@ create table incident (
   request_id text not null,
   at_ms      integer not null,
   kind       text not null,
-  detail     text
+  detail     text,
+  -- The same again and again (a post that fails while the backend is away) is one row.
+  times      integer not null default 1,
+  last_at_ms integer
 ) strict;
 
 create index incident_request on incident (request_id);

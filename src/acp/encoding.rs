@@ -244,6 +244,45 @@ impl Encoding {
     }
 }
 
+/// Whether text that comes in pieces is UTF-8, as [`Encoding::of`] judges it of a whole without a mark.
+#[derive(Debug, Default)]
+pub struct Utf8Tally {
+    right: u64,
+    wrong: u64,
+    /// The beginning of a character that the next piece may finish.
+    begun: Vec<u8>,
+}
+
+impl Utf8Tally {
+    /// Looks at the next piece.
+    pub fn push(&mut self, piece: &[u8]) {
+        if self.begun.is_empty() && piece.is_ascii() {
+            return;
+        }
+        let joined = [std::mem::take(&mut self.begun).as_slice(), piece].concat();
+        let mut rest = joined.as_slice();
+        // In UTF-8 that is right, each character that is not ASCII has one byte that begins with two ones.
+        let characters = |bytes: &[u8]| bytes.iter().filter(|byte| **byte >= 0xC0).count() as u64;
+        while let Err(error) = std::str::from_utf8(rest) {
+            let (right, wrong) = rest.split_at(error.valid_up_to());
+            self.right += characters(right);
+            let Some(len) = error.error_len() else {
+                self.begun = wrong.to_vec();
+                return;
+            };
+            self.wrong += len as u64;
+            rest = &wrong[len..];
+        }
+        self.right += characters(rest);
+    }
+
+    /// The judgement, when there are no more pieces.
+    pub fn is_utf8(&self) -> bool {
+        let wrong = self.wrong + self.begun.len() as u64;
+        wrong == 0 || self.right > wrong
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -295,6 +334,25 @@ mod tests {
     }
 
     proptest! {
+        #[test]
+        fn utf_8_is_told_alike_in_every_piecing(
+            parts in prop::collection::vec(prop_oneof![
+                Just("ä".as_bytes()), Just("🦀".as_bytes()), Just(b"a".as_slice()), Just(b"\xE9".as_slice()),
+                Just(b"\xF0\x9F".as_slice()),
+            ], 0..12),
+            size in 1_usize..6,
+        ) {
+            let bytes = parts.concat();
+            let mut tally = Utf8Tally::default();
+            bytes.chunks(size).for_each(|piece| tally.push(piece));
+            // What no encoding can read stays UTF-8 with faults.
+            if tally.is_utf8() {
+                prop_assert_eq!(Encoding::of(&bytes, true), Encoding::Utf8);
+            } else if Encoding::of(&bytes, true) == Encoding::Utf8 {
+                prop_assert!(std::str::from_utf8(&bytes).is_err());
+            }
+        }
+
         #[test]
         fn every_encoding_gives_back_what_it_was_given(text in "[a-zA-Z0-9 .,;\n\r\t]{0,80}|[äöüßéèàç€ a-z\n]{0,60}") {
             for encoding in [Encoding::Utf8, Encoding::Utf16Le, Encoding::Utf16Be, legacy("windows-1252")] {

@@ -9,6 +9,7 @@ use sha2::{Digest, Sha256};
 
 use super::content::Binary;
 pub use super::encoding::Encoding;
+use super::prepared::PreparedWrite;
 use super::{Answer, WorkspacePath};
 use crate::ids::hex;
 use crate::tool::ToolCx;
@@ -24,10 +25,27 @@ pub trait FileClient: Send + Sync + 'static {
     /// reached in bounded time, `cancelled`.
     fn read_text_file<'a>(&'a self, cx: &'a ToolCx, request: ReadTextFile) -> Answer<'a, TextWindow>;
 
-    /// Replaces or makes a file: readers see the old content or the new one, never a part.
+    /// Replaces or makes a file: readers see the old content or the new one, never a part. It is declared before
+    /// anything is done.
     ///
     /// Fails with `policy_denied`, `stale` when the [`Precondition`] does not hold, `is_directory`.
     fn write_text_file<'a>(&'a self, cx: &'a ToolCx, request: WriteTextFile) -> Answer<'a, Written>;
+
+    /// Checks a write without making it, so that several can be declared and made together. Fails like
+    /// `write_text_file`.
+    fn prepare_file<'a>(
+        &'a self,
+        cx: &'a ToolCx,
+        request: WriteTextFile,
+    ) -> Answer<'a, Box<dyn PreparedWrite>>;
+    /// Writes what was prepared and declared beside its file.
+    fn stage_file<'a>(
+        &'a self,
+        cx: &'a ToolCx,
+        write: Box<dyn PreparedWrite>,
+    ) -> Answer<'a, Box<dyn PreparedWrite>>;
+    /// Puts what was staged in its file's place. Fails with `stale`.
+    fn place_file<'a>(&'a self, cx: &'a ToolCx, write: Box<dyn PreparedWrite>) -> Answer<'a, Written>;
 
     /// A whole file's bytes, for editing. Fails like `read_text_file`, and with `too_large` above `max_bytes`.
     fn load_file<'a>(&'a self, cx: &'a ToolCx, path: WorkspacePath, max_bytes: u64)
@@ -205,6 +223,14 @@ pub enum NewContent {
         /// What to put where.
         splices: Vec<Splice>,
     },
+    /// The same of a file that is too big to hold: what stays is copied from the file itself, so it must be as it was
+    /// when the places were found ([`Precondition::AsLoaded`]).
+    SplicedOnDisk {
+        /// What the bytes of each place end with; looked at again before they are replaced.
+        old: Arc<[u8]>,
+        /// What to put where.
+        splices: Vec<DiskSplice>,
+    },
 }
 
 /// One replaced place.
@@ -214,6 +240,15 @@ pub struct Splice {
     pub range: Range<usize>,
     /// The bytes that come.
     pub with: Vec<u8>,
+}
+
+/// One replaced place of a file that is not held.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DiskSplice {
+    /// The bytes that go.
+    pub range: Range<u64>,
+    /// The bytes that come; one text may come at many places.
+    pub with: Arc<[u8]>,
 }
 
 /// What must hold for a file to be written.
@@ -288,6 +323,8 @@ pub struct OpenedFile {
     pub bytes: Box<dyn ReadSeek>,
     /// How many there are.
     pub size: u64,
+    /// The state in which it was opened.
+    pub stamp: Stamp,
     /// What they are.
     pub content: Result<Encoding, Binary>,
 }

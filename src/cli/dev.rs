@@ -43,7 +43,7 @@ pub struct Ready {
 
 /// Serves and runs until stopped.
 pub fn dev(args: &DevArgs, context: &Context) -> anyhow::Result<Exit> {
-    let config = context.config(WorkspaceRule::OrCurrentDir)?;
+    let config = context.config_of_runner(WorkspaceRule::OrCurrentDir)?;
     let home = Context::home(&config)?;
     let _lock = RunnerLock::acquire(&home)?;
     let runtime = runtime()?;
@@ -94,6 +94,7 @@ pub async fn start_backend(home: &Home, port: u16) -> anyhow::Result<DevBackend>
         port,
         clock: Clock::system(),
         production_errors: false,
+        faults: None,
     };
     Ok(DevBackend::start(options).await?)
 }

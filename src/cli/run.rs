@@ -22,7 +22,7 @@ pub struct RunArgs {
 
 /// Polls until stopped, or makes one pass.
 pub fn run(args: &RunArgs, once: bool, context: &Context) -> anyhow::Result<Exit> {
-    let config = context.config(if Context::is_interactive() {
+    let config = context.config_of_runner(if Context::is_interactive() {
         WorkspaceRule::OrCurrentDir
     } else {
         WorkspaceRule::Named

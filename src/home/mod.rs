@@ -16,6 +16,7 @@ mod modes;
 mod new_device;
 mod secret_mounts;
 mod skills;
+mod switches;
 mod tokens;
 mod watch;
 
@@ -28,5 +29,6 @@ pub use lock::{Holder, LockError, RunnerLock};
 pub use machine::Machine;
 pub use new_device::set_aside;
 pub use skills::{Skill, load_skills};
+pub use switches::{Switch, SwitchWatch, SwitchedOn, Switches};
 pub use tokens::{TokenName, Tokens, fresh_token};
 pub use watch::Watch;

@@ -5,6 +5,7 @@ use rusqlite::{OptionalExtension, Transaction, params};
 
 use super::JournalError;
 use super::entry::{Origin, State, Stored};
+pub(super) use super::incidents::note as incident;
 use super::rules::{self, Event, Known, Step, Then, Write};
 use crate::ids::RequestId;
 use crate::request::Effect;
@@ -111,18 +112,4 @@ pub(super) fn write(
     } else {
         Err(JournalError::Moved { id: id.clone(), expected: known.state.as_str() })
     }
-}
-
-/// Notes what does not happen to every request.
-pub(super) fn incident(
-    transaction: &Transaction<'_>,
-    id: &RequestId,
-    kind: &str,
-    detail: Option<&str>,
-    now_ms: i64,
-) -> rusqlite::Result<()> {
-    transaction
-        .prepare_cached("insert into incident (request_id, at_ms, kind, detail) values (?, ?, ?, ?)")?
-        .execute(params![id.as_str(), now_ms, kind, detail])
-        .map(drop)
 }

@@ -141,7 +141,12 @@ impl Journal {
     ///
     /// # Errors
     /// The journal could not be written.
-    pub async fn note_failed_post(&self, id: &RequestId, cause: String) -> Result<(), JournalError> {
+    pub async fn note_failed_post(
+        &self,
+        id: &RequestId,
+        cause: String,
+        now_ms: i64,
+    ) -> Result<(), JournalError> {
         let id = id.clone();
         self.writer
             // A reply that has to wait here may have to wait long: it is worth a sync now.
@@ -151,6 +156,7 @@ impl Journal {
                         "update request set deliver_attempts = deliver_attempts + 1, last_error = ? where id = ?",
                     )?
                     .execute(params![cause, id.as_str()])?;
+                super::incidents::note(transaction, &id, "post failed", Some(&cause), now_ms)?;
                 Ok(())
             })
             .await
@@ -266,6 +272,11 @@ pub(super) fn finish(
     transaction
         .prepare_cached("insert into result (request_id, payload) values (?, ?)")?
         .execute(params![id.as_str(), reply.payload()])?;
+    if let Some(code) = reply.code() {
+        transaction
+            .prepare_cached("update request set code = ? where id = ?")?
+            .execute([code, id.as_str()])?;
+    }
     super::read::recorded(transaction, id)
 }
 

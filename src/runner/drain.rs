@@ -74,6 +74,9 @@ impl Runner {
     pub(super) async fn drain(&mut self, stop: &Stop) {
         let engine = Arc::clone(&self.engine);
         engine.stopping.cancel();
+        if let Some(watchdog) = &engine.watchdog {
+            watchdog.tell("STOPPING=1");
+        }
         let hurried = stop.hurried.clone();
         if !self.wait_for_calls(hurried.cancelled(), engine.settings.drain).await {
             tracing::info!(calls = self.calls.len(), "calls that still run are told to end");
@@ -93,6 +96,7 @@ impl Runner {
             () = tokio::time::sleep(engine.settings.wind_up) => {}
             () = stop.hurry_is_over() => {}
         }
+        super::lives::end(&engine).await;
         engine.over.cancel();
         engine.tasks.close();
         // Whatever is left holds nothing that the journal does not have.

@@ -11,6 +11,7 @@ mod corpus;
 mod edit;
 mod edit_encodings;
 mod list_files;
+mod long_edit;
 mod multi_edit;
 mod patch_laws;
 mod paths;
@@ -108,7 +109,7 @@ impl Bench {
     async fn load(&self, name: &str) -> LoadedFile {
         let path = self.workspace.resolve(&RawPath::from(name)).unwrap();
         let cx = ToolCx::detached(RequestId::new());
-        LocalFiles::new().load_file(&cx, path, 1 << 20).await.unwrap()
+        LocalFiles::new().load_file(&cx, path, 64 << 20).await.unwrap()
     }
 
     /// No temporary file is left behind.

@@ -1,23 +1,22 @@
-//! Where lines begin in a big file: one count a mebibyte, kept for the files read last, so that the next page costs
-//! a mebibyte's scan and not the file's. What is counted is hashed on the way. Not here: which lines are wanted.
+//! Where lines begin in a big file: one count a mebibyte, so that the next page costs a mebibyte's scan and not the
+//! file's. What is counted is hashed on the way. The holes of a file too big to be hashed are passed over: no line
+//! ends in them. Not here: which lines are wanted, and for which files the counts are kept (recent_indexes).
 
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
-use std::sync::Mutex;
 
 use sha2::{Digest, Sha256};
 use tokio_util::sync::CancellationToken;
 
 use super::decoding::Feed;
-use crate::acp::files::{Stamp, TextWindow};
+use super::holes::data_from;
+use crate::acp::files::TextWindow;
 use crate::ids::hex;
 
 /// One count is kept for so many bytes.
 const STEP: u64 = 1 << 20;
 /// So many bytes are read at once.
 pub(super) const CHUNK: usize = 256 << 10;
-/// So many files are remembered.
-const FILES: usize = 16;
 
 /// Reads at an offset until the buffer is full or the file ends.
 pub(super) fn read_at(mut file: &File, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
@@ -85,6 +84,11 @@ impl LineIndex {
         (size <= TextWindow::HASHED && self.scanned >= size).then(|| hex(&self.hasher.clone().finalize()))
     }
 
+    /// Whether it knows more of the same file.
+    pub(super) fn is_ahead_of(&self, other: &Self) -> bool {
+        self.scanned > other.scanned
+    }
+
     /// How many whole lines were seen.
     pub(super) fn seen(&self) -> u64 {
         self.newlines
@@ -135,14 +139,21 @@ impl LineIndex {
         }
     }
 
-    /// Scans one more step.
+    /// Scans one more step, or passes over all that lie in one hole.
     fn step(&mut self, scan: &Scan<'_>, buffer: &mut Vec<u8>) -> Result<(), Miss> {
         if scan.cancel.is_cancelled() {
             return Err(Miss::Cancelled);
         }
+        let mut at = self.scanned;
+        if scan.size > TextWindow::HASHED {
+            let data = data_from(scan.file, at, scan.size);
+            if self.pass_to(data, scan) {
+                return Ok(());
+            }
+            at = data / scan.feed.unit() * scan.feed.unit();
+        }
         buffer.resize(CHUNK, 0);
         let before = self.newlines;
-        let mut at = self.scanned;
         let end = (self.scanned + STEP).min(scan.size);
         let mut newlines = before;
         while at < end {
@@ -164,6 +175,22 @@ impl LineIndex {
         self.scanned = end;
         Ok(())
     }
+
+    /// Passes over the steps that end before the next data; false when there is none.
+    fn pass_to(&mut self, data: u64, scan: &Scan<'_>) -> bool {
+        let from = self.scanned;
+        while self.scanned < scan.size.min(scan.reach) {
+            let end = (self.scanned + STEP).min(scan.size);
+            if end > data {
+                break;
+            }
+            self.before.push(self.newlines);
+            self.scanned = end;
+        }
+        let passed = self.scanned > from;
+        self.ends_in_newline &= !passed;
+        passed
+    }
 }
 
 /// Where the last `lines` lines begin, and how many there really are; backwards from the end. None when they reach
@@ -183,7 +210,8 @@ pub(super) fn last_lines(scan: &Scan<'_>, lines: u64, reach: u64) -> Result<Opti
         }
         let start = end.saturating_sub(buffer.len() as u64);
         let want = usize::try_from(end - start).unwrap_or(buffer.len());
-        let n = read_at(scan.file, start, &mut buffer[..want])?;
+        let hole = data_from(scan.file, start, end) == end;
+        let n = if hole { 0 } else { read_at(scan.file, start, &mut buffer[..want])? };
         for behind in scan.feed.ends(&buffer[..n]).rev() {
             let next = start + behind as u64;
             // The newline that ends the file begins no line.
@@ -199,38 +227,6 @@ pub(super) fn last_lines(scan: &Scan<'_>, lines: u64, reach: u64) -> Result<Opti
         buffer.resize(CHUNK, 0);
     }
     Ok(Some((0, found + u64::from(scan.size > 0))))
-}
-
-/// The indexes of the files read last.
-#[derive(Debug, Default)]
-pub(super) struct LineIndexes {
-    recent: Mutex<Vec<((Stamp, Feed), LineIndex)>>,
-}
-
-impl LineIndexes {
-    /// The index of this state of a file; it is the caller's until [`LineIndexes::put`], so that no scan holds a lock.
-    pub(super) fn take(&self, stamp: Stamp, feed: Feed) -> LineIndex {
-        let mut recent = self.recent.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        let at = recent.iter().position(|(known, _)| *known == (stamp, feed));
-        at.map_or_else(LineIndex::default, |at| recent.remove(at).1)
-    }
-
-    /// Keeps an index for the next page.
-    pub(super) fn put(&self, stamp: Stamp, feed: Feed, index: LineIndex) {
-        let mut recent = self.recent.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        // An older state of the same file will not come back.
-        if let Some(at) = recent.iter().position(|(known, _)| known.0.file == stamp.file) {
-            let (known, other) = recent.remove(at);
-            if known == (stamp, feed) && other.scanned > index.scanned {
-                recent.push((known, other));
-                return;
-            }
-        }
-        recent.push(((stamp, feed), index));
-        if recent.len() > FILES {
-            recent.remove(0);
-        }
-    }
 }
 
 #[cfg(test)]
@@ -280,6 +276,102 @@ mod tests {
             prop_assert!(matches!(index.start_of(&scan, starts.len() as u64 + 1), Err(Miss::PastEnd)));
             prop_assert_eq!(index.count_all(&scan).unwrap(), starts.len() as u64);
         }
+    }
+
+    /// A file with these pieces, each at its place, and nothing between them; and where its lines begin.
+    fn sparse(size: u64, pieces: &[(u64, Vec<u8>)], feed: Feed) -> (File, Vec<u64>) {
+        let mut file = tempfile::tempfile().unwrap();
+        file.set_len(size).unwrap();
+        let mut starts = vec![0];
+        for (at, bytes) in pieces {
+            file.seek(SeekFrom::Start(*at)).unwrap();
+            file.write_all(bytes).unwrap();
+            starts.extend(feed.ends(bytes).map(|end| at + end as u64));
+        }
+        starts.retain(|start| *start < size);
+        (file, starts)
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(24))]
+        #[test]
+        fn holes_are_passed_over(
+            gaps in prop::collection::vec((0_u64..4_000, prop::collection::vec(0_usize..6_000, 0..12), any::<bool>()), 0..9),
+            rest in 0_u64..9_000,
+            feed in prop::sample::select(vec![Feed::Byte, Feed::Utf16Le, Feed::Utf16Be]),
+        ) {
+            let newline: &[u8] = match feed {
+                Feed::Byte => b"\n",
+                Feed::Utf16Le => b"\n\0",
+                Feed::Utf16Be => b"\0\n",
+            };
+            let mut pieces = Vec::new();
+            let mut at = 0;
+            for (blocks, lines, closed) in &gaps {
+                at += blocks * 4_096;
+                let mut bytes: Vec<u8> = Vec::new();
+                for length in lines {
+                    bytes.extend(std::iter::repeat_n(b'x', length / 2 * 2).chain(newline.iter().copied()));
+                }
+                if !closed {
+                    bytes.extend(b"xx");
+                }
+                let behind = at + bytes.len() as u64;
+                pieces.push((at, bytes));
+                at = behind.next_multiple_of(4_096);
+            }
+            // The file ends with a piece, or with a hole; and it is too big to be hashed.
+            let behind = pieces.last().map_or(0, |(at, bytes)| at + bytes.len() as u64);
+            let size = if rest < 3_000 { behind } else { behind + rest };
+            let shift = (TextWindow::HASHED + 4_096 - size.min(TextWindow::HASHED)) / 4_096 * 4_096;
+            for (at, _) in &mut pieces {
+                *at += shift;
+            }
+            let size = size + shift;
+            let (file, starts) = sparse(size, &pieces, feed);
+            let cancel = CancellationToken::new();
+            let scan = Scan { file: &file, size, reach: u64::MAX, feed, cancel: &cancel };
+            let mut index = LineIndex::default();
+            for at in [starts.len() - 1, starts.len() / 2, 0] {
+                prop_assert_eq!(index.start_of(&scan, at as u64 + 1).unwrap(), starts[at]);
+                let back = (starts.len() - at) as u64;
+                if size.is_multiple_of(feed.unit()) {
+                    prop_assert_eq!(last_lines(&scan, back, u64::MAX).unwrap(), Some((starts[at], back)));
+                }
+            }
+            prop_assert!(matches!(index.start_of(&scan, starts.len() as u64 + 1), Err(Miss::PastEnd)));
+            prop_assert_eq!(index.count_all(&scan).unwrap(), starts.len() as u64);
+            let near = Scan { reach: 64 << 20, ..scan };
+            let mut index = LineIndex::default();
+            for (at, start) in starts.iter().enumerate().filter(|(_, start)| **start > near.reach + STEP) {
+                prop_assert!(matches!(index.start_of(&near, at as u64 + 1), Err(Miss::TooFar)), "{}", start);
+            }
+        }
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn a_hole_is_not_read() {
+        let read_here = || {
+            let counts = File::options().read(true).open("/proc/thread-self/io").unwrap();
+            let counts = io::read_to_string(counts).unwrap();
+            counts.lines().find_map(|line| line.strip_prefix("rchar: ")).unwrap().parse::<u64>().unwrap()
+        };
+        let size = 40 << 30;
+        let pieces =
+            [(0, b"first\n".to_vec()), (20 << 30, b"x\n".repeat(50_000)), (size - 5, b"last\n".to_vec())];
+        let (file, starts) = sparse(size, &pieces, Feed::Byte);
+        let cancel = CancellationToken::new();
+        let scan = Scan { file: &file, size, reach: u64::MAX, feed: Feed::Byte, cancel: &cancel };
+        let before = read_here();
+        let mut index = LineIndex::default();
+        for at in [30_000, 50_001] {
+            assert_eq!(index.start_of(&scan, at as u64 + 1).unwrap(), starts[at]);
+        }
+        assert_eq!(index.count_all(&scan).unwrap(), starts.len() as u64);
+        assert_eq!(last_lines(&scan, 2, 1 << 30).unwrap(), None);
+        let read = read_here() - before;
+        assert!(read < 16 << 20, "{read} bytes were read of a file that has hardly any");
     }
 
     #[test]

@@ -6,8 +6,9 @@ use std::io::{self, Read};
 use tokio_util::sync::CancellationToken;
 
 use super::decoding::{Decoding, Feed};
-use super::line_index::{CHUNK, LineIndex, LineIndexes, Miss, Scan, last_lines, read_at};
+use super::line_index::{CHUNK, LineIndex, Miss, Scan, last_lines, read_at};
 pub(super) use super::opening::{open, sha256_hex, stamp_of};
+use super::recent_indexes::LineIndexes;
 use super::sniff::{self, InvalidBytes};
 use super::text_lines::{LineRest, Lines};
 use crate::acp::files::{Encoding, Endings, LineTotal, ReadTextFile, Start, TextWindow};

@@ -20,12 +20,12 @@ use crate::backend::{ConvexBackend, HttpFunctions, TransportOptions};
 use crate::config::{Config, Environment};
 use crate::handlers::state::board::TaskBoard;
 use crate::handlers::{self, file, git, search, shell, sqlite, state, terminal};
-use crate::home::{DeviceIdentity, Home, HomeError, TokenName, Tokens};
+use crate::home::{DeviceIdentity, Home, HomeError, Switches, TokenName, Tokens};
 use crate::ids::LeaseId;
 use crate::journal::Journal;
 use crate::output::OutputStore;
 use crate::redact::Redactor;
-use crate::runner::{Clock, Parts, Runner, Settings, Stop, Tasks, wakes};
+use crate::runner::{Clock, Parts, Runner, Settings, Stop, Tasks, Watchdog, wakes};
 use crate::tool::{Gate, Registry};
 
 pub use device::{Device, StoredToken};
@@ -43,6 +43,10 @@ pub struct Machine {
     pub redactor: Redactor,
     /// Keeps what is clipped.
     pub outputs: OutputStore,
+    /// The folders.
+    pub workspace: Workspace,
+    /// What looks at repositories.
+    pub git: git::GitDeps,
     /// The processes.
     pub terminals: LocalTerminals,
     /// The shells in the background.
@@ -73,6 +77,13 @@ pub fn machine(
     .context("no thread for starting processes")?;
     let client = Arc::new(LocalClient::new(terminals.clone()));
     let shells = shells::board(journal);
+    let git = git::GitDeps {
+        workspace: workspace.clone(),
+        search_path: environment.path().map(|path| path.to_string_lossy().into_owned()).unwrap_or_default(),
+        home: user_home.unwrap_or_default(),
+        outputs: outputs.clone(),
+        filters: joints::masking(&redactor),
+    };
     let registry = handlers::registry(handlers::Deps {
         file: file::FileDeps { client: client.clone(), workspace: workspace.clone() },
         search: search::SearchDeps {
@@ -91,19 +102,10 @@ pub fn machine(
             workspace: workspace.clone(),
             board: Arc::default(),
         },
-        git: git::GitDeps {
-            workspace: workspace.clone(),
-            search_path: environment
-                .path()
-                .map(|path| path.to_string_lossy().into_owned())
-                .unwrap_or_default(),
-            home: user_home.unwrap_or_default(),
-            outputs: outputs.clone(),
-            filters: joints::masking(&redactor),
-        },
+        git: git.clone(),
         state: state::StateDeps { outputs: outputs.clone(), board },
         sqlite: sqlite::SqliteDeps {
-            workspace,
+            workspace: workspace.clone(),
             scratch: home.state_dir().join("scratch"),
             home: home.root().to_owned(),
         },
@@ -113,6 +115,8 @@ pub fn machine(
         gate: Arc::new(InsideWorkspace),
         redactor,
         outputs,
+        workspace,
+        git,
         terminals,
         shells,
     })
@@ -188,6 +192,7 @@ impl Processes {
         }
         let ladder = if stop.is_hurried() { Ladder::kill() } else { Ladder::timeout() };
         self.terminals.stop_all(ladder).await;
+        self.journal.rest().await;
     }
 }
 
@@ -217,14 +222,21 @@ pub fn runner(
         redactor: machine.redactor,
         outputs: machine.outputs,
         lease,
-        survivors: Arc::new(joints::Killer { taken_up }),
+        survivors: Arc::new(joints::Aftercare { taken_up, workspace: machine.workspace, git: machine.git }),
         catalog: joints::home_catalog(home),
         settings: settings(config),
         clock,
         confinement: CONFINEMENT.to_owned(),
+        switches: Switches::of(home),
+        watchdog: Watchdog::from_variables(|name| text_variable(environment, name)),
     };
     let processes = Processes { terminals: machine.terminals, journal };
     Ok(Assembled { runner: Runner::new(parts, wakes), processes })
+}
+
+fn text_variable(environment: &Environment, name: &str) -> Option<String> {
+    let found = environment.variables().iter().find(|(known, _)| known == name)?;
+    found.1.to_str().map(str::to_owned)
 }
 
 /// The backend as this device sees it.
@@ -259,6 +271,11 @@ pub fn functions(config: &Config) -> anyhow::Result<HttpFunctions> {
     Ok(HttpFunctions::new(url.as_str(), options)?)
 }
 
+/// How many bytes the home's disk must have free for anything new to be begun.
+pub fn least_free(config: &Config) -> u64 {
+    (config.limits.least_free_mb as u64) << 20
+}
+
 fn settings(config: &Config) -> Settings {
     let (poll, limits) = (&config.poll, &config.limits);
     Settings {
@@ -280,6 +297,10 @@ fn settings(config: &Config) -> Settings {
         queue: limits.queue,
         ttl: limits.ttl,
         drain: limits.drain,
+        crash_limit: config.safe_mode.crashes,
+        crash_window: config.safe_mode.within,
+        safe_mode_for: config.safe_mode.quiet,
+        least_free: least_free(config),
         ..Settings::default()
     }
 }

@@ -5,12 +5,15 @@ use super::edit_report::{line_of, lines_of, neighbours, span};
 use super::leniency::{Tier, without_line_numbers};
 use super::matcher::{Found, MOST, find, replacement};
 use super::miss;
+use super::sheet::Sheet;
 use crate::acp::files::Splice;
-use crate::output::figures::{counted, grouped};
+use crate::output::figures::{counted, grouped, size};
 use crate::tool::{ErrorCode, ToolError};
 
 /// A text shorter than this may stand in a file by chance.
 const TELLING: usize = 8;
+/// What may come in all, where it comes at many places.
+const MOST_NEW: u64 = 64 << 20;
 
 /// What is to be replaced by what.
 #[derive(Debug, Clone)]
@@ -59,10 +62,15 @@ impl Change {
             }
         }
         let Some(found) = found else { return self.not_found(shown, text, &new) };
-        self.check_count(shown, text, &found)?;
+        self.check_count(shown, text.into(), &found)?;
         notes.extend(found.tier.note().map(|note| format!("It was {note}.")));
-        if let Some(note) = Self::there_before(text, &old, &new, &found) {
-            notes.push(note);
+        if let [only] = found.places.as_slice()
+            && found.tier == Tier::Exact
+            && let Some(into) = into_new(&old, &new)
+            && let Some(from) = only.range.start.checked_sub(into)
+            && text.get(from..from + new.len()) == Some(new.as_bytes())
+        {
+            notes.push(there_twice(line_of(text, from), &new));
         }
         let splices: Vec<Splice> = found
             .places
@@ -80,7 +88,11 @@ impl Change {
         Ok(Step::Splices { splices, notes })
     }
 
-    fn check_count(&self, shown: &str, text: &[u8], found: &Found) -> Result<(), ToolError> {
+    /// Refuses to change other places than were meant.
+    ///
+    /// # Errors
+    /// `ambiguous` with the places, `too_large` for too many.
+    pub(super) fn check_count(&self, shown: &str, text: Sheet<'_>, found: &Found) -> Result<(), ToolError> {
         let ambiguous = |text: String| Err(ToolError::new(ErrorCode::Ambiguous, text));
         if let (Some(beside), false) = (&found.overlapping, self.replace_all) {
             let places = [&found.places[0].range, beside];
@@ -97,7 +109,7 @@ impl Change {
             None => 1,
         };
         if found.count == wanted {
-            return check_many(shown, found.count);
+            return check_many(shown, found.count, self.new.len());
         }
         let ranges = || found.places.iter().map(|place| &place.range);
         let loosely = if found.tier == Tier::Exact { "" } else { " (not exactly, but nearly)" };
@@ -111,33 +123,14 @@ impl Change {
         ))
     }
 
-    /// What to say where the new text stood around the place before: the same call may have come twice.
-    fn there_before(text: &[u8], old: &str, new: &str, found: &Found) -> Option<String> {
-        let [only] = found.places.as_slice() else { return None };
-        let at = new.find(old).filter(|_| new.trim().len() >= old.trim().len() + TELLING)?;
-        let from = only.range.start.checked_sub(at)?;
-        let there = text.get(from..from + new.len())? == new.as_bytes();
-        (there && found.tier == Tier::Exact).then(|| {
-            format!(
-                "new_string stood there before already, at {}; now what it adds is there twice. If the edit had been \
-                 made before, take that out again.",
-                span(line_of(text, from), new.as_bytes())
-            )
-        })
-    }
-
     fn not_found(&self, shown: &str, text: &[u8], new: &str) -> Result<Step, ToolError> {
-        if new.trim().len() >= TELLING
+        if is_telling(new)
             && let Some(there) =
                 find(text, new).filter(|there| there.places.len() == 1 && there.tier <= Tier::LineEndings)
         {
             let range = &there.places[0].range;
             let line = line_of(text, range.start);
-            return Ok(Step::Nothing(format!(
-                "No change: old_string is not in {shown}, and new_string is there already, at {}. The edit seems to \
-                 be done. If you mean another place, read the file and quote it.",
-                span(line, &text[range.clone()])
-            )));
+            return Ok(Step::Nothing(done_before(shown, &span(line, &text[range.clone()]))));
         }
         let why = miss::explain(text, &self.old)
             .unwrap_or_else(|| "Nothing in the file is like it. Read the file and quote it.".to_owned());
@@ -146,16 +139,52 @@ impl Change {
     }
 }
 
-/// Refuses to replace so many places that they would fill the memory.
-pub(super) fn check_many(shown: &str, count: u64) -> Result<(), ToolError> {
-    if count <= MOST as u64 {
-        return Ok(());
+/// Whether a text is so long that it does not stand in a file by chance.
+pub(super) fn is_telling(new: &str) -> bool {
+    new.trim().len() >= TELLING
+}
+
+/// What to say where only the new text is in the file, at these lines.
+pub(super) fn done_before(shown: &str, lines: &str) -> String {
+    format!(
+        "No change: old_string is not in {shown}, and new_string is there already, at {lines}. The edit seems to be \
+         done. If you mean another place, read the file and quote it."
+    )
+}
+
+/// Where the old text begins in the new one, if the new one only adds to it: it may stand around the place already.
+pub(super) fn into_new(old: &str, new: &str) -> Option<usize> {
+    new.find(old).filter(|_| new.trim().len() >= old.trim().len() + TELLING)
+}
+
+/// What to say where the new text stood around the place before: the same call may have come twice.
+pub(super) fn there_twice(line: usize, new: &str) -> String {
+    format!(
+        "new_string stood there before already, at {}; now what it adds is there twice. If the edit had been made \
+         before, take that out again.",
+        span(line, new.as_bytes())
+    )
+}
+
+/// Refuses to replace so many places that they would fill the memory, or the disk.
+fn check_many(shown: &str, count: u64, new: usize) -> Result<(), ToolError> {
+    let too_large = |text| Err(ToolError::new(ErrorCode::TooLarge, text));
+    if count > MOST as u64 {
+        return too_large(format!(
+            "old_string stands at {} in {shown}; {} are replaced at most. Nothing was changed. Replace them with Bash, \
+             for example `sed -i`.",
+            counted(count, "place"),
+            grouped(MOST as u64)
+        ));
     }
-    let text = format!(
-        "old_string stands at {} in {shown}; {} are replaced at most. Nothing was changed. Replace them with Bash, for \
-         example `sed -i`.",
-        counted(count, "place"),
-        grouped(MOST as u64)
-    );
-    Err(ToolError::new(ErrorCode::TooLarge, text))
+    let comes = count.saturating_mul(new as u64);
+    if count > 1 && comes > MOST_NEW {
+        return too_large(format!(
+            "new_string would come to {} at {} in {shown}; {} of new text are written at most. Nothing was changed.",
+            size(comes),
+            counted(count, "place"),
+            size(MOST_NEW)
+        ));
+    }
+    Ok(())
 }

@@ -8,15 +8,18 @@ use serde::Deserialize;
 
 use super::change::{Change, Step};
 use super::edit_report::{after, diff, replacements};
+use super::sheet::Sheet;
 use super::transcoded::Transcoded;
 use super::write::{check_size, checked_sha256};
-use super::{FileDeps, changed, mask};
-use crate::acp::files::{LoadedFile, NewContent, Precondition, Splice, WriteTextFile};
+use super::{FileDeps, changed, long_edit, mask};
+use crate::acp::files::{LoadedFile, NewContent, Precondition, Splice, Stamp, WriteTextFile};
 use crate::acp::{RawPath, WorkspacePath};
 use crate::tool::{Effect, ErrorCode, Meta, Reply, Tool, ToolCx, ToolError};
 
-/// The largest file that is edited.
+/// The largest file that is held whole to be edited.
 pub(super) const MAX_BYTES: u64 = 64 << 20;
+/// A bigger one is held only where its text is not found exactly.
+const HELD: u64 = 1 << 20;
 
 /// Replace a text in a file. `old_string` is taken literally and must name one place; quote enough lines around it.
 ///
@@ -47,6 +50,7 @@ pub(super) struct Edit {
 impl Tool for Edit {
     const NAME: &'static str = "Edit";
     const EFFECT: Effect = Effect::Writes;
+    const DECLARES: bool = true;
     const ALIASES: &'static [(&'static str, &'static str)] = &[
         ("path", "file_path"),
         ("filename", "file_path"),
@@ -62,8 +66,8 @@ impl Tool for Edit {
     ];
     const LIMITS: &'static [&'static str] = &[
         "10 MB of new text",
-        "files of 64 MB, 32 MB in another encoding than UTF-8",
-        "200,000 places a call",
+        "files of 1 GB; of 64 MB where old_string is not exact, of 32 MB in another encoding than UTF-8",
+        "200,000 places a call, 64 MB of new text in all of them",
     ];
     type Deps = FileDeps;
     type Output = Reply;
@@ -83,49 +87,106 @@ impl Tool for Edit {
                 "old_string and new_string are the same; there is nothing to change.",
             ));
         }
-        let loaded = deps.client.load_file(cx, path.clone(), MAX_BYTES).await?;
-        let shown = path.shown();
-        let (this, planned) = tokio::task::spawn_blocking(move || {
-            let planned = self.plan(&shown, &loaded, expected.as_deref());
-            (self, planned.map(|plan| (loaded, plan)))
-        })
-        .await
-        .map_err(|fault| ToolError::internal(format!("The search broke off: {fault}")))?;
-        let (loaded, plan) = planned?;
-        this.carry_out(cx, deps, path, loaded, plan).await
+        let plan = match deps.client.load_file(cx, path.clone(), HELD).await {
+            // Too big to be held if it need not be.
+            Err(error) if error.code() == ErrorCode::TooLarge => {
+                if let Some(plan) = long_edit::plan(cx, deps, &path, &self, expected.as_deref()).await? {
+                    plan
+                } else {
+                    let loaded = deps.client.load_file(cx, path.clone(), MAX_BYTES).await?;
+                    self.plan_held(&path, loaded, expected).await?
+                }
+            }
+            loaded => self.plan_held(&path, loaded?, expected).await?,
+        };
+        self.carry_out(cx, deps, path, plan).await
     }
 }
 
 /// What is to be done.
-enum Plan {
-    Nothing(String),
-    /// Of the file's text, of its bytes, and what was forgiven.
-    Splices {
-        text: Arc<Vec<u8>>,
-        splices: Vec<Splice>,
-        stored: Vec<Splice>,
-        notes: Vec<String>,
-    },
+#[derive(Debug)]
+pub(super) enum Plan {
+    /// The file stays as it is, as the words say; with its SHA-256.
+    Nothing(String, String),
+    Change(Prepared),
+}
+
+/// A change and what to say of it.
+#[derive(Debug)]
+pub(super) struct Prepared {
+    /// Where something changes.
+    pub places: String,
+    /// What it looks like then: lines, or for a dry run a diff.
+    pub view: String,
+    /// What was forgiven.
+    pub notes: Vec<String>,
+    pub content: NewContent,
+    /// The state that the file had.
+    pub stamp: Stamp,
 }
 
 impl Edit {
-    fn plan(&self, shown: &str, loaded: &LoadedFile, expected: Option<&str>) -> Result<Plan, ToolError> {
-        check_hash(shown, loaded, expected)?;
-        let transcoded = Transcoded::of(shown, loaded)?;
-        let text = transcoded.text();
-        let arguments = [("old_string", self.old_string.as_str()), ("new_string", self.new_string.as_str())];
-        mask::refuse_beside(shown, text, &arguments)?;
-        let change = Change {
+    /// What is asked for.
+    pub(super) fn change(&self) -> Change {
+        Change {
             old: self.old_string.clone(),
             new: self.new_string.clone(),
             replace_all: self.replace_all,
             expected_count: self.expected_count,
+        }
+    }
+
+    /// The arguments in which a masked secret may come back, with their names.
+    pub(super) fn texts(&self) -> [(&'static str, &str); 2] {
+        [("old_string", &self.old_string), ("new_string", &self.new_string)]
+    }
+
+    /// What to say of these changed places; there are `more` behind them.
+    pub(super) fn said(
+        &self,
+        path: &WorkspacePath,
+        text: Sheet<'_>,
+        splices: &[Splice],
+        more: usize,
+    ) -> (String, String) {
+        let view = if self.dry_run {
+            diff(&path.relative().display().to_string(), text, splices, more)
+        } else {
+            after(text, splices, more)
         };
-        Ok(match change.step(shown, text)? {
-            Step::Nothing(words) => Plan::Nothing(words),
+        (replacements(text, splices, more), view)
+    }
+
+    async fn plan_held(
+        &self,
+        path: &WorkspacePath,
+        loaded: LoadedFile,
+        expected: Option<String>,
+    ) -> Result<Plan, ToolError> {
+        let (this, path) = (self.clone(), path.clone());
+        tokio::task::spawn_blocking(move || this.plan(&path, &loaded, expected.as_deref()))
+            .await
+            .map_err(|fault| ToolError::internal(format!("The search broke off: {fault}")))?
+    }
+
+    fn plan(
+        &self,
+        path: &WorkspacePath,
+        loaded: &LoadedFile,
+        expected: Option<&str>,
+    ) -> Result<Plan, ToolError> {
+        let shown = &path.shown();
+        check_hash(shown, expected, || loaded.sha256())?;
+        let transcoded = Transcoded::of(shown, loaded)?;
+        let text = transcoded.text();
+        mask::refuse_beside(shown, text, &self.texts())?;
+        Ok(match self.change().step(shown, text)? {
+            Step::Nothing(words) => Plan::Nothing(words, loaded.sha256()),
             Step::Splices { splices, notes } => {
-                let stored = transcoded.stored(shown, splices.clone())?;
-                Plan::Splices { text: Arc::clone(text), splices, stored, notes }
+                let (places, view) = self.said(path, (&**text).into(), &splices, 0);
+                let splices = transcoded.stored(shown, splices)?;
+                let content = NewContent::Spliced { old: Arc::clone(&loaded.bytes), splices };
+                Plan::Change(Prepared { places, view, notes, content, stamp: loaded.stamp })
             }
         })
     }
@@ -135,35 +196,23 @@ impl Edit {
         cx: &ToolCx,
         deps: &FileDeps,
         path: WorkspacePath,
-        loaded: LoadedFile,
         plan: Plan,
     ) -> Result<Reply, ToolError> {
         let shown = path.shown();
-        let (text, splices, stored, notes) = match plan {
-            Plan::Nothing(text) => {
-                let meta = Meta { sha256: Some(loaded.sha256()), ..Meta::default() };
+        let Prepared { places, view, notes, content, stamp } = match plan {
+            Plan::Nothing(text, sha256) => {
+                let meta = Meta { sha256: Some(sha256), ..Meta::default() };
                 return Ok(Reply::text(text).with_meta(meta));
             }
-            Plan::Splices { text, splices, stored, notes } => (text, splices, stored, notes),
+            Plan::Change(prepared) => prepared,
         };
-        let places = replacements(&text, &splices);
-        let said: String = notes.iter().flat_map(|note| ["\n", note.as_str()]).collect();
+        let said = said_below(&notes);
         if self.dry_run {
-            let name = path.relative().display().to_string();
-            let text = format!(
-                "Dry run, nothing was written: {places} of {shown}.{said}\n{}",
-                diff(&name, &text, &splices)
-            );
+            let text = format!("Dry run, nothing was written: {places} of {shown}.{said}\n{view}");
             return Ok(Reply::text(text).with_meta(Meta { warnings: notes, ..Meta::default() }));
         }
-        let view = after(&text, &splices);
-        let request = WriteTextFile {
-            path,
-            content: NewContent::Spliced { old: Arc::clone(&loaded.bytes), splices: stored },
-            only_if: Precondition::AsLoaded(loaded.stamp),
-            create_folders: false,
-            executable: None,
-        };
+        let only_if = Precondition::AsLoaded(stamp);
+        let request = WriteTextFile { path, content, only_if, create_folders: false, executable: None };
         let mut written = deps.client.write_text_file(cx, request).await?;
         let text = format!("Edited {shown}: {places}.{said}{}\n{view}", said_below(&written.warnings));
         written.warnings.splice(0..0, notes);
@@ -182,7 +231,7 @@ impl Edit {
         let shown = path.shown();
         let only_if = if path.existed() {
             let loaded = deps.client.load_file(cx, path.clone(), MAX_BYTES).await?;
-            check_hash(&shown, &loaded, expected.as_deref())?;
+            check_hash(&shown, expected.as_deref(), || loaded.sha256())?;
             if loaded.bytes.len() > loaded.encoding.mark().len() {
                 return Err(ToolError::invalid_args(format!(
                     "old_string is empty, but {shown} has text. Quote the text to replace, or use Write to replace all."
@@ -201,7 +250,7 @@ impl Edit {
             let splice = Splice { range: 0..0, with: self.new_string.into_bytes() };
             return Ok(Reply::text(format!(
                 "Dry run, nothing was written: {shown} would be made with new_string.\n{}",
-                diff(&name, b"", &[splice])
+                diff(&name, b"", &[splice], 0)
             )));
         }
         let content = NewContent::Text(self.new_string);
@@ -219,9 +268,13 @@ pub(super) fn said_below(warnings: &[String]) -> String {
 }
 
 /// Refuses a file that is not as the caller knew it.
-pub(super) fn check_hash(shown: &str, loaded: &LoadedFile, expected: Option<&str>) -> Result<(), ToolError> {
+pub(super) fn check_hash(
+    shown: &str,
+    expected: Option<&str>,
+    hash: impl FnOnce() -> String,
+) -> Result<(), ToolError> {
     let Some(expected) = expected else { return Ok(()) };
-    let is = loaded.sha256();
+    let is = hash();
     if is == expected {
         return Ok(());
     }

@@ -6,6 +6,7 @@ use std::ops::Range;
 use memchr::{memchr, memchr_iter, memrchr};
 
 use super::patch::report::diff_of;
+use super::sheet::Sheet;
 use crate::acp::files::Splice;
 
 /// Lines shown before and after a changed place.
@@ -19,12 +20,14 @@ const LONG: usize = 64 << 10;
 const PLACES: usize = 10;
 /// Places in a diff.
 const IN_DIFF: usize = 200;
+/// Said where the rest is not shown.
+const AND_MORE: &str = "[... and more changed places]\n";
 /// Characters shown of a line.
 const WIDTH: usize = 300;
 
 /// The line (from 1) of an offset.
-pub(super) fn line_of(text: &[u8], at: usize) -> usize {
-    memchr_iter(b'\n', &text[..at]).count() + 1
+pub(super) fn line_of<'t>(text: impl Into<Sheet<'t>>, at: usize) -> usize {
+    text.into().newlines(0..at) + 1
 }
 
 /// `line 12` or `lines 12-14`, of bytes that begin at a line.
@@ -33,38 +36,42 @@ pub(super) fn span(line: usize, bytes: &[u8]) -> String {
     if more == 0 { format!("line {line}") } else { format!("lines {line}-{}", line + more) }
 }
 
-/// `1 replacement at lines 4-5`, `3 replacements at lines 4, 9, 12`: the lines of the new text.
-pub(super) fn replacements(old: &[u8], splices: &[Splice]) -> String {
+/// `1 replacement at lines 4-5`, `3 replacements at lines 4, 9, 12`: the lines of the new text. There are `more` behind
+/// those that are given.
+pub(super) fn replacements<'t>(old: impl Into<Sheet<'t>>, splices: &[Splice], more: usize) -> String {
+    let old = old.into();
+    let all = splices.len() + more;
     let (mut line, mut at) = (1, 0);
     let mut spans = Vec::new();
     for splice in splices.iter().take(PLACES) {
-        line += memchr_iter(b'\n', &old[at..splice.range.start]).count();
+        line += old.newlines(at..splice.range.start);
         spans.push(span(line, &splice.with));
         line += memchr_iter(b'\n', &splice.with).count();
         at = splice.range.end;
     }
-    if let [only] = spans.as_slice() {
+    if let ([only], 1) = (spans.as_slice(), all) {
         return format!("1 replacement at {only}");
     }
     let lines: Vec<&str> = spans
         .iter()
         .map(|span| span.trim_start_matches("lines").trim_start_matches("line").trim_start())
         .collect();
-    let left = splices.len() - spans.len();
+    let left = all - spans.len();
     let more = if left > 0 { format!(" and {left} more") } else { String::new() };
-    format!("{} replacements at lines {}{more}", splices.len(), lines.join(", "))
+    format!("{all} replacements at lines {}{more}", lines.join(", "))
 }
 
 /// The places as a list of lines.
-pub(super) fn lines_of<'a>(
-    text: &[u8],
+pub(super) fn lines_of<'a, 't>(
+    text: impl Into<Sheet<'t>>,
     ranges: impl IntoIterator<Item = &'a Range<usize>>,
     count: u64,
 ) -> String {
+    let text = text.into();
     let mut lines: Vec<String> = Vec::new();
     let (mut line, mut at) = (1, 0);
     for range in ranges.into_iter().take(PLACES) {
-        line += memchr_iter(b'\n', &text[at..range.start]).count();
+        line += text.newlines(at..range.start);
         at = range.start;
         lines.push(line.to_string());
     }
@@ -74,7 +81,12 @@ pub(super) fn lines_of<'a>(
 }
 
 /// Each place with the line before and the line behind it, numbered, so that a caller sees what tells them apart.
-pub(super) fn neighbours<'a>(text: &[u8], ranges: impl IntoIterator<Item = &'a Range<usize>>) -> String {
+pub(super) fn neighbours<'a, 't>(
+    text: impl Into<Sheet<'t>>,
+    ranges: impl IntoIterator<Item = &'a Range<usize>>,
+) -> String {
+    let sheet = text.into();
+    let text = sheet.text;
     let mut out = String::new();
     let mut shown_to = 0;
     for range in ranges.into_iter().take(PLACES) {
@@ -87,28 +99,31 @@ pub(super) fn neighbours<'a>(text: &[u8], ranges: impl IntoIterator<Item = &'a R
         if shown_to > 0 && from > shown_to {
             out.push_str("   ...\n");
         }
-        numbered(&mut out, &text[from..to], line_of(text, from));
+        numbered(&mut out, &text[from..to], line_of(sheet, from));
         shown_to = to;
     }
     out
 }
 
-/// The changed places as they are now, each with the lines around it, numbered.
-pub(super) fn after(old: &[u8], splices: &[Splice]) -> String {
+/// The changed places as they are now, each with the lines around it, numbered. There are `more` behind those that are
+/// given.
+pub(super) fn after<'t>(old: impl Into<Sheet<'t>>, splices: &[Splice], more: usize) -> String {
+    let sheet = old.into();
+    let old = sheet.text;
     let mut out = String::new();
     let (mut line, mut at) = (1_usize, 0);
     let mut rest = splices;
     let mut views = 0;
     while let Some(first) = rest.first() {
         if views == VIEWS {
-            let left = rest.len();
+            let left = rest.len() + more;
             let places = if left == 1 { "place" } else { "places" };
             let _ = writeln!(out, "[... {left} more changed {places}]");
-            break;
+            return out;
         }
         views += 1;
         let from = lines_before(old, first.range.start, CONTEXT).max(at);
-        line += memchr_iter(b'\n', &old[at..from]).count();
+        line += sheet.newlines(at..from);
         let (mut now, mut kept_from) = (Vec::new(), from);
         let mut to = from;
         let mut taken = 0;
@@ -128,14 +143,17 @@ pub(super) fn after(old: &[u8], splices: &[Splice]) -> String {
         if now.len() > LONG && taken < rest.len() {
             now.truncate(memrchr(b'\n', &now).map_or(LONG, |newline| newline + 1));
             numbered(&mut out, &now, line);
-            let _ = writeln!(out, "[... and more changed places]");
-            break;
+            out.push_str(AND_MORE);
+            return out;
         }
         now.extend_from_slice(&old[kept_from..to]);
         numbered(&mut out, &now, line);
         line += memchr_iter(b'\n', &now).count();
         at = to;
         rest = &rest[taken..];
+    }
+    if more > 0 {
+        out.push_str(AND_MORE);
     }
     out
 }
@@ -154,13 +172,18 @@ fn numbered(out: &mut String, lines: &[u8], first: usize) {
     }
 }
 
-/// The change as a unified diff.
-pub(super) fn diff(name: &str, old: &[u8], splices: &[Splice]) -> String {
+/// The change as a unified diff. There are `more` behind those that are given.
+pub(super) fn diff<'t>(name: &str, old: impl Into<Sheet<'t>>, splices: &[Splice], more: usize) -> String {
+    let old = old.into();
     let narrow: Vec<Splice> =
-        splices.iter().take(IN_DIFF).map(|splice| without_equal_lines(old, splice)).collect();
+        splices.iter().take(IN_DIFF).map(|splice| without_equal_lines(old.text, splice)).collect();
     let mut out = diff_of(name, old, &narrow);
-    if splices.len() > IN_DIFF {
-        let _ = writeln!(out, "[... {} more changed places]", splices.len() - IN_DIFF);
+    let left = splices.len() + more - narrow.len();
+    if left > 0 {
+        let _ = writeln!(out, "[... {left} more changed places]");
+    }
+    if old.cuts_lines() {
+        out.push_str("[Very long lines are cut.]\n");
     }
     out
 }
@@ -236,11 +259,11 @@ mod tests {
         let old = b"1\n2\n3\n4\n5\n6\n7\n8\n9\n";
         let splice = Splice { range: 8..9, with: b"five\nand a half".to_vec() };
         assert_eq!(
-            after(old, std::slice::from_ref(&splice)),
+            after(old, std::slice::from_ref(&splice), 0),
             "     2\t2\n     3\t3\n     4\t4\n     5\tfive\n     6\tand a half\n     7\t6\n     8\t7\n     9\t8\n"
         );
         assert_eq!(
-            diff("f", old, &[splice]),
+            diff("f", old, &[splice], 0),
             "--- a/f\n+++ b/f\n@@ -2,7 +2,8 @@\n 2\n 3\n 4\n-5\n+five\n+and a half\n 6\n 7\n 8\n"
         );
         assert_eq!(span(5, b"a\nb\n"), "lines 5-6");
@@ -257,7 +280,7 @@ mod tests {
             Splice { range: at(4)..at(4) + 1, with: b"four".to_vec() },
             Splice { range: at(20)..at(20) + 2, with: b"twenty".to_vec() },
         ];
-        let view = after(old.as_bytes(), &splices);
+        let view = after(old.as_bytes(), &splices, 0);
         assert_eq!(view.matches("   ...\n").count(), 1, "{view}");
         for line in [
             "     1\t1\n",
@@ -269,8 +292,8 @@ mod tests {
         ] {
             assert!(view.contains(line), "{line:?} in {view}");
         }
-        assert_eq!(replacements(old.as_bytes(), &splices), "3 replacements at lines 2-3, 5, 21");
-        assert_eq!(replacements(old.as_bytes(), &splices[..1]), "1 replacement at lines 2-3");
+        assert_eq!(replacements(old.as_bytes(), &splices, 0), "3 replacements at lines 2-3, 5, 21");
+        assert_eq!(replacements(old.as_bytes(), &splices[..1], 0), "1 replacement at lines 2-3");
     }
 
     #[test]
@@ -297,7 +320,7 @@ mod tests {
                 [&old[..splice.range.start], &splice.with, &old[splice.range.end..]].concat()
             };
             prop_assert_eq!(put(&without_equal_lines(old, &splice)), put(&splice));
-            let view = after(old, &[splice]);
+            let view = after(old, &[splice], 0);
             prop_assert!(view.lines().count() <= SHOWN + 1 + CONTEXT);
         }
     }

@@ -9,7 +9,7 @@ use super::leniency::Tier;
 use super::matcher::Place;
 
 /// The nearest line ending is looked for so far from a place, in bytes.
-const NEAR: usize = 4 << 10;
+pub(super) const NEAR: usize = 4 << 10;
 
 /// How the file's lines are indented against the quoted ones.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -45,21 +45,22 @@ impl Ending {
     }
 
     /// How the lines in or around a place end: most of those in it decide, else the nearest one behind or before it.
-    fn around(self, text: &[u8], range: &Range<usize>) -> Self {
+    /// None where there is no line end so near.
+    pub(super) fn around(text: &[u8], range: &Range<usize>) -> Option<Self> {
         let (mut crlf, mut all) = (0_usize, 0_usize);
         for at in memchr_iter(b'\n', &text[range.clone()]) {
             all += 1;
             crlf += usize::from(Self::at(text, range.start + at) == Self::Crlf);
         }
         if all > 0 {
-            return if crlf * 2 > all { Self::Crlf } else { Self::Lf };
+            return Some(if crlf * 2 > all { Self::Crlf } else { Self::Lf });
         }
         let behind = &text[range.end..text.len().min(range.end + NEAR)];
         let from = range.start.saturating_sub(NEAR);
         let nearest = memchr(b'\n', behind)
             .map(|at| range.end + at)
             .or_else(|| memrchr(b'\n', &text[from..range.start]).map(|at| from + at));
-        nearest.map_or(self, |at| Self::at(text, at))
+        nearest.map(|at| Self::at(text, at))
     }
 
     fn bytes(self) -> &'static [u8] {
@@ -73,9 +74,8 @@ impl Ending {
 
 /// What to put in a place: `new` with the indentation and the line endings that are there.
 pub(super) fn replacement(text: &[u8], old: &str, new: &str, tier: Tier, place: &Place) -> Vec<u8> {
-    // Who writes carriage returns in an exact quote means them.
-    if !new.contains(['\n', '\r']) && place.indent == Indent::Same
-        || tier == Tier::Exact && (old.contains('\r') || new.contains('\r'))
+    if tier == Tier::Exact && is_literal(old, new)
+        || !new.contains(['\n', '\r']) && place.indent == Indent::Same
     {
         return new.as_bytes().to_vec();
     }
@@ -87,7 +87,17 @@ pub(super) fn replacement(text: &[u8], old: &str, new: &str, tier: Tier, place: 
             reindent(&plain, |line| line.strip_prefix(less.as_slice()).unwrap_or(line).to_vec())
         }
     };
-    let ending = place.ending.around(text, &place.range);
+    ended(indented, Ending::around(text, &place.range).unwrap_or(place.ending))
+}
+
+/// Whether the new text goes as it is to wherever the old one stands exactly. Who writes carriage returns in an exact
+/// quote means them.
+pub(super) fn is_literal(old: &str, new: &str) -> bool {
+    !new.contains(['\n', '\r']) || old.contains('\r') || new.contains('\r')
+}
+
+/// Lines that end with a line feed, with this ending.
+pub(super) fn ended(indented: Vec<u8>, ending: Ending) -> Vec<u8> {
     if ending == Ending::Lf {
         return indented;
     }

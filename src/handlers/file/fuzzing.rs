@@ -20,7 +20,7 @@ pub(crate) fn patch(text: &[u8], patch: &str) {
         if std::str::from_utf8(text).is_err() || std::str::from_utf8(&new).is_err() || splices.is_empty() {
             continue;
         }
-        let diff = report::diff_of("f", text, &splices);
+        let diff = report::diff_of("f", text.into(), &splices);
         let again = hunks_of(&parse(&diff).unwrap_or_else(|error| panic!("{error}\n{diff}")));
         let (splices, _) =
             applied(text, &again, &|| false).unwrap_or_else(|trouble| panic!("{trouble:?}\n{diff}"));

@@ -60,6 +60,7 @@ struct OneEdit {
 impl Tool for MultiEdit {
     const NAME: &'static str = "MultiEdit";
     const EFFECT: Effect = Effect::Writes;
+    const DECLARES: bool = true;
     const ALIASES: &'static [(&'static str, &'static str)] =
         &[("path", "file_path"), ("filename", "file_path"), ("file", "file_path"), ("changes", "edits")];
     const EXAMPLES: &'static [&'static str] = &[
@@ -143,7 +144,7 @@ impl MultiEdit {
     ) -> Result<Plan, ToolError> {
         let transcoded = match loaded {
             Some(loaded) => {
-                check_hash(shown, loaded, expected)?;
+                check_hash(shown, expected, || loaded.sha256())?;
                 Some(Transcoded::of(shown, loaded)?)
             }
             None => None,
@@ -191,11 +192,11 @@ impl MultiEdit {
             let name = path.relative().display().to_string();
             let text = format!(
                 "Dry run, nothing was written. In {shown}:\n{report}\n{}",
-                diff(&name, &plan.text, &plan.splices)
+                diff(&name, &*plan.text, &plan.splices, 0)
             );
             return Ok(Reply::text(text).with_meta(Meta { warnings: plan.notes, ..Meta::default() }));
         }
-        let view = after(&plan.text, &plan.splices);
+        let view = after(&*plan.text, &plan.splices, 0);
         let (content, only_if) = match &loaded {
             Some(loaded) => (
                 NewContent::Spliced { old: Arc::clone(&loaded.bytes), splices: plan.stored },
@@ -236,7 +237,7 @@ impl OneEdit {
         match change.step(shown, revision.text())? {
             Step::Nothing(words) => Ok((words, Vec::new())),
             Step::Splices { splices, notes } => {
-                let line = format!("{}.", replacements(revision.text(), &splices));
+                let line = format!("{}.", replacements(revision.text(), &splices, 0));
                 revision.apply(&splices);
                 Ok((line, notes))
             }

@@ -18,6 +18,8 @@ const MAX_ALTERNATIVES: usize = 512;
 #[derive(Debug, Clone)]
 pub(super) struct FileGlob {
     set: GlobSet,
+    /// The pattern is about a name's ending only, as most are: `*.rs`, `**/*.rs`.
+    ending: Option<String>,
     /// A pattern without a slash is about the name alone, at any depth.
     name_only: bool,
     negated: bool,
@@ -41,17 +43,24 @@ impl FileGlob {
         };
         let glob = GlobBuilder::new(&whole).literal_separator(true).build().map_err(|e| unusable(&e))?;
         let set = GlobSetBuilder::new().add(glob).build().map_err(|e| unusable(&e))?;
-        Ok(Self { set, name_only: !whole.contains('/'), negated })
+        Ok(Self { set, ending: ending_of(&whole), name_only: !whole.contains('/'), negated })
     }
 
     /// The same for a pattern whose folder was split off: without a slash it is about that folder alone.
     pub(super) fn below(pattern: &str) -> Result<Self, ToolError> {
-        Self::new(pattern).map(|glob| Self { name_only: false, ..glob })
+        Self::new(pattern).map(|glob| {
+            let ending = glob.ending.filter(|_| !glob.name_only);
+            Self { name_only: false, ending, ..glob }
+        })
     }
 
     /// Whether a file matches, by its path from where the search begins and its name.
     pub(super) fn matches(&self, rel: &Path, name: &OsStr) -> bool {
-        let hit = if self.name_only { self.set.is_match(name) } else { self.set.is_match(rel) };
+        let hit = match &self.ending {
+            Some(ending) => name.as_encoded_bytes().ends_with(ending.as_bytes()),
+            None if self.name_only => self.set.is_match(name),
+            None => self.set.is_match(rel),
+        };
         hit != self.negated
     }
 }
@@ -66,6 +75,14 @@ pub(super) fn split(pattern: &str) -> (&str, &str) {
         Some(slash) => (&pattern[..slash], &pattern[slash + 1..]),
         None => ("", pattern),
     }
+}
+
+/// What a name must end with, if that is all that the pattern says.
+fn ending_of(pattern: &str) -> Option<String> {
+    let name = pattern.strip_prefix("**/").unwrap_or(pattern);
+    let ending = name.strip_prefix('*')?;
+    let plain = !ending.is_empty() && !ending.contains(['*', '?', '[', ']', '{', '}', '\\', '/', '!']);
+    plain.then(|| ending.to_owned())
 }
 
 fn check(pattern: &str) -> Result<(), ToolError> {
@@ -109,6 +126,8 @@ fn check(pattern: &str) -> Result<(), ToolError> {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
     use crate::tool::ErrorCode;
 
@@ -132,6 +151,23 @@ mod tests {
         assert!(hit("**/x/*.rs", "x/a.rs"));
         assert!(hit("src/", "src/deep/er/file"));
         assert!(hit("!*.rs", "a.txt") && !hit("!*.rs", "a.rs"));
+    }
+
+    proptest! {
+        #[test]
+        fn an_ending_says_the_same_as_its_pattern(
+            ending in "[.a-c ~@-]{1,3}",
+            folders in prop::collection::vec("[.a-c]{1,3}", 0..3),
+            name in "[.a-c ~@-]{1,6}",
+            anywhere: bool,
+        ) {
+            let pattern = format!("{}*{ending}", if anywhere { "**/" } else { "" });
+            let glob = FileGlob::new(&pattern).expect("a pattern");
+            prop_assert!(glob.ending.is_some());
+            let path: std::path::PathBuf = folders.iter().chain([&name]).collect();
+            let said = glob.matches(&path, name.as_ref());
+            prop_assert_eq!(said, FileGlob { ending: None, ..glob }.matches(&path, name.as_ref()), "{}", pattern);
+        }
     }
 
     #[test]

@@ -65,7 +65,7 @@ impl Folder {
 
     /// Reads its names. Afterwards the handle is kept only where there are not too many.
     pub(super) fn list(&mut self, listing: &mut Listing) -> io::Result<()> {
-        listing.entries.clear();
+        listing.names.clear();
         if let Some(fd) = &self.fd {
             let mut entries = RawDir::new(fd, listing.buffer.spare_capacity_mut());
             while let Some(entry) = entries.next() {
@@ -77,7 +77,7 @@ impl Folder {
                         FileType::Unknown => kind_at(fd, OsStr::from_bytes(name)),
                         known => kind(known),
                     };
-                    listing.entries.push((OsStr::from_bytes(name).into(), kind));
+                    listing.names.push(OsStr::from_bytes(name), kind);
                 }
             }
         }

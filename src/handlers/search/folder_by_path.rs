@@ -49,7 +49,7 @@ impl Folder {
 
     /// Reads its names.
     pub(super) fn list(&mut self, listing: &mut Listing) -> io::Result<()> {
-        listing.entries.clear();
+        listing.names.clear();
         for entry in self.path.read_dir()? {
             let entry = entry?;
             let kind = match entry.file_type()? {
@@ -58,7 +58,7 @@ impl Folder {
                 kind if kind.is_file() => Kind::File,
                 _ => Kind::Other,
             };
-            listing.entries.push((entry.file_name().into_boxed_os_str(), kind));
+            listing.names.push(&entry.file_name(), kind);
         }
         Ok(())
     }

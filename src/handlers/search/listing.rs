@@ -1,4 +1,5 @@
-//! The names in a folder, as they were read. Not here: reading them (folder), choosing among them (walk).
+//! The names in a folder, as they were read, in few pieces of memory. Not here: reading them (folder), choosing among
+//! them (walk).
 
 use std::ffi::OsStr;
 
@@ -23,11 +24,111 @@ pub(super) struct Listing {
         expect(dead_code, reason = "the standard library has its own buffer")
     )]
     pub(super) buffer: Vec<u8>,
-    pub(super) entries: Vec<(Box<OsStr>, Kind)>,
+    pub(super) names: Names,
 }
 
-impl Listing {
-    pub(super) fn new() -> Self {
-        Self { buffer: Vec::with_capacity(BUFFER), entries: Vec::new() }
+impl Default for Listing {
+    fn default() -> Self {
+        Self { buffer: Vec::with_capacity(BUFFER), names: Names::default() }
+    }
+}
+
+/// Names with what they stand for.
+#[derive(Debug, Default)]
+pub(super) struct Names {
+    texts: Texts,
+    entries: Vec<(Text, Kind)>,
+}
+
+impl Names {
+    pub(super) fn clear(&mut self) {
+        self.texts.clear();
+        self.entries.clear();
+    }
+
+    pub(super) fn push(&mut self, name: &OsStr, kind: Kind) {
+        let text = self.texts.push(name);
+        self.entries.push((text, kind));
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// The name at a place that there is.
+    pub(super) fn at(&self, place: usize) -> (&OsStr, Kind) {
+        let (text, kind) = &self.entries[place];
+        (self.texts.get(text), *kind)
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = (&OsStr, Kind)> {
+        self.entries.iter().map(|(text, kind)| (self.texts.get(text), *kind))
+    }
+
+    /// Only those that stay, in order, without the room that the others took.
+    pub(super) fn chosen(&self, mut stays: impl FnMut(&OsStr, Kind) -> bool) -> Self {
+        let mut chosen = Self::default();
+        let mut staying: Vec<(&OsStr, Kind)> =
+            self.iter().filter(|(name, kind)| stays(name, *kind)).collect();
+        staying.sort_unstable_by_key(|(name, _)| *name);
+        chosen.entries.reserve_exact(staying.len());
+        chosen.texts.reserve(staying.iter().map(|(name, _)| name.len()).sum());
+        for (name, kind) in staying {
+            chosen.push(name, kind);
+        }
+        chosen
+    }
+}
+
+/// The texts of names, one behind the other.
+#[cfg(unix)]
+#[derive(Debug, Default)]
+struct Texts(Vec<u8>);
+
+/// Where a name is among the texts.
+#[cfg(unix)]
+type Text = std::ops::Range<usize>;
+
+#[cfg(unix)]
+impl Texts {
+    fn clear(&mut self) {
+        self.0.clear();
+    }
+
+    fn reserve(&mut self, bytes: usize) {
+        self.0.reserve_exact(bytes);
+    }
+
+    fn push(&mut self, name: &OsStr) -> Text {
+        let start = self.0.len();
+        self.0.extend_from_slice(name.as_encoded_bytes());
+        start..self.0.len()
+    }
+
+    fn get(&self, text: &Text) -> &OsStr {
+        std::os::unix::ffi::OsStrExt::from_bytes(&self.0[text.clone()])
+    }
+}
+
+/// Nothing: elsewhere a piece of a name is not known to be one, so each is kept for itself.
+#[cfg(not(unix))]
+#[derive(Debug, Default)]
+struct Texts;
+
+#[cfg(not(unix))]
+type Text = Box<OsStr>;
+
+#[cfg(not(unix))]
+impl Texts {
+    fn clear(&mut self) {}
+
+    fn reserve(&mut self, _: usize) {}
+
+    fn push(&mut self, name: &OsStr) -> Text {
+        name.into()
+    }
+
+    fn get<'a>(&'a self, text: &'a Text) -> &'a OsStr {
+        text
     }
 }

@@ -15,6 +15,7 @@ mod hits;
 mod line_pattern;
 mod listing;
 mod page;
+mod queue;
 mod report;
 mod rules;
 mod scope;

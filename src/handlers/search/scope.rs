@@ -1,7 +1,7 @@
 //! Which files a search looks at: the folders, hidden names, ignored names, file types. Not here: the order and the
 //! threads (walk), what is looked for (glob, sweep).
 
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
@@ -10,7 +10,7 @@ use ignore::types::{Types, TypesBuilder};
 use super::coverage::Coverage;
 use super::folder::Folders;
 use super::halt::Halt;
-use super::listing::Kind;
+use super::listing::{Kind, Names};
 use super::page::unlocked;
 use super::rules::{Rules, Signs};
 use super::walk::{Next, Place, Spot, Start, Visit, walk};
@@ -143,22 +143,15 @@ struct Chooser<'a, L> {
 }
 
 impl<L: Look> Visit for Chooser<'_, L> {
-    fn choose(&mut self, place: &mut Place, names: &mut Vec<(Box<OsStr>, Kind)>) -> Next {
+    fn choose(&mut self, place: &mut Place, names: &Names, path: &mut OsString) -> (Names, Next) {
         if let Some(rules) = &place.rules {
             place.rules = Some(rules.below(&place.rel, &place.folder, signs(names)));
         }
-        let mut rel = place.rel.clone();
         let mut next = Next::On;
-        names.retain(|(name, kind)| {
-            if next == Next::Quit {
-                return false;
-            }
-            rel.push(&**name);
-            let stays = self.name(place, &rel, name, *kind, &mut next);
-            rel.pop();
-            stays
+        let chosen = names.chosen(|name, kind| {
+            next != Next::Quit && self.name(place, place.path_of(name, path), name, kind, &mut next)
         });
-        next
+        (chosen, next)
     }
 
     fn file(&mut self, spot: &Spot<'_>) -> Next {
@@ -224,13 +217,13 @@ impl<L> Drop for Chooser<'_, L> {
     }
 }
 
-fn signs(names: &[(Box<OsStr>, Kind)]) -> Signs {
+fn signs(names: &Names) -> Signs {
     let mut signs = Signs::default();
-    for (name, kind) in names {
+    for (name, kind) in names.iter() {
         match (name.as_encoded_bytes(), kind) {
             (b".ignore", Kind::File) => signs.ignore = true,
             (b".gitignore", Kind::File) => signs.git_ignore = true,
-            (b".git", Kind::Folder | Kind::File) => signs.git = Some(*kind),
+            (b".git", Kind::Folder | Kind::File) => signs.git = Some(kind),
             _ => {}
         }
     }

@@ -309,7 +309,7 @@ impl FileSearch<'_> {
         match (plan.order, page.last()) {
             (Order::Any, _) if enough => Next::Quit,
             (Order::Path, Some(last)) if enough => Next::Until(Arc::clone(&last.root), last.rel.clone()),
-            _ => Next::On,
+            _ => Next::Found,
         }
     }
 }

@@ -1,22 +1,28 @@
 //! A walk through folders on several threads, in order of path: of all that is known, the smallest is always next.
 //! So the first so many results are known before the rest is looked at, and no more is in memory than the folders
-//! on the way. Not here: which names are looked at (scope), what is done with a file (glob, sweep).
+//! on the way. Not here: which is next (queue), which names are looked at (scope), what is done with a file (glob,
+//! sweep).
 
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Condvar, Mutex};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::SystemTime;
 
 use super::folder::{Folder, Folders};
 use super::halt::Halt;
-use super::listing::{Kind, Listing};
+use super::listing::{Kind, Listing, Names};
 use super::page::unlocked;
+use super::queue::{Frame, Queue, Work};
 use super::rules::Rules;
 
 /// More threads than this wait for the disk and for each other.
 const MAX_THREADS: usize = 12;
+/// So often a thread asks for the queue before it sleeps until it is free.
+const PATIENCE: usize = 200;
 
 /// Where a walk begins.
 #[derive(Debug, Clone)]
@@ -38,6 +44,8 @@ pub(super) struct Place {
     pub(super) folder: Folder,
     /// None where everything is looked at.
     pub(super) rules: Option<Rules>,
+    /// The names in it that were chosen, in order.
+    pub(super) names: Names,
 }
 
 /// Where a file is.
@@ -85,6 +93,8 @@ impl<'a> Spot<'a> {
 pub(super) enum Next {
     /// As before.
     On,
+    /// As before; something was found, so the end may be near.
+    Found,
     /// Nothing that comes after this path below this root is needed any more.
     Until(Arc<Path>, PathBuf),
     /// Nothing is needed any more.
@@ -93,8 +103,8 @@ pub(super) enum Next {
 
 /// One thread's part of a walk.
 pub(super) trait Visit: Send {
-    /// Chooses among the names in a folder: what stays is entered or given to `file` later, in order of path.
-    fn choose(&mut self, place: &mut Place, names: &mut Vec<(Box<OsStr>, Kind)>) -> Next;
+    /// Chooses among the names in a folder: what is given back is entered or given to `file` later, in order of path.
+    fn choose(&mut self, place: &mut Place, names: &Names, path: &mut OsString) -> (Names, Next);
     /// A file that was chosen, or that the walk began with.
     fn file(&mut self, spot: &Spot<'_>) -> Next;
     /// A folder could not be opened or listed.
@@ -110,13 +120,15 @@ pub(super) fn walk<V: Visit>(
 ) {
     let mut starts: Vec<Start> = starts.to_vec();
     starts.sort_by(|a, b| (&a.root, &a.rel).cmp(&(&b.root, &b.rel)).reverse());
+    let threads = std::thread::available_parallelism().map_or(1, std::num::NonZero::get).min(MAX_THREADS);
     let shared = Shared {
-        state: Mutex::new(State { starts, frames: Vec::new(), working: 0, until: None, over: false }),
+        state: Mutex::new(Queue::starting_with(starts)),
         wake: Condvar::new(),
+        bounded: AtomicBool::new(false),
+        threads,
         halt,
         folders,
     };
-    let threads = std::thread::available_parallelism().map_or(1, std::num::NonZero::get).min(MAX_THREADS);
     std::thread::scope(|scope| {
         for _ in 1..threads {
             scope.spawn(|| shared.work(&mut visitor()));
@@ -127,73 +139,85 @@ pub(super) fn walk<V: Visit>(
 
 /// What the threads share.
 struct Shared<'a> {
-    state: Mutex<State>,
+    state: Mutex<Queue>,
     wake: Condvar,
+    /// The walk is over, or there is something that it need not look at.
+    bounded: AtomicBool,
+    threads: usize,
     halt: &'a Halt,
     folders: &'a Arc<Folders>,
 }
 
-struct State {
-    /// What the walk has not begun with yet; the next is the last.
-    starts: Vec<Start>,
-    /// Folders with names that are still to do, the smallest at the end.
-    frames: Vec<Frame>,
-    /// How many threads are at work and may add frames.
-    working: usize,
-    until: Option<(Arc<Path>, PathBuf)>,
-    over: bool,
-}
-
-/// What is left of a folder, the smallest name at the end.
-struct Frame {
-    place: Arc<Place>,
-    names: Vec<(Box<OsStr>, Kind)>,
-}
-
-/// What a thread does next.
-enum Work {
-    Start(Start),
-    Enter(Arc<Place>, Box<OsStr>),
-    Look(Arc<Place>, Box<OsStr>),
+/// What a thread works with.
+#[derive(Default)]
+struct Desk {
+    listing: Listing,
+    path: OsString,
+    /// How many files were looked into since something was found.
+    quiet: usize,
+    /// The thread counts among those at work.
+    working: bool,
+    /// The folder that was entered last.
+    found: Option<Frame>,
+    /// Folders that are done with and not closed yet.
+    spent: Vec<Frame>,
 }
 
 impl Shared<'_> {
     fn work<V: Visit>(&self, visitor: &mut V) {
-        let mut listing = Listing::new();
-        while let Some(work) = self.take() {
-            let done = Done(self);
+        let _broken = Broken(self);
+        let mut desk = Desk::default();
+        let mut work = self.take(&mut desk);
+        while let Some(one) = work {
+            desk.working = true;
             if self.halt.over() {
-                self.finish();
+                self.next(Next::Quit);
             } else {
-                self.one(work, visitor, &mut listing);
+                desk.found = self.one(one, visitor, &mut desk);
             }
-            drop(done);
+            work = self.take(&mut desk);
+            desk.spent.clear();
         }
     }
 
-    fn one<V: Visit>(&self, work: Work, visitor: &mut V, listing: &mut Listing) {
+    fn one<V: Visit>(&self, work: Work, visitor: &mut V, desk: &mut Desk) -> Option<Frame> {
         match work {
-            Work::Look(place, name) => {
-                let rel = place.rel.join(&*name);
-                let next = visitor.file(&Spot::below(&place, &rel, &name));
-                self.next(next);
+            Work::Look(place, range) => {
+                self.look(&place, range, visitor, desk);
+                None
             }
-            Work::Enter(place, name) => {
-                let rel = place.rel.join(&*name);
+            Work::Enter(place, at) => {
+                let (name, _) = place.names.at(at);
+                let rel = place.rel.join(name);
                 let rules = place.rules.clone();
                 let root = Arc::clone(&place.root);
-                self.enter(place.folder.enter(&name), root, rel, rules, visitor, listing);
+                self.enter(place.folder.enter(name), root, rel, rules, visitor, desk)
             }
             Work::Start(Start { root, rel, kind: Kind::Folder, rules }) => {
                 let path = if rel.as_os_str().is_empty() { root.to_path_buf() } else { root.join(&rel) };
-                self.enter(self.folders.open(&path), root, rel, rules, visitor, listing);
+                self.enter(self.folders.open(&path), root, rel, rules, visitor, desk)
             }
             Work::Start(Start { root, rel, .. }) => {
                 let name = rel.file_name().unwrap_or_default();
                 let source = Source::Start(self.folders);
                 let next = visitor.file(&Spot { root: &root, rel: &rel, name, named: true, source });
                 self.next(next);
+                None
             }
+        }
+    }
+
+    fn look<V: Visit>(&self, place: &Place, range: Range<usize>, visitor: &mut V, desk: &mut Desk) {
+        let first = range.start;
+        for at in range {
+            let (name, _) = place.names.at(at);
+            let rel = place.path_of(name, &mut desk.path);
+            if at > first && (self.halt.over() || self.is_needless(place, rel)) {
+                return;
+            }
+            let next = visitor.file(&Spot::below(place, rel, name));
+            desk.quiet = if next == Next::On { desk.quiet + 1 } else { 0 };
+            self.next(next);
         }
     }
 
@@ -204,58 +228,69 @@ impl Shared<'_> {
         rel: PathBuf,
         rules: Option<Rules>,
         visitor: &mut V,
-        listing: &mut Listing,
-    ) {
-        let Ok(mut folder) = folder else { return visitor.unreadable() };
-        if folder.list(listing).is_err() {
+        desk: &mut Desk,
+    ) -> Option<Frame> {
+        let Ok(mut folder) = folder else {
+            visitor.unreadable();
+            return None;
+        };
+        if folder.list(&mut desk.listing).is_err() {
             // What was listed before it failed is looked at all the same.
             visitor.unreadable();
         }
-        let mut place = Place { root, rel, folder, rules };
-        let mut names = std::mem::take(&mut listing.entries);
-        let next = visitor.choose(&mut place, &mut names);
-        if names.is_empty() {
-            listing.entries = names;
-        } else {
-            names.shrink_to_fit();
-            names.sort_unstable_by(|a, b| b.0.cmp(&a.0));
-            self.push(Frame { place: Arc::new(place), names });
-        }
+        let mut place = Place { root, rel, folder, rules, names: Names::default() };
+        let (names, next) = visitor.choose(&mut place, &desk.listing.names, &mut desk.path);
         self.next(next);
-    }
-
-    /// Puts a folder's names where their order demands.
-    fn push(&self, frame: Frame) {
-        let mut state = unlocked(&self.state);
-        let mut at = state.frames.len();
-        while at > 0 && state.frames[at - 1].place.comes_before(&frame.place) {
-            at -= 1;
-        }
-        state.frames.insert(at, frame);
-        drop(state);
-        self.wake.notify_all();
+        place.names = names;
+        (place.names.len() > 0).then(|| Frame { place: Arc::new(place), next: 0 })
     }
 
     fn next(&self, next: Next) {
         match next {
-            Next::On => {}
-            Next::Quit => self.finish(),
+            Next::On | Next::Found => return,
+            Next::Quit => {
+                unlocked(&self.state).over = true;
+                self.wake.notify_all();
+            }
             Next::Until(root, rel) => unlocked(&self.state).until = Some((root, rel)),
+        }
+        self.bounded.store(true, Ordering::Release);
+    }
+
+    fn is_needless(&self, place: &Place, rel: &Path) -> bool {
+        self.bounded.load(Ordering::Acquire) && {
+            let state = unlocked(&self.state);
+            state.over || state.is_needless(&place.root, rel)
         }
     }
 
-    fn finish(&self) {
-        unlocked(&self.state).over = true;
-        self.wake.notify_all();
+    /// The queue is another's for less time than it takes to be put to sleep and woken up, which on a busy machine is
+    /// long: so it is asked for again and again first.
+    fn queue(&self) -> MutexGuard<'_, Queue> {
+        for turn in 0..PATIENCE {
+            if let Ok(queue) = self.state.try_lock() {
+                return queue;
+            }
+            if turn < PATIENCE / 2 { std::hint::spin_loop() } else { std::thread::yield_now() }
+        }
+        unlocked(&self.state)
     }
 
-    fn take(&self) -> Option<Work> {
-        let mut state = unlocked(&self.state);
+    /// Hands in what came of the last work, and takes the next.
+    fn take(&self, desk: &mut Desk) -> Option<Work> {
+        let mut state = self.queue();
+        state.working -= usize::from(std::mem::take(&mut desk.working));
+        if let Some(frame) = desk.found.take() {
+            state.push(frame);
+            if state.waiting > 0 {
+                self.wake.notify_all();
+            }
+        }
         loop {
             if state.over {
                 return None;
             }
-            if let Some(work) = state.take() {
+            if let Some(work) = state.take(desk.quiet, self.threads, &mut desk.spent) {
                 state.working += 1;
                 return Some(work);
             }
@@ -264,56 +299,33 @@ impl Shared<'_> {
                 self.wake.notify_all();
                 return None;
             }
+            state.waiting += 1;
             state = self.wake.wait(state).unwrap_or_else(std::sync::PoisonError::into_inner);
+            state.waiting -= 1;
         }
     }
 }
 
-/// Says that a thread is done with its work, also when that work has panicked.
-struct Done<'a, 'b>(&'a Shared<'b>);
+/// Ends the walk for all when one thread has panicked.
+struct Broken<'a, 'b>(&'a Shared<'b>);
 
-impl Drop for Done<'_, '_> {
+impl Drop for Broken<'_, '_> {
     fn drop(&mut self) {
-        let mut state = unlocked(&self.0.state);
-        state.working -= 1;
-        state.over |= std::thread::panicking();
-        if state.working == 0 || state.over {
-            drop(state);
-            self.0.wake.notify_all();
+        if std::thread::panicking() {
+            self.0.next(Next::Quit);
         }
-    }
-}
-
-impl State {
-    fn take(&mut self) -> Option<Work> {
-        while self.frames.last().is_some_and(|frame| frame.names.is_empty()) {
-            self.frames.pop();
-        }
-        // Past the last that is needed; but what is being entered now may still bring smaller ones.
-        let needless = |root: &Arc<Path>, rel: &Path| {
-            self.until.as_ref().is_some_and(|(last, until)| (root, rel) > (last, until))
-        };
-        let Some(frame) = self.frames.last_mut() else {
-            let start = self.starts.last()?;
-            return if needless(&start.root, &start.rel) { None } else { self.starts.pop().map(Work::Start) };
-        };
-        if self.until.is_some() {
-            let (name, _) = frame.names.last()?;
-            if needless(&frame.place.root, &frame.place.rel.join(&**name)) {
-                return None;
-            }
-        }
-        let (name, kind) = frame.names.pop()?;
-        let place = Arc::clone(&frame.place);
-        Some(if kind == Kind::Folder { Work::Enter(place, name) } else { Work::Look(place, name) })
     }
 }
 
 impl Place {
-    /// Whether its names that are left come before those in another folder. The names left in a folder above come
-    /// after those in a folder below that was entered already.
-    fn comes_before(&self, other: &Self) -> bool {
-        (&self.root, &self.rel) < (&other.root, &other.rel)
-            && !(self.root == other.root && other.rel.starts_with(&self.rel))
+    /// The path of a name in here, written into a buffer.
+    pub(super) fn path_of<'a>(&self, name: &OsStr, buffer: &'a mut OsString) -> &'a Path {
+        buffer.clear();
+        if !self.rel.as_os_str().is_empty() {
+            buffer.push(&self.rel);
+            buffer.push(std::path::MAIN_SEPARATOR_STR);
+        }
+        buffer.push(name);
+        Path::new(buffer)
     }
 }

@@ -146,7 +146,7 @@ async fn f63_a_runner_whose_program_is_replaced_goes_on() {
     std::fs::copy(PROGRAM, &program).expect("copied");
     let mut command = Command::new(&program);
     command.arg("run");
-    let runner = Program::launch(&stage.setting, command);
+    let runner = Program::launch(&stage.setting, command, &[]);
     assert_eq!(stage.caller.have(Ask::bash("echo before")).await.outcome, "ok");
     let other = stage.setting.logs.join("another-version");
     std::fs::write(&other, "not a program").expect("written");

@@ -197,6 +197,24 @@ async fn deep_pages_of_a_big_file_are_exact() {
 }
 
 #[tokio::test]
+async fn lines_between_the_holes_of_a_sparse_file_are_exact() {
+    let bench = Bench::new();
+    let size = 20_u64 << 30;
+    // 1,000 lines at the start and a few at the end; a hole and "middle 1" are line 1,001.
+    let mut file = fs::File::options().write(true).open(sparse(&bench, "sparse", size)).unwrap();
+    file.seek(SeekFrom::Start(size / 2)).unwrap();
+    file.write_all(counted(300_000, "middle {}\n").as_bytes()).unwrap();
+    let shown = bench.read(json!({"file_path": "sparse", "offset": 200_999, "limit": 2})).await;
+    assert!(shown.contains("200999\tmiddle 199999\n201000\tmiddle 200000\n"), "{shown}");
+    let refused = bench.read(json!({"file_path": "sparse", "offset": 5_000_000})).await;
+    assert!(refused.contains("301,003 lines"), "{refused}");
+    for offset in [301_002, -2] {
+        let shown = bench.read(json!({"file_path": "sparse", "offset": offset})).await;
+        assert!(shown.contains("301002\tlast but one\n301003\tlast\n"), "{shown}");
+    }
+}
+
+#[tokio::test]
 async fn a_file_of_unknown_size_is_read_within_bounds() {
     let workspace = Workspace::open(&[PathBuf::from("/proc/self")]).unwrap();
     let deps = FileDeps { client: Arc::new(LocalFiles::new()), workspace };

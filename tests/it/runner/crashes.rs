@@ -105,23 +105,6 @@ async fn a_result_recorded_before_a_crash_is_posted_after_it() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_result_whose_acknowledgement_was_lost_is_posted_again_and_stored_once() {
-    let stage = Stage::new().await;
-    let relay = Relay::before(&stage.setting.url).await;
-    let mut lost = 0;
-    relay.rule(move |path, _| {
-        let is_lost = path == "events:appendResult" && lost < 2;
-        lost += usize::from(is_lost);
-        if is_lost { Fate::AnswerLost } else { Fate::Pass }
-    });
-    let _runner = stage.run_at(&relay.url);
-    let id = stage.ask(Ask::bash("echo ran >> effects")).await;
-    stage.reaches(&id, State::Delivered).await;
-    assert_eq!(relay.posts(&id), (3, 1), "two answers were lost, one result was stored");
-    assert_eq!(stage.read("effects"), "ran\n");
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_crash_between_the_post_and_its_acknowledgement_stores_one_result() {
     let stage = Stage::new().await;
     let relay = Relay::before(&stage.setting.url).await;

@@ -8,6 +8,7 @@ use memchr::{memchr, memchr_iter, memrchr};
 use super::plan::{Change, Deed};
 use super::rewrite::woven;
 use crate::acp::files::Splice;
+use crate::handlers::file::sheet::Sheet;
 
 /// Lines of context in a diff.
 const CONTEXT: usize = 3;
@@ -75,12 +76,12 @@ pub(crate) fn diff(changes: &[Change]) -> String {
             Deed::Add { content, .. } => {
                 let _ = writeln!(out, "--- /dev/null\n+++ b/{shown}");
                 let splice = Splice { range: 0..0, with: content.clone().into_bytes() };
-                hunks(&mut out, b"", &[splice]);
+                hunks(&mut out, b"".into(), &[splice]);
             }
             Deed::Delete => {
                 let _ = writeln!(out, "--- a/{shown}\n+++ /dev/null");
                 let text = change.text();
-                hunks(&mut out, text, &[Splice { range: 0..text.len(), with: Vec::new() }]);
+                hunks(&mut out, text.into(), &[Splice { range: 0..text.len(), with: Vec::new() }]);
             }
             Deed::Update { edit, move_to, executable } => {
                 let to =
@@ -93,7 +94,7 @@ pub(crate) fn diff(changes: &[Change]) -> String {
                 }
                 if !edit.splices.is_empty() {
                     let _ = writeln!(out, "--- a/{shown}\n+++ b/{to}");
-                    hunks(&mut out, change.text(), &edit.splices);
+                    hunks(&mut out, change.text().into(), &edit.splices);
                 }
             }
         }
@@ -109,13 +110,14 @@ struct Run {
 }
 
 /// The change of one text as a unified diff.
-pub(crate) fn diff_of(name: &str, old: &[u8], splices: &[Splice]) -> String {
+pub(crate) fn diff_of(name: &str, old: Sheet<'_>, splices: &[Splice]) -> String {
     let mut out = format!("--- a/{name}\n+++ b/{name}\n");
     hunks(&mut out, old, splices);
     out
 }
 
-fn hunks(out: &mut String, old: &[u8], splices: &[Splice]) {
+fn hunks(out: &mut String, sheet: Sheet<'_>, splices: &[Splice]) {
+    let old = sheet.text;
     let runs = whole_lines(old, splices);
     let (mut at, mut line, mut shifted) = (0, 1_usize, 0_isize);
     let mut rest = runs.as_slice();
@@ -123,12 +125,12 @@ fn hunks(out: &mut String, old: &[u8], splices: &[Splice]) {
         // Runs that share context are one hunk.
         let near = rest
             .windows(2)
-            .take_while(|pair| memchr_iter(b'\n', &old[pair[0].to..pair[1].from]).count() <= 2 * CONTEXT)
+            .take_while(|pair| sheet.newlines(pair[0].to..pair[1].from) <= 2 * CONTEXT)
             .count();
         let (group, behind) = rest.split_at(near + 1);
         let start = back(old, first.from, CONTEXT);
         let end = ahead(old, group.last().map_or(start, |run| run.to), CONTEXT);
-        line += memchr_iter(b'\n', &old[at..start]).count();
+        line += sheet.newlines(at..start);
         at = start;
         let mut body = String::new();
         let (mut from, mut before, mut after) = (start, 0, 0);

@@ -1,0 +1,393 @@
+//! Filling a new file: the new bytes, or the old ones with places replaced, with the hashes of both. What is hashed
+//! is hashed beside the writing and the syncing, which wait for the disk. Not here: giving the file its name.
+
+use std::fs::File;
+use std::io::{self, Write};
+
+use sha2::{Digest, Sha256};
+use tokio_util::sync::CancellationToken;
+
+use super::line_index::CHUNK;
+use super::opening::sha256_hex;
+use crate::acp::files::{DiskSplice, Splice};
+use crate::ids::hex;
+
+/// From this size on hashes are made beside the writing.
+const HASHED_BESIDE: usize = 1 << 20;
+/// Copied at once, so that a cancel is seen soon.
+const COPIED: u64 = 8 << 20;
+
+/// The bytes to write.
+pub(super) enum Bytes<'a> {
+    /// These.
+    Whole(&'a [u8]),
+    /// Loaded ones with places replaced.
+    Spliced(&'a [u8], &'a [Splice]),
+    /// An open file of so many bytes with places replaced, each of which ends with these bytes.
+    Copied { file: &'a File, size: u64, ends: &'a [u8], splices: &'a [DiskSplice] },
+}
+
+/// What was written.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Filled {
+    /// SHA-256 of what was there, in hex.
+    pub before: Option<String>,
+    /// SHA-256 of what is there now, in hex.
+    pub after: String,
+    pub size: u64,
+}
+
+/// The hashes where they are made before the writing: of what is small, or given as a whole. None where they are
+/// rather made beside it.
+pub(super) fn hashed_ahead(content: &Bytes<'_>, known: Option<&str>) -> Option<Filled> {
+    let known = known.map(str::to_owned);
+    match content {
+        Bytes::Whole(bytes) => {
+            Some(Filled { before: known, after: sha256_hex(bytes), size: bytes.len() as u64 })
+        }
+        Bytes::Spliced(loaded, splices) if loaded.len() < HASHED_BESIDE => {
+            let (mut hasher, mut size) = (Sha256::new(), 0);
+            for piece in pieces(loaded, splices) {
+                hasher.update(piece);
+                size += piece.len() as u64;
+            }
+            let before = known.unwrap_or_else(|| sha256_hex(loaded));
+            Some(Filled { before: Some(before), after: hex(&hasher.finalize()), size })
+        }
+        _ => None,
+    }
+}
+
+/// Writes bytes whose hashes are known, and has them synced.
+pub(super) fn write(
+    file: &mut File,
+    content: &Bytes<'_>,
+    sync: impl FnOnce(&File) -> io::Result<()>,
+) -> io::Result<()> {
+    match content {
+        Bytes::Whole(bytes) => file.write_all(bytes)?,
+        Bytes::Spliced(loaded, splices) => {
+            pieces(loaded, splices).try_for_each(|piece| file.write_all(piece))?;
+        }
+        Bytes::Copied { .. } => return Err(io::ErrorKind::Unsupported.into()),
+    }
+    sync(file)
+}
+
+/// Writes the bytes and has them synced; `InvalidData` where the places are not what they were. `known` is the hash of the old bytes, where somebody has it already.
+pub(super) fn fill(
+    file: &mut File,
+    content: &Bytes<'_>,
+    known: Option<&str>,
+    sync: impl FnOnce(&File) -> io::Result<()>,
+    cancel: &CancellationToken,
+) -> io::Result<Filled> {
+    let known = known.map(str::to_owned);
+    match content {
+        Bytes::Whole(bytes) => {
+            file.write_all(bytes)?;
+            sync(file)?;
+            Ok(Filled { before: known, after: sha256_hex(bytes), size: bytes.len() as u64 })
+        }
+        Bytes::Spliced(loaded, splices) => std::thread::scope(|threads| {
+            let hash = || {
+                let before = known.unwrap_or_else(|| sha256_hex(loaded));
+                let mut hasher = Sha256::new();
+                pieces(loaded, splices).for_each(|piece| hasher.update(piece));
+                (Some(before), hex(&hasher.finalize()))
+            };
+            let (here, beside) = if loaded.len() >= HASHED_BESIDE {
+                (None, Some(threads.spawn(hash)))
+            } else {
+                (Some(hash), None)
+            };
+            let mut size = 0;
+            for piece in pieces(loaded, splices) {
+                file.write_all(piece)?;
+                size += piece.len() as u64;
+            }
+            sync(file)?;
+            let hashed = here.map(|hash| hash()).or_else(|| beside.and_then(|thread| thread.join().ok()));
+            let (before, after) = hashed.ok_or_else(broke_off)?;
+            Ok(Filled { before, after, size })
+        }),
+        Bytes::Copied { file: old, size, ends, splices } => std::thread::scope(|threads| {
+            check_places(old, ends, splices)?;
+            let hashing = threads.spawn(|| hashes(old, *size, splices, cancel));
+            let size = copy_spliced(old, *size, splices, file, cancel).and_then(|size| {
+                sync(file)?;
+                Ok(size)
+            });
+            let hashed = hashing.join().map_err(|_| broke_off())?;
+            let (size, (before, after)) = (size?, hashed?);
+            Ok(Filled { before: Some(before), after, size })
+        }),
+    }
+}
+
+fn broke_off() -> io::Error {
+    io::Error::other("the hashing broke off")
+}
+
+/// The old bytes between the splices and what comes in their place, in order.
+fn pieces<'a>(old: &'a [u8], splices: &'a [Splice]) -> impl Iterator<Item = &'a [u8]> {
+    let mut at = 0;
+    let replaced = splices.iter().flat_map(move |splice| {
+        let kept = &old[at..splice.range.start];
+        at = splice.range.end;
+        [kept, splice.with.as_slice()]
+    });
+    let rest = splices.last().map_or(0, |splice| splice.range.end);
+    replaced.chain([&old[rest..]])
+}
+
+/// The state of a file does not tell two changes in the same moment apart: what is replaced is looked at itself.
+fn check_places(old: &File, ends: &[u8], splices: &[DiskSplice]) -> io::Result<()> {
+    let mut there = vec![0; ends.len()];
+    for splice in splices {
+        let at = splice.range.end.checked_sub(ends.len() as u64).ok_or(io::ErrorKind::InvalidData)?;
+        read_exact_at(old, at, &mut there)?;
+        if there != ends {
+            return Err(io::ErrorKind::InvalidData.into());
+        }
+    }
+    Ok(())
+}
+
+/// Writes the file with its places replaced; gives the new size.
+fn copy_spliced(
+    old: &File,
+    size: u64,
+    splices: &[DiskSplice],
+    to: &mut File,
+    cancel: &CancellationToken,
+) -> io::Result<u64> {
+    let (mut at, mut written) = (0, 0);
+    let mut gathered = Vec::new();
+    for splice in splices {
+        let kept = splice.range.start.saturating_sub(at);
+        // Short stretches are written together: a system call for each would cost more than the bytes.
+        if kept + splice.with.len() as u64 <= CHUNK as u64 / 4 {
+            let from = gathered.len();
+            gathered.resize(from + usize::try_from(kept).unwrap_or_default(), 0);
+            read_exact_at(old, at, &mut gathered[from..])?;
+            gathered.extend_from_slice(&splice.with);
+            if gathered.len() >= CHUNK {
+                to.write_all(&gathered)?;
+                gathered.clear();
+            }
+        } else {
+            to.write_all(&gathered)?;
+            gathered.clear();
+            copy(old, at, kept, to, cancel)?;
+            to.write_all(&splice.with)?;
+        }
+        written += kept + splice.with.len() as u64;
+        at = splice.range.end;
+        if cancel.is_cancelled() {
+            return Err(io::ErrorKind::Interrupted.into());
+        }
+    }
+    to.write_all(&gathered)?;
+    let rest = size.saturating_sub(at);
+    copy(old, at, rest, to, cancel)?;
+    Ok(written + rest)
+}
+
+/// SHA-256 of the file as it is and with its places replaced, from one reading: up to the first place they are the
+/// same.
+fn hashes(
+    old: &File,
+    size: u64,
+    splices: &[DiskSplice],
+    cancel: &CancellationToken,
+) -> io::Result<(String, String)> {
+    let (mut before, mut after) = (Sha256::new(), None::<Sha256>);
+    let mut buffer = vec![0; CHUNK];
+    let mut splices = splices.iter().peekable();
+    let (mut at, mut kept_from) = (0, 0);
+    while at < size {
+        if cancel.is_cancelled() {
+            return Err(io::ErrorKind::Interrupted.into());
+        }
+        let len = usize::try_from(size - at).map_or(CHUNK, |left| left.min(CHUNK));
+        let bytes = &mut buffer[..len];
+        read_exact_at(old, at, bytes)?;
+        let end = at + len as u64;
+        let part = |from: u64, to: u64| {
+            let offset = |place: u64| usize::try_from(place.clamp(at, end) - at).unwrap_or(len);
+            offset(from)..offset(to).max(offset(from))
+        };
+        // Bytes that both have are hashed once, as long as no place came.
+        while let Some(splice) = splices.next_if(|splice| splice.range.start < end) {
+            let same = after.get_or_insert_with(|| {
+                let mut same = before.clone();
+                same.update(&bytes[part(at, splice.range.start)]);
+                kept_from = splice.range.start;
+                same
+            });
+            same.update(&bytes[part(kept_from, splice.range.start)]);
+            same.update(&splice.with);
+            kept_from = splice.range.end;
+        }
+        if let Some(after) = &mut after {
+            after.update(&bytes[part(kept_from, end)]);
+            kept_from = kept_from.max(end);
+        }
+        before.update(&*bytes);
+        at = end;
+    }
+    let mut after = after.unwrap_or_else(|| before.clone());
+    // Behind the last byte.
+    splices.for_each(|splice| after.update(&splice.with));
+    Ok((hex(&before.finalize()), hex(&after.finalize())))
+}
+
+/// Copies bytes from one file's place to where the other one is.
+#[cfg(target_os = "linux")]
+fn copy(from: &File, mut at: u64, len: u64, to: &mut File, cancel: &CancellationToken) -> io::Result<()> {
+    let mut left = len;
+    while left > 0 {
+        if cancel.is_cancelled() {
+            return Err(io::ErrorKind::Interrupted.into());
+        }
+        let wanted = usize::try_from(left.min(COPIED)).unwrap_or(CHUNK);
+        // The kernel copies from page to page, or only notes whose pages they are where the file system can.
+        match rustix::fs::copy_file_range(from, Some(&mut at), &*to, None, wanted) {
+            // Not between these files: some file systems cannot, and say so in several ways.
+            Ok(0) | Err(_) => return copy_through(from, at, left, to, cancel),
+            Ok(copied) => left -= copied as u64,
+        }
+    }
+    Ok(())
+}
+
+#[cfg(not(target_os = "linux"))]
+fn copy(from: &File, at: u64, len: u64, to: &mut File, cancel: &CancellationToken) -> io::Result<()> {
+    copy_through(from, at, len, to, cancel)
+}
+
+fn copy_through(
+    from: &File,
+    mut at: u64,
+    len: u64,
+    to: &mut File,
+    cancel: &CancellationToken,
+) -> io::Result<()> {
+    let end = at + len;
+    let mut buffer = vec![0; usize::try_from(len).map_or(CHUNK, |len| len.min(CHUNK))];
+    while at < end {
+        if cancel.is_cancelled() {
+            return Err(io::ErrorKind::Interrupted.into());
+        }
+        let wanted = usize::try_from(end - at).map_or(CHUNK, |left| left.min(CHUNK));
+        read_exact_at(from, at, &mut buffer[..wanted])?;
+        to.write_all(&buffer[..wanted])?;
+        at += wanted as u64;
+    }
+    Ok(())
+}
+
+/// Reads at a place without a place of its own: the file is read by two threads at once.
+#[cfg(unix)]
+fn read_exact_at(file: &File, at: u64, buffer: &mut [u8]) -> io::Result<()> {
+    std::os::unix::fs::FileExt::read_exact_at(file, buffer, at)
+}
+
+#[cfg(windows)]
+fn read_exact_at(file: &File, mut at: u64, mut buffer: &mut [u8]) -> io::Result<()> {
+    while !buffer.is_empty() {
+        match std::os::windows::fs::FileExt::seek_read(file, buffer, at) {
+            Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
+            Ok(n) => {
+                at += n as u64;
+                buffer = &mut buffer[n..];
+            }
+            Err(cause) if cause.kind() == io::ErrorKind::Interrupted => {}
+            Err(cause) => return Err(cause),
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Read, Seek};
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn read_all(file: &mut File) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        file.rewind().unwrap();
+        file.read_to_end(&mut bytes).unwrap();
+        bytes
+    }
+
+    fn copied<'a>(file: &'a File, size: u64, ends: &'a [u8], splices: &'a [DiskSplice]) -> Bytes<'a> {
+        Bytes::Copied { file, size, ends, splices }
+    }
+
+    #[test]
+    fn other_bytes_than_were_quoted_are_not_replaced() {
+        let mut stored = tempfile::tempfile().unwrap();
+        stored.write_all(b"one two three").unwrap();
+        let splice = DiskSplice { range: 4..7, with: b"2"[..].into() };
+        for (ends, goes) in [(b"two", true), (b"TWO", false)] {
+            let content = copied(&stored, 13, ends, std::slice::from_ref(&splice));
+            let mut file = tempfile::tempfile().unwrap();
+            let filled = fill(&mut file, &content, None, |_| Ok(()), &CancellationToken::new());
+            assert_eq!(filled.map_err(|error| error.kind()).is_ok(), goes);
+        }
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(64))]
+        #[test]
+        fn splices_change_exactly_their_places_held_and_copied(
+            pattern in prop::collection::vec(any::<u8>(), 0..200),
+            times in prop_oneof![4 => Just(1_usize), 1 => Just(3_000)],
+            cuts in prop::collection::vec((0_usize..400_000, 0_usize..200, prop::collection::vec(any::<u8>(), 0..5)), 0..8),
+        ) {
+            let old = pattern.repeat(times);
+            let (mut at, mut expect, mut splices) = (0, Vec::new(), Vec::new());
+            for (skip, len, with) in cuts {
+                let skip = if times == 1 { skip % 100 } else { skip };
+                let start = (at + skip).min(old.len());
+                let end = (start + len).min(old.len());
+                expect.extend_from_slice(&old[at..start]);
+                expect.extend_from_slice(&with);
+                splices.push(Splice { range: start..end, with });
+                at = end;
+            }
+            expect.extend_from_slice(&old[at..]);
+            let mut stored = tempfile::tempfile().unwrap();
+            stored.write_all(&old).unwrap();
+            let on_disk: Vec<DiskSplice> = splices.iter().map(|splice| DiskSplice {
+                range: splice.range.start as u64..splice.range.end as u64,
+                with: splice.with.clone().into(),
+            }).collect();
+            let cancel = CancellationToken::new();
+            for content in [Bytes::Spliced(&old, &splices), copied(&stored, old.len() as u64, b"", &on_disk)] {
+                let mut file = tempfile::tempfile().unwrap();
+                let filled = fill(&mut file, &content, None, |_| Ok(()), &cancel).unwrap();
+                prop_assert_eq!(read_all(&mut file), expect.as_slice());
+                prop_assert_eq!(filled, Filled {
+                    before: Some(sha256_hex(&old)), after: sha256_hex(&expect), size: expect.len() as u64,
+                });
+            }
+        }
+    }
+
+    #[test]
+    fn a_cancel_ends_the_copying() {
+        let mut stored = tempfile::tempfile().unwrap();
+        stored.write_all(&[b'x'; 1000]).unwrap();
+        let cancel = CancellationToken::new();
+        cancel.cancel();
+        let content = copied(&stored, 1000, b"", &[]);
+        let mut file = tempfile::tempfile().unwrap();
+        fill(&mut file, &content, None, |_| panic!("nothing to sync"), &cancel).unwrap_err();
+    }
+}

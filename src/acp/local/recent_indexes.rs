@@ -1,0 +1,43 @@
+//! The line indexes of the files read last, so that the next page of one need not begin again. Not here: how lines are
+//! counted (line_index).
+
+use std::sync::Mutex;
+
+use super::decoding::Feed;
+use super::line_index::LineIndex;
+use crate::acp::files::Stamp;
+
+/// So many files are remembered.
+const FILES: usize = 16;
+
+/// The indexes of the files read last.
+#[derive(Debug, Default)]
+pub(super) struct LineIndexes {
+    recent: Mutex<Vec<((Stamp, Feed), LineIndex)>>,
+}
+
+impl LineIndexes {
+    /// The index of this state of a file; it is the caller's until [`LineIndexes::put`], so that no scan holds a lock.
+    pub(super) fn take(&self, stamp: Stamp, feed: Feed) -> LineIndex {
+        let mut recent = self.recent.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let at = recent.iter().position(|(known, _)| *known == (stamp, feed));
+        at.map_or_else(LineIndex::default, |at| recent.remove(at).1)
+    }
+
+    /// Keeps an index for the next page.
+    pub(super) fn put(&self, stamp: Stamp, feed: Feed, index: LineIndex) {
+        let mut recent = self.recent.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        // An older state of the same file will not come back.
+        if let Some(at) = recent.iter().position(|(known, _)| known.0.file == stamp.file) {
+            let (known, other) = recent.remove(at);
+            if known == (stamp, feed) && other.is_ahead_of(&index) {
+                recent.push((known, other));
+                return;
+            }
+        }
+        recent.push(((stamp, feed), index));
+        if recent.len() > FILES {
+            recent.remove(0);
+        }
+    }
+}
