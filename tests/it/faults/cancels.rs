@@ -64,7 +64,7 @@ async fn race(stage: &Stage, seed: u64, tally: &Tally) {
     let began = stage.file(&format!("began.{seed}"));
     // Its name is among its arguments for as long as it lives.
     let command = format!(": > '{}'; exec tail -f '{}'", began.display(), began.display());
-    let id = stage.ask(Ask::bash(&command).of(&format!("talk {seed}"))).await;
+    let id = stage.ask(Ask::bash(&command).of(&format!("talk-{seed}"))).await;
     for _ in 0..turns(seed) {
         tokio::task::yield_now().await;
     }

@@ -15,7 +15,7 @@ async fn f20_without_open_files_new_work_is_refused_as_busy_and_what_runs_is_ans
     let mut asked = Vec::new();
     for n in 0..16 {
         let command = format!("echo > began.{n}; until [ -e go ]; do sleep 0.02; done; echo the end");
-        asked.push(stage.ask(Ask::bash(&command).of(&format!("talk {n}"))).await);
+        asked.push(stage.ask(Ask::bash(&command).of(&format!("talk-{n}"))).await);
     }
     // Refusals come at once, everything else when it may.
     until("each to have begun or to be refused", || {

@@ -29,7 +29,7 @@ async fn f58_a_stop_during_five_running_commands_leaves_none_unanswered() {
     let mut asked = Vec::new();
     for (n, command) in commands.iter().enumerate() {
         let begun = format!("echo half of it; echo $$ > begun.{n}; {command}");
-        asked.push(stage.ask(Ask::bash(&begun).of(&format!("talk {n}"))).await);
+        asked.push(stage.ask(Ask::bash(&begun).of(&format!("talk-{n}"))).await);
     }
     let mut shells = Vec::new();
     for n in 0..commands.len() {

@@ -29,8 +29,7 @@ async fn what_holds_the_output_is_named_kept_and_ended() {
 async fn the_last_words_of_what_was_left_behind_are_in_the_answer_that_ends_it() {
     let bench = Bench::new();
     // In one go and by itself, so that it still stands in the pipe when its writer is gone.
-    let words =
-        "trap 'printf \"%0900000d\\n\" 0; echo bye; exit' TERM; : > ready; while :; do sleep 0.02; done";
+    let words = "trap 'printf \"line %s\\n\" {1..60000}; echo bye; exit' TERM; : > ready; while :; do sleep 0.02; done";
     let (text, _) =
         bench.bash(&format!("({words}) & until [ -e ready ]; do sleep 0.01; done; echo hi")).await;
     assert!(text.contains("shell sh_1"), "{text}");
