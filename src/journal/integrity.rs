@@ -39,12 +39,11 @@ impl Fault {
         };
         let Some(code) = error.sqlite_error() else { return Self::Sound };
         match (code.code, code.extended_code) {
-            (ErrorCode::DiskFull, _) => Self::Full,
-            (ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase, _) => Self::Damaged,
-            // A quota and a limit of the process are told in this way.
-            (_, SQLITE_IOERR_WRITE | SQLITE_IOERR_SHMSIZE) => Self::Full,
+            // The latter two: how a quota and a limit of the process are told.
+            (ErrorCode::DiskFull, _) | (_, SQLITE_IOERR_WRITE | SQLITE_IOERR_SHMSIZE) => Self::Full,
             (_, SQLITE_IOERR_FSYNC | SQLITE_IOERR_DIR_FSYNC) => Self::Unsynced,
-            (_, SQLITE_IOERR_READ | SQLITE_IOERR_SHORT_READ) => Self::Damaged,
+            (ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase, _)
+            | (_, SQLITE_IOERR_READ | SQLITE_IOERR_SHORT_READ) => Self::Damaged,
             _ => Self::Sound,
         }
     }

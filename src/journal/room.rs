@@ -127,7 +127,7 @@ fn fill(file: &mut File) -> io::Result<()> {
         return Ok(());
     }
     // Not zeros, which some file systems store as a hole.
-    let block = [0x5a_u8; 64 << 10];
+    let block = vec![0x5a_u8; 64 << 10];
     for _ in 0..RESERVE / block.len() as u64 {
         file.write_all(&block)?;
     }

@@ -44,11 +44,18 @@ impl Condition {
         self.contact(false);
     }
 
-    /// The disk is too full for new work, or no longer is.
-    pub(super) fn disk_is_full(&self, full: bool) {
-        if self.disk.swap(full, Ordering::Relaxed) != full {
+    /// The disk is too full for new work, or no longer is. Whether that is news.
+    pub(super) fn disk_is_full(&self, full: bool) -> bool {
+        let news = self.disk.swap(full, Ordering::Relaxed) != full;
+        if news {
             self.touch();
         }
+        news
+    }
+
+    /// Whether the disk was too full for new work when it was last looked at.
+    pub(super) fn lacks_room(&self) -> bool {
+        self.disk.load(Ordering::Relaxed)
     }
 
     fn contact(&self, answers: bool) {

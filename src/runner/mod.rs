@@ -1,12 +1,14 @@
 //! The one loop: it waits for the next wake, makes one short call, and waits again. Polling, executing, posting,
 //! beating and renewing happen in tasks that it starts and that wake it; what they share is the engine.
 
+mod aftermath;
 mod alarm;
 mod backoff;
 mod calls;
 mod catalog;
 mod clock;
 mod condition;
+mod declaring;
 mod delivery;
 mod drain;
 mod engine;
@@ -34,6 +36,7 @@ mod wake;
 mod waking;
 mod watchdog;
 
+pub use aftermath::LookedAfter;
 pub use clock::{Clock, SKEW_MS};
 pub use drain::Stop;
 pub use engine::{Catalog, Parts, Survivors};
@@ -99,8 +102,6 @@ pub struct Runner {
     poll_at: Option<tokio::time::Instant>,
     /// How many events are asked for at once.
     page: u32,
-    /// The disk has no room for new work.
-    full: bool,
     listed: bool,
     list_retry: Retry,
     drained: bool,
@@ -128,7 +129,6 @@ impl Runner {
             poll_number: 0,
             poll_at: None,
             page,
-            full: false,
             listed: false,
             list_retry,
             drained: false,
@@ -187,7 +187,7 @@ impl Runner {
                 Wake::HoldChanged => self.start_ready(),
                 Wake::Woke(missed) => self.woke(missed),
                 Wake::PollDue => self.poll_due(),
-                Wake::ListOpenDue if self.full => {}
+                Wake::ListOpenDue if self.engine.condition.lacks_room() => {}
                 Wake::ListOpenDue => self.list_open(),
                 Wake::Stop => return Ok(()),
             }

@@ -12,8 +12,7 @@ impl Runner {
     /// Looks whether new work must wait. One pass does not: what it cannot write ends it with the reason.
     pub(super) fn lacks_room(&mut self) -> bool {
         let full = self.mode == Mode::Stay && !self.engine.has_room();
-        if full != std::mem::replace(&mut self.full, full) {
-            self.engine.condition.disk_is_full(full);
+        if self.engine.condition.disk_is_full(full) {
             self.engine.beat_soon.notify_one();
             if full {
                 tracing::error!("the disk of the home has no room: nothing new is begun until it has");
@@ -32,7 +31,7 @@ impl Runner {
     /// The time for a poll has come, and for what waited for room.
     pub(super) fn poll_due(&mut self) {
         self.poll_at = None;
-        if self.full && !self.lacks_room() {
+        if self.engine.condition.lacks_room() && !self.lacks_room() {
             self.start_ready();
         }
         self.poll();

@@ -32,6 +32,7 @@ pub(super) struct GitAdd {
 impl Tool for GitAdd {
     const NAME: &'static str = "GitAdd";
     const EFFECT: Effect = Effect::Writes;
+    const DECLARES: bool = true;
     const ALIASES: &'static [(&'static str, &'static str)] =
         &[("files", "paths"), ("path", "paths"), ("file_paths", "paths")];
     const EXAMPLES: &'static [&'static str] =
@@ -52,6 +53,7 @@ impl Tool for GitAdd {
             let text = format!("Nothing was staged.\n{}", refusals(&batch));
             return Err(ToolError::new(ErrorCode::PolicyDenied, text));
         }
+        cx.declare(vec![repository.stage_intent()]).await?;
         stage(cx, &repository, &batch).await?;
         Ok(Reply::text(report(&batch)).with_meta(Meta { warnings: repository.notes, ..Meta::default() }))
     }

@@ -30,6 +30,8 @@ const HOOK_OUTPUT: u64 = 10_000;
 /// How much of the list of files is shown.
 const LIST: usize = 4_000;
 
+const BEFORE_THE_END: &str = "the commit was made before the device's runner ended; it was not made twice";
+
 /// What is to be committed.
 pub(super) struct Order {
     pub(super) tool: &'static str,
@@ -79,6 +81,8 @@ pub(super) async fn commit(
             let text = format!("Nothing was committed, and nothing staged.\n{}", refusals(batch));
             return Err(ToolError::new(ErrorCode::PolicyDenied, text));
         }
+        // Whatever is staged for it: the commit counts.
+        cx.declare(vec![repository.commit_intent(before.as_ref(), &message)]).await?;
         stage(cx, repository, batch).await?;
     }
     let status = status(cx, repository).await?;
@@ -279,6 +283,27 @@ fn refused(repository: &Repository, answer: &Answer, hooks: &[&str]) -> Result<T
 
 fn printed(answer: &Answer) -> String {
     clip(&answer.complaint, Budget::chars(Some(HOOK_OUTPUT)), None).text
+}
+
+/// What is said of a commit that was made in an earlier life of the runner.
+pub(super) async fn made_before(
+    cx: &ToolCx,
+    repository: &Repository,
+    id: String,
+) -> Result<Reply, ToolError> {
+    let answer = Answer {
+        exit_code: Some(0),
+        output: Vec::new(),
+        complaint: String::new(),
+        cut: false,
+        left_open: false,
+    };
+    let notes = repository.notes.clone();
+    let report = Report { id, answer, hooks: Vec::new(), amended: false, notes };
+    let mut reply = report.reply(cx, repository).await?;
+    reply.meta.recovered = true;
+    reply.meta.warnings.push(BEFORE_THE_END.to_owned());
+    Ok(reply)
 }
 
 /// A commit that was made.

@@ -26,6 +26,7 @@ pub(super) struct GitAddCommit {
 impl Tool for GitAddCommit {
     const NAME: &'static str = "git_add_commit";
     const EFFECT: Effect = Effect::Writes;
+    const DECLARES: bool = true;
     const ALIASES: &'static [(&'static str, &'static str)] =
         &[("files", "paths"), ("path", "paths"), ("msg", "message")];
     const EXAMPLES: &'static [&'static str] = &[

@@ -1,6 +1,7 @@
 //! Git: what changed in a repository, its history, and committing. Not here: anything that talks to another machine.
 
 mod add;
+mod aftermath;
 mod blame;
 mod blob;
 mod command;
@@ -33,6 +34,8 @@ mod staging;
 mod stat;
 mod status;
 mod whole;
+
+pub use aftermath::{concerns, settle};
 
 use std::fmt;
 use std::path::PathBuf;
