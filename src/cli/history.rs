@@ -77,7 +77,7 @@ struct Step {
 /// A life with its steps, as `--json` shows it.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Steps<'a> {
+struct Walk<'a> {
     request: Option<Line<'a>>,
     declared_effects: u32,
     processes: Vec<&'a str>,
@@ -93,7 +93,7 @@ pub fn history(args: &HistoryArgs, context: &Context) -> anyhow::Result<Exit> {
         let (id, whole) = find(reader.as_ref(), request)?;
         let steps = steps(&whole);
         if context.json() {
-            print::json(&Steps {
+            print::json(&Walk {
                 request: whole.life.as_ref().map(Line::of),
                 declared_effects: whole.declared,
                 processes: whole.processes.iter().map(|(_, command)| command.as_str()).collect(),
@@ -115,7 +115,9 @@ pub fn history(args: &HistoryArgs, context: &Context) -> anyhow::Result<Exit> {
     };
     let lives = reader.map_or_else(|| Ok(Vec::new()), |reader| reader.history(&question))?;
     if context.json() {
-        lives.iter().for_each(|life| print::json(&Line::of(life)));
+        for life in &lives {
+            print::json(&Line::of(life));
+        }
     } else {
         show(&lives, now_ms);
     }

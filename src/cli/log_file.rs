@@ -87,13 +87,11 @@ impl Write for LogFile {
         if self.silent_since.is_some_and(|since| since.elapsed() < SILENCE) {
             return Ok(line.len());
         }
-        self.silent_since = match self.append(line) {
-            Ok(()) => None,
-            Err(_) => {
-                self.open = None;
-                Some(Instant::now())
-            }
-        };
+        self.silent_since = None;
+        if self.append(line).is_err() {
+            self.open = None;
+            self.silent_since = Some(Instant::now());
+        }
         Ok(line.len())
     }
 

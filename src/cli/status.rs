@@ -100,7 +100,7 @@ fn look(config: &Config, home: &Home) -> anyhow::Result<Status> {
     };
     // What the runner has met says more than an answer to us; what it met when it last ran says nothing.
     let met = facts.trouble.filter(|word| holder.is_some() && !word.is_empty());
-    let trouble = met.or_else(|| probed.clone().err().flatten().map(str::to_owned));
+    let trouble = met.or_else(|| probed.err().flatten().map(str::to_owned));
     let since = |at: i64| Clock::system().now_ms().saturating_sub(at).max(0);
     let degraded: Vec<&'static str> = [
         (!has_room, "disk"),

@@ -80,6 +80,9 @@ impl Switches {
     ///
     /// # Errors
     /// [`HomeError`] when it cannot be written.
+    ///
+    /// # Panics
+    /// Never: a number and a text are always JSON.
     pub fn switch_on(&self, switch: Switch, on: &SwitchedOn) -> Result<bool, HomeError> {
         let path = self.file(switch);
         let text = serde_json::to_vec(on).expect("a number and a text are JSON");
@@ -114,12 +117,12 @@ impl Switches {
                 heard.send_modify(|n| *n += 1);
             }
         });
-        let watched = watched.and_then(|mut watcher| {
-            watcher.watch(&self.folder, RecursiveMode::NonRecursive)?;
-            Ok(watcher)
+        let looking = watched.and_then(|mut eyes| {
+            eyes.watch(&self.folder, RecursiveMode::NonRecursive)?;
+            Ok(eyes)
         });
-        match watched {
-            Ok(watcher) => Some(SwitchWatch { moved, _watcher: watcher, _sender: sender }),
+        match looking {
+            Ok(eyes) => Some(SwitchWatch { moved, _watcher: eyes, _sender: sender }),
             Err(error) => {
                 tracing::warn!(%error, "the owner's switches are only looked at now and then");
                 None

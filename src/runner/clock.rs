@@ -58,7 +58,7 @@ fn since_boot() -> i64 {
     #[cfg(not(target_os = "linux"))]
     let id = rustix::time::ClockId::Monotonic;
     let time = rustix::time::clock_gettime(id);
-    time.tv_sec * 1_000 + i64::from(time.tv_nsec) / 1_000_000
+    time.tv_sec * 1_000 + time.tv_nsec / 1_000_000
 }
 
 /// Since the first look, by a clock that counts sleep on Windows.
