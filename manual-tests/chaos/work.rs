@@ -122,7 +122,8 @@ impl Job {
             }
             Kind::Sqlite => {
                 let db = rusqlite::Connection::open(work.join("rows.sqlite3"))?;
-                let count: u32 = db.query_row("select count(*) from row where id = ?", [id], |row| row.get(0))?;
+                let count: u32 =
+                    db.query_row("select count(*) from row where id = ?", [id], |row| row.get(0))?;
                 whole(usize::try_from(count)?)
             }
             Kind::Commit => {
