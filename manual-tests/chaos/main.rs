@@ -59,7 +59,11 @@ fn main() -> ExitCode {
 }
 
 fn play(options: &Options) -> anyhow::Result<Tally> {
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    // Rounds wait for processes and files here and there; the backends must not wait with them.
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(options.at_once + 4)
+        .enable_all()
+        .build()?;
     let begun = Instant::now();
     let tally = runtime.block_on(async {
         let places = Arc::new(Semaphore::new(options.at_once.max(1)));

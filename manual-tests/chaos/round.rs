@@ -81,8 +81,10 @@ impl Scene {
         .await?;
         let token = backend.mint_caller("chaos")?;
         let (url, code) = (backend.url().to_owned(), backend.pairing_code().to_owned());
-        let pair = runner(dir.path(), &url, &["--json", "pair", &code])?.wait_with_output()?;
-        ensure!(pair.status.success(), "the device could not be paired");
+        let pairing = runner(dir.path(), &url, &["--json", "pair", &code])?;
+        let pair = tokio::task::spawn_blocking(|| pairing.wait_with_output()).await??;
+        let log = || std::fs::read_to_string(dir.path().join("logs/runner.log")).unwrap_or_default();
+        ensure!(pair.status.success(), "the device could not be paired: {}", log());
         let paired: serde_json::Value = serde_json::from_slice(&pair.stdout)?;
         let device = paired["deviceId"].as_str().context("a device id")?.to_owned();
         let caller = Caller::new(&url, token, device)?;

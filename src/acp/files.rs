@@ -9,6 +9,7 @@ use sha2::{Digest, Sha256};
 
 use super::content::Binary;
 pub use super::encoding::Encoding;
+use super::prepared::PreparedWrite;
 use super::{Answer, WorkspacePath};
 use crate::ids::hex;
 use crate::tool::ToolCx;
@@ -24,10 +25,27 @@ pub trait FileClient: Send + Sync + 'static {
     /// reached in bounded time, `cancelled`.
     fn read_text_file<'a>(&'a self, cx: &'a ToolCx, request: ReadTextFile) -> Answer<'a, TextWindow>;
 
-    /// Replaces or makes a file: readers see the old content or the new one, never a part.
+    /// Replaces or makes a file: readers see the old content or the new one, never a part. It is declared before
+    /// anything is done.
     ///
     /// Fails with `policy_denied`, `stale` when the [`Precondition`] does not hold, `is_directory`.
     fn write_text_file<'a>(&'a self, cx: &'a ToolCx, request: WriteTextFile) -> Answer<'a, Written>;
+
+    /// Checks a write without making it, so that several can be declared and made together. Fails like
+    /// `write_text_file`.
+    fn prepare_file<'a>(
+        &'a self,
+        cx: &'a ToolCx,
+        request: WriteTextFile,
+    ) -> Answer<'a, Box<dyn PreparedWrite>>;
+    /// Writes what was prepared and declared beside its file.
+    fn stage_file<'a>(
+        &'a self,
+        cx: &'a ToolCx,
+        write: Box<dyn PreparedWrite>,
+    ) -> Answer<'a, Box<dyn PreparedWrite>>;
+    /// Puts what was staged in its file's place. Fails with `stale`.
+    fn place_file<'a>(&'a self, cx: &'a ToolCx, write: Box<dyn PreparedWrite>) -> Answer<'a, Written>;
 
     /// A whole file's bytes, for editing. Fails like `read_text_file`, and with `too_large` above `max_bytes`.
     fn load_file<'a>(&'a self, cx: &'a ToolCx, path: WorkspacePath, max_bytes: u64)

@@ -7,6 +7,7 @@ pub mod encoding;
 pub mod files;
 pub mod local;
 pub mod permission;
+pub mod prepared;
 pub mod protected;
 pub mod terminals;
 pub mod workspace;

@@ -58,10 +58,12 @@ pub fn pause(args: &PauseArgs, context: &Context) -> anyhow::Result<Exit> {
 pub fn resume(context: &Context) -> anyhow::Result<Exit> {
     let home = home(context)?;
     let switches = Switches::of(&home);
+    // What waits is counted before it begins.
+    let before = answer(&home, false, false)?;
     // Both, whichever was on.
     let paused = switches.switch_off(Switch::Paused)?;
     let safe = switches.switch_off(Switch::SafeMode)?;
-    let answer = answer(&home, false, paused || safe)?;
+    let answer = Answer { changed: paused || safe, ..before };
     if context.json() {
         print::json(&answer);
         return Ok(Exit::Done);

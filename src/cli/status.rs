@@ -216,9 +216,6 @@ fn show(status: &Status) {
             status.outbox.undeliverable
         ));
     }
-    if !status.degraded.is_empty() {
-        print::line("Disk          has no room: nothing new is begun until it has");
-    }
     if let Some(salvage) = &status.salvage {
         print::line(&format!(
             "Journal       was damaged and is kept as {}: {} requests were carried over, {} could not be read",

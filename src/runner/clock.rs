@@ -75,6 +75,13 @@ impl fmt::Debug for Clock {
     }
 }
 
+/// When the backend was asked, since the start of the machine.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Asked(i64);
+
+/// No answer is waited for longer while the machine is awake, a session that is opened on the way included.
+const LONGEST_ANSWER_MS: i64 = 90_000;
+
 /// Clocks that differ by more than this are told of, in milliseconds.
 pub const SKEW_MS: u64 = 120_000;
 
@@ -95,8 +102,17 @@ impl ServerClock {
         Self { local, offset_ms: Arc::new(AtomicI64::new(offset)), read: Arc::default() }
     }
 
-    /// Takes a reading; returns the backend's clock minus the time of day.
-    pub(super) fn set(&self, server_now_ms: f64) -> i64 {
+    /// To be kept while the backend is asked for its time.
+    pub(super) fn asking(&self) -> Asked {
+        Asked(self.local.since_boot_ms())
+    }
+
+    /// Takes a reading; returns the backend's clock minus the time of day. Nothing is taken, and none is returned, of
+    /// one that was so long on its way that the machine must have slept meanwhile: it tells the time of before.
+    pub(super) fn set(&self, server_now_ms: f64, asked: Asked) -> Option<i64> {
+        if self.local.since_boot_ms() - asked.0 > LONGEST_ANSWER_MS {
+            return None;
+        }
         #[expect(clippy::cast_possible_truncation, reason = "milliseconds since 1970")]
         let server_now = server_now_ms as i64;
         let before = self.skew_ms();
@@ -110,7 +126,7 @@ impl ServerClock {
                 "this device's clock is not the backend's; deadlines are judged by the backend's"
             );
         }
-        server_now - self.local.now_ms()
+        Some(server_now - self.local.now_ms())
     }
 
     /// How far the backend's clock is ahead of the time of day, where that is worth a word.
@@ -166,8 +182,8 @@ mod tests {
         server.recall(5);
         assert_eq!(server.whole_now_ms(), YEAR + 5);
         #[expect(clippy::cast_precision_loss, reason = "far below 2^53")]
-        let offset = server.set((YEAR + 1_000) as f64);
-        assert_eq!(offset, 1_000);
+        let offset = server.set((YEAR + 1_000) as f64, server.asking());
+        assert_eq!(offset, Some(1_000));
         for moved in [YEAR * 2, YEAR - 86_400_000, 0] {
             day.store(moved, Ordering::SeqCst);
             assert_eq!(server.whole_now_ms(), YEAR + 1_000);
@@ -175,5 +191,9 @@ mod tests {
         }
         boot.store(600_000, Ordering::SeqCst);
         assert_eq!(server.whole_now_ms(), YEAR + 601_000, "sleep counts");
+        let asked = server.asking();
+        boot.store(1_200_000, Ordering::SeqCst);
+        assert_eq!(server.set(5.0, asked), None, "an answer from before a sleep");
+        assert_eq!(server.whole_now_ms(), YEAR + 1_201_000);
     }
 }

@@ -9,6 +9,7 @@ use tokio_util::sync::CancellationToken;
 use super::engine::Engine;
 use super::outbox::{Due, Trouble};
 use crate::backend::{BackendError, Disposition, Posted, ResultPost};
+use crate::failpoint::reach_of;
 use crate::ids::RequestId;
 use crate::journal::{Close, JournalError, RecordedReply};
 
@@ -58,6 +59,7 @@ impl Engine {
             };
             let error = match self.backend.post(post).await {
                 Ok(Posted::Stored | Posted::Duplicate) => {
+                    reach_of("post.after", reply.id().as_str());
                     return self.settle(&reply, Close::Delivered).await;
                 }
                 Err(error) => error,

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::{AbortOnDropHandle, TaskTracker};
 
+use super::aftermath::LookedAfter;
 use super::backoff::Budget;
 use super::clock::{Clock, ServerClock};
 use super::condition::Condition;
@@ -19,11 +20,11 @@ use super::wake::Waker;
 use super::watchdog::Watchdog;
 use crate::backend::{Backend, BackendError, CatalogItem, CatalogKind};
 use crate::home::Switches;
-use crate::ids::LeaseId;
+use crate::ids::{LeaseId, RequestId};
 use crate::journal::Journal;
 use crate::output::OutputStore;
 use crate::redact::Redactor;
-use crate::tool::{Gate, Registry};
+use crate::tool::{Gate, Intent, Registry};
 
 /// The parts that wiring hands over.
 pub struct Parts {
@@ -57,11 +58,14 @@ pub struct Parts {
     pub watchdog: Option<Watchdog>,
 }
 
-/// Ends processes of an earlier life.
+/// Ends processes of an earlier life, and sees what became of its effects.
 pub trait Survivors: Send + Sync + 'static {
     /// Ends the process of this identity, which this request started, with everything that it started in turn; a
     /// stranger that got its number is left alone. Returns whether nothing of it is left.
-    fn end(&self, request: &crate::ids::RequestId, identity: &str) -> bool;
+    fn end(&self, request: &RequestId, identity: &str) -> bool;
+
+    /// Looks what became of what this request's call declared, in the order in which it did.
+    fn look_after<'a>(&'a self, request: &'a RequestId, intents: Vec<Intent>) -> LookedAfter<'a>;
 }
 
 /// The catalogs of the home, and when they change.

@@ -44,6 +44,7 @@ impl Engine {
     /// One beat; a second one where only the signature was at fault.
     pub(super) async fn beat_once(&self, online: bool) -> Result<Option<Duration>, BackendError> {
         let health = self.health().await;
+        let asked = self.server_clock.asking();
         let mut beat = self.with_session(|| self.backend.beat(online, health.clone())).await;
         if let Err(error) = &beat
             && matches!(error.disposition(), Disposition::CorrectClock(_) | Disposition::SignAgain)
@@ -51,8 +52,10 @@ impl Engine {
             beat = self.backend.beat(online, health).await;
         }
         let beat = beat?;
-        let offset = self.server_clock.set(beat.server_now_ms);
-        self.note_contact(offset).await;
+        match self.server_clock.set(beat.server_now_ms, asked) {
+            Some(offset) => self.note_contact(offset).await,
+            None => self.beat_soon.notify_one(),
+        }
         Ok(beat.next)
     }
 

@@ -1,12 +1,14 @@
 //! The one loop: it waits for the next wake, makes one short call, and waits again. Polling, executing, posting,
 //! beating and renewing happen in tasks that it starts and that wake it; what they share is the engine.
 
+mod aftermath;
 mod alarm;
 mod backoff;
 mod calls;
 mod catalog;
 mod clock;
 mod condition;
+mod declaring;
 mod delivery;
 mod drain;
 mod engine;
@@ -34,6 +36,7 @@ mod wake;
 mod waking;
 mod watchdog;
 
+pub use aftermath::LookedAfter;
 pub use clock::{Clock, SKEW_MS};
 pub use drain::Stop;
 pub use engine::{Catalog, Parts, Survivors};

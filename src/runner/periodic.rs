@@ -72,8 +72,12 @@ impl Engine {
         }
     }
 
-    /// The moment to close a request at: how long it is remembered is measured by the clock that says when to forget.
+    /// The moment to close a request at. How long it is remembered is measured by the backend's clock, so that a wrong
+    /// one of ours must not date it; where ours is right enough, `history` shows its steps in order.
     pub(super) fn closing_ms(&self) -> i64 {
-        self.server_clock.whole_now_ms()
+        match self.server_clock.skew_ms() {
+            Some(_) => self.server_clock.whole_now_ms(),
+            None => self.clock.now_ms(),
+        }
     }
 }

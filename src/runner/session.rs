@@ -54,11 +54,12 @@ impl Sessions {
         if let Some(error) = self.line.barred() {
             return Err(error);
         }
+        let asked = self.clock.asking();
         let opened = self.line.open_session().await;
         self.tried.fetch_add(1, Ordering::AcqRel);
         match opened {
             Ok(session) => {
-                let offset = self.clock.set(session.server_now_ms);
+                let offset = self.clock.set(session.server_now_ms, asked);
                 tracing::info!(clock_offset_ms = offset, "the session with the backend is open");
                 self.opened.fetch_add(1, Ordering::AcqRel);
                 *failed = None;

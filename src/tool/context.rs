@@ -1,10 +1,13 @@
 //! What a call knows about itself: ids, cancel, deadline. Not here: what a tool needs to work (its `Deps`).
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
+use super::ToolError;
+use super::intent::{Intent, Intents, Unrecorded};
 use crate::ids::{ConversationId, RequestId};
 
 /// The request's own facts, handed to every tool.
@@ -22,6 +25,8 @@ pub struct ToolCx {
     pub winding_up: CancellationToken,
     /// When the answer stops being of use.
     pub deadline: Option<Instant>,
+    /// Writes down what it declares.
+    pub intents: Arc<dyn Intents>,
 }
 
 impl ToolCx {
@@ -35,7 +40,16 @@ impl ToolCx {
             cancel: CancellationToken::new(),
             winding_up: CancellationToken::new(),
             deadline: None,
+            intents: Arc::new(Unrecorded),
         }
+    }
+
+    /// Writes down what is about to be done; when this returns, a later life will know of it.
+    ///
+    /// # Errors
+    /// It could not be written down: then it must not be done.
+    pub async fn declare(&self, intents: Vec<Intent>) -> Result<(), ToolError> {
+        self.intents.declare(&self.request, intents).await
     }
 
     /// Completes when the call should stop.

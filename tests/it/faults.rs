@@ -12,6 +12,7 @@ mod disk;
 mod disk_model;
 mod events;
 mod homes;
+mod kill;
 mod logs;
 #[cfg(target_os = "linux")]
 mod power;

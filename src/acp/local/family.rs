@@ -77,6 +77,12 @@ impl Family {
         }
     }
 
+    /// The same where nothing was written down of the process that began it: only marks tell who belongs to it. None
+    /// where the system does not tell them.
+    pub fn of_a_request(request: &RequestId) -> Option<Self> {
+        Some(Self::of_a_former_life(ProcessIdentity::nobody()?, request, None))
+    }
+
     /// The leader's process group.
     pub fn group(&self) -> u32 {
         self.leader.pid()
@@ -152,7 +158,21 @@ impl Stat {
 impl Family {
     /// Everyone of the family who still lives.
     pub fn members(&self) -> Vec<Member> {
-        self.members_among(all_pids())
+        self.members_among(newest_first().into_iter())
+    }
+
+    /// Shows everyone who carries one of our marks or holds our pipe at the moment that they are found, the newest
+    /// first: one that lives for a millisecond is gone when the whole family is known.
+    pub fn meet(&self, mut met: impl FnMut(Member)) {
+        if !self.leader.is_of_this_boot() {
+            return;
+        }
+        for pid in newest_first() {
+            let young = Stat::of(pid).filter(|stat| stat.start >= self.leader.start() && !stat.ended());
+            if let Some(stat) = young.filter(|_| pid != std::process::id() && self.claims(pid)) {
+                met(stat.member());
+            }
+        }
     }
 
     /// The same soon after the command's start without asking after every process of the machine: what every command
@@ -177,21 +197,23 @@ impl Family {
             return Vec::new();
         }
         let grouped: Vec<u32> = self.groups.iter().flat_map(ControlGroup::members).collect();
-        // Nobody older than the command can have been started by it.
-        let young: Vec<Stat> = pids
+        // Nobody older than the command can have been started by it. Who is asked at once cannot be gone meanwhile.
+        let (young, claimed): (Vec<Stat>, Vec<bool>) = pids
             .filter(|pid| *pid != own)
             .filter_map(Stat::of)
             .filter(|stat| stat.start >= self.leader.start())
-            .collect();
+            .map(|stat| {
+                let claimed = !stat.ended() && (grouped.contains(&stat.pid) || self.claims(stat.pid));
+                (stat, claimed)
+            })
+            .unzip();
         // While a session has members its id is given to no new process, but once it is empty it may be.
         let strange =
             young.iter().any(|stat| stat.pid == self.leader.pid() && stat.start != self.leader.start());
         let mut found: Vec<bool> = young
             .iter()
-            .map(|stat| {
-                (!strange && stat.session == self.leader.pid())
-                    || (!stat.ended() && (grouped.contains(&stat.pid) || self.claims(stat.pid)))
-            })
+            .zip(&claimed)
+            .map(|(stat, claimed)| *claimed || (!strange && stat.session == self.leader.pid()))
             .collect();
         // Children of those found, and theirs.
         loop {
@@ -274,6 +296,14 @@ fn all_pids() -> impl Iterator<Item = u32> {
         .into_iter()
         .flatten()
         .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse::<u32>().ok())
+}
+
+/// The same, those first that were started last, as long as the numbers do not begin anew.
+#[cfg(target_os = "linux")]
+fn newest_first() -> Vec<u32> {
+    let mut pids: Vec<u32> = all_pids().collect();
+    pids.sort_unstable_by(|one, other| other.cmp(one));
+    pids
 }
 
 /// The id that was given out last.

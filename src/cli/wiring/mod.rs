@@ -43,6 +43,10 @@ pub struct Machine {
     pub redactor: Redactor,
     /// Keeps what is clipped.
     pub outputs: OutputStore,
+    /// The folders.
+    pub workspace: Workspace,
+    /// What looks at repositories.
+    pub git: git::GitDeps,
     /// The processes.
     pub terminals: LocalTerminals,
     /// The shells in the background.
@@ -73,6 +77,14 @@ pub fn machine(
     .context("no thread for starting processes")?;
     let client = Arc::new(LocalClient::new(terminals.clone()));
     let shells = shells::board(journal);
+    let git = git::GitDeps {
+        workspace: workspace.clone(),
+        search_path: environment.path().map(|path| path.to_string_lossy().into_owned()).unwrap_or_default(),
+        home: user_home.unwrap_or_default(),
+        outputs: outputs.clone(),
+        filters: joints::masking(&redactor),
+        turns: git::Turns::default(),
+    };
     let registry = handlers::registry(handlers::Deps {
         file: file::FileDeps { client: client.clone(), workspace: workspace.clone() },
         search: search::SearchDeps {
@@ -91,19 +103,10 @@ pub fn machine(
             workspace: workspace.clone(),
             board: Arc::default(),
         },
-        git: git::GitDeps {
-            workspace: workspace.clone(),
-            search_path: environment
-                .path()
-                .map(|path| path.to_string_lossy().into_owned())
-                .unwrap_or_default(),
-            home: user_home.unwrap_or_default(),
-            outputs: outputs.clone(),
-            filters: joints::masking(&redactor),
-        },
+        git: git.clone(),
         state: state::StateDeps { outputs: outputs.clone(), board },
         sqlite: sqlite::SqliteDeps {
-            workspace,
+            workspace: workspace.clone(),
             scratch: home.state_dir().join("scratch"),
             home: home.root().to_owned(),
         },
@@ -113,6 +116,8 @@ pub fn machine(
         gate: Arc::new(InsideWorkspace),
         redactor,
         outputs,
+        workspace,
+        git,
         terminals,
         shells,
     })
@@ -218,7 +223,7 @@ pub fn runner(
         redactor: machine.redactor,
         outputs: machine.outputs,
         lease,
-        survivors: Arc::new(joints::Killer { taken_up }),
+        survivors: Arc::new(joints::Aftercare { taken_up, workspace: machine.workspace, git: machine.git }),
         catalog: joints::home_catalog(home),
         settings: settings(config),
         clock,

@@ -332,7 +332,12 @@ mod tests {
                 prop_assert_eq!(kept, old.clone());
                 let new = replacement(text.as_bytes(), &old, "N\nM", found.tier, &found.places[0]);
                 let new = String::from_utf8(new).unwrap();
-                prop_assert_eq!(new.replace("\r\n", "\n"), "N\nM");
+                let mut plain = new.replace("\r\n", "\n");
+                if !text.contains('\n') {
+                    // Its lines may end with carriage returns alone.
+                    plain = plain.replace('\r', "\n");
+                }
+                prop_assert_eq!(plain, "N\nM");
             }
         }
 

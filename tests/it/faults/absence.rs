@@ -30,7 +30,7 @@ use crate::harness::wait::{eventually, until};
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn f23_connection_refused_backs_off_within_bounds() {
     let stage = Stage::new().await;
-    let mut proxy = Proxy::before(&stage.setting.url).await;
+    let mut proxy = Proxy::before(&stage.setting.url);
     let runner = stage.run_at(&proxy.url);
     let before = stage.ask(Ask::bash("echo before")).await;
     stage.reaches(&before, State::Delivered).await;
@@ -95,7 +95,7 @@ impl Tool for Await {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn f24_a_name_that_cannot_be_resolved_and_then_can_drains_the_outbox() {
     let stage = Stage::new().await;
-    let mut proxy = Proxy::before(&stage.setting.url).await;
+    let mut proxy = Proxy::before(&stage.setting.url);
     let port = proxy.url.rsplit(':').next().expect("a port").to_owned();
     let names = Arc::new(Names { known: AtomicBool::new(true), asked_in_vain: AtomicUsize::new(0) });
     let way = TransportOptions {
@@ -170,7 +170,7 @@ async fn f25_a_black_hole_costs_ten_seconds_to_connect_and_thirty_to_read() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn f25_a_poll_in_a_black_hole_holds_up_no_heartbeat_and_no_result() {
     let stage = Stage::with("[backend]\nlist_open_ms = 100\n").await;
-    let proxy = Proxy::before(&stage.setting.url).await;
+    let proxy = Proxy::before(&stage.setting.url);
     proxy.poison_those_with("events:listForDevice", Toxic::BlackHole);
     let runner = stage.run_at(&proxy.url);
     eventually("a heartbeat", async || stage.caller.sees_online().await.then_some(())).await;
@@ -196,7 +196,7 @@ async fn f28_one_byte_a_second_does_not_outlast_the_total_deadline() {
             socket.write_all(format!("{head}{body}").as_bytes()).await.expect("taken");
         }
     });
-    let proxy = Proxy::before(&format!("http://{address}")).await;
+    let proxy = Proxy::before(&format!("http://{address}"));
     let slow = HttpFunctions::new(&proxy.url, TransportOptions::default()).expect("an address");
     slow.call(FunctionKind::Query, "events:head", &json!({}), Duration::ZERO).await.expect("fast enough");
     // Each byte comes well within any limit on a single read.

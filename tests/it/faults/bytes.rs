@@ -22,7 +22,7 @@ use crate::harness::wait::until;
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn f26_a_page_cut_off_by_a_reset_is_discarded_whole() {
     let stage = Stage::new().await;
-    let proxy = Proxy::before(&stage.setting.url).await;
+    let proxy = Proxy::before(&stage.setting.url);
     let runner = stage.run_at(&proxy.url);
     runner.logs("the catalog is published").await;
     let mut expected = Vec::new();
@@ -62,7 +62,7 @@ async fn f27_a_result_stored_before_a_reset_is_posted_again_and_is_a_duplicate()
     drop(runner);
 
     // The same, with the reset in the bytes of the answer.
-    let proxy = Proxy::before(&stage.setting.url).await;
+    let proxy = Proxy::before(&stage.setting.url);
     proxy.poison_those_with("events:appendResult", Toxic::ResetAnswering(10));
     let _runner = stage.run_at(&proxy.url);
     let id = stage.ask(Ask::bash("echo again >> effects")).await;
@@ -170,7 +170,7 @@ async fn f65_no_answer_is_read_beyond_the_limit_however_it_is_packed() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn no_toxic_on_the_way_loses_or_repeats_anything() {
     let stage = Stage::new().await;
-    let proxy = Proxy::before(&stage.setting.url).await;
+    let proxy = Proxy::before(&stage.setting.url);
     let _runner = stage.run_at(&proxy.url);
     let ms = Duration::from_millis;
     let toxics = [

@@ -166,7 +166,9 @@ async fn f52_after_a_sleep_it_polls_at_once_and_what_has_expired_is_not_run() {
     ahead.pass(11 * MINUTE, &stage);
     until("a poll after the sleep", || polls() > before).await;
     relay.rule(|_, _| Fate::Pass);
-    assert_eq!(stage.answer(&late).await.verdict(), ("error", "expired"));
+    let answer = stage.answer(&late).await;
+    let life = stage.command(&["--json", "history", &late]).await.out;
+    assert_eq!(answer.verdict(), ("error", "expired"), "{answer:?} {life}");
     assert_eq!(counted.0.load(Ordering::SeqCst), 0, "it was not run");
     assert_eq!(stage.caller.have(count()).await.outcome, "ok");
     runner.stop().await;

@@ -13,8 +13,10 @@ use punie_runner::ids::{DeviceId, LeaseId, RequestId};
 use punie_runner::journal::Journal;
 use punie_runner::output::OutputStore;
 use punie_runner::redact::{Redactor, Secret};
-use punie_runner::runner::{Catalog, Clock, Parts, Runner, RunnerError, Settings, Stop, Survivors, wakes};
-use punie_runner::tool::Registry;
+use punie_runner::runner::{
+    Catalog, Clock, LookedAfter, Parts, Runner, RunnerError, Settings, Stop, Survivors, wakes,
+};
+use punie_runner::tool::{Aftermath, Intent, Registry};
 use tokio::task::JoinSet;
 
 use super::stage::Stage;
@@ -129,6 +131,9 @@ struct Nobody;
 impl Survivors for Nobody {
     fn end(&self, _request: &RequestId, _identity: &str) -> bool {
         true
+    }
+    fn look_after<'a>(&'a self, _request: &'a RequestId, _intents: Vec<Intent>) -> LookedAfter<'a> {
+        Box::pin(std::future::ready(Aftermath::Untouched))
     }
 }
 

@@ -57,7 +57,7 @@ pub struct Proxy {
 
 impl Proxy {
     /// Before the server at this address.
-    pub async fn before(url: &str) -> Self {
+    pub fn before(url: &str) -> Self {
         let upstream = url.trim_start_matches("http://").parse().expect("an address");
         let listener = listen(SocketAddr::from(([127, 0, 0, 1], 0)));
         let address = listener.local_addr().expect("an address");

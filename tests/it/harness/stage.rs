@@ -151,6 +151,12 @@ impl Stage {
         Program::start(&Setting { url: url.to_owned(), ..self.setting.clone() }, &["run"])
     }
 
+    /// The runner in the background, at that address, with these points at which it ends (failpoint).
+    pub fn run_armed(&self, url: &str, points: &str) -> Program {
+        let setting = Setting { url: url.to_owned(), ..self.setting.clone() };
+        Program::start_with(&setting, &["run"], &[("PUNIE_FAILPOINTS", points.as_ref())])
+    }
+
     /// Exchanges a line of the configuration, for programs that start after this.
     pub fn configure(&self, from: &str, to: &str) {
         let file = self.setting.home.join("config.toml");
