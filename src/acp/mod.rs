@@ -5,6 +5,7 @@ pub mod apps;
 pub mod content;
 pub mod encoding;
 pub mod files;
+pub mod folders;
 pub mod local;
 pub mod permission;
 pub mod prepared;

@@ -160,7 +160,7 @@ async fn f16_with_less_room_than_wished_nothing_new_is_begun() {
     let id = cramped.stage.ask(Ask::bash("echo ran >> effects")).await;
     // A poll that was held when room ran short may still bring one request; it is taken and not begun.
     let said = Program::start(&cramped.setting, &["status"]).end().await.out;
-    assert!(said.contains("Disk          has no room"), "{said}");
+    assert!(said.contains("The disk is nearly full: nothing new is begun"), "{said}");
     assert_eq!(cramped.stage.read("effects"), "");
     cramped.disk.empty();
     assert_eq!(cramped.stage.answer(&id).await.outcome, "ok");
