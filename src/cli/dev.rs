@@ -50,7 +50,7 @@ pub fn dev(args: &DevArgs, context: &Context) -> anyhow::Result<Exit> {
     runtime.block_on(async {
         let stop = Stop::new();
         let _signals = stop::on_signals(&stop)?;
-        serve(args.port, context, &home, &stop, |ready| announce(ready, context.json())).await
+        Box::pin(serve(args.port, context, &home, &stop, |ready| announce(ready, context.json()))).await
     })?;
     runtime.shutdown_background();
     Ok(Exit::Done)

@@ -43,7 +43,7 @@ pub fn run(args: &RunArgs, once: bool, context: &Context) -> anyhow::Result<Exit
             let _warming = processes.warm_up();
             runner.run(&stop).await.map(|()| None)
         };
-        anyhow::Ok(processes.serve(&stop, running).await?)
+        anyhow::Ok(Box::pin(processes.serve(&stop, running)).await?)
     })?;
     runtime.shutdown_background();
     Ok(ended.map_or(Exit::Done, |pass| report(&pass, context.json())))

@@ -10,6 +10,7 @@ pub(crate) const ATTEMPTS: u32 = 3;
 
 /// What the journal knows of a request, as far as the rules look at it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[expect(clippy::struct_excessive_bools, reason = "facts of a row, each by itself")]
 pub(crate) struct Known {
     /// How far it has come.
     pub state: State,

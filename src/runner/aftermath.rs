@@ -34,7 +34,7 @@ impl Engine {
             Aftermath::Untouched => (Comparison::Untouched, None),
             Aftermath::Done(mut reply) => {
                 reply.meta.recovered = true;
-                (Comparison::Done, Some(Outcome::Ok(reply)))
+                (Comparison::Done, Some(Outcome::Ok(*reply)))
             }
             Aftermath::Unclear { text, mut meta } => {
                 meta.recovered = true;

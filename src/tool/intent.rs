@@ -100,7 +100,7 @@ pub enum Aftermath {
     /// Nothing was done: the call can be run again.
     Untouched,
     /// All of it is done; this is what the call answers with.
-    Done(Reply),
+    Done(Box<Reply>),
     /// Neither: what is there now, in words, and as facts.
     Unclear {
         /// For the model.

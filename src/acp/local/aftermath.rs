@@ -92,7 +92,7 @@ fn settle_changes(workspace: &Workspace, intents: &[Intent]) -> Aftermath {
     } else {
         "Done as asked before the device's runner ended; nothing was done twice."
     };
-    Aftermath::Done(Reply::text(format!("{how}\n{}", lines.join("\n"))).with_meta(meta))
+    Aftermath::Done(Box::new(Reply::text(format!("{how}\n{}", lines.join("\n"))).with_meta(meta)))
 }
 
 /// What is at each path that the changes name.
@@ -163,13 +163,11 @@ impl Look {
 /// Whether everything that is not done can be done from what is on the disk.
 fn can_go_on(workspace: &Workspace, intents: &[Intent], states: &[State]) -> bool {
     intents.iter().zip(states).all(|(intent, state)| match (state, intent) {
-        (State::Done, _) => true,
-        (State::Other(_), _) => false,
         (State::Before, Intent::File { after: Some(after), temp, .. }) => {
             matches!(now(workspace, temp), Ok(Some(now)) if now.sha256 == *after)
         }
-        (State::Before, Intent::File { .. } | Intent::Move { .. }) => true,
-        (State::Before, _) => false,
+        (State::Done, _) | (State::Before, Intent::File { .. } | Intent::Move { .. }) => true,
+        (State::Other(_) | State::Before, _) => false,
     })
 }
 

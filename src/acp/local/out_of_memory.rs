@@ -15,7 +15,7 @@ pub(super) struct KillCount(Option<u64>);
 impl KillCount {
     /// The count as it is now.
     pub fn now() -> Self {
-        Self(counter().and_then(|path| read(path)))
+        Self(counter().and_then(read))
     }
 
     /// Whether the system has ended something for want of memory since. Where only the whole machine is counted, it

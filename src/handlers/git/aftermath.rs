@@ -106,7 +106,7 @@ async fn committed(
     if let Some(made) = ours(cx, &repository, before, message).await? {
         let mut reply = made_before(cx, &repository, made).await?;
         reply.meta.warnings.extend(left);
-        return Ok(Aftermath::Done(reply));
+        return Ok(Aftermath::Done(Box::new(reply)));
     }
     let name = |id: Option<&str>| id.map_or_else(|| "no commit".to_owned(), |id| short(id).to_owned());
     Ok(unclear(format!(

@@ -235,7 +235,7 @@ async fn cut(cuts: u32) {
     let mut open = Vec::new();
     for round in 0..cuts {
         open.extend(ask_mixed(&powered, &mut asked, &mut dice).await);
-        let at = u32::try_from(1 + dice.roll(12)).expect("small");
+        let at = u32::try_from(1 + dice.roll(7)).expect("small");
         let mut runner = powered.run(Mishap { cut_at: at, after: dice.roll(2) == 0, refuse: None });
         eventually("a cut, or everything answered", async || {
             if runner.has_ended() {

@@ -73,7 +73,7 @@ struct Step {
 
 struct Aside {
     path: WorkspacePath,
-    aside: WorkspacePath,
+    to: WorkspacePath,
     before: Option<String>,
 }
 
@@ -101,8 +101,8 @@ async fn prepare(cx: &ToolCx, deps: &FileDeps, change: &Change) -> Result<Step, 
         }
         Deed::Delete => {
             let before = change.loaded.as_ref().map(LoadedFile::sha256);
-            let aside = aside(deps, path)?;
-            Ok(Step { aside: Some(Aside { path: path.clone(), aside, before }), ..Step::default() })
+            let to = aside(deps, path)?;
+            Ok(Step { aside: Some(Aside { path: path.clone(), to, before }), ..Step::default() })
         }
         Deed::Update { edit, executable, move_to } => {
             let written = change.loaded.as_ref().filter(|_| !edit.splices.is_empty() || executable.is_some());
@@ -142,8 +142,8 @@ impl Step {
     fn intents(&self) -> Vec<Intent> {
         let text = |path: &WorkspacePath| path.absolute().to_str().map(str::to_owned);
         let mut intents: Vec<Intent> = self.write.iter().filter_map(|write| write.intent()).collect();
-        if let Some(Aside { path, aside, before }) = &self.aside {
-            intents.push(match (text(path), text(aside)) {
+        if let Some(Aside { path, to, before }) = &self.aside {
+            intents.push(match (text(path), text(to)) {
                 (Some(path), Some(temp)) => {
                     Intent::File { path, before: before.clone(), after: None, executable: None, temp }
                 }
@@ -242,7 +242,7 @@ impl Writing {
                 None => Done::Made { path: path.clone(), after },
             });
         }
-        if let Some(Aside { path, aside, before }) = step.aside {
+        if let Some(Aside { path, to: aside, before }) = step.aside {
             let only_if = change
                 .loaded
                 .as_ref()
