@@ -173,7 +173,7 @@ pub fn litter(work: &Path) -> anyhow::Result<Vec<String>> {
     let known = |name: &str| {
         ["bash.log", "repo", "rows.sqlite3"].contains(&name)
             || (["write-", "edit-", "patch-"].iter().any(|start| name.starts_with(start))
-                && name.ends_with(".txt"))
+                && !name.contains(".tmp"))
     };
     let mut found = Vec::new();
     for entry in fs::read_dir(work)? {

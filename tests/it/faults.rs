@@ -1,4 +1,9 @@
 //! The faults of the delivery promises' catalogue, each injected: `fNN` in a test's name is the fault's number.
+#![expect(
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "what a machine cannot show, and figures, are said"
+)]
 
 mod absence;
 mod backlog;

@@ -170,7 +170,7 @@ impl World {
         let declared = !declares(n) || self.now.rows.get(&n).is_some_and(|row| row.declared);
         match self.running.get(&n) {
             None if self.now.rows.get(&n).is_some_and(|row| row.state == State::Finished) => {
-                self.post(n, true)
+                self.post(n, true);
             }
             None => self.begin(n),
             Some(_) if !declared => assert_eq!(self.step(n, Event::Declares), Some(Then::Begin)),

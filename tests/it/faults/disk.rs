@@ -103,18 +103,18 @@ impl Cramped {
 async fn f15_a_read_only_state_folder_ends_the_start_with_its_cause() {
     let stage = Stage::new().await;
     let id = stage.ask(Ask::bash("echo ran >> effects")).await;
-    let state = stage.setting.home.join("state");
+    let below = stage.setting.home.join("state");
     let is_root = rustix::process::geteuid().is_root();
     let script = "mount --bind \"$0\" \"$0\" && mount -o remount,bind,ro \"$0\" && exec \"$@\"";
-    let state_text = state.to_str().expect("text");
+    let state_text = below.to_str().expect("text");
     // For root a mode proves nothing.
     let before: &[&str] = if is_root { &["unshare", "-m", "sh", "-c", script, state_text] } else { &[] };
     if !is_root {
-        std::fs::set_permissions(&state, std::os::unix::fs::PermissionsExt::from_mode(0o500)).expect("set");
+        std::fs::set_permissions(&below, std::os::unix::fs::PermissionsExt::from_mode(0o500)).expect("set");
     }
     let ended = Program::within(before, &stage.setting, &["run"], &[]).end().await;
     if !is_root {
-        std::fs::set_permissions(&state, std::os::unix::fs::PermissionsExt::from_mode(0o700)).expect("set");
+        std::fs::set_permissions(&below, std::os::unix::fs::PermissionsExt::from_mode(0o700)).expect("set");
     }
     assert_eq!(ended.code, Some(73), "{ended:?}");
     assert!(ended.log.contains(state_text), "it says what cannot be written: {ended:?}");
