@@ -2,6 +2,7 @@
 //!
 //! The floor plan, in reading order:
 //!
+//! - [`failpoint`]: where a test can end the process; nothing in a normal build.
 //! - [`ids`], [`request`]: what travels and what comes of it.
 //! - [`output`], [`redact`]: text on its way out.
 //! - [`tool`]: the contract between engine and tools.
@@ -13,6 +14,7 @@
 //! - [`runner`]: the one loop.
 //! - [`config`], [`cli`]: how it is set up and started.
 
+pub mod failpoint;
 pub mod ids;
 pub mod request;
 

@@ -37,6 +37,7 @@ impl Stage {
             port: 0,
             clock: Clock::system(),
             production_errors: false,
+            faults: None,
         };
         let backend = runtime.block_on(DevBackend::start(options)).expect("a backend");
         let home = Home::open(&root.path().join("home")).expect("a home");

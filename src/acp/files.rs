@@ -9,6 +9,8 @@ use sha2::{Digest, Sha256};
 
 use super::content::Binary;
 pub use super::encoding::Encoding;
+pub use super::folders::{EntryKind, FolderEntry, FolderListing, ListFolder};
+use super::prepared::PreparedWrite;
 use super::{Answer, WorkspacePath};
 use crate::ids::hex;
 use crate::tool::ToolCx;
@@ -24,10 +26,27 @@ pub trait FileClient: Send + Sync + 'static {
     /// reached in bounded time, `cancelled`.
     fn read_text_file<'a>(&'a self, cx: &'a ToolCx, request: ReadTextFile) -> Answer<'a, TextWindow>;
 
-    /// Replaces or makes a file: readers see the old content or the new one, never a part.
+    /// Replaces or makes a file: readers see the old content or the new one, never a part. It is declared before
+    /// anything is done.
     ///
     /// Fails with `policy_denied`, `stale` when the [`Precondition`] does not hold, `is_directory`.
     fn write_text_file<'a>(&'a self, cx: &'a ToolCx, request: WriteTextFile) -> Answer<'a, Written>;
+
+    /// Checks a write without making it, so that several can be declared and made together. Fails like
+    /// `write_text_file`.
+    fn prepare_file<'a>(
+        &'a self,
+        cx: &'a ToolCx,
+        request: WriteTextFile,
+    ) -> Answer<'a, Box<dyn PreparedWrite>>;
+    /// Writes what was prepared and declared beside its file.
+    fn stage_file<'a>(
+        &'a self,
+        cx: &'a ToolCx,
+        write: Box<dyn PreparedWrite>,
+    ) -> Answer<'a, Box<dyn PreparedWrite>>;
+    /// Puts what was staged in its file's place. Fails with `stale`.
+    fn place_file<'a>(&'a self, cx: &'a ToolCx, write: Box<dyn PreparedWrite>) -> Answer<'a, Written>;
 
     /// A whole file's bytes, for editing. Fails like `read_text_file`, and with `too_large` above `max_bytes`.
     fn load_file<'a>(&'a self, cx: &'a ToolCx, path: WorkspacePath, max_bytes: u64)
@@ -338,50 +357,4 @@ pub struct MoveFile {
     pub to: WorkspacePath,
     /// What must hold of the file for it.
     pub only_if: Precondition,
-}
-
-/// Which folder to list.
-#[derive(Debug, Clone)]
-pub struct ListFolder {
-    /// The folder.
-    pub path: WorkspacePath,
-    /// With everything below it, but for `.git` and what ignore files name.
-    pub recursive: bool,
-    /// At most so many entries.
-    pub limit: usize,
-}
-
-/// What is in a folder.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct FolderListing {
-    /// In order of name.
-    pub entries: Vec<FolderEntry>,
-    /// How many there are in all, or were seen before the listing stopped.
-    pub total: u64,
-    /// The counting stopped early: there may be more than `total`.
-    pub cut_short: bool,
-}
-
-/// One name in a folder.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct FolderEntry {
-    /// Its path from the listed folder; bytes that are no text are U+FFFD.
-    pub name: String,
-    /// What it is.
-    pub kind: EntryKind,
-}
-
-/// What a name in a folder stands for.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum EntryKind {
-    /// A file of so many bytes.
-    File(u64),
-    /// A folder.
-    Folder,
-    /// A link, with what it says.
-    Link(String),
-    /// A FIFO, a socket or a device.
-    Special,
-    /// It could not be looked at.
-    Unknown,
 }

@@ -294,6 +294,20 @@ pub enum ExitStatus {
     Unseen(&'static str),
 }
 
+/// What a shell makes of a program that SIGKILL ended: 128 and the signal's number.
+pub const KILLED: i32 = 137;
+
+impl ExitStatus {
+    /// Whether SIGKILL ended it, or a program of it as a shell tells that.
+    pub fn may_be_a_kill(&self) -> bool {
+        match self {
+            Self::Code(code) => *code == KILLED,
+            Self::Signal(name) => name == "SIGKILL",
+            Self::Unseen(_) => false,
+        }
+    }
+}
+
 /// The end of a command.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TerminalExit {
@@ -303,6 +317,8 @@ pub struct TerminalExit {
     pub output_open: bool,
     /// What it left running.
     pub left: Vec<ProcessName>,
+    /// It was killed, or a process of it was, and the system ended something for want of memory meanwhile.
+    pub out_of_memory: bool,
 }
 
 /// A process, as an answer names it.

@@ -1,7 +1,7 @@
 //! The contract's functions over Convex's HTTP API: arguments in, typed answers out. Sessions are opened when a
 //! function says so; every other decision is the caller's.
 
-use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -30,6 +30,8 @@ pub struct ConvexBackend {
     lease: Duration,
     /// Backend clock minus ours, in milliseconds.
     clock_offset_ms: AtomicI64,
+    /// Whether a function has told the time in this life; until then the dates of answers do.
+    clock_told: AtomicBool,
     last_signed_ms: AtomicI64,
 }
 
@@ -52,6 +54,7 @@ impl ConvexBackend {
             pairing_code: Mutex::new(pairing_code),
             lease,
             clock_offset_ms: AtomicI64::new(0),
+            clock_told: AtomicBool::new(false),
             last_signed_ms: AtomicI64::new(0),
         }
     }
@@ -99,7 +102,9 @@ impl ConvexBackend {
 
     /// The time to sign with: the backend's, and later than any signed before.
     fn signing_time(&self) -> i64 {
-        let now = local_ms() + self.clock_offset_ms.load(Ordering::Relaxed);
+        let told = self.clock_told.load(Ordering::Relaxed);
+        let dated = self.functions.dated_offset_ms().filter(|_| !told);
+        let now = local_ms() + dated.unwrap_or_else(|| self.clock_offset_ms.load(Ordering::Relaxed));
         let last = self.last_signed_ms.fetch_max(now, Ordering::SeqCst);
         if now > last { now } else { self.last_signed_ms.fetch_add(1, Ordering::SeqCst) + 1 }
     }
@@ -107,6 +112,7 @@ impl ConvexBackend {
     fn set_clock(&self, server_now_ms: f64) {
         #[expect(clippy::cast_possible_truncation, reason = "milliseconds since 1970")]
         self.clock_offset_ms.store(server_now_ms as i64 - local_ms(), Ordering::Relaxed);
+        self.clock_told.store(true, Ordering::Relaxed);
     }
 
     async fn try_open_session(&self) -> Result<Session, BackendError> {
@@ -182,6 +188,10 @@ impl Backend for ConvexBackend {
         })
     }
 
+    fn dated_offset_ms(&self) -> Option<i64> {
+        self.functions.dated_offset_ms()
+    }
+
     fn poll<'a>(&'a self, cursor: Option<&'a str>, limit: u32, wait: Duration) -> Reply<'a, Page> {
         Box::pin(async move {
             let wait_ms = i64::try_from(wait.as_millis()).unwrap_or(i64::MAX);
@@ -248,6 +258,10 @@ impl Backend for ConvexBackend {
             self.set_clock(beat.server_now_ms);
             Ok(beat)
         })
+    }
+
+    fn refresh_connections(&self) {
+        self.functions.refresh_connections();
     }
 
     fn publish<'a>(&'a self, kind: CatalogKind, revision: u64, items: &'a [CatalogItem]) -> Reply<'a, ()> {

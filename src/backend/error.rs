@@ -86,11 +86,22 @@ pub struct Refusal {
     pub server_now_ms: Option<f64>,
 }
 
+/// How soon a failed call may be repeated.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Pause {
+    /// After the back-off.
+    BackOff,
+    /// After the back-off, and at least so many of its first intervals.
+    Intervals(u32),
+    /// When the backend says: after this time, and little more.
+    Asked(Duration),
+}
+
 /// What to do about a failed call.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Disposition {
-    /// Ask again after the back-off, not before this time.
-    Retry(Option<Duration>),
+    /// Ask again, so soon.
+    Retry(Pause),
     /// Ask again, seldom: the deployment may be out of order for long.
     RetrySlowly,
     /// Open the session anew, then ask again.
@@ -110,14 +121,30 @@ impl BackendError {
     pub fn disposition(&self) -> Disposition {
         match self {
             Self::Unreachable { .. } | Self::Intercepted { .. } | Self::Oversized { .. } => {
-                Disposition::Retry(None)
+                Disposition::Retry(Pause::BackOff)
             }
-            Self::Busy { retry_after, .. } => Disposition::Retry(*retry_after),
+            Self::Busy { retry_after: Some(time), .. } => Disposition::Retry(Pause::Asked(*time)),
+            // Convex gave up a slot after seconds of waiting, or repeated the transaction itself several times.
+            Self::Busy { status: 429, .. } => Disposition::Retry(Pause::Intervals(3)),
+            Self::Busy { status: 503, .. } => Disposition::Retry(Pause::Intervals(1)),
+            Self::Busy { .. } => Disposition::Retry(Pause::BackOff),
             Self::Unauthorized { .. } => Disposition::Reopen,
             // Something on the way takes less than the contract says.
             Self::BadCall { status: 413, .. } => Disposition::Shrink(None),
             Self::BadCall { .. } | Self::Function { .. } | Self::Shape { .. } => Disposition::RetrySlowly,
             Self::Refused(refusal) => refusal.disposition(),
+        }
+    }
+
+    /// One word for people and scripts: why nothing comes through.
+    pub fn trouble(&self) -> &'static str {
+        match self.disposition() {
+            _ if matches!(self, Self::Intercepted { .. }) => "intercepted",
+            _ if matches!(self, Self::Unreachable { .. }) => "unreachable",
+            _ if matches!(self, Self::Oversized { .. }) => "failing",
+            Disposition::Retry(_) => "busy",
+            Disposition::Reopen | Disposition::Never => "refused",
+            _ => "failing",
         }
     }
 

@@ -1,8 +1,12 @@
 //! Convex's HTTP functions API, client side: one call, its answer or its error. Not here: which functions exist.
 
+use std::fmt;
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::{Arc, PoisonError, RwLock};
 use std::time::{Duration, SystemTime};
 
-use reqwest::header::{CONTENT_TYPE, HeaderMap, RETRY_AFTER};
+use reqwest::dns::Resolve;
+use reqwest::header::{CONTENT_TYPE, DATE, HeaderMap, RETRY_AFTER};
 use reqwest::{Client, Response, StatusCode, Url};
 use serde::Serialize;
 use serde_json::Value;
@@ -19,7 +23,7 @@ pub enum FunctionKind {
 }
 
 /// The limits of the transport.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct TransportOptions {
     /// Until a connection stands.
     pub connect_timeout: Duration,
@@ -29,6 +33,19 @@ pub struct TransportOptions {
     pub max_answer_bytes: usize,
     /// Whether plain `http` is allowed to hosts other than this machine.
     pub allow_insecure_http: bool,
+    /// Who finds the addresses of a name; the system where nobody is named.
+    pub resolver: Option<Arc<dyn Resolve>>,
+}
+
+impl fmt::Debug for TransportOptions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TransportOptions")
+            .field("connect_timeout", &self.connect_timeout)
+            .field("total_timeout", &self.total_timeout)
+            .field("max_answer_bytes", &self.max_answer_bytes)
+            .field("allow_insecure_http", &self.allow_insecure_http)
+            .finish_non_exhaustive()
+    }
 }
 
 impl Default for TransportOptions {
@@ -39,6 +56,7 @@ impl Default for TransportOptions {
             // A page of the contract's 4 MiB, escaped once more at worst, and more than any function may return.
             max_answer_bytes: 24 << 20,
             allow_insecure_http: false,
+            resolver: None,
         }
     }
 }
@@ -65,12 +83,18 @@ pub enum BadUrl {
 /// Calls functions of one deployment.
 #[derive(Debug, Clone)]
 pub struct HttpFunctions {
-    client: Client,
+    /// Of all clones; replaced whole when its connections are forgotten.
+    client: Arc<RwLock<Client>>,
     base: Url,
     query: Url,
     mutation: Url,
     options: TransportOptions,
+    /// The backend's clock minus ours in milliseconds, as the last answer's date told.
+    dated_offset_ms: Arc<AtomicI64>,
 }
+
+/// No answer has told yet.
+const UNDATED: i64 = i64::MIN;
 
 /// The body of a call.
 #[derive(Serialize)]
@@ -108,19 +132,10 @@ impl HttpFunctions {
         }
         // Installing twice is harmless: the first one stays.
         let _ = rustls::crypto::ring::default_provider().install_default();
-        let mut client = Client::builder()
-            .connect_timeout(options.connect_timeout)
-            .pool_idle_timeout(Duration::from_secs(55))
-            .tcp_nodelay(true)
-            .redirect(reqwest::redirect::Policy::none())
-            .no_proxy();
-        if base.scheme() == "http" {
-            // No certificate will ever be looked at; reading the system's takes longer than all else at the start.
-            client = client.tls_certs_only([]);
-        }
-        let client = client.build().map_err(|cause| BadUrl::Client(cause.to_string()))?;
+        let client = client(&base, &options).map_err(|cause| BadUrl::Client(cause.to_string()))?;
         let (query, mutation) = (join(&base, "api/query"), join(&base, "api/mutation"));
-        Ok(Self { client, base, query, mutation, options })
+        let dated_offset_ms = Arc::new(AtomicI64::new(UNDATED));
+        Ok(Self { client: Arc::new(RwLock::new(client)), base, query, mutation, options, dated_offset_ms })
     }
 
     /// The address, without secrets.
@@ -128,13 +143,36 @@ impl HttpFunctions {
         self.base.as_str().trim_end_matches('/')
     }
 
-    /// Whether anything answers at the address.
+    /// Forgets all connections that are kept: after a sleep they are dead and do not know it. Calls under way keep
+    /// theirs.
+    pub fn refresh_connections(&self) {
+        match client(&self.base, &self.options) {
+            Ok(fresh) => *self.client.write().unwrap_or_else(PoisonError::into_inner) = fresh,
+            Err(error) => tracing::warn!(%error, "old connections are kept"),
+        }
+    }
+
+    fn client(&self) -> Client {
+        self.client.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// The backend's clock minus ours in milliseconds, by the date of the last call's answer.
+    pub fn dated_offset_ms(&self) -> Option<i64> {
+        Some(self.dated_offset_ms.load(Ordering::Relaxed)).filter(|offset| *offset != UNDATED)
+    }
+
+    /// Whether something answers at the address that may be an event backend.
     ///
     /// # Errors
-    /// [`BackendError::Unreachable`].
+    /// [`BackendError::Unreachable`], [`BackendError::Intercepted`].
     pub async fn probe(&self, timeout: Duration) -> Result<(), BackendError> {
-        let sent = self.client.get(join(&self.base, "version")).timeout(timeout).send().await;
-        sent.map(drop).map_err(|cause| self.unreachable(&cause))
+        let sent = self.client().get(join(&self.base, "version")).timeout(timeout).send().await;
+        let response = sent.map_err(|cause| self.unreachable(&cause))?;
+        let is_page = is_page(response.headers());
+        if response.status().is_redirection() || is_page {
+            return Err(self.intercepted(if is_page { "a web page" } else { "a redirect" }));
+        }
+        Ok(())
     }
 
     /// Calls a function. `held` is how long the call asks to be held, or zero.
@@ -153,7 +191,7 @@ impl HttpFunctions {
             FunctionKind::Mutation => &self.mutation,
         };
         let response = self
-            .client
+            .client()
             .post(route.clone())
             .header(CONTENT_TYPE, "application/json")
             .header("Convex-Client", concat!("punie-runner-", env!("CARGO_PKG_VERSION")))
@@ -163,13 +201,21 @@ impl HttpFunctions {
             .await
             .map_err(|cause| self.unreachable(&cause))?;
         let status = response.status();
-        let retry_after = retry_after(response.headers(), SystemTime::now());
+        let now = SystemTime::now();
+        let retry_after = retry_after(response.headers(), now);
+        let offset = dated_offset(response.headers(), now);
         let text = self.read(response).await?;
-        if status == StatusCode::OK || status.as_u16() == 560 {
-            self.answer(&text)
-        } else {
-            Err(self.refused(status, retry_after, &text))
+        if status != StatusCode::OK && status.as_u16() != 560 {
+            return Err(self.refused(status, retry_after, &text));
         }
+        let answered = self.answer(&text);
+        // The date of whatever else may sit on the way is no business of ours.
+        if let Some(offset) = offset
+            && !matches!(answered, Err(BackendError::Intercepted { .. }))
+        {
+            self.dated_offset_ms.store(offset, Ordering::Relaxed);
+        }
+        answered
     }
 
     async fn read(&self, mut response: Response) -> Result<Vec<u8>, BackendError> {
@@ -189,13 +235,12 @@ impl HttpFunctions {
     }
 
     fn answer(&self, body: &[u8]) -> Result<Value, BackendError> {
-        let intercepted = |cause: String| BackendError::Intercepted { url: self.url().to_owned(), cause };
         let mut answer: Value =
-            serde_json::from_slice(body).map_err(|cause| intercepted(format!("not JSON ({cause})")))?;
+            serde_json::from_slice(body).map_err(|cause| self.intercepted(&format!("not JSON ({cause})")))?;
         match answer.get("status").and_then(Value::as_str) {
             Some("success") => Ok(answer.get_mut("value").map(Value::take).unwrap_or_default()),
             Some("error") => Err(function_error(&answer)),
-            _ => Err(intercepted("JSON without a status".to_owned())),
+            _ => Err(self.intercepted("JSON without a status")),
         }
     }
 
@@ -203,16 +248,20 @@ impl HttpFunctions {
         let parsed: Value = serde_json::from_slice(body).unwrap_or_default();
         let word = |key: &str| parsed.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
         match status.as_u16() {
-            401 | 403 => BackendError::Unauthorized { code: word("code") },
-            300..=399 => BackendError::Intercepted {
-                url: self.url().to_owned(),
-                cause: format!("a redirect ({status}), which is not followed"),
-            },
+            // The API refuses in JSON. A gate in between that does not must not make this device think it is barred.
+            401 | 403 if parsed.is_object() => BackendError::Unauthorized { code: word("code") },
+            401 | 403 | 407 | 511 => self.intercepted(&format!("a gate that answers with {status}")),
+            201..=299 => self.intercepted(&format!("an empty success ({status})")),
+            300..=399 => self.intercepted(&format!("a redirect ({status}), which is not followed")),
             404 | 408 | 409 | 421 | 425 | 429 | 500..=599 => {
                 BackendError::Busy { status: status.as_u16(), code: word("code"), retry_after }
             }
             other => BackendError::BadCall { status: other, message: word("message") },
         }
+    }
+
+    fn intercepted(&self, cause: &str) -> BackendError {
+        BackendError::Intercepted { url: self.url().to_owned(), cause: cause.to_owned() }
     }
 
     fn unreachable(&self, cause: &reqwest::Error) -> BackendError {
@@ -224,6 +273,23 @@ impl HttpFunctions {
         }
         BackendError::Unreachable { url: self.url().to_owned(), cause: words }
     }
+}
+
+fn client(base: &Url, options: &TransportOptions) -> reqwest::Result<Client> {
+    let mut client = Client::builder()
+        .connect_timeout(options.connect_timeout)
+        .pool_idle_timeout(Duration::from_secs(55))
+        .tcp_nodelay(true)
+        .redirect(reqwest::redirect::Policy::none())
+        .no_proxy();
+    if base.scheme() == "http" {
+        // No certificate will ever be looked at; reading the system's takes longer than all else at the start.
+        client = client.tls_certs_only([]);
+    }
+    if let Some(resolver) = &options.resolver {
+        client = client.dns_resolver(Arc::clone(resolver));
+    }
+    client.build()
 }
 
 fn join(base: &Url, route: &str) -> Url {
@@ -261,8 +327,24 @@ fn retry_after(headers: &HeaderMap, now: SystemTime) -> Option<Duration> {
         // Zero says nothing about when: the back-off alone decides then.
         return (seconds > 0).then(|| Duration::from_secs(seconds).min(CAP));
     }
+    if !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit()) {
+        return Some(CAP);
+    }
     let at = httpdate::parse_http_date(text).ok()?;
     at.duration_since(now).ok().map(|wait| wait.min(CAP))
+}
+
+/// The answer's `Date` minus now, in milliseconds; it tells the second only.
+fn dated_offset(headers: &HeaderMap, now: SystemTime) -> Option<i64> {
+    let at = httpdate::parse_http_date(headers.get(DATE)?.to_str().ok()?).ok()?;
+    let ms = |age: Duration| i64::try_from(age.as_millis()).unwrap_or(i64::MAX);
+    Some(at.duration_since(now).map_or_else(|behind| -ms(behind.duration()), ms))
+}
+
+/// Whether the answer is made for people.
+fn is_page(headers: &HeaderMap) -> bool {
+    let kind = headers.get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
+    kind.is_some_and(|kind| kind.trim_start().to_ascii_lowercase().starts_with("text/html"))
 }
 
 fn is_loopback(url: &Url) -> bool {
@@ -308,9 +390,104 @@ mod tests {
         assert_eq!(wait("Fri, 31 Dec 1999 23:59:59 GMT"), Some(59));
         assert_eq!(wait("86400"), Some(600));
         assert_eq!(wait("Sat, 01 Jan 2005 00:00:00 GMT"), Some(600));
-        for none in ["Fri, 31 Dec 1999 23:58:59 GMT", "soon", "-1", ""] {
+        assert_eq!(wait("99999999999999999999999999"), Some(600));
+        for none in ["0", "Fri, 31 Dec 1999 23:58:59 GMT", "soon", "-1", ""] {
             assert_eq!(wait(none), None, "{none:?}");
         }
+    }
+
+    #[test]
+    fn every_status_has_its_disposition() {
+        use super::super::{Disposition, Pause};
+        let functions = open("http://127.0.0.1:1").expect("an address");
+        let retry = Disposition::Retry(Pause::BackOff);
+        let json = br#"{"code":"SomeCode","message":"words"}"#.as_slice();
+        let page = b"<html>Please log in</html>".as_slice();
+        let disposition = |status: u16, body: &[u8]| {
+            let status = StatusCode::from_u16(status).expect("a status");
+            let error = functions.refused(status, None, body);
+            (error.disposition(), error.trouble())
+        };
+        for (status, expected, trouble) in [
+            (204, retry, "intercepted"),
+            (301, retry, "intercepted"),
+            (307, retry, "intercepted"),
+            (400, Disposition::RetrySlowly, "failing"),
+            (401, Disposition::Reopen, "refused"),
+            (403, Disposition::Reopen, "refused"),
+            (404, retry, "busy"),
+            (405, Disposition::RetrySlowly, "failing"),
+            (407, retry, "intercepted"),
+            (408, retry, "busy"),
+            (409, retry, "busy"),
+            (413, Disposition::Shrink(None), "failing"),
+            (421, retry, "busy"),
+            (425, retry, "busy"),
+            (429, Disposition::Retry(Pause::Intervals(3)), "busy"),
+            (500, retry, "busy"),
+            (502, retry, "busy"),
+            (503, Disposition::Retry(Pause::Intervals(1)), "busy"),
+            (504, retry, "busy"),
+            (511, retry, "intercepted"),
+        ] {
+            assert_eq!(disposition(status, json), (expected, trouble), "{status}");
+        }
+        // A gate on the way refuses in HTML; that says nothing about this device.
+        for status in [401, 403] {
+            assert_eq!(disposition(status, page), (retry, "intercepted"), "{status}");
+        }
+        // What the backend names itself goes before everything.
+        let named = Some(Duration::from_secs(7));
+        for status in [StatusCode::TOO_MANY_REQUESTS, StatusCode::SERVICE_UNAVAILABLE, StatusCode::NOT_FOUND]
+        {
+            let asked = Disposition::Retry(Pause::Asked(Duration::from_secs(7)));
+            assert_eq!(functions.refused(status, named, json).disposition(), asked);
+        }
+        for (body, trouble) in
+            [(page, "intercepted"), (b"{\"status\":\"succ".as_slice(), "intercepted"), (b"[]", "intercepted")]
+        {
+            let error = functions.answer(body).expect_err("no answer");
+            assert_eq!((error.disposition(), error.trouble()), (retry, trouble));
+        }
+    }
+
+    #[test]
+    fn every_code_of_a_function_has_its_disposition() {
+        use super::super::Disposition;
+        let disposition = |code: &str| {
+            let data = json!({"code": code, "limit": 5.0, "serverNowMs": 7.0});
+            function_error(&json!({"status": "error", "errorData": data})).disposition()
+        };
+        for never in [
+            "BAD_SIGNATURE",
+            "DEVICE_KEY_MISMATCH",
+            "REQUEST_ID_REUSED",
+            "REQUEST_UNKNOWN",
+            "RESULT_EXISTS",
+            "LEASE_LOST",
+            "PAIRING_REQUIRED",
+            "INVALID_ARGUMENT",
+            "CALLER_UNAUTHORIZED",
+        ] {
+            assert_eq!(disposition(never), Disposition::Never, "{never}");
+        }
+        assert_eq!(disposition("TOO_LARGE"), Disposition::Shrink(Some(5)));
+        assert_eq!(disposition("DEVICE_UNAUTHORIZED"), Disposition::Reopen);
+        assert_eq!(disposition("DEVICE_UNKNOWN"), Disposition::Reopen);
+        assert_eq!(disposition("SIGNATURE_STALE"), Disposition::CorrectClock(Some(7.0)));
+        assert_eq!(disposition("SIGNATURE_REPLAYED"), Disposition::SignAgain);
+        assert_eq!(disposition("A_CODE_OF_LATER"), Disposition::RetrySlowly);
+    }
+
+    #[test]
+    fn the_date_of_an_answer_tells_how_far_the_clocks_are_apart() {
+        let now = httpdate::parse_http_date("Fri, 31 Dec 1999 23:59:00 GMT").expect("a date");
+        let offset =
+            |date: &str| dated_offset(&HeaderMap::from_iter([(DATE, date.parse().expect("a header"))]), now);
+        assert_eq!(offset("Sat, 01 Jan 2000 00:09:00 GMT"), Some(600_000));
+        assert_eq!(offset("Fri, 31 Dec 1999 23:49:00 GMT"), Some(-600_000));
+        assert_eq!(offset("soon"), None);
+        assert_eq!(dated_offset(&HeaderMap::new(), now), None);
     }
 
     #[test]

@@ -10,7 +10,7 @@ mod session;
 mod wire;
 
 pub use convex::ConvexBackend;
-pub use error::{BackendError, Disposition, Refusal};
+pub use error::{BackendError, Disposition, Pause, Refusal};
 pub use http::{BadUrl, FunctionKind, HttpFunctions, TransportOptions};
 pub use session::{Signer, TokenStore};
 
@@ -42,6 +42,10 @@ pub trait Backend: Send + Sync + 'static {
     fn beat(&self, online: bool, health: Value) -> Reply<'_, Beat>;
     /// Replaces the catalog of one kind.
     fn publish<'a>(&'a self, kind: CatalogKind, revision: u64, items: &'a [CatalogItem]) -> Reply<'a, ()>;
+    /// The backend's clock minus ours in milliseconds, to the second, as its answers' dates tell; none before an answer.
+    fn dated_offset_ms(&self) -> Option<i64> {
+        None
+    }
     /// Forgets pooled connections, after a sleep or an outage.
     fn refresh_connections(&self) {}
 }

@@ -1,4 +1,5 @@
 //! `backend`: the embedded backend alone.
+#![expect(clippy::disallowed_methods, reason = "it reads the script of faults that the user names")]
 
 use std::path::PathBuf;
 
@@ -6,10 +7,10 @@ use clap::Args;
 
 use super::context::{Context, runtime};
 use super::dev::{caller_token, of_backend};
-use super::exit::Exit;
+use super::exit::{self, Exit};
 use super::{print, stop};
 use crate::config::WorkspaceRule;
-use crate::dev_backend::{Clock, DevBackend, DevBackendOptions};
+use crate::dev_backend::{Clock, DevBackend, DevBackendOptions, Faults};
 use crate::runner::Stop;
 
 #[derive(Debug, Args)]
@@ -23,6 +24,13 @@ pub struct BackendArgs {
     /// Hide the text of errors without a code, as production deployments do
     #[arg(long)]
     production_errors: bool,
+    /// Misbehave as this file or text says, a fault a line: TARGET [xN] FAULT [VALUE]
+    ///
+    /// TARGET is a function (events:appendResult), a route (/version) or *; xN is how often, else always. FAULT is one
+    /// of unheard, drop, status CODE [code=WORD] [retry-after=VALUE], redirect URL, html, cut BYTES, half, slow
+    /// BYTES_A_SECOND, oversize BYTES, date SECONDS, reorder, duplicate, rewind, args JSON. For testing agents.
+    #[arg(long, value_name = "FILE|TEXT")]
+    faults: Option<String>,
 }
 
 /// Serves until stopped.
@@ -38,6 +46,7 @@ pub fn backend(args: &BackendArgs, context: &Context) -> anyhow::Result<Exit> {
             port: args.port,
             clock: Clock::system(),
             production_errors: args.production_errors,
+            faults: args.faults.as_deref().map(faults).transpose()?,
         };
         let backend = DevBackend::start(options).await?;
         let token = caller_token(&backend, &home)?;
@@ -54,4 +63,15 @@ pub fn backend(args: &BackendArgs, context: &Context) -> anyhow::Result<Exit> {
         anyhow::Ok(())
     })?;
     Ok(Exit::Done)
+}
+
+/// The faults of this file, or of this text.
+fn faults(given: &str) -> anyhow::Result<Faults> {
+    let script = match std::fs::read_to_string(given) {
+        Ok(script) => script,
+        // A fault has a space at least.
+        Err(_) if given.contains(char::is_whitespace) => given.to_owned(),
+        Err(cause) => return Err(exit::Stop::with(Exit::Usage, format!("{given}: {cause}"))),
+    };
+    Faults::parse(&script).map_err(|bad| exit::Stop::with(Exit::Usage, bad.to_string()))
 }

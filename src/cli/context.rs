@@ -47,8 +47,23 @@ impl Context {
 
     /// The configuration in force; logging starts with it.
     pub fn config(&self, workspaces: WorkspaceRule) -> anyhow::Result<Config> {
+        self.configured(workspaces, |_| None)
+    }
+
+    /// The same for a runner, whose log is kept in the home while it is in the background.
+    pub fn config_of_runner(&self, workspaces: WorkspaceRule) -> anyhow::Result<Config> {
+        self.configured(workspaces, |config| {
+            logging::is_kept(config.log.file).then(|| Home::logs_below(&config.home))
+        })
+    }
+
+    fn configured(
+        &self,
+        workspaces: WorkspaceRule,
+        kept: impl FnOnce(&Config) -> Option<std::path::PathBuf>,
+    ) -> anyhow::Result<Config> {
         let config = Config::load(&self.flags, &self.environment, workspaces)?;
-        logging::start(config.log.level, config.color);
+        logging::start(config.log.level, config.color, kept(&config));
         for warning in &config.warnings {
             tracing::warn!("{warning}");
         }

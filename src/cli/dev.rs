@@ -5,7 +5,8 @@ use serde::Serialize;
 
 use super::context::{Context, runtime};
 use super::exit::Exit;
-use super::{print, stop, wiring};
+use super::wiring::{self, Assembled};
+use super::{print, stop};
 use crate::backend::Backend as _;
 use crate::config::{Config, WorkspaceRule};
 use crate::dev_backend::{Clock, DevBackend, DevBackendOptions};
@@ -42,14 +43,14 @@ pub struct Ready {
 
 /// Serves and runs until stopped.
 pub fn dev(args: &DevArgs, context: &Context) -> anyhow::Result<Exit> {
-    let config = context.config(WorkspaceRule::OrCurrentDir)?;
+    let config = context.config_of_runner(WorkspaceRule::OrCurrentDir)?;
     let home = Context::home(&config)?;
     let _lock = RunnerLock::acquire(&home)?;
     let runtime = runtime()?;
     runtime.block_on(async {
         let stop = Stop::new();
         let _signals = stop::on_signals(&stop)?;
-        serve(args.port, context, &home, &stop, |ready| announce(ready, context.json())).await
+        Box::pin(serve(args.port, context, &home, &stop, |ready| announce(ready, context.json()))).await
     })?;
     runtime.shutdown_background();
     Ok(Exit::Done)
@@ -79,9 +80,9 @@ pub async fn serve(
         workspaces: config.workspaces.iter().map(|path| path.display().to_string()).collect(),
         ..of_backend(&backend, &token, &config)
     });
-    let _warming = assembled.processes.warm_up();
-    let ended = assembled.runner.run(stop).await;
-    assembled.processes.end().await;
+    let Assembled { runner, processes } = assembled;
+    let _warming = processes.warm_up();
+    let ended = processes.serve(stop, runner.run(stop)).await;
     backend.stop().await;
     Ok(ended?)
 }
@@ -93,6 +94,7 @@ pub async fn start_backend(home: &Home, port: u16) -> anyhow::Result<DevBackend>
         port,
         clock: Clock::system(),
         production_errors: false,
+        faults: None,
     };
     Ok(DevBackend::start(options).await?)
 }

@@ -1,28 +1,48 @@
-//! Where the log goes: to stderr, at the level that is set, with whatever looks like a credential masked. Not here:
-//! the answer (stdout).
+//! Where the log goes: to stderr and, of a runner in the background, to files of the home as well, at the level that is
+//! set, with whatever looks like a credential masked. Not here: the answer (stdout).
 
 use std::io::{self, IsTerminal, Write};
+use std::path::PathBuf;
+use std::sync::Mutex;
 
 use tracing_subscriber::fmt;
 use tracing_subscriber::prelude::*;
 
-use crate::config::{Color, LogLevel};
+use super::log_file::LogFile;
+use crate::config::{Color, LogFile as Wanted, LogLevel};
 use crate::redact;
 
-/// Starts logging at this level. A second start in one process changes nothing.
-pub fn start(level: LogLevel, color: Color) {
+/// Starts logging at this level, in files below this folder too where one is given. A second start in one process
+/// changes nothing.
+pub fn start(level: LogLevel, color: Color, folder: Option<PathBuf>) {
     let colored = match color {
         Color::Always => true,
         Color::Never => false,
         Color::Auto => io::stderr().is_terminal(),
     };
-    let layer = fmt::layer()
+    let shown = fmt::layer()
         .with_writer(|| Masked(io::stderr()))
         .with_ansi(colored)
         .with_target(false)
         .with_filter(level.filter());
+    let kept = folder.map(|folder| {
+        fmt::layer()
+            .with_writer(Mutex::new(Masked(LogFile::below(folder))))
+            .with_ansi(false)
+            .with_target(false)
+            .with_filter(level.filter())
+    });
     // Another subscriber is in place already in tests.
-    let _ = tracing_subscriber::registry().with(layer).try_init();
+    let _ = tracing_subscriber::registry().with(shown).with(kept).try_init();
+}
+
+/// Whether a runner writes its log to files.
+pub fn is_kept(wanted: Wanted) -> bool {
+    match wanted {
+        Wanted::Always => true,
+        Wanted::Never => false,
+        Wanted::Auto => !io::stderr().is_terminal(),
+    }
 }
 
 /// Masks credentials by their patterns. The log's lines arrive one at a time and whole.

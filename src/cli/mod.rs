@@ -10,9 +10,14 @@ mod context;
 mod demo;
 mod dev;
 pub mod exit;
+mod history;
 mod init;
+mod log_file;
 mod logging;
+mod logs;
+mod moments;
 mod pair;
+mod pause;
 pub mod print;
 mod run;
 mod send;
@@ -119,6 +124,14 @@ enum Command {
     Agents(agents::AgentsArgs),
     /// Whether it runs, and what is on its way
     Status,
+    /// What was asked of this device and what came of it; with a request, its whole life
+    History(history::HistoryArgs),
+    /// What the runner in the background has logged
+    Logs(logs::LogsArgs),
+    /// Let nothing new begin; calls that run go on and results are delivered
+    Pause(pause::PauseArgs),
+    /// Let calls begin again, after a pause or in safe mode
+    Resume,
     /// Register this device with a backend
     Pair(pair::PairArgs),
     /// Write a first configuration
@@ -179,6 +192,10 @@ fn dispatch(command: Option<Command>, once: bool, context: &Context) -> anyhow::
         Command::Skills(args) => skills::skills(&args, context),
         Command::Agents(args) => agents::agents(&args, context),
         Command::Status => status::status(context),
+        Command::History(args) => history::history(&args, context),
+        Command::Logs(args) => logs::logs(&args, context),
+        Command::Pause(args) => pause::pause(&args, context),
+        Command::Resume => pause::resume(context),
         Command::Pair(args) => pair::pair(&args, context),
         Command::Init(args) => init::init(&args, context),
         Command::Completions(args) => completions::completions(&args),

@@ -8,19 +8,30 @@ use super::exit::Exit;
 use super::{init, print, wiring};
 use crate::backend::Backend;
 use crate::config::WorkspaceRule;
-use crate::home::DeviceIdentity;
+use crate::home::{DeviceIdentity, RunnerLock, set_aside};
 use crate::redact::Redactor;
 
 #[derive(Debug, Args)]
 pub struct PairArgs {
     /// The code that the backend shows
     code: String,
+    /// Set this home's identity and journal aside first and pair as a new device: for a home that was copied here
+    /// from another machine
+    #[arg(long)]
+    new_device: bool,
 }
 
 /// Opens a first session with the code, and keeps the backend's address.
 pub fn pair(args: &PairArgs, context: &Context) -> anyhow::Result<Exit> {
     let config = context.config(WorkspaceRule::NotNeeded)?;
     let home = Context::home(&config)?;
+    if args.new_device {
+        // Nobody may be at work under the old identity.
+        let _lock = RunnerLock::acquire(&home)?;
+        for file in set_aside(&home)? {
+            tracing::warn!(file = %file.display(), "set aside");
+        }
+    }
     let identity = DeviceIdentity::load_or_create(&home)?;
     let device = identity.id().to_string();
     let code = Some(args.code.trim().to_owned());

@@ -4,7 +4,8 @@ use clap::Args;
 
 use super::context::{Context, runtime};
 use super::exit::Exit;
-use super::{print, stop, wiring};
+use super::wiring::{self, Assembled};
+use super::{print, stop};
 use crate::config::WorkspaceRule;
 use crate::home::RunnerLock;
 use crate::runner::{Pass, Stop};
@@ -21,7 +22,7 @@ pub struct RunArgs {
 
 /// Polls until stopped, or makes one pass.
 pub fn run(args: &RunArgs, once: bool, context: &Context) -> anyhow::Result<Exit> {
-    let config = context.config(if Context::is_interactive() {
+    let config = context.config_of_runner(if Context::is_interactive() {
         WorkspaceRule::OrCurrentDir
     } else {
         WorkspaceRule::Named
@@ -33,15 +34,16 @@ pub fn run(args: &RunArgs, once: bool, context: &Context) -> anyhow::Result<Exit
     let ended = runtime.block_on(async {
         let _signals = stop::on_signals(&stop)?;
         let assembled = wiring::runner(&config, &home, context.environment(), args.pairing_code.clone())?;
-        let ended = if once {
-            assembled.runner.once(&stop).await.map(Some)
-        } else {
+        let Assembled { runner, processes } = assembled;
+        let running = async {
+            if once {
+                return runner.once(&stop).await.map(Some);
+            }
             tracing::info!(home = %config.home.display(), "the runner is up");
-            let _warming = assembled.processes.warm_up();
-            assembled.runner.run(&stop).await.map(|()| None)
+            let _warming = processes.warm_up();
+            runner.run(&stop).await.map(|()| None)
         };
-        assembled.processes.end().await;
-        anyhow::Ok(ended?)
+        anyhow::Ok(Box::pin(processes.serve(&stop, running)).await?)
     })?;
     runtime.shutdown_background();
     Ok(ended.map_or(Exit::Done, |pass| report(&pass, context.json())))

@@ -6,11 +6,11 @@ use serde::Serialize;
 
 use super::context::{Context, runtime};
 use super::exit::Exit;
-use super::{print, wiring};
+use super::{moments, print, wiring};
 use crate::config::{Config, WorkspaceRule};
-use crate::home::{DeviceIdentity, Home, RunnerLock};
-use crate::journal::{LiveCounts, Reader};
-use crate::runner::Clock;
+use crate::home::{DeviceIdentity, Home, RunnerLock, Switch, SwitchedOn, Switches};
+use crate::journal::{LiveCounts, Pending, Reader, Salvage, has_room_at};
+use crate::runner::{Clock, SKEW_MS};
 
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -23,7 +23,24 @@ struct Status {
     in_flight: u32,
     outbox: Outbox,
     can_execute: CanExecute,
+    /// The last time that the journal was damaged and what became of it.
+    salvage: Option<Salvage>,
     version: &'static str,
+    /// The life of the runner that is, or was the last.
+    epoch: Option<u64>,
+    waiting: Waiting,
+    paused: Option<SwitchedOn>,
+    safe_mode: Option<SwitchedOn>,
+    /// `disk`, `intercepted`, `clock_skew`, `paused`, `safe_mode`: what keeps it from being all it should be.
+    degraded: Vec<&'static str>,
+}
+
+/// What is accepted and not begun.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Waiting {
+    count: u32,
+    oldest_ms: Option<i64>,
 }
 
 #[derive(Debug, Serialize)]
@@ -31,7 +48,10 @@ struct Status {
 struct BackendStatus {
     url: Option<String>,
     reachable: bool,
+    /// Why nothing comes through: `unreachable`, `intercepted`, `refused`, `busy`, `failing`; null while all does.
+    trouble: Option<String>,
     last_contact_ms: Option<i64>,
+    last_poll_ms: Option<i64>,
     clock_skew_ms: Option<i64>,
 }
 
@@ -40,8 +60,7 @@ struct BackendStatus {
 struct Outbox {
     pending: u32,
     oldest_ms: Option<i64>,
-    /// For people only.
-    #[serde(skip)]
+    /// Answers that the backend will never take, of the last 30 days.
     undeliverable: u32,
 }
 
@@ -70,43 +89,98 @@ pub fn status(context: &Context) -> anyhow::Result<Exit> {
 
 fn look(config: &Config, home: &Home) -> anyhow::Result<Status> {
     let holder = RunnerLock::peek(home)?;
-    let (counts, last_contact_ms, clock_skew_ms) = journal(home)?;
+    let facts = Facts::read(home)?;
+    let switches = Switches::of(home);
+    let (paused, safe_mode) = (switches.read(Switch::Paused), switches.read(Switch::SafeMode));
+    let has_room = has_room_at(&home.journal_file(), wiring::least_free(config));
     let url = config.backend.url.as_ref().map(ToString::to_string);
-    let reachable = url.is_some() && runtime()?.block_on(probe(config));
+    let probed = match url {
+        Some(_) => runtime()?.block_on(probe(config)),
+        None => Err(None),
+    };
+    // What the runner has met says more than an answer to us; what it met when it last ran says nothing.
+    let met = facts.trouble.filter(|word| holder.is_some() && !word.is_empty());
+    let trouble = met.or_else(|| probed.err().flatten().map(str::to_owned));
+    let since = |at: i64| Clock::system().now_ms().saturating_sub(at).max(0);
+    let degraded: Vec<&'static str> = [
+        (!has_room, "disk"),
+        (trouble.as_deref() == Some("intercepted"), "intercepted"),
+        (facts.clock_skew_ms.is_some_and(|skew| skew.unsigned_abs() > SKEW_MS), "clock_skew"),
+        (paused.is_some(), "paused"),
+        (safe_mode.is_some(), "safe_mode"),
+    ]
+    .into_iter()
+    .filter_map(|(is_so, word)| is_so.then_some(word))
+    .collect();
+    let counts = facts.counts;
     Ok(Status {
         running: holder.is_some(),
         pid: holder.and_then(|holder| holder.pid),
         device_id: DeviceIdentity::load_or_create(home)?.id().to_string(),
-        backend: BackendStatus { url, reachable, last_contact_ms, clock_skew_ms },
+        backend: BackendStatus {
+            url,
+            reachable: probed.is_ok(),
+            trouble,
+            last_contact_ms: facts.last_contact_ms.max(facts.last_poll_ms),
+            last_poll_ms: facts.last_poll_ms,
+            clock_skew_ms: facts.clock_skew_ms,
+        },
         confinement: wiring::CONFINEMENT,
         in_flight: counts.accepted + counts.started,
         outbox: Outbox {
             pending: counts.outbox,
-            oldest_ms: counts.outbox_oldest_ms.map(|at| Clock::system().now_ms().saturating_sub(at)),
+            oldest_ms: counts.outbox_oldest_ms.map(since),
             undeliverable: counts.undeliverable,
         },
         can_execute: CanExecute { read: true, write: true, exec: true },
+        salvage: facts.salvage,
         version: env!("CARGO_PKG_VERSION"),
+        epoch: facts.epoch,
+        waiting: Waiting { count: facts.pending.count, oldest_ms: facts.pending.oldest_ms.map(since) },
+        paused,
+        safe_mode,
+        degraded,
     })
 }
 
-type Facts = (LiveCounts, Option<i64>, Option<i64>);
-
-fn journal(home: &Home) -> anyhow::Result<Facts> {
-    let path = home.journal_file();
-    if !path.exists() {
-        return Ok((LiveCounts::default(), None, None));
-    }
-    let reader = Reader::open(&path)?;
-    let number = |key| anyhow::Ok(reader.recall(key)?.and_then(|text| text.parse().ok()));
-    Ok((reader.counts()?, number("last_contact_ms")?, number("clock_offset_ms")?))
+/// What the journal knows.
+#[derive(Debug, Default)]
+struct Facts {
+    counts: LiveCounts,
+    pending: Pending,
+    last_contact_ms: Option<i64>,
+    last_poll_ms: Option<i64>,
+    clock_skew_ms: Option<i64>,
+    epoch: Option<u64>,
+    trouble: Option<String>,
+    salvage: Option<Salvage>,
 }
 
-async fn probe(config: &Config) -> bool {
-    match wiring::functions(config) {
-        Ok(functions) => functions.probe(PROBE).await.is_ok(),
-        Err(_) => false,
+impl Facts {
+    fn read(home: &Home) -> anyhow::Result<Self> {
+        let path = home.journal_file();
+        if !path.exists() {
+            return Ok(Self::default());
+        }
+        let reader = Reader::open(&path)?;
+        let number = |key| anyhow::Ok(reader.recall(key)?.and_then(|text| text.parse().ok()));
+        Ok(Self {
+            counts: reader.counts()?,
+            pending: reader.pending()?,
+            last_contact_ms: number("last_contact_ms")?,
+            last_poll_ms: number("last_poll_ms")?,
+            clock_skew_ms: number("clock_offset_ms")?,
+            epoch: reader.recall("epoch")?.and_then(|text| text.parse().ok()),
+            trouble: reader.recall("backend_trouble")?,
+            salvage: reader.salvage()?,
+        })
     }
+}
+
+/// Whether the backend answers, and if not, why in one word.
+async fn probe(config: &Config) -> Result<(), Option<&'static str>> {
+    let functions = wiring::functions(config).map_err(|_| None)?;
+    functions.probe(PROBE).await.map_err(|error| Some(error.trouble()))
 }
 
 fn show(status: &Status) {
@@ -115,29 +189,91 @@ fn show(status: &Status) {
         (true, None) => "running".to_owned(),
         (false, _) => "not running".to_owned(),
     };
-    let backend = match (&status.backend.url, status.backend.reachable) {
+    let backend = match (&status.backend.url, status.backend.trouble.as_deref()) {
         (None, _) => "none is set".to_owned(),
-        (Some(url), true) => format!("{url} (answers)"),
-        (Some(url), false) => format!("{url} (does not answer)"),
+        (Some(url), None) => format!("{url} (answers)"),
+        (Some(url), Some(trouble)) => format!("{url} ({})", in_words(trouble)),
     };
-    let contact = status.backend.last_contact_ms.map_or_else(
-        || "never".to_owned(),
-        |at| format!("{} s ago", Clock::system().now_ms().saturating_sub(at) / 1_000),
-    );
+    let now_ms = Clock::system().now_ms();
+    let when = |at: Option<i64>| at.map_or_else(|| "never".to_owned(), |at| moments::ago(at, now_ms));
+    let oldest = |age: Option<i64>| {
+        age.map_or_else(String::new, |age| format!(", the oldest for {}", moments::coarse(age)))
+    };
     print::line(&format!("Runner        {running}"));
+    for hindrance in hindrances(status, now_ms) {
+        print::line(&format!("Attention     {hindrance}"));
+    }
     print::line(&format!("Device        {}", status.device_id));
     print::line(&format!("Backend       {backend}"));
-    print::line(&format!("Last contact  {contact}"));
-    print::line(&format!("In flight     {}", status.in_flight));
-    print::line(&format!("Undelivered   {}", status.outbox.pending));
+    print::line(&format!("Last contact  {}", when(status.backend.last_contact_ms)));
+    print::line(&format!("Last poll     {}", when(status.backend.last_poll_ms)));
+    print::line(&format!("Waiting       {}{}", status.waiting.count, oldest(status.waiting.oldest_ms)));
+    print::line(&format!("Running       {}", status.in_flight - status.waiting.count.min(status.in_flight)));
+    print::line(&format!("Undelivered   {}{}", status.outbox.pending, oldest(status.outbox.oldest_ms)));
     if status.outbox.undeliverable > 0 {
         print::line(&format!(
-            "Refused       {} answers that the backend will never take",
+            "Refused       {} answers that the backend will never take (`punie-runner history --failed`)",
             status.outbox.undeliverable
+        ));
+    }
+    if let Some(salvage) = &status.salvage {
+        print::line(&format!(
+            "Journal       was damaged and is kept as {}: {} requests were carried over, {} could not be read",
+            salvage.file, salvage.kept, salvage.lost
         ));
     }
     print::line(&format!("Confinement   {}", status.confinement));
     #[cfg(unix)]
     print::line(&format!("A stop ends   {}", crate::acp::local::kill::reach()));
     print::line(&format!("Version       {}", status.version));
+}
+
+/// What is not as it should be, in sentences.
+fn hindrances(status: &Status, now_ms: i64) -> Vec<String> {
+    let since = |on: &Option<SwitchedOn>| {
+        let Some(on) = on else { return String::new() };
+        let reason = on.reason.as_ref().map(|reason| format!(" ({})", print::cell(reason, 100)));
+        let since = if on.since_ms > 0 {
+            format!(" for {}", moments::coarse(now_ms - on.since_ms))
+        } else {
+            String::new()
+        };
+        format!("{since}{}", reason.unwrap_or_default())
+    };
+    let sentence = |word: &&'static str| match *word {
+        "disk" => "The disk is nearly full: nothing new is begun until there is room.".to_owned(),
+        "intercepted" => {
+            "Something else answers at the backend's address: a login page of the network, or a proxy."
+                .to_owned()
+        }
+        "clock_skew" => {
+            let skew = status.backend.clock_skew_ms.unwrap_or_default();
+            let which = if skew > 0 { "behind" } else { "ahead of" };
+            let apart = moments::coarse(skew.saturating_abs());
+            format!("This machine's clock is {apart} {which} the backend's; deadlines go by the backend's.")
+        }
+        "paused" => {
+            format!("Paused{}: nothing new begins until `punie-runner resume`.", since(&status.paused))
+        }
+        "safe_mode" => format!(
+            "Safe mode{}: the runner crashed several times and begins nothing until it has been quiet for a while, or \
+             `punie-runner resume`.",
+            since(&status.safe_mode)
+        ),
+        other => other.to_owned(),
+    };
+    status.degraded.iter().map(sentence).collect()
+}
+
+fn in_words(trouble: &str) -> &str {
+    match trouble {
+        "unreachable" => "does not answer",
+        "intercepted" => {
+            "intercepted: something else answers in its place, perhaps this network's login page"
+        }
+        "refused" => "refuses this device",
+        "busy" => "asks for patience",
+        "failing" => "fails",
+        other => other,
+    }
 }

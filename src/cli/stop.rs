@@ -1,8 +1,19 @@
-//! SIGINT, SIGTERM and SIGHUP (a closed terminal): the first asks the runner to stop, the second to hurry.
+//! SIGINT, SIGTERM and SIGHUP (a closed terminal): the first asks the runner to stop, the second to hurry. Whatever
+//! hangs meanwhile, the process ends.
+
+use std::thread;
+use std::time::{Duration, Instant};
 
 use tokio::task::JoinSet;
 
+use super::exit::Exit;
 use crate::runner::Stop;
+
+/// How long the process may live on after the first request to stop. A stop that goes well takes twenty seconds at
+/// most.
+const HARD_STOP: Duration = Duration::from_secs(30);
+/// The same after the second; all that has to be done then takes two seconds.
+const HARD_HURRY: Duration = Duration::from_secs(4);
 
 /// Listens for signals as long as what it returns is kept.
 pub fn on_signals(stop: &Stop) -> anyhow::Result<JoinSet<()>> {
@@ -15,6 +26,7 @@ pub fn on_signals(stop: &Stop) -> anyhow::Result<JoinSet<()>> {
             (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?);
         let mut hangup = signal(SignalKind::hangup())?;
         listening.spawn(async move {
+            let mut limits = [HARD_STOP, HARD_HURRY].into_iter();
             loop {
                 tokio::select! {
                     _ = interrupt.recv() => {}
@@ -23,14 +35,37 @@ pub fn on_signals(stop: &Stop) -> anyhow::Result<JoinSet<()>> {
                 }
                 tracing::info!("asked to stop");
                 stop.ask();
+                limits.next().into_iter().for_each(end_within);
             }
         });
     }
     #[cfg(not(unix))]
     listening.spawn(async move {
+        let mut limits = [HARD_STOP, HARD_HURRY].into_iter();
         while tokio::signal::ctrl_c().await.is_ok() {
             stop.ask();
+            limits.next().into_iter().for_each(end_within);
         }
     });
     Ok(listening)
+}
+
+/// Ends the process, should it still be there by then. A thread of its own sees to it, since what hangs may be
+/// everything else. The journal is written for a process that ends at any moment.
+fn end_within(limit: Duration) {
+    let until = Instant::now() + limit;
+    let waiting = move || {
+        loop {
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                tracing::error!("the stop took too long and is cut short; the journal has what is not done");
+                std::process::exit(Exit::Failed.code().into());
+            }
+            // Nobody wakes it but the system, for no reason.
+            thread::park_timeout(left);
+        }
+    };
+    if let Err(cause) = thread::Builder::new().name("hard-stop".to_owned()).spawn(waiting) {
+        tracing::warn!(%cause, "no thread to see to the end of the stop");
+    }
 }

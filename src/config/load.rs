@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use super::error::ConfigError;
 use super::raw::Written;
 use super::sources::{self, Environment, Origin};
-use super::tables::{Backend, Limits, Log, Poll, Reader, Workspaces};
+use super::tables::{Backend, Limits, Log, Poll, Reader, SafeMode, Workspaces};
 use super::url::BackendUrl;
 use super::value::{LogLevel, Value};
 use super::workspaces::{self, WorkspaceRule};
@@ -19,6 +19,7 @@ struct Tables {
     backend: Backend,
     poll: Poll,
     limits: Limits,
+    safe_mode: SafeMode,
     workspaces: Workspaces,
     log: Log,
     settings: Vec<Setting>,
@@ -66,6 +67,7 @@ impl Config {
             backend: tables.backend,
             poll: tables.poll,
             limits: tables.limits,
+            safe_mode: tables.safe_mode,
             log: tables.log,
             caller,
             json: flags.json,
@@ -82,6 +84,7 @@ impl Tables {
         let backend = Backend::read(&mut reader);
         let poll = Poll::read(&mut reader);
         let limits = Limits::read(&mut reader);
+        let safe_mode = SafeMode::read(&mut reader);
         let workspaces = Workspaces::read(&mut reader);
         let log = Log::read(&mut reader);
         reader.unless(
@@ -111,7 +114,7 @@ impl Tables {
         );
         let Reader { mut faults, settings, .. } = reader;
         if faults.is_empty() {
-            return Ok(Self { backend, poll, limits, workspaces, log, settings });
+            return Ok(Self { backend, poll, limits, safe_mode, workspaces, log, settings });
         }
         faults.sort_by_key(|fault| fault.line);
         Err(ConfigError::File { path: file.to_owned(), faults })

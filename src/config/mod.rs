@@ -20,9 +20,9 @@ use crate::redact::Secret;
 pub use error::ConfigError;
 pub use raw::Fault;
 pub use sources::{Environment, Origin};
-pub use tables::{Backend, Limits, Log, Poll};
+pub use tables::{Backend, Limits, Log, Poll, SafeMode};
 pub use url::BackendUrl;
-pub use value::{BackendKind, LogLevel};
+pub use value::{BackendKind, LogFile, LogLevel};
 pub use workspaces::WorkspaceRule;
 
 /// Everything that can be set, as it is in force.
@@ -40,6 +40,8 @@ pub struct Config {
     pub poll: Poll,
     /// How much is done at once and how long it may take.
     pub limits: Limits,
+    /// When the runner no longer trusts itself.
+    pub safe_mode: SafeMode,
     /// What is logged.
     pub log: Log,
     /// Who asks, for the commands on the caller's side.

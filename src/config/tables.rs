@@ -9,7 +9,7 @@ use super::Setting;
 use super::raw::{Fault, Written};
 use super::sources::Origin;
 use super::url::BackendUrl;
-use super::value::{BackendKind, Bounds, LogLevel, Refusal, Value, must_be};
+use super::value::{BackendKind, Bounds, LogFile, LogLevel, Refusal, Value, must_be};
 
 /// A table as the written file shows it.
 pub(super) struct TableInfo {
@@ -133,6 +133,18 @@ tables! {
         lease, "lease_ms": Duration = ms(60_000), ms(500)..=HOUR;
         /// How often that sign is given. At most half of lease_ms.
         lease_renew, "lease_renew_ms": Duration = ms(20_000), ms(100)..=HOUR;
+        /// Nothing new is begun while the disk of the home has fewer megabytes free; what was begun is still finished.
+        least_free_mb, "least_free_mb": usize = 200, 0..=1_000_000;
+    }
+
+    /// After several crashes in a row the runner accepts and delivers, and begins nothing.
+    ["safe_mode"] SafeMode {
+        /// How many crashes lead to it. Those during which the same call ran count as one. 0: never.
+        crashes, "crashes": usize = 3, 0..=1_000;
+        /// Within how long.
+        within, "within_ms": Duration = ms(300_000), ms(1_000)..=DAY;
+        /// How long a life without a crash lasts until it trusts itself again. `punie-runner resume` is quicker.
+        quiet, "quiet_ms": Duration = ms(300_000), ms(100)..=DAY;
     }
 
     /// The folders in which the tools work.
@@ -145,6 +157,8 @@ tables! {
     ["log"] Log {
         /// off, error, warn, info, debug or trace.
         level, "level": LogLevel = LogLevel::Info, ..;
+        /// auto, always or never: whether a runner also writes to logs/ in the home, 5 files of 10 MiB at most. auto: when its stderr is no terminal.
+        file, "file": LogFile = LogFile::Auto, ..;
     }
 }
 

@@ -209,6 +209,18 @@ named!(
     }
 );
 
+named!(
+    /// Whether the log also goes to a file of the home.
+    LogFile, "\"auto\", \"always\" or \"never\"" {
+        /// When nobody watches stderr.
+        Auto = "auto",
+        /// Always.
+        Always = "always",
+        /// Never.
+        Never = "never",
+    }
+);
+
 impl LogLevel {
     /// The level as the log takes it.
     pub fn filter(self) -> LevelFilter {

@@ -8,6 +8,7 @@ use axum::Router;
 use axum::body::{Body, to_bytes};
 use axum::extract::{Path, Request, State};
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
+use axum::middleware::from_fn_with_state;
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use base64::Engine as _;
@@ -16,15 +17,16 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use super::failure::{Failure, Thrown};
+use super::faults::{self, Faults};
 use super::functions::{self, Kind};
 use super::server::Backend;
 
 /// The largest body: 16 MiB of arguments and what surrounds them.
-const BODY_LIMIT: usize = 16 * 1024 * 1024 + 2000;
+pub(super) const BODY_LIMIT: usize = 16 * 1024 * 1024 + 2000;
 
-/// The routes.
-pub(super) fn router(backend: Arc<Backend>) -> Router {
-    Router::new()
+/// The routes, behind faults where there are any to come.
+pub(super) fn router(backend: Arc<Backend>, faults: Option<Faults>) -> Router {
+    let routes = Router::new()
         .route("/", get(|| async { "The embedded backend of punie-runner is running." }))
         .route("/version", get(|| async { env!("CARGO_PKG_VERSION") }))
         .route("/instance_name", get(|| async { "punie-dev" }))
@@ -33,7 +35,11 @@ pub(super) fn router(backend: Arc<Backend>) -> Router {
         .route("/api/action", post(|state, call| by_kind(state, call, Kind::Action)))
         .route("/api/run/{*path}", post(by_path))
         .fallback(|| async { Refusal::new(StatusCode::NOT_FOUND, "NotFound", "there is no such route") })
-        .with_state(backend)
+        .with_state(backend);
+    match faults {
+        Some(faults) => routes.layer(from_fn_with_state(faults, faults::apply)),
+        None => routes,
+    }
 }
 
 /// A call refused before any function ran.

@@ -4,6 +4,7 @@
 //! - `server`: start and stop; `http`: the wire.
 //! - `functions`: the table of functions and how a call becomes a reply; `args`: shapes and bounds.
 //! - `events`, `devices`, `catalog`: the functions.
+//! - `faults`: misbehaving on purpose, for whoever tests an agent; not there unless asked for.
 //! - `store`: the database; `clock`: its time; `wakeups`: who waits for a commit.
 
 mod args;
@@ -13,6 +14,7 @@ mod clock;
 mod devices;
 mod events;
 mod failure;
+mod faults;
 mod functions;
 mod http;
 mod secrets;
@@ -24,5 +26,6 @@ mod testing;
 mod wakeups;
 
 pub use clock::Clock;
+pub use faults::{BadFault, Fault, Faults};
 pub use server::{DevBackend, DevBackendError, DevBackendOptions};
 pub use store::StoreError;

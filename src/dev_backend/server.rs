@@ -12,6 +12,7 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::clock::Clock;
 use super::failure::Failure;
+use super::faults::Faults;
 use super::store::{Store, StoreError};
 use super::wakeups::Wakeups;
 use super::{auth, http, secrets};
@@ -30,6 +31,8 @@ pub struct DevBackendOptions {
     pub clock: Clock,
     /// Hide the text of errors without data, as production deployments do.
     pub production_errors: bool,
+    /// What goes wrong on purpose, if anything may.
+    pub faults: Option<Faults>,
 }
 
 /// Why a backend did not start or answer its owner.
@@ -92,7 +95,7 @@ impl DevBackend {
     /// # Errors
     /// [`DevBackendError`] when the file, its lock or the port cannot be had.
     pub async fn start(options: DevBackendOptions) -> Result<Self, DevBackendError> {
-        let DevBackendOptions { db, port, clock, production_errors } = options;
+        let DevBackendOptions { db, port, clock, production_errors, faults } = options;
         let store = Store::open(&db)?;
         let pairing_code = pairing_code(&store)?;
         let listen = |source| DevBackendError::Listen { port, source };
@@ -108,7 +111,7 @@ impl DevBackend {
             stopping: stopping.clone(),
             production_errors,
         });
-        let served = axum::serve(listener, http::router(Arc::clone(&backend)))
+        let served = axum::serve(listener, http::router(Arc::clone(&backend), faults))
             .with_graceful_shutdown(stopping.clone().cancelled_owned());
         let mut serving = JoinSet::new();
         serving.spawn(async move {

@@ -16,6 +16,7 @@ use serde::{Deserialize, Serialize};
 use super::atomic::{self, Readers};
 use super::error::HomeError;
 use super::layout::Home;
+use super::machine::Machine;
 use super::modes;
 use super::tokens::random_32;
 use crate::ids::DeviceId;
@@ -41,6 +42,15 @@ struct Record {
     public_key: String,
     /// Milliseconds since 1970.
     created_at: u64,
+    /// The machine that it was made on, or first seen on; none where that does not tell.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    machine: Option<String>,
+}
+
+impl Record {
+    fn text(&self) -> String {
+        serde_json::to_string_pretty(self).expect("plain fields are always JSON") + "\n"
+    }
 }
 
 impl fmt::Debug for DeviceIdentity {
@@ -56,12 +66,20 @@ impl DeviceIdentity {
     /// [`HomeError`] when it is damaged, half there, open to others, or cannot be written. The files are then left
     /// as they were.
     pub fn load_or_create(home: &Home) -> Result<Self, HomeError> {
+        Self::on(home, &Machine::here())
+    }
+
+    /// The same on this machine. An identity of another machine is refused; one that is bound to none is bound.
+    ///
+    /// # Errors
+    /// As above, and [`HomeError::OtherMachine`].
+    pub fn on(home: &Home, machine: &Machine) -> Result<Self, HomeError> {
         let _making = lock(&home.identity_lock_file())?;
         let record = read_record(&home.device_file())?;
         let key = read_key(&home.key_file())?;
         match (record, key) {
-            (Some(record), Some(key)) => Self::join(home, record, key),
-            (None, None) => Self::create(home),
+            (Some(record), Some(key)) => Self::join(home, record, key, machine),
+            (None, None) => Self::create(home, machine),
             (None, Some(key)) => Self::finish(home, key),
             (Some(_), None) => {
                 Err(HomeError::HalfIdentity { missing: home.key_file(), present: home.device_file() })
@@ -98,22 +116,35 @@ impl DeviceIdentity {
         STANDARD.encode(self.key.sign(text.as_bytes()).to_bytes())
     }
 
-    fn join(home: &Home, record: Record, key: SigningKey) -> Result<Self, HomeError> {
+    fn join(home: &Home, mut record: Record, key: SigningKey, machine: &Machine) -> Result<Self, HomeError> {
         if record.public_key != public_base64(&key) {
             return Err(HomeError::MixedIdentity { key: home.key_file(), record: home.device_file() });
+        }
+        match (&record.machine, machine.binding(&record.id)) {
+            (Some(bound), Some(here)) if *bound != here => {
+                return Err(HomeError::OtherMachine { record: home.device_file() });
+            }
+            (None, Some(here)) => {
+                record.machine = Some(here);
+                let file = home.device_file();
+                atomic::write(&file, record.text().as_bytes(), Readers::OwnerOnly)
+                    .map_err(HomeError::unwritable(&file))?;
+            }
+            _ => {}
         }
         Ok(Self { record, key })
     }
 
     /// The record is written under another name first and gets its own last. So whatever moment the power fails,
     /// the next start finds no identity, one to finish, or a whole one.
-    fn create(home: &Home) -> Result<Self, HomeError> {
+    fn create(home: &Home, machine: &Machine) -> Result<Self, HomeError> {
         let seed = random_32();
         let key = SigningKey::from_bytes(&seed);
-        let record = Record { id: DeviceId::random(), public_key: public_base64(&key), created_at: now_ms() };
-        let text = serde_json::to_string_pretty(&record).expect("three plain fields are always JSON") + "\n";
+        let id = DeviceId::random();
+        let machine = machine.binding(&id);
+        let record = Record { id, public_key: public_base64(&key), created_at: now_ms(), machine };
         let unfinished = home.unfinished_device_file();
-        atomic::write(&unfinished, text.as_bytes(), Readers::OwnerOnly)
+        atomic::write(&unfinished, record.text().as_bytes(), Readers::OwnerOnly)
             .map_err(HomeError::unwritable(&unfinished))?;
         let key_file = home.key_file();
         let encoded = STANDARD.encode(seed) + "\n";

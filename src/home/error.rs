@@ -69,6 +69,17 @@ pub enum HomeError {
         /// What to do.
         mend: String,
     },
+    /// The home was copied here from the machine that the identity belongs to.
+    #[error(
+        "{} belongs to another machine: this home was copied. Two runners under one identity would take each other's \
+         requests, and run some of them twice. Make this machine a device of its own with `punie-runner pair \
+         --new-device CODE`; or, where it is the same machine after all, delete the entry \"machine\" from that file",
+        record.display()
+    )]
+    OtherMachine {
+        /// The file with the id and the machine.
+        record: PathBuf,
+    },
     /// One half of the device's identity is gone.
     #[error(
         "this device's identity is not whole: {} is missing while {} is there. Restore it from a backup; or move the \
@@ -113,7 +124,7 @@ impl HomeError {
     pub fn cause(&self) -> Cause {
         match self {
             Self::Unwritable { .. } | Self::Unreadable { .. } => Cause::Disk,
-            Self::TooOpen { .. } | Self::NotOurs { .. } => Cause::Safety,
+            Self::TooOpen { .. } | Self::NotOurs { .. } | Self::OtherMachine { .. } => Cause::Safety,
             Self::WrongKind { .. }
             | Self::Damaged { .. }
             | Self::HalfIdentity { .. }

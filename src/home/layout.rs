@@ -22,7 +22,7 @@ impl Home {
         for private in [home.state_dir(), home.keys_dir(), home.tokens_dir()] {
             modes::ensure_dir(&private, Openness::OursAlone)?;
         }
-        for inner in [home.outputs_dir(), home.shells_dir(), home.trash_dir()] {
+        for inner in [home.outputs_dir(), home.shells_dir(), home.switches_dir(), home.trash_dir()] {
             modes::ensure_dir(&inner, Openness::OursAlone)?;
         }
         for shown in [home.skills_dir(), home.agents_dir(), home.plugins_dir(), home.logs_dir()] {
@@ -77,6 +77,10 @@ impl Home {
     pub fn shells_dir(&self) -> PathBuf {
         self.state_dir().join("shells")
     }
+    /// `state/switches/`: what the owner, or the runner's own caution, has switched on.
+    pub fn switches_dir(&self) -> PathBuf {
+        self.state_dir().join("switches")
+    }
     /// `state/trash/`: what tools deleted, for a while.
     pub fn trash_dir(&self) -> PathBuf {
         self.state_dir().join("trash")
@@ -103,7 +107,11 @@ impl Home {
     }
     /// `logs/`: written while in the background.
     pub fn logs_dir(&self) -> PathBuf {
-        self.root.join("logs")
+        Self::logs_below(&self.root)
+    }
+    /// The same of a home that is not made yet: logging starts before anything else.
+    pub fn logs_below(root: &Path) -> PathBuf {
+        root.join("logs")
     }
     /// `dev-backend.sqlite3`: the embedded backend's store.
     pub fn dev_backend_file(&self) -> PathBuf {

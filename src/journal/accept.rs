@@ -3,9 +3,10 @@
 use rusqlite::{OptionalExtension, Transaction, params};
 use sha2::{Digest, Sha256};
 
-use super::entry::{Origin, RecordedReply, State, Stored, Unfinished};
+use super::entry::{Origin, RecordedReply, State, Unfinished};
+use super::rules::{self, Event, Then};
 use super::writer::Durability;
-use super::{Journal, JournalError};
+use super::{Journal, JournalError, steps};
 use crate::ids::{LeaseId, RequestId};
 use crate::request::{CleanReply, Effect, ToolRequest};
 
@@ -111,11 +112,23 @@ impl Journal {
                     admissions.extend(page.take(offer)?);
                 }
                 if let Some(cursor) = cursor {
-                    super::transitions::set_kv(transaction, "cursor", &cursor)?;
+                    move_cursor(transaction, &cursor)?;
                 }
                 Ok(admissions)
             })
             .await
+    }
+}
+
+/// Moves the cursor on, never back.
+fn move_cursor(transaction: &Transaction<'_>, offered: &str) -> rusqlite::Result<()> {
+    let stands: Option<String> = transaction
+        .prepare_cached("select value from kv where key = 'cursor'")?
+        .query_row([], |row| row.get(0))
+        .optional()?;
+    match rules::cursor(stands.as_deref(), offered) {
+        Some(cursor) => super::transitions::set_kv(transaction, "cursor", cursor),
+        None => Ok(()),
     }
 }
 
@@ -137,74 +150,58 @@ impl Page<'_> {
 
     fn request(&self, request: ToolRequest, effect: Effect) -> Result<Admission, JournalError> {
         let hash = hash_of(&request);
-        if let Some(mut known) = self.known(&request.id, &hash)? {
-            if let Admission::InFlight(left) = &mut known
-                && request.cancelled
-            {
-                self.cancel(request.id)?;
-                left.request.cancelled = true;
-            }
+        if let Some(known) = self.offered(&request, &hash)? {
             return Ok(known);
         }
-        self.insert(&request, effect, &hash, State::Accepted)?;
+        self.insert(&request, effect, &hash)?;
         Ok(Admission::Fresh(Accepted::new(request, effect, self.origin, self.lease.clone())))
     }
 
     fn refusal(&self, refusal: &Refusal) -> Result<Admission, JournalError> {
         let hash = hash_of(&refusal.request);
-        if let Some(known) = self.known(&refusal.request.id, &hash)? {
+        if let Some(known) = self.offered(&refusal.request, &hash)? {
             return Ok(known);
         }
-        self.insert(&refusal.request, Effect::Reads, &hash, State::Accepted)?;
+        self.insert(&refusal.request, Effect::Reads, &hash)?;
         let recorded =
             super::transitions::finish(self.transaction, &refusal.request.id, &refusal.reply, self.now_ms)?;
         Ok(Admission::Answered(recorded))
     }
 
     fn cancel(&self, id: RequestId) -> Result<Option<Admission>, JournalError> {
-        let changed = self
-            .transaction
-            .prepare_cached(
-                "update request set cancel_requested = 1 where id = ? and state in ('accepted', 'started')",
-            )?
-            .execute([id.as_str()])?;
-        Ok((changed == 1).then_some(Admission::Cancel(id)))
+        let (then, _) = steps::take(self.transaction, &id, Event::TakenBack, self.now_ms)?;
+        Ok((then == Then::Stop).then_some(Admission::Cancel(id)))
     }
 
-    /// What is already known of this id, if anything.
-    fn known(&self, id: &RequestId, hash: &[u8]) -> Result<Option<Admission>, JournalError> {
-        let row = self
+    /// What an offer of a known request comes to; none of one that is new.
+    fn offered(&self, request: &ToolRequest, hash: &[u8]) -> Result<Option<Admission>, JournalError> {
+        let id = &request.id;
+        let known_hash: Option<Vec<u8>> = self
             .transaction
-            .prepare_cached("select args_hash, state from request where id = ?")?
-            .query_row([id.as_str()], |row| {
-                Ok((row.get::<_, Vec<u8>>(0)?, row.get::<_, Stored<State>>(1)?.0))
-            })
+            .prepare_cached("select args_hash from request where id = ?")?
+            .query_row([id.as_str()], |row| row.get(0))
             .optional()?;
-        let Some((known_hash, state)) = row else { return Ok(None) };
-        if known_hash != hash {
-            return Ok(Some(Admission::Conflict(Conflict { id: id.clone() })));
-        }
-        Ok(Some(match state {
-            State::Accepted | State::Started => {
-                Admission::InFlight(super::read::unfinished(self.transaction, id)?)
+        let Some(known_hash) = known_hash else { return Ok(None) };
+        let event = Event::Offered { same: known_hash == hash, cancelled: request.cancelled };
+        let (then, _) = steps::take(self.transaction, id, event, self.now_ms)?;
+        Ok(Some(match then {
+            Then::Conflict => {
+                let said = format!("{} with other arguments", request.tool);
+                steps::incident(self.transaction, id, "conflict", Some(&said), self.now_ms)?;
+                Admission::Conflict(Conflict { id: id.clone() })
             }
-            State::Finished => Admission::Answered(super::read::recorded(self.transaction, id)?),
-            State::Delivered | State::Undeliverable => Admission::Closed(id.clone()),
+            Then::Post => Admission::Answered(super::read::recorded(self.transaction, id)?),
+            Then::Nothing => Admission::Closed(id.clone()),
+            _ => Admission::InFlight(super::read::unfinished(self.transaction, id)?),
         }))
     }
 
-    fn insert(
-        &self,
-        request: &ToolRequest,
-        effect: Effect,
-        hash: &[u8],
-        state: State,
-    ) -> Result<(), JournalError> {
+    fn insert(&self, request: &ToolRequest, effect: Effect, hash: &[u8]) -> Result<(), JournalError> {
         self.transaction
             .prepare_cached(
                 "insert into request (id, origin, tool, args, args_hash, conversation, agent_type, effect, \
-                 created_at_ms, deadline_ms, received_at_ms, state, lease_id, cancel_requested) \
-                 values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                 created_at_ms, deadline_ms, received_at_ms, state, lease_id, cancel_requested, cancel_requested_at_ms) \
+                 values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
             )?
             .execute(params![
                 request.id.as_str(),
@@ -218,9 +215,10 @@ impl Page<'_> {
                 request.created_at_ms,
                 request.deadline_ms,
                 self.now_ms,
-                state.as_str(),
+                State::Accepted.as_str(),
                 self.lease.as_str(),
                 request.cancelled,
+                request.cancelled.then_some(self.now_ms),
             ])?;
         Ok(())
     }

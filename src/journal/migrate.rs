@@ -1,49 +1,103 @@
-//! Opening the journal's file and bringing it up to date. Not here: what is done with it.
-#![expect(
-    clippy::disallowed_methods,
-    reason = "this room owns the journal's file and makes its folder durable"
-)]
+//! Opening the journal's file in an order that a crash or a power cut may break off anywhere: looking whether it is
+//! ours and sound, a backup before its tables change, the change in one transaction, its names made durable. Not
+//! here: what is done with it, and how a broken one is replaced (salvage).
 
 use std::fs::File;
 use std::path::Path;
 
 use rusqlite::Connection;
+use rusqlite::config::DbConfig;
 use rusqlite_migration::{M, Migrations};
 
-use super::JournalError;
+use super::{JournalError, backup, integrity, salvage, swap};
 
-const STEPS: &[M<'static>] = &[
-    M::up(include_str!("../../migrations/journal/0001_requests.sql")),
-    M::up(include_str!("../../migrations/journal/0002_shells.sql")),
+/// Up to this size, in bytes, a file is checked at every start; a larger one when it was not closed.
+const CHECKED: u64 = 16 << 20;
+
+/// The tables' versions. A shipped one is never edited.
+const STEPS: &[&str] = &[
+    include_str!("../../migrations/journal/0001_requests.sql"),
+    include_str!("../../migrations/journal/0002_shells.sql"),
+    include_str!("../../migrations/journal/0003_life.sql"),
 ];
-const MIGRATIONS: Migrations<'static> = Migrations::from_slice(STEPS);
 
-pub(super) fn open(path: &Path) -> Result<Connection, JournalError> {
-    let shown = || path.display().to_string();
-    let failed = |cause| JournalError::Open { path: shown(), cause };
-    let fresh = !path.exists();
-    let mut connection = Connection::open(path).map_err(failed)?;
-    let version: i64 =
-        connection.pragma_query_value(None, "user_version", |row| row.get(0)).map_err(failed)?;
-    if usize::try_from(version).is_ok_and(|version| version > STEPS.len()) {
-        return Err(JournalError::Newer { path: shown() });
+fn migrations() -> Migrations<'static> {
+    let step = |sql| {
+        M::up_with_hook(sql, |_: &rusqlite::Transaction<'_>| {
+            crate::failpoint::reach("journal.migrating");
+            Ok(())
+        })
+    };
+    Migrations::new(STEPS.iter().copied().map(step).collect())
+}
+
+/// Opens the file for writing, made, mended and brought up to date where needed. A suspicious one is looked at in
+/// any case.
+pub(super) fn open(path: &Path, suspicious: bool) -> Result<Connection, JournalError> {
+    swap::finish(path).map_err(file_failed(path))?;
+    match open_sound(path, suspicious) {
+        Err(error) if integrity::is_damage(&error) => {
+            salvage::replace(path, &error)?;
+            open_sound(path, false)
+        }
+        opened => opened,
     }
-    settings(&connection).map_err(failed)?;
-    MIGRATIONS
-        .to_latest(&mut connection)
-        .map_err(|cause| JournalError::Migrate { path: shown(), cause: cause.to_string() })?;
-    if fresh {
-        connection = settle_creation(connection, path).map_err(failed)?;
-    }
+}
+
+/// A new file with all tables, for what is read from a broken one.
+pub(super) fn new_file(path: &Path) -> Result<Connection, JournalError> {
+    let mut connection = Connection::open(path).map_err(open_failed(path))?;
+    bring_up_to_date(&mut connection, path)?;
     Ok(connection)
 }
 
+pub(super) fn open_sound(path: &Path, suspicious: bool) -> Result<Connection, JournalError> {
+    let unclean = swap::beside(path, "-wal").metadata().is_ok_and(|log| log.len() > 0);
+    let small = path.metadata().is_ok_and(|file| file.len() <= CHECKED);
+    let mut connection = Connection::open(path).map_err(open_failed(path))?;
+    // Closing a file that is not ours to touch must not write its log into it.
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true).map_err(open_failed(path))?;
+    let version: i64 =
+        connection.pragma_query_value(None, "user_version", |row| row.get(0)).map_err(open_failed(path))?;
+    let version = usize::try_from(version).unwrap_or(usize::MAX);
+    if version > STEPS.len() {
+        return Err(JournalError::Newer { path: path.display().to_string() });
+    }
+    if suspicious || unclean || small {
+        integrity::check(&connection, path)?;
+    }
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, false).map_err(open_failed(path))?;
+    if version < STEPS.len() {
+        settings(&connection).map_err(open_failed(path))?;
+        if version > 0 {
+            let backup = backup::make(&connection, path, version)?;
+            tracing::info!(backup = %backup.display(), "the journal is brought up to date; it is kept as it was");
+        }
+        bring_up_to_date(&mut connection, path)?;
+        connection = settle_change(connection, path)?;
+    }
+    settings(&connection).map_err(open_failed(path))?;
+    // Also where an earlier life was cut off before it came to this.
+    swap::sync_folder(path).map_err(file_failed(path))?;
+    Ok(connection)
+}
+
+fn bring_up_to_date(connection: &mut Connection, path: &Path) -> Result<(), JournalError> {
+    // A file that is just made becomes durable step by step: what SQLite unlinks on the way must stay gone.
+    connection.pragma_update(None, "synchronous", "extra").map_err(open_failed(path))?;
+    migrations()
+        .to_latest(connection)
+        .map_err(|cause| JournalError::Migrate { path: path.display().to_string(), cause: cause.to_string() })
+}
+
+/// The journal's ways with its file.
 fn settings(connection: &Connection) -> rusqlite::Result<()> {
     connection.busy_timeout(std::time::Duration::from_secs(5))?;
     connection.pragma_update(None, "journal_mode", "wal")?;
     connection.pragma_update(None, "synchronous", "normal")?;
     connection.pragma_update(None, "foreign_keys", true)?;
-    connection.pragma_update(None, "wal_autocheckpoint", 1000)?;
+    // The writer does it itself: SQLite would keep a failed sync to itself.
+    connection.pragma_update(None, "wal_autocheckpoint", 0)?;
     connection.pragma_update(None, "journal_size_limit", 8 << 20)?;
     if cfg!(target_os = "macos") {
         connection.pragma_update(None, "fullfsync", true)?;
@@ -55,16 +109,20 @@ fn settings(connection: &Connection) -> rusqlite::Result<()> {
 
 /// The switch to WAL unlinks a rollback journal. Until that unlink is durable, a power cut could bring the journal
 /// back and undo everything since; so a new file and its folder are synced before the first promise.
-fn settle_creation(connection: Connection, path: &Path) -> rusqlite::Result<Connection> {
+fn settle_change(connection: Connection, path: &Path) -> Result<Connection, JournalError> {
+    // Closed first: whoever closes a file that SQLite has open takes SQLite's locks with it.
     drop(connection);
-    let synced = File::open(path).and_then(|file| file.sync_all());
-    if let (Ok(()), Some(folder)) = (synced, path.parent()) {
-        // A folder that cannot be synced (some network file systems) costs the guarantee, not the start.
-        let _ = File::open(folder).and_then(|folder| folder.sync_all());
-    }
-    let connection = Connection::open(path)?;
-    settings(&connection)?;
-    Ok(connection)
+    File::open(path).and_then(|file| file.sync_all()).map_err(file_failed(path))?;
+    swap::sync_folder(path).map_err(file_failed(path))?;
+    Connection::open(path).map_err(open_failed(path))
+}
+
+fn open_failed(path: &Path) -> impl Fn(rusqlite::Error) -> JournalError {
+    move |cause| JournalError::Open { path: path.display().to_string(), cause }
+}
+
+fn file_failed(path: &Path) -> impl Fn(std::io::Error) -> JournalError {
+    move |cause| JournalError::File { path: path.display().to_string(), cause }
 }
 
 #[cfg(test)]
@@ -73,7 +131,7 @@ mod tests {
 
     #[test]
     fn the_migrations_are_valid() {
-        MIGRATIONS.validate().expect("valid");
+        migrations().validate().expect("valid");
     }
 
     #[test]
@@ -84,7 +142,7 @@ mod tests {
         connection.pragma_update(None, "user_version", 99).expect("sets");
         drop(connection);
         let before = std::fs::read(&path).expect("reads");
-        assert!(matches!(open(&path), Err(JournalError::Newer { .. })));
+        assert!(matches!(open(&path, false), Err(JournalError::Newer { .. })));
         assert_eq!(std::fs::read(&path).expect("reads"), before);
     }
 }

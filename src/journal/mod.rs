@@ -2,23 +2,48 @@
 //! A request is accepted before anything is done about it, started before its effect, finished before its result
 //! is posted. Not here: who posts (runner::delivery) and what is posted (request).
 
+#![expect(
+    clippy::disallowed_methods,
+    reason = "this room owns the journal's file and those beside it, and makes their folder durable"
+)]
+
 mod accept;
+mod backup;
+mod debris;
 mod entry;
+mod gleanings;
+mod history;
+mod incidents;
+mod integrity;
+mod intents;
+mod leaves;
 mod migrate;
+#[cfg(test)]
+mod model;
 mod read;
+mod room;
+mod rules;
+mod salvage;
 mod shells;
+mod steps;
+mod swap;
 mod transitions;
 mod writer;
 
 pub use accept::{Accepted, Admission, Conflict, Offer, Refusal};
 pub use entry::{Origin, RecordedReply, State, Unfinished};
+pub use history::{Incident, Life, Pending, Question, Whole};
 pub use read::{ListedTask, LiveCounts, Reader, RequestLife};
+pub use room::{RESERVE, has_room_at};
+pub use rules::{Comparison, Verdict};
+pub use salvage::Salvage;
 pub use shells::{ShellExit, ShellRow, ShellState, ShellTrace};
-pub use transitions::{Close, Started};
+pub use transitions::{Close, Fate, Started};
 
 use std::path::Path;
 
 use crate::ids::RequestId;
+use integrity::Fault;
 use writer::Writer;
 
 /// Why the journal did not do what it was asked.
@@ -38,6 +63,22 @@ pub enum JournalError {
         /// Its path.
         path: String,
     },
+    /// The file is damaged.
+    #[error("the journal {path} is damaged: {cause}")]
+    Corrupt {
+        /// Its path.
+        path: String,
+        /// What was found.
+        cause: String,
+    },
+    /// A file beside it cannot be written, or its folder not be made durable.
+    #[error("{path} cannot be written: {cause}")]
+    File {
+        /// The path.
+        path: String,
+        /// What the system said.
+        cause: std::io::Error,
+    },
     /// A migration failed; the file is as it was.
     #[error("the journal {path} cannot be brought up to date: {cause}")]
     Migrate {
@@ -52,6 +93,18 @@ pub enum JournalError {
     /// The transaction that this was part of did not commit.
     #[error("the journal could not commit")]
     NotCommitted,
+    /// The disk was full. Its reserve is given up by now: once more may succeed.
+    #[error("the disk is full, the journal could not be written")]
+    Full,
+    /// The file could not be kept, and nothing is written to it any more.
+    #[error("the disk did not keep what was written to the journal, and no new file could be made")]
+    Failed,
+    /// The caller took the request back; it is not begun.
+    #[error("request {id} was taken back")]
+    TakenBack {
+        /// The request.
+        id: RequestId,
+    },
     /// Somebody else moved the request on.
     #[error("request {id} is not {expected} any more")]
     Moved {
@@ -66,17 +119,34 @@ pub enum JournalError {
 #[derive(Debug, Clone)]
 pub struct Journal {
     writer: Writer,
+    disk: room::Disk,
     path: std::path::PathBuf,
 }
 
 impl Journal {
-    /// Opens the file, making it and bringing it up to date where needed, and counts this life of the runner.
+    /// Opens the file, making it, mending it and bringing it up to date where needed, and counts this life
+    /// of the runner.
     ///
     /// # Errors
-    /// [`JournalError::Open`], [`JournalError::Newer`], [`JournalError::Migrate`].
+    /// [`JournalError::Open`], [`JournalError::Newer`], [`JournalError::Migrate`], [`JournalError::File`].
     pub fn open(path: &Path) -> Result<Self, JournalError> {
-        let connection = migrate::open(path)?;
-        Ok(Self { writer: Writer::start(connection), path: path.to_owned() })
+        let connection = migrate::open(path, false)?;
+        let disk = room::Disk::below(path);
+        if let Err(error) = count_life(&connection) {
+            if Fault::of(&error) != Fault::Full {
+                return Err(error.into());
+            }
+            disk.release();
+            count_life(&connection)?;
+        }
+        let writer = Writer::start(connection, path, disk.clone());
+        Ok(Self { writer, disk, path: path.to_owned() })
+    }
+
+    /// Brings everything into the one file, when nothing more is to be written: the next start finds nothing to
+    /// doubt.
+    pub async fn rest(&self) {
+        self.writer.rest().await;
     }
 
     /// A read-only view of the same file.
@@ -86,4 +156,10 @@ impl Journal {
     pub fn reader(&self) -> Result<Reader, JournalError> {
         Reader::open(&self.path)
     }
+}
+
+fn count_life(connection: &rusqlite::Connection) -> rusqlite::Result<()> {
+    let sql = "insert into kv (key, value) values ('epoch', '1') \
+               on conflict (key) do update set value = cast(value as integer) + 1";
+    connection.execute(sql, []).map(drop)
 }

@@ -1,11 +1,12 @@
 //! The transitions after acceptance. Each is compare-and-set: a request that somebody else moved on is left alone.
 
-use rusqlite::{OptionalExtension, Transaction, params};
+use rusqlite::{Transaction, params};
 
 use super::accept::Accepted;
 use super::entry::{RecordedReply, State};
+use super::rules::{Comparison, Event, Then, Verdict, Write};
 use super::writer::Durability;
-use super::{Journal, JournalError};
+use super::{Journal, JournalError, steps};
 use crate::ids::RequestId;
 use crate::request::CleanReply;
 
@@ -14,6 +15,19 @@ use crate::request::CleanReply;
 pub struct Started {
     /// Which execution this is, from 1.
     pub attempt: u32,
+}
+
+/// What becomes of a request that an earlier life left open.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fate {
+    /// It is run (again).
+    Run,
+    /// It is answered without being run.
+    Answer(Verdict),
+    /// What it declared is compared with what is there; then [`Journal::compared`] decides.
+    Compare,
+    /// Its reply is there already.
+    Post,
 }
 
 /// Why a request is closed.
@@ -26,25 +40,22 @@ pub enum Close {
 }
 
 impl Journal {
-    /// Records that a call begins. For a tool with effects this is durable against power loss when it returns.
+    /// Records that a call begins. For a tool with effects this is durable against power loss when it returns, unless
+    /// the tool `declares` each effect before it makes it: then the first declaration makes it so.
     ///
     /// # Errors
-    /// [`JournalError::Moved`] when it is not merely accepted any more; any other: it must not begin.
-    pub async fn start(&self, call: &Accepted, now_ms: i64) -> Result<Started, JournalError> {
+    /// [`JournalError::Moved`] when it is not merely accepted any more, [`JournalError::TakenBack`] when the caller
+    /// took it back by now; any other: it must not begin.
+    pub async fn start(&self, call: &Accepted, declares: bool, now_ms: i64) -> Result<Started, JournalError> {
         let id = call.request().id.clone();
-        let durability = if call.effect().at_most_once() { Durability::Power } else { Durability::Process };
+        let promise = call.effect().at_most_once() && !declares;
+        let durability = if promise { Durability::Power } else { Durability::Process };
         self.writer
             .write(durability, move |transaction| {
-                let attempt = transaction
-                    .prepare_cached(
-                        "update request set state = 'started', attempt = attempt + 1, started_at_ms = ? \
-                         where id = ? and state = 'accepted' returning attempt",
-                    )?
-                    .query_row(params![now_ms, id.as_str()], |row| row.get(0))
-                    .optional()?;
-                attempt
-                    .map(|attempt| Started { attempt })
-                    .ok_or(JournalError::Moved { id, expected: "accepted" })
+                match steps::take(transaction, &id, Event::Begins { declares }, now_ms)? {
+                    (Then::Begin, Some(known)) => Ok(Started { attempt: known.attempt + 1 }),
+                    _ => Err(JournalError::TakenBack { id }),
+                }
             })
             .await
     }
@@ -64,20 +75,43 @@ impl Journal {
         self.writer.write(durability, move |transaction| finish(transaction, &id, &reply, now_ms)).await
     }
 
-    /// Puts a read that a crash cut off back to where it can start again.
+    /// Decides what becomes of a request that an earlier life left open, and puts it back where it is to run again.
     ///
     /// # Errors
-    /// [`JournalError::Moved`].
-    pub async fn restart(&self, id: &RequestId) -> Result<(), JournalError> {
+    /// [`JournalError::Moved`] when it is not open.
+    pub async fn found(&self, id: &RequestId, now_ms: i64) -> Result<Fate, JournalError> {
+        self.decide(id, Event::Found, now_ms).await
+    }
+
+    /// The same for one whose declared effects were compared with what is there.
+    ///
+    /// # Errors
+    /// [`JournalError::Moved`] when it is not open, or had declared nothing.
+    pub async fn compared(
+        &self,
+        id: &RequestId,
+        comparison: Comparison,
+        now_ms: i64,
+    ) -> Result<Fate, JournalError> {
+        self.decide(id, Event::Compared(comparison), now_ms).await
+    }
+
+    async fn decide(&self, id: &RequestId, event: Event, now_ms: i64) -> Result<Fate, JournalError> {
         let id = id.clone();
         self.writer
             .write(Durability::Process, move |transaction| {
-                let changed = transaction
-                    .prepare_cached(
-                        "update request set state = 'accepted' where id = ? and state = 'started'",
-                    )?
-                    .execute([id.as_str()])?;
-                moved_unless(changed == 1, id, "started")
+                let (then, known) = steps::take(transaction, &id, event, now_ms)?;
+                let attempt = known.map_or(0, |known| known.attempt);
+                let (fate, kind) = match then {
+                    Then::Compare => return Ok(Fate::Compare),
+                    Then::Answer(verdict) => (Fate::Answer(verdict), verdict.kind()),
+                    Then::Post => return Ok(Fate::Post),
+                    // What had not begun is no news.
+                    _ if attempt == 0 => return Ok(Fate::Run),
+                    _ => (Fate::Run, "rerun"),
+                };
+                steps::incident(transaction, &id, kind, Some(&format!("attempt {attempt}")), now_ms)?;
+                Ok(fate)
             })
             .await
     }
@@ -91,23 +125,13 @@ impl Journal {
         let id = id.clone();
         self.writer
             .write(Durability::Process, move |transaction| {
-                let (state, reason) = match &close {
-                    Close::Delivered => (State::Delivered, None),
-                    Close::Undeliverable(reason) => (State::Undeliverable, Some(reason.as_str())),
-                };
-                transaction
-                    .prepare_cached(
-                        "update request set state = ?, closed_at_ms = ?, last_error = coalesce(?, last_error), \
-                         args = case origin when 'task' then args else '' end \
-                         where id = ? and state in ('accepted', 'started', 'finished')",
-                    )?
-                    .execute(params![state.as_str(), now_ms, reason, id.as_str()])?;
-                transaction
-                    .prepare_cached(
-                        "delete from result where request_id = ?1 \
-                         and exists (select 1 from request where id = ?1 and origin = 'backend')",
-                    )?
-                    .execute([id.as_str()])?;
+                let delivered = close == Close::Delivered;
+                steps::take(transaction, &id, Event::Closed { delivered }, now_ms)?;
+                if let Close::Undeliverable(reason) = &close {
+                    transaction
+                        .prepare_cached("update request set last_error = ? where id = ?")?
+                        .execute([reason, id.as_str()])?;
+                }
                 Ok(())
             })
             .await
@@ -117,7 +141,12 @@ impl Journal {
     ///
     /// # Errors
     /// The journal could not be written.
-    pub async fn note_failed_post(&self, id: &RequestId, cause: String) -> Result<(), JournalError> {
+    pub async fn note_failed_post(
+        &self,
+        id: &RequestId,
+        cause: String,
+        now_ms: i64,
+    ) -> Result<(), JournalError> {
         let id = id.clone();
         self.writer
             // A reply that has to wait here may have to wait long: it is worth a sync now.
@@ -127,6 +156,7 @@ impl Journal {
                         "update request set deliver_attempts = deliver_attempts + 1, last_error = ? where id = ?",
                     )?
                     .execute(params![cause, id.as_str()])?;
+                super::incidents::note(transaction, &id, "post failed", Some(&cause), now_ms)?;
                 Ok(())
             })
             .await
@@ -218,18 +248,35 @@ pub(super) fn finish(
     reply: &CleanReply,
     now_ms: i64,
 ) -> Result<RecordedReply, JournalError> {
+    let known = steps::known(transaction, id)?;
+    let step = steps::ask(known.as_ref(), id, Event::Answered)?;
+    let (Some(known), Write::Finish { read_here }) = (known, step.write) else {
+        return Err(JournalError::Moved { id: id.clone(), expected: "known" });
+    };
+    let state = if read_here { State::Delivered } else { State::Finished };
     let changed = transaction
         .prepare_cached(
-            "update request set outcome = ?1, truncated = ?2, finished_at_ms = ?3, \
-             state = case origin when 'task' then 'delivered' else 'finished' end, \
-             closed_at_ms = case origin when 'task' then ?3 end \
-             where id = ?4 and state in ('accepted', 'started')",
+            "update request set outcome = ?1, truncated = ?2, finished_at_ms = ?3, state = ?4, closed_at_ms = ?5 \
+             where id = ?6 and state = ?7",
         )?
-        .execute(params![reply.kind().as_str(), reply.truncated(), now_ms, id.as_str()])?;
-    moved_unless(changed == 1, id.clone(), "accepted or started")?;
+        .execute(params![
+            reply.kind().as_str(),
+            reply.truncated(),
+            now_ms,
+            state.as_str(),
+            read_here.then_some(now_ms),
+            id.as_str(),
+            known.state.as_str(),
+        ])?;
+    moved_unless(changed == 1, id.clone(), known.state.as_str())?;
     transaction
         .prepare_cached("insert into result (request_id, payload) values (?, ?)")?
         .execute(params![id.as_str(), reply.payload()])?;
+    if let Some(code) = reply.code() {
+        transaction
+            .prepare_cached("update request set code = ? where id = ?")?
+            .execute([code, id.as_str()])?;
+    }
     super::read::recorded(transaction, id)
 }
 

@@ -2,6 +2,7 @@
 //! A promise about a tool with effects makes that commit durable against power loss; others are durable against
 //! a crash of this process.
 
+use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -9,7 +10,9 @@ use std::time::{Duration, Instant};
 use rusqlite::{Connection, Transaction, TransactionBehavior};
 use tokio::sync::oneshot;
 
-use super::JournalError;
+use super::integrity::Fault;
+use super::room::Disk;
+use super::{JournalError, migrate, salvage, swap};
 
 /// What must survive for a write to have been worth it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -25,19 +28,29 @@ const BATCH: usize = 64;
 /// How long a write that nobody waits for may wait for others to share their transaction.
 const COMPANY: Duration = Duration::from_millis(20);
 
-type Answer = Box<dyn FnOnce(bool) + Send>;
-type Write = Box<dyn FnOnce(&Transaction<'_>) -> Answer + Send>;
+/// How long nothing is to be written before the log is brought into the file.
+const IDLE: Duration = Duration::from_secs(3);
+/// How large the log may grow, in bytes, before it is brought into the file under way.
+const LONG_LOG: u64 = 4 << 20;
+
+/// Tells who waits whether what they wrote is committed.
+type Answer = Box<dyn FnOnce(Result<(), Fault>) + Send>;
+/// Writes, and says what its failure tells of the file.
+type Write = Box<dyn FnOnce(&Transaction<'_>) -> (Answer, Fault) + Send>;
 
 struct Job {
     durability: Durability,
     /// Somebody waits for it.
     urgent: bool,
+    /// Nothing more is to come: the log is brought into the file at once.
+    last: bool,
     write: Write,
 }
 
 #[derive(Clone)]
 pub(super) struct Writer {
     jobs: Sender<Job>,
+    disk: Disk,
 }
 
 impl std::fmt::Debug for Writer {
@@ -48,13 +61,29 @@ impl std::fmt::Debug for Writer {
 
 impl Writer {
     /// Starts the thread; it ends when the last clone is gone.
-    pub(super) fn start(connection: Connection) -> Self {
+    pub(super) fn start(connection: Connection, path: &Path, disk: Disk) -> Self {
         let (jobs, queue) = channel();
+        let thread = Thread {
+            connection: Some(connection),
+            path: path.to_owned(),
+            log: swap::beside(path, "-wal"),
+            disk: disk.clone(),
+            durability: Durability::Process,
+            owes: false,
+        };
         thread::Builder::new()
             .name("journal".into())
-            .spawn(move || Thread { connection, durability: Durability::Process }.run(&queue))
+            .spawn(move || thread.run(&queue))
             .expect("a thread for the journal is needed at start-up, when there are few");
-        Self { jobs }
+        Self { jobs, disk }
+    }
+
+    /// Brings the log into the file.
+    pub(super) async fn rest(&self) {
+        // Whether it succeeds only decides what the next start looks at. The second is there to wait for the first.
+        for last in [true, false] {
+            let _ = self.queue(Durability::Process, true, last, |_| Ok(())).await;
+        }
     }
 
     /// Runs a write and waits until it is committed.
@@ -63,7 +92,10 @@ impl Writer {
         durability: Durability,
         work: impl FnOnce(&Transaction<'_>) -> Result<T, JournalError> + Send + 'static,
     ) -> Result<T, JournalError> {
-        self.queue(durability, true, work).await.unwrap_or(Err(JournalError::NotCommitted))
+        let answered = self.queue(durability, true, false, work).await;
+        answered.unwrap_or_else(|_unanswered| {
+            Err(if self.disk.is_failed() { JournalError::Failed } else { JournalError::NotCommitted })
+        })
     }
 
     /// Runs a write soon, together with the next one that somebody waits for; whether it succeeds is only logged.
@@ -72,31 +104,48 @@ impl Writer {
         durability: Durability,
         work: impl FnOnce(&Transaction<'_>) -> Result<(), JournalError> + Send + 'static,
     ) {
-        drop(self.queue(durability, false, work));
+        drop(self.queue(durability, false, false, work));
     }
 
     fn queue<T: Send + 'static>(
         &self,
         durability: Durability,
         urgent: bool,
+        last: bool,
         work: impl FnOnce(&Transaction<'_>) -> Result<T, JournalError> + Send + 'static,
     ) -> oneshot::Receiver<Result<T, JournalError>> {
         let (answer, answered) = oneshot::channel();
         let write: Write = Box::new(move |transaction| {
             let result = in_savepoint(transaction, work);
-            Box::new(move |committed| {
-                let result = if committed { result } else { result.and(Err(JournalError::NotCommitted)) };
+            let fault = match &result {
+                Err(JournalError::Sqlite(error)) => Fault::of(error),
+                _ => Fault::Sound,
+            };
+            let answer: Answer = Box::new(move |committed| {
+                let result = match committed {
+                    _ if fault == Fault::Full => Err(JournalError::Full),
+                    Ok(()) => result,
+                    Err(why) => result.and(Err(not_committed(why))),
+                };
                 // Nobody listens when nobody waits, or no longer; the write stands all the same.
                 if let Err(Err(error)) = answer.send(result)
                     && !urgent
                 {
                     tracing::warn!(%error, "a note could not be written to the journal");
                 }
-            })
+            });
+            (answer, fault)
         });
         // Without the thread the answer's sender is dropped here, which the receiver reads as not committed.
-        let _ = self.jobs.send(Job { durability, urgent, write });
+        let _ = self.jobs.send(Job { durability, urgent, last, write });
         answered
+    }
+}
+
+fn not_committed(why: Fault) -> JournalError {
+    match why {
+        Fault::Full => JournalError::Full,
+        _ => JournalError::NotCommitted,
     }
 }
 
@@ -129,49 +178,147 @@ fn gather(first: Job, queue: &Receiver<Job>) -> Vec<Job> {
 }
 
 struct Thread {
-    connection: Connection,
+    /// None once the file cannot be used any more.
+    connection: Option<Connection>,
+    path: PathBuf,
+    log: PathBuf,
+    disk: Disk,
     durability: Durability,
+    /// The log holds something that is worth bringing into the file when nothing else is to be done.
+    owes: bool,
 }
 
 impl Thread {
     fn run(mut self, queue: &Receiver<Job>) {
-        while let Ok(first) = queue.recv() {
+        while let Some(first) = self.next(queue) {
             let mut batch = gather(first, queue);
             batch.extend(queue.try_iter().take(BATCH - batch.len()));
+            let last = batch.iter().any(|job| job.last);
             self.commit(batch);
+            if last || self.log.metadata().is_ok_and(|log| log.len() > LONG_LOG) {
+                self.checkpoint();
+            }
         }
+    }
+
+    fn next(&mut self, queue: &Receiver<Job>) -> Option<Job> {
+        if self.owes {
+            match queue.recv_timeout(IDLE) {
+                Err(RecvTimeoutError::Timeout) => self.checkpoint(),
+                received => return received.ok(),
+            }
+        }
+        queue.recv().ok()
     }
 
     fn commit(&mut self, batch: Vec<Job>) {
         let durability = batch.iter().map(|job| job.durability).max().unwrap_or(Durability::Process);
+        // Notes of the heartbeat alone are not worth waking a disk for.
+        self.owes |= durability == Durability::Power;
         let mut answers: Vec<Answer> = Vec::with_capacity(batch.len());
-        let committed = self.set(durability).and_then(|()| {
-            // At once a writer: one that began by reading could not wait for another process that writes.
-            let transaction = self.connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
-            for job in batch {
-                // A full disk can end the whole transaction under a job. What ran before is then undone; what runs
-                // after would commit by itself, unknown to its caller.
-                if transaction.is_autocommit() {
-                    break;
-                }
-                answers.push((job.write)(&transaction));
+        let (committed, fault) = match &mut self.connection {
+            Some(connection) => {
+                let mut worst = Fault::Sound;
+                let committed = set(connection, &mut self.durability, durability)
+                    .and_then(|()| write_all(connection, batch, &mut answers, &mut worst));
+                let fault = committed.as_ref().err().map_or(worst, |error| worst.max(Fault::of(error)));
+                (committed, fault)
             }
-            transaction.commit()
-        });
+            None => return,
+        };
         if let Err(error) = &committed {
             tracing::error!(%error, "the journal could not commit");
         }
+        // Before anybody tries again.
+        self.see_to_it(fault);
         for answer in answers {
-            answer(committed.is_ok());
+            answer(if committed.is_ok() { Ok(()) } else { Err(fault) });
         }
     }
 
-    fn set(&mut self, durability: Durability) -> rusqlite::Result<()> {
-        if self.durability != durability {
-            let level = if durability == Durability::Power { "full" } else { "normal" };
-            self.connection.pragma_update(None, "synchronous", level)?;
-            self.durability = durability;
+    /// Brings the log into the file, and empties it where nobody reads.
+    fn checkpoint(&mut self) {
+        let Some(connection) = &self.connection else { return };
+        self.owes = false;
+        // A reader is not waited for: the next time comes.
+        let done = connection.busy_timeout(Duration::ZERO).and_then(|()| {
+            connection.query_row("pragma wal_checkpoint(truncate)", [], |_| Ok(()))?;
+            connection.busy_timeout(Duration::from_secs(5))
+        });
+        if let Err(error) = done {
+            tracing::warn!(%error, "the journal's log could not be brought into its file");
+            self.see_to_it(Fault::of(&error));
         }
-        Ok(())
     }
+
+    /// Does what a failure asks for.
+    fn see_to_it(&mut self, fault: Fault) {
+        match fault {
+            Fault::Sound => {}
+            Fault::Full => self.disk.release(),
+            Fault::Unsynced | Fault::Damaged => self.renew(fault),
+        }
+    }
+
+    /// Never goes on with a file of which a sync failed or a page is damaged: the one is written anew, the other is
+    /// opened and looked at again, and salvaged where it is what it seems.
+    fn renew(&mut self, fault: Fault) {
+        let Some(connection) = self.connection.take() else { return };
+        let renewed = if fault == Fault::Unsynced {
+            salvage::rewrite(connection, &self.path)
+        } else {
+            drop_as_it_is(connection);
+            migrate::open(&self.path, true)
+        };
+        self.durability = Durability::Process;
+        match renewed {
+            Ok(connection) => {
+                tracing::warn!(journal = %self.path.display(), "the journal goes on in a file that was looked at");
+                self.connection = Some(connection);
+            }
+            Err(error) => {
+                tracing::error!(%error, "the journal cannot go on");
+                self.disk.fail();
+            }
+        }
+    }
+}
+
+/// Closes the file without bringing its log into it.
+fn drop_as_it_is(connection: Connection) {
+    use rusqlite::config::DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE;
+    // Where even this fails, the look at the file comes after whatever closing did.
+    let _ = connection.set_db_config(SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true);
+    drop(connection);
+}
+
+/// Runs every job in one transaction and commits it.
+fn write_all(
+    connection: &mut Connection,
+    batch: Vec<Job>,
+    answers: &mut Vec<Answer>,
+    worst: &mut Fault,
+) -> rusqlite::Result<()> {
+    // At once a writer: one that began by reading could not wait for another process that writes.
+    let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+    for job in batch {
+        // A full disk can end the whole transaction under a job. What ran before is then undone; what runs
+        // after would commit by itself, unknown to its caller.
+        if transaction.is_autocommit() {
+            break;
+        }
+        let (answer, fault) = (job.write)(&transaction);
+        answers.push(answer);
+        *worst = (*worst).max(fault);
+    }
+    transaction.commit()
+}
+
+fn set(connection: &Connection, now: &mut Durability, wanted: Durability) -> rusqlite::Result<()> {
+    if *now != wanted {
+        let level = if wanted == Durability::Power { "full" } else { "normal" };
+        connection.pragma_update(None, "synchronous", level)?;
+        *now = wanted;
+    }
+    Ok(())
 }

@@ -22,6 +22,9 @@ pub struct Meta {
     /// The signal that ended a command, as `SIGKILL`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub signal: Option<String>,
+    /// What had the system kill a command that nobody here stopped: `oom`, want of memory.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub killed: Option<String>,
     /// The command was stopped at its time limit.
     #[serde(skip_serializing_if = "is_false")]
     pub timed_out: bool,

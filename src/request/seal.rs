@@ -37,6 +37,7 @@ pub struct CleanReply {
     kind: OutcomeKind,
     payload: String,
     truncated: bool,
+    code: Option<String>,
 }
 
 impl CleanReply {
@@ -52,12 +53,16 @@ impl CleanReply {
     pub fn truncated(&self) -> bool {
         self.truncated
     }
+    /// The code of an error.
+    pub fn code(&self) -> Option<&str> {
+        self.code.as_deref()
+    }
 
     /// The same reply in at most so many bytes, for a backend that takes less than the contract says.
     #[must_use]
     pub fn shrink(&self, limit_bytes: usize) -> Self {
         match shrink_payload(&self.payload, limit_bytes) {
-            Some(payload) => Self { kind: self.kind, payload, truncated: true },
+            Some(payload) => Self { payload, truncated: true, ..self.clone() },
             None => self.clone(),
         }
     }
@@ -84,8 +89,9 @@ impl Outcome {
         if scrub.masked > 0 {
             meta.redactions = Some(meta.redactions.unwrap_or(0) + scrub.masked);
         }
+        let code = meta.code.clone();
         let (payload, truncated) = Writing { sealing, kind, meta }.body(body, budget);
-        CleanReply { kind, payload, truncated }
+        CleanReply { kind, payload, truncated, code }
     }
 }
 

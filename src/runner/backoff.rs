@@ -1,16 +1,55 @@
 //! Intervals between attempts, and nothing else: the only file that knows the `backoff` crate. It is unmaintained
 //! and serves as an interval generator only; replacing it is a matter of this file.
 
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use backoff::ExponentialBackoff;
 use backoff::backoff::Backoff;
 
+use crate::backend::Pause;
+
+/// How many calls may be repeated soon: a fifth of those that succeed, and a few before any has. What is beyond it
+/// waits as after a long outage, so that repeating never becomes the larger part of what a struggling backend gets.
+#[derive(Debug)]
+pub(super) struct Budget(Mutex<f64>);
+
+impl Budget {
+    /// What a success is worth.
+    const SHARE: f64 = 0.2;
+    /// What there is before any.
+    const RESERVE: f64 = 10.0;
+    /// What a long good time saves up at most.
+    const MOST: f64 = 50.0;
+
+    pub(super) fn new() -> Self {
+        Self(Mutex::new(Self::RESERVE))
+    }
+
+    /// A call succeeded.
+    pub(super) fn earn(&self) {
+        let mut left = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        *left = (*left + Self::SHARE).min(Self::MOST);
+    }
+
+    /// A call is repeated soon; whether it may be.
+    fn spend(&self) -> bool {
+        let mut left = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let may = *left >= 1.0;
+        if may {
+            *left -= 1.0;
+        }
+        may
+    }
+}
+
 /// Full jitter over doubling intervals: each wait is drawn uniformly from zero to twice the current interval,
 /// which doubles from the first to the cap.
 pub(super) struct Retry {
     intervals: ExponentialBackoff,
+    first: Duration,
     cap: Duration,
+    budget: Option<Arc<Budget>>,
 }
 
 impl Retry {
@@ -26,7 +65,25 @@ impl Retry {
             max_elapsed_time: None,
             ..ExponentialBackoff::default()
         };
-        Self { intervals, cap }
+        Self { intervals, first, cap, budget: None }
+    }
+
+    /// Of calls that share a budget with others.
+    pub(super) fn within(self, budget: &Arc<Budget>) -> Self {
+        Self { budget: Some(Arc::clone(budget)), ..self }
+    }
+
+    /// The wait before the next attempt, as the failure of the last one asks for it.
+    pub(super) fn after(&mut self, pause: Pause) -> Duration {
+        if self.budget.as_ref().is_some_and(|budget| !budget.spend()) {
+            self.intervals.current_interval = self.intervals.max_interval;
+        }
+        match pause {
+            Pause::BackOff => self.next(None),
+            // Moved up as a whole, so that the waits of many stay apart.
+            Pause::Intervals(least) => self.first * least + self.next(None),
+            Pause::Asked(time) => self.next(Some(time)),
+        }
     }
 
     /// The wait before the next attempt, at least `floor` where the backend named one.
@@ -82,5 +139,69 @@ mod tests {
             let moved = jittered(Duration::from_secs(10), 0.2);
             assert!(moved >= Duration::from_secs(8) && moved <= Duration::from_secs(12), "{moved:?}");
         }
+    }
+
+    /// The moments at which this many runners ask in vain until `end`, all having lost the backend at the same moment.
+    fn storm(runners: usize, end: Duration) -> Vec<Duration> {
+        let mut moments = Vec::new();
+        for _ in 0..runners {
+            let (mut retry, mut now) =
+                (Retry::new((Duration::from_secs(1), Duration::from_mins(1))), Duration::ZERO);
+            loop {
+                now += retry.after(Pause::BackOff);
+                if now >= end {
+                    break;
+                }
+                moments.push(now);
+            }
+        }
+        moments
+    }
+
+    /// The fullest of so many equal parts of a stretch of time, against what each would hold on average.
+    fn peak_to_mean(moments: &[Duration], from: Duration, until: Duration, parts: usize) -> f64 {
+        let width = until.saturating_sub(from) / u32::try_from(parts).expect("few");
+        let mut counts = vec![0_u32; parts];
+        for moment in moments.iter().filter(|moment| (from..until).contains(*moment)) {
+            let part =
+                usize::try_from(moment.saturating_sub(from).as_nanos() / width.as_nanos()).expect("small");
+            counts[part.min(parts - 1)] += 1;
+        }
+        let mean = f64::from(counts.iter().sum::<u32>()) / f64::from(u32::try_from(parts).expect("few"));
+        f64::from(counts.into_iter().max().unwrap_or(0)) / mean
+    }
+
+    #[test]
+    fn f31_a_thousand_runners_come_back_spread_over_time() {
+        let second = Duration::from_secs(1);
+        let moments = storm(1_000, second * 600);
+        // The very first attempts, all of one second, are spread over it; and so is every second of a long outage.
+        let first: Vec<Duration> = storm(1_000, second);
+        assert!(first.len() >= 1_000, "each tries within its first interval");
+        let start = peak_to_mean(&first, Duration::ZERO, second, 10);
+        assert!(start <= 2.0, "{start} at the start");
+        let later = peak_to_mean(&moments, second * 180, second * 600, 420);
+        assert!(later <= 2.0, "{later} later on");
+    }
+
+    #[test]
+    fn repeats_beyond_the_budget_wait_as_after_a_long_outage() {
+        let (first, cap) = (Duration::from_millis(1), Duration::from_secs(100));
+        let budget = Arc::new(Budget::new());
+        // A thousand calls of which every second one fails once: a fifth of the successes may be repeated soon.
+        let soon = (0..1_000).filter(|_| {
+            budget.earn();
+            Retry::new((first, cap)).within(&budget).after(Pause::BackOff) <= first
+        });
+        let soon = soon.count();
+        assert!((200..=200 + 10 + 5).contains(&soon), "{soon} were repeated soon");
+    }
+
+    #[test]
+    fn an_overloaded_backend_gets_its_least_pause_and_the_growth_of_any_other() {
+        let mut retry = Retry::new((Duration::from_secs(1), Duration::from_mins(1)));
+        let waits: Vec<_> = (0..40).map(|_| retry.after(Pause::Intervals(3))).collect();
+        assert!(waits.iter().all(|wait| *wait >= Duration::from_secs(3)), "{waits:?}");
+        assert!(waits[10..].iter().any(|wait| *wait > Duration::from_secs(10)), "it never grew: {waits:?}");
     }
 }

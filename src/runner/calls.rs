@@ -132,9 +132,14 @@ impl Runner {
     }
 
     /// Starts what may start.
-    fn start_ready(&mut self) {
+    pub(super) fn start_ready(&mut self) {
+        if self.lacks_room() {
+            return self.wait_for_room();
+        }
         self.take_up_parked();
-        while let Some(waiting) = self.lanes.next() {
+        while !self.engine.hold.is_on()
+            && let Some(waiting) = self.lanes.next()
+        {
             self.start(waiting.call, waiting.share);
         }
         if self.poll_at.is_none() && !self.polling && (self.mode == Mode::Stay || !self.drained) {

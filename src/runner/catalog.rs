@@ -7,23 +7,23 @@ use sha2::{Digest, Sha256};
 
 use super::backoff::Retry;
 use super::engine::Engine;
-use crate::backend::{BackendError, CatalogItem, CatalogKind, Disposition};
+use crate::backend::{BackendError, CatalogItem, CatalogKind, Disposition, Pause};
 use crate::ids::hex;
 
 /// Publishes everything, then again on each change, until the runner is over.
 pub(super) async fn publish(engine: Arc<Engine>) {
     let mut news = engine.catalog.changes();
     loop {
-        let mut retry = Retry::new(engine.settings.retry);
+        let mut retry = Retry::new(engine.settings.retry).within(&engine.budget);
         while let Err(error) = engine.publish_all().await {
             tracing::debug!(%error, "the catalog could not be published now");
-            let floor = match error.disposition() {
+            let pause = match error.disposition() {
                 Disposition::Never => break,
-                Disposition::Retry(floor) => floor,
-                _ => Some(engine.settings.slow_retry.0),
+                Disposition::Retry(pause) => pause,
+                _ => Pause::Asked(engine.settings.slow_retry.0),
             };
             tokio::select! {
-                () = tokio::time::sleep(retry.next(floor)) => {}
+                () = tokio::time::sleep(retry.after(pause)) => {}
                 () = engine.over.cancelled() => return,
             }
         }

@@ -9,6 +9,7 @@ use tokio_util::sync::CancellationToken;
 use super::engine::Engine;
 use super::outbox::{Due, Trouble};
 use crate::backend::{BackendError, Disposition, Posted, ResultPost};
+use crate::failpoint::reach_of;
 use crate::ids::RequestId;
 use crate::journal::{Close, JournalError, RecordedReply};
 
@@ -58,6 +59,7 @@ impl Engine {
             };
             let error = match self.backend.post(post).await {
                 Ok(Posted::Stored | Posted::Duplicate) => {
+                    reach_of("post.after", reply.id().as_str());
                     return self.settle(&reply, Close::Delivered).await;
                 }
                 Err(error) => error,
@@ -76,14 +78,14 @@ impl Engine {
                     if let Err(cause) = self.sessions.reopen(generation).await {
                         self.note(&reply, &cause).await;
                         return Err(match cause.disposition() {
-                            Disposition::Retry(floor) => Trouble::Backend(floor),
+                            Disposition::Retry(pause) => Trouble::Backend(pause),
                             _ => Trouble::Refused,
                         });
                     }
                 }
-                Disposition::Retry(floor) => {
+                Disposition::Retry(pause) => {
                     self.note(&reply, &error).await;
-                    return Err(Trouble::Backend(floor));
+                    return Err(Trouble::Backend(pause));
                 }
                 Disposition::RetrySlowly | Disposition::CorrectClock(_) | Disposition::SignAgain => {
                     self.note(&reply, &error).await;
@@ -105,7 +107,7 @@ impl Engine {
             Ok(claim) => Ok(claim.granted),
             Err(error) => match error.disposition() {
                 Disposition::Never => Ok(false),
-                Disposition::Retry(floor) => Err(Trouble::Backend(floor)),
+                Disposition::Retry(pause) => Err(Trouble::Backend(pause)),
                 _ => Err(Trouble::Reply),
             },
         }
@@ -135,7 +137,7 @@ impl Engine {
             tracing::warn!(request.id = %reply.id(), reason, "the backend does not take this reply");
         }
         // A reply that stays open is posted again, which harms nothing, but not at once.
-        self.journal.close(reply.id(), close, self.clock.now_ms()).await.map_err(|error| {
+        self.journal.close(reply.id(), close, self.closing_ms()).await.map_err(|error| {
             tracing::error!(request.id = %reply.id(), %error, "a delivered reply could not be closed");
             Trouble::Reply
         })
@@ -143,7 +145,9 @@ impl Engine {
 
     async fn note(&self, reply: &RecordedReply, error: &BackendError) {
         tracing::info!(request.id = %reply.id(), %error, "a reply could not be posted now; it is kept");
-        if let Err(error) = self.journal.note_failed_post(reply.id(), error.to_string()).await {
+        if let Err(error) =
+            self.journal.note_failed_post(reply.id(), error.to_string(), self.clock.now_ms()).await
+        {
             tracing::warn!(request.id = %reply.id(), %error, "the failed post could not be noted");
         }
     }

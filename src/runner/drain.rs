@@ -16,6 +16,7 @@ pub struct Stop {
     requested: CancellationToken,
     hurried: CancellationToken,
     hurried_at: Arc<OnceLock<Instant>>,
+    calls_over: CancellationToken,
 }
 
 impl Stop {
@@ -39,6 +40,22 @@ impl Stop {
         self.requested.cancelled().await;
     }
 
+    /// Whether somebody asked twice.
+    pub fn is_hurried(&self) -> bool {
+        self.hurried.is_cancelled()
+    }
+
+    /// Completes when no call is waited for any more. What the calls left running may end then, while the outbox is
+    /// still being flushed.
+    pub async fn calls_over(&self) {
+        self.calls_over.cancelled().await;
+    }
+
+    /// No call is waited for any more: told by the drain, or by whoever sees that there was none.
+    pub fn calls_are_over(&self) {
+        self.calls_over.cancel();
+    }
+
     /// Completes when the time that a second request leaves is up.
     async fn hurry_is_over(&self) {
         self.hurried.cancelled().await;
@@ -50,16 +67,24 @@ impl Stop {
 /// How long anything may still take after a second request to stop.
 const HURRY: Duration = Duration::from_secs(2);
 
+/// How long the runner's own tasks may take to see that it is over.
+const OVER: Duration = Duration::from_secs(1);
+
 impl Runner {
     pub(super) async fn drain(&mut self, stop: &Stop) {
         let engine = Arc::clone(&self.engine);
         engine.stopping.cancel();
+        if let Some(watchdog) = &engine.watchdog {
+            watchdog.tell("STOPPING=1");
+        }
         let hurried = stop.hurried.clone();
         if !self.wait_for_calls(hurried.cancelled(), engine.settings.drain).await {
             tracing::info!(calls = self.calls.len(), "calls that still run are told to end");
             engine.ending.cancel();
             self.wait_for_calls(stop.hurry_is_over(), engine.settings.last_words).await;
         }
+        stop.calls_are_over();
+        crate::failpoint::reach("drain.flush");
         let flushed = CancellationToken::new();
         let flush = async {
             engine.drain_outbox(&flushed).await;
@@ -71,10 +96,11 @@ impl Runner {
             () = tokio::time::sleep(engine.settings.wind_up) => {}
             () = stop.hurry_is_over() => {}
         }
+        super::lives::end(&engine).await;
         engine.over.cancel();
         engine.tasks.close();
         // Whatever is left holds nothing that the journal does not have.
-        let _ = tokio::time::timeout(HURRY, engine.tasks.wait()).await;
+        let _ = tokio::time::timeout(OVER, engine.tasks.wait()).await;
     }
 
     /// Waits until no call runs; false when the time is up or somebody hurries.

@@ -5,18 +5,26 @@ use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::{AbortOnDropHandle, TaskTracker};
 
+use super::aftermath::LookedAfter;
+use super::backoff::Budget;
 use super::clock::{Clock, ServerClock};
+use super::condition::Condition;
+use super::hold::Hold;
 use super::leases::Leases;
+use super::line::Line;
+use super::moves::Moves;
 use super::outbox::{Outbox, Waits};
 use super::session::Sessions;
 use super::settings::Settings;
 use super::wake::Waker;
+use super::watchdog::Watchdog;
 use crate::backend::{Backend, BackendError, CatalogItem, CatalogKind};
-use crate::ids::LeaseId;
+use crate::home::Switches;
+use crate::ids::{LeaseId, RequestId};
 use crate::journal::Journal;
 use crate::output::OutputStore;
 use crate::redact::Redactor;
-use crate::tool::{Gate, Registry};
+use crate::tool::{Gate, Intent, Registry};
 
 /// The parts that wiring hands over.
 pub struct Parts {
@@ -44,13 +52,20 @@ pub struct Parts {
     pub clock: Clock,
     /// The confinement in force, for heartbeats.
     pub confinement: String,
+    /// What the owner has switched on.
+    pub switches: Switches,
+    /// The service manager, where there is one.
+    pub watchdog: Option<Watchdog>,
 }
 
-/// Ends processes of an earlier life.
+/// Ends processes of an earlier life, and sees what became of its effects.
 pub trait Survivors: Send + Sync + 'static {
     /// Ends the process of this identity, which this request started, with everything that it started in turn; a
     /// stranger that got its number is left alone. Returns whether nothing of it is left.
-    fn end(&self, request: &crate::ids::RequestId, identity: &str) -> bool;
+    fn end(&self, request: &RequestId, identity: &str) -> bool;
+
+    /// Looks what became of what this request's call declared, in the order in which it did.
+    fn look_after<'a>(&'a self, request: &'a RequestId, intents: Vec<Intent>) -> LookedAfter<'a>;
 }
 
 /// The catalogs of the home, and when they change.
@@ -76,8 +91,22 @@ pub(super) struct Engine {
     pub clock: Clock,
     pub server_clock: ServerClock,
     pub confinement: String,
+    pub watchdog: Option<Watchdog>,
     pub sessions: Sessions,
+    /// The same as `backend`, for what only the line knows.
+    pub line: Arc<Line>,
+    /// What may be repeated soon.
+    pub budget: Arc<Budget>,
     pub leases: Leases,
+    pub hold: Hold,
+    pub condition: Condition,
+    pub moves: Moves,
+    /// When this life began.
+    pub born: tokio::time::Instant,
+    /// Rings when a heartbeat has news.
+    pub beat_soon: tokio::sync::Notify,
+    /// Changes after each sleep of the machine.
+    pub woken: tokio::sync::watch::Sender<u64>,
     pub waker: Waker,
     /// Every task of the runner; a stop waits for them.
     pub tasks: TaskTracker,
@@ -101,9 +130,14 @@ impl Engine {
             reply: parts.settings.slow_retry,
             refused: parts.settings.unauthorized,
         };
+        let budget = Arc::new(Budget::new());
+        // Shorter than the shortest wait between polls of a device that is refused: they find out when that changes.
+        let barred_for = parts.settings.unauthorized * 3 / 4;
+        let line = Arc::new(Line::new(parts.backend, Arc::clone(&budget), barred_for));
         Arc::new(Self {
-            sessions: Sessions::new(Arc::clone(&parts.backend), server_clock.clone()),
-            backend: parts.backend,
+            sessions: Sessions::new(Arc::clone(&line), server_clock.clone()),
+            backend: Arc::clone(&line) as Arc<dyn Backend>,
+            line,
             journal: parts.journal,
             registry: parts.registry,
             gate: parts.gate,
@@ -116,13 +150,21 @@ impl Engine {
             clock: parts.clock,
             server_clock,
             confinement: parts.confinement,
+            watchdog: parts.watchdog,
             leases: Leases::default(),
+            hold: Hold::new(parts.switches),
+            condition: Condition::default(),
+            moves: Moves::default(),
+            born: tokio::time::Instant::now(),
+            beat_soon: tokio::sync::Notify::new(),
+            woken: tokio::sync::watch::Sender::default(),
             waker,
             tasks: TaskTracker::new(),
             stopping: CancellationToken::new(),
             ending: CancellationToken::new(),
             over: CancellationToken::new(),
-            outbox: Outbox::new(waits),
+            outbox: Outbox::new(waits, Arc::clone(&budget)),
+            budget,
             time_asked: tokio::sync::OnceCell::new(),
         })
     }
@@ -142,6 +184,11 @@ impl Engine {
                 }
             }
         });
+    }
+
+    /// Whether the disk has room for new work.
+    pub(super) fn has_room(&self) -> bool {
+        self.journal.has_room(self.settings.least_free)
     }
 
     /// Makes a backend call in a task of its own, so that a panic in it is an error like any other. Dropping the

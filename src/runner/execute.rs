@@ -6,11 +6,13 @@ use std::time::{Duration, Instant};
 use tokio_util::sync::CancellationToken;
 
 use super::backoff::Retry;
+use super::declaring::InJournal;
 use super::engine::Engine;
 use super::leases::Claimed;
+use crate::failpoint::reach_of;
 use crate::journal::{Accepted, Close, JournalError, Origin, RecordedReply};
 use crate::request::{Effect, ErrorCode, Failure, Meta, Outcome, Reply, Sealing};
-use crate::tool::{ReadyCall, ToolCx, ToolError};
+use crate::tool::{ReadyCall, ToolCx, ToolError, Unrecorded};
 
 /// How long a call that was told to stop may take to do so before it is abandoned. Ending a stubborn process tree
 /// takes ten seconds.
@@ -168,24 +170,31 @@ impl Engine {
             conversation: request.conversation.clone(),
             agent_type: request.agent_type.clone(),
             cancel: call.cancel.child_token(),
+            winding_up: self.ending.clone(),
             deadline: request.deadline_ms.and_then(|deadline| self.server_clock.instant(deadline)),
+            intents: Arc::new(Unrecorded),
         }
     }
 
     /// Runs a prepared call whose start is recorded, under its deadline and a panic guard.
     async fn run(self: &Arc<Self>, call: &Call, ready: ReadyCall) -> Work {
-        let attempt = match self.start(call).await {
+        let declares = ready.declares();
+        let attempt = match self.start(call, declares).await {
             Ok(attempt) => attempt,
             Err(not_started) => return not_started,
         };
-        let cx = self.context(call);
+        reach_of("start.after", call.accepted.request().id.as_str());
+        let mut cx = self.context(call);
+        if declares {
+            cx.intents = Arc::new(InJournal(self.journal.clone()));
+        }
         let stop = cx.cancel.clone();
         let limit = cx.time_left(self.settings.longest_call);
         let mut running = self.tasks.spawn(ready.run(cx));
         let ended = tokio::select! {
             joined = &mut running => Ok(joined),
             () = call.cancel.cancelled() => Err(Cut::Cancelled),
-            () = tokio::time::sleep(limit) => Err(Cut::Deadline(limit)),
+            () = self.time_is_up(call, limit) => Err(Cut::Deadline(limit)),
             () = self.ending.cancelled() => Err(Cut::Stopped),
         };
         let (cut, joined) = match ended {
@@ -212,14 +221,38 @@ impl Engine {
         Work::Outcome(Box::new(outcome(cut, answer)), Some(attempt))
     }
 
+    /// Waits until a call has run for this long, the machine being awake, or its deadline has passed, awake or not.
+    async fn time_is_up(&self, call: &Call, limit: Duration) {
+        let mut woken = self.woken.subscribe();
+        let over = tokio::time::sleep(limit);
+        tokio::pin!(over);
+        loop {
+            tokio::select! {
+                () = &mut over => return,
+                Ok(()) = woken.changed() => {}
+            }
+            let Some(deadline) = call.accepted.request().deadline_ms else { continue };
+            match self.server_clock.instant(deadline) {
+                Some(at) => {
+                    let at = at.min(over.deadline());
+                    over.as_mut().reset(at);
+                }
+                None => return,
+            }
+        }
+    }
+
     /// Records the start of a call. A journal that cannot be written is tried again for as long as the call is
     /// wanted: its lane waits meanwhile, which is what a full disk asks for.
-    async fn start(&self, call: &Call) -> Result<u32, Work> {
+    async fn start(&self, call: &Call, declares: bool) -> Result<u32, Work> {
         let mut retry = Retry::new(self.settings.retry);
         loop {
             let id = &call.accepted.request().id;
-            match self.journal.start(&call.accepted, self.clock.now_ms()).await {
+            match self.journal.start(&call.accepted, declares, self.clock.now_ms()).await {
                 Ok(started) => return Ok(started.attempt),
+                Err(JournalError::TakenBack { .. }) => {
+                    return Err(Work::Outcome(Box::new(never_ran()), None));
+                }
                 Err(error @ JournalError::Moved { .. }) => {
                     tracing::error!(request.id = %id, %error, "the call is not begun a second time");
                     return Err(Work::Left);
@@ -257,10 +290,13 @@ impl Engine {
             attempt,
         });
         let kind = sealed.kind().as_str();
+        reach_of("finish.before", request.id.as_str());
         let mut retry = Retry::new(self.settings.retry);
+        let mut reserved = true;
         loop {
             match self.journal.record(call, sealed.clone(), self.clock.now_ms()).await {
                 Ok(recorded) => {
+                    reach_of("finish.after", request.id.as_str());
                     let duration_ms = u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
                     tracing::info!(request.id = %request.id, tool.name = %request.tool, outcome = kind, duration_ms, "a call was answered");
                     return Some(recorded);
@@ -270,6 +306,8 @@ impl Engine {
                     self.outbox.ring();
                     return None;
                 }
+                // The reserve was given up for this: at once, before others fill its place.
+                Err(JournalError::Full) if std::mem::take(&mut reserved) => continue,
                 Err(error) => {
                     tracing::error!(request.id = %request.id, %error, "a reply cannot be recorded now");
                 }
@@ -284,7 +322,7 @@ impl Engine {
     /// Closes a request; if that fails, the reply is posted once more after a restart, which harms nothing.
     pub(super) async fn close(&self, call: &Accepted, close: Close) {
         let id = &call.request().id;
-        match self.journal.close(id, close, self.clock.now_ms()).await {
+        match self.journal.close(id, close, self.closing_ms()).await {
             Ok(()) | Err(JournalError::Moved { .. }) => {}
             Err(error) => tracing::error!(request.id = %id, %error, "a request could not be closed"),
         }

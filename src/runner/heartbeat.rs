@@ -5,25 +5,36 @@ use std::time::Duration;
 
 use serde_json::json;
 
+use super::backoff::Retry;
 use super::engine::Engine;
-use crate::backend::{BackendError, Disposition};
+use super::moves::Mover;
+use crate::backend::{BackendError, Disposition, Pause};
+use crate::journal::JournalError;
 
 /// Beats until the runner is over.
 pub(super) async fn beat(engine: Arc<Engine>) {
+    let mut retry = Retry::new(engine.settings.retry).within(&engine.budget);
     loop {
+        // At worst: a session that is opened between two beats.
+        engine.moves.again_within(Mover::Heartbeat, Duration::from_mins(2));
         let wait = match engine.beat_once(true).await {
-            Ok(next) => next.unwrap_or(engine.settings.heartbeat),
+            Ok(next) => {
+                retry.reset();
+                next.unwrap_or(engine.settings.heartbeat)
+            }
             Err(error) => {
                 tracing::debug!(%error, "a heartbeat did not get through");
-                let soon = engine.settings.heartbeat.min(Duration::from_secs(15));
                 match error.disposition() {
-                    Disposition::Retry(Some(floor)) => soon.max(floor),
-                    _ => soon,
+                    Disposition::Retry(pause) => retry.after(pause),
+                    Disposition::Reopen | Disposition::Never => engine.settings.heartbeat,
+                    _ => retry.after(Pause::Intervals(1)),
                 }
             }
         };
+        engine.moves.again_within(Mover::Heartbeat, wait);
         tokio::select! {
             () = tokio::time::sleep(wait) => {}
+            () = engine.beat_soon.notified() => {}
             () = engine.over.cancelled() => return,
         }
     }
@@ -32,15 +43,19 @@ pub(super) async fn beat(engine: Arc<Engine>) {
 impl Engine {
     /// One beat; a second one where only the signature was at fault.
     pub(super) async fn beat_once(&self, online: bool) -> Result<Option<Duration>, BackendError> {
-        let mut beat = self.with_session(|| self.backend.beat(online, self.health())).await;
+        let health = self.health().await;
+        let asked = self.server_clock.asking();
+        let mut beat = self.with_session(|| self.backend.beat(online, health.clone())).await;
         if let Err(error) = &beat
             && matches!(error.disposition(), Disposition::CorrectClock(_) | Disposition::SignAgain)
         {
-            beat = self.backend.beat(online, self.health()).await;
+            beat = self.backend.beat(online, health).await;
         }
         let beat = beat?;
-        let offset = self.server_clock.set(beat.server_now_ms);
-        self.note_contact(offset).await;
+        match self.server_clock.set(beat.server_now_ms, asked) {
+            Some(offset) => self.note_contact(offset).await,
+            None => self.beat_soon.notify_one(),
+        }
         Ok(beat.next)
     }
 
@@ -51,10 +66,38 @@ impl Engine {
             let ask = async { self.beat_once(true).await.map(drop).unwrap_or_default() };
             self.time_asked.get_or_init(|| ask).await;
         }
+        if !self.server_clock.is_read()
+            && let Some(offset) = self.backend.dated_offset_ms()
+        {
+            // Better than what an earlier life knew, and than nothing.
+            self.server_clock.recall(offset);
+        }
     }
 
-    fn health(&self) -> serde_json::Value {
-        json!({"version": env!("CARGO_PKG_VERSION"), "confinement": self.confinement})
+    /// How this device fares. What the journal cannot tell now is left out.
+    async fn health(&self) -> serde_json::Value {
+        let mut health = json!({
+            "version": env!("CARGO_PKG_VERSION"),
+            "confinement": self.confinement,
+            "degraded": self.degraded(),
+        });
+        if let Some(skew) = self.server_clock.skew_ms() {
+            health["clockSkewMs"] = json!(skew);
+        }
+        let journal = self.journal.clone();
+        let look = move || {
+            let reader = journal.reader()?;
+            Ok::<_, JournalError>((reader.counts()?, reader.recall("epoch")?))
+        };
+        if let Ok(Ok((counts, epoch))) = tokio::task::spawn_blocking(look).await {
+            let oldest = counts.outbox_oldest_ms.map(|at| self.clock.now_ms().saturating_sub(at).max(0));
+            health["epoch"] = json!(epoch.and_then(|epoch| epoch.parse::<u64>().ok()));
+            health["waiting"] = json!(counts.accepted);
+            health["inFlight"] = json!(counts.started);
+            health["undelivered"] = json!(counts.outbox);
+            health["oldestUndeliveredMs"] = json!(oldest);
+        }
+        health
     }
 
     /// For `status`, which runs in another process.

@@ -2,6 +2,7 @@
 
 use super::engine::Engine;
 use crate::backend::Offered;
+use crate::failpoint::reach_of;
 use crate::journal::{Admission, JournalError, Offer, Origin, Refusal};
 use crate::request::{Effect, ErrorCode, Failure, Meta, Outcome, Sealing, ToolRequest};
 
@@ -19,7 +20,19 @@ impl Engine {
         if offers.is_empty() && cursor.is_none() {
             return Ok(Vec::new());
         }
-        self.journal.accept(offers, Origin::Backend, &self.lease, cursor, self.clock.now_ms()).await
+        for offer in &offers {
+            if let Offer::Request(request, _) = offer {
+                reach_of("accept.before", request.id.as_str());
+            }
+        }
+        let admitted =
+            self.journal.accept(offers, Origin::Backend, &self.lease, cursor, self.clock.now_ms()).await?;
+        for admission in &admitted {
+            if let Admission::Fresh(call) = admission {
+                reach_of("accept.after", call.request().id.as_str());
+            }
+        }
+        Ok(admitted)
     }
 
     fn offer(&self, event: Offered) -> Option<Offer> {

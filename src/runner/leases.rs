@@ -3,15 +3,15 @@
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
 
 use tokio::sync::Notify;
+use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use super::backoff::Retry;
 use super::engine::Engine;
 use super::wake::Wake;
-use crate::backend::Disposition;
+use crate::backend::{Disposition, Pause};
 use crate::ids::{LeaseId, RequestId};
 use crate::journal::{Accepted, Origin};
 
@@ -93,11 +93,17 @@ impl Engine {
 
     /// Claims a request before its effect: asks until there is an answer, the caller takes it back, or we stop.
     pub(super) async fn claim(&self, call: &Accepted, cancel: &CancellationToken) -> Claimed {
-        let mut retry = Retry::new(self.settings.retry);
+        let mut retry = Retry::new(self.settings.retry).within(&self.budget);
         loop {
+            // What has not begun waits while nothing may begin.
+            tokio::select! {
+                () = self.hold.released() => {}
+                () = cancel.cancelled() => return Claimed::GivenUp,
+                () = self.stopping.cancelled() => return Claimed::GivenUp,
+            }
             let wait = match self.try_claim(call, cancel).await {
                 Ok(claimed) => return claimed,
-                Err(floor) => retry.next(floor),
+                Err(pause) => retry.after(pause),
             };
             tokio::select! {
                 () = tokio::time::sleep(wait) => {}
@@ -107,19 +113,14 @@ impl Engine {
         }
     }
 
-    /// An answer, or how long to wait at least before asking again. Cancels the call where the answer says that the
+    /// An answer, or how long to wait before asking again. Cancels the call where the answer says that the
     /// caller took it back.
-    async fn try_claim(
-        &self,
-        call: &Accepted,
-        cancel: &CancellationToken,
-    ) -> Result<Claimed, Option<Duration>> {
+    async fn try_claim(&self, call: &Accepted, cancel: &CancellationToken) -> Result<Claimed, Pause> {
         if call.origin() == Origin::Task {
             return Ok(Claimed::Ours);
         }
         let id = &call.request().id;
-        let generation = self.sessions.generation();
-        match self.backend.claim(id, call.lease()).await {
+        match self.with_session(|| self.backend.claim(id, call.lease())).await {
             Ok(claim) => {
                 if claim.cancelled {
                     cancel.cancel();
@@ -127,7 +128,7 @@ impl Engine {
                 // It may be the lease of a life of ours of which a power cut left nothing. Whoever holds it, either
                 // it runs out or there will be a result.
                 if let Some(wait) = claim.leased_for {
-                    return Err(Some(wait));
+                    return Err(Pause::Asked(wait));
                 }
                 if !claim.granted {
                     return Ok(if claim.answered {
@@ -142,14 +143,13 @@ impl Engine {
             }
             Err(error) => match error.disposition() {
                 Disposition::Never => Ok(Claimed::NotOurs(error.to_string())),
-                Disposition::Reopen => {
-                    // Whether that worked shows at the next attempt.
-                    let _ = self.sessions.reopen(generation).await;
-                    Err(None)
-                }
-                Disposition::Retry(floor) => Err(floor),
-                Disposition::RetrySlowly => Err(Some(self.settings.slow_retry.0)),
-                Disposition::CorrectClock(_) | Disposition::SignAgain | Disposition::Shrink(_) => Err(None),
+                Disposition::Retry(pause) => Err(pause),
+                Disposition::RetrySlowly => Err(Pause::Asked(self.settings.slow_retry.0)),
+                // Refused: the line lets nothing out for a while, so that asking again costs nobody anything.
+                Disposition::Reopen
+                | Disposition::CorrectClock(_)
+                | Disposition::SignAgain
+                | Disposition::Shrink(_) => Err(Pause::BackOff),
             },
         }
     }
@@ -166,16 +166,29 @@ pub(super) async fn renew(engine: Arc<Engine>) {
             () = engine.over.cancelled() => return,
             () = due => {}
         }
+        // Side by side: one that hangs must not cost the others their lease.
+        let mut renewing = JoinSet::new();
         for (id, lease) in engine.leases.all() {
-            match engine.backend.claim(&id, &lease).await {
-                Ok(claim) if claim.cancelled => engine.waker.wake(Wake::CancelSeen(id)),
-                Ok(claim) if !claim.granted => {
-                    tracing::warn!(request.id = %id, reason = claim.reason, "the lease of a running call was lost");
-                    engine.leases.lose(&id);
-                }
-                Ok(_) => {}
-                Err(error) => tracing::debug!(request.id = %id, %error, "a lease could not be renewed now"),
+            let engine = Arc::clone(&engine);
+            renewing.spawn(async move { engine.renew_one(id, &lease).await });
+        }
+        tokio::select! {
+            () = engine.over.cancelled() => return,
+            _ = renewing.join_all() => {}
+        }
+    }
+}
+
+impl Engine {
+    async fn renew_one(&self, id: RequestId, lease: &LeaseId) {
+        match self.with_session(|| self.backend.claim(&id, lease)).await {
+            Ok(claim) if claim.cancelled => self.waker.wake(Wake::CancelSeen(id)),
+            Ok(claim) if !claim.granted => {
+                tracing::warn!(request.id = %id, reason = claim.reason, "the lease of a running call was lost");
+                self.leases.lose(&id);
             }
+            Ok(_) => {}
+            Err(error) => tracing::debug!(request.id = %id, %error, "a lease could not be renewed now"),
         }
     }
 }

@@ -1,47 +1,63 @@
 //! The one loop: it waits for the next wake, makes one short call, and waits again. Polling, executing, posting,
 //! beating and renewing happen in tasks that it starts and that wake it; what they share is the engine.
 
+mod aftermath;
+mod alarm;
 mod backoff;
 mod calls;
 mod catalog;
 mod clock;
+mod condition;
+mod declaring;
 mod delivery;
 mod drain;
 mod engine;
 mod execute;
 mod heartbeat;
+mod hold;
 mod intake;
 mod lanes;
 mod leases;
+mod line;
+mod lives;
+mod moves;
 mod outbox;
 mod parked;
 mod pass;
 mod periodic;
 mod polling;
+mod pressure;
 mod recovery;
 mod session;
 mod settings;
 mod tasks;
+mod vigil;
 mod wake;
+mod waking;
+mod watchdog;
 
-pub use clock::Clock;
+pub use aftermath::LookedAfter;
+pub use clock::{Clock, SKEW_MS};
 pub use drain::Stop;
 pub use engine::{Catalog, Parts, Survivors};
 pub use pass::Pass;
 pub use settings::Settings;
 pub use tasks::Tasks;
 pub use wake::{Waker, Wakes, wakes};
+pub use watchdog::Watchdog;
 
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use crate::backend::{BackendError, Offered, Page};
+use crate::backend::{BackendError, Disposition, Offered, Page};
 use crate::ids::RequestId;
-use crate::journal::{Accepted, JournalError};
+use crate::journal::{Accepted, Admission, JournalError};
+use backoff::Retry;
 use calls::{CallToken, Waiting};
 use engine::Engine;
 use lanes::Lanes;
+use moves::Mover;
 use parked::Parked;
 use polling::Rhythm;
 use wake::Wake;
@@ -81,10 +97,13 @@ pub struct Runner {
     rhythm: Rhythm,
     cursor: Option<String>,
     polling: bool,
+    /// Which poll is awaited: the answer to an earlier one is not taken.
+    poll_number: u64,
     poll_at: Option<tokio::time::Instant>,
     /// How many events are asked for at once.
     page: u32,
     listed: bool,
+    list_retry: Retry,
     drained: bool,
     pass: Pass,
 }
@@ -93,9 +112,12 @@ impl Runner {
     /// A runner of these parts.
     pub fn new(parts: Parts, wakes: (Waker, Wakes)) -> Self {
         let lanes = Lanes::new(parts.settings.reads, parts.settings.total, parts.settings.tasks);
-        let (rhythm, page) = (Rhythm::new(parts.settings.clone()), parts.settings.page);
+        let page = parts.settings.page;
+        let engine = Engine::new(parts, wakes.0);
+        let rhythm = Rhythm::new(engine.settings.clone(), &engine.budget);
+        let list_retry = Retry::new(engine.settings.retry).within(&engine.budget);
         Self {
-            engine: Engine::new(parts, wakes.0),
+            engine,
             wakes: wakes.1,
             mode: Mode::Stay,
             lanes,
@@ -104,9 +126,11 @@ impl Runner {
             rhythm,
             cursor: None,
             polling: false,
+            poll_number: 0,
             poll_at: None,
             page,
             listed: false,
+            list_retry,
             drained: false,
             pass: Pass::default(),
         }
@@ -122,8 +146,11 @@ impl Runner {
         engine.keep("outbox", delivery::work_outbox);
         engine.outbox.ring();
         engine.keep("heartbeat", heartbeat::beat);
+        engine.keep("trouble", line::tell_trouble);
         engine.keep("catalog", catalog::publish);
         engine.keep("periodic", periodic::tick);
+        engine.keep("switches", hold::heed);
+        engine.keep("vigil", vigil::keep);
         self.place_all(left);
         self.list_open();
         self.poll();
@@ -134,6 +161,7 @@ impl Runner {
 
     /// Settles what an earlier life left, and starts what every life needs.
     async fn begin(&mut self) -> Result<Vec<Accepted>, RunnerError> {
+        lives::begin(&self.engine).await?;
         let left = recovery::settle(&self.engine).await?;
         let reader = self.engine.journal.reader()?;
         self.cursor = reader.recall("cursor")?;
@@ -148,16 +176,23 @@ impl Runner {
     async fn work(&mut self, stop: &Stop) -> Result<(), RunnerError> {
         loop {
             match self.next_wake(stop).await {
-                Wake::Polled(Ok(page), held) => self.take_page(page, held).await?,
-                Wake::Polled(Err(error), _) => self.poll_failed(error)?,
+                Wake::Polled(number, ..) if number != self.poll_number => {}
+                Wake::Polled(_, Ok(page), held) => self.take_page(page, held).await?,
+                Wake::Polled(_, Err(error), _) => self.poll_failed(error)?,
                 Wake::OpenListed(Ok(open)) => self.take_open(open).await?,
                 Wake::OpenListed(Err(error)) => self.list_failed(&error)?,
                 Wake::CallFinished(ended) => self.call_finished(&ended),
                 Wake::TaskMade(accepted) => self.place_all([accepted]),
                 Wake::CancelSeen(id) => self.cancel(&id),
-                Wake::PollDue => self.poll(),
+                Wake::HoldChanged => self.start_ready(),
+                Wake::Woke(missed) => self.woke(missed),
+                Wake::PollDue => self.poll_due(),
+                Wake::ListOpenDue if self.engine.condition.lacks_room() => {}
                 Wake::ListOpenDue => self.list_open(),
                 Wake::Stop => return Ok(()),
+            }
+            if self.engine.journal.is_failed() {
+                return Err(JournalError::Failed.into());
             }
             if self.mode == Mode::OnePass && self.is_idle() {
                 return Ok(());
@@ -183,22 +218,28 @@ impl Runner {
 
     /// Whether one pass has nothing left to do but deliver.
     fn is_idle(&self) -> bool {
-        self.listed && self.drained && !self.polling && self.calls.is_empty() && self.parked.is_empty()
+        let nothing_runs = self.calls.len() <= self.lanes.waiting();
+        let done =
+            self.calls.is_empty() && self.parked.is_empty() || self.engine.hold.is_on() && nothing_runs;
+        self.listed && self.drained && !self.polling && done
     }
 
     async fn take_page(&mut self, page: Page, held: Duration) -> Result<(), RunnerError> {
         self.polling = false;
-        self.page = self.engine.settings.page;
+        self.page = self.page.saturating_mul(2).min(self.engine.settings.page);
+        self.engine.condition.polled(self.engine.clock.now_ms());
         let events = page.events.len();
         let moved = page.cursor.filter(|cursor| self.cursor.as_ref() != Some(cursor));
         // A page that says there is more, or brings something, moves the cursor. Where it does not, asking on at once
         // would bring the same again.
         let stands = moved.is_none() && (events > 0 || !page.is_done);
         let is_done = page.is_done || stands;
+        let cancels = cancels_of(&page.events);
         let admitted = match self.engine.admit(page.events, moved.clone()).await {
             Ok(admitted) => admitted,
             Err(error) => return self.page_refused(error),
         };
+        note_idle_cancels(&cancels, &admitted);
         if moved.is_some() {
             self.cursor = moved;
         }
@@ -231,6 +272,7 @@ impl Runner {
 
     async fn take_open(&mut self, open: Vec<Offered>) -> Result<(), RunnerError> {
         self.listed = true;
+        self.list_retry.reset();
         match self.engine.admit(open, None).await {
             Ok(admitted) => self.take_in(admitted),
             Err(error) => return self.page_refused(error),
@@ -241,11 +283,23 @@ impl Runner {
     fn list_failed(&mut self, error: &BackendError) -> Result<(), RunnerError> {
         tracing::warn!(%error, "the open requests could not be listed now");
         self.listed = true;
+        // Any other failure can wait for the next regular look; a list that is too long does not get shorter so soon.
+        let is_long = matches!(error, BackendError::Oversized { .. });
+        if let (Mode::Stay, false, Disposition::Retry(pause)) = (self.mode, is_long, error.disposition()) {
+            let (engine, wait) = (Arc::clone(&self.engine), self.list_retry.after(pause));
+            self.engine.tasks.spawn(async move {
+                tokio::select! {
+                    () = tokio::time::sleep(wait) => engine.waker.wake(Wake::ListOpenDue),
+                    () = engine.stopping.cancelled() => {}
+                }
+            });
+        }
         failed_for_good(error)
     }
 
     fn poll_failed(&mut self, error: BackendError) -> Result<(), RunnerError> {
         self.polling = false;
+        self.engine.condition.poll_failed();
         if matches!(error, BackendError::Oversized { .. }) && self.page > 1 {
             self.page /= 2;
             tracing::warn!(%error, events = self.page, "fewer events are asked for at once");
@@ -266,6 +320,7 @@ impl Runner {
         if wait.is_zero() {
             self.poll();
         } else {
+            self.engine.moves.again_within(Mover::Poll, wait);
             self.poll_at = Some(tokio::time::Instant::now() + wait);
         }
     }
@@ -276,16 +331,27 @@ impl Runner {
         if self.polling {
             return;
         }
+        if self.lacks_room() {
+            return self.wait_for_room();
+        }
         self.polling = true;
+        self.poll_number += 1;
+        let number = self.poll_number;
         let (engine, cursor, page) = (Arc::clone(&self.engine), self.cursor.clone(), self.page);
         let wait = if self.mode == Mode::OnePass { Duration::ZERO } else { engine.settings.hold };
+        // At worst it is made, refused, made anew after a session was opened.
+        engine.moves.again_within(Mover::Poll, wait * 2 + Duration::from_mins(1));
+        let mut woken = engine.woken.subscribe();
         self.engine.tasks.spawn(async move {
             let (asked, asking) = (Instant::now(), Arc::clone(&engine));
             let poll = async move {
+                crate::failpoint::reach("poll");
                 asking.with_session(|| asking.backend.poll(cursor.as_deref(), page, wait)).await
             };
             tokio::select! {
-                polled = engine.apart(poll) => engine.waker.wake(Wake::Polled(polled, asked.elapsed())),
+                polled = engine.apart(poll) => engine.waker.wake(Wake::Polled(number, polled, asked.elapsed())),
+                // Whoever noticed the sleep polls anew.
+                _ = woken.changed() => {}
                 () = engine.stopping.cancelled() => {}
             }
         });
@@ -306,8 +372,27 @@ impl Runner {
 
 /// A refusal that no further asking can change ends the runner: only the owner can mend it.
 fn failed_for_good(error: &BackendError) -> Result<(), RunnerError> {
-    if error.disposition() == crate::backend::Disposition::Never {
+    if error.disposition() == Disposition::Never {
         return Err(RunnerError::Barred(error.clone()));
     }
     Ok(())
+}
+
+/// The requests that a page takes back.
+fn cancels_of(events: &[Offered]) -> Vec<RequestId> {
+    let cancelled = |event: &Offered| match event {
+        Offered::Cancel(id) => Some(id.clone()),
+        _ => None,
+    };
+    events.iter().filter_map(cancelled).collect()
+}
+
+/// Notes the cancels that came too late or for nothing, so that whoever wonders finds them.
+fn note_idle_cancels(cancels: &[RequestId], admitted: &[Admission]) {
+    let took = |id: &RequestId| {
+        admitted.iter().any(|admission| matches!(admission, Admission::Cancel(of) if of == id))
+    };
+    for id in cancels.iter().filter(|id| !took(id)) {
+        tracing::info!(request.id = %id, "a cancel changes nothing: the request is over or was never seen");
+    }
 }

@@ -2,20 +2,21 @@
 //! wait of its own, and no reply twice at the same time. Pure but for clocks and dice; delivery does the posting.
 
 use std::collections::{HashMap, HashSet};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-use super::backoff::Retry;
+use super::backoff::{Budget, Retry};
+use crate::backend::Pause;
 use crate::ids::RequestId;
 
 /// Why a post did not succeed, as far as the next one is concerned.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Trouble {
-    /// No reply gets through now; not before this long where the backend said so.
-    Backend(Option<Duration>),
+    /// No reply gets through now.
+    Backend(Pause),
     /// This device is refused; polling finds out when that changes.
     Refused,
     /// This one reply is refused without a reason to act on.
@@ -46,6 +47,7 @@ pub(super) struct Waits {
 
 pub(super) struct Outbox {
     waits: Waits,
+    budget: Arc<Budget>,
     state: Mutex<State>,
     /// Rings when there is something to post.
     bell: Notify,
@@ -55,13 +57,13 @@ pub(super) struct Outbox {
 
 struct State {
     retry: Retry,
-    pause: Option<Pause>,
+    pause: Option<Silence>,
     stuck: HashMap<RequestId, Stuck>,
     under_way: HashSet<RequestId>,
 }
 
 #[derive(Debug, Clone, Copy)]
-struct Pause {
+struct Silence {
     until: Instant,
     /// Whether the backend named the time itself. Then an answer to something else does not end it.
     asked: bool,
@@ -86,14 +88,14 @@ impl Drop for Slot<'_> {
 }
 
 impl Outbox {
-    pub(super) fn new(waits: Waits) -> Self {
+    pub(super) fn new(waits: Waits, budget: Arc<Budget>) -> Self {
         let state = State {
-            retry: Retry::new(waits.backend),
+            retry: Retry::new(waits.backend).within(&budget),
             pause: None,
             stuck: HashMap::new(),
             under_way: HashSet::new(),
         };
-        Self { waits, state: Mutex::new(state), bell: Notify::new(), changed: Notify::new() }
+        Self { waits, budget, state: Mutex::new(state), bell: Notify::new(), changed: Notify::new() }
     }
 
     /// There is something to post.
@@ -152,28 +154,28 @@ impl Outbox {
     pub(super) fn failed(&self, id: &RequestId, trouble: Trouble) {
         let (mut state, now) = (self.state(), Instant::now());
         match trouble {
-            Trouble::Backend(floor) => {
+            Trouble::Backend(wish) => {
                 // Replies that fail side by side are one failure; only what the backend asks for counts each time.
                 let waiting = state.pause.filter(|pause| pause.until > now);
-                let until = match (waiting, floor) {
-                    (Some(pause), None) => pause.until,
-                    (Some(pause), Some(floor)) => pause.until.max(now + floor),
-                    (None, floor) => now + state.retry.next(floor),
+                let until = match (waiting, wish) {
+                    (Some(pause), Pause::Asked(time)) => pause.until.max(now + time),
+                    (Some(pause), _) => pause.until,
+                    (None, wish) => now + state.retry.after(wish),
                 };
-                let asked = floor.is_some() || waiting.is_some_and(|pause| pause.asked);
-                state.pause = Some(Pause { until, asked });
+                let asked = matches!(wish, Pause::Asked(_)) || waiting.is_some_and(|pause| pause.asked);
+                state.pause = Some(Silence { until, asked });
             }
             Trouble::Refused => {
                 let until = now + self.waits.refused;
                 let until = state.pause.map_or(until, |pause| pause.until.max(until));
-                state.pause = Some(Pause { until, asked: false });
+                state.pause = Some(Silence { until, asked: false });
             }
             Trouble::Reply => {
-                let mut stuck = state
-                    .stuck
-                    .remove(id)
-                    .unwrap_or_else(|| Stuck { retry: Retry::new(self.waits.reply), until: now });
-                stuck.until = now + stuck.retry.next(None);
+                let mut stuck = state.stuck.remove(id).unwrap_or_else(|| Stuck {
+                    retry: Retry::new(self.waits.reply).within(&self.budget),
+                    until: now,
+                });
+                stuck.until = now + stuck.retry.after(Pause::BackOff);
                 state.stuck.insert(id.clone(), stuck);
             }
         }
@@ -202,11 +204,9 @@ mod tests {
 
     fn outbox() -> Outbox {
         let second = Duration::from_secs(1);
-        Outbox::new(Waits {
-            backend: (second, MINUTE),
-            reply: (second * 30, MINUTE * 5),
-            refused: MINUTE * 5,
-        })
+        let waits =
+            Waits { backend: (second, MINUTE), reply: (second * 30, MINUTE * 5), refused: MINUTE * 5 };
+        Outbox::new(waits, Arc::new(Budget::new()))
     }
 
     fn ids<const N: usize>(names: [&str; N]) -> Vec<RequestId> {
@@ -223,7 +223,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn what_the_backend_asks_for_is_a_floor_for_every_reply() {
         let (outbox, all) = (outbox(), ids(["a", "b"]));
-        outbox.failed(&all[0], Trouble::Backend(Some(Duration::from_secs(20))));
+        outbox.failed(&all[0], Trouble::Backend(Pause::Asked(Duration::from_secs(20))));
         assert!(outbox.take(&all[1]).is_none(), "a fresh reply waits too");
         let first = wait(&outbox.due(&all));
         assert!(first >= Duration::from_secs(20) && first <= Duration::from_secs(22), "{first:?}");
@@ -241,7 +241,7 @@ mod tests {
     async fn replies_that_fail_side_by_side_are_one_failure() {
         let (outbox, all) = (outbox(), ids(["a", "b", "c"]));
         for id in all.iter().cycle().take(30) {
-            outbox.failed(id, Trouble::Backend(None));
+            outbox.failed(id, Trouble::Backend(Pause::BackOff));
         }
         assert!(wait(&outbox.due(&all)) <= Duration::from_secs(1), "the wait did not grow thirty times");
     }
@@ -250,7 +250,7 @@ mod tests {
     async fn an_outage_ends_with_the_first_sign_of_life() {
         let (outbox, all) = (outbox(), ids(["a"]));
         for _ in 0..20 {
-            outbox.failed(&all[0], Trouble::Backend(None));
+            outbox.failed(&all[0], Trouble::Backend(Pause::BackOff));
             tokio::time::advance(MINUTE).await;
         }
         outbox.failed(&all[0], Trouble::Refused);

@@ -1,9 +1,12 @@
-//! What is due now and then: a look at everything open, and forgetting what is long closed.
+//! What is due now and then: a look at everything open, giving up what nobody can want any more, and forgetting what
+//! is long closed. All of it by the backend's clock: one of ours that jumps ahead must not make us forget what ran.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::engine::Engine;
 use super::wake::Wake;
+use crate::journal::{Close, JournalError};
 
 /// Ticks until the runner is over.
 pub(super) async fn tick(engine: Arc<Engine>) {
@@ -12,23 +15,69 @@ pub(super) async fn tick(engine: Arc<Engine>) {
             () = tokio::time::sleep(engine.settings.list_open) => engine.waker.wake(Wake::ListOpenDue),
             () = engine.over.cancelled() => return,
         }
-        engine.forget().await;
+        if engine.server_clock.is_read() {
+            engine.give_up().await;
+            engine.forget().await;
+        }
     }
 }
 
+fn ms(duration: Duration) -> i64 {
+    i64::try_from(duration.as_millis()).unwrap_or(i64::MAX)
+}
+
 impl Engine {
-    /// By the backend's clock: a clock of ours that jumps ahead must not make us forget what ran.
-    async fn forget(&self) {
-        if !self.server_clock.is_read() {
+    /// Gives up the replies whose request expired long ago. Not just after the backend came back, however long it was
+    /// away: first it is asked once more.
+    async fn give_up(&self) {
+        if !self.condition.contact_is_settled(self.settings.list_open) {
             return;
         }
-        #[expect(clippy::cast_possible_truncation, reason = "milliseconds since 1970")]
-        let now_ms = self.server_clock.now_ms() as i64;
-        let age = i64::try_from(self.settings.remember.as_millis()).unwrap_or(i64::MAX);
-        match self.journal.forget_closed(now_ms.saturating_sub(age)).await {
+        let given_up = match self.unwanted_replies().await {
+            Ok(ids) => ids,
+            Err(error) => return tracing::warn!(%error, "old replies could not be looked for"),
+        };
+        for id in given_up {
+            let days = self.settings.keep_posting.as_secs() / 86_400;
+            let reason = format!("not taken by the backend within {days} days after the request had expired");
+            tracing::warn!(request.id = %id, reason, "a reply is given up");
+            if let Err(error) = self.journal.close(&id, Close::Undeliverable(reason), self.closing_ms()).await
+            {
+                return tracing::warn!(%error, "a reply could not be given up");
+            }
+        }
+    }
+
+    async fn unwanted_replies(&self) -> Result<Vec<crate::ids::RequestId>, JournalError> {
+        let journal = self.journal.clone();
+        #[expect(clippy::cast_precision_loss, reason = "milliseconds far below 2^53")]
+        let (before, ttl) = (
+            (self.server_clock.whole_now_ms() - ms(self.settings.keep_posting)) as f64,
+            ms(self.settings.ttl) as f64,
+        );
+        tokio::task::spawn_blocking(move || journal.reader()?.unwanted_replies(before, ttl))
+            .await
+            .unwrap_or(Err(JournalError::NotCommitted))
+    }
+
+    async fn forget(&self) {
+        let before = self.server_clock.whole_now_ms().saturating_sub(ms(self.settings.remember));
+        match self.journal.forget_closed(before).await {
             Ok(0) => {}
             Ok(forgotten) => tracing::info!(forgotten, "requests closed long ago were forgotten"),
             Err(error) => tracing::warn!(%error, "old requests could not be forgotten"),
+        }
+        if let Err(error) = self.journal.forget_incidents(before).await {
+            tracing::warn!(%error, "old incidents could not be forgotten");
+        }
+    }
+
+    /// The moment to close a request at. How long it is remembered is measured by the backend's clock, so that a wrong
+    /// one of ours must not date it; where ours is right enough, `history` shows its steps in order.
+    pub(super) fn closing_ms(&self) -> i64 {
+        match self.server_clock.skew_ms() {
+            Some(_) => self.server_clock.whole_now_ms(),
+            None => self.clock.now_ms(),
         }
     }
 }

@@ -1,12 +1,13 @@
 //! When to poll next, decided from how the last poll went. Pure but for the dice.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::backoff::{Retry, jittered};
+use super::backoff::{Budget, Retry, jittered};
 use super::settings::Settings;
-use crate::backend::{BackendError, Disposition};
+use crate::backend::{BackendError, Disposition, Pause};
 
 /// The rhythm of polls against one backend.
 pub(super) struct Rhythm {
@@ -20,8 +21,9 @@ pub(super) struct Rhythm {
 }
 
 impl Rhythm {
-    pub(super) fn new(settings: Settings) -> Self {
-        let (retry, slow) = (Retry::new(settings.retry), Retry::new(settings.slow_retry));
+    pub(super) fn new(settings: Settings, budget: &Arc<Budget>) -> Self {
+        let retry = Retry::new(settings.retry).within(budget);
+        let slow = Retry::new(settings.slow_retry);
         Self { settings, holds: None, last_event: None, retry, slow, failing: false }
     }
 
@@ -43,13 +45,19 @@ impl Rhythm {
     pub(super) fn error(&mut self, error: &BackendError) -> Duration {
         self.failing = true;
         match error.disposition() {
-            Disposition::Retry(floor) => self.retry.next(floor),
+            Disposition::Retry(pause) => self.retry.after(pause),
             Disposition::Reopen => jittered(self.settings.unauthorized, self.settings.jitter),
             Disposition::RetrySlowly | Disposition::Never => self.slow.next(Some(self.settings.slow_retry.0)),
             Disposition::CorrectClock(_) | Disposition::SignAgain | Disposition::Shrink(_) => {
-                self.retry.next(None)
+                self.retry.after(Pause::BackOff)
             }
         }
+    }
+
+    /// The machine has slept: what failed before it says nothing about now.
+    pub(super) fn rested(&mut self) {
+        self.retry.reset();
+        self.slow.reset();
     }
 
     fn interval(&self) -> Duration {
@@ -73,7 +81,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_backend_that_holds_polls_is_polled_without_intervals() {
-        let mut rhythm = Rhythm::new(Settings::default());
+        let mut rhythm = Rhythm::new(Settings::default(), &Arc::new(Budget::new()));
         assert_eq!(rhythm.page(0, true, HELD).0, Duration::ZERO);
         assert_eq!(rhythm.page(3, true, AT_ONCE).0, Duration::ZERO);
         assert_eq!(rhythm.page(0, true, HELD).0, Duration::ZERO);
@@ -81,7 +89,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_backend_that_does_not_is_polled_often_after_an_event_and_seldom_when_idle() {
-        let mut rhythm = Rhythm::new(Settings::default());
+        let mut rhythm = Rhythm::new(Settings::default(), &Arc::new(Budget::new()));
         let near = |wait: Duration, seconds: f64| {
             let ratio = wait.as_secs_f64() / seconds;
             assert!((0.79..=1.21).contains(&ratio), "{wait:?} is not about {seconds} s");
@@ -97,7 +105,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn the_first_page_after_errors_ends_an_outage() {
-        let mut rhythm = Rhythm::new(Settings::default());
+        let mut rhythm = Rhythm::new(Settings::default(), &Arc::new(Budget::new()));
         let gone = BackendError::Unreachable { url: String::new(), cause: String::new() };
         assert!(rhythm.error(&gone) <= Duration::from_secs(1));
         assert!(rhythm.page(0, true, HELD).1);
@@ -108,7 +116,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_backend_that_asks_for_quiet_is_not_polled_before() {
-        let mut rhythm = Rhythm::new(Settings::default());
+        let mut rhythm = Rhythm::new(Settings::default(), &Arc::new(Budget::new()));
         let quiet = Duration::from_secs(90);
         let busy = BackendError::Busy { status: 429, code: String::new(), retry_after: Some(quiet) };
         for _ in 0..20 {

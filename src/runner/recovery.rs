@@ -1,5 +1,5 @@
 //! What an earlier life of the runner left behind, settled before the first poll: its processes are ended, its reads
-//! run again, its effects are answered as interrupted, its replies are posted.
+//! run again, its effects are answered by what is found of them (aftermath) or as interrupted, its replies are posted.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,12 +7,9 @@ use std::time::Duration;
 use super::RunnerError;
 use super::engine::Engine;
 use super::execute::never_ran;
-use crate::journal::{Accepted, State, Unfinished};
+use crate::journal::{Accepted, Fate, Unfinished, Verdict};
 use crate::output::OutputStore;
 use crate::request::{ErrorCode, Failure, Meta, Outcome, Sealing};
-
-/// How often a read may be cut off by a crash before it is held to be the cause.
-const READ_ATTEMPTS: u32 = 3;
 
 /// How much of a killed call's output its answer carries.
 const PARTIAL_CHARS: usize = 8_000;
@@ -34,24 +31,36 @@ pub(super) async fn settle(engine: &Arc<Engine>) -> Result<Vec<Accepted>, Runner
     }
     let mut again = Vec::new();
     for left in reader.unfinished()? {
-        again.extend(engine.settle_one(left).await?);
+        let declared = reader.declared(&left.request.id)?;
+        again.extend(engine.settle_one(left, declared).await?);
     }
     Ok(again)
 }
 
 impl Engine {
-    async fn settle_one(&self, left: Unfinished) -> Result<Option<Accepted>, RunnerError> {
-        let (state, attempt, cancelled) = (left.state, left.attempt, left.request.cancelled);
+    async fn settle_one(
+        &self,
+        left: Unfinished,
+        declared: Vec<String>,
+    ) -> Result<Option<Accepted>, RunnerError> {
+        let attempt = left.attempt;
         let call = Accepted::from(left);
-        let outcome = match state {
-            State::Accepted if cancelled => never_ran(),
-            State::Started if call.effect().at_most_once() => self.interrupted(&call),
-            State::Started if attempt >= READ_ATTEMPTS => poisonous(attempt),
-            State::Started => {
-                self.journal.restart(&call.request().id).await?;
-                return Ok(Some(call));
+        let id = &call.request().id;
+        let mut fate = self.journal.found(id, self.clock.now_ms()).await?;
+        let mut found = None;
+        if fate == Fate::Compare {
+            let (comparison, outcome) = self.compare(&call, declared).await;
+            fate = self.journal.compared(id, comparison, self.clock.now_ms()).await?;
+            found = outcome;
+        }
+        let outcome = match fate {
+            Fate::Run => return Ok(Some(call)),
+            Fate::Post | Fate::Compare => return Ok(None),
+            Fate::Answer(Verdict::NeverRan) => never_ran(),
+            Fate::Answer(Verdict::Poisonous) => poisonous(attempt),
+            Fate::Answer(Verdict::Interrupted | Verdict::Recovered) => {
+                found.unwrap_or_else(|| self.interrupted(&call))
             }
-            _ => return Ok(Some(call)),
         };
         let request = call.request();
         let sealed = outcome.seal(&Sealing {

@@ -51,8 +51,20 @@ pub struct Settings {
     pub last_words: Duration,
     /// How long the outbox has at the very end.
     pub wind_up: Duration,
+    /// How many bytes the disk must have free for anything new to be begun.
+    pub least_free: u64,
     /// How long a closed request is remembered.
     pub remember: Duration,
+    /// How long after its request expired a reply is still posted.
+    pub keep_posting: Duration,
+    /// Between looks at what may have changed unnoticed: the machine slept, a switch was moved.
+    pub vigil: Duration,
+    /// So many crashes within [`Self::crash_window`] lead to safe mode; 0 for never.
+    pub crash_limit: usize,
+    /// How long a crash counts.
+    pub crash_window: Duration,
+    /// How long a life in safe mode begins nothing, unless the owner resumes.
+    pub safe_mode_for: Duration,
 }
 
 impl Default for Settings {
@@ -80,10 +92,16 @@ impl Default for Settings {
             ttl: seconds(600),
             longest_call: seconds(3_600),
             drain: seconds(10),
-            // Ending a stubborn process tree takes ten seconds.
-            last_words: seconds(11),
+            // A stubborn process tree has two seconds then; reading and recording what it said takes its moment.
+            last_words: seconds(4),
             wind_up: seconds(4),
+            least_free: 200 << 20,
             remember: seconds(30 * 86_400),
+            keep_posting: seconds(7 * 86_400),
+            vigil: seconds(20),
+            crash_limit: 3,
+            crash_window: seconds(300),
+            safe_mode_for: seconds(300),
         }
     }
 }

@@ -10,8 +10,8 @@ use crate::journal::Accepted;
 /// What woke the loop.
 #[derive(Debug)]
 pub(super) enum Wake {
-    /// A poll came back, having been held for as long as said.
-    Polled(Result<Page, BackendError>, std::time::Duration),
+    /// The poll of this number came back, having been held for as long as said.
+    Polled(u64, Result<Page, BackendError>, std::time::Duration),
     /// The list of everything open came back.
     OpenListed(Result<Vec<Offered>, BackendError>),
     /// A call ended, whatever its outcome; its result is recorded or its request closed.
@@ -20,6 +20,10 @@ pub(super) enum Wake {
     TaskMade(Accepted),
     /// The caller took a request back; learned while renewing its lease.
     CancelSeen(RequestId),
+    /// Calls may begin again, or no longer.
+    HoldChanged,
+    /// The machine slept for about so long.
+    Woke(std::time::Duration),
     /// It is time to poll again.
     PollDue,
     /// It is time to look at everything open.

@@ -1,10 +1,13 @@
 //! What a call knows about itself: ids, cancel, deadline. Not here: what a tool needs to work (its `Deps`).
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
+use super::ToolError;
+use super::intent::{Intent, Intents, Unrecorded};
 use crate::ids::{ConversationId, RequestId};
 
 /// The request's own facts, handed to every tool.
@@ -18,15 +21,35 @@ pub struct ToolCx {
     pub agent_type: Option<String>,
     /// Cancelled when the caller takes the request back, at its deadline, and when the runner stops.
     pub cancel: CancellationToken,
+    /// Cancelled when the runner itself is about to end: what is being stopped then has seconds, not its usual grace.
+    pub winding_up: CancellationToken,
     /// When the answer stops being of use.
     pub deadline: Option<Instant>,
+    /// Writes down what it declares.
+    pub intents: Arc<dyn Intents>,
 }
 
 impl ToolCx {
     /// A context for a call outside any conversation, as `punie-runner call` makes.
     pub fn detached(request: RequestId) -> Self {
         let conversation = ConversationId::from(&request);
-        Self { request, conversation, agent_type: None, cancel: CancellationToken::new(), deadline: None }
+        Self {
+            request,
+            conversation,
+            agent_type: None,
+            cancel: CancellationToken::new(),
+            winding_up: CancellationToken::new(),
+            deadline: None,
+            intents: Arc::new(Unrecorded),
+        }
+    }
+
+    /// Writes down what is about to be done; when this returns, a later life will know of it.
+    ///
+    /// # Errors
+    /// It could not be written down: then it must not be done.
+    pub async fn declare(&self, intents: Vec<Intent>) -> Result<(), ToolError> {
+        self.intents.declare(&self.request, intents).await
     }
 
     /// Completes when the call should stop.

@@ -5,6 +5,7 @@ mod context;
 mod decode;
 mod error;
 mod gate;
+mod intent;
 mod page;
 mod registry;
 mod spec;
@@ -13,6 +14,7 @@ mod strict;
 pub use context::ToolCx;
 pub use error::ToolError;
 pub use gate::{Gate, Permit};
+pub use intent::{Aftermath, Declared, Intent, Intents, Unrecorded};
 pub use page::page;
 pub use registry::{DuplicateName, Entry, ReadyCall, Registry, ToolSet};
 pub use spec::{Lane, ToolSpec};
@@ -36,6 +38,9 @@ pub trait Tool: DeserializeOwned + JsonSchema + Send + 'static {
     const EFFECT: Effect;
     /// Whether some calls do less than [`Tool::EFFECT`]; then [`Tool::effect`] tells which from the arguments.
     const EFFECT_VARIES: bool = false;
+    /// Whether it declares every effect through its context before it makes it, so that nothing has happened where
+    /// nothing is declared. Then a crash leads to no guess: the next life looks, and runs it again or says what it did.
+    const DECLARES: bool = false;
     /// Whether its calls wait in their conversation's queue.
     const LANE: Lane = Lane::Conversation;
     /// Names that models use for a key, each with the key it stands for. Any camelCase spelling of a key is

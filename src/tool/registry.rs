@@ -30,6 +30,7 @@ impl<D: Clone + Send + Sync + 'static> ToolSet<D> {
             let deps = deps.clone();
             Ok(ReadyCall {
                 effect: if T::EFFECT_VARIES { arguments.effect() } else { T::EFFECT },
+                declares: T::DECLARES,
                 run: Box::new(move |cx| {
                     Box::pin(async move { arguments.run(&cx, &deps).await.map(Into::into) })
                 }),
@@ -82,6 +83,7 @@ impl Entry {
 /// A call whose arguments are decoded.
 pub struct ReadyCall {
     effect: Effect,
+    declares: bool,
     run: Run,
 }
 
@@ -89,6 +91,11 @@ impl ReadyCall {
     /// What it may do.
     pub fn effect(&self) -> Effect {
         self.effect
+    }
+
+    /// Whether it declares its effects before it makes them.
+    pub fn declares(&self) -> bool {
+        self.declares
     }
 
     /// Runs it.

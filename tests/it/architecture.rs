@@ -12,6 +12,7 @@ use source::Source;
 /// Who may use whom, besides `ids`, which is for all.
 const TABLE: &[(&str, &[&str])] = &[
     ("ids", &[]),
+    ("failpoint", &[]),
     ("output", &[]),
     ("redact", &[]),
     ("request", &["redact", "output"]),
@@ -72,7 +73,7 @@ fn trespasses(path: &Path, text: &str) -> Vec<String> {
     };
     let closed = own == ["config", "raw"];
     let may = |used: &[String]| match used.first().map(String::as_str) {
-        None | Some("ids") => true,
+        None | Some("ids" | "failpoint") => true,
         Some(other) if other != room => allowed.contains(&other),
         Some("handlers") => used.get(1) == own.get(1) || own.len() < 2,
         Some(_) => !closed || used.starts_with(own),

@@ -3,6 +3,7 @@
 
 mod alone;
 mod dev;
+mod owner;
 mod remote;
 
 use std::path::PathBuf;

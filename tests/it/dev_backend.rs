@@ -3,6 +3,7 @@
 
 mod cases;
 mod contract;
+mod faults;
 mod held;
 mod server;
 mod transport;

@@ -7,7 +7,7 @@ use std::time::Duration;
 use proptest::prelude::*;
 use punie_runner::ids::{ConversationId, LeaseId, RequestId, ToolName};
 use punie_runner::journal::{
-    Accepted, Admission, Close, Journal, JournalError, Offer, Origin, RecordedReply, State,
+    Accepted, Admission, Close, Fate, Journal, JournalError, Offer, Origin, RecordedReply, State, Verdict,
 };
 use punie_runner::output::OutputStore;
 use punie_runner::redact::Redactor;
@@ -131,13 +131,13 @@ fn moved<T: std::fmt::Debug>(result: &Result<T, JournalError>) -> bool {
 async fn each_step_is_taken_once_and_from_where_it_belongs() {
     let desk = Desk::new();
     let (journal, accepted) = (&desk.journal, desk.fresh(request("a", "{}")).await);
-    assert!(moved(&journal.restart(&id("a")).await), "what did not begin is not put back");
-    assert_eq!(journal.start(&accepted, 0).await.expect("begins").attempt, 1);
-    assert!(moved(&journal.start(&accepted, 0).await), "it begins once");
+    assert_eq!(journal.found(&id("a"), 0).await.expect("open"), Fate::Run, "it has not begun");
+    assert_eq!(journal.start(&accepted, false, 0).await.expect("begins").attempt, 1);
+    assert!(moved(&journal.start(&accepted, false, 0).await), "it begins once");
     let recorded = desk.record(&accepted, "first").await.expect("recorded");
     assert!(moved(&desk.record(&accepted, "second").await), "it has one reply");
-    assert!(moved(&journal.start(&accepted, 0).await), "what is answered does not begin");
-    assert!(moved(&journal.restart(&id("a")).await));
+    assert!(moved(&journal.start(&accepted, false, 0).await), "what is answered does not begin");
+    assert_eq!(journal.found(&id("a"), 0).await.expect("known"), Fate::Post, "it does not run again");
     journal.close(&id("a"), Close::Delivered, 0).await.expect("closed");
     assert!(moved(&journal.replace(&recorded, "{}".to_owned()).await), "what is delivered does not change");
     journal.close(&id("a"), Close::Undeliverable("too late".into()), 0).await.expect("no harm");
@@ -150,7 +150,7 @@ async fn an_offer_is_taken_once_whatever_became_of_it() {
     let again = async || desk.accept(vec![offer("a")], None).await.expect("taken").pop().expect("one");
     let accepted = desk.fresh(request("a", "{}")).await;
     assert!(matches!(again().await, Admission::InFlight(left) if left.state == State::Accepted));
-    desk.journal.start(&accepted, 0).await.expect("begins");
+    desk.journal.start(&accepted, false, 0).await.expect("begins");
     assert!(
         matches!(again().await, Admission::InFlight(left) if left.state == State::Started && left.attempt == 1)
     );
@@ -240,7 +240,7 @@ async fn what_is_closed_is_forgotten_after_its_time_and_nothing_else_is() {
     let now = 100 * DAY_MS;
     for (name, closed) in [("old", Some(69)), ("young", Some(71)), ("open", None)] {
         let accepted = desk.fresh(request(name, "{}")).await;
-        desk.journal.start(&accepted, DAY_MS).await.expect("begins");
+        desk.journal.start(&accepted, false, DAY_MS).await.expect("begins");
         if let Some(day) = closed {
             desk.record(&accepted, "done").await.expect("recorded");
             desk.journal.close(&id(name), Close::Delivered, day * DAY_MS).await.expect("closed");
@@ -344,7 +344,7 @@ impl World {
             }
             Step::Start(n) => {
                 let Some(accepted) = &self.deeds[n].accepted else { return };
-                if self.desk.journal.start(accepted, 0).await.is_ok() {
+                if self.desk.journal.start(accepted, false, 0).await.is_ok() {
                     self.deeds[n].begun += 1;
                 }
             }
@@ -396,7 +396,18 @@ impl World {
                     self.answer(n, &accepted, Outcome::Error(failure)).await;
                 }
                 State::Started => {
-                    self.desk.journal.restart(&accepted.request().id).await.expect("put back");
+                    let fate = self.desk.journal.found(&accepted.request().id, 0).await.expect("open");
+                    if fate != Fate::Run {
+                        // The third crash while it ran.
+                        assert_eq!(fate, Fate::Answer(Verdict::Poisonous));
+                        let failure = Failure {
+                            code: ErrorCode::Interrupted,
+                            text: String::new(),
+                            meta: Meta::default(),
+                        };
+                        self.answer(n, &accepted, Outcome::Error(failure)).await;
+                        continue;
+                    }
                     self.deeds[n].rank = rank(State::Accepted);
                 }
                 _ => {}

@@ -12,6 +12,7 @@ mod catalog;
 mod cli;
 mod config;
 mod dev_backend;
+mod faults;
 mod file;
 mod git;
 mod home;

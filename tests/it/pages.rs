@@ -64,3 +64,34 @@ fn what_the_comparison_claims_is_shown_by_tests_that_are_there() {
         }
     }
 }
+
+#[test]
+fn every_fault_of_the_page_is_a_test_and_every_such_test_is_on_the_page() {
+    let mut tests = BTreeSet::new();
+    tests_of(&Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it"), &mut tests);
+    tests_of(&Path::new(env!("CARGO_MANIFEST_DIR")).join("src"), &mut tests);
+    let text = page("delivery.md");
+    let mut named = BTreeSet::new();
+    for number in 1..=68 {
+        let start = format!("| F{number:02} |");
+        let row = text
+            .lines()
+            .find(|line| line.starts_with(&start))
+            .unwrap_or_else(|| panic!("{start} is missing"));
+        let here: Vec<&str> =
+            row.split('`').skip(1).step_by(2).filter(|name| name.starts_with('f')).collect();
+        assert!(!here.is_empty(), "F{number:02} has no test");
+        for test in here {
+            assert!(test.starts_with(&format!("f{number:02}_")), "{test} is not of F{number:02}");
+            assert!(tests.contains(test), "{test} is no test");
+            named.insert(test.to_owned());
+        }
+    }
+    let is_numbered = |name: &&String| {
+        let bytes = name.as_bytes();
+        bytes.len() > 4 && bytes[0] == b'f' && bytes[1..3].iter().all(u8::is_ascii_digit) && bytes[3] == b'_'
+    };
+    let unnamed: Vec<&String> =
+        tests.iter().filter(is_numbered).filter(|name| !named.contains(*name)).collect();
+    assert!(unnamed.is_empty(), "not on the page: {unnamed:?}");
+}

@@ -1,23 +1,30 @@
 //! Replacing a file in one step: a new file beside it, made durable, then renamed over it, all beneath the opened
-//! folder. A hard link elsewhere keeps the old content. Not here: what to write, and how it gets there (filling).
+//! folder. A hard link elsewhere keeps the old content. Not here: what to write (reshaping), and how it gets there
+//! (filling).
 
 use std::ffi::{OsStr, OsString};
 use std::fs::{File, Metadata};
 use std::io::{self, Read};
+use std::sync::Arc;
 
 use sha2::{Digest, Sha256};
 use tokio_util::sync::CancellationToken;
 
 use super::filling::{self, Bytes, Filled};
+use super::modes::{mode_stays, set_mode};
 use super::near_names;
+use super::reshaping::kept_as_it_was;
 use super::sniff::{self, InvalidBytes};
-use super::temp_file::TempFile;
-use super::text_window::{sha256_hex, stamp_of};
-use crate::acp::files::{Encoding, Endings, NewContent, Precondition, Stamp, WriteTextFile, Written};
+use super::temp_file::{TempFile, temp_name};
+use super::text_window::stamp_of;
+use crate::acp::WorkspacePath;
+use crate::acp::files::{NewContent, Precondition, Stamp, WriteTextFile, Written};
+use crate::acp::prepared::PreparedWrite;
 use crate::acp::workspace::{Folder, in_words};
+use crate::failpoint::reach_of;
 use crate::ids::hex;
 use crate::output::figures;
-use crate::tool::{ErrorCode, ToolError};
+use crate::tool::{ErrorCode, Intent, ToolError};
 
 /// A file up to this size is compared with what replaces it; a bigger one is only hashed.
 const COMPARED: u64 = 64 << 20;
@@ -35,94 +42,224 @@ struct Old {
     invalid: u64,
 }
 
-pub(super) fn write(request: &WriteTextFile, cancel: &CancellationToken) -> Result<Written, ToolError> {
+/// A write whose checks held, with the names that it will use.
+pub(super) struct Prepared {
+    request: WriteTextFile,
+    /// The folder and the file's name in it; none where the folder is to be made.
+    spot: Option<Spot>,
+    old: Option<Old>,
+    /// The bytes, where they are given as a whole.
+    whole: Vec<u8>,
+    /// What the write comes to; none until it is staged where that is hashed beside the writing.
+    outcome: Option<Written>,
+    unchanged: bool,
+    warnings: Vec<String>,
+    temp_name: OsString,
+    staged: Option<TempFile>,
+    cancel: CancellationToken,
+}
+
+type Spot = (Arc<Folder>, OsString);
+
+pub(super) fn prepare(request: WriteTextFile, cancel: &CancellationToken) -> Result<Prepared, ToolError> {
     let shown = request.path.shown();
-    let failed = |cause: io::Error| ToolError::io(&shown, &in_words(cause));
     if let Some(protection) = request.path.protection() {
         return Err(protection.denied(&shown));
     }
-    let (folder, name) = open_parent(request)?;
-    let old = look(&folder, &name, request, cancel)?;
-    check(request, old.as_ref(), &shown)?;
-
-    let (content, mut warnings) = match &request.content {
-        NewContent::Text(text) => match &old {
-            Some(old) => kept_as_it_was(text, old),
-            None => (Bytes::Whole(text.as_bytes().to_vec()), Vec::new()),
-        },
-        NewContent::Spliced { old, splices } => (Bytes::Spliced(old, splices), Vec::new()),
-        NewContent::SplicedOnDisk { old: ends, splices } => match &old {
-            Some(old) => (Bytes::Copied { file: &old.file, size: old.stamp.size, ends, splices }, Vec::new()),
-            None => return Err(stale(&shown, "does not exist any more")),
-        },
+    let spot = match spot(&request, false) {
+        Err(cause) if cause.kind() == io::ErrorKind::NotFound && request.create_folders => None,
+        found => Some(found.map_err(|cause| no_folder(&request.path, cause))?),
     };
-    if let (Some(old), Bytes::Whole(bytes)) = (&old, &content)
-        && old.whole
-        && old.bytes == *bytes
-        && mode_stays(&old.metadata, request.executable)
-    {
-        let sha256 = sha256_hex(bytes);
-        let (before, size) = (Some(sha256.clone()), bytes.len() as u64);
-        return Ok(Written {
-            created: false,
-            unchanged: true,
-            before,
-            after: sha256,
-            size,
-            warnings: Vec::new(),
+    let old = match &spot {
+        Some((folder, name)) => look(folder, name, &request, cancel)?,
+        None => None,
+    };
+    check(&request, old.as_ref(), &shown)?;
+    let (whole, warnings) = match (&request.content, &old) {
+        (NewContent::Text(text), Some(old)) => kept_as_it_was(text, &old.bytes, old.invalid),
+        (NewContent::Text(text), None) => (text.as_bytes().to_vec(), Vec::new()),
+        (NewContent::SplicedOnDisk { .. }, None) => return Err(stale(&shown, "does not exist any more")),
+        _ => (Vec::new(), Vec::new()),
+    };
+    let is_whole = matches!(request.content, NewContent::Text(_));
+    let unchanged = is_whole
+        && old.as_ref().is_some_and(|old| {
+            old.whole && old.bytes == whole && mode_stays(&old.metadata, request.executable)
         });
-    }
-    if cancel.is_cancelled() {
+    if cancel.is_cancelled() && !unchanged {
         return Err(cancelled(&shown));
     }
-    let mut temp = TempFile::create(&folder, &name, old.is_none()).map_err(failed)?;
-    let known = old.as_ref().and_then(|old| old.sha256.as_deref());
-    let sync = |file: &File| {
-        set_mode(file, old.as_ref().map(|old| &old.metadata), request.executable, &mut warnings)?;
-        file.sync_all()
+    let name = request.path.absolute().file_name().unwrap_or_default();
+    let temp_name = temp_name(name).map_err(|cause| ToolError::io(&shown, &cause))?;
+    let mut prepared = Prepared {
+        request,
+        spot,
+        old,
+        whole,
+        outcome: None,
+        unchanged,
+        warnings: if unchanged { Vec::new() } else { warnings },
+        temp_name,
+        staged: None,
+        cancel: cancel.clone(),
     };
-    let Filled { before, after, size } = filling::fill(&mut temp.file, &content, known, sync, cancel)
-        .map_err(|cause| match cause.kind() {
-            _ if cancel.is_cancelled() => cancelled(&shown),
+    prepared.outcome = prepared.hashed_ahead().map(|filled| prepared.written(filled));
+    // From here on only what the file system knows of the old file is needed, and where it is.
+    if let Some(old) = &mut prepared.old {
+        old.bytes = Vec::new();
+    }
+    Ok(prepared)
+}
+
+impl Prepared {
+    fn bytes(&self) -> Bytes<'_> {
+        match (&self.request.content, &self.old) {
+            (NewContent::Spliced { old, splices }, _) => Bytes::Spliced(old, splices),
+            (NewContent::SplicedOnDisk { old: ends, splices }, Some(old)) => {
+                Bytes::Copied { file: &old.file, size: old.stamp.size, ends, splices }
+            }
+            _ => Bytes::Whole(&self.whole),
+        }
+    }
+
+    fn known(&self) -> Option<&str> {
+        self.old.as_ref().and_then(|old| old.sha256.as_deref())
+    }
+
+    fn hashed_ahead(&self) -> Option<Filled> {
+        filling::hashed_ahead(&self.bytes(), self.known())
+    }
+
+    fn written(&self, filled: Filled) -> Written {
+        let Filled { before, after, size } = filled;
+        Written {
+            created: self.old.is_none(),
+            unchanged: self.unchanged,
+            before: before.filter(|_| self.old.is_some()),
+            after,
+            size,
+            warnings: Vec::new(),
+        }
+    }
+
+    /// Fills the new file and makes it durable.
+    fn fill(&self, file: &mut File, warnings: &mut Vec<String>) -> io::Result<Option<Filled>> {
+        let old = self.old.as_ref().map(|old| &old.metadata);
+        let sync = |file: &File| {
+            set_mode(file, old, self.request.executable, warnings)?;
+            file.sync_all()
+        };
+        if self.outcome.is_some() {
+            filling::write(file, &self.bytes(), sync).map(|()| None)
+        } else {
+            filling::fill(file, &self.bytes(), self.known(), sync, &self.cancel).map(Some)
+        }
+    }
+}
+
+impl PreparedWrite for Prepared {
+    fn intent(&self) -> Option<Intent> {
+        if self.unchanged {
+            return None;
+        }
+        let path = self.request.path.absolute();
+        let temp = path.with_file_name(&self.temp_name);
+        Some(match (path.to_str(), temp.to_str(), &self.outcome) {
+            (Some(path), Some(temp), Some(outcome)) => Intent::File {
+                path: path.to_owned(),
+                before: outcome.before.clone(),
+                after: Some(outcome.after.clone()),
+                executable: self.request.executable,
+                temp: temp.to_owned(),
+            },
+            (Some(_), Some(temp), None) => Intent::Beside { temp: temp.to_owned() },
+            _ => Intent::Vague { what: format!("write {}", self.request.path.shown()) },
+        })
+    }
+
+    fn stage(&mut self) -> Result<(), ToolError> {
+        if self.unchanged {
+            return Ok(());
+        }
+        let shown = self.request.path.shown();
+        let failed = |cause: io::Error| ToolError::io(&shown, &in_words(cause));
+        let (folder, name) = match self.spot.take() {
+            Some(spot) => spot,
+            None => spot(&self.request, self.request.create_folders)
+                .map_err(|cause| no_folder(&self.request.path, cause))?,
+        };
+        let mut temp =
+            TempFile::create(Arc::clone(&folder), &self.temp_name, self.old.is_none()).map_err(failed)?;
+        self.spot = Some((folder, name));
+        let mut warnings = std::mem::take(&mut self.warnings);
+        let filled = self.fill(&mut temp.file, &mut warnings).map_err(|cause| match cause.kind() {
+            _ if self.cancel.is_cancelled() => cancelled(&shown),
             io::ErrorKind::InvalidData | io::ErrorKind::UnexpectedEof => {
                 stale(&shown, "was changed meanwhile")
             }
             _ => failed(cause),
         })?;
-    let is_new = old.is_none();
-    if let Some(old) = &old {
-        let now = folder.metadata(&name).map(|metadata| stamp_of(&metadata));
-        if request.only_if != Precondition::None && now.ok() != Some(old.stamp) {
-            return Err(stale(&shown, "was changed by somebody else just now"));
+        self.warnings = warnings;
+        if let Some(filled) = filled {
+            self.outcome = Some(self.written(filled));
         }
-        temp.replace(&name).map_err(failed)?;
-    } else {
-        temp.appear(&name).map_err(|cause| match cause.kind() {
-            io::ErrorKind::AlreadyExists => stale(&shown, "was made by somebody else just now"),
-            _ => failed(cause),
-        })?;
+        self.staged = Some(temp);
+        reach_of("temp.written", &shown);
+        Ok(())
     }
-    folder.sync().map_err(failed)?;
-    Ok(Written { created: is_new, unchanged: false, before, after, size, warnings })
+
+    fn place(mut self: Box<Self>) -> Result<Written, ToolError> {
+        let shown = self.request.path.shown();
+        let failed = |cause: io::Error| ToolError::io(&shown, &in_words(cause));
+        let Some(outcome) = self.outcome.take() else {
+            return Err(ToolError::internal(format!("{shown} was not staged.")));
+        };
+        let outcome = Written { warnings: std::mem::take(&mut self.warnings), ..outcome };
+        if self.unchanged {
+            return Ok(outcome);
+        }
+        let (Some(mut temp), Some((folder, name))) = (self.staged.take(), &self.spot) else {
+            return Err(ToolError::internal(format!("{shown} was not staged.")));
+        };
+        if let Some(old) = &self.old {
+            let now = folder.metadata(name).map(|metadata| stamp_of(&metadata));
+            if self.request.only_if != Precondition::None && now.ok() != Some(old.stamp) {
+                return Err(stale(&shown, "was changed by somebody else just now"));
+            }
+            temp.replace(name).map_err(failed)?;
+        } else {
+            temp.appear(name).map_err(|cause| match cause.kind() {
+                io::ErrorKind::AlreadyExists => stale(&shown, "was made by somebody else just now"),
+                _ => failed(cause),
+            })?;
+        }
+        reach_of("rename.after", &shown);
+        folder.sync().map_err(failed)?;
+        Ok(outcome)
+    }
 }
 
-/// The folder that is written in, and the file's name in it.
-fn open_parent(request: &WriteTextFile) -> Result<(Folder, OsString), ToolError> {
-    let shown = request.path.shown();
+/// The folder of a file, and the file's name in it.
+fn spot(request: &WriteTextFile, create: bool) -> io::Result<Spot> {
     if request.path.names_folder() {
-        return Err(ToolError::new(
-            ErrorCode::IsDirectory,
-            format!("{shown}/ names a folder. Give the path of a file."),
-        ));
+        return Err(io::Error::new(io::ErrorKind::NotADirectory, "names a folder"));
     }
-    request.path.open_parent(request.create_folders).map_err(|cause| match cause.kind() {
-        io::ErrorKind::NotFound => near_names::missing(&request.path),
-        io::ErrorKind::IsADirectory => ToolError::new(
-            ErrorCode::IsDirectory,
-            format!("{shown} is a workspace folder. Give the path of a file."),
-        ),
-        _ => ToolError::io(&shown, &in_words(cause)),
-    })
+    request.path.open_parent(create).map(|(folder, name)| (Arc::new(folder), name))
+}
+
+fn no_folder(path: &WorkspacePath, cause: io::Error) -> ToolError {
+    let shown = path.shown();
+    let code = ErrorCode::IsDirectory;
+    match cause.kind() {
+        _ if path.names_folder() => {
+            ToolError::new(code, format!("{shown}/ names a folder. Give the path of a file."))
+        }
+        io::ErrorKind::NotFound => near_names::missing(path),
+        io::ErrorKind::IsADirectory => {
+            ToolError::new(code, format!("{shown} is a workspace folder. Give the path of a file."))
+        }
+        _ => ToolError::io(shown, &in_words(cause)),
+    }
 }
 
 /// The file that is there, if any; only as much of it as the write needs to know.
@@ -153,7 +290,8 @@ fn look(
     let stamp = stamp_of(&metadata);
     let mut old = Old { file, metadata, stamp, bytes: Vec::new(), whole: false, sha256: None, invalid: 0 };
     // What was loaded for an edit is not read again while the file's state is the same, and what is copied not at all.
-    if matches!(&request.only_if, Precondition::AsLoaded(loaded) if *loaded == stamp)
+    let is_loaded = matches!(&request.only_if, Precondition::AsLoaded(loaded) if *loaded == stamp);
+    if is_loaded && matches!(request.content, NewContent::Spliced { .. })
         || matches!(request.content, NewContent::SplicedOnDisk { .. })
     {
         return Ok(Some(old));
@@ -218,112 +356,4 @@ fn stale(shown: &str, what: &str) -> ToolError {
         ErrorCode::Stale,
         format!("{shown} {what}. Nothing was written. Read it again, then decide."),
     )
-}
-
-/// Plain text in the shape of the file that it replaces, with what was done to it.
-fn kept_as_it_was(text: &str, old: &Old) -> (Bytes<'static>, Vec<String>) {
-    let mut warnings = Vec::new();
-    let invalid = figures::counted(old.invalid, "invalid byte");
-    let encoding = match sniff::classify(&old.bytes) {
-        Ok(encoding) => encoding,
-        Err(binary) => {
-            warnings.push(format!(
-                "The file was {}, not UTF-8 text: {invalid}; replaced as a whole.",
-                binary.kind
-            ));
-            return (Bytes::Whole(text.as_bytes().to_vec()), warnings);
-        }
-    };
-    if old.invalid > 0 && matches!(encoding, Encoding::Utf8 | Encoding::Utf8Bom) {
-        warnings.push(format!("The file was not UTF-8 text: {invalid}; replaced as a whole."));
-    }
-    let body = old.bytes.get(encoding.mark().len()..).unwrap_or_default();
-    let is_crlf = match encoding {
-        Encoding::Utf8 | Encoding::Utf8Bom | Encoding::Legacy(_) => Endings::of(body) == Endings::Crlf,
-        Encoding::Utf16Le | Encoding::Utf16LeUnmarked => all_crlf(body, *b"\r\0\n\0"),
-        Encoding::Utf16Be | Encoding::Utf16BeUnmarked => all_crlf(body, *b"\0\r\0\n"),
-    };
-    let mut text = std::borrow::Cow::Borrowed(text);
-    if is_crlf && text.contains('\n') && !text.contains('\r') {
-        text = text.replace('\n', "\r\n").into();
-        warnings.push("The file's CRLF line endings were kept.".to_owned());
-    }
-    if encoding == Encoding::Utf8 || text.starts_with('\u{FEFF}') {
-        return (Bytes::Whole(text.into_owned().into_bytes()), warnings);
-    }
-    let mut bytes = encoding.mark().to_vec();
-    match encoding.encode(&text) {
-        Ok(encoded) => bytes.extend_from_slice(&encoded),
-        Err(lacking) => {
-            warnings.push(format!(
-                "The file was {}, not UTF-8 text: {lacking}; replaced as a whole, in UTF-8.",
-                encoding.as_str()
-            ));
-            return (Bytes::Whole(text.into_owned().into_bytes()), warnings);
-        }
-    }
-    warnings.push(format!("The file's encoding was kept: {}.", encoding.as_str()));
-    (Bytes::Whole(bytes), warnings)
-}
-
-/// Whether every UTF-16 line feed comes behind a carriage return, and there is one.
-fn all_crlf(body: &[u8], crlf: [u8; 4]) -> bool {
-    let (units, _) = body.as_chunks::<2>();
-    let feeds = units.iter().filter(|unit| **unit == crlf[2..]).count();
-    let pairs = units.windows(2).filter(|pair| pair[0] == crlf[..2] && pair[1] == crlf[2..]).count();
-    feeds > 0 && feeds == pairs
-}
-
-#[cfg(unix)]
-fn mode_stays(metadata: &Metadata, executable: Option<bool>) -> bool {
-    use std::os::unix::fs::PermissionsExt;
-    executable.is_none_or(|wanted| (metadata.permissions().mode() & 0o100 != 0) == wanted)
-}
-
-#[cfg(not(unix))]
-fn mode_stays(_metadata: &Metadata, _executable: Option<bool>) -> bool {
-    true
-}
-
-/// Mode and owner of the file that is replaced, and the right to run it.
-#[cfg(unix)]
-fn set_mode(
-    file: &File,
-    old: Option<&Metadata>,
-    executable: Option<bool>,
-    warnings: &mut Vec<String>,
-) -> io::Result<()> {
-    use std::os::unix::fs::{MetadataExt, PermissionsExt, fchown};
-
-    let new = file.metadata()?;
-    if let Some(old) = old
-        && (old.uid(), old.gid()) != (new.uid(), new.gid())
-        && fchown(file, Some(old.uid()), Some(old.gid())).is_err()
-    {
-        warnings.push("The file's owner could not be kept; it belongs to the runner's user now.".to_owned());
-    }
-    // Without the set-user and set-group bits, which a write in place takes away too.
-    let kept = old.unwrap_or(&new).permissions().mode() & 0o777;
-    let mode = match executable {
-        Some(true) => kept | ((kept & 0o444) >> 2),
-        Some(false) => kept & !0o111,
-        None => kept,
-    };
-    if mode != new.permissions().mode() & 0o777 {
-        file.set_permissions(std::fs::Permissions::from_mode(mode))?;
-    }
-    Ok(())
-}
-
-#[cfg(not(unix))]
-fn set_mode(
-    _file: &File,
-    _old: Option<&Metadata>,
-    executable: Option<bool>,
-    warnings: &mut Vec<String>,
-) -> io::Result<()> {
-    if executable == Some(true) {
-        warnings.push("This system has no executable bit; the name decides.".to_owned());
-    }
-    Ok(())
 }

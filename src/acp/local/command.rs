@@ -4,6 +4,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
+use super::descriptors::no_descriptors;
 use crate::acp::terminals::Launch;
 use crate::tool::{ErrorCode, ToolError};
 
@@ -101,6 +102,17 @@ pub(super) fn refused(launch: &Launch, cwd: &Path, cause: &io::Error) -> ToolErr
                  line. Nothing was run. For a script, run its interpreter with the script as an argument."
             ),
         );
+    }
+    match cause.raw_os_error() {
+        Some(libc::EAGAIN) => {
+            let text = format!(
+                "{program} could not be started: this device has no room for another process (a limit of their number \
+                 is reached). Nothing was run. End something that runs, or ask again later."
+            );
+            return ToolError::new(ErrorCode::Io, text);
+        }
+        Some(libc::EMFILE | libc::ENFILE) => return no_descriptors(),
+        _ => {}
     }
     match cause.kind() {
         io::ErrorKind::ArgumentListTooLong => ToolError::new(

@@ -168,9 +168,8 @@ fn place() -> Option<&'static Path> {
 
 fn find_place() -> Option<PathBuf> {
     let groups = fs::read_to_string("/proc/self/cgroup").ok()?;
-    let own = groups.lines().find_map(|line| line.strip_prefix("0::"))?;
     let mounts = fs::read_to_string("/proc/self/mountinfo").ok()?;
-    let place = folder_of(own, &mounts)?;
+    let place = own_folder(&groups, &mounts)?;
     // Asking for permission tells little: root may write anywhere but on what is mounted read-only. So one is made.
     let trial = place.join(format!("{NAME}trial-{}", std::process::id()));
     fs::create_dir(&trial).ok()?;
@@ -210,11 +209,29 @@ fn left() -> MutexGuard<'static, Vec<ControlGroup>> {
     LEFT.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Where a group of the version 2 tree is among the mounts; none when it is not below any of them.
-fn folder_of(group: &str, mounts: &str) -> Option<PathBuf> {
+/// The own group's folder in the version 2 tree.
+pub(super) fn own_folder(groups: &str, mounts: &str) -> Option<PathBuf> {
+    let own = groups.lines().find_map(|line| line.strip_prefix("0::"))?;
+    folder_of(own, mounts, |kind| kind.split(' ').next() == Some("cgroup2"))
+}
+
+/// The own group's folder in the version 1 tree that counts memory.
+pub(super) fn own_memory_folder(groups: &str, mounts: &str) -> Option<PathBuf> {
+    let is_memory = |list: &str| list.split(',').any(|word| word == "memory");
+    let own = groups.lines().find_map(|line| {
+        let (controllers, group) = line.split_once(':')?.1.split_once(':')?;
+        is_memory(controllers).then_some(group)
+    })?;
+    folder_of(own, mounts, |kind| {
+        kind.starts_with("cgroup ") && kind.rsplit(' ').next().is_some_and(is_memory)
+    })
+}
+
+/// Where a group is among the mounts of its tree; none when it is not below any of them.
+fn folder_of(group: &str, mounts: &str, is_tree: impl Fn(&str) -> bool) -> Option<PathBuf> {
     mounts.lines().find_map(|line| {
         let (mount, kind) = line.split_once(" - ")?;
-        if kind.split(' ').next() != Some("cgroup2") {
+        if !is_tree(kind) {
             return None;
         }
         let mut fields = mount.split(' ').skip(3);
@@ -234,11 +251,16 @@ mod tests {
 
     #[test]
     fn the_own_group_is_found_below_the_mount_that_shows_it() {
-        let folder = |group: &str| folder_of(group, MOUNTS);
+        let folder = |group: &str| own_folder(&format!("4:memory:/other\n0::{group}\n"), MOUNTS);
         assert_eq!(folder("/user/me/runner"), Some("/sys/fs/cgroup/unified/me/runner".into()));
         assert_eq!(folder("/user"), Some("/sys/fs/cgroup/unified/".into()));
         assert_eq!(folder("/system/other"), None, "not below the mounted part");
-        assert_eq!(folder_of("/user", "40 31 0:37 / /sys rw - cgroup cgroup rw\n"), None);
+        assert_eq!(own_folder("0::/user\n", "40 31 0:37 / /sys rw - cgroup cgroup rw\n"), None);
+        let older = "40 31 0:37 / /sys/pids rw - cgroup cgroup rw,pids\n\
+                     41 31 0:38 / /sys/memory rw - cgroup cgroup rw,memory\n";
+        let folder = |groups: &str| own_memory_folder(groups, older);
+        assert_eq!(folder("5:pids:/a\n4:memory:/mine\n0::/\n"), Some("/sys/memory/mine".into()));
+        assert_eq!(folder("5:pids:/a\n0::/\n"), None);
     }
 
     #[test]

@@ -77,6 +77,12 @@ impl Family {
         }
     }
 
+    /// The same where nothing was written down of the process that began it: only marks tell who belongs to it. None
+    /// where the system does not tell them.
+    pub fn of_a_request(request: &RequestId) -> Option<Self> {
+        Some(Self::of_a_former_life(ProcessIdentity::nobody()?, request, None))
+    }
+
     /// The leader's process group.
     pub fn group(&self) -> u32 {
         self.leader.pid()
@@ -270,6 +276,15 @@ impl Family {
 #[cfg(target_os = "linux")]
 pub(super) fn is_living(member: Member) -> bool {
     Stat::of(member.pid).is_some_and(|stat| stat.start == member.start && !stat.ended())
+}
+
+/// Whether a process ignores a signal, as far as the system tells.
+#[cfg(target_os = "linux")]
+pub(super) fn ignores(pid: u32, signal: rustix::process::Signal) -> bool {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+    let mask =
+        status.lines().find_map(|line| u64::from_str_radix(line.strip_prefix("SigIgn:")?.trim(), 16).ok());
+    mask.is_some_and(|mask| mask >> (signal.as_raw() - 1) & 1 == 1)
 }
 
 /// Processes as an answer names them.

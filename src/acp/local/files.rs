@@ -16,10 +16,11 @@ use crate::acp::files::{
     FolderListing, ListFolder, LoadedFile, MoveFile, OpenedFile, ReadTextFile, RemoveFile, TextWindow,
     WriteTextFile, Written,
 };
+use crate::acp::prepared::PreparedWrite;
 use crate::acp::workspace::in_words;
 use crate::acp::{Answer, FileClient, WorkspacePath};
 use crate::output::figures;
-use crate::tool::{ErrorCode, ToolCx, ToolError};
+use crate::tool::{ErrorCode, Intent, ToolCx, ToolError};
 
 /// Serves the file methods on this machine. Clones share what is known of big files.
 #[derive(Debug, Clone, Default)]
@@ -41,7 +42,43 @@ impl FileClient for LocalFiles {
     }
 
     fn write_text_file<'a>(&'a self, cx: &'a ToolCx, request: WriteTextFile) -> Answer<'a, Written> {
-        blocking(cx, move |cancel| atomic_write::write(&request, cancel))
+        let declaring = cx.clone();
+        // It waits on its blocking thread, so that what was declared is done even when nobody waits for the call.
+        let runtime = tokio::runtime::Handle::current();
+        blocking(cx, move |cancel| {
+            let mut write = Box::new(atomic_write::prepare(request, cancel)?);
+            if let Some(intent) = write.intent() {
+                runtime.block_on(declaring.declare(vec![intent]))?;
+            }
+            let announced = matches!(write.intent(), Some(Intent::Beside { .. }));
+            write.stage()?;
+            if let Some(intent) = write.intent().filter(|_| announced) {
+                runtime.block_on(declaring.declare(vec![intent]))?;
+            }
+            write.place()
+        })
+    }
+
+    fn prepare_file<'a>(
+        &'a self,
+        cx: &'a ToolCx,
+        request: WriteTextFile,
+    ) -> Answer<'a, Box<dyn PreparedWrite>> {
+        blocking(cx, move |cancel| {
+            Ok(Box::new(atomic_write::prepare(request, cancel)?) as Box<dyn PreparedWrite>)
+        })
+    }
+
+    fn stage_file<'a>(
+        &'a self,
+        cx: &'a ToolCx,
+        mut write: Box<dyn PreparedWrite>,
+    ) -> Answer<'a, Box<dyn PreparedWrite>> {
+        blocking(cx, move |_| write.stage().map(|()| write))
+    }
+
+    fn place_file<'a>(&'a self, cx: &'a ToolCx, write: Box<dyn PreparedWrite>) -> Answer<'a, Written> {
+        blocking(cx, move |_| write.place())
     }
 
     fn load_file<'a>(

@@ -21,7 +21,7 @@ const COPIED: u64 = 8 << 20;
 /// The bytes to write.
 pub(super) enum Bytes<'a> {
     /// These.
-    Whole(Vec<u8>),
+    Whole(&'a [u8]),
     /// Loaded ones with places replaced.
     Spliced(&'a [u8], &'a [Splice]),
     /// An open file of so many bytes with places replaced, each of which ends with these bytes.
@@ -36,6 +36,43 @@ pub(super) struct Filled {
     /// SHA-256 of what is there now, in hex.
     pub after: String,
     pub size: u64,
+}
+
+/// The hashes where they are made before the writing: of what is small, or given as a whole. None where they are
+/// rather made beside it.
+pub(super) fn hashed_ahead(content: &Bytes<'_>, known: Option<&str>) -> Option<Filled> {
+    let known = known.map(str::to_owned);
+    match content {
+        Bytes::Whole(bytes) => {
+            Some(Filled { before: known, after: sha256_hex(bytes), size: bytes.len() as u64 })
+        }
+        Bytes::Spliced(loaded, splices) if loaded.len() < HASHED_BESIDE => {
+            let (mut hasher, mut size) = (Sha256::new(), 0);
+            for piece in pieces(loaded, splices) {
+                hasher.update(piece);
+                size += piece.len() as u64;
+            }
+            let before = known.unwrap_or_else(|| sha256_hex(loaded));
+            Some(Filled { before: Some(before), after: hex(&hasher.finalize()), size })
+        }
+        _ => None,
+    }
+}
+
+/// Writes bytes whose hashes are known, and has them synced.
+pub(super) fn write(
+    file: &mut File,
+    content: &Bytes<'_>,
+    sync: impl FnOnce(&File) -> io::Result<()>,
+) -> io::Result<()> {
+    match content {
+        Bytes::Whole(bytes) => file.write_all(bytes)?,
+        Bytes::Spliced(loaded, splices) => {
+            pieces(loaded, splices).try_for_each(|piece| file.write_all(piece))?;
+        }
+        Bytes::Copied { .. } => return Err(io::ErrorKind::Unsupported.into()),
+    }
+    sync(file)
 }
 
 /// Writes the bytes and has them synced; `InvalidData` where the places are not what they were. `known` is the hash of the old bytes, where somebody has it already.

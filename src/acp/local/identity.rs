@@ -36,6 +36,18 @@ impl ProcessIdentity {
         None
     }
 
+    /// A process that there cannot be, for whom everybody is young enough.
+    #[cfg(target_os = "linux")]
+    pub(super) fn nobody() -> Option<Self> {
+        Some(Self { boot: this_boot()?.to_owned(), pid: u32::MAX, start: 0 })
+    }
+
+    /// A process that there cannot be: not here, where no relatives are known.
+    #[cfg(not(target_os = "linux"))]
+    pub(super) fn nobody() -> Option<Self> {
+        None
+    }
+
     /// Its id.
     pub fn pid(&self) -> u32 {
         self.pid

@@ -44,6 +44,12 @@ pub fn kill_survivor(identity: &ProcessIdentity, request: &RequestId) -> Stopped
     stopped
 }
 
+/// Ends everything that still runs of what a former life started for `request`, found by its marks alone, and asks it
+/// first. Blocks until it is done, two seconds at most for what does as it is asked.
+pub fn end_all_of(request: &RequestId) -> Stopped {
+    stop_tree(Family::of_a_request(request).as_ref(), None, &Ladder::timeout())
+}
+
 /// How a command's processes are found when they are to be ended, for people who ask.
 pub fn reach() -> &'static str {
     match (cfg!(target_os = "linux"), control_group::are_possible()) {
@@ -58,10 +64,13 @@ pub fn reach() -> &'static str {
 pub(super) fn stop_tree(family: Option<&Family>, leader: Option<&Child>, ladder: &Ladder) -> Stopped {
     let last = Rung { signal: StopSignal::Kill, grace: LAST_GRACE };
     let mut by = None;
-    for rung in ladder.rungs().iter().chain([&last]) {
+    for (at, rung) in ladder.rungs().iter().chain([&last]).enumerate() {
+        // A shell has what it sends to the background ignore SIGINT: nothing comes of waiting there. Only where the
+        // next signal is no less kind.
+        let in_vain = rung.signal == StopSignal::Interrupt && at + 1 < ladder.rungs().len();
         let gone = match (family, leader) {
             #[cfg(target_os = "linux")]
-            (Some(family), leader) => climb(family, leader, *rung, &mut by),
+            (Some(family), leader) => climb(family, leader, *rung, in_vain, &mut by),
             (_, Some(leader)) => climb_group(leader, *rung, &mut by),
             (_, None) => true,
         };
@@ -87,9 +96,16 @@ pub(super) fn lasting(family: &Family) -> Vec<Member> {
     members
 }
 
-/// One rung: signals everyone, newcomers too, until nobody is left (true) or the grace is over.
+/// One rung: signals everyone, newcomers too, until nobody is left (true) or the grace is over. `in_vain` where the
+/// grace is over too as soon as all who are left ignore the signal.
 #[cfg(target_os = "linux")]
-fn climb(family: &Family, leader: Option<&Child>, rung: Rung, by: &mut Option<StopSignal>) -> bool {
+fn climb(
+    family: &Family,
+    leader: Option<&Child>,
+    rung: Rung,
+    in_vain: bool,
+    by: &mut Option<StopSignal>,
+) -> bool {
     let until = Instant::now() + rung.grace;
     if rung.signal == StopSignal::Kill && family.kill_groups() {
         *by = Some(rung.signal);
@@ -119,7 +135,11 @@ fn climb(family: &Family, leader: Option<&Child>, rung: Rung, by: &mut Option<St
         }
         // Where nobody can be held, nobody can be waited for either.
         let nobody_held = living.is_empty() && Instant::now() >= until;
-        if nobody_held || !all_ended(&living, until) {
+        if nobody_held || (in_vain && !living.is_empty() && living.iter().all(Handle::ignores_interrupt)) {
+            return false;
+        }
+        let went_on = if in_vain { any_ended(&living, until) } else { all_ended(&living, until) };
+        if !went_on {
             return false;
         }
     }
@@ -177,6 +197,7 @@ fn climb_group(leader: &Child, rung: Rung, by: &mut Option<StopSignal>) -> bool 
 #[cfg(target_os = "linux")]
 struct Handle {
     fd: std::os::fd::OwnedFd,
+    pid: u32,
 }
 
 #[cfg(target_os = "linux")]
@@ -185,7 +206,11 @@ impl Handle {
         let pid = super::process::pid_of(member.pid)?;
         let fd = rustix::process::pidfd_open(pid, rustix::process::PidfdFlags::empty()).ok()?;
         let still = super::family::Stat::of(member.pid).is_some_and(|stat| stat.start == member.start);
-        still.then_some(Self { fd })
+        still.then_some(Self { fd, pid: member.pid })
+    }
+
+    fn ignores_interrupt(&self) -> bool {
+        super::family::ignores(self.pid, rustix::process::Signal::INT)
     }
 
     fn stop(&self) {
@@ -205,12 +230,24 @@ impl Handle {
 /// Waits until all have ended; false when the time is up before.
 #[cfg(target_os = "linux")]
 fn all_ended(handles: &[Handle], until: Instant) -> bool {
+    ended(handles, until, 0)
+}
+
+/// Waits until one has ended, or there is none; false when the time is up before.
+#[cfg(target_os = "linux")]
+fn any_ended(handles: &[Handle], until: Instant) -> bool {
+    ended(handles, until, handles.len().saturating_sub(1))
+}
+
+/// Waits until no more than so many are left.
+#[cfg(target_os = "linux")]
+fn ended(handles: &[Handle], until: Instant, left: usize) -> bool {
     let mut open: Vec<&Handle> = handles.iter().collect();
-    while !open.is_empty() {
-        let left = until.saturating_duration_since(Instant::now());
+    while open.len() > left {
+        let time = until.saturating_duration_since(Instant::now());
         let mut fds: Vec<PollFd<'_>> =
             open.iter().map(|handle| PollFd::new(&handle.fd, PollFlags::IN)).collect();
-        match poll(&mut fds, Some(&timespec(left))) {
+        match poll(&mut fds, Some(&timespec(time))) {
             Ok(0) => return false,
             Ok(_) => {
                 let ended: Vec<bool> = fds.iter().map(|fd| !fd.revents().is_empty()).collect();

@@ -43,11 +43,23 @@ fn set_up_child(runner: Pid, knots: &Knots) -> io::Result<()> {
         // SAFETY: a plain system call on numbers. It fails on kernels before 5.11, which have no such flag.
         unsafe { libc::syscall(libc::SYS_close_range, 3u32, u32::MAX, libc::CLOSE_RANGE_CLOEXEC) };
     }
+    #[cfg(target_os = "linux")]
+    go_first();
     #[cfg(not(target_os = "linux"))]
     let _ = (runner, Signal::KILL);
     let none = rustix::process::Rlimit { current: Some(0), maximum: Some(0) };
     let _ = rustix::process::setrlimit(rustix::process::Resource::Core, none);
     Ok(())
+}
+
+/// When memory runs out, the system ends a command rather than the runner, which can then tell of it.
+#[cfg(target_os = "linux")]
+fn go_first() {
+    use rustix::fs::{Mode, OFlags, open};
+    // Refused where the runner itself goes before that; then its commands do too.
+    if let Ok(score) = open(c"/proc/self/oom_score_adj", OFlags::WRONLY | OFlags::CLOEXEC, Mode::empty()) {
+        let _ = rustix::io::write(score, b"300");
+    }
 }
 
 #[cfg(target_os = "linux")]

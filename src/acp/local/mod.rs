@@ -1,5 +1,6 @@
 //! This machine as the client: its file system and its processes.
 
+pub mod aftermath;
 mod apps;
 mod atomic_write;
 #[cfg(unix)]
@@ -10,6 +11,7 @@ mod command;
 #[cfg(unix)]
 mod control_group;
 mod decoding;
+pub mod descriptors;
 pub mod environment;
 #[cfg(unix)]
 mod family;
@@ -31,8 +33,12 @@ mod line_index;
 mod listeners;
 #[cfg(unix)]
 mod login;
+mod modes;
 mod near_names;
+pub mod neighbours;
 mod opening;
+#[cfg(unix)]
+mod out_of_memory;
 #[cfg(unix)]
 mod process;
 #[cfg(unix)]
@@ -41,6 +47,7 @@ mod pty;
 mod pump;
 mod recent_indexes;
 mod removal;
+mod reshaping;
 mod sniff;
 mod temp_file;
 #[cfg(unix)]
@@ -60,6 +67,7 @@ use super::files::{
     FileClient, FolderListing, ListFolder, LoadedFile, MoveFile, OpenedFile, ReadTextFile, RemoveFile,
     TextWindow, WriteTextFile, Written,
 };
+use super::prepared::PreparedWrite;
 use super::terminals::{
     CreateTerminal, Ladder, OpenTerminal, OutputQuery, Stopped, Stroke, TerminalClient, TerminalExit,
     TerminalId, TerminalOutput, Typed,
@@ -90,6 +98,26 @@ impl FileClient for LocalClient {
 
     fn write_text_file<'a>(&'a self, cx: &'a ToolCx, request: WriteTextFile) -> Answer<'a, Written> {
         self.files.write_text_file(cx, request)
+    }
+
+    fn prepare_file<'a>(
+        &'a self,
+        cx: &'a ToolCx,
+        request: WriteTextFile,
+    ) -> Answer<'a, Box<dyn PreparedWrite>> {
+        self.files.prepare_file(cx, request)
+    }
+
+    fn stage_file<'a>(
+        &'a self,
+        cx: &'a ToolCx,
+        write: Box<dyn PreparedWrite>,
+    ) -> Answer<'a, Box<dyn PreparedWrite>> {
+        self.files.stage_file(cx, write)
+    }
+
+    fn place_file<'a>(&'a self, cx: &'a ToolCx, write: Box<dyn PreparedWrite>) -> Answer<'a, Written> {
+        self.files.place_file(cx, write)
     }
 
     fn load_file<'a>(

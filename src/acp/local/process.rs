@@ -206,7 +206,7 @@ impl Spawner {
     }
 }
 
-fn start(plan: Plan) -> io::Result<Spawned> {
+fn start(mut plan: Plan) -> io::Result<Spawned> {
     if let Some(window) = plan.tty {
         let ours = pty::open(window)?;
         let pid = launch(&plan, Streams { input: ours.as_fd(), output: ours.as_fd(), terminal: true })?;
@@ -223,16 +223,16 @@ fn start(plan: Plan) -> io::Result<Spawned> {
         }
         None => (empty_input()?, None),
     };
-    let pid = launch(&plan, Streams { input: input.as_fd(), output: theirs.as_fd(), terminal: false })?;
-    // Only the child may hold these from here on.
-    drop((input, theirs));
-    let child = watched(pid)?;
-    if let (Some(text), Some(ours)) = (plan.stdin, ours) {
-        // A thread of its own: the command may read late, or never. One that stops reading is its own affair.
+    if let (Some(text), Some(ours)) = (plan.stdin.take(), ours) {
+        // A thread of its own: the command may read late, or never. One that stops reading is its own affair. Before
+        // the command exists: without the thread nothing must have run.
         let feed = move || drop(File::from(ours).write_all(text.as_bytes()));
         thread::Builder::new().name("stdin".to_owned()).spawn(feed)?;
     }
-    Ok(Spawned { child, output })
+    let pid = launch(&plan, Streams { input: input.as_fd(), output: theirs.as_fd(), terminal: false })?;
+    // Only the child may hold these from here on.
+    drop((input, theirs));
+    Ok(Spawned { child: watched(pid)?, output })
 }
 
 /// A started process as a child of ours; one that cannot be watched is ended.
@@ -243,7 +243,10 @@ fn watched(pid: Pid) -> io::Result<Child> {
         Err(cause) => {
             let _ = rustix::process::kill_process_group(pid, Signal::KILL);
             let _ = waitpid(Some(pid), WaitOptions::empty());
-            Err(cause)
+            // No kind of its own: it had begun, and whoever reads a kind takes it for one that did not.
+            Err(io::Error::other(format!(
+                "it was started, could not be watched and was ended at once: {cause}"
+            )))
         }
     }
 }

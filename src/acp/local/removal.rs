@@ -11,6 +11,7 @@ use super::text_window::stamp_of;
 use crate::acp::WorkspacePath;
 use crate::acp::files::{MoveFile, Precondition, RemoveFile};
 use crate::acp::workspace::{Folder, in_words};
+use crate::failpoint::reach_of;
 use crate::ids::hex;
 use crate::tool::{ErrorCode, ToolError};
 
@@ -29,6 +30,7 @@ pub(super) fn rename(request: &MoveFile) -> Result<(), ToolError> {
         io::ErrorKind::AlreadyExists => stale(&request.to, "exists already"),
         _ => failed(&request.to, cause),
     })?;
+    reach_of("rename.after", &request.from.shown());
     // The new name first: a crash between the two leaves the file with a name.
     to.sync().and_then(|()| from.sync()).map_err(|cause| failed(&request.to, cause))
 }
@@ -70,7 +72,7 @@ fn regular(path: &WorkspacePath, only_if: &Precondition) -> Result<(Folder, OsSt
     if holds { Ok((folder, name)) } else { Err(stale(path, "was changed by somebody else meanwhile")) }
 }
 
-fn hash(folder: &Folder, name: &OsStr) -> io::Result<String> {
+pub(super) fn hash(folder: &Folder, name: &OsStr) -> io::Result<String> {
     let mut file = folder.open_file(name)?;
     let mut hasher = Sha256::new();
     let mut buffer = vec![0; 256 << 10];

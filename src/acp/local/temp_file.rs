@@ -4,27 +4,32 @@
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io;
+use std::sync::Arc;
 
 use crate::acp::workspace::Folder;
 use crate::ids::hex;
 
 /// A file under a name of its own, gone again unless it gets its real one.
-pub(super) struct TempFile<'a> {
-    folder: &'a Folder,
+pub(super) struct TempFile {
+    folder: Arc<Folder>,
     name: Option<OsString>,
     pub file: File,
 }
 
-impl<'a> TempFile<'a> {
-    /// A name that nobody can foresee, made only where nothing has it (CVE-2026-46406 was a name that one could).
-    pub(super) fn create(folder: &'a Folder, target: &OsStr, is_new: bool) -> io::Result<Self> {
-        let mut random = [0_u8; 8];
-        getrandom::fill(&mut random).map_err(|cause| io::Error::other(cause.to_string()))?;
-        let stem: String = target.to_string_lossy().chars().take(40).collect();
-        let name = OsString::from(format!(".{stem}.{}.tmp", hex(&random)));
+/// A name beside a file that nobody can foresee (CVE-2026-46406 was one that one could).
+pub(super) fn temp_name(target: &OsStr) -> io::Result<OsString> {
+    let mut random = [0_u8; 8];
+    getrandom::fill(&mut random).map_err(|cause| io::Error::other(cause.to_string()))?;
+    let stem: String = target.to_string_lossy().chars().take(40).collect();
+    Ok(OsString::from(format!(".{stem}.{}.tmp", hex(&random))))
+}
+
+impl TempFile {
+    /// Makes it, where nothing has this name.
+    pub(super) fn create(folder: Arc<Folder>, name: &OsStr, is_new: bool) -> io::Result<Self> {
         // A new file gets what the umask leaves; one that replaces another is private until it has its mode.
-        let file = folder.create_new(&name, if is_new { 0o666 } else { 0o600 })?;
-        Ok(Self { folder, name: Some(name), file })
+        let file = folder.create_new(name, if is_new { 0o666 } else { 0o600 })?;
+        Ok(Self { folder, name: Some(name.to_owned()), file })
     }
 
     /// Puts it in place of what has this name.
@@ -46,7 +51,7 @@ impl<'a> TempFile<'a> {
     }
 }
 
-impl Drop for TempFile<'_> {
+impl Drop for TempFile {
     fn drop(&mut self) {
         if let Some(name) = &self.name {
             // Nothing more can be done about a name that cannot be removed.

@@ -16,6 +16,7 @@ use super::children::ChildLog;
 use super::family::Family;
 use super::kill::{lasting, stop_tree};
 use super::listeners;
+use super::out_of_memory::KillCount;
 use super::process::Child;
 use super::pty::Keyboard;
 use super::pump::{Listener, pump};
@@ -34,6 +35,7 @@ pub(super) struct Terminal {
     keyboard: Option<Keyboard>,
     capture: Mutex<Capture>,
     started: Instant,
+    kills_before: KillCount,
     phase: watch::Sender<Phase>,
     bytes_read: watch::Sender<u64>,
     log: Arc<dyn ChildLog>,
@@ -77,6 +79,7 @@ impl Terminal {
             keyboard,
             capture: Mutex::new(capture),
             started,
+            kills_before: KillCount::now(),
             phase: watch::Sender::new(Phase::Running),
             bytes_read: watch::Sender::new(0),
             log,
@@ -105,6 +108,15 @@ impl Terminal {
             Ok(Phase::Ended(exit, _)) => Ok(exit.clone()),
             _ => Err(ToolError::internal("The command is no longer watched; its end is not known.")),
         }
+    }
+
+    /// Completes when it has ended and its output has been read to its end: an answer made before that would miss
+    /// the last words of what it left behind, and take it for alive.
+    pub async fn fell_silent(&self) {
+        let mut phase = self.phase.subscribe();
+        let silent = |phase: &Phase| matches!(phase, Phase::Ended(exit, _) if !exit.output_open);
+        // An error means that nobody reads it any more, which is as silent.
+        let _ = phase.wait_for(silent).await;
     }
 
     pub async fn more_than(&self, seen: u64) -> Result<(), ToolError> {
@@ -238,7 +250,8 @@ impl Listener for Terminal {
         if !held && left.is_empty() {
             self.report_end();
         }
-        let exit = TerminalExit { status: status.clone(), output_open: held, left };
+        let out_of_memory = status.may_be_a_kill() && self.kills_before.rose();
+        let exit = TerminalExit { status: status.clone(), output_open: held, left, out_of_memory };
         self.phase.send_replace(Phase::Ended(exit, self.started.elapsed()));
         // After everybody can see it: who looked before and saw none relies on being told.
         if let Some(identity) = self.child.identity() {

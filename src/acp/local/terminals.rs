@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread;
+use std::time::Duration;
 
 use tokio::sync::OnceCell;
 use tokio::time::Instant;
@@ -15,6 +16,7 @@ use super::capture::{Capture, Place};
 use super::children::{ChildLog, call_mark};
 use super::command::{check_command, check_folder, command_of, refused};
 use super::control_group::ControlGroup;
+use super::descriptors;
 use super::environment::Environment;
 use super::family::{Family, OutputPipe};
 use super::identity::ProcessIdentity;
@@ -30,7 +32,10 @@ use crate::acp::terminals::{
 };
 use crate::ids::RequestId;
 use crate::output::{Budget, FilterFactory, OutputStore};
-use crate::tool::ToolError;
+use crate::tool::{Meta, ToolError};
+
+/// How long what was killed may take to be read to its end.
+const LAST_WORDS: Duration = Duration::from_secs(2);
 
 /// What this machine's terminals need.
 pub struct LocalSetup {
@@ -147,6 +152,9 @@ impl LocalTerminals {
 
     async fn create(&self, request: CreateTerminal) -> Result<OpenTerminal, ToolError> {
         let mut env = self.environment().await.for_command(&request.env)?;
+        if !descriptors::are_to_be_had() {
+            return Err(descriptors::no_descriptors());
+        }
         check_command(&request.launch)?;
         check_folder(&request.cwd)?;
         let (program, args) = command_of(&request.launch)?;
@@ -201,7 +209,9 @@ impl LocalTerminals {
         let parts =
             Parts { child, family, fifo: bonds.fifo, keyboard, capture, started: Instant::now(), log };
         let terminal = Terminal::new(parts);
-        terminal.start_pump(output, From::TheStart)?;
+        // Without its reader it is ended at once, but it had begun.
+        let ran = |error: ToolError| error.with_meta(Meta { may_have_run: true, ..Meta::default() });
+        terminal.start_pump(output, From::TheStart).map_err(ran)?;
         Ok(OpenTerminal { id: self.admit(terminal), pid: Some(pid), lasting })
     }
 
@@ -261,7 +271,12 @@ impl TerminalClient for LocalTerminals {
     fn kill_terminal<'a>(&'a self, id: &'a TerminalId, ladder: Ladder) -> Answer<'a, Stopped> {
         Box::pin(async move {
             let terminal = self.find(id)?;
-            stop_elsewhere(terminal, ladder).await
+            let stopped = stop_elsewhere(Arc::clone(&terminal), ladder).await?;
+            if stopped.survivors.is_empty() {
+                // Only something that got hold of the output and is no relative keeps it open for longer.
+                let _ = tokio::time::timeout(LAST_WORDS, terminal.fell_silent()).await;
+            }
+            Ok(stopped)
         })
     }
 

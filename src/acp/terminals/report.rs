@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use super::{Ending, ExitStatus, ProcessName, Run, Stopped, TerminalOutput, signal_name};
+use super::{
+    Ending, ExitStatus, KILLED, ProcessName, Run, Stopped, TerminalExit, TerminalOutput, signal_name,
+};
 use crate::output::figures::counted;
 use crate::tool::{ErrorCode, Meta, ToolError};
 
@@ -21,7 +23,10 @@ pub fn conclude(run: &Run, advice: &str) -> Result<(String, Meta), ToolError> {
     match &run.ending {
         Ending::Finished(exit) => {
             let status = status_line(&exit.status, output.elapsed, !output.text.trim().is_empty());
-            Ok((output_with_status(&output.text, status.as_deref()), meta))
+            let status =
+                [status.as_deref(), killed_words(exit)].into_iter().flatten().collect::<Vec<_>>().join(" ");
+            let status = Some(status.as_str()).filter(|status| !status.is_empty());
+            Ok((output_with_status(&output.text, status), meta))
         }
         Ending::TimedOut(stopped) => {
             meta.timed_out = true;
@@ -37,6 +42,18 @@ pub fn conclude(run: &Run, advice: &str) -> Result<(String, Meta), ToolError> {
             Err(ToolError::cancelled(so_far(&output.text, &status)).with_meta(meta))
         }
     }
+}
+
+/// Why a command was killed that nobody here stopped, as far as that is known.
+fn killed_words(exit: &TerminalExit) -> Option<&'static str> {
+    if exit.out_of_memory {
+        return Some(
+            "killed: oom, the system ended a process of it for want of memory. Have it take less at once: fewer jobs, \
+             smaller pieces.",
+        );
+    }
+    let killed = exit.status.may_be_a_kill();
+    killed.then_some("Not stopped by this runner; perhaps by the system, for want of memory.")
 }
 
 fn so_far(output: &str, status: &str) -> String {
@@ -147,6 +164,10 @@ pub fn facts(output: &TerminalOutput) -> Meta {
             ExitStatus::Code(code) => meta.exit_code = Some(*code),
             ExitStatus::Signal(name) => meta.signal = Some(name.clone()),
             ExitStatus::Unseen(_) => {}
+        }
+        if exit.out_of_memory {
+            meta.exit_code = Some(KILLED);
+            meta.killed = Some("oom".to_owned());
         }
     }
     if let Some(why) = &output.cut_short {

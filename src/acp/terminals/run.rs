@@ -148,7 +148,11 @@ async fn watch(
     let ending = tokio::select! {
         biased;
         exit = client.wait_for_terminal_exit(guard.id()) => Ending::Finished(exit?),
-        () = cx.cancelled() => Ending::Cancelled(stop(client, &guard, Ladder::cancel()).await?),
+        () = cx.cancelled() => {
+            // A runner that ends cannot wait ten seconds for each.
+            let ladder = if cx.winding_up.is_cancelled() { Ladder::timeout() } else { Ladder::cancel() };
+            Ending::Cancelled(stop(client, &guard, ladder).await?)
+        }
         () = out_of_patience => return Ok(Watched::Running(guard)),
         () = tokio::time::sleep(limit) => Ending::TimedOut(stop(client, &guard, Ladder::timeout()).await?),
     };

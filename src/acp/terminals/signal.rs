@@ -60,6 +60,11 @@ pub struct Rung {
 pub struct Ladder(Vec<Rung>);
 
 impl Ladder {
+    /// These steps.
+    pub fn of(rungs: Vec<Rung>) -> Self {
+        Self(rungs)
+    }
+
     /// For a call that was taken back: as a person at the keyboard would, then firmly.
     pub fn cancel() -> Self {
         Self(vec![

@@ -5,17 +5,21 @@ use std::sync::{Arc, OnceLock};
 
 use tokio::sync::watch;
 
+use crate::acp::Workspace;
+use crate::acp::local::aftermath;
 use crate::acp::local::children::{ChildLog, Noted, Unlogged};
 use crate::acp::local::identity::ProcessIdentity;
 use crate::acp::local::kill::kill_survivor;
 use crate::acp::terminals::ExitStatus;
 use crate::backend::{CatalogItem, CatalogKind};
+use crate::handlers::git::{self, GitDeps};
 use crate::home::{self, Home, Watch};
 use crate::ids::RequestId;
 use crate::journal::Journal;
 use crate::output::{FilterFactory, StreamFilter};
 use crate::redact::{Masker, Redactor};
-use crate::runner::{Catalog, Clock, Survivors};
+use crate::runner::{Catalog, Clock, LookedAfter, Survivors};
+use crate::tool::{Aftermath, Intent};
 
 /// The redactor, at work on streams of output.
 pub(super) fn masking(redactor: &Redactor) -> FilterFactory {
@@ -79,13 +83,33 @@ impl ChildLog for Journalled {
     }
 }
 
-/// Ends what an earlier life left running, but for the shells that were taken up again.
-pub(super) struct Killer {
+/// Ends what an earlier life left running, but for the shells that were taken up again, and sees what became of what
+/// it was about to do.
+pub(super) struct Aftercare {
     /// Who was, by identity.
     pub taken_up: HashSet<String>,
+    /// Where files may be looked at.
+    pub workspace: Workspace,
+    /// What repositories are looked at with.
+    pub git: GitDeps,
 }
 
-impl Survivors for Killer {
+impl Survivors for Aftercare {
+    fn look_after<'a>(&'a self, request: &'a RequestId, intents: Vec<Intent>) -> LookedAfter<'a> {
+        let workspace = self.workspace.clone();
+        Box::pin(async move {
+            if git::concerns(&intents) {
+                return git::settle(&self.git, request, &intents).await;
+            }
+            let looking = tokio::task::spawn_blocking(move || aftermath::settle(&workspace, &intents));
+            looking.await.unwrap_or_else(|cause| {
+                tracing::error!(request.id = %request, %cause, "looking what became of a call failed");
+                let text = "It could not be looked at: the looking failed inside the runner.".to_owned();
+                Aftermath::Unclear { text, meta: Box::default() }
+            })
+        })
+    }
+
     fn end(&self, request: &RequestId, identity: &str) -> bool {
         if self.taken_up.contains(identity) {
             return false;

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use anyhow::Context;
 use tokio::task::JoinSet;
 
-use super::exit::{Exit, Stop};
+use super::exit::{self, Exit};
 use crate::acp::local::terminals::{LocalSetup, LocalTerminals};
 use crate::acp::permission::InsideWorkspace;
 use crate::acp::terminals::Ladder;
@@ -20,12 +20,12 @@ use crate::backend::{ConvexBackend, HttpFunctions, TransportOptions};
 use crate::config::{Config, Environment};
 use crate::handlers::state::board::TaskBoard;
 use crate::handlers::{self, file, git, search, shell, sqlite, state, terminal};
-use crate::home::{DeviceIdentity, Home, HomeError, TokenName, Tokens};
+use crate::home::{DeviceIdentity, Home, HomeError, Switches, TokenName, Tokens};
 use crate::ids::LeaseId;
 use crate::journal::Journal;
 use crate::output::OutputStore;
 use crate::redact::Redactor;
-use crate::runner::{Clock, Parts, Runner, Settings, Tasks, wakes};
+use crate::runner::{Clock, Parts, Runner, Settings, Stop, Tasks, Watchdog, wakes};
 use crate::tool::{Gate, Registry};
 
 pub use device::{Device, StoredToken};
@@ -43,6 +43,10 @@ pub struct Machine {
     pub redactor: Redactor,
     /// Keeps what is clipped.
     pub outputs: OutputStore,
+    /// The folders.
+    pub workspace: Workspace,
+    /// What looks at repositories.
+    pub git: git::GitDeps,
     /// The processes.
     pub terminals: LocalTerminals,
     /// The shells in the background.
@@ -59,11 +63,11 @@ pub fn machine(
 ) -> anyhow::Result<Machine> {
     let redactor = Redactor::new(known_secrets(home)?);
     let outputs = OutputStore::open(&home.outputs_dir()).map_err(|cause| {
-        Stop::with(Exit::CannotWrite, format!("{}: {cause}", home.outputs_dir().display()))
+        exit::Stop::with(Exit::CannotWrite, format!("{}: {cause}", home.outputs_dir().display()))
     })?;
     let user_home = environment.user_dir().map(std::path::Path::to_owned);
     let workspace = Workspace::open_with_home(&config.workspaces, user_home.clone())
-        .map_err(|cause| Stop::with(Exit::Config, format!("a workspace cannot be opened: {cause}")))?;
+        .map_err(|cause| exit::Stop::with(Exit::Config, format!("a workspace cannot be opened: {cause}")))?;
     let terminals = LocalTerminals::new(LocalSetup {
         base_env: readable(environment.variables()),
         store: outputs.clone(),
@@ -73,6 +77,14 @@ pub fn machine(
     .context("no thread for starting processes")?;
     let client = Arc::new(LocalClient::new(terminals.clone()));
     let shells = shells::board(journal);
+    let git = git::GitDeps {
+        workspace: workspace.clone(),
+        search_path: environment.path().map(|path| path.to_string_lossy().into_owned()).unwrap_or_default(),
+        home: user_home.unwrap_or_default(),
+        outputs: outputs.clone(),
+        filters: joints::masking(&redactor),
+        turns: git::Turns::default(),
+    };
     let registry = handlers::registry(handlers::Deps {
         file: file::FileDeps { client: client.clone(), workspace: workspace.clone() },
         search: search::SearchDeps {
@@ -91,19 +103,10 @@ pub fn machine(
             workspace: workspace.clone(),
             board: Arc::default(),
         },
-        git: git::GitDeps {
-            workspace: workspace.clone(),
-            search_path: environment
-                .path()
-                .map(|path| path.to_string_lossy().into_owned())
-                .unwrap_or_default(),
-            home: user_home.unwrap_or_default(),
-            outputs: outputs.clone(),
-            filters: joints::masking(&redactor),
-        },
+        git: git.clone(),
         state: state::StateDeps { outputs: outputs.clone(), board },
         sqlite: sqlite::SqliteDeps {
-            workspace,
+            workspace: workspace.clone(),
             scratch: home.state_dir().join("scratch"),
             home: home.root().to_owned(),
         },
@@ -113,6 +116,8 @@ pub fn machine(
         gate: Arc::new(InsideWorkspace),
         redactor,
         outputs,
+        workspace,
+        git,
         terminals,
         shells,
     })
@@ -165,13 +170,30 @@ impl Processes {
         warming
     }
 
+    /// Awaits the runner, and ends the processes as soon as it waits for no call any more: beside its last deliveries.
+    pub async fn serve<T>(&self, stop: &Stop, runner: impl Future<Output = T>) -> T {
+        let running = async {
+            let ended = runner.await;
+            // One that fell at its beginning drained nothing.
+            stop.calls_are_over();
+            ended
+        };
+        let ending = async {
+            stop.calls_over().await;
+            self.end(stop).await;
+        };
+        tokio::join!(running, ending).0
+    }
+
     /// Ends all of them, the shells in the background too: nothing of the agent's goes on when somebody stopped the
-    /// runner. Each is asked first and has two seconds; by now all calls have been answered.
-    pub async fn end(&self) {
+    /// runner. Each is asked first and has two seconds, none when somebody hurries; by now no call is waited for.
+    async fn end(&self, stop: &Stop) {
         if let Err(error) = self.journal.shells_stopped(Clock::system().now_ms()).await {
             tracing::warn!(%error, "the next life will not know that the shells ended with this one");
         }
-        self.terminals.stop_all(Ladder::timeout()).await;
+        let ladder = if stop.is_hurried() { Ladder::kill() } else { Ladder::timeout() };
+        self.terminals.stop_all(ladder).await;
+        self.journal.rest().await;
     }
 }
 
@@ -201,14 +223,21 @@ pub fn runner(
         redactor: machine.redactor,
         outputs: machine.outputs,
         lease,
-        survivors: Arc::new(joints::Killer { taken_up }),
+        survivors: Arc::new(joints::Aftercare { taken_up, workspace: machine.workspace, git: machine.git }),
         catalog: joints::home_catalog(home),
         settings: settings(config),
         clock,
         confinement: CONFINEMENT.to_owned(),
+        switches: Switches::of(home),
+        watchdog: Watchdog::from_variables(|name| text_variable(environment, name)),
     };
     let processes = Processes { terminals: machine.terminals, journal };
     Ok(Assembled { runner: Runner::new(parts, wakes), processes })
+}
+
+fn text_variable(environment: &Environment, name: &str) -> Option<String> {
+    let found = environment.variables().iter().find(|(known, _)| known == name)?;
+    found.1.to_str().map(str::to_owned)
 }
 
 /// The backend as this device sees it.
@@ -234,13 +263,18 @@ pub fn functions(config: &Config) -> anyhow::Result<HttpFunctions> {
     let Some(url) = &config.backend.url else {
         let text = "no backend is set: give --backend-url (PUNIE_BACKEND_URL), or `url` under [backend] in config.toml; \
                     `punie-runner dev` starts one of its own";
-        return Err(Stop::with(Exit::Config, text));
+        return Err(exit::Stop::with(Exit::Config, text));
     };
     let options = TransportOptions {
         allow_insecure_http: config.backend.allow_insecure_http,
         ..TransportOptions::default()
     };
     Ok(HttpFunctions::new(url.as_str(), options)?)
+}
+
+/// How many bytes the home's disk must have free for anything new to be begun.
+pub fn least_free(config: &Config) -> u64 {
+    (config.limits.least_free_mb as u64) << 20
 }
 
 fn settings(config: &Config) -> Settings {
@@ -264,6 +298,10 @@ fn settings(config: &Config) -> Settings {
         queue: limits.queue,
         ttl: limits.ttl,
         drain: limits.drain,
+        crash_limit: config.safe_mode.crashes,
+        crash_window: config.safe_mode.within,
+        safe_mode_for: config.safe_mode.quiet,
+        least_free: least_free(config),
         ..Settings::default()
     }
 }

@@ -189,7 +189,7 @@ fn past(row: &ShellRow, last_life: Option<i64>, outputs: &OutputStore) -> Past {
     let output = TerminalOutput {
         text: text.unwrap_or_default(),
         handle,
-        exit: Some(TerminalExit { status, output_open: false, left: Vec::new() }),
+        exit: Some(TerminalExit { status, output_open: false, left: Vec::new(), out_of_memory: false }),
         elapsed: Duration::from_millis(u64::try_from(ended - row.started_at_ms).unwrap_or(0)),
         ..TerminalOutput::default()
     };

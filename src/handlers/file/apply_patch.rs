@@ -38,6 +38,7 @@ pub(super) struct ApplyPatch {
 impl Tool for ApplyPatch {
     const NAME: &'static str = "ApplyPatch";
     const EFFECT: Effect = Effect::Writes;
+    const DECLARES: bool = true;
     const ALIASES: &'static [(&'static str, &'static str)] = &[
         ("input", "patch"),
         ("diff", "patch"),

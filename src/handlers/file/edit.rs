@@ -50,6 +50,7 @@ pub(super) struct Edit {
 impl Tool for Edit {
     const NAME: &'static str = "Edit";
     const EFFECT: Effect = Effect::Writes;
+    const DECLARES: bool = true;
     const ALIASES: &'static [(&'static str, &'static str)] = &[
         ("path", "file_path"),
         ("filename", "file_path"),

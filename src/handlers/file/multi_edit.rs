@@ -60,6 +60,7 @@ struct OneEdit {
 impl Tool for MultiEdit {
     const NAME: &'static str = "MultiEdit";
     const EFFECT: Effect = Effect::Writes;
+    const DECLARES: bool = true;
     const ALIASES: &'static [(&'static str, &'static str)] =
         &[("path", "file_path"), ("filename", "file_path"), ("file", "file_path"), ("changes", "edits")];
     const EXAMPLES: &'static [&'static str] = &[

@@ -47,6 +47,7 @@ enum Overwrite {
 impl Tool for Write {
     const NAME: &'static str = "Write";
     const EFFECT: Effect = Effect::Writes;
+    const DECLARES: bool = true;
     const ALIASES: &'static [(&'static str, &'static str)] = &[
         ("path", "file_path"),
         ("filename", "file_path"),

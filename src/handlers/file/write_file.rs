@@ -24,6 +24,7 @@ pub(super) struct WriteFile {
 impl Tool for WriteFile {
     const NAME: &'static str = "write_file";
     const EFFECT: Effect = Effect::Writes;
+    const DECLARES: bool = true;
     const ALIASES: &'static [(&'static str, &'static str)] =
         &[("file_path", "path"), ("filename", "path"), ("text", "content"), ("contents", "content")];
     const EXAMPLES: &'static [&'static str] =

@@ -32,6 +32,7 @@ pub(super) struct GitAdd {
 impl Tool for GitAdd {
     const NAME: &'static str = "GitAdd";
     const EFFECT: Effect = Effect::Writes;
+    const DECLARES: bool = true;
     const ALIASES: &'static [(&'static str, &'static str)] =
         &[("files", "paths"), ("path", "paths"), ("file_paths", "paths")];
     const EXAMPLES: &'static [&'static str] =
@@ -47,11 +48,13 @@ impl Tool for GitAdd {
 
     async fn run(self, cx: &ToolCx, deps: &GitDeps) -> Result<Reply, ToolError> {
         let (repository, parts) = open(cx, deps, Self::NAME, &self.paths).await?;
+        let _turn = deps.turns.take(cx, &repository.git_dir).await?;
         let batch = sort(cx, deps, &repository, &parts, Which::All).await?;
         if batch.accepted.is_empty() && !batch.refused.is_empty() {
             let text = format!("Nothing was staged.\n{}", refusals(&batch));
             return Err(ToolError::new(ErrorCode::PolicyDenied, text));
         }
+        cx.declare(vec![repository.stage_intent()]).await?;
         stage(cx, &repository, &batch).await?;
         Ok(Reply::text(report(&batch)).with_meta(Meta { warnings: repository.notes, ..Meta::default() }))
     }

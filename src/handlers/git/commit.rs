@@ -64,19 +64,21 @@ impl Tool for GitCommit {
         if self.all && self.paths.is_some() {
             return Err(ToolError::invalid_args("GitCommit: `paths` and `all` exclude each other."));
         }
-        let (repository, batch, only) = if let Some(paths) = &self.paths {
+        let (repository, _turn, batch, only) = if let Some(paths) = &self.paths {
             let (repository, parts) = open(cx, deps, Self::NAME, paths).await?;
+            let turn = deps.turns.take(cx, &repository.git_dir).await?;
             let batch = sort(cx, deps, &repository, &parts, Which::All).await?;
-            (repository, Some(batch), Some(parts))
+            (repository, turn, Some(batch), Some(parts))
         } else {
             let repository = Repository::open(cx, deps, &self.path).await?;
+            let turn = deps.turns.take(cx, &repository.git_dir).await?;
             let top = Part { path: String::new(), kind: Kind::Folder, shown: String::new() };
             let batch = if self.all {
                 Some(sort(cx, deps, &repository, &[top], Which::Tracked).await?)
             } else {
                 None
             };
-            (repository, batch, None)
+            (repository, turn, batch, None)
         };
         let order =
             Order { tool: Self::NAME, message: self.message, batch, only, amend: self.amend, hooks: true };

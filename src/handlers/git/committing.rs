@@ -8,6 +8,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::GitDeps;
 use super::add::refusals;
+use super::aftermath::{message_hash, ours};
 use super::command::{Answer, Manner};
 use super::comparison::Comparison;
 use super::hooks;
@@ -29,6 +30,8 @@ const LONGEST_MESSAGE: usize = 64 << 10;
 const HOOK_OUTPUT: u64 = 10_000;
 /// How much of the list of files is shown.
 const LIST: usize = 4_000;
+
+const BEFORE_THE_END: &str = "the commit was made before the device's runner ended; it was not made twice";
 
 /// What is to be committed.
 pub(super) struct Order {
@@ -79,6 +82,8 @@ pub(super) async fn commit(
             let text = format!("Nothing was committed, and nothing staged.\n{}", refusals(batch));
             return Err(ToolError::new(ErrorCode::PolicyDenied, text));
         }
+        // Whatever is staged for it: the commit counts.
+        cx.declare(vec![repository.commit_intent(before.as_ref(), &message)]).await?;
         stage(cx, repository, batch).await?;
     }
     let status = status(cx, repository).await?;
@@ -93,7 +98,14 @@ pub(super) async fn commit(
     // What happened is seen by the commit itself, also when the call is over.
     let after = ToolCx { cancel: CancellationToken::new(), deadline: None, ..cx.clone() };
     let now = repository.head(&after).await?;
-    let made = now.filter(|now| Some(now) != before.as_ref());
+    let moved = now.filter(|now| Some(now) != before.as_ref());
+    let made = match moved {
+        // A hook may have changed the message, and a replaced commit has another parent.
+        Some(head) if order.hooks || order.amend => Some(head),
+        // Somebody else may have committed meanwhile.
+        Some(_) => ours(&after, repository, before.as_deref(), &message_hash(&message)).await?,
+        None => None,
+    };
     match (ran, made) {
         (Ok(answer), Some(id)) => {
             let report = Report { id, answer, hooks, amended: order.amend, notes };
@@ -279,6 +291,27 @@ fn refused(repository: &Repository, answer: &Answer, hooks: &[&str]) -> Result<T
 
 fn printed(answer: &Answer) -> String {
     clip(&answer.complaint, Budget::chars(Some(HOOK_OUTPUT)), None).text
+}
+
+/// What is said of a commit that was made in an earlier life of the runner.
+pub(super) async fn made_before(
+    cx: &ToolCx,
+    repository: &Repository,
+    id: String,
+) -> Result<Reply, ToolError> {
+    let answer = Answer {
+        exit_code: Some(0),
+        output: Vec::new(),
+        complaint: String::new(),
+        cut: false,
+        left_open: false,
+    };
+    let notes = repository.notes.clone();
+    let report = Report { id, answer, hooks: Vec::new(), amended: false, notes };
+    let mut reply = report.reply(cx, repository).await?;
+    reply.meta.recovered = true;
+    reply.meta.warnings.push(BEFORE_THE_END.to_owned());
+    Ok(reply)
 }
 
 /// A commit that was made.

@@ -26,6 +26,7 @@ pub(super) struct GitAddCommit {
 impl Tool for GitAddCommit {
     const NAME: &'static str = "git_add_commit";
     const EFFECT: Effect = Effect::Writes;
+    const DECLARES: bool = true;
     const ALIASES: &'static [(&'static str, &'static str)] =
         &[("files", "paths"), ("path", "paths"), ("msg", "message")];
     const EXAMPLES: &'static [&'static str] = &[
@@ -38,6 +39,7 @@ impl Tool for GitAddCommit {
 
     async fn run(self, cx: &ToolCx, deps: &GitDeps) -> Result<Reply, ToolError> {
         let (repository, parts) = open(cx, deps, Self::NAME, &self.paths).await?;
+        let _turn = deps.turns.take(cx, &repository.git_dir).await?;
         let batch = sort(cx, deps, &repository, &parts, Which::All).await?;
         let order = Order {
             tool: Self::NAME,

@@ -1,6 +1,7 @@
 //! Git: what changed in a repository, its history, and committing. Not here: anything that talks to another machine.
 
 mod add;
+mod aftermath;
 mod blame;
 mod blob;
 mod command;
@@ -32,7 +33,11 @@ mod show;
 mod staging;
 mod stat;
 mod status;
+mod turns;
 mod whole;
+
+pub use aftermath::{concerns, settle};
+pub use turns::Turns;
 
 use std::fmt;
 use std::path::PathBuf;
@@ -54,6 +59,8 @@ pub struct GitDeps {
     pub outputs: OutputStore,
     /// Masks secrets in what is kept.
     pub filters: FilterFactory,
+    /// Whose turn it is to change a repository.
+    pub turns: Turns,
 }
 
 impl fmt::Debug for GitDeps {

@@ -127,16 +127,26 @@ async fn status_says_the_same_keys_without_a_runner() {
         "backend",
         "canExecute",
         "confinement",
+        "degraded",
         "deviceId",
+        "epoch",
         "inFlight",
         "outbox",
+        "paused",
         "pid",
         "running",
+        "safeMode",
+        "salvage",
         "version",
+        "waiting",
     ];
     assert_eq!(keys(&status), wanted);
-    assert_eq!(keys(&status["backend"]), ["clockSkewMs", "lastContactMs", "reachable", "url"]);
-    assert_eq!(keys(&status["outbox"]), ["oldestMs", "pending"]);
+    assert_eq!(
+        keys(&status["backend"]),
+        ["clockSkewMs", "lastContactMs", "lastPollMs", "reachable", "trouble", "url"]
+    );
+    assert_eq!(keys(&status["outbox"]), ["oldestMs", "pending", "undeliverable"]);
+    assert_eq!(keys(&status["waiting"]), ["count", "oldestMs"]);
     assert_eq!(keys(&status["canExecute"]), ["exec", "read", "write"]);
     assert_eq!((&status["running"], &status["pid"]), (&false.into(), &serde_json::Value::Null));
     let again = user.types(&["status", "--json"]).await.done().json();

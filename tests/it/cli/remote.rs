@@ -106,3 +106,17 @@ async fn a_file_that_names_another_backend_is_left_alone() {
     assert!(said.out.contains("names another backend"), "{}", said.out);
     assert_eq!(user.read("home/config.toml"), "# mine\n[backend]\nurl = \"https://other.example\"\n");
 }
+
+#[tokio::test]
+async fn a_backend_misbehaves_as_it_is_told_to_by_text_or_by_file() {
+    let user = User::new();
+    user.write("bad-day", "# The first is sent away, then all is well.\n* x1 status 503 code=Overloaded\n");
+    for faults in ["* x1 status 503 code=Overloaded", &user.text("bad-day")] {
+        let backend = user.serves(&["backend", "--json", "--faults", faults]).await;
+        user.asks(&backend.ready, &["cancel", "none"]).await.refused(69, "Overloaded");
+        user.asks(&backend.ready, &["cancel", "none"]).await.refused(1, "");
+        backend.stopped().await;
+    }
+    user.types(&["backend", "--faults", "* explode"]).await.refused(2, "oversize BYTES");
+    user.types(&["backend", "--faults", "no-such-file"]).await.refused(2, "no-such-file");
+}

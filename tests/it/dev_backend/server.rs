@@ -96,6 +96,11 @@ impl TestBackend {
     /// Stops it and starts another on the same file.
     pub async fn restart(self) -> Self {
         let options = self.options();
+        self.restart_with(options).await
+    }
+
+    /// The same, with options of the test's own.
+    pub async fn restart_with(self, options: DevBackendOptions) -> Self {
         let Self { backend, clock, caller_token, wire, production_errors, home } = self;
         backend.stop().await;
         let backend = DevBackend::start(options).await.expect("started again");
@@ -134,6 +139,7 @@ fn options(home: &TempDir, clock: &TestClock, production_errors: bool) -> DevBac
         port: 0,
         clock: Clock::new(move || clock.now_ms()),
         production_errors,
+        faults: None,
     }
 }
 

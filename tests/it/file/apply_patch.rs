@@ -10,6 +10,7 @@ use punie_runner::acp::files::{
     WriteTextFile, Written,
 };
 use punie_runner::acp::local::files::LocalFiles;
+use punie_runner::acp::prepared::PreparedWrite;
 use punie_runner::acp::{Answer, FileClient, WorkspacePath};
 use punie_runner::ids::RequestId;
 use punie_runner::tool::{ErrorCode, ToolCx, ToolError};
@@ -316,6 +317,26 @@ impl<F: Fn(usize) -> bool + Send + Sync + 'static> FileClient for Watched<F> {
     fn write_text_file<'a>(&'a self, cx: &'a ToolCx, request: WriteTextFile) -> Answer<'a, Written> {
         match self.allowed() {
             Ok(()) => self.files.write_text_file(cx, request),
+            Err(fault) => Box::pin(async { Err(fault) }),
+        }
+    }
+    fn prepare_file<'a>(
+        &'a self,
+        cx: &'a ToolCx,
+        request: WriteTextFile,
+    ) -> Answer<'a, Box<dyn PreparedWrite>> {
+        self.files.prepare_file(cx, request)
+    }
+    fn stage_file<'a>(
+        &'a self,
+        cx: &'a ToolCx,
+        write: Box<dyn PreparedWrite>,
+    ) -> Answer<'a, Box<dyn PreparedWrite>> {
+        self.files.stage_file(cx, write)
+    }
+    fn place_file<'a>(&'a self, cx: &'a ToolCx, write: Box<dyn PreparedWrite>) -> Answer<'a, Written> {
+        match self.allowed() {
+            Ok(()) => self.files.place_file(cx, write),
             Err(fault) => Box::pin(async { Err(fault) }),
         }
     }

@@ -11,6 +11,7 @@ use punie_runner::acp::files::{
     TextWindow, WriteTextFile, Written,
 };
 use punie_runner::acp::local::files::LocalFiles;
+use punie_runner::acp::prepared::PreparedWrite;
 use punie_runner::acp::{Answer, FileClient, WorkspacePath};
 use punie_runner::ids::RequestId;
 use punie_runner::tool::{ErrorCode, ToolCx};
@@ -227,6 +228,23 @@ impl<R: Fn() + Clone + Send + Sync + 'static, W: Fn() + Send + Sync + 'static> F
     fn write_text_file<'a>(&'a self, cx: &'a ToolCx, request: WriteTextFile) -> Answer<'a, Written> {
         (self.writing)();
         self.files.write_text_file(cx, request)
+    }
+    fn prepare_file<'a>(
+        &'a self,
+        cx: &'a ToolCx,
+        request: WriteTextFile,
+    ) -> Answer<'a, Box<dyn PreparedWrite>> {
+        self.files.prepare_file(cx, request)
+    }
+    fn stage_file<'a>(
+        &'a self,
+        cx: &'a ToolCx,
+        write: Box<dyn PreparedWrite>,
+    ) -> Answer<'a, Box<dyn PreparedWrite>> {
+        self.files.stage_file(cx, write)
+    }
+    fn place_file<'a>(&'a self, cx: &'a ToolCx, write: Box<dyn PreparedWrite>) -> Answer<'a, Written> {
+        self.files.place_file(cx, write)
     }
     fn load_file<'a>(&'a self, cx: &'a ToolCx, path: WorkspacePath, max: u64) -> Answer<'a, LoadedFile> {
         self.files.load_file(cx, path, max)

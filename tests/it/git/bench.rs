@@ -7,7 +7,7 @@ use std::process::{Command, Output};
 use std::sync::Arc;
 
 use punie_runner::acp::Workspace;
-use punie_runner::handlers::git::{GitDeps, tools};
+use punie_runner::handlers::git::{GitDeps, Turns, tools};
 use punie_runner::ids::RequestId;
 use punie_runner::output::OutputStore;
 use punie_runner::output::filter::PassThrough;
@@ -195,6 +195,7 @@ pub fn bench_tools(inside: &Path, home: &Path, search_path: &str) -> (Registry, 
         home: home.to_owned(),
         outputs: outputs.clone(),
         filters: Arc::new(|| Box::new(PassThrough)),
+        turns: Turns::default(),
     };
     (registry(tools(deps)), outputs)
 }

@@ -53,3 +53,24 @@ async fn refusals_and_the_cancel() {
     }
     bench.cancelled("git_add_commit", json!({"paths": ["repo/a.txt"], "message": "x"})).await;
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn commits_that_are_asked_for_at_once_take_turns() {
+    let bench = Bench::new();
+    let names = ["p", "q", "r", "s", "t", "u"];
+    for name in names {
+        bench.write(&format!("{name}.txt"), "new\n");
+    }
+    let commit = |name: &str| {
+        let args = json!({"paths": [format!("repo/{name}.txt")], "message": format!("Adds {name}")});
+        bench.answer("git_add_commit", args)
+    };
+    let answers = tokio::join!(commit("p"), commit("q"), commit("r"), commit("s"), commit("t"), commit("u"));
+    let answers = [answers.0, answers.1, answers.2, answers.3, answers.4, answers.5];
+    for (name, answer) in names.iter().zip(&answers) {
+        assert!(answer.contains(&format!(": Adds {name}\n1 file changed")), "{answer}");
+        let made = bench.told(&["log", "--format=%H", &format!("--grep=^Adds {name}$")]);
+        assert_eq!(made.lines().count(), 1, "Adds {name}: {made}");
+        assert_eq!(bench.told(&["show", "--format=", "--name-only", &made]), format!("{name}.txt"));
+    }
+}

@@ -119,6 +119,12 @@ impl Caller {
         self.answer(&id).await
     }
 
+    /// What the device last said of itself.
+    pub async fn health(&self) -> Value {
+        let seen = self.call("query", "devices:presence", json!({ "deviceId": self.device })).await;
+        seen["health"].as_str().and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default()
+    }
+
     /// Whether the backend believes that the device is there.
     pub async fn sees_online(&self) -> bool {
         let seen = self.call("query", "devices:presence", json!({ "deviceId": self.device })).await;

@@ -8,13 +8,15 @@ use punie_runner::acp::permission::InsideWorkspace;
 use punie_runner::backend::{
     CatalogItem, CatalogKind, ConvexBackend, HttpFunctions, Signer, TokenStore, TransportOptions,
 };
-use punie_runner::home::{DeviceIdentity, Home, fresh_token};
+use punie_runner::home::{DeviceIdentity, Home, Switches, fresh_token};
 use punie_runner::ids::{DeviceId, LeaseId, RequestId};
 use punie_runner::journal::Journal;
 use punie_runner::output::OutputStore;
 use punie_runner::redact::{Redactor, Secret};
-use punie_runner::runner::{Catalog, Clock, Parts, Runner, RunnerError, Settings, Stop, Survivors, wakes};
-use punie_runner::tool::Registry;
+use punie_runner::runner::{
+    Catalog, Clock, LookedAfter, Parts, Runner, RunnerError, Settings, Stop, Survivors, wakes,
+};
+use punie_runner::tool::{Aftermath, Intent, Registry};
 use tokio::task::JoinSet;
 
 use super::stage::Stage;
@@ -28,13 +30,39 @@ pub struct Inside {
 impl Inside {
     /// As the device of this stage, with these tools.
     pub fn start(stage: &Stage, tools: Registry, settings: Settings) -> Self {
+        Self::with(stage, tools, settings, |_| {})
+    }
+
+    /// The same with some parts changed.
+    pub fn with(stage: &Stage, tools: Registry, settings: Settings, change: impl FnOnce(&mut Parts)) -> Self {
+        Self::made(stage, &stage.setting.url, TransportOptions::default(), tools, settings, change)
+    }
+
+    /// The same, at another address and by another way.
+    pub fn start_at(
+        stage: &Stage,
+        url: &str,
+        way: TransportOptions,
+        tools: Registry,
+        settings: Settings,
+    ) -> Self {
+        Self::made(stage, url, way, tools, settings, |_| {})
+    }
+
+    fn made(
+        stage: &Stage,
+        url: &str,
+        way: TransportOptions,
+        tools: Registry,
+        settings: Settings,
+        change: impl FnOnce(&mut Parts),
+    ) -> Self {
         let home = Home::open(&stage.setting.home).expect("a home");
         let identity = DeviceIdentity::load_or_create(&home).expect("an identity");
-        let functions =
-            HttpFunctions::new(&stage.setting.url, TransportOptions::default()).expect("an address");
+        let functions = HttpFunctions::new(url, way).expect("an address");
         let (signer, tokens) = (Arc::new(Device(identity)), Arc::new(InMemory::default()));
         let backend = ConvexBackend::new(functions, signer, tokens, None, Duration::from_mins(1));
-        let parts = Parts {
+        let mut parts = Parts {
             backend: Arc::new(backend),
             journal: Journal::open(&home.journal_file()).expect("a journal"),
             registry: Arc::new(tools),
@@ -47,7 +75,10 @@ impl Inside {
             settings,
             clock: Clock::system(),
             confinement: "none".to_owned(),
+            switches: Switches::of(&home),
+            watchdog: None,
         };
+        change(&mut parts);
         let (stop, runner) = (Stop::new(), Runner::new(parts, wakes()));
         let mut running = JoinSet::new();
         let asked = stop.clone();
@@ -100,6 +131,9 @@ struct Nobody;
 impl Survivors for Nobody {
     fn end(&self, _request: &RequestId, _identity: &str) -> bool {
         true
+    }
+    fn look_after<'a>(&'a self, _request: &'a RequestId, _intents: Vec<Intent>) -> LookedAfter<'a> {
+        Box::pin(std::future::ready(Aftermath::Untouched))
     }
 }
 

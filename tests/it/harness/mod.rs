@@ -4,6 +4,7 @@ pub mod caller;
 pub mod flip;
 pub mod inside;
 pub mod process;
+pub mod proxy;
 pub mod relay;
 pub mod stage;
 pub mod tools;

@@ -1,5 +1,6 @@
 //! The program itself, as a process that can be asked, stopped and killed.
 
+use std::ffi::OsStr;
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -9,6 +10,9 @@ use serde_json::Value;
 
 use super::wait::{eventually, until};
 
+/// The program.
+pub const PROGRAM: &str = env!("CARGO_BIN_EXE_punie-runner");
+
 /// What a process is started with.
 #[derive(Clone)]
 pub struct Setting {
@@ -17,6 +21,8 @@ pub struct Setting {
     pub url: String,
     /// Where its log and its answers go; outside of home and workspace.
     pub logs: PathBuf,
+    /// The authorities that it trusts instead of the system's.
+    pub roots: Option<PathBuf>,
 }
 
 /// A started program. Dropping it kills it.
@@ -44,11 +50,35 @@ impl Ended {
 impl Program {
     /// Starts it with these arguments.
     pub fn start(setting: &Setting, args: &[&str]) -> Self {
+        Self::within(&[], setting, args, &[])
+    }
+
+    /// Starts it with these variables beside.
+    pub fn start_with(setting: &Setting, args: &[&str], variables: &[(&str, &OsStr)]) -> Self {
+        Self::within(&[], setting, args, variables)
+    }
+
+    /// Starts it by a program that becomes it in the end (`unshare`, `prlimit`), with these words before its own.
+    pub fn within(before: &[&str], setting: &Setting, args: &[&str], variables: &[(&str, &OsStr)]) -> Self {
+        let words: Vec<&str> = before.iter().chain(&[PROGRAM]).chain(args).copied().collect();
+        let mut command = Command::new(words[0]);
+        command.args(&words[1..]);
+        Self::launch(setting, command, variables)
+    }
+
+    /// Starts it as the shell that has said these words before: a limit, a group, a variable of its own.
+    pub fn start_after(setting: &Setting, words: &str, args: &[&str]) -> Self {
+        let mut command = Command::new("/bin/sh");
+        command.args(["-c", &format!("{words}\nexec \"$0\" \"$@\""), PROGRAM]).args(args);
+        Self::launch(setting, command, &[])
+    }
+
+    /// Starts this, with what every program here is started with.
+    pub fn launch(setting: &Setting, mut command: Command, variables: &[(&str, &OsStr)]) -> Self {
         let number = std::fs::read_dir(&setting.logs).expect("the logs").count();
         let (log, out) =
             (setting.logs.join(format!("{number}.log")), setting.logs.join(format!("{number}.out")));
-        let child = Command::new(env!("CARGO_BIN_EXE_punie-runner"))
-            .args(args)
+        let child = command
             .env_clear()
             .env("PATH", std::env::var_os("PATH").unwrap_or_default())
             .env("HOME", &setting.logs)
@@ -56,12 +86,19 @@ impl Program {
             .env("PUNIE_WORKSPACE", &setting.workspace)
             .env("PUNIE_BACKEND_URL", &setting.url)
             .env("PUNIE_LOG", "debug")
+            .envs(setting.roots.iter().map(|roots| ("SSL_CERT_FILE", roots)))
+            .envs(variables.iter().copied())
             .stdin(Stdio::null())
             .stdout(File::create(&out).expect("a file for its answers"))
             .stderr(File::create(&log).expect("a file for its log"))
             .spawn()
             .expect("the program starts");
         Self { child, log, out }
+    }
+
+    /// Its process id.
+    pub fn pid(&self) -> u32 {
+        self.child.id()
     }
 
     /// What it has logged.
@@ -77,6 +114,11 @@ impl Program {
     /// Asks it to stop.
     pub fn terminate(&self) {
         self.signal(Signal::TERM);
+    }
+
+    /// Whether it has ended.
+    pub fn has_ended(&mut self) -> bool {
+        self.status().is_some()
     }
 
     /// Ends it as a power cut would, and waits until it is gone.

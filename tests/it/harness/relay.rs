@@ -1,6 +1,7 @@
 //! A relay between the runner and its backend that can misbehave, call by call, and remembers what passed.
 
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
 
 use serde_json::Value;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -46,6 +47,8 @@ pub struct Call {
     pub args: Value,
     /// The backend's answer, where it was asked.
     pub answer: Value,
+    /// When it came.
+    pub at: Instant,
 }
 
 type Rule = Box<dyn FnMut(&str, &Value) -> Fate + Send>;
@@ -114,7 +117,7 @@ async fn serve(shared: &Shared, mut socket: TcpStream) -> Option<()> {
     let call: Value = serde_json::from_slice(&body).unwrap_or_default();
     let path = call["path"].as_str().unwrap_or_default().to_owned();
     let fate = shared.rule.lock().unwrap_or_else(PoisonError::into_inner)(&path, &call["args"]);
-    let mut seen = Call { path, args: call["args"].clone(), answer: Value::Null };
+    let mut seen = Call { path, args: call["args"].clone(), answer: Value::Null, at: Instant::now() };
     let reply = match fate {
         Fate::Pass => forward(shared, &route, body, &mut seen).await,
         Fate::AnswerLost => forward(shared, &route, body, &mut seen).await.and(None),

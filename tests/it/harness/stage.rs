@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use punie_runner::dev_backend::{Clock, DevBackend, DevBackendOptions};
+use punie_runner::dev_backend::{Clock, DevBackend, DevBackendOptions, Faults};
 use punie_runner::ids::RequestId;
 use punie_runner::journal::{Reader, State};
 use punie_runner::output::OutputStore;
@@ -25,6 +25,8 @@ error_cap_ms = 200
 function_error_min_ms = 50
 function_error_max_ms = 200
 unauthorized_ms = 200
+[safe_mode]
+crashes = 0
 ";
 
 /// A backend with a device and a caller.
@@ -33,6 +35,8 @@ pub struct Stage {
     options: DevBackendOptions,
     ahead_ms: Arc<AtomicI64>,
     pairing_code: String,
+    /// What of the backend goes wrong on purpose.
+    pub faults: Faults,
     pub caller: Caller,
     pub setting: Setting,
     dir: TempDir,
@@ -77,22 +81,30 @@ impl Stage {
         std::fs::write(place("home").join("config.toml"), format!("{QUICK}{config}")).expect("written");
         let ahead_ms = Arc::new(AtomicI64::new(0));
         let ahead = Arc::clone(&ahead_ms);
+        let faults = Faults::new();
         let options = DevBackendOptions {
             db: place("backend.sqlite3"),
             port: 0,
             clock: Clock::new(move || system_ms() + ms(ahead.load(Ordering::SeqCst))),
             production_errors: false,
+            faults: Some(faults.clone()),
         };
         let backend = DevBackend::start(options.clone()).await.expect("started");
         let url = backend.url().to_owned();
         let port = url.rsplit(':').next().and_then(|port| port.parse().ok()).expect("a port");
-        let setting =
-            Setting { home: place("home"), workspace: place("work"), url: url.clone(), logs: place("logs") };
+        let setting = Setting {
+            home: place("home"),
+            workspace: place("work"),
+            url: url.clone(),
+            logs: place("logs"),
+            roots: None,
+        };
         Self {
             options: DevBackendOptions { port, ..options },
             pairing_code: backend.pairing_code().to_owned(),
             backend: Some(backend),
             ahead_ms,
+            faults,
             caller: Caller::new(&url, String::new(), String::new()),
             setting,
             dir,
@@ -137,6 +149,40 @@ impl Stage {
     /// The runner in the background, at another address of the same backend.
     pub fn run_at(&self, url: &str) -> Program {
         Program::start(&Setting { url: url.to_owned(), ..self.setting.clone() }, &["run"])
+    }
+
+    /// The runner in the background, at that address, with these points at which it ends (failpoint).
+    pub fn run_armed(&self, url: &str, points: &str) -> Program {
+        let setting = Setting { url: url.to_owned(), ..self.setting.clone() };
+        Program::start_with(&setting, &["run"], &[("PUNIE_FAILPOINTS", points.as_ref())])
+    }
+
+    /// Exchanges a line of the configuration, for programs that start after this.
+    pub fn configure(&self, from: &str, to: &str) {
+        let file = self.setting.home.join("config.toml");
+        let text = std::fs::read_to_string(&file).expect("a configuration");
+        assert!(text.contains(from), "{from:?} is not in {text}");
+        std::fs::write(file, text.replace(from, to)).expect("written");
+    }
+
+    /// What the journal remembers under this name.
+    pub fn remembers(&self, key: &str) -> Option<String> {
+        self.journal()?.recall(key).expect("readable")
+    }
+
+    /// One command at another address of the same backend, to its end.
+    pub async fn command_at(&self, url: &str, args: &[&str]) -> Ended {
+        Program::start(&Setting { url: url.to_owned(), ..self.setting.clone() }, args).end().await
+    }
+
+    /// What `status` says.
+    pub async fn status(&self) -> Value {
+        self.command(&["--json", "status"]).await.json()
+    }
+
+    /// The runner in the background, in a shell that has said these words before.
+    pub fn run_after(&self, words: &str) -> Program {
+        Program::start_after(&self.setting, words, &["run"])
     }
 
     /// One command, to its end.

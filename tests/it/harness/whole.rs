@@ -54,6 +54,7 @@ pub fn whole() -> Whole {
             home: folders.path().to_owned(),
             outputs: outputs.clone(),
             filters: Arc::new(|| Box::new(PassThrough)),
+            turns: git::Turns::default(),
         },
         state: state::StateDeps { outputs, board: Arc::new(NoTasks) },
         sqlite: sqlite::SqliteDeps {

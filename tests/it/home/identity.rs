@@ -10,7 +10,9 @@ use std::thread;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use ed25519_dalek::{Signature, VerifyingKey};
-use punie_runner::home::{DeviceIdentity, Home, HomeError, TokenName, Tokens, fresh_token};
+use punie_runner::home::{
+    DeviceIdentity, Home, HomeError, Machine, TokenName, Tokens, fresh_token, set_aside,
+};
 use punie_runner::redact::Secret;
 use serde_json::Value;
 
@@ -117,6 +119,33 @@ fn a_creation_that_a_crash_cut_short_is_finished() {
     fs::rename(home.device_file(), &unfinished).expect("as if only the first step had happened");
     let fresh = DeviceIdentity::load_or_create(&home).expect("nobody saw the first one");
     assert_ne!(fresh.id(), device.id());
+}
+
+#[test]
+fn an_identity_belongs_to_the_machine_that_first_used_it() {
+    let (_dir, home) = home();
+    let (here, there) = (Machine::of_id("0123\n"), Machine::of_id("4567"));
+    let device = DeviceIdentity::on(&home, &Machine::unknown()).expect("a new identity");
+    let record = || fs::read_to_string(home.device_file()).expect("there");
+    assert!(!record().contains("machine"), "a machine that does not tell binds nothing: {}", record());
+    DeviceIdentity::on(&home, &here).expect("bound now");
+    let bound = record();
+    assert!(
+        bound.contains("machine") && !bound.contains("0123"),
+        "the id itself is nobody's business: {bound}"
+    );
+    let refused = DeviceIdentity::on(&home, &there).expect_err("another machine");
+    assert!(matches!(refused, HomeError::OtherMachine { .. }) && refused.exit_code() == 77, "{refused}");
+    assert_eq!(record(), bound);
+    for same in [&here, &Machine::unknown(), &Machine::of_id("uninitialized\n")] {
+        assert_eq!(DeviceIdentity::on(&home, same).expect("nothing speaks against it").id(), device.id());
+    }
+    set_aside(&home).expect("moved");
+    let fresh = DeviceIdentity::on(&home, &there).expect("a device of its own");
+    assert_ne!(fresh.id(), device.id());
+    let of_old = fs::read_dir(home.root()).expect("the home").filter_map(Result::ok);
+    let aside = of_old.filter(|entry| entry.file_name().to_string_lossy().starts_with("device.json.aside-"));
+    assert_eq!(aside.count(), 1, "the old one is still there for its owner");
 }
 
 #[test]

@@ -11,7 +11,7 @@ use crate::harness::stage::Stage;
 use crate::harness::wait::until;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_command_cut_off_by_a_crash_is_answered_as_interrupted_and_not_run_again() {
+async fn f06_a_command_cut_off_by_a_crash_is_answered_as_interrupted_and_not_run_again() {
     let stage = Stage::new().await;
     let relay = Relay::before(&stage.setting.url).await;
     let runner = stage.run_at(&relay.url);
@@ -102,23 +102,6 @@ async fn a_result_recorded_before_a_crash_is_posted_after_it() {
     stage.reaches(&id, State::Delivered).await;
     assert_eq!(stage.read("effects"), "ran\n");
     assert_eq!(relay.posts(&id).1, 1);
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_result_whose_acknowledgement_was_lost_is_posted_again_and_stored_once() {
-    let stage = Stage::new().await;
-    let relay = Relay::before(&stage.setting.url).await;
-    let mut lost = 0;
-    relay.rule(move |path, _| {
-        let is_lost = path == "events:appendResult" && lost < 2;
-        lost += usize::from(is_lost);
-        if is_lost { Fate::AnswerLost } else { Fate::Pass }
-    });
-    let _runner = stage.run_at(&relay.url);
-    let id = stage.ask(Ask::bash("echo ran >> effects")).await;
-    stage.reaches(&id, State::Delivered).await;
-    assert_eq!(relay.posts(&id), (3, 1), "two answers were lost, one result was stored");
-    assert_eq!(stage.read("effects"), "ran\n");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

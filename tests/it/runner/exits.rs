@@ -79,7 +79,7 @@ async fn a_revoked_device_is_refused() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_second_instance_gives_way_and_names_the_first() {
+async fn f55_a_second_instance_gives_way_and_names_the_first() {
     let stage = Stage::new().await;
     let runner = stage.run();
     runner.logs("the runner is up").await;

@@ -39,7 +39,7 @@ impl Tool for Fall {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_call_that_fails_inside_is_answered_and_frees_its_lane() {
+async fn f48_a_call_that_fails_inside_is_answered_and_frees_its_lane() {
     let stage = Stage::new().await;
     let tools = punie_runner::tool::ToolSet::new("test", ()).with::<Fall>().into_entries();
     let tools = Registry::new([tools]).expect("one tool");

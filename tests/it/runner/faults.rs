@@ -64,30 +64,6 @@ async fn no_misbehaviour_of_the_way_loses_or_repeats_anything() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_login_page_is_not_an_empty_page() {
-    let stage = Stage::new().await;
-    let relay = Relay::before(&stage.setting.url).await;
-    relay.rule(|_, _| Fate::say("200 OK", "content-type: text/html\r\n", "<html>Please log in</html>"));
-    let once = crate::harness::process::Setting { url: relay.url.clone(), ..stage.setting.clone() };
-    let ended = crate::harness::process::Program::start(&once, &["--once"]).end().await;
-    assert_eq!(ended.code, Some(69), "it did not find nothing to do: {ended:?}");
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_session_refused_over_http_is_opened_once() {
-    let stage = Stage::new().await;
-    let relay = Relay::before(&stage.setting.url).await;
-    let _runner = stage.run_at(&relay.url);
-    stage.caller.have(Ask::bash("true")).await;
-    let opened = relay.calls("devices:openSession").len();
-    relay.rule(first(1, "events:appendResult", || Fate::say("401 Unauthorized", "", "{}")));
-    let id = stage.ask(Ask::bash("echo ran")).await;
-    stage.reaches(&id, State::Delivered).await;
-    assert_eq!(relay.calls("devices:openSession").len(), opened + 1);
-    assert_eq!(relay.posts(&id), (2, 1));
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn while_the_backend_asks_for_quiet_replies_wait_and_none_is_lost() {
     let stage = Stage::new().await;
     let relay = Relay::before(&stage.setting.url).await;

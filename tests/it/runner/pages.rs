@@ -1,8 +1,5 @@
 //! Pages that are not as they should be: unreadable events, repeated and changed requests, too much at once.
 
-use std::sync::Arc;
-use std::sync::Mutex;
-
 use punie_runner::journal::State;
 use serde_json::json;
 use sha2::{Digest as _, Sha256};
@@ -69,33 +66,6 @@ async fn a_request_offered_twice_in_a_page_and_again_later_runs_once() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_known_id_with_other_arguments_is_not_run() {
-    let mut stage = Stage::new().await;
-    let id = stage.ask(Ask::bash("echo first >> effects")).await;
-    stage.once().await;
-    let before = stage.answer(&id).await;
-    stage.stop_backend().await;
-    let db = stage.database();
-    let other = json!({ "command": "echo other >> effects" }).to_string();
-    db.execute(
-        "update request_args set args = ?2 where number = (select number from requests where request_id = ?1)",
-        [&id, &other],
-    )
-    .expect("changed");
-    db.execute_batch(
-        "insert into inbox (device_id, seq, place, type, request_id) \
-         select device_id, (select max(seq) + 1 from inbox), 0, 'tool_request', request_id from requests; \
-         update clock set last_seq = (select max(seq) from inbox);",
-    )
-    .expect("offered");
-    stage.start_backend().await;
-    let pass = stage.once().await;
-    assert_eq!((&pass["executed"], &pass["pending"]), (&json!(0), &json!(0)), "{pass}");
-    assert_eq!(stage.read("effects"), "first\n");
-    assert_eq!(stage.answer(&id).await.raw, before.raw, "its result stands");
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_cursor_that_is_lost_or_goes_back_repeats_nothing() {
     let stage = Stage::new().await;
     for n in 0..5 {
@@ -150,30 +120,4 @@ async fn a_promise_that_nobody_works_on_is_taken_up_when_it_is_offered_again() {
     assert_eq!(stage.answer(id.as_str()).await.outcome, "ok");
     stage.reaches(id.as_str(), State::Delivered).await;
     assert_eq!(stage.read("effects"), "ran\n");
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn of_a_page_that_is_too_long_less_is_asked_for() {
-    let stage = Stage::new().await;
-    let relay = Relay::before(&stage.setting.url).await;
-    let limits: Arc<Mutex<Vec<u64>>> = Arc::default();
-    let asked = Arc::clone(&limits);
-    relay.rule(move |path, args| {
-        if path != "events:listForDevice" {
-            return Fate::Pass;
-        }
-        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a small whole number")]
-        let limit = args["limit"].as_f64().expect("a limit") as u64;
-        asked.lock().expect("whole").push(limit);
-        if limit > 8 {
-            // Announced and never sent: nobody may wait for the bytes.
-            return Fate::Say("HTTP/1.1 200 OK\r\ncontent-length: 52428800\r\n\r\n{".to_owned());
-        }
-        Fate::Pass
-    });
-    stage.ask(Ask::bash("echo ran >> effects")).await;
-    let _runner = stage.run_at(&relay.url);
-    until("the effect", || stage.read("effects") == "ran\n").await;
-    let limits = limits.lock().expect("whole").clone();
-    assert_eq!(&limits[..4], [64, 32, 16, 8]);
 }

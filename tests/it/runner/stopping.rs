@@ -79,7 +79,7 @@ async fn a_second_request_to_stop_hurries() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_stop_while_the_backend_is_away_keeps_what_is_undelivered() {
+async fn f59_a_stop_while_the_backend_is_away_keeps_what_is_undelivered() {
     let mut stage = Stage::new().await;
     let runner = stage.run();
     let gate = "echo ran >> began; until [ -e go ]; do sleep 0.02; done; echo the end";

@@ -26,6 +26,20 @@ async fn what_holds_the_output_is_named_kept_and_ended() {
 }
 
 #[tokio::test]
+async fn the_last_words_of_what_was_left_behind_are_in_the_answer_that_ends_it() {
+    let bench = Bench::new();
+    // In one go and by itself, so that it still stands in the pipe when its writer is gone.
+    let words = "trap 'printf \"line %s\\n\" {1..60000}; echo bye; exit' TERM; : > ready; while :; do sleep 0.02; done";
+    let (text, _) =
+        bench.bash(&format!("({words}) & until [ -e ready ]; do sleep 0.01; done; echo hi")).await;
+    assert!(text.contains("shell sh_1"), "{text}");
+    let killed = bench.text("KillShell", json!({"shell_id": "sh_1"})).await;
+    assert!(killed.ends_with("bye"), "{killed}");
+    let again = bench.text("KillShell", json!({"shell_id": "sh_1"})).await;
+    assert!(again.contains("had ended already"), "{again}");
+}
+
+#[tokio::test]
 async fn what_goes_on_quietly_is_named_too() {
     let bench = Bench::new();
     let (text, meta) =

@@ -1,5 +1,6 @@
 //! How commands are stopped, with all they started.
 
+use punie_runner::acp::terminals::{Ladder, Rung};
 use tokio::sync::mpsc;
 
 use super::*;
@@ -82,6 +83,18 @@ async fn a_cancelled_command_is_interrupted_with_all_it_started() {
     for pid in pids.split(' ') {
         assert!(!is_there(pid), "{pid}");
     }
+}
+
+#[tokio::test]
+async fn what_a_shell_made_ignore_the_interrupt_is_not_waited_for() {
+    let bench = Bench::new();
+    let id = start(&bench, "sleep 600 & echo begun; wait").await;
+    within(bench.terminals.wait_for_terminal_output(&id, 0)).await.expect("it begins");
+    let hour = std::time::Duration::from_hours(1);
+    let rung = |signal| Rung { signal, grace: hour };
+    let ladder = Ladder::of(vec![rung(StopSignal::Interrupt), rung(StopSignal::Terminate)]);
+    let stopped = within(bench.terminals.kill_terminal(&id, ladder)).await.expect("stopped");
+    assert_eq!((stopped.by, stopped.survivors), (Some(StopSignal::Terminate), Vec::new()));
 }
 
 #[tokio::test]

@@ -13,6 +13,7 @@ pub(super) mod plan;
 pub(super) mod report;
 pub(super) mod rewrite;
 mod spots;
+mod undo;
 mod unified;
 mod weave;
 

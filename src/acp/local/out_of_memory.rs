@@ -1,0 +1,63 @@
+//! Whether the system ended a process of a command for want of memory: a SIGKILL that nobody here sent looks the same
+//! whatever its reason, but the system counts those of its own. Not here: how that is told (report).
+#![expect(clippy::disallowed_methods, reason = "the counts are files under /proc and /sys")]
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+
+use super::control_group;
+
+/// The count as it was when a command began; none where the system keeps none.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct KillCount(Option<u64>);
+
+impl KillCount {
+    /// The count as it is now.
+    pub fn now() -> Self {
+        Self(counter().and_then(read))
+    }
+
+    /// Whether the system has ended something for want of memory since. Where only the whole machine is counted, it
+    /// may have been another's process.
+    pub fn rose(self) -> bool {
+        matches!((self, Self::now()), (Self(Some(before)), Self(Some(now))) if now > before)
+    }
+}
+
+/// The narrowest count that there is, which holds for as long as the runner lives: of its own control group with
+/// those below it (version 2), of its own group (version 1), of the machine.
+fn counter() -> Option<&'static Path> {
+    static COUNTER: OnceLock<Option<PathBuf>> = OnceLock::new();
+    COUNTER.get_or_init(|| candidates().into_iter().find(|path| read(path).is_some())).as_deref()
+}
+
+fn candidates() -> Vec<PathBuf> {
+    let text = |path: &str| fs::read_to_string(path).unwrap_or_default();
+    let (groups, mounts) = (text("/proc/self/cgroup"), text("/proc/self/mountinfo"));
+    let own = control_group::own_folder(&groups, &mounts).map(|folder| folder.join("memory.events"));
+    let older =
+        control_group::own_memory_folder(&groups, &mounts).map(|folder| folder.join("memory.oom_control"));
+    own.into_iter().chain(older).chain(["/proc/vmstat".into()]).collect()
+}
+
+fn read(path: &Path) -> Option<u64> {
+    count_in(&fs::read_to_string(path).ok()?)
+}
+
+fn count_in(text: &str) -> Option<u64> {
+    text.lines().find_map(|line| line.strip_prefix("oom_kill ")?.trim().parse().ok())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_count_is_read_from_each_of_its_places() {
+        assert_eq!(count_in("low 0\nhigh 0\nmax 3\noom 2\noom_kill 1\noom_group_kill 0\n"), Some(1));
+        assert_eq!(count_in("oom_kill_disable 0\nunder_oom 0\noom_kill 7\n"), Some(7));
+        assert_eq!(count_in("nr_free_pages 1\noom_kill 0\n"), Some(0));
+        assert_eq!(count_in("oom_kill_disable 0\n"), None);
+    }
+}

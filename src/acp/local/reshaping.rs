@@ -1,0 +1,60 @@
+//! Plain text in the shape of the file that it replaces: its encoding, mark and line endings. Not here: writing it
+//! (atomic_write).
+
+use super::sniff;
+use crate::acp::files::{Encoding, Endings};
+use crate::output::figures;
+
+/// Plain text in the shape of the file that it replaces, with what was done to it.
+pub(super) fn kept_as_it_was(text: &str, old: &[u8], invalid_bytes: u64) -> (Vec<u8>, Vec<String>) {
+    let mut warnings = Vec::new();
+    let invalid = figures::counted(invalid_bytes, "invalid byte");
+    let encoding = match sniff::classify(old) {
+        Ok(encoding) => encoding,
+        Err(binary) => {
+            warnings.push(format!(
+                "The file was {}, not UTF-8 text: {invalid}; replaced as a whole.",
+                binary.kind
+            ));
+            return (text.as_bytes().to_vec(), warnings);
+        }
+    };
+    if invalid_bytes > 0 && matches!(encoding, Encoding::Utf8 | Encoding::Utf8Bom) {
+        warnings.push(format!("The file was not UTF-8 text: {invalid}; replaced as a whole."));
+    }
+    let body = old.get(encoding.mark().len()..).unwrap_or_default();
+    let is_crlf = match encoding {
+        Encoding::Utf8 | Encoding::Utf8Bom | Encoding::Legacy(_) => Endings::of(body) == Endings::Crlf,
+        Encoding::Utf16Le | Encoding::Utf16LeUnmarked => all_crlf(body, *b"\r\0\n\0"),
+        Encoding::Utf16Be | Encoding::Utf16BeUnmarked => all_crlf(body, *b"\0\r\0\n"),
+    };
+    let mut text = std::borrow::Cow::Borrowed(text);
+    if is_crlf && text.contains('\n') && !text.contains('\r') {
+        text = text.replace('\n', "\r\n").into();
+        warnings.push("The file's CRLF line endings were kept.".to_owned());
+    }
+    if encoding == Encoding::Utf8 || text.starts_with('\u{FEFF}') {
+        return (text.into_owned().into_bytes(), warnings);
+    }
+    let mut bytes = encoding.mark().to_vec();
+    match encoding.encode(&text) {
+        Ok(encoded) => bytes.extend_from_slice(&encoded),
+        Err(lacking) => {
+            warnings.push(format!(
+                "The file was {}, not UTF-8 text: {lacking}; replaced as a whole, in UTF-8.",
+                encoding.as_str()
+            ));
+            return (text.into_owned().into_bytes(), warnings);
+        }
+    }
+    warnings.push(format!("The file's encoding was kept: {}.", encoding.as_str()));
+    (bytes, warnings)
+}
+
+/// Whether every UTF-16 line feed comes behind a carriage return, and there is one.
+fn all_crlf(body: &[u8], crlf: [u8; 4]) -> bool {
+    let (units, _) = body.as_chunks::<2>();
+    let feeds = units.iter().filter(|unit| **unit == crlf[2..]).count();
+    let pairs = units.windows(2).filter(|pair| pair[0] == crlf[..2] && pair[1] == crlf[2..]).count();
+    feeds > 0 && feeds == pairs
+}

@@ -1,0 +1,333 @@
+//! `history`: what was asked of this device and what came of it; with a request's id, its whole life step by step.
+//! Reads the journal beside a running runner or without one. Not here: what is going on now (status).
+
+use clap::Args;
+use serde::Serialize;
+
+use super::context::Context;
+use super::exit::{Exit, Stop};
+use super::{moments, print};
+use crate::config::WorkspaceRule;
+use crate::journal::{Incident, Life, Origin, Question, Reader, State, Whole};
+use crate::request::OutcomeKind;
+use crate::runner::Clock;
+
+#[derive(Debug, Args)]
+pub struct HistoryArgs {
+    /// The request to show every step of; the beginning of its id is enough
+    request: Option<String>,
+    /// How many at most, the latest first; 0 for all
+    #[arg(long, default_value_t = 20, value_name = "N", conflicts_with = "request")]
+    limit: u32,
+    /// Only what failed, or could not be delivered
+    #[arg(long, conflicts_with = "request")]
+    failed: bool,
+    /// Only what waits, runs, or is not delivered yet
+    #[arg(long, conflicts_with = "request")]
+    open: bool,
+    /// Only requests for this tool
+    #[arg(long, value_name = "NAME", conflicts_with = "request")]
+    tool: Option<String>,
+    /// Only requests of this conversation
+    #[arg(long, value_name = "ID", conflicts_with = "request")]
+    conversation: Option<String>,
+    /// Only requests received within so many minutes
+    #[arg(long, value_name = "MINUTES", conflicts_with = "request")]
+    within: Option<u32>,
+}
+
+/// One request, as `--json` shows it.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Line<'a> {
+    request_id: &'a str,
+    tool_name: &'a str,
+    origin: &'static str,
+    conversation_id: &'a str,
+    effect: &'a str,
+    state: &'static str,
+    outcome: Option<&'static str>,
+    code: Option<&'a str>,
+    offers: u32,
+    attempts: u32,
+    epoch: Option<u32>,
+    received_at_ms: i64,
+    started_at_ms: Option<i64>,
+    finished_at_ms: Option<i64>,
+    closed_at_ms: Option<i64>,
+    duration_ms: Option<i64>,
+    deadline_ms: Option<f64>,
+    cancel_requested: bool,
+    cancel_requested_at_ms: Option<i64>,
+    failed_posts: u32,
+    last_error: Option<&'a str>,
+}
+
+/// One step of a life.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Step {
+    at_ms: i64,
+    what: String,
+    detail: Option<String>,
+    times: u32,
+    last_at_ms: Option<i64>,
+}
+
+/// A life with its steps, as `--json` shows it.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Walk<'a> {
+    request: Option<Line<'a>>,
+    declared_effects: u32,
+    processes: Vec<&'a str>,
+    steps: Vec<Step>,
+}
+
+/// Shows the history, or one life.
+pub fn history(args: &HistoryArgs, context: &Context) -> anyhow::Result<Exit> {
+    let config = context.config(WorkspaceRule::NotNeeded)?;
+    let path = Context::home(&config)?.journal_file();
+    let reader = path.exists().then(|| Reader::open(&path)).transpose()?;
+    if let Some(request) = &args.request {
+        let (id, whole) = find(reader.as_ref(), request)?;
+        let steps = steps(&whole);
+        if context.json() {
+            print::json(&Walk {
+                request: whole.life.as_ref().map(Line::of),
+                declared_effects: whole.declared,
+                processes: whole.processes.iter().map(|(_, command)| command.as_str()).collect(),
+                steps,
+            });
+        } else {
+            show_whole(&id, &whole, &steps);
+        }
+        return Ok(Exit::Done);
+    }
+    let now_ms = Clock::system().now_ms();
+    let question = Question {
+        limit: args.limit,
+        failed: args.failed,
+        open: args.open,
+        tool: args.tool.clone(),
+        conversation: args.conversation.clone(),
+        since_ms: args.within.map(|minutes| now_ms - i64::from(minutes) * 60_000),
+    };
+    let lives = reader.map_or_else(|| Ok(Vec::new()), |reader| reader.history(&question))?;
+    if context.json() {
+        for life in &lives {
+            print::json(&Line::of(life));
+        }
+    } else {
+        show(&lives, now_ms);
+    }
+    Ok(Exit::Done)
+}
+
+/// The request of this id, or the only one whose id begins so.
+fn find(reader: Option<&Reader>, typed: &str) -> anyhow::Result<(String, Whole)> {
+    let unknown = || {
+        let text =
+            format!("the journal knows no request {typed:?}; what is delivered is remembered for 30 days");
+        Stop::with(Exit::Failed, text)
+    };
+    let reader = reader.ok_or_else(unknown)?;
+    if let Some(whole) = reader.whole_life(typed)? {
+        return Ok((typed.to_owned(), whole));
+    }
+    let alike = reader.ids_like(typed, 5)?;
+    match alike.as_slice() {
+        [] => Err(unknown()),
+        [only] => Ok((only.clone(), reader.whole_life(only)?.ok_or_else(unknown)?)),
+        several => {
+            let text = format!("several requests begin with {typed:?}, the latest: {}", several.join(", "));
+            Err(Stop::with(Exit::Usage, text))
+        }
+    }
+}
+
+impl<'a> Line<'a> {
+    fn of(life: &'a Life) -> Self {
+        Self {
+            request_id: &life.id,
+            tool_name: &life.tool,
+            origin: match life.origin {
+                Origin::Backend => "backend",
+                Origin::Task => "task",
+            },
+            conversation_id: &life.conversation,
+            effect: &life.effect,
+            state: life.state.as_str(),
+            outcome: life.outcome.map(OutcomeKind::as_str),
+            code: life.code.as_deref(),
+            offers: life.offers,
+            attempts: life.attempts,
+            epoch: life.epoch,
+            received_at_ms: life.received_at_ms,
+            started_at_ms: life.started_at_ms,
+            finished_at_ms: life.finished_at_ms,
+            closed_at_ms: life.closed_at_ms,
+            duration_ms: duration(life),
+            deadline_ms: life.deadline_ms,
+            cancel_requested: life.cancel_requested,
+            cancel_requested_at_ms: life.cancel_requested_at_ms,
+            failed_posts: life.failed_posts,
+            last_error: life.last_error.as_deref(),
+        }
+    }
+}
+
+/// From the start of its last execution to its answer.
+fn duration(life: &Life) -> Option<i64> {
+    Some(life.finished_at_ms? - life.started_at_ms?)
+}
+
+fn outcome(life: &Life) -> String {
+    let ended = life.outcome.map_or("closed", OutcomeKind::as_str);
+    match (&life.code, life.outcome) {
+        (Some(code), Some(OutcomeKind::Error)) => format!("error {code}"),
+        _ => ended.to_owned(),
+    }
+}
+
+/// How far it has come, in people's words.
+fn progress(life: &Life) -> String {
+    match life.state {
+        State::Accepted => "waiting".to_owned(),
+        State::Started => "running".to_owned(),
+        State::Finished => format!("{}, not delivered", outcome(life)),
+        State::Delivered => outcome(life),
+        State::Undeliverable => format!("{}, undeliverable", outcome(life)),
+    }
+}
+
+/// What is worth saying about it beside how it ended.
+fn notes(life: &Life) -> String {
+    let mut notes = Vec::new();
+    if life.cancel_requested && life.outcome != Some(OutcomeKind::Cancelled) {
+        notes.push("taken back".to_owned());
+    }
+    if life.attempts > 1 {
+        notes.push(format!("begun {} times", life.attempts));
+    }
+    if life.offers > 1 {
+        notes.push(format!("offered {} times", life.offers));
+    }
+    if life.failed_posts > 0 {
+        notes.push(format!("{} posts failed", life.failed_posts));
+    }
+    if let Some(error) = life.last_error.as_ref().filter(|_| life.state != State::Delivered) {
+        notes.push(print::cell(error, 200));
+    }
+    notes.join("; ")
+}
+
+fn show(lives: &[Life], now_ms: i64) {
+    if lives.is_empty() {
+        return print::line("Nothing that fits was asked of this device within the last 30 days.");
+    }
+    let rows: Vec<Vec<String>> = lives
+        .iter()
+        .map(|life| {
+            vec![
+                moments::ago(life.received_at_ms, now_ms),
+                print::cell(&life.tool, 30),
+                progress(life),
+                duration(life).map(moments::took).unwrap_or_default(),
+                life.id.clone(),
+                notes(life),
+            ]
+        })
+        .collect();
+    print::table(&["WHEN", "TOOL", "OUTCOME", "TOOK", "REQUEST", "NOTES"], &rows);
+}
+
+/// All steps of a life, in order.
+fn steps(whole: &Whole) -> Vec<Step> {
+    let step = |at_ms: i64, what: &str, detail: Option<String>| Step {
+        at_ms,
+        what: what.to_owned(),
+        detail,
+        times: 1,
+        last_at_ms: None,
+    };
+    let mut steps: Vec<Step> = Vec::new();
+    if let Some(life) = &whole.life {
+        let offered = (life.offers > 1).then(|| format!("offered {} times since", life.offers));
+        steps.push(step(life.received_at_ms, "accepted", offered));
+        if let Some(at) = life.started_at_ms {
+            let epoch =
+                life.epoch.map_or_else(String::new, |epoch| format!(" in life {epoch} of the runner"));
+            steps.push(step(at, "started", Some(format!("attempt {}{epoch}", life.attempts))));
+        }
+        if let Some(at) = life.cancel_requested_at_ms {
+            steps.push(step(at, "taken back", Some("the caller cancelled it".to_owned())));
+        }
+        if let Some(at) = life.finished_at_ms {
+            let took = duration(life).map(|ms| format!(" after {}", moments::took(ms))).unwrap_or_default();
+            steps.push(step(at, "finished", Some(format!("{}{took}", outcome(life)))));
+        }
+    }
+    steps.extend(whole.incidents.iter().map(of_incident));
+    steps.sort_by_key(|step| step.at_ms);
+    // By the backend's clock, where the others are by ours: it is the last whatever the clocks say.
+    if let Some(life) = &whole.life
+        && let Some(at) = life.closed_at_ms
+    {
+        let detail = (life.state == State::Undeliverable).then(|| life.last_error.clone()).flatten();
+        steps.push(step(at, life.state.as_str(), detail));
+    }
+    steps
+}
+
+fn of_incident(incident: &Incident) -> Step {
+    Step {
+        at_ms: incident.at_ms,
+        what: incident.kind.clone(),
+        detail: incident.detail.clone(),
+        times: incident.times,
+        last_at_ms: incident.last_at_ms,
+    }
+}
+
+fn show_whole(id: &str, whole: &Whole, steps: &[Step]) {
+    print::line(&format!("Request       {id}"));
+    if let Some(life) = &whole.life {
+        print::line(&format!("Tool          {} ({})", print::cell(&life.tool, 100), life.effect));
+        print::line(&format!("Conversation  {}", print::cell(&life.conversation, 100)));
+        print::line(&format!("Outcome       {}", progress(life)));
+        if let Some(deadline) = life.deadline_ms {
+            #[expect(clippy::cast_possible_truncation, reason = "milliseconds since 1970")]
+            print::line(&format!("Wanted until  {}", moments::utc(deadline as i64)));
+        }
+        if life.failed_posts > 0 {
+            let error = life.last_error.as_deref().unwrap_or("no reason was noted");
+            print::line(&format!(
+                "Failed posts  {}, the last: {}",
+                life.failed_posts,
+                print::cell(error, 200)
+            ));
+        }
+    } else {
+        print::line("It was never accepted; this is what happened to offers of it.");
+    }
+    if whole.declared > 0 {
+        print::line(&format!("Declared      {} effects before they were made", whole.declared));
+    }
+    for (_, command) in &whole.processes {
+        print::line(&format!("Process       {}", print::cell(command, 100)));
+    }
+    print::line("");
+    let rows: Vec<Vec<String>> = steps
+        .iter()
+        .map(|step| {
+            let mut detail = step.detail.as_deref().map(|text| print::cell(text, 300)).unwrap_or_default();
+            if step.times > 1 {
+                let last = step.last_at_ms.map(moments::utc).unwrap_or_default();
+                detail = format!("{} times, the last {last}: {detail}", step.times);
+            }
+            vec![moments::utc(step.at_ms), print::cell(&step.what, 30), detail]
+        })
+        .collect();
+    print::table(&["TIME (UTC)", "STEP", "DETAIL"], &rows);
+}

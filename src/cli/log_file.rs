@@ -1,0 +1,218 @@
+//! The log's files: one that is written, and its predecessors by number, each of a bounded size, for this user alone.
+//! Whoever renames or removes the file gets a new one. A log that cannot be written is no reason for anything else to
+//! fail: its lines are dropped. Not here: what is logged (logging), and how it is shown (logs).
+#![expect(clippy::disallowed_methods, reason = "this file owns the log's files")]
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+/// The largest file.
+const SIZE: u64 = 10 << 20;
+/// How many files there are at most, the written one among them.
+const FILES: u32 = 5;
+/// With less room than this on its disk the log is silent: what is left belongs to the journal.
+const ROOM: u64 = 220 << 20;
+/// How long the log is silent before it looks whether it may go on.
+const SILENCE: Duration = Duration::from_secs(30);
+/// How much is written between two looks at the room.
+const LOOK_EVERY: u64 = 256 << 10;
+
+/// The name of the written file.
+pub const NAME: &str = "punie-runner.log";
+
+/// The log's files in their folder, the latest first.
+pub fn files(folder: &Path) -> Vec<PathBuf> {
+    (0..FILES).map(|number| file(folder, number)).filter(|path| path.is_file()).collect()
+}
+
+fn file(folder: &Path, number: u32) -> PathBuf {
+    if number == 0 { folder.join(NAME) } else { folder.join(format!("{NAME}.{number}")) }
+}
+
+/// Writes to the log's files. Never fails: what cannot be written is dropped.
+#[derive(Debug)]
+pub struct LogFile {
+    folder: PathBuf,
+    open: Option<Open>,
+    silent_since: Option<Instant>,
+}
+
+#[derive(Debug)]
+struct Open {
+    file: File,
+    size: u64,
+    since_look: u64,
+}
+
+impl LogFile {
+    /// In this folder, which need not be there yet.
+    pub fn below(folder: PathBuf) -> Self {
+        Self { folder, open: None, silent_since: None }
+    }
+
+    fn path(&self) -> PathBuf {
+        file(&self.folder, 0)
+    }
+
+    fn append(&mut self, line: &[u8]) -> io::Result<()> {
+        let length = line.len() as u64;
+        let path = self.path();
+        // Whoever took the file away, or put another in its place, shall have it.
+        if self.open.as_ref().is_some_and(|open| !is_still(&open.file, &path)) {
+            self.open = None;
+        }
+        if self.open.as_ref().is_some_and(|open| open.size > 0 && open.size + length > SIZE) {
+            self.open = None;
+            roll(&self.folder);
+        }
+        let open = match &mut self.open {
+            Some(open) => open,
+            none => none.insert(open_at(&path)?),
+        };
+        if open.since_look >= LOOK_EVERY {
+            room_at(&self.folder)?;
+            open.since_look = 0;
+        }
+        open.file.write_all(line)?;
+        open.size += length;
+        open.since_look += length;
+        Ok(())
+    }
+}
+
+impl Write for LogFile {
+    fn write(&mut self, line: &[u8]) -> io::Result<usize> {
+        if self.silent_since.is_some_and(|since| since.elapsed() < SILENCE) {
+            return Ok(line.len());
+        }
+        self.silent_since = None;
+        if self.append(line).is_err() {
+            self.open = None;
+            self.silent_since = Some(Instant::now());
+        }
+        Ok(line.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// Opens the file to append, making it where it is missing. One that is full is rolled away first.
+fn open_at(path: &Path) -> io::Result<Open> {
+    let folder = path.parent().unwrap_or(Path::new("."));
+    room_at(folder)?;
+    if fs::metadata(path).is_ok_and(|found| found.len() >= SIZE) {
+        roll(folder);
+    }
+    let mut options = OpenOptions::new();
+    options.append(true).create(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    let file = options.open(path)?;
+    let size = file.metadata()?.len();
+    Ok(Open { file, size, since_look: 0 })
+}
+
+/// Gives each file the next number; the last one goes. What cannot be renamed is overwritten by what can.
+fn roll(folder: &Path) {
+    for number in (0..FILES - 1).rev() {
+        let _ = fs::rename(file(folder, number), file(folder, number + 1));
+    }
+}
+
+/// Whether this open file is what its path names now.
+#[cfg(unix)]
+pub fn is_still(open: &File, path: &Path) -> bool {
+    use std::os::unix::fs::MetadataExt as _;
+    let (Ok(ours), Ok(there)) = (open.metadata(), fs::metadata(path)) else { return false };
+    (ours.dev(), ours.ino()) == (there.dev(), there.ino())
+}
+
+/// Whether this open file is what its path names now.
+#[cfg(not(unix))]
+pub fn is_still(_open: &File, path: &Path) -> bool {
+    // An open file cannot be taken away there.
+    path.exists()
+}
+
+/// Whether the disk has room for a log.
+#[cfg(unix)]
+fn room_at(folder: &Path) -> io::Result<()> {
+    let disk = rustix::fs::statvfs(folder)?;
+    if disk.f_bavail.saturating_mul(disk.f_frsize) < ROOM {
+        return Err(io::ErrorKind::StorageFull.into());
+    }
+    Ok(())
+}
+
+#[cfg(not(unix))]
+fn room_at(_folder: &Path) -> io::Result<()> {
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn lines(path: &Path) -> usize {
+        fs::read_to_string(path).map_or(0, |text| text.lines().count())
+    }
+
+    #[test]
+    fn files_are_rolled_by_size_and_the_oldest_goes() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let mut log = LogFile::below(folder.path().to_owned());
+        let line = [b"x".repeat((1 << 20) - 1), b"\n".to_vec()].concat();
+        for _ in 0..63 {
+            log.write_all(&line).expect("never fails");
+        }
+        let sizes: Vec<_> = files(folder.path()).iter().map(|path| lines(path)).collect();
+        assert_eq!(sizes, [3, 10, 10, 10, 10]);
+        // Another life goes on with the same file.
+        let mut log = LogFile::below(folder.path().to_owned());
+        for _ in 0..8 {
+            log.write_all(&line).expect("never fails");
+        }
+        assert_eq!(lines(&file(folder.path(), 0)), 1);
+        assert_eq!(fs::read_dir(folder.path()).expect("a folder").count(), 5);
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_file_that_was_taken_away_is_made_anew_for_this_user_alone() {
+        use std::os::unix::fs::PermissionsExt as _;
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join(NAME);
+        let mut log = LogFile::below(folder.path().to_owned());
+        log.write_all(b"one\n").expect("never fails");
+        fs::rename(&path, folder.path().join("mine")).expect("renamed");
+        log.write_all(b"two\n").expect("never fails");
+        assert_eq!(fs::read(folder.path().join("mine")).expect("there"), b"one\n");
+        assert_eq!(fs::read(&path).expect("made anew"), b"two\n");
+        fs::remove_file(&path).expect("removed");
+        log.write_all(b"three\n").expect("never fails");
+        assert_eq!(fs::read(&path).expect("made anew"), b"three\n");
+        assert_eq!(fs::metadata(&path).expect("there").permissions().mode() & 0o777, 0o600);
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn a_full_disk_silences_the_log_and_nothing_else() {
+        let folder = tempfile::tempdir().expect("a folder");
+        std::os::unix::fs::symlink("/dev/full", folder.path().join(NAME)).expect("a link");
+        let mut log = LogFile::below(folder.path().to_owned());
+        log.write_all(b"lost\n").expect("never fails");
+        assert!(log.silent_since.is_some());
+        fs::remove_file(folder.path().join(NAME)).expect("removed");
+        log.write_all(b"lost as well\n").expect("never fails");
+        assert!(!folder.path().join(NAME).exists(), "it is silent for a while");
+        log.silent_since = Instant::now().checked_sub(SILENCE);
+        log.write_all(b"kept\n").expect("never fails");
+        assert_eq!(fs::read(folder.path().join(NAME)).expect("there"), b"kept\n");
+        let mut nowhere = LogFile::below(folder.path().join("no/such/folder"));
+        nowhere.write_all(b"lost\n").expect("never fails");
+    }
+}

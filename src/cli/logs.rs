@@ -1,0 +1,189 @@
+//! `logs`: the end of what the runner in the background has logged, and with `-f` what it logs from now on. Not here:
+//! the writing of it (log_file), and a log that goes to a terminal or a service manager.
+#![expect(
+    clippy::disallowed_methods,
+    reason = "it reads the log's files, and waits for Ctrl-C in a task of its own"
+)]
+
+use std::collections::VecDeque;
+use std::fs::File;
+use std::io::{BufRead, BufReader, Read, Seek, SeekFrom};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use clap::Args;
+use serde::Serialize;
+
+use super::context::{Context, runtime};
+use super::exit::{Exit, Stop};
+use super::{log_file, print};
+use crate::config::WorkspaceRule;
+use crate::home::Home;
+
+#[derive(Debug, Args)]
+pub struct LogsArgs {
+    /// Go on with what is logged from now on, until Ctrl-C
+    #[arg(short, long)]
+    follow: bool,
+    /// How many lines from the end to begin with
+    #[arg(short = 'n', long, default_value_t = 100, value_name = "N")]
+    lines: usize,
+}
+
+/// What `--json` says, a line each.
+#[derive(Debug, Serialize)]
+struct Line<'a> {
+    line: &'a str,
+}
+
+/// How often a followed file is looked at.
+const LOOK: Duration = Duration::from_millis(200);
+
+/// Shows the log.
+pub fn logs(args: &LogsArgs, context: &Context) -> anyhow::Result<Exit> {
+    let config = context.config(WorkspaceRule::NotNeeded)?;
+    let folder = Home::logs_below(&config.home);
+    let files = log_file::files(&folder);
+    if files.is_empty() && !args.follow {
+        let text = format!(
+            "there is no log in {}: a runner writes one while it is in the background, or with `file = \"always\"` \
+             under [log] in config.toml",
+            folder.display()
+        );
+        return Err(Stop::with(Exit::Failed, text));
+    }
+    let json = context.json();
+    let mut position = Position::at_end(&folder.join(log_file::NAME));
+    for line in last_lines(&files, args.lines, position.read_up_to)? {
+        show(&line, json);
+    }
+    if args.follow {
+        runtime()?.block_on(async {
+            let interrupted = tokio::signal::ctrl_c();
+            tokio::pin!(interrupted);
+            loop {
+                position.go_on(|line| show(line, json));
+                tokio::select! {
+                    () = tokio::time::sleep(LOOK) => {}
+                    _ = &mut interrupted => return,
+                }
+            }
+        });
+    }
+    Ok(Exit::Done)
+}
+
+fn show(line: &str, json: bool) {
+    if json {
+        print::json(&Line { line });
+    } else {
+        print::line(line);
+    }
+}
+
+/// The last lines of the files, of which the latest comes first and is read no further than this.
+fn last_lines(files: &[PathBuf], count: usize, read_up_to: u64) -> std::io::Result<VecDeque<String>> {
+    let mut wanted: VecDeque<String> = VecDeque::new();
+    for (number, path) in files.iter().enumerate() {
+        let limit = if number == 0 { read_up_to } else { u64::MAX };
+        let mut of_file: VecDeque<String> = VecDeque::new();
+        for line in BufReader::new(File::open(path)?.take(limit)).split(b'\n') {
+            of_file.push_back(String::from_utf8_lossy(&line?).into_owned());
+            if of_file.len() + wanted.len() > count {
+                of_file.pop_front();
+            }
+        }
+        of_file.append(&mut wanted);
+        wanted = of_file;
+        if wanted.len() >= count {
+            break;
+        }
+    }
+    Ok(wanted)
+}
+
+/// How far a file that may be rolled away has been read.
+struct Position {
+    path: PathBuf,
+    file: Option<File>,
+    read_up_to: u64,
+    /// The beginning of a line whose end is not there yet.
+    begun: Vec<u8>,
+}
+
+impl Position {
+    fn at_end(path: &Path) -> Self {
+        let file = File::open(path).ok();
+        let read_up_to = file.as_ref().and_then(|file| file.metadata().ok()).map_or(0, |about| about.len());
+        Self { path: path.to_owned(), file, read_up_to, begun: Vec::new() }
+    }
+
+    /// Shows what has come since, of the file that is open and then of the one that took its place.
+    fn go_on(&mut self, mut show: impl FnMut(&str)) {
+        self.read_on(&mut show);
+        let replaced = self.file.as_ref().is_none_or(|file| !log_file::is_still(file, &self.path));
+        if replaced && let Ok(next) = File::open(&self.path) {
+            // What was written between the last look and the renaming.
+            self.read_on(&mut show);
+            self.file = Some(next);
+            self.read_up_to = 0;
+            self.begun.clear();
+            self.read_on(&mut show);
+        }
+    }
+
+    fn read_on(&mut self, show: &mut impl FnMut(&str)) {
+        let Some(file) = &mut self.file else { return };
+        let mut news = Vec::new();
+        if file.seek(SeekFrom::Start(self.read_up_to)).is_err() || file.read_to_end(&mut news).is_err() {
+            return;
+        }
+        self.read_up_to += news.len() as u64;
+        self.begun.extend_from_slice(&news);
+        while let Some(end) = self.begun.iter().position(|byte| *byte == b'\n') {
+            show(&String::from_utf8_lossy(&self.begun[..end]));
+            self.begun.drain(..=end);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write as _;
+
+    use super::*;
+
+    #[test]
+    fn the_last_lines_are_taken_across_files() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = |name: &str| folder.path().join(name);
+        std::fs::write(path("0"), "5\n6\nhalf").expect("written");
+        std::fs::write(path("1"), "3\n4\n").expect("written");
+        std::fs::write(path("2"), "1\n2\n").expect("written");
+        let files = [path("0"), path("1"), path("2")];
+        let last = |count, up_to| last_lines(&files, count, up_to).expect("read");
+        assert_eq!(last(3, 4), ["4", "5", "6"]);
+        assert_eq!(last(1, 4), ["6"]);
+        assert_eq!(last(0, 4), [""; 0]);
+        assert_eq!(last(100, 4), ["1", "2", "3", "4", "5", "6"]);
+    }
+
+    #[test]
+    fn whoever_follows_sees_each_line_once_though_the_file_is_rolled() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join(log_file::NAME);
+        let mut seen = Vec::new();
+        let mut position = Position::at_end(&path);
+        position.go_on(|line| seen.push(line.to_owned()));
+        let mut file = File::create(&path).expect("made");
+        write!(file, "one\ntw").expect("written");
+        position.go_on(|line| seen.push(line.to_owned()));
+        assert_eq!(seen, ["one"]);
+        writeln!(file, "o").expect("written");
+        std::fs::rename(&path, folder.path().join("rolled")).expect("renamed");
+        writeln!(file, "three").expect("written");
+        std::fs::write(&path, "four\n").expect("written");
+        position.go_on(|line| seen.push(line.to_owned()));
+        assert_eq!(seen, ["one", "two", "three", "four"]);
+    }
+}

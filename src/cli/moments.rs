@@ -1,0 +1,80 @@
+//! Times for people: how long ago, how long it took, and the moment itself in UTC as the log has it. Not here: times
+//! for programs, which are milliseconds since 1970.
+
+/// How long before `now_ms` that was: `3 s ago`, `2 h ago`.
+pub fn ago(at_ms: i64, now_ms: i64) -> String {
+    match now_ms.saturating_sub(at_ms) {
+        ..-999 => format!("in {}", coarse(at_ms.saturating_sub(now_ms))),
+        -999..1_000 => "now".to_owned(),
+        past => format!("{} ago", coarse(past)),
+    }
+}
+
+/// A span in its largest sensible unit, without a fraction: `45 s`, `3 min`, `2 h`, `5 d`.
+pub fn coarse(ms: i64) -> String {
+    match ms.max(0) / 1_000 {
+        seconds @ ..120 => format!("{seconds} s"),
+        seconds @ 120..7_200 => format!("{} min", seconds / 60),
+        seconds @ 7_200..172_800 => format!("{} h", seconds / 3_600),
+        seconds => format!("{} d", seconds / 86_400),
+    }
+}
+
+/// How long something took: `12 ms`, `1.3 s`, then as [`coarse`].
+pub fn took(ms: i64) -> String {
+    match ms {
+        ..1_000 => format!("{} ms", ms.max(0)),
+        1_000..60_000 => format!("{}.{} s", ms / 1_000, ms % 1_000 / 100),
+        _ => coarse(ms),
+    }
+}
+
+/// The moment in UTC, to the second: `2026-03-01 12:30:05Z`.
+pub fn utc(at_ms: i64) -> String {
+    let seconds = at_ms.div_euclid(1_000);
+    let (days, second) = (seconds.div_euclid(86_400), seconds.rem_euclid(86_400));
+    let (year, month, day) = date(days);
+    format!("{year:04}-{month:02}-{day:02} {:02}:{:02}:{:02}Z", second / 3_600, second / 60 % 60, second % 60)
+}
+
+/// The proleptic Gregorian date of a day counted from 1970-01-01: years of 365.2425 days that begin in March, so that
+/// the leap day is the last one.
+fn date(days: i64) -> (i64, i64, i64) {
+    let from_march_0000 = days + 719_468;
+    let era = from_march_0000.div_euclid(146_097);
+    let of_era = from_march_0000.rem_euclid(146_097);
+    let year = (of_era - of_era / 1_460 + of_era / 36_524 - of_era / 146_096) / 365;
+    let of_year = of_era - (365 * year + year / 4 - year / 100);
+    let month_from_march = (5 * of_year + 2) / 153;
+    let day = of_year - (153 * month_from_march + 2) / 5 + 1;
+    let month = if month_from_march < 10 { month_from_march + 3 } else { month_from_march - 9 };
+    (year + era * 400 + i64::from(month <= 2), month, day)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn moments_are_those_of_the_calendar() {
+        for (ms, text) in [
+            (0, "1970-01-01 00:00:00Z"),
+            (951_782_400_000, "2000-02-29 00:00:00Z"),
+            (1_709_251_199_999, "2024-02-29 23:59:59Z"),
+            (1_772_368_205_000, "2026-03-01 12:30:05Z"),
+            (4_107_542_400_000, "2100-03-01 00:00:00Z"),
+            (-1_000, "1969-12-31 23:59:59Z"),
+        ] {
+            assert_eq!(utc(ms), text);
+        }
+    }
+
+    #[test]
+    fn spans_are_in_their_largest_sensible_unit() {
+        assert_eq!((took(12), took(1_349), took(61_000)), ("12 ms".into(), "1.3 s".into(), "61 s".into()));
+        assert_eq!((coarse(7_199_000), coarse(7_200_000)), ("119 min".into(), "2 h".into()));
+        assert_eq!((ago(0, 500), ago(0, 60_000)), ("now".to_owned(), "60 s ago".to_owned()));
+        assert_eq!(ago(600_000, 0), "in 10 min");
+        assert_eq!(ago(0, 864_000_000), "10 d ago");
+    }
+}

@@ -1,0 +1,167 @@
+//! What a fault puts on the wire: an answer instead of the function's, or the function's answer, spoilt.
+
+use std::io;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+use std::time::{Duration, SystemTime};
+
+use axum::body::{Body, Bytes, HttpBody, to_bytes};
+use axum::http::{HeaderValue, StatusCode, header};
+use axum::response::Response;
+use http_body::Frame;
+use serde_json::{Value, json};
+use tokio::time::Sleep;
+
+use super::Fault;
+
+const LOGIN: &str = "<!doctype html><title>Welcome</title><p>Please log in to use this network.";
+
+/// How much filler goes out at once.
+static FILLER: [u8; 64 << 10] = [b' '; 64 << 10];
+
+/// The answer of a fault that lets no function run.
+pub(super) fn instead(fault: &Fault) -> Option<Response> {
+    let answer = |status: u16, kind: &'static str, body: String| {
+        let mut answer = Response::new(Body::from(body));
+        *answer.status_mut() = StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+        answer.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(kind));
+        answer
+    };
+    let header = |text: &str| HeaderValue::from_str(text).unwrap_or(HeaderValue::from_static(""));
+    Some(match fault {
+        Fault::Unheard => Response::new(Scripted::body([Piece::Break])),
+        Fault::Status { status, code, retry_after } => {
+            let body = json!({ "code": code, "message": "a fault on purpose" }).to_string();
+            let mut answer = answer(*status, "application/json", body);
+            if let Some(text) = retry_after {
+                answer.headers_mut().insert(header::RETRY_AFTER, header(text));
+            }
+            answer
+        }
+        Fault::Redirect(to) => {
+            let mut answer = answer(302, "text/html", LOGIN.to_owned());
+            answer.headers_mut().insert(header::LOCATION, header(to));
+            answer
+        }
+        Fault::Html => answer(200, "text/html", LOGIN.to_owned()),
+        _ => return None,
+    })
+}
+
+/// The function's own answer, spoilt.
+pub(super) async fn spoilt(answer: Response, fault: &Fault) -> Response {
+    let (mut parts, body) = answer.into_parts();
+    // What the functions answer is in memory already.
+    let whole = to_bytes(body, usize::MAX).await.unwrap_or_default();
+    let mut announced = whole.len();
+    let body = match fault {
+        Fault::Drop => Scripted::body([Piece::Break]),
+        Fault::Cut(bytes) => {
+            Scripted::body([Piece::Bytes(whole.slice(..whole.len().min(*bytes))), Piece::Flush, Piece::Break])
+        }
+        Fault::Half => {
+            announced = whole.len() / 2;
+            Body::from(whole.slice(..announced))
+        }
+        Fault::Slow(rate) => {
+            let (rate, end) = ((*rate).max(1), whole.len());
+            Scripted::body((0..end).step_by(rate).flat_map(move |at| {
+                [Piece::Bytes(whole.slice(at..end.min(at + rate))), Piece::Wait(Duration::from_secs(1))]
+            }))
+        }
+        Fault::Oversize(bytes) => {
+            let filler = Bytes::from_static(&FILLER);
+            let pieces = bytes.div_ceil(filler.len());
+            announced += pieces * filler.len();
+            Scripted::body(std::iter::repeat_n(filler, pieces).chain([whole]).map(Piece::Bytes))
+        }
+        Fault::Date(seconds) => {
+            let by = Duration::from_secs(seconds.unsigned_abs());
+            let now = SystemTime::now();
+            let date = if *seconds < 0 { now.checked_sub(by) } else { now.checked_add(by) };
+            let date = httpdate::fmt_http_date(date.unwrap_or(now));
+            parts.headers.insert(header::DATE, HeaderValue::from_str(&date).expect("a date is ASCII"));
+            Body::from(whole)
+        }
+        page => {
+            let other = spoilt_page(&whole, page);
+            announced = other.len();
+            Body::from(other)
+        }
+    };
+    parts.headers.insert(header::CONTENT_LENGTH, HeaderValue::from(announced));
+    Response::from_parts(parts, body)
+}
+
+/// A page with its events or its cursor changed; anything else as it is.
+fn spoilt_page(whole: &Bytes, fault: &Fault) -> Bytes {
+    let Ok(mut answer) = serde_json::from_slice::<Value>(whole) else { return whole.clone() };
+    let Some(events) = answer.pointer_mut("/value/events").and_then(Value::as_array_mut) else {
+        return whole.clone();
+    };
+    match fault {
+        Fault::Reorder => events.reverse(),
+        Fault::Duplicate => {
+            *events = events.iter().flat_map(|event| [event.clone(), event.clone()]).collect();
+        }
+        Fault::Args(args) => {
+            for event in events {
+                if let Some(known) = event.pointer_mut("/request/args") {
+                    *known = Value::String(args.clone());
+                }
+            }
+        }
+        Fault::Rewind => answer["value"]["cursor"] = json!("1"),
+        _ => {}
+    }
+    Bytes::from(answer.to_string())
+}
+
+/// A part of a body.
+enum Piece {
+    Bytes(Bytes),
+    Wait(Duration),
+    /// What came before goes out first.
+    Flush,
+    /// The connection ends here.
+    Break,
+}
+
+/// A body that keeps to a script.
+struct Scripted {
+    pieces: Box<dyn Iterator<Item = Piece> + Send>,
+    waiting: Option<Pin<Box<Sleep>>>,
+}
+
+impl Scripted {
+    fn body<P>(pieces: impl IntoIterator<Item = Piece, IntoIter = P>) -> Body
+    where
+        P: Iterator<Item = Piece> + Send + 'static,
+    {
+        Body::new(Self { pieces: Box::new(pieces.into_iter()), waiting: None })
+    }
+}
+
+impl HttpBody for Scripted {
+    type Data = Bytes;
+    type Error = io::Error;
+
+    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<io::Result<Frame<Bytes>>>> {
+        loop {
+            if let Some(waiting) = &mut self.waiting {
+                ready!(waiting.as_mut().poll(cx));
+                self.waiting = None;
+            }
+            match self.pieces.next() {
+                None => return Poll::Ready(None),
+                Some(Piece::Bytes(bytes)) => return Poll::Ready(Some(Ok(Frame::data(bytes)))),
+                Some(Piece::Wait(time)) => self.waiting = Some(Box::pin(tokio::time::sleep(time))),
+                Some(Piece::Flush) => {
+                    cx.waker().wake_by_ref();
+                    return Poll::Pending;
+                }
+                Some(Piece::Break) => return Poll::Ready(Some(Err(io::Error::other("a fault on purpose")))),
+            }
+        }
+    }
+}

@@ -1,0 +1,127 @@
+//! Faults as text: `TARGET [xN] FAULT [VALUE]`, a line each or divided by ` ; `; `#` begins a remark.
+
+use super::{Fault, Planned};
+
+/// A line that cannot be understood.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("the fault {line:?} cannot be understood: {why}")]
+pub struct BadFault {
+    line: String,
+    why: String,
+}
+
+/// Every fault as it is written, for messages.
+const KINDS: &str = "unheard, drop, status CODE [code=WORD] [retry-after=VALUE], redirect URL, html, cut BYTES, half, \
+                     slow BYTES_A_SECOND, oversize BYTES, date SECONDS, reorder, duplicate, rewind, args JSON";
+
+pub(super) fn read(script: &str) -> Result<Vec<Planned>, BadFault> {
+    let lines = script.lines().flat_map(|line| line.split(" ; ")).map(str::trim);
+    lines.filter(|line| !line.is_empty() && !line.starts_with('#')).map(line).collect()
+}
+
+fn line(line: &str) -> Result<Planned, BadFault> {
+    let bad = |why: String| BadFault { line: line.to_owned(), why };
+    let (target, rest) = word(line);
+    let (next, after) = word(rest);
+    let (left, rest) = match next.strip_prefix('x').map(str::parse::<u32>) {
+        Some(Ok(times)) => (Some(times), after),
+        _ => (None, rest),
+    };
+    let (kind, value) = word(rest);
+    let fault = fault(kind, value).map_err(bad)?;
+    Ok(Planned { target: target.to_owned(), left, fault })
+}
+
+fn fault(kind: &str, value: &str) -> Result<Fault, String> {
+    let bytes = || value.parse().map_err(|_| format!("{kind} needs a number of bytes, not {value:?}"));
+    Ok(match kind {
+        "unheard" => Fault::Unheard,
+        "drop" => Fault::Drop,
+        "status" => status(value)?,
+        "redirect" if !value.is_empty() => Fault::Redirect(value.to_owned()),
+        "html" => Fault::Html,
+        "cut" => Fault::Cut(bytes()?),
+        "half" => Fault::Half,
+        "slow" => Fault::Slow(bytes()?.max(1)),
+        "oversize" => Fault::Oversize(bytes()?),
+        "date" => Fault::Date(value.parse().map_err(|_| format!("date needs seconds, not {value:?}"))?),
+        "reorder" => Fault::Reorder,
+        "duplicate" => Fault::Duplicate,
+        "rewind" => Fault::Rewind,
+        "args" if !value.is_empty() => Fault::Args(value.to_owned()),
+        _ => return Err(format!("there are: {KINDS}")),
+    })
+}
+
+fn status(value: &str) -> Result<Fault, String> {
+    let (status, rest) = word(value);
+    let status = status.parse().ok().filter(|status| (200..600).contains(status));
+    let status = status.ok_or_else(|| format!("status needs a number from 200 to 599, not {value:?}"))?;
+    // The rest of the line is the header's: an HTTP date has spaces.
+    let (words, retry_after) = match rest.split_once("retry-after=") {
+        Some((words, date)) => (words.trim(), Some(date.trim().to_owned())),
+        None => (rest, None),
+    };
+    let code = match words.strip_prefix("code=") {
+        Some(code) => code,
+        None if words.is_empty() => "Injected",
+        None => return Err(format!("{words:?} is neither code= nor retry-after=")),
+    };
+    Ok(Fault::Status { status, code: code.to_owned(), retry_after })
+}
+
+/// The first word and what follows it.
+fn word(text: &str) -> (&str, &str) {
+    text.split_once(char::is_whitespace).map_or((text, ""), |(word, rest)| (word, rest.trim_start()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_fault_can_be_written() {
+        let script = "# a bad day\n\
+                      events:appendResult x2 drop ; events:claim unheard\n\
+                      * x1 status 429 code=TooMany retry-after=Fri, 31 Dec 1999 23:59:59 GMT\n\
+                      devices:heartbeat status 503\n\
+                      * redirect http://192.0.2.1/ ; * html ; * cut 9 ; * half ; * slow 1 ; * oversize 52428800\n\
+                      * date -600 ; * reorder ; * duplicate ; * rewind ; * args {\"command\":\"echo x\"}\n";
+        let read: Vec<_> =
+            read(script).expect("a script").into_iter().map(|one| (one.left, one.fault)).collect();
+        let status = |status, code: &str, retry: Option<&str>| Fault::Status {
+            status,
+            code: code.to_owned(),
+            retry_after: retry.map(str::to_owned),
+        };
+        let expected = [
+            (Some(2), Fault::Drop),
+            (None, Fault::Unheard),
+            (Some(1), status(429, "TooMany", Some("Fri, 31 Dec 1999 23:59:59 GMT"))),
+            (None, status(503, "Injected", None)),
+            (None, Fault::Redirect("http://192.0.2.1/".to_owned())),
+            (None, Fault::Html),
+            (None, Fault::Cut(9)),
+            (None, Fault::Half),
+            (None, Fault::Slow(1)),
+            (None, Fault::Oversize(52_428_800)),
+            (None, Fault::Date(-600)),
+            (None, Fault::Reorder),
+            (None, Fault::Duplicate),
+            (None, Fault::Rewind),
+            (None, Fault::Args("{\"command\":\"echo x\"}".to_owned())),
+        ];
+        assert_eq!(read, expected);
+    }
+
+    #[test]
+    fn what_cannot_be_understood_is_said_with_what_can() {
+        for bad in
+            ["events:claim", "events:claim explode", "* status", "* status 42", "* cut", "* x2", "* redirect"]
+        {
+            let refused = read(bad).expect_err(bad).to_string();
+            assert!(refused.contains(bad), "{refused}");
+        }
+        assert!(read("* explode").expect_err("unknown").to_string().contains("oversize BYTES"));
+    }
+}

@@ -1,0 +1,103 @@
+//! Points at which a test can end the process, make it panic or hold it, to see what the next life makes of that.
+//! Only with the feature `failpoints`, which the tests turn on; elsewhere a point is nothing. Not here: where they are.
+
+/// Comes past a point.
+#[inline]
+pub fn reach(name: &'static str) {
+    reach_of(name, "");
+}
+
+/// Comes past a point on behalf of something: a request's id, a path.
+#[cfg(not(feature = "failpoints"))]
+#[inline]
+pub fn reach_of(_name: &'static str, _whose: &str) {}
+
+#[cfg(feature = "failpoints")]
+pub use armed::reach_of;
+
+#[cfg(feature = "failpoints")]
+mod armed {
+    #![expect(clippy::disallowed_methods, reason = "a test arms the points from outside, in no normal build")]
+
+    use std::path::{Path, PathBuf};
+    use std::sync::OnceLock;
+    use std::sync::atomic::{AtomicU32, Ordering};
+
+    /// What the points do: `NAME[/WHOSE]=ACTION[@NTH]`, several between commas. ACTION is `kill`, `panic` or
+    /// `hold:PATH`, which makes PATH and waits until it is removed.
+    const VARIABLE: &str = "PUNIE_FAILPOINTS";
+
+    static POINTS: OnceLock<Vec<Point>> = OnceLock::new();
+
+    struct Point {
+        name: String,
+        whose: Option<String>,
+        action: Action,
+        /// Only the nth time, from 1; every time where none is given.
+        nth: Option<u32>,
+        reached: AtomicU32,
+    }
+
+    enum Action {
+        Kill,
+        Panic,
+        Hold(PathBuf),
+    }
+
+    /// Comes past a point on behalf of something: a request's id, a path.
+    pub fn reach_of(name: &'static str, whose: &str) {
+        let points = POINTS.get_or_init(|| parse(&std::env::var(VARIABLE).unwrap_or_default()));
+        for point in points.iter().filter(|point| point.name == name) {
+            if point.whose.as_ref().is_some_and(|wanted| wanted != whose) {
+                continue;
+            }
+            let times = point.reached.fetch_add(1, Ordering::SeqCst) + 1;
+            if point.nth.is_none_or(|nth| nth == times) {
+                point.action.happen(name);
+            }
+        }
+    }
+
+    impl Action {
+        fn happen(&self, name: &str) {
+            match self {
+                Self::Kill => die(),
+                Self::Panic => panic!("the failpoint {name} panics"),
+                Self::Hold(path) => hold(path),
+            }
+        }
+    }
+
+    /// As by SIGKILL: nothing is unwound, flushed or said.
+    fn die() {
+        #[cfg(unix)]
+        let _ = rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::KILL);
+        std::process::abort();
+    }
+
+    fn hold(path: &Path) {
+        if std::fs::write(path, b"").is_ok() {
+            while path.exists() {
+                std::thread::sleep(std::time::Duration::from_millis(2));
+            }
+        }
+    }
+
+    fn parse(text: &str) -> Vec<Point> {
+        let point = |part: &str| {
+            let (place, deed) = part.split_once('=').unwrap_or_else(|| panic!("{VARIABLE}: {part} has no ="));
+            let (name, whose) =
+                place.split_once('/').map_or((place, None), |(name, whose)| (name, Some(whose)));
+            let (deed, nth) =
+                deed.rsplit_once('@').map_or((deed, None), |(deed, nth)| (deed, nth.parse().ok()));
+            let action = match deed.split_once(':') {
+                None if deed == "kill" => Action::Kill,
+                None if deed == "panic" => Action::Panic,
+                Some(("hold", path)) => Action::Hold(path.into()),
+                _ => panic!("{VARIABLE}: {deed} is no action"),
+            };
+            Point { name: name.into(), whose: whose.map(Into::into), action, nth, reached: AtomicU32::new(0) }
+        };
+        text.split(',').map(str::trim).filter(|part| !part.is_empty()).map(point).collect()
+    }
+}

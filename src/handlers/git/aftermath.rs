@@ -1,0 +1,207 @@
+//! What became of a commit or of staging that a call declared and did not see the end of: told from the repository,
+//! with the locks of our own that a killed git left taken away. Not here: whether the call is run again (the engine).
+
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use sha2::{Digest, Sha256};
+
+use super::GitDeps;
+use super::committing::made_before;
+use super::repository::Repository;
+use super::revision::short;
+use crate::acp::RawPath;
+use crate::acp::local::neighbours::may_run_in;
+use crate::ids::{RequestId, hex};
+use crate::tool::{Aftermath, Intent, ToolCx, ToolError};
+
+/// How far back a commit is looked for: others may have been made since.
+const LOOKED_BACK: &str = "--max-count=50";
+
+/// When something is declared, in milliseconds since 1970.
+pub(super) fn now_ms() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
+}
+
+/// What tells a message from others, however git tidied it up.
+pub(super) fn message_hash(message: &str) -> String {
+    let lines: Vec<&str> = message.trim().lines().map(str::trim_end).collect();
+    let mut hasher = Sha256::new();
+    let mut empty_before = false;
+    for line in lines {
+        // Empty lines in a row are one.
+        if !(line.is_empty() && empty_before) {
+            hasher.update(line);
+            hasher.update(b"\n");
+        }
+        empty_before = line.is_empty();
+    }
+    hex(&hasher.finalize())
+}
+
+/// Whether one of these is about a repository.
+pub fn concerns(intents: &[Intent]) -> bool {
+    intents.iter().any(|intent| matches!(intent, Intent::Stage { .. } | Intent::Commit { .. }))
+}
+
+/// Looks what became of it. A git of that call that still runs is ended first.
+pub async fn settle(deps: &GitDeps, request: &RequestId, intents: &[Intent]) -> Aftermath {
+    end_what_runs(request).await;
+    let cx = ToolCx::detached(request.clone());
+    for intent in intents {
+        let found = match intent {
+            Intent::Stage { repository, since_ms } => staged(&cx, deps, repository, *since_ms).await,
+            Intent::Commit { repository, head, message, since_ms } => {
+                committed(&cx, deps, repository, (head.as_deref(), message), *since_ms).await
+            }
+            _ => Ok(unclear("What else was declared cannot be told.".to_owned())),
+        };
+        match found {
+            Ok(Aftermath::Untouched) => {}
+            Ok(found) => return found,
+            Err(fault) => return unclear(fault.text().to_owned()),
+        }
+    }
+    Aftermath::Untouched
+}
+
+async fn end_what_runs(request: &RequestId) {
+    #[cfg(unix)]
+    {
+        let asked = request.clone();
+        let ending = tokio::task::spawn_blocking(move || crate::acp::local::kill::end_all_of(&asked));
+        match ending.await {
+            Ok(stopped) if stopped.survivors.is_empty() => {}
+            _ => tracing::warn!(request.id = %request, "a git that an earlier life left could not be ended"),
+        }
+    }
+    #[cfg(not(unix))]
+    let _ = request;
+}
+
+fn unclear(text: String) -> Aftermath {
+    Aftermath::Unclear { text, meta: Box::default() }
+}
+
+async fn staged(cx: &ToolCx, deps: &GitDeps, top: &str, since_ms: u64) -> Result<Aftermath, ToolError> {
+    let repository = Repository::open(cx, deps, &RawPath::from(top)).await?;
+    // To stage the same files once more is the same as once.
+    Ok(unlock(deps, &repository, None, since_ms).map_or(Aftermath::Untouched, unclear))
+}
+
+async fn committed(
+    cx: &ToolCx,
+    deps: &GitDeps,
+    top: &str,
+    (before, message): (Option<&str>, &str),
+    since_ms: u64,
+) -> Result<Aftermath, ToolError> {
+    let repository = Repository::open(cx, deps, &RawPath::from(top)).await?;
+    let branch = repository.git.run(cx, &["symbolic-ref", "--quiet", "HEAD"]).await?.line();
+    let left = unlock(deps, &repository, Some(&branch), since_ms);
+    let now = repository.head(cx).await?;
+    if now.as_deref() == before {
+        return Ok(left.map_or(Aftermath::Untouched, unclear));
+    }
+    if let Some(made) = ours(cx, &repository, before, message).await? {
+        let mut reply = made_before(cx, &repository, made).await?;
+        reply.meta.warnings.extend(left);
+        return Ok(Aftermath::Done(Box::new(reply)));
+    }
+    let name = |id: Option<&str>| id.map_or_else(|| "no commit".to_owned(), |id| short(id).to_owned());
+    Ok(unclear(format!(
+        "{top}: HEAD was {} and is {} now, and no commit with this message follows the old one. Look at GitLog.",
+        name(before),
+        name(now.as_deref())
+    )))
+}
+
+/// The commit on top of `before` that has the message, if there is one.
+pub(super) async fn ours(
+    cx: &ToolCx,
+    repository: &Repository,
+    before: Option<&str>,
+    message: &str,
+) -> Result<Option<String>, ToolError> {
+    let not = before.map(|id| format!("^{id}"));
+    let mut arguments = vec!["log", "-z", "--format=%H%n%P%n%B", LOOKED_BACK, "HEAD"];
+    arguments.extend(not.as_deref());
+    arguments.push("--");
+    let answer = repository.git.run(cx, &arguments).await?;
+    let text = answer.text();
+    let made = text.split('\0').find_map(|commit| {
+        let (id, rest) = commit.split_once('\n')?;
+        let (parents, body) = rest.split_once('\n')?;
+        let follows = parents.split(' ').next().filter(|parent| !parent.is_empty()) == before;
+        (follows && message_hash(body) == message).then(|| id.trim().to_owned())
+    });
+    Ok(made)
+}
+
+/// Takes away the locks that are younger than the declaration, where no other git works here that could hold them.
+/// What is said of one that stays.
+fn unlock(deps: &GitDeps, repository: &Repository, branch: Option<&str>, since_ms: u64) -> Option<String> {
+    let since = UNIX_EPOCH + Duration::from_millis(since_ms);
+    let branch = branch.filter(|branch| branch.starts_with("refs/")).map(|branch| format!("{branch}.lock"));
+    let names = ["index.lock", "HEAD.lock"].into_iter().map(str::to_owned).chain(branch);
+    let mut left = None;
+    for lock in names.map(|name| repository.git_dir.join(name)) {
+        let Ok(metadata) = lock.symlink_metadata() else { continue };
+        let is_ours = metadata.is_file()
+            && metadata.modified().is_ok_and(|made| made >= since)
+            && !may_run_in("git", &repository.top);
+        let gone = is_ours && lock.to_str().is_some_and(|lock| remove(deps, lock));
+        if gone {
+            tracing::info!(lock = %lock.display(), "a lock that a killed git of ours left was taken away");
+        } else {
+            left = Some(format!(
+                "{} is there and was not removed: it may be another git's. If no git runs and it stays, the user can \
+                 delete it.",
+                lock.display()
+            ));
+        }
+    }
+    left
+}
+
+/// Removes a file beneath the workspace.
+fn remove(deps: &GitDeps, path: &str) -> bool {
+    let Ok(found) = deps.workspace.resolve(&RawPath::from(path)) else { return false };
+    found.absolute().to_str() == Some(path)
+        && found.open_parent(false).and_then(|(folder, name)| folder.remove(&name)).is_ok()
+}
+
+impl Repository {
+    /// Says of a commit on this HEAD that it is about to be made.
+    pub(super) fn commit_intent(&self, head: Option<&String>, message: &str) -> Intent {
+        match self.top.to_str() {
+            Some(top) => Intent::Commit {
+                repository: top.to_owned(),
+                head: head.cloned(),
+                message: message_hash(message),
+                since_ms: now_ms(),
+            },
+            None => Intent::Vague { what: format!("commit in {}", self.top.display()) },
+        }
+    }
+
+    /// Says that files are about to be staged.
+    pub(super) fn stage_intent(&self) -> Intent {
+        match self.top.to_str() {
+            Some(top) => Intent::Stage { repository: top.to_owned(), since_ms: now_ms() },
+            None => Intent::Vague { what: format!("stage files in {}", self.top.display()) },
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_message_is_known_again_however_git_tidied_it_up() {
+        let asked = "  Name the error \n\n\n\nBecause.  \nAnd so on\n\n";
+        assert_eq!(message_hash(asked), message_hash("Name the error\n\nBecause.\nAnd so on\n"));
+        assert_ne!(message_hash(asked), message_hash("Name the error\n\nBecause. And so on\n"));
+    }
+}

@@ -1,0 +1,52 @@
+//! Becoming a new device: what the old one was and owed is set aside, and the next identity begins with nothing.
+//! Not here: making that identity (device).
+#![expect(clippy::disallowed_methods, reason = "this file moves the files of an identity")]
+
+use std::fs;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use super::atomic;
+use super::error::HomeError;
+use super::layout::Home;
+use super::tokens::{TokenName, Tokens};
+
+/// Sets the identity, its session and its journal aside: they get names that nothing looks for, and stay for their
+/// owner. Only while no runner works with this home. Returns the new names.
+///
+/// # Errors
+/// [`HomeError::Unwritable`] when something cannot be renamed. The journal goes first and the identity last, so that
+/// what was not finished can be asked for again.
+pub fn set_aside(home: &Home) -> Result<Vec<PathBuf>, HomeError> {
+    let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let suffix = format!("aside-{}", since_1970.as_millis());
+    let journal = home.journal_file();
+    let beside = |ending: &str| PathBuf::from(format!("{}{ending}", journal.display()));
+    let files = [
+        beside(""),
+        beside("-wal"),
+        beside("-shm"),
+        Tokens::of(home).path(TokenName::Device),
+        home.key_file(),
+        home.unfinished_device_file(),
+        home.device_file(),
+    ];
+    let mut moved = Vec::new();
+    for file in files {
+        moved.extend(rename(&file, &suffix)?);
+    }
+    for folder in [home.state_dir(), home.keys_dir(), home.root().to_owned()] {
+        atomic::sync_dir(&folder).map_err(HomeError::unwritable(&folder))?;
+    }
+    Ok(moved)
+}
+
+fn rename(file: &Path, suffix: &str) -> Result<Option<PathBuf>, HomeError> {
+    let aside = PathBuf::from(format!("{}.{suffix}", file.display()));
+    match fs::rename(file, &aside) {
+        Ok(()) => Ok(Some(aside)),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(HomeError::unwritable(file)(error)),
+    }
+}

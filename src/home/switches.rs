@@ -1,0 +1,154 @@
+//! The owner's switches: small files whose being there says that the runner must not begin anything. They survive
+//! restarts and work whether or not a runner runs. Not here: what the runner makes of them.
+#![expect(clippy::disallowed_methods, reason = "this file owns the switches of the home")]
+
+use std::fs;
+use std::io::ErrorKind;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use notify::{Event, RecommendedWatcher, RecursiveMode, Watcher};
+use serde::{Deserialize, Serialize};
+use tokio::sync::watch;
+
+use super::atomic::{self, Readers};
+use super::error::HomeError;
+use super::layout::Home;
+
+/// What can be switched.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Switch {
+    /// The owner wants nothing new to begin.
+    Paused,
+    /// The runner crashed several times in a row and begins nothing until it is trusted again.
+    SafeMode,
+}
+
+/// A switch that is on.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct SwitchedOn {
+    /// Since when, in milliseconds since 1970; 0 where that cannot be read.
+    #[serde(default)]
+    pub since_ms: i64,
+    /// Why, for people.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+}
+
+/// The switches of one home.
+#[derive(Debug, Clone)]
+pub struct Switches {
+    folder: PathBuf,
+}
+
+/// Tells of changes as long as it is kept.
+#[derive(Debug)]
+pub struct SwitchWatch {
+    /// Changes its value whenever a switch may have been moved.
+    pub moved: watch::Receiver<u64>,
+    _watcher: RecommendedWatcher,
+    // Keeps the receiver from hearing "closed" should the system give the watcher up.
+    _sender: Arc<watch::Sender<u64>>,
+}
+
+impl Switches {
+    /// Those of this home.
+    pub fn of(home: &Home) -> Self {
+        Self { folder: home.switches_dir() }
+    }
+
+    fn file(&self, switch: Switch) -> PathBuf {
+        self.folder.join(match switch {
+            Switch::Paused => "paused",
+            Switch::SafeMode => "safe-mode",
+        })
+    }
+
+    /// The switch, if it is on. A file that cannot be read is on all the same: it was meant to stop something.
+    pub fn read(&self, switch: Switch) -> Option<SwitchedOn> {
+        match fs::read(self.file(switch)) {
+            Ok(text) => {
+                Some(serde_json::from_slice(&text).unwrap_or(SwitchedOn { since_ms: 0, reason: None }))
+            }
+            Err(error) if error.kind() == ErrorKind::NotFound => None,
+            Err(_) => Some(SwitchedOn { since_ms: 0, reason: None }),
+        }
+    }
+
+    /// Switches on; one that is on already keeps its moment and reason. Returns whether it was off.
+    ///
+    /// # Errors
+    /// [`HomeError`] when it cannot be written.
+    ///
+    /// # Panics
+    /// Never: a number and a text are always JSON.
+    pub fn switch_on(&self, switch: Switch, on: &SwitchedOn) -> Result<bool, HomeError> {
+        let path = self.file(switch);
+        let text = serde_json::to_vec(on).expect("a number and a text are JSON");
+        match atomic::create_new(&path, &text, Readers::OwnerOnly) {
+            Ok(()) => Ok(true),
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(false),
+            Err(error) => Err(HomeError::unwritable(&path)(error)),
+        }
+    }
+
+    /// Switches off. Returns whether it was on.
+    ///
+    /// # Errors
+    /// [`HomeError`] when it cannot be removed.
+    pub fn switch_off(&self, switch: Switch) -> Result<bool, HomeError> {
+        let path = self.file(switch);
+        match fs::remove_file(&path) {
+            Ok(()) => Ok(true),
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(false),
+            Err(error) => Err(HomeError::unwritable(&path)(error)),
+        }
+    }
+
+    /// Tells when a switch is moved; none where the system cannot.
+    pub fn watch(&self) -> Option<SwitchWatch> {
+        let (sender, moved) = watch::channel(0_u64);
+        let sender = Arc::new(sender);
+        let heard = Arc::clone(&sender);
+        let watched = notify::recommended_watcher(move |event: notify::Result<Event>| {
+            // A lost event may hide a change; reading is none, or looking at a switch would set this off again.
+            if event.map_or(true, |event| !event.kind.is_access()) {
+                heard.send_modify(|n| *n += 1);
+            }
+        });
+        let looking = watched.and_then(|mut eyes| {
+            eyes.watch(&self.folder, RecursiveMode::NonRecursive)?;
+            Ok(eyes)
+        });
+        match looking {
+            Ok(eyes) => Some(SwitchWatch { moved, _watcher: eyes, _sender: sender }),
+            Err(error) => {
+                tracing::warn!(%error, "the owner's switches are only looked at now and then");
+                None
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_switch_is_on_until_it_is_off_and_keeps_its_first_reason() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let switches = Switches { folder: folder.path().to_owned() };
+        let on = |reason: &str| SwitchedOn { since_ms: 5, reason: Some(reason.to_owned()) };
+        assert_eq!(switches.read(Switch::Paused), None);
+        assert!(switches.switch_on(Switch::Paused, &on("lunch")).expect("written"));
+        assert!(!switches.switch_on(Switch::Paused, &on("later")).expect("it is on"));
+        assert_eq!(switches.read(Switch::Paused), Some(on("lunch")));
+        assert_eq!(switches.read(Switch::SafeMode), None);
+        std::fs::write(switches.file(Switch::SafeMode), "half a fi").expect("written");
+        assert!(switches.read(Switch::SafeMode).is_some(), "what cannot be read is on");
+        assert!(switches.switch_off(Switch::Paused).expect("removed"));
+        assert!(!switches.switch_off(Switch::Paused).expect("it is off"));
+        assert_eq!(switches.read(Switch::Paused), None);
+    }
+}

@@ -1,0 +1,40 @@
+//! A copy of the journal before its tables are changed, for whoever has to go back to the version before. Made whole
+//! and checked, or the change does not happen. Not here: the change (migrate).
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+
+use rusqlite::{Connection, OpenFlags};
+
+use super::{JournalError, integrity, swap};
+
+/// Where the journal of this version is kept.
+fn place(path: &Path, version: usize) -> PathBuf {
+    swap::beside(path, &format!(".v{version}"))
+}
+
+/// Copies what the connection sees into a file of its own, synced and checked; the copy of an earlier version goes.
+pub(super) fn make(connection: &Connection, path: &Path, version: usize) -> Result<PathBuf, JournalError> {
+    let failed = |cause| JournalError::File { path: place(path, version).display().to_string(), cause };
+    let draft = swap::draft(path).map_err(failed)?;
+    copy(connection, &draft)?;
+    let copied = Connection::open_with_flags(&draft, OpenFlags::SQLITE_OPEN_READ_ONLY)?;
+    integrity::check(&copied, &draft)?;
+    drop(copied);
+    let backup = place(path, version);
+    std::fs::rename(&draft, &backup).map_err(failed)?;
+    swap::sync_folder(path).map_err(failed)?;
+    for older in 1..version {
+        // One that stays takes room, and nothing else.
+        let _ = swap::remove_database(&place(path, older));
+    }
+    Ok(backup)
+}
+
+/// Writes the database as the connection sees it to a new file, and syncs that.
+pub(super) fn copy(connection: &Connection, to: &Path) -> Result<(), JournalError> {
+    connection.execute("vacuum into ?", [to.to_string_lossy()])?;
+    File::open(to)
+        .and_then(|file| file.sync_all())
+        .map_err(|cause| JournalError::File { path: to.display().to_string(), cause })
+}

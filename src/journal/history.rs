@@ -1,0 +1,252 @@
+//! Looking back: what was asked, what came of it and what went wrong on the way, as `history` and `status` show it.
+//! Not here: what the engine itself reads to go on (read).
+
+use rusqlite::types::ToSql;
+use rusqlite::{OptionalExtension, Row};
+
+use super::entry::{Origin, State, Stored};
+use super::{JournalError, Reader};
+use crate::ids::RequestId;
+use crate::request::OutcomeKind;
+
+/// Which requests are asked for. Without anything set: all, the latest first.
+#[derive(Debug, Clone, Default)]
+pub struct Question {
+    /// At most so many; 0 for all.
+    pub limit: u32,
+    /// Only those whose outcome is an error, or whose reply the backend will never take.
+    pub failed: bool,
+    /// Only those that are not closed: waiting, running, or answered and not delivered.
+    pub open: bool,
+    /// Only those of this tool.
+    pub tool: Option<String>,
+    /// Only those of this conversation.
+    pub conversation: Option<String>,
+    /// Only those received from then on, in milliseconds since 1970.
+    pub since_ms: Option<i64>,
+}
+
+/// The life of one request. Times are milliseconds since 1970 by this machine's clock.
+#[derive(Debug, Clone)]
+pub struct Life {
+    /// The request.
+    pub id: String,
+    /// The tool asked for.
+    pub tool: String,
+    /// Where it came from.
+    pub origin: Origin,
+    /// Its conversation.
+    pub conversation: String,
+    /// What its tool may do.
+    pub effect: String,
+    /// How far it has come.
+    pub state: State,
+    /// How it ended, once it has.
+    pub outcome: Option<OutcomeKind>,
+    /// The error code of its reply.
+    pub code: Option<String>,
+    /// How often the backend offered it.
+    pub offers: u32,
+    /// How often it was started.
+    pub attempts: u32,
+    /// The life of the runner that started it last.
+    pub epoch: Option<u32>,
+    /// When it was first offered and accepted.
+    pub received_at_ms: i64,
+    /// When it was started last.
+    pub started_at_ms: Option<i64>,
+    /// When its reply was recorded.
+    pub finished_at_ms: Option<i64>,
+    /// When the backend had the reply, or refused it for good.
+    pub closed_at_ms: Option<i64>,
+    /// When the caller first took it back.
+    pub cancel_requested_at_ms: Option<i64>,
+    /// Whether the caller took it back.
+    pub cancel_requested: bool,
+    /// How many posts of the reply failed.
+    pub failed_posts: u32,
+    /// Why the last one did, or why the reply was given up.
+    pub last_error: Option<String>,
+    /// Until when it was wanted, by the backend's clock.
+    pub deadline_ms: Option<f64>,
+}
+
+/// Something that does not happen to every request.
+#[derive(Debug, Clone)]
+pub struct Incident {
+    /// When, in milliseconds since 1970.
+    pub at_ms: i64,
+    /// What, in a word or two.
+    pub kind: String,
+    /// More words.
+    pub detail: Option<String>,
+    /// How often it happened on end.
+    pub times: u32,
+    /// When the last of these was.
+    pub last_at_ms: Option<i64>,
+}
+
+/// Everything that is known of one request.
+#[derive(Debug, Clone)]
+pub struct Whole {
+    /// Its life; none of one that is not in the journal (any more).
+    pub life: Option<Life>,
+    /// What went otherwise than usual, in order.
+    pub incidents: Vec<Incident>,
+    /// How many effects it declared before making them.
+    pub declared: u32,
+    /// Processes of it that are not known to have ended: who they are, and their command.
+    pub processes: Vec<(String, String)>,
+}
+
+/// What waits to be begun.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Pending {
+    /// How many requests.
+    pub count: u32,
+    /// When the oldest was received, in milliseconds since 1970.
+    pub oldest_ms: Option<i64>,
+}
+
+const LIFE: &str = "id, tool, origin, conversation, effect, state, outcome, code, offers, attempt, epoch, \
+    received_at_ms, started_at_ms, finished_at_ms, closed_at_ms, cancel_requested_at_ms, cancel_requested, \
+    deliver_attempts, last_error, deadline_ms";
+
+impl Reader {
+    /// The lives of the requests asked for, the latest first.
+    ///
+    /// # Errors
+    /// The file cannot be read.
+    pub fn history(&self, question: &Question) -> Result<Vec<Life>, JournalError> {
+        let mut conditions = vec!["true"];
+        let mut values: Vec<&dyn ToSql> = Vec::new();
+        if question.failed {
+            conditions.push("(outcome = 'error' or state = 'undeliverable')");
+        }
+        if question.open {
+            conditions.push("state in ('accepted', 'started', 'finished')");
+        }
+        if let Some(tool) = &question.tool {
+            conditions.push("tool = ?");
+            values.push(tool);
+        }
+        if let Some(conversation) = &question.conversation {
+            conditions.push("conversation = ?");
+            values.push(conversation);
+        }
+        if let Some(since) = &question.since_ms {
+            conditions.push("received_at_ms >= ?");
+            values.push(since);
+        }
+        let limit = if question.limit == 0 { -1 } else { i64::from(question.limit) };
+        values.push(&limit);
+        let sql = format!(
+            "select {LIFE} from request where {} order by rowid desc limit ?",
+            conditions.join(" and ")
+        );
+        let mut statement = self.connection.prepare(&sql)?;
+        let lives = statement.query_map(&values[..], life_from_row)?;
+        Ok(lives.collect::<Result<_, _>>()?)
+    }
+
+    /// Everything that is known of one request; none where nothing is.
+    ///
+    /// # Errors
+    /// The file cannot be read.
+    pub fn whole_life(&self, id: &str) -> Result<Option<Whole>, JournalError> {
+        let sql = format!("select {LIFE} from request where id = ?");
+        let life = self.connection.prepare(&sql)?.query_row([id], life_from_row).optional()?;
+        let mut statement = self.connection.prepare(
+            "select at_ms, kind, detail, times, last_at_ms from incident where request_id = ? order by id",
+        )?;
+        let incidents = statement.query_map([id], |row| {
+            Ok(Incident {
+                at_ms: row.get(0)?,
+                kind: row.get(1)?,
+                detail: row.get(2)?,
+                times: row.get(3)?,
+                last_at_ms: row.get(4)?,
+            })
+        })?;
+        let incidents = incidents.collect::<Result<Vec<_>, _>>()?;
+        if life.is_none() && incidents.is_empty() {
+            return Ok(None);
+        }
+        let declared =
+            self.connection
+                .query_row("select count(*) from intent where request_id = ?", [id], |row| row.get(0))?;
+        let mut statement = self
+            .connection
+            .prepare("select identity, command from child where request_id = ? order by started_at_ms")?;
+        let processes = statement.query_map([id], |row| Ok((row.get(0)?, row.get(1)?)))?;
+        let processes = processes.collect::<Result<_, _>>()?;
+        Ok(Some(Whole { life, incidents, declared, processes }))
+    }
+
+    /// The ids that begin with this, at most so many: nobody types a whole one.
+    ///
+    /// # Errors
+    /// The file cannot be read.
+    pub fn ids_like(&self, beginning: &str, limit: u32) -> Result<Vec<String>, JournalError> {
+        let mut statement = self.connection.prepare(
+            "select id from request where substr(id, 1, length(?1)) = ?1 order by rowid desc limit ?2",
+        )?;
+        let ids = statement.query_map((beginning, limit), |row| row.get(0))?;
+        Ok(ids.collect::<Result<_, _>>()?)
+    }
+
+    /// What waits to be begun.
+    ///
+    /// # Errors
+    /// The file cannot be read.
+    pub fn pending(&self) -> Result<Pending, JournalError> {
+        let sql = "select count(*), min(received_at_ms) from request where state = 'accepted'";
+        Ok(self
+            .connection
+            .query_row(sql, [], |row| Ok(Pending { count: row.get(0)?, oldest_ms: row.get(1)? }))?)
+    }
+
+    /// The replies that nobody will want any more: those whose request expired before `expired_before_ms` by the
+    /// backend's clock. One without a deadline expires `ttl_ms` after it was made.
+    ///
+    /// # Errors
+    /// The file cannot be read.
+    pub fn unwanted_replies(
+        &self,
+        expired_before_ms: f64,
+        ttl_ms: f64,
+    ) -> Result<Vec<RequestId>, JournalError> {
+        let mut statement = self.connection.prepare_cached(
+            "select id from request where state = 'finished' and created_at_ms > 0 \
+             and coalesce(deadline_ms, created_at_ms + ?1) < ?2 order by rowid",
+        )?;
+        let ids = statement
+            .query_map((ttl_ms, expired_before_ms), |row| super::entry::parsed(row, 0, RequestId::parse))?;
+        Ok(ids.collect::<Result<_, _>>()?)
+    }
+}
+
+fn life_from_row(row: &Row<'_>) -> rusqlite::Result<Life> {
+    Ok(Life {
+        id: row.get(0)?,
+        tool: row.get(1)?,
+        origin: row.get::<_, Stored<Origin>>(2)?.0,
+        conversation: row.get(3)?,
+        effect: row.get(4)?,
+        state: row.get::<_, Stored<State>>(5)?.0,
+        outcome: row.get::<_, Option<Stored<OutcomeKind>>>(6)?.map(|outcome| outcome.0),
+        code: row.get(7)?,
+        offers: row.get(8)?,
+        attempts: row.get(9)?,
+        epoch: row.get(10)?,
+        received_at_ms: row.get(11)?,
+        started_at_ms: row.get(12)?,
+        finished_at_ms: row.get(13)?,
+        closed_at_ms: row.get(14)?,
+        cancel_requested_at_ms: row.get(15)?,
+        cancel_requested: row.get(16)?,
+        failed_posts: row.get(17)?,
+        last_error: row.get(18)?,
+        deadline_ms: row.get(19)?,
+    })
+}

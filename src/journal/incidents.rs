@@ -1,0 +1,66 @@
+//! What does not happen to every request, noted for `history`: a post that failed, an offer that came again, a call
+//! that was begun anew. Not here: what is decided because of it.
+
+use rusqlite::{Transaction, params};
+
+use super::writer::Durability;
+use super::{Journal, JournalError};
+use crate::ids::RequestId;
+
+impl Journal {
+    /// Notes an incident of a request, which need not be in the journal. `kind` is a word or two for people, the same
+    /// for the same kind of thing; the same again at once is counted, not written anew.
+    ///
+    /// # Errors
+    /// The journal could not be written.
+    pub async fn note_incident(
+        &self,
+        request: &RequestId,
+        kind: &'static str,
+        detail: Option<String>,
+        now_ms: i64,
+    ) -> Result<(), JournalError> {
+        let id = request.clone();
+        self.writer
+            .write(Durability::Process, move |transaction| {
+                Ok(note(transaction, &id, kind, detail.as_deref(), now_ms)?)
+            })
+            .await
+    }
+
+    /// Forgets the incidents before `before_ms` of requests that the journal does not know (any more).
+    ///
+    /// # Errors
+    /// The journal could not be written.
+    pub async fn forget_incidents(&self, before_ms: i64) -> Result<usize, JournalError> {
+        self.writer
+            .write(Durability::Process, move |transaction| {
+                let sql = "delete from incident where coalesce(last_at_ms, at_ms) < ? \
+                           and not exists (select 1 from request where id = request_id)";
+                Ok(transaction.execute(sql, [before_ms])?)
+            })
+            .await
+    }
+}
+
+/// The same within a transaction.
+pub(super) fn note(
+    transaction: &Transaction<'_>,
+    request: &RequestId,
+    kind: &str,
+    detail: Option<&str>,
+    now_ms: i64,
+) -> rusqlite::Result<()> {
+    let counted = transaction
+        .prepare_cached(
+            "update incident set times = times + 1, last_at_ms = ?1 \
+             where id = (select max(id) from incident where request_id = ?2) and kind = ?3 and detail is ?4",
+        )?
+        .execute(params![now_ms, request.as_str(), kind, detail])?;
+    if counted == 0 {
+        transaction
+            .prepare_cached("insert into incident (request_id, at_ms, kind, detail) values (?, ?, ?, ?)")?
+            .execute(params![request.as_str(), now_ms, kind, detail])?;
+    }
+    Ok(())
+}

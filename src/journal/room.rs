@@ -1,0 +1,150 @@
+//! Room on the disk: a reserve that is given up when the disk is full, so that what was begun can be finished and
+//! delivered, and the question whether there is room for new work. Not here: who asks.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use super::{Journal, swap};
+
+/// How many bytes the reserve holds.
+pub const RESERVE: u64 = 4 << 20;
+
+/// The disk below one journal. Clones share what is known of it.
+#[derive(Debug, Clone)]
+pub(super) struct Disk {
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    reserve: PathBuf,
+    /// The reserve was given up, or never made.
+    spent: AtomicBool,
+    /// The journal's file cannot be used any more.
+    failed: AtomicBool,
+}
+
+impl Disk {
+    /// Below this journal; its reserve is made if there is room.
+    pub(super) fn below(path: &Path) -> Self {
+        let reserve = swap::beside(path, ".reserve");
+        let spent = AtomicBool::new(!is_whole(&reserve));
+        let disk = Self { shared: Arc::new(Shared { reserve, spent, failed: AtomicBool::new(false) }) };
+        disk.remake(0);
+        disk
+    }
+
+    /// Gives the reserve up.
+    pub(super) fn release(&self) {
+        if !self.shared.spent.swap(true, Ordering::SeqCst) {
+            tracing::error!(
+                "the disk is full: the reserve is given up, and nothing new is begun until there is room"
+            );
+            // Without one there is nothing to give up.
+            let _ = std::fs::remove_file(&self.shared.reserve);
+        }
+    }
+
+    /// The file is beyond mending in this life.
+    pub(super) fn fail(&self) {
+        self.shared.failed.store(true, Ordering::SeqCst);
+    }
+
+    pub(super) fn is_failed(&self) -> bool {
+        self.shared.failed.load(Ordering::SeqCst)
+    }
+
+    /// Whether so many bytes are free and the reserve is there, made again if it can be.
+    pub(super) fn has_room(&self, least: u64) -> bool {
+        if !is_free(&self.shared.reserve, least) {
+            return false;
+        }
+        self.remake(least);
+        !self.shared.spent.load(Ordering::SeqCst)
+    }
+
+    fn remake(&self, least: u64) {
+        let spent = self.shared.spent.load(Ordering::SeqCst);
+        if !spent || !has_room_for_reserve(&self.shared.reserve, least) {
+            return;
+        }
+        match make(&self.shared.reserve) {
+            Ok(()) => self.shared.spent.store(false, Ordering::SeqCst),
+            Err(error) => {
+                tracing::warn!(%error, "the disk has no room for the reserve");
+                // Half a reserve would be taken for a whole one.
+                let _ = std::fs::remove_file(&self.shared.reserve);
+            }
+        }
+    }
+}
+
+impl Journal {
+    /// Whether the disk has room for new work: this many bytes are free and the reserve is there. A reserve that was
+    /// given up is made again here, once there is room for it.
+    pub fn has_room(&self, least_free: u64) -> bool {
+        self.disk.has_room(least_free)
+    }
+
+    /// Whether the file cannot be used any more: the disk did not keep what it was given, and a new file could not be
+    /// made either. Only a new start can help.
+    pub fn is_failed(&self) -> bool {
+        self.disk.is_failed()
+    }
+}
+
+/// The same question about a journal that somebody else may have open, or that nobody has made yet: a missing reserve
+/// is no lack where it can be made.
+pub fn has_room_at(path: &Path, least_free: u64) -> bool {
+    let reserved = is_whole(&swap::beside(path, ".reserve"));
+    is_free(path, least_free) && (reserved || has_room_for_reserve(path, least_free))
+}
+
+/// Room for two of it: what was just given up is not to be taken back at once.
+fn has_room_for_reserve(path: &Path, least: u64) -> bool {
+    is_free(path, least.saturating_add(2 * RESERVE))
+}
+
+fn is_whole(reserve: &Path) -> bool {
+    reserve.metadata().is_ok_and(|file| file.len() == RESERVE)
+}
+
+fn make(reserve: &Path) -> io::Result<()> {
+    let mut options = OpenOptions::new();
+    options.write(true).create(true).truncate(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    fill(&mut options.open(reserve)?)
+}
+
+/// With room that is really taken: a hole would hold none.
+fn fill(file: &mut File) -> io::Result<()> {
+    #[cfg(target_os = "linux")]
+    if rustix::fs::fallocate(&*file, rustix::fs::FallocateFlags::empty(), 0, RESERVE).is_ok() {
+        return Ok(());
+    }
+    // Not zeros, which some file systems store as a hole.
+    let block = vec![0x5a_u8; 64 << 10];
+    for _ in 0..RESERVE / block.len() as u64 {
+        file.write_all(&block)?;
+    }
+    Ok(())
+}
+
+/// Whether so many bytes are free for this user where the file is; yes where that cannot be told.
+#[cfg(unix)]
+fn is_free(path: &Path, least: u64) -> bool {
+    let folder = path.parent().unwrap_or(Path::new("."));
+    match rustix::fs::statvfs(folder) {
+        Ok(disk) => disk.f_bavail.saturating_mul(disk.f_frsize) >= least,
+        Err(_) => true,
+    }
+}
+
+#[cfg(not(unix))]
+fn is_free(_path: &Path, _least: u64) -> bool {
+    true
+}

@@ -1,0 +1,120 @@
+//! What keeps the runner from being all that it should be, in words that heartbeats and `status` share, and when the
+//! backend was last heard. Not here: what is done about any of it.
+
+use std::sync::Mutex;
+use std::sync::PoisonError;
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+use std::time::Duration;
+
+use tokio::sync::Notify;
+use tokio::time::Instant;
+
+use super::engine::Engine;
+
+/// What was noticed from outside; what can be looked up (pauses, clocks) is looked up.
+#[derive(Debug, Default)]
+pub(super) struct Condition {
+    /// The disk is too full for new work.
+    disk: AtomicBool,
+    /// When a poll last succeeded, in milliseconds since 1970; 0 for never.
+    polled_ms: AtomicI64,
+    contact: Mutex<Contact>,
+    /// What the journal was last told.
+    noted: Mutex<(String, i64)>,
+    /// Rings when something of this has changed.
+    changed: Notify,
+}
+
+/// Whether polls succeed now.
+#[derive(Debug, Default, Clone, Copy)]
+struct Contact {
+    answers: bool,
+    since: Option<Instant>,
+}
+
+impl Condition {
+    /// A poll came back with a page.
+    pub(super) fn polled(&self, now_ms: i64) {
+        self.polled_ms.store(now_ms, Ordering::Relaxed);
+        self.contact(true);
+    }
+
+    /// A poll failed.
+    pub(super) fn poll_failed(&self) {
+        self.contact(false);
+    }
+
+    /// The disk is too full for new work, or no longer is. Whether that is news.
+    pub(super) fn disk_is_full(&self, full: bool) -> bool {
+        let news = self.disk.swap(full, Ordering::Relaxed) != full;
+        if news {
+            self.touch();
+        }
+        news
+    }
+
+    /// Whether the disk was too full for new work when it was last looked at.
+    pub(super) fn lacks_room(&self) -> bool {
+        self.disk.load(Ordering::Relaxed)
+    }
+
+    fn contact(&self, answers: bool) {
+        let mut contact = self.contact.lock().unwrap_or_else(PoisonError::into_inner);
+        if contact.since.is_none() || contact.answers != answers {
+            *contact = Contact { answers, since: Some(Instant::now()) };
+        }
+    }
+
+    /// Whether the backend has been answering, or away, for at least so long without a change.
+    pub(super) fn contact_is_settled(&self, least: Duration) -> bool {
+        let contact = *self.contact.lock().unwrap_or_else(PoisonError::into_inner);
+        contact.since.is_some_and(|since| since.elapsed() >= least)
+    }
+
+    /// Something that is looked up has changed.
+    pub(super) fn touch(&self) {
+        self.changed.notify_one();
+    }
+
+    /// Waits until something changes.
+    pub(super) async fn changed(&self) {
+        self.changed.notified().await;
+    }
+}
+
+impl Engine {
+    /// What is not as it should be, in stable words: `disk`, `intercepted`, `clock_skew`, `paused`, `safe_mode`.
+    pub(super) fn degraded(&self) -> Vec<&'static str> {
+        let condition = &self.condition;
+        [
+            (condition.disk.load(Ordering::Relaxed), "disk"),
+            (self.line.trouble() == "intercepted", "intercepted"),
+            (self.server_clock.skew_ms().is_some(), "clock_skew"),
+            (self.hold.is_paused(), "paused"),
+            (self.hold.is_safe_mode(), "safe_mode"),
+        ]
+        .into_iter()
+        .filter_map(|(is_so, word)| is_so.then_some(word))
+        .collect()
+    }
+
+    /// Leaves word in the journal for `status`, which runs in another process; only where something is new.
+    pub(super) async fn note_condition(&self) {
+        let now = (self.degraded().join(","), self.condition.polled_ms.load(Ordering::Relaxed));
+        let before = self.condition.noted.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let mut news = Vec::new();
+        if now.0 != before.0 {
+            news.push(("degraded", now.0.clone()));
+        }
+        if now.1 != before.1 {
+            news.push(("last_poll_ms", now.1.to_string()));
+        }
+        for (key, value) in news {
+            if let Err(error) = self.journal.remember(key, value).await {
+                tracing::warn!(%error, "the runner's condition could not be noted");
+                return;
+            }
+        }
+        *self.condition.noted.lock().unwrap_or_else(PoisonError::into_inner) = now;
+    }
+}

@@ -1,0 +1,189 @@
+//! The line to the backend, as every call of the runner uses it: what the backend asked for is kept to whoever calls,
+//! and what came of the calls is remembered for `status`. Not here: what a call says (backend), and when a failed one is
+//! made again (its caller, by backoff).
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use serde_json::Value;
+use tokio::sync::watch;
+use tokio::time::Instant;
+
+use super::backoff::Budget;
+use super::engine::Engine;
+use crate::backend::{
+    Backend, BackendError, Beat, CatalogItem, CatalogKind, Claim, Disposition, Offered, Page, Posted, Reply,
+    ResultPost, Session,
+};
+use crate::ids::{LeaseId, RequestId};
+
+/// Where the journal keeps why nothing comes through.
+const KEY: &str = "backend_trouble";
+
+/// A backend that is asked no sooner than it wants.
+pub(super) struct Line {
+    backend: Arc<dyn Backend>,
+    budget: Arc<Budget>,
+    /// How long nothing is asked after the backend refused to open a session.
+    barred_for: Duration,
+    state: Mutex<State>,
+    trouble: watch::Sender<&'static str>,
+}
+
+#[derive(Default)]
+struct State {
+    /// Functions that the backend asked not to be called before.
+    quiet: BTreeMap<&'static str, Held>,
+    /// This device is refused.
+    barred: Option<Held>,
+    /// What is wrong now, by function.
+    troubles: BTreeMap<&'static str, &'static str>,
+}
+
+/// An error that stands for a while.
+#[derive(Clone)]
+struct Held {
+    until: Instant,
+    error: BackendError,
+}
+
+impl Held {
+    /// The error, while it stands; a wait that the backend asked for, as what is left of it.
+    fn standing(&self, now: Instant) -> Option<BackendError> {
+        let left = self.until.checked_duration_since(now).filter(|left| !left.is_zero())?;
+        let mut error = self.error.clone();
+        if let BackendError::Busy { retry_after, .. } = &mut error {
+            *retry_after = Some(left);
+        }
+        Some(error)
+    }
+}
+
+impl Line {
+    pub(super) fn new(backend: Arc<dyn Backend>, budget: Arc<Budget>, barred_for: Duration) -> Self {
+        let trouble = watch::Sender::new("");
+        Self { backend, budget, barred_for, state: Mutex::default(), trouble }
+    }
+
+    /// The backend will not have this device: nothing is asked of it for a while.
+    pub(super) fn bar(&self, error: &BackendError) {
+        let held = Held { until: Instant::now() + self.barred_for, error: error.clone() };
+        self.state().barred = Some(held);
+    }
+
+    /// The refusal that bars this device now.
+    pub(super) fn barred(&self) -> Option<BackendError> {
+        self.state().barred.as_ref()?.standing(Instant::now())
+    }
+
+    /// Why nothing comes through now, in one word; none while all does.
+    pub(super) fn trouble(&self) -> &'static str {
+        *self.trouble.borrow()
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Makes a call, unless it has to wait; then the error says so without a word to the backend.
+    async fn made<T>(&self, function: &'static str, call: Reply<'_, T>) -> Result<T, BackendError> {
+        if let Some(error) = self.must_wait(function) {
+            return Err(error);
+        }
+        let answered = call.await;
+        self.heard(function, answered.as_ref().err());
+        answered
+    }
+
+    fn must_wait(&self, function: &'static str) -> Option<BackendError> {
+        let (state, now) = (self.state(), Instant::now());
+        state.barred.iter().chain(state.quiet.get(function)).find_map(|held| held.standing(now))
+    }
+
+    fn heard(&self, function: &'static str, error: Option<&BackendError>) {
+        let mut state = self.state();
+        // A refusal that is about one request is an answer like any other.
+        let is_answer = |error: &BackendError| {
+            matches!(error, BackendError::Refused(_))
+                && function != "open_session"
+                && error.disposition() != Disposition::Reopen
+        };
+        match error.filter(|error| !is_answer(error)) {
+            None => {
+                self.budget.earn();
+                state.troubles.remove(function);
+                // A call that was under way before says nothing; one that was made since does.
+                if state.barred.as_ref().is_none_or(|held| held.standing(Instant::now()).is_none()) {
+                    state.barred = None;
+                    state.troubles.remove("open_session");
+                }
+            }
+            Some(error) => {
+                if let BackendError::Busy { retry_after: Some(time), .. } = error {
+                    let held = Held { until: Instant::now() + *time, error: error.clone() };
+                    state.quiet.insert(function, held);
+                }
+                state.troubles.insert(function, error.trouble());
+            }
+        }
+        // What is worst for whoever looks.
+        let worst = ["refused", "intercepted", "unreachable", "busy", "failing"];
+        let word = worst.into_iter().find(|word| state.troubles.values().any(|trouble| trouble == word));
+        drop(state);
+        self.trouble.send_if_modified(|now| std::mem::replace(now, word.unwrap_or_default()) != *now);
+    }
+}
+
+/// Keeps in the journal why nothing comes through, for `status`, which runs in another process.
+pub(super) async fn tell_trouble(engine: Arc<Engine>) {
+    let mut news = engine.line.trouble.subscribe();
+    loop {
+        let word = *news.borrow_and_update();
+        if let Err(error) = engine.journal.remember(KEY, word.to_owned()).await {
+            tracing::warn!(%error, "the state of the backend could not be noted");
+        }
+        tokio::select! {
+            changed = news.changed() => if changed.is_err() { return },
+            () = engine.over.cancelled() => return,
+        }
+    }
+}
+
+impl Backend for Line {
+    fn open_session(&self) -> Reply<'_, Session> {
+        Box::pin(self.made("open_session", self.backend.open_session()))
+    }
+
+    fn poll<'a>(&'a self, cursor: Option<&'a str>, limit: u32, wait: Duration) -> Reply<'a, Page> {
+        Box::pin(self.made("poll", self.backend.poll(cursor, limit, wait)))
+    }
+
+    fn list_open(&self) -> Reply<'_, Vec<Offered>> {
+        Box::pin(self.made("list_open", self.backend.list_open()))
+    }
+
+    fn claim<'a>(&'a self, id: &'a RequestId, lease: &'a LeaseId) -> Reply<'a, Claim> {
+        Box::pin(self.made("claim", self.backend.claim(id, lease)))
+    }
+
+    fn post<'a>(&'a self, result: ResultPost<'a>) -> Reply<'a, Posted> {
+        Box::pin(self.made("post", self.backend.post(result)))
+    }
+
+    fn beat(&self, online: bool, health: Value) -> Reply<'_, Beat> {
+        Box::pin(self.made("beat", self.backend.beat(online, health)))
+    }
+
+    fn publish<'a>(&'a self, kind: CatalogKind, revision: u64, items: &'a [CatalogItem]) -> Reply<'a, ()> {
+        Box::pin(self.made("publish", self.backend.publish(kind, revision, items)))
+    }
+
+    fn dated_offset_ms(&self) -> Option<i64> {
+        self.backend.dated_offset_ms()
+    }
+
+    fn refresh_connections(&self) {
+        self.backend.refresh_connections();
+    }
+}

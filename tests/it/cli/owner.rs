@@ -1,0 +1,110 @@
+//! The owner's commands: what was asked and what came of it, the log, and the switch that holds everything.
+
+use super::{User, keys};
+
+/// The keys of one line of the history.
+const LINE: [&str; 21] = [
+    "attempts",
+    "cancelRequested",
+    "cancelRequestedAtMs",
+    "closedAtMs",
+    "code",
+    "conversationId",
+    "deadlineMs",
+    "durationMs",
+    "effect",
+    "epoch",
+    "failedPosts",
+    "finishedAtMs",
+    "lastError",
+    "offers",
+    "origin",
+    "outcome",
+    "receivedAtMs",
+    "requestId",
+    "startedAtMs",
+    "state",
+    "toolName",
+];
+
+#[tokio::test]
+async fn the_owner_s_commands_work_without_a_runner_and_without_a_past() {
+    let user = User::new();
+    assert!(user.types(&["history"]).await.done().out.starts_with("Nothing that fits was asked"));
+    assert_eq!(user.types(&["history", "--json"]).await.done().out, "");
+    user.types(&["history", "0199"]).await.refused(1, "knows no request \"0199\"");
+    user.types(&["history", "0199", "--failed"]).await.refused(2, "--failed");
+    user.types(&["logs"]).await.refused(1, "there is no log");
+    let paused = user.types(&["pause"]).await.done();
+    assert!(paused.out.contains("the next one will be paused from its start"), "{paused:?}");
+    assert!(user.types(&["pause"]).await.done().out.starts_with("It was paused already"));
+    let status = user.types(&["status", "--json"]).await.done().json();
+    assert!(status["paused"]["sinceMs"].is_i64() && status["degraded"][0] == "paused", "{status}");
+    let resumed = user.types(&["resume", "--json"]).await.done().json();
+    assert_eq!(keys(&resumed), ["changed", "inFlight", "paused", "running", "waiting"]);
+    assert!(user.types(&["resume"]).await.done().out.starts_with("It was not paused"));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_was_asked_is_shown_beside_a_running_runner_and_after_it() {
+    let user = User::new();
+    let dev = user.serves(&["dev", "--json"]).await;
+    let send = async |tool: &str, args: &str| {
+        let said = user.asks(&dev.ready, &["send", tool, args, "--conversation", "talk", "--json"]).await;
+        said.json()["requestId"].as_str().expect("an id").to_owned()
+    };
+    let good = send("Bash", r#"{"command":"echo one"}"#).await;
+    let bad = send("Read", r#"{"file_path":"no-such-file"}"#).await;
+    let lines = async |args: &[&str]| -> Vec<serde_json::Value> {
+        let out = user.types(&[&["history", "--json"], args].concat()).await.done().out;
+        out.lines().map(|line| serde_json::from_str(line).expect(line)).collect()
+    };
+    let all = lines(&[]).await;
+    assert_eq!(
+        all.iter().map(|line| &line["requestId"]).collect::<Vec<_>>(),
+        [&bad, &good],
+        "the latest first"
+    );
+    assert_eq!(keys(&all[0]), LINE);
+    assert_eq!((&all[0]["outcome"], &all[0]["code"]), (&"error".into(), &"not_found".into()));
+    assert_eq!((&all[1]["outcome"], &all[1]["attempts"]), (&"ok".into(), &1.into()));
+    for (filter, found) in [
+        (&["--failed"][..], &bad),
+        (&["--tool", "Bash"], &good),
+        (&["--limit", "1"], &bad),
+        (&["--conversation", "talk", "--limit", "1"], &bad),
+        (&["--within", "60", "--tool", "Read"], &bad),
+    ] {
+        let lines = lines(filter).await;
+        assert!(lines.len() == 1 && lines[0]["requestId"] == **found, "{filter:?}: {lines:?}");
+    }
+    assert!(lines(&["--conversation", "other"]).await.is_empty());
+    let table = user.types(&["history"]).await.done().out;
+    assert!(table.starts_with("WHEN ") && table.contains("error not_found"), "{table}");
+
+    dev.stopped().await;
+    // The first characters of an id are its time: the two share them.
+    let all_but_the_end = &good[..good.len() - 1];
+    let whole = user.types(&["history", all_but_the_end]).await.done().out;
+    for words in [
+        "Tool          Bash (executes)",
+        "  accepted\n",
+        "  started ",
+        "attempt 1",
+        "  finished ",
+        "ok after",
+        "  delivered",
+    ] {
+        assert!(whole.contains(words), "{words}: {whole}");
+    }
+    let both = user.types(&["history", &good[..4]]).await;
+    both.refused(2, "several requests begin with");
+    let whole = user.types(&["history", &bad, "--json"]).await.done().json();
+    assert_eq!(keys(&whole), ["declaredEffects", "processes", "request", "steps"]);
+    assert_eq!(keys(&whole["steps"][0]), ["atMs", "detail", "lastAtMs", "times", "what"]);
+    let steps: Vec<_> = whole["steps"].as_array().expect("steps").iter().map(|step| &step["what"]).collect();
+    assert_eq!(steps, ["accepted", "started", "finished", "delivered"]);
+    let log = user.types(&["logs", "-n", "3", "--json"]).await.done().out;
+    assert_eq!(log.lines().count(), 3, "{log}");
+    assert!(log.starts_with("{\"line\":\"2"), "{log}");
+}

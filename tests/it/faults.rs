@@ -1,0 +1,48 @@
+//! The faults of the delivery promises' catalogue, each injected: `fNN` in a test's name is the fault's number.
+#![expect(
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "what a machine cannot show, and figures, are said"
+)]
+
+mod absence;
+mod backlog;
+mod bytes;
+mod cancels;
+mod clocks;
+mod corruption;
+#[cfg(target_os = "linux")]
+mod disk;
+#[cfg(target_os = "linux")]
+mod disk_model;
+mod events;
+mod homes;
+mod kill;
+mod logs;
+#[cfg(target_os = "linux")]
+mod power;
+mod processes;
+mod quiet;
+mod refusals;
+mod room;
+mod stops;
+mod strangers;
+mod tls;
+mod upgrade;
+
+use crate::harness::process::Program;
+use crate::harness::wait::until;
+
+/// The waits after failed polls that a runner has announced, in milliseconds.
+fn announced_waits(runner: &Program) -> Vec<u64> {
+    let log = runner.log();
+    let numbers = log.split("retry_ms=").skip(1).map(|rest| rest.split(|c: char| !c.is_ascii_digit()).next());
+    numbers.map(|number| number.and_then(|digits| digits.parse().ok()).expect("a number")).collect()
+}
+
+/// Waits until so many polls more have failed.
+async fn polls_fail(runner: &Program, more: usize) {
+    let failed = || runner.log().matches("could not be polled").count();
+    let before = failed();
+    until("failed polls", || failed() >= before + more).await;
+}

@@ -1,0 +1,206 @@
+//! Nobody there: refused, no name, no sound, or so slow that it is the same.
+
+use std::net::{SocketAddr, TcpStream};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
+
+use punie_runner::backend::{BackendError, FunctionKind, HttpFunctions, TransportOptions};
+use punie_runner::journal::State;
+use punie_runner::request::{Effect, Reply};
+use punie_runner::runner::Settings;
+use punie_runner::tool::{Registry, Tool, ToolCx, ToolError, ToolSet};
+use reqwest::dns::{Addrs, Name, Resolve, Resolving};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::json;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::{TcpListener, TcpSocket};
+use tokio::task::JoinSet;
+use tokio::time::Instant;
+
+use super::{announced_waits, polls_fail};
+use crate::harness::caller::Ask;
+use crate::harness::inside::Inside;
+use crate::harness::proxy::{Proxy, Toxic};
+use crate::harness::stage::Stage;
+use crate::harness::wait::{eventually, until};
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn f23_connection_refused_backs_off_within_bounds() {
+    let stage = Stage::new().await;
+    let mut proxy = Proxy::before(&stage.setting.url);
+    let runner = stage.run_at(&proxy.url);
+    let before = stage.ask(Ask::bash("echo before")).await;
+    stage.reaches(&before, State::Delivered).await;
+    until("the cursor", || stage.remembers("cursor").is_some()).await;
+    let cursor = stage.remembers("cursor");
+    proxy.down().await;
+    polls_fail(&runner, 8).await;
+    let waits = announced_waits(&runner);
+    for (n, wait) in waits.iter().enumerate() {
+        let most = (20 << n.min(8)).min(200);
+        assert!(*wait <= most, "wait {n} is {wait} ms, of at most {most}: {waits:?}");
+    }
+    assert_eq!((stage.remembers("cursor"), stage.state(&before)), (cursor, Some(State::Delivered)));
+    assert_eq!(stage.status().await["backend"]["trouble"], "unreachable");
+    proxy.up();
+    assert_eq!(stage.caller.have(Ask::bash("echo after")).await.outcome, "ok");
+    until("the trouble to be over", || stage.remembers("backend_trouble").as_deref() == Some("")).await;
+}
+
+/// Knows one name, while it knows anything.
+struct Names {
+    known: AtomicBool,
+    asked_in_vain: AtomicUsize,
+}
+
+impl Resolve for Names {
+    fn resolve(&self, name: Name) -> Resolving {
+        let known = name.as_str() == "backend.test" && self.known.load(Ordering::SeqCst);
+        self.asked_in_vain.fetch_add(usize::from(!known), Ordering::SeqCst);
+        Box::pin(async move {
+            if !known {
+                return Err("no such name".into());
+            }
+            // The port is the address's own.
+            let there: Addrs = Box::new([SocketAddr::from(([127, 0, 0, 1], 0))].into_iter());
+            Ok(there)
+        })
+    }
+}
+
+/// Runs until a file is there.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Await {
+    file: PathBuf,
+}
+
+impl Tool for Await {
+    const NAME: &'static str = "Await";
+    const EFFECT: Effect = Effect::Executes;
+    type Deps = ();
+    type Output = Reply;
+
+    async fn run(self, _cx: &ToolCx, (): &()) -> Result<Reply, ToolError> {
+        while !self.file.exists() {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        Ok(Reply::text("it is there"))
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn f24_a_name_that_cannot_be_resolved_and_then_can_drains_the_outbox() {
+    let stage = Stage::new().await;
+    let mut proxy = Proxy::before(&stage.setting.url);
+    let port = proxy.url.rsplit(':').next().expect("a port").to_owned();
+    let names = Arc::new(Names { known: AtomicBool::new(true), asked_in_vain: AtomicUsize::new(0) });
+    let way = TransportOptions {
+        allow_insecure_http: true,
+        resolver: Some(Arc::clone(&names) as Arc<dyn Resolve>),
+        ..TransportOptions::default()
+    };
+    let tools = Registry::new([ToolSet::new("test", ()).with::<Await>().into_entries()]).expect("one tool");
+    let (first, cap) = (Duration::from_millis(20), Duration::from_millis(200));
+    let settings = Settings { retry: (first, cap), ..Settings::default() };
+    let url = format!("http://backend.test:{port}");
+    let runner = Inside::start_at(&stage, &url, way, tools, settings);
+    let id = stage.ask(Ask::new("Await", &json!({ "file": stage.file("go") }))).await;
+    stage.reaches(&id, State::Started).await;
+    names.known.store(false, Ordering::SeqCst);
+    // Connections that stand need no name.
+    proxy.down().await;
+    proxy.up();
+    stage.write("go", "");
+    stage.reaches(&id, State::Finished).await;
+    until("vain questions", || names.asked_in_vain.load(Ordering::SeqCst) >= 5).await;
+    assert!(stage.caller.result(&id).await.is_none());
+    names.known.store(true, Ordering::SeqCst);
+    assert_eq!(stage.answer(&id).await.text(), "it is there");
+    stage.reaches(&id, State::Delivered).await;
+    runner.stop().await;
+}
+
+fn functions(address: SocketAddr) -> HttpFunctions {
+    HttpFunctions::new(&format!("http://{address}"), TransportOptions::default()).expect("an address")
+}
+
+/// How long a call took that was in vain, by the runtime's clock.
+async fn vain(functions: &HttpFunctions, held: Duration) -> Duration {
+    let begun = Instant::now();
+    let error = functions
+        .call(FunctionKind::Query, "events:head", &json!({}), held)
+        .await
+        .expect_err("nobody answers");
+    assert!(matches!(error, BackendError::Unreachable { .. }), "{error}");
+    begun.elapsed()
+}
+
+/// A little more than the clock's own steps.
+const SLACK: Duration = Duration::from_millis(100);
+
+#[tokio::test(start_paused = true)]
+async fn f25_a_black_hole_costs_ten_seconds_to_connect_and_thirty_to_read() {
+    // A queue of connections that nobody takes, full: what knocks next hears nothing.
+    let socket = TcpSocket::new_v4().expect("a socket");
+    socket.bind(SocketAddr::from(([127, 0, 0, 1], 0))).expect("bound");
+    let full = socket.listen(1).expect("listening");
+    let address = full.local_addr().expect("an address");
+    let mut queued = Vec::new();
+    while let Ok(one) = TcpStream::connect_timeout(&address, Duration::from_millis(200)) {
+        queued.push(one);
+        assert!(queued.len() < 64, "the queue never fills");
+    }
+    let took = vain(&functions(address), Duration::ZERO).await;
+    assert!(took <= Duration::from_secs(10) + SLACK, "{took:?} to connect");
+
+    // A connection that nobody ever takes out of the queue: it stands and is silent.
+    let silent = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    let silent = functions(silent.local_addr().expect("an address"));
+    let took = vain(&silent, Duration::ZERO).await;
+    assert!(took <= Duration::from_secs(30) + SLACK, "{took:?} to read");
+    let hold = Duration::from_secs(25);
+    let took = vain(&silent, hold).await;
+    assert!(took <= hold + Duration::from_secs(10) + SLACK, "{took:?} for a held poll");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn f25_a_poll_in_a_black_hole_holds_up_no_heartbeat_and_no_result() {
+    let stage = Stage::with("[backend]\nlist_open_ms = 100\n").await;
+    let proxy = Proxy::before(&stage.setting.url);
+    proxy.poison_those_with("events:listForDevice", Toxic::BlackHole);
+    let runner = stage.run_at(&proxy.url);
+    eventually("a heartbeat", async || stage.caller.sees_online().await.then_some(())).await;
+    // Found by the look at everything open, claimed, run and posted, all beside the poll.
+    assert_eq!(stage.caller.have(Ask::bash("echo beside it")).await.outcome, "ok");
+    assert_eq!(stage.faults.calls("events:listForDevice"), 0, "the poll never came out of the hole");
+    runner.terminate();
+    assert_eq!(runner.end().await.code, Some(0));
+    assert!(!stage.caller.sees_online().await, "the last heartbeat came through too");
+}
+
+#[tokio::test(start_paused = true)]
+async fn f28_one_byte_a_second_does_not_outlast_the_total_deadline() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    let address = listener.local_addr().expect("an address");
+    let mut serving = JoinSet::new();
+    serving.spawn(async move {
+        while let Ok((mut socket, _)) = listener.accept().await {
+            let mut asked = [0; 4_096];
+            assert!(socket.read(&mut asked).await.is_ok_and(|read| read > 0), "a call");
+            let body = format!("{{\"status\":\"success\",\"value\":\"{}\"}}", "x".repeat(1_000));
+            let head = format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n", body.len());
+            socket.write_all(format!("{head}{body}").as_bytes()).await.expect("taken");
+        }
+    });
+    let proxy = Proxy::before(&format!("http://{address}"));
+    let slow = HttpFunctions::new(&proxy.url, TransportOptions::default()).expect("an address");
+    slow.call(FunctionKind::Query, "events:head", &json!({}), Duration::ZERO).await.expect("fast enough");
+    // Each byte comes well within any limit on a single read.
+    proxy.poison(Toxic::Bandwidth(20));
+    let took = vain(&slow, Duration::ZERO).await;
+    assert!(took >= Duration::from_secs(29) && took <= Duration::from_secs(30) + SLACK, "{took:?}");
+}

@@ -1,0 +1,115 @@
+//! Much at once: a backlog that a life finds at its start, and thousands of replies that waited for days.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Instant;
+
+use punie_runner::journal::State;
+use serde_json::json;
+
+use crate::harness::caller::Ask;
+use crate::harness::relay::{Fate, Relay};
+use crate::harness::stage::Stage;
+use crate::harness::wait::until;
+
+/// Says how many run, and goes.
+const COUNTED: &str = "mkdir running/$$ && ls running | wc -l >> width && rmdir running/$$";
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn f68_a_backlog_at_the_start_is_worked_off_in_bounds_in_turn_and_with_a_heartbeat() {
+    let stage = Stage::with("[limits]\nreads = 4\ntotal = 4\n[backend]\nheartbeat_ms = 100\n").await;
+    std::fs::create_dir(stage.file("running")).expect("made");
+    let relay = Relay::before(&stage.setting.url).await;
+    assert_eq!(stage.command(&["pause"]).await.code, Some(0));
+    let runner = stage.run_at(&relay.url);
+    let mut asked = Vec::new();
+    for n in 0..256 {
+        // One conversation has most of it, and asked first.
+        let talk = if n < 200 { "long".to_owned() } else { format!("short-{}", n % 7) };
+        asked.push(stage.ask(Ask::bash(&format!("{COUNTED}; echo {talk} >> order")).of(&talk)).await);
+    }
+    let accepted =
+        || stage.journal().and_then(|journal| journal.counts().ok()).map_or(0, |counts| counts.accepted);
+    until("all to be accepted", || accepted() == 256).await;
+    runner.kill();
+    assert_eq!(stage.read("order"), "", "paused, nothing began");
+
+    assert_eq!(stage.command(&["resume"]).await.code, Some(0));
+    // A backend that says nothing of when it wants to hear next.
+    let beats = Arc::new(AtomicUsize::new(0));
+    let heard = Arc::clone(&beats);
+    relay.rule(move |path, args| {
+        if path != "devices:heartbeat" {
+            return Fate::Pass;
+        }
+        heard.fetch_add(1, Ordering::SeqCst);
+        let now = json!({ "serverNowMs": args["signedAtMs"] });
+        Fate::say("200 OK", "", &json!({ "status": "success", "value": now }).to_string())
+    });
+    let _runner = stage.run_at(&relay.url);
+    for id in &asked {
+        assert_eq!(stage.answer(id).await.outcome, "ok");
+    }
+    let widest = stage.read("width").lines().filter_map(|n| n.trim().parse().ok()).max();
+    assert!(widest.is_some_and(|widest: usize| widest <= 4), "{widest:?} at once");
+    let order = stage.read("order");
+    let first: HashSet<&str> = order.lines().take(100).collect();
+    assert_eq!(first.len(), 8, "the others do not wait for the long one: {first:?}");
+    assert_eq!(order.lines().count(), 256, "each ran once");
+    assert!(beats.load(Ordering::SeqCst) >= 3, "the heartbeat went on meanwhile");
+}
+
+/// Waits until the number is so large, as long as it changes at all.
+async fn reaches(number: impl Fn() -> usize, wanted: usize) {
+    let mut last = number();
+    while last != wanted {
+        until("the number to change", || number() != last).await;
+        last = number();
+    }
+}
+
+/// Has so many replies wait for a backend that takes none, kills the runner, and lets the next one post them. How
+/// long that took in all, in seconds.
+async fn drain(replies: usize) -> f64 {
+    let stage = Stage::with("[limits]\nttl_ms = 86400000\n").await;
+    let relay = Relay::before(&stage.setting.url).await;
+    relay.rule(|path, _| if path == "events:appendResult" { Fate::Unheard } else { Fate::Pass });
+    let runner = stage.run_at(&relay.url);
+    let mut asked = Vec::new();
+    for n in 0..replies {
+        let ask = Ask::new("Glob", &json!({ "pattern": "*.none" })).of(&format!("talk-{}", n % 20));
+        asked.push(stage.ask(ask).await);
+    }
+    let outbox =
+        || stage.journal().and_then(|journal| journal.counts().ok()).map_or(0, |counts| counts.outbox);
+    let outbox = || usize::try_from(outbox()).expect("small");
+    reaches(outbox, replies).await;
+    runner.kill();
+    // Six days later, by the backend's clock, which is the one that counts. Nothing was given up.
+    stage.advance_backend(6 * 86_400_000);
+    let _runner = stage.run();
+    let begun = Instant::now();
+    reaches(outbox, 0).await;
+    let took = begun.elapsed().as_secs_f64();
+    for id in asked.iter().step_by(replies.div_ceil(50)) {
+        assert_eq!(stage.state(id), Some(State::Delivered));
+        assert_eq!(stage.answer(id).await.outcome, "ok");
+    }
+    assert_eq!(stage.journal().expect("there").counts().expect("readable").undeliverable, 0);
+    took
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn replies_that_waited_for_six_days_are_all_delivered() {
+    drain(200).await;
+}
+
+/// By hand: `cargo test --release --test it ten_thousand -- --ignored --nocapture`.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "takes a minute; the figure is for people"]
+async fn ten_thousand_replies_are_delivered_at_a_hundred_a_second_or_more() {
+    let took = drain(10_000).await;
+    eprintln!("10000 replies in {took:.1} s, {:.0} a second", 10_000.0 / took);
+    assert!(took < 100.0);
+}

@@ -1,0 +1,199 @@
+//! Answers that do not come whole, or are too much: nothing half is taken, and what is unknown is asked again.
+
+use std::io::Write as _;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use punie_runner::backend::{BackendError, FunctionKind, HttpFunctions, TransportOptions};
+use punie_runner::dev_backend::Fault;
+use punie_runner::journal::State;
+use serde_json::json;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpListener;
+use tokio::task::JoinSet;
+
+use super::polls_fail;
+use crate::harness::caller::Ask;
+use crate::harness::proxy::{Proxy, Toxic};
+use crate::harness::relay::{Fate, Relay};
+use crate::harness::stage::Stage;
+use crate::harness::wait::until;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn f26_a_page_cut_off_by_a_reset_is_discarded_whole() {
+    let stage = Stage::new().await;
+    let proxy = Proxy::before(&stage.setting.url);
+    let runner = stage.run_at(&proxy.url);
+    runner.logs("the catalog is published").await;
+    let mut expected = Vec::new();
+    for bytes in [0, 1, 60, 200, 400] {
+        proxy.poison_those_with("events:listForDevice", Toxic::ResetAnswering(bytes));
+        // The poll that is held now is from before; whatever comes after it is cut.
+        stage.caller.have(Ask::bash("true")).await;
+        let mut asked = Vec::new();
+        for n in 0..3 {
+            asked.push(stage.ask(Ask::bash(&format!("echo {bytes} {n} >> effects")).of("talk")).await);
+            expected.push(format!("{bytes} {n}"));
+        }
+        polls_fail(&runner, 2).await;
+        for id in &asked {
+            assert_eq!(stage.state(id), None, "something of a page cut after {bytes} bytes was taken");
+        }
+        proxy.heal();
+        for id in &asked {
+            assert_eq!(stage.answer(id).await.outcome, "ok");
+        }
+    }
+    assert_eq!(stage.read("effects").lines().collect::<Vec<_>>(), expected);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn f27_a_result_stored_before_a_reset_is_posted_again_and_is_a_duplicate() {
+    let stage = Stage::new().await;
+    stage.faults.plan("events:appendResult", 2, Fault::Drop);
+    let relay = Relay::before(&stage.setting.url).await;
+    let runner = stage.run_at(&relay.url);
+    let id = stage.ask(Ask::bash("echo ran >> effects")).await;
+    stage.reaches(&id, State::Delivered).await;
+    let posts = relay.calls("events:appendResult");
+    assert_eq!((posts.len(), stage.faults.calls("events:appendResult")), (3, 3));
+    assert_eq!(posts[2].answer["value"], json!({ "stored": false, "duplicate": true }));
+    assert_eq!((stage.read("effects").as_str(), stage.answer(&id).await.outcome.as_str()), ("ran\n", "ok"));
+    drop(runner);
+
+    // The same, with the reset in the bytes of the answer.
+    let proxy = Proxy::before(&stage.setting.url);
+    proxy.poison_those_with("events:appendResult", Toxic::ResetAnswering(10));
+    let _runner = stage.run_at(&proxy.url);
+    let id = stage.ask(Ask::bash("echo again >> effects")).await;
+    assert_eq!(stage.answer(&id).await.outcome, "ok");
+    until("posts in vain", || stage.faults.calls("events:appendResult") >= 6).await;
+    assert_eq!(stage.state(&id), Some(State::Finished), "nobody has said that it is stored");
+    proxy.heal();
+    stage.reaches(&id, State::Delivered).await;
+    assert_eq!(stage.read("effects"), "ran\nagain\n");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn f33_half_an_answer_is_asked_for_again_and_changes_nothing() {
+    let stage = Stage::new().await;
+    let runner = stage.run();
+    runner.logs("the catalog is published").await;
+    // Half the JSON in an answer that is whole, and an answer of fewer bytes than it announces.
+    for (n, fault) in [Fault::Half, Fault::Cut(25), Fault::Cut(0)].into_iter().enumerate() {
+        for function in ["events:listForDevice", "events:claim", "events:appendResult"] {
+            stage.faults.plan(function, 2, fault.clone());
+            // Ends the poll that is held since before; its claim and its post are the first to go wrong.
+            let first = stage.ask(Ask::bash(&format!("echo {n} {function} >> effects"))).await;
+            let second = stage.ask(Ask::bash("true")).await;
+            for id in [first, second] {
+                assert_eq!(stage.answer(&id).await.outcome, "ok", "{fault:?} at {function}");
+                stage.reaches(&id, State::Delivered).await;
+            }
+        }
+    }
+    assert_eq!(stage.read("effects").lines().count(), 9, "each ran once");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn f65_a_page_that_is_too_long_is_refused_unread_and_less_is_asked_for_down_to_one() {
+    let stage = Stage::new().await;
+    let relay = Relay::before(&stage.setting.url).await;
+    let limits: Arc<Mutex<Vec<u64>>> = Arc::default();
+    let asked = Arc::clone(&limits);
+    let mut is_small = false;
+    relay.rule(move |path, args| {
+        if path != "events:listForDevice" {
+            return Fate::Pass;
+        }
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a small whole number")]
+        let limit = args["limit"].as_f64().expect("a limit") as u64;
+        asked.lock().unwrap_or_else(PoisonError::into_inner).push(limit);
+        is_small |= limit == 1;
+        if is_small {
+            return Fate::Pass;
+        }
+        // Announced and never sent: nobody may wait for the bytes.
+        Fate::Say("HTTP/1.1 200 OK\r\ncontent-length: 52428800\r\n\r\n{".to_owned())
+    });
+    for n in 0..10 {
+        stage.ask(Ask::bash(&format!("echo {n} >> effects")).of("talk")).await;
+    }
+    let _runner = stage.run_at(&relay.url);
+    until("the effects", || stage.read("effects").lines().count() == 10).await;
+    let down_and_up = [64, 32, 16, 8, 4, 2, 1, 2, 4];
+    until("the recovery", || limits.lock().unwrap_or_else(PoisonError::into_inner).len() >= 9).await;
+    assert_eq!(limits.lock().unwrap_or_else(PoisonError::into_inner)[..9], down_and_up);
+}
+
+/// How many bytes a server could send before the client had enough, without saying how many there are.
+async fn sent_of(piece: Vec<u8>, headers: &'static str, limit: usize) -> usize {
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    let address = listener.local_addr().expect("an address");
+    let mut serving = JoinSet::new();
+    serving.spawn(async move {
+        let (mut socket, _) = listener.accept().await.expect("a call");
+        let mut asked = [0; 4_096];
+        assert!(socket.read(&mut asked).await.is_ok_and(|read| read > 0), "a call");
+        let head = format!("HTTP/1.1 200 OK\r\n{headers}transfer-encoding: chunked\r\n\r\n");
+        let mut sent = 0;
+        socket.write_all(head.as_bytes()).await.expect("the head");
+        // Without end, as far as this side is concerned.
+        loop {
+            let chunk = [format!("{:x}\r\n", piece.len()).as_bytes(), &piece, b"\r\n"].concat();
+            if socket.write_all(&chunk).await.is_err() {
+                return sent;
+            }
+            sent += piece.len();
+        }
+    });
+    let options = TransportOptions { max_answer_bytes: limit, ..TransportOptions::default() };
+    let functions = HttpFunctions::new(&format!("http://{address}"), options).expect("an address");
+    let called = functions.call(FunctionKind::Query, "events:head", &json!({}), Duration::ZERO).await;
+    assert!(matches!(called, Err(BackendError::Oversized { .. })), "{called:?}");
+    serving.join_next().await.expect("it served").expect("it did not panic")
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn f65_no_answer_is_read_beyond_the_limit_however_it_is_packed() {
+    const MIB: usize = 1 << 20;
+    // The sockets between them hold a few MiB.
+    let sent = sent_of(vec![b' '; 64 << 10], "", 4 * MIB).await;
+    assert!(sent < 24 * MIB, "{sent} bytes went out");
+    let mut bomb = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::best());
+    bomb.write_all(&vec![b' '; 50 * MIB]).expect("packed");
+    let bomb = bomb.finish().expect("packed");
+    assert!(bomb.len() < MIB, "a bomb is small");
+    sent_of(bomb, "content-encoding: gzip\r\n", 4 * MIB).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn no_toxic_on_the_way_loses_or_repeats_anything() {
+    let stage = Stage::new().await;
+    let proxy = Proxy::before(&stage.setting.url);
+    let _runner = stage.run_at(&proxy.url);
+    let ms = Duration::from_millis;
+    let toxics = [
+        Toxic::ResetAsking(0),
+        Toxic::ResetAsking(300),
+        Toxic::ResetAnswering(0),
+        Toxic::ResetAnswering(150),
+        Toxic::Timeout(ms(5)),
+        Toxic::Latency(ms(20)),
+    ];
+    let functions = ["events:claim", "events:appendResult"];
+    for (n, toxic) in toxics.into_iter().enumerate() {
+        for function in functions {
+            let before = proxy.met();
+            proxy.poison_those_with(function, toxic);
+            let id = stage.ask(Ask::bash(&format!("echo {n} {function} >> effects")).of("talk")).await;
+            until("a call to meet it", || proxy.met() > before).await;
+            proxy.heal();
+            assert_eq!(stage.answer(&id).await.outcome, "ok", "{toxic:?} at {function}");
+        }
+    }
+    let effects = stage.read("effects");
+    let mut distinct: Vec<&str> = effects.lines().collect();
+    distinct.dedup();
+    assert_eq!((effects.lines().count(), distinct.len()), (12, 12), "each ran once: {effects}");
+}

@@ -1,0 +1,89 @@
+//! A cancel that races the start it is to prevent.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use punie_runner::runner::Settings;
+use tokio::task::{JoinSet, LocalSet};
+
+use crate::harness::caller::Ask;
+use crate::harness::inside::Inside;
+use crate::harness::stage::Stage;
+use crate::harness::whole::whole;
+
+const SEEDS: u64 = 1_000;
+const AT_ONCE: usize = 8;
+
+/// How many turns of the scheduler a cancel comes after its request: fewer more often than many.
+fn turns(seed: u64) -> u64 {
+    let mut x = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ 0x5bd1_e995;
+    x ^= x >> 31;
+    x = x.wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    x ^= x >> 27;
+    let most = 1 << (x % 13);
+    (x >> 32) % most
+}
+
+#[derive(Default)]
+struct Tally {
+    never_ran: AtomicU64,
+    killed: AtomicU64,
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn f42_a_cancel_that_races_the_start_leaves_a_call_that_never_ran_or_was_killed() {
+    let stage = Arc::new(Stage::new().await);
+    let whole = whole();
+    let settings = Settings { reads: 8, total: 2 * AT_ONCE, ..Settings::default() };
+    let runner = Inside::start(&stage, whole.registry, settings);
+    let (next, tally) = (Arc::new(AtomicU64::new(0)), Arc::new(Tally::default()));
+    let mut work = JoinSet::new();
+    let callers = LocalSet::new();
+    for _ in 0..AT_ONCE {
+        let (stage, next, tally) = (Arc::clone(&stage), Arc::clone(&next), Arc::clone(&tally));
+        let caller = async move {
+            loop {
+                let seed = next.fetch_add(1, Ordering::Relaxed);
+                if seed >= SEEDS {
+                    return;
+                }
+                race(&stage, seed, &tally).await;
+            }
+        };
+        work.spawn_local_on(caller, &callers);
+    }
+    callers.run_until(work.join_all()).await;
+    assert_eq!(alive(&stage), 0, "a command lives on that was answered as cancelled");
+    let (never, killed) = (tally.never_ran.load(Ordering::Relaxed), tally.killed.load(Ordering::Relaxed));
+    assert_eq!(never + killed, SEEDS);
+    assert!(never > 0 && killed > 0, "there was no race: {never} never ran, {killed} were killed");
+    runner.stop().await;
+}
+
+async fn race(stage: &Stage, seed: u64, tally: &Tally) {
+    let began = stage.file(&format!("began.{seed}"));
+    // Its name is among its arguments for as long as it lives.
+    let command = format!(": > '{}'; exec tail -f '{}'", began.display(), began.display());
+    let id = stage.ask(Ask::bash(&command).of(&format!("talk-{seed}"))).await;
+    for _ in 0..turns(seed) {
+        tokio::task::yield_now().await;
+    }
+    stage.caller.cancel(&id).await;
+    let answer = stage.answer(&id).await;
+    assert_eq!(answer.verdict(), ("cancelled", "cancelled"), "seed {seed}: {answer:?}");
+    if answer.payload["meta"]["mayHaveRun"] == true {
+        assert!(answer.text().contains("Cancelled: "), "seed {seed}: {answer:?}");
+        tally.killed.fetch_add(1, Ordering::Relaxed);
+    } else {
+        assert!(!began.exists(), "seed {seed}: it ran, and the answer says that it did not: {answer:?}");
+        tally.never_ran.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+/// How many processes have a file of this stage among their arguments.
+fn alive(stage: &Stage) -> usize {
+    let folder = stage.setting.workspace.display().to_string().into_bytes();
+    let entries = std::fs::read_dir("/proc").expect("the processes").filter_map(Result::ok);
+    let lines = entries.filter_map(|entry| std::fs::read(entry.path().join("cmdline")).ok());
+    lines.filter(|line| line.windows(folder.len()).any(|part| part == folder)).count()
+}

@@ -1,0 +1,296 @@
+//! Clocks that are moved and machines that sleep: deadlines are the backend's, timers nobody's, and what was answered
+//! long ago is not run again. The clocks are injected; nothing here takes as long as it pretends.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, AtomicU32, AtomicUsize, Ordering};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use punie_runner::journal::State;
+use punie_runner::request::{Effect, Reply};
+use punie_runner::runner::{Clock, Settings};
+use punie_runner::tool::{Registry, Tool, ToolCx, ToolError, ToolSet};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use crate::harness::caller::Ask;
+use crate::harness::inside::Inside;
+use crate::harness::relay::{Fate, Relay};
+use crate::harness::stage::Stage;
+use crate::harness::wait::until;
+
+const POLL: &str = "events:listForDevice";
+const MINUTE: i64 = 60_000;
+const DAY: i64 = 86_400_000;
+const YEAR: i64 = 365 * DAY;
+
+/// An effect that counts itself, and may then wait until it is told to stop.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Count {
+    #[serde(default)]
+    waits: bool,
+}
+
+#[derive(Default)]
+struct Counted(AtomicU32);
+
+impl Tool for Count {
+    const NAME: &'static str = "Count";
+    const EFFECT: Effect = Effect::Executes;
+    type Deps = Arc<Counted>;
+    type Output = Reply;
+
+    async fn run(self, cx: &ToolCx, counted: &Arc<Counted>) -> Result<Reply, ToolError> {
+        counted.0.fetch_add(1, Ordering::SeqCst);
+        if self.waits {
+            cx.cancelled().await;
+            return Err(ToolError::cancelled("told to stop"));
+        }
+        Ok(Reply::text("counted"))
+    }
+}
+
+/// How far the device's clocks are ahead of the truth.
+#[derive(Default)]
+struct Ahead {
+    time_of_day: AtomicI64,
+    since_boot: AtomicI64,
+}
+
+impl Ahead {
+    fn clock(self: &Arc<Self>) -> Clock {
+        let (day, boot) = (Arc::clone(self), Arc::clone(self));
+        Clock::from_fns(
+            move || system_ms() + day.time_of_day.load(Ordering::SeqCst),
+            move || system_ms() + boot.since_boot.load(Ordering::SeqCst),
+        )
+    }
+
+    /// Time passes for everybody.
+    fn pass(&self, ms: i64, stage: &Stage) {
+        stage.advance_backend(ms);
+        self.since_boot.fetch_add(ms, Ordering::SeqCst);
+        self.time_of_day.fetch_add(ms, Ordering::SeqCst);
+    }
+}
+
+fn system_ms() -> i64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).expect("after 1970");
+    i64::try_from(since.as_millis()).expect("not so far away")
+}
+
+/// A device with these clocks behind a relay, that looks at everything often.
+async fn device(ahead: &Arc<Ahead>) -> (Stage, Relay, Arc<Counted>, Inside) {
+    let mut stage = Stage::new().await;
+    let relay = Relay::before(&stage.setting.url).await;
+    stage.setting.url.clone_from(&relay.url);
+    let counted = Arc::new(Counted::default());
+    let runner = start(&stage, ahead, &counted);
+    (stage, relay, counted, runner)
+}
+
+fn start(stage: &Stage, ahead: &Arc<Ahead>, counted: &Arc<Counted>) -> Inside {
+    let settings = Settings {
+        list_open: Duration::from_millis(50),
+        vigil: Duration::from_millis(300),
+        // Waits that a test can afford.
+        retry: (Duration::from_millis(20), Duration::from_millis(200)),
+        ..Settings::default()
+    };
+    let tools = ToolSet::new("test", Arc::clone(counted)).with::<Count>().into_entries();
+    let tools = Registry::new([tools]).expect("one tool");
+    Inside::with(stage, tools, settings, |parts| parts.clock = ahead.clock())
+}
+
+fn count() -> Ask {
+    Ask::new("Count", &json!({}))
+}
+
+/// Waits until the runner has looked at everything once more, from beginning to end.
+async fn a_round(relay: &Relay) {
+    let before = relay.calls("events:listOpen").len();
+    until("two more looks at everything", || relay.calls("events:listOpen").len() >= before + 2).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn f39_what_is_offered_again_29_days_later_is_known_and_after_30_it_is_forgotten() {
+    let ahead = Arc::new(Ahead::default());
+    let (stage, relay, counted, runner) = device(&ahead).await;
+    let id = stage.ask(count()).await;
+    stage.reaches(&id, State::Delivered).await;
+    let pages = relay.calls(POLL);
+    let events =
+        pages.iter().flat_map(|page| page.answer["value"]["events"].as_array().cloned().unwrap_or_default());
+    let request =
+        events.map(|event| event["request"].clone()).find(|request| request["requestId"] == id.as_str());
+    let again = json!({ "status": "success", "value": [request.expect("it was offered")] }).to_string();
+    ahead.pass(29 * DAY, &stage);
+    relay.rule(move |path, _| match path {
+        "events:listOpen" => Fate::say("200 OK", "", &again),
+        _ => Fate::Pass,
+    });
+    a_round(&relay).await;
+    a_round(&relay).await;
+    relay.rule(|_, _| Fate::Pass);
+    assert_eq!(stage.state(&id), Some(State::Delivered), "it is remembered");
+    assert_eq!(
+        (counted.0.load(Ordering::SeqCst), relay.posts(&id)),
+        (1, (1, 1)),
+        "it is neither run nor posted"
+    );
+    ahead.pass(2 * DAY, &stage);
+    until("it to be forgotten", || stage.state(&id).is_none()).await;
+    runner.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn f52_after_a_sleep_it_polls_at_once_and_what_has_expired_is_not_run() {
+    let ahead = Arc::new(Ahead::default());
+    let (stage, relay, counted, runner) = device(&ahead).await;
+    runner.stop().await;
+    let (answered, arrived) = (relay.calls(POLL).len(), Arc::new(AtomicUsize::new(0)));
+    let seen = Arc::clone(&arrived);
+    // What is asked for waits for its claim.
+    relay.rule(move |path, _| {
+        seen.fetch_add(usize::from(path == POLL), Ordering::SeqCst);
+        if path == "events:claim" { Fate::Unheard } else { Fate::Pass }
+    });
+    let runner = start(&stage, &ahead, &counted);
+    let late = stage.ask(count().of("late")).await;
+    stage.reaches(&late, State::Accepted).await;
+    let polls = || arrived.load(Ordering::SeqCst);
+    // As over a connection that dies in the sleep: the backend holds polls for 25 s.
+    until("a poll that is held", || polls() == relay.calls(POLL).len() - answered + 1).await;
+    let before = polls();
+    ahead.pass(11 * MINUTE, &stage);
+    until("a poll after the sleep", || polls() > before).await;
+    relay.rule(|_, _| Fate::Pass);
+    let answer = stage.answer(&late).await;
+    let life = stage.command(&["--json", "history", &late]).await.out;
+    assert_eq!(answer.verdict(), ("error", "expired"), "{answer:?} {life}");
+    assert_eq!(counted.0.load(Ordering::SeqCst), 0, "it was not run");
+    assert_eq!(stage.caller.have(count()).await.outcome, "ok");
+    runner.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn f52_a_call_that_runs_is_over_at_its_deadline_and_not_because_of_the_sleep() {
+    let ahead = Arc::new(Ahead::default());
+    let (stage, _relay, counted, runner) = device(&ahead).await;
+    let waits = |talk: &str| Ask::new("Count", &json!({ "waits": true })).of(talk);
+    #[expect(clippy::cast_precision_loss, reason = "far below 2^53")]
+    let deadline = (system_ms() + 5 * MINUTE) as f64;
+    let dated = stage.ask(waits("dated").with("deadlineMs", json!(deadline))).await;
+    let free = stage.ask(waits("free")).await;
+    until("both to run", || counted.0.load(Ordering::SeqCst) == 2).await;
+    // Longer than any call may run, if sleep were counted.
+    ahead.pass(90 * MINUTE, &stage);
+    assert_eq!(stage.answer(&dated).await.verdict(), ("error", "timeout"));
+    assert_eq!(stage.state(&free), Some(State::Started), "it was awake for seconds only");
+    stage.caller.cancel(&free).await;
+    assert_eq!(stage.answer(&free).await.outcome, "cancelled");
+    runner.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn f53_a_clock_that_is_set_wrong_expires_nothing_and_forgets_nothing() {
+    let ahead = Arc::new(Ahead::default());
+    let (stage, relay, counted, runner) = device(&ahead).await;
+    let mut known = vec![stage.ask(count()).await];
+    stage.reaches(&known[0], State::Delivered).await;
+    for moved in [YEAR, -DAY, -YEAR] {
+        ahead.time_of_day.store(moved, Ordering::SeqCst);
+        #[expect(clippy::cast_precision_loss, reason = "far below 2^53")]
+        let deadline = |ms: i64| json!((system_ms() + ms) as f64);
+        let before = counted.0.load(Ordering::SeqCst);
+        for ask in [count(), count().with("deadlineMs", deadline(MINUTE))] {
+            let id = stage.ask(ask).await;
+            assert_eq!(stage.answer(&id).await.outcome, "ok", "moved by {moved} ms");
+            stage.reaches(&id, State::Delivered).await;
+            known.push(id);
+        }
+        let past = stage.ask(count().with("deadlineMs", deadline(-MINUTE))).await;
+        assert_eq!(stage.answer(&past).await.verdict(), ("error", "expired"), "moved by {moved} ms");
+        assert_eq!(counted.0.load(Ordering::SeqCst), before + 2);
+        a_round(&relay).await;
+        for id in &known {
+            assert_eq!(stage.state(id), Some(State::Delivered), "forgotten, moved by {moved} ms");
+        }
+    }
+    // Another life begins with the clock as wrong as it is.
+    runner.stop().await;
+    let runner = start(&stage, &ahead, &counted);
+    let id = stage.ask(count()).await;
+    assert_eq!(stage.answer(&id).await.outcome, "ok");
+    a_round(&relay).await;
+    assert_eq!(stage.state(&known[0]), Some(State::Delivered));
+    let health: Value = stage.caller.health().await;
+    assert_eq!(health["degraded"], json!(["clock_skew"]), "{health}");
+    runner.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_reply_is_given_up_a_week_after_its_request_expired_and_not_before() {
+    let ahead = Arc::new(Ahead::default());
+    let (stage, relay, _counted, runner) = device(&ahead).await;
+    relay.rule(|path, _| if path == "events:appendResult" { Fate::Unheard } else { Fate::Pass });
+    let id = stage.ask(count()).await;
+    stage.reaches(&id, State::Finished).await;
+    ahead.pass(7 * DAY, &stage);
+    a_round(&relay).await;
+    assert_eq!(stage.state(&id), Some(State::Finished), "its ten minutes come before the week");
+    ahead.pass(11 * MINUTE, &stage);
+    stage.reaches(&id, State::Undeliverable).await;
+    let status = stage.command(&["--json", "status"]).await.json();
+    assert_eq!((&status["outbox"]["undeliverable"], &status["outbox"]["pending"]), (&json!(1), &json!(0)));
+    let life = stage.command(&["--json", "history", &id]).await.json();
+    assert_eq!(life["request"]["state"], "undeliverable");
+    assert!(life["request"]["failedPosts"].as_u64().is_some_and(|posts| posts > 0), "{life}");
+    let failed: Vec<_> =
+        life["steps"].as_array().expect("steps").iter().filter(|s| s["what"] == "post failed").collect();
+    assert_eq!(failed.len(), 1, "the same again and again is one step: {life}");
+    runner.stop().await;
+}
+
+#[tokio::test]
+async fn f52_connections_of_before_a_sleep_are_not_used_again() {
+    use punie_runner::backend::{FunctionKind, HttpFunctions, TransportOptions};
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+
+    let listener = tokio::net::TcpListener::bind(("127.0.0.1", 0)).await.expect("a port");
+    let url = format!("http://{}", listener.local_addr().expect("an address"));
+    let opened = Arc::new(AtomicUsize::new(0));
+    let counting = Arc::clone(&opened);
+    let mut serving = tokio::task::JoinSet::new();
+    serving.spawn(async move {
+        let mut open = tokio::task::JoinSet::new();
+        while let Ok((mut socket, _)) = listener.accept().await {
+            counting.fetch_add(1, Ordering::SeqCst);
+            open.spawn(async move {
+                let mut seen = Vec::new();
+                // Each call's body ends in this; the connection stays.
+                while let Ok(byte) = socket.read_u8().await {
+                    seen.push(byte);
+                    if seen.ends_with(b"\"format\":\"json\"}") {
+                        seen.clear();
+                        let body = r#"{"status":"success","value":1}"#;
+                        let answer =
+                            format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n{body}", body.len());
+                        socket.write_all(answer.as_bytes()).await.expect("sent");
+                    }
+                }
+            });
+        }
+    });
+    let functions = HttpFunctions::new(&url, TransportOptions::default()).expect("an address");
+    let call = async || {
+        functions.call(FunctionKind::Query, "a:b", &json!({}), Duration::ZERO).await.expect("answered")
+    };
+    call().await;
+    call().await;
+    assert_eq!(opened.load(Ordering::SeqCst), 1, "a connection is kept");
+    functions.clone().refresh_connections();
+    call().await;
+    assert_eq!(opened.load(Ordering::SeqCst), 2, "and forgotten after a sleep");
+}

@@ -1,0 +1,249 @@
+//! A disk that is full, read-only or does not keep what it is given. Nothing is lost or damaged, nothing new is begun,
+//! what was begun is finished and delivered, and the runner says what it lacks.
+
+use std::fs::File;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use punie_runner::journal::{RESERVE, State};
+
+use super::disk_model::Mishap;
+use super::power::{Powered, life};
+use crate::harness::caller::Ask;
+use crate::harness::process::{Program, Setting};
+use crate::harness::stage::Stage;
+use crate::harness::wait::until;
+
+/// A small disk, as long as it lives. Only root can make one.
+struct SmallDisk {
+    at: PathBuf,
+}
+
+impl SmallDisk {
+    fn mount(at: PathBuf, megabytes: u32) -> Option<Self> {
+        std::fs::create_dir(&at).expect("made");
+        let size = format!("size={megabytes}m,mode=700");
+        let mut mount = Command::new("mount");
+        mount.args(["-t", "tmpfs", "-o", &size, "punie-test"]).arg(&at);
+        let mounted = mount.output().is_ok_and(|ended| ended.status.success());
+        if !mounted {
+            eprintln!("this user cannot mount a small disk; the test needs one and is skipped");
+        }
+        mounted.then_some(Self { at })
+    }
+
+    /// Leaves no room at all.
+    fn fill(&self) {
+        let mut ballast = File::options().append(true).create(true).open(self.ballast()).expect("opens");
+        for block in [1 << 20, 4 << 10] {
+            while ballast.write_all(&vec![b'x'; block]).is_ok() {}
+        }
+    }
+
+    fn empty(&self) {
+        std::fs::remove_file(self.ballast()).expect("removed");
+    }
+
+    fn ballast(&self) -> PathBuf {
+        self.at.join("ballast")
+    }
+}
+
+impl Drop for SmallDisk {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg("-l").arg(&self.at).status();
+    }
+}
+
+/// A stage whose home is on a small disk.
+struct Cramped {
+    disk: SmallDisk,
+    setting: Setting,
+    stage: Stage,
+}
+
+impl Cramped {
+    async fn new(least_free_mb: u32, megabytes: u32) -> Option<Self> {
+        let config = format!("[limits]\nleast_free_mb = {least_free_mb}\n");
+        let stage = Stage::with(&config).await;
+        let disk = SmallDisk::mount(stage.setting.home.with_file_name("small"), megabytes)?;
+        let home = disk.at.join("home");
+        let copied = Command::new("cp").arg("-a").arg(&stage.setting.home).arg(&home).status();
+        assert!(copied.expect("cp").success());
+        Some(Self { setting: Setting { home, ..stage.setting.clone() }, disk, stage })
+    }
+
+    fn run(&self) -> Program {
+        Program::start(&self.setting, &["run"])
+    }
+
+    fn reserve(&self) -> u64 {
+        let reserve = self.setting.home.join("state/journal.sqlite3.reserve");
+        reserve.metadata().map_or(0, |file| file.len())
+    }
+
+    async fn degraded(&self) -> String {
+        let status = Program::start(&self.setting, &["status", "--json"]).end().await;
+        status.json()["degraded"].to_string()
+    }
+
+    /// What the last heartbeat said.
+    fn health(&self) -> String {
+        let db = self.stage.database();
+        db.query_row("select health from presence", [], |row| row.get(0)).unwrap_or_default()
+    }
+
+    async fn beats(&self, words: &str) {
+        until(&format!("{words} in a heartbeat"), || self.health().contains(words)).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn f15_a_read_only_state_folder_ends_the_start_with_its_cause() {
+    let stage = Stage::new().await;
+    let id = stage.ask(Ask::bash("echo ran >> effects")).await;
+    let below = stage.setting.home.join("state");
+    let is_root = rustix::process::geteuid().is_root();
+    let script = "mount --bind \"$0\" \"$0\" && mount -o remount,bind,ro \"$0\" && exec \"$@\"";
+    let state_text = below.to_str().expect("text");
+    // For root a mode proves nothing.
+    let before: &[&str] = if is_root { &["unshare", "-m", "sh", "-c", script, state_text] } else { &[] };
+    if !is_root {
+        std::fs::set_permissions(&below, std::os::unix::fs::PermissionsExt::from_mode(0o500)).expect("set");
+    }
+    let ended = Program::within(before, &stage.setting, &["run"], &[]).end().await;
+    if !is_root {
+        std::fs::set_permissions(&below, std::os::unix::fs::PermissionsExt::from_mode(0o700)).expect("set");
+    }
+    assert_eq!(ended.code, Some(73), "{ended:?}");
+    assert!(ended.log.contains(state_text), "it says what cannot be written: {ended:?}");
+    assert!(stage.caller.result(&id).await.is_none());
+    assert_eq!(stage.read("effects"), "");
+    // The same home on a disk that can be written again.
+    let _runner = stage.run();
+    assert_eq!(stage.answer(&id).await.outcome, "ok");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn f16_a_disk_that_is_full_when_a_page_comes_is_waited_for() {
+    let Some(cramped) = Cramped::new(0, 24).await else { return };
+    let _runner = cramped.run();
+    cramped.stage.caller.have(Ask::bash("true")).await;
+    cramped.disk.fill();
+    let id = cramped.stage.ask(Ask::bash(&format!("echo ran >> effects; : {}", "x".repeat(100_000)))).await;
+    cramped.beats("\"degraded\":[\"disk\"]").await;
+    assert_eq!(cramped.degraded().await, "[\"disk\"]");
+    assert_eq!(cramped.reserve(), 0, "it was given up");
+    // Others take what was given up.
+    cramped.disk.fill();
+    let later = cramped.stage.ask(Ask::bash("echo later >> effects")).await;
+    cramped.disk.empty();
+    assert_eq!(cramped.stage.answer(&id).await.outcome, "ok");
+    assert_eq!(cramped.stage.answer(&later).await.outcome, "ok");
+    assert_eq!(cramped.stage.read("effects").lines().count(), 2, "each once");
+    cramped.beats("\"degraded\":[]").await;
+    until("a new reserve", || cramped.reserve() == RESERVE).await;
+    assert_eq!(cramped.degraded().await, "[]");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn f16_with_less_room_than_wished_nothing_new_is_begun() {
+    let Some(cramped) = Cramped::new(16, 32).await else { return };
+    let _runner = cramped.run();
+    cramped.stage.caller.have(Ask::bash("true")).await;
+    let mut ballast = File::create(cramped.disk.ballast()).expect("made");
+    ballast.write_all(&vec![b'x'; 14 << 20]).expect("written");
+    drop(ballast);
+    cramped.beats("\"degraded\":[\"disk\"]").await;
+    assert_eq!(cramped.reserve(), RESERVE, "nothing needed it");
+    let id = cramped.stage.ask(Ask::bash("echo ran >> effects")).await;
+    // A poll that was held when room ran short may still bring one request; it is taken and not begun.
+    let said = Program::start(&cramped.setting, &["status"]).end().await.out;
+    assert!(said.contains("The disk is nearly full: nothing new is begun"), "{said}");
+    assert_eq!(cramped.stage.read("effects"), "");
+    cramped.disk.empty();
+    assert_eq!(cramped.stage.answer(&id).await.outcome, "ok");
+    assert_eq!(cramped.stage.read("effects"), "ran\n");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn f17_a_disk_that_is_full_when_a_call_ends_has_room_for_its_answer() {
+    let Some(cramped) = Cramped::new(0, 24).await else { return };
+    let _runner = cramped.run();
+    let command =
+        "echo ran >> effects; until [ -e go ]; do sleep 0.02; done; head -c 20000 /dev/zero | tr '\\0' y";
+    let id = cramped.stage.ask(Ask::bash(command)).await;
+    cramped.stage.line("effects").await;
+    cramped.disk.fill();
+    cramped.stage.write("go", "");
+    let answer = cramped.stage.answer(&id).await;
+    assert!(answer.outcome == "ok" && answer.text().contains("yyyy"), "{answer:?}");
+    assert_eq!(cramped.reserve(), 0, "it was given up for this");
+    cramped.beats("\"degraded\":[\"disk\"]").await;
+    assert_eq!(cramped.degraded().await, "[\"disk\"]");
+    cramped.disk.empty();
+    until("a new reserve", || cramped.reserve() == RESERVE).await;
+    assert_eq!(cramped.stage.caller.have(Ask::bash("true")).await.outcome, "ok");
+    assert_eq!(cramped.stage.read("effects"), "ran\n");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn f18_output_that_fills_the_disk_is_cut_at_that_byte_and_its_command_goes_on() {
+    let Some(cramped) = Cramped::new(0, 24).await else { return };
+    let _runner = cramped.run();
+    let command = "head -c 60000000 /dev/zero | tr '\\0' z; echo; echo the end of it; echo ran >> effects";
+    let answer = cramped.stage.caller.have(Ask::bash(command)).await;
+    assert_eq!(answer.outcome, "ok", "{answer:?}");
+    let text = answer.text();
+    assert!(text.contains("the end of it"), "it was not killed: {text}");
+    let warnings = answer.payload["meta"]["warnings"].to_string();
+    assert!(warnings.contains("the disk is full, the rest of the output is not kept"), "{warnings}");
+    assert_eq!(cramped.stage.read("effects"), "ran\n");
+    let kept: u64 = sizes(&cramped.setting.home.join("state/outputs")).iter().sum();
+    assert!((8 << 20..24 << 20).contains(&kept), "as much as the disk took is kept: {kept}");
+}
+
+fn sizes(folder: &Path) -> Vec<u64> {
+    let entries = std::fs::read_dir(folder).expect("a folder").filter_map(Result::ok);
+    entries.filter_map(|entry| Some(entry.metadata().ok()?.len())).collect()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn f19_after_a_failed_sync_the_journal_goes_on_in_a_new_file() {
+    for nth in 1..=3 {
+        let powered = Powered::new().await;
+        powered.run(Mishap::default()).logs("the catalog is published").await;
+        let runner =
+            powered.run(Mishap { refuse: Some(("journal.sqlite3-wal", nth, nth)), ..Mishap::default() });
+        let answer = powered.stage.caller.have(Ask::bash("echo ran >> effects")).await;
+        assert_eq!(answer.outcome, "ok", "{answer:?}");
+        let id = powered.stage.ask(Ask::bash("echo then >> effects; sleep 600")).await;
+        until("the second effect", || powered.stage.read("effects").contains("then")).await;
+        assert!(
+            runner.log().contains("the journal goes on in a file that was looked at"),
+            "{}",
+            runner.log()
+        );
+        runner.kill();
+        // What a sync that came after the failed one has promised stands.
+        powered.disk.lose_power(None);
+        assert_eq!(life(powered.on_disk().as_ref(), &id), Some(State::Started), "refused sync {nth}");
+        assert_eq!(powered.stage.read("effects"), "ran\nthen\n");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn f19_a_disk_that_keeps_nothing_ends_the_runner_before_anything_is_begun() {
+    let powered = Powered::new().await;
+    powered.run(Mishap::default()).logs("the catalog is published").await;
+    let runner = powered.run(Mishap { refuse: Some(("journal.sqlite3", 1, 1_000_000)), ..Mishap::default() });
+    let id = powered.stage.ask(Ask::bash("echo ran >> effects")).await;
+    let ended = runner.end().await;
+    assert_eq!(ended.code, Some(73), "{ended:?}");
+    assert_eq!(powered.stage.read("effects"), "");
+    assert!(powered.stage.caller.result(&id).await.is_none());
+    let _runner = powered.run(Mishap::default());
+    assert_eq!(powered.stage.answer(&id).await.outcome, "ok");
+    assert_eq!(powered.stage.read("effects"), "ran\n");
+}

@@ -1,0 +1,207 @@
+//! A disk under a folder that can lose its power: what is on it is what was synced (`power_cut.c`), and of the rest
+//! as much as chance would have it. Not here: what is asked of the program that wrote to it.
+
+use std::collections::BTreeMap;
+use std::ffi::{OsStr, OsString};
+use std::fs;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::OnceLock;
+
+use rustix::fs::{AtFlags, CWD, StatxFlags, statx};
+
+use crate::harness::process::PROGRAM;
+
+/// When the power fails, and which syncs do.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Mishap {
+    /// At which sync; never at 0.
+    pub cut_at: u32,
+    /// After that sync has done its work, not before.
+    pub after: bool,
+    /// Of files with this in their path, these syncs (from, to) are refused.
+    pub refuse: Option<(&'static str, u32, u32)>,
+}
+
+/// The library that watches the syncs, compiled once.
+fn library() -> &'static Path {
+    static LIBRARY: OnceLock<PathBuf> = OnceLock::new();
+    LIBRARY.get_or_init(|| {
+        let folder = Path::new(env!("CARGO_TARGET_TMPDIR"));
+        let draft = folder.join(format!("power_cut-{}.so", std::process::id()));
+        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/faults/power_cut.c");
+        let mut cc = Command::new("cc");
+        cc.args(["-O1", "-Wall", "-Werror", "-shared", "-fPIC", "-o"]).arg(&draft).arg(source);
+        let status = cc.args(["-ldl", "-lpthread"]).status().expect("a C compiler, as SQLite needs one");
+        assert!(status.success(), "the library compiles");
+        let library = folder.join("power_cut.so");
+        fs::rename(&draft, &library).expect("renamed");
+        library
+    })
+}
+
+/// A folder and what of it is durable.
+pub struct Disk {
+    root: PathBuf,
+    store: PathBuf,
+}
+
+impl Disk {
+    /// All that is below the folder now is durable.
+    pub fn under(root: &Path, store: &Path) -> Self {
+        let disk = Self { root: root.canonicalize().expect("there"), store: store.to_owned() };
+        disk.settle();
+        disk
+    }
+
+    /// The variables for a program that writes to this disk.
+    pub fn variables(&self, mishap: Mishap) -> Vec<(&'static str, OsString)> {
+        let mut variables = vec![
+            ("LD_PRELOAD", library().into()),
+            ("CUT_PROGRAM", PROGRAM.into()),
+            ("CUT_ROOT", self.root.clone().into()),
+            ("CUT_DISK", self.store.clone().into()),
+            ("CUT_AT", mishap.cut_at.to_string().into()),
+        ];
+        if mishap.after {
+            variables.push(("CUT_AFTER", "1".into()));
+        }
+        if let Some((part, from, to)) = mishap.refuse {
+            variables.push(("CUT_REFUSE", part.into()));
+            variables.push(("CUT_REFUSE_FROM", from.to_string().into()));
+            variables.push(("CUT_REFUSE_TO", to.to_string().into()));
+        }
+        variables
+    }
+
+    /// Everything that is there now has reached the disk.
+    pub fn settle(&self) {
+        let _ = fs::remove_dir_all(&self.store);
+        for folder in ["files", "names"] {
+            fs::create_dir_all(self.store.join(folder)).expect("made");
+        }
+        self.settle_folder(&self.root, "");
+    }
+
+    fn settle_folder(&self, folder: &Path, inner: &str) {
+        let mut lines = Vec::new();
+        for entry in fs::read_dir(folder).expect("a folder") {
+            let entry = entry.expect("an entry");
+            let (kind, name) = (entry.file_type().expect("a kind"), entry.file_name());
+            let key = key_of(&entry.path());
+            if kind.is_dir() {
+                let inner = [inner, name.to_str().expect("text")].join("/");
+                self.settle_folder(&entry.path(), inner.trim_start_matches('/'));
+            } else if kind.is_file() {
+                fs::copy(entry.path(), self.store.join("files").join(&key)).expect("copied");
+            } else {
+                continue;
+            }
+            let letter = if kind.is_dir() { "d" } else { "f" };
+            lines.push(format!("{key} {letter} {}\n", name.to_str().expect("text")));
+        }
+        fs::write(self.names_file(inner), lines.concat()).expect("written");
+    }
+
+    fn names_file(&self, inner: &str) -> PathBuf {
+        self.store.join("names").join(format!("%{}", inner.replace('/', "%")))
+    }
+
+    /// The power fails: what was never synced is lost, or, where `chance` is asked, some of it.
+    pub fn lose_power(&self, mut chance: Option<&mut dyn FnMut() -> bool>) {
+        let after = self.root.with_extension("after");
+        let _ = fs::remove_dir_all(&after);
+        copy_mode(&self.root, &after);
+        self.restore(&self.root, &after, "", &mut chance);
+        fs::remove_dir_all(&self.root).expect("removed");
+        fs::rename(&after, &self.root).expect("renamed");
+        self.settle();
+    }
+
+    fn restore(&self, from: &Path, to: &Path, inner: &str, chance: &mut Option<&mut dyn FnMut() -> bool>) {
+        let durable = fs::read_to_string(self.names_file(inner)).unwrap_or_default();
+        let mut names = BTreeMap::new();
+        for line in durable.lines() {
+            let (key, rest) = line.split_once(' ').expect("a key");
+            names.insert(rest[2..].to_owned(), (key.to_owned(), rest.starts_with('d')));
+        }
+        if let Some(chance) = chance {
+            by_chance(&mut names, from, chance);
+        }
+        for (name, (key, is_folder)) in names {
+            let (old, new) = (from.join(&name), to.join(&name));
+            if is_folder {
+                // One that is gone by now is empty on the disk for all that the runner does with its folders.
+                if old.is_dir() {
+                    copy_mode(&old, &new);
+                    let inner = [inner, &name].join("/");
+                    self.restore(&old, &new, inner.trim_start_matches('/'), chance);
+                }
+                continue;
+            }
+            let mut bytes = fs::read(self.store.join("files").join(&key)).unwrap_or_default();
+            if let Some(chance) = chance
+                && old.is_file()
+                && key_of(&old) == key
+            {
+                tear(&mut bytes, &fs::read(&old).expect("reads"), chance);
+            }
+            fs::write(&new, bytes).expect("written");
+            let mode = old
+                .metadata()
+                .map_or(0o600, |file| std::os::unix::fs::PermissionsExt::mode(&file.permissions()));
+            fs::set_permissions(&new, std::os::unix::fs::PermissionsExt::from_mode(mode)).expect("set");
+        }
+    }
+}
+
+/// Names that were changed and not synced may be as before or as after, each for itself.
+fn by_chance(names: &mut BTreeMap<String, (String, bool)>, from: &Path, chance: &mut dyn FnMut() -> bool) {
+    let mut now = BTreeMap::new();
+    for entry in fs::read_dir(from).expect("a folder").filter_map(Result::ok) {
+        let kind = entry.file_type().expect("a kind");
+        if kind.is_dir() || kind.is_file() {
+            let name = entry.file_name().into_string().expect("text");
+            now.insert(name, (key_of(&entry.path()), kind.is_dir()));
+        }
+    }
+    let all: Vec<String> = names.keys().chain(now.keys()).cloned().collect();
+    for name in all {
+        if names.get(&name) != now.get(&name) && chance() {
+            match now.get(&name) {
+                Some(entry) => names.insert(name, entry.clone()),
+                None => names.remove(&name),
+            };
+        }
+    }
+}
+
+/// Of what was written and not synced each sector may have reached the disk or not, and so may the length.
+fn tear(durable: &mut Vec<u8>, now: &[u8], chance: &mut dyn FnMut() -> bool) {
+    const SECTOR: usize = 512;
+    if chance() {
+        durable.resize(now.len(), 0);
+    }
+    let shared = durable.len().min(now.len());
+    for at in (0..shared).step_by(SECTOR) {
+        let end = (at + SECTOR).min(shared);
+        if durable[at..end] != now[at..end] && chance() {
+            durable[at..end].copy_from_slice(&now[at..end]);
+        }
+    }
+}
+
+fn copy_mode(from: &Path, to: &Path) {
+    fs::create_dir(to).expect("made");
+    let mode = from.metadata().expect("there").permissions();
+    fs::set_permissions(to, mode).expect("set");
+}
+
+/// Which file this is, whatever its name: its inode and its birth, as the library writes them.
+fn key_of(path: &Path) -> String {
+    let name = OsStr::from_bytes(path.as_os_str().as_bytes());
+    let seen = statx(CWD, name, AtFlags::SYMLINK_NOFOLLOW, StatxFlags::BASIC_STATS | StatxFlags::BTIME)
+        .expect("it can be looked at");
+    format!("{}-{}-{}", seen.stx_ino, seen.stx_btime.tv_sec, seen.stx_btime.tv_nsec)
+}

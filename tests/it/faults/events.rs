@@ -1,0 +1,172 @@
+//! Pages that repeat, reorder, change or go back, and cancels of what is over: no loss, no repeat.
+
+use punie_runner::dev_backend::Fault;
+use punie_runner::journal::State;
+use serde_json::json;
+
+use crate::harness::caller::Ask;
+use crate::harness::process::Program;
+use crate::harness::relay::{Fate, Relay};
+use crate::harness::stage::Stage;
+use crate::harness::wait::until;
+
+/// Offers everything again: the next page sends the runner back to the beginning. Two requests are spent on it.
+async fn redeliver(stage: &Stage) {
+    stage.faults.plan("events:listForDevice", 1, Fault::Rewind);
+    for _ in 0..2 {
+        assert_eq!(stage.caller.have(Ask::bash("true")).await.outcome, "ok");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn f02_a_kill_after_the_page_is_taken_runs_what_is_offered_again_once() {
+    let stage = Stage::new().await;
+    let relay = Relay::before(&stage.setting.url).await;
+    // Taken and not begun: without a claim nothing with effects begins.
+    relay.rule(|path, _| if path == "events:claim" { Fate::Unheard } else { Fate::Pass });
+    let runner = stage.run_at(&relay.url);
+    let mut asked = Vec::new();
+    for n in 0..3 {
+        asked.push(stage.ask(Ask::bash(&format!("echo {n} >> effects")).of("talk")).await);
+    }
+    stage.reaches(&asked[2], State::Accepted).await;
+    runner.kill();
+    // The backend never heard that it was taken: it offers all of it anew, twice over.
+    let journal =
+        rusqlite::Connection::open(stage.setting.home.join("state/journal.sqlite3")).expect("opens");
+    journal.execute("delete from kv where key = 'cursor'", []).expect("forgotten");
+    stage.faults.plan("events:listForDevice", 2, Fault::Duplicate);
+    relay.rule(|_, _| Fate::Pass);
+    let _runner = stage.run_at(&relay.url);
+    for id in &asked {
+        stage.reaches(id, State::Delivered).await;
+        assert_eq!(relay.posts(id), (1, 1));
+    }
+    assert_eq!(stage.read("effects"), "0\n1\n2\n");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn f38_the_same_request_twice_in_a_page_runs_once() {
+    let stage = Stage::new().await;
+    stage.faults.plan("events:listForDevice", None, Fault::Duplicate);
+    let relay = Relay::before(&stage.setting.url).await;
+    let mut asked = Vec::new();
+    for n in 0..5 {
+        asked.push(stage.ask(Ask::bash(&format!("echo {n} >> effects")).of("talk")).await);
+    }
+    let _runner = stage.run_at(&relay.url);
+    for id in &asked {
+        stage.reaches(id, State::Delivered).await;
+        assert_eq!(relay.posts(id), (1, 1));
+    }
+    // And while it runs.
+    let id = stage.ask(Ask::bash("echo 5 >> effects").of("talk")).await;
+    stage.reaches(&id, State::Delivered).await;
+    assert_eq!(stage.read("effects"), "0\n1\n2\n3\n4\n5\n");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn f40_a_known_id_with_other_arguments_is_noted_not_run_and_not_answered() {
+    let stage = Stage::new().await;
+    let relay = Relay::before(&stage.setting.url).await;
+    let runner = stage.run_at(&relay.url);
+    let id = stage.ask(Ask::bash("echo first >> effects")).await;
+    stage.reaches(&id, State::Delivered).await;
+    let before = stage.answer(&id).await;
+    stage.faults.plan("events:listForDevice", 1, Fault::Rewind);
+    let changed = json!({ "command": "echo other >> effects" }).to_string();
+    stage.faults.plan("events:listForDevice", 1, Fault::Args(changed));
+    for _ in 0..2 {
+        stage.caller.have(Ask::bash("true")).await;
+    }
+    runner.logs("a second request under a known id was not run").await;
+    assert!(runner.log().contains(&id), "the log names it");
+    stage.caller.have(Ask::bash("true")).await;
+    assert_eq!(stage.read("effects"), "first\n");
+    assert_eq!((stage.answer(&id).await.raw, relay.posts(&id)), (before.raw, (1, 1)));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn f41_pages_out_of_order_and_a_cursor_that_goes_back_lose_and_repeat_nothing() {
+    let stage = Stage::new().await;
+    let relay = Relay::before(&stage.setting.url).await;
+    // Nothing else may find what the pages lose.
+    relay.rule(|path, _| if path == "events:listOpen" { Fate::Unheard } else { Fate::Pass });
+    stage.faults.plan("events:listForDevice", 2, Fault::Reorder);
+    stage.faults.plan("events:listForDevice", 3, Fault::Rewind);
+    stage.faults.plan("events:listForDevice", 2, Fault::Reorder);
+    let mut asked = Vec::new();
+    for n in 0..100 {
+        asked.push(stage.ask(Ask::bash(&format!("echo {n} >> effects"))).await);
+    }
+    let _runner = stage.run_at(&relay.url);
+    for n in 100..110 {
+        asked.push(stage.ask(Ask::bash(&format!("echo {n} >> effects"))).await);
+    }
+    for id in &asked {
+        stage.reaches(id, State::Delivered).await;
+        assert_eq!(relay.posts(id), (1, 1));
+    }
+    let mut ran: Vec<u32> =
+        stage.read("effects").lines().map(|line| line.parse().expect("a number")).collect();
+    ran.sort_unstable();
+    assert_eq!(ran, (0..110).collect::<Vec<_>>());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn f41_a_backend_whose_cursor_never_moves_is_not_asked_in_a_hot_loop() {
+    let stage = Stage::new().await;
+    stage.faults.plan("events:listForDevice", None, Fault::Rewind);
+    let _runner = stage.run();
+    for n in 0..5 {
+        assert_eq!(
+            stage.caller.have(Ask::bash(&format!("echo {n} >> effects")).of("talk")).await.outcome,
+            "ok"
+        );
+    }
+    assert_eq!(stage.read("effects"), "0\n1\n2\n3\n4\n");
+    // Five answers, the first page, and one poll a second beside: not thousands.
+    assert!(stage.faults.calls("events:listForDevice") < 300);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn f43_a_cancel_of_what_is_over_or_never_was_changes_nothing_and_is_noted() {
+    let mut stage = Stage::new().await;
+    let runner = stage.run();
+    let id = stage.ask(Ask::bash("echo done >> effects")).await;
+    let before = stage.answer(&id).await;
+    stage.reaches(&id, State::Delivered).await;
+    assert_eq!(stage.caller.cancel(&id).await, "finished");
+    assert_eq!(stage.caller.cancel("never-was").await, "unknown");
+    runner.kill();
+    // A cancel of a request that this device never saw, and one of a finished request: as redelivery may bring them.
+    stage.stop_backend().await;
+    let db = stage.database();
+    for strange in ["never-was", id.as_str()] {
+        db.execute(
+            "insert into inbox (device_id, seq, place, type, request_id) \
+             select device_id, (select max(seq) + 1 from inbox), 0, 'tool_cancel', ?1 from devices",
+            [strange],
+        )
+        .expect("inserted");
+    }
+    db.execute("update clock set last_seq = (select max(seq) from inbox)", []).expect("moved on");
+    stage.start_backend().await;
+    let runner = stage.run();
+    assert_eq!(stage.caller.have(Ask::bash("echo still there")).await.outcome, "ok");
+    noted(&runner, &["never-was", &id]).await;
+    redeliver(&stage).await;
+    let after = stage.answer(&id).await;
+    assert_eq!(
+        (before.outcome, before.raw, stage.read("effects")),
+        (after.outcome, after.raw, "done\n".to_owned())
+    );
+}
+
+/// Waits until the log says of each of these that its cancel changed nothing.
+async fn noted(runner: &Program, ids: &[&str]) {
+    for id in ids {
+        let says_so = |line: &str| line.contains("a cancel changes nothing") && line.contains(id);
+        until("the note", || runner.log().lines().any(says_so)).await;
+    }
+}

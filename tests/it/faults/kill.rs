@@ -1,0 +1,413 @@
+//! The runner is killed at a named point, and another one takes over: what has effects has them once, each request has
+//! one result, and nothing of the runner's is left lying about. Not here: kills of commands, whose effects nobody can
+//! tell (runner::crashes).
+
+use std::os::unix::fs::symlink;
+use std::path::Path;
+use std::process::Command;
+
+use punie_runner::journal::State;
+use serde_json::json;
+
+use crate::harness::caller::{Answer, Ask};
+use crate::harness::relay::Relay;
+use crate::harness::stage::Stage;
+use crate::harness::wait::until;
+
+/// Three files change, one goes, one moves.
+const PATCH: &str = "*** Begin Patch
+*** Update File: one.txt
+@@
+-old
++new
+*** Add File: deep/er/two.txt
++second
+*** Update File: three.txt
+*** Move to: moved/three.txt
+@@
+-old
++new
+*** Delete File: gone.txt
+*** Update File: four.txt
+*** Move to: moved/four.txt
+*** End Patch
+";
+
+/// What is asked for, with the files before and after it.
+struct Case {
+    ask: fn() -> Ask,
+    before: &'static [(&'static str, &'static str)],
+    after: &'static [(&'static str, &'static str)],
+}
+
+const NEW: Case = Case {
+    ask: || Ask::new("Write", &json!({ "file_path": "new/note.txt", "content": "a note\n" })),
+    before: &[],
+    after: &[("new/note.txt", "a note\n")],
+};
+const OVER: Case = Case {
+    ask: || Ask::new("Write", &json!({ "file_path": "note.txt", "content": "new\n" })),
+    before: &[("note.txt", "old\n")],
+    after: &[("note.txt", "new\n")],
+};
+// Twice it would be there twice.
+const EDIT: Case = Case {
+    ask: || {
+        Ask::new(
+            "Edit",
+            &json!({ "file_path": "list.txt", "old_string": "one\n", "new_string": "one\none\n" }),
+        )
+    },
+    before: &[("list.txt", "one\n")],
+    after: &[("list.txt", "one\none\n")],
+};
+const MANY: Case = Case {
+    ask: || Ask::new("ApplyPatch", &json!({ "patch": PATCH })),
+    before: &[("four.txt", "4\n"), ("gone.txt", "gone\n"), ("one.txt", "old\n"), ("three.txt", "old\n")],
+    after: &[
+        ("deep/er/two.txt", "second\n"),
+        ("moved/four.txt", "4\n"),
+        ("moved/three.txt", "new\n"),
+        ("one.txt", "new\n"),
+    ],
+};
+
+/// How often a call ran and whether its result was found afterwards.
+type Course = (u64, bool);
+const ONCE: Course = (1, false);
+const AGAIN: Course = (2, false);
+const FOUND: Course = (1, true);
+
+fn course(answer: &Answer) -> Course {
+    let meta = &answer.payload["meta"];
+    (meta["attempt"].as_u64().unwrap_or_default(), meta["recovered"] == true)
+}
+
+/// The files of a folder with their content, in order.
+fn tree(root: &Path) -> Vec<(String, String)> {
+    fn walk(root: &Path, folder: &Path, found: &mut Vec<(String, String)>) {
+        for entry in std::fs::read_dir(folder).expect("a folder") {
+            let path = entry.expect("an entry").path();
+            if path.is_dir() && !path.ends_with(".git") {
+                walk(root, &path, found);
+            } else if path.is_file() {
+                let name = path.strip_prefix(root).expect("below it").display().to_string();
+                found.push((name, std::fs::read_to_string(&path).expect("text")));
+            }
+        }
+    }
+    let mut found = Vec::new();
+    walk(root, root, &mut found);
+    found.sort();
+    found
+}
+
+fn put(stage: &Stage, files: &[(&str, &str)]) {
+    for (name, text) in files {
+        let path = stage.file(name);
+        std::fs::create_dir_all(path.parent().expect("a folder")).expect("made");
+        std::fs::write(path, text).expect("written");
+    }
+}
+
+fn owned(files: &[(&str, &str)]) -> Vec<(String, String)> {
+    files.iter().map(|(name, text)| ((*name).to_owned(), (*text).to_owned())).collect()
+}
+
+/// Asks, lets the runner be killed at this point, and another one answer.
+async fn killed_at(stage: &Stage, relay: &Relay, point: &str, ask: Ask) -> (String, Answer) {
+    let (name, nth) = point.split_once('@').unwrap_or((point, "1"));
+    let runner = stage.run_armed(&relay.url, &format!("{name}=kill@{nth}"));
+    let id = stage.ask(ask).await;
+    let ended = runner.end().await;
+    assert_eq!(ended.code, None, "{point} was not reached: {ended:?}");
+    let _runner = stage.run_at(&relay.url);
+    let answer = stage.answer(&id).await;
+    stage.reaches(&id, State::Delivered).await;
+    assert_eq!(relay.posts(&id).1, 1, "{point}: one result was stored");
+    (id, answer)
+}
+
+/// Each case, killed at this point: the files are as they shall be, and the call went so.
+async fn survives(point: &str, expected: Course, cases: &[Case]) {
+    for case in cases {
+        let stage = Stage::new().await;
+        let relay = Relay::before(&stage.setting.url).await;
+        put(&stage, case.before);
+        let (_, answer) = killed_at(&stage, &relay, point, (case.ask)()).await;
+        assert_eq!(answer.outcome, "ok", "{point}: {answer:?}");
+        assert_eq!(course(&answer), expected, "{point}: {answer:?}");
+        assert_eq!(tree(&stage.setting.workspace), owned(case.after), "{point}: {answer:?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn f01_killed_before_a_page_is_taken_it_is_offered_again_and_done_once() {
+    survives("accept.before", ONCE, &[OVER, EDIT, MANY]).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn f02_killed_after_a_page_is_taken_it_is_done_once() {
+    survives("accept.after", ONCE, &[OVER, EDIT, MANY]).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn f03_killed_before_the_effect_it_is_done_by_the_next_life() {
+    survives("start.after", AGAIN, &[NEW, OVER, EDIT, MANY]).await;
+    survives("declare.after", AGAIN, &[NEW, OVER, EDIT, MANY]).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn f04_killed_before_the_new_content_takes_its_place_it_is_done_again_and_nothing_is_left() {
+    survives("temp.written", AGAIN, &[NEW, OVER, EDIT, MANY]).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn f05_killed_after_the_effect_it_is_found_and_not_done_again() {
+    survives("rename.after", FOUND, &[NEW, OVER, EDIT, MANY]).await;
+    survives("finish.before", FOUND, &[NEW, OVER, EDIT, MANY]).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn f07_killed_after_the_result_is_recorded_it_is_posted() {
+    survives("finish.after", ONCE, &[OVER, EDIT, MANY]).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn f08_killed_after_the_post_it_is_posted_again_and_stored_once() {
+    survives("post.after", ONCE, &[OVER, EDIT, MANY]).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn wherever_a_patch_is_cut_all_of_it_is_there_afterwards() {
+    for (point, times) in [("temp.written", 3), ("rename.after", 6)] {
+        for nth in 1..=times {
+            let expected = if point == "temp.written" { AGAIN } else { FOUND };
+            survives(&format!("{point}@{nth}"), expected, &[MANY]).await;
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_patch_that_cannot_be_finished_is_told_file_by_file() {
+    let stage = Stage::new().await;
+    let relay = Relay::before(&stage.setting.url).await;
+    put(&stage, MANY.before);
+    let runner = stage.run_armed(&relay.url, "rename.after=kill");
+    let id = stage.ask((MANY.ask)()).await;
+    assert_eq!(runner.end().await.code, None);
+    stage.write("three.txt", "somebody else's\n");
+    let _runner = stage.run_at(&relay.url);
+    let answer = stage.answer(&id).await;
+    assert_eq!(answer.verdict(), ("error", "interrupted"), "{answer:?}");
+    let told = answer.text();
+    assert!(told.contains("one.txt: written, SHA-256 "), "{told}");
+    assert!(told.contains("two.txt: not done") && told.contains("gone.txt: not done"), "{told}");
+    assert!(told.contains("three.txt: holds something else now, SHA-256 "), "{told}");
+    let files = answer.payload["meta"]["files"].as_array().expect("the files that changed").len();
+    assert_eq!((files, &answer.payload["meta"]["mayHaveRun"]), (1, &json!(true)), "{answer:?}");
+    let mut expected = owned(MANY.before);
+    expected[2].1 = "new\n".to_owned();
+    expected[3].1 = "somebody else's\n".to_owned();
+    assert_eq!(tree(&stage.setting.workspace), expected, "nothing more was touched, and nothing is left");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_leads_out_of_the_workspace_by_now_is_not_touched() {
+    let stage = Stage::new().await;
+    let relay = Relay::before(&stage.setting.url).await;
+    put(&stage, &[("sub/note.txt", "old\n")]);
+    let runner = stage.run_armed(&relay.url, "temp.written=kill");
+    let id = stage.ask(Ask::new("Write", &json!({ "file_path": "sub/note.txt", "content": "new\n" }))).await;
+    assert_eq!(runner.end().await.code, None);
+    let outside = stage.setting.logs.join("outside");
+    std::fs::rename(stage.file("sub"), &outside).expect("moved out");
+    symlink(&outside, stage.file("sub")).expect("linked");
+    let there = tree(&outside);
+    assert_eq!(there.len(), 2, "the file and what was to replace it: {there:?}");
+    let _runner = stage.run_at(&relay.url);
+    let answer = stage.answer(&id).await;
+    assert_eq!(answer.verdict(), ("error", "interrupted"), "{answer:?}");
+    assert!(answer.text().contains("outside the workspace"), "{answer:?}");
+    assert_eq!(tree(&outside), there);
+}
+
+/// A repository with one commit and a file to commit.
+fn repository(stage: &Stage) {
+    stage.write("a.txt", "one\n");
+    for args in [
+        &["init", "--quiet", "--initial-branch=main"][..],
+        &["config", "user.name", "A"],
+        &["config", "user.email", "a@example.org"],
+        &["add", "a.txt"],
+        &["commit", "--quiet", "--message=First"],
+    ] {
+        git(stage, args);
+    }
+    stage.write("a.txt", "two\n");
+}
+
+fn git(stage: &Stage, args: &[&str]) -> String {
+    let ran = Command::new("git")
+        .args(args)
+        .current_dir(&stage.setting.workspace)
+        .env("HOME", &stage.setting.logs)
+        .output()
+        .expect("git runs");
+    assert!(ran.status.success(), "git {args:?}: {ran:?}");
+    String::from_utf8(ran.stdout).expect("text")
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_commit_is_made_once_wherever_the_runner_is_killed() {
+    for (point, expected) in [
+        ("accept.after", ONCE),
+        ("start.after", AGAIN),
+        ("declare.after", AGAIN),
+        ("finish.before", FOUND),
+        ("finish.after", ONCE),
+        ("post.after", ONCE),
+    ] {
+        let stage = Stage::new().await;
+        let relay = Relay::before(&stage.setting.url).await;
+        repository(&stage);
+        let ask =
+            Ask::new("git_add_commit", &json!({ "paths": ["a.txt"], "message": "Second \n\n\n\nBecause." }));
+        let (_, answer) = killed_at(&stage, &relay, point, ask).await;
+        assert_eq!((answer.outcome.as_str(), course(&answer)), ("ok", expected), "{point}: {answer:?}");
+        assert!(answer.text().starts_with("Committed "), "{point}: {answer:?}");
+        assert_eq!(git(&stage, &["log", "--format=%s"]), "Second\nFirst\n", "{point}");
+        assert_eq!(git(&stage, &["status", "--porcelain"]), "", "{point}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_head_that_somebody_else_moved_is_told_and_nothing_is_committed() {
+    let stage = Stage::new().await;
+    let relay = Relay::before(&stage.setting.url).await;
+    repository(&stage);
+    let runner = stage.run_armed(&relay.url, "declare.after=kill");
+    let id = stage.ask(Ask::new("git_add_commit", &json!({ "paths": ["a.txt"], "message": "Second" }))).await;
+    assert_eq!(runner.end().await.code, None);
+    git(&stage, &["commit", "--quiet", "--allow-empty", "--message=Another"]);
+    let _runner = stage.run_at(&relay.url);
+    let answer = stage.answer(&id).await;
+    assert_eq!(answer.verdict(), ("error", "interrupted"), "{answer:?}");
+    assert_eq!(git(&stage, &["log", "--format=%s"]), "Another\nFirst\n");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_lock_that_our_killed_git_left_goes_and_an_older_one_stays() {
+    for (is_ours, outcome) in [(true, "ok"), (false, "error")] {
+        let stage = Stage::new().await;
+        let relay = Relay::before(&stage.setting.url).await;
+        repository(&stage);
+        let runner = stage.run_armed(&relay.url, "declare.after=kill");
+        let ask = Ask::new("git_add_commit", &json!({ "paths": ["a.txt"], "message": "Second" }));
+        let id = stage.ask(ask).await;
+        assert_eq!(runner.end().await.code, None);
+        let lock = std::fs::File::create(stage.file(".git/index.lock")).expect("a lock");
+        if !is_ours {
+            lock.set_modified(std::time::SystemTime::UNIX_EPOCH).expect("an old one");
+        }
+        let _runner = stage.run_at(&relay.url);
+        let answer = stage.answer(&id).await;
+        assert_eq!(answer.outcome, outcome, "{answer:?}");
+        assert_eq!(stage.file(".git/index.lock").exists(), !is_ours, "{answer:?}");
+        assert!(is_ours || answer.text().contains("index.lock is there and was not removed"), "{answer:?}");
+        let commits = git(&stage, &["log", "--format=%s"]);
+        assert_eq!(commits, if is_ours { "Second\nFirst\n" } else { "First\n" });
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn f67_a_read_that_ends_the_runner_each_time_is_parked_and_others_proceed() {
+    let stage = Stage::new().await;
+    stage.write("a.txt", "text\n");
+    let read = |talk: &str| Ask::new("Read", &json!({ "file_path": "a.txt" })).of(talk);
+    let id = stage.ask(read("one")).await;
+    let points = format!("start.after/{id}=kill");
+    for life in 1..=3 {
+        let ended = stage.run_armed(&stage.setting.url, &points).end().await;
+        assert_eq!(ended.code, None, "life {life}: {ended:?}");
+    }
+    // Whatever runs beside it when the runner ends is cut off too, and counted.
+    let other = stage.ask(read("two")).await;
+    let _runner = stage.run_armed(&stage.setting.url, &points);
+    let answer = stage.answer(&id).await;
+    assert_eq!(answer.verdict(), ("error", "interrupted"), "{answer:?}");
+    assert!(answer.text().contains("3 times"), "{answer:?}");
+    assert_eq!(stage.answer(&other).await.outcome, "ok");
+    assert_eq!(stage.caller.have(read("one")).await.outcome, "ok", "its own conversation goes on");
+}
+
+/// A small generator, so that a seed tells the whole story.
+struct Dice(u64);
+
+impl Dice {
+    fn roll(&mut self, sides: u64) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0 % sides
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn f09_random_kills_lose_nothing_and_do_nothing_twice() {
+    const POINTS: [&str; 9] = [
+        "accept.before",
+        "accept.after",
+        "start.after",
+        "declare.after",
+        "temp.written",
+        "rename.after",
+        "finish.before",
+        "finish.after",
+        "post.after",
+    ];
+    let stage = Stage::new().await;
+    let relay = Relay::before(&stage.setting.url).await;
+    let mut dice = Dice(0x9E37_79B9_7F4A_7C15);
+    let mut asked = Vec::new();
+    let mut edits = Vec::new();
+    for round in 0..20 {
+        let (log, list) = (format!("ran-{round}"), format!("list-{round}.txt"));
+        stage.write(&list, "one\n");
+        let (old, new) = ("one\n", format!("one\n{round}\n"));
+        for ask in [
+            Ask::new("Edit", &json!({ "file_path": list, "old_string": old, "new_string": new })),
+            Ask::bash(&format!("echo ran >> {log}")),
+            Ask::new("Read", &json!({ "file_path": list })),
+        ] {
+            asked.push(stage.ask(ask.of(&format!("talk-{}", dice.roll(3)))).await);
+        }
+        edits.push(asked[asked.len() - 3].clone());
+        let point = POINTS[usize::try_from(dice.roll(9)).expect("small")];
+        let mut runner = stage.run_armed(&relay.url, &format!("{point}=kill@{}", 1 + dice.roll(3)));
+        // Not every point is reached so often: then the last answer is its end.
+        until("the runner's end", || {
+            let answered = asked.iter().all(|id| stage.state(id) == Some(State::Delivered));
+            runner.has_ended() || answered
+        })
+        .await;
+        drop(runner);
+    }
+    let _runner = stage.run_at(&relay.url);
+    for id in &asked {
+        let answer = stage.answer(id).await;
+        assert!(answer.outcome == "ok" || answer.verdict().1 == "interrupted", "{answer:?}");
+        stage.reaches(id, State::Delivered).await;
+        assert_eq!(relay.posts(id).1, 1, "{id} has one result");
+    }
+    for (round, edit) in edits.iter().enumerate() {
+        let there = stage.read(&format!("list-{round}.txt"));
+        // One that ran at three kills is given up, and has changed nothing.
+        let given_up = stage.answer(edit).await.outcome != "ok";
+        assert_eq!(there, if given_up { "one\n".to_owned() } else { format!("one\n{round}\n") }, "{edit}");
+        assert!(stage.read(&format!("ran-{round}")).lines().count() <= 1, "round {round}");
+    }
+    let left: Vec<_> =
+        tree(&stage.setting.workspace).into_iter().filter(|(name, _)| name.contains(".tmp")).collect();
+    assert!(left.is_empty(), "{left:?}");
+}

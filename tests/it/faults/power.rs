@@ -1,0 +1,310 @@
+//! Power cuts: after one the disk has what was synced, and of the rest what chance would have it. What was promised
+//! is known all the same, and nothing with effects is done twice.
+
+use std::collections::BTreeMap;
+use std::ffi::OsStr;
+use std::path::PathBuf;
+
+use punie_runner::ids::{LeaseId, RequestId};
+use punie_runner::journal::{Journal, Offer, Origin, Reader, State};
+use serde_json::json;
+
+use super::disk_model::{Disk, Mishap};
+use crate::harness::caller::Ask;
+use crate::harness::process::Program;
+use crate::harness::relay::{Fate, Relay};
+use crate::harness::stage::Stage;
+use crate::harness::wait::{eventually, until};
+
+/// Leases that a test can wait for: the one of a life that was cut off must run out.
+const SHORT_LEASES: &str = "[limits]\nlease_ms = 1000\nlease_renew_ms = 300\n";
+
+/// A stage whose home is on a disk that loses its power.
+pub struct Powered {
+    pub stage: Stage,
+    pub relay: Relay,
+    pub disk: Disk,
+    _store: tempfile::TempDir,
+}
+
+impl Powered {
+    pub async fn new() -> Self {
+        let stage = Stage::with(SHORT_LEASES).await;
+        let relay = Relay::before(&stage.setting.url).await;
+        let store = tempfile::tempdir().expect("a folder");
+        let disk = Disk::under(&stage.setting.home, store.path());
+        Self { stage, relay, disk, _store: store }
+    }
+
+    pub fn run(&self, mishap: Mishap) -> Program {
+        let mut setting = self.stage.setting.clone();
+        setting.url.clone_from(&self.relay.url);
+        let variables = self.disk.variables(mishap);
+        let variables: Vec<(&str, &OsStr)> =
+            variables.iter().map(|(name, value)| (*name, value.as_os_str())).collect();
+        Program::start_with(&setting, &["run"], &variables)
+    }
+
+    pub fn journal(&self) -> PathBuf {
+        self.stage.setting.home.join("state/journal.sqlite3")
+    }
+
+    /// What the disk has of the journal; it must be sound.
+    pub fn on_disk(&self) -> Option<Reader> {
+        let path = self.journal();
+        if path.metadata().map_or(0, |file| file.len()) == 0 {
+            return None;
+        }
+        let raw = rusqlite::Connection::open(&path).expect("opens");
+        raw.set_db_config(rusqlite::config::DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true).expect("set");
+        let said: String =
+            raw.query_row("pragma integrity_check(1)", [], |row| row.get(0)).expect("it can be checked");
+        assert_eq!(said, "ok", "a power cut must not damage the file");
+        Some(Reader::open(&path).expect("it can be read"))
+    }
+
+    fn nothing_was_put_aside(&self) {
+        let state = self.journal().parent().expect("a folder").to_owned();
+        let names = std::fs::read_dir(state).expect("a folder").filter_map(Result::ok);
+        let broken: Vec<_> = names
+            .map(|entry| entry.file_name())
+            .filter(|name| name.to_string_lossy().contains("broken"))
+            .collect();
+        assert!(broken.is_empty(), "no file was damaged: {broken:?}");
+    }
+}
+
+pub fn life(journal: Option<&Reader>, id: &str) -> Option<State> {
+    let id = RequestId::parse(id).expect("an id");
+    // A file that was cut off while it was made has no tables.
+    journal?.life(&id).ok()?.map(|life| life.state)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn f10_an_effect_that_had_begun_is_known_after_a_power_cut_and_not_run_again() {
+    let powered = Powered::new().await;
+    let runner = powered.run(Mishap::default());
+    let id = powered.stage.ask(Ask::bash("echo ran >> effects; sleep 600")).await;
+    powered.stage.line("effects").await;
+    runner.kill();
+    powered.disk.lose_power(None);
+    assert_eq!(life(powered.on_disk().as_ref(), &id), Some(State::Started));
+
+    let _runner = powered.run(Mishap::default());
+    let answer = powered.stage.answer(&id).await;
+    assert_eq!(answer.verdict(), ("error", "interrupted"), "{answer:?}");
+    powered.stage.caller.have(Ask::bash("true")).await;
+    assert_eq!(powered.stage.read("effects"), "ran\n");
+    powered.nothing_was_put_aside();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn f11_a_read_that_a_power_cut_made_forgotten_is_offered_again_and_answered_once() {
+    let powered = Powered::new().await;
+    powered.stage.write("found.txt", "it is there\n");
+    powered.relay.rule(|path, _| if path == "events:appendResult" { Fate::Unheard } else { Fate::Pass });
+    let runner = powered.run(Mishap::default());
+    let id = powered.stage.ask(Ask::new("Read", &json!({ "file_path": "found.txt" }))).await;
+    powered.stage.reaches(&id, State::Finished).await;
+    runner.kill();
+    powered.disk.lose_power(None);
+    powered.on_disk();
+
+    powered.relay.rule(|_, _| Fate::Pass);
+    let _runner = powered.run(Mishap::default());
+    let answer = powered.stage.answer(&id).await;
+    assert!(answer.outcome == "ok" && answer.text().contains("it is there"), "{answer:?}");
+    powered.stage.reaches(&id, State::Delivered).await;
+    assert_eq!(powered.relay.posts(&id).1, 1);
+    powered.nothing_was_put_aside();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn f12_a_power_cut_anywhere_in_the_making_of_the_journal_leaves_one_that_opens() {
+    let powered = Powered::new().await;
+    let home = &powered.stage.setting.home;
+    let pristine = home.with_extension("pristine");
+    copy_tree(home, &pristine);
+    let mut dice = Dice(12);
+    let mut cut = 0;
+    for at in 1.. {
+        std::fs::remove_dir_all(home).expect("removed");
+        copy_tree(&pristine, home);
+        powered.disk.settle();
+        let mut runner = powered.run(Mishap { cut_at: at, ..Mishap::default() });
+        let ready = eventually("a cut or a runner that is up", async || {
+            let polls = runner.log().contains("the runner is up") && powered.journal().exists();
+            (runner.has_ended() || polls).then_some(polls && !runner.has_ended())
+        })
+        .await;
+        drop(runner);
+        if ready {
+            break;
+        }
+        cut += 1;
+        let mut chance = || dice.roll(2) == 0;
+        powered.disk.lose_power(if at % 2 == 0 { Some(&mut chance) } else { None });
+        drop(Journal::open(&powered.journal()).expect("it opens, or is made anew"));
+    }
+    assert!(cut >= 5, "the making of a journal syncs more often than {cut} times");
+    let _runner = powered.run(Mishap::default());
+    assert_eq!(powered.stage.caller.have(Ask::bash("echo fine")).await.outcome, "ok");
+}
+
+#[tokio::test]
+async fn a_journal_at_rest_is_one_file_with_nothing_beside() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let file = dir.path().join("journal.sqlite3");
+    let log = || file.with_file_name("journal.sqlite3-wal").metadata().map_or(0, |log| log.len());
+    let journal = Journal::open(&file).expect("opens");
+    let accept = async |name: &str| {
+        let offers = vec![Offer::Cancel(RequestId::parse(name).expect("an id"))];
+        let lease = LeaseId::random();
+        journal.accept(offers, Origin::Backend, &lease, Some(name.to_owned()), 0).await.expect("taken");
+        journal
+            .note_failed_post(&RequestId::parse(name).expect("an id"), "offline".to_owned(), 0)
+            .await
+            .expect("noted");
+    };
+    accept("told").await;
+    assert!(log() > 0, "what is new is in the log first");
+    journal.rest().await;
+    assert_eq!(log(), 0, "told to rest");
+    accept("untold").await;
+    assert!(log() > 0);
+    until("the log to be empty", || log() == 0).await;
+    assert_eq!(journal.reader().expect("reads").recall("cursor").expect("reads").as_deref(), Some("untold"));
+}
+
+/// Figures that a seed decides.
+struct Dice(u64);
+
+impl Dice {
+    fn roll(&mut self, sides: u64) -> u64 {
+        // SplitMix64.
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        (z ^ (z >> 31)) % sides
+    }
+}
+
+fn copy_tree(from: &std::path::Path, to: &std::path::Path) {
+    let copied = std::process::Command::new("cp").arg("-a").arg(from).arg(to).status();
+    assert!(copied.expect("cp").success());
+}
+
+/// Asks for a mix of reads and effects; which effect each is, where it is one.
+async fn ask_mixed(
+    powered: &Powered,
+    asked: &mut BTreeMap<String, Option<String>>,
+    dice: &mut Dice,
+) -> Vec<String> {
+    let mut new = Vec::new();
+    for _ in 0..3 + dice.roll(4) {
+        let mark = format!("m{}", asked.len());
+        let conversation = format!("c{}", dice.roll(3));
+        let (ask, mark) = match dice.roll(4) {
+            0 => (Ask::new("Glob", &json!({ "pattern": "*" })), None),
+            1 => (Ask::new("Read", &json!({ "file_path": "found.txt" })), None),
+            2 => (Ask::bash(&format!("echo {mark} >> effects; sleep 0.0{}", dice.roll(10))), Some(mark)),
+            _ => (Ask::bash(&format!("echo {mark} >> effects")), Some(mark)),
+        };
+        let id = powered.stage.ask(ask.of(&conversation)).await;
+        asked.insert(id.clone(), mark);
+        new.push(id);
+    }
+    new
+}
+
+/// How often each effect happened.
+fn effects(powered: &Powered) -> BTreeMap<String, usize> {
+    let mut counts = BTreeMap::new();
+    for line in powered.stage.read("effects").lines() {
+        *counts.entry(line.to_owned()).or_default() += 1;
+    }
+    counts
+}
+
+/// So many cuts, each at another sync, the odd ones with half of what was not synced on the disk all the same.
+async fn cut(cuts: u32) {
+    let powered = Powered::new().await;
+    powered.stage.write("found.txt", "it is there\n");
+    let (mut dice, mut asked, mut fell) = (Dice(0xf00d), BTreeMap::new(), 0);
+    let mut open = Vec::new();
+    for round in 0..cuts {
+        open.extend(ask_mixed(&powered, &mut asked, &mut dice).await);
+        let at = u32::try_from(1 + dice.roll(7)).expect("small");
+        let mut runner = powered.run(Mishap { cut_at: at, after: dice.roll(2) == 0, refuse: None });
+        eventually("a cut, or everything answered", async || {
+            if runner.has_ended() {
+                return Some(());
+            }
+            while let Some(id) = open.last() {
+                powered.stage.caller.result(id).await?;
+                open.pop();
+            }
+            Some(())
+        })
+        .await;
+        fell += u32::from(runner.has_ended());
+        drop(runner);
+        let mut chance = || dice.roll(2) == 0;
+        powered.disk.lose_power(if round % 2 == 1 { Some(&mut chance) } else { None });
+        forgets_nothing(&powered, &asked, round);
+    }
+    let _runner = powered.run(Mishap::default());
+    for id in asked.keys() {
+        let answer = powered.stage.answer(id).await;
+        let done = asked[id].as_ref().map(|mark| effects(&powered).get(mark).copied().unwrap_or(0));
+        if answer.outcome == "ok" {
+            assert!(done.is_none_or(|done| done == 1), "{id}: {done:?} {answer:?}");
+        } else {
+            assert_eq!(answer.verdict(), ("error", "interrupted"), "{answer:?}");
+        }
+        assert!(powered.relay.posts(id).1 <= 1, "two results of {id} were stored");
+    }
+    let counts = effects(&powered);
+    let repeated = counts.values().filter(|times| **times > 1).count();
+    powered.nothing_was_put_aside();
+    println!(
+        "{cuts} rounds, {fell} cut at a sync, {} requests, {} effects, {repeated} repeated, 0 forgotten, 0 damaged files",
+        asked.len(),
+        counts.len()
+    );
+    assert_eq!(repeated, 0);
+    assert!(fell * 2 >= cuts, "most rounds should be cut at a sync, not {fell} of {cuts}");
+}
+
+/// What the backend saw claimed, and what was done, the disk knows.
+fn forgets_nothing(powered: &Powered, asked: &BTreeMap<String, Option<String>>, round: u32) {
+    let journal = powered.on_disk();
+    let counts = effects(powered);
+    for call in powered.relay.calls("events:claim") {
+        let id = call.args["requestId"].as_str().expect("an id");
+        if let Some(mark) = &asked[id]
+            && call.answer["value"]["granted"] == true
+        {
+            let known = life(journal.as_ref(), id);
+            assert!(known.is_some(), "round {round}: {id} was claimed and is forgotten");
+            let done = counts.get(mark).copied().unwrap_or(0);
+            assert!(done <= 1, "round {round}: {id} was done {done} times");
+            assert!(
+                done == 0 || known != Some(State::Accepted),
+                "round {round}: {id} was done and the disk does not know that it began"
+            );
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn f10_thirty_power_cuts_forget_no_promise() {
+    cut(30).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "takes a minute or two; `cargo test --test it -- --ignored two_hundred_power_cuts --nocapture`"]
+async fn two_hundred_power_cuts_forget_no_promise() {
+    cut(200).await;
+}

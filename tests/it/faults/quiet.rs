@@ -1,0 +1,115 @@
+//! A backend that asks for patience gets it, from every call of the runner.
+
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, SystemTime};
+
+use punie_runner::dev_backend::Fault;
+use punie_runner::journal::State;
+
+use super::announced_waits;
+use crate::harness::caller::Ask;
+use crate::harness::relay::{Fate, Relay};
+use crate::harness::stage::Stage;
+use crate::harness::wait::until;
+
+const FUNCTIONS: [&str; 7] = [
+    "devices:openSession",
+    "devices:heartbeat",
+    "events:listForDevice",
+    "events:listOpen",
+    "events:claim",
+    "events:appendResult",
+    "catalog:upsertMany",
+];
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn f29_no_call_is_made_again_before_the_time_that_the_backend_named() {
+    let stage = Stage::new().await;
+    // So that a session has to be opened.
+    std::fs::remove_file(stage.setting.home.join("tokens/device")).expect("removed");
+    let relay = Relay::before(&stage.setting.url).await;
+    let mut refused = BTreeSet::new();
+    relay.rule(move |path, _| {
+        if refused.insert(path.to_owned()) {
+            return Fate::say("429 Too Many Requests", "retry-after: 1\r\n", "{\"code\":\"TooManyWrites\"}");
+        }
+        Fate::Pass
+    });
+    let _runner = stage.run_at(&relay.url);
+    let id = stage.ask(Ask::bash("echo ran >> effects")).await;
+    stage.reaches(&id, State::Delivered).await;
+    for function in FUNCTIONS {
+        until(&format!("{function} twice"), || relay.calls(function).len() >= 2).await;
+        let calls = relay.calls(function);
+        let waited = calls[1].at.duration_since(calls[0].at);
+        assert!(waited >= Duration::from_secs(1), "{function} came again after {waited:?}");
+    }
+    assert_eq!(stage.read("effects"), "ran\n");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn f30_the_time_may_be_a_date_or_past_or_absurd() {
+    let date = |ahead: i64| {
+        let (now, by) = (SystemTime::now(), Duration::from_secs(ahead.unsigned_abs()));
+        let at = if ahead < 0 { now.checked_sub(by) } else { now.checked_add(by) };
+        httpdate::fmt_http_date(at.expect("a date"))
+    };
+    // What the header says, and between how many milliseconds the next poll comes. The configured back-off ends at 200.
+    for (retry_after, least, most) in [
+        (date(300), 200_000, 330_000),
+        (date(-300), 0, 4 * 200),
+        ("99999999".to_owned(), 600_000, 660_000),
+        ("99999999999999999999999".to_owned(), 600_000, 660_000),
+        (date(86_400 * 3_650), 600_000, 660_000),
+        ("whenever".to_owned(), 0, 4 * 200),
+    ] {
+        let stage = Stage::new().await;
+        let fault = Fault::Status {
+            status: 429,
+            code: "TooManyWrites".to_owned(),
+            retry_after: Some(retry_after.clone()),
+        };
+        stage.faults.plan("events:listForDevice", 1, fault);
+        let runner = stage.run();
+        until("a failed poll", || !announced_waits(&runner).is_empty()).await;
+        let wait = announced_waits(&runner)[0];
+        assert!((least..=most).contains(&wait), "{retry_after:?}: {wait} ms");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn f31_an_overloaded_backend_is_asked_seldom_by_everything_together() {
+    const CALLS: usize = 12;
+    // One runner in a storm: all its calls share one budget of repeats.
+    let stage = Stage::new().await;
+    stage.configure("error_cap_ms = 200", "error_cap_ms = 600000");
+    let relay = Relay::before(&stage.setting.url).await;
+    let runner = stage.run_at(&relay.url);
+    runner.logs("the catalog is published").await;
+    let calls = Arc::new(Mutex::new(0));
+    let counted = Arc::clone(&calls);
+    relay.rule(move |path, _| {
+        *counted.lock().expect("whole") += usize::from(path == "events:claim");
+        match path {
+            "events:claim" => Fate::say("503 Service Unavailable", "", "{\"code\":\"WorkerOverloaded\"}"),
+            _ => Fate::Pass,
+        }
+    });
+    let mut asked = Vec::new();
+    for n in 0..CALLS {
+        asked.push(stage.ask(Ask::bash(&format!("echo {n} >> effects"))).await);
+    }
+    for id in &asked {
+        stage.reaches(id, State::Accepted).await;
+    }
+    // Each call asks once, and what they repeat soon is together no more than the reserve and a fifth of what succeeded:
+    // without a budget each of them would go on doubling from 20 ms.
+    until("the first claims", || *calls.lock().expect("whole") >= CALLS).await;
+    for _ in 0..3 {
+        stage.status().await;
+    }
+    let made = *calls.lock().expect("whole");
+    assert!(made <= CALLS + 40, "{made} claims");
+    assert_eq!(stage.read("effects"), "");
+}

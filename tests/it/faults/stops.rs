@@ -1,0 +1,66 @@
+//! Being stopped at a bad moment.
+
+use crate::harness::caller::Ask;
+use crate::harness::process::is_alive;
+use crate::harness::stage::Stage;
+use crate::harness::wait::until;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn f49_a_poll_that_panics_is_one_that_failed() {
+    let stage = Stage::new().await;
+    let runner = stage.run_after("export PUNIE_FAILPOINTS=poll=panic@2");
+    runner.logs("could not be polled").await;
+    assert_eq!(stage.caller.have(Ask::bash("echo on")).await.outcome, "ok");
+    runner.terminate();
+    assert_eq!(runner.end().await.code, Some(0));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn f58_a_stop_during_five_running_commands_leaves_none_unanswered() {
+    let stage = Stage::with("[limits]\ndrain_ms = 2000\n").await;
+    let runner = stage.run();
+    let commands = [
+        "until [ -e go ]; do sleep 0.02; done; echo finished",
+        "until [ -e go ]; do sleep 0.02; done; echo finished",
+        "sleep 600",
+        "trap 'echo asked to end; exit' INT TERM; sleep 600 & wait",
+        "trap '' INT TERM; while :; do sleep 1; done",
+    ];
+    let mut asked = Vec::new();
+    for (n, command) in commands.iter().enumerate() {
+        let begun = format!("echo half of it; echo $$ > begun.{n}; {command}");
+        asked.push(stage.ask(Ask::bash(&begun).of(&format!("talk-{n}"))).await);
+    }
+    let mut shells = Vec::new();
+    for n in 0..commands.len() {
+        shells.push(stage.line(&format!("begun.{n}")).await);
+    }
+    runner.terminate();
+    runner.logs("asked to stop").await;
+    stage.write("go", "");
+    assert_eq!(runner.end().await.code, Some(0));
+    assert!(!shells.iter().any(|shell| is_alive(shell)), "nothing runs on");
+    for (n, id) in asked.iter().enumerate() {
+        let answer = stage.caller.result(id).await.unwrap_or_else(|| panic!("{n} is not delivered"));
+        let expected = if n < 2 { ("ok", "") } else { ("error", "interrupted") };
+        assert_eq!(answer.verdict(), expected, "{n}: {answer:?}");
+        assert!(answer.text().contains("half of it"), "{n}: {answer:?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_stop_that_hangs_is_cut_short_and_the_next_life_answers() {
+    let stage = Stage::with("[limits]\ndrain_ms = 0\n").await;
+    let hanging = stage.setting.logs.join("hanging");
+    let runner = stage.run_after(&format!("export PUNIE_FAILPOINTS=drain.flush=hold:{}", hanging.display()));
+    let id = stage.ask(Ask::bash("echo $$ > begun; sleep 600")).await;
+    let shell = stage.line("begun").await;
+    runner.terminate();
+    until("the stop to hang", || hanging.exists()).await;
+    runner.terminate();
+    let ended = runner.end().await;
+    assert_eq!(ended.code, Some(1), "{ended:?}");
+    assert!(ended.log.contains("cut short") && !is_alive(&shell), "{ended:?}");
+    stage.once().await;
+    assert_eq!(stage.answer(&id).await.verdict(), ("error", "interrupted"));
+}

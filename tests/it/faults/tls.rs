@@ -1,0 +1,100 @@
+//! Certificates that must not be trusted: refused before anything is said, and the error names the reason.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair, date_time_ymd};
+use rustls::ServerConfig;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::task::JoinSet;
+use tokio_rustls::TlsAcceptor;
+
+use crate::harness::caller::Ask;
+use crate::harness::process::{Ended, Program, Setting};
+use crate::harness::stage::Stage;
+
+type Authority = CertifiedIssuer<'static, KeyPair>;
+
+/// An authority of this name.
+fn authority(name: &str) -> Authority {
+    let mut params = CertificateParams::new(Vec::<String>::new()).expect("no names");
+    params.distinguished_name.push(DnType::CommonName, name);
+    params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    CertifiedIssuer::self_signed(params, KeyPair::generate().expect("a key")).expect("signed")
+}
+
+/// A certificate for this name, valid or expired, by this authority or by nobody but itself.
+fn certificate(name: &str, expired: bool, by: Option<&Authority>) -> (CertificateDer<'static>, KeyPair) {
+    let mut params = CertificateParams::new(vec![name.to_owned()]).expect("a name");
+    params.distinguished_name.push(DnType::CommonName, "a server");
+    params.not_before = date_time_ymd(2020, 1, 1);
+    params.not_after = if expired { date_time_ymd(2021, 1, 1) } else { date_time_ymd(2100, 1, 1) };
+    let key = KeyPair::generate().expect("a key");
+    let signed = match by {
+        Some(authority) => params.signed_by(&key, authority),
+        None => params.self_signed(&key),
+    };
+    (signed.expect("signed").der().clone(), key)
+}
+
+/// Speaks TLS with this certificate before a plain backend; its address.
+async fn gate(upstream: &str, certificate: (CertificateDer<'static>, KeyPair)) -> (String, JoinSet<()>) {
+    // Whoever comes first installs it; a second time changes nothing.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(certificate.1.serialize_der()));
+    let config = ServerConfig::builder().with_no_client_auth().with_single_cert(vec![certificate.0], key);
+    let acceptor = TlsAcceptor::from(Arc::new(config.expect("a usable certificate")));
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    let url = format!("https://{}", listener.local_addr().expect("an address"));
+    let upstream = upstream.trim_start_matches("http://").to_owned();
+    let mut serving = JoinSet::new();
+    serving.spawn(async move {
+        let mut open = JoinSet::new();
+        while let Ok((socket, _)) = listener.accept().await {
+            let (acceptor, upstream) = (acceptor.clone(), upstream.clone());
+            open.spawn(async move {
+                // A refused handshake is what most of this is about.
+                let Ok(mut near) = acceptor.accept(socket).await else { return };
+                let Ok(mut far) = TcpStream::connect(upstream).await else { return };
+                let _ = tokio::io::copy_bidirectional(&mut near, &mut far).await;
+            });
+        }
+    });
+    (url, serving)
+}
+
+async fn once(stage: &Stage, url: &str, roots: &Path) -> Ended {
+    let setting = Setting { url: url.to_owned(), roots: Some(roots.to_owned()), ..stage.setting.clone() };
+    Program::start(&setting, &["--once"]).end().await
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn f37_a_certificate_that_is_expired_self_signed_or_of_another_is_refused_by_name() {
+    let stage = Stage::new().await;
+    let ours = authority("ours");
+    let roots = stage.setting.logs.join("roots.pem");
+    std::fs::write(&roots, ours.pem()).expect("written");
+    let id = stage.ask(Ask::bash("echo ran >> effects")).await;
+    for (what, bad, reason) in [
+        ("expired", certificate("127.0.0.1", true, Some(&ours)), "expired"),
+        ("self-signed", certificate("127.0.0.1", false, None), "UnknownIssuer"),
+        (
+            "of another authority",
+            certificate("127.0.0.1", false, Some(&authority("theirs"))),
+            "UnknownIssuer",
+        ),
+        ("of another host", certificate("elsewhere.test", false, Some(&ours)), "elsewhere.test"),
+    ] {
+        let asked = stage.faults.calls("events:listForDevice");
+        let (url, _serving) = gate(&stage.setting.url, bad).await;
+        let ended = once(&stage, &url, &roots).await;
+        assert_eq!(ended.code, Some(69), "{what}: {ended:?}");
+        assert!(ended.log.contains("certificate") && ended.log.contains(reason), "{what}: {}", ended.log);
+        assert_eq!(stage.faults.calls("events:listForDevice"), asked, "{what}: something was said");
+    }
+    let (url, _serving) = gate(&stage.setting.url, certificate("127.0.0.1", false, Some(&ours))).await;
+    let ended = once(&stage, &url, &roots).await;
+    assert_eq!(ended.code, Some(0), "the test's own authority is trusted: {ended:?}");
+    assert_eq!((stage.answer(&id).await.outcome.as_str(), stage.read("effects").as_str()), ("ok", "ran\n"));
+}

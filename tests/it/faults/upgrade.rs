@@ -1,0 +1,183 @@
+//! The journal of another version: an older one is brought up to date with everything in it, after a backup and in
+//! one step or not at all; a newer one is left as it is.
+
+use std::path::{Path, PathBuf};
+
+use punie_runner::ids::RequestId;
+use punie_runner::journal::{Journal, Reader, State};
+use rusqlite::Connection;
+use serde_json::json;
+
+use crate::harness::caller::Ask;
+use crate::harness::process::Program;
+use crate::harness::stage::Stage;
+
+/// Every version's tables, as shipped, and rows in every state that its runners left there.
+const VERSIONS: &[(&str, &str)] = &[
+    (
+        include_str!("../../../migrations/journal/0001_requests.sql"),
+        include_str!("../fixtures/journal/rows_1.sql"),
+    ),
+    (
+        include_str!("../../../migrations/journal/0002_shells.sql"),
+        include_str!("../fixtures/journal/rows_2.sql"),
+    ),
+    (
+        include_str!("../../../migrations/journal/0003_life.sql"),
+        include_str!("../fixtures/journal/rows_3.sql"),
+    ),
+];
+
+/// A journal as a runner of this version left it.
+fn make(file: &Path, version: usize) {
+    let raw = Connection::open(file).expect("opens");
+    raw.pragma_update(None, "journal_mode", "wal").expect("set");
+    for (tables, rows) in &VERSIONS[..version] {
+        raw.execute_batch(tables).expect("tables");
+        raw.execute_batch(rows).expect("rows");
+    }
+    set_version(&raw, version);
+}
+
+fn set_version(raw: &Connection, version: usize) {
+    raw.pragma_update(None, "user_version", u32::try_from(version).expect("small")).expect("set");
+}
+
+fn journal_of(stage: &Stage) -> PathBuf {
+    stage.setting.home.join("state/journal.sqlite3")
+}
+
+fn state(reader: &Reader, id: &str) -> Option<State> {
+    reader.life(&RequestId::parse(id).expect("an id")).expect("reads").map(|life| life.state)
+}
+
+fn version_of(file: &Path) -> usize {
+    let raw = Connection::open(file).expect("opens");
+    let version: u32 = raw.pragma_query_value(None, "user_version", |row| row.get(0)).expect("reads");
+    version as usize
+}
+
+fn quick_check(file: &Path) -> String {
+    let raw = Connection::open(file).expect("opens");
+    raw.query_row("pragma quick_check", [], |row| row.get(0)).expect("reads")
+}
+
+#[test]
+fn f60_every_version_s_rows_survive_and_are_kept_beside_as_they_were() {
+    for version in 1..=VERSIONS.len() {
+        let dir = tempfile::tempdir().expect("a folder");
+        let file = dir.path().join("journal.sqlite3");
+        make(&file, version);
+        let journal = Journal::open(&file).expect("opens");
+        let reader = journal.reader().expect("reads");
+        let states = [
+            ("accepted-write", State::Accepted),
+            ("cancelled-bash", State::Accepted),
+            ("started-bash", State::Started),
+            ("started-read", State::Started),
+            ("finished-read", State::Finished),
+            ("delivered-bash", State::Delivered),
+            ("undeliverable-bash", State::Undeliverable),
+        ];
+        for (id, was) in states {
+            assert_eq!(state(&reader, id), Some(was), "version {version}: {id}");
+        }
+        assert_eq!(reader.unfinished().expect("reads").len(), 4);
+        assert_eq!(reader.undelivered().expect("reads").len(), 1);
+        assert_eq!(reader.children().expect("reads").len(), 1);
+        assert_eq!(reader.shells().expect("reads").len(), if version > 1 { 2 } else { 0 });
+        assert_eq!(reader.recall("cursor").expect("reads").as_deref(), Some("0"));
+        let backup = dir.path().join(format!("journal.sqlite3.v{version}"));
+        assert_eq!(backup.exists(), version < VERSIONS.len(), "version {version}");
+        if backup.exists() {
+            assert_eq!((version_of(&backup), quick_check(&backup).as_str()), (version, "ok"));
+            let raw = Connection::open(&backup).expect("opens");
+            let rows: u32 =
+                raw.query_row("select count(*) from request", [], |row| row.get(0)).expect("reads");
+            assert_eq!(rows as usize, states.len());
+        }
+        assert_eq!(version_of(&file), VERSIONS.len());
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn f60_what_every_version_left_is_settled_by_the_rules() {
+    for version in 1..=VERSIONS.len() {
+        let stage = Stage::new().await;
+        stage.write("found.txt", "it is there\n");
+        make_private(&journal_of(&stage), version);
+        let bash = json!({ "command": "echo ran >> effects" });
+        let write = json!({ "file_path": "written.txt", "content": "by the fixture\n" });
+        let read = json!({ "file_path": "found.txt" });
+        let left = [
+            ("accepted-write", "Write", &write),
+            ("cancelled-bash", "Bash", &bash),
+            ("started-bash", "Bash", &bash),
+            ("started-read", "Read", &read),
+            ("finished-read", "Read", &read),
+        ];
+        for (id, tool, args) in left {
+            stage.ask(Ask::new(tool, args).with("requestId", json!(id)).of(id)).await;
+        }
+        // The old runner held the lease of what it had begun.
+        let held = "update requests set lease_id = '01890a5d-ac96-774b-bcce-b302099a8057', \
+                    lease_expires_at_ms = 9e15 where request_id = 'started-bash'";
+        assert_eq!(stage.database().execute(held, []).expect("held"), 1);
+        let _runner = stage.run();
+        assert_eq!(stage.answer("accepted-write").await.outcome, "ok");
+        assert_eq!(stage.read("written.txt"), "by the fixture\n");
+        assert_eq!(stage.answer("cancelled-bash").await.outcome, "cancelled");
+        assert_eq!(stage.answer("started-bash").await.verdict(), ("error", "interrupted"));
+        assert!(stage.answer("started-read").await.text().contains("it is there"));
+        assert_eq!(stage.answer("finished-read").await.text(), "as the old version recorded it");
+        assert_eq!(stage.read("effects"), "", "version {version}");
+    }
+}
+
+/// The same where the home keeps it, for its owner alone.
+fn make_private(file: &Path, version: usize) {
+    make(file, version);
+    std::fs::set_permissions(file, std::os::unix::fs::PermissionsExt::from_mode(0o600)).expect("set");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn f61_a_journal_of_a_newer_version_is_refused_and_left_byte_by_byte() {
+    let stage = Stage::new().await;
+    let file = journal_of(&stage);
+    make_private(&file, VERSIONS.len());
+    // With a log that nobody has brought into the file.
+    let raw = Connection::open(&file).expect("opens");
+    set_version(&raw, VERSIONS.len() + 1);
+    raw.execute_batch("create table later (n)").expect("made");
+    let log = file.with_file_name("journal.sqlite3-wal");
+    let kept = [std::fs::read(&file).expect("reads"), std::fs::read(&log).expect("reads")];
+    drop(raw);
+    std::fs::write(&file, &kept[0]).expect("written");
+    std::fs::write(&log, &kept[1]).expect("written");
+    assert!(!kept[1].is_empty());
+
+    let ended = stage.run().end().await;
+    assert_eq!(ended.code, Some(73), "{ended:?}");
+    assert!(ended.log.contains("newer version"), "{ended:?}");
+    assert!(std::fs::read(&file).expect("reads") == kept[0], "the file is as it was");
+    assert!(std::fs::read(&log).expect("reads") == kept[1], "its log is as it was");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn f62_a_crash_amid_the_change_leaves_the_old_tables_and_a_backup() {
+    for nth in 1..VERSIONS.len() {
+        let stage = Stage::new().await;
+        let file = journal_of(&stage);
+        make_private(&file, 1);
+        let point = format!("journal.migrating=kill@{nth}");
+        let runner = Program::start_with(&stage.setting, &["run"], &[("PUNIE_FAILPOINTS", point.as_ref())]);
+        let ended = runner.end().await;
+        assert_eq!(ended.code, None, "it was killed: {ended:?}");
+        let backup = file.with_file_name("journal.sqlite3.v1");
+        assert_eq!((version_of(&backup), quick_check(&backup).as_str()), (1, "ok"));
+        assert_eq!((version_of(&file), quick_check(&file).as_str()), (1, "ok"));
+        let journal = Journal::open(&file).expect("opens");
+        assert_eq!(state(&journal.reader().expect("reads"), "finished-read"), Some(State::Finished));
+        assert_eq!(version_of(&file), VERSIONS.len());
+    }
+}

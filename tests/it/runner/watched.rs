@@ -1,0 +1,40 @@
+//! What the service manager hears: that the runner is up, that all of it moves, that it stops.
+
+use std::os::unix::net::UnixDatagram;
+use std::time::Duration;
+
+use punie_runner::runner::{Settings, Watchdog};
+use punie_runner::tool::Registry;
+
+use crate::harness::inside::Inside;
+use crate::harness::stage::Stage;
+use crate::harness::wait::until;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_service_manager_hears_that_all_is_well() {
+    let stage = Stage::new().await;
+    let path = stage.setting.logs.join("notify");
+    let manager = UnixDatagram::bind(&path).expect("a socket");
+    manager.set_nonblocking(true).expect("set");
+    let mut heard = String::new();
+    let mut hear = || {
+        let mut word = [0; 64];
+        while let Ok(length) = manager.recv(&mut word) {
+            heard.push_str(&String::from_utf8_lossy(&word[..length]));
+            heard.push('\n');
+        }
+        heard.clone()
+    };
+    let watchdog = Watchdog::from_variables(|name| match name {
+        "NOTIFY_SOCKET" => path.to_str().map(str::to_owned),
+        "WATCHDOG_USEC" => Some("40000".to_owned()),
+        _ => None,
+    });
+    let tools = Registry::new([Vec::new()]).expect("no tools");
+    let settings = Settings { vigil: Duration::from_hours(1), ..Settings::default() };
+    let runner = Inside::with(&stage, tools, settings, |parts| parts.watchdog = watchdog);
+    until("two words of well-being", || hear().matches("WATCHDOG=1\n").count() >= 2).await;
+    runner.stop().await;
+    let heard = hear();
+    assert!(heard.starts_with("READY=1\n") && heard.contains("STOPPING=1\n"), "{heard}");
+}
