@@ -171,7 +171,8 @@ pub fn prepare(work: &Path, jobs: &[Job]) -> anyhow::Result<()> {
 /// Files that nobody asked for.
 pub fn litter(work: &Path) -> anyhow::Result<Vec<String>> {
     let known = |name: &str| {
-        ["bash.log", "repo", "rows.sqlite3"].contains(&name)
+        // A database's rollback journal is what undoes a killed change when it is next opened.
+        ["bash.log", "repo", "rows.sqlite3", "rows.sqlite3-journal"].contains(&name)
             || (["write-", "edit-", "patch-"].iter().any(|start| name.starts_with(start))
                 && !name.contains(".tmp"))
     };
