@@ -318,6 +318,23 @@ pub trait ReadSeek: Read + Seek + Send {}
 
 impl<T: Read + Seek + Send> ReadSeek for T {}
 
+/// Reads until the buffer is full or the file ends; how many bytes that were.
+///
+/// # Errors
+/// What the file says, interruptions apart.
+pub fn read_full(file: &mut dyn Read, buffer: &mut [u8]) -> std::io::Result<usize> {
+    let mut filled = 0;
+    while filled < buffer.len() {
+        match file.read(&mut buffer[filled..]) {
+            Ok(0) => break,
+            Ok(n) => filled += n,
+            Err(cause) if cause.kind() == std::io::ErrorKind::Interrupted => {}
+            Err(cause) => return Err(cause),
+        }
+    }
+    Ok(filled)
+}
+
 /// A file that is open.
 pub struct OpenedFile {
     /// Its bytes, from the first.

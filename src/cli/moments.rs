@@ -1,6 +1,8 @@
 //! Times for people: how long ago, how long it took, and the moment itself in UTC as the log has it. Not here: times
 //! for programs, which are milliseconds since 1970.
 
+use crate::output::figures;
+
 /// How long before `now_ms` that was: `3 s ago`, `2 h ago`.
 pub fn ago(at_ms: i64, now_ms: i64) -> String {
     match now_ms.saturating_sub(at_ms) {
@@ -33,22 +35,8 @@ pub fn took(ms: i64) -> String {
 pub fn utc(at_ms: i64) -> String {
     let seconds = at_ms.div_euclid(1_000);
     let (days, second) = (seconds.div_euclid(86_400), seconds.rem_euclid(86_400));
-    let (year, month, day) = date(days);
+    let (year, month, day) = figures::date(days);
     format!("{year:04}-{month:02}-{day:02} {:02}:{:02}:{:02}Z", second / 3_600, second / 60 % 60, second % 60)
-}
-
-/// The proleptic Gregorian date of a day counted from 1970-01-01: years of 365.2425 days that begin in March, so that
-/// the leap day is the last one.
-fn date(days: i64) -> (i64, i64, i64) {
-    let from_march_0000 = days + 719_468;
-    let era = from_march_0000.div_euclid(146_097);
-    let of_era = from_march_0000.rem_euclid(146_097);
-    let year = (of_era - of_era / 1_460 + of_era / 36_524 - of_era / 146_096) / 365;
-    let of_year = of_era - (365 * year + year / 4 - year / 100);
-    let month_from_march = (5 * of_year + 2) / 153;
-    let day = of_year - (153 * month_from_march + 2) / 5 + 1;
-    let month = if month_from_march < 10 { month_from_march + 3 } else { month_from_march - 9 };
-    (year + era * 400 + i64::from(month <= 2), month, day)
 }
 
 #[cfg(test)]

@@ -100,6 +100,18 @@ impl Reader {
         Ok(rows.collect::<Result<_, _>>()?)
     }
 
+    /// The requests that are begun and not answered, oldest first.
+    ///
+    /// # Errors
+    /// The file cannot be read.
+    pub fn begun(&self) -> Result<Vec<RequestId>, JournalError> {
+        let mut statement = self
+            .connection
+            .prepare_cached("select id from request where state = 'started' order by rowid")?;
+        let rows = statement.query_map([], |row| parsed(row, 0, RequestId::parse))?;
+        Ok(rows.collect::<Result<_, _>>()?)
+    }
+
     /// The requests whose replies are not delivered, oldest first.
     ///
     /// # Errors

@@ -111,6 +111,8 @@ pub(crate) enum Then {
 pub enum Verdict {
     /// Taken back before it began.
     NeverRan,
+    /// Taken back after it began; it certainly changed nothing.
+    ChangedNothing,
     /// It began, and nobody saw its end.
     Interrupted,
     /// Its declared effects are there.
@@ -255,7 +257,7 @@ fn compared(known: &Known, comparison: Comparison) -> Result<Step, Misfit> {
 /// A call that has certainly changed nothing is run again, unless it is what ends the runner.
 fn again(known: &Known) -> Step {
     if known.cancelled {
-        steps(Write::Nothing, Then::Answer(Verdict::NeverRan))
+        steps(Write::Nothing, Then::Answer(Verdict::ChangedNothing))
     } else if known.attempt >= ATTEMPTS {
         steps(Write::Nothing, Then::Answer(Verdict::Poisonous))
     } else {
@@ -267,7 +269,7 @@ impl Verdict {
     /// The word in the file and in `history`.
     pub(crate) fn kind(self) -> &'static str {
         match self {
-            Self::NeverRan => "cancelled",
+            Self::NeverRan | Self::ChangedNothing => "cancelled",
             Self::Interrupted => "interrupted",
             Self::Recovered => "recovered",
             Self::Poisonous => "poisonous",

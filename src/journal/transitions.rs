@@ -75,12 +75,17 @@ impl Journal {
         self.writer.write(durability, move |transaction| finish(transaction, &id, &reply, now_ms)).await
     }
 
-    /// Decides what becomes of a request that an earlier life left open, and puts it back where it is to run again.
+    /// Decides what becomes of each of these requests that an earlier life left open, and puts back what is to run
+    /// again: all in one transaction, because a backlog must not hold up the start.
     ///
     /// # Errors
-    /// [`JournalError::Moved`] when it is not open.
-    pub async fn found(&self, id: &RequestId, now_ms: i64) -> Result<Fate, JournalError> {
-        self.decide(id, Event::Found, now_ms).await
+    /// [`JournalError::Moved`] when one is not open; then none was put back.
+    pub async fn found(&self, ids: Vec<RequestId>, now_ms: i64) -> Result<Vec<Fate>, JournalError> {
+        self.writer
+            .write(Durability::Process, move |transaction| {
+                ids.iter().map(|id| decide(transaction, id, Event::Found, now_ms)).collect()
+            })
+            .await
     }
 
     /// The same for one whose declared effects were compared with what is there.
@@ -93,26 +98,10 @@ impl Journal {
         comparison: Comparison,
         now_ms: i64,
     ) -> Result<Fate, JournalError> {
-        self.decide(id, Event::Compared(comparison), now_ms).await
-    }
-
-    async fn decide(&self, id: &RequestId, event: Event, now_ms: i64) -> Result<Fate, JournalError> {
         let id = id.clone();
+        let event = Event::Compared(comparison);
         self.writer
-            .write(Durability::Process, move |transaction| {
-                let (then, known) = steps::take(transaction, &id, event, now_ms)?;
-                let attempt = known.map_or(0, |known| known.attempt);
-                let (fate, kind) = match then {
-                    Then::Compare => return Ok(Fate::Compare),
-                    Then::Answer(verdict) => (Fate::Answer(verdict), verdict.kind()),
-                    Then::Post => return Ok(Fate::Post),
-                    // What had not begun is no news.
-                    _ if attempt == 0 => return Ok(Fate::Run),
-                    _ => (Fate::Run, "rerun"),
-                };
-                steps::incident(transaction, &id, kind, Some(&format!("attempt {attempt}")), now_ms)?;
-                Ok(fate)
-            })
+            .write(Durability::Process, move |transaction| decide(transaction, &id, event, now_ms))
             .await
     }
 
@@ -240,6 +229,27 @@ impl Journal {
     }
 }
 
+/// What the rules make of a request that an earlier life left, written and noted.
+fn decide(
+    transaction: &Transaction<'_>,
+    id: &RequestId,
+    event: Event,
+    now_ms: i64,
+) -> Result<Fate, JournalError> {
+    let (then, known) = steps::take(transaction, id, event, now_ms)?;
+    let attempt = known.map_or(0, |known| known.attempt);
+    let (fate, kind) = match then {
+        Then::Compare => return Ok(Fate::Compare),
+        Then::Answer(verdict) => (Fate::Answer(verdict), verdict.kind()),
+        Then::Post => return Ok(Fate::Post),
+        // What had not begun is no news.
+        _ if attempt == 0 => return Ok(Fate::Run),
+        _ => (Fate::Run, "rerun"),
+    };
+    steps::incident(transaction, id, kind, Some(&format!("attempt {attempt}")), now_ms)?;
+    Ok(fate)
+}
+
 /// Accepted or started, to finished with its payload. A task's reply is read here and never posted, so that the same
 /// step delivers it.
 pub(super) fn finish(
@@ -256,8 +266,8 @@ pub(super) fn finish(
     let state = if read_here { State::Delivered } else { State::Finished };
     let changed = transaction
         .prepare_cached(
-            "update request set outcome = ?1, truncated = ?2, finished_at_ms = ?3, state = ?4, closed_at_ms = ?5 \
-             where id = ?6 and state = ?7",
+            "update request set outcome = ?1, truncated = ?2, finished_at_ms = ?3, state = ?4, closed_at_ms = ?5, \
+             code = ?6 where id = ?7 and state = ?8",
         )?
         .execute(params![
             reply.kind().as_str(),
@@ -265,6 +275,7 @@ pub(super) fn finish(
             now_ms,
             state.as_str(),
             read_here.then_some(now_ms),
+            reply.code(),
             id.as_str(),
             known.state.as_str(),
         ])?;
@@ -272,11 +283,6 @@ pub(super) fn finish(
     transaction
         .prepare_cached("insert into result (request_id, payload) values (?, ?)")?
         .execute(params![id.as_str(), reply.payload()])?;
-    if let Some(code) = reply.code() {
-        transaction
-            .prepare_cached("update request set code = ? where id = ?")?
-            .execute([code, id.as_str()])?;
-    }
     super::read::recorded(transaction, id)
 }
 

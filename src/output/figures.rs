@@ -37,6 +37,20 @@ pub fn size(bytes: u64) -> String {
     }
 }
 
+/// The proleptic Gregorian date of a day counted from 1970-01-01: years of 365.2425 days that begin in March, so that
+/// the leap day is the last one. Year, month and day.
+pub fn date(days: i64) -> (i64, i64, i64) {
+    let from_march_0000 = days + 719_468;
+    let era = from_march_0000.div_euclid(146_097);
+    let of_era = from_march_0000.rem_euclid(146_097);
+    let year = (of_era - of_era / 1_460 + of_era / 36_524 - of_era / 146_096) / 365;
+    let of_year = of_era - (365 * year + year / 4 - year / 100);
+    let month_from_march = (5 * of_year + 2) / 153;
+    let day = of_year - (153 * month_from_march + 2) / 5 + 1;
+    let month = if month_from_march < 10 { month_from_march + 3 } else { month_from_march - 9 };
+    (year + era * 400 + i64::from(month <= 2), month, day)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -60,5 +74,13 @@ mod tests {
         assert_eq!(size(88 << 10), "88 KB");
         assert_eq!(size(256 << 20), "256 MB");
         assert_eq!(size(1_288_490_189), "1.2 GB");
+    }
+
+    #[test]
+    fn days_become_dates() {
+        assert_eq!(date(0), (1970, 1, 1));
+        assert_eq!(date(-1), (1969, 12, 31));
+        assert_eq!(date(11_016), (2000, 2, 29));
+        assert_eq!(date(20_089), (2025, 1, 1));
     }
 }

@@ -11,7 +11,6 @@ use serde::{Deserialize, Serialize};
 use super::RunnerError;
 use super::engine::Engine;
 use crate::home::SwitchedOn;
-use crate::journal::State;
 
 /// Whether a life goes on: set at its beginning, taken back at its end.
 const ALIVE: &str = "alive";
@@ -35,9 +34,8 @@ pub(super) async fn begin(engine: &Arc<Engine>) -> Result<(), RunnerError> {
     let mut crashes: Vec<Crash> =
         reader.recall(CRASHES)?.and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_default();
     if reader.recall(ALIVE)?.as_deref() == Some("yes") {
-        let open = reader.unfinished()?;
-        let ran = open.iter().filter(|left| left.state == State::Started);
-        crashes.push(Crash { at_ms: now_ms, ran: ran.map(|left| left.request.id.to_string()).collect() });
+        let ran = reader.begun()?.iter().map(ToString::to_string).collect();
+        crashes.push(Crash { at_ms: now_ms, ran });
         tracing::warn!(recent = crashes.len(), "the last life of the runner ended without a stop");
     }
     let window = i64::try_from(engine.settings.crash_window.as_millis()).unwrap_or(i64::MAX);

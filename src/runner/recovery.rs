@@ -29,10 +29,13 @@ pub(super) async fn settle(engine: &Arc<Engine>) -> Result<Vec<Accepted>, Runner
             engine.journal.child_ended(identity);
         }
     }
+    let unfinished = reader.unfinished()?;
+    let ids = unfinished.iter().map(|left| left.request.id.clone()).collect();
+    let fates = engine.journal.found(ids, engine.clock.now_ms()).await?;
     let mut again = Vec::new();
-    for left in reader.unfinished()? {
-        let declared = reader.declared(&left.request.id)?;
-        again.extend(engine.settle_one(left, declared).await?);
+    for (left, fate) in unfinished.into_iter().zip(fates) {
+        let declared = if fate == Fate::Compare { reader.declared(&left.request.id)? } else { Vec::new() };
+        again.extend(engine.settle_one(left, fate, declared).await?);
     }
     Ok(again)
 }
@@ -41,12 +44,12 @@ impl Engine {
     async fn settle_one(
         &self,
         left: Unfinished,
+        mut fate: Fate,
         declared: Vec<String>,
     ) -> Result<Option<Accepted>, RunnerError> {
         let attempt = left.attempt;
         let call = Accepted::from(left);
         let id = &call.request().id;
-        let mut fate = self.journal.found(id, self.clock.now_ms()).await?;
         let mut found = None;
         if fate == Fate::Compare {
             let (comparison, outcome) = self.compare(&call, declared).await;
@@ -57,6 +60,7 @@ impl Engine {
             Fate::Run => return Ok(Some(call)),
             Fate::Post | Fate::Compare => return Ok(None),
             Fate::Answer(Verdict::NeverRan) => never_ran(),
+            Fate::Answer(Verdict::ChangedNothing) => changed_nothing(call.request().tool.as_str()),
             Fate::Answer(Verdict::Poisonous) => poisonous(attempt),
             Fate::Answer(Verdict::Interrupted | Verdict::Recovered) => {
                 found.unwrap_or_else(|| self.interrupted(&call))
@@ -94,6 +98,15 @@ impl Engine {
         }
         Outcome::Error(Failure { code: ErrorCode::Interrupted, text, meta })
     }
+}
+
+fn changed_nothing(tool: &str) -> Outcome {
+    let text = format!(
+        "Cancelled: {tool} had begun when the device's runner ended, and was taken back before it could run again. \
+         It changed nothing."
+    );
+    let meta = Meta { recovered: true, ..Meta::default() };
+    Outcome::Cancelled(Failure { code: ErrorCode::Cancelled, text, meta })
 }
 
 fn poisonous(attempts: u32) -> Outcome {

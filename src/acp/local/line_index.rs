@@ -3,14 +3,14 @@
 //! ends in them. Not here: which lines are wanted, and for which files the counts are kept (recent_indexes).
 
 use std::fs::File;
-use std::io::{self, Read, Seek, SeekFrom};
+use std::io::{self, Seek, SeekFrom};
 
 use sha2::{Digest, Sha256};
 use tokio_util::sync::CancellationToken;
 
 use super::decoding::Feed;
 use super::holes::data_from;
-use crate::acp::files::TextWindow;
+use crate::acp::files::{TextWindow, read_full};
 use crate::ids::hex;
 
 /// One count is kept for so many bytes.
@@ -21,16 +21,7 @@ pub(super) const CHUNK: usize = 256 << 10;
 /// Reads at an offset until the buffer is full or the file ends.
 pub(super) fn read_at(mut file: &File, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
     file.seek(SeekFrom::Start(offset))?;
-    let mut filled = 0;
-    while filled < buffer.len() {
-        match file.read(&mut buffer[filled..]) {
-            Ok(0) => break,
-            Ok(n) => filled += n,
-            Err(cause) if cause.kind() == io::ErrorKind::Interrupted => {}
-            Err(cause) => return Err(cause),
-        }
-    }
-    Ok(filled)
+    read_full(&mut file, buffer)
 }
 
 /// Why a scan did not find its line.

@@ -6,9 +6,10 @@ use std::ops::Range;
 
 use memchr::{memchr, memchr_iter, memrchr};
 
-use super::scan::{Spot, read_full};
+use super::scan::Spot;
 use super::sheet::{Gap, Sheet};
 use crate::acp::files::ReadSeek;
+use crate::acp::files::read_full;
 
 /// Lines taken around a place: one more than is shown.
 const CONTEXT: usize = 4;

@@ -13,11 +13,11 @@ use super::excerpt::Excerpt;
 use super::fitting::{Ending, Indent, ended, is_literal};
 use super::leniency::Tier;
 use super::matcher::{Found, Place};
-use super::scan::{CHUNK, Scan, Scanned, Spot, read_full};
+use super::scan::{CHUNK, Scan, Scanned, Spot};
 use super::{FileDeps, mask};
 use crate::acp::WorkspacePath;
 use crate::acp::encoding::Encoding;
-use crate::acp::files::{DiskSplice, NewContent, OpenedFile, ReadSeek, Splice, Stamp};
+use crate::acp::files::{DiskSplice, NewContent, OpenedFile, ReadSeek, Splice, Stamp, read_full};
 use crate::output::figures;
 use crate::tool::{ErrorCode, ToolCx, ToolError};
 

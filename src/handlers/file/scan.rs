@@ -10,6 +10,7 @@ use sha2::{Digest, Sha256};
 use super::fitting::{Ending, NEAR};
 use super::matcher::{MOST, with_its_return};
 use crate::acp::encoding::Utf8Tally;
+use crate::acp::files::read_full;
 use crate::ids::hex;
 
 /// Read at a time.
@@ -170,20 +171,6 @@ impl Scan<'_> {
             sha256: traits.hasher.map(|hasher| hex(&hasher.finalize())),
         })
     }
-}
-
-/// Reads until the buffer is full or the file ends.
-pub(super) fn read_full(file: &mut dyn Read, buffer: &mut [u8]) -> io::Result<usize> {
-    let mut filled = 0;
-    while filled < buffer.len() {
-        match file.read(&mut buffer[filled..]) {
-            Ok(0) => break,
-            Ok(n) => filled += n,
-            Err(cause) if cause.kind() == io::ErrorKind::Interrupted => {}
-            Err(cause) => return Err(cause),
-        }
-    }
-    Ok(filled)
 }
 
 #[cfg(test)]

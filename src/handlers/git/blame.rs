@@ -12,7 +12,7 @@ use super::names;
 use super::repository::{Kind, Repository, with_path};
 use super::revision::short;
 use crate::acp::RawPath;
-use crate::output::Budget;
+use crate::output::{Budget, figures};
 use crate::tool::{Effect, ErrorCode, Meta, Reply, Tool, ToolCx, ToolError};
 
 const LINES: u64 = 200;
@@ -240,32 +240,6 @@ fn render(lines: &[Blamed], more: bool) -> String {
 fn date(line: &Blamed) -> String {
     let zone: i64 = line.zone.parse().unwrap_or(0);
     let local = line.seconds + (zone / 100 * 60 + zone % 100) * 60;
-    let (year, month, day) = civil(local.div_euclid(86_400));
+    let (year, month, day) = figures::date(local.div_euclid(86_400));
     format!("{year:04}-{month:02}-{day:02}")
-}
-
-/// The date of a day counted from 1970, by the Gregorian calendar.
-fn civil(days: i64) -> (i64, i64, i64) {
-    let shifted = days + 719_468;
-    let era = shifted.div_euclid(146_097);
-    let of_era = shifted.rem_euclid(146_097);
-    let year_of_era = (of_era - of_era / 1_460 + of_era / 36_524 - of_era / 146_096) / 365;
-    let of_year = of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let month_from_march = (5 * of_year + 2) / 153;
-    let day = of_year - (153 * month_from_march + 2) / 5 + 1;
-    let month = if month_from_march < 10 { month_from_march + 3 } else { month_from_march - 9 };
-    (year_of_era + era * 400 + i64::from(month <= 2), month, day)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn days_become_dates() {
-        assert_eq!(civil(0), (1970, 1, 1));
-        assert_eq!(civil(-1), (1969, 12, 31));
-        assert_eq!(civil(11_016), (2000, 2, 29));
-        assert_eq!(civil(20_089), (2025, 1, 1));
-    }
 }
