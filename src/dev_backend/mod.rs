@@ -16,6 +16,7 @@ mod events;
 mod failure;
 mod faults;
 mod functions;
+mod housekeeping;
 mod http;
 mod permissions;
 mod secrets;

@@ -15,7 +15,7 @@ use super::failure::Failure;
 use super::faults::Faults;
 use super::store::{Store, StoreError};
 use super::wakeups::Wakeups;
-use super::{auth, http, secrets};
+use super::{auth, housekeeping, http, secrets};
 
 /// How long a stop waits for calls under way.
 const GRACE: Duration = Duration::from_secs(5);
@@ -118,6 +118,7 @@ impl DevBackend {
             // Serving ends by the stop alone: a connection that fails is that connection's end.
             drop(served.await);
         });
+        serving.spawn(housekeeping::keep(Arc::clone(&backend)));
         Ok(Self { backend, url, pairing_code, serving, _stop_when_dropped: stopping.drop_guard() })
     }
 
@@ -152,10 +153,20 @@ impl DevBackend {
         self.backend.store.read(|db| Ok(auth::is_caller(db, token)?)).unwrap_or(false)
     }
 
+    /// Does now what is done every minute: closes requests whose time is up and deletes what is old. Says how many
+    /// rows that were.
+    ///
+    /// # Errors
+    /// [`DevBackendError`] when the database fails.
+    pub async fn housekeep(&self) -> Result<usize, DevBackendError> {
+        Ok(housekeeping::once(&self.backend).await?)
+    }
+
     /// Stops: held polls return at once, calls under way are finished, the database is closed.
     pub async fn stop(mut self) {
         self.backend.stopping.cancel();
-        if tokio::time::timeout(GRACE, self.serving.join_next()).await.is_err() {
+        let all = async { while self.serving.join_next().await.is_some() {} };
+        if tokio::time::timeout(GRACE, all).await.is_err() {
             tracing::warn!("the embedded backend stops with calls under way");
         }
         let backend = Arc::clone(&self.backend);

@@ -50,6 +50,7 @@ pub(super) fn migrations() -> Migrations<'static> {
     Migrations::new(vec![
         M::up(include_str!("../../migrations/dev_backend/001_tables.sql")),
         M::up(include_str!("../../migrations/dev_backend/003_permissions.sql")),
+        M::up(include_str!("../../migrations/dev_backend/004_housekeeping.sql")),
     ])
 }
 

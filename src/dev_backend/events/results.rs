@@ -97,6 +97,10 @@ impl Mutation for AppendResult {
             Some(_) => {
                 Err(Failure::thrown(Code::ResultExists, "another result of this request is stored already"))
             }
+            None if standing.finished => Err(Failure::thrown(
+                Code::ResultExists,
+                "the request had its result, which was deleted with age",
+            )),
             None => {
                 standing.holds(&self.lease_id)?;
                 self.store(db, &request, hash)?;
