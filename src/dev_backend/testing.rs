@@ -5,8 +5,10 @@ use std::sync::Arc;
 use rusqlite::Connection;
 use tempfile::TempDir;
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
 
 use super::clock::Clock;
+use super::commits::Commits;
 use super::secrets::hash;
 use super::server::Backend;
 use super::store::{Store, migrations};
@@ -48,9 +50,13 @@ pub(super) fn backend() -> (Arc<Backend>, TempDir) {
     let backend = Backend {
         store,
         wakeups: Wakeups::default(),
+        commits: Commits::default(),
         clock: Clock::new(|| 1000.0),
         stopping: CancellationToken::new(),
+        sockets: TaskTracker::new(),
         production_errors: false,
+        admin_key: "a".into(),
+        faults: None,
     };
     (Arc::new(backend), home)
 }
