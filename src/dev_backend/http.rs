@@ -9,9 +9,9 @@ pub(super) use door::check_client;
 use std::sync::Arc;
 
 use axum::Router;
-use axum::body::{Body, to_bytes};
+use axum::body::{Body, Bytes, to_bytes};
 use axum::extract::{Path, Request, State};
-use axum::http::{HeaderValue, StatusCode, header};
+use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::middleware::{from_fn, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
@@ -20,9 +20,10 @@ use serde_json::value::RawValue;
 
 use super::failure::{Failure, Thrown};
 use super::faults;
-use super::functions::{self, Kind};
+use super::functions::{self, Answer, Kind, View};
 use super::server::Backend;
-use super::sync;
+use super::sync::{self, Timestamp};
+use door::Identity;
 
 /// The largest body: 16 MiB of arguments and what surrounds them.
 pub(super) const BODY_LIMIT: usize = 16 * 1024 * 1024 + 2000;
@@ -38,6 +39,9 @@ pub(super) fn router(backend: Arc<Backend>) -> Router {
         .route("/api/mutation", post(|state, call| by_kind(state, call, Kind::Mutation)))
         .route("/api/action", post(|state, call| by_kind(state, call, Kind::Action)))
         .route("/api/run/{*path}", post(by_path))
+        .route("/api/function", post(by_admin))
+        .route("/api/query_ts", post(name_snapshot))
+        .route("/api/query_at_ts", post(from_snapshot))
         .route("/api/sync", get(sync::unversioned))
         .route("/api/{version}/sync", get(sync::versioned))
         .fallback(|| async { Refusal::new(StatusCode::NOT_FOUND, "NotFound", "there is no such route") })
@@ -83,6 +87,9 @@ struct Call<'b> {
     #[serde(borrow)]
     args: Option<&'b RawValue>,
     format: Option<String>,
+    #[serde(rename = "componentPath")]
+    component_path: Option<String>,
+    ts: Option<Timestamp>,
 }
 
 impl<'b> Call<'b> {
@@ -90,9 +97,20 @@ impl<'b> Call<'b> {
         let call: Self = serde_json::from_slice(body).map_err(|bad| Refusal::bad_body(bad.to_string()))?;
         // Both print our values alike: the functions use no integers, bytes or special floats.
         match call.format.as_deref() {
-            None | Some("json" | "convex_encoded_json") => Ok(call),
-            Some(other) => Err(Refusal::bad_request("BadFormat", format!("the format {other:?} is unknown"))),
+            None | Some("json" | "convex_encoded_json") => {}
+            Some(other) => {
+                return Err(Refusal::bad_request("BadFormat", format!("the format {other:?} is unknown")));
+            }
         }
+        match call.component_path.as_deref() {
+            None | Some("") => Ok(call),
+            Some(_) => Err(Refusal::bad_request("ComponentNotFound", "there are no components here")),
+        }
+    }
+
+    /// The function that the body names.
+    fn path(&self) -> Result<String, Refusal> {
+        canonical(self.path.as_deref().ok_or_else(|| Refusal::bad_body("missing field `path`"))?)
     }
 
     /// The arguments: an object, or an array that holds it.
@@ -109,11 +127,68 @@ impl<'b> Call<'b> {
     }
 }
 
+fn canonical(path: &str) -> Result<String, Refusal> {
+    functions::canonical(path).map_err(|bad| Refusal::bad_request("BadConvexFunctionIdentifier", bad))
+}
+
+type Answered = Result<Response, Refusal>;
+
 /// A call of one kind: the body names the function.
-async fn by_kind(State(backend): State<Arc<Backend>>, request: Request, kind: Kind) -> Response {
-    match accept(request).await {
-        Ok(body) => answer(backend, &body, None, Some(kind)).await,
-        Err(refusal) => refusal.into_response(),
+async fn by_kind(State(backend): State<Arc<Backend>>, request: Request, kind: Kind) -> Answered {
+    let (body, _) = accept(request, &backend).await?;
+    let call = Call::read(&body)?;
+    Ok(answer(&backend, &call.path()?, Some(kind), call.args()?).await)
+}
+
+/// A call of any kind by the owner of the database; `npx convex run` is one.
+async fn by_admin(State(backend): State<Arc<Backend>>, request: Request) -> Answered {
+    let (body, identity) = accept(request, &backend).await?;
+    if identity != Identity::Admin {
+        let message = "this needs the admin key, as `Authorization: Convex <key>`";
+        return Err(Refusal::new(StatusCode::UNAUTHORIZED, "Unauthenticated", message));
+    }
+    let call = Call::read(&body)?;
+    Ok(answer(&backend, &call.path()?, None, call.args()?).await)
+}
+
+/// Names the snapshot of now, so that queries can be answered from it for a while.
+async fn name_snapshot(State(backend): State<Arc<Backend>>, headers: HeaderMap) -> Answered {
+    door::check_client(&headers)?;
+    door::identity(&headers, &backend)?;
+    let kept = tokio::task::spawn_blocking(move || backend.snapshots.keep()).await;
+    match kept {
+        Ok(Ok(seq)) => {
+            Ok(json(StatusCode::OK, serde_json::json!({ "ts": Timestamp::of_seq(seq) }).to_string()))
+        }
+        failed => {
+            tracing::warn!(?failed, "the embedded backend cannot keep a snapshot");
+            let status = StatusCode::INTERNAL_SERVER_ERROR;
+            Err(Refusal::new(status, "InternalServerError", "the snapshot could not be kept"))
+        }
+    }
+}
+
+/// A query from a snapshot that was named before.
+async fn from_snapshot(State(backend): State<Arc<Backend>>, request: Request) -> Answered {
+    let (body, _) = accept(request, &backend).await?;
+    let call = Call::read(&body)?;
+    let ts = call.ts.ok_or_else(|| Refusal::bad_body("missing field `ts`"))?;
+    let (production, now_ms) = (backend.production_errors, backend.clock.now_ms());
+    let query = match functions::look(&call.path()?, call.args()?) {
+        Ok(query) => query,
+        Err(failure) => return Ok(enveloped(Err(failure), production)),
+    };
+    let look = move || {
+        let read = |seq| backend.snapshots.read(seq, |db| query.look(&View { db, now_ms }));
+        ts.seq().and_then(read)
+    };
+    match tokio::task::spawn_blocking(look).await {
+        Ok(Some(answer)) => Ok(enveloped(answer, production)),
+        Ok(None) => Err(Refusal::bad_request(
+            "SnapshotTooOld",
+            "the snapshot is gone: it can be read for 30 seconds after /api/query_ts named it",
+        )),
+        Err(_) => Ok(enveloped(Err(Failure::Stopping), production)),
     }
 }
 
@@ -122,32 +197,26 @@ async fn by_path(
     State(backend): State<Arc<Backend>>,
     Path(path): Path<String>,
     request: Request,
-) -> Response {
+) -> Answered {
     let Some((module, function)) = path.rsplit_once('/') else {
         let message = "the address must name a module and a function";
-        return Refusal::bad_request("BadConvexFunctionIdentifier", message).into_response();
+        return Err(Refusal::bad_request("BadConvexFunctionIdentifier", message));
     };
-    let path = format!("{module}:{function}");
-    match accept(request).await {
-        Ok(body) => answer(backend, &body, Some(path), None).await,
-        Err(refusal) => refusal.into_response(),
-    }
+    let path = canonical(&format!("{module}:{function}"));
+    let (body, _) = accept(request, &backend).await?;
+    let call = Call::read(&body)?;
+    Ok(answer(&backend, &path?, None, call.args()?).await)
 }
 
-async fn answer(backend: Arc<Backend>, body: &[u8], path: Option<String>, kind: Option<Kind>) -> Response {
-    let production = backend.production_errors;
-    let called = async {
-        let call = Call::read(body)?;
-        let named =
-            path.or_else(|| call.path.clone()).ok_or_else(|| Refusal::bad_body("missing field `path`"))?;
-        let path = functions::canonical(&named)
-            .map_err(|bad| Refusal::bad_request("BadConvexFunctionIdentifier", bad))?;
-        Ok(functions::call(backend, &path, kind, call.args()?).await)
-    };
-    match called.await {
-        Ok(Ok(value)) => json(StatusCode::OK, format!(r#"{{"status":"success","value":{value}}}"#)),
-        Ok(Err(failure)) => json(StatusCode::OK, error_envelope(&failure, production)),
-        Err(refusal) => Refusal::into_response(refusal),
+async fn answer(backend: &Arc<Backend>, path: &str, kind: Option<Kind>, args: &RawValue) -> Response {
+    let called = functions::call(Arc::clone(backend), path, kind, args).await;
+    enveloped(called, backend.production_errors)
+}
+
+fn enveloped(answer: Answer, production: bool) -> Response {
+    match answer {
+        Ok(value) => json(StatusCode::OK, format!(r#"{{"status":"success","value":{value}}}"#)),
+        Err(failure) => json(StatusCode::OK, error_envelope(&failure, production)),
     }
 }
 
@@ -167,13 +236,14 @@ fn error_envelope(failure: &Failure, production: bool) -> String {
 }
 
 /// Checks the headers and takes the body.
-async fn accept(request: Request) -> Result<axum::body::Bytes, Refusal> {
+async fn accept(request: Request, backend: &Backend) -> Result<(Bytes, Identity), Refusal> {
     door::check_client(request.headers())?;
-    door::check_authorization(request.headers())?;
+    let identity = door::identity(request.headers(), backend)?;
     door::check_content_type(request.headers())?;
-    to_bytes(request.into_body(), BODY_LIMIT).await.map_err(|bad| {
+    let body = to_bytes(request.into_body(), BODY_LIMIT).await.map_err(|bad| {
         Refusal::bad_body(format!("the body could not be read (at most {BODY_LIMIT} bytes): {bad}"))
-    })
+    })?;
+    Ok((body, identity))
 }
 
 fn json(status: StatusCode, text: String) -> Response {

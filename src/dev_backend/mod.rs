@@ -5,7 +5,7 @@
 //! - `functions`: the table of functions and how a call becomes a reply; `args`: shapes and bounds.
 //! - `events`, `devices`, `catalog`: the functions.
 //! - `faults`: misbehaving on purpose, for whoever tests an agent; not there unless asked for.
-//! - `store`: the database; `clock`: its time; `commits`: what changed; `wakeups`: who waits for a device's inbox.
+//! - `store`: the database; `snapshots`: what is read of its past; `clock`: its time; `commits`: what changed; `wakeups`: who waits for a device's inbox.
 
 mod args;
 mod auth;
@@ -21,6 +21,7 @@ mod http;
 mod secrets;
 mod server;
 mod signature;
+mod snapshots;
 mod store;
 mod sync;
 #[cfg(test)]

@@ -8,6 +8,7 @@ use std::time::Duration;
 use axum::serve::ListenerExt as _;
 use tokio::net::TcpListener;
 use tokio::task::JoinSet;
+use tokio::time::timeout;
 use tokio_util::sync::{CancellationToken, DropGuard};
 use tokio_util::task::TaskTracker;
 
@@ -15,6 +16,7 @@ use super::clock::Clock;
 use super::commits::{Commits, Topics};
 use super::failure::Failure;
 use super::faults::Faults;
+use super::snapshots::{self, Snapshots};
 use super::store::{Finished, Store, StoreError};
 use super::wakeups::Wakeups;
 use super::{auth, http, secrets};
@@ -75,6 +77,7 @@ impl From<rusqlite::Error> for DevBackendError {
 #[derive(Debug)]
 pub(super) struct Backend {
     pub store: Store,
+    pub snapshots: Snapshots,
     pub wakeups: Wakeups,
     pub commits: Commits,
     pub clock: Clock,
@@ -86,8 +89,17 @@ pub(super) struct Backend {
 }
 
 impl Backend {
+    /// Lets go of old snapshots until it stops: one that nobody asks for again must not stay.
+    async fn tidy(&self) {
+        while timeout(snapshots::KEPT / 3, self.stopping.cancelled()).await.is_err() {
+            self.snapshots.forget_old();
+        }
+        self.snapshots.forget_all();
+    }
+
     /// Whether this is the key of the database's owner.
     pub fn is_admin(&self, key: &str) -> bool {
+        let key = key.split_once(':').map_or(key, |(key, _acting_as)| key);
         secrets::same(key.as_bytes(), self.admin_key.as_bytes())
     }
 
@@ -120,6 +132,7 @@ impl DevBackend {
     pub async fn start(options: DevBackendOptions) -> Result<Self, DevBackendError> {
         let DevBackendOptions { db, port, clock, production_errors, faults } = options;
         let store = Store::open(&db)?;
+        let snapshots = Snapshots::of(db);
         let pairing_code = pairing_code(&store)?;
         let admin_key = admin_key(&store)?;
         let listen = |source| DevBackendError::Listen { port, source };
@@ -130,6 +143,7 @@ impl DevBackend {
         let stopping = CancellationToken::new();
         let backend = Arc::new(Backend {
             store,
+            snapshots,
             wakeups: Wakeups::default(),
             commits: Commits::default(),
             clock,
@@ -146,6 +160,8 @@ impl DevBackend {
             // Serving ends by the stop alone: a connection that fails is that connection's end.
             drop(served.await);
         });
+        let tidied = Arc::clone(&backend);
+        serving.spawn(async move { tidied.tidy().await });
         Ok(Self { backend, url, pairing_code, serving, _stop_when_dropped: stopping.drop_guard() })
     }
 
@@ -193,10 +209,10 @@ impl DevBackend {
         self.backend.stopping.cancel();
         self.backend.sockets.close();
         let ended = async {
-            self.serving.join_next().await;
+            while self.serving.join_next().await.is_some() {}
             self.backend.sockets.wait().await;
         };
-        if tokio::time::timeout(GRACE, ended).await.is_err() {
+        if timeout(GRACE, ended).await.is_err() {
             tracing::warn!("the embedded backend stops with calls under way");
         }
         let backend = Arc::clone(&self.backend);

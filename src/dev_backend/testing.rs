@@ -11,6 +11,7 @@ use super::clock::Clock;
 use super::commits::Commits;
 use super::secrets::hash;
 use super::server::Backend;
+use super::snapshots::Snapshots;
 use super::store::{Store, migrations};
 use super::wakeups::Wakeups;
 use crate::ids::DeviceId;
@@ -36,7 +37,8 @@ pub(super) fn device(db: &Connection) -> DeviceId {
 /// A backend without a socket, with the device `d` and a caller whose token is `c`.
 pub(super) fn backend() -> (Arc<Backend>, TempDir) {
     let home = tempfile::tempdir().expect("a folder");
-    let store = Store::open(&home.path().join("b.sqlite3")).expect("opened");
+    let path = home.path().join("b.sqlite3");
+    let store = Store::open(&path).expect("opened");
     store
         .write_now(|db| {
             device(db);
@@ -49,6 +51,7 @@ pub(super) fn backend() -> (Arc<Backend>, TempDir) {
         .expect("a caller");
     let backend = Backend {
         store,
+        snapshots: Snapshots::of(path),
         wakeups: Wakeups::default(),
         commits: Commits::default(),
         clock: Clock::new(|| 1000.0),

@@ -9,6 +9,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 
 use super::Refusal;
+use crate::dev_backend::server::Backend;
 
 /// Refuses what a page from elsewhere sends, also one whose name was made to point here, and lets pages of this machine
 /// read the answers.
@@ -88,11 +89,19 @@ pub(in crate::dev_backend) fn check_client(headers: &HeaderMap) -> Result<(), Re
     }
 }
 
-/// Tokens of ours travel in the arguments. Admin keys are let through and give no rights; no
-/// provider of user tokens is configured, so none of those can be good.
-pub(super) fn check_authorization(headers: &HeaderMap) -> Result<(), Refusal> {
+/// Who a call's header says that it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Identity {
+    /// Nobody; tokens of ours travel in the arguments.
+    None,
+    /// The owner of the database.
+    Admin,
+}
+
+/// No provider of user tokens is configured, so none of those can be good.
+pub(super) fn identity(headers: &HeaderMap, backend: &Backend) -> Result<Identity, Refusal> {
     let Some(value) = headers.get(header::AUTHORIZATION).map(HeaderValue::to_str) else {
-        return Ok(());
+        return Ok(Identity::None);
     };
     let value =
         value.map_err(|_| Refusal::bad_request("HeaderParseFailure", "Authorization must be plain ASCII"))?;
@@ -101,7 +110,8 @@ pub(super) fn check_authorization(headers: &HeaderMap) -> Result<(), Refusal> {
     }
     let refused = |code, message: &str| Err(Refusal::new(StatusCode::UNAUTHORIZED, code, message));
     match value.split_once(' ') {
-        Some(("Convex", _)) => Ok(()),
+        Some(("Convex", key)) if backend.is_admin(key) => Ok(Identity::Admin),
+        Some(("Convex", _)) => refused("BadAdminKey", "this is not the admin key of this backend"),
         Some(("Bearer", token)) if looks_like_jwt(token) => {
             refused("NoAuthProvider", "no provider of this user token is configured here")
         }

@@ -36,7 +36,7 @@ mod tests {
         #[test]
         fn the_parts_are_the_text(text in "\\PC{0,60}", most in 4_usize..20) {
             let cut: Vec<_> = parts(&text, most).collect();
-            prop_assert_eq!(cut.concat(), text);
+            prop_assert_eq!(cut.concat(), &*text);
             prop_assert!(cut.iter().all(|part| part.len() <= most));
         }
     }

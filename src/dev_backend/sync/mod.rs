@@ -14,6 +14,8 @@ mod query_set;
 mod socket;
 mod timestamp;
 
+pub(super) use timestamp::Timestamp;
+
 use std::sync::Arc;
 
 use axum::extract::ws::WebSocketUpgrade;
