@@ -12,7 +12,7 @@ use super::server::Backend;
 use super::store::Commit;
 
 /// How often it is looked.
-const EVERY: Duration = Duration::from_secs(60);
+const EVERY: Duration = Duration::from_mins(1);
 /// The most rows in one transaction: calls wait no longer than that takes.
 const BATCH: i64 = 100;
 /// How long what is finished is kept. A device forgets what it answered no sooner.
@@ -39,16 +39,16 @@ pub(super) async fn keep(backend: Arc<Backend>) {
 }
 
 /// Closes and deletes all that is due; says how many rows that were.
-pub(super) async fn once(backend: &Backend) -> Result<usize, Failure> {
+pub(super) async fn once(backend: &Arc<Backend>) -> Result<usize, Failure> {
     let mut done = 0;
     loop {
-        let now_ms = backend.clock.now_ms();
+        let (now_ms, on_writer) = (backend.clock.now_ms(), Arc::clone(backend));
         let batch = backend
             .store
             .write(move |db| -> Result<usize, Failure> {
                 let mut commit = Commit::begin(db, now_ms)?;
                 let rows = close_overdue(&mut commit)? + forget_inbox(&commit)? + forget_results(&commit)?;
-                commit.finish()?;
+                on_writer.tell(commit.finish()?);
                 Ok(rows)
             })
             .await??;

@@ -51,7 +51,7 @@ struct Word {
 /// Why a call does not go on.
 pub(super) enum Stopped {
     /// It was refused.
-    Refused(Failure),
+    Refused(Box<Failure>),
     /// The caller took it back.
     TakenBack,
     /// The runner stops: the next life asks anew.
@@ -82,15 +82,15 @@ impl Word {
         }
         let who = if self.by == "device" { "the person at this device" } else { "the caller's side" };
         let scope = if self.always { ", for the rest of this conversation" } else { "" };
-        Err(Stopped::Refused(denied(format!(
+        Err(denied(format!(
             "{tool} was not run: its owner wants to be asked about such calls, and {who} refused it{scope}. Do without \
              it, or say why it is needed and ask again."
-        ))))
+        )))
     }
 }
 
-fn denied(text: String) -> Failure {
-    Failure { code: ErrorCode::PolicyDenied, text, meta: Meta::default() }
+fn denied(text: String) -> Stopped {
+    Stopped::Refused(Box::new(Failure { code: ErrorCode::PolicyDenied, text, meta: Meta::default() }))
 }
 
 impl Engine {
@@ -122,12 +122,12 @@ impl Engine {
             answer = self.answered_there(call, &question) => answer,
             () = self.expiry(expires_at_ms) => {
                 let seconds = (expires_at_ms - now).max(0.0) / 1_000.0;
-                return Err(Stopped::Refused(denied(format!(
+                return Err(denied(format!(
                     "{} was not run: its owner wants to be asked about such calls, and nobody answered within \
                      {seconds:.0} s. Ask again when somebody is there: `punie-runner approvals` at the device, or the \
                      caller's own side.",
                     request.tool
-                ))));
+                )));
             }
         };
         let word = Word::of(answer);

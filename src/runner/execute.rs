@@ -138,7 +138,7 @@ impl Engine {
         let (ready, permission) = self.decode(call).await.map_err(|error| Work::answer(refused(error)))?;
         if permission == Permission::Ask {
             self.approve(call).await.map_err(|stopped| match stopped {
-                Stopped::Refused(failure) => Work::answer(Outcome::Error(failure)),
+                Stopped::Refused(failure) => Work::answer(Outcome::Error(*failure)),
                 Stopped::TakenBack => Work::answer(never_ran()),
                 Stopped::Stopping => Work::Left,
             })?;
