@@ -6,6 +6,7 @@ mod contract;
 mod faults;
 mod held;
 mod server;
+mod sync;
 mod transport;
 
 use serde_json::{Value, json};
