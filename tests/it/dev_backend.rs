@@ -7,6 +7,7 @@ mod faults;
 mod held;
 mod housekeeping;
 mod server;
+mod sync;
 mod transport;
 
 use serde_json::{Value, json};
