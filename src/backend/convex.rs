@@ -226,6 +226,21 @@ impl Backend for ConvexBackend {
         })
     }
 
+    fn tell<'a>(&'a self, id: &'a RequestId, lease: &'a LeaseId, n: u64, data: &'a str) -> Reply<'a, bool> {
+        Box::pin(async move {
+            let fields = [
+                ("requestId", Some(json!(id.as_str()))),
+                ("leaseId", Some(json!(lease.as_str()))),
+                ("n", Some(wire::millis(i64::try_from(n).unwrap_or(i64::MAX)))),
+                ("data", Some(json!(data))),
+            ];
+            let answer = self
+                .device_call(FunctionKind::Mutation, "events:appendProgress", fields, Duration::ZERO)
+                .await?;
+            Ok(wire::cancelled(&answer))
+        })
+    }
+
     fn post<'a>(&'a self, result: ResultPost<'a>) -> Reply<'a, Posted> {
         Box::pin(async move {
             let fields = [

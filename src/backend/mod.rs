@@ -36,6 +36,17 @@ pub trait Backend: Send + Sync + 'static {
     fn list_open(&self) -> Reply<'_, Vec<Offered>>;
     /// Claims a request for this lease, or renews the claim.
     fn claim<'a>(&'a self, id: &'a RequestId, lease: &'a LeaseId) -> Reply<'a, Claim>;
+    /// Tells what a running request has to show so far: the `n`-th piece, JSON text. Says whether the caller took the
+    /// request back. A backend without a place for it drops it.
+    fn tell<'a>(
+        &'a self,
+        _id: &'a RequestId,
+        _lease: &'a LeaseId,
+        _n: u64,
+        _data: &'a str,
+    ) -> Reply<'a, bool> {
+        Box::pin(std::future::ready(Ok(false)))
+    }
     /// Stores a result; storing it again changes nothing.
     fn post<'a>(&'a self, result: ResultPost<'a>) -> Reply<'a, Posted>;
     /// Says that the device is there, or about to go.

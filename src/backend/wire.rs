@@ -114,8 +114,13 @@ pub(super) fn claim(value: &Value) -> Result<Claim, Misfit> {
         reason: reason.to_owned(),
         leased_for,
         answered: reason == "finished",
-        cancelled: value.get("cancelled").and_then(Value::as_bool).unwrap_or(false),
+        cancelled: cancelled(value),
     })
+}
+
+/// Whether the caller took the request back, as replies say beside their own.
+pub(super) fn cancelled(value: &Value) -> bool {
+    value.get("cancelled").and_then(Value::as_bool).unwrap_or(false)
 }
 
 pub(super) fn posted(value: &Value) -> Result<Posted, Misfit> {

@@ -98,6 +98,11 @@ impl Tables {
             "limits.lease_renew_ms must be at most half of limits.lease_ms, so that one lost renewal loses no lease",
         );
         reader.unless(
+            backend.progress.is_zero() || backend.progress.as_secs() >= 1,
+            ["backend.progress_ms"; 2],
+            "backend.progress_ms must be 0 (none) or at least 1000",
+        );
+        reader.unless(
             poll.error_base <= poll.error_cap,
             ["backend.poll.error_cap_ms", "backend.poll.error_base_ms"],
             "backend.poll.error_base_ms must not be more than error_cap_ms",

@@ -87,6 +87,8 @@ tables! {
         heartbeat, "heartbeat_ms": Duration = ms(60_000), ms(100)..=HOUR;
         /// How often it asks for all unfinished work, in case an event was missed.
         list_open, "list_open_ms": Duration = ms(300_000), ms(100)..=DAY;
+        /// The least pause between pieces of a running command's output, 1000 or more; it grows as the command runs on. 0: callers see only results.
+        progress, "progress_ms": Duration = ms(1_000), ms(0)..=HOUR;
     }
 
     /// How often the backend is asked. The waits are varied by the jitter.

@@ -14,7 +14,7 @@ use tokio::time::{Instant, sleep_until};
 use super::failure::Failure;
 use super::server::Backend;
 use super::store::Commit;
-use super::{args, catalog, devices, events};
+use super::{args, catalog, devices, events, permissions};
 use crate::ids::DeviceId;
 
 /// Every function, by path.
@@ -29,6 +29,9 @@ const FUNCTIONS: &[Function] = &[
     query::<events::progress::ListProgress>(),
     mutation::<events::results::AppendResult>(),
     query::<events::results::GetResult>(),
+    mutation::<permissions::ask::AskPermission>(),
+    query::<permissions::pending::Pending>(),
+    mutation::<permissions::answer::AnswerPermission>(),
     mutation::<devices::session::OpenSession>(),
     mutation::<devices::heartbeat::Heartbeat>(),
     query::<devices::presence::Presence>(),
@@ -97,6 +100,17 @@ pub(super) struct View<'c> {
 pub(super) struct Hold {
     pub device: DeviceId,
     pub at_most: Duration,
+}
+
+/// The longest that a call is held.
+const LONGEST_WAIT_MS: f64 = 25_000.0;
+
+impl Hold {
+    /// For as long as was asked and may be; none where no wait was asked for.
+    pub fn of(device: DeviceId, wait_ms: f64) -> Option<Self> {
+        let wait_ms = Some(wait_ms).filter(|wait| *wait > 0.0)?.min(LONGEST_WAIT_MS);
+        Some(Self { device, at_most: Duration::from_secs_f64(wait_ms / 1000.0) })
+    }
 }
 
 /// A reply's value as JSON, or why there is none.

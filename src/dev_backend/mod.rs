@@ -17,6 +17,7 @@ mod failure;
 mod faults;
 mod functions;
 mod http;
+mod permissions;
 mod secrets;
 mod server;
 mod signature;

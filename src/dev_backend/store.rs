@@ -47,7 +47,10 @@ pub enum StoreError {
 
 /// Numbered migrations: a shipped one is never edited.
 pub(super) fn migrations() -> Migrations<'static> {
-    Migrations::new(vec![M::up(include_str!("../../migrations/dev_backend/001_tables.sql"))])
+    Migrations::new(vec![
+        M::up(include_str!("../../migrations/dev_backend/001_tables.sql")),
+        M::up(include_str!("../../migrations/dev_backend/003_permissions.sql")),
+    ])
 }
 
 type Job = Box<dyn FnOnce(&mut Connection) + Send>;
@@ -227,8 +230,13 @@ impl<'c> Commit<'c> {
             )?
             .execute((device.as_str(), seq, self.rows, event, request.as_str()))?;
         self.rows += 1;
-        self.touched.push(device.clone());
+        self.touch(device);
         Ok(())
+    }
+
+    /// Has whoever listens for this device look again after the commit.
+    pub fn touch(&mut self, device: &DeviceId) {
+        self.touched.push(device.clone());
     }
 
     /// Makes it durable. The devices whose inbox grew are returned: wake them, not before.

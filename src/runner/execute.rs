@@ -12,7 +12,7 @@ use super::leases::Claimed;
 use crate::failpoint::reach_of;
 use crate::journal::{Accepted, Close, JournalError, Origin, RecordedReply};
 use crate::request::{Effect, ErrorCode, Failure, Meta, Outcome, Reply, Sealing};
-use crate::tool::{ReadyCall, ToolCx, ToolError, Unrecorded};
+use crate::tool::{Progress, ReadyCall, ToolCx, ToolError, Unrecorded};
 
 /// How long a call that was told to stop may take to do so before it is abandoned. Ending a stubborn process tree
 /// takes ten seconds.
@@ -173,6 +173,7 @@ impl Engine {
             winding_up: self.ending.clone(),
             deadline: request.deadline_ms.and_then(|deadline| self.server_clock.instant(deadline)),
             intents: Arc::new(Unrecorded),
+            progress: Progress::default(),
         }
     }
 
@@ -185,6 +186,9 @@ impl Engine {
         };
         reach_of("start.after", call.accepted.request().id.as_str());
         let mut cx = self.context(call);
+        // Ends with this call, so that nothing is told after its result.
+        let (progress, _telling) = self.tell(&call.accepted);
+        cx.progress = progress;
         if declares {
             cx.intents = Arc::new(InJournal(self.journal.clone()));
         }

@@ -167,6 +167,10 @@ impl Backend for Line {
         Box::pin(self.made("claim", self.backend.claim(id, lease)))
     }
 
+    fn tell<'a>(&'a self, id: &'a RequestId, lease: &'a LeaseId, n: u64, data: &'a str) -> Reply<'a, bool> {
+        Box::pin(self.made("tell", self.backend.tell(id, lease, n, data)))
+    }
+
     fn post<'a>(&'a self, result: ResultPost<'a>) -> Reply<'a, Posted> {
         Box::pin(self.made("post", self.backend.post(result)))
     }

@@ -31,6 +31,7 @@ mod recovery;
 mod session;
 mod settings;
 mod tasks;
+mod telling;
 mod vigil;
 mod wake;
 mod waking;

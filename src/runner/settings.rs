@@ -31,6 +31,8 @@ pub struct Settings {
     pub list_open: Duration,
     /// Between renewals of leases.
     pub lease_renew: Duration,
+    /// The least pause between pieces of a running command's output; none are told where it is zero.
+    pub progress: Duration,
     /// Events asked for at once.
     pub page: u32,
     /// Calls that read, side by side.
@@ -84,6 +86,7 @@ impl Default for Settings {
             heartbeat: seconds(60),
             list_open: seconds(300),
             lease_renew: seconds(20),
+            progress: seconds(1),
             page: 64,
             reads: 8,
             total: 16,

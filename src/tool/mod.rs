@@ -7,6 +7,7 @@ mod error;
 mod gate;
 mod intent;
 mod page;
+mod progress;
 mod registry;
 mod spec;
 mod strict;
@@ -16,6 +17,7 @@ pub use error::ToolError;
 pub use gate::{Gate, Permit};
 pub use intent::{Aftermath, Declared, Intent, Intents, Unrecorded};
 pub use page::page;
+pub use progress::{Audience, Progress, Untold};
 pub use registry::{DuplicateName, Entry, ReadyCall, Registry, ToolSet};
 pub use spec::{Lane, ToolSpec};
 

@@ -11,6 +11,7 @@ mod holding;
 mod lanes;
 mod once;
 mod pages;
+mod progress;
 mod secrets;
 mod shells;
 mod sizes;

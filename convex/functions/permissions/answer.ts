@@ -50,7 +50,7 @@ export const answer = {
 
 /** Who answers: the device where it shows its session, else a caller. */
 async function side(ctx: MutationCtx, { callerToken, deviceId, token }: Asked): Promise<Side> {
-  if (callerToken === undefined && deviceId !== undefined && token !== undefined) {
+  if (deviceId !== undefined && token !== undefined) {
     await requireDevice(ctx, deviceId, token);
     return "device";
   }

@@ -16,6 +16,8 @@ import { answer, option } from "./shape";
 const TITLE_LIMIT = 4 * 1024;
 /** The most options of one question. */
 const MOST_OPTIONS = 8;
+/** The most bytes of an option's id and of its name. */
+const OPTION_LIMIT = 256;
 
 const args = {
   ...deviceArgs,
@@ -62,8 +64,8 @@ function check({ title, options }: Asked): void {
   }
   for (const { optionId, name } of options) {
     if (optionId === "") throw invalid("an option id must not be empty");
-    bounded("an option id", optionId, 128);
-    bounded("an option's name", name, 256);
+    bounded("an option id", optionId, OPTION_LIMIT);
+    bounded("an option's name", name, OPTION_LIMIT);
   }
   if (new Set(options.map(({ optionId }) => optionId)).size !== options.length) {
     throw invalid("option ids must differ");

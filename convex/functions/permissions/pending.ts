@@ -36,14 +36,15 @@ export const pending = {
   args,
   returns: v.array(question),
   handler: async (ctx: QueryCtx, asked: ObjectType<typeof args>) => {
-    wait(asked.waitMs);
     const { callerToken, deviceId, token } = asked;
-    if (callerToken === undefined && token !== undefined && deviceId !== undefined) {
+    if (token !== undefined && deviceId !== undefined) {
       await requireDevice(ctx, deviceId, token);
+      wait(asked.waitMs);
       const both = [...(await ofDevice(ctx, deviceId, "asked")), ...(await ofDevice(ctx, deviceId, "answered"))];
       return both.sort(byAge).map(travelling);
     }
     await requireCaller(ctx, callerToken);
+    wait(asked.waitMs);
     if (deviceId === undefined) {
       const rows = ctx.db.query("permissions").withIndex("by_state", (q) => q.eq("state", "asked"));
       return (await rows.take(MOST)).map(travelling);

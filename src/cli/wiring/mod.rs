@@ -292,6 +292,7 @@ fn settings(config: &Config) -> Settings {
         unauthorized: poll.unauthorized,
         heartbeat: config.backend.heartbeat,
         list_open: config.backend.list_open,
+        progress: config.backend.progress,
         lease_renew: limits.lease_renew,
         reads: limits.reads,
         total: limits.total,
