@@ -1,10 +1,16 @@
 // Which files a deploy sends, by the rule of Convex's own bundler (entryPoints in convex/src/bundler): every script
-// below functions/ but generated ones, the schema, and names with a second dot. A test holds it against the CLI.
+// below functions/ but generated ones, the schema, and names with a second dot. A test holds it against
+// what the CLI sends.
 
 import { readdir } from "node:fs/promises";
 import path from "node:path";
 
-/** Paths below the folder, with slashes. */
+/**
+ * Paths below the folder, with slashes.
+ *
+ * @param {string} folder
+ * @returns {Promise<string[]>}
+ */
 export async function deployedModules(folder) {
   const entries = await readdir(folder, { recursive: true, withFileTypes: true });
   return entries

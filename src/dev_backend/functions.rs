@@ -90,10 +90,10 @@ pub(super) trait Mutation: DeserializeOwned + Send + 'static {
     fn run(self, db: &mut Commit<'_>) -> Result<Self::Reply, Failure>;
 }
 
-/// What a query sees: one snapshot, and the time.
+/// What a query sees: one snapshot, and no clock. On Convex a query is run again when its rows change, never because
+/// time has passed.
 pub(super) struct View<'c> {
     pub db: &'c Connection,
-    pub now_ms: f64,
 }
 
 /// A call that may wait for a device's next event.
@@ -164,7 +164,7 @@ pub(super) async fn call(backend: Arc<Backend>, path: &str, kind: Option<Kind>, 
 async fn answer_query<Q: Query>(backend: Arc<Backend>, query: Q) -> Answer {
     let look = || {
         backend.store.read(|db| {
-            let reply = query.run(&View { db, now_ms: backend.clock.now_ms() })?;
+            let reply = query.run(&View { db })?;
             Ok((Q::is_empty(&reply), serde_json::to_string(&reply)?))
         })
     };
