@@ -11,7 +11,8 @@ use super::error::{BackendError, Disposition, Refusal};
 use super::http::{FunctionKind, HttpFunctions};
 use super::session::{Signer, TokenStore, beat_text, session_text, token_hash};
 use super::{
-    Backend, Beat, CatalogItem, CatalogKind, Claim, Offered, Page, Posted, Reply, ResultPost, Session, wire,
+    Answer, Backend, Beat, CatalogItem, CatalogKind, Claim, Offered, Page, Permissions, Posted, Question,
+    Reply, ResultPost, Session, wire,
 };
 use crate::ids::{LeaseId, RequestId};
 use crate::redact::Secret;
@@ -275,6 +276,10 @@ impl Backend for ConvexBackend {
         })
     }
 
+    fn permissions(&self) -> Option<&dyn Permissions> {
+        Some(self)
+    }
+
     fn refresh_connections(&self) {
         self.functions.refresh_connections();
     }
@@ -300,6 +305,36 @@ impl Backend for ConvexBackend {
                 }
                 rest = later;
             }
+        })
+    }
+}
+
+impl Permissions for ConvexBackend {
+    fn ask<'a>(&'a self, question: &'a Question) -> Reply<'a, Option<Answer>> {
+        Box::pin(async move {
+            let fields = wire::question(question);
+            let asked =
+                self.device_call(FunctionKind::Mutation, "permissions:ask", fields, Duration::ZERO).await?;
+            Ok(wire::answer(&asked))
+        })
+    }
+
+    fn answer_to<'a>(&'a self, id: &'a RequestId, wait: Duration) -> Reply<'a, Option<Answer>> {
+        Box::pin(async move {
+            let wait_ms = i64::try_from(wait.as_millis()).unwrap_or(i64::MAX);
+            let fields = [("waitMs", (wait_ms > 0).then(|| wire::millis(wait_ms)))];
+            let open = self.device_call(FunctionKind::Query, "permissions:pending", fields, wait).await?;
+            Ok(wire::answer_among(&open, id))
+        })
+    }
+
+    fn answer<'a>(&'a self, id: &'a RequestId, option: &'a str) -> Reply<'a, Option<Answer>> {
+        Box::pin(async move {
+            let fields = [("permissionId", Some(json!(id.as_str()))), ("optionId", Some(json!(option)))];
+            let answered = self
+                .device_call(FunctionKind::Mutation, "permissions:answer", fields, Duration::ZERO)
+                .await?;
+            Ok(wire::answer(&answered))
         })
     }
 }

@@ -6,12 +6,14 @@ mod error;
 #[cfg(any(fuzzing, test))]
 pub(crate) mod fuzzing;
 mod http;
+mod permissions;
 mod session;
 mod wire;
 
 pub use convex::ConvexBackend;
 pub use error::{BackendError, Disposition, Pause, Refusal};
 pub use http::{BadUrl, FunctionKind, HttpFunctions, TransportOptions};
+pub use permissions::{Answer, Choice, Permissions, Question};
 pub use session::{Signer, TokenStore};
 
 use std::future::Future;
@@ -55,6 +57,10 @@ pub trait Backend: Send + Sync + 'static {
     fn publish<'a>(&'a self, kind: CatalogKind, revision: u64, items: &'a [CatalogItem]) -> Reply<'a, ()>;
     /// The backend's clock minus ours in milliseconds, to the second, as its answers' dates tell; none before an answer.
     fn dated_offset_ms(&self) -> Option<i64> {
+        None
+    }
+    /// The way to ask the caller's side; none where this backend has no such thing.
+    fn permissions(&self) -> Option<&dyn Permissions> {
         None
     }
     /// Forgets pooled connections, after a sleep or an outage.

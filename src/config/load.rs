@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use super::error::ConfigError;
 use super::raw::Written;
 use super::sources::{self, Environment, Origin};
-use super::tables::{Backend, Limits, Log, Poll, Reader, SafeMode, Workspaces};
+use super::tables::{Backend, Limits, Log, Policy, Poll, Reader, SafeMode, Workspaces};
 use super::url::BackendUrl;
 use super::value::{LogLevel, Value};
 use super::workspaces::{self, WorkspaceRule};
@@ -20,6 +20,7 @@ struct Tables {
     poll: Poll,
     limits: Limits,
     safe_mode: SafeMode,
+    policy: Policy,
     workspaces: Workspaces,
     log: Log,
     settings: Vec<Setting>,
@@ -68,6 +69,7 @@ impl Config {
             poll: tables.poll,
             limits: tables.limits,
             safe_mode: tables.safe_mode,
+            policy: tables.policy,
             log: tables.log,
             caller,
             json: flags.json,
@@ -86,6 +88,7 @@ impl Tables {
         let limits = Limits::read(&mut reader);
         let safe_mode = SafeMode::read(&mut reader);
         let workspaces = Workspaces::read(&mut reader);
+        let policy = Policy::read(&mut reader);
         let log = Log::read(&mut reader);
         reader.unless(
             limits.reads <= limits.total,
@@ -119,7 +122,7 @@ impl Tables {
         );
         let Reader { mut faults, settings, .. } = reader;
         if faults.is_empty() {
-            return Ok(Self { backend, poll, limits, safe_mode, workspaces, log, settings });
+            return Ok(Self { backend, poll, limits, safe_mode, policy, workspaces, log, settings });
         }
         faults.sort_by_key(|fault| fault.line);
         Err(ConfigError::File { path: file.to_owned(), faults })

@@ -1,5 +1,5 @@
 //! How the runner is set up: flags before environment before `config.toml` before defaults, each value with where
-//! it came from. Not here: the home's own files, and the owner's policy.
+//! it came from. Not here: the home's own files.
 
 pub mod default_file;
 mod error;
@@ -20,7 +20,7 @@ use crate::redact::Secret;
 pub use error::ConfigError;
 pub use raw::Fault;
 pub use sources::{Environment, Origin};
-pub use tables::{Backend, Limits, Log, Poll, SafeMode};
+pub use tables::{Backend, Limits, Log, Policy, Poll, SafeMode};
 pub use url::BackendUrl;
 pub use value::{BackendKind, LogFile, LogLevel};
 pub use workspaces::WorkspaceRule;
@@ -42,6 +42,8 @@ pub struct Config {
     pub limits: Limits,
     /// When the runner no longer trusts itself.
     pub safe_mode: SafeMode,
+    /// What somebody is asked about.
+    pub policy: Policy,
     /// What is logged.
     pub log: Log,
     /// Who asks, for the commands on the caller's side.

@@ -155,6 +155,14 @@ tables! {
         paths, "paths": Vec<PathBuf> = Vec::new(), ..;
     }
 
+    /// What a call needs beside staying in the workspace.
+    ["policy"] Policy {
+        /// What somebody is asked about before it runs: the effects "reads", "writes", "executes", or tools by name. The caller's side or the person here (`punie-runner approvals`) answers.
+        ask, "ask": Vec<String> = Vec::new(), ..;
+        /// How long a call waits for that word; then it is refused.
+        patience, "patience_ms": Duration = ms(120_000), ms(1_000)..=DAY;
+    }
+
     /// What the runner says about its work, on stderr.
     ["log"] Log {
         /// off, error, warn, info, debug or trace.

@@ -6,6 +6,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::{AbortOnDropHandle, TaskTracker};
 
 use super::aftermath::LookedAfter;
+use super::approvals::Desk;
 use super::backoff::Budget;
 use super::clock::{Clock, ServerClock};
 use super::condition::Condition;
@@ -19,7 +20,7 @@ use super::settings::Settings;
 use super::wake::Waker;
 use super::watchdog::Watchdog;
 use crate::backend::{Backend, BackendError, CatalogItem, CatalogKind};
-use crate::home::Switches;
+use crate::home::{Approvals, Switches};
 use crate::ids::{LeaseId, RequestId};
 use crate::journal::Journal;
 use crate::output::OutputStore;
@@ -54,6 +55,8 @@ pub struct Parts {
     pub confinement: String,
     /// What the owner has switched on.
     pub switches: Switches,
+    /// What waits for the word of the person here.
+    pub approvals: Approvals,
     /// The service manager, where there is one.
     pub watchdog: Option<Watchdog>,
 }
@@ -99,6 +102,7 @@ pub(super) struct Engine {
     pub budget: Arc<Budget>,
     pub leases: Leases,
     pub hold: Hold,
+    pub desk: Desk,
     pub condition: Condition,
     pub moves: Moves,
     /// When this life began.
@@ -153,6 +157,7 @@ impl Engine {
             watchdog: parts.watchdog,
             leases: Leases::default(),
             hold: Hold::new(parts.switches),
+            desk: Desk::new(parts.approvals),
             condition: Condition::default(),
             moves: Moves::default(),
             born: tokio::time::Instant::now(),

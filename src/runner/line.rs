@@ -13,8 +13,8 @@ use tokio::time::Instant;
 use super::backoff::Budget;
 use super::engine::Engine;
 use crate::backend::{
-    Backend, BackendError, Beat, CatalogItem, CatalogKind, Claim, Disposition, Offered, Page, Posted, Reply,
-    ResultPost, Session,
+    Answer, Backend, BackendError, Beat, CatalogItem, CatalogKind, Claim, Disposition, Offered, Page,
+    Permissions, Posted, Question, Reply, ResultPost, Session,
 };
 use crate::ids::{LeaseId, RequestId};
 
@@ -187,7 +187,39 @@ impl Backend for Line {
         self.backend.dated_offset_ms()
     }
 
+    fn permissions(&self) -> Option<&dyn Permissions> {
+        self.backend.permissions().map(|_| self as &dyn Permissions)
+    }
+
     fn refresh_connections(&self) {
         self.backend.refresh_connections();
+    }
+}
+
+impl Line {
+    /// Calls the backend's way to ask people; a line that has none is not asked for it.
+    async fn put<'a>(
+        &'a self,
+        function: &'static str,
+        call: impl FnOnce(&'a dyn Permissions) -> Reply<'a, Option<Answer>>,
+    ) -> Result<Option<Answer>, BackendError> {
+        match self.backend.permissions() {
+            Some(permissions) => self.made(function, call(permissions)).await,
+            None => Ok(None),
+        }
+    }
+}
+
+impl Permissions for Line {
+    fn ask<'a>(&'a self, question: &'a Question) -> Reply<'a, Option<Answer>> {
+        Box::pin(self.put("ask", move |there| there.ask(question)))
+    }
+
+    fn answer_to<'a>(&'a self, id: &'a RequestId, wait: Duration) -> Reply<'a, Option<Answer>> {
+        Box::pin(self.put("answer_to", move |there| there.answer_to(id, wait)))
+    }
+
+    fn answer<'a>(&'a self, id: &'a RequestId, option: &'a str) -> Reply<'a, Option<Answer>> {
+        Box::pin(self.put("answer", move |there| there.answer(id, option)))
     }
 }

@@ -3,6 +3,7 @@
 
 mod aftermath;
 mod alarm;
+mod approvals;
 mod backoff;
 mod calls;
 mod catalog;
@@ -11,6 +12,7 @@ mod condition;
 mod declaring;
 mod delivery;
 mod drain;
+mod endings;
 mod engine;
 mod execute;
 mod heartbeat;

@@ -33,6 +33,8 @@ pub struct Settings {
     pub lease_renew: Duration,
     /// The least pause between pieces of a running command's output; none are told where it is zero.
     pub progress: Duration,
+    /// How long a call waits for somebody's word.
+    pub approval: Duration,
     /// Events asked for at once.
     pub page: u32,
     /// Calls that read, side by side.
@@ -87,6 +89,7 @@ impl Default for Settings {
             list_open: seconds(300),
             lease_renew: seconds(20),
             progress: seconds(1),
+            approval: seconds(120),
             page: 64,
             reads: 8,
             total: 16,

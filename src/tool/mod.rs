@@ -14,7 +14,7 @@ mod strict;
 
 pub use context::ToolCx;
 pub use error::ToolError;
-pub use gate::{Gate, Permit};
+pub use gate::{Gate, Permission, Permit};
 pub use intent::{Aftermath, Declared, Intent, Intents, Unrecorded};
 pub use page::page;
 pub use progress::{Audience, Progress, Untold};

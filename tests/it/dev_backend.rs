@@ -3,6 +3,7 @@
 
 mod faults;
 mod held;
+mod housekeeping;
 pub mod server;
 mod transport;
 

@@ -12,6 +12,9 @@ import * as ids from "../wire/ids";
 import { fieldsHash } from "../wire/text";
 import { notify, requestRow } from "./request";
 
+/** How long a device that is there has to answer a late request itself. */
+const GRACE_MS = 60_000;
+
 const args = {
   ...callerArgs,
   requestId: v.string(),
@@ -83,6 +86,7 @@ async function insert(ctx: MutationCtx, asked: Asked, times: Times, bodyHash: st
   const createdAtMs = Date.now();
   const bodyId = await ctx.db.insert("requestBodies", { ...body, ...times, createdAtMs });
   const forgottenAtMs = createdAtMs + retentionMs();
+  const { deadlineMs: said } = times;
   await ctx.db.insert("requests", {
     requestId,
     deviceId,
@@ -93,7 +97,7 @@ async function insert(ctx: MutationCtx, asked: Asked, times: Times, bodyHash: st
     toolName,
     bodyHash,
     bodyId,
-    closeAtMs: Math.min(times.deadlineMs ?? forgottenAtMs, forgottenAtMs),
+    closeAtMs: Math.min(said === undefined ? forgottenAtMs : said + GRACE_MS, forgottenAtMs),
   });
   await notify(ctx, deviceId, "tool_request", requestId);
 }

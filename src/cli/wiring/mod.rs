@@ -1,5 +1,6 @@
 //! The only place where concrete types meet: from the configuration to a machine with tools, and to a runner.
 
+mod approvals;
 mod board;
 mod device;
 mod joints;
@@ -20,7 +21,7 @@ use crate::backend::{ConvexBackend, HttpFunctions, TransportOptions};
 use crate::config::{Config, Environment};
 use crate::handlers::state::board::TaskBoard;
 use crate::handlers::{self, file, git, search, shell, sqlite, state, terminal};
-use crate::home::{DeviceIdentity, Home, HomeError, Switches, TokenName, Tokens};
+use crate::home::{Approvals, DeviceIdentity, Home, HomeError, Switches, TokenName, Tokens};
 use crate::ids::LeaseId;
 use crate::journal::Journal;
 use crate::output::OutputStore;
@@ -112,8 +113,8 @@ pub fn machine(
         },
     })?;
     Ok(Machine {
+        gate: Arc::new(InsideWorkspace::asking(approvals::asked_about(config, &registry)?)),
         registry: Arc::new(registry),
-        gate: Arc::new(InsideWorkspace),
         redactor,
         outputs,
         workspace,
@@ -229,6 +230,7 @@ pub fn runner(
         clock,
         confinement: CONFINEMENT.to_owned(),
         switches: Switches::of(home),
+        approvals: Approvals::of(home),
         watchdog: Watchdog::from_variables(|name| text_variable(environment, name)),
     };
     let processes = Processes { terminals: machine.terminals, journal };
@@ -293,6 +295,7 @@ fn settings(config: &Config) -> Settings {
         heartbeat: config.backend.heartbeat,
         list_open: config.backend.list_open,
         progress: config.backend.progress,
+        approval: config.policy.patience,
         lease_renew: limits.lease_renew,
         reads: limits.reads,
         total: limits.total,

@@ -120,6 +120,18 @@ impl Caller {
         rows.as_array().expect("a list").iter().map(piece).collect()
     }
 
+    /// What waits for somebody's word.
+    pub async fn questions(&self) -> Vec<Value> {
+        let open = self.call("query", "permissions:pending", json!({})).await;
+        open.as_array().expect("a list").clone()
+    }
+
+    /// Answers a question; what the backend says to that.
+    pub async fn choose(&self, question: &Value, option: &str) -> Value {
+        let args = json!({ "permissionId": question["permissionId"], "optionId": option });
+        self.call("mutation", "permissions:answer", args).await
+    }
+
     /// Asks and waits.
     pub async fn have(&self, ask: Ask) -> Answer {
         let id = self.ask(ask).await;
