@@ -276,11 +276,8 @@ fn codex(pairs: &[Pair], backwards: bool) -> Option<String> {
 
 #[test]
 fn a_patch_in_the_format_of_codex_makes_one_tree_of_another_and_back() {
-    let mut runner = TestRunner::new(ProptestConfig {
-        cases: 96,
-        failure_persistence: None,
-        ..ProptestConfig::default()
-    });
+    let mut runner =
+        TestRunner::new(ProptestConfig { cases: 96, failure_persistence: None, ..ProptestConfig::default() });
     let counted = std::cell::Cell::new(0);
     runner
         .run(&pairs(), |mut pairs| {
