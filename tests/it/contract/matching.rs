@@ -16,10 +16,11 @@ impl Matcher {
             (Value::Object(wanted), _) if wanted.contains_key("$now") => self.is_time(&wanted["$now"], got),
             (Value::Object(wanted), Value::Object(members)) => return self.members(wanted, members, at),
             (Value::Array(wanted), Value::Array(items)) if wanted.len() == items.len() => {
-                let pairs = wanted.iter().zip(items).enumerate();
-                return pairs
-                    .map(|(i, (wanted, item))| self.matches(wanted, item, &format!("{at}[{i}]")))
-                    .collect();
+                return wanted
+                    .iter()
+                    .zip(items)
+                    .enumerate()
+                    .try_for_each(|(i, (wanted, item))| self.matches(wanted, item, &format!("{at}[{i}]")));
             }
             (Value::Number(wanted), Value::Number(number)) => wanted.as_f64() == number.as_f64(),
             (wanted, got) => wanted == got,

@@ -11,7 +11,7 @@ use tokio::process::{Child, Command};
 use crate::dev_backend::server::{Wire, http};
 
 /// How long it may take to bundle the functions and to listen.
-const START: Duration = Duration::from_secs(60);
+const START: Duration = Duration::from_mins(1);
 
 /// A running server. It ends with its input, which closes when this is dropped or its owner dies.
 pub struct NodeServer {

@@ -132,9 +132,8 @@ impl Deployment {
     }
 }
 
-/// `tests/contract` as values, for one call.
 impl Wire {
-    /// A control call: its JSON.
+    /// Posts to a route that is no function's, such as the Node server's own.
     pub async fn post(&self, route: &str, body: &Value) -> Value {
         let request = self.http.post(format!("{}{route}", self.url)).body(body.to_string());
         let text = request.send().await.expect("a reply").text().await.expect("a body");
