@@ -5,7 +5,7 @@ mod cases;
 mod contract;
 mod faults;
 mod held;
-mod server;
+pub mod server;
 mod sync;
 mod transport;
 
