@@ -29,7 +29,8 @@ pub struct BackendArgs {
     ///
     /// TARGET is a function (events:appendResult), a route (/version) or *; xN is how often, else always. FAULT is one
     /// of unheard, drop, status CODE [code=WORD] [retry-after=VALUE], redirect URL, html, cut BYTES, half, slow
-    /// BYTES_A_SECOND, oversize BYTES, date SECONDS, reorder, duplicate, rewind, args JSON. For testing agents.
+    /// BYTES_A_SECOND, oversize BYTES, date SECONDS, reorder, duplicate, rewind, args JSON. A mutation over a socket knows
+    /// unheard, drop and status. For testing agents.
     #[arg(long, value_name = "FILE|TEXT")]
     faults: Option<String>,
 }
