@@ -172,7 +172,7 @@ mod tests {
     fn looked(set: &mut QuerySet, backend: &Backend) -> (Vec<Modification>, bool) {
         let (count, mut changed) = (backend.commits.count(), Vec::new());
         let complete = backend.store.read(|db| {
-            Ok(set.look(&View { db, now_ms: 1000.0 }, (&backend.commits, count), false, &mut changed))
+            Ok(set.look(&View { db }, (&backend.commits, count), false, &mut changed))
         });
         (changed, complete.expect("a snapshot"))
     }
