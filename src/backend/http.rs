@@ -320,7 +320,7 @@ fn function_error(answer: &Value) -> BackendError {
 }
 
 /// Seconds or an HTTP date (RFC 9110 section 10.2.3), at most ten minutes.
-fn retry_after(headers: &HeaderMap, now: SystemTime) -> Option<Duration> {
+pub(super) fn retry_after(headers: &HeaderMap, now: SystemTime) -> Option<Duration> {
     const CAP: Duration = Duration::from_mins(10);
     let text = headers.get(RETRY_AFTER)?.to_str().ok()?.trim();
     if let Ok(seconds) = text.parse::<u64>() {
@@ -347,7 +347,7 @@ fn is_page(headers: &HeaderMap) -> bool {
     kind.is_some_and(|kind| kind.trim_start().to_ascii_lowercase().starts_with("text/html"))
 }
 
-fn is_loopback(url: &Url) -> bool {
+pub(super) fn is_loopback(url: &Url) -> bool {
     url.host_str().is_some_and(|host| {
         host == "localhost"
             || host

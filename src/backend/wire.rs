@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde_json::{Map, Value, json};
 
-use super::{Beat, Claim, Offered, Page, Posted};
+use super::{Beat, Claim, Next, Offered, Page, Posted};
 use crate::ids::{ConversationId, RequestId, ToolName};
 use crate::request::ToolRequest;
 
@@ -18,6 +18,7 @@ pub(super) fn page(value: &Value) -> Result<Page, Misfit> {
         events: events.iter().map(event).collect(),
         cursor: value.get("cursor").and_then(Value::as_str).map(str::to_owned),
         is_done: value.get("isDone").and_then(Value::as_bool).unwrap_or(true),
+        next: Next::Rhythm,
     })
 }
 

@@ -77,11 +77,11 @@ const DAY: Duration = ms(86_400_000);
 tables! {
     /// The event backend that this device asks for work.
     ["backend"] Backend {
-        /// Which protocol it speaks.
+        /// convex: functions over HTTP, as Convex and the embedded backend have them. websocket: a worker that sends tool calls over one WebSocket.
         kind, "kind": BackendKind = BackendKind::Convex, ..;
-        /// Its address.
+        /// Its address: https://... of a convex backend, wss://... of a websocket one.
         url, "url": Option<BackendUrl> = None, ..;
-        /// Allow plain http to other machines. Requests, results and the session's token can then be read on the way.
+        /// Allow plain http or ws to other machines. Requests, results and the session's token can then be read on the way.
         allow_insecure_http, "allow_insecure_http": bool = false, ..;
         /// How often the device says that it is there, until the backend says otherwise.
         heartbeat, "heartbeat_ms": Duration = ms(60_000), ms(100)..=HOUR;
@@ -115,6 +115,14 @@ tables! {
         function_error_max, "function_error_max_ms": Duration = ms(300_000), ms(10)..=DAY;
         /// The wait after the backend refused this device and a new session did not help.
         unauthorized, "unauthorized_ms": Duration = ms(300_000), ms(10)..=DAY;
+    }
+
+    /// How the connection of a websocket backend is kept. The token in tokens/backend of the home, if there is one, is shown to the worker.
+    ["backend.websocket"] WebSocket {
+        /// After how much silence the worker is pinged.
+        ping, "ping_ms": Duration = ms(20_000), ms(10)..=HOUR;
+        /// How long after a ping without any sign of life the connection counts as dead.
+        pong_timeout, "pong_timeout_ms": Duration = ms(20_000), ms(10)..=HOUR;
     }
 
     /// How much is done at once and how long it may take.

@@ -185,9 +185,11 @@ macro_rules! named {
 
 named!(
     /// The kind of backend.
-    BackendKind, "\"convex\"" {
+    BackendKind, "\"convex\" or \"websocket\"" {
         /// Convex functions over HTTP; the embedded backend speaks the same.
         Convex = "convex",
+        /// A worker that sends tool calls over one WebSocket.
+        WebSocket = "websocket",
     }
 );
 

@@ -13,13 +13,15 @@ use tokio::time::Instant;
 use super::backoff::Budget;
 use super::engine::Engine;
 use crate::backend::{
-    Backend, BackendError, Beat, CatalogItem, CatalogKind, Claim, Disposition, Offered, Page, Posted, Reply,
-    ResultPost, Session,
+    Backend, BackendError, Beat, CatalogItem, CatalogKind, Claim, Declined, Disposition, Offered, Page,
+    Posted, Reply, ResultPost, Session,
 };
 use crate::ids::{LeaseId, RequestId};
 
 /// Where the journal keeps why nothing comes through.
 const KEY: &str = "backend_trouble";
+/// And whether the lasting connection is up, where there is one.
+const LINK: &str = "backend_link";
 
 /// A backend that is asked no sooner than it wants.
 pub(super) struct Line {
@@ -150,6 +152,31 @@ pub(super) async fn tell_trouble(engine: Arc<Engine>) {
     }
 }
 
+/// Keeps in the journal whether the lasting connection is up, for the same.
+pub(super) async fn tell_link(engine: Arc<Engine>) {
+    let mut link = engine.backend.link();
+    loop {
+        let word = match link.as_mut().map(|link| *link.borrow_and_update()) {
+            Some(true) => "up",
+            Some(false) => "down",
+            None => "",
+        };
+        if let Err(error) = engine.journal.remember(LINK, word.to_owned()).await {
+            tracing::warn!(%error, "the state of the connection could not be noted");
+        }
+        let changed = async {
+            match &mut link {
+                Some(link) => link.changed().await.is_ok(),
+                None => false,
+            }
+        };
+        tokio::select! {
+            changed = changed => if !changed { return },
+            () = engine.over.cancelled() => return,
+        }
+    }
+}
+
 impl Backend for Line {
     fn open_session(&self) -> Reply<'_, Session> {
         Box::pin(self.made("open_session", self.backend.open_session()))
@@ -177,6 +204,14 @@ impl Backend for Line {
 
     fn publish<'a>(&'a self, kind: CatalogKind, revision: u64, items: &'a [CatalogItem]) -> Reply<'a, ()> {
         Box::pin(self.made("publish", self.backend.publish(kind, revision, items)))
+    }
+
+    fn decline<'a>(&'a self, id: &'a RequestId, why: Declined) -> Reply<'a, ()> {
+        Box::pin(self.made("decline", self.backend.decline(id, why)))
+    }
+
+    fn link(&self) -> Option<watch::Receiver<bool>> {
+        self.backend.link()
     }
 
     fn dated_offset_ms(&self) -> Option<i64> {

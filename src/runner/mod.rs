@@ -50,11 +50,11 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use crate::backend::{BackendError, Disposition, Offered, Page};
+use crate::backend::{BackendError, Disposition, Next, Offered, Page};
 use crate::ids::RequestId;
-use crate::journal::{Accepted, Admission, JournalError};
+use crate::journal::{Accepted, JournalError};
 use backoff::Retry;
-use calls::{CallToken, Waiting};
+use calls::{CallToken, Waiting, cancels_of, note_idle_cancels};
 use engine::Engine;
 use lanes::Lanes;
 use moves::Mover;
@@ -147,6 +147,7 @@ impl Runner {
         engine.outbox.ring();
         engine.keep("heartbeat", heartbeat::beat);
         engine.keep("trouble", line::tell_trouble);
+        engine.keep("link", line::tell_link);
         engine.keep("catalog", catalog::publish);
         engine.keep("periodic", periodic::tick);
         engine.keep("switches", hold::heed);
@@ -235,7 +236,9 @@ impl Runner {
         let stands = moved.is_none() && (events > 0 || !page.is_done);
         let is_done = page.is_done || stands;
         let cancels = cancels_of(&page.events);
-        let admitted = match self.engine.admit(page.events, moved.clone()).await {
+        // A cursor that the next life cannot use is not written down.
+        let lasting = if page.next == Next::Pushed { None } else { moved.clone() };
+        let admitted = match self.engine.admit(page.events, lasting).await {
             Ok(admitted) => admitted,
             Err(error) => return self.page_refused(error),
         };
@@ -248,6 +251,8 @@ impl Runner {
         if stands {
             tracing::warn!(events, "the backend's page did not move the cursor");
             wait = wait.max(self.engine.settings.active_interval);
+        } else if page.next == Next::Pushed {
+            wait = Duration::ZERO;
         }
         if recovered {
             tracing::info!("the backend answers again");
@@ -376,23 +381,4 @@ fn failed_for_good(error: &BackendError) -> Result<(), RunnerError> {
         return Err(RunnerError::Barred(error.clone()));
     }
     Ok(())
-}
-
-/// The requests that a page takes back.
-fn cancels_of(events: &[Offered]) -> Vec<RequestId> {
-    let cancelled = |event: &Offered| match event {
-        Offered::Cancel(id) => Some(id.clone()),
-        _ => None,
-    };
-    events.iter().filter_map(cancelled).collect()
-}
-
-/// Notes the cancels that came too late or for nothing, so that whoever wonders finds them.
-fn note_idle_cancels(cancels: &[RequestId], admitted: &[Admission]) {
-    let took = |id: &RequestId| {
-        admitted.iter().any(|admission| matches!(admission, Admission::Cancel(of) if of == id))
-    };
-    for id in cancels.iter().filter(|id| !took(id)) {
-        tracing::info!(request.id = %id, "a cancel changes nothing: the request is over or was never seen");
-    }
 }

@@ -55,6 +55,8 @@ pub struct Settings {
     pub least_free: u64,
     /// How long a closed request is remembered.
     pub remember: Duration,
+    /// How long a reply is kept after it was sent on a wire where it may be asked for again.
+    pub keep_sent: Duration,
     /// How long after its request expired a reply is still posted.
     pub keep_posting: Duration,
     /// Between looks at what may have changed unnoticed: the machine slept, a switch was moved.
@@ -97,6 +99,7 @@ impl Default for Settings {
             wind_up: seconds(4),
             least_free: 200 << 20,
             remember: seconds(30 * 86_400),
+            keep_sent: seconds(86_400),
             keep_posting: seconds(7 * 86_400),
             vigil: seconds(20),
             crash_limit: 3,

@@ -24,5 +24,7 @@ mod search;
 mod shell;
 mod sqlite;
 mod state;
+mod synapse;
 mod terminal;
 mod tool;
+mod websocket;
