@@ -1,17 +1,21 @@
 //! The contract's functions over Convex's HTTP API: arguments in, typed answers out. Sessions are opened when a
 //! function says so; every other decision is the caller's.
 
+use std::convert::Infallible;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use serde_json::{Value, json};
+use tokio::sync::watch;
 
+use super::dial::Dialer;
 use super::error::{BackendError, Disposition, Refusal};
-use super::http::{FunctionKind, HttpFunctions};
+use super::http::{BadUrl, FunctionKind, HttpFunctions};
 use super::session::{Signer, TokenStore, beat_text, session_text, token_hash};
 use super::{
-    Backend, Beat, CatalogItem, CatalogKind, Claim, Offered, Page, Posted, Reply, ResultPost, Session, wire,
+    Answer, Backend, Beat, CatalogItem, CatalogKind, Claim, Offered, Page, Permissions, Posted, Question,
+    Reply, ResultPost, Session, wakeup, wire,
 };
 use crate::ids::{LeaseId, RequestId};
 use crate::redact::Secret;
@@ -25,7 +29,9 @@ pub struct ConvexBackend {
     functions: HttpFunctions,
     signer: Arc<dyn Signer>,
     tokens: Arc<dyn TokenStore>,
-    token: Mutex<Option<Secret<String>>>,
+    token: watch::Sender<Option<Secret<String>>>,
+    /// Made when it is first needed: reading the system's certificates takes its time.
+    wakeup: OnceLock<Result<Dialer, BadUrl>>,
     pairing_code: Mutex<Option<String>>,
     lease: Duration,
     /// Backend clock minus ours, in milliseconds.
@@ -50,7 +56,8 @@ impl ConvexBackend {
             functions,
             signer,
             tokens,
-            token: Mutex::new(token),
+            token: watch::Sender::new(token),
+            wakeup: OnceLock::new(),
             pairing_code: Mutex::new(pairing_code),
             lease,
             clock_offset_ms: AtomicI64::new(0),
@@ -85,7 +92,7 @@ impl ConvexBackend {
         fields: [(&str, Option<Value>); N],
         held: Duration,
     ) -> Result<Value, BackendError> {
-        let token = self.token.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let token = self.token.borrow().clone();
         let Some(token) = token else {
             return Err(BackendError::Refused(Refusal {
                 code: "DEVICE_UNAUTHORIZED".to_owned(),
@@ -136,7 +143,7 @@ impl ConvexBackend {
         let answer = self.call(FunctionKind::Mutation, "devices:openSession", args, Duration::ZERO).await?;
         let server_now_ms = shaped("devices:openSession", wire::server_now(&answer))?;
         self.set_clock(server_now_ms);
-        *self.token.lock().unwrap_or_else(PoisonError::into_inner) = Some(token);
+        self.token.send_replace(Some(token));
         Ok(Session { server_now_ms })
     }
 
@@ -226,6 +233,21 @@ impl Backend for ConvexBackend {
         })
     }
 
+    fn tell<'a>(&'a self, id: &'a RequestId, lease: &'a LeaseId, n: u64, data: &'a str) -> Reply<'a, bool> {
+        Box::pin(async move {
+            let fields = [
+                ("requestId", Some(json!(id.as_str()))),
+                ("leaseId", Some(json!(lease.as_str()))),
+                ("n", Some(wire::millis(i64::try_from(n).unwrap_or(i64::MAX)))),
+                ("data", Some(json!(data))),
+            ];
+            let answer = self
+                .device_call(FunctionKind::Mutation, "events:appendProgress", fields, Duration::ZERO)
+                .await?;
+            Ok(wire::cancelled(&answer))
+        })
+    }
+
     fn post<'a>(&'a self, result: ResultPost<'a>) -> Reply<'a, Posted> {
         Box::pin(async move {
             let fields = [
@@ -260,6 +282,21 @@ impl Backend for ConvexBackend {
         })
     }
 
+    fn permissions(&self) -> Option<&dyn Permissions> {
+        Some(self)
+    }
+
+    fn wakeups<'a>(&'a self, heard: &'a (dyn Fn() + Send + Sync)) -> Reply<'a, Infallible> {
+        Box::pin(async move {
+            let dialer = self.wakeup.get_or_init(|| {
+                let (url, allow_insecure) = self.functions.sync_socket();
+                Dialer::new(&url, allow_insecure, wakeup::MOST_BYTES)
+            });
+            let dialer = dialer.as_ref().map_err(|bad| BackendError::BadCall { status: 0, message: bad.to_string() })?;
+            Err(wakeup::listen(dialer, self.signer.device_id(), self.token.subscribe(), heard).await)
+        })
+    }
+
     fn refresh_connections(&self) {
         self.functions.refresh_connections();
     }
@@ -285,6 +322,36 @@ impl Backend for ConvexBackend {
                 }
                 rest = later;
             }
+        })
+    }
+}
+
+impl Permissions for ConvexBackend {
+    fn ask<'a>(&'a self, question: &'a Question) -> Reply<'a, Option<Answer>> {
+        Box::pin(async move {
+            let fields = wire::question(question);
+            let asked =
+                self.device_call(FunctionKind::Mutation, "permissions:ask", fields, Duration::ZERO).await?;
+            Ok(wire::answer(&asked))
+        })
+    }
+
+    fn answer_to<'a>(&'a self, id: &'a RequestId, wait: Duration) -> Reply<'a, Option<Answer>> {
+        Box::pin(async move {
+            let wait_ms = i64::try_from(wait.as_millis()).unwrap_or(i64::MAX);
+            let fields = [("waitMs", (wait_ms > 0).then(|| wire::millis(wait_ms)))];
+            let open = self.device_call(FunctionKind::Query, "permissions:pending", fields, wait).await?;
+            Ok(wire::answer_among(&open, id))
+        })
+    }
+
+    fn answer<'a>(&'a self, id: &'a RequestId, option: &'a str) -> Reply<'a, Option<Answer>> {
+        Box::pin(async move {
+            let fields = [("permissionId", Some(json!(id.as_str()))), ("optionId", Some(json!(option)))];
+            let answered = self
+                .device_call(FunctionKind::Mutation, "permissions:answer", fields, Duration::ZERO)
+                .await?;
+            Ok(wire::answer(&answered))
         })
     }
 }

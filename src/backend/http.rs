@@ -143,6 +143,13 @@ impl HttpFunctions {
         self.base.as_str().trim_end_matches('/')
     }
 
+    /// Where the sync socket of this deployment is, and whether it may be a plain one to another machine.
+    pub(super) fn sync_socket(&self) -> (String, bool) {
+        let url = join(&self.base, "api/sync");
+        // `http` becomes `ws` and `https` becomes `wss`.
+        (url.as_str().replacen("http", "ws", 1), self.options.allow_insecure_http)
+    }
+
     /// Forgets all connections that are kept: after a sleep they are dead and do not know it. Calls under way keep
     /// theirs.
     pub fn refresh_connections(&self) {

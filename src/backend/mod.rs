@@ -7,16 +7,20 @@ mod error;
 #[cfg(any(fuzzing, test))]
 pub(crate) mod fuzzing;
 mod http;
+mod permissions;
 mod session;
+mod wakeup;
 mod websocket;
 mod wire;
 
 pub use convex::ConvexBackend;
 pub use error::{BackendError, Disposition, Pause, Refusal};
 pub use http::{BadUrl, FunctionKind, HttpFunctions, TransportOptions};
+pub use permissions::{Answer, Choice, Permissions, Question};
 pub use session::{Signer, TokenStore};
 pub use websocket::{ShownToken, WebSocketBackend, WebSocketOptions};
 
+use std::convert::Infallible;
 use std::future::Future;
 use std::pin::Pin;
 use std::time::Duration;
@@ -40,6 +44,17 @@ pub trait Backend: Send + Sync + 'static {
     fn list_open(&self) -> Reply<'_, Vec<Offered>>;
     /// Claims a request for this lease, or renews the claim.
     fn claim<'a>(&'a self, id: &'a RequestId, lease: &'a LeaseId) -> Reply<'a, Claim>;
+    /// Tells what a running request has to show so far: the `n`-th piece, JSON text. Says whether the caller took the
+    /// request back. A backend without a place for it drops it.
+    fn tell<'a>(
+        &'a self,
+        _id: &'a RequestId,
+        _lease: &'a LeaseId,
+        _n: u64,
+        _data: &'a str,
+    ) -> Reply<'a, bool> {
+        Box::pin(std::future::ready(Ok(false)))
+    }
     /// Stores a result; storing it again changes nothing.
     fn post<'a>(&'a self, result: ResultPost<'a>) -> Reply<'a, Posted>;
     /// Says that the device is there, or about to go.
@@ -50,12 +65,20 @@ pub trait Backend: Send + Sync + 'static {
     fn decline<'a>(&'a self, _id: &'a RequestId, _why: Declined) -> Reply<'a, ()> {
         Box::pin(std::future::ready(Ok(())))
     }
+    /// Calls `heard` whenever there may be something to poll for, until what it listens on ends; says why it did.
+    fn wakeups<'a>(&'a self, _heard: &'a (dyn Fn() + Send + Sync)) -> Reply<'a, Infallible> {
+        Box::pin(std::future::pending())
+    }
     /// Whether the lasting connection is up, where the wire has one.
     fn link(&self) -> Option<watch::Receiver<bool>> {
         None
     }
     /// The backend's clock minus ours in milliseconds, to the second, as its answers' dates tell; none before an answer.
     fn dated_offset_ms(&self) -> Option<i64> {
+        None
+    }
+    /// The way to ask the caller's side; none where this backend has no such thing.
+    fn permissions(&self) -> Option<&dyn Permissions> {
         None
     }
     /// Forgets pooled connections, after a sleep or an outage.
@@ -87,6 +110,8 @@ pub struct Page {
 pub enum Next {
     /// As the runner's own rhythm has it.
     Rhythm,
+    /// After this time.
+    After(Duration),
     /// At once: asking waits by itself for what is pushed to us. The cursor means something to this life only.
     Pushed,
 }

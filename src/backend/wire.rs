@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde_json::{Map, Value, json};
 
-use super::{Beat, Claim, Next, Offered, Page, Posted};
+use super::{Answer, Beat, Claim, Next, Offered, Page, Posted, Question};
 use crate::ids::{ConversationId, RequestId, ToolName};
 use crate::request::ToolRequest;
 
@@ -18,8 +18,18 @@ pub(super) fn page(value: &Value) -> Result<Page, Misfit> {
         events: events.iter().map(event).collect(),
         cursor: value.get("cursor").and_then(Value::as_str).map(str::to_owned),
         is_done: value.get("isDone").and_then(Value::as_bool).unwrap_or(true),
-        next: Next::Rhythm,
+        next: next_poll(value),
     })
+}
+
+/// When the backend wants the next poll, where it says so.
+fn next_poll(page: &Value) -> Next {
+    match page.get("nextPollMs").and_then(Value::as_f64) {
+        Some(ms) if ms.is_finite() => {
+            Next::After(Duration::from_secs_f64(ms.clamp(100.0, 3_600_000.0) / 1_000.0))
+        }
+        _ => Next::Rhythm,
+    }
 }
 
 pub(super) fn open_requests(value: &Value) -> Result<Vec<Offered>, Misfit> {
@@ -115,8 +125,13 @@ pub(super) fn claim(value: &Value) -> Result<Claim, Misfit> {
         reason: reason.to_owned(),
         leased_for,
         answered: reason == "finished",
-        cancelled: value.get("cancelled").and_then(Value::as_bool).unwrap_or(false),
+        cancelled: cancelled(value),
     })
+}
+
+/// Whether the caller took the request back, as replies say beside their own.
+pub(super) fn cancelled(value: &Value) -> bool {
+    value.get("cancelled").and_then(Value::as_bool).unwrap_or(false)
 }
 
 pub(super) fn posted(value: &Value) -> Result<Posted, Misfit> {
@@ -135,6 +150,35 @@ pub(super) fn beat(value: &Value) -> Result<Beat, Misfit> {
     let next =
         value.get("nextBeatMs").and_then(Value::as_f64).filter(|ms| (1_000.0..=3_600_000.0).contains(ms));
     Ok(Beat { server_now_ms: server_now(value)?, next: next.map(|ms| Duration::from_secs_f64(ms / 1_000.0)) })
+}
+
+/// The arguments of a question.
+pub(super) fn question(question: &Question) -> [(&'static str, Option<Value>); 5] {
+    let options = question
+        .options
+        .iter()
+        .map(|choice| json!({ "optionId": choice.kind, "name": choice.name, "kind": choice.kind }))
+        .collect();
+    [
+        ("permissionId", Some(json!(question.id.as_str()))),
+        ("requestId", Some(json!(question.request.as_str()))),
+        ("title", Some(json!(question.title))),
+        ("options", Some(Value::Array(options))),
+        ("expiresAtMs", Some(json!(question.expires_at_ms))),
+    ]
+}
+
+/// The answer in a reply or a listed question; none where there is none yet, or none that can be read.
+pub(super) fn answer(value: &Value) -> Option<Answer> {
+    let answer = value.get("answer")?;
+    let text = |key: &str| answer.get(key).and_then(Value::as_str).map(str::to_owned);
+    Some(Answer { option: text("optionId")?, by: text("by")? })
+}
+
+/// The answer to the question of this id among those listed.
+pub(super) fn answer_among(list: &Value, id: &RequestId) -> Option<Answer> {
+    let is_it = |question: &&Value| question.get("permissionId").and_then(Value::as_str) == Some(id.as_str());
+    list.as_array()?.iter().find(is_it).and_then(answer)
 }
 
 /// An argument object; what is absent is left out, never null.

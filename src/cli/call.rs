@@ -75,6 +75,7 @@ async fn run(machine: &Machine, tool: &ToolName, args: &str, cx: &ToolCx) -> Out
 async fn answer(machine: &Machine, tool: &ToolName, args: &str, cx: &ToolCx) -> Result<Reply, ToolError> {
     let entry = machine.registry.find(tool.as_str())?;
     let ready = entry.decode(args)?;
-    machine.gate.permit(cx, entry.spec(), ready.effect()).await?;
+    // Whoever types this has said yes to it.
+    let _given_or_asked = machine.gate.permit(cx, entry.spec(), ready.effect()).await?;
     ready.run(cx.clone()).await
 }

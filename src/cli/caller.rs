@@ -38,6 +38,17 @@ pub struct Answer {
     pub payload: Value,
 }
 
+/// Something that a running request had to show.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Piece {
+    /// Its place.
+    pub n: f64,
+    /// What was printed since the piece before.
+    pub text: String,
+    /// How much of that was left out in front of the text.
+    pub omitted_bytes: u64,
+}
+
 impl Answer {
     /// The text for the model: the result's or the error's; a JSON result as JSON.
     pub fn text(&self) -> String {
@@ -103,11 +114,44 @@ impl Caller {
         }))
     }
 
+    /// What a request has to show after the piece of this number, in order.
+    pub async fn progress(&self, id: &RequestId, after: Option<f64>) -> Result<Vec<Piece>, BackendError> {
+        let fields = [("requestId", Some(json!(id.as_str()))), ("after", after.map(|n| json!(n)))];
+        let rows = self.call(FunctionKind::Query, "events:listProgress", fields).await?;
+        let piece = |row: &Value| {
+            let data: Value = serde_json::from_str(row.get("data")?.as_str()?).unwrap_or_default();
+            Some(Piece {
+                n: row.get("n")?.as_f64()?,
+                text: data.get("text").and_then(Value::as_str).unwrap_or_default().to_owned(),
+                omitted_bytes: data.get("omittedBytes").and_then(Value::as_u64).unwrap_or(0),
+            })
+        };
+        Ok(rows.as_array().into_iter().flatten().filter_map(piece).collect())
+    }
+
     /// Waits for the result, at most this long. Looks often at first and more seldom as time goes by.
     pub async fn wait(&self, id: &RequestId, limit: Duration) -> Result<Option<Answer>, BackendError> {
+        self.watch(id, limit, None).await
+    }
+
+    /// The same, and hands on what the request has to show meanwhile.
+    pub async fn watch(
+        &self,
+        id: &RequestId,
+        limit: Duration,
+        mut show: Option<&mut (dyn FnMut(&Piece) + Send)>,
+    ) -> Result<Option<Answer>, BackendError> {
         let deadline = Instant::now() + limit;
         let mut pause = Duration::from_millis(2);
+        let mut seen = None;
         loop {
+            // Asked before the result is, so that what came before the result is shown before it.
+            if let Some(show) = &mut show {
+                for piece in self.progress(id, seen).await? {
+                    seen = Some(piece.n);
+                    show(&piece);
+                }
+            }
             if let Some(answer) = self.result(id).await? {
                 return Ok(Some(answer));
             }

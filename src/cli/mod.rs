@@ -1,6 +1,7 @@
 //! The command line: one file a subcommand. Here: what can be typed, and who answers it.
 
 mod agents;
+mod approvals;
 mod backend;
 mod call;
 mod caller;
@@ -132,6 +133,8 @@ enum Command {
     Pause(pause::PauseArgs),
     /// Let calls begin again, after a pause or in safe mode
     Resume,
+    /// The calls that wait for somebody's word, and yours
+    Approvals(approvals::ApprovalsArgs),
     /// Register this device with a backend
     Pair(pair::PairArgs),
     /// Write a first configuration
@@ -185,6 +188,7 @@ fn dispatch(command: Option<Command>, once: bool, context: &Context) -> anyhow::
         Command::Dev(args) => dev::dev(&args, context),
         Command::Demo => demo::demo(context),
         Command::Backend(args) => backend::backend(&args, context),
+        Command::Approvals(args) => approvals::approvals(&args, context),
         Command::Send(args) => send::send(&args, context),
         Command::Cancel(args) => cancel::cancel(&args, context),
         Command::Call(args) => call::call(&args, context),

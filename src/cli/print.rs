@@ -23,6 +23,12 @@ pub fn complain(text: &str) {
     let _ = writeln!(io::stderr().lock(), "{text}");
 }
 
+/// Writes to stderr as it is, beside the answer.
+pub fn aside(text: &str) {
+    let mut out = io::stderr().lock();
+    let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+}
+
 /// Whether a person reads stdout.
 pub fn is_terminal() -> bool {
     io::stdout().is_terminal()

@@ -6,12 +6,13 @@ use std::time::Duration;
 use clap::Args;
 use serde_json::{Value, json};
 
-use super::caller::{Answer, Ask};
+use super::caller::{Answer, Ask, Piece};
 use super::context::{Context, runtime};
 use super::exit::{Exit, Stop};
 use super::print;
 use crate::config::WorkspaceRule;
 use crate::ids::RequestId;
+use crate::output::figures::size;
 
 /// A tool and its arguments, as `send` and `call` take them.
 #[derive(Debug, Args)]
@@ -47,6 +48,9 @@ pub struct SendArgs {
     /// How long to wait for the answer; 0 sends and returns
     #[arg(long, value_name = "SECS", default_value_t = 600.0)]
     wait: f64,
+    /// Show on stderr what a command prints while it runs; the answer comes on stdout as always
+    #[arg(long)]
+    progress: bool,
 }
 
 /// Sends a request and waits for its answer.
@@ -69,7 +73,10 @@ pub fn send(args: &SendArgs, context: &Context) -> anyhow::Result<Exit> {
             sent(&ask, context.json());
             return Ok(Exit::Done);
         }
-        if let Some(answer) = caller.wait(&ask.id, wait).await? {
+        let mut piece_by_piece = show_piece;
+        let watching: Option<&mut (dyn FnMut(&Piece) + Send)> =
+            if args.progress { Some(&mut piece_by_piece) } else { None };
+        if let Some(answer) = caller.watch(&ask.id, wait, watching).await? {
             return Ok(show(&ask.id, &ask.tool, &answer, context.json()));
         }
         let text = format!(
@@ -78,6 +85,14 @@ pub fn send(args: &SendArgs, context: &Context) -> anyhow::Result<Exit> {
         );
         Err(Stop::with(Exit::TimedOut, text))
     })
+}
+
+/// As it was printed: on a terminal it looks as if the command ran here.
+fn show_piece(piece: &Piece) {
+    if piece.omitted_bytes > 0 {
+        print::aside(&format!("\n[{} more before this]\n", size(piece.omitted_bytes)));
+    }
+    print::aside(&piece.text);
 }
 
 fn sent(ask: &Ask, as_json: bool) {

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use super::error::ConfigError;
 use super::raw::Written;
 use super::sources::{self, Environment, Origin};
-use super::tables::{Backend, Limits, Log, Poll, Reader, SafeMode, WebSocket, Workspaces};
+use super::tables::{Backend, Limits, Log, Policy, Poll, Reader, SafeMode, WebSocket, Workspaces};
 use super::url::BackendUrl;
 use super::value::{BackendKind, LogLevel, Value};
 use super::workspaces::{self, WorkspaceRule};
@@ -21,6 +21,7 @@ struct Tables {
     websocket: WebSocket,
     limits: Limits,
     safe_mode: SafeMode,
+    policy: Policy,
     workspaces: Workspaces,
     log: Log,
     settings: Vec<Setting>,
@@ -71,6 +72,7 @@ impl Config {
             websocket: tables.websocket,
             limits: tables.limits,
             safe_mode: tables.safe_mode,
+            policy: tables.policy,
             log: tables.log,
             caller,
             json: flags.json,
@@ -90,6 +92,7 @@ impl Tables {
         let limits = Limits::read(&mut reader);
         let safe_mode = SafeMode::read(&mut reader);
         let workspaces = Workspaces::read(&mut reader);
+        let policy = Policy::read(&mut reader);
         let log = Log::read(&mut reader);
         reader.unless(
             limits.reads <= limits.total,
@@ -100,6 +103,11 @@ impl Tables {
             limits.lease_renew * 2 <= limits.lease,
             ["limits.lease_ms", "limits.lease_renew_ms"],
             "limits.lease_renew_ms must be at most half of limits.lease_ms, so that one lost renewal loses no lease",
+        );
+        reader.unless(
+            backend.progress.is_zero() || backend.progress.as_secs() >= 1,
+            ["backend.progress_ms"; 2],
+            "backend.progress_ms must be 0 (none) or at least 1000",
         );
         reader.unless(
             poll.error_base <= poll.error_cap,
@@ -118,7 +126,17 @@ impl Tables {
         );
         let Reader { mut faults, settings, .. } = reader;
         if faults.is_empty() {
-            return Ok(Self { backend, poll, websocket, limits, safe_mode, workspaces, log, settings });
+            return Ok(Self {
+                backend,
+                poll,
+                websocket,
+                limits,
+                safe_mode,
+                policy,
+                workspaces,
+                log,
+                settings,
+            });
         }
         faults.sort_by_key(|fault| fault.line);
         Err(ConfigError::File { path: file.to_owned(), faults })

@@ -1,5 +1,5 @@
 //! How the runner is set up: flags before environment before `config.toml` before defaults, each value with where
-//! it came from. Not here: the home's own files, and the owner's policy.
+//! it came from. Not here: the home's own files.
 
 pub mod default_file;
 mod error;
@@ -20,9 +20,9 @@ use crate::redact::Secret;
 pub use error::ConfigError;
 pub use raw::Fault;
 pub use sources::{Environment, Origin};
-pub use tables::{Backend, Limits, Log, Poll, SafeMode, WebSocket};
+pub use tables::{Backend, Limits, Log, Policy, Poll, SafeMode, WebSocket};
 pub use url::BackendUrl;
-pub use value::{BackendKind, LogFile, LogLevel};
+pub use value::{BackendKind, LogFile, LogLevel, WakeUp};
 pub use workspaces::WorkspaceRule;
 
 /// Everything that can be set, as it is in force.
@@ -44,6 +44,8 @@ pub struct Config {
     pub limits: Limits,
     /// When the runner no longer trusts itself.
     pub safe_mode: SafeMode,
+    /// What somebody is asked about.
+    pub policy: Policy,
     /// What is logged.
     pub log: Log,
     /// Who asks, for the commands on the caller's side.

@@ -9,7 +9,7 @@ use super::Setting;
 use super::raw::{Fault, Written};
 use super::sources::Origin;
 use super::url::BackendUrl;
-use super::value::{BackendKind, Bounds, LogFile, LogLevel, Refusal, Value, must_be};
+use super::value::{BackendKind, Bounds, LogFile, LogLevel, Refusal, WakeUp, Value, must_be};
 
 /// A table as the written file shows it.
 pub(super) struct TableInfo {
@@ -83,10 +83,14 @@ tables! {
         url, "url": Option<BackendUrl> = None, ..;
         /// Allow plain http or ws to other machines. Requests, results and the session's token can then be read on the way.
         allow_insecure_http, "allow_insecure_http": bool = false, ..;
+        /// auto, on or off: whether a convex backend may tell the device by a WebSocket that there is something to ask for. auto: where it does not hold questions that have no answer yet.
+        wakeup, "wakeup": WakeUp = WakeUp::Auto, ..;
         /// How often the device says that it is there, until the backend says otherwise.
         heartbeat, "heartbeat_ms": Duration = ms(60_000), ms(100)..=HOUR;
         /// How often it asks for all unfinished work, in case an event was missed.
         list_open, "list_open_ms": Duration = ms(300_000), ms(100)..=DAY;
+        /// The least pause between pieces of a running command's output, 1000 or more; it grows as the command runs on. 0: callers see only results.
+        progress, "progress_ms": Duration = ms(1_000), ms(0)..=HOUR;
     }
 
     /// How often the backend is asked. The waits are varied by the jitter.
@@ -103,6 +107,8 @@ tables! {
         recent_for, "recent_for_ms": Duration = ms(600_000), ms(0)..=DAY;
         /// The wait when nothing has come for long.
         idle, "idle_ms": Duration = ms(30_000), ms(10)..=HOUR;
+        /// The wait while the backend tells of news by itself (wakeup).
+        listening, "listening_ms": Duration = ms(120_000), ms(10)..=HOUR;
         /// The share by which a wait is longer or shorter, so that devices do not ask in step.
         jitter, "jitter": f64 = 0.2, 0.0..=0.5;
         /// The first wait after an error; it doubles with each further one.
@@ -159,6 +165,14 @@ tables! {
     ["workspaces"] Workspaces {
         /// The first is where relative paths begin. A path may begin with ~, or be relative to this file's folder.
         paths, "paths": Vec<PathBuf> = Vec::new(), ..;
+    }
+
+    /// What a call needs beside staying in the workspace.
+    ["policy"] Policy {
+        /// What somebody is asked about before it runs: the effects "reads", "writes", "executes", or tools by name. The caller's side or the person here (`punie-runner approvals`) answers.
+        ask, "ask": Vec<String> = Vec::new(), ..;
+        /// How long a call waits for that word; then it is refused.
+        patience, "patience_ms": Duration = ms(120_000), ms(1_000)..=DAY;
     }
 
     /// What the runner says about its work, on stderr.

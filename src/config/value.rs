@@ -139,6 +139,22 @@ impl Value for Vec<PathBuf> {
     }
 }
 
+impl Value for Vec<String> {
+    const WANTED: &'static str = "a list of words in quotes";
+    fn read(plain: &Plain) -> Result<Self, Refusal> {
+        let Plain::List(list) = plain else { return Err(Refusal::Kind) };
+        let word = |plain: &Plain| match plain {
+            Plain::Text(text) => Ok(text.clone()),
+            _ => Err(Refusal::Kind),
+        };
+        list.iter().map(word).collect()
+    }
+    fn written(&self) -> Option<String> {
+        let words: Vec<String> = self.iter().map(|word| quoted(word)).collect();
+        Some(format!("[{}]", words.join(", ")))
+    }
+}
+
 /// A text between quotes, as TOML has it.
 pub(super) fn quoted(text: &str) -> String {
     // JSON escapes all that TOML forbids but one character.
@@ -190,6 +206,18 @@ named!(
         Convex = "convex",
         /// A worker that sends tool calls over one WebSocket.
         WebSocket = "websocket",
+    }
+);
+
+named!(
+    /// When the wake-up socket is opened.
+    WakeUp, "\"auto\", \"on\" or \"off\"" {
+        /// Once polls turn out not to be held.
+        Auto = "auto",
+        /// From the start.
+        On = "on",
+        /// Never.
+        Off = "off",
     }
 );
 

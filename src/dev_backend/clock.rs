@@ -53,3 +53,8 @@ pub(super) fn next_seq(tx: &Connection, now_ms: f64) -> rusqlite::Result<i64> {
     tx.prepare_cached("UPDATE clock SET last_seq = max(?1, last_seq + 1) RETURNING last_seq")?
         .query_row([nanos], |row| row.get(0))
 }
+
+/// The time of the last commit in this snapshot.
+pub(super) fn last_seq(db: &Connection) -> rusqlite::Result<i64> {
+    db.prepare_cached("SELECT last_seq FROM clock")?.query_row([], |row| row.get(0))
+}

@@ -90,6 +90,36 @@ impl Failure {
     }
 }
 
+/// What a client is told of a failure.
+pub(super) struct Told<'f> {
+    pub message: String,
+    pub data: Option<&'f Thrown>,
+}
+
+impl Failure {
+    /// In production only thrown data tells what happened.
+    pub fn told(&self, production: bool) -> Told<'_> {
+        let message = if production {
+            let id = uuid::Uuid::new_v4().simple().to_string();
+            format!("[Request ID: {}] Server Error", &id[..16])
+        } else {
+            self.to_string()
+        };
+        if matches!(self, Self::Database(_) | Self::Reply(_) | Self::Stopping) {
+            tracing::warn!(error = %self, "a function of the embedded backend failed");
+        }
+        Told { message, data: self.data() }
+    }
+
+    /// The data of an error that was thrown on purpose.
+    pub fn data(&self) -> Option<&Thrown> {
+        match self {
+            Self::Thrown(thrown) => Some(thrown),
+            _ => None,
+        }
+    }
+}
+
 impl From<BadId> for Failure {
     fn from(bad: BadId) -> Self {
         Self::invalid(bad.to_string())

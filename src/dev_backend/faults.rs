@@ -115,7 +115,7 @@ impl Faults {
     }
 
     /// What becomes of this call.
-    fn strike(&self, target: String) -> Option<Fault> {
+    pub(super) fn strike(&self, target: String) -> Option<Fault> {
         let mut plan = self.lock();
         let due = plan
             .planned

@@ -8,13 +8,14 @@ use std::time::Duration;
 use rusqlite::Connection;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use serde_json::value::RawValue;
+use serde_json::value::{RawValue, to_raw_value};
 use tokio::time::{Instant, sleep_until};
 
+use super::commits::Topics;
 use super::failure::Failure;
 use super::server::Backend;
 use super::store::Commit;
-use super::{args, catalog, devices, events};
+use super::{args, catalog, devices, events, permissions};
 use crate::ids::DeviceId;
 
 /// Every function, by path.
@@ -29,6 +30,9 @@ const FUNCTIONS: &[Function] = &[
     query::<events::progress::ListProgress>(),
     mutation::<events::results::AppendResult>(),
     query::<events::results::GetResult>(),
+    mutation::<permissions::ask::AskPermission>(),
+    query::<permissions::pending::Pending>(),
+    mutation::<permissions::answer::AnswerPermission>(),
     mutation::<devices::session::OpenSession>(),
     mutation::<devices::heartbeat::Heartbeat>(),
     query::<devices::presence::Presence>(),
@@ -65,6 +69,12 @@ pub(super) trait Query: DeserializeOwned + Send + Sync + 'static {
     /// Answers from one snapshot.
     fn run(&self, db: &View<'_>) -> Result<Self::Reply, Failure>;
 
+    /// What the reply depends on: a subscription is run again when a commit changed some of it. Whether the asker's
+    /// token is good need not be named, because commits that change tokens do not say what they change.
+    fn reads(&self) -> Topics {
+        Topics::All
+    }
+
     /// For whom and how long the call may be held while there is nothing to say.
     fn hold(&self) -> Option<Hold> {
         None
@@ -99,63 +109,159 @@ pub(super) struct Hold {
     pub at_most: Duration,
 }
 
+/// The longest that a call is held.
+const LONGEST_WAIT_MS: f64 = 25_000.0;
+
+impl Hold {
+    /// For as long as was asked and may be; none where no wait was asked for.
+    pub fn of(device: DeviceId, wait_ms: f64) -> Option<Self> {
+        let wait_ms = Some(wait_ms).filter(|wait| *wait > 0.0)?.min(LONGEST_WAIT_MS);
+        Some(Self { device, at_most: Duration::from_secs_f64(wait_ms / 1000.0) })
+    }
+}
+
 /// A reply's value as JSON, or why there is none.
-type Answer = Result<String, Failure>;
+pub(super) type Answer = Result<Box<RawValue>, Failure>;
 type Answering = Pin<Box<dyn Future<Output = Answer> + Send>>;
+
+/// A query with its arguments, to be run as often as needed.
+pub(super) trait Look: Send + Sync {
+    /// Answers from one snapshot.
+    fn look(&self, view: &View<'_>) -> Answer;
+
+    /// What the answer depends on.
+    fn reads(&self) -> Topics;
+}
+
+impl<Q: Query> Look for Q {
+    fn look(&self, view: &View<'_>) -> Answer {
+        Ok(to_raw_value(&self.run(view)?)?)
+    }
+
+    fn reads(&self) -> Topics {
+        Query::reads(self)
+    }
+}
+
+/// A mutation with its arguments, to be run once.
+pub(super) trait Change: Send {
+    /// Does it within this transaction.
+    fn change(self: Box<Self>, commit: &mut Commit<'_>) -> Answer;
+}
+
+impl<M: Mutation> Change for M {
+    fn change(self: Box<Self>, commit: &mut Commit<'_>) -> Answer {
+        Ok(to_raw_value(&self.run(commit)?)?)
+    }
+}
 
 /// One line of the table.
 pub(super) struct Function {
     path: &'static str,
-    kind: Kind,
-    call: fn(Arc<Backend>, &RawValue) -> Answering,
+    run: Run,
+}
+
+enum Run {
+    Query {
+        held: fn(Arc<Backend>, &RawValue) -> Answering,
+        look: fn(&RawValue) -> Result<Box<dyn Look>, Failure>,
+    },
+    Mutation(fn(&RawValue) -> Result<Box<dyn Change>, Failure>),
 }
 
 const fn query<Q: Query>() -> Function {
-    Function {
-        path: Q::PATH,
-        kind: Kind::Query,
-        call: |backend, raw| match args::read::<Q>(raw) {
+    let run = Run::Query {
+        held: |backend, raw| match args::read::<Q>(raw) {
             Ok(query) => Box::pin(answer_query(backend, query)),
             Err(refused) => Box::pin(std::future::ready(Err(refused))),
         },
-    }
+        look: |raw| Ok(Box::new(args::read::<Q>(raw)?)),
+    };
+    Function { path: Q::PATH, run }
 }
 
 const fn mutation<M: Mutation>() -> Function {
-    Function {
-        path: M::PATH,
-        kind: Kind::Mutation,
-        call: |backend, raw| match args::read::<M>(raw) {
-            Ok(mutation) => Box::pin(answer_mutation(backend, mutation)),
-            Err(refused) => Box::pin(std::future::ready(Err(refused))),
-        },
+    Function { path: M::PATH, run: Run::Mutation(|raw| Ok(Box::new(args::read::<M>(raw)?))) }
+}
+
+impl Function {
+    fn find(path: &str) -> Result<&'static Self, Failure> {
+        let found = FUNCTIONS.iter().find(|function| function.path == path);
+        found.ok_or_else(|| Failure::Refused(format!("Could not find public function for '{path}'.")))
     }
+
+    fn is_no(&self, kind: Kind) -> Failure {
+        let (path, asked, own) = (self.path, kind.name(), self.kind().name());
+        Failure::Refused(format!("Trying to execute {path} as {asked}, but it is defined as {own}."))
+    }
+
+    fn kind(&self) -> Kind {
+        match self.run {
+            Run::Query { .. } => Kind::Query,
+            Run::Mutation(_) => Kind::Mutation,
+        }
+    }
+}
+
+/// The one spelling of a function's path: `events.js:list` is `events:list`, and a path without a function names the
+/// default one. What is no path comes back shortened, to be shown.
+pub(super) fn canonical(path: &str) -> Result<String, String> {
+    let (module, function) = path.split_once(':').unwrap_or((path, "default"));
+    let module = module.strip_suffix(".js").unwrap_or(module);
+    let word = |part: &str| {
+        !part.is_empty() && part.len() <= 64 && part.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_')
+    };
+    if path.len() <= 256 && module.split('/').all(word) && word(function) {
+        return Ok(format!("{module}:{function}"));
+    }
+    let shown: String = path.chars().take(80).collect();
+    Err(format!("{shown:?} is not the path of a function"))
 }
 
 /// Calls a function by its path, as the given kind, or as whatever it is.
 pub(super) async fn call(backend: Arc<Backend>, path: &str, kind: Option<Kind>, args: &RawValue) -> Answer {
-    let Some(function) = FUNCTIONS.iter().find(|function| function.path == path) else {
-        return Err(Failure::Refused(format!("Could not find public function for '{path}'.")));
-    };
-    if let Some(kind) = kind.filter(|kind| *kind != function.kind) {
-        return Err(Failure::Refused(format!(
-            "Trying to execute {path} as {}, but it is defined as {}.",
-            kind.name(),
-            function.kind.name()
-        )));
+    let function = Function::find(path)?;
+    if let Some(kind) = kind.filter(|kind| *kind != function.kind()) {
+        return Err(function.is_no(kind));
     }
-    (function.call)(backend, args).await
+    match function.run {
+        Run::Query { held, .. } => held(backend, args).await,
+        Run::Mutation(read) => answer_mutation(backend, read(args)?).await,
+    }
+}
+
+/// A query, read and not yet run.
+pub(super) fn look(path: &str, args: &RawValue) -> Result<Box<dyn Look>, Failure> {
+    let function = Function::find(path)?;
+    match function.run {
+        Run::Query { look, .. } => look(args),
+        Run::Mutation(_) => Err(function.is_no(Kind::Query)),
+    }
+}
+
+/// A mutation, read and not yet run.
+pub(super) fn change(path: &str, args: &RawValue) -> Result<Box<dyn Change>, Failure> {
+    let function = Function::find(path)?;
+    match function.run {
+        Run::Mutation(change) => change(args),
+        Run::Query { .. } => Err(function.is_no(Kind::Mutation)),
+    }
+}
+
+/// Why there is no such action.
+pub(super) fn no_action(path: &str) -> Failure {
+    Function::find(path).map_or_else(|why| why, |function| function.is_no(Kind::Action))
 }
 
 async fn answer_query<Q: Query>(backend: Arc<Backend>, query: Q) -> Answer {
     let look = || {
         backend.store.read(|db| {
             let reply = query.run(&View { db, now_ms: backend.clock.now_ms() })?;
-            Ok((Q::is_empty(&reply), serde_json::to_string(&reply)?))
+            Ok((Q::is_empty(&reply), to_raw_value(&reply)?))
         })
     };
     let (mut empty, mut reply) = look()?;
-    let Some(hold) = query.hold().filter(|_| empty) else {
+    let Some(hold) = query.hold().filter(|_| empty && backend.holds) else {
         return Ok(reply);
     };
     let deadline = Instant::now() + hold.at_most;
@@ -174,17 +280,15 @@ async fn answer_query<Q: Query>(backend: Arc<Backend>, query: Q) -> Answer {
     }
 }
 
-async fn answer_mutation<M: Mutation>(backend: Arc<Backend>, mutation: M) -> Answer {
+async fn answer_mutation(backend: Arc<Backend>, mutation: Box<dyn Change>) -> Answer {
     let now_ms = backend.clock.now_ms();
     let on_writer = Arc::clone(&backend);
     backend
         .store
         .write(move |db| {
             let mut commit = Commit::begin(db, now_ms)?;
-            let reply = serde_json::to_string(&mutation.run(&mut commit)?)?;
-            for device in commit.finish()? {
-                on_writer.wakeups.wake(&device);
-            }
+            let reply = mutation.change(&mut commit)?;
+            on_writer.tell(commit.finish()?);
             Ok(reply)
         })
         .await?
@@ -200,6 +304,16 @@ mod tests {
     use crate::dev_backend::testing;
 
     #[test]
+    fn paths_have_one_spelling() {
+        assert_eq!(canonical("events.js:list").as_deref(), Ok("events:list"));
+        assert_eq!(canonical("agent/devices:beat").as_deref(), Ok("agent/devices:beat"));
+        assert_eq!(canonical("events").as_deref(), Ok("events:default"));
+        for bad in ["", ":", "a:b:c", "a b:c", "../x:y", "a//b:c"] {
+            assert!(canonical(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
     fn no_path_is_served_twice() {
         let paths: HashSet<_> = FUNCTIONS.iter().map(|function| function.path).collect();
         assert_eq!(paths.len(), FUNCTIONS.len());
@@ -208,7 +322,7 @@ mod tests {
     async fn called(backend: &Arc<Backend>, path: &str, args: Value) -> Value {
         let raw = RawValue::from_string(args.to_string()).expect("JSON");
         let value = call(Arc::clone(backend), path, None, &raw).await.expect("a value");
-        serde_json::from_str(&value).expect("a reply is JSON")
+        serde_json::from_str(value.get()).expect("a reply is JSON")
     }
 
     fn poll(backend: &Arc<Backend>) -> impl Future<Output = Value> {

@@ -1,31 +1,36 @@
 //! Convex's HTTP functions API: what a call looks like on the wire, and its answer.
 //! Refusals before a function runs are statuses with `{code, message}`; whatever a function says is
-//! a 200. Not here: what the functions do.
+//! a 200. Not here: what the functions do, who may come in (`door`), and the socket (`sync`).
+
+mod door;
+
+pub(super) use door::check_client;
 
 use std::sync::Arc;
 
 use axum::Router;
-use axum::body::{Body, to_bytes};
+use axum::body::{Body, Bytes, to_bytes};
 use axum::extract::{Path, Request, State};
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
-use axum::middleware::from_fn_with_state;
+use axum::middleware::{from_fn, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
-use base64::Engine as _;
-use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use super::failure::{Failure, Thrown};
-use super::faults::{self, Faults};
-use super::functions::{self, Kind};
+use super::faults;
+use super::functions::{self, Answer, Kind, View};
 use super::server::Backend;
+use super::sync::{self, Timestamp};
+use door::Identity;
 
 /// The largest body: 16 MiB of arguments and what surrounds them.
 pub(super) const BODY_LIMIT: usize = 16 * 1024 * 1024 + 2000;
 
-/// The routes, behind faults where there are any to come.
-pub(super) fn router(backend: Arc<Backend>, faults: Option<Faults>) -> Router {
+/// The routes, behind the door, and behind faults where there are any to come.
+pub(super) fn router(backend: Arc<Backend>) -> Router {
+    let faults = backend.faults.clone();
     let routes = Router::new()
         .route("/", get(|| async { "The embedded backend of punie-runner is running." }))
         .route("/version", get(|| async { env!("CARGO_PKG_VERSION") }))
@@ -34,27 +39,33 @@ pub(super) fn router(backend: Arc<Backend>, faults: Option<Faults>) -> Router {
         .route("/api/mutation", post(|state, call| by_kind(state, call, Kind::Mutation)))
         .route("/api/action", post(|state, call| by_kind(state, call, Kind::Action)))
         .route("/api/run/{*path}", post(by_path))
+        .route("/api/function", post(by_admin))
+        .route("/api/query_ts", post(name_snapshot))
+        .route("/api/query_at_ts", post(from_snapshot))
+        .route("/api/sync", get(sync::unversioned))
+        .route("/api/{version}/sync", get(sync::versioned))
         .fallback(|| async { Refusal::new(StatusCode::NOT_FOUND, "NotFound", "there is no such route") })
         .with_state(backend);
-    match faults {
+    let routes = match faults {
         Some(faults) => routes.layer(from_fn_with_state(faults, faults::apply)),
         None => routes,
-    }
+    };
+    routes.layer(from_fn(door::guard))
 }
 
 /// A call refused before any function ran.
-struct Refusal {
+pub(super) struct Refusal {
     status: StatusCode,
     code: &'static str,
     message: String,
 }
 
 impl Refusal {
-    fn new(status: StatusCode, code: &'static str, message: impl Into<String>) -> Self {
+    pub fn new(status: StatusCode, code: &'static str, message: impl Into<String>) -> Self {
         Self { status, code, message: message.into() }
     }
 
-    fn bad_request(code: &'static str, message: impl Into<String>) -> Self {
+    pub fn bad_request(code: &'static str, message: impl Into<String>) -> Self {
         Self::new(StatusCode::BAD_REQUEST, code, message)
     }
 
@@ -76,6 +87,9 @@ struct Call<'b> {
     #[serde(borrow)]
     args: Option<&'b RawValue>,
     format: Option<String>,
+    #[serde(rename = "componentPath")]
+    component_path: Option<String>,
+    ts: Option<Timestamp>,
 }
 
 impl<'b> Call<'b> {
@@ -83,9 +97,20 @@ impl<'b> Call<'b> {
         let call: Self = serde_json::from_slice(body).map_err(|bad| Refusal::bad_body(bad.to_string()))?;
         // Both print our values alike: the functions use no integers, bytes or special floats.
         match call.format.as_deref() {
-            None | Some("json" | "convex_encoded_json") => Ok(call),
-            Some(other) => Err(Refusal::bad_request("BadFormat", format!("the format {other:?} is unknown"))),
+            None | Some("json" | "convex_encoded_json") => {}
+            Some(other) => {
+                return Err(Refusal::bad_request("BadFormat", format!("the format {other:?} is unknown")));
+            }
         }
+        match call.component_path.as_deref() {
+            None | Some("") => Ok(call),
+            Some(_) => Err(Refusal::bad_request("ComponentNotFound", "there are no components here")),
+        }
+    }
+
+    /// The function that the body names.
+    fn path(&self) -> Result<String, Refusal> {
+        canonical(self.path.as_deref().ok_or_else(|| Refusal::bad_body("missing field `path`"))?)
     }
 
     /// The arguments: an object, or an array that holds it.
@@ -102,11 +127,68 @@ impl<'b> Call<'b> {
     }
 }
 
+fn canonical(path: &str) -> Result<String, Refusal> {
+    functions::canonical(path).map_err(|bad| Refusal::bad_request("BadConvexFunctionIdentifier", bad))
+}
+
+type Answered = Result<Response, Refusal>;
+
 /// A call of one kind: the body names the function.
-async fn by_kind(State(backend): State<Arc<Backend>>, request: Request, kind: Kind) -> Response {
-    match accept(request).await {
-        Ok(body) => answer(backend, &body, None, Some(kind)).await,
-        Err(refusal) => refusal.into_response(),
+async fn by_kind(State(backend): State<Arc<Backend>>, request: Request, kind: Kind) -> Answered {
+    let (body, _) = accept(request, &backend).await?;
+    let call = Call::read(&body)?;
+    Ok(answer(&backend, &call.path()?, Some(kind), call.args()?).await)
+}
+
+/// A call of any kind by the owner of the database; `npx convex run` is one.
+async fn by_admin(State(backend): State<Arc<Backend>>, request: Request) -> Answered {
+    let (body, identity) = accept(request, &backend).await?;
+    if identity != Identity::Admin {
+        let message = "this needs the admin key, as `Authorization: Convex <key>`";
+        return Err(Refusal::new(StatusCode::UNAUTHORIZED, "Unauthenticated", message));
+    }
+    let call = Call::read(&body)?;
+    Ok(answer(&backend, &call.path()?, None, call.args()?).await)
+}
+
+/// Names the snapshot of now, so that queries can be answered from it for a while.
+async fn name_snapshot(State(backend): State<Arc<Backend>>, headers: HeaderMap) -> Answered {
+    door::check_client(&headers)?;
+    door::identity(&headers, &backend)?;
+    let kept = tokio::task::spawn_blocking(move || backend.snapshots.keep()).await;
+    match kept {
+        Ok(Ok(seq)) => {
+            Ok(json(StatusCode::OK, serde_json::json!({ "ts": Timestamp::of_seq(seq) }).to_string()))
+        }
+        failed => {
+            tracing::warn!(?failed, "the embedded backend cannot keep a snapshot");
+            let status = StatusCode::INTERNAL_SERVER_ERROR;
+            Err(Refusal::new(status, "InternalServerError", "the snapshot could not be kept"))
+        }
+    }
+}
+
+/// A query from a snapshot that was named before.
+async fn from_snapshot(State(backend): State<Arc<Backend>>, request: Request) -> Answered {
+    let (body, _) = accept(request, &backend).await?;
+    let call = Call::read(&body)?;
+    let ts = call.ts.ok_or_else(|| Refusal::bad_body("missing field `ts`"))?;
+    let (production, now_ms) = (backend.production_errors, backend.clock.now_ms());
+    let query = match functions::look(&call.path()?, call.args()?) {
+        Ok(query) => query,
+        Err(failure) => return Ok(enveloped(Err(failure), production)),
+    };
+    let look = move || {
+        let read = |seq| backend.snapshots.read(seq, |db| query.look(&View { db, now_ms }));
+        ts.seq().and_then(read)
+    };
+    match tokio::task::spawn_blocking(look).await {
+        Ok(Some(answer)) => Ok(enveloped(answer, production)),
+        Ok(None) => Err(Refusal::bad_request(
+            "SnapshotTooOld",
+            "the snapshot is gone: it can be read for 30 seconds after /api/query_ts named it",
+        )),
+        Err(_) => Ok(enveloped(Err(Failure::Stopping), production)),
     }
 }
 
@@ -115,49 +197,27 @@ async fn by_path(
     State(backend): State<Arc<Backend>>,
     Path(path): Path<String>,
     request: Request,
-) -> Response {
+) -> Answered {
     let Some((module, function)) = path.rsplit_once('/') else {
         let message = "the address must name a module and a function";
-        return Refusal::bad_request("BadConvexFunctionIdentifier", message).into_response();
+        return Err(Refusal::bad_request("BadConvexFunctionIdentifier", message));
     };
-    let path = format!("{module}:{function}");
-    match accept(request).await {
-        Ok(body) => answer(backend, &body, Some(path), None).await,
-        Err(refusal) => refusal.into_response(),
-    }
+    let path = canonical(&format!("{module}:{function}"));
+    let (body, _) = accept(request, &backend).await?;
+    let call = Call::read(&body)?;
+    Ok(answer(&backend, &path?, None, call.args()?).await)
 }
 
-async fn answer(backend: Arc<Backend>, body: &[u8], path: Option<String>, kind: Option<Kind>) -> Response {
-    let production = backend.production_errors;
-    let called = async {
-        let call = Call::read(body)?;
-        let named =
-            path.or_else(|| call.path.clone()).ok_or_else(|| Refusal::bad_body("missing field `path`"))?;
-        let path = canonical(&named)?;
-        Ok(functions::call(backend, &path, kind, call.args()?).await)
-    };
-    match called.await {
-        Ok(Ok(value)) => json(StatusCode::OK, format!(r#"{{"status":"success","value":{value}}}"#)),
-        Ok(Err(failure)) => json(StatusCode::OK, error_envelope(&failure, production)),
-        Err(refusal) => Refusal::into_response(refusal),
-    }
+async fn answer(backend: &Arc<Backend>, path: &str, kind: Option<Kind>, args: &RawValue) -> Response {
+    let called = functions::call(Arc::clone(backend), path, kind, args).await;
+    enveloped(called, backend.production_errors)
 }
 
-/// `events.js:list` is `events:list`, and a path without a function names the default one.
-fn canonical(path: &str) -> Result<String, Refusal> {
-    let (module, function) = path.split_once(':').unwrap_or((path, "default"));
-    let module = module.strip_suffix(".js").unwrap_or(module);
-    let word = |part: &str| {
-        !part.is_empty() && part.len() <= 64 && part.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_')
-    };
-    if path.len() <= 256 && module.split('/').all(word) && word(function) {
-        return Ok(format!("{module}:{function}"));
+fn enveloped(answer: Answer, production: bool) -> Response {
+    match answer {
+        Ok(value) => json(StatusCode::OK, format!(r#"{{"status":"success","value":{value}}}"#)),
+        Err(failure) => json(StatusCode::OK, error_envelope(&failure, production)),
     }
-    let shown: String = path.chars().take(80).collect();
-    Err(Refusal::bad_request(
-        "BadConvexFunctionIdentifier",
-        format!("{shown:?} is not the path of a function"),
-    ))
 }
 
 /// What a function's error looks like. In production only thrown data tells what happened.
@@ -170,84 +230,20 @@ fn error_envelope(failure: &Failure, production: bool) -> String {
         #[serde(skip_serializing_if = "Option::is_none")]
         error_data: Option<&'e Thrown>,
     }
-    let error_message = if production {
-        let id = uuid::Uuid::new_v4().simple().to_string();
-        format!("[Request ID: {}] Server Error", &id[..16])
-    } else {
-        failure.to_string()
-    };
-    let error_data = match failure {
-        Failure::Thrown(thrown) => Some(thrown),
-        Failure::Refused(_) => None,
-        Failure::Database(_) | Failure::Reply(_) | Failure::Stopping => {
-            tracing::warn!(error = %failure, "a function of the embedded backend failed");
-            None
-        }
-    };
-    serde_json::to_string(&Envelope { status: "error", error_message, error_data })
+    let told = failure.told(production);
+    serde_json::to_string(&Envelope { status: "error", error_message: told.message, error_data: told.data })
         .expect("texts and finite numbers are JSON")
 }
 
 /// Checks the headers and takes the body.
-async fn accept(request: Request) -> Result<axum::body::Bytes, Refusal> {
-    check_client(request.headers())?;
-    check_authorization(request.headers())?;
-    check_content_type(request.headers())?;
-    to_bytes(request.into_body(), BODY_LIMIT).await.map_err(|bad| {
+async fn accept(request: Request, backend: &Backend) -> Result<(Bytes, Identity), Refusal> {
+    door::check_client(request.headers())?;
+    let identity = door::identity(request.headers(), backend)?;
+    door::check_content_type(request.headers())?;
+    let body = to_bytes(request.into_body(), BODY_LIMIT).await.map_err(|bad| {
         Refusal::bad_body(format!("the body could not be read (at most {BODY_LIMIT} bytes): {bad}"))
-    })
-}
-
-fn check_client(headers: &HeaderMap) -> Result<(), Refusal> {
-    match headers.get("convex-client") {
-        Some(client) if !client.as_bytes().contains(&b'-') => {
-            Err(Refusal::bad_request("InvalidClientVersion", "Convex-Client must be <name>-<version>"))
-        }
-        _ => Ok(()),
-    }
-}
-
-/// Tokens of ours travel in the arguments. Admin keys are let through and give no rights; no
-/// provider of user tokens is configured, so none of those can be good.
-fn check_authorization(headers: &HeaderMap) -> Result<(), Refusal> {
-    let Some(value) = headers.get(header::AUTHORIZATION).map(HeaderValue::to_str) else {
-        return Ok(());
-    };
-    let value =
-        value.map_err(|_| Refusal::bad_request("HeaderParseFailure", "Authorization must be plain ASCII"))?;
-    if value.len() < 7 {
-        return Err(Refusal::bad_request("InvalidHeaderFailure", "Authorization is too short"));
-    }
-    let refused = |code, message: &str| Err(Refusal::new(StatusCode::UNAUTHORIZED, code, message));
-    match value.split_once(' ') {
-        Some(("Convex", _)) => Ok(()),
-        Some(("Bearer", token)) if looks_like_jwt(token) => {
-            refused("NoAuthProvider", "no provider of this user token is configured here")
-        }
-        Some(("Bearer", _)) => refused("InvalidAuthHeader", "the bearer is not a JWT"),
-        _ => refused("InvalidAuthHeader", "Authorization must begin with Convex or Bearer"),
-    }
-}
-
-fn looks_like_jwt(token: &str) -> bool {
-    let parts: Vec<_> = token.split('.').map(|part| URL_SAFE_NO_PAD.decode(part).ok()).collect();
-    let [Some(head), Some(claims), Some(_)] = parts.as_slice() else {
-        return false;
-    };
-    [head, claims].iter().all(|part| serde_json::from_slice::<serde_json::Map<_, _>>(part).is_ok())
-}
-
-/// Only JSON is read. This also keeps web pages out: a form cannot send it without a preflight.
-fn check_content_type(headers: &HeaderMap) -> Result<(), Refusal> {
-    let essence = headers
-        .get(header::CONTENT_TYPE)
-        .and_then(|value| value.to_str().ok())
-        .and_then(|value| value.split(';').next())
-        .map(|essence| essence.trim().to_ascii_lowercase())
-        .unwrap_or_default();
-    let is_json =
-        essence == "application/json" || (essence.starts_with("application/") && essence.ends_with("+json"));
-    if is_json { Ok(()) } else { Err(Refusal::bad_body("Content-Type must be application/json")) }
+    })?;
+    Ok((body, identity))
 }
 
 fn json(status: StatusCode, text: String) -> Response {
@@ -263,16 +259,6 @@ mod tests {
     use crate::dev_backend::failure::Code;
 
     #[test]
-    fn paths_have_one_spelling() {
-        assert_eq!(canonical("events.js:list").ok().as_deref(), Some("events:list"));
-        assert_eq!(canonical("agent/devices:beat").ok().as_deref(), Some("agent/devices:beat"));
-        assert_eq!(canonical("events").ok().as_deref(), Some("events:default"));
-        for bad in ["", ":", "a:b:c", "a b:c", "../x:y", "a//b:c"] {
-            assert!(canonical(bad).is_err(), "{bad}");
-        }
-    }
-
-    #[test]
     fn production_hides_everything_but_thrown_data() {
         let refused = error_envelope(&Failure::Refused("a detail".into()), true);
         assert!(refused.contains("[Request ID: ") && !refused.contains("a detail"), "{refused}");
@@ -285,13 +271,5 @@ mod tests {
     fn numbers_are_printed_as_floats() {
         let stale = error_envelope(&Failure::stale(1_763_000_000_000.0), false);
         assert!(stale.contains(r#""serverNowMs":1763000000000.0"#), "{stale}");
-    }
-
-    #[test]
-    fn a_bearer_is_a_jwt_or_it_is_not() {
-        let part = |text: &str| URL_SAFE_NO_PAD.encode(text);
-        assert!(looks_like_jwt(&format!("{}.{}.{}", part("{}"), part("{}"), part("x"))));
-        assert!(!looks_like_jwt("opaque"));
-        assert!(!looks_like_jwt(&format!("{}.{}.{}", part("1"), part("{}"), part("x"))));
     }
 }

@@ -1,26 +1,31 @@
-//! The embedded backend: the contract's functions over SQLite, spoken as Convex's HTTP functions API.
-//! It listens on loopback only. It shares no code with the client in `backend`, only the wire.
+//! The embedded backend: the contract's functions over SQLite, spoken as Convex's HTTP functions API and its sync
+//! protocol. It listens on loopback only. It shares no code with the client in `backend`, only the wire.
 //!
-//! - `server`: start and stop; `http`: the wire.
+//! - `server`: start and stop; `http`: calls; `sync`: sockets, with subscriptions.
 //! - `functions`: the table of functions and how a call becomes a reply; `args`: shapes and bounds.
 //! - `events`, `devices`, `catalog`: the functions.
 //! - `faults`: misbehaving on purpose, for whoever tests an agent; not there unless asked for.
-//! - `store`: the database; `clock`: its time; `wakeups`: who waits for a commit.
+//! - `store`: the database; `snapshots`: what is read of its past; `clock`: its time; `commits`: what changed; `wakeups`: who waits for a device's inbox.
 
 mod args;
 mod auth;
 mod catalog;
 mod clock;
+mod commits;
 mod devices;
 mod events;
 mod failure;
 mod faults;
 mod functions;
+mod housekeeping;
 mod http;
+mod permissions;
 mod secrets;
 mod server;
 mod signature;
+mod snapshots;
 mod store;
+mod sync;
 #[cfg(test)]
 mod testing;
 mod wakeups;

@@ -59,6 +59,11 @@ pub(super) fn new_token() -> Result<String, getrandom::Error> {
     Ok(hex(&bytes))
 }
 
+/// A new admin key, in the form that hosted ones have: a name, and 256 random bits.
+pub(super) fn new_admin_key() -> Result<String, getrandom::Error> {
+    Ok(format!("punie-dev|{}", new_token()?))
+}
+
 /// A new pairing code: 40 random bits in 8 characters that can be read aloud.
 pub(super) fn new_pairing_code() -> Result<String, getrandom::Error> {
     let mut bytes = [0; 8];

@@ -8,14 +8,18 @@ use std::time::Duration;
 use axum::serve::ListenerExt as _;
 use tokio::net::TcpListener;
 use tokio::task::JoinSet;
+use tokio::time::timeout;
 use tokio_util::sync::{CancellationToken, DropGuard};
+use tokio_util::task::TaskTracker;
 
 use super::clock::Clock;
+use super::commits::{Commits, Topics};
 use super::failure::Failure;
 use super::faults::Faults;
-use super::store::{Store, StoreError};
+use super::snapshots::{self, Snapshots};
+use super::store::{Finished, Store, StoreError};
 use super::wakeups::Wakeups;
-use super::{auth, http, secrets};
+use super::{auth, housekeeping, http, secrets};
 
 /// How long a stop waits for calls under way.
 const GRACE: Duration = Duration::from_secs(5);
@@ -31,6 +35,8 @@ pub struct DevBackendOptions {
     pub clock: Clock,
     /// Hide the text of errors without data, as production deployments do.
     pub production_errors: bool,
+    /// Hold calls that ask for it until there is something, which Convex does not.
+    pub holds: bool,
     /// What goes wrong on purpose, if anything may.
     pub faults: Option<Faults>,
 }
@@ -73,10 +79,42 @@ impl From<rusqlite::Error> for DevBackendError {
 #[derive(Debug)]
 pub(super) struct Backend {
     pub store: Store,
+    pub snapshots: Snapshots,
     pub wakeups: Wakeups,
+    pub commits: Commits,
     pub clock: Clock,
     pub stopping: CancellationToken,
+    pub sockets: TaskTracker,
     pub production_errors: bool,
+    pub admin_key: String,
+    pub holds: bool,
+    pub faults: Option<Faults>,
+}
+
+impl Backend {
+    /// Lets go of old snapshots until it stops: one that nobody asks for again must not stay.
+    async fn tidy(&self) {
+        while timeout(snapshots::KEPT / 3, self.stopping.cancelled()).await.is_err() {
+            self.snapshots.forget_old();
+        }
+        self.snapshots.forget_all();
+    }
+
+    /// Whether this is the key of the database's owner.
+    pub fn is_admin(&self, key: &str) -> bool {
+        let key = key.split_once(':').map_or(key, |(key, _acting_as)| key);
+        secrets::same(key.as_bytes(), self.admin_key.as_bytes())
+    }
+
+    /// Tells whoever waits for what a commit did. On the writer's thread, so that it is said in the order of commits.
+    pub fn tell(&self, finished: Finished) {
+        for device in finished.devices {
+            self.wakeups.wake(&device);
+        }
+        if let Some(changed) = finished.changed {
+            self.commits.publish(&changed);
+        }
+    }
 }
 
 /// A running backend. Dropping it stops it without waiting; [`DevBackend::stop`] waits.
@@ -95,9 +133,11 @@ impl DevBackend {
     /// # Errors
     /// [`DevBackendError`] when the file, its lock or the port cannot be had.
     pub async fn start(options: DevBackendOptions) -> Result<Self, DevBackendError> {
-        let DevBackendOptions { db, port, clock, production_errors, faults } = options;
+        let DevBackendOptions { db, port, clock, production_errors, holds, faults } = options;
         let store = Store::open(&db)?;
+        let snapshots = Snapshots::of(db);
         let pairing_code = pairing_code(&store)?;
+        let admin_key = admin_key(&store)?;
         let listen = |source| DevBackendError::Listen { port, source };
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port)).await.map_err(listen)?;
         let url = format!("http://{}", listener.local_addr().map_err(listen)?);
@@ -106,18 +146,27 @@ impl DevBackend {
         let stopping = CancellationToken::new();
         let backend = Arc::new(Backend {
             store,
+            snapshots,
             wakeups: Wakeups::default(),
+            commits: Commits::default(),
             clock,
             stopping: stopping.clone(),
+            sockets: TaskTracker::new(),
             production_errors,
+            admin_key,
+            holds,
+            faults,
         });
-        let served = axum::serve(listener, http::router(Arc::clone(&backend), faults))
+        let served = axum::serve(listener, http::router(Arc::clone(&backend)))
             .with_graceful_shutdown(stopping.clone().cancelled_owned());
         let mut serving = JoinSet::new();
         serving.spawn(async move {
             // Serving ends by the stop alone: a connection that fails is that connection's end.
             drop(served.await);
         });
+        serving.spawn(housekeeping::keep(Arc::clone(&backend)));
+        let tidied = Arc::clone(&backend);
+        serving.spawn(async move { tidied.tidy().await });
         Ok(Self { backend, url, pairing_code, serving, _stop_when_dropped: stopping.drop_guard() })
     }
 
@@ -131,6 +180,11 @@ impl DevBackend {
         &self.pairing_code
     }
 
+    /// The key of this database's owner, made at its first start.
+    pub fn admin_key(&self) -> &str {
+        &self.backend.admin_key
+    }
+
     /// Makes a token with which a caller may send requests. This is the only time that it is seen.
     ///
     /// # Errors
@@ -138,11 +192,14 @@ impl DevBackend {
     pub fn mint_caller(&self, name: &str) -> Result<String, DevBackendError> {
         let token = secrets::new_token()?;
         let (hash, name, now_ms) = (secrets::hash(&token), name.to_owned(), self.backend.clock.now_ms());
+        let backend = Arc::clone(&self.backend);
         self.backend.store.write_now(move |db| {
-            db.execute(
+            let minted = db.execute(
                 "INSERT INTO callers (token_hash, name, minted_at_ms) VALUES (?1, ?2, ?3)",
                 (hash, name, now_ms),
-            )
+            );
+            backend.commits.publish(&Topics::All);
+            minted
         })??;
         Ok(token)
     }
@@ -152,10 +209,24 @@ impl DevBackend {
         self.backend.store.read(|db| Ok(auth::is_caller(db, token)?)).unwrap_or(false)
     }
 
+    /// Does now what is done every minute: closes requests whose time is up and deletes what is old. Says how many
+    /// rows that were.
+    ///
+    /// # Errors
+    /// [`DevBackendError`] when the database fails.
+    pub async fn housekeep(&self) -> Result<usize, DevBackendError> {
+        Ok(housekeeping::once(&self.backend).await?)
+    }
+
     /// Stops: held polls return at once, calls under way are finished, the database is closed.
     pub async fn stop(mut self) {
         self.backend.stopping.cancel();
-        if tokio::time::timeout(GRACE, self.serving.join_next()).await.is_err() {
+        self.backend.sockets.close();
+        let ended = async {
+            while self.serving.join_next().await.is_some() {}
+            self.backend.sockets.wait().await;
+        };
+        if timeout(GRACE, ended).await.is_err() {
             tracing::warn!("the embedded backend stops with calls under way");
         }
         let backend = Arc::clone(&self.backend);
@@ -178,4 +249,14 @@ fn pairing_code(store: &Store) -> Result<String, DevBackendError> {
         db.query_row("SELECT code FROM pairing", [], |row| row.get(0))
     })??;
     Ok(code)
+}
+
+/// The admin key of this database, made when there is none.
+fn admin_key(store: &Store) -> Result<String, DevBackendError> {
+    let fresh = secrets::new_admin_key()?;
+    let key = store.write_now(move |db| -> rusqlite::Result<String> {
+        db.execute("INSERT INTO admin (only, key) VALUES (1, ?1) ON CONFLICT DO NOTHING", [fresh])?;
+        db.query_row("SELECT key FROM admin", [], |row| row.get(0))
+    })??;
+    Ok(key)
 }

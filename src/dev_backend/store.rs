@@ -6,20 +6,23 @@ use std::fs::{File, OpenOptions, TryLockError};
 use std::ops::Deref;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError, TryLockError as Busy, mpsc};
+use std::sync::{Arc, Mutex, PoisonError, TryLockError as Busy, mpsc};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
 use rusqlite::{Connection, Transaction, TransactionBehavior};
 use rusqlite_migration::{M, Migrations};
-use tokio::sync::oneshot;
+use tokio::sync::{Semaphore, oneshot};
 
-use super::clock::next_seq;
+use super::clock::{last_seq, next_seq};
+use super::commits::{Topic, Topics};
 use super::failure::Failure;
 use crate::ids::{DeviceId, RequestId};
 
 /// As many reads as may run at once; each takes microseconds, so few are enough.
 const READERS: usize = 4;
+/// As many long reads as may run beside those.
+const LONG_READERS: usize = 2;
 /// More than the number of distinct statements, so that none is ever prepared twice.
 const STATEMENTS: usize = 64;
 
@@ -47,7 +50,12 @@ pub enum StoreError {
 
 /// Numbered migrations: a shipped one is never edited.
 pub(super) fn migrations() -> Migrations<'static> {
-    Migrations::new(vec![M::up(include_str!("../../migrations/dev_backend/001_tables.sql"))])
+    Migrations::new(vec![
+        M::up(include_str!("../../migrations/dev_backend/001_tables.sql")),
+        M::up(include_str!("../../migrations/dev_backend/002_sync.sql")),
+        M::up(include_str!("../../migrations/dev_backend/003_permissions.sql")),
+        M::up(include_str!("../../migrations/dev_backend/004_housekeeping.sql")),
+    ])
 }
 
 type Job = Box<dyn FnOnce(&mut Connection) + Send>;
@@ -56,12 +64,14 @@ type Job = Box<dyn FnOnce(&mut Connection) + Send>;
 pub(super) struct Store {
     jobs: Mutex<Option<mpsc::Sender<Job>>>,
     writer: Mutex<Option<JoinHandle<()>>>,
-    readers: Vec<Mutex<Connection>>,
+    readers: Readers,
+    long_readers: Arc<Readers>,
+    turns: Arc<Semaphore>,
 }
 
 impl fmt::Debug for Store {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Store").field("readers", &self.readers.len()).finish_non_exhaustive()
+        f.debug_struct("Store").finish_non_exhaustive()
     }
 }
 
@@ -71,13 +81,19 @@ impl Store {
         let lock = lock(path)?;
         let mut writer = connect(path)?;
         migrations().to_latest(&mut writer)?;
-        let readers = (0..READERS).map(|_| connect(path).map(Mutex::new)).collect::<Result<_, _>>()?;
+        let (readers, long_readers) = (Readers::open(path, READERS)?, Readers::open(path, LONG_READERS)?);
         let (jobs, queue) = mpsc::channel::<Job>();
         let thread = std::thread::Builder::new()
             .name("dev-backend-writer".into())
             .spawn(move || write_in_turn(writer, &queue, lock))
             .map_err(|source| StoreError::File { path: path.into(), source })?;
-        Ok(Self { jobs: Mutex::new(Some(jobs)), writer: Mutex::new(Some(thread)), readers })
+        Ok(Self {
+            jobs: Mutex::new(Some(jobs)),
+            writer: Mutex::new(Some(thread)),
+            readers,
+            long_readers: Arc::new(long_readers),
+            turns: Arc::new(Semaphore::new(LONG_READERS)),
+        })
     }
 
     /// Runs a job on the writer's thread, after those before it. The caller's thread is free meanwhile.
@@ -104,24 +120,32 @@ impl Store {
     /// Runs a short read on this thread, on whichever reader is free. In WAL mode no read waits for
     /// the writer, and a poll takes microseconds: handing it to another thread would cost more.
     pub fn read<T>(&self, job: impl FnOnce(&Connection) -> Result<T, Failure>) -> Result<T, Failure> {
-        let free = self.readers.iter().find_map(|reader| match reader.try_lock() {
-            Ok(reader) => Some(reader),
-            Err(Busy::Poisoned(poisoned)) => Some(poisoned.into_inner()),
-            Err(Busy::WouldBlock) => None,
+        self.readers.read(job)
+    }
+
+    /// Runs a read that may be long, away from the runtime's threads and from the short reads. Those who ask take
+    /// turns in the order they came.
+    pub async fn read_long<T, F>(&self, job: F) -> Result<T, Failure>
+    where
+        T: Send + 'static,
+        F: FnOnce(&Connection) -> Result<T, Failure> + Send + 'static,
+    {
+        let turn = Arc::clone(&self.turns).acquire_owned().await.map_err(|_| Failure::Stopping)?;
+        let readers = Arc::clone(&self.long_readers);
+        let read = tokio::task::spawn_blocking(move || {
+            let answer = readers.read(job);
+            drop(turn);
+            answer
         });
-        let mut reader = match free {
-            Some(reader) => reader,
-            None => self.readers[0].lock().unwrap_or_else(PoisonError::into_inner),
-        };
-        let snapshot = reader.transaction()?;
-        job(&snapshot)
+        read.await.map_err(|_| Failure::Stopping)?
     }
 
     /// Ends the writer after the jobs that wait, and gives the file back.
     pub fn close(&self) {
         drop(self.jobs.lock().unwrap_or_else(PoisonError::into_inner).take());
         let writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner).take();
-        if let Some(writer) = writer {
+        // The last to let go may be a job of the writer's own: it ends by itself.
+        if let Some(writer) = writer.filter(|writer| writer.thread().id() != std::thread::current().id()) {
             // A writer that died has told its callers already.
             drop(writer.join());
         }
@@ -146,6 +170,30 @@ impl Store {
 impl Drop for Store {
     fn drop(&mut self) {
         self.close();
+    }
+}
+
+/// Connections that only read.
+struct Readers(Vec<Mutex<Connection>>);
+
+impl Readers {
+    fn open(path: &Path, count: usize) -> Result<Self, StoreError> {
+        (0..count).map(|_| connect(path).map(Mutex::new)).collect::<Result<_, _>>().map(Self)
+    }
+
+    /// One snapshot on whichever is free, else on the first as soon as it is.
+    fn read<T>(&self, job: impl FnOnce(&Connection) -> Result<T, Failure>) -> Result<T, Failure> {
+        let free = self.0.iter().find_map(|reader| match reader.try_lock() {
+            Ok(reader) => Some(reader),
+            Err(Busy::Poisoned(poisoned)) => Some(poisoned.into_inner()),
+            Err(Busy::WouldBlock) => None,
+        });
+        let mut reader = match free {
+            Some(reader) => reader,
+            None => self.0[0].lock().unwrap_or_else(PoisonError::into_inner),
+        };
+        let snapshot = reader.transaction()?;
+        job(&snapshot)
     }
 }
 
@@ -180,7 +228,8 @@ fn lock(path: &Path) -> Result<File, StoreError> {
     }
 }
 
-fn connect(path: &Path) -> Result<Connection, StoreError> {
+/// A connection with the settings that all of this database have.
+pub(super) fn connect(path: &Path) -> Result<Connection, StoreError> {
     let db = Connection::open(path)?;
     db.busy_timeout(Duration::from_secs(5))?;
     // WAL lets reads run beside the writer; NORMAL loses nothing when the process dies.
@@ -199,13 +248,34 @@ pub(super) struct Commit<'c> {
     seq: Option<i64>,
     rows: i64,
     touched: Vec<DeviceId>,
+    changes_before: u64,
+    topics: Topics,
+    settled: Option<Settled>,
+}
+
+/// Where a commit stands in the commit clock, and whether it changed anything.
+#[derive(Debug, Clone, Copy)]
+struct Settled {
+    seq: i64,
+    changed: bool,
+}
+
+/// What a durable commit did.
+#[derive(Debug)]
+pub(super) struct Finished {
+    /// The devices whose inbox grew: wake them.
+    pub devices: Vec<DeviceId>,
+    /// What it changed, if anything.
+    pub changed: Option<Topics>,
 }
 
 impl<'c> Commit<'c> {
     /// Begins. The writer is alone, so it never has to wait for the lock or to start over.
     pub fn begin(db: &'c mut Connection, now_ms: f64) -> rusqlite::Result<Self> {
         let tx = db.transaction_with_behavior(TransactionBehavior::Immediate)?;
-        Ok(Self { tx, now_ms, seq: None, rows: 0, touched: Vec::new() })
+        let changes_before = tx.total_changes();
+        let (touched, topics) = (Vec::new(), Topics::All);
+        Ok(Self { tx, now_ms, seq: None, rows: 0, touched, changes_before, topics, settled: None })
     }
 
     /// The sequence number of this commit: all rows of one transaction share it.
@@ -227,14 +297,39 @@ impl<'c> Commit<'c> {
             )?
             .execute((device.as_str(), seq, self.rows, event, request.as_str()))?;
         self.rows += 1;
-        self.touched.push(device.clone());
+        self.touch(device);
         Ok(())
     }
 
-    /// Makes it durable. The devices whose inbox grew are returned: wake them, not before.
-    pub fn finish(self) -> rusqlite::Result<Vec<DeviceId>> {
+    /// Has whoever listens for this device look again after the commit.
+    pub fn touch(&mut self, device: &DeviceId) {
+        self.touched.push(device.clone());
+    }
+
+    /// Says that no query is touched but those that read one of these, or do not say what they read. Without this,
+    /// every subscribed query is run again.
+    pub fn changes_only(&mut self, topics: impl Into<Vec<Topic>>) {
+        self.topics = Topics::Only(topics.into());
+    }
+
+    /// The time of this commit on the commit clock, which has moved if anything changed so far. What is written after
+    /// this is no news for anybody.
+    pub fn settle(&mut self) -> rusqlite::Result<i64> {
+        if let Some(settled) = self.settled {
+            return Ok(settled.seq);
+        }
+        let changed = self.tx.total_changes() != self.changes_before;
+        let seq = if changed { self.seq()? } else { last_seq(&self.tx)? };
+        self.settled = Some(Settled { seq, changed });
+        Ok(seq)
+    }
+
+    /// Makes it durable. Whom it concerns is returned: tell them then, not before.
+    pub fn finish(mut self) -> rusqlite::Result<Finished> {
+        self.settle()?;
         self.tx.commit()?;
-        Ok(self.touched)
+        let changed = self.settled.is_some_and(|settled| settled.changed);
+        Ok(Finished { devices: self.touched, changed: changed.then_some(self.topics) })
     }
 }
 

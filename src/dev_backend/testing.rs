@@ -5,10 +5,13 @@ use std::sync::Arc;
 use rusqlite::Connection;
 use tempfile::TempDir;
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
 
 use super::clock::Clock;
+use super::commits::Commits;
 use super::secrets::hash;
 use super::server::Backend;
+use super::snapshots::Snapshots;
 use super::store::{Store, migrations};
 use super::wakeups::Wakeups;
 use crate::ids::DeviceId;
@@ -34,7 +37,8 @@ pub(super) fn device(db: &Connection) -> DeviceId {
 /// A backend without a socket, with the device `d` and a caller whose token is `c`.
 pub(super) fn backend() -> (Arc<Backend>, TempDir) {
     let home = tempfile::tempdir().expect("a folder");
-    let store = Store::open(&home.path().join("b.sqlite3")).expect("opened");
+    let path = home.path().join("b.sqlite3");
+    let store = Store::open(&path).expect("opened");
     store
         .write_now(|db| {
             device(db);
@@ -47,10 +51,16 @@ pub(super) fn backend() -> (Arc<Backend>, TempDir) {
         .expect("a caller");
     let backend = Backend {
         store,
+        snapshots: Snapshots::of(path),
         wakeups: Wakeups::default(),
+        commits: Commits::default(),
         clock: Clock::new(|| 1000.0),
         stopping: CancellationToken::new(),
+        sockets: TaskTracker::new(),
         production_errors: false,
+        admin_key: "a".into(),
+        holds: true,
+        faults: None,
     };
     (Arc::new(backend), home)
 }

@@ -22,7 +22,13 @@ impl Home {
         for private in [home.state_dir(), home.keys_dir(), home.tokens_dir()] {
             modes::ensure_dir(&private, Openness::OursAlone)?;
         }
-        for inner in [home.outputs_dir(), home.shells_dir(), home.switches_dir(), home.trash_dir()] {
+        for inner in [
+            home.outputs_dir(),
+            home.shells_dir(),
+            home.switches_dir(),
+            home.approvals_dir(),
+            home.trash_dir(),
+        ] {
             modes::ensure_dir(&inner, Openness::OursAlone)?;
         }
         for shown in [home.skills_dir(), home.agents_dir(), home.plugins_dir(), home.logs_dir()] {
@@ -80,6 +86,10 @@ impl Home {
     /// `state/switches/`: what the owner, or the runner's own caution, has switched on.
     pub fn switches_dir(&self) -> PathBuf {
         self.state_dir().join("switches")
+    }
+    /// `state/approvals/`: what waits for the word of the person here.
+    pub fn approvals_dir(&self) -> PathBuf {
+        self.state_dir().join("approvals")
     }
     /// `state/trash/`: what tools deleted, for a while.
     pub fn trash_dir(&self) -> PathBuf {

@@ -2,6 +2,7 @@
 //! Not here: what the journal and the kept outputs contain, and the reading of `config.toml`.
 
 mod agents;
+mod approvals;
 pub mod atomic;
 mod device;
 mod document;
@@ -21,6 +22,7 @@ mod tokens;
 mod watch;
 
 pub use agents::{Agent, load_agents};
+pub use approvals::{Approvals, OpenQuestion};
 pub use device::DeviceIdentity;
 pub use document::{CatalogItem, Problem};
 pub use error::{Cause, HomeError};

@@ -6,6 +6,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::{AbortOnDropHandle, TaskTracker};
 
 use super::aftermath::LookedAfter;
+use super::approvals::Desk;
 use super::backoff::Budget;
 use super::clock::{Clock, ServerClock};
 use super::condition::Condition;
@@ -17,9 +18,10 @@ use super::outbox::{Outbox, Waits};
 use super::session::Sessions;
 use super::settings::Settings;
 use super::wake::Waker;
+use super::wakeups::Ears;
 use super::watchdog::Watchdog;
 use crate::backend::{Backend, BackendError, CatalogItem, CatalogKind};
-use crate::home::Switches;
+use crate::home::{Approvals, Switches};
 use crate::ids::{LeaseId, RequestId};
 use crate::journal::Journal;
 use crate::output::OutputStore;
@@ -54,6 +56,8 @@ pub struct Parts {
     pub confinement: String,
     /// What the owner has switched on.
     pub switches: Switches,
+    /// What waits for the word of the person here.
+    pub approvals: Approvals,
     /// The service manager, where there is one.
     pub watchdog: Option<Watchdog>,
 }
@@ -99,6 +103,9 @@ pub(super) struct Engine {
     pub budget: Arc<Budget>,
     pub leases: Leases,
     pub hold: Hold,
+    /// What is heard of the wake-up socket.
+    pub ears: Ears,
+    pub desk: Desk,
     pub condition: Condition,
     pub moves: Moves,
     /// When this life began.
@@ -152,7 +159,9 @@ impl Engine {
             confinement: parts.confinement,
             watchdog: parts.watchdog,
             leases: Leases::default(),
+            ears: Ears::default(),
             hold: Hold::new(parts.switches),
+            desk: Desk::new(parts.approvals),
             condition: Condition::default(),
             moves: Moves::default(),
             born: tokio::time::Instant::now(),

@@ -5,14 +5,16 @@ use std::time::{Duration, Instant};
 
 use tokio_util::sync::CancellationToken;
 
+use super::approvals::Stopped;
 use super::backoff::Retry;
 use super::declaring::InJournal;
+use super::endings::{Cut, never_ran, outcome, panicked, refused};
 use super::engine::Engine;
 use super::leases::Claimed;
 use crate::failpoint::reach_of;
 use crate::journal::{Accepted, Close, JournalError, Origin, RecordedReply};
-use crate::request::{Effect, ErrorCode, Failure, Meta, Outcome, Reply, Sealing};
-use crate::tool::{ReadyCall, ToolCx, ToolError, Unrecorded};
+use crate::request::{Effect, ErrorCode, Failure, Meta, Outcome, Sealing};
+use crate::tool::{Permission, Progress, ReadyCall, ToolCx, ToolError, Unrecorded};
 
 /// How long a call that was told to stop may take to do so before it is abandoned. Ending a stubborn process tree
 /// takes ten seconds.
@@ -31,6 +33,12 @@ enum Work {
     Outcome(Box<Outcome>, Option<u32>),
     /// Nothing: it stays where the journal has it, for the next life of the runner.
     Left,
+}
+
+impl Work {
+    fn answer(outcome: Outcome) -> Self {
+        Self::Outcome(Box::new(outcome), None)
+    }
 }
 
 impl Engine {
@@ -91,10 +99,8 @@ impl Engine {
     async fn work(self: &Arc<Self>, call: &Call) -> (Claimed, Work) {
         let ready = match self.prepare(call).await {
             Ok(ready) => ready,
-            Err(outcome) => {
-                let claimed = self.claim_once(&call.accepted, &call.cancel).await;
-                return (claimed, Work::Outcome(Box::new(outcome), None));
-            }
+            Err(Work::Left) => return (Claimed::GivenUp, Work::Left),
+            Err(refused) => return (self.claim_once(&call.accepted, &call.cancel).await, refused),
         };
         if !call.accepted.effect().at_most_once() {
             return tokio::join!(self.claim_once(&call.accepted, &call.cancel), self.run(call, ready));
@@ -106,11 +112,11 @@ impl Engine {
                 // The claim may have taken long, and its answer may have said that the caller took the call back.
                 let work = match self.unwanted(call) {
                     None => self.run(call, ready).await,
-                    Some(outcome) => Work::Outcome(Box::new(outcome), None),
+                    Some(outcome) => Work::answer(outcome),
                 };
                 (claimed, work)
             }
-            Claimed::InDoubt => (claimed, Work::Outcome(Box::new(self.interrupted(&call.accepted)), None)),
+            Claimed::InDoubt => (claimed, Work::answer(self.interrupted(&call.accepted))),
             other => (other, Work::Left),
         }
     }
@@ -124,23 +130,40 @@ impl Engine {
     }
 
     /// Everything that can refuse a call before anything is done about it.
-    async fn prepare(&self, call: &Call) -> Result<ReadyCall, Outcome> {
-        let request = call.accepted.request();
+    async fn prepare(self: &Arc<Self>, call: &Call) -> Result<ReadyCall, Work> {
         self.know_the_time().await;
         if let Some(outcome) = self.unwanted(call) {
-            return Err(outcome);
+            return Err(Work::answer(outcome));
         }
-        let entry = self.registry.find(request.tool.as_str()).map_err(refused)?;
-        let ready = entry.decode(&request.args).map_err(refused)?;
+        let (ready, permission) = self.decode(call).await.map_err(|error| Work::answer(refused(error)))?;
+        if permission == Permission::Ask {
+            self.approve(call).await.map_err(|stopped| match stopped {
+                Stopped::Refused(failure) => Work::answer(Outcome::Error(*failure)),
+                Stopped::TakenBack => Work::answer(never_ran()),
+                Stopped::Stopping => Work::Left,
+            })?;
+            // Somebody may have taken their time.
+            if let Some(outcome) = self.unwanted(call) {
+                return Err(Work::answer(outcome));
+            }
+        }
+        Ok(ready)
+    }
+
+    /// The call as its tool takes it, and what the gate says to it.
+    async fn decode(&self, call: &Call) -> Result<(ReadyCall, Permission), ToolError> {
+        let request = call.accepted.request();
+        let entry = self.registry.find(request.tool.as_str())?;
+        let ready = entry.decode(&request.args)?;
         if ready.effect().at_most_once() && !call.accepted.effect().at_most_once() {
             // Promised by another version of the runner, which took the call for a read: nothing would keep it from
             // running twice.
-            return Err(refused(ToolError::internal(
+            return Err(ToolError::internal(
                 "The call was taken for one that changes nothing and would change something. It was not run; ask anew.",
-            )));
+            ));
         }
-        self.gate.permit(&self.context(call), entry.spec(), ready.effect()).await.map_err(refused)?;
-        Ok(ready)
+        let permission = self.gate.permit(&self.context(call), entry.spec(), ready.effect()).await?;
+        Ok((ready, permission))
     }
 
     fn lateness(&self, call: &Accepted) -> Option<Failure> {
@@ -173,6 +196,7 @@ impl Engine {
             winding_up: self.ending.clone(),
             deadline: request.deadline_ms.and_then(|deadline| self.server_clock.instant(deadline)),
             intents: Arc::new(Unrecorded),
+            progress: Progress::default(),
         }
     }
 
@@ -185,6 +209,9 @@ impl Engine {
         };
         reach_of("start.after", call.accepted.request().id.as_str());
         let mut cx = self.context(call);
+        // Ends with this call, so that nothing is told after its result.
+        let (progress, _telling) = self.tell(&call.accepted);
+        cx.progress = progress;
         if declares {
             cx.intents = Arc::new(InJournal(self.journal.clone()));
         }
@@ -251,7 +278,7 @@ impl Engine {
             match self.journal.start(&call.accepted, declares, self.clock.now_ms()).await {
                 Ok(started) => return Ok(started.attempt),
                 Err(JournalError::TakenBack { .. }) => {
-                    return Err(Work::Outcome(Box::new(never_ran()), None));
+                    return Err(Work::answer(never_ran()));
                 }
                 Err(error @ JournalError::Moved { .. }) => {
                     tracing::error!(request.id = %id, %error, "the call is not begun a second time");
@@ -266,7 +293,7 @@ impl Engine {
                 () = self.stopping.cancelled() => return Err(Work::Left),
             }
             if let Some(outcome) = self.unwanted(call) {
-                return Err(Work::Outcome(Box::new(outcome), None));
+                return Err(Work::answer(outcome));
             }
         }
     }
@@ -327,65 +354,6 @@ impl Engine {
             Err(error) => tracing::error!(request.id = %id, %error, "a request could not be closed"),
         }
     }
-}
-
-/// Why a call was told to stop.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Cut {
-    /// The caller took it back.
-    Cancelled,
-    /// Its time was up, after this long.
-    Deadline(Duration),
-    /// The runner stops.
-    Stopped,
-}
-
-/// What a call came to that was cut off (or not) and then said this (or nothing).
-fn outcome(cut: Option<Cut>, answer: Option<Result<Reply, ToolError>>) -> Outcome {
-    let failure = match answer {
-        // It was done before it heard of the stop; what it did is the truth.
-        Some(Ok(reply)) => return Outcome::Ok(reply),
-        Some(Err(error)) => Failure::from(error),
-        None => Failure {
-            code: ErrorCode::Cancelled,
-            text: "It did not stop when it was told to and was abandoned.".to_owned(),
-            meta: Meta { may_have_run: true, ..Meta::default() },
-        },
-    };
-    if failure.code != ErrorCode::Cancelled {
-        return Outcome::Error(failure);
-    }
-    let led = |code, lead: &str| Failure {
-        code,
-        text: format!("{lead}\n{}", failure.text),
-        meta: failure.meta.clone(),
-    };
-    match cut {
-        None | Some(Cut::Cancelled) => Outcome::Cancelled(failure),
-        Some(Cut::Deadline(limit)) => Outcome::Error(led(
-            ErrorCode::Timeout,
-            &format!("Stopped at its deadline, after {:.1} s.", limit.as_secs_f64()),
-        )),
-        Some(Cut::Stopped) => {
-            let mut failure = led(ErrorCode::Interrupted, "The device's runner was stopped while this ran.");
-            failure.meta.may_have_run = true;
-            Outcome::Error(failure)
-        }
-    }
-}
-
-fn refused(error: ToolError) -> Outcome {
-    Outcome::Error(error.into())
-}
-
-pub(super) fn never_ran() -> Outcome {
-    let text = "Cancelled before it started; it never ran.".to_owned();
-    Outcome::Cancelled(Failure { code: ErrorCode::Cancelled, text, meta: Meta::default() })
-}
-
-fn panicked() -> ToolError {
-    ToolError::internal("The tool failed inside (a fault of punie-runner, not of the arguments). What it had done so far stands.")
-        .with_meta(Meta { may_have_run: true, ..Meta::default() })
 }
 
 fn seconds(ms: f64) -> String {

@@ -3,6 +3,7 @@
 //! made again (its caller, by backoff).
 
 use std::collections::BTreeMap;
+use std::convert::Infallible;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -12,9 +13,10 @@ use tokio::time::Instant;
 
 use super::backoff::Budget;
 use super::engine::Engine;
+use super::settings::WakeUp;
 use crate::backend::{
-    Backend, BackendError, Beat, CatalogItem, CatalogKind, Claim, Declined, Disposition, Offered, Page,
-    Posted, Reply, ResultPost, Session,
+    Answer, Backend, BackendError, Beat, CatalogItem, CatalogKind, Claim, Declined, Disposition, Offered,
+    Page, Permissions, Posted, Question, Reply, ResultPost, Session,
 };
 use crate::ids::{LeaseId, RequestId};
 
@@ -154,10 +156,15 @@ pub(super) async fn tell_trouble(engine: Arc<Engine>) {
 
 /// Keeps in the journal whether the lasting connection is up, for the same.
 pub(super) async fn tell_link(engine: Arc<Engine>) {
+    let socket = (engine.settings.wakeup != WakeUp::Off).then(|| engine.ears.state());
     let mut link = engine.backend.link();
+    let is_socket = link.is_none();
+    link = link.or(socket);
     loop {
         let word = match link.as_mut().map(|link| *link.borrow_and_update()) {
             Some(true) => "up",
+            // One that nobody wants is not missed.
+            Some(false) if is_socket && !engine.ears.is_wanted() => "",
             Some(false) => "down",
             None => "",
         };
@@ -194,6 +201,10 @@ impl Backend for Line {
         Box::pin(self.made("claim", self.backend.claim(id, lease)))
     }
 
+    fn tell<'a>(&'a self, id: &'a RequestId, lease: &'a LeaseId, n: u64, data: &'a str) -> Reply<'a, bool> {
+        Box::pin(self.made("tell", self.backend.tell(id, lease, n, data)))
+    }
+
     fn post<'a>(&'a self, result: ResultPost<'a>) -> Reply<'a, Posted> {
         Box::pin(self.made("post", self.backend.post(result)))
     }
@@ -210,6 +221,14 @@ impl Backend for Line {
         Box::pin(self.made("decline", self.backend.decline(id, why)))
     }
 
+    /// Not counted among the calls: without it all goes on, only slower.
+    fn wakeups<'a>(&'a self, heard: &'a (dyn Fn() + Send + Sync)) -> Reply<'a, Infallible> {
+        match self.barred() {
+            Some(error) => Box::pin(std::future::ready(Err(error))),
+            None => self.backend.wakeups(heard),
+        }
+    }
+
     fn link(&self) -> Option<watch::Receiver<bool>> {
         self.backend.link()
     }
@@ -218,7 +237,39 @@ impl Backend for Line {
         self.backend.dated_offset_ms()
     }
 
+    fn permissions(&self) -> Option<&dyn Permissions> {
+        self.backend.permissions().map(|_| self as &dyn Permissions)
+    }
+
     fn refresh_connections(&self) {
         self.backend.refresh_connections();
+    }
+}
+
+impl Line {
+    /// Calls the backend's way to ask people; a line that has none is not asked for it.
+    async fn put<'a>(
+        &'a self,
+        function: &'static str,
+        call: impl FnOnce(&'a dyn Permissions) -> Reply<'a, Option<Answer>>,
+    ) -> Result<Option<Answer>, BackendError> {
+        match self.backend.permissions() {
+            Some(permissions) => self.made(function, call(permissions)).await,
+            None => Ok(None),
+        }
+    }
+}
+
+impl Permissions for Line {
+    fn ask<'a>(&'a self, question: &'a Question) -> Reply<'a, Option<Answer>> {
+        Box::pin(self.put("ask", move |there| there.ask(question)))
+    }
+
+    fn answer_to<'a>(&'a self, id: &'a RequestId, wait: Duration) -> Reply<'a, Option<Answer>> {
+        Box::pin(self.put("answer_to", move |there| there.answer_to(id, wait)))
+    }
+
+    fn answer<'a>(&'a self, id: &'a RequestId, option: &'a str) -> Reply<'a, Option<Answer>> {
+        Box::pin(self.put("answer", move |there| there.answer(id, option)))
     }
 }

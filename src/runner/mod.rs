@@ -3,6 +3,7 @@
 
 mod aftermath;
 mod alarm;
+mod approvals;
 mod backoff;
 mod calls;
 mod catalog;
@@ -11,6 +12,7 @@ mod condition;
 mod declaring;
 mod delivery;
 mod drain;
+mod endings;
 mod engine;
 mod execute;
 mod heartbeat;
@@ -31,9 +33,11 @@ mod recovery;
 mod session;
 mod settings;
 mod tasks;
+mod telling;
 mod vigil;
 mod wake;
 mod waking;
+mod wakeups;
 mod watchdog;
 
 pub use aftermath::LookedAfter;
@@ -41,7 +45,7 @@ pub use clock::{Clock, SKEW_MS};
 pub use drain::Stop;
 pub use engine::{Catalog, Parts, Survivors};
 pub use pass::Pass;
-pub use settings::Settings;
+pub use settings::{Settings, WakeUp};
 pub use tasks::Tasks;
 pub use wake::{Waker, Wakes, wakes};
 pub use watchdog::Watchdog;
@@ -61,6 +65,7 @@ use moves::Mover;
 use parked::Parked;
 use polling::Rhythm;
 use wake::Wake;
+use wakeups::Pushed;
 
 /// Why the runner ended without being asked to.
 #[derive(Debug, thiserror::Error)]
@@ -102,6 +107,7 @@ pub struct Runner {
     poll_at: Option<tokio::time::Instant>,
     /// How many events are asked for at once.
     page: u32,
+    pushed: Pushed,
     listed: bool,
     list_retry: Retry,
     drained: bool,
@@ -129,6 +135,7 @@ impl Runner {
             poll_number: 0,
             poll_at: None,
             page,
+            pushed: Pushed::default(),
             listed: false,
             list_retry,
             drained: false,
@@ -147,6 +154,7 @@ impl Runner {
         engine.outbox.ring();
         engine.keep("heartbeat", heartbeat::beat);
         engine.keep("trouble", line::tell_trouble);
+        engine.keep("wakeups", wakeups::keep);
         engine.keep("link", line::tell_link);
         engine.keep("catalog", catalog::publish);
         engine.keep("periodic", periodic::tick);
@@ -187,6 +195,7 @@ impl Runner {
                 Wake::CancelSeen(id) => self.cancel(&id),
                 Wake::HoldChanged => self.start_ready(),
                 Wake::Woke(missed) => self.woke(missed),
+                Wake::Pushed => self.pushed(),
                 Wake::PollDue => self.poll_due(),
                 Wake::ListOpenDue if self.engine.condition.lacks_room() => {}
                 Wake::ListOpenDue => self.list_open(),
@@ -247,12 +256,17 @@ impl Runner {
             self.cursor = moved;
         }
         self.take_in(admitted);
-        let (mut wait, recovered) = self.rhythm.page(events, is_done, held);
+        let (mut wait, recovered) = self.rhythm.page(events, is_done, held, self.engine.ears.are_up());
+        self.engine.ears.want(self.rhythm.does_not_hold());
         if stands {
             tracing::warn!(events, "the backend's page did not move the cursor");
             wait = wait.max(self.engine.settings.active_interval);
-        } else if page.next == Next::Pushed {
-            wait = Duration::ZERO;
+        } else {
+            wait = match page.next {
+                Next::Pushed => Duration::ZERO,
+                Next::After(asked) if is_done => asked,
+                Next::After(_) | Next::Rhythm => wait,
+            };
         }
         if recovered {
             tracing::info!("the backend answers again");
@@ -262,6 +276,7 @@ impl Runner {
         if self.mode == Mode::Stay || !is_done {
             self.poll_after(wait);
         }
+        self.after_poll(events);
         Ok(())
     }
 

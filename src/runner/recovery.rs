@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::RunnerError;
+use super::endings::never_ran;
 use super::engine::Engine;
-use super::execute::never_ran;
 use crate::journal::{Accepted, Fate, Unfinished, Verdict};
 use crate::output::OutputStore;
 use crate::request::{ErrorCode, Failure, Meta, Outcome, Sealing};

@@ -2,6 +2,17 @@
 
 use std::time::Duration;
 
+/// When the wake-up socket is opened.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum WakeUp {
+    /// Once polls turn out not to be held.
+    Auto,
+    /// From the start.
+    On,
+    /// Never.
+    Off,
+}
+
 /// The runner's figures; the defaults are those of the wire contract.
 #[derive(Debug, Clone)]
 pub struct Settings {
@@ -15,6 +26,10 @@ pub struct Settings {
     pub recent_interval: Duration,
     /// How long that lasts.
     pub recent_for: Duration,
+    /// Whether the wake-up socket is opened.
+    pub wakeup: WakeUp,
+    /// Between polls while it stands.
+    pub listening_interval: Duration,
     /// Between polls otherwise.
     pub idle_interval: Duration,
     /// How far each interval is moved at random, as a share of it.
@@ -31,6 +46,10 @@ pub struct Settings {
     pub list_open: Duration,
     /// Between renewals of leases.
     pub lease_renew: Duration,
+    /// The least pause between pieces of a running command's output; none are told where it is zero.
+    pub progress: Duration,
+    /// How long a call waits for somebody's word.
+    pub approval: Duration,
     /// Events asked for at once.
     pub page: u32,
     /// Calls that read, side by side.
@@ -78,6 +97,8 @@ impl Default for Settings {
             active_for: seconds(60),
             recent_interval: seconds(5),
             recent_for: seconds(600),
+            wakeup: WakeUp::Auto,
+            listening_interval: seconds(120),
             idle_interval: seconds(30),
             jitter: 0.2,
             retry: (seconds(1), seconds(60)),
@@ -86,6 +107,8 @@ impl Default for Settings {
             heartbeat: seconds(60),
             list_open: seconds(300),
             lease_renew: seconds(20),
+            progress: seconds(1),
+            approval: seconds(120),
             page: 64,
             reads: 8,
             total: 16,

@@ -8,6 +8,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::ToolError;
 use super::intent::{Intent, Intents, Unrecorded};
+use super::progress::Progress;
 use crate::ids::{ConversationId, RequestId};
 
 /// The request's own facts, handed to every tool.
@@ -27,6 +28,8 @@ pub struct ToolCx {
     pub deadline: Option<Instant>,
     /// Writes down what it declares.
     pub intents: Arc<dyn Intents>,
+    /// Shows what there is while it runs.
+    pub progress: Progress,
 }
 
 impl ToolCx {
@@ -41,6 +44,7 @@ impl ToolCx {
             winding_up: CancellationToken::new(),
             deadline: None,
             intents: Arc::new(Unrecorded),
+            progress: Progress::default(),
         }
     }
 

@@ -7,15 +7,17 @@ mod error;
 mod gate;
 mod intent;
 mod page;
+mod progress;
 mod registry;
 mod spec;
 mod strict;
 
 pub use context::ToolCx;
 pub use error::ToolError;
-pub use gate::{Gate, Permit};
+pub use gate::{Gate, Permission, Permit};
 pub use intent::{Aftermath, Declared, Intent, Intents, Unrecorded};
 pub use page::page;
+pub use progress::{Audience, Progress, Untold};
 pub use registry::{DuplicateName, Entry, ReadyCall, Registry, ToolSet};
 pub use spec::{Lane, ToolSpec};
 

@@ -5,6 +5,7 @@ mod cases;
 mod contract;
 mod faults;
 mod held;
+mod housekeeping;
 mod server;
 mod transport;
 

@@ -27,4 +27,5 @@ mod state;
 mod synapse;
 mod terminal;
 mod tool;
+mod wakeup;
 mod websocket;

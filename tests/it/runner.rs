@@ -1,6 +1,7 @@
 //! The delivery promises, proven with the program itself as a process, a backend over real sockets, and whatever can
 //! go wrong between them: every request gets exactly one result, and what has effects runs at most once.
 
+mod approvals;
 mod cancelling;
 mod crashes;
 mod exits;
@@ -11,6 +12,7 @@ mod holding;
 mod lanes;
 mod once;
 mod pages;
+mod progress;
 mod secrets;
 mod shells;
 mod sizes;

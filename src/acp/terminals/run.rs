@@ -1,6 +1,7 @@
 //! One command from start to end: created, waited for under a time limit and the caller's cancel, stopped where
 //! need be, read. Not here: the words in which a tool reports it.
 
+use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,6 +14,8 @@ use crate::tool::{ToolCx, ToolError};
 /// How long a stopped command may take to be seen to have ended. More is only needed for one that hangs in the
 /// kernel, which no signal reaches.
 const SETTLE: Duration = Duration::from_secs(2);
+/// How often a running command's output is looked at for somebody who watches.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
 
 /// A terminal that is released when its owner is dropped, whatever the reason.
 pub struct TerminalGuard {
@@ -153,11 +156,27 @@ async fn watch(
             let ladder = if cx.winding_up.is_cancelled() { Ladder::timeout() } else { Ladder::cancel() };
             Ending::Cancelled(stop(client, &guard, ladder).await?)
         }
+        never = show_output(client, cx, guard.id()) => match never {},
         () = out_of_patience => return Ok(Watched::Running(guard)),
         () = tokio::time::sleep(limit) => Ending::TimedOut(stop(client, &guard, Ladder::timeout()).await?),
     };
     let output = client.terminal_output(OutputQuery::all(guard.id())).await?;
     Ok(Watched::Over(Box::new(Run { ending, output, guard })))
+}
+
+/// Shows what the command prints, as often as anybody could want to look, for as long as this is awaited.
+async fn show_output(client: &Arc<dyn TerminalClient>, cx: &ToolCx, id: &TerminalId) -> Infallible {
+    let mut since = 0;
+    while cx.progress.is_watched() {
+        tokio::time::sleep(LOOK_EVERY).await;
+        let query = OutputQuery { id: id.clone(), since: Some(since) };
+        // A terminal that is gone has nothing to show; whoever waits for its end learns why.
+        if let Ok(output) = client.terminal_output(query).await {
+            since = output.cursor;
+            cx.progress.show(&output.text, output.omitted_bytes);
+        }
+    }
+    std::future::pending().await
 }
 
 /// Stops a command and waits until its last words have been read.

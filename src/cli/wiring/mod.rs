@@ -1,5 +1,6 @@
 //! The only place where concrete types meet: from the configuration to a machine with tools, and to a runner.
 
+mod approvals;
 mod board;
 mod device;
 mod joints;
@@ -20,15 +21,15 @@ use crate::acp::{LocalClient, Workspace};
 use crate::backend::{
     Backend, ConvexBackend, HttpFunctions, ShownToken, TransportOptions, WebSocketBackend, WebSocketOptions,
 };
-use crate::config::{BackendKind, Config, Environment};
+use crate::config::{self, BackendKind, Config, Environment};
 use crate::handlers::state::board::TaskBoard;
 use crate::handlers::{self, file, git, search, shell, sqlite, state, terminal};
-use crate::home::{DeviceIdentity, Home, HomeError, Switches, TokenName, Tokens};
+use crate::home::{Approvals, DeviceIdentity, Home, HomeError, Switches, TokenName, Tokens};
 use crate::ids::LeaseId;
 use crate::journal::Journal;
 use crate::output::OutputStore;
 use crate::redact::Redactor;
-use crate::runner::{Clock, Parts, Runner, Settings, Stop, Tasks, Watchdog, wakes};
+use crate::runner::{Clock, Parts, Runner, Settings, Stop, Tasks, WakeUp, Watchdog, wakes};
 use crate::tool::{Gate, Registry};
 
 pub use device::{Device, StoredToken};
@@ -115,8 +116,8 @@ pub fn machine(
         },
     })?;
     Ok(Machine {
+        gate: Arc::new(InsideWorkspace::asking(approvals::asked_about(config, &registry)?)),
         registry: Arc::new(registry),
-        gate: Arc::new(InsideWorkspace),
         redactor,
         outputs,
         workspace,
@@ -232,6 +233,7 @@ pub fn runner(
         clock,
         confinement: CONFINEMENT.to_owned(),
         switches: Switches::of(home),
+        approvals: Approvals::of(home),
         watchdog: Watchdog::from_variables(|name| text_variable(environment, name)),
     };
     let processes = Processes { terminals: machine.terminals, journal };
@@ -349,12 +351,20 @@ fn settings(config: &Config) -> Settings {
         recent_interval: poll.recent,
         recent_for: poll.recent_for,
         idle_interval: poll.idle,
+        listening_interval: poll.listening,
+        wakeup: match config.backend.wakeup {
+            config::WakeUp::Auto => WakeUp::Auto,
+            config::WakeUp::On => WakeUp::On,
+            config::WakeUp::Off => WakeUp::Off,
+        },
         jitter: poll.jitter,
         retry: (poll.error_base, poll.error_cap),
         slow_retry: (poll.function_error_min, poll.function_error_max),
         unauthorized: poll.unauthorized,
         heartbeat: config.backend.heartbeat,
         list_open: config.backend.list_open,
+        progress: config.backend.progress,
+        approval: config.policy.patience,
         lease_renew: limits.lease_renew,
         reads: limits.reads,
         total: limits.total,

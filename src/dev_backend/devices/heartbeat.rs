@@ -56,6 +56,7 @@ impl Mutation for Heartbeat {
         }
         signature::verify(&signature::pinned(&key)?, &format!("{device}:{signed_at}"), &self.signature)?;
         signature::fresh(signed_at, db.now_ms)?;
+        db.changes_only([]);
         let beaten = db
             .prepare_cached(
                 "INSERT INTO presence (device_id, signed_at_ms, seen_at_ms, online, health) \

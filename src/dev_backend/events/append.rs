@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::dev_backend::args::{self, Number, PAYLOAD_LIMIT, optional};
 use crate::dev_backend::auth;
+use crate::dev_backend::commits::Topic;
 use crate::dev_backend::failure::{Code, Failure};
 use crate::dev_backend::functions::Mutation;
 use crate::dev_backend::secrets::{Hash, hash_fields};
@@ -104,6 +105,7 @@ impl AppendRequest {
         ])?;
         db.prepare_cached("INSERT INTO request_args (number, args) VALUES (?1, ?2)")?
             .execute((db.last_insert_rowid(), &self.args))?;
+        db.changes_only([Topic::inbox(device.as_str())]);
         db.notify(device, "tool_request", id)?;
         Ok(())
     }

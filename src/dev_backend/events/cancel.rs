@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::request::Standing;
 use crate::dev_backend::auth;
+use crate::dev_backend::commits::Topic;
 use crate::dev_backend::failure::Failure;
 use crate::dev_backend::functions::Mutation;
 use crate::dev_backend::store::Commit;
@@ -50,6 +51,7 @@ impl Mutation for Cancel {
         if !standing.cancelled {
             db.prepare_cached("UPDATE requests SET cancelled = 1 WHERE request_id = ?1")?
                 .execute([request.as_str()])?;
+            db.changes_only([Topic::inbox(&standing.device)]);
             db.notify(&DeviceId::parse(standing.device)?, "tool_cancel", &request)?;
         }
         Ok(Cancelled { state: State::Cancelling })

@@ -87,6 +87,7 @@ impl Mutation for Claim {
         let request = RequestId::parse(&self.request_id)?;
         let lease = LeaseId::parse(&self.lease_id)?;
         let lease_ms = self.lease_ms()?;
+        db.changes_only([]);
         let standing = Standing::of(db, &request)?.filter(|standing| standing.device == device.as_str());
         let Some(standing) = standing else {
             let reason = Reason::Unknown;

@@ -3,6 +3,7 @@
 use serde::Deserialize;
 
 use crate::dev_backend::auth;
+use crate::dev_backend::commits::{Topic, Topics};
 use crate::dev_backend::failure::Failure;
 use crate::dev_backend::functions::{Query, View};
 
@@ -18,6 +19,10 @@ impl Query for Head {
     const PATH: &'static str = "events:head";
     /// Decimal text: nanoseconds do not fit a float.
     type Reply = Option<String>;
+
+    fn reads(&self) -> Topics {
+        Topics::Only(vec![Topic::inbox(&self.device_id)])
+    }
 
     fn run(&self, view: &View<'_>) -> Result<Self::Reply, Failure> {
         let device = auth::device(view.db, &self.device_id, &self.token)?;

@@ -8,5 +8,5 @@ pub(super) mod head;
 pub(super) mod open;
 pub(super) mod poll;
 pub(super) mod progress;
-mod request;
+pub(super) mod request;
 pub(super) mod results;

@@ -6,7 +6,6 @@
 //! that is gone.
 
 use std::sync::LazyLock;
-use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use serde_json::value::{RawValue, to_raw_value};
@@ -22,8 +21,6 @@ use crate::ids::DeviceId;
 const LIMIT: i64 = 64;
 /// The most it may ask for.
 const MOST: i64 = 512;
-/// The longest that a call is held.
-const LONGEST_WAIT_MS: f64 = 25_000.0;
 
 /// The arguments.
 #[derive(Deserialize)]
@@ -177,9 +174,7 @@ impl Query for ListForDevice {
     }
 
     fn hold(&self) -> Option<Hold> {
-        let wait_ms = self.wait_ms().ok().filter(|wait| *wait > 0.0)?.min(LONGEST_WAIT_MS);
-        let device = DeviceId::parse(&self.device_id).ok()?;
-        Some(Hold { device, at_most: Duration::from_secs_f64(wait_ms / 1000.0) })
+        Hold::of(DeviceId::parse(&self.device_id).ok()?, self.wait_ms().ok()?)
     }
 
     fn is_empty(page: &Page) -> bool {

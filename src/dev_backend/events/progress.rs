@@ -7,6 +7,7 @@ use serde_json::value::{RawValue, to_raw_value};
 use super::request::{PAGE_BYTES, Standing};
 use crate::dev_backend::args::{self, Number, optional};
 use crate::dev_backend::auth;
+use crate::dev_backend::commits::{Topic, Topics};
 use crate::dev_backend::failure::Failure;
 use crate::dev_backend::functions::{Mutation, Query, View};
 use crate::dev_backend::store::Commit;
@@ -48,6 +49,7 @@ impl Mutation for AppendProgress {
         args::payload("data", &self.data, PIECE_LIMIT)?;
         let standing = Standing::of_device(db, &request, &device)?;
         standing.holds(&self.lease_id)?;
+        db.changes_only([Topic::progress(request.as_str())]);
         let stored = !standing.finished
             && db
                 .prepare_cached("INSERT OR IGNORE INTO progress (request_id, n, data) VALUES (?1, ?2, ?3)")?
@@ -77,6 +79,10 @@ impl Query for ListProgress {
     const PATH: &'static str = "events:listProgress";
     /// The pieces after `after`, in order; ask again after the last one until there is none.
     type Reply = Vec<Box<RawValue>>;
+
+    fn reads(&self) -> Topics {
+        Topics::Only(vec![Topic::progress(&self.request_id)])
+    }
 
     fn run(&self, view: &View<'_>) -> Result<Self::Reply, Failure> {
         auth::caller(view.db, &self.caller_token)?;

@@ -55,7 +55,7 @@ impl ToolRequest {
 }
 
 /// Where a request stands.
-pub(super) struct Standing {
+pub(in crate::dev_backend) struct Standing {
     pub device: String,
     pub finished: bool,
     pub cancelled: bool,

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use super::request::Standing;
 use crate::dev_backend::args::{self, PAYLOAD_LIMIT, optional};
 use crate::dev_backend::auth;
+use crate::dev_backend::commits::{Topic, Topics};
 use crate::dev_backend::failure::{Code, Failure};
 use crate::dev_backend::functions::{Mutation, Query, View};
 use crate::dev_backend::secrets::{Hash, hash_fields};
@@ -58,6 +59,7 @@ impl AppendResult {
     }
 
     fn store(&self, db: &mut Commit<'_>, request: &RequestId, hash: Hash) -> rusqlite::Result<()> {
+        db.changes_only([Topic::result(request.as_str())]);
         db.prepare_cached(
             "INSERT INTO results (request_id, body_hash, outcome, truncated, stored_at_ms, payload) \
              VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
@@ -97,6 +99,10 @@ impl Mutation for AppendResult {
             Some(_) => {
                 Err(Failure::thrown(Code::ResultExists, "another result of this request is stored already"))
             }
+            None if standing.finished => Err(Failure::thrown(
+                Code::ResultExists,
+                "the request had its result, which was deleted with age",
+            )),
             None => {
                 standing.holds(&self.lease_id)?;
                 self.store(db, &request, hash)?;
@@ -130,6 +136,10 @@ impl Query for GetResult {
     const PATH: &'static str = "events:getResult";
     /// Null while there is no result, and for a request nobody made.
     type Reply = Option<KeptResult>;
+
+    fn reads(&self) -> Topics {
+        Topics::Only(vec![Topic::result(&self.request_id)])
+    }
 
     fn run(&self, view: &View<'_>) -> Result<Self::Reply, Failure> {
         auth::caller(view.db, &self.caller_token)?;

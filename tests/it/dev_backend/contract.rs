@@ -53,3 +53,8 @@ async fn devices() {
 async fn catalog() {
     hold(include_str!("../../contract/catalog.json")).await;
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn permissions() {
+    hold(include_str!("../../contract/permissions.json")).await;
+}

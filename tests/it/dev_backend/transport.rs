@@ -132,10 +132,14 @@ async fn a_body_has_a_limit() {
 async fn headers_are_checked_before_the_function_runs() {
     let server = TestBackend::start().await;
     let body = json!({ "path": "events:cancel", "args": cancel(&server) }).to_string();
-    let cases: [(&str, &str, u16, &str); 8] = [
+    let admin = format!("Convex {}", server.backend.admin_key());
+    let acting = format!("{admin}:eyJzdWJqZWN0IjoieCJ9");
+    let cases: [(&str, &str, u16, &str); 10] = [
         ("convex-client", "punie-runner-0.1.0", 200, ""),
         ("convex-client", "punie", 400, "InvalidClientVersion"),
-        ("authorization", "Convex some-admin-key", 200, ""),
+        ("authorization", "Convex some-admin-key", 401, "BadAdminKey"),
+        ("authorization", &admin, 200, ""),
+        ("authorization", &acting, 200, ""),
         ("authorization", "Convex", 400, "InvalidHeaderFailure"),
         ("authorization", "Bearer opaque-device-token", 401, "InvalidAuthHeader"),
         ("authorization", "Bearer e30.e30.e30", 401, "NoAuthProvider"),

@@ -58,7 +58,7 @@ struct Names {
 
 impl Resolve for Names {
     fn resolve(&self, name: Name) -> Resolving {
-        let known = name.as_str() == "backend.test" && self.known.load(Ordering::SeqCst);
+        let known = name.as_str() == "backend.localhost" && self.known.load(Ordering::SeqCst);
         self.asked_in_vain.fetch_add(usize::from(!known), Ordering::SeqCst);
         Box::pin(async move {
             if !known {
@@ -106,7 +106,7 @@ async fn f24_a_name_that_cannot_be_resolved_and_then_can_drains_the_outbox() {
     let tools = Registry::new([ToolSet::new("test", ()).with::<Await>().into_entries()]).expect("one tool");
     let (first, cap) = (Duration::from_millis(20), Duration::from_millis(200));
     let settings = Settings { retry: (first, cap), ..Settings::default() };
-    let url = format!("http://backend.test:{port}");
+    let url = format!("http://backend.localhost:{port}");
     let runner = Inside::start_at(&stage, &url, way, tools, settings);
     let id = stage.ask(Ask::new("Await", &json!({ "file": stage.file("go") }))).await;
     stage.reaches(&id, State::Started).await;

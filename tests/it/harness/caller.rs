@@ -16,8 +16,8 @@ pub fn http() -> reqwest::Client {
 pub struct Caller {
     http: reqwest::Client,
     url: String,
-    token: String,
-    device: String,
+    pub token: String,
+    pub device: String,
 }
 
 /// What to ask for.
@@ -111,6 +111,25 @@ impl Caller {
     /// The result, once there is one.
     pub async fn answer(&self, id: &str) -> Answer {
         eventually(&format!("the result of {id}"), async || self.result(id).await).await
+    }
+
+    /// What a request has shown so far.
+    pub async fn pieces(&self, id: &str) -> Vec<Value> {
+        let rows = self.call("query", "events:listProgress", json!({ "requestId": id })).await;
+        let piece = |row: &Value| serde_json::from_str(row["data"].as_str().expect("text")).expect("JSON");
+        rows.as_array().expect("a list").iter().map(piece).collect()
+    }
+
+    /// What waits for somebody's word.
+    pub async fn questions(&self) -> Vec<Value> {
+        let open = self.call("query", "permissions:pending", json!({})).await;
+        open.as_array().expect("a list").clone()
+    }
+
+    /// Answers a question; what the backend says to that.
+    pub async fn choose(&self, question: &Value, option: &str) -> Value {
+        let args = json!({ "permissionId": question["permissionId"], "optionId": option });
+        self.call("mutation", "permissions:answer", args).await
     }
 
     /// Asks and waits.

@@ -8,7 +8,7 @@ use punie_runner::acp::permission::InsideWorkspace;
 use punie_runner::backend::{
     CatalogItem, CatalogKind, ConvexBackend, HttpFunctions, Signer, TokenStore, TransportOptions,
 };
-use punie_runner::home::{DeviceIdentity, Home, Switches, fresh_token};
+use punie_runner::home::{Approvals, DeviceIdentity, Home, Switches, fresh_token};
 use punie_runner::ids::{DeviceId, LeaseId, RequestId};
 use punie_runner::journal::Journal;
 use punie_runner::output::OutputStore;
@@ -66,7 +66,7 @@ impl Inside {
             backend: Arc::new(backend),
             journal: Journal::open(&home.journal_file()).expect("a journal"),
             registry: Arc::new(tools),
-            gate: Arc::new(InsideWorkspace),
+            gate: Arc::new(InsideWorkspace::default()),
             redactor: Redactor::default(),
             outputs: OutputStore::open(&home.outputs_dir()).expect("a folder"),
             lease: LeaseId::random(),
@@ -76,6 +76,7 @@ impl Inside {
             clock: Clock::system(),
             confinement: "none".to_owned(),
             switches: Switches::of(&home),
+            approvals: Approvals::of(&home),
             watchdog: None,
         };
         change(&mut parts);

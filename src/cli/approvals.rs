@@ -1,0 +1,108 @@
+//! `approvals`: the calls that wait for a word, and the word of the person at this device.
+
+use clap::{Args, Subcommand};
+use serde::Serialize;
+
+use super::context::Context;
+use super::exit::{Exit, Stop};
+use super::print;
+use crate::config::WorkspaceRule;
+use crate::home::{Approvals, OpenQuestion};
+
+#[derive(Debug, Args)]
+pub struct ApprovalsArgs {
+    #[command(subcommand)]
+    word: Option<Word>,
+}
+
+#[derive(Debug, Subcommand)]
+enum Word {
+    /// Let a call run
+    Allow(Which),
+    /// Refuse a call
+    Deny(Which),
+}
+
+#[derive(Debug, Args)]
+struct Which {
+    /// The question's id, or the beginning or the end of it; needless where there is only one
+    id: Option<String>,
+    /// Also for every later call of this tool in the conversation, until the runner ends
+    #[arg(long)]
+    always: bool,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Given {
+    id: String,
+    option_id: &'static str,
+    /// False where somebody here had answered before.
+    accepted: bool,
+}
+
+/// Lists what waits, or answers it.
+pub fn approvals(args: &ApprovalsArgs, context: &Context) -> anyhow::Result<Exit> {
+    let config = context.config(WorkspaceRule::NotNeeded)?;
+    let approvals = Approvals::of(&Context::home(&config)?);
+    let open = approvals.list();
+    let (which, allow) = match &args.word {
+        None => return Ok(list(&open, context.json())),
+        Some(Word::Allow(which)) => (which, true),
+        Some(Word::Deny(which)) => (which, false),
+    };
+    let question = pick(&open, which.id.as_deref())?;
+    let option_id = match (allow, which.always) {
+        (true, false) => "allow_once",
+        (true, true) => "allow_always",
+        (false, false) => "reject_once",
+        (false, true) => "reject_always",
+    };
+    let accepted = approvals.choose(&question.id, option_id)?;
+    if context.json() {
+        print::json(&Given { id: question.id.to_string(), option_id, accepted });
+    } else if accepted {
+        let verb = if allow { "Allowed" } else { "Refused" };
+        print::line(&format!(
+            "{verb}, unless the caller's side was quicker: {}",
+            print::cell(&question.title, 120)
+        ));
+    } else {
+        print::line("It was answered here before.");
+    }
+    Ok(if accepted { Exit::Done } else { Exit::Failed })
+}
+
+fn list(open: &[OpenQuestion], as_json: bool) -> Exit {
+    if as_json {
+        for question in open {
+            print::json(question);
+        }
+    } else if open.is_empty() {
+        print::line("Nothing waits for a word.");
+    } else {
+        let rows: Vec<_> = open.iter().map(|q| vec![q.id.to_string(), print::cell(&q.title, 200)]).collect();
+        print::table(&["QUESTION", "CALL"], &rows);
+        print::line("`punie-runner approvals allow QUESTION` lets it run, `deny` refuses it.");
+    }
+    Exit::Done
+}
+
+/// The one question that is meant.
+fn pick<'q>(open: &'q [OpenQuestion], id: Option<&str>) -> anyhow::Result<&'q OpenQuestion> {
+    let meant = |question: &&OpenQuestion| {
+        let known = question.id.as_str();
+        id.is_none_or(|id| known.starts_with(id) || known.ends_with(id))
+    };
+    let mut found = open.iter().filter(meant);
+    match (found.next(), found.next()) {
+        (Some(one), None) => Ok(one),
+        (None, _) => {
+            Err(Stop::with(Exit::Failed, "no such question waits; it may have been answered or run out"))
+        }
+        (Some(_), Some(_)) => Err(Stop::with(
+            Exit::Usage,
+            "several questions wait: say which (`punie-runner approvals` lists them)",
+        )),
+    }
+}

@@ -1,0 +1,26 @@
+//! The owner's list of what to be asked about, as the gate takes it.
+
+use crate::acp::permission::AskAbout;
+use crate::cli::exit::{Exit, Stop};
+use crate::config::Config;
+use crate::request::Effect;
+use crate::tool::Registry;
+
+/// What the configuration says; a word that is neither an effect nor a tool is a mistake, which must not pass for a
+/// list that asks.
+pub(super) fn asked_about(config: &Config, registry: &Registry) -> anyhow::Result<Vec<AskAbout>> {
+    let about = |word: &String| match word.as_str() {
+        "reads" => Ok(AskAbout::Effect(Effect::Reads)),
+        "writes" => Ok(AskAbout::Effect(Effect::Writes)),
+        "executes" => Ok(AskAbout::Effect(Effect::Executes)),
+        name if registry.specs().any(|tool| tool.name == name) => Ok(AskAbout::Tool(name.to_owned())),
+        other => {
+            let text = format!(
+                "policy.ask holds {other:?}, which is neither reads, writes, executes nor a tool (`punie-runner tools` \
+                 lists them)"
+            );
+            Err(Stop::with(Exit::Config, text))
+        }
+    };
+    config.policy.ask.iter().map(about).collect()
+}

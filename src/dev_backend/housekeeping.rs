@@ -1,0 +1,142 @@
+//! What happens by itself: requests whose time is up without an answer are closed, and what is old is deleted. Inbox
+//! rows go from behind, so that every cursor stays good; the small rows of requests stay, so that no id runs twice.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::json;
+
+use super::failure::Failure;
+use super::secrets::hash_fields;
+use super::server::Backend;
+use super::store::Commit;
+
+/// How often it is looked.
+const EVERY: Duration = Duration::from_mins(1);
+/// The most rows in one transaction: calls wait no longer than that takes.
+const BATCH: i64 = 100;
+/// How long what is finished is kept. A device forgets what it answered no sooner.
+const KEPT_MS: f64 = 30.0 * 86_400_000.0;
+/// How long a device that is there has to answer a late request itself.
+const GRACE_MS: f64 = 60_000.0;
+
+/// Looks again and again until the backend stops.
+pub(super) async fn keep(backend: Arc<Backend>) {
+    let mut ticks = tokio::time::interval(EVERY);
+    ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    loop {
+        tokio::select! {
+            () = backend.stopping.cancelled() => return,
+            _ = ticks.tick() => {}
+        }
+        match once(&backend).await {
+            Ok(0) => {}
+            Ok(rows) => tracing::debug!(rows, "housekeeping"),
+            Err(Failure::Stopping) => return,
+            Err(failure) => tracing::warn!(%failure, "housekeeping failed; it is tried again"),
+        }
+    }
+}
+
+/// Closes and deletes all that is due; says how many rows that were.
+pub(super) async fn once(backend: &Arc<Backend>) -> Result<usize, Failure> {
+    let mut done = 0;
+    loop {
+        let (now_ms, on_writer) = (backend.clock.now_ms(), Arc::clone(backend));
+        let batch = backend
+            .store
+            .write(move |db| -> Result<usize, Failure> {
+                let mut commit = Commit::begin(db, now_ms)?;
+                let rows = close_overdue(&mut commit)? + forget_inbox(&commit)? + forget_results(&commit)?;
+                on_writer.tell(commit.finish()?);
+                Ok(rows)
+            })
+            .await??;
+        done += batch;
+        if batch == 0 {
+            return Ok(done);
+        }
+        tokio::task::yield_now().await;
+    }
+}
+
+struct Overdue {
+    request: String,
+    tool: String,
+    attempt: i32,
+}
+
+/// Answers requests whose deadline passed, or that nobody took for as long as anything is kept, while no lease on them
+/// is in force. A device that is there does so itself;
+/// the late result of one that was away is refused with `RESULT_EXISTS`.
+fn close_overdue(db: &mut Commit<'_>) -> Result<usize, Failure> {
+    let overdue: Vec<Overdue> = db
+        .prepare_cached(
+            "SELECT request_id, tool_name, attempt FROM requests WHERE state = 'open' \
+             AND (deadline_ms <= ?1 OR created_at_ms <= ?2) AND ifnull(lease_expires_at_ms, 0) <= ?3 LIMIT ?4",
+        )?
+        .query_map((db.now_ms - GRACE_MS, db.now_ms - KEPT_MS, db.now_ms, BATCH), |row| {
+            Ok(Overdue { request: row.get(0)?, tool: row.get(1)?, attempt: row.get(2)? })
+        })?
+        .collect::<Result<_, _>>()?;
+    for request in &overdue {
+        let payload = request.answer();
+        db.prepare_cached(
+            "INSERT INTO results (request_id, body_hash, outcome, stored_at_ms, payload) VALUES (?1, ?2, 'error', ?3, ?4)",
+        )?
+        .execute((&request.request, hash_fields(&[Some("error"), Some(&payload), None]), db.now_ms, &payload))?;
+        db.prepare_cached("UPDATE requests SET state = 'finished' WHERE request_id = ?1")?
+            .execute([&request.request])?;
+    }
+    Ok(overdue.len())
+}
+
+impl Overdue {
+    fn answer(&self) -> String {
+        let claimed = self.attempt > 0;
+        let error = if claimed {
+            "The request's time was up, and the device that had claimed it has not answered. Parts of it may have been \
+             done: look before you repeat it."
+        } else {
+            "The request was not run: its time was up before a device took it. Ask again if it is still wanted."
+        };
+        let mut meta = json!({ "durationMs": 0, "code": "expired", "retryable": !claimed });
+        if claimed {
+            meta["attempt"] = json!(self.attempt);
+            meta["mayHaveRun"] = json!(true);
+        }
+        json!({ "toolName": self.tool, "error": error, "meta": meta }).to_string()
+    }
+}
+
+fn forget_inbox(db: &Commit<'_>) -> Result<usize, Failure> {
+    #[expect(clippy::cast_possible_truncation, reason = "the cast saturates")]
+    let before = ((db.now_ms - KEPT_MS) * 1e6) as i64;
+    Ok(db
+        .prepare_cached(
+            "DELETE FROM inbox WHERE (device_id, seq, place) IN \
+             (SELECT device_id, seq, place FROM inbox WHERE seq < ?1 ORDER BY seq LIMIT ?2)",
+        )?
+        .execute((before, BATCH))?)
+}
+
+/// Deletes old results with all that belongs to their requests but the small row.
+fn forget_results(db: &Commit<'_>) -> Result<usize, Failure> {
+    let old: Vec<String> = db
+        .prepare_cached(
+            "SELECT request_id FROM results WHERE stored_at_ms < ?1 ORDER BY stored_at_ms LIMIT ?2",
+        )?
+        .query_map((db.now_ms - KEPT_MS, BATCH), |row| row.get(0))?
+        .collect::<Result<_, _>>()?;
+    for request in &old {
+        for sql in [
+            "DELETE FROM progress WHERE request_id = ?1",
+            "DELETE FROM permissions WHERE request_id = ?1",
+            "DELETE FROM request_args WHERE number = (SELECT number FROM requests WHERE request_id = ?1)",
+            "DELETE FROM results WHERE request_id = ?1",
+        ] {
+            db.prepare_cached(sql)?.execute([request])?;
+        }
+    }
+    Ok(old.len())
+}

@@ -1,0 +1,117 @@
+//! `permissions:ask`: a device wants to know whether it may run a call of its own.
+
+use std::collections::HashSet;
+
+use serde::{Deserialize, Serialize};
+
+use super::{Answer, Choice, Stored};
+use crate::dev_backend::args::{self, Number};
+use crate::dev_backend::auth;
+use crate::dev_backend::events::request::Standing;
+use crate::dev_backend::failure::{Code, Failure};
+use crate::dev_backend::functions::Mutation;
+use crate::dev_backend::secrets::{Hash, hash_fields};
+use crate::dev_backend::store::Commit;
+use crate::ids::RequestId;
+
+/// The most bytes of a title.
+const TITLE_LIMIT: usize = 4 * 1024;
+/// The most answers to choose from.
+const MOST_OPTIONS: usize = 8;
+/// The most bytes of an option's id and of its name.
+const OPTION_LIMIT: usize = 256;
+
+/// The arguments.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(in crate::dev_backend) struct AskPermission {
+    device_id: String,
+    token: String,
+    permission_id: String,
+    request_id: String,
+    title: String,
+    options: Vec<Choice>,
+    expires_at_ms: Number,
+}
+
+/// The value.
+#[derive(Serialize)]
+pub(in crate::dev_backend) struct Asked {
+    created: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    answer: Option<Answer>,
+}
+
+impl AskPermission {
+    /// Refuses what nobody could answer.
+    fn check(&self) -> Result<(), Failure> {
+        args::payload("title", &self.title, TITLE_LIMIT)?;
+        if !(1..=MOST_OPTIONS).contains(&self.options.len()) {
+            return Err(Failure::invalid(format!("options must be 1 to {MOST_OPTIONS}")));
+        }
+        for choice in &self.options {
+            args::bounded("optionId", &choice.option_id, OPTION_LIMIT)?;
+            args::bounded("name", &choice.name, OPTION_LIMIT)?;
+        }
+        let ids: HashSet<_> = self.options.iter().map(|choice| &choice.option_id).collect();
+        if ids.len() < self.options.len() || ids.iter().any(|id| id.is_empty()) {
+            return Err(Failure::invalid("each option must have an id of its own"));
+        }
+        Ok(())
+    }
+
+    fn body_hash(&self, options: &str, expires_at_ms: f64) -> Hash {
+        hash_fields(&[
+            Some(&self.device_id),
+            Some(&self.request_id),
+            Some(&self.title),
+            Some(options),
+            Some(&expires_at_ms.to_string()),
+        ])
+    }
+}
+
+impl Mutation for AskPermission {
+    const PATH: &'static str = "permissions:ask";
+    type Reply = Asked;
+
+    fn run(self, db: &mut Commit<'_>) -> Result<Asked, Failure> {
+        let device = auth::device(db, &self.device_id, &self.token)?;
+        let permission = RequestId::parse(&self.permission_id)?;
+        let request = RequestId::parse(&self.request_id)?;
+        self.check()?;
+        let expires_at_ms = self.expires_at_ms.finite("expiresAtMs")?;
+        let options = serde_json::to_string(&self.options)?;
+        let hash = self.body_hash(&options, expires_at_ms);
+        match Stored::of(db, permission.as_str())? {
+            Some(stored) if stored.body_hash == hash => {
+                return Ok(Asked { created: false, answer: stored.answer });
+            }
+            Some(_) => {
+                let message =
+                    "a permission of this id with another question is stored already; make a new id";
+                return Err(Failure::thrown(Code::RequestIdReused, message));
+            }
+            None => {}
+        }
+        if Standing::of_device(db, &request, &device)?.finished {
+            return Err(Failure::thrown(Code::RequestUnknown, "the request has its result already"));
+        }
+        let now_ms = db.now_ms;
+        db.prepare_cached(
+            "INSERT INTO permissions (permission_id, request_id, device_id, body_hash, title, options, asked_at_ms, \
+             expires_at_ms) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
+        )?
+        .execute(rusqlite::params![
+            permission.as_str(),
+            request.as_str(),
+            device.as_str(),
+            hash,
+            self.title,
+            options,
+            now_ms,
+            expires_at_ms,
+        ])?;
+        Ok(Asked { created: true, answer: None })
+    }
+}

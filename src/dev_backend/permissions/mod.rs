@@ -1,0 +1,109 @@
+//! Approvals: a device asks whether it may run a call, the caller or somebody at the device answers, first answer
+//! wins. Not here: what may be asked and what comes of no answer, which the device decides.
+
+pub(super) mod answer;
+pub(super) mod ask;
+pub(super) mod pending;
+
+use rusqlite::{Connection, OptionalExtension as _, Row};
+use serde::{Deserialize, Serialize};
+
+use super::auth;
+use super::failure::Failure;
+use super::secrets::Hash;
+use crate::ids::DeviceId;
+
+/// Who may look and answer: the device by its session, or a caller.
+enum Party {
+    Caller,
+    Device(DeviceId),
+}
+
+impl Party {
+    fn of(
+        db: &Connection,
+        caller_token: Option<&str>,
+        device: Option<&str>,
+        token: Option<&str>,
+    ) -> Result<Self, Failure> {
+        match (device, token) {
+            (Some(device), Some(token)) => Ok(Self::Device(auth::device(db, device, token)?)),
+            _ => auth::caller(db, caller_token.unwrap_or_default()).map(|()| Self::Caller),
+        }
+    }
+
+    fn name(&self) -> &'static str {
+        match self {
+            Self::Caller => "caller",
+            Self::Device(_) => "device",
+        }
+    }
+}
+
+/// One of the answers that may be given.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct Choice {
+    option_id: String,
+    name: String,
+    kind: Kind,
+}
+
+/// What an answer comes to.
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Kind {
+    AllowOnce,
+    AllowAlways,
+    RejectOnce,
+    RejectAlways,
+}
+
+/// The answer that stands.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Answer {
+    option_id: String,
+    by: String,
+    answered_at_ms: f64,
+}
+
+impl Answer {
+    /// Reads option_id, answered_by and answered_at_ms, which begin at this index.
+    fn from_row(row: &Row<'_>, first: usize) -> rusqlite::Result<Option<Self>> {
+        let Some(option_id) = row.get(first)? else { return Ok(None) };
+        Ok(Some(Self { option_id, by: row.get(first + 1)?, answered_at_ms: row.get(first + 2)? }))
+    }
+}
+
+/// A stored question, as far as asking again and answering look at it.
+struct Stored {
+    device: String,
+    body_hash: Hash,
+    options: String,
+    expires_at_ms: f64,
+    /// Its request has no result yet.
+    open: bool,
+    answer: Option<Answer>,
+}
+
+impl Stored {
+    fn of(db: &Connection, permission: &str) -> rusqlite::Result<Option<Self>> {
+        db.prepare_cached(
+            "SELECT p.device_id, p.body_hash, p.options, p.expires_at_ms, r.state = 'open', p.option_id, \
+             p.answered_by, p.answered_at_ms FROM permissions p JOIN requests r ON r.request_id = p.request_id \
+             WHERE p.permission_id = ?1",
+        )?
+        .query_row([permission], |row| {
+            Ok(Self {
+                device: row.get(0)?,
+                body_hash: row.get(1)?,
+                options: row.get(2)?,
+                expires_at_ms: row.get(3)?,
+                open: row.get(4)?,
+                answer: Answer::from_row(row, 5)?,
+            })
+        })
+        .optional()
+    }
+}

@@ -1,0 +1,43 @@
+//! Long messages in parts, for clients that put them together again. Not here: who can.
+
+/// A longer Transition is cut. The parts are a little longer on the wire, where quotes are escaped.
+pub(super) const CHUNK_BYTES: usize = 5_000_000;
+
+/// The text in parts of at most so many bytes, cut between characters. No part is empty, and none is too long unless a
+/// single character is.
+pub(super) fn parts(text: &str, most: usize) -> impl Iterator<Item = &str> {
+    let mut rest = text;
+    std::iter::from_fn(move || {
+        let end = match rest.floor_char_boundary(most) {
+            0 => rest.chars().next().map_or(0, char::len_utf8),
+            end => end,
+        };
+        let (part, after) = rest.split_at(end);
+        rest = after;
+        (!part.is_empty()).then_some(part)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn cuts_fall_between_characters() {
+        assert_eq!(parts("aé€😀", 4).collect::<Vec<_>>(), ["aé", "€", "😀"]);
+        assert_eq!(parts("😀😀", 1).collect::<Vec<_>>(), ["😀", "😀"]);
+        assert_eq!(parts("abc", 3).collect::<Vec<_>>(), ["abc"]);
+        assert_eq!(parts("", 3).count(), 0);
+    }
+
+    proptest! {
+        #[test]
+        fn the_parts_are_the_text(text in "\\PC{0,60}", most in 4_usize..20) {
+            let cut: Vec<_> = parts(&text, most).collect();
+            prop_assert_eq!(cut.concat(), &*text);
+            prop_assert!(cut.iter().all(|part| part.len() <= most));
+        }
+    }
+}

@@ -1,0 +1,108 @@
+//! A mutation over a socket runs once, however often its client sends it: its value is kept by session and number, in
+//! the transaction of the mutation itself. Failed ones leave no trace, and no value to keep.
+
+use std::sync::Arc;
+
+use rusqlite::{Connection, OptionalExtension as _};
+use serde_json::value::RawValue;
+use uuid::Uuid;
+
+use super::timestamp::Timestamp;
+use crate::dev_backend::failure::Failure;
+use crate::dev_backend::functions::Change;
+use crate::dev_backend::secrets::{Hash, hash_fields};
+use crate::dev_backend::server::Backend;
+use crate::dev_backend::store::Commit;
+
+/// How long a value is kept: 14 days, as the hosted backend does.
+const KEPT_MS: f64 = 14.0 * 24.0 * 3_600_000.0;
+/// How far a client's clock may be ahead of ours. One that saw a later commit than ours has seen another database; one
+/// that saw a much later one would move our clock to where nothing is in order any more.
+const AHEAD_MS: f64 = 24.0 * 3_600_000.0;
+
+/// Which mutation of which client.
+pub(super) struct CallKey {
+    session: Uuid,
+    request_id: u32,
+    body: Hash,
+}
+
+impl CallKey {
+    pub fn new(session: Uuid, request_id: u32, path: &str, args: &RawValue) -> Self {
+        Self { session, request_id, body: hash_fields(&[Some(path), Some(args.get())]) }
+    }
+}
+
+/// A mutation that is committed.
+#[derive(Debug)]
+pub(super) struct Done {
+    pub ts: Timestamp,
+    pub value: Box<RawValue>,
+}
+
+/// Runs a mutation, or says what came of it when it ran.
+pub(super) async fn once(
+    backend: &Arc<Backend>,
+    key: CallKey,
+    change: Box<dyn Change>,
+) -> Result<Done, Failure> {
+    let now_ms = backend.clock.now_ms();
+    let on_writer = Arc::clone(backend);
+    let done = backend.store.write(move |db| {
+        let mut commit = Commit::begin(db, now_ms)?;
+        if let Some(done) = kept(&commit, &key)? {
+            return Ok(done);
+        }
+        let value = change.change(&mut commit)?;
+        let seq = commit.settle()?;
+        commit
+            .prepare_cached(
+                "INSERT INTO sync_mutations (session_id, request_id, body_hash, ts, value, stored_at_ms) \
+                 VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
+            )?
+            .execute((key.session.as_bytes(), key.request_id, key.body, seq, value.get(), now_ms))?;
+        on_writer.tell(commit.finish()?);
+        Ok(Done { ts: Timestamp::of_seq(seq), value })
+    });
+    done.await?
+}
+
+fn kept(db: &Connection, key: &CallKey) -> Result<Option<Done>, Failure> {
+    let kept: Option<(Hash, i64, String)> = db
+        .prepare_cached(
+            "SELECT body_hash, ts, value FROM sync_mutations WHERE session_id = ?1 AND request_id = ?2",
+        )?
+        .query_row((key.session.as_bytes(), key.request_id), |row| {
+            Ok((row.get(0)?, row.get(1)?, row.get(2)?))
+        })
+        .optional()?;
+    match kept {
+        None => Ok(None),
+        Some((body, ts, value)) if body == key.body => {
+            Ok(Some(Done { ts: Timestamp::of_seq(ts), value: RawValue::from_string(value)? }))
+        }
+        Some(_) => Err(Failure::Refused(format!(
+            "this session has used the request id {} for another mutation",
+            key.request_id
+        ))),
+    }
+}
+
+/// A socket begins: the clock moves past what its client has seen, for it may have seen a database that is gone, and
+/// what is too old to be asked for again is forgotten.
+pub(super) async fn begin(backend: &Backend, observed: Timestamp) -> Result<(), Failure> {
+    let now_ms = backend.clock.now_ms();
+    #[expect(clippy::cast_possible_truncation, reason = "the cast saturates")]
+    let most = ((now_ms + AHEAD_MS) * 1e6) as i64;
+    let observed = observed.seq().filter(|seq| *seq <= most).ok_or_else(|| {
+        Failure::Refused("maxObservedTimestamp is more than a day ahead of this backend's clock".into())
+    })?;
+    let begun = backend.store.write(move |db| {
+        let tx = db.transaction()?;
+        tx.prepare_cached("DELETE FROM sync_mutations WHERE stored_at_ms < ?1")?
+            .execute([now_ms - KEPT_MS])?;
+        tx.prepare_cached("UPDATE clock SET last_seq = ?1 WHERE last_seq < ?1")?.execute([observed])?;
+        tx.commit()
+    });
+    Ok(begun.await??)
+}

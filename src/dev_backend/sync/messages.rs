@@ -1,0 +1,356 @@
+//! The messages of the sync protocol, as they are on the wire. Not here: what is done with them.
+
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+use uuid::Uuid;
+
+use super::timestamp::Timestamp;
+use crate::dev_backend::failure::{Failure, Thrown};
+
+/// A message that no client of this protocol sends.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the message cannot be understood: {0}")]
+pub(super) struct BadMessage(String);
+
+/// What a client says. Fields that nothing here needs are not read.
+#[derive(Debug)]
+pub(super) enum FromClient<'m> {
+    Connect(Connect),
+    ModifyQuerySet(ModifyQuerySet<'m>),
+    Mutation(Call<'m>),
+    Action(Call<'m>),
+    Authenticate(Authenticate),
+    /// A client's own measurements.
+    Event,
+}
+
+/// The first message of every socket.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Connect {
+    pub session_id: Uuid,
+    #[serde(default)]
+    pub max_observed_timestamp: Option<Timestamp>,
+    /// The client's time in milliseconds; 0 when it does not say.
+    #[serde(default)]
+    pub client_ts: f64,
+}
+
+/// Queries to hold, and to let go.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct ModifyQuerySet<'m> {
+    pub base_version: u32,
+    pub new_version: u32,
+    #[serde(borrow)]
+    modifications: Vec<&'m RawValue>,
+}
+
+impl<'m> ModifyQuerySet<'m> {
+    pub fn len(&self) -> usize {
+        self.modifications.len()
+    }
+
+    pub fn modifications(&self) -> impl Iterator<Item = Result<Modify<'m>, BadMessage>> + '_ {
+        self.modifications.iter().map(|raw| match kind(raw.get())?.as_str() {
+            "Add" => Ok(Modify::Add(parse(raw.get())?)),
+            "Remove" => Ok(Modify::Remove(parse::<Remove>(raw.get())?.query_id)),
+            other => Err(unknown(other)),
+        })
+    }
+}
+
+/// One change of the query set.
+#[derive(Debug)]
+pub(super) enum Modify<'m> {
+    Add(Add<'m>),
+    Remove(u32),
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Add<'m> {
+    pub query_id: u32,
+    pub udf_path: String,
+    #[serde(borrow)]
+    pub args: Args<'m>,
+    #[serde(default)]
+    pub component_path: Option<String>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Remove {
+    query_id: u32,
+}
+
+/// A mutation or an action.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Call<'m> {
+    pub request_id: u32,
+    pub udf_path: String,
+    #[serde(borrow)]
+    pub args: Args<'m>,
+    #[serde(default)]
+    pub component_path: Option<String>,
+}
+
+/// A function's arguments: one object in an array.
+#[derive(Debug, Deserialize)]
+#[serde(transparent)]
+pub(super) struct Args<'m>(#[serde(borrow)] Vec<&'m RawValue>);
+
+impl<'m> Args<'m> {
+    /// The object.
+    pub fn only(&self) -> Result<&'m RawValue, Failure> {
+        match self.0.as_slice() {
+            [only] => Ok(only),
+            other => Err(Failure::Refused(format!("args must hold one object, not {}", other.len()))),
+        }
+    }
+}
+
+/// Who the client says it is.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Authenticate {
+    pub base_version: u32,
+    pub token_type: TokenType,
+    #[serde(default)]
+    pub value: Option<String>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+pub(super) enum TokenType {
+    User,
+    Admin,
+    None,
+}
+
+impl<'m> FromClient<'m> {
+    pub fn read(text: &'m str) -> Result<Self, BadMessage> {
+        Ok(match kind(text)?.as_str() {
+            "Connect" => Self::Connect(parse(text)?),
+            "ModifyQuerySet" => Self::ModifyQuerySet(parse(text)?),
+            "Mutation" => Self::Mutation(parse(text)?),
+            "Action" => Self::Action(parse(text)?),
+            "Authenticate" => Self::Authenticate(parse(text)?),
+            "Event" => Self::Event,
+            other => return Err(unknown(other)),
+        })
+    }
+}
+
+fn kind(text: &str) -> Result<String, BadMessage> {
+    #[derive(Deserialize)]
+    struct Typed {
+        r#type: String,
+    }
+    parse::<Typed>(text).map(|typed| typed.r#type)
+}
+
+fn parse<'m, T: Deserialize<'m>>(text: &'m str) -> Result<T, BadMessage> {
+    serde_json::from_str(text).map_err(|bad| BadMessage(bad.to_string()))
+}
+
+fn unknown(kind: &str) -> BadMessage {
+    let shown: String = kind.chars().take(40).collect();
+    BadMessage(format!("the type {shown:?} is unknown"))
+}
+
+/// Where a socket stands: how often its query set and its identity changed, and the snapshot that its values are of.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Version {
+    pub query_set: u32,
+    pub identity: u32,
+    pub ts: Timestamp,
+}
+
+/// What a client is told.
+#[derive(Debug, Serialize)]
+#[serde(tag = "type", rename_all_fields = "camelCase")]
+pub(super) enum ToClient<'m> {
+    Transition {
+        start_version: Version,
+        end_version: Version,
+        modifications: &'m [Modification],
+        /// By how many milliseconds the client's clock is behind ours, and our time in nanoseconds. Clients measure
+        /// with both, or with neither.
+        #[serde(flatten)]
+        measured: Option<Measured>,
+    },
+    TransitionChunk {
+        chunk: &'m str,
+        part_number: usize,
+        total_parts: usize,
+        transition_id: &'m str,
+    },
+    MutationResponse {
+        request_id: u32,
+        success: bool,
+        /// The value, or the message when there is none.
+        result: &'m RawValue,
+        ts: Option<Timestamp>,
+        log_lines: [(); 0],
+        #[serde(skip_serializing_if = "Option::is_none")]
+        error_data: Option<&'m Thrown>,
+    },
+    ActionResponse {
+        request_id: u32,
+        success: bool,
+        result: &'m str,
+        log_lines: [(); 0],
+    },
+    AuthError {
+        error: &'m str,
+        base_version: u32,
+        auth_update_attempted: bool,
+    },
+    FatalError {
+        error: &'m str,
+    },
+    Ping,
+}
+
+impl ToClient<'_> {
+    pub fn to_text(&self) -> String {
+        serde_json::to_string(self).expect("texts and JSON are JSON")
+    }
+}
+
+/// What a client needs to know to tell how long a Transition was on its way.
+#[derive(Debug, Clone, Copy, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Measured {
+    pub client_clock_skew: i64,
+    pub server_ts: i64,
+}
+
+/// What changed for one query.
+#[derive(Debug, Serialize)]
+#[serde(tag = "type", rename_all_fields = "camelCase")]
+pub(super) enum Modification {
+    QueryUpdated {
+        query_id: u32,
+        value: Box<RawValue>,
+        log_lines: [(); 0],
+        journal: (),
+    },
+    QueryFailed {
+        query_id: u32,
+        error_message: String,
+        log_lines: [(); 0],
+        journal: (),
+        #[serde(skip_serializing_if = "Option::is_none")]
+        error_data: Option<Thrown>,
+    },
+    QueryRemoved {
+        query_id: u32,
+    },
+}
+
+impl Modification {
+    pub fn updated(query_id: u32, value: Box<RawValue>) -> Self {
+        Self::QueryUpdated { query_id, value, log_lines: [], journal: () }
+    }
+
+    pub fn failed(query_id: u32, failure: &Failure, production: bool) -> Self {
+        let told = failure.told(production);
+        let (error_message, error_data) = (told.message, told.data.cloned());
+        Self::QueryFailed { query_id, error_message, log_lines: [], journal: (), error_data }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_official_clients_send_is_read() {
+        let connect = r#"{"type":"Connect","sessionId":"0199f7a1-0000-7000-8000-000000000001","connectionCount":2,
+            "lastCloseReason":"InactiveServer","maxObservedTimestamp":"AQAAAAAAAAA=","clientTs":0}"#;
+        let Ok(FromClient::Connect(connect)) = FromClient::read(connect) else { panic!("a Connect") };
+        assert_eq!(connect.max_observed_timestamp, Some(Timestamp::of_seq(1)));
+
+        let modify = r#"{"type":"ModifyQuerySet","baseVersion":1,"newVersion":2,"modifications":[
+            {"type":"Add","queryId":3,"udfPath":"events:head","args":[{"a":"\u00e9"}],"journal":null},
+            {"type":"Remove","queryId":2}]}"#;
+        let Ok(FromClient::ModifyQuerySet(modify)) = FromClient::read(modify) else {
+            panic!("a ModifyQuerySet")
+        };
+        assert_eq!((modify.base_version, modify.new_version, modify.len()), (1, 2, 2));
+        let read: Vec<_> = modify.modifications().collect::<Result<_, _>>().expect("both");
+        let [Modify::Add(add), Modify::Remove(2)] = read.as_slice() else { panic!("{read:?}") };
+        assert_eq!(add.args.only().expect("an object").get(), r#"{"a":"\u00e9"}"#);
+
+        let none = r#"{"type":"Authenticate","baseVersion":0,"tokenType":"None"}"#;
+        let Ok(FromClient::Authenticate(none)) = FromClient::read(none) else { panic!("an Authenticate") };
+        assert_eq!((none.token_type, none.value), (TokenType::None, None));
+        assert!(matches!(
+            FromClient::read(r#"{"type":"Event","eventType":"x","event":{}}"#),
+            Ok(FromClient::Event)
+        ));
+    }
+
+    #[test]
+    fn what_no_client_sends_is_refused_by_name() {
+        let deep =
+            format!(r#"{{"type":"Mutation","requestId":1,"udfPath":"a:b","args":{}"#, "[".repeat(100_000));
+        for bad in [
+            "",
+            "nonsense",
+            "[]",
+            "{}",
+            r#"{"type":7}"#,
+            r#"{"type":"Explode"}"#,
+            r#"{"type":"Connect","sessionId":"me"}"#,
+            r#"{"type":"Mutation","requestId":-1,"udfPath":"a:b","args":[{}]}"#,
+            r#"{"type":"Mutation","requestId":4294967296,"udfPath":"a:b","args":[{}]}"#,
+            r#"{"type":"Mutation","requestId":1,"udfPath":"a:b","args":{}}"#,
+            r#"{"type":"ModifyQuerySet","baseVersion":0,"newVersion":1,"modifications":{}}"#,
+            r#"{"type":"Authenticate","baseVersion":0,"tokenType":"Root","value":"x"}"#,
+            &deep,
+        ] {
+            assert!(FromClient::read(bad).is_err(), "{}", &bad[..bad.len().min(80)]);
+        }
+        let long = format!(r#"{{"type":"{}"}}"#, "x".repeat(1 << 20));
+        assert!(FromClient::read(&long).expect_err("unknown").to_string().len() < 200);
+        let odd =
+            r#"{"type":"ModifyQuerySet","baseVersion":0,"newVersion":1,"modifications":[{"type":"Keep"}]}"#;
+        let Ok(FromClient::ModifyQuerySet(odd)) = FromClient::read(odd) else { panic!("a ModifyQuerySet") };
+        assert!(odd.modifications().next().expect("one").is_err());
+    }
+
+    #[test]
+    fn a_response_has_what_every_client_requires() {
+        let result = RawValue::from_string(r#"{"n":1.0}"#.into()).expect("JSON");
+        let (ts, log_lines) = (Some(Timestamp::of_seq(1)), []);
+        let response = ToClient::MutationResponse {
+            request_id: 4,
+            success: true,
+            result: &result,
+            ts,
+            log_lines,
+            error_data: None,
+        };
+        let expected = r#"{"type":"MutationResponse","requestId":4,"success":true,"result":{"n":1.0},"ts":"AQAAAAAAAAA=","logLines":[]}"#;
+        assert_eq!(response.to_text(), expected);
+        let version = Version::default();
+        let updated = [Modification::updated(7, RawValue::from_string("null".into()).expect("JSON"))];
+        let transition = ToClient::Transition {
+            start_version: version,
+            end_version: Version { query_set: 1, ..version },
+            modifications: &updated,
+            measured: Some(Measured { client_clock_skew: -3, server_ts: 5 }),
+        };
+        let expected = concat!(
+            r#"{"type":"Transition","startVersion":{"querySet":0,"identity":0,"ts":"AAAAAAAAAAA="},"#,
+            r#""endVersion":{"querySet":1,"identity":0,"ts":"AAAAAAAAAAA="},"modifications":["#,
+            r#"{"type":"QueryUpdated","queryId":7,"value":null,"logLines":[],"journal":null}],"#,
+            r#""clientClockSkew":-3,"serverTs":5}"#,
+        );
+        assert_eq!(transition.to_text(), expected);
+    }
+}

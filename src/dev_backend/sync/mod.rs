@@ -1,0 +1,115 @@
+//! The sync protocol: sockets with subscriptions and mutations, as Convex's own clients speak it.
+//!
+//! - `socket`: one connection from its first message to its end; `query_set`: the queries that it holds.
+//! - `dedup`: a mutation that is sent again is not run again.
+//! - `messages`, `timestamp`, `chunks`: what is on the wire.
+//!
+//! Memory is bounded by the socket: it holds no queue, and no value once it is sent. What a slow reader has not read
+//! yet keeps its own socket from looking again, and no other.
+
+mod chunks;
+mod dedup;
+mod messages;
+mod query_set;
+mod socket;
+mod timestamp;
+
+pub(super) use timestamp::Timestamp;
+
+use std::sync::Arc;
+
+use axum::extract::ws::WebSocketUpgrade;
+use axum::extract::ws::rejection::WebSocketUpgradeRejection;
+use axum::extract::{Path, State};
+use axum::http::{HeaderMap, StatusCode};
+use axum::response::{IntoResponse as _, Response};
+
+use super::failure::Failure;
+use super::functions;
+use super::http::{self, Refusal};
+use super::server::Backend;
+
+/// The most sockets at once.
+const MOST_SOCKETS: usize = 256;
+/// The largest message: 16 MiB of arguments and what surrounds them.
+const MESSAGE_BYTES: usize = http::BODY_LIMIT;
+
+type Upgrade = Result<WebSocketUpgrade, WebSocketUpgradeRejection>;
+
+/// A socket of a client that says in a header what it is.
+pub(super) async fn unversioned(
+    State(backend): State<Arc<Backend>>,
+    headers: HeaderMap,
+    upgrade: Upgrade,
+) -> Response {
+    accept(backend, &headers, upgrade, false)
+}
+
+/// A socket of the npm client, which says its version in the address.
+pub(super) async fn versioned(
+    State(backend): State<Arc<Backend>>,
+    Path(version): Path<String>,
+    headers: HeaderMap,
+    upgrade: Upgrade,
+) -> Response {
+    accept(backend, &headers, upgrade, joins_chunks(&version))
+}
+
+fn accept(backend: Arc<Backend>, headers: &HeaderMap, upgrade: Upgrade, chunks: bool) -> Response {
+    if let Err(refusal) = http::check_client(headers) {
+        return refusal.into_response();
+    }
+    let upgrade = match upgrade {
+        Ok(upgrade) => upgrade,
+        Err(not) => return Refusal::bad_request("WebSocketExpected", not.body_text()).into_response(),
+    };
+    if backend.sockets.len() >= MOST_SOCKETS || backend.sockets.is_closed() {
+        let message = format!("at most {MOST_SOCKETS} sockets at once");
+        let status = StatusCode::SERVICE_UNAVAILABLE;
+        return Refusal::new(status, "TooManyConcurrentRequests", message).into_response();
+    }
+    let upgrade = upgrade.max_message_size(MESSAGE_BYTES).max_frame_size(MESSAGE_BYTES);
+    // Counted from here, so that a stop waits for sockets whose upgrade is still under way.
+    let counted = backend.sockets.token();
+    upgrade.on_upgrade(move |socket| async move {
+        socket::serve(backend, socket, chunks).await;
+        drop(counted);
+    })
+}
+
+/// From 1.28.0 on, the npm client puts the parts of a long Transition together.
+fn joins_chunks(version: &str) -> bool {
+    let mut numbers = version.split(['.', '-', '+']).map_while(|part| part.parse::<u32>().ok());
+    let (major, minor) = (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0));
+    (major, minor) >= (1, 28)
+}
+
+/// The function that a message names.
+fn path(path: &str, component: Option<&str>) -> Result<String, Failure> {
+    match component {
+        None | Some("") => functions::canonical(path).map_err(Failure::Refused),
+        Some(_) => Err(Failure::Refused("there are no components here".into())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_clients_that_join_chunks_get_them() {
+        for (version, joins) in [
+            ("1.28.0", true),
+            ("1.48.0", true),
+            ("1.30.0-alpha.1", true),
+            ("2.0.0", true),
+            ("1.27.9", false),
+            ("0.99.0", false),
+            ("1", false),
+            ("latest", false),
+            ("", false),
+        ] {
+            assert_eq!(joins_chunks(version), joins, "{version}");
+        }
+    }
+}

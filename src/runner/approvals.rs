@@ -1,0 +1,272 @@
+//! Calls that wait for a person's word. The caller's side is asked through the backend, the person here through the
+//! home; the first answer wins, and none in time is a no. What is allowed or refused always is remembered for the
+//! conversation and the tool, in this life. Not here: which calls are asked about (the gate).
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use tokio::time::{Instant, sleep, sleep_until};
+
+use super::backoff::Retry;
+use super::engine::Engine;
+use super::execute::Call;
+use crate::backend::{Answer, Choice, Disposition, Pause, Permissions, Question};
+use crate::home::{Approvals, OpenQuestion};
+use crate::ids::{ConversationId, RequestId, ToolName};
+use crate::journal::Origin;
+use crate::request::{ErrorCode, Failure, Meta};
+
+/// How often it is looked whether the person here has answered, while something is asked.
+const LOOK_EVERY: Duration = Duration::from_millis(250);
+/// The least time between two questions to a backend for the answer.
+const ASK_EVERY: Duration = Duration::from_secs(1);
+/// How long the person's answer waits for the backend to say whether it is the first.
+const SETTLE: Duration = Duration::from_secs(5);
+/// The most bytes of a title on the wire.
+const TITLE: usize = 4_000;
+
+/// What may be answered; the kinds are ACP's.
+const CHOICES: &[Choice] = &[
+    Choice { kind: "allow_once", name: "Allow" },
+    Choice { kind: "allow_always", name: "Allow this tool for the rest of the conversation" },
+    Choice { kind: "reject_once", name: "Refuse" },
+    Choice { kind: "reject_always", name: "Refuse this tool for the rest of the conversation" },
+];
+
+/// The questions of one runner.
+pub(super) struct Desk {
+    open: Approvals,
+    remembered: Mutex<HashMap<(ConversationId, ToolName), Word>>,
+}
+
+/// What somebody said.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Word {
+    allowed: bool,
+    always: bool,
+    by: String,
+}
+
+/// Why a call does not go on.
+pub(super) enum Stopped {
+    /// It was refused.
+    Refused(Box<Failure>),
+    /// The caller took it back.
+    TakenBack,
+    /// The runner stops: the next life asks anew.
+    Stopping,
+}
+
+impl Desk {
+    pub(super) fn new(open: Approvals) -> Self {
+        // What an earlier life asked, this one asks anew when it comes to it.
+        open.close_all();
+        Self { open, remembered: Mutex::default() }
+    }
+}
+
+impl Word {
+    /// Anything but a clear yes is a no.
+    fn of(answer: Answer) -> Self {
+        Self {
+            allowed: matches!(answer.option.as_str(), "allow_once" | "allow_always"),
+            always: matches!(answer.option.as_str(), "allow_always" | "reject_always"),
+            by: answer.by,
+        }
+    }
+
+    fn judge(&self, tool: &ToolName) -> Result<(), Stopped> {
+        if self.allowed {
+            return Ok(());
+        }
+        let who = if self.by == "device" { "the person at this device" } else { "the caller's side" };
+        let scope = if self.always { ", for the rest of this conversation" } else { "" };
+        Err(denied(format!(
+            "{tool} was not run: its owner wants to be asked about such calls, and {who} refused it{scope}. Do without \
+             it, or say why it is needed and ask again."
+        )))
+    }
+}
+
+fn denied(text: String) -> Stopped {
+    Stopped::Refused(Box::new(Failure { code: ErrorCode::PolicyDenied, text, meta: Meta::default() }))
+}
+
+impl Engine {
+    /// Waits for somebody to allow a call.
+    pub(super) async fn approve(self: &Arc<Self>, call: &Call) -> Result<(), Stopped> {
+        let request = call.accepted.request();
+        let place = (request.conversation.clone(), request.tool.clone());
+        if let Some(word) = self.desk.recall(&place) {
+            return word.judge(&request.tool);
+        }
+        let now = self.server_clock.now_ms();
+        let patience = self.settings.approval.as_secs_f64() * 1_000.0;
+        let expires_at_ms =
+            request.deadline_ms.map_or(now + patience, |deadline| deadline.min(now + patience));
+        let question = Question {
+            id: RequestId::new(),
+            request: request.id.clone(),
+            title: self.title(call),
+            options: CHOICES,
+            expires_at_ms,
+        };
+        let _open = self.put_to_the_person_here(call, &question);
+        tracing::info!(request.id = %request.id, tool.name = %request.tool, "a call waits for somebody's word");
+        let answer = tokio::select! {
+            biased;
+            () = call.cancel.cancelled() => return Err(Stopped::TakenBack),
+            () = self.stopping.cancelled() => return Err(Stopped::Stopping),
+            answer = self.answered_here(&question) => answer,
+            answer = self.answered_there(call, &question) => answer,
+            () = self.expiry(expires_at_ms) => {
+                let seconds = (expires_at_ms - now).max(0.0) / 1_000.0;
+                return Err(denied(format!(
+                    "{} was not run: its owner wants to be asked about such calls, and nobody answered within \
+                     {seconds:.0} s. Ask again when somebody is there: `punie-runner approvals` at the device, or the \
+                     caller's own side.",
+                    request.tool
+                )));
+            }
+        };
+        let word = Word::of(answer);
+        if word.always {
+            self.desk.remember(place, word.clone());
+        }
+        word.judge(&request.tool)
+    }
+
+    /// What people read: the tool and its arguments, masked.
+    fn title(&self, call: &Call) -> String {
+        let request = call.accepted.request();
+        let whole = format!("{} {}", request.tool, request.args);
+        let (masked, _) = self.redactor.scrub(&whole);
+        if masked.len() <= TITLE {
+            return masked.into_owned();
+        }
+        format!("{}… ({} bytes in all)", &masked[..masked.floor_char_boundary(TITLE - 40)], masked.len())
+    }
+
+    fn put_to_the_person_here(&self, call: &Call, question: &Question) -> OpenHere {
+        let asked_at_ms = self.clock.now_ms();
+        #[expect(clippy::cast_possible_truncation, reason = "milliseconds since 1970")]
+        let left_ms = (question.expires_at_ms - self.server_clock.now_ms()) as i64;
+        let open = OpenQuestion {
+            id: question.id.clone(),
+            request_id: question.request.clone(),
+            tool: call.accepted.request().tool.to_string(),
+            title: question.title.clone(),
+            asked_at_ms,
+            expires_at_ms: asked_at_ms + left_ms,
+        };
+        if let Err(error) = self.desk.open.open(&open) {
+            tracing::warn!(%error, "the person at this device cannot be asked");
+        }
+        OpenHere { desk: self.desk.open.clone(), id: question.id.clone() }
+    }
+
+    /// Waits until the question is no longer worth an answer, by the backend's clock.
+    async fn expiry(&self, at_ms: f64) {
+        match self.server_clock.instant(at_ms) {
+            Some(at) => sleep_until(at).await,
+            None => sleep(self.settings.approval).await,
+        }
+    }
+
+    /// The answer of the person at this device, once there is one, unless another came first.
+    async fn answered_here(&self, question: &Question) -> Answer {
+        let option = loop {
+            if let Some(option) = self.desk.open.answered(&question.id) {
+                break option;
+            }
+            sleep(LOOK_EVERY).await;
+        };
+        let own = Answer { option, by: "device".to_owned() };
+        let Some(permissions) = self.backend.permissions() else { return own };
+        // Where the backend cannot be asked, the person before the machine is right.
+        match tokio::time::timeout(SETTLE, permissions.answer(&question.id, &own.option)).await {
+            Ok(Ok(Some(standing))) => standing,
+            _ => own,
+        }
+    }
+
+    /// The answer that the backend has, once there is one. A request that the backend does not know is asked about
+    /// here only.
+    async fn answered_there(&self, call: &Call, question: &Question) -> Answer {
+        let asked = self.backend.permissions().filter(|_| call.accepted.origin() == Origin::Backend);
+        match asked {
+            Some(permissions) => self.asked_there(permissions, question).await,
+            None => std::future::pending().await,
+        }
+    }
+
+    async fn asked_there(&self, permissions: &dyn Permissions, question: &Question) -> Answer {
+        let mut retry = Retry::new(self.settings.retry).within(&self.budget);
+        let mut stored = false;
+        loop {
+            let begun = Instant::now();
+            let answered = if stored {
+                self.with_session(|| permissions.answer_to(&question.id, self.settings.hold)).await
+            } else {
+                self.with_session(|| permissions.ask(question)).await
+            };
+            let wait = match answered {
+                Ok(Some(answer)) => return answer,
+                Ok(None) if !stored => {
+                    stored = true;
+                    continue;
+                }
+                // A backend that does not hold the question is not asked all the time.
+                Ok(None) => ASK_EVERY.saturating_sub(begun.elapsed()),
+                Err(error) => {
+                    tracing::debug!(%error, "the caller's side cannot be asked now");
+                    match error.disposition() {
+                        // The request is over there, or this backend is too old: only the person here can answer.
+                        Disposition::Never => std::future::pending().await,
+                        Disposition::Retry(pause) => retry.after(pause),
+                        _ => retry.after(Pause::BackOff),
+                    }
+                }
+            };
+            sleep(wait).await;
+        }
+    }
+}
+
+impl Desk {
+    fn recall(&self, place: &(ConversationId, ToolName)) -> Option<Word> {
+        self.remembered.lock().unwrap_or_else(PoisonError::into_inner).get(place).cloned()
+    }
+
+    fn remember(&self, place: (ConversationId, ToolName), word: Word) {
+        self.remembered.lock().unwrap_or_else(PoisonError::into_inner).insert(place, word);
+    }
+}
+
+/// A question on the person's list; dropping it takes it off.
+struct OpenHere {
+    desk: Approvals,
+    id: RequestId,
+}
+
+impl Drop for OpenHere {
+    fn drop(&mut self) {
+        self.desk.close(&self.id);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_clear_yes_is_one() {
+        let word = |option: &str| Word::of(Answer { option: option.to_owned(), by: "caller".to_owned() });
+        assert!(word("allow_once").allowed && word("allow_always").allowed);
+        for no in ["reject_once", "reject_always", "", "ALLOW_ONCE", "maybe"] {
+            assert!(!word(no).allowed, "{no:?}");
+        }
+        assert!(!word("allow_once").always && word("reject_always").always);
+    }
+}

@@ -1,0 +1,115 @@
+//! What happens by itself in the embedded backend: requests whose time is up are answered, and what is old goes.
+
+use serde_json::{Value, json};
+
+use super::server::TestBackend;
+
+const MINUTE: f64 = 60_000.0;
+const DAY: f64 = 1_440.0 * MINUTE;
+
+async fn value(server: &TestBackend, kind: &str, path: &str, args: Value) -> Value {
+    server.wire.value(kind, path, &args).await
+}
+
+async fn asked(server: &TestBackend, id: &str, deadline_ms: Option<f64>) {
+    let mut args = json!({
+        "callerToken": server.caller_token, "requestId": id, "deviceId": "dev-1", "toolName": "Bash", "args": "{}",
+    });
+    if let Some(deadline) = deadline_ms {
+        args["deadlineMs"] = json!(deadline);
+    }
+    value(server, "mutation", "events:appendRequest", args).await;
+}
+
+async fn result(server: &TestBackend, id: &str) -> Value {
+    let args = json!({ "callerToken": server.caller_token, "requestId": id });
+    value(server, "query", "events:getResult", args).await
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_request_whose_time_is_up_is_answered_unless_a_device_works_on_it() {
+    let server = TestBackend::start().await;
+    let token = server.pair("dev-1").await.token;
+    let now = server.clock.now_ms();
+    asked(&server, "late", Some(now + MINUTE)).await;
+    asked(&server, "claimed", Some(now + MINUTE)).await;
+    asked(&server, "in-time", Some(now + DAY)).await;
+    asked(&server, "patient", None).await;
+    let claim = json!({ "deviceId": "dev-1", "token": token, "requestId": "claimed", "leaseId": "l", "leaseMs": 10.0 * MINUTE });
+    value(&server, "mutation", "events:claim", claim).await;
+
+    server.clock.advance(1.5 * MINUTE);
+    assert_eq!(server.backend.housekeep().await.expect("done"), 0, "a device that is there may still answer");
+    server.clock.advance(MINUTE);
+    assert_eq!(server.backend.housekeep().await.expect("done"), 1);
+    let late = result(&server, "late").await;
+    let payload: Value = serde_json::from_str(late["payload"].as_str().expect("a payload")).expect("JSON");
+    assert_eq!((&late["outcome"], &payload["meta"]["code"]), (&json!("error"), &json!("expired")));
+    assert!(payload["error"].as_str().expect("text").contains("was not run"), "{payload}");
+    assert!(payload["meta"].get("mayHaveRun").is_none(), "{payload}");
+
+    server.clock.advance(10.0 * MINUTE);
+    assert_eq!(server.backend.housekeep().await.expect("done"), 1);
+    let claimed = result(&server, "claimed").await;
+    let payload: Value = serde_json::from_str(claimed["payload"].as_str().expect("a payload")).expect("JSON");
+    assert_eq!(payload["meta"]["mayHaveRun"], json!(true), "{payload}");
+
+    // What the device has to say now comes too late.
+    let post = json!({
+        "deviceId": "dev-1", "token": token, "requestId": "claimed", "leaseId": "l", "outcome": "ok", "payload": "{}",
+    });
+    let refused = server.wire.call("mutation", "events:appendResult", &post).await;
+    assert_eq!(refused["errorData"]["code"], "RESULT_EXISTS", "{refused}");
+    for open in ["in-time", "patient"] {
+        assert!(result(&server, open).await.is_null(), "{open}");
+    }
+    server.clock.advance(30.0 * DAY);
+    server.backend.housekeep().await.expect("done");
+    assert_eq!(
+        result(&server, "patient").await["outcome"],
+        "error",
+        "nobody took it for as long as anything is kept"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_old_goes_and_no_id_runs_again() {
+    let server = TestBackend::start().await;
+    let token = server.pair("dev-1").await.token;
+    for n in 0..250 {
+        asked(&server, &format!("r{n}"), None).await;
+        let device =
+            json!({ "deviceId": "dev-1", "token": token, "requestId": format!("r{n}"), "leaseId": "l" });
+        value(&server, "mutation", "events:claim", device.clone()).await;
+        let mut piece = device.clone();
+        (piece["n"], piece["data"]) = (json!(0.0), json!("{}"));
+        value(&server, "mutation", "events:appendProgress", piece).await;
+        let mut post = device;
+        (post["outcome"], post["payload"]) = (json!("ok"), json!("{}"));
+        value(&server, "mutation", "events:appendResult", post).await;
+    }
+    let poll = json!({ "deviceId": "dev-1", "token": token, "cursor": null, "limit": 512.0 });
+    let cursor = value(&server, "query", "events:listForDevice", poll.clone()).await["cursor"].clone();
+    server.clock.advance(29.0 * DAY);
+    assert_eq!(server.backend.housekeep().await.expect("done"), 0);
+    asked(&server, "young", None).await;
+    server.clock.advance(2.0 * DAY);
+    assert_eq!(server.backend.housekeep().await.expect("done"), 500, "an inbox row and a result each");
+
+    assert!(result(&server, "r7").await.is_null());
+    let mut after = poll.clone();
+    after["cursor"] = cursor;
+    for poll in [poll, after] {
+        let page = value(&server, "query", "events:listForDevice", poll).await;
+        let ids: Vec<_> =
+            page["events"].as_array().expect("events").iter().map(|event| &event["requestId"]).collect();
+        assert_eq!(ids, ["young"], "every cursor stays good");
+    }
+    let again = json!({
+        "callerToken": server.caller_token, "requestId": "r7", "deviceId": "dev-1", "toolName": "Bash", "args": "{}",
+    });
+    assert_eq!(value(&server, "mutation", "events:appendRequest", again).await["created"], false);
+    let open =
+        value(&server, "query", "events:listOpen", json!({ "deviceId": "dev-1", "token": token })).await;
+    assert_eq!(open.as_array().expect("a list").len(), 1, "{open}");
+}

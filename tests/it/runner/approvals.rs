@@ -1,0 +1,167 @@
+//! Calls that wait for a person's word: the caller's side or the person at the device gives it, the first answer wins,
+//! and silence is a no.
+
+use serde_json::json;
+
+use crate::harness::caller::Ask;
+use crate::harness::relay::{Fate, Relay};
+use crate::harness::stage::Stage;
+use crate::harness::wait::eventually;
+
+const ASKING: &str = "[policy]\nask = [\"executes\"]\n";
+
+/// The one question that waits, as the caller's side sees it.
+async fn question(stage: &Stage) -> serde_json::Value {
+    eventually("a question", async || {
+        let open = stage.caller.questions().await;
+        Some(open).filter(|open| open.len() == 1).map(|mut open| open.remove(0))
+    })
+    .await
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_caller_s_side_lets_a_call_run_and_sees_what_it_is() {
+    let stage = Stage::with(ASKING).await;
+    let _runner = stage.run();
+    let id = stage.ask(Ask::bash("echo ran > effect")).await;
+    let question = question(&stage).await;
+    assert_eq!(question["requestId"], json!(id));
+    assert!(question["title"].as_str().expect("a title").contains("echo ran > effect"), "{question}");
+    assert_eq!(stage.read("effect"), "", "nothing runs before the word");
+    // Reads are not asked about.
+    let read = stage.caller.have(Ask::new("Glob", &json!({ "pattern": "*" }))).await;
+    assert_eq!(read.outcome, "ok");
+    assert_eq!(stage.caller.choose(&question, "allow_once").await["accepted"], true);
+    assert_eq!(stage.answer(&id).await.outcome, "ok");
+    assert_eq!(stage.read("effect"), "ran\n");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_refusal_says_whose_it_is_and_what_to_do() {
+    let stage = Stage::with(ASKING).await;
+    let _runner = stage.run();
+    let id = stage.ask(Ask::bash("echo ran > effect")).await;
+    let asked = question(&stage).await;
+    stage.caller.choose(&asked, "reject_once").await;
+    let answer = stage.answer(&id).await;
+    assert_eq!(answer.verdict(), ("error", "policy_denied"));
+    assert!(answer.text().contains("the caller's side refused it"), "{answer:?}");
+
+    let id = stage.ask(Ask::bash("echo ran > effect")).await;
+    question(&stage).await;
+    let denied = stage.command(&["approvals", "deny"]).await;
+    assert_eq!(denied.code, Some(0), "{denied:?}");
+    let answer = stage.answer(&id).await;
+    assert_eq!(answer.verdict(), ("error", "policy_denied"));
+    assert!(answer.text().contains("the person at this device refused it"), "{answer:?}");
+    assert_eq!(stage.read("effect"), "");
+    assert!(stage.caller.questions().await.is_empty());
+    let list = stage.command(&["approvals"]).await;
+    assert_eq!(list.out, "Nothing waits for a word.\n");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_person_at_the_device_sees_and_allows_it() {
+    let stage = Stage::with(ASKING).await;
+    let _runner = stage.run();
+    let id = stage.ask(Ask::bash("echo ran > effect")).await;
+    let asked = question(&stage).await;
+    let listed = stage.command(&["approvals", "--json"]).await.json();
+    assert_eq!((&listed["id"], &listed["requestId"]), (&asked["permissionId"], &json!(id)));
+    let shown = stage.command(&["approvals"]).await.out;
+    assert!(shown.contains("Bash {\"command\":\"echo ran > effect\"}"), "{shown}");
+    let unknown = stage.command(&["approvals", "allow", "nothing-like-it"]).await;
+    assert_eq!(unknown.code, Some(1), "{unknown:?}");
+    let which = listed["id"].as_str().expect("an id").to_owned();
+    assert_eq!(stage.command(&["approvals", "allow", &which]).await.code, Some(0));
+    assert_eq!(stage.answer(&id).await.outcome, "ok");
+    assert_eq!(
+        stage.caller.choose(&asked, "reject_once").await["accepted"],
+        false,
+        "the first answer stands"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn silence_is_a_no() {
+    let stage = Stage::with("[policy]\nask = [\"Bash\"]\npatience_ms = 1000\n").await;
+    let _runner = stage.run();
+    let answer = stage.caller.have(Ask::bash("echo ran > effect")).await;
+    assert_eq!(answer.verdict(), ("error", "policy_denied"));
+    assert!(answer.text().contains("nobody answered within 1 s"), "{answer:?}");
+    assert_eq!(stage.read("effect"), "");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn always_is_for_the_tool_and_the_conversation() {
+    let stage = Stage::with(ASKING).await;
+    let _runner = stage.run();
+    let first = stage.ask(Ask::bash("echo one >> effect").of("talk")).await;
+    stage.caller.choose(&question(&stage).await, "allow_always").await;
+    stage.answer(&first).await;
+    stage.caller.have(Ask::bash("echo two >> effect").of("talk")).await;
+    assert_eq!(stage.read("effect"), "one\ntwo\n");
+    let other = stage.ask(Ask::bash("echo three >> effect").of("other")).await;
+    stage.caller.choose(&question(&stage).await, "reject_always").await;
+    assert_eq!(stage.answer(&other).await.verdict(), ("error", "policy_denied"));
+    let again = stage.caller.have(Ask::bash("echo four >> effect").of("other")).await;
+    assert_eq!(again.verdict(), ("error", "policy_denied"));
+    assert!(again.text().contains("for the rest of this conversation"), "{again:?}");
+    assert_eq!(stage.read("effect"), "one\ntwo\n");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_call_that_waits_can_be_taken_back() {
+    let stage = Stage::with(ASKING).await;
+    let _runner = stage.run();
+    let id = stage.ask(Ask::bash("echo ran > effect")).await;
+    question(&stage).await;
+    stage.caller.cancel(&id).await;
+    assert_eq!(stage.answer(&id).await.verdict(), ("cancelled", "cancelled"));
+    assert_eq!(stage.read("effect"), "");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_call_that_waits_when_the_runner_ends_is_asked_about_by_the_next_one() {
+    let stage = Stage::with(ASKING).await;
+    let runner = stage.run();
+    let id = stage.ask(Ask::bash("echo ran >> effect")).await;
+    let first = question(&stage).await;
+    runner.kill();
+    let _runner = stage.run();
+    let second = eventually("the next question", async || {
+        stage
+            .caller
+            .questions()
+            .await
+            .into_iter()
+            .find(|asked| asked["permissionId"] != first["permissionId"])
+    })
+    .await;
+    assert!(stage.caller.result(&id).await.is_none());
+    stage.caller.choose(&second, "allow_once").await;
+    assert_eq!(stage.answer(&id).await.outcome, "ok");
+    assert_eq!(stage.read("effect"), "ran\n");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_person_here_needs_no_backend_that_knows_permissions() {
+    let stage = Stage::with(ASKING).await;
+    let relay = Relay::before(&stage.setting.url).await;
+    relay.rule(|path, _| if path.starts_with("permissions:") { Fate::Unheard } else { Fate::Pass });
+    let _runner = stage.run_at(&relay.url);
+    let id = stage.ask(Ask::bash("echo ran > effect")).await;
+    let list = async || stage.command(&["approvals", "--json"]).await.out;
+    eventually("the question here", async || Some(list().await).filter(|out| !out.is_empty())).await;
+    assert_eq!(stage.command(&["approvals", "allow"]).await.code, Some(0));
+    assert_eq!(stage.answer(&id).await.outcome, "ok");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_list_that_asks_about_nothing_that_exists_is_a_mistake() {
+    let stage = Stage::with("[policy]\nask = [\"Bahs\"]\n").await;
+    let runner = stage.run();
+    let ended = runner.end().await;
+    assert_eq!(ended.code, Some(78), "{ended:?}");
+    assert!(ended.log.contains("policy.ask holds \"Bahs\""), "{ended:?}");
+}

@@ -1,0 +1,101 @@
+//! What a running command prints reaches the caller while it runs, masked, and never in the way of its result.
+
+use serde_json::{Value, json};
+
+use crate::harness::caller::Ask;
+use crate::harness::process::Program;
+use crate::harness::proxy::{Proxy, Toxic};
+use crate::harness::relay::{Fate, Relay};
+use crate::harness::stage::Stage;
+use crate::harness::wait::{eventually, until};
+
+/// Prints, then waits for a file.
+const TALK: &str = "echo first words; until [ -e go ]; do sleep 0.02; done; echo last words";
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_running_command_is_seen_before_it_ends() {
+    let stage = Stage::new().await;
+    let _runner = stage.run();
+    let id = stage.ask(Ask::bash(TALK)).await;
+    let pieces =
+        eventually("a piece", async || Some(stage.caller.pieces(&id).await).filter(|p| !p.is_empty())).await;
+    assert_eq!(pieces, [json!({ "text": "first words\n" })]);
+    assert!(stage.caller.result(&id).await.is_none(), "it still runs");
+    stage.write("go", "");
+    assert_eq!(stage.answer(&id).await.text(), "first words\nlast words");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_token_is_masked_in_what_is_shown_too() {
+    let stage = Stage::new().await;
+    let _runner = stage.run();
+    stage.caller.have(Ask::bash("true")).await;
+    let token =
+        std::fs::read_to_string(stage.setting.home.join("tokens/device")).expect("there").trim().to_owned();
+    stage.write("leak.txt", &format!("before {token} after\n"));
+    let id = stage.ask(Ask::bash("cat leak.txt; until [ -e go ]; do sleep 0.02; done")).await;
+    let pieces =
+        eventually("a piece", async || Some(stage.caller.pieces(&id).await).filter(|p| !p.is_empty())).await;
+    let shown = Value::from(pieces).to_string();
+    assert!(shown.contains("before") && shown.contains("after") && !shown.contains(&token), "{shown}");
+    stage.write("go", "");
+    stage.answer(&id).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_backend_that_takes_no_progress_delays_no_result() {
+    let stage = Stage::new().await;
+    let proxy = Proxy::before(&stage.setting.url);
+    proxy.poison_those_with("events:appendProgress", Toxic::BlackHole);
+    let _runner = stage.run_at(&proxy.url);
+    let id = stage.ask(Ask::bash(TALK)).await;
+    until("a piece on its way", || proxy.met() > 0).await;
+    stage.write("go", "");
+    assert_eq!(stage.answer(&id).await.text(), "first words\nlast words");
+    assert_eq!(proxy.met(), 1, "one at a time, none again");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_cancel_is_learned_from_the_answer_to_a_piece() {
+    let stage = Stage::new().await;
+    let relay = Relay::before(&stage.setting.url).await;
+    let id = stage.ask(Ask::bash("while :; do echo again; sleep 0.1; done")).await;
+    // No poll tells of the cancel: only the first one comes through.
+    let mut polls = 0;
+    relay.rule(move |path, _| {
+        polls += usize::from(path == "events:listForDevice");
+        if path == "events:listForDevice" && polls > 1 { Fate::Unheard } else { Fate::Pass }
+    });
+    let _runner = stage.run_at(&relay.url);
+    until("a piece", || !relay.calls("events:appendProgress").is_empty()).await;
+    stage.caller.cancel(&id).await;
+    assert_eq!(stage.answer(&id).await.verdict(), ("cancelled", "cancelled"));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nothing_is_told_where_the_owner_wants_none() {
+    let stage = Stage::with("[backend]\nprogress_ms = 0\n").await;
+    let relay = Relay::before(&stage.setting.url).await;
+    let _runner = stage.run_at(&relay.url);
+    let answer = stage.caller.have(Ask::bash("echo a; sleep 1.3; echo b")).await;
+    assert_eq!(answer.text(), "a\nb");
+    assert!(relay.calls("events:appendProgress").is_empty());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn send_shows_it_beside_the_answer() {
+    let stage = Stage::new().await;
+    let _runner = stage.run();
+    let args = json!({ "command": TALK }).to_string();
+    let caller = &stage.caller;
+    let variables = [("PUNIE_CALLER_TOKEN", caller.token.as_ref()), ("PUNIE_DEVICE", caller.device.as_ref())];
+    let send = Program::start_with(
+        &stage.setting,
+        &["--log", "off", "send", "Bash", &args, "--progress"],
+        &variables,
+    );
+    send.logs("first words\n").await;
+    stage.write("go", "");
+    let ended = send.end().await;
+    assert_eq!((ended.code, ended.out.as_str()), (Some(0), "first words\nlast words\n"), "{ended:?}");
+}
