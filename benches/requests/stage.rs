@@ -37,6 +37,7 @@ impl Stage {
             port: 0,
             clock: Clock::system(),
             production_errors: false,
+            holds: true,
             faults: None,
         };
         let backend = runtime.block_on(DevBackend::start(options)).expect("a backend");

@@ -76,6 +76,7 @@ impl Scene {
             port: 0,
             clock: Clock::system(),
             production_errors: false,
+            holds: true,
             faults: Some(faults.clone()),
         })
         .await?;

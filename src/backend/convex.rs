@@ -1,18 +1,21 @@
 //! The contract's functions over Convex's HTTP API: arguments in, typed answers out. Sessions are opened when a
 //! function says so; every other decision is the caller's.
 
+use std::convert::Infallible;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use serde_json::{Value, json};
+use tokio::sync::watch;
 
+use super::dial::Dialer;
 use super::error::{BackendError, Disposition, Refusal};
-use super::http::{FunctionKind, HttpFunctions};
+use super::http::{BadUrl, FunctionKind, HttpFunctions};
 use super::session::{Signer, TokenStore, beat_text, session_text, token_hash};
 use super::{
     Answer, Backend, Beat, CatalogItem, CatalogKind, Claim, Offered, Page, Permissions, Posted, Question,
-    Reply, ResultPost, Session, wire,
+    Reply, ResultPost, Session, wakeup, wire,
 };
 use crate::ids::{LeaseId, RequestId};
 use crate::redact::Secret;
@@ -26,7 +29,9 @@ pub struct ConvexBackend {
     functions: HttpFunctions,
     signer: Arc<dyn Signer>,
     tokens: Arc<dyn TokenStore>,
-    token: Mutex<Option<Secret<String>>>,
+    token: watch::Sender<Option<Secret<String>>>,
+    /// Made when it is first needed: reading the system's certificates takes its time.
+    wakeup: OnceLock<Result<Dialer, BadUrl>>,
     pairing_code: Mutex<Option<String>>,
     lease: Duration,
     /// Backend clock minus ours, in milliseconds.
@@ -51,7 +56,8 @@ impl ConvexBackend {
             functions,
             signer,
             tokens,
-            token: Mutex::new(token),
+            token: watch::Sender::new(token),
+            wakeup: OnceLock::new(),
             pairing_code: Mutex::new(pairing_code),
             lease,
             clock_offset_ms: AtomicI64::new(0),
@@ -86,7 +92,7 @@ impl ConvexBackend {
         fields: [(&str, Option<Value>); N],
         held: Duration,
     ) -> Result<Value, BackendError> {
-        let token = self.token.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let token = self.token.borrow().clone();
         let Some(token) = token else {
             return Err(BackendError::Refused(Refusal {
                 code: "DEVICE_UNAUTHORIZED".to_owned(),
@@ -137,7 +143,7 @@ impl ConvexBackend {
         let answer = self.call(FunctionKind::Mutation, "devices:openSession", args, Duration::ZERO).await?;
         let server_now_ms = shaped("devices:openSession", wire::server_now(&answer))?;
         self.set_clock(server_now_ms);
-        *self.token.lock().unwrap_or_else(PoisonError::into_inner) = Some(token);
+        self.token.send_replace(Some(token));
         Ok(Session { server_now_ms })
     }
 
@@ -278,6 +284,17 @@ impl Backend for ConvexBackend {
 
     fn permissions(&self) -> Option<&dyn Permissions> {
         Some(self)
+    }
+
+    fn wakeups<'a>(&'a self, heard: &'a (dyn Fn() + Send + Sync)) -> Reply<'a, Infallible> {
+        Box::pin(async move {
+            let dialer = self.wakeup.get_or_init(|| {
+                let (url, allow_insecure) = self.functions.sync_socket();
+                Dialer::new(&url, allow_insecure, wakeup::MOST_BYTES)
+            });
+            let dialer = dialer.as_ref().map_err(|bad| BackendError::BadCall { status: 0, message: bad.to_string() })?;
+            Err(wakeup::listen(dialer, self.signer.device_id(), self.token.subscribe(), heard).await)
+        })
     }
 
     fn refresh_connections(&self) {

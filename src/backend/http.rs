@@ -143,6 +143,13 @@ impl HttpFunctions {
         self.base.as_str().trim_end_matches('/')
     }
 
+    /// Where the sync socket of this deployment is, and whether it may be a plain one to another machine.
+    pub(super) fn sync_socket(&self) -> (String, bool) {
+        let url = join(&self.base, "api/sync");
+        // `http` becomes `ws` and `https` becomes `wss`.
+        (url.as_str().replacen("http", "ws", 1), self.options.allow_insecure_http)
+    }
+
     /// Forgets all connections that are kept: after a sleep they are dead and do not know it. Calls under way keep
     /// theirs.
     pub fn refresh_connections(&self) {
@@ -320,7 +327,7 @@ fn function_error(answer: &Value) -> BackendError {
 }
 
 /// Seconds or an HTTP date (RFC 9110 section 10.2.3), at most ten minutes.
-fn retry_after(headers: &HeaderMap, now: SystemTime) -> Option<Duration> {
+pub(super) fn retry_after(headers: &HeaderMap, now: SystemTime) -> Option<Duration> {
     const CAP: Duration = Duration::from_mins(10);
     let text = headers.get(RETRY_AFTER)?.to_str().ok()?.trim();
     if let Ok(seconds) = text.parse::<u64>() {
@@ -347,7 +354,7 @@ fn is_page(headers: &HeaderMap) -> bool {
     kind.is_some_and(|kind| kind.trim_start().to_ascii_lowercase().starts_with("text/html"))
 }
 
-fn is_loopback(url: &Url) -> bool {
+pub(super) fn is_loopback(url: &Url) -> bool {
     url.host_str().is_some_and(|host| {
         host == "localhost"
             || host

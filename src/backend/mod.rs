@@ -2,12 +2,15 @@
 //! client that speaks Convex's HTTP functions API. Not here: when anything is called (runner).
 
 mod convex;
+mod dial;
 mod error;
 #[cfg(any(fuzzing, test))]
 pub(crate) mod fuzzing;
 mod http;
 mod permissions;
 mod session;
+mod wakeup;
+mod websocket;
 mod wire;
 
 pub use convex::ConvexBackend;
@@ -15,12 +18,15 @@ pub use error::{BackendError, Disposition, Pause, Refusal};
 pub use http::{BadUrl, FunctionKind, HttpFunctions, TransportOptions};
 pub use permissions::{Answer, Choice, Permissions, Question};
 pub use session::{Signer, TokenStore};
+pub use websocket::{ShownToken, WebSocketBackend, WebSocketOptions};
 
+use std::convert::Infallible;
 use std::future::Future;
 use std::pin::Pin;
 use std::time::Duration;
 
 use serde_json::Value;
+use tokio::sync::watch;
 
 use crate::ids::{LeaseId, RequestId};
 use crate::request::{OutcomeKind, ToolRequest};
@@ -55,6 +61,18 @@ pub trait Backend: Send + Sync + 'static {
     fn beat(&self, online: bool, health: Value) -> Reply<'_, Beat>;
     /// Replaces the catalog of one kind.
     fn publish<'a>(&'a self, kind: CatalogKind, revision: u64, items: &'a [CatalogItem]) -> Reply<'a, ()>;
+    /// Tells whoever waits that a request offered again gets no result, where the wire has a way to say so.
+    fn decline<'a>(&'a self, _id: &'a RequestId, _why: Declined) -> Reply<'a, ()> {
+        Box::pin(std::future::ready(Ok(())))
+    }
+    /// Calls `heard` whenever there may be something to poll for, until what it listens on ends; says why it did.
+    fn wakeups<'a>(&'a self, _heard: &'a (dyn Fn() + Send + Sync)) -> Reply<'a, Infallible> {
+        Box::pin(std::future::pending())
+    }
+    /// Whether the lasting connection is up, where the wire has one.
+    fn link(&self) -> Option<watch::Receiver<bool>> {
+        None
+    }
     /// The backend's clock minus ours in milliseconds, to the second, as its answers' dates tell; none before an answer.
     fn dated_offset_ms(&self) -> Option<i64> {
         None
@@ -83,6 +101,28 @@ pub struct Page {
     pub cursor: Option<String>,
     /// Whether there is nothing more for now.
     pub is_done: bool,
+    /// When the next one is asked for.
+    pub next: Next,
+}
+
+/// When the next page is asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Next {
+    /// As the runner's own rhythm has it.
+    Rhythm,
+    /// After this time.
+    After(Duration),
+    /// At once: asking waits by itself for what is pushed to us. The cursor means something to this life only.
+    Pushed,
+}
+
+/// Why a request that was offered again gets no result.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Declined {
+    /// Its tool or its arguments are not those that its id is known with.
+    Conflict,
+    /// It was answered, and the result is not kept any more.
+    Forgotten,
 }
 
 /// One event of a page.
@@ -145,6 +185,8 @@ pub enum Posted {
     Stored,
     /// It was there already.
     Duplicate,
+    /// It was sent and has arrived; whether it was kept there nobody says, and it may be asked for again.
+    Sent,
 }
 
 /// The answer to a heartbeat.

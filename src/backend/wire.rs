@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde_json::{Map, Value, json};
 
-use super::{Answer, Beat, Claim, Offered, Page, Posted, Question};
+use super::{Answer, Beat, Claim, Next, Offered, Page, Posted, Question};
 use crate::ids::{ConversationId, RequestId, ToolName};
 use crate::request::ToolRequest;
 
@@ -18,7 +18,18 @@ pub(super) fn page(value: &Value) -> Result<Page, Misfit> {
         events: events.iter().map(event).collect(),
         cursor: value.get("cursor").and_then(Value::as_str).map(str::to_owned),
         is_done: value.get("isDone").and_then(Value::as_bool).unwrap_or(true),
+        next: next_poll(value),
     })
+}
+
+/// When the backend wants the next poll, where it says so.
+fn next_poll(page: &Value) -> Next {
+    match page.get("nextPollMs").and_then(Value::as_f64) {
+        Some(ms) if ms.is_finite() => {
+            Next::After(Duration::from_secs_f64(ms.clamp(100.0, 3_600_000.0) / 1_000.0))
+        }
+        _ => Next::Rhythm,
+    }
 }
 
 pub(super) fn open_requests(value: &Value) -> Result<Vec<Offered>, Misfit> {

@@ -25,6 +25,9 @@ pub struct BackendArgs {
     /// Hide the text of errors without a code, as production deployments do
     #[arg(long)]
     production_errors: bool,
+    /// Answer every poll at once, as Convex does: devices then listen on a wake-up socket
+    #[arg(long)]
+    no_hold: bool,
     /// Misbehave as this file or text says, a fault a line: TARGET [xN] FAULT [VALUE]
     ///
     /// TARGET is a function (events:appendResult), a route (/version) or *; xN is how often, else always. FAULT is one
@@ -48,6 +51,7 @@ pub fn backend(args: &BackendArgs, context: &Context) -> anyhow::Result<Exit> {
             port: args.port,
             clock: Clock::system(),
             production_errors: args.production_errors,
+            holds: !args.no_hold,
             faults: args.faults.as_deref().map(faults).transpose()?,
         };
         let backend = DevBackend::start(options).await?;

@@ -97,6 +97,7 @@ pub async fn start_backend(home: &Home, port: u16) -> anyhow::Result<DevBackend>
         port,
         clock: Clock::system(),
         production_errors: false,
+        holds: true,
         faults: None,
     };
     Ok(DevBackend::start(options).await?)

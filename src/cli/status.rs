@@ -46,7 +46,11 @@ struct Waiting {
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct BackendStatus {
+    /// `convex` or `websocket`.
+    kind: &'static str,
     url: Option<String>,
+    /// Whether the lasting connection is `up` or `down`; null where there is none, or no runner runs.
+    link: Option<String>,
     reachable: bool,
     /// Why nothing comes through: `unreachable`, `intercepted`, `refused`, `busy`, `failing`; null while all does.
     trouble: Option<String>,
@@ -95,11 +99,13 @@ fn look(config: &Config, home: &Home) -> anyhow::Result<Status> {
     let has_room = has_room_at(&home.journal_file(), wiring::least_free(config));
     let url = config.backend.url.as_ref().map(ToString::to_string);
     let probed = match url {
-        Some(_) => runtime()?.block_on(probe(config)),
+        Some(_) => runtime()?.block_on(wiring::probe(config, PROBE)),
         None => Err(None),
     };
     // What the runner has met says more than an answer to us; what it met when it last ran says nothing.
-    let met = facts.trouble.filter(|word| holder.is_some() && !word.is_empty());
+    let running = holder.is_some();
+    let met = facts.trouble.filter(|word| running && !word.is_empty());
+    let link = facts.link.filter(|word| running && !word.is_empty());
     let trouble = met.or_else(|| probed.err().flatten().map(str::to_owned));
     let since = |at: i64| Clock::system().now_ms().saturating_sub(at).max(0);
     let degraded: Vec<&'static str> = [
@@ -114,11 +120,13 @@ fn look(config: &Config, home: &Home) -> anyhow::Result<Status> {
     .collect();
     let counts = facts.counts;
     Ok(Status {
-        running: holder.is_some(),
+        running,
         pid: holder.and_then(|holder| holder.pid),
         device_id: DeviceIdentity::load_or_create(home)?.id().to_string(),
         backend: BackendStatus {
+            kind: config.backend.kind.as_str(),
             url,
+            link,
             reachable: probed.is_ok(),
             trouble,
             last_contact_ms: facts.last_contact_ms.max(facts.last_poll_ms),
@@ -153,6 +161,7 @@ struct Facts {
     clock_skew_ms: Option<i64>,
     epoch: Option<u64>,
     trouble: Option<String>,
+    link: Option<String>,
     salvage: Option<Salvage>,
 }
 
@@ -172,15 +181,10 @@ impl Facts {
             clock_skew_ms: number("clock_offset_ms")?,
             epoch: reader.recall("epoch")?.and_then(|text| text.parse().ok()),
             trouble: reader.recall("backend_trouble")?,
+            link: reader.recall("backend_link")?,
             salvage: reader.salvage()?,
         })
     }
-}
-
-/// Whether the backend answers, and if not, why in one word.
-async fn probe(config: &Config) -> Result<(), Option<&'static str>> {
-    let functions = wiring::functions(config).map_err(|_| None)?;
-    functions.probe(PROBE).await.map_err(|error| Some(error.trouble()))
 }
 
 fn show(status: &Status) {
@@ -204,7 +208,10 @@ fn show(status: &Status) {
         print::line(&format!("Attention     {hindrance}"));
     }
     print::line(&format!("Device        {}", status.device_id));
-    print::line(&format!("Backend       {backend}"));
+    print::line(&format!("Backend       {backend}, {}", status.backend.kind));
+    if let Some(link) = &status.backend.link {
+        print::line(&format!("Connection    {link}"));
+    }
     print::line(&format!("Last contact  {}", when(status.backend.last_contact_ms)));
     print::line(&format!("Last poll     {}", when(status.backend.last_poll_ms)));
     print::line(&format!("Waiting       {}{}", status.waiting.count, oldest(status.waiting.oldest_ms)));

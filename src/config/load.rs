@@ -6,9 +6,9 @@ use std::path::{Path, PathBuf};
 use super::error::ConfigError;
 use super::raw::Written;
 use super::sources::{self, Environment, Origin};
-use super::tables::{Backend, Limits, Log, Policy, Poll, Reader, SafeMode, Workspaces};
+use super::tables::{Backend, Limits, Log, Policy, Poll, Reader, SafeMode, WebSocket, Workspaces};
 use super::url::BackendUrl;
-use super::value::{LogLevel, Value};
+use super::value::{BackendKind, LogLevel, Value};
 use super::workspaces::{self, WorkspaceRule};
 use super::{Caller, Color, Config, Flags, Setting};
 use crate::ids::DeviceId;
@@ -18,6 +18,7 @@ use crate::redact::Secret;
 struct Tables {
     backend: Backend,
     poll: Poll,
+    websocket: WebSocket,
     limits: Limits,
     safe_mode: SafeMode,
     policy: Policy,
@@ -52,6 +53,7 @@ impl Config {
             replace(&mut tables.settings, "log.level", &tables.log.level, origin);
         }
         check_insecure(&tables)?;
+        check_scheme(&tables)?;
 
         let paths_origin = origin_of(&tables.settings, "workspaces.paths");
         let from_file = (tables.workspaces.paths.as_slice(), &paths_origin, file.as_path());
@@ -67,6 +69,7 @@ impl Config {
             workspaces,
             backend: tables.backend,
             poll: tables.poll,
+            websocket: tables.websocket,
             limits: tables.limits,
             safe_mode: tables.safe_mode,
             policy: tables.policy,
@@ -85,6 +88,7 @@ impl Tables {
         let mut reader = Reader::new(file, written);
         let backend = Backend::read(&mut reader);
         let poll = Poll::read(&mut reader);
+        let websocket = WebSocket::read(&mut reader);
         let limits = Limits::read(&mut reader);
         let safe_mode = SafeMode::read(&mut reader);
         let workspaces = Workspaces::read(&mut reader);
@@ -122,7 +126,17 @@ impl Tables {
         );
         let Reader { mut faults, settings, .. } = reader;
         if faults.is_empty() {
-            return Ok(Self { backend, poll, limits, safe_mode, policy, workspaces, log, settings });
+            return Ok(Self {
+                backend,
+                poll,
+                websocket,
+                limits,
+                safe_mode,
+                policy,
+                workspaces,
+                log,
+                settings,
+            });
         }
         faults.sort_by_key(|fault| fault.line);
         Err(ConfigError::File { path: file.to_owned(), faults })
@@ -165,13 +179,30 @@ fn check_insecure(tables: &Tables) -> Result<(), ConfigError> {
             Err(ConfigError::Value {
                 origin: origin_of(&tables.settings, "backend.url"),
                 why: format!(
-                    "{url} is plain http to another machine, which anybody on the way can read. Use https, or set \
-                     allow_insecure_http = true in the [backend] table"
+                    "{url} is plain {} to another machine, which anybody on the way can read. Use {}s, or set \
+                     allow_insecure_http = true in the [backend] table",
+                    url.scheme(),
+                    url.scheme()
                 ),
             })
         }
         _ => Ok(()),
     }
+}
+
+/// The kind and the address must speak of the same protocol.
+fn check_scheme(tables: &Tables) -> Result<(), ConfigError> {
+    let Some(url) = &tables.backend.url else { return Ok(()) };
+    let (scheme, kind) = (url.scheme(), tables.backend.kind);
+    let wanted = match (kind, url.is_websocket()) {
+        (BackendKind::Convex, true) => "needs an address that begins with https:, or kind = \"websocket\"",
+        (BackendKind::WebSocket, false) => "needs an address that begins with wss:, or kind = \"convex\"",
+        _ => return Ok(()),
+    };
+    Err(ConfigError::Value {
+        origin: origin_of(&tables.settings, "backend.url"),
+        why: format!("{url} begins with {scheme}:, and backend.kind = {:?} {wanted}", kind.as_str()),
+    })
 }
 
 fn caller(

@@ -20,9 +20,9 @@ use crate::redact::Secret;
 pub use error::ConfigError;
 pub use raw::Fault;
 pub use sources::{Environment, Origin};
-pub use tables::{Backend, Limits, Log, Policy, Poll, SafeMode};
+pub use tables::{Backend, Limits, Log, Policy, Poll, SafeMode, WebSocket};
 pub use url::BackendUrl;
-pub use value::{BackendKind, LogFile, LogLevel};
+pub use value::{BackendKind, LogFile, LogLevel, WakeUp};
 pub use workspaces::WorkspaceRule;
 
 /// Everything that can be set, as it is in force.
@@ -38,6 +38,8 @@ pub struct Config {
     pub backend: Backend,
     /// How often the backend is asked.
     pub poll: Poll,
+    /// How the connection of a WebSocket backend is kept.
+    pub websocket: WebSocket,
     /// How much is done at once and how long it may take.
     pub limits: Limits,
     /// When the runner no longer trusts itself.

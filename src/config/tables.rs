@@ -9,7 +9,7 @@ use super::Setting;
 use super::raw::{Fault, Written};
 use super::sources::Origin;
 use super::url::BackendUrl;
-use super::value::{BackendKind, Bounds, LogFile, LogLevel, Refusal, Value, must_be};
+use super::value::{BackendKind, Bounds, LogFile, LogLevel, Refusal, WakeUp, Value, must_be};
 
 /// A table as the written file shows it.
 pub(super) struct TableInfo {
@@ -77,12 +77,14 @@ const DAY: Duration = ms(86_400_000);
 tables! {
     /// The event backend that this device asks for work.
     ["backend"] Backend {
-        /// Which protocol it speaks.
+        /// convex: functions over HTTP, as Convex and the embedded backend have them. websocket: a worker that sends tool calls over one WebSocket.
         kind, "kind": BackendKind = BackendKind::Convex, ..;
-        /// Its address.
+        /// Its address: https://... of a convex backend, wss://... of a websocket one.
         url, "url": Option<BackendUrl> = None, ..;
-        /// Allow plain http to other machines. Requests, results and the session's token can then be read on the way.
+        /// Allow plain http or ws to other machines. Requests, results and the session's token can then be read on the way.
         allow_insecure_http, "allow_insecure_http": bool = false, ..;
+        /// auto, on or off: whether a convex backend may tell the device by a WebSocket that there is something to ask for. auto: where it does not hold questions that have no answer yet.
+        wakeup, "wakeup": WakeUp = WakeUp::Auto, ..;
         /// How often the device says that it is there, until the backend says otherwise.
         heartbeat, "heartbeat_ms": Duration = ms(60_000), ms(100)..=HOUR;
         /// How often it asks for all unfinished work, in case an event was missed.
@@ -105,6 +107,8 @@ tables! {
         recent_for, "recent_for_ms": Duration = ms(600_000), ms(0)..=DAY;
         /// The wait when nothing has come for long.
         idle, "idle_ms": Duration = ms(30_000), ms(10)..=HOUR;
+        /// The wait while the backend tells of news by itself (wakeup).
+        listening, "listening_ms": Duration = ms(120_000), ms(10)..=HOUR;
         /// The share by which a wait is longer or shorter, so that devices do not ask in step.
         jitter, "jitter": f64 = 0.2, 0.0..=0.5;
         /// The first wait after an error; it doubles with each further one.
@@ -117,6 +121,14 @@ tables! {
         function_error_max, "function_error_max_ms": Duration = ms(300_000), ms(10)..=DAY;
         /// The wait after the backend refused this device and a new session did not help.
         unauthorized, "unauthorized_ms": Duration = ms(300_000), ms(10)..=DAY;
+    }
+
+    /// How the connection of a websocket backend is kept. The token in tokens/backend of the home, if there is one, is shown to the worker.
+    ["backend.websocket"] WebSocket {
+        /// After how much silence the worker is pinged.
+        ping, "ping_ms": Duration = ms(20_000), ms(10)..=HOUR;
+        /// How long after a ping without any sign of life the connection counts as dead.
+        pong_timeout, "pong_timeout_ms": Duration = ms(20_000), ms(10)..=HOUR;
     }
 
     /// How much is done at once and how long it may take.

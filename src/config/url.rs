@@ -5,7 +5,7 @@ use std::net::IpAddr;
 
 use reqwest::Url;
 
-/// The address of a backend: `http` or `https`, a host, and nothing secret in it.
+/// The address of a backend: `http` or `https` (`ws` or `wss` of a WebSocket), a host, and nothing secret in it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BackendUrl(Url);
 
@@ -17,7 +17,7 @@ impl BackendUrl {
     pub fn parse(text: &str) -> Result<Self, String> {
         let url = Url::parse(text.trim())
             .map_err(|error| format!("the address is not a URL ({error}). Write it as https://host"))?;
-        if !matches!(url.scheme(), "http" | "https") {
+        if !matches!(url.scheme(), "http" | "https" | "ws" | "wss") {
             return Err(format!("the address begins with {}:, not with https:", url.scheme()));
         }
         if !url.username().is_empty() || url.password().is_some() {
@@ -45,7 +45,23 @@ impl BackendUrl {
 
     /// Whether what goes there can be read on the way.
     pub fn is_readable_on_the_way(&self) -> bool {
-        self.0.scheme() == "http" && !self.is_loopback()
+        matches!(self.0.scheme(), "http" | "ws") && !self.is_loopback()
+    }
+
+    /// Whether a WebSocket is opened there.
+    pub fn is_websocket(&self) -> bool {
+        matches!(self.0.scheme(), "ws" | "wss")
+    }
+
+    /// `https`, `http`, `wss` or `ws`.
+    pub fn scheme(&self) -> &str {
+        self.0.scheme()
+    }
+
+    /// The host and the port, to see whether anybody listens there.
+    pub fn place(&self) -> (String, u16) {
+        let host = self.0.host_str().unwrap_or_default().trim_matches(['[', ']']).to_owned();
+        (host, self.0.port_or_known_default().unwrap_or(443))
     }
 }
 

@@ -201,9 +201,23 @@ macro_rules! named {
 
 named!(
     /// The kind of backend.
-    BackendKind, "\"convex\"" {
+    BackendKind, "\"convex\" or \"websocket\"" {
         /// Convex functions over HTTP; the embedded backend speaks the same.
         Convex = "convex",
+        /// A worker that sends tool calls over one WebSocket.
+        WebSocket = "websocket",
+    }
+);
+
+named!(
+    /// When the wake-up socket is opened.
+    WakeUp, "\"auto\", \"on\" or \"off\"" {
+        /// Once polls turn out not to be held.
+        Auto = "auto",
+        /// From the start.
+        On = "on",
+        /// Never.
+        Off = "off",
     }
 );
 

@@ -261,7 +261,7 @@ async fn answer_query<Q: Query>(backend: Arc<Backend>, query: Q) -> Answer {
         })
     };
     let (mut empty, mut reply) = look()?;
-    let Some(hold) = query.hold().filter(|_| empty) else {
+    let Some(hold) = query.hold().filter(|_| empty && backend.holds) else {
         return Ok(reply);
     };
     let deadline = Instant::now() + hold.at_most;

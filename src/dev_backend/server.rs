@@ -35,6 +35,8 @@ pub struct DevBackendOptions {
     pub clock: Clock,
     /// Hide the text of errors without data, as production deployments do.
     pub production_errors: bool,
+    /// Hold calls that ask for it until there is something, which Convex does not.
+    pub holds: bool,
     /// What goes wrong on purpose, if anything may.
     pub faults: Option<Faults>,
 }
@@ -85,6 +87,7 @@ pub(super) struct Backend {
     pub sockets: TaskTracker,
     pub production_errors: bool,
     pub admin_key: String,
+    pub holds: bool,
     pub faults: Option<Faults>,
 }
 
@@ -130,7 +133,7 @@ impl DevBackend {
     /// # Errors
     /// [`DevBackendError`] when the file, its lock or the port cannot be had.
     pub async fn start(options: DevBackendOptions) -> Result<Self, DevBackendError> {
-        let DevBackendOptions { db, port, clock, production_errors, faults } = options;
+        let DevBackendOptions { db, port, clock, production_errors, holds, faults } = options;
         let store = Store::open(&db)?;
         let snapshots = Snapshots::of(db);
         let pairing_code = pairing_code(&store)?;
@@ -151,6 +154,7 @@ impl DevBackend {
             sockets: TaskTracker::new(),
             production_errors,
             admin_key,
+            holds,
             faults,
         });
         let served = axum::serve(listener, http::router(Arc::clone(&backend)))

@@ -59,6 +59,7 @@ pub(super) fn backend() -> (Arc<Backend>, TempDir) {
         sockets: TaskTracker::new(),
         production_errors: false,
         admin_key: "a".into(),
+        holds: true,
         faults: None,
     };
     (Arc::new(backend), home)

@@ -26,6 +26,8 @@ pub(crate) struct Known {
     pub cancelled: bool,
     /// Who waits for its reply.
     pub origin: Origin,
+    /// It is closed, and its reply for the backend is still here.
+    pub kept: bool,
 }
 
 /// What happens to a request.
@@ -41,8 +43,8 @@ pub(crate) enum Event {
     Declares,
     /// Its reply is there.
     Answered,
-    /// The backend has the reply, or will never take it.
-    Closed { delivered: bool },
+    /// The backend has the reply, or will never take it. One that may ask for it again has it kept.
+    Closed { delivered: bool, kept: bool },
     /// A new life finds it.
     Found,
     /// A new life has compared what it declared with what is there.
@@ -79,8 +81,8 @@ pub(crate) enum Write {
     Finish { read_here: bool },
     /// `accepted` again, what was declared forgotten.
     PutBack,
-    /// `delivered` or `undeliverable`, the reply dropped where it was for the backend.
-    Close { delivered: bool },
+    /// `delivered` or `undeliverable`, the reply dropped where it was for the backend and is not to be kept.
+    Close { delivered: bool, kept: bool },
 }
 
 /// What follows once that is written.
@@ -141,7 +143,7 @@ pub(crate) fn step(known: Option<&Known>, event: Event) -> Result<Step, Misfit> 
         Event::Begins { declares } => begins(known, declares),
         Event::Declares => declares(known),
         Event::Answered => answered(known),
-        Event::Closed { delivered } => Ok(closed(known, delivered)),
+        Event::Closed { delivered, kept } => Ok(closed(known, delivered, kept)),
         Event::Found => found(known),
         Event::Compared(comparison) => compared(known, comparison),
     }
@@ -181,6 +183,7 @@ fn offered_again(known: &Known, same: bool, cancelled: bool) -> Step {
     let then = match known.state {
         State::Accepted | State::Started => Then::GoOn,
         State::Finished => Then::Post,
+        State::Delivered | State::Undeliverable if known.kept => Then::Post,
         State::Delivered | State::Undeliverable => Then::Nothing,
     };
     steps(Write::CountOffer { cancelled }, then)
@@ -220,11 +223,11 @@ fn answered(known: &Known) -> Result<Step, Misfit> {
     }
 }
 
-fn closed(known: &Known, delivered: bool) -> Step {
+fn closed(known: &Known, delivered: bool, kept: bool) -> Step {
     match known.state {
         State::Delivered | State::Undeliverable => steps(Write::Nothing, Then::Nothing),
         State::Accepted | State::Started | State::Finished => {
-            steps(Write::Close { delivered }, Then::Nothing)
+            steps(Write::Close { delivered, kept }, Then::Nothing)
         }
     }
 }

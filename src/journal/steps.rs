@@ -36,7 +36,8 @@ pub(super) fn known(transaction: &Transaction<'_>, id: &RequestId) -> rusqlite::
     transaction
         .prepare_cached(
             "select state, effect, declares, declares and exists (select 1 from intent where request_id = id), \
-             attempt, cancel_requested, origin from request where id = ?",
+             attempt, cancel_requested, origin, closed_at_ms is not null and origin = 'backend' \
+             and exists (select 1 from result where request_id = id) from request where id = ?",
         )?
         .query_row([id.as_str()], |row| {
             Ok(Known {
@@ -47,6 +48,7 @@ pub(super) fn known(transaction: &Transaction<'_>, id: &RequestId) -> rusqlite::
                 attempt: row.get(4)?,
                 cancelled: row.get(5)?,
                 origin: row.get::<_, Stored<Origin>>(6)?.0,
+                kept: row.get(7)?,
             })
         })
         .optional()
@@ -91,14 +93,16 @@ pub(super) fn write(
                 .prepare_cached("update request set state = 'accepted' where id = ? and state = ?")?
                 .execute([id_text, was])?
         }
-        Write::Close { delivered } => {
+        Write::Close { delivered, kept } => {
             let state = if delivered { State::Delivered } else { State::Undeliverable };
-            transaction
-                .prepare_cached(
-                    "delete from result where request_id = ?1 \
-                     and exists (select 1 from request where id = ?1 and origin = 'backend')",
-                )?
-                .execute([id_text])?;
+            if !kept {
+                transaction
+                    .prepare_cached(
+                        "delete from result where request_id = ?1 \
+                         and exists (select 1 from request where id = ?1 and origin = 'backend')",
+                    )?
+                    .execute([id_text])?;
+            }
             transaction
                 .prepare_cached(
                     "update request set state = ?, closed_at_ms = ?, \

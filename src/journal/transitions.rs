@@ -35,6 +35,8 @@ pub enum Fate {
 pub enum Close {
     /// The backend has the reply, or a task's reply waits here.
     Delivered,
+    /// The reply was sent, by a wire on which it may be asked for again: it is kept for that.
+    Sent,
     /// The backend will never take a reply; the reason is kept for `history`.
     Undeliverable(String),
 }
@@ -114,8 +116,9 @@ impl Journal {
         let id = id.clone();
         self.writer
             .write(Durability::Process, move |transaction| {
-                let delivered = close == Close::Delivered;
-                steps::take(transaction, &id, Event::Closed { delivered }, now_ms)?;
+                let delivered = !matches!(close, Close::Undeliverable(_));
+                let event = Event::Closed { delivered, kept: close == Close::Sent };
+                steps::take(transaction, &id, event, now_ms)?;
                 if let Close::Undeliverable(reason) = &close {
                     transaction
                         .prepare_cached("update request set last_error = ? where id = ?")?
@@ -214,6 +217,22 @@ impl Journal {
     /// The journal could not be written.
     pub async fn remember(&self, key: &'static str, value: String) -> Result<(), JournalError> {
         self.writer.write(Durability::Process, move |transaction| Ok(set_kv(transaction, key, &value)?)).await
+    }
+
+    /// Drops the replies that were kept after they were sent, of requests closed before `closed_before_ms`.
+    ///
+    /// # Errors
+    /// The journal could not be written.
+    pub async fn drop_sent(&self, closed_before_ms: i64) -> Result<usize, JournalError> {
+        self.writer
+            .write(Durability::Process, move |transaction| {
+                Ok(transaction.execute(
+                    "delete from result where request_id in \
+                     (select id from request where closed_at_ms < ? and origin = 'backend')",
+                    [closed_before_ms],
+                )?)
+            })
+            .await
     }
 
     /// Forgets what was closed before `closed_before_ms`: by then the backend does not offer it again.

@@ -9,6 +9,7 @@ use super::execute::Call;
 use super::lanes::Share;
 use super::wake::{Ended, Wake, Waker};
 use super::{Mode, Runner};
+use crate::backend::{Declined, Offered};
 use crate::ids::{ConversationId, RequestId};
 use crate::journal::{Accepted, Admission, Origin, State, Unfinished};
 use crate::request::Effect;
@@ -49,17 +50,29 @@ impl Runner {
                 }
                 Admission::Answered(reply) => {
                     let engine = Arc::clone(&self.engine);
-                    self.engine.tasks.spawn(async move { engine.deliver(reply).await });
+                    self.engine.tasks.spawn(async move { engine.deliver_again(reply).await });
                 }
                 Admission::InFlight(left) => self.go_on_with(left),
                 Admission::Cancel(id) => self.cancel(&id),
                 Admission::Conflict(conflict) => {
                     tracing::warn!(request.id = %conflict.id, "a second request under a known id was not run");
+                    self.decline(conflict.id, Declined::Conflict);
                 }
-                Admission::Closed(_) => {}
+                Admission::Closed(id) => self.decline(id, Declined::Forgotten),
             }
         }
         self.start_ready();
+    }
+
+    /// Says that there will be no result, as far as the wire can.
+    fn decline(&self, id: RequestId, why: Declined) {
+        let engine = Arc::clone(&self.engine);
+        self.engine.tasks.spawn(async move {
+            if let Err(error) = engine.backend.decline(&id, why).await {
+                // Whoever asks once more is told once more.
+                tracing::info!(request.id = %id, %error, "that there is no result could not be said");
+            }
+        });
     }
 
     /// A request that is offered again. One that was promised and then fell by the wayside is placed again; the loop
@@ -178,5 +191,24 @@ impl Runner {
         if let Some(waiting) = waiting {
             self.start(waiting.call, Share::Free);
         }
+    }
+}
+
+/// The requests that a page takes back.
+pub(super) fn cancels_of(events: &[Offered]) -> Vec<RequestId> {
+    let cancelled = |event: &Offered| match event {
+        Offered::Cancel(id) => Some(id.clone()),
+        _ => None,
+    };
+    events.iter().filter_map(cancelled).collect()
+}
+
+/// Notes the cancels that came too late or for nothing, so that whoever wonders finds them.
+pub(super) fn note_idle_cancels(cancels: &[RequestId], admitted: &[Admission]) {
+    let took = |id: &RequestId| {
+        admitted.iter().any(|admission| matches!(admission, Admission::Cancel(of) if of == id))
+    };
+    for id in cancels.iter().filter(|id| !took(id)) {
+        tracing::info!(request.id = %id, "a cancel changes nothing: the request is over or was never seen");
     }
 }

@@ -32,6 +32,15 @@ impl Engine {
         }
     }
 
+    /// Posts a reply that was asked for again. What is on its way now was sent before that: where nobody confirms more
+    /// than its arrival, whoever asked after it gets it once more.
+    pub(super) async fn deliver_again(self: &Arc<Self>, reply: RecordedReply) {
+        if self.backend.link().is_some() {
+            self.outbox.is_idle(reply.id()).await;
+        }
+        self.deliver(reply).await;
+    }
+
     /// Posts a reply and tells the outbox how that went.
     async fn settle_post(&self, reply: RecordedReply) -> bool {
         let id = reply.id().clone();
@@ -58,9 +67,10 @@ impl Engine {
                 truncated: reply.truncated(),
             };
             let error = match self.backend.post(post).await {
-                Ok(Posted::Stored | Posted::Duplicate) => {
+                Ok(posted) => {
                     reach_of("post.after", reply.id().as_str());
-                    return self.settle(&reply, Close::Delivered).await;
+                    let close = if posted == Posted::Sent { Close::Sent } else { Close::Delivered };
+                    return self.settle(&reply, close).await;
                 }
                 Err(error) => error,
             };

@@ -18,6 +18,7 @@ use super::outbox::{Outbox, Waits};
 use super::session::Sessions;
 use super::settings::Settings;
 use super::wake::Waker;
+use super::wakeups::Ears;
 use super::watchdog::Watchdog;
 use crate::backend::{Backend, BackendError, CatalogItem, CatalogKind};
 use crate::home::{Approvals, Switches};
@@ -102,6 +103,8 @@ pub(super) struct Engine {
     pub budget: Arc<Budget>,
     pub leases: Leases,
     pub hold: Hold,
+    /// What is heard of the wake-up socket.
+    pub ears: Ears,
     pub desk: Desk,
     pub condition: Condition,
     pub moves: Moves,
@@ -156,6 +159,7 @@ impl Engine {
             confinement: parts.confinement,
             watchdog: parts.watchdog,
             leases: Leases::default(),
+            ears: Ears::default(),
             hold: Hold::new(parts.switches),
             desk: Desk::new(parts.approvals),
             condition: Condition::default(),

@@ -3,6 +3,7 @@
 //! made again (its caller, by backoff).
 
 use std::collections::BTreeMap;
+use std::convert::Infallible;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -12,14 +13,17 @@ use tokio::time::Instant;
 
 use super::backoff::Budget;
 use super::engine::Engine;
+use super::settings::WakeUp;
 use crate::backend::{
-    Answer, Backend, BackendError, Beat, CatalogItem, CatalogKind, Claim, Disposition, Offered, Page,
-    Permissions, Posted, Question, Reply, ResultPost, Session,
+    Answer, Backend, BackendError, Beat, CatalogItem, CatalogKind, Claim, Declined, Disposition, Offered,
+    Page, Permissions, Posted, Question, Reply, ResultPost, Session,
 };
 use crate::ids::{LeaseId, RequestId};
 
 /// Where the journal keeps why nothing comes through.
 const KEY: &str = "backend_trouble";
+/// And whether the lasting connection is up, where there is one.
+const LINK: &str = "backend_link";
 
 /// A backend that is asked no sooner than it wants.
 pub(super) struct Line {
@@ -150,6 +154,36 @@ pub(super) async fn tell_trouble(engine: Arc<Engine>) {
     }
 }
 
+/// Keeps in the journal whether the lasting connection is up, for the same.
+pub(super) async fn tell_link(engine: Arc<Engine>) {
+    let socket = (engine.settings.wakeup != WakeUp::Off).then(|| engine.ears.state());
+    let mut link = engine.backend.link();
+    let is_socket = link.is_none();
+    link = link.or(socket);
+    loop {
+        let word = match link.as_mut().map(|link| *link.borrow_and_update()) {
+            Some(true) => "up",
+            // One that nobody wants is not missed.
+            Some(false) if is_socket && !engine.ears.is_wanted() => "",
+            Some(false) => "down",
+            None => "",
+        };
+        if let Err(error) = engine.journal.remember(LINK, word.to_owned()).await {
+            tracing::warn!(%error, "the state of the connection could not be noted");
+        }
+        let changed = async {
+            match &mut link {
+                Some(link) => link.changed().await.is_ok(),
+                None => false,
+            }
+        };
+        tokio::select! {
+            changed = changed => if !changed { return },
+            () = engine.over.cancelled() => return,
+        }
+    }
+}
+
 impl Backend for Line {
     fn open_session(&self) -> Reply<'_, Session> {
         Box::pin(self.made("open_session", self.backend.open_session()))
@@ -181,6 +215,22 @@ impl Backend for Line {
 
     fn publish<'a>(&'a self, kind: CatalogKind, revision: u64, items: &'a [CatalogItem]) -> Reply<'a, ()> {
         Box::pin(self.made("publish", self.backend.publish(kind, revision, items)))
+    }
+
+    fn decline<'a>(&'a self, id: &'a RequestId, why: Declined) -> Reply<'a, ()> {
+        Box::pin(self.made("decline", self.backend.decline(id, why)))
+    }
+
+    /// Not counted among the calls: without it all goes on, only slower.
+    fn wakeups<'a>(&'a self, heard: &'a (dyn Fn() + Send + Sync)) -> Reply<'a, Infallible> {
+        match self.barred() {
+            Some(error) => Box::pin(std::future::ready(Err(error))),
+            None => self.backend.wakeups(heard),
+        }
+    }
+
+    fn link(&self) -> Option<watch::Receiver<bool>> {
+        self.backend.link()
     }
 
     fn dated_offset_ms(&self) -> Option<i64> {

@@ -37,6 +37,7 @@ mod telling;
 mod vigil;
 mod wake;
 mod waking;
+mod wakeups;
 mod watchdog;
 
 pub use aftermath::LookedAfter;
@@ -44,7 +45,7 @@ pub use clock::{Clock, SKEW_MS};
 pub use drain::Stop;
 pub use engine::{Catalog, Parts, Survivors};
 pub use pass::Pass;
-pub use settings::Settings;
+pub use settings::{Settings, WakeUp};
 pub use tasks::Tasks;
 pub use wake::{Waker, Wakes, wakes};
 pub use watchdog::Watchdog;
@@ -53,17 +54,18 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use crate::backend::{BackendError, Disposition, Offered, Page};
+use crate::backend::{BackendError, Disposition, Next, Offered, Page};
 use crate::ids::RequestId;
-use crate::journal::{Accepted, Admission, JournalError};
+use crate::journal::{Accepted, JournalError};
 use backoff::Retry;
-use calls::{CallToken, Waiting};
+use calls::{CallToken, Waiting, cancels_of, note_idle_cancels};
 use engine::Engine;
 use lanes::Lanes;
 use moves::Mover;
 use parked::Parked;
 use polling::Rhythm;
 use wake::Wake;
+use wakeups::Pushed;
 
 /// Why the runner ended without being asked to.
 #[derive(Debug, thiserror::Error)]
@@ -105,6 +107,7 @@ pub struct Runner {
     poll_at: Option<tokio::time::Instant>,
     /// How many events are asked for at once.
     page: u32,
+    pushed: Pushed,
     listed: bool,
     list_retry: Retry,
     drained: bool,
@@ -132,6 +135,7 @@ impl Runner {
             poll_number: 0,
             poll_at: None,
             page,
+            pushed: Pushed::default(),
             listed: false,
             list_retry,
             drained: false,
@@ -150,6 +154,8 @@ impl Runner {
         engine.outbox.ring();
         engine.keep("heartbeat", heartbeat::beat);
         engine.keep("trouble", line::tell_trouble);
+        engine.keep("wakeups", wakeups::keep);
+        engine.keep("link", line::tell_link);
         engine.keep("catalog", catalog::publish);
         engine.keep("periodic", periodic::tick);
         engine.keep("switches", hold::heed);
@@ -189,6 +195,7 @@ impl Runner {
                 Wake::CancelSeen(id) => self.cancel(&id),
                 Wake::HoldChanged => self.start_ready(),
                 Wake::Woke(missed) => self.woke(missed),
+                Wake::Pushed => self.pushed(),
                 Wake::PollDue => self.poll_due(),
                 Wake::ListOpenDue if self.engine.condition.lacks_room() => {}
                 Wake::ListOpenDue => self.list_open(),
@@ -238,7 +245,9 @@ impl Runner {
         let stands = moved.is_none() && (events > 0 || !page.is_done);
         let is_done = page.is_done || stands;
         let cancels = cancels_of(&page.events);
-        let admitted = match self.engine.admit(page.events, moved.clone()).await {
+        // A cursor that the next life cannot use is not written down.
+        let lasting = if page.next == Next::Pushed { None } else { moved.clone() };
+        let admitted = match self.engine.admit(page.events, lasting).await {
             Ok(admitted) => admitted,
             Err(error) => return self.page_refused(error),
         };
@@ -247,10 +256,17 @@ impl Runner {
             self.cursor = moved;
         }
         self.take_in(admitted);
-        let (mut wait, recovered) = self.rhythm.page(events, is_done, held);
+        let (mut wait, recovered) = self.rhythm.page(events, is_done, held, self.engine.ears.are_up());
+        self.engine.ears.want(self.rhythm.does_not_hold());
         if stands {
             tracing::warn!(events, "the backend's page did not move the cursor");
             wait = wait.max(self.engine.settings.active_interval);
+        } else {
+            wait = match page.next {
+                Next::Pushed => Duration::ZERO,
+                Next::After(asked) if is_done => asked,
+                Next::After(_) | Next::Rhythm => wait,
+            };
         }
         if recovered {
             tracing::info!("the backend answers again");
@@ -260,6 +276,7 @@ impl Runner {
         if self.mode == Mode::Stay || !is_done {
             self.poll_after(wait);
         }
+        self.after_poll(events);
         Ok(())
     }
 
@@ -379,23 +396,4 @@ fn failed_for_good(error: &BackendError) -> Result<(), RunnerError> {
         return Err(RunnerError::Barred(error.clone()));
     }
     Ok(())
-}
-
-/// The requests that a page takes back.
-fn cancels_of(events: &[Offered]) -> Vec<RequestId> {
-    let cancelled = |event: &Offered| match event {
-        Offered::Cancel(id) => Some(id.clone()),
-        _ => None,
-    };
-    events.iter().filter_map(cancelled).collect()
-}
-
-/// Notes the cancels that came too late or for nothing, so that whoever wonders finds them.
-fn note_idle_cancels(cancels: &[RequestId], admitted: &[Admission]) {
-    let took = |id: &RequestId| {
-        admitted.iter().any(|admission| matches!(admission, Admission::Cancel(of) if of == id))
-    };
-    for id in cancels.iter().filter(|id| !took(id)) {
-        tracing::info!(request.id = %id, "a cancel changes nothing: the request is over or was never seen");
-    }
 }

@@ -126,6 +126,17 @@ impl Outbox {
         Some(Slot { outbox: self, id: id.clone() })
     }
 
+    /// Waits until this reply is not being posted.
+    pub(super) async fn is_idle(&self, id: &RequestId) {
+        loop {
+            let change = self.change();
+            if !self.state().under_way.contains(id) {
+                return;
+            }
+            change.await;
+        }
+    }
+
     /// Which of these undelivered replies may be posted now.
     pub(super) fn due(&self, undelivered: &[RequestId]) -> Due {
         let (state, now) = (self.state(), Instant::now());

@@ -67,6 +67,10 @@ impl Engine {
             Ok(forgotten) => tracing::info!(forgotten, "requests closed long ago were forgotten"),
             Err(error) => tracing::warn!(%error, "old requests could not be forgotten"),
         }
+        let sent = self.server_clock.whole_now_ms().saturating_sub(ms(self.settings.keep_sent));
+        if let Err(error) = self.journal.drop_sent(sent).await {
+            tracing::warn!(%error, "replies that were sent long ago could not be dropped");
+        }
         if let Err(error) = self.journal.forget_incidents(before).await {
             tracing::warn!(%error, "old incidents could not be forgotten");
         }

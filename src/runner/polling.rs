@@ -27,17 +27,24 @@ impl Rhythm {
         Self { settings, holds: None, last_event: None, retry, slow, failing: false }
     }
 
-    /// A page came after this long; how long to wait before the next poll, and whether this ends an outage.
-    pub(super) fn page(&mut self, events: usize, is_done: bool, held: Duration) -> (Duration, bool) {
+    /// A page came after this long, while a wake-up socket stood or did not; how long to wait before the next poll, and
+    /// whether this ends an outage.
+    pub(super) fn page(
+        &mut self,
+        events: usize,
+        is_done: bool,
+        held: Duration,
+        listens: bool,
+    ) -> (Duration, bool) {
         let recovered = std::mem::take(&mut self.failing);
         self.retry.reset();
         self.slow.reset();
         if events > 0 {
             self.last_event = Some(Instant::now());
         } else if is_done {
-            self.holds = Some(held >= self.settings.hold / 4);
+            self.holds = Some(!self.settings.hold.is_zero() && held >= self.settings.hold / 4);
         }
-        let wait = if !is_done || self.holds != Some(false) { Duration::ZERO } else { self.interval() };
+        let wait = if !is_done || self.holds != Some(false) { Duration::ZERO } else { self.interval(listens) };
         (wait, recovered)
     }
 
@@ -60,10 +67,21 @@ impl Rhythm {
         self.slow.reset();
     }
 
-    fn interval(&self) -> Duration {
+    /// Whether polls came back at once with nothing.
+    pub(super) fn does_not_hold(&self) -> bool {
+        self.holds == Some(false)
+    }
+
+    /// Whether the last poll failed.
+    pub(super) fn is_failing(&self) -> bool {
+        self.failing
+    }
+
+    fn interval(&self, listens: bool) -> Duration {
         let since = self.last_event.map(|at| at.elapsed());
         let settings = &self.settings;
         let interval = match since {
+            _ if listens => settings.listening_interval,
             Some(since) if since < settings.active_for => settings.active_interval,
             Some(since) if since < settings.recent_for => settings.recent_interval,
             _ => settings.idle_interval,
@@ -82,9 +100,9 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_backend_that_holds_polls_is_polled_without_intervals() {
         let mut rhythm = Rhythm::new(Settings::default(), &Arc::new(Budget::new()));
-        assert_eq!(rhythm.page(0, true, HELD).0, Duration::ZERO);
-        assert_eq!(rhythm.page(3, true, AT_ONCE).0, Duration::ZERO);
-        assert_eq!(rhythm.page(0, true, HELD).0, Duration::ZERO);
+        assert_eq!(rhythm.page(0, true, HELD, false).0, Duration::ZERO);
+        assert_eq!(rhythm.page(3, true, AT_ONCE, false).0, Duration::ZERO);
+        assert_eq!(rhythm.page(0, true, HELD, false).0, Duration::ZERO);
     }
 
     #[tokio::test(start_paused = true)]
@@ -94,13 +112,14 @@ mod tests {
             let ratio = wait.as_secs_f64() / seconds;
             assert!((0.79..=1.21).contains(&ratio), "{wait:?} is not about {seconds} s");
         };
-        near(rhythm.page(0, true, AT_ONCE).0, 30.0);
-        near(rhythm.page(1, true, AT_ONCE).0, 1.0);
+        near(rhythm.page(0, true, AT_ONCE, false).0, 30.0);
+        near(rhythm.page(1, true, AT_ONCE, false).0, 1.0);
         tokio::time::advance(Duration::from_secs(61)).await;
-        near(rhythm.page(0, true, AT_ONCE).0, 5.0);
+        near(rhythm.page(0, true, AT_ONCE, false).0, 5.0);
         tokio::time::advance(Duration::from_mins(10)).await;
-        near(rhythm.page(0, true, AT_ONCE).0, 30.0);
-        assert_eq!(rhythm.page(64, false, AT_ONCE).0, Duration::ZERO, "more is there at once");
+        near(rhythm.page(0, true, AT_ONCE, false).0, 30.0);
+        assert_eq!(rhythm.page(64, false, AT_ONCE, false).0, Duration::ZERO, "more is there at once");
+        near(rhythm.page(0, true, AT_ONCE, true).0, 120.0);
     }
 
     #[tokio::test(start_paused = true)]
@@ -108,8 +127,8 @@ mod tests {
         let mut rhythm = Rhythm::new(Settings::default(), &Arc::new(Budget::new()));
         let gone = BackendError::Unreachable { url: String::new(), cause: String::new() };
         assert!(rhythm.error(&gone) <= Duration::from_secs(1));
-        assert!(rhythm.page(0, true, HELD).1);
-        assert!(!rhythm.page(0, true, HELD).1);
+        assert!(rhythm.page(0, true, HELD, false).1);
+        assert!(!rhythm.page(0, true, HELD, false).1);
         let silent = BackendError::Function { message: "Server Error".into() };
         assert!(rhythm.error(&silent) >= Duration::from_secs(30));
     }

@@ -2,6 +2,17 @@
 
 use std::time::Duration;
 
+/// When the wake-up socket is opened.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum WakeUp {
+    /// Once polls turn out not to be held.
+    Auto,
+    /// From the start.
+    On,
+    /// Never.
+    Off,
+}
+
 /// The runner's figures; the defaults are those of the wire contract.
 #[derive(Debug, Clone)]
 pub struct Settings {
@@ -15,6 +26,10 @@ pub struct Settings {
     pub recent_interval: Duration,
     /// How long that lasts.
     pub recent_for: Duration,
+    /// Whether the wake-up socket is opened.
+    pub wakeup: WakeUp,
+    /// Between polls while it stands.
+    pub listening_interval: Duration,
     /// Between polls otherwise.
     pub idle_interval: Duration,
     /// How far each interval is moved at random, as a share of it.
@@ -59,6 +74,8 @@ pub struct Settings {
     pub least_free: u64,
     /// How long a closed request is remembered.
     pub remember: Duration,
+    /// How long a reply is kept after it was sent on a wire where it may be asked for again.
+    pub keep_sent: Duration,
     /// How long after its request expired a reply is still posted.
     pub keep_posting: Duration,
     /// Between looks at what may have changed unnoticed: the machine slept, a switch was moved.
@@ -80,6 +97,8 @@ impl Default for Settings {
             active_for: seconds(60),
             recent_interval: seconds(5),
             recent_for: seconds(600),
+            wakeup: WakeUp::Auto,
+            listening_interval: seconds(120),
             idle_interval: seconds(30),
             jitter: 0.2,
             retry: (seconds(1), seconds(60)),
@@ -103,6 +122,7 @@ impl Default for Settings {
             wind_up: seconds(4),
             least_free: 200 << 20,
             remember: seconds(30 * 86_400),
+            keep_sent: seconds(86_400),
             keep_posting: seconds(7 * 86_400),
             vigil: seconds(20),
             crash_limit: 3,

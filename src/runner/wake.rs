@@ -24,6 +24,8 @@ pub(super) enum Wake {
     HoldChanged,
     /// The machine slept for about so long.
     Woke(std::time::Duration),
+    /// The backend says that there may be something to poll for.
+    Pushed,
     /// It is time to poll again.
     PollDue,
     /// It is time to look at everything open.

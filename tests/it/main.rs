@@ -26,5 +26,8 @@ mod search;
 mod shell;
 mod sqlite;
 mod state;
+mod synapse;
 mod terminal;
 mod tool;
+mod wakeup;
+mod websocket;

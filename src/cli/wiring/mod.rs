@@ -8,6 +8,7 @@ mod shells;
 
 use std::ffi::OsString;
 use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::Context;
 use tokio::task::JoinSet;
@@ -17,8 +18,10 @@ use crate::acp::local::terminals::{LocalSetup, LocalTerminals};
 use crate::acp::permission::InsideWorkspace;
 use crate::acp::terminals::Ladder;
 use crate::acp::{LocalClient, Workspace};
-use crate::backend::{ConvexBackend, HttpFunctions, TransportOptions};
-use crate::config::{Config, Environment};
+use crate::backend::{
+    Backend, ConvexBackend, HttpFunctions, ShownToken, TransportOptions, WebSocketBackend, WebSocketOptions,
+};
+use crate::config::{self, BackendKind, Config, Environment};
 use crate::handlers::state::board::TaskBoard;
 use crate::handlers::{self, file, git, search, shell, sqlite, state, terminal};
 use crate::home::{Approvals, DeviceIdentity, Home, HomeError, Switches, TokenName, Tokens};
@@ -26,7 +29,7 @@ use crate::ids::LeaseId;
 use crate::journal::Journal;
 use crate::output::OutputStore;
 use crate::redact::Redactor;
-use crate::runner::{Clock, Parts, Runner, Settings, Stop, Tasks, Watchdog, wakes};
+use crate::runner::{Clock, Parts, Runner, Settings, Stop, Tasks, WakeUp, Watchdog, wakes};
 use crate::tool::{Gate, Registry};
 
 pub use device::{Device, StoredToken};
@@ -215,7 +218,7 @@ pub fn runner(
     let machine = machine(config, home, environment, board.clone(), Some(&journal))?;
     board.know(&machine);
     let taken_up = shells::take_up(&journal, home, &machine.terminals, &machine.outputs, &machine.shells)?;
-    let backend = Arc::new(backend(config, home, identity, &machine.redactor, pairing_code)?);
+    let backend = device_backend(config, home, identity, &machine.redactor, pairing_code)?;
     let parts = Parts {
         backend,
         journal: journal.clone(),
@@ -242,7 +245,66 @@ fn text_variable(environment: &Environment, name: &str) -> Option<String> {
     found.1.to_str().map(str::to_owned)
 }
 
-/// The backend as this device sees it.
+/// The backend as the configuration names it.
+fn device_backend(
+    config: &Config,
+    home: &Home,
+    identity: DeviceIdentity,
+    redactor: &Redactor,
+    pairing_code: Option<String>,
+) -> anyhow::Result<Arc<dyn Backend>> {
+    if config.backend.kind == BackendKind::Convex {
+        return Ok(Arc::new(backend(config, home, identity, redactor, pairing_code)?));
+    }
+    if pairing_code.is_some() {
+        let text =
+            "a websocket backend knows no pairing: put its token into tokens/backend of the home instead";
+        return Err(exit::Stop::with(Exit::Config, text));
+    }
+    let url = config.backend.url.as_ref().ok_or_else(no_backend)?;
+    let options = WebSocketOptions {
+        ping: config.websocket.ping,
+        pong_timeout: config.websocket.pong_timeout,
+        allow_insecure: config.backend.allow_insecure_http,
+    };
+    let (tokens, redactor) = (Tokens::of(home), redactor.clone());
+    let shown: ShownToken = Arc::new(move || match tokens.read(TokenName::Backend) {
+        Ok(token) => {
+            // Masked in results from before it is shown for the first time.
+            if let Some(token) = &token {
+                redactor.add(token);
+            }
+            token
+        }
+        Err(error) => {
+            tracing::warn!(%error, "the worker is shown no token");
+            None
+        }
+    });
+    Ok(Arc::new(WebSocketBackend::new(url.as_str(), shown, &options)?))
+}
+
+fn no_backend() -> anyhow::Error {
+    let text = "no backend is set: give --backend-url (PUNIE_BACKEND_URL), or `url` under [backend] in config.toml; \
+                `punie-runner dev` starts one of its own";
+    exit::Stop::with(Exit::Config, text)
+}
+
+/// Whether something answers at the backend's address, and if not, why in one word; none where there is no address.
+pub async fn probe(config: &Config, patience: Duration) -> Result<(), Option<&'static str>> {
+    let url = config.backend.url.as_ref().ok_or(None)?;
+    if config.backend.kind == BackendKind::Convex {
+        let functions = functions(config).map_err(|_| None)?;
+        return functions.probe(patience).await.map_err(|error| Some(error.trouble()));
+    }
+    // No handshake: a worker may take a second connection of a device for the end of the first.
+    match tokio::time::timeout(patience, tokio::net::TcpStream::connect(url.place())).await {
+        Ok(Ok(_)) => Ok(()),
+        _ => Err(Some("unreachable")),
+    }
+}
+
+/// A Convex backend as this device sees it.
 pub fn backend(
     config: &Config,
     home: &Home,
@@ -262,11 +324,12 @@ pub fn backend(
 
 /// The backend's functions, for whichever side.
 pub fn functions(config: &Config) -> anyhow::Result<HttpFunctions> {
-    let Some(url) = &config.backend.url else {
-        let text = "no backend is set: give --backend-url (PUNIE_BACKEND_URL), or `url` under [backend] in config.toml; \
-                    `punie-runner dev` starts one of its own";
+    let url = config.backend.url.as_ref().ok_or_else(no_backend)?;
+    if config.backend.kind == BackendKind::WebSocket {
+        let text = "the configuration names a websocket backend, which has neither pairing nor callers; this command \
+                    needs a convex one (kind under [backend])";
         return Err(exit::Stop::with(Exit::Config, text));
-    };
+    }
     let options = TransportOptions {
         allow_insecure_http: config.backend.allow_insecure_http,
         ..TransportOptions::default()
@@ -288,6 +351,12 @@ fn settings(config: &Config) -> Settings {
         recent_interval: poll.recent,
         recent_for: poll.recent_for,
         idle_interval: poll.idle,
+        listening_interval: poll.listening,
+        wakeup: match config.backend.wakeup {
+            config::WakeUp::Auto => WakeUp::Auto,
+            config::WakeUp::On => WakeUp::On,
+            config::WakeUp::Off => WakeUp::Off,
+        },
         jitter: poll.jitter,
         retry: (poll.error_base, poll.error_cap),
         slow_retry: (poll.function_error_min, poll.function_error_max),

@@ -86,6 +86,7 @@ impl World {
             attempt: 0,
             cancelled: false,
             origin: Origin::Backend,
+            kept: false,
         });
         let before = row.state;
         match write {
@@ -107,7 +108,8 @@ impl World {
                 assert!(!at_most_once(n) || declares(n), "an effect that may have been made is put back");
                 (row.state, row.declared) = (State::Accepted, false);
             }
-            Write::Close { delivered } => {
+            Write::Close { delivered, kept } => {
+                row.kept = kept;
                 row.state = if delivered { State::Delivered } else { State::Undeliverable };
             }
         }
@@ -197,7 +199,7 @@ impl World {
             stored.push(reply);
         }
         if heard {
-            self.step(n, Event::Closed { delivered });
+            self.step(n, Event::Closed { delivered, kept: false });
         }
     }
 

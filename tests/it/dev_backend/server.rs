@@ -143,6 +143,7 @@ fn options(home: &TempDir, clock: &TestClock, production_errors: bool) -> DevBac
         port: 0,
         clock: Clock::new(move || clock.now_ms()),
         production_errors,
+        holds: true,
         faults: None,
     }
 }

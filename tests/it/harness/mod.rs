@@ -10,3 +10,4 @@ pub mod stage;
 pub mod tools;
 pub mod wait;
 pub mod whole;
+pub mod worker;

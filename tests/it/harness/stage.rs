@@ -71,8 +71,17 @@ impl Stage {
         stage
     }
 
+    /// With a backend that answers every poll at once, as Convex does.
+    pub async fn unheld(config: &str) -> Self {
+        Self::set(config, false).await.paired().await
+    }
+
     /// With a device that the backend does not know yet; nothing can be asked of it.
     pub async fn unpaired(config: &str) -> Self {
+        Self::set(config, true).await
+    }
+
+    async fn set(config: &str, holds: bool) -> Self {
         let dir = tempfile::tempdir().expect("a folder");
         let place = |name: &str| dir.path().join(name);
         for name in ["home", "work", "logs"] {
@@ -87,6 +96,7 @@ impl Stage {
             port: 0,
             clock: Clock::new(move || system_ms() + ms(ahead.load(Ordering::SeqCst))),
             production_errors: false,
+            holds,
             faults: Some(faults.clone()),
         };
         let backend = DevBackend::start(options.clone()).await.expect("started");

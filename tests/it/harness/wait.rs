@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 /// More than anything takes on a slow machine under load.
-const PATIENCE: Duration = Duration::from_secs(90);
+pub const PATIENCE: Duration = Duration::from_secs(90);
 const BETWEEN_LOOKS: Duration = Duration::from_millis(10);
 
 /// Looks until there is something to see.

@@ -1,0 +1,195 @@
+//! Opens a WebSocket: the connection, TLS, the handshake, and what each failure means. Not here: what is said on it.
+
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use reqwest::Url;
+use rustls::ClientConfig;
+use rustls::crypto::ring;
+use rustls::pki_types::ServerName;
+use rustls_platform_verifier::BuilderVerifierExt as _;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::TcpStream;
+use tokio_rustls::TlsConnector;
+use tokio_tungstenite::tungstenite::client::IntoClientRequest as _;
+use tokio_tungstenite::tungstenite::handshake::client::Request;
+use tokio_tungstenite::tungstenite::http::header::{
+    AUTHORIZATION, HeaderMap, HeaderName, HeaderValue, USER_AGENT,
+};
+use tokio_tungstenite::tungstenite::protocol::WebSocketConfig;
+use tokio_tungstenite::tungstenite::{Error, protocol::CloseFrame};
+use tokio_tungstenite::{WebSocketStream, client_async_with_config};
+
+use super::error::BackendError;
+use super::http::{BadUrl, is_loopback, retry_after};
+use crate::redact::Secret;
+
+/// Any stream of bytes, with TLS or without.
+pub(super) trait Bytes: AsyncRead + AsyncWrite + Send + Unpin {}
+impl<T: AsyncRead + AsyncWrite + Send + Unpin> Bytes for T {}
+
+/// An open WebSocket.
+pub(super) type Socket = WebSocketStream<Box<dyn Bytes>>;
+
+/// Until the handshake is through.
+const CONNECT: Duration = Duration::from_secs(10);
+
+/// One address, to be dialled any number of times.
+pub(super) struct Dialer {
+    url: Url,
+    tls: Option<TlsConnector>,
+    limits: WebSocketConfig,
+}
+
+impl Dialer {
+    /// For this address; messages of more bytes are not read.
+    ///
+    /// # Errors
+    /// [`BadUrl`].
+    pub(super) fn new(url: &str, allow_insecure: bool, most_bytes: usize) -> Result<Self, BadUrl> {
+        let url = Url::parse(url).map_err(|cause| BadUrl::Unparsable(url.to_owned(), cause.to_string()))?;
+        if !url.username().is_empty() || url.password().is_some() {
+            return Err(BadUrl::Credentials);
+        }
+        let tls = match url.scheme() {
+            "wss" => Some(connector().map_err(BadUrl::Client)?),
+            "ws" if is_loopback(&url) || allow_insecure => None,
+            "ws" => return Err(BadUrl::Insecure(url.to_string())),
+            other => {
+                let why = format!("the scheme {other} is not wss");
+                return Err(BadUrl::Unparsable(url.to_string(), why));
+            }
+        };
+        let limits = WebSocketConfig::default()
+            .read_buffer_size(16 << 10)
+            .write_buffer_size(16 << 10)
+            .max_message_size(Some(most_bytes))
+            .max_frame_size(Some(most_bytes));
+        Ok(Self { url, tls, limits })
+    }
+
+    /// The address, without secrets.
+    pub(super) fn url(&self) -> &str {
+        self.url.as_str().trim_end_matches('/')
+    }
+
+    /// Opens a socket, showing this token.
+    ///
+    /// # Errors
+    /// [`BackendError`], as an HTTP call to the same place would have it.
+    pub(super) async fn dial(
+        &self,
+        token: Option<&Secret<String>>,
+        extra: &[(HeaderName, HeaderValue)],
+    ) -> Result<Socket, BackendError> {
+        let dialling = async {
+            let stream = self.stream().await.map_err(|cause| self.unreachable(&cause))?;
+            let request = self.request(token, extra)?;
+            let opened = client_async_with_config(request, stream, Some(self.limits)).await;
+            opened.map(|(socket, _response)| socket).map_err(|error| self.failed(&error))
+        };
+        let dialled = tokio::time::timeout(CONNECT, dialling).await;
+        dialled.unwrap_or_else(|_| {
+            let seconds = CONNECT.as_secs();
+            Err(self.unreachable(&format!("no WebSocket could be opened within {seconds} s")))
+        })
+    }
+
+    async fn stream(&self) -> Result<Box<dyn Bytes>, String> {
+        let host = self.url.host_str().unwrap_or_default();
+        // An IPv6 address has brackets in a URL and nowhere else.
+        let host = host.trim_matches(['[', ']']).to_owned();
+        let port = self.url.port().unwrap_or(if self.tls.is_some() { 443 } else { 80 });
+        let plain = TcpStream::connect((host.as_str(), port)).await.map_err(|cause| cause.to_string())?;
+        plain.set_nodelay(true).map_err(|cause| cause.to_string())?;
+        let Some(tls) = &self.tls else { return Ok(Box::new(plain)) };
+        let name = ServerName::try_from(host).map_err(|cause| cause.to_string())?;
+        let secret = tls.connect(name, plain).await.map_err(|cause| cause.to_string())?;
+        Ok(Box::new(secret))
+    }
+
+    fn request(
+        &self,
+        token: Option<&Secret<String>>,
+        extra: &[(HeaderName, HeaderValue)],
+    ) -> Result<Request, BackendError> {
+        let bad = |cause: String| BackendError::BadCall { status: 0, message: cause };
+        let mut request = self.url.as_str().into_client_request().map_err(|cause| bad(cause.to_string()))?;
+        let headers = request.headers_mut();
+        headers.insert(
+            USER_AGENT,
+            HeaderValue::from_static(concat!("punie-runner/", env!("CARGO_PKG_VERSION"))),
+        );
+        for (name, value) in extra {
+            headers.insert(name.clone(), value.clone());
+        }
+        if let Some(token) = token {
+            let mut value = HeaderValue::from_str(&format!("Bearer {}", token.expose()))
+                .map_err(|_| bad("the token cannot stand in a header".to_owned()))?;
+            value.set_sensitive(true);
+            headers.insert(AUTHORIZATION, value);
+        }
+        Ok(request)
+    }
+
+    /// What a failed handshake means.
+    fn failed(&self, error: &Error) -> BackendError {
+        let Error::Http(response) = error else { return self.unreachable(&error.to_string()) };
+        let (status, headers) = (response.status().as_u16(), response.headers());
+        match status {
+            401 | 403 => BackendError::Unauthorized { code: format!("status {status}") },
+            // Another place answers: a login page, a proxy, a web server without WebSockets.
+            200..=399 | 407 | 511 => BackendError::Intercepted {
+                url: self.url().to_owned(),
+                cause: format!("status {status} in place of a WebSocket"),
+            },
+            404 | 408 | 421 | 425 | 429 | 500..=599 => {
+                BackendError::Busy { status, code: String::new(), retry_after: asked_wait(headers) }
+            }
+            other => BackendError::BadCall { status: other, message: "no WebSocket is given".to_owned() },
+        }
+    }
+
+    /// The other end closed the socket, or it is gone.
+    pub(super) fn closed(&self, frame: Option<&CloseFrame>) -> BackendError {
+        let Some(frame) = frame else {
+            return self.unreachable("the connection was closed without a reason");
+        };
+        let (code, reason) = (u16::from(frame.code), shown(frame.reason.as_str()));
+        match code {
+            // Policy, unauthorized and forbidden; and what many servers use for the last two.
+            1008 | 3000 | 3003 | 4401 | 4403 => {
+                BackendError::Unauthorized { code: format!("close {code} {reason}").trim_end().to_owned() }
+            }
+            // Try again later.
+            1013 => BackendError::Busy { status: 503, code: format!("close {code}"), retry_after: None },
+            _ => self.unreachable(format!("the connection was closed with {code} {reason}").trim_end()),
+        }
+    }
+
+    pub(super) fn unreachable(&self, cause: &str) -> BackendError {
+        BackendError::Unreachable { url: self.url().to_owned(), cause: cause.to_owned() }
+    }
+}
+
+fn connector() -> Result<TlsConnector, String> {
+    let text = |cause: rustls::Error| cause.to_string();
+    let mut config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
+        .with_safe_default_protocol_versions()
+        .map_err(text)?
+        .with_platform_verifier()
+        .map_err(text)?
+        .with_no_client_auth();
+    // A WebSocket begins as HTTP/1.1.
+    config.alpn_protocols = vec![b"http/1.1".to_vec()];
+    Ok(TlsConnector::from(Arc::new(config)))
+}
+
+fn asked_wait(headers: &HeaderMap) -> Option<Duration> {
+    retry_after(headers, SystemTime::now())
+}
+
+/// Words of the other end, as a log can have them.
+fn shown(reason: &str) -> String {
+    reason.chars().filter(|c| !c.is_control()).take(120).collect()
+}

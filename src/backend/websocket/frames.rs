@@ -1,0 +1,259 @@
+//! The frames of the second wire, and nowhere else: what a worker's text asks for, and the texts that answer it. A frame
+//! that cannot be used is that frame's fault, never the connection's. Not here: sockets.
+
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use serde_json::{Map, Value, json};
+
+use super::super::{Declined, Offered, ResultPost};
+use crate::ids::{ConversationId, RequestId, ToolName, hex};
+use crate::request::{OutcomeKind, ToolRequest};
+
+/// What a frame comes to.
+#[derive(Debug)]
+pub(super) enum Heard {
+    /// Something for the runner.
+    Event(Offered),
+    /// It cannot be used; this says so to whoever sent it.
+    Answer(String),
+    /// Nothing to do with us.
+    Ignored(String),
+}
+
+/// All calls of a worker are one conversation: they begin in the order in which they came, and one with effects waits
+/// for those before it.
+const CONVERSATION: &str = "websocket";
+
+/// Ids that the grammar of ours does not have travel inside as this and the hexadecimal of their bytes.
+const FOREIGN: &str = "ws-";
+
+/// So that the encoded form still is an id of ours.
+const LONGEST_FOREIGN: usize = 60;
+
+/// The errors that callers of this wire compare with, to the letter. What our tools say beyond them stays here.
+const EXACT: [&str; 3] =
+    ["Error: Not a git repository", "Error: File not found", "Error: Security violation"];
+
+/// Reads a frame.
+pub(super) fn read(text: &str) -> Heard {
+    let frame = match serde_json::from_str::<Value>(text) {
+        Ok(Value::Object(frame)) => frame,
+        Ok(_) => return Heard::Answer(error(None, "the frame is no JSON object")),
+        Err(cause) => return Heard::Answer(error(None, &format!("the frame is not JSON: {cause}"))),
+    };
+    match frame.get("type").and_then(Value::as_str) {
+        Some("tool_call") => with_id(&frame, |id| Heard::Event(call(id, &frame))),
+        Some("tool_cancel") => with_id(&frame, |id| Heard::Event(Offered::Cancel(id))),
+        Some("error") => Heard::Ignored(format!("the worker reports an error: {}", short(text))),
+        // Answering what is not ours could begin an endless exchange.
+        Some(other) => Heard::Ignored(format!("a frame of the unknown type {:?}", short(other))),
+        None => Heard::Answer(error(None, "the frame has no type; tool_call and tool_cancel are understood")),
+    }
+}
+
+/// What is said to a frame of bytes.
+pub(super) fn binary() -> String {
+    error(None, "binary frames are not understood; send the JSON as a text frame")
+}
+
+fn with_id(frame: &Map<String, Value>, go_on: impl FnOnce(RequestId) -> Heard) -> Heard {
+    let Some(given) = frame.get("id").filter(|id| !id.is_null()) else {
+        return Heard::Answer(error(None, "the frame has no id, so nothing can be answered to it"));
+    };
+    if let Some(id) = given.as_str().and_then(inner_id) {
+        return go_on(id);
+    }
+    let echoed = if given.is_string() || given.is_number() { given.clone() } else { Value::Null };
+    let why = format!(
+        "the id must be a text of 1 to 128 characters of A-Z a-z 0-9 _ -, or of at most {LONGEST_FOREIGN} bytes with \
+         others; the call was not run"
+    );
+    Heard::Answer(answered(&echoed, false, &why))
+}
+
+fn call(id: RequestId, frame: &Map<String, Value>) -> Offered {
+    let args = match frame.get("args") {
+        None | Some(Value::Null) => "{}".to_owned(),
+        // Maps are sorted by key, so that a call that is sent again by a store that keeps no order is the same call.
+        Some(args) => args.to_string(),
+    };
+    let tool = match frame.get("tool") {
+        Some(Value::String(tool)) => ToolName::parse(tool.as_str()).map_err(|bad| bad.to_string()),
+        Some(other) => Err(format!("tool must be a text, not {}", short(&other.to_string()))),
+        None => Err("tool is missing".to_owned()),
+    };
+    let (tool, why) = match tool {
+        Ok(tool) => (tool, None),
+        Err(why) => (ToolName::parse("unreadable").expect("a word is a tool name"), Some(why)),
+    };
+    let request = ToolRequest {
+        id,
+        tool,
+        args,
+        conversation: ConversationId::parse(CONVERSATION).expect("a word is a conversation's id"),
+        agent_type: None,
+        created_at_ms: now_ms(),
+        deadline_ms: None,
+        cancelled: false,
+    };
+    match why {
+        None => Offered::Request(request),
+        Some(why) => Offered::Unreadable { request, why },
+    }
+}
+
+/// The frame that answers a call.
+pub(super) fn result(post: &ResultPost<'_>) -> String {
+    let payload: Value = serde_json::from_str(post.payload).unwrap_or_default();
+    let text = |key: &str| match payload.get(key) {
+        Some(Value::String(text)) => Some(text.clone()),
+        Some(json) => Some(json.to_string()),
+        None => None,
+    };
+    let success = post.kind == OutcomeKind::Ok;
+    let mut output = text("result").or_else(|| text("error")).unwrap_or_default();
+    if !success && let Some(exact) = EXACT.iter().find(|exact| output.lines().next() == Some(exact)) {
+        (*exact).clone_into(&mut output);
+    }
+    answered(&Value::String(outer_id(post.id)), success, &output)
+}
+
+/// The frame for a request that was offered again and gets no result.
+pub(super) fn declined(id: &RequestId, why: Declined) -> String {
+    let id = outer_id(id);
+    match why {
+        // No result: the one of the call that the id stands for is still to come, or was sent.
+        Declined::Conflict => error(
+            Some(&id),
+            "this id came before with another tool or other arguments; this call was not run, give it an id of its own",
+        ),
+        Declined::Forgotten => answered(
+            &Value::String(id),
+            false,
+            "Error: This call was answered long ago and its result is not kept any more. It was not run again.",
+        ),
+    }
+}
+
+fn answered(id: &Value, success: bool, output: &str) -> String {
+    let status = if success { "success" } else { "error" };
+    json!({"type": "tool_result", "tool_call_id": id, "status": status, "output": output}).to_string()
+}
+
+fn error(id: Option<&str>, message: &str) -> String {
+    match id {
+        Some(id) => json!({"type": "error", "tool_call_id": id, "message": message}).to_string(),
+        None => json!({"type": "error", "message": message}).to_string(),
+    }
+}
+
+/// The id as the journal has it.
+fn inner_id(id: &str) -> Option<RequestId> {
+    match RequestId::parse(id) {
+        Ok(known) if !id.starts_with(FOREIGN) => Some(known),
+        _ if id.is_empty() || id.len() > LONGEST_FOREIGN => None,
+        _ => RequestId::parse(format!("{FOREIGN}{}", hex(id.as_bytes()))).ok(),
+    }
+}
+
+/// The id as the worker gave it.
+fn outer_id(id: &RequestId) -> String {
+    let foreign = id.as_str().strip_prefix(FOREIGN).and_then(|digits| {
+        let byte = |pair: &[u8]| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok();
+        let bytes: Option<Vec<u8>> = digits.as_bytes().chunks(2).map(byte).collect();
+        String::from_utf8(bytes?).ok()
+    });
+    foreign.unwrap_or_else(|| id.as_str().to_owned())
+}
+
+fn short(text: &str) -> String {
+    text.chars().take(80).collect()
+}
+
+/// Our clock: the wire brings no other.
+pub(super) fn now_ms() -> f64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0.0, |age| age.as_secs_f64() * 1_000.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ids::LeaseId;
+
+    fn request(text: &str) -> ToolRequest {
+        match read(text) {
+            Heard::Event(Offered::Request(request)) => request,
+            other => panic!("{text}: {other:?}"),
+        }
+    }
+
+    fn answer(text: &str) -> Value {
+        match read(text) {
+            Heard::Answer(answer) => serde_json::from_str(&answer).expect("JSON"),
+            other => panic!("{text}: {other:?}"),
+        }
+    }
+
+    #[test]
+    fn a_call_needs_an_id_and_a_tool_and_nothing_else() {
+        let call = request(r#"{"type":"tool_call","tool":"git_status","id":"c1"}"#);
+        assert_eq!((call.id.as_str(), call.tool.as_str(), call.args.as_str()), ("c1", "git_status", "{}"));
+        let call = request(
+            r#"{"id":"c2","args":{"path":"a","content":"b"},"tool":"write_file","type":"tool_call","x":1}"#,
+        );
+        assert_eq!(call.args, r#"{"content":"b","path":"a"}"#, "however it was ordered");
+        // What is no object reaches the tool's own reader, which says what it wants.
+        assert_eq!(request(r#"{"type":"tool_call","tool":"read_file","id":"c3","args":[1]}"#).args, "[1]");
+    }
+
+    #[test]
+    fn what_cannot_be_answered_is_told_and_what_can_is_answered() {
+        for bad in ["", "{", "[]", "7", "{}", r#"{"type":"tool_call","tool":"git_status"}"#] {
+            let told = answer(bad);
+            assert_eq!((&told["type"], told.get("tool_call_id")), (&json!("error"), None), "{bad}");
+        }
+        let long = "x".repeat(129);
+        for id in [json!(5), json!(""), json!(long), json!("\u{1F600}".repeat(40))] {
+            let told = answer(&json!({"type": "tool_call", "tool": "git_status", "id": id}).to_string());
+            assert_eq!((&told["type"], &told["status"]), (&json!("tool_result"), &json!("error")));
+            assert_eq!(told["tool_call_id"], id);
+        }
+        let Heard::Event(Offered::Unreadable { request, why }) =
+            read(r#"{"type":"tool_call","id":"c1","tool":5}"#)
+        else {
+            panic!("a call whose tool cannot be read is answered like any other");
+        };
+        assert_eq!((request.id.as_str(), why.as_str()), ("c1", "tool must be a text, not 5"));
+        assert!(matches!(read(r#"{"type":"pong"}"#), Heard::Ignored(_)));
+    }
+
+    #[test]
+    fn every_id_comes_back_as_it_was_given() {
+        for id in ["call_1", "a.b:c/d", "ws-6162", "ws-", "\u{e9}t\u{e9}", " "] {
+            let inner = inner_id(id).expect(id);
+            assert_eq!(outer_id(&inner), id);
+        }
+        assert_eq!(inner_id("call_1").expect("an id").as_str(), "call_1");
+    }
+
+    #[test]
+    fn the_errors_that_callers_compare_with_come_to_the_letter() {
+        let (id, lease) = (RequestId::parse("c1").expect("an id"), LeaseId::random());
+        let output = |kind, payload: Value| {
+            let payload = payload.to_string();
+            let post = ResultPost { id: &id, lease: &lease, kind, payload: &payload, truncated: false };
+            serde_json::from_str::<Value>(&result(&post)).expect("JSON")
+        };
+        let refused =
+            output(OutcomeKind::Error, json!({"error": "Error: Security violation\n../x leaves it"}));
+        assert_eq!(
+            refused,
+            json!({"type": "tool_result", "tool_call_id": "c1", "status": "error", "output": "Error: Security violation"})
+        );
+        let read =
+            output(OutcomeKind::Ok, json!({"result": "Error: File not found\nis what this file holds"}));
+        assert_eq!(read["output"], "Error: File not found\nis what this file holds");
+        assert_eq!(output(OutcomeKind::Ok, json!({"result": {"a": 1}}))["output"], r#"{"a":1}"#);
+        assert_eq!(output(OutcomeKind::Cancelled, json!({"error": "Cancelled."}))["status"], "error");
+    }
+}

@@ -1,0 +1,158 @@
+//! Calls that arrived and were not yet taken. Bounded: while it is full nothing is read from the socket, and the worker
+//! has to wait. What was handed out stays until the runner asks for what comes after it. Not here: sockets.
+
+use std::collections::VecDeque;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use tokio::sync::Notify;
+
+use super::super::Offered;
+
+/// How many may wait.
+const MOST: usize = 1_024;
+
+/// How many bytes may wait; the one that goes beyond it is still taken.
+const MOST_BYTES: usize = 16 << 20;
+
+/// How many bytes are handed out at once; the first is always.
+const PAGE_BYTES: usize = 4 << 20;
+
+/// The calls of one life of the runner.
+pub(super) struct Inbox {
+    /// Marks the cursors of this life.
+    life: String,
+    state: Mutex<State>,
+    /// Tells that something arrived.
+    arrived: Notify,
+    /// Tells that there is room.
+    freed: Notify,
+}
+
+#[derive(Default)]
+struct State {
+    waiting: VecDeque<Waiting>,
+    bytes: usize,
+    /// The number of the last that arrived.
+    last: u64,
+}
+
+struct Waiting {
+    number: u64,
+    event: Offered,
+    bytes: usize,
+}
+
+impl Inbox {
+    pub(super) fn new() -> Self {
+        Self {
+            life: uuid::Uuid::new_v4().to_string(),
+            state: Mutex::default(),
+            arrived: Notify::new(),
+            freed: Notify::new(),
+        }
+    }
+
+    /// Something arrived, in a frame of so many bytes.
+    pub(super) fn put(&self, event: Offered, bytes: usize) {
+        let mut state = self.state();
+        state.last += 1;
+        state.bytes += bytes;
+        let number = state.last;
+        state.waiting.push_back(Waiting { number, event, bytes });
+        drop(state);
+        self.arrived.notify_one();
+    }
+
+    /// Whether more may be read.
+    pub(super) fn has_room(&self) -> bool {
+        let state = self.state();
+        state.waiting.len() < MOST && state.bytes < MOST_BYTES
+    }
+
+    /// Waits until more may be read.
+    pub(super) async fn room(&self) {
+        while !self.has_room() {
+            self.freed.notified().await;
+        }
+    }
+
+    /// Drops what comes before the cursor, which the runner has, and gives what comes after it, with the cursor
+    /// behind that. A cursor of another life, or of another backend, says nothing.
+    pub(super) fn after(&self, cursor: Option<&str>, most: u32) -> (Vec<Offered>, Option<String>) {
+        let taken =
+            cursor.and_then(|cursor| cursor.strip_prefix(&self.life)?.strip_prefix(':')?.parse().ok());
+        let mut state = self.state();
+        while let Some(first) = state.waiting.front()
+            && taken.is_some_and(|taken: u64| first.number <= taken)
+        {
+            state.bytes -= first.bytes;
+            state.waiting.pop_front();
+        }
+        let mut bytes = 0;
+        let fitting = state.waiting.iter().take(most as usize).take_while(|waiting| {
+            let is_first = bytes == 0;
+            bytes += waiting.bytes;
+            is_first || bytes <= PAGE_BYTES
+        });
+        let page: Vec<&Waiting> = fitting.collect();
+        let behind = page.last().map(|last| format!("{}:{}", self.life, last.number));
+        let events = page.into_iter().map(|waiting| waiting.event.clone()).collect();
+        drop(state);
+        self.freed.notify_one();
+        (events, behind)
+    }
+
+    /// Waits until something arrives that was not looked for yet.
+    pub(super) async fn arrival(&self) {
+        self.arrived.notified().await;
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ids::RequestId;
+
+    fn put(inbox: &Inbox, id: &str, bytes: usize) {
+        inbox.put(Offered::Cancel(RequestId::parse(id).expect("an id")), bytes);
+    }
+
+    fn ids(events: &[Offered]) -> Vec<&str> {
+        let id = |event: &Offered| match event {
+            Offered::Cancel(id) => id.as_str().to_owned().leak() as &str,
+            _ => "",
+        };
+        events.iter().map(id).collect()
+    }
+
+    #[test]
+    fn what_the_runner_did_not_take_is_handed_out_again() {
+        let inbox = Inbox::new();
+        for id in ["a", "b", "c"] {
+            put(&inbox, id, 10);
+        }
+        let (events, behind) = inbox.after(None, 2);
+        assert_eq!(ids(&events), ["a", "b"]);
+        assert_eq!(ids(&inbox.after(Some("1700000000000000000"), 9).0), ["a", "b", "c"], "another backend's");
+        let (events, behind) = inbox.after(behind.as_deref(), 9);
+        assert_eq!(ids(&events), ["c"]);
+        assert_eq!(ids(&inbox.after(behind.as_deref(), 9).0), Vec::<&str>::new());
+    }
+
+    #[test]
+    fn it_is_full_by_number_and_by_bytes_and_one_large_call_still_passes() {
+        let inbox = Inbox::new();
+        put(&inbox, "large", MOST_BYTES);
+        assert!(!inbox.has_room());
+        let (events, behind) = inbox.after(None, 9);
+        assert_eq!(events.len(), 1);
+        inbox.after(behind.as_deref(), 9);
+        assert!(inbox.has_room());
+        (0..MOST).for_each(|_| put(&inbox, "small", 1));
+        assert!(!inbox.has_room());
+    }
+}

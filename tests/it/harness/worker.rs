@@ -1,0 +1,188 @@
+//! A worker at the other end of a WebSocket: it takes the runner's connections and sends it calls.
+
+use std::collections::BTreeMap;
+use std::os::unix::fs::DirBuilderExt as _;
+use std::path::PathBuf;
+
+use futures_util::{SinkExt as _, StreamExt as _};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+use tokio::io::AsyncWriteExt as _;
+use tokio::net::{TcpListener, TcpStream};
+use tokio_tungstenite::tungstenite::Message;
+use tokio_tungstenite::tungstenite::handshake::server::{Request, Response};
+use tokio_tungstenite::{WebSocketStream, accept_hdr_async};
+
+use super::process::{Ended, Program, Setting};
+use super::wait::PATIENCE;
+
+const QUICK: &str = "
+[backend]
+kind = \"websocket\"
+[backend.poll]
+error_base_ms = 20
+error_cap_ms = 200
+unauthorized_ms = 200
+[safe_mode]
+crashes = 0
+";
+
+/// A worker, with the home and the workspace of a device beside it.
+pub struct Worker {
+    listener: TcpListener,
+    pub setting: Setting,
+    _dir: TempDir,
+}
+
+/// One connection of the runner.
+pub struct Line {
+    pub socket: WebSocketStream<TcpStream>,
+    /// The headers that it came with, by their names in small letters.
+    pub headers: BTreeMap<String, String>,
+    /// Results that came while others were waited for.
+    seen: Vec<Value>,
+}
+
+impl Worker {
+    pub async fn new() -> Self {
+        Self::with("").await
+    }
+
+    /// With this beside in the device's configuration.
+    pub async fn with(config: &str) -> Self {
+        let dir = tempfile::tempdir().expect("a folder");
+        let place = |name: &str| dir.path().join(name);
+        for name in ["home", "work", "logs"] {
+            std::fs::DirBuilder::new().mode(0o700).create(place(name)).expect("a folder");
+        }
+        std::fs::write(place("home").join("config.toml"), format!("{QUICK}{config}")).expect("written");
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let setting = Setting {
+            home: place("home"),
+            workspace: place("work"),
+            url: format!("ws://{}/device", listener.local_addr().expect("an address")),
+            logs: place("logs"),
+            roots: None,
+        };
+        Self { listener, setting, _dir: dir }
+    }
+
+    /// The runner in the background.
+    pub fn run(&self) -> Program {
+        Program::start(&self.setting, &["run"])
+    }
+
+    /// One command, to its end.
+    pub async fn command(&self, args: &[&str]) -> Ended {
+        Program::start(&self.setting, args).end().await
+    }
+
+    /// A file of the workspace.
+    pub fn file(&self, name: &str) -> PathBuf {
+        self.setting.workspace.join(name)
+    }
+
+    pub fn write(&self, name: &str, text: &str) {
+        std::fs::write(self.file(name), text).expect("written");
+    }
+
+    pub fn read(&self, name: &str) -> String {
+        std::fs::read_to_string(self.file(name)).unwrap_or_default()
+    }
+
+    /// The next connection, before anything is said on it.
+    pub async fn knock(&self) -> TcpStream {
+        let accepted = tokio::time::timeout(PATIENCE, self.listener.accept()).await;
+        accepted.expect("nobody connects").expect("accepted").0
+    }
+
+    /// The next connection that asks for a WebSocket; what only looks whether anybody listens is passed over.
+    pub async fn accept(&self) -> Line {
+        loop {
+            let mut headers = BTreeMap::new();
+            #[expect(clippy::result_large_err, reason = "the library's own signature")]
+            let look = |request: &Request, response: Response| {
+                for (name, value) in request.headers() {
+                    headers.insert(name.to_string(), value.to_str().unwrap_or_default().to_owned());
+                }
+                headers.insert("path".to_owned(), request.uri().path().to_owned());
+                Ok(response)
+            };
+            if let Ok(socket) = accept_hdr_async(self.knock().await, look).await {
+                return Line { socket, headers, seen: Vec::new() };
+            }
+        }
+    }
+
+    /// Refuses the next connection with this status.
+    pub async fn refuse(&self, status: &str) {
+        let mut stream = self.knock().await;
+        let answer = format!("HTTP/1.1 {status}\r\ncontent-length: 0\r\nconnection: close\r\n\r\n");
+        stream.write_all(answer.as_bytes()).await.expect("written");
+        // What was asked is read to its end, so that the answer is not lost in a reset.
+        let _ = tokio::io::copy(&mut stream, &mut tokio::io::sink()).await;
+    }
+}
+
+impl Line {
+    pub async fn call(&mut self, id: &str, tool: &str, args: &Value) {
+        self.say(&json!({"type": "tool_call", "tool": tool, "id": id, "args": args}).to_string()).await;
+    }
+
+    pub async fn say(&mut self, text: &str) {
+        self.send(Message::text(text)).await;
+    }
+
+    pub async fn send(&mut self, message: Message) {
+        self.socket.send(message).await.expect("sent");
+    }
+
+    /// The next message; none once the connection is over.
+    pub async fn message(&mut self) -> Option<Message> {
+        // Pings keep coming; they are nothing that anybody waits for.
+        let deadline = tokio::time::Instant::now() + PATIENCE;
+        loop {
+            match tokio::time::timeout_at(deadline, self.socket.next()).await.expect("nothing comes") {
+                Some(Ok(Message::Ping(_) | Message::Pong(_))) => {}
+                Some(Ok(message)) => return Some(message),
+                Some(Err(_)) | None => return None,
+            }
+        }
+    }
+
+    /// The next frame of text.
+    pub async fn frame(&mut self) -> Value {
+        let message = self.message().await.expect("the connection is over");
+        serde_json::from_str(message.to_text().expect("text")).expect("JSON")
+    }
+
+    /// The result of this call: its status and its output.
+    pub async fn result(&mut self, id: &str) -> (String, String) {
+        loop {
+            if let Some(at) = self.seen.iter().position(|frame| frame["tool_call_id"] == id) {
+                let frame = self.seen.remove(at);
+                assert_eq!(frame["type"], "tool_result", "{frame}");
+                let text = |key: &str| frame[key].as_str().expect("text").to_owned();
+                return (text("status"), text("output"));
+            }
+            let frame = self.frame().await;
+            self.seen.push(frame);
+        }
+    }
+
+    /// The output of a call that succeeds.
+    pub async fn done(&mut self, id: &str, tool: &str, args: &Value) -> String {
+        self.call(id, tool, args).await;
+        let (status, output) = self.result(id).await;
+        assert_eq!(status, "success", "{tool}: {output}");
+        output
+    }
+
+    /// The output of a call that fails.
+    pub async fn fails(&mut self, id: &str, tool: &str, args: &Value) -> String {
+        self.call(id, tool, args).await;
+        let (status, output) = self.result(id).await;
+        assert_eq!(status, "error", "{tool}: {output}");
+        output
+    }
+}

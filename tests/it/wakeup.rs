@@ -1,0 +1,215 @@
+//! The wake-up socket against a backend that does not hold polls: it brings requests at once, and whatever it does
+//! instead costs nothing but that.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use futures_util::{SinkExt as _, StreamExt as _};
+use serde_json::json;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::task::JoinSet;
+use tokio_tungstenite::accept_async;
+use tokio_tungstenite::tungstenite::Message;
+
+use crate::harness::caller::Ask;
+use crate::harness::stage::Stage;
+use crate::harness::wait::{eventually, until};
+
+/// No poll comes by itself while a test runs.
+const AN_HOUR: &str = "unauthorized_ms = 200\nactive_ms = 3600000\nrecent_ms = 3600000\nidle_ms = 3600000\nlistening_ms = 3600000";
+
+/// Polls come by themselves.
+const OFTEN: &str = "unauthorized_ms = 200\nactive_ms = 50\nrecent_ms = 50\nidle_ms = 50\nlistening_ms = 3600000";
+
+async fn stage(rhythm: &str) -> Stage {
+    let stage = Stage::unheld("").await;
+    stage.configure("unauthorized_ms = 200", rhythm);
+    stage
+}
+
+async fn listens(stage: &Stage) {
+    eventually("the wake-up socket", async || {
+        (stage.status().await["backend"]["link"] == "up").then_some(())
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_request_comes_at_once_although_polls_come_by_the_hour() {
+    let mut stage = stage(AN_HOUR).await;
+    let runner = stage.run();
+    listens(&stage).await;
+    for n in 0..5 {
+        let id = stage.ask(Ask::bash(&format!("echo {n} >> order"))).await;
+        assert_eq!(stage.answer(&id).await.outcome, "ok");
+    }
+    assert_eq!(stage.read("order"), "0\n1\n2\n3\n4\n");
+    let long = stage.ask(Ask::bash("echo begun > begun; sleep 600")).await;
+    stage.line("begun").await;
+    stage.caller.cancel(&long).await;
+    assert_eq!(stage.answer(&long).await.outcome, "cancelled", "a cancel comes that way too");
+    // The backend goes and comes back: the socket is opened anew, and a poll made for what came before that.
+    stage.stop_backend().await;
+    runner.logs("the wake-up socket is closed").await;
+    stage.start_backend().await;
+    let id = stage.ask(Ask::bash("echo 5 >> order")).await;
+    assert_eq!(stage.answer(&id).await.outcome, "ok");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_session_that_another_replaces_is_opened_anew_and_listened_with() {
+    let stage = stage(AN_HOUR).await;
+    let _runner = stage.run();
+    listens(&stage).await;
+    let code = stage.pairing_code().to_owned();
+    let paired = stage.command(&["--json", "pair", &code]).await;
+    assert_eq!(paired.code, Some(0), "{paired:?}");
+    let id = stage.ask(Ask::bash("echo still here")).await;
+    assert_eq!(stage.answer(&id).await.outcome, "ok");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn without_a_usable_socket_polls_do_as_before() {
+    for mode in [Mode::HangUp, Mode::Silence, Mode::Garbage, Mode::Nonsense] {
+        let stage = stage(OFTEN).await;
+        let front = Front::before(&stage.setting.url, mode).await;
+        let _runner = stage.run_at(&front.url);
+        until("somebody who wants to listen", || front.sockets.load(Ordering::SeqCst) > 0).await;
+        let id = stage.ask(Ask::bash("echo heard")).await;
+        assert_eq!(stage.answer(&id).await.outcome, "ok", "{mode:?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_socket_that_lies_thousands_of_times_makes_few_polls() {
+    let stage = stage(AN_HOUR).await;
+    let front = Front::before(&stage.setting.url, Mode::Lies).await;
+    let _runner = stage.run_at(&front.url);
+    until("many lies", || front.lies.load(Ordering::SeqCst) >= 20_000).await;
+    let polls = front.polls.load(Ordering::SeqCst);
+    assert!(polls < front.lies.load(Ordering::SeqCst) / 100, "{polls} polls");
+    // It still is a bell: what is there is fetched.
+    let id = stage.ask(Ask::bash("echo heard")).await;
+    assert_eq!(stage.answer(&id).await.outcome, "ok");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn it_is_opened_only_where_polls_are_not_held_or_where_the_owner_says_so() {
+    for (holds, wish, opened) in [(true, "auto", false), (true, "on", true), (false, "off", false)] {
+        let config = format!("[backend]\nwakeup = \"{wish}\"\n");
+        let stage = if holds { Stage::with(&config).await } else { Stage::unheld(&config).await };
+        stage.configure("unauthorized_ms = 200", "unauthorized_ms = 200\nhold_ms = 200\nidle_ms = 50\nactive_ms = 50");
+        let front = Front::before(&stage.setting.url, Mode::HangUp).await;
+        let _runner = stage.run_at(&front.url);
+        until("polls", || front.polls.load(Ordering::SeqCst) >= 4).await;
+        if opened {
+            until("the socket", || front.sockets.load(Ordering::SeqCst) > 0).await;
+        }
+        assert_eq!(front.sockets.load(Ordering::SeqCst) > 0, opened, "holds: {holds}, wakeup = {wish}");
+    }
+}
+
+/// What stands in the place of the backend's sync socket.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Mode {
+    HangUp,
+    Silence,
+    /// No HTTP.
+    Garbage,
+    /// A WebSocket of another protocol.
+    Nonsense,
+    Lies,
+}
+
+/// Passes calls on and plays the sync socket itself.
+struct Front {
+    url: String,
+    sockets: Arc<AtomicUsize>,
+    polls: Arc<AtomicUsize>,
+    lies: Arc<AtomicUsize>,
+    _serving: JoinSet<()>,
+}
+
+impl Front {
+    async fn before(upstream: &str, mode: Mode) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let url = format!("http://{}", listener.local_addr().expect("an address"));
+        let upstream = upstream.trim_start_matches("http://").to_owned();
+        let [sockets, polls, lies] = [(); 3].map(|()| Arc::new(AtomicUsize::new(0)));
+        let (seen, asked, told) = (Arc::clone(&sockets), Arc::clone(&polls), Arc::clone(&lies));
+        let mut serving = JoinSet::new();
+        serving.spawn(async move {
+            let mut open = JoinSet::new();
+            while let Ok((near, _)) = listener.accept().await {
+                let (upstream, seen, asked, told) =
+                    (upstream.clone(), Arc::clone(&seen), Arc::clone(&asked), Arc::clone(&told));
+                open.spawn(async move {
+                    let mut head = [0; 13];
+                    let known = near.peek(&mut head).await.unwrap_or(0);
+                    if head[..known].starts_with(b"GET /api/sync") {
+                        seen.fetch_add(1, Ordering::SeqCst);
+                        play(near, mode, &told).await;
+                    } else {
+                        pass(near, &upstream, &asked).await;
+                    }
+                });
+            }
+        });
+        Self { url, sockets, polls, lies, _serving: serving }
+    }
+}
+
+async fn pass(near: TcpStream, upstream: &str, polls: &AtomicUsize) {
+    let Ok(far) = TcpStream::connect(upstream).await else { return };
+    let (mut from_near, mut to_near) = near.into_split();
+    let (mut from_far, mut to_far) = far.into_split();
+    let back = tokio::io::copy(&mut from_far, &mut to_near);
+    let there = async {
+        let mut buffer = vec![0; 64 << 10];
+        while let Ok(read @ 1..) = from_near.read(&mut buffer).await {
+            polls.fetch_add(
+                String::from_utf8_lossy(&buffer[..read]).matches("events:listForDevice").count(),
+                Ordering::SeqCst,
+            );
+            if to_far.write_all(&buffer[..read]).await.is_err() {
+                break;
+            }
+        }
+    };
+    tokio::select! {
+        _ = back => {}
+        () = there => {}
+    }
+}
+
+async fn play(mut near: TcpStream, mode: Mode, lies: &AtomicUsize) {
+    match mode {
+        Mode::HangUp => {}
+        Mode::Silence => std::future::pending().await,
+        Mode::Garbage => {
+            let _ = near.write_all(b"\0\x01 what is this?\r\n\r\n").await;
+        }
+        Mode::Nonsense => {
+            let Ok(mut socket) = accept_async(near).await else { return };
+            let _ = socket.send(Message::text("[\"hello\"]")).await;
+            while socket.next().await.is_some() {}
+        }
+        Mode::Lies => {
+            let Ok(socket) = accept_async(near).await else { return };
+            let (mut sink, mut stream) = socket.split();
+            let listening = async { while stream.next().await.is_some() {} };
+            let lying = async {
+                let change = json!({"type": "QueryUpdated", "queryId": 1, "value": "9", "logLines": [], "journal": null});
+                let lie = json!({"type": "Transition", "modifications": [change]}).to_string();
+                while sink.send(Message::text(lie.clone())).await.is_ok() {
+                    lies.fetch_add(1, Ordering::SeqCst);
+                }
+            };
+            tokio::select! {
+                () = listening => {}
+                () = lying => {}
+            }
+        }
+    }
+}

@@ -1,0 +1,112 @@
+//! Calls and results over connections that end at bad moments: each effect once, each result until it has arrived.
+
+use serde_json::json;
+use tokio_tungstenite::tungstenite::Message;
+
+use crate::harness::wait::until;
+use crate::harness::worker::Worker;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_result_that_has_not_arrived_is_sent_on_the_next_connection() {
+    let worker = Worker::new().await;
+    let _runner = worker.run();
+    let mut line = worker.accept().await;
+    let slow = "until [ -e go ]; do sleep 0.02; done; echo ran | tee -a effects";
+    line.call("slow", "run_command", &json!({ "command": slow })).await;
+    line.call("quick", "run_command", &json!({"command": "echo quick | tee -a effects"})).await;
+    until("the call to be in the journal", || journalled(&worker, "slow")).await;
+    // Without a closing word, while the call runs.
+    drop(line);
+    worker.write("go", "");
+    let mut line = worker.accept().await;
+    let (status, output) = line.result("slow").await;
+    assert!(status == "success" && output.contains("ran"), "{output}");
+    assert!(line.result("quick").await.1.contains("quick"));
+    assert_eq!(worker.read("effects"), "ran\nquick\n", "in the order of the calls, each once");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_result_whose_arrival_nobody_confirmed_is_sent_again_and_is_the_same() {
+    let worker = Worker::new().await;
+    let runner = worker.run();
+    let mut line = worker.accept().await;
+    line.call("once", "run_command", &json!({"command": "echo ran >> effects; date +%s%N"})).await;
+    let first = line.result("once").await;
+    // The ping behind the result was not read yet, so no pong went out.
+    drop(line);
+    let mut line = worker.accept().await;
+    assert_eq!(line.result("once").await, first);
+    // And whoever asks once more gets it once more, however it is written.
+    line.say(&format!(
+        r#"{{"args":{{"command":"{}"}},"id":"once","tool":"run_command","type":"tool_call"}}"#,
+        "echo ran >> effects; date +%s%N"
+    ))
+    .await;
+    assert_eq!(line.result("once").await, first);
+    runner.kill();
+    let _runner = worker.run();
+    let mut line = worker.accept().await;
+    line.call("once", "run_command", &json!({"command": "echo ran >> effects; date +%s%N"})).await;
+    assert_eq!(line.result("once").await, first, "also from the next life of the runner");
+    assert_eq!(worker.read("effects"), "ran\n");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_same_id_with_other_arguments_is_not_run() {
+    let worker = Worker::new().await;
+    let _runner = worker.run();
+    let mut line = worker.accept().await;
+    line.done("x", "run_command", &json!({"command": "echo one >> effects"})).await;
+    line.call("x", "run_command", &json!({"command": "echo two >> effects"})).await;
+    let told = line.frame().await;
+    assert_eq!((&told["type"], &told["tool_call_id"]), (&json!("error"), &json!("x")), "{told}");
+    assert_eq!(worker.read("effects"), "one\n");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_call_sent_again_while_it_runs_runs_once() {
+    let worker = Worker::new().await;
+    let _runner = worker.run();
+    let slow = json!({"command": "echo ran >> effects; until [ -e go ]; do sleep 0.02; done"});
+    for _ in 0..4 {
+        let mut line = worker.accept().await;
+        line.call("slow", "run_command", &slow).await;
+        until("the call to be in the journal", || journalled(&worker, "slow")).await;
+    }
+    until("its beginning", || worker.file("effects").exists()).await;
+    worker.write("go", "");
+    let mut line = worker.accept().await;
+    line.call("slow", "run_command", &slow).await;
+    assert_eq!(line.result("slow").await.0, "success");
+    assert_eq!(worker.read("effects"), "ran\n");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn results_of_a_stopped_runner_are_sent_by_the_next_and_a_pass_serves_what_comes() {
+    let worker = Worker::new().await;
+    let runner = worker.run();
+    let mut line = worker.accept().await;
+    line.call("a", "run_command", &json!({"command": "echo ran >> effects"})).await;
+    // Nobody reads; the result cannot have arrived.
+    until("its effect", || worker.file("effects").exists()).await;
+    runner.kill();
+    drop(line);
+    let serving = async {
+        let mut line = worker.accept().await;
+        let a = line.result("a").await;
+        line.done("b", "write_file", &json!({"path": "b", "content": "b"})).await;
+        // The end of the pass is a closing word.
+        assert!(matches!(line.message().await, None | Some(Message::Close(_))));
+        a
+    };
+    let (pass, _a) = tokio::join!(worker.command(&["--once", "--json"]), serving);
+    assert_eq!(pass.code, Some(0), "{pass:?}");
+    assert_eq!((&pass.json()["polled"], &pass.json()["pending"]), (&json!(1), &json!(0)), "{pass:?}");
+    assert_eq!((worker.read("effects").as_str(), worker.read("b").as_str()), ("ran\n", "b"));
+}
+
+fn journalled(worker: &Worker, id: &str) -> bool {
+    let id = punie_runner::ids::RequestId::parse(id).expect("an id");
+    let reader = punie_runner::journal::Reader::open(&worker.setting.home.join("state/journal.sqlite3"));
+    reader.ok().and_then(|reader| reader.life(&id).ok().flatten()).is_some()
+}

@@ -1,0 +1,132 @@
+//! The connection itself: who may have it, when it is dead, how it comes back, how much it takes in.
+
+use std::io::Write as _;
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::time::Duration;
+
+use futures_util::SinkExt as _;
+use serde_json::json;
+use tokio_tungstenite::tungstenite::Message;
+use tokio_tungstenite::tungstenite::protocol::CloseFrame;
+use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
+
+use crate::harness::wait::eventually;
+use crate::harness::worker::Worker;
+
+fn put_token(worker: &Worker, token: &str) {
+    let dir = worker.setting.home.join("tokens");
+    let _ = std::fs::DirBuilder::new().mode(0o700).create(&dir);
+    let mut options = std::fs::OpenOptions::new();
+    let mut file = options
+        .create(true)
+        .write(true)
+        .truncate(true)
+        .mode(0o600)
+        .open(dir.join("backend"))
+        .expect("opened");
+    file.write_all(token.as_bytes()).expect("written");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_token_is_shown_and_masked_and_a_worker_that_refuses_it_is_left_in_peace_for_a_while() {
+    let worker = Worker::new().await;
+    put_token(&worker, "a-token-of-the-worker-0123456789");
+    let _runner = worker.run();
+    worker.refuse("401 Unauthorized").await;
+    let mut line = worker.accept().await;
+    assert_eq!(line.headers["authorization"], "Bearer a-token-of-the-worker-0123456789");
+    let said =
+        line.done("t", "run_command", &json!({"command": "echo a-token-of-the-worker-0123456789"})).await;
+    assert!(!said.contains("0123456789"), "{said}");
+    // Another token is taken up with the next connection; a refusal may also come after the handshake.
+    put_token(&worker, "another-token-of-the-worker-987654");
+    let refusal = CloseFrame { code: CloseCode::Library(4401), reason: "who are you".into() };
+    line.send(Message::Close(Some(refusal))).await;
+    drop(line);
+    let line = worker.accept().await;
+    assert_eq!(line.headers["authorization"], "Bearer another-token-of-the-worker-987654");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_worker_that_falls_silent_is_noticed_and_status_says_so() {
+    let worker = Worker::with("[backend.websocket]\nping_ms = 100\npong_timeout_ms = 200\n").await;
+    let _runner = worker.run();
+    let line = worker.accept().await;
+    let link = async |word: &str| {
+        eventually("the connection in status", async || {
+            let status = worker.command(&["--json", "status"]).await.json();
+            (status["backend"]["link"] == word).then_some(status)
+        })
+        .await
+    };
+    // It reads nothing, and so answers no ping.
+    let mut second = worker.accept().await;
+    drop(line);
+    let served = tokio::spawn(async move { while second.message().await.is_some() {} });
+    let status = link("up").await;
+    assert_eq!(status["backend"]["kind"], "websocket");
+    assert_eq!(status["backend"]["trouble"], json!(null));
+    served.abort();
+    assert!(served.await.is_err());
+    let status = link("down").await;
+    assert_eq!(status["backend"]["reachable"], true, "somebody listens there");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_worker_that_always_hangs_up_is_tried_ever_more_seldom() {
+    let worker = Worker::new().await;
+    let _runner = worker.run();
+    let mut gaps = Vec::new();
+    for _ in 0..7 {
+        let mut line = worker.accept().await;
+        // One answered ping makes the connection count.
+        line.call("x", "no_such_tool", &json!({})).await;
+        line.result("x").await;
+        drop(line);
+        gaps.push(std::time::Instant::now());
+    }
+    let waits: Vec<Duration> = gaps.windows(2).map(|pair| pair[1] - pair[0]).collect();
+    assert!(
+        waits[5] >= Duration::from_millis(3_200),
+        "at least what its place in the row asks for: {waits:?}"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn while_nothing_can_be_taken_in_nothing_more_is_read() {
+    // No disk has so much room, so that the runner takes nothing on; its heartbeat opens the connection.
+    let worker = Worker::with("[limits]\nleast_free_mb = 1000000\n").await;
+    let runner = worker.run();
+    let mut line = worker.accept().await;
+    let call = json!({"type": "tool_call", "tool": "read_file", "args": {"path": "x".repeat(64 << 10)}});
+    let mut sent = 0_usize;
+    for n in 0.. {
+        let mut call = call.clone();
+        call["id"] = json!(format!("c{n}"));
+        let text = call.to_string();
+        let bytes = text.len();
+        match tokio::time::timeout(Duration::from_secs(5), line.socket.send(Message::text(text))).await {
+            Ok(sending) => sending.expect("the connection stays"),
+            Err(_waits) => break,
+        }
+        sent += bytes;
+        assert!(sent < 128 << 20, "it takes in everything");
+    }
+    assert!(sent > 8 << 20, "it takes in little: {sent}");
+    assert!(!runner.log().contains("the connection with the worker is down"), "and it waits");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_needs_another_kind_of_backend_says_so() {
+    let worker = Worker::new().await;
+    for (args, words) in [
+        (vec!["pair", "123"], "neither pairing nor callers"),
+        (vec!["run", "--pairing-code", "123"], "no pairing"),
+        (vec!["--backend-url", "https://127.0.0.1:1", "run"], "needs an address that begins with wss:"),
+        (vec!["--backend-url", "ws://worker.example.com/x", "run"], "Use wss"),
+    ] {
+        let ended = worker.command(&args).await;
+        assert_eq!(ended.code, Some(78), "{args:?}: {ended:?}");
+        assert!(ended.log.contains(words), "{args:?}: {}", ended.log);
+    }
+}
