@@ -232,13 +232,10 @@ pub(super) struct Measured {
 #[derive(Debug, Serialize)]
 #[serde(tag = "type", rename_all_fields = "camelCase")]
 pub(super) enum Modification {
-    QueryUpdated {
-        query_id: u32,
-        value: Box<RawValue>,
-        log_lines: [(); 0],
-        journal: (),
-    },
-    QueryFailed {
+    #[serde(rename = "QueryUpdated")]
+    Updated { query_id: u32, value: Box<RawValue>, log_lines: [(); 0], journal: () },
+    #[serde(rename = "QueryFailed")]
+    Failed {
         query_id: u32,
         error_message: String,
         log_lines: [(); 0],
@@ -246,20 +243,19 @@ pub(super) enum Modification {
         #[serde(skip_serializing_if = "Option::is_none")]
         error_data: Option<Thrown>,
     },
-    QueryRemoved {
-        query_id: u32,
-    },
+    #[serde(rename = "QueryRemoved")]
+    Removed { query_id: u32 },
 }
 
 impl Modification {
     pub fn updated(query_id: u32, value: Box<RawValue>) -> Self {
-        Self::QueryUpdated { query_id, value, log_lines: [], journal: () }
+        Self::Updated { query_id, value, log_lines: [], journal: () }
     }
 
     pub fn failed(query_id: u32, failure: &Failure, production: bool) -> Self {
         let told = failure.told(production);
         let (error_message, error_data) = (told.message, told.data.cloned());
-        Self::QueryFailed { query_id, error_message, log_lines: [], journal: (), error_data }
+        Self::Failed { query_id, error_message, log_lines: [], journal: (), error_data }
     }
 }
 

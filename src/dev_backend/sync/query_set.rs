@@ -82,7 +82,7 @@ impl QuerySet {
         if let Some(gone) = self.held.remove(&query_id) {
             self.bytes -= gone.bytes;
         }
-        self.said.push(Modification::QueryRemoved { query_id });
+        self.said.push(Modification::Removed { query_id });
     }
 
     /// Whether any value may have changed since it was last looked at.
@@ -181,9 +181,9 @@ mod tests {
         let (changed, complete) = looked(set, backend);
         assert!(complete && !set.is_due(&backend.commits));
         let id = |change: &Modification| match change {
-            Modification::QueryUpdated { query_id, .. }
-            | Modification::QueryFailed { query_id, .. }
-            | Modification::QueryRemoved { query_id } => *query_id,
+            Modification::Updated { query_id, .. }
+            | Modification::Failed { query_id, .. }
+            | Modification::Removed { query_id } => *query_id,
         };
         changed.iter().map(id).collect()
     }

@@ -27,7 +27,7 @@ use crate::dev_backend::server::Backend;
 /// After so long without a message of ours there is a Ping. Clients give up after 30 to 60 s.
 const PING_EVERY: Duration = Duration::from_secs(15);
 /// A client that says nothing for so long, not even that it lives, is gone.
-const SILENCE: Duration = Duration::from_secs(120);
+const SILENCE: Duration = Duration::from_mins(2);
 /// How long a client may take to read one message.
 const SLOWEST: Duration = Duration::from_secs(30);
 /// How long its goodbye is waited for.
@@ -198,8 +198,13 @@ impl Socket {
             // Nobody knows whether it ran: to say that it failed could be wrong, to be asked again is not.
             Err(failure @ Failure::Stopping) => return Err(End::failed(&failure)),
             Err(failure) => {
-                self.say_outcome(call.request_id, &refusal(&failure, self.production()), None, Some(&failure))
-                    .await?
+                self.say_outcome(
+                    call.request_id,
+                    &refusal(&failure, self.production()),
+                    None,
+                    Some(&failure),
+                )
+                .await?;
             }
         }
         // Clients wait for it, also after a failure.

@@ -13,7 +13,7 @@ use tokio::process::Command;
 use super::host::Host;
 
 /// More than any of them takes on a slow machine under load.
-const PATIENCE: Duration = Duration::from_secs(240);
+const PATIENCE: Duration = Duration::from_mins(4);
 
 pub struct Script {
     pub name: &'static str,

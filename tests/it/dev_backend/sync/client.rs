@@ -150,7 +150,7 @@ impl Socket {
 
 /// A query to hold.
 pub fn add(query_id: u32, path: &str, args: Value) -> Value {
-    json!({ "type": "Add", "queryId": query_id, "udfPath": path, "args": [args] })
+    json!({ "type": "Add", "queryId": query_id, "udfPath": path, "args": Value::Array(vec![args]) })
 }
 
 /// What a Transition says of one query.
