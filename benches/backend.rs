@@ -4,7 +4,7 @@
 //! `cargo bench --bench backend -- [EVENTS ...]`. Nothing here is asserted: it prints a table.
 #![expect(clippy::disallowed_methods, reason = "a benchmark makes files and processes")]
 #![expect(clippy::print_stdout, reason = "a benchmark prints its table")]
-#![expect(clippy::cast_precision_loss, reason = "figures for people")]
+#![expect(clippy::cast_possible_wrap, reason = "a few million")]
 
 #[expect(dead_code, reason = "shared with the bench of requests, which uses more of it")]
 #[path = "requests/figures.rs"]
