@@ -6,11 +6,12 @@ use std::path::PathBuf;
 use clap::Args;
 
 use super::context::{Context, runtime};
-use super::dev::{caller_token, of_backend};
+use super::dev::{caller_token, keep_admin_key, of_backend};
 use super::exit::{self, Exit};
 use super::{print, stop};
 use crate::config::WorkspaceRule;
 use crate::dev_backend::{Clock, DevBackend, DevBackendOptions, Faults};
+use crate::home::{TokenName, Tokens};
 use crate::runner::Stop;
 
 #[derive(Debug, Args)]
@@ -31,7 +32,8 @@ pub struct BackendArgs {
     ///
     /// TARGET is a function (events:appendResult), a route (/version) or *; xN is how often, else always. FAULT is one
     /// of unheard, drop, status CODE [code=WORD] [retry-after=VALUE], redirect URL, html, cut BYTES, half, slow
-    /// BYTES_A_SECOND, oversize BYTES, date SECONDS, reorder, duplicate, rewind, args JSON. For testing agents.
+    /// BYTES_A_SECOND, oversize BYTES, date SECONDS, reorder, duplicate, rewind, args JSON. A mutation over a socket knows
+    /// unheard, drop and status. For testing agents.
     #[arg(long, value_name = "FILE|TEXT")]
     faults: Option<String>,
 }
@@ -54,14 +56,16 @@ pub fn backend(args: &BackendArgs, context: &Context) -> anyhow::Result<Exit> {
         };
         let backend = DevBackend::start(options).await?;
         let token = caller_token(&backend, &home)?;
+        keep_admin_key(&backend, &home)?;
         let ready = of_backend(&backend, &token, &config);
         if context.json() {
             print::json(&ready);
         } else {
-            let token_file = crate::home::Tokens::of(&home).path(crate::home::TokenName::Caller);
+            let token_file = |name| Tokens::of(&home).path(name).display().to_string();
             print::line(&format!("Backend       {}", ready.url));
             print::line(&format!("Pairing code  {}", ready.pairing_code));
-            print::line(&format!("Caller token  in {}", token_file.display()));
+            print::line(&format!("Caller token  in {}", token_file(TokenName::Caller)));
+            print::line(&format!("Admin key     in {}", token_file(TokenName::Admin)));
         }
         backend.serve_until(stop.requested()).await;
         anyhow::Ok(())

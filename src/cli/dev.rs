@@ -31,6 +31,8 @@ pub struct Ready {
     pub console_url: Option<String>,
     /// With which requests are sent.
     pub caller_token: String,
+    /// With which any function is called, as `npx convex run` does.
+    pub admin_key: String,
     /// The device, where one runs in the same process.
     pub device_id: Option<String>,
     /// What a new device must show.
@@ -66,6 +68,7 @@ pub async fn serve(
 ) -> anyhow::Result<()> {
     let backend = start_backend(home, port).await?;
     let token = caller_token(&backend, home)?;
+    keep_admin_key(&backend, home)?;
     let url = backend.url().to_owned();
     let config =
         context.with_flags(|flags| flags.backend_url = Some(url)).config(WorkspaceRule::OrCurrentDir)?;
@@ -113,12 +116,22 @@ pub fn caller_token(backend: &DevBackend, home: &Home) -> anyhow::Result<Secret<
     Ok(minted)
 }
 
+/// Puts the backend's admin key into its file, if it is not there.
+pub fn keep_admin_key(backend: &DevBackend, home: &Home) -> anyhow::Result<()> {
+    let (tokens, key) = (Tokens::of(home), Secret::new(backend.admin_key().to_owned()));
+    if tokens.read(TokenName::Admin)?.is_none_or(|kept| kept.expose() != key.expose()) {
+        tokens.write(TokenName::Admin, &key)?;
+    }
+    Ok(())
+}
+
 /// What is ready, as far as the backend alone goes.
 pub fn of_backend(backend: &DevBackend, token: &Secret<String>, config: &Config) -> Ready {
     Ready {
         url: backend.url().to_owned(),
         console_url: None,
         caller_token: token.expose().clone(),
+        admin_key: backend.admin_key().to_owned(),
         device_id: None,
         pairing_code: backend.pairing_code().to_owned(),
         home: config.home.display().to_string(),

@@ -12,6 +12,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use axum::body::{Body, to_bytes};
 use axum::extract::{Request, State};
+use axum::http::StatusCode;
 use axum::middleware::Next;
 use axum::response::Response;
 use serde::Deserialize;
@@ -141,7 +142,11 @@ pub(super) async fn apply(State(faults): State<Faults>, request: Request, next: 
         None => call.await,
         Some(fault) => match reply::instead(&fault) {
             Some(answer) => answer,
-            None => reply::spoilt(call.await, &fault).await,
+            None => match call.await {
+                // From here on it is a socket, whose calls have faults of their own.
+                answer if answer.status() == StatusCode::SWITCHING_PROTOCOLS => answer,
+                answer => reply::spoilt(answer, &fault).await,
+            },
         },
     }
 }

@@ -97,10 +97,10 @@ pub(super) trait Mutation: DeserializeOwned + Send + 'static {
     fn run(self, db: &mut Commit<'_>) -> Result<Self::Reply, Failure>;
 }
 
-/// What a query sees: one snapshot, and the time.
+/// What a query sees: one snapshot, and no clock. On Convex a query is run again when its rows change, never because
+/// time has passed.
 pub(super) struct View<'c> {
     pub db: &'c Connection,
-    pub now_ms: f64,
 }
 
 /// A call that may wait for a device's next event.
@@ -256,7 +256,7 @@ pub(super) fn no_action(path: &str) -> Failure {
 async fn answer_query<Q: Query>(backend: Arc<Backend>, query: Q) -> Answer {
     let look = || {
         backend.store.read(|db| {
-            let reply = query.run(&View { db, now_ms: backend.clock.now_ms() })?;
+            let reply = query.run(&View { db })?;
             Ok((Q::is_empty(&reply), to_raw_value(&reply)?))
         })
     };

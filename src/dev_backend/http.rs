@@ -173,13 +173,13 @@ async fn from_snapshot(State(backend): State<Arc<Backend>>, request: Request) ->
     let (body, _) = accept(request, &backend).await?;
     let call = Call::read(&body)?;
     let ts = call.ts.ok_or_else(|| Refusal::bad_body("missing field `ts`"))?;
-    let (production, now_ms) = (backend.production_errors, backend.clock.now_ms());
+    let production = backend.production_errors;
     let query = match functions::look(&call.path()?, call.args()?) {
         Ok(query) => query,
         Err(failure) => return Ok(enveloped(Err(failure), production)),
     };
     let look = move || {
-        let read = |seq| backend.snapshots.read(seq, |db| query.look(&View { db, now_ms }));
+        let read = |seq| backend.snapshots.read(seq, |db| query.look(&View { db }));
         ts.seq().and_then(read)
     };
     match tokio::task::spawn_blocking(look).await {

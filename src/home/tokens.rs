@@ -23,6 +23,8 @@ pub enum TokenName {
     Device,
     /// What a caller shows to ask for tools.
     Caller,
+    /// What the owner of the embedded backend shows to call any function as Convex's own tools do.
+    Admin,
     /// What the backend itself wants to be shown, where it wants something.
     Backend,
 }
@@ -33,6 +35,7 @@ impl TokenName {
         match self {
             Self::Device => "device",
             Self::Caller => "caller",
+            Self::Admin => "admin",
             Self::Backend => "backend",
         }
     }

@@ -11,6 +11,9 @@ use tokio::time::Instant;
 
 use super::engine::Engine;
 
+/// How old the journal's word of the last poll may be, in milliseconds, while polls succeed.
+const NOTED_EVERY_MS: i64 = 60_000;
+
 /// What was noticed from outside; what can be looked up (pauses, clocks) is looked up.
 #[derive(Debug, Default)]
 pub(super) struct Condition {
@@ -106,7 +109,9 @@ impl Engine {
         if now.0 != before.0 {
             news.push(("degraded", now.0.clone()));
         }
-        if now.1 != before.1 {
+        // Not after every poll: an idle device would write for nothing else.
+        let told = now.1 - before.1 >= NOTED_EVERY_MS;
+        if told {
             news.push(("last_poll_ms", now.1.to_string()));
         }
         for (key, value) in news {
@@ -115,6 +120,7 @@ impl Engine {
                 return;
             }
         }
-        *self.condition.noted.lock().unwrap_or_else(PoisonError::into_inner) = now;
+        let mut noted = self.condition.noted.lock().unwrap_or_else(PoisonError::into_inner);
+        *noted = (now.0, if told { now.1 } else { before.1 });
     }
 }

@@ -1,12 +1,11 @@
-//! The embedded backend over real HTTP: the contract's cases, the wire's own rules, held polls,
+//! The embedded backend over real HTTP: the wire's own rules, held polls,
 //! parallel calls and restarts.
 
-mod cases;
-mod contract;
 mod faults;
 mod held;
 mod housekeeping;
-mod server;
+pub mod server;
+mod sync;
 mod transport;
 
 use serde_json::{Value, json};

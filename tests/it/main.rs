@@ -11,6 +11,8 @@ mod architecture;
 mod catalog;
 mod cli;
 mod config;
+mod conformance;
+mod contract;
 mod dev_backend;
 mod faults;
 mod file;

@@ -137,7 +137,7 @@ fn readable(variables: &[(OsString, OsString)]) -> Vec<(String, String)> {
 fn known_secrets(home: &Home) -> anyhow::Result<Vec<crate::redact::Secret<String>>> {
     let tokens = Tokens::of(home);
     let mut known: Vec<_> = DeviceIdentity::key_text(home)?.into_iter().collect();
-    for name in [TokenName::Device, TokenName::Caller, TokenName::Backend] {
+    for name in [TokenName::Device, TokenName::Caller, TokenName::Admin, TokenName::Backend] {
         match tokens.read(name) {
             Ok(token) => known.extend(token),
             // A session's token that is no token is replaced by the next session.

@@ -1,10 +1,10 @@
-//! `devices:presence` and `devices:list`: which devices there are, and which are there now.
-//! A device is online when its last beat said so and is at most 2.5 beats old.
+//! `devices:presence` and `devices:list`: which devices there are, and what each last said.
+//! `online` is the last beat's own word. Whether that beat is recent enough (2.5 beats) is the reader's to judge by
+//! `seenAtMs`, as on Convex, where a query that looked at the clock would not be run again when the time is up.
 
 use rusqlite::{OptionalExtension as _, Row};
 use serde::{Deserialize, Serialize};
 
-use super::BEAT_MS;
 use crate::dev_backend::args::optional;
 use crate::dev_backend::auth;
 use crate::dev_backend::failure::Failure;
@@ -24,11 +24,13 @@ pub(in crate::dev_backend) struct Sighting {
 
 impl Sighting {
     /// Reads seen_at_ms, online and health, which begin at this index.
-    fn from_row(row: &Row<'_>, first: usize, now_ms: f64) -> rusqlite::Result<Self> {
-        let seen_at_ms: Option<f64> = row.get(first)?;
+    fn from_row(row: &Row<'_>, first: usize) -> rusqlite::Result<Self> {
         let said_online: Option<bool> = row.get(first + 1)?;
-        let recent = seen_at_ms.is_some_and(|seen| now_ms - seen <= 2.5 * BEAT_MS);
-        Ok(Self { seen_at_ms, online: recent && said_online == Some(true), health: row.get(first + 2)? })
+        Ok(Self {
+            seen_at_ms: row.get(first)?,
+            online: said_online == Some(true),
+            health: row.get(first + 2)?,
+        })
     }
 }
 
@@ -51,7 +53,7 @@ impl Query for Presence {
         let seen = view
             .db
             .prepare_cached("SELECT seen_at_ms, online, health FROM presence WHERE device_id = ?1")?
-            .query_row([device.as_str()], |row| Sighting::from_row(row, 0, view.now_ms))
+            .query_row([device.as_str()], |row| Sighting::from_row(row, 0))
             .optional()?;
         Ok(seen)
     }
@@ -96,7 +98,7 @@ impl Query for List {
                     device_id: row.get(0)?,
                     name: row.get(1)?,
                     platform: row.get(2)?,
-                    seen: Sighting::from_row(row, 3, view.now_ms)?,
+                    seen: Sighting::from_row(row, 3)?,
                 })
             })?
             .collect::<Result<_, _>>()?;

@@ -209,7 +209,7 @@ mod tests {
     fn poll(db: &rusqlite::Connection, cursor: Option<&str>, limit: f64) -> Page {
         let raw = serde_json::json!({ "deviceId": "d", "token": "t", "cursor": cursor, "limit": limit });
         let args: ListForDevice = serde_json::from_value(raw).expect("arguments");
-        args.run(&View { db, now_ms: 1000.0 }).expect("a page")
+        args.run(&View { db }).expect("a page")
     }
 
     #[test]

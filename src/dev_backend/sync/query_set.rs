@@ -1,6 +1,7 @@
 //! The queries of one socket: which it holds, what its client was last told of each, and what is to be told now.
 //! Not here: messages on their way, and the socket's versions (`session`).
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt;
 
@@ -146,9 +147,128 @@ fn read(
 /// What tells two answers apart, and about how many bytes it takes to tell this one.
 fn fingerprint(answer: &Answer) -> (Hash, usize) {
     let (mark, text) = match answer {
-        Ok(value) => (b'v', value.get().to_owned()),
-        Err(failure) => (b'f', format!("{failure:?}")),
+        Ok(value) => (b'v', Cow::Borrowed(value.get())),
+        Err(failure) => (b'f', Cow::Owned(format!("{failure:?}"))),
     };
-    let hash = Sha256::new().chain_update([mark]).chain_update(&text).finalize();
+    let hash = Sha256::new().chain_update([mark]).chain_update(text.as_bytes()).finalize();
     (hash.into(), text.len())
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::dev_backend::server::Backend;
+    use crate::dev_backend::testing;
+
+    /// Adds a query as a client does.
+    fn add(set: &mut QuerySet, query_id: u32, path: &str, args: &Value) -> Result<(), String> {
+        let text = json!({ "queryId": query_id, "udfPath": path, "args": [args] }).to_string();
+        set.add(&serde_json::from_str(&text).expect("an Add"), false)
+    }
+
+    /// What is new, and whether that is all.
+    fn looked(set: &mut QuerySet, backend: &Backend) -> (Vec<Modification>, bool) {
+        let (count, mut changed) = (backend.commits.count(), Vec::new());
+        let complete = backend
+            .store
+            .read(|db| Ok(set.look(&View { db }, (&backend.commits, count), false, &mut changed)));
+        (changed, complete.expect("a snapshot"))
+    }
+
+    fn told(set: &mut QuerySet, backend: &Backend) -> Vec<u32> {
+        let (changed, complete) = looked(set, backend);
+        assert!(complete && !set.is_due(&backend.commits));
+        let id = |change: &Modification| match change {
+            Modification::QueryUpdated { query_id, .. }
+            | Modification::QueryFailed { query_id, .. }
+            | Modification::QueryRemoved { query_id } => *query_id,
+        };
+        changed.iter().map(id).collect()
+    }
+
+    async fn mutate(backend: &std::sync::Arc<Backend>, path: &str, args: Value) {
+        let raw = RawValue::from_string(args.to_string()).expect("JSON");
+        functions::call(std::sync::Arc::clone(backend), path, None, &raw).await.expect("done");
+    }
+
+    #[tokio::test]
+    async fn only_what_is_touched_is_run_and_only_what_changed_is_told() {
+        let (backend, _home) = testing::backend();
+        let mut set = QuerySet::default();
+        let device = json!({ "deviceId": "d", "token": "t" });
+        add(&mut set, 0, "events:head", &device).expect("held");
+        add(&mut set, 1, "events:listOpen", &device).expect("held");
+        add(&mut set, 2, "events:getResult", &json!({ "callerToken": "c", "requestId": "r" })).expect("held");
+        assert_eq!(told(&mut set, &backend), [0, 1, 2]);
+        assert!(told(&mut set, &backend).is_empty());
+
+        let append = json!({
+            "callerToken": "c", "requestId": "r", "deviceId": "d", "toolName": "Read", "args": "{}",
+        });
+        mutate(&backend, "events:appendRequest", append.clone()).await;
+        assert_eq!(told(&mut set, &backend), [0, 1]);
+        // It is stored already: nothing is committed.
+        mutate(&backend, "events:appendRequest", append).await;
+        assert!(!set.is_due(&backend.commits));
+        // A claim is read by the list of open requests, which has to be run to know.
+        let lease = json!({ "deviceId": "d", "token": "t", "requestId": "r", "leaseId": "l" });
+        mutate(&backend, "events:claim", lease.clone()).await;
+        assert!(set.is_due(&backend.commits) && !set.held[&2].is_due(&backend.commits));
+        assert_eq!(told(&mut set, &backend), [1]);
+        mutate(&backend, "events:claim", lease).await;
+        assert!(told(&mut set, &backend).is_empty());
+
+        set.remove(0);
+        set.remove(9);
+        assert_eq!(set.take_said().len(), 2);
+        assert!(set.take_said().is_empty());
+        add(&mut set, 0, "events:head", &device).expect("the number is free again");
+        assert!(add(&mut set, 1, "events:head", &device).is_err());
+        assert_eq!(told(&mut set, &backend), [0]);
+    }
+
+    #[tokio::test]
+    async fn a_transition_has_an_end_and_the_next_one_goes_on() {
+        let (backend, _home) = testing::backend();
+        let items: Vec<_> = (0..3)
+            .map(|n| json!({ "key": n.to_string(), "hash": "h", "body": "x".repeat(900 * 1024) }))
+            .collect();
+        let upsert = json!({
+            "deviceId": "d", "token": "t", "kind": "tool", "revision": 1, "complete": true, "items": items,
+        });
+        mutate(&backend, "catalog:upsertMany", upsert).await;
+        let mut set = QuerySet::default();
+        for id in 0..7 {
+            let list = json!({ "callerToken": "c", "deviceId": "d", "kind": "tool" });
+            add(&mut set, id, "catalog:list", &list).expect("held");
+        }
+        let mut sizes = Vec::new();
+        loop {
+            let (changed, complete) = looked(&mut set, &backend);
+            sizes.push(changed.len());
+            if complete {
+                break;
+            }
+        }
+        assert_eq!(sizes, [3, 3, 1], "8 MiB hold three of them");
+        assert!(!set.is_due(&backend.commits));
+    }
+
+    #[test]
+    fn what_a_socket_holds_is_bounded() {
+        let mut set = QuerySet::default();
+        let long = json!({ "callerToken": "x".repeat(MOST_BYTES / 2), "requestId": "r" });
+        for id in 0..3 {
+            add(&mut set, id, "events:getResult", &long).expect("an answer");
+        }
+        assert_eq!((set.held.len(), set.take_said().len()), (1, 2));
+        set.remove(0);
+        assert_eq!(set.bytes, 0);
+        for id in 0..2 * u32::try_from(MOST_QUERIES).expect("small") {
+            add(&mut set, id, "events:nothing", &json!({})).expect("an answer");
+        }
+        assert_eq!(set.held.len(), MOST_QUERIES);
+    }
 }

@@ -264,7 +264,7 @@ impl Socket {
             let look = self.backend.store.read_long(move |db| {
                 let count = backend.commits.count();
                 let mut changed = Vec::new();
-                let view = View { db, now_ms: backend.clock.now_ms() };
+                let view = View { db };
                 let ts = Timestamp::of_seq(last_seq(db)?);
                 let complete =
                     queries.look(&view, (&backend.commits, count), backend.production_errors, &mut changed);

@@ -7,7 +7,8 @@ async fn dev_answers_requests_of_other_processes_until_it_is_stopped() {
     let user = User::new();
     let dev = user.serves(&["dev", "--json"]).await;
     let ready = &dev.ready;
-    let wanted = ["callerToken", "consoleUrl", "deviceId", "home", "pairingCode", "url", "workspaces"];
+    let wanted =
+        ["adminKey", "callerToken", "consoleUrl", "deviceId", "home", "pairingCode", "url", "workspaces"];
     assert_eq!(keys(ready), wanted);
     assert_eq!(ready["home"], user.text("home"));
     assert_eq!(ready["workspaces"], serde_json::json!([user.text("work")]));

@@ -4,8 +4,8 @@ use serde_json::Value;
 
 use super::{User, keys};
 
-const READY: [&str; 7] =
-    ["callerToken", "consoleUrl", "deviceId", "home", "pairingCode", "url", "workspaces"];
+const READY: [&str; 8] =
+    ["adminKey", "callerToken", "consoleUrl", "deviceId", "home", "pairingCode", "url", "workspaces"];
 
 #[tokio::test]
 async fn a_device_is_paired_and_then_runs_by_itself() {

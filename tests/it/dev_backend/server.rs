@@ -114,22 +114,26 @@ impl TestBackend {
 
     /// A device that opened its first session.
     pub async fn pair(&self, id: &str) -> Device {
-        let keys = Keys::new();
-        let signed_at = self.clock.now_ms();
-        let text = format!("punie-session:v1:{id}:{signed_at}:{}", keys.token_hash());
-        let args = json!({
-            "deviceId": id, "publicKey": keys.public_key(), "name": id, "platform": "test",
-            "signedAtMs": signed_at, "tokenHash": keys.token_hash(), "signature": keys.sign(&text),
-            "pairingCode": self.backend.pairing_code(),
-        });
-        self.wire.value("mutation", "devices:openSession", &args).await;
-        Device { wire: self.wire.clone(), id: id.to_owned(), token: keys.token }
+        pair(&self.wire, self.backend.pairing_code(), self.clock.now_ms(), id).await
     }
 
     /// The same device at this backend's address.
     pub fn again(&self, device: &Device) -> Device {
         Device { wire: self.wire.clone(), id: device.id.clone(), token: device.token.clone() }
     }
+}
+
+/// Opens a device's first session.
+pub async fn pair(wire: &Wire, pairing_code: &str, signed_at: f64, id: &str) -> Device {
+    let keys = Keys::new();
+    let text = format!("punie-session:v1:{id}:{signed_at}:{}", keys.token_hash());
+    let args = json!({
+        "deviceId": id, "publicKey": keys.public_key(), "name": id, "platform": "test",
+        "signedAtMs": signed_at, "tokenHash": keys.token_hash(), "signature": keys.sign(&text),
+        "pairingCode": pairing_code,
+    });
+    wire.value("mutation", "devices:openSession", &args).await;
+    Device { wire: wire.clone(), id: id.to_owned(), token: keys.token }
 }
 
 fn options(home: &TempDir, clock: &TestClock, production_errors: bool) -> DevBackendOptions {

@@ -177,3 +177,84 @@ async fn it_says_that_it_is_there() {
         assert!(!reply.text().await.expect("a body").is_empty(), "{path}");
     }
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_owner_calls_any_function_and_nobody_else_does() {
+    let server = TestBackend::start().await;
+    let admin = format!("Convex {}", server.backend.admin_key());
+    let call = |component: &str| {
+        json!({ "path": "events:cancel", "args": [cancel(&server)], "componentPath": component }).to_string()
+    };
+    let (status, reply) = post(&server, "/api/function", &[JSON, ("authorization", &admin)], call("")).await;
+    assert_eq!((status.as_u16(), reply.contains("unknown")), (200, true), "{reply}");
+    let (status, reply) = post(&server, "/api/function", &[JSON], call("")).await;
+    assert_eq!((status.as_u16(), refusal(&reply).0.as_str()), (401, "Unauthenticated"));
+    let (status, reply) =
+        post(&server, "/api/function", &[JSON, ("authorization", &admin)], call("part")).await;
+    assert_eq!((status.as_u16(), refusal(&reply).0.as_str()), (400, "ComponentNotFound"));
+
+    let key = server.backend.admin_key().to_owned();
+    let server = server.restart().await;
+    assert_eq!(server.backend.admin_key(), key, "made once for a database");
+    let other = TestBackend::start().await;
+    assert_ne!(other.backend.admin_key(), key);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn queries_of_one_snapshot_see_the_same() {
+    let server = TestBackend::start().await;
+    let (_, named) = post(&server, "/api/query_ts", &[], "").await;
+    let named: Value = serde_json::from_str(&named).expect("JSON");
+    server.pair("dev-1").await;
+    let list = async |ts: &Value| {
+        let args = json!({ "callerToken": server.caller_token });
+        let body = json!({ "path": "devices:list", "args": [args], "ts": ts }).to_string();
+        post(&server, "/api/query_at_ts", &[JSON], body).await
+    };
+    assert_eq!(list(&named["ts"]).await, (StatusCode::OK, r#"{"status":"success","value":[]}"#.to_owned()));
+    let (_, later) = post(&server, "/api/query_ts", &[], "").await;
+    let later: Value = serde_json::from_str(&later).expect("JSON");
+    assert!(list(&later["ts"]).await.1.contains("dev-1"));
+    let (status, reply) = list(&json!("//////////8=")).await;
+    assert_eq!((status.as_u16(), refusal(&reply).0.as_str()), (400, "SnapshotTooOld"));
+    let (status, reply) = list(&json!("soon")).await;
+    assert_eq!((status.as_u16(), refusal(&reply).0.as_str()), (400, "BadJsonBody"));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn pages_of_this_machine_may_read_answers_and_no_others() {
+    let server = TestBackend::start().await;
+    let body = json!({ "path": "events:cancel", "args": cancel(&server) }).to_string();
+    let ask = async |method: reqwest::Method, headers: &[(&str, &str)]| {
+        let url = format!("{}/api/mutation", server.wire.url);
+        let mut request = server.wire.http.request(method, url).header("content-type", "application/json");
+        for (name, value) in headers {
+            request = request.header(*name, *value);
+        }
+        request.body(body.clone()).send().await.expect("a reply")
+    };
+    let page = ("origin", "http://localhost:5173");
+    let reply = ask(reqwest::Method::POST, &[page]).await;
+    assert_eq!(
+        (reply.status().as_u16(), &reply.headers()["access-control-allow-origin"]),
+        (200, &page.1.parse().expect("a header"))
+    );
+    let asks = [
+        page,
+        ("access-control-request-method", "POST"),
+        ("access-control-request-headers", "content-type,convex-client"),
+    ];
+    let reply = ask(reqwest::Method::OPTIONS, &asks).await;
+    assert_eq!(reply.status(), 204);
+    assert_eq!(reply.headers()["access-control-allow-headers"], "content-type,convex-client");
+    assert_eq!(reply.headers()["access-control-allow-origin"], page.1);
+
+    for method in [reqwest::Method::POST, reqwest::Method::OPTIONS] {
+        for foreign in [("origin", "http://example.com"), ("origin", "null"), ("host", "rebound.example.com")]
+        {
+            let reply = ask(method.clone(), &[foreign, asks[1], asks[2]]).await;
+            assert!(matches!(reply.status().as_u16(), 403 | 421), "{foreign:?}");
+            assert!(reply.headers().get("access-control-allow-origin").is_none(), "{foreign:?}");
+        }
+    }
+}

@@ -292,6 +292,11 @@ fn a_patch_in_the_format_of_codex_makes_one_tree_of_another_and_back() {
                 let (before, after) = (last(&pair.before), last(&pair.after));
                 pair.form.crlf &= before.is_some() && after.is_some();
                 pair.form.open &= before == after && before.is_some_and(|line| !line.is_empty());
+                // Nor has one whose last line is the same text and yet another line: gone from it or come to it.
+                if let (Some(before), Some(after)) = (&pair.before, &pair.after) {
+                    let head = before.iter().zip(after).take_while(|(a, b)| a == b).count();
+                    pair.form.open &= head < before.len().min(after.len());
+                }
                 // One open line shows no ending that could be kept.
                 let is_one =
                     |lines: &Option<Vec<String>>| lines.as_ref().is_some_and(|lines| lines.len() == 1);

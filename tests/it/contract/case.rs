@@ -1,33 +1,35 @@
-//! One case of the contract under way: its steps, what it kept, and how values are matched.
-//! The steps are described in `tests/contract/README.md`.
+//! One case of the contract under way: its steps and what it kept. The steps are described in
+//! `tests/contract/README.md`. Not here: how values are matched, and what plays the backend.
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use serde_json::{Map, Value, json};
+use tokio::task::JoinSet;
 
-use super::server::{Keys, TestBackend};
+use super::matching::{Matcher, short};
+use super::stage::Stage;
+use crate::dev_backend::server::Keys;
 
-const PRELUDE: &str = include_str!("../../contract/prelude.json");
+type Step = Map<String, Value>;
 
-pub struct Run {
-    server: TestBackend,
-    prelude: Map<String, Value>,
+pub struct Run<'s> {
+    stage: &'s Stage,
+    prelude: &'s Map<String, Value>,
     kept: Map<String, Value>,
     keys: HashMap<String, Keys>,
 }
 
-impl Run {
+impl<'s> Run<'s> {
     /// Runs a case; the error says which step failed and how.
-    pub async fn of(case: &Value) -> Result<(), String> {
-        let server = TestBackend::start().await;
-        let prelude = serde_json::from_str(PRELUDE).expect("a map of steps");
+    pub async fn of(stage: &'s Stage, prelude: &'s Map<String, Value>, steps: &Value) -> Result<(), String> {
+        static CASES: AtomicUsize = AtomicUsize::new(0);
         let mut kept = Map::new();
-        kept.insert("callerToken".into(), json!(server.caller_token));
-        kept.insert("pairingCode".into(), json!(server.backend.pairing_code()));
-        let mut run = Self { server, prelude, kept, keys: HashMap::new() };
-        let outcome = run.steps(&case["steps"]).await;
-        run.server.backend.stop().await;
-        outcome
+        kept.insert("callerToken".into(), json!(stage.caller_token));
+        kept.insert("pairingCode".into(), json!(stage.pairing_code));
+        kept.insert("case".into(), json!(CASES.fetch_add(1, Ordering::Relaxed)));
+        let mut run = Self { stage, prelude, kept, keys: HashMap::new() };
+        run.steps(steps).await
     }
 
     async fn steps(&mut self, steps: &Value) -> Result<(), String> {
@@ -39,12 +41,15 @@ impl Run {
 
     async fn step(&mut self, step: &Value) -> Result<(), String> {
         let Value::Object(step) = step else { return Err(format!("no step: {step}")) };
+        if step.contains_key("parallel") {
+            return self.parallel(step).await;
+        }
         if step.contains_key("call") {
             return self.call(step).await;
         }
         if let Some(name) = text(step, "use") {
-            let steps = self.prelude.get(name).cloned().ok_or_else(|| format!("no prelude {name:?}"))?;
-            return self.steps(&steps).await;
+            let steps = self.prelude.get(name).ok_or_else(|| format!("no prelude {name:?}"))?;
+            return self.steps(steps).await;
         }
         if let Some(times) = step.get("repeat").and_then(Value::as_u64) {
             for i in 0..times {
@@ -53,19 +58,22 @@ impl Run {
             }
             return Ok(());
         }
+        if let Some(ms) = step.get("advanceMs").and_then(Value::as_f64) {
+            return self.stage.advance(ms).await;
+        }
+        if let Some(name) = text(step, "now") {
+            let plus = step.get("plusMs").and_then(Value::as_f64).unwrap_or(0.0);
+            #[expect(clippy::cast_possible_truncation, reason = "whole milliseconds")]
+            let now = (self.stage.now_ms().await? + plus) as i64;
+            self.kept.insert(name.into(), json!(now));
+            return Ok(());
+        }
         self.set_the_scene(step)
     }
 
-    /// The steps that call nothing.
-    fn set_the_scene(&mut self, step: &Map<String, Value>) -> Result<(), String> {
-        if let Some(ms) = step.get("advanceMs").and_then(Value::as_f64) {
-            self.server.clock.advance(ms);
-        } else if let Some(name) = text(step, "now") {
-            let plus = step.get("plusMs").and_then(Value::as_f64).unwrap_or(0.0);
-            #[expect(clippy::cast_possible_truncation, reason = "whole milliseconds")]
-            let now = (self.server.clock.now_ms() + plus) as i64;
-            self.kept.insert(name.into(), json!(now));
-        } else if let Some(name) = text(step, "device") {
+    /// The steps that ask nobody.
+    fn set_the_scene(&mut self, step: &Step) -> Result<(), String> {
+        if let Some(name) = text(step, "device") {
             let keys = Keys::new();
             self.kept.insert(format!("{name}.publicKey"), json!(keys.public_key()));
             self.kept.insert(format!("{name}.token"), json!(keys.token));
@@ -79,7 +87,10 @@ impl Run {
         } else if let Some(name) = text(step, "text") {
             let bytes = step.get("bytes").and_then(Value::as_u64).ok_or("a text has bytes")?;
             let bytes = usize::try_from(bytes).map_err(|bad| bad.to_string())?;
-            self.kept.insert(name.into(), json!("x".repeat(bytes)));
+            let of = text(step, "of").unwrap_or("x");
+            let mut made = of.repeat(bytes / of.len());
+            made.push_str(&"x".repeat(bytes % of.len()));
+            self.kept.insert(name.into(), json!(made));
         } else if let Some(Value::Object(values)) = step.get("set") {
             for (name, value) in values {
                 let value = self.fill(value)?;
@@ -91,11 +102,9 @@ impl Run {
         Ok(())
     }
 
-    async fn call(&mut self, step: &Map<String, Value>) -> Result<(), String> {
-        let path = text(step, "call").ok_or("a call has a path")?;
-        let kind = text(step, "kind").ok_or("a call has a kind")?;
-        let args = self.fill(step.get("args").ok_or("a call has args")?)?;
-        let envelope = self.server.wire.call(kind, path, &args).await;
+    async fn call(&mut self, step: &Step) -> Result<(), String> {
+        let (path, kind, args) = self.called(step)?;
+        let envelope = self.stage.wire.call(kind, path, &args).await;
         let told =
             self.judge(step, &envelope).map_err(|why| format!("{path} {}: {why}", short(&step["args"])))?;
         if let Some(Value::Object(saves)) = step.get("save") {
@@ -108,15 +117,48 @@ impl Run {
         Ok(())
     }
 
+    /// The same call many times at once. Each answer must be as `others` says, but for exactly one: as `once` says.
+    async fn parallel(&mut self, step: &Step) -> Result<(), String> {
+        let times = step["parallel"].as_u64().ok_or("parallel is a number")?;
+        let mut calls = JoinSet::new();
+        for i in 0..times {
+            self.kept.insert("i".into(), json!(i));
+            let (path, kind, args) = self.called(step)?;
+            let (wire, path, kind) = (self.stage.wire.clone(), path.to_owned(), kind.to_owned());
+            calls.spawn(async move { wire.call(&kind, &path, &args).await });
+        }
+        let envelopes = calls.join_all().await;
+        let as_said = |which: &str| {
+            let said = step.get(which).and_then(Value::as_object).ok_or_else(|| format!("no {which}"))?;
+            let fitting = envelopes.iter().filter(|envelope| self.judge(said, envelope).is_ok());
+            Ok::<_, String>(fitting.count())
+        };
+        let once = if step.contains_key("once") { as_said("once")? } else { 0 };
+        let (wanted, others) = (usize::from(step.contains_key("once")), as_said("others")?);
+        if once == wanted && once + others == envelopes.len() {
+            return Ok(());
+        }
+        let all = Value::Array(envelopes.clone());
+        Err(format!("parallel: {once} as once, {others} as others, of {}: {}", envelopes.len(), short(&all)))
+    }
+
+    /// Path, kind and arguments of a call.
+    fn called<'c>(&self, step: &'c Step) -> Result<(&'c str, &'c str, Value), String> {
+        let path = text(step, "call").ok_or("a call has a path")?;
+        let kind = text(step, "kind").ok_or("a call has a kind")?;
+        Ok((path, kind, self.fill(step.get("args").ok_or("a call has args")?)?))
+    }
+
     /// Compares the envelope with what the step expects; what it told is returned.
-    fn judge<'e>(&self, step: &Map<String, Value>, envelope: &'e Value) -> Result<&'e Value, String> {
+    fn judge<'e>(&self, step: &Step, envelope: &'e Value) -> Result<&'e Value, String> {
+        let matcher = Matcher { leeway_ms: self.stage.leeway_ms() };
         let data = &envelope["errorData"];
         if let Some(code) = text(step, "error") {
             let expected = self.fill(step.get("data").unwrap_or(&json!({})))?;
             if envelope["status"] != "error" || data["code"] != code {
                 return Err(format!("expected {code}, got {}", short(envelope)));
             }
-            matches(&expected, data, "data")?;
+            matcher.matches(&expected, data, "data")?;
             return Ok(data);
         }
         if step.get("refused") == Some(&json!(true)) {
@@ -133,7 +175,7 @@ impl Run {
         }
         let value = &envelope["value"];
         if let Some(expected) = step.get("expect") {
-            matches(&self.fill(expected)?, value, "value")?;
+            matcher.matches(&self.fill(expected)?, value, "value")?;
         }
         Ok(value)
     }
@@ -176,52 +218,6 @@ impl Run {
     }
 }
 
-fn text<'s>(step: &'s Map<String, Value>, key: &str) -> Option<&'s str> {
+fn text<'s>(step: &'s Step, key: &str) -> Option<&'s str> {
     step.get(key).and_then(Value::as_str)
-}
-
-/// Expected members must match; numbers by value; arrays in full.
-fn matches(expected: &Value, got: &Value, at: &str) -> Result<(), String> {
-    let differs = || Err(format!("{at}: expected {}, got {}", short(expected), short(got)));
-    match (expected, got) {
-        (Value::Object(wanted), _) if wanted.contains_key("$now") => matches(&wanted["$now"], got, at),
-        (Value::Object(wanted), _) if wanted.contains_key("$any") => {
-            let fits = match wanted["$any"].as_str() {
-                Some("string") => got.is_string(),
-                Some("number") => got.is_number(),
-                Some("digits") => got
-                    .as_str()
-                    .is_some_and(|text| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())),
-                _ => return Err(format!("{at}: no such kind {}", wanted["$any"])),
-            };
-            if fits { Ok(()) } else { differs() }
-        }
-        // A time of the backend's own clock, which here stands still between the steps.
-        (Value::Object(wanted), _) if wanted.contains_key("$now") => matches(&wanted["$now"], got, at),
-        (Value::Object(wanted), Value::Object(members)) => {
-            for (key, wanted) in wanted {
-                let at = format!("{at}.{key}");
-                match (wanted.get("$absent").is_some(), members.get(key)) {
-                    (true, None) => {}
-                    (true, Some(there)) => return Err(format!("{at}: must be absent, is {}", short(there))),
-                    (false, Some(there)) => matches(wanted, there, &at)?,
-                    (false, None) => return Err(format!("{at}: is absent")),
-                }
-            }
-            Ok(())
-        }
-        (Value::Array(wanted), Value::Array(items)) if wanted.len() == items.len() => wanted
-            .iter()
-            .zip(items)
-            .enumerate()
-            .try_for_each(|(i, (wanted, item))| matches(wanted, item, &format!("{at}[{i}]"))),
-        (Value::Number(wanted), Value::Number(number)) if wanted.as_f64() == number.as_f64() => Ok(()),
-        (wanted, got) if wanted == got => Ok(()),
-        _ => differs(),
-    }
-}
-
-fn short(value: &Value) -> String {
-    let text = value.to_string();
-    if text.chars().count() <= 300 { text } else { text.chars().take(300).chain("...".chars()).collect() }
 }

@@ -1,0 +1,75 @@
+// Who may ask, set by the operator; none of this can be called from outside.
+//
+//   npx convex run callers:mint '{"name": "my agent"}'     prints the token: the only time that it is seen
+//   npx convex run callers:allow '{"name": "...", "tokenIdentifier": "<issuer>|<subject>"}'
+//   npx convex run callers:list
+//   npx convex run callers:revoke '{"name": "my agent"}'
+
+import { v } from "convex/values";
+
+import { internal } from "./_generated/api";
+import { internalAction, internalMutation, internalQuery } from "./_generated/server";
+import { newToken } from "./identity/code";
+import { sha256 } from "./wire/text";
+
+/** Makes a token with which a caller may send requests. Its hash alone is kept. */
+export const mint = internalAction({
+  args: { name: v.string() },
+  returns: v.object({ name: v.string(), callerToken: v.string() }),
+  handler: async (ctx, { name }): Promise<{ name: string; callerToken: string }> => {
+    const callerToken = newToken();
+    await ctx.runMutation(internal.callers.keep, { name, tokenHash: await sha256(callerToken) });
+    return { name, callerToken };
+  },
+});
+
+/** Keeps the hash of a token made elsewhere. */
+export const keep = internalMutation({
+  args: { name: v.string(), tokenHash: v.string() },
+  returns: v.null(),
+  handler: async (ctx, { name, tokenHash }) => {
+    if (!/^[0-9a-f]{64}$/.test(tokenHash)) throw new Error("tokenHash must be 64 lower-case hexadecimal digits");
+    await ctx.db.insert("callers", { name, tokenHash, mintedAtMs: Date.now() });
+    return null;
+  },
+});
+
+/** Lets an identity ask that a provider of auth.config.ts vouches for. */
+export const allow = internalMutation({
+  args: { name: v.string(), tokenIdentifier: v.string() },
+  returns: v.null(),
+  handler: async (ctx, { name, tokenIdentifier }) => {
+    const known = await ctx.db
+      .query("callers")
+      .withIndex("by_identity", (q) => q.eq("tokenIdentifier", tokenIdentifier))
+      .first();
+    if (known === null) await ctx.db.insert("callers", { name, tokenIdentifier, mintedAtMs: Date.now() });
+    return null;
+  },
+});
+
+/** The callers by name, without their hashes. */
+export const list = internalQuery({
+  args: {},
+  returns: v.array(
+    v.object({ name: v.string(), mintedAtMs: v.number(), tokenIdentifier: v.optional(v.string()) }),
+  ),
+  handler: async (ctx) => {
+    const callers = await ctx.db.query("callers").withIndex("by_name").collect();
+    return callers.map(({ _id, _creationTime, tokenHash, ...caller }) => caller);
+  },
+});
+
+/** Withdraws every token and identity of this name. */
+export const revoke = internalMutation({
+  args: { name: v.string() },
+  returns: v.object({ revoked: v.number() }),
+  handler: async (ctx, { name }) => {
+    const callers = await ctx.db
+      .query("callers")
+      .withIndex("by_name", (q) => q.eq("name", name))
+      .collect();
+    for (const caller of callers) await ctx.db.delete(caller._id);
+    return { revoked: callers.length };
+  },
+});

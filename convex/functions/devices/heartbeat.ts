@@ -1,0 +1,56 @@
+// devices:heartbeat: a device says that it is there, signed, so that nobody else can say it.
+
+import { type ObjectType, v } from "convex/values";
+
+import type { MutationCtx } from "../_generated/server";
+import { deviceRow, revokedDevice, unknownDevice } from "../identity/device";
+import * as signature from "../identity/signature";
+import { numeric, payload, whole } from "../wire/arguments";
+import { failure } from "../wire/failure";
+import * as ids from "../wire/ids";
+import { presenceRow } from "./presence";
+
+/** How often a device is asked to beat. */
+const BEAT_MS = 60_000;
+/** The most bytes of a health report. */
+const HEALTH_LIMIT = 64 * 1024;
+
+const args = {
+  deviceId: v.string(),
+  signedAtMs: numeric,
+  signature: v.string(),
+  online: v.optional(v.boolean()),
+  // JSON text; the latest beat's word stands, also its silence.
+  health: v.optional(v.string()),
+};
+
+export const heartbeat = {
+  args,
+  returns: v.object({ serverNowMs: v.number(), nextBeatMs: v.number() }),
+  handler: async (ctx: MutationCtx, asked: ObjectType<typeof args>) => {
+    const { deviceId, health } = asked;
+    ids.deviceId(deviceId);
+    const signedAtMs = whole("signedAtMs", asked.signedAtMs);
+    if (health !== undefined) payload("health", health, HEALTH_LIMIT);
+    const device = await deviceRow(ctx, deviceId);
+    if (device === null) throw unknownDevice();
+    if (device.revoked) throw revokedDevice();
+    const serverNowMs = Date.now();
+    await signature.verify(signature.publicKey(device.publicKey), `${deviceId}:${signedAtMs}`, asked.signature);
+    signature.fresh(signedAtMs, serverNowMs);
+    const last = await presenceRow(ctx, deviceId);
+    if (last !== null && signedAtMs <= last.signedAtMs) {
+      throw failure("SIGNATURE_REPLAYED", "a beat signed at this time or later was heard already; sign again");
+    }
+    const beat = {
+      deviceId,
+      signedAtMs,
+      seenAtMs: serverNowMs,
+      online: asked.online ?? true,
+      ...(health !== undefined && { health }),
+    };
+    if (last === null) await ctx.db.insert("presence", beat);
+    else await ctx.db.replace(last._id, beat);
+    return { serverNowMs, nextBeatMs: BEAT_MS };
+  },
+};

@@ -1,0 +1,71 @@
+// devices:presence and devices:list: which devices there are, and what each last said.
+// `online` is the last beat's own word. Whether that beat is recent enough (2.5 beats) is the reader's to judge by
+// seenAtMs: a query that looked at the clock would not be run again when the time is up.
+
+import { type ObjectType, v } from "convex/values";
+
+import type { Doc } from "../_generated/dataModel";
+import type { QueryCtx } from "../_generated/server";
+import { callerArgs, requireCaller } from "../identity/caller";
+import { deviceRow } from "../identity/device";
+import * as ids from "../wire/ids";
+
+/** The most devices in one reply. */
+const MOST = 1000;
+
+/** When a device was last heard, and what it said. Absent parts were never said. */
+const sighting = { seenAtMs: v.optional(v.number()), online: v.boolean(), health: v.optional(v.string()) };
+
+/** The last beat of a device. */
+export async function presenceRow(ctx: QueryCtx, deviceId: string): Promise<Doc<"presence"> | null> {
+  return await ctx.db
+    .query("presence")
+    .withIndex("by_device", (q) => q.eq("deviceId", deviceId))
+    .unique();
+}
+
+function sightingOf(beat: Doc<"presence"> | null): ObjectType<typeof sighting> {
+  if (beat === null) return { online: false };
+  const { seenAtMs, online, health } = beat;
+  return { seenAtMs, online, ...(health !== undefined && { health }) };
+}
+
+const presenceArgs = { ...callerArgs, deviceId: v.string() };
+
+export const presence = {
+  args: presenceArgs,
+  /** Null for a device that never beat. */
+  returns: v.union(v.object(sighting), v.null()),
+  handler: async (ctx: QueryCtx, asked: ObjectType<typeof presenceArgs>) => {
+    await requireCaller(ctx, asked.callerToken);
+    ids.deviceId(asked.deviceId);
+    const beat = await presenceRow(ctx, asked.deviceId);
+    return beat === null ? null : sightingOf(beat);
+  },
+};
+
+const listArgs = { ...callerArgs, deviceId: v.optional(v.string()) };
+
+export const list = {
+  args: listArgs,
+  /** Every device that is not revoked, or the one asked for, by id. */
+  returns: v.array(v.object({ deviceId: v.string(), name: v.string(), platform: v.string(), ...sighting })),
+  handler: async (ctx: QueryCtx, asked: ObjectType<typeof listArgs>) => {
+    await requireCaller(ctx, asked.callerToken);
+    const devices = await chosen(ctx, asked.deviceId);
+    return await Promise.all(
+      devices
+        .filter((device) => !device.revoked)
+        .map(async ({ deviceId, name, platform }) => {
+          return { deviceId, name, platform, ...sightingOf(await presenceRow(ctx, deviceId)) };
+        }),
+    );
+  },
+};
+
+async function chosen(ctx: QueryCtx, deviceId: string | undefined): Promise<Doc<"devices">[]> {
+  if (deviceId === undefined) return await ctx.db.query("devices").withIndex("by_device").take(MOST);
+  ids.deviceId(deviceId);
+  const device = await deviceRow(ctx, deviceId);
+  return device === null ? [] : [device];
+}

@@ -1,0 +1,83 @@
+// devices:openSession: a device proves its key and names the token it will use from now on.
+// The first time, it also shows the pairing code, and the key is pinned for good.
+
+import { type ObjectType, v } from "convex/values";
+
+import type { MutationCtx } from "../_generated/server";
+import { pairingCodeHash } from "../identity/code";
+import { deviceRow, revokedDevice } from "../identity/device";
+import * as signature from "../identity/signature";
+import { bounded, numeric, whole } from "../wire/arguments";
+import { failure, invalid } from "../wire/failure";
+import * as ids from "../wire/ids";
+
+/** The version of the contract that this backend speaks. */
+const CONTRACT_VERSION = 1;
+
+const args = {
+  deviceId: v.string(),
+  publicKey: v.string(),
+  name: v.string(),
+  platform: v.string(),
+  signedAtMs: numeric,
+  // SHA-256 of the token in hexadecimal: the token itself does not travel here.
+  tokenHash: v.string(),
+  signature: v.string(),
+  pairingCode: v.optional(v.string()),
+};
+type Asked = ObjectType<typeof args>;
+
+export const openSession = {
+  args,
+  returns: v.object({
+    deviceId: v.string(),
+    // Whether this call made the device known.
+    registered: v.boolean(),
+    serverNowMs: v.number(),
+    contractVersion: v.number(),
+  }),
+  handler: async (ctx: MutationCtx, asked: Asked) => {
+    const { deviceId, publicKey, name, platform } = asked;
+    ids.deviceId(deviceId);
+    bounded("name", name, 256);
+    bounded("platform", platform, 128);
+    if (!/^[0-9a-fA-F]{64}$/.test(asked.tokenHash)) {
+      throw invalid("tokenHash must be a SHA-256: 64 hexadecimal digits");
+    }
+    const serverNowMs = Date.now();
+    await prove(asked, serverNowMs);
+    const tokenHash = asked.tokenHash.toLowerCase();
+    const known = await deviceRow(ctx, deviceId);
+    if (known === null) {
+      await requirePairing(ctx, asked.pairingCode);
+      const device = { deviceId, publicKey, tokenHash, name, platform };
+      await ctx.db.insert("devices", { ...device, registeredAtMs: serverNowMs, revoked: false });
+    } else {
+      // A key has one spelling in base64, so comparing texts compares keys.
+      if (known.publicKey !== publicKey) {
+        throw failure("DEVICE_KEY_MISMATCH", "this device id is pinned to another key; a new key needs a new device id");
+      }
+      if (known.revoked) throw revokedDevice();
+      await ctx.db.patch(known._id, { tokenHash, name, platform });
+    }
+    return { deviceId, registered: known === null, serverNowMs, contractVersion: CONTRACT_VERSION };
+  },
+};
+
+/** Checks the signature before its age: only who holds the key learns more than that it is bad. */
+async function prove(asked: Asked, serverNowMs: number): Promise<void> {
+  const key = signature.publicKey(asked.publicKey);
+  const signedAtMs = whole("signedAtMs", asked.signedAtMs);
+  const text = `punie-session:v1:${asked.deviceId}:${signedAtMs}:${asked.tokenHash}`;
+  await signature.verify(key, text, asked.signature);
+  signature.fresh(signedAtMs, serverNowMs);
+}
+
+async function requirePairing(ctx: MutationCtx, typed: string | undefined): Promise<void> {
+  const pairing = await ctx.db.query("pairing").first();
+  if (pairing !== null && typed !== undefined && pairing.codeHash === (await pairingCodeHash(typed))) return;
+  throw failure(
+    "PAIRING_REQUIRED",
+    "this device is new here: show the pairing code that the backend's operator gives out",
+  );
+}

@@ -1,0 +1,4 @@
+declare module "deployed" {
+  const modules: Record<string, () => Promise<unknown>>;
+  export default modules;
+}

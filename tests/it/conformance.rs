@@ -1,0 +1,57 @@
+//! Convex's own clients against the embedded backend: a script a client, each a process, in `tests/conformance`.
+//! Where a client is not installed its test says so and passes, unless `PUNIE_REQUIRE_CLIENTS=1`.
+
+mod host;
+mod script;
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::harness::process::PROGRAM;
+use script::Script;
+
+fn folder(client: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/conformance").join(client)
+}
+
+/// Where what is built and installed for these tests lies.
+fn installed(path: &str) -> PathBuf {
+    let target = Path::new(PROGRAM).ancestors().nth(2).expect("the program lies two below the target folder");
+    target.join("conformance").join(path)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn npm() {
+    let folder = folder("npm");
+    let node = Command::new("node").arg("--version").output().is_ok_and(|said| said.status.success());
+    let script = Script { name: "npm", program: "node".into(), args: vec!["conformance.mjs".into()], folder };
+    let missing = match (node, script.folder.join("node_modules/convex").exists()) {
+        (true, true) => None,
+        (false, _) => Some("there is no node"),
+        (true, false) => Some("the packages are not there: npm ci in tests/conformance/npm"),
+    };
+    script.holds_unless(missing).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn python() {
+    let (folder, program) = (folder("python"), installed("python/bin/python"));
+    let here =
+        Command::new(&program).args(["-c", "import convex"]).output().is_ok_and(|said| said.status.success());
+    let script = Script { name: "python", program, args: vec!["-u".into(), "conformance.py".into()], folder };
+    script
+        .holds_unless(
+            (!here).then_some("the packages are not in target/conformance/python; .ci/run puts them there"),
+        )
+        .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn rust() {
+    let (folder, program) = (folder("rust"), installed("rust/debug/conformance-rust"));
+    let here = program.exists();
+    let script = Script { name: "rust", program, args: Vec::new(), folder };
+    script
+        .holds_unless((!here).then_some("it is not built into target/conformance/rust; .ci/run does"))
+        .await;
+}

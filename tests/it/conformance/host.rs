@@ -1,0 +1,82 @@
+//! A backend that a script may have restarted, wiped, or made to lose an answer.
+
+use punie_runner::dev_backend::{Clock, DevBackend, DevBackendOptions, Fault, Faults};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use crate::dev_backend::server::{Wire, http, pair};
+
+pub struct Host {
+    home: TempDir,
+    faults: Faults,
+    backend: Option<DevBackend>,
+    pub url: String,
+}
+
+impl Host {
+    pub async fn start() -> Self {
+        let home = tempfile::tempdir().expect("a folder");
+        let mut host = Self { home, faults: Faults::new(), backend: None, url: String::new() };
+        host.begin(0).await;
+        host
+    }
+
+    fn backend(&self) -> &DevBackend {
+        self.backend.as_ref().expect("it runs between two requests")
+    }
+
+    async fn begin(&mut self, port: u16) {
+        let options = DevBackendOptions {
+            db: self.home.path().join("backend.sqlite3"),
+            port,
+            clock: Clock::system(),
+            production_errors: false,
+            faults: Some(self.faults.clone()),
+        };
+        let backend = DevBackend::start(options).await.expect("started");
+        backend.url().clone_into(&mut self.url);
+        self.backend = Some(backend);
+    }
+
+    async fn end(&mut self) -> u16 {
+        self.backend.take().expect("it runs").stop().await;
+        self.url.rsplit(':').next().and_then(|port| port.parse().ok()).expect("a port")
+    }
+
+    /// A caller, a device and the owner, with what each of them shows.
+    pub async fn who(&self) -> Value {
+        let backend = self.backend();
+        let caller = backend.mint_caller("conformance").expect("a token");
+        let wire = Wire { http: http(), url: self.url.clone() };
+        let device = pair(&wire, backend.pairing_code(), Clock::system().now_ms(), "dev-1").await;
+        json!({
+            "callerToken": caller, "deviceId": device.id, "deviceToken": device.token, "adminKey": backend.admin_key(),
+        })
+    }
+
+    /// Does what a script asks for.
+    pub async fn answer(&mut self, asked: &str) -> Value {
+        let (verb, function) = asked.split_once(' ').unwrap_or((asked, ""));
+        match verb {
+            "restart" => {
+                let port = self.end().await;
+                self.begin(port).await;
+                Value::Null
+            }
+            "wipe" => {
+                let port = self.end().await;
+                for file in std::fs::read_dir(self.home.path()).expect("the folder") {
+                    std::fs::remove_file(file.expect("a file").path()).expect("removed");
+                }
+                self.begin(port).await;
+                self.who().await
+            }
+            "drop" => {
+                self.faults.plan(function, 1, Fault::Drop);
+                Value::Null
+            }
+            "calls" => self.faults.calls(function).into(),
+            other => panic!("a script asks for {other:?}"),
+        }
+    }
+}

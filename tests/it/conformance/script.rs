@@ -1,0 +1,82 @@
+//! A script as a process: what it asks for is done, what it says is shown when it fails.
+
+use std::ffi::OsString;
+use std::fs::File;
+use std::io::Write as _;
+use std::path::PathBuf;
+use std::process::Stdio;
+use std::time::Duration;
+
+use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
+use tokio::process::Command;
+
+use super::host::Host;
+
+/// More than any of them takes on a slow machine under load.
+const PATIENCE: Duration = Duration::from_secs(240);
+
+pub struct Script {
+    pub name: &'static str,
+    pub program: PathBuf,
+    pub args: Vec<OsString>,
+    pub folder: PathBuf,
+}
+
+impl Script {
+    /// Runs it to its end, or says why it cannot be run here.
+    pub async fn holds_unless(&self, missing: Option<&str>) {
+        match missing {
+            None => self.holds().await,
+            Some(why) if std::env::var_os("PUNIE_REQUIRE_CLIENTS").is_some_and(|value| value == "1") => {
+                panic!("the {} client must be tried: {why}", self.name)
+            }
+            Some(why) => {
+                // Past the capture of a test that passes.
+                let note = format!("SKIPPED: the {} client of Convex is not tried: {why}\n", self.name);
+                std::io::stderr().write_all(note.as_bytes()).expect("stderr");
+            }
+        }
+    }
+
+    async fn holds(&self) {
+        let mut host = Host::start().await;
+        let (home, mut said) = (tempfile::tempdir().expect("a folder"), String::new());
+        let errors = home.path().join("stderr");
+        let ended = tokio::time::timeout(PATIENCE, self.run(&mut host, home.path(), &mut said)).await;
+        let passed = said.lines().any(|line| line.starts_with("@passed "));
+        if !(matches!(ended, Ok(Ok(status)) if status.success()) && passed) {
+            let errors = std::fs::read_to_string(errors).unwrap_or_default();
+            panic!("the {} client: {ended:?}\n{said}\n{errors}", self.name);
+        }
+    }
+
+    async fn run(
+        &self,
+        host: &mut Host,
+        home: &std::path::Path,
+        said: &mut String,
+    ) -> std::io::Result<std::process::ExitStatus> {
+        let mut child = Command::new(&self.program)
+            .args(&self.args)
+            .current_dir(&self.folder)
+            .env("CONFORMANCE_URL", &host.url)
+            .env("CONFORMANCE_WHO", host.who().await.to_string())
+            .env("HOME", home)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(File::create(home.join("stderr"))?)
+            .kill_on_drop(true)
+            .spawn()?;
+        let mut answers = child.stdin.take().expect("piped");
+        let mut lines = BufReader::new(child.stdout.take().expect("piped")).lines();
+        while let Some(line) = lines.next_line().await? {
+            said.push_str(&line);
+            said.push('\n');
+            if let Some(asked) = line.strip_prefix('@').filter(|asked| !asked.starts_with("passed ")) {
+                let answer = format!("{}\n", host.answer(asked).await);
+                answers.write_all(answer.as_bytes()).await?;
+            }
+        }
+        child.wait().await
+    }
+}

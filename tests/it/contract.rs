@@ -1,0 +1,152 @@
+//! The contract's cases (`tests/contract`) against its implementations: the embedded backend, the hosted one's
+//! functions on a Node server, and a deployment that the environment names. Not here: what is the embedded backend's
+//! alone (`dev_backend`).
+
+mod case;
+mod matching;
+mod node;
+mod stage;
+
+use std::io::Write as _;
+
+use serde_json::{Map, Value};
+
+use case::Run;
+use node::NodeServer;
+use stage::{Deployment, Stage};
+
+const PRELUDE: &str = include_str!("../contract/prelude.json");
+
+/// Every file of cases, by name.
+const FILES: &[(&str, &str)] = &[
+    ("requests", include_str!("../contract/requests.json")),
+    ("poll", include_str!("../contract/poll.json")),
+    ("leases", include_str!("../contract/leases.json")),
+    ("results", include_str!("../contract/results.json")),
+    ("devices", include_str!("../contract/devices.json")),
+    ("catalog", include_str!("../contract/catalog.json")),
+    ("permissions", include_str!("../contract/permissions.json")),
+    ("parallel", include_str!("../contract/parallel.json")),
+];
+
+struct Case {
+    file: &'static str,
+    name: String,
+    /// What it needs of its stage beside the functions: `clock`, a clock that stands still; `empty`, a backend that
+    /// holds nothing else.
+    needs: Vec<String>,
+    steps: Value,
+}
+
+/// The cases and the prelude, with the names of ids as a run wants them.
+fn cases(named: impl Fn(&str) -> String) -> (Vec<Case>, Map<String, Value>) {
+    let prelude = serde_json::from_str(&named(PRELUDE)).expect("a map of steps");
+    let mut cases = Vec::new();
+    for (file, text) in FILES {
+        let listed: Vec<Value> = serde_json::from_str(&named(text)).expect("an array of cases");
+        assert!(!listed.is_empty(), "{file} holds no cases");
+        for mut case in listed {
+            let needs = case["needs"].as_array().into_iter().flatten();
+            cases.push(Case {
+                file,
+                name: case["name"].as_str().expect("a case has a name").to_owned(),
+                needs: needs.filter_map(|need| need.as_str().map(str::to_owned)).collect(),
+                steps: case["steps"].take(),
+            });
+        }
+    }
+    (cases, prelude)
+}
+
+/// Whether a step, also one below another, moves the clock.
+fn moves_clock(steps: &Value) -> bool {
+    match steps {
+        Value::Array(steps) => steps.iter().any(moves_clock),
+        Value::Object(step) => step.contains_key("advanceMs") || step.get("steps").is_some_and(moves_clock),
+        _ => false,
+    }
+}
+
+/// Says something where everybody sees it: the test harness keeps what `eprintln` prints to itself.
+fn say(text: &str) {
+    writeln!(std::io::stderr(), "{text}").expect("stderr is there");
+}
+
+/// What became of the cases on one stage.
+#[derive(Default)]
+struct Tally {
+    passed: usize,
+    left_out: usize,
+    failures: Vec<String>,
+}
+
+impl Tally {
+    fn note(&mut self, case: &Case, outcome: Result<(), String>) {
+        match outcome {
+            Ok(()) => self.passed += 1,
+            Err(failure) => self.failures.push(format!("{}: {}\n    {failure}", case.file, case.name)),
+        }
+    }
+
+    fn judge(self, stage: &str) {
+        let all = self.passed + self.failures.len();
+        say(&format!(
+            "contract cases on {stage}: {} of {all} passed, {} left out",
+            self.passed, self.left_out
+        ));
+        assert!(all > 0, "no case was run");
+        assert!(
+            self.failures.is_empty(),
+            "{} of {all} cases fail on {stage}:\n{}",
+            self.failures.len(),
+            self.failures.join("\n")
+        );
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_embedded_backend_keeps_the_contract() {
+    let (cases, prelude) = cases(str::to_owned);
+    let mut tally = Tally::default();
+    for case in &cases {
+        let stage = Stage::embedded().await;
+        tally.note(case, Run::of(&stage, &prelude, &case.steps).await);
+        stage.strike().await;
+    }
+    tally.judge("the embedded backend");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_convex_functions_keep_the_contract() {
+    let server = match NodeServer::start().await {
+        Ok(server) => server,
+        Err(why) if node::is_required() => panic!("the cases must run against convex/, but {why}"),
+        Err(why) => return say(&format!("SKIPPED: the contract's cases against convex/: {why}")),
+    };
+    let (cases, prelude) = cases(str::to_owned);
+    let mut tally = Tally::default();
+    for case in &cases {
+        let stage = Stage::node(&server).await;
+        tally.note(case, Run::of(&stage, &prelude, &case.steps).await);
+    }
+    tally.judge("the functions of convex/");
+}
+
+/// Against a real deployment: `PUNIE_CONTRACT_URL`, `PUNIE_CALLER_TOKEN` and `PUNIE_PAIRING_CODE` name it. It leaves
+/// its devices and requests there, under names of their own.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs a deployment; manual-tests/README.md says how"]
+async fn a_deployment_keeps_the_contract() {
+    let deployment = Deployment::from_environment().expect("a deployment to run against");
+    let (cases, prelude) = cases(|text| deployment.named(text));
+    let mut tally = Tally::default();
+    for case in &cases {
+        if !case.needs.is_empty() || moves_clock(&case.steps) {
+            tally.left_out += 1;
+            continue;
+        }
+        let stage = Stage::deployed(&deployment);
+        tally.note(case, Run::of(&stage, &prelude, &case.steps).await);
+    }
+    tally.judge(deployment.url());
+}

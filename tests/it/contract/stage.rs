@@ -1,0 +1,142 @@
+//! Where a case is played: a backend, its clock if it can be moved, and what its operator hands out.
+
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use serde_json::{Value, json};
+
+use super::node::NodeServer;
+use crate::dev_backend::server::{TestBackend, Wire, http};
+
+pub struct Stage {
+    pub wire: Wire,
+    pub caller_token: String,
+    pub pairing_code: String,
+    clock: Clock,
+}
+
+/// Whose time the backend goes by.
+enum Clock {
+    /// The embedded backend of this test.
+    Embedded(Box<TestBackend>),
+    /// The Node server's, asked over HTTP.
+    Node,
+    /// A deployment's own: nobody moves it, and ours is about the same.
+    World,
+}
+
+impl Stage {
+    /// An embedded backend with an empty database.
+    pub async fn embedded() -> Self {
+        let backend = TestBackend::start().await;
+        Self {
+            wire: backend.wire.clone(),
+            caller_token: backend.caller_token.clone(),
+            pairing_code: backend.backend.pairing_code().to_owned(),
+            clock: Clock::Embedded(Box::new(backend)),
+        }
+    }
+
+    /// The Node server with an empty database.
+    pub async fn node(server: &NodeServer) -> Self {
+        let begun = server.reset().await;
+        let text = |name: &str| begun[name].as_str().expect("a reset hands out both").to_owned();
+        Self {
+            wire: server.wire.clone(),
+            caller_token: text("callerToken"),
+            pairing_code: text("pairingCode"),
+            clock: Clock::Node,
+        }
+    }
+
+    /// A deployment as it is.
+    pub fn deployed(deployment: &Deployment) -> Self {
+        Self {
+            wire: deployment.wire.clone(),
+            caller_token: deployment.caller_token.clone(),
+            pairing_code: deployment.pairing_code.clone(),
+            clock: Clock::World,
+        }
+    }
+
+    /// What the backend's clock shows.
+    pub async fn now_ms(&self) -> Result<f64, String> {
+        match &self.clock {
+            Clock::Embedded(backend) => Ok(backend.clock.now_ms()),
+            Clock::Node => self.move_node_clock(0.0).await,
+            Clock::World => {
+                let since = SystemTime::now().duration_since(UNIX_EPOCH).map_err(|bad| bad.to_string())?;
+                Ok((since.as_secs_f64() * 1000.0).floor())
+            }
+        }
+    }
+
+    /// How far a time of the backend may be from the one that was kept.
+    pub fn leeway_ms(&self) -> f64 {
+        if matches!(self.clock, Clock::World) { 60_000.0 } else { 0.0 }
+    }
+
+    pub async fn advance(&self, ms: f64) -> Result<(), String> {
+        match &self.clock {
+            Clock::Embedded(backend) => backend.clock.advance(ms),
+            Clock::Node => drop(self.move_node_clock(ms).await?),
+            Clock::World => return Err("a deployment's clock cannot be moved: the case needs `clock`".into()),
+        }
+        Ok(())
+    }
+
+    async fn move_node_clock(&self, ms: f64) -> Result<f64, String> {
+        let told = self.wire.post("/shim/clock", &json!({ "advanceMs": ms })).await;
+        told["nowMs"].as_f64().ok_or_else(|| format!("the clock told {told}"))
+    }
+
+    /// Stops what was started for this stage.
+    pub async fn strike(self) {
+        if let Clock::Embedded(backend) = self.clock {
+            backend.backend.stop().await;
+        }
+    }
+}
+
+/// A hosted backend that the environment names.
+pub struct Deployment {
+    wire: Wire,
+    caller_token: String,
+    pairing_code: String,
+    run: String,
+}
+
+impl Deployment {
+    /// Reads the variables; the error names the one that is missing.
+    pub fn from_environment() -> Result<Self, String> {
+        let variable = |name: &str| std::env::var(name).map_err(|_| format!("{name} is not set"));
+        let url = variable("PUNIE_CONTRACT_URL")?.trim_end_matches('/').to_owned();
+        let run = uuid::Uuid::new_v4().simple().to_string();
+        Ok(Self {
+            wire: Wire { http: http(), url },
+            caller_token: variable("PUNIE_CALLER_TOKEN")?,
+            pairing_code: variable("PUNIE_PAIRING_CODE")?,
+            run: format!("it{}", &run[..8]),
+        })
+    }
+
+    pub fn url(&self) -> &str {
+        &self.wire.url
+    }
+
+    /// The text of cases with every id that is stored for good put under a name of this run and case: a deployment
+    /// keeps what earlier ones left.
+    pub fn named(&self, text: &str) -> String {
+        ["dev-", "req-", "perm-"].iter().fold(text.to_owned(), |text, prefix| {
+            text.replace(prefix, &format!("{}-${{case}}-{prefix}", self.run))
+        })
+    }
+}
+
+impl Wire {
+    /// Posts to a route that is no function's, such as the Node server's own.
+    pub async fn post(&self, route: &str, body: &Value) -> Value {
+        let request = self.http.post(format!("{}{route}", self.url)).body(body.to_string());
+        let text = request.send().await.expect("a reply").text().await.expect("a body");
+        serde_json::from_str(&text).unwrap_or_else(|bad| panic!("{route}: {bad}: {text}"))
+    }
+}
