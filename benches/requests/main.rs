@@ -1,8 +1,8 @@
 //! Requests through the embedded backend, measured from the caller's append to the stored result: the real program
 //! against the least device that the wire allows (`floor`), in the same run, so that every figure is a ratio.
 //!
-//! `cargo bench --bench requests -- [latency] [idle] [throughput] [burst] [once] [rest] [memory]`; without words, the
-//! quick ones. `--runner PATH` measures another build. Nothing here is asserted: it prints a table.
+//! `cargo bench --bench requests -- [latency] [idle] [wakeup] [throughput] [burst] [once] [rest] [memory]`;
+//! without words, the quick ones. `--runner PATH` measures another build. Nothing here is asserted: it prints a table.
 #![expect(clippy::disallowed_methods, reason = "a benchmark makes files, processes and pauses")]
 #![expect(clippy::print_stdout, reason = "a benchmark prints its table")]
 
@@ -41,6 +41,7 @@ fn main() {
         match word.as_str() {
             "latency" => measures::latency(&runner),
             "idle" => measures::idle(&runner),
+            "wakeup" => measures::wakeup(&runner),
             "throughput" => measures::throughput(&runner),
             "burst" => measures::burst(&runner),
             "once" => measures::once(&runner),

@@ -40,6 +40,26 @@ pub fn idle(runner: &Path) {
     rounds(runner, &asks, 20, |n| Duration::from_millis(2_000 + n * 70 % 1_000));
 }
 
+/// One request at a time, after 50 to 100 ms without any, of a backend that holds no polls, to a runner that polls by the
+/// hour: only the wake-up socket can bring it. From the append to the stored result, which is after the start.
+pub fn wakeup(runner: &Path) {
+    const HOURLY: &str = "[backend.poll]\nactive_ms = 3600000\nrecent_ms = 3600000\nidle_ms = 3600000\nlistening_ms = 3600000\n";
+    let stage = Stage::with(false);
+    std::fs::write(stage.home().join("config.toml"), HOURLY).expect("a configuration");
+    let asks = [("nothing", Ask::nothing()), ("Read 40 KB", Ask::read()), ("Bash true", Ask::bash("true"))];
+    let all: Vec<Ask> = asks.iter().map(|(_, ask)| ask.clone()).collect();
+    let (_device, results, mut caller) = warm(Kind::Runner, &stage, runner, &all);
+    println!("| woken by the socket | append to result p50 / p99 |\n|---|---|");
+    for (name, ask) in &asks {
+        let mut times = Times::default();
+        for n in 0..200 {
+            std::thread::sleep(Duration::from_millis(50 + n * 7 % 51));
+            times.add(caller.ask(&results, ask));
+        }
+        println!("| {name} | {} |", times.shown());
+    }
+}
+
 fn rounds(runner: &Path, asks: &[(&str, Ask)], count: u64, pause: impl Fn(u64) -> Duration) {
     let mut times = [vec![Times::default(); asks.len()], vec![Times::default(); asks.len()]];
     // In turn, so that a machine that gets slower meanwhile slows both.

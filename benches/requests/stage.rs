@@ -26,6 +26,11 @@ pub struct Stage {
 impl Stage {
     /// Everything new and empty but for one file of [`FILE_BYTES`].
     pub fn set() -> Self {
+        Self::with(true)
+    }
+
+    /// The same; the backend holds polls or answers each at once.
+    pub fn with(holds: bool) -> Self {
         let root = tempfile::tempdir().expect("a folder");
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(2)
@@ -37,7 +42,7 @@ impl Stage {
             port: 0,
             clock: Clock::system(),
             production_errors: false,
-            holds: true,
+            holds,
             faults: None,
         };
         let backend = runtime.block_on(DevBackend::start(options)).expect("a backend");

@@ -13,6 +13,7 @@ use tokio_tungstenite::accept_async;
 use tokio_tungstenite::tungstenite::Message;
 
 use crate::harness::caller::Ask;
+use crate::harness::process::Program;
 use crate::harness::stage::Stage;
 use crate::harness::wait::{eventually, until};
 
@@ -20,7 +21,8 @@ use crate::harness::wait::{eventually, until};
 const AN_HOUR: &str = "unauthorized_ms = 200\nactive_ms = 3600000\nrecent_ms = 3600000\nidle_ms = 3600000\nlistening_ms = 3600000";
 
 /// Polls come by themselves.
-const OFTEN: &str = "unauthorized_ms = 200\nactive_ms = 50\nrecent_ms = 50\nidle_ms = 50\nlistening_ms = 3600000";
+const OFTEN: &str =
+    "unauthorized_ms = 200\nactive_ms = 50\nrecent_ms = 50\nidle_ms = 50\nlistening_ms = 3600000";
 
 async fn stage(rhythm: &str) -> Stage {
     let stage = Stage::unheld("").await;
@@ -28,7 +30,9 @@ async fn stage(rhythm: &str) -> Stage {
     stage
 }
 
-async fn listens(stage: &Stage) {
+async fn listens(stage: &Stage, runner: &Program) {
+    // By then there is a journal to read.
+    runner.logs("the runner is up").await;
     eventually("the wake-up socket", async || {
         (stage.status().await["backend"]["link"] == "up").then_some(())
     })
@@ -39,7 +43,7 @@ async fn listens(stage: &Stage) {
 async fn a_request_comes_at_once_although_polls_come_by_the_hour() {
     let mut stage = stage(AN_HOUR).await;
     let runner = stage.run();
-    listens(&stage).await;
+    listens(&stage, &runner).await;
     for n in 0..5 {
         let id = stage.ask(Ask::bash(&format!("echo {n} >> order"))).await;
         assert_eq!(stage.answer(&id).await.outcome, "ok");
@@ -60,8 +64,8 @@ async fn a_request_comes_at_once_although_polls_come_by_the_hour() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_session_that_another_replaces_is_opened_anew_and_listened_with() {
     let stage = stage(AN_HOUR).await;
-    let _runner = stage.run();
-    listens(&stage).await;
+    let runner = stage.run();
+    listens(&stage, &runner).await;
     let code = stage.pairing_code().to_owned();
     let paired = stage.command(&["--json", "pair", &code]).await;
     assert_eq!(paired.code, Some(0), "{paired:?}");
@@ -99,7 +103,10 @@ async fn it_is_opened_only_where_polls_are_not_held_or_where_the_owner_says_so()
     for (holds, wish, opened) in [(true, "auto", false), (true, "on", true), (false, "off", false)] {
         let config = format!("[backend]\nwakeup = \"{wish}\"\n");
         let stage = if holds { Stage::with(&config).await } else { Stage::unheld(&config).await };
-        stage.configure("unauthorized_ms = 200", "unauthorized_ms = 200\nhold_ms = 200\nidle_ms = 50\nactive_ms = 50");
+        stage.configure(
+            "unauthorized_ms = 200",
+            "unauthorized_ms = 200\nhold_ms = 200\nidle_ms = 50\nactive_ms = 50",
+        );
         let front = Front::before(&stage.setting.url, Mode::HangUp).await;
         let _runner = stage.run_at(&front.url);
         until("polls", || front.polls.load(Ordering::SeqCst) >= 4).await;

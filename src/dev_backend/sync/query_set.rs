@@ -171,9 +171,9 @@ mod tests {
     /// What is new, and whether that is all.
     fn looked(set: &mut QuerySet, backend: &Backend) -> (Vec<Modification>, bool) {
         let (count, mut changed) = (backend.commits.count(), Vec::new());
-        let complete = backend.store.read(|db| {
-            Ok(set.look(&View { db }, (&backend.commits, count), false, &mut changed))
-        });
+        let complete = backend
+            .store
+            .read(|db| Ok(set.look(&View { db }, (&backend.commits, count), false, &mut changed)));
         (changed, complete.expect("a snapshot"))
     }
 

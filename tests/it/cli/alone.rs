@@ -143,7 +143,7 @@ async fn status_says_the_same_keys_without_a_runner() {
     assert_eq!(keys(&status), wanted);
     assert_eq!(
         keys(&status["backend"]),
-        ["clockSkewMs", "lastContactMs", "lastPollMs", "reachable", "trouble", "url"]
+        ["clockSkewMs", "kind", "lastContactMs", "lastPollMs", "link", "reachable", "trouble", "url"]
     );
     assert_eq!(keys(&status["outbox"]), ["oldestMs", "pending", "undeliverable"]);
     assert_eq!(keys(&status["waiting"]), ["count", "oldestMs"]);

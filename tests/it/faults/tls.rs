@@ -13,6 +13,7 @@ use tokio_rustls::TlsAcceptor;
 use crate::harness::caller::Ask;
 use crate::harness::process::{Ended, Program, Setting};
 use crate::harness::stage::Stage;
+use crate::harness::worker::Worker;
 
 type Authority = CertifiedIssuer<'static, KeyPair>;
 
@@ -97,4 +98,26 @@ async fn f37_a_certificate_that_is_expired_self_signed_or_of_another_is_refused_
     let ended = once(&stage, &url, &roots).await;
     assert_eq!(ended.code, Some(0), "the test's own authority is trusted: {ended:?}");
     assert_eq!((stage.answer(&id).await.outcome.as_str(), stage.read("effects").as_str()), ("ok", "ran\n"));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_websocket_is_opened_through_tls_to_a_trusted_certificate_and_to_no_other() {
+    let worker = Worker::new().await;
+    let (ours, theirs) = (authority("ours"), authority("theirs"));
+    let roots = worker.setting.logs.join("roots.pem");
+    std::fs::write(&roots, ours.pem()).expect("written");
+    let plain = worker.setting.url.replace("ws://", "http://").replace("/device", "");
+    let through = |url: &str| Setting {
+        url: format!("{}/device", url.replace("https://", "wss://")),
+        roots: Some(roots.clone()),
+        ..worker.setting.clone()
+    };
+    let (url, _serving) = gate(&plain, certificate("127.0.0.1", false, Some(&theirs))).await;
+    let refused = Program::start(&through(&url), &["--once"]).end().await;
+    assert!(refused.code != Some(0) && refused.log.contains("certificate"), "{refused:?}");
+    let (url, _serving) = gate(&plain, certificate("127.0.0.1", false, Some(&ours))).await;
+    let _runner = Program::start(&through(&url), &["run"]);
+    let mut line = worker.accept().await;
+    line.done("w", "write_file", &serde_json::json!({"path": "note", "content": "x"})).await;
+    assert_eq!(worker.read("note"), "x");
 }

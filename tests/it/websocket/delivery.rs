@@ -93,8 +93,8 @@ async fn results_of_a_stopped_runner_are_sent_by_the_next_and_a_pass_serves_what
     drop(line);
     let serving = async {
         let mut line = worker.accept().await;
-        let a = line.result("a").await;
         line.done("b", "write_file", &json!({"path": "b", "content": "b"})).await;
+        let a = line.result("a").await;
         // The end of the pass is a closing word.
         assert!(matches!(line.message().await, None | Some(Message::Close(_))));
         a

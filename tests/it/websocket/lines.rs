@@ -50,9 +50,10 @@ async fn the_token_is_shown_and_masked_and_a_worker_that_refuses_it_is_left_in_p
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_worker_that_falls_silent_is_noticed_and_status_says_so() {
     let worker = Worker::with("[backend.websocket]\nping_ms = 100\npong_timeout_ms = 200\n").await;
-    let _runner = worker.run();
+    let runner = worker.run();
     let line = worker.accept().await;
-    let link = async |word: &str| {
+    runner.logs("the runner is up").await;
+    let shows = async |word: &str| {
         eventually("the connection in status", async || {
             let status = worker.command(&["--json", "status"]).await.json();
             (status["backend"]["link"] == word).then_some(status)
@@ -63,12 +64,12 @@ async fn a_worker_that_falls_silent_is_noticed_and_status_says_so() {
     let mut second = worker.accept().await;
     drop(line);
     let served = tokio::spawn(async move { while second.message().await.is_some() {} });
-    let status = link("up").await;
+    let status = shows("up").await;
     assert_eq!(status["backend"]["kind"], "websocket");
     assert_eq!(status["backend"]["trouble"], json!(null));
     served.abort();
     assert!(served.await.is_err());
-    let status = link("down").await;
+    let status = shows("down").await;
     assert_eq!(status["backend"]["reachable"], true, "somebody listens there");
 }
 
