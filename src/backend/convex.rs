@@ -292,7 +292,9 @@ impl Backend for ConvexBackend {
                 let (url, allow_insecure) = self.functions.sync_socket();
                 Dialer::new(&url, allow_insecure, wakeup::MOST_BYTES)
             });
-            let dialer = dialer.as_ref().map_err(|bad| BackendError::BadCall { status: 0, message: bad.to_string() })?;
+            let dialer = dialer
+                .as_ref()
+                .map_err(|bad| BackendError::BadCall { status: 0, message: bad.to_string() })?;
             Err(wakeup::listen(dialer, self.signer.device_id(), self.token.subscribe(), heard).await)
         })
     }

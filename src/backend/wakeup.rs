@@ -152,7 +152,9 @@ impl Subscription<'_> {
                     _ => Ok(false),
                 }
             }
-            Some("FatalError" | "AuthError") => Err(BackendError::Function { message: words(&message, "error") }),
+            Some("FatalError" | "AuthError") => {
+                Err(BackendError::Function { message: words(&message, "error") })
+            }
             Some(_) => Ok(false),
             None => Err(self.intercepted("a message without a type")),
         }

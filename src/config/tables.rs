@@ -9,7 +9,7 @@ use super::Setting;
 use super::raw::{Fault, Written};
 use super::sources::Origin;
 use super::url::BackendUrl;
-use super::value::{BackendKind, Bounds, LogFile, LogLevel, Refusal, WakeUp, Value, must_be};
+use super::value::{BackendKind, Bounds, LogFile, LogLevel, Refusal, Value, WakeUp, must_be};
 
 /// A table as the written file shows it.
 pub(super) struct TableInfo {

@@ -36,8 +36,8 @@ mod tasks;
 mod telling;
 mod vigil;
 mod wake;
-mod waking;
 mod wakeups;
+mod waking;
 mod watchdog;
 
 pub use aftermath::LookedAfter;

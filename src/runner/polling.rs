@@ -44,7 +44,8 @@ impl Rhythm {
         } else if is_done {
             self.holds = Some(!self.settings.hold.is_zero() && held >= self.settings.hold / 4);
         }
-        let wait = if !is_done || self.holds != Some(false) { Duration::ZERO } else { self.interval(listens) };
+        let wait =
+            if !is_done || self.holds != Some(false) { Duration::ZERO } else { self.interval(listens) };
         (wait, recovered)
     }
 

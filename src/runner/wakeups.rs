@@ -165,7 +165,8 @@ impl Runner {
         if events > 0 {
             (pushed.in_vain, pushed.not_before) = (0, None);
         } else if std::mem::take(&mut pushed.asked) {
-            let wait = (IN_VAIN * 2_u32.pow(pushed.in_vain.min(10))).min(self.engine.settings.active_interval);
+            let wait =
+                (IN_VAIN * 2_u32.pow(pushed.in_vain.min(10))).min(self.engine.settings.active_interval);
             pushed.in_vain += 1;
             pushed.not_before = Some(Instant::now() + wait);
         }

@@ -20,7 +20,8 @@ use crate::harness::wait::{eventually, until};
 const AN_HOUR: &str = "unauthorized_ms = 200\nactive_ms = 3600000\nrecent_ms = 3600000\nidle_ms = 3600000\nlistening_ms = 3600000";
 
 /// Polls come by themselves.
-const OFTEN: &str = "unauthorized_ms = 200\nactive_ms = 50\nrecent_ms = 50\nidle_ms = 50\nlistening_ms = 3600000";
+const OFTEN: &str =
+    "unauthorized_ms = 200\nactive_ms = 50\nrecent_ms = 50\nidle_ms = 50\nlistening_ms = 3600000";
 
 async fn stage(rhythm: &str) -> Stage {
     let stage = Stage::unheld("").await;
@@ -99,7 +100,10 @@ async fn it_is_opened_only_where_polls_are_not_held_or_where_the_owner_says_so()
     for (holds, wish, opened) in [(true, "auto", false), (true, "on", true), (false, "off", false)] {
         let config = format!("[backend]\nwakeup = \"{wish}\"\n");
         let stage = if holds { Stage::with(&config).await } else { Stage::unheld(&config).await };
-        stage.configure("unauthorized_ms = 200", "unauthorized_ms = 200\nhold_ms = 200\nidle_ms = 50\nactive_ms = 50");
+        stage.configure(
+            "unauthorized_ms = 200",
+            "unauthorized_ms = 200\nhold_ms = 200\nidle_ms = 50\nactive_ms = 50",
+        );
         let front = Front::before(&stage.setting.url, Mode::HangUp).await;
         let _runner = stage.run_at(&front.url);
         until("polls", || front.polls.load(Ordering::SeqCst) >= 4).await;

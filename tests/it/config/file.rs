@@ -45,7 +45,11 @@ fn an_unknown_key_is_refused_with_the_nearest_known_one() {
         ("[backend.pol]\nhold_ms = 1", 1, "no table backend.pol. Did you mean backend.poll?"),
         ("[limit]\nreads = 1", 1, "no table limit. Did you mean limits?"),
         ("[limit]\n", 1, "no table limit. Did you mean limits?"),
-        ("[skills.x.y]\n", 1, "no table skills. There are: backend, limits, safe_mode, workspaces, policy, log"),
+        (
+            "[skills.x.y]\n",
+            1,
+            "no table skills. There are: backend, limits, safe_mode, workspaces, policy, log",
+        ),
         ("[log]\ncolour = true", 2, "no key log.colour. There are: log.level"),
         ("reads = 1", 1, "Did you mean limits.reads?"),
         ("log = \"info\"", 1, "log is a table: write [log]"),
