@@ -229,6 +229,72 @@ mod tests {
         assert_eq!(told(&mut set, &backend), [0]);
     }
 
+    /// Mutations say what they change and queries what they read: here every one of them is held to its word.
+    #[tokio::test]
+    async fn no_change_is_missed_whoever_makes_it() {
+        let (backend, _home) = testing::backend();
+        let mut set = QuerySet::default();
+        let (device, of_request) =
+            (json!({ "deviceId": "d", "token": "t" }), json!({ "callerToken": "c", "requestId": "r" }));
+        let list = json!({ "callerToken": "c" });
+        let queries = [
+            ("events:listForDevice", json!({ "deviceId": "d", "token": "t", "cursor": null })),
+            ("events:head", device.clone()),
+            ("events:listOpen", device.clone()),
+            ("events:getResult", of_request.clone()),
+            ("events:listProgress", of_request.clone()),
+            ("devices:list", list.clone()),
+            ("catalog:list", json!({ "callerToken": "c", "deviceId": "d", "kind": "tool" })),
+            ("permissions:pending", device),
+            ("permissions:pending", list),
+        ];
+        for (id, (path, args)) in (0..).zip(&queries) {
+            add(&mut set, id, path, args).expect("held");
+        }
+        assert_eq!(told(&mut set, &backend).len(), queries.len());
+        let of_device = |more: Value| {
+            let mut args = json!({ "deviceId": "d", "token": "t", "requestId": "r" });
+            args.as_object_mut().expect("an object").extend(more.as_object().expect("an object").clone());
+            args
+        };
+        let option = json!({ "optionId": "o", "name": "Yes", "kind": "allow_once" });
+        let mutations = [
+            (
+                "events:appendRequest",
+                json!({ "callerToken": "c", "requestId": "r", "deviceId": "d", "toolName": "Read", "args": "{}" }),
+            ),
+            ("events:claim", of_device(json!({ "leaseId": "l" }))),
+            (
+                "permissions:ask",
+                of_device(
+                    json!({ "permissionId": "p", "title": "May I?", "options": [option], "expiresAtMs": 9e12 }),
+                ),
+            ),
+            ("permissions:answer", json!({ "callerToken": "c", "permissionId": "p", "optionId": "o" })),
+            ("events:appendProgress", of_device(json!({ "leaseId": "l", "n": 0, "data": "x" }))),
+            ("events:cancel", of_request),
+            ("events:appendResult", of_device(json!({ "leaseId": "l", "outcome": "ok", "payload": "{}" }))),
+            (
+                "catalog:upsertMany",
+                json!({ "deviceId": "d", "token": "t", "kind": "tool", "revision": 1, "complete": true, "items": [{ "key": "k", "hash": "h", "body": "{}" }] }),
+            ),
+        ];
+        for (path, args) in mutations {
+            mutate(&backend, path, args).await;
+            assert!(!told(&mut set, &backend).is_empty(), "{path} changes nothing that is held");
+            let fresh = backend.store.read(|db| {
+                let look =
+                    |held: &Held| fingerprint(&held.query.as_ref().expect("a query").look(&View { db })).0;
+                Ok(set.held.values().map(look).collect::<Vec<_>>())
+            });
+            for ((query, _), (held, fresh)) in
+                queries.iter().zip(set.held.values().zip(fresh.expect("a snapshot")))
+            {
+                assert_eq!(held.told, Some(fresh), "{query} was not told of {path}");
+            }
+        }
+    }
+
     #[tokio::test]
     async fn a_transition_has_an_end_and_the_next_one_goes_on() {
         let (backend, _home) = testing::backend();
