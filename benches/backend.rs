@@ -136,6 +136,11 @@ fn now_ms() -> f64 {
         .map_or(0.0, |since| since.as_secs_f64() * 1_000.0)
 }
 
+/// The commit clock counts nanoseconds.
+fn cursor_of_now() -> String {
+    format!("{:.0}", now_ms() * 1e6)
+}
+
 fn measure(events: usize) {
     let home = tempfile::tempdir().expect("a folder");
     drop(Served::start(home.path()));
@@ -189,16 +194,19 @@ fn asked(caller: &str, id: &str, n: usize) -> Value {
 /// Thousands of polls held at once, and how soon each hears of a request.
 fn hold(served: &Served, wire: &mut Wire) {
     let begun = Instant::now();
-    let mut held: Vec<TcpStream> = (0..HELD).map(|n| held_poll(&served.url, n)).collect();
+    let cursor = cursor_of_now();
+    let mut held: Vec<TcpStream> = (0..HELD).map(|n| held_poll(&served.url, n, &cursor)).collect();
     let taken = begun.elapsed();
     let mut times = Times::default();
     for round in 0..500 {
         let n = round * 17;
         let begun = Instant::now();
         wire.call("mutation", "events:appendRequest", &asked(&served.caller, &format!("held-{round}"), n));
-        let mut first = [0_u8; 1];
-        held[n].read_exact(&mut first).expect("the held poll is answered");
+        let mut answer = [0_u8; 1024];
+        let read = held[n].read(&mut answer).expect("the held poll is answered");
         times.add(begun.elapsed());
+        let answer = String::from_utf8_lossy(&answer[..read]);
+        assert!(answer.contains("tool_request"), "it was held until then: {answer}");
     }
     println!(
         "\n{HELD} polls held at once, taken at {:.0} a second, {:.0} MiB; from an append to the answer of its device's \
@@ -210,13 +218,12 @@ fn hold(served: &Served, wire: &mut Wire) {
     );
 }
 
-fn held_poll(url: &str, n: usize) -> TcpStream {
+fn held_poll(url: &str, n: usize, cursor: &str) -> TcpStream {
     let host = url.trim_start_matches("http://");
     let mut stream = TcpStream::connect(host).expect("a connection");
     stream.set_read_timeout(Some(Duration::from_secs(30))).expect("an option of every socket");
-    // The end of all time as a cursor, or the poll would answer with what is there.
-    let args =
-        json!({ "deviceId": device(n), "token": TOKEN, "cursor": "1799999999999999999", "waitMs": 25_000 });
+    // Behind all that is there, or the poll would answer with that.
+    let args = json!({ "deviceId": device(n), "token": TOKEN, "cursor": cursor, "waitMs": 25_000 });
     let body = json!({ "path": "events:listForDevice", "args": args, "format": "json" }).to_string();
     let head = format!(
         "POST /api/query HTTP/1.1\r\nhost: {host}\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n",

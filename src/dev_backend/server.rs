@@ -1,12 +1,13 @@
 //! A running backend: its start, its stop, and what its owner may do beside the wire.
 
+use std::io;
 use std::net::Ipv4Addr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use axum::serve::ListenerExt as _;
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, TcpSocket};
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 use tokio_util::sync::{CancellationToken, DropGuard};
@@ -21,6 +22,8 @@ use super::store::{Finished, Store, StoreError};
 use super::wakeups::Wakeups;
 use super::{auth, housekeeping, http, secrets};
 
+/// Connections that may wait to be taken: a device that finds no room tries again a second later.
+const BACKLOG: u32 = 4096;
 /// How long a stop waits for calls under way.
 const GRACE: Duration = Duration::from_secs(5);
 
@@ -132,6 +135,7 @@ impl DevBackend {
     ///
     /// # Errors
     /// [`DevBackendError`] when the file, its lock or the port cannot be had.
+    #[expect(clippy::unused_async, reason = "it can only be made within a runtime, and says so")]
     pub async fn start(options: DevBackendOptions) -> Result<Self, DevBackendError> {
         let DevBackendOptions { db, port, clock, production_errors, holds, faults } = options;
         let store = Store::open(&db)?;
@@ -139,7 +143,7 @@ impl DevBackend {
         let pairing_code = pairing_code(&store)?;
         let admin_key = admin_key(&store)?;
         let listen = |source| DevBackendError::Listen { port, source };
-        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port)).await.map_err(listen)?;
+        let listener = listener(port).map_err(listen)?;
         let url = format!("http://{}", listener.local_addr().map_err(listen)?);
         // A reply is two small writes: with Nagle's algorithm the second waits for a delayed ACK.
         let listener = listener.tap_io(|socket| drop(socket.set_nodelay(true)));
@@ -239,6 +243,16 @@ impl DevBackend {
         signal.await;
         self.stop().await;
     }
+}
+
+/// Listens on this machine alone, with room for thousands of devices that come back at once.
+fn listener(port: u16) -> io::Result<TcpListener> {
+    let socket = TcpSocket::new_v4()?;
+    // On Windows this would let another process listen beside us.
+    #[cfg(not(windows))]
+    socket.set_reuseaddr(true)?;
+    socket.bind((Ipv4Addr::LOCALHOST, port).into())?;
+    socket.listen(BACKLOG)
 }
 
 /// The code of this database, made when there is none.
