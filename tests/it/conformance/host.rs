@@ -31,6 +31,7 @@ impl Host {
             port,
             clock: Clock::system(),
             production_errors: false,
+            holds: true,
             faults: Some(self.faults.clone()),
         };
         let backend = DevBackend::start(options).await.expect("started");
