@@ -88,7 +88,7 @@ struct Walk<'a> {
 pub fn history(args: &HistoryArgs, context: &Context) -> anyhow::Result<Exit> {
     let config = context.config(WorkspaceRule::NotNeeded)?;
     let path = Context::home(&config)?.journal_file();
-    let reader = path.exists().then(|| Reader::open(&path)).transpose()?;
+    let reader = Reader::find(&path)?;
     if let Some(request) = &args.request {
         let (id, whole) = find(reader.as_ref(), request)?;
         let steps = steps(&whole);

@@ -9,7 +9,7 @@ use super::exit::Exit;
 use super::print;
 use crate::config::WorkspaceRule;
 use crate::home::{Home, RunnerLock, Switch, SwitchedOn, Switches};
-use crate::journal::{LiveCounts, Reader};
+use crate::journal::Reader;
 use crate::runner::Clock;
 
 #[derive(Debug, Args)]
@@ -85,8 +85,8 @@ fn home(context: &Context) -> anyhow::Result<Home> {
 }
 
 fn answer(home: &Home, paused: bool, changed: bool) -> anyhow::Result<Answer> {
-    let path = home.journal_file();
-    let counts = if path.exists() { Reader::open(&path)?.counts()? } else { LiveCounts::default() };
+    let reader = Reader::find(&home.journal_file())?;
+    let counts = reader.map(|reader| reader.counts()).transpose()?.unwrap_or_default();
     let running = RunnerLock::peek(home)?.is_some();
     Ok(Answer { paused, changed, running, waiting: counts.accepted, in_flight: counts.started })
 }

@@ -167,11 +167,7 @@ struct Facts {
 
 impl Facts {
     fn read(home: &Home) -> anyhow::Result<Self> {
-        let path = home.journal_file();
-        if !path.exists() {
-            return Ok(Self::default());
-        }
-        let reader = Reader::open(&path)?;
+        let Some(reader) = Reader::find(&home.journal_file())? else { return Ok(Self::default()) };
         let number = |key| anyhow::Ok(reader.recall(key)?.and_then(|text| text.parse().ok()));
         Ok(Self {
             counts: reader.counts()?,

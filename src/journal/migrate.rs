@@ -21,6 +21,9 @@ const STEPS: &[&str] = &[
     include_str!("../../migrations/journal/0003_life.sql"),
 ];
 
+/// The version that this program reads and writes.
+pub(super) const VERSION: usize = STEPS.len();
+
 fn migrations() -> Migrations<'static> {
     let step = |sql| {
         M::up_with_hook(sql, |_: &rusqlite::Transaction<'_>| {

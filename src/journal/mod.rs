@@ -63,6 +63,14 @@ pub enum JournalError {
         /// Its path.
         path: String,
     },
+    /// The file is of an older version of this program, whose next runner brings it up to date.
+    #[error(
+        "the journal {path} was written by an older version of punie-runner; the next start of the runner brings it up to date"
+    )]
+    Older {
+        /// Its path.
+        path: String,
+    },
     /// The file is damaged.
     #[error("the journal {path} is damaged: {cause}")]
     Corrupt {

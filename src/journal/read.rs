@@ -1,5 +1,6 @@
 //! Reading the journal: what recovery, delivery, `status` and `history` ask. Nothing here writes.
 
+use std::cmp::Ordering;
 use std::path::Path;
 
 use rusqlite::{Connection, OpenFlags, OptionalExtension, Row};
@@ -8,7 +9,7 @@ use super::entry::{
     Origin, REPLY_COLUMNS, REQUEST_COLUMNS, RecordedReply, State, Stored, Unfinished, parsed,
     request_from_row,
 };
-use super::{Accepted, JournalError};
+use super::{Accepted, JournalError, migrate};
 use crate::ids::{ConversationId, LeaseId, RequestId};
 use crate::request::{Effect, OutcomeKind};
 
@@ -76,6 +77,26 @@ impl Reader {
             .map_err(|cause| JournalError::Open { path: path.display().to_string(), cause })?;
         connection.busy_timeout(std::time::Duration::from_secs(5))?;
         Ok(Self { connection })
+    }
+
+    /// The journal as another process than its runner may read it; none where there is none yet, or where it is just
+    /// being made.
+    ///
+    /// # Errors
+    /// [`JournalError::Open`]; [`JournalError::Older`] and [`JournalError::Newer`] where its tables are not ours.
+    pub fn find(path: &Path) -> Result<Option<Self>, JournalError> {
+        if !path.exists() {
+            return Ok(None);
+        }
+        let reader = Self::open(path)?;
+        let version: i64 = reader.connection.pragma_query_value(None, "user_version", |row| row.get(0))?;
+        let shown = || path.display().to_string();
+        match usize::try_from(version).unwrap_or(usize::MAX).cmp(&migrate::VERSION) {
+            _ if version == 0 => Ok(None),
+            Ordering::Less => Err(JournalError::Older { path: shown() }),
+            Ordering::Equal => Ok(Some(reader)),
+            Ordering::Greater => Err(JournalError::Newer { path: shown() }),
+        }
     }
 
     /// A small fact.

@@ -7,7 +7,8 @@ use std::time::Duration;
 use proptest::prelude::*;
 use punie_runner::ids::{ConversationId, LeaseId, RequestId, ToolName};
 use punie_runner::journal::{
-    Accepted, Admission, Close, Fate, Journal, JournalError, Offer, Origin, RecordedReply, State, Verdict,
+    Accepted, Admission, Close, Fate, Journal, JournalError, Offer, Origin, Reader, RecordedReply, State,
+    Verdict,
 };
 use punie_runner::output::OutputStore;
 use punie_runner::redact::Redactor;
@@ -278,6 +279,22 @@ fn a_file_of_a_newer_program_is_refused_and_left_as_it_is() {
     let refused = Journal::open(&file(dir.path()));
     assert!(matches!(refused, Err(JournalError::Newer { .. })), "{refused:?}");
     assert_eq!(std::fs::read(file(dir.path())).expect("reads"), before);
+}
+
+#[tokio::test]
+async fn another_process_reads_only_a_journal_that_is_made_and_of_its_own_version() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let path = file(dir.path());
+    assert!(Reader::find(&path).expect("no file is no error").is_none());
+    let raw = rusqlite::Connection::open(&path).expect("opens");
+    raw.execute_batch("pragma journal_mode = wal").expect("being made");
+    assert!(Reader::find(&path).expect("nor is one that is just being made").is_none());
+    raw.execute_batch("create table request (id); pragma user_version = 1").expect("of before");
+    assert!(matches!(Reader::find(&path), Err(JournalError::Older { .. })));
+    raw.execute_batch("pragma user_version = 99").expect("of later");
+    assert!(matches!(Reader::find(&path), Err(JournalError::Newer { .. })));
+    let desk = Desk::new();
+    assert!(Reader::find(&file(desk.dir.path())).expect("reads").is_some());
 }
 
 // Whatever happens in whatever order.
