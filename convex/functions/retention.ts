@@ -8,7 +8,8 @@ import { internal } from "./_generated/api";
 import { internalMutation } from "./_generated/server";
 import type { MutationCtx } from "./_generated/server";
 import { requestRow } from "./events/request";
-import { retentionMs } from "./retention/period";
+import { exactRetentionMs } from "./retention/period";
+import { utf8Length } from "./wire/text";
 
 /** The most rows in one transaction, and the most bytes of their bodies that it reads. */
 const BATCH = 100;
@@ -18,7 +19,7 @@ export const sweep = internalMutation({
   args: {},
   returns: v.object({ deleted: v.number() }),
   handler: async (ctx) => {
-    const before = Date.now() - retentionMs();
+    const before = Date.now() - exactRetentionMs();
     const batch = new Batch();
     await inbox(ctx, before, batch);
     await results(ctx, before, batch);
@@ -34,7 +35,7 @@ class Batch {
 
   add(body: string): void {
     this.rows += 1;
-    this.bytes += body.length;
+    this.bytes += utf8Length(body);
   }
 
   isFull(): boolean {

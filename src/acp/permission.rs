@@ -28,7 +28,8 @@ impl InsideWorkspace {
 
     fn asks(&self, tool: &ToolSpec, effect: Effect) -> bool {
         self.ask.iter().any(|about| match about {
-            AskAbout::Effect(asked) => *asked == effect,
+            // What looks after calls that run can only end them.
+            AskAbout::Effect(asked) => *asked == effect && tool.lane != Lane::Control,
             AskAbout::Tool(name) => name == tool.name,
         })
     }

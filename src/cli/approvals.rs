@@ -25,8 +25,8 @@ enum Word {
 
 #[derive(Debug, Args)]
 struct Which {
-    /// The question's id, or the beginning or the end of it; needless where there is only one
-    id: Option<String>,
+    /// The question's id, or the end of it
+    id: String,
     /// Also for every later call of this tool in the conversation, until the runner ends
     #[arg(long)]
     always: bool,
@@ -51,7 +51,7 @@ pub fn approvals(args: &ApprovalsArgs, context: &Context) -> anyhow::Result<Exit
         Some(Word::Allow(which)) => (which, true),
         Some(Word::Deny(which)) => (which, false),
     };
-    let question = pick(&open, which.id.as_deref())?;
+    let question = pick(&open, &which.id)?;
     let option_id = match (allow, which.always) {
         (true, false) => "allow_once",
         (true, true) => "allow_always",
@@ -65,7 +65,7 @@ pub fn approvals(args: &ApprovalsArgs, context: &Context) -> anyhow::Result<Exit
         let verb = if allow { "Allowed" } else { "Refused" };
         print::line(&format!(
             "{verb}, unless the caller's side was quicker: {}",
-            print::cell(&question.title, 120)
+            print::cell(&question.title, usize::MAX)
         ));
     } else {
         print::line("It was answered here before.");
@@ -81,28 +81,22 @@ fn list(open: &[OpenQuestion], as_json: bool) -> Exit {
     } else if open.is_empty() {
         print::line("Nothing waits for a word.");
     } else {
-        let rows: Vec<_> = open.iter().map(|q| vec![q.id.to_string(), print::cell(&q.title, 200)]).collect();
-        print::table(&["QUESTION", "CALL"], &rows);
+        for question in open {
+            print::line(&format!("{}\n  {}\n", question.id, print::cell(&question.title, usize::MAX)));
+        }
         print::line("`punie-runner approvals allow QUESTION` lets it run, `deny` refuses it.");
     }
     Exit::Done
 }
 
-/// The one question that is meant.
-fn pick<'q>(open: &'q [OpenQuestion], id: Option<&str>) -> anyhow::Result<&'q OpenQuestion> {
-    let meant = |question: &&OpenQuestion| {
-        let known = question.id.as_str();
-        id.is_none_or(|id| known.starts_with(id) || known.ends_with(id))
-    };
-    let mut found = open.iter().filter(meant);
+/// The one question that is meant. Ids begin alike, so it is their end that tells them apart.
+fn pick<'q>(open: &'q [OpenQuestion], id: &str) -> anyhow::Result<&'q OpenQuestion> {
+    let mut found = open.iter().filter(|question| question.id.as_str().ends_with(id));
     match (found.next(), found.next()) {
         (Some(one), None) => Ok(one),
         (None, _) => {
             Err(Stop::with(Exit::Failed, "no such question waits; it may have been answered or run out"))
         }
-        (Some(_), Some(_)) => Err(Stop::with(
-            Exit::Usage,
-            "several questions wait: say which (`punie-runner approvals` lists them)",
-        )),
+        (Some(_), Some(_)) => Err(Stop::with(Exit::Usage, "several questions end so: give more of the id")),
     }
 }

@@ -14,7 +14,7 @@ use super::store::Commit;
 /// How often it is looked.
 const EVERY: Duration = Duration::from_mins(1);
 /// The most rows in one transaction: calls wait no longer than that takes.
-const BATCH: i64 = 100;
+const BATCH: u32 = 100;
 /// How long what is finished is kept. A device forgets what it answered no sooner.
 const KEPT_MS: f64 = 30.0 * 86_400_000.0;
 /// How long a device that is there has to answer a late request itself.
@@ -22,7 +22,8 @@ const GRACE_MS: f64 = 60_000.0;
 
 /// Looks again and again until the backend stops.
 pub(super) async fn keep(backend: Arc<Backend>) {
-    let mut ticks = tokio::time::interval(EVERY);
+    // Not at once: devices that were cut off from us have their grace too.
+    let mut ticks = tokio::time::interval_at(tokio::time::Instant::now() + EVERY, EVERY);
     ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     loop {
         tokio::select! {
@@ -128,15 +129,26 @@ fn forget_results(db: &Commit<'_>) -> Result<usize, Failure> {
         )?
         .query_map((db.now_ms - KEPT_MS, BATCH), |row| row.get(0))?
         .collect::<Result<_, _>>()?;
+    let mut rows = 0;
     for request in &old {
+        rows += db
+            .prepare_cached(
+                "DELETE FROM progress WHERE (request_id, n) IN \
+                 (SELECT request_id, n FROM progress WHERE request_id = ?1 LIMIT ?2)",
+            )?
+            .execute((request, BATCH))?;
+        // The result goes last: as long as it is there, the next batch finds what is left.
+        if rows >= BATCH as usize {
+            return Ok(rows);
+        }
         for sql in [
-            "DELETE FROM progress WHERE request_id = ?1",
             "DELETE FROM permissions WHERE request_id = ?1",
             "DELETE FROM request_args WHERE number = (SELECT number FROM requests WHERE request_id = ?1)",
             "DELETE FROM results WHERE request_id = ?1",
         ] {
             db.prepare_cached(sql)?.execute([request])?;
         }
+        rows += 1;
     }
-    Ok(old.len())
+    Ok(rows)
 }

@@ -80,10 +80,12 @@ impl Approvals {
         }
     }
 
-    /// Closes what an earlier life of the runner left open.
+    /// Closes what an earlier life of the runner left, answers to questions that were over among it.
     pub fn close_all(&self) {
-        for question in self.list() {
-            self.close(&question.id);
+        for file in fs::read_dir(&self.folder).into_iter().flatten().flatten() {
+            if let Err(error) = fs::remove_file(file.path()) {
+                tracing::warn!(path = %file.path().display(), %error, "something stays among the open questions");
+            }
         }
     }
 
@@ -100,13 +102,19 @@ impl Approvals {
         questions
     }
 
-    /// Answers a question as the person here. Returns whether this is the first answer given here.
+    /// Answers a question as the person here. Returns whether this is the first answer given here, to a question that
+    /// is still open.
     ///
     /// # Errors
     /// [`HomeError`] when it cannot be written.
     pub fn choose(&self, id: &RequestId, option: &str) -> Result<bool, HomeError> {
         let path = self.answer(id);
         match atomic::create_new(&path, option.as_bytes(), Readers::OwnerOnly) {
+            // Taken off the list in this moment: then nobody reads the answer.
+            Ok(()) if !self.question(id).exists() => {
+                self.close(id);
+                Ok(false)
+            }
             Ok(()) => Ok(true),
             Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(false),
             Err(error) => Err(HomeError::unwritable(&path)(error)),
@@ -142,7 +150,8 @@ mod tests {
         assert_eq!(approvals.answered(&first.id).as_deref(), Some("allow"));
         approvals.close(&first.id);
         assert_eq!((approvals.list(), approvals.answered(&first.id)), (vec![second], None));
+        assert!(!approvals.choose(&first.id, "allow").expect("written"), "it is over");
         approvals.close_all();
-        assert!(approvals.list().is_empty());
+        assert_eq!(std::fs::read_dir(folder.path()).expect("a folder").count(), 0);
     }
 }

@@ -71,6 +71,8 @@ pub(crate) enum Write {
     Insert { cancelled: bool },
     /// It was offered once more, perhaps taken back.
     CountOffer { cancelled: bool },
+    /// It was offered once more, and is `finished` again: its reply is still there and is wanted once more.
+    Unclose,
     /// The caller took it back.
     Cancel,
     /// `started`, one attempt more.
@@ -183,7 +185,8 @@ fn offered_again(known: &Known, same: bool, cancelled: bool) -> Step {
     let then = match known.state {
         State::Accepted | State::Started => Then::GoOn,
         State::Finished => Then::Post,
-        State::Delivered | State::Undeliverable if known.kept => Then::Post,
+        // The outbox has it again: whatever becomes of this post, the next one is not forgotten.
+        State::Delivered if known.kept => return steps(Write::Unclose, Then::Post),
         State::Delivered | State::Undeliverable => Then::Nothing,
     };
     steps(Write::CountOffer { cancelled }, then)
@@ -290,6 +293,24 @@ impl State {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_kept_reply_that_is_wanted_once_more_is_undelivered_until_it_is_sent() {
+        let known = Known {
+            state: State::Delivered,
+            at_most_once: true,
+            declares: false,
+            declared: false,
+            attempt: 1,
+            cancelled: false,
+            kept: true,
+            origin: Origin::Backend,
+        };
+        let again = Event::Offered { same: true, cancelled: false };
+        assert_eq!(step(Some(&known), again), Ok(Step { write: Write::Unclose, then: Then::Post }));
+        let dropped = Known { kept: false, ..known };
+        assert_eq!(step(Some(&dropped), again).map(|step| step.then), Ok(Then::Nothing));
+    }
 
     #[test]
     fn a_cursor_never_goes_back() {

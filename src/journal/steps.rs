@@ -75,6 +75,12 @@ pub(super) fn write(
                  where id = ?3 and state = ?4",
             )?
             .execute(params![cancelled, now_ms, id_text, was])?,
+        Write::Unclose => transaction
+            .prepare_cached(
+                "update request set offers = offers + 1, state = 'finished', closed_at_ms = null \
+                 where id = ? and state = ?",
+            )?
+            .execute([id_text, was])?,
         Write::Cancel => transaction
             .prepare_cached(
                 "update request set cancel_requested = 1, \

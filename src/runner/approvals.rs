@@ -16,11 +16,14 @@ use crate::home::{Approvals, OpenQuestion};
 use crate::ids::{ConversationId, RequestId, ToolName};
 use crate::journal::Origin;
 use crate::request::{ErrorCode, Failure, Meta};
+use crate::tool::Permission;
 
 /// How often it is looked whether the person here has answered, while something is asked.
 const LOOK_EVERY: Duration = Duration::from_millis(250);
 /// The least time between two questions to a backend for the answer.
 const ASK_EVERY: Duration = Duration::from_secs(1);
+/// Twice the most that it grows to.
+const ASK_SELDOM: Duration = Duration::from_secs(10);
 /// How long the person's answer waits for the backend to say whether it is the first.
 const SETTLE: Duration = Duration::from_secs(5);
 /// The most bytes of a title on the wire.
@@ -81,12 +84,25 @@ impl Word {
             return Ok(());
         }
         let who = if self.by == "device" { "the person at this device" } else { "the caller's side" };
-        let scope = if self.always { ", for the rest of this conversation" } else { "" };
+        let then = if self.always {
+            "for the rest of this conversation. Do without it."
+        } else {
+            "this once. Do without it, or say why it is needed and ask again."
+        };
         Err(denied(format!(
-            "{tool} was not run: its owner wants to be asked about such calls, and {who} refused it{scope}. Do without \
-             it, or say why it is needed and ask again."
+            "{tool} was not run: its owner wants to be asked about such calls, and {who} refused it, {then}"
         )))
     }
+}
+
+/// The beginning and the end of a text.
+fn shortened(text: &str) -> String {
+    if text.len() <= TITLE {
+        return text.to_owned();
+    }
+    let half = TITLE / 2 - 40;
+    let (head, tail) = (text.floor_char_boundary(half), text.ceil_char_boundary(text.len() - half));
+    format!("{} …({} bytes left out)… {}", &text[..head], tail - head, &text[tail..])
 }
 
 fn denied(text: String) -> Stopped {
@@ -98,6 +114,10 @@ impl Engine {
     pub(super) async fn approve(self: &Arc<Self>, call: &Call) -> Result<(), Stopped> {
         let request = call.accepted.request();
         let place = (request.conversation.clone(), request.tool.clone());
+        if call.accepted.origin() == Origin::Task && self.asks_about_tasks(call).await {
+            // Whoever allowed the task saw the whole of it.
+            return Ok(());
+        }
         if let Some(word) = self.desk.recall(&place) {
             return word.judge(&request.tool);
         }
@@ -119,16 +139,17 @@ impl Engine {
             () = call.cancel.cancelled() => return Err(Stopped::TakenBack),
             () = self.stopping.cancelled() => return Err(Stopped::Stopping),
             answer = self.answered_here(&question) => answer,
-            answer = self.answered_there(call, &question) => answer,
-            () = self.expiry(expires_at_ms) => {
-                let seconds = (expires_at_ms - now).max(0.0) / 1_000.0;
-                return Err(denied(format!(
-                    "{} was not run: its owner wants to be asked about such calls, and nobody answered within \
-                     {seconds:.0} s. Ask again when somebody is there: `punie-runner approvals` at the device, or the \
-                     caller's own side.",
-                    request.tool
-                )));
-            }
+            answer = self.answered_there(call, &question) => Some(answer),
+            () = self.expiry(expires_at_ms) => self.last_look(call, &question).await,
+        };
+        let Some(answer) = answer else {
+            let seconds = (expires_at_ms - now).max(0.0) / 1_000.0;
+            let also = if self.asks_there(call) { ", or the caller's own side" } else { "" };
+            return Err(denied(format!(
+                "{} was not run: its owner wants to be asked about such calls, and nobody answered within \
+                 {seconds:.0} s. Ask again when somebody is there: `punie-runner approvals` at the device{also}.",
+                request.tool
+            )));
         };
         let word = Word::of(answer);
         if word.always {
@@ -137,15 +158,20 @@ impl Engine {
         word.judge(&request.tool)
     }
 
-    /// What people read: the tool and its arguments, masked.
+    async fn asks_about_tasks(&self, call: &Call) -> bool {
+        let Ok(entry) = self.registry.find("Task") else { return false };
+        let cx = self.context(call);
+        matches!(self.gate.permit(&cx, entry.spec(), entry.spec().effect).await, Ok(Permission::Ask))
+    }
+
+    /// What people read: the tool and its arguments, masked. Written anew, so that neither blanks nor escapes of the
+    /// caller's hide anything; of what is too long, both ends.
     fn title(&self, call: &Call) -> String {
         let request = call.accepted.request();
-        let whole = format!("{} {}", request.tool, request.args);
+        let args: serde_json::Value = serde_json::from_str(&request.args).unwrap_or_default();
+        let whole = format!("{} {args}", request.tool);
         let (masked, _) = self.redactor.scrub(&whole);
-        if masked.len() <= TITLE {
-            return masked.into_owned();
-        }
-        format!("{}… ({} bytes in all)", &masked[..masked.floor_char_boundary(TITLE - 40)], masked.len())
+        shortened(&masked)
     }
 
     fn put_to_the_person_here(&self, call: &Call, question: &Question) -> OpenHere {
@@ -166,36 +192,62 @@ impl Engine {
         OpenHere { desk: self.desk.open.clone(), id: question.id.clone() }
     }
 
-    /// Waits until the question is no longer worth an answer, by the backend's clock.
+    /// Waits until the question is no longer worth an answer, by the backend's clock and over sleeps of the machine.
     async fn expiry(&self, at_ms: f64) {
-        match self.server_clock.instant(at_ms) {
-            Some(at) => sleep_until(at).await,
-            None => sleep(self.settings.approval).await,
+        let mut woken = self.woken.subscribe();
+        loop {
+            let left = match self.server_clock.instant(at_ms) {
+                Some(at) => at,
+                None => Instant::now() + self.settings.approval,
+            };
+            tokio::select! {
+                () = sleep_until(left) => return,
+                _ = woken.changed() => {}
+            }
         }
     }
 
-    /// The answer of the person at this device, once there is one, unless another came first.
-    async fn answered_here(&self, question: &Question) -> Answer {
-        let option = loop {
+    /// An answer that came in time and was not heard of yet.
+    async fn last_look(&self, call: &Call, question: &Question) -> Option<Answer> {
+        if let Some(option) = self.desk.open.answered(&question.id) {
+            return self.settled(question, option).await;
+        }
+        let permissions = self.backend.permissions().filter(|_| self.asks_there(call))?;
+        let look = self.with_session(|| permissions.answer_to(&question.id, Duration::ZERO));
+        tokio::time::timeout(SETTLE, look).await.ok()?.ok()?
+    }
+
+    /// The answer of the person at this device, once there is one, unless another came first; none where it came too
+    /// late.
+    async fn answered_here(&self, question: &Question) -> Option<Answer> {
+        loop {
             if let Some(option) = self.desk.open.answered(&question.id) {
-                break option;
+                return self.settled(question, option).await;
             }
             sleep(LOOK_EVERY).await;
-        };
-        let own = Answer { option, by: "device".to_owned() };
-        let Some(permissions) = self.backend.permissions() else { return own };
-        // Where the backend cannot be asked, the person before the machine is right.
-        match tokio::time::timeout(SETTLE, permissions.answer(&question.id, &own.option)).await {
-            Ok(Ok(Some(standing))) => standing,
-            _ => own,
         }
     }
 
-    /// The answer that the backend has, once there is one. A request that the backend does not know is asked about
-    /// here only.
+    /// The answer that stands, now that the person here has given theirs.
+    async fn settled(&self, question: &Question, option: String) -> Option<Answer> {
+        let own = Answer { option, by: "device".to_owned() };
+        let Some(permissions) = self.backend.permissions() else { return Some(own) };
+        // Where the backend cannot be asked, the person before the machine is right.
+        match tokio::time::timeout(SETTLE, permissions.answer(&question.id, &own.option)).await {
+            Ok(Ok(standing)) => standing,
+            _ => Some(own),
+        }
+    }
+
+    /// Whether the caller's side can be asked: not about a request that the backend does not know, nor on a wire that
+    /// has no such thing.
+    fn asks_there(&self, call: &Call) -> bool {
+        call.accepted.origin() == Origin::Backend && self.backend.permissions().is_some()
+    }
+
+    /// The answer that the backend has, once there is one.
     async fn answered_there(&self, call: &Call, question: &Question) -> Answer {
-        let asked = self.backend.permissions().filter(|_| call.accepted.origin() == Origin::Backend);
-        match asked {
+        match self.backend.permissions().filter(|_| self.asks_there(call)) {
             Some(permissions) => self.asked_there(permissions, question).await,
             None => std::future::pending().await,
         }
@@ -204,6 +256,7 @@ impl Engine {
     async fn asked_there(&self, permissions: &dyn Permissions, question: &Question) -> Answer {
         let mut retry = Retry::new(self.settings.retry).within(&self.budget);
         let mut stored = false;
+        let mut pause = ASK_EVERY;
         loop {
             let begun = Instant::now();
             let answered = if stored {
@@ -218,7 +271,10 @@ impl Engine {
                     continue;
                 }
                 // A backend that does not hold the question is not asked all the time.
-                Ok(None) => ASK_EVERY.saturating_sub(begun.elapsed()),
+                Ok(None) => {
+                    pause = (pause * 2).min(ASK_SELDOM);
+                    (pause / 2).saturating_sub(begun.elapsed())
+                }
                 Err(error) => {
                     tracing::debug!(%error, "the caller's side cannot be asked now");
                     match error.disposition() {
@@ -259,6 +315,14 @@ impl Drop for OpenHere {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn of_a_long_title_both_ends_are_shown() {
+        let text = format!("begin{}end", "é".repeat(TITLE));
+        let shown = shortened(&text);
+        assert!(shown.len() <= TITLE && shown.starts_with("beginé") && shown.ends_with("éend"), "{shown}");
+        assert_eq!(shortened("short"), "short");
+    }
 
     #[test]
     fn only_a_clear_yes_is_one() {

@@ -142,7 +142,12 @@ impl Engine {
                 Stopped::TakenBack => Work::answer(never_ran()),
                 Stopped::Stopping => Work::Left,
             })?;
-            // Somebody may have taken their time.
+            // Somebody may have taken their time, and the owner may want nothing to begin meanwhile.
+            tokio::select! {
+                () = self.hold.released() => {}
+                () = call.cancel.cancelled() => {}
+                () = self.stopping.cancelled() => return Err(Work::Left),
+            }
             if let Some(outcome) = self.unwanted(call) {
                 return Err(Work::answer(outcome));
             }
@@ -186,7 +191,7 @@ impl Engine {
         Some(Failure { code: ErrorCode::Expired, text, meta: Meta::default() })
     }
 
-    fn context(&self, call: &Call) -> ToolCx {
+    pub(super) fn context(&self, call: &Call) -> ToolCx {
         let request = call.accepted.request();
         ToolCx {
             request: request.id.clone(),

@@ -25,6 +25,9 @@ const KEY: &str = "backend_trouble";
 /// And whether the lasting connection is up, where there is one.
 const LINK: &str = "backend_link";
 
+/// Functions whose last call may lie days back: what went wrong then is no trouble of the line.
+const SELDOM: &[&str] = &["tell", "ask", "answer_to", "answer", "decline"];
+
 /// A backend that is asked no sooner than it wants.
 pub(super) struct Line {
     backend: Arc<dyn Backend>,
@@ -128,7 +131,10 @@ impl Line {
                     let held = Held { until: Instant::now() + *time, error: error.clone() };
                     state.quiet.insert(function, held);
                 }
-                state.troubles.insert(function, error.trouble());
+                // What is seldom called says nothing of now.
+                if !SELDOM.contains(&function) {
+                    state.troubles.insert(function, error.trouble());
+                }
             }
         }
         // What is worst for whoever looks.

@@ -10,6 +10,7 @@ use tokio_util::task::AbortOnDropHandle;
 
 use super::engine::Engine;
 use super::wake::Wake;
+use crate::backend::Disposition;
 use crate::journal::{Accepted, Origin};
 use crate::request::Effect;
 use crate::tool::{Audience, Progress, Untold};
@@ -38,11 +39,20 @@ impl Engine {
 
 async fn pass_on(engine: Arc<Engine>, call: Accepted, mut audience: Audience) {
     let (begun, id) = (Instant::now(), &call.request().id);
+    // Once more, now that escape sequences are gone that may have stood within a secret.
+    let mut masker = engine.redactor.stream();
     for n in 0.. {
-        let data = piece(audience.next().await);
-        match engine.backend.tell(id, call.lease(), n, &data).await {
+        let mut untold = audience.next().await;
+        let mut clean = Vec::with_capacity(untold.text.len());
+        masker.push(untold.text.as_bytes(), &mut clean);
+        untold.text = String::from_utf8_lossy(&clean).into_owned();
+        if untold.text.is_empty() {
+            continue;
+        }
+        match engine.backend.tell(id, call.lease(), n, &piece(untold)).await {
             Ok(true) => engine.waker.wake(Wake::CancelSeen(id.clone())),
             Ok(false) => {}
+            Err(error) if error.disposition() == Disposition::Never => return,
             Err(error) => tracing::debug!(request.id = %id, %error, "a piece of progress is not told"),
         }
         tokio::time::sleep(pause(engine.settings.progress, begun.elapsed())).await;

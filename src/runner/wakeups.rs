@@ -68,7 +68,7 @@ impl Engine {
             self.ears.up.send_replace(true);
             self.ring();
         };
-        let error = match self.with_session(|| self.backend.wakeups(&heard)).await {
+        let error = match self.backend.wakeups(&heard).await {
             Ok(never) => match never {},
             Err(error) => error,
         };
@@ -82,6 +82,10 @@ impl Engine {
         }
         match error.disposition() {
             Disposition::Retry(pause) => retry.after(pause),
+            // It may have stood for days: what session was open then says nothing of now.
+            Disposition::Reopen if self.sessions.reopen(self.sessions.generation()).await.is_ok() => {
+                retry.after(Pause::BackOff)
+            }
             Disposition::Reopen | Disposition::Never => self.settings.unauthorized,
             _ => retry.after(Pause::BackOff).max(self.settings.slow_retry.0),
         }

@@ -15,7 +15,7 @@ pub struct Untold {
     pub omitted_bytes: u64,
 }
 
-/// Where a call shows what there is so far. What is shown must be masked already.
+/// Where a call shows what there is so far. What is shown is masked before it leaves the device.
 #[derive(Debug, Clone, Default)]
 pub struct Progress(Option<watch::Sender<Untold>>);
 

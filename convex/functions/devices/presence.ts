@@ -64,7 +64,10 @@ export const list = {
 };
 
 async function chosen(ctx: QueryCtx, deviceId: string | undefined): Promise<Doc<"devices">[]> {
-  if (deviceId === undefined) return await ctx.db.query("devices").withIndex("by_device").take(MOST);
+  if (deviceId === undefined) {
+    const there = ctx.db.query("devices").withIndex("by_device");
+    return await there.filter((q) => q.eq(q.field("revoked"), false)).take(MOST);
+  }
   ids.deviceId(deviceId);
   const device = await deviceRow(ctx, deviceId);
   return device === null ? [] : [device];

@@ -13,6 +13,8 @@ import { requestOfDevice, requireLease } from "./request";
 
 /** The most bytes of one piece. */
 const PIECE_LIMIT = 64 * 1024;
+/** The most pieces of one answer. */
+const MOST = 1000;
 
 const appendArgs = {
   ...deviceArgs,
@@ -63,7 +65,7 @@ export const listProgress = {
     let bytes = 0;
     for await (const { n, data } of rows) {
       bytes += utf8Length(JSON.stringify({ n, data }));
-      if (bytes > PAGE_BYTES && pieces.length > 0) break;
+      if (pieces.length === MOST || (bytes > PAGE_BYTES && pieces.length > 0)) break;
       pieces.push({ n, data });
     }
     return pieces;

@@ -3,10 +3,24 @@
 const DAY_MS = 24 * 60 * 60 * 1000;
 const DAYS = 30;
 
-/** The days as milliseconds. */
+/** The days as milliseconds; the usual ones where what is said makes no sense. */
 export function retentionMs(): number {
+  const days = saidDays();
+  return (isSensible(days) ? days : DAYS) * DAY_MS;
+}
+
+/** The same for who deletes by it: that must not be guessed. */
+export function exactRetentionMs(): number {
   const said = process.env.PUNIE_RETENTION_DAYS;
-  const days = said === undefined || said === "" ? DAYS : Number(said);
-  if (days >= 1 && days <= 3650) return days * DAY_MS;
+  if (isSensible(saidDays())) return retentionMs();
   throw new Error(`PUNIE_RETENTION_DAYS must be a number from 1 to 3650, not ${JSON.stringify(said)}`);
+}
+
+function saidDays(): number {
+  const said = process.env.PUNIE_RETENTION_DAYS;
+  return said === undefined || said === "" ? DAYS : Number(said);
+}
+
+function isSensible(days: number): boolean {
+  return days >= 1 && days <= 3650;
 }

@@ -38,6 +38,7 @@ impl Sighting {
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(in crate::dev_backend) struct Presence {
+    #[serde(default)]
     caller_token: String,
     device_id: String,
 }
@@ -63,6 +64,7 @@ impl Query for Presence {
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(in crate::dev_backend) struct List {
+    #[serde(default)]
     caller_token: String,
     #[serde(default, deserialize_with = "optional")]
     device_id: Option<String>,

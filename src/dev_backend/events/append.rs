@@ -16,6 +16,7 @@ use crate::ids::{ConversationId, DeviceId, RequestId, ToolName};
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(in crate::dev_backend) struct AppendRequest {
+    #[serde(default)]
     caller_token: String,
     request_id: String,
     device_id: String,

@@ -14,6 +14,7 @@ use crate::ids::{DeviceId, RequestId};
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(in crate::dev_backend) struct Cancel {
+    #[serde(default)]
     caller_token: String,
     request_id: String,
 }

@@ -15,6 +15,8 @@ use crate::ids::{LeaseId, RequestId};
 
 /// The most bytes of one piece.
 const PIECE_LIMIT: usize = 64 * 1024;
+/// The most pieces of one answer.
+const MOST: usize = 1_000;
 
 /// The arguments of `appendProgress`.
 #[derive(Deserialize)]
@@ -63,6 +65,7 @@ impl Mutation for AppendProgress {
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(in crate::dev_backend) struct ListProgress {
+    #[serde(default)]
     caller_token: String,
     request_id: String,
     #[serde(default, deserialize_with = "optional")]
@@ -97,7 +100,7 @@ impl Query for ListProgress {
             #[expect(clippy::cast_precision_loss, reason = "it was a whole float within 2^53")]
             let piece = to_raw_value(&Piece { n: row.get::<_, i64>(0)? as f64, data: row.get(1)? })?;
             bytes += piece.get().len();
-            if bytes > PAGE_BYTES && !pieces.is_empty() {
+            if pieces.len() == MOST || (bytes > PAGE_BYTES && !pieces.is_empty()) {
                 break;
             }
             pieces.push(piece);

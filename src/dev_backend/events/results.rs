@@ -116,6 +116,7 @@ impl Mutation for AppendResult {
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(in crate::dev_backend) struct GetResult {
+    #[serde(default)]
     caller_token: String,
     request_id: String,
 }

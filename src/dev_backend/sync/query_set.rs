@@ -96,7 +96,7 @@ impl QuerySet {
     }
 
     /// Looks at all that is due, in one snapshot that is younger than `count` commits, and tells what changed. False:
-    /// there is more than one Transition should hold.
+    /// there is more to look at than one turn should hold.
     pub fn look(
         &mut self,
         view: &View<'_>,
@@ -112,12 +112,13 @@ impl QuerySet {
             };
             let (hash, size) = fingerprint(&answer);
             let is_news = held.told != Some(hash);
-            if is_news && bytes > 0 && bytes + size > TRANSITION_BYTES {
+            // What is no news was read all the same, while others waited for their turn.
+            if bytes > 0 && bytes + size > TRANSITION_BYTES {
                 return false;
             }
             held.looked = Some(count);
+            bytes += size;
             if is_news {
-                bytes += size;
                 held.told = Some(hash);
                 changed.push(match answer {
                     Ok(value) => Modification::updated(*query_id, value),

@@ -50,7 +50,7 @@ pub(super) async fn serve(backend: Arc<Backend>, ws: WebSocket, joins_chunks: bo
         clock_skew: None,
         has_more: false,
         said_at: now,
-        heard_at: now,
+        asked_at: None,
     };
     let Err(end) = socket.run().await;
     tracing::debug!(?end, "a socket of the embedded backend ends");
@@ -73,7 +73,7 @@ struct Socket {
     /// The last Transition was full.
     has_more: bool,
     said_at: Instant,
-    heard_at: Instant,
+    asked_at: Option<Instant>,
 }
 
 /// Why a socket ends.
@@ -118,7 +118,7 @@ impl Socket {
     }
 
     async fn hear(&mut self, message: Option<Result<Message, axum::Error>>) -> Result<(), End> {
-        self.heard_at = Instant::now();
+        self.asked_at = None;
         match message {
             Some(Ok(Message::Text(text))) => self.answer(text.as_str()).await,
             Some(Ok(Message::Ping(_) | Message::Pong(_))) => Ok(()),
@@ -318,8 +318,9 @@ impl Socket {
     }
 
     async fn ping(&mut self) -> Result<(), End> {
-        if self.heard_at.elapsed() >= SILENCE {
-            return Err(End::Closed(1001, "SilentClient: nothing was heard for 2 minutes".into()));
+        let asked_at = *self.asked_at.get_or_insert_with(Instant::now);
+        if asked_at.elapsed() >= SILENCE {
+            return Err(End::Closed(1001, "SilentClient: no ping was answered for 2 minutes".into()));
         }
         // The one is for the client's own clock, the other is answered by its WebSocket without its doing.
         self.send(Message::Ping(axum::body::Bytes::new())).await?;

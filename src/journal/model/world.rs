@@ -91,6 +91,7 @@ impl World {
         let before = row.state;
         match write {
             Write::Nothing => return,
+            Write::Unclose => row.state = State::Finished,
             Write::Insert { cancelled } | Write::CountOffer { cancelled } => row.cancelled |= cancelled,
             Write::Cancel => row.cancelled = true,
             Write::Start { declares } => {

@@ -94,7 +94,11 @@ async fn what_is_old_goes_and_no_id_runs_again() {
     assert_eq!(server.backend.housekeep().await.expect("done"), 0);
     asked(&server, "young", None).await;
     server.clock.advance(2.0 * DAY);
-    assert_eq!(server.backend.housekeep().await.expect("done"), 500, "an inbox row and a result each");
+    assert_eq!(
+        server.backend.housekeep().await.expect("done"),
+        750,
+        "an inbox row, a piece and a result each"
+    );
 
     assert!(result(&server, "r7").await.is_null());
     let mut after = poll.clone();

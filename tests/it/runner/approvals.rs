@@ -49,7 +49,8 @@ async fn a_refusal_says_whose_it_is_and_what_to_do() {
 
     let id = stage.ask(Ask::bash("echo ran > effect")).await;
     question(&stage).await;
-    let denied = stage.command(&["approvals", "deny"]).await;
+    let listed = stage.command(&["approvals", "--json"]).await.json();
+    let denied = stage.command(&["approvals", "deny", listed["id"].as_str().expect("an id")]).await;
     assert_eq!(denied.code, Some(0), "{denied:?}");
     let answer = stage.answer(&id).await;
     assert_eq!(answer.verdict(), ("error", "policy_denied"));
@@ -80,6 +81,39 @@ async fn the_person_at_the_device_sees_and_allows_it() {
         false,
         "the first answer stands"
     );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nothing_in_how_a_call_is_written_hides_what_it_does() {
+    let stage = Stage::with(ASKING).await;
+    let _runner = stage.run();
+    let args = format!("{{{}\n\"command\": \"\\u0065cho ran > effect\"}}", " ".repeat(10_000));
+    let id = stage.ask(Ask::bash("").with("args", json!(args))).await;
+    let asked = question(&stage).await;
+    assert_eq!(asked["title"], "Bash {\"command\":\"echo ran > effect\"}");
+    stage.caller.choose(&asked, "reject_once").await;
+    assert_eq!(stage.answer(&id).await.verdict(), ("error", "policy_denied"));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_task_is_asked_about_once() {
+    let stage = Stage::with(ASKING).await;
+    let _runner = stage.run();
+    let args = json!({ "tool": "Bash", "args": { "command": "echo ran > effect" } });
+    let id = stage.ask(Ask::new("Task", &args)).await;
+    let asked = question(&stage).await;
+    assert!(asked["title"].as_str().expect("a title").contains("echo ran > effect"), "{asked}");
+    stage.caller.choose(&asked, "allow_once").await;
+    assert_eq!(stage.answer(&id).await.outcome, "ok");
+    assert_eq!(stage.line("effect").await, "ran");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_running_shell_can_be_ended_without_a_word() {
+    let stage = Stage::with(ASKING).await;
+    let _runner = stage.run();
+    let answer = stage.caller.have(Ask::new("KillShell", &json!({ "shell_id": "none" }))).await;
+    assert_eq!(answer.verdict(), ("error", "not_found"), "it came to the tool: {answer:?}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -152,8 +186,10 @@ async fn the_person_here_needs_no_backend_that_knows_permissions() {
     let _runner = stage.run_at(&relay.url);
     let id = stage.ask(Ask::bash("echo ran > effect")).await;
     let list = async || stage.command(&["approvals", "--json"]).await.out;
-    eventually("the question here", async || Some(list().await).filter(|out| !out.is_empty())).await;
-    assert_eq!(stage.command(&["approvals", "allow"]).await.code, Some(0));
+    let listed = eventually("the question here", async || serde_json::from_str(&list().await).ok()).await;
+    let listed: serde_json::Value = listed;
+    let id_here = listed["id"].as_str().expect("an id");
+    assert_eq!(stage.command(&["approvals", "allow", &id_here[20..]]).await.code, Some(0));
     assert_eq!(stage.answer(&id).await.outcome, "ok");
 }
 

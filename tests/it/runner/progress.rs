@@ -32,7 +32,12 @@ async fn a_token_is_masked_in_what_is_shown_too() {
     stage.caller.have(Ask::bash("true")).await;
     let token =
         std::fs::read_to_string(stage.setting.home.join("tokens/device")).expect("there").trim().to_owned();
-    stage.write("leak.txt", &format!("before {token} after\n"));
+    // Once as it is, once with an escape sequence within it, which is gone from what is shown.
+    let (half, rest) = token.split_at(token.len() / 2);
+    stage.write(
+        "leak.txt",
+        &format!("before {token} then {half}\u{1b}[0m{rest} after\n{}\n", "x".repeat(300)),
+    );
     let id = stage.ask(Ask::bash("cat leak.txt; until [ -e go ]; do sleep 0.02; done")).await;
     let pieces =
         eventually("a piece", async || Some(stage.caller.pieces(&id).await).filter(|p| !p.is_empty())).await;

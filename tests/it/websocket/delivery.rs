@@ -14,7 +14,8 @@ async fn a_result_that_has_not_arrived_is_sent_on_the_next_connection() {
     let slow = "until [ -e go ]; do sleep 0.02; done; echo ran | tee -a effects";
     line.call("slow", "run_command", &json!({ "command": slow })).await;
     line.call("quick", "run_command", &json!({"command": "echo quick | tee -a effects"})).await;
-    until("the call to be in the journal", || journalled(&worker, "slow")).await;
+    let both = || journalled(&worker, "slow") && journalled(&worker, "quick");
+    until("the calls to be in the journal", both).await;
     // Without a closing word, while the call runs.
     drop(line);
     worker.write("go", "");

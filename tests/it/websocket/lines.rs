@@ -56,7 +56,9 @@ async fn a_worker_that_falls_silent_is_noticed_and_status_says_so() {
     let shows = async |word: &str| {
         eventually("the connection in status", async || {
             let status = worker.command(&["--json", "status"]).await.json();
-            (status["backend"]["link"] == word).then_some(status)
+            // The trouble of before is over with the next call, which may be a moment later.
+            let is_over = word != "up" || status["backend"]["trouble"].is_null();
+            (status["backend"]["link"] == word && is_over).then_some(status)
         })
         .await
     };
@@ -66,7 +68,6 @@ async fn a_worker_that_falls_silent_is_noticed_and_status_says_so() {
     let served = tokio::spawn(async move { while second.message().await.is_some() {} });
     let status = shows("up").await;
     assert_eq!(status["backend"]["kind"], "websocket");
-    assert_eq!(status["backend"]["trouble"], json!(null));
     served.abort();
     assert!(served.await.is_err());
     let status = shows("down").await;
