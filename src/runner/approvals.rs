@@ -11,10 +11,11 @@ use tokio::time::{Instant, sleep, sleep_until};
 use super::backoff::Retry;
 use super::engine::Engine;
 use super::execute::Call;
+use super::wake::{Wake, Waker};
 use crate::backend::{Answer, Choice, Disposition, Pause, Permissions, Question};
 use crate::home::{Approvals, OpenQuestion};
 use crate::ids::{ConversationId, RequestId, ToolName};
-use crate::journal::Origin;
+use crate::journal::{Accepted, Origin};
 use crate::request::{ErrorCode, Failure, Meta};
 use crate::tool::Permission;
 
@@ -133,6 +134,7 @@ impl Engine {
             expires_at_ms,
         };
         let _open = self.put_to_the_person_here(call, &question);
+        let _aside = Aside::step(&self.waker, &call.accepted);
         tracing::info!(request.id = %request.id, tool.name = %request.tool, "a call waits for somebody's word");
         let answer = tokio::select! {
             biased;
@@ -297,6 +299,25 @@ impl Desk {
 
     fn remember(&self, place: (ConversationId, ToolName), word: Word) {
         self.remembered.lock().unwrap_or_else(PoisonError::into_inner).insert(place, word);
+    }
+}
+
+/// A call that waits holds up no other conversation; dropping this brings it back to its place.
+struct Aside {
+    waker: Waker,
+    call: Accepted,
+}
+
+impl Aside {
+    fn step(waker: &Waker, call: &Accepted) -> Self {
+        waker.wake(Wake::Asks(call.clone()));
+        Self { waker: waker.clone(), call: call.clone() }
+    }
+}
+
+impl Drop for Aside {
+    fn drop(&mut self) {
+        self.waker.wake(Wake::Asked(self.call.clone()));
     }
 }
 

@@ -175,6 +175,17 @@ impl Runner {
         });
     }
 
+    /// A call waits for a person; others may have its place.
+    pub(super) fn step_aside(&mut self, call: &Accepted) {
+        self.lanes.step_aside(self.share_of(call));
+        self.start_ready();
+    }
+
+    /// It goes on.
+    pub(super) fn step_back(&mut self, call: &Accepted) {
+        self.lanes.step_back(self.share_of(call));
+    }
+
     pub(super) fn call_finished(&mut self, ended: &Ended) {
         self.pass.executed += 1;
         self.calls.remove(&ended.id);

@@ -136,6 +136,27 @@ impl<T> Lanes<T> {
         Some(call)
     }
 
+    /// A call that was started waits for a person: it keeps its turn in its conversation and gives back its place among
+    /// all.
+    pub(super) fn step_aside(&mut self, share: Share) {
+        if share == Share::Read {
+            self.reads = self.reads.saturating_sub(1);
+        }
+        if matches!(share, Share::Read | Share::Effect) {
+            self.total = self.total.saturating_sub(1);
+        }
+    }
+
+    /// It goes on, at once: there may be more for a while than there are places.
+    pub(super) fn step_back(&mut self, share: Share) {
+        if share == Share::Read {
+            self.reads += 1;
+        }
+        if matches!(share, Share::Read | Share::Effect) {
+            self.total += 1;
+        }
+    }
+
     /// A call that was started has ended.
     pub(super) fn finished(&mut self, conversation: &ConversationId, share: Share) {
         match share {

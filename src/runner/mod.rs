@@ -14,6 +14,7 @@ mod delivery;
 mod drain;
 mod endings;
 mod engine;
+mod error;
 mod execute;
 mod heartbeat;
 mod hold;
@@ -44,6 +45,7 @@ pub use aftermath::LookedAfter;
 pub use clock::{Clock, SKEW_MS};
 pub use drain::Stop;
 pub use engine::{Catalog, Parts, Survivors};
+pub use error::RunnerError;
 pub use pass::Pass;
 pub use settings::{Settings, WakeUp};
 pub use tasks::Tasks;
@@ -66,20 +68,6 @@ use parked::Parked;
 use polling::Rhythm;
 use wake::Wake;
 use wakeups::Pushed;
-
-/// Why the runner ended without being asked to.
-#[derive(Debug, thiserror::Error)]
-pub enum RunnerError {
-    /// What must survive a crash cannot be written or read.
-    #[error(transparent)]
-    Journal(#[from] JournalError),
-    /// The backend will not have this device.
-    #[error("the backend will not have this device: {0}")]
-    Barred(BackendError),
-    /// One pass needs a backend that answers.
-    #[error(transparent)]
-    Backend(BackendError),
-}
 
 /// How long the loop goes on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -193,6 +181,8 @@ impl Runner {
                 Wake::CallFinished(ended) => self.call_finished(&ended),
                 Wake::TaskMade(accepted) => self.place_all([accepted]),
                 Wake::CancelSeen(id) => self.cancel(&id),
+                Wake::Asks(call) => self.step_aside(&call),
+                Wake::Asked(call) => self.step_back(&call),
                 Wake::HoldChanged => self.start_ready(),
                 Wake::Woke(missed) => self.woke(missed),
                 Wake::Pushed => self.pushed(),

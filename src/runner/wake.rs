@@ -20,6 +20,10 @@ pub(super) enum Wake {
     TaskMade(Accepted),
     /// The caller took a request back; learned while renewing its lease.
     CancelSeen(RequestId),
+    /// A call waits for somebody's word, and takes no place meanwhile.
+    Asks(Accepted),
+    /// It has it, and goes on or is over.
+    Asked(Accepted),
     /// Calls may begin again, or no longer.
     HoldChanged,
     /// The machine slept for about so long.

@@ -96,6 +96,24 @@ async fn nothing_in_how_a_call_is_written_hides_what_it_does() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn calls_that_wait_hold_up_no_other_conversation() {
+    let stage = Stage::with(&format!("{ASKING}[limits]\ntotal = 2\nreads = 1\n")).await;
+    let _runner = stage.run();
+    for n in 0..3 {
+        stage.ask(Ask::bash("true").of(&format!("talk-{n}"))).await;
+    }
+    eventually("three questions", async || (stage.caller.questions().await.len() == 3).then_some(())).await;
+    let read = stage.caller.have(Ask::new("Glob", &json!({ "pattern": "*" }))).await;
+    assert_eq!(read.outcome, "ok");
+    // Those that waited go on, and the places are as many as before.
+    for asked in stage.caller.questions().await {
+        stage.caller.choose(&asked, "allow_once").await;
+        stage.answer(asked["requestId"].as_str().expect("an id")).await;
+    }
+    assert_eq!(stage.caller.have(Ask::new("Glob", &json!({ "pattern": "*" }))).await.outcome, "ok");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_task_is_asked_about_once() {
     let stage = Stage::with(ASKING).await;
     let _runner = stage.run();
