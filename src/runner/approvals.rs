@@ -23,8 +23,8 @@ use crate::tool::Permission;
 const LOOK_EVERY: Duration = Duration::from_millis(250);
 /// The least time between two questions to a backend for the answer.
 const ASK_EVERY: Duration = Duration::from_secs(1);
-/// Twice the most that it grows to.
-const ASK_SELDOM: Duration = Duration::from_secs(10);
+/// What it grows to where the answer takes its time.
+const ASK_SELDOM: Duration = Duration::from_secs(5);
 /// How long the person's answer waits for the backend to say whether it is the first.
 const SETTLE: Duration = Duration::from_secs(5);
 /// The most bytes of a title on the wire.
@@ -274,8 +274,9 @@ impl Engine {
                 }
                 // A backend that does not hold the question is not asked all the time.
                 Ok(None) => {
+                    let wait = pause.saturating_sub(begun.elapsed());
                     pause = (pause * 2).min(ASK_SELDOM);
-                    (pause / 2).saturating_sub(begun.elapsed())
+                    wait
                 }
                 Err(error) => {
                     tracing::debug!(%error, "the caller's side cannot be asked now");
