@@ -132,6 +132,8 @@ async fn f39_what_is_offered_again_29_days_later_is_known_and_after_30_it_is_for
     });
     a_round(&relay).await;
     a_round(&relay).await;
+    // With it ends every look that is under way: one that came in after the request is forgotten would bring it anew.
+    runner.stop().await;
     relay.rule(|_, _| Fate::Pass);
     assert_eq!(stage.state(&id), Some(State::Delivered), "it is remembered");
     assert_eq!(
@@ -140,6 +142,7 @@ async fn f39_what_is_offered_again_29_days_later_is_known_and_after_30_it_is_for
         "it is neither run nor posted"
     );
     ahead.pass(2 * DAY, &stage);
+    let runner = start(&stage, &ahead, &counted);
     until("it to be forgotten", || stage.state(&id).is_none()).await;
     runner.stop().await;
 }
