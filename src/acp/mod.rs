@@ -1,8 +1,11 @@
 //! Who really touches files and processes: the client tools of the Agent Client Protocol, served by this machine
 //! or by a connected editor. Not here: what a tool makes of them (handlers).
 
+pub mod agent;
 pub mod apps;
+pub mod client_tools;
 pub mod content;
+pub mod editor;
 pub mod encoding;
 pub mod files;
 pub mod folders;
@@ -10,6 +13,7 @@ pub mod local;
 pub mod permission;
 pub mod prepared;
 pub mod protected;
+pub mod protocol;
 pub mod terminals;
 pub mod workspace;
 
@@ -19,6 +23,7 @@ use std::pin::Pin;
 use crate::tool::ToolError;
 
 pub use apps::AppClient;
+pub use client_tools::ClientTools;
 pub use files::FileClient;
 pub use local::LocalClient;
 pub use terminals::{TerminalClient, TerminalId};
@@ -26,9 +31,3 @@ pub use workspace::{RawPath, Workspace, WorkspacePath};
 
 /// What every client method gives back.
 pub type Answer<'a, T> = Pin<Box<dyn Future<Output = Result<T, ToolError>> + Send + 'a>>;
-
-/// The client side of ACP: files and terminals. The methods carry the protocol's names; their arguments are a
-/// superset of the protocol's, so that this machine can do more than an editor and an editor can still serve them.
-pub trait ClientTools: FileClient + TerminalClient {}
-
-impl<T: FileClient + TerminalClient> ClientTools for T {}

@@ -1,0 +1,71 @@
+//! The client side of ACP as one interface: what an agent may ask of whoever runs its tools. Served by this machine
+//! (`acp::local`), by a connected editor (`acp::editor`), and by a fake in tests. Not here: what a tool makes of it.
+//!
+//! What the tools of this device need beside the protocol (hashes, cursors, kept outputs) is in
+//! [`FileClient`](super::FileClient) and [`TerminalClient`](super::TerminalClient).
+
+use std::future::Future;
+use std::pin::Pin;
+
+use serde_json::Value;
+
+use super::editor::discovery::ToolCatalog;
+use super::protocol::{
+    CreateTerminalRequest, CreateTerminalResponse, Error, Implementation, KillTerminalRequest,
+    KillTerminalResponse, ReadTextFileRequest, ReadTextFileResponse, ReleaseTerminalRequest,
+    ReleaseTerminalResponse, RequestPermissionRequest, RequestPermissionResponse, SessionId,
+    SessionNotification, TerminalOutputRequest, TerminalOutputResponse, WaitForTerminalExitRequest,
+    WaitForTerminalExitResponse, WriteTextFileRequest, WriteTextFileResponse,
+};
+
+/// What a client method gives back: the protocol's answer, or its error with a code.
+pub type Served<'a, T> = Pin<Box<dyn Future<Output = Result<T, Error>> + Send + 'a>>;
+
+/// The client methods of the Agent Client Protocol, version 1, with the discovery of tools.
+///
+/// A method that a client does not serve answers `method not found` (-32601); over a connection it is then not even
+/// sent. Dropping an answer that is awaited tells the other side that it is not wanted any more.
+pub trait ClientTools: Send + Sync + 'static {
+    /// `fs/read_text_file`: a text file, unsaved changes included; `line` counts from 1.
+    fn read_text_file(&self, request: ReadTextFileRequest) -> Served<'_, ReadTextFileResponse>;
+
+    /// `fs/write_text_file`: replaces or makes a text file.
+    fn write_text_file(&self, request: WriteTextFileRequest) -> Served<'_, WriteTextFileResponse>;
+
+    /// `session/request_permission`: asks the person whether a tool call may run.
+    fn request_permission(&self, request: RequestPermissionRequest) -> Served<'_, RequestPermissionResponse>;
+
+    /// `session/update`: shows something; nobody answers.
+    fn session_update(&self, update: SessionNotification) -> Served<'_, ()>;
+
+    /// `terminal/create`: starts a command and returns at once.
+    fn create_terminal(&self, request: CreateTerminalRequest) -> Served<'_, CreateTerminalResponse>;
+
+    /// `terminal/output`: what was printed so far, the newest where there is a limit, and how the command ended if it
+    /// has.
+    fn terminal_output(&self, request: TerminalOutputRequest) -> Served<'_, TerminalOutputResponse>;
+
+    /// `terminal/wait_for_exit`: waits for the command, never for the end of its pipe.
+    fn wait_for_terminal_exit(
+        &self,
+        request: WaitForTerminalExitRequest,
+    ) -> Served<'_, WaitForTerminalExitResponse>;
+
+    /// `terminal/kill`: ends the command; the id stays valid.
+    fn kill_terminal(&self, request: KillTerminalRequest) -> Served<'_, KillTerminalResponse>;
+
+    /// `terminal/release`: ends the command and forgets the id.
+    fn release_terminal(&self, request: ReleaseTerminalRequest) -> Served<'_, ReleaseTerminalResponse>;
+
+    /// `_punie/discover_tools`, an extension: the tools that the client offers beside the protocol's.
+    fn discover_tools(&self, session: SessionId) -> Served<'_, ToolCatalog>;
+
+    /// A request that is an extension; its name on the wire begins with an underscore.
+    fn ext_method(&self, method: String, params: Value) -> Served<'_, Value>;
+
+    /// A notification that is an extension; nobody answers.
+    fn ext_notification(&self, method: String, params: Value) -> Served<'_, ()>;
+
+    /// An agent is connected from here on.
+    fn on_connect(&self, agent: Implementation);
+}

@@ -1,0 +1,157 @@
+//! A connected editor as a client: every method goes over the wire, where the editor said that it serves it. Not
+//! here: which calls are the editor's (session, turns).
+
+use std::future::Future;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use super::discovery::ToolCatalog;
+use crate::acp::client_tools::{ClientTools, Served};
+use crate::acp::protocol::{
+    Client, ClientCapabilities, ConnectionTo, CreateTerminalRequest, CreateTerminalResponse, Error,
+    Implementation, KillTerminalRequest, KillTerminalResponse, ReadTextFileRequest, ReadTextFileResponse,
+    ReleaseTerminalRequest, ReleaseTerminalResponse, RequestPermissionRequest, RequestPermissionResponse,
+    SessionId, SessionNotification, TerminalOutputRequest, TerminalOutputResponse, UntypedMessage,
+    WaitForTerminalExitRequest, WaitForTerminalExitResponse, WriteTextFileRequest, WriteTextFileResponse,
+};
+
+/// The extension by which a client says which tools it offers.
+const DISCOVER: &str = "_punie/discover_tools";
+/// Discovery that takes longer is no discovery.
+const DISCOVERY: Duration = Duration::from_secs(2);
+/// The code of an answer that did not come in time; outside the ranges that JSON-RPC and ACP reserve.
+pub const NO_ANSWER: i32 = -31_002;
+
+/// An editor at the other end of a connection.
+pub struct EditorClient {
+    connection: ConnectionTo<Client>,
+    capabilities: ClientCapabilities,
+    timeout: Duration,
+}
+
+impl EditorClient {
+    /// This end of the connection; each answer may take so long, but for those that wait for a person or a command.
+    pub fn new(
+        connection: ConnectionTo<Client>,
+        capabilities: ClientCapabilities,
+        timeout: Duration,
+    ) -> Self {
+        Self { connection, capabilities, timeout }
+    }
+
+    /// A request that must be answered soon, or none at all where the editor does not serve it.
+    fn soon<'a, T>(
+        &self,
+        serves: bool,
+        method: &'static str,
+        call: impl Future<Output = Result<T, Error>> + Send + 'a,
+    ) -> Served<'a, T> {
+        let timeout = self.timeout;
+        Box::pin(async move {
+            if !serves {
+                return Err(not_served(method));
+            }
+            let answered = tokio::time::timeout(timeout, call).await;
+            answered.unwrap_or_else(|_| Err(unanswered(method, timeout)))
+        })
+    }
+
+    fn late<'a, T>(
+        serves: bool,
+        method: &'static str,
+        call: impl Future<Output = Result<T, Error>> + Send + 'a,
+    ) -> Served<'a, T> {
+        Box::pin(async move { if serves { call.await } else { Err(not_served(method)) } })
+    }
+
+    fn has_terminals(&self) -> bool {
+        self.capabilities.terminal
+    }
+
+    /// Sent once it is polled, not when it is made.
+    fn request<R>(&self, request: R) -> impl Future<Output = Result<R::Response, Error>> + Send + 'static
+    where
+        R: agent_client_protocol::JsonRpcRequest + Send + 'static,
+        R::Response: Send,
+    {
+        let connection = self.connection.clone();
+        async move { connection.send_request(request).block_task().await }
+    }
+}
+
+fn not_served(method: &'static str) -> Error {
+    Error::method_not_found().data(json!(method))
+}
+
+fn unanswered(method: &'static str, timeout: Duration) -> Error {
+    let text = format!("{method} was not answered within {} s", timeout.as_secs());
+    Error::new(NO_ANSWER, text)
+}
+
+impl ClientTools for EditorClient {
+    fn read_text_file(&self, request: ReadTextFileRequest) -> Served<'_, ReadTextFileResponse> {
+        self.soon(self.capabilities.fs.read_text_file, "fs/read_text_file", self.request(request))
+    }
+
+    fn write_text_file(&self, request: WriteTextFileRequest) -> Served<'_, WriteTextFileResponse> {
+        self.soon(self.capabilities.fs.write_text_file, "fs/write_text_file", self.request(request))
+    }
+
+    fn request_permission(&self, request: RequestPermissionRequest) -> Served<'_, RequestPermissionResponse> {
+        Self::late(true, "session/request_permission", self.request(request))
+    }
+
+    fn session_update(&self, update: SessionNotification) -> Served<'_, ()> {
+        let sent = self.connection.send_notification(update);
+        Box::pin(std::future::ready(sent))
+    }
+
+    fn create_terminal(&self, request: CreateTerminalRequest) -> Served<'_, CreateTerminalResponse> {
+        self.soon(self.has_terminals(), "terminal/create", self.request(request))
+    }
+
+    fn terminal_output(&self, request: TerminalOutputRequest) -> Served<'_, TerminalOutputResponse> {
+        self.soon(self.has_terminals(), "terminal/output", self.request(request))
+    }
+
+    fn wait_for_terminal_exit(
+        &self,
+        request: WaitForTerminalExitRequest,
+    ) -> Served<'_, WaitForTerminalExitResponse> {
+        Self::late(self.has_terminals(), "terminal/wait_for_exit", self.request(request))
+    }
+
+    fn kill_terminal(&self, request: KillTerminalRequest) -> Served<'_, KillTerminalResponse> {
+        self.soon(self.has_terminals(), "terminal/kill", self.request(request))
+    }
+
+    fn release_terminal(&self, request: ReleaseTerminalRequest) -> Served<'_, ReleaseTerminalResponse> {
+        self.soon(self.has_terminals(), "terminal/release", self.request(request))
+    }
+
+    fn discover_tools(&self, session: SessionId) -> Served<'_, ToolCatalog> {
+        let asked = self.ext_method(DISCOVER.to_owned(), json!({ "sessionId": session }));
+        Box::pin(async move {
+            let answered = tokio::time::timeout(DISCOVERY, asked).await;
+            let answer = answered.unwrap_or_else(|_| Err(unanswered(DISCOVER, DISCOVERY)))?;
+            Ok(ToolCatalog::read(&answer).0)
+        })
+    }
+
+    fn ext_method(&self, method: String, params: Value) -> Served<'_, Value> {
+        let connection = self.connection.clone();
+        Box::pin(async move {
+            let message = UntypedMessage::new(&method, params)?;
+            connection.send_request(message).block_task().await
+        })
+    }
+
+    fn ext_notification(&self, method: String, params: Value) -> Served<'_, ()> {
+        let sent = UntypedMessage::new(&method, params)
+            .and_then(|message| self.connection.send_notification(message));
+        Box::pin(std::future::ready(sent))
+    }
+
+    fn on_connect(&self, _agent: Implementation) {}
+}

@@ -1,0 +1,16 @@
+//! A connected editor as the one who runs tools: which session a call belongs to, what the editor serves of it, and
+//! what the person there sees and says. This machine is the ground on which all of it is laid: what an editor does not
+//! serve, or only did until it was closed, is done here. Not here: the connection itself (`acp::agent`).
+
+mod client;
+pub mod discovery;
+mod output;
+mod permission;
+mod session;
+mod shown;
+mod turns;
+
+pub use client::EditorClient;
+pub use session::{EditorSession, EditorSettings};
+pub use shown::ShownCall;
+pub use turns::{Editors, Turn};

@@ -1,0 +1,79 @@
+//! What a running command prints, as an editor is shown it: as it comes where the editor takes that, else the newest
+//! of it now and then, so that a flood of output is no flood of messages. Not here: what is masked in it (the engine).
+
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+/// The most text that is shown at once of a command's output.
+const SHOWN: usize = 16 * 1024;
+/// The least time between two pictures of it.
+const EVERY: Duration = Duration::from_millis(500);
+
+/// The newest output of one call.
+#[derive(Debug, Default)]
+pub(super) struct Newest(Mutex<State>);
+
+#[derive(Debug, Default)]
+struct State {
+    text: String,
+    omitted: u64,
+    shown: Option<Instant>,
+}
+
+impl Newest {
+    /// Takes more in; the picture to show now, if it is time for one.
+    pub(super) fn push(&self, text: &str, omitted: u64) -> Option<String> {
+        let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        state.omitted += omitted;
+        state.text.push_str(text);
+        if let Some(over) = state.text.len().checked_sub(SHOWN).filter(|over| *over > 0) {
+            let cut = state.text.ceil_char_boundary(over);
+            state.text.drain(..cut);
+            state.omitted += cut as u64;
+        }
+        let now = Instant::now();
+        if state.shown.is_some_and(|at| now.duration_since(at) < EVERY) {
+            return None;
+        }
+        state.shown = Some(now);
+        let lead = if state.omitted > 0 {
+            format!("[{} bytes before this]\n", state.omitted)
+        } else {
+            String::new()
+        };
+        Some(lead + &state.text)
+    }
+}
+
+/// Text between fences that it cannot break out of.
+pub(super) fn fenced(text: &str) -> String {
+    let longest = text.split(|c| c != '`').map(str::len).max().unwrap_or(0);
+    let fence = "`".repeat(longest.max(2) + 1);
+    let end = if text.ends_with('\n') || text.is_empty() { "" } else { "\n" };
+    format!("{fence}\n{text}{end}{fence}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_flood_is_shown_now_and_then_and_only_its_end() {
+        let newest = Newest::default();
+        assert_eq!(newest.push("a", 0).as_deref(), Some("a"));
+        assert_eq!(newest.push("b", 0), None);
+        tokio::time::advance(EVERY).await;
+        assert_eq!(newest.push("c", 5).as_deref(), Some("[5 bytes before this]\nabc"));
+        tokio::time::advance(EVERY).await;
+        let shown = newest.push(&"é".repeat(SHOWN), 0).expect("it is time");
+        assert!(shown.len() < SHOWN + 40 && shown.ends_with('é'));
+    }
+
+    #[test]
+    fn a_fence_is_longer_than_any_within() {
+        assert_eq!(fenced("x"), "```\nx\n```");
+        assert!(fenced("````\n").starts_with("`````\n"));
+    }
+}

@@ -1,0 +1,115 @@
+//! One session of a connected editor: who it is, what it serves, and which files are its own.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::OnceCell;
+
+use super::discovery::ToolCatalog;
+use super::permission::Remembered;
+use crate::acp::protocol::{ClientCapabilities, SessionId};
+use crate::acp::{ClientTools, WorkspacePath};
+use crate::tool::Effect;
+
+/// What the owner wants of editors.
+#[derive(Debug, Clone)]
+pub struct EditorSettings {
+    /// Text files of the editor's project are read and written by it, where it serves that.
+    pub files: bool,
+    /// Commands run in its terminals, where it has them.
+    pub terminals: bool,
+    /// The person there is asked before calls with these effects.
+    pub ask: Vec<Effect>,
+    /// How long that person has to answer.
+    pub patience: Duration,
+    /// How long the editor has to answer anything else.
+    pub timeout: Duration,
+}
+
+impl Default for EditorSettings {
+    fn default() -> Self {
+        Self {
+            files: true,
+            terminals: false,
+            ask: vec![Effect::Writes, Effect::Executes],
+            patience: Duration::from_mins(2),
+            timeout: Duration::from_secs(30),
+        }
+    }
+}
+
+/// A session that an editor opened.
+pub struct EditorSession {
+    /// Its id on the wire.
+    pub id: SessionId,
+    /// The editor's own name, as `Zed 0.210`.
+    pub editor: String,
+    /// What it serves.
+    pub client: Arc<dyn ClientTools>,
+    /// What it said it serves.
+    pub capabilities: ClientCapabilities,
+    /// The project's folders, without links: files elsewhere are none of the editor's.
+    pub roots: Vec<PathBuf>,
+    /// What the owner wants.
+    pub settings: EditorSettings,
+    /// What the person there has allowed for the whole session.
+    pub(super) remembered: Remembered,
+    /// The tools it offers of its own; asked for once.
+    pub(super) catalog: OnceCell<ToolCatalog>,
+}
+
+impl EditorSession {
+    /// A session of which nothing is remembered yet.
+    pub fn new(
+        id: SessionId,
+        editor: String,
+        client: Arc<dyn ClientTools>,
+        capabilities: ClientCapabilities,
+        roots: Vec<PathBuf>,
+        settings: EditorSettings,
+    ) -> Self {
+        Self {
+            id,
+            editor,
+            client,
+            capabilities,
+            roots,
+            settings,
+            remembered: Remembered::default(),
+            catalog: OnceCell::new(),
+        }
+    }
+
+    /// Whether a file belongs to the editor's project.
+    pub fn holds(&self, path: &WorkspacePath) -> bool {
+        self.roots.iter().any(|root| path.absolute().starts_with(root))
+    }
+
+    /// Whether this file is read through the editor.
+    pub fn reads(&self, path: &WorkspacePath) -> bool {
+        self.settings.files && self.capabilities.fs.read_text_file && self.holds(path)
+    }
+
+    /// Whether this file is written through the editor. One that writes what it cannot read is not trusted with it:
+    /// nobody could say what it replaced.
+    pub fn writes(&self, path: &WorkspacePath) -> bool {
+        self.reads(path) && self.capabilities.fs.write_text_file
+    }
+
+    /// Whether commands run in the editor's terminals.
+    pub fn runs(&self) -> bool {
+        self.settings.terminals && self.capabilities.terminal
+    }
+
+    /// Whether the editor shows a command's output as it comes, sent beside the tool call.
+    pub(super) fn shows_output(&self) -> bool {
+        let announced = self.capabilities.meta.as_ref().and_then(|meta| meta.get("terminal_output"));
+        announced.and_then(serde_json::Value::as_bool) == Some(true)
+    }
+
+    /// Takes back all that was allowed for the whole session; how much that was.
+    pub fn revoke(&self) -> usize {
+        self.remembered.clear()
+    }
+}

@@ -1,0 +1,319 @@
+//! One tool call as an editor shows it, from pending to its end: whatever becomes of the call, it is finished there.
+//! Not here: which turn it belongs to (turns), and what a person's answer means (permission).
+
+use std::future::Future;
+use std::path::{Path, PathBuf};
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use serde_json::{Value, json};
+
+use super::output::{Newest, fenced};
+use super::permission::{self, Said, Scope};
+use super::session::EditorSession;
+use super::turns::Open;
+use crate::acp::protocol::{
+    ContentBlock, Diff, Meta, RequestPermissionRequest, SessionNotification, SessionUpdate, Terminal,
+    TerminalId, ToolCall, ToolCallContent, ToolCallId, ToolCallLocation, ToolCallStatus, ToolCallUpdate,
+    ToolCallUpdateFields, ToolKind,
+};
+use crate::tool::{CallView, Effect, Ended, Lane, ObservedCall, Verdict, Word};
+
+/// Titles are read at a glance.
+const TITLE: usize = 300;
+/// The most of an answer's text that is shown.
+const ANSWER: usize = 16 * 1024;
+/// Diffs of longer texts are not shown.
+const DIFF: usize = 256 * 1024;
+
+/// A tool call that is shown in a turn.
+pub struct ShownCall {
+    turn: Arc<Open>,
+    id: ToolCallId,
+    title: String,
+    kind: ToolKind,
+    args: Value,
+    scope: Scope,
+    asks: bool,
+    newest: Newest,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    is_over: bool,
+    diffs: Vec<Diff>,
+    /// The terminal it is shown with: the editor's own, or one that only shows what is printed here.
+    terminal: Option<TerminalId>,
+    /// That terminal is fed from here.
+    fed: bool,
+}
+
+impl ShownCall {
+    /// Shows a call that waits.
+    pub(super) fn begin(turn: Arc<Open>, call: CallView<'_>) -> Self {
+        let session = &turn.session;
+        let executes = call.effect == Effect::Executes && call.tool.lane != Lane::Control;
+        let asks = call.tool.lane != Lane::Control && session.settings.ask.contains(&call.effect);
+        let shown = Self {
+            id: ToolCallId::from(call.request.to_string()),
+            title: shortened(call.title),
+            kind: kind(call.tool.kind()),
+            args: call.args.clone(),
+            scope: Scope::of(&call.tool.name, call.args, &session.roots),
+            asks,
+            newest: Newest::default(),
+            state: Mutex::default(),
+            turn: Arc::clone(&turn),
+        };
+        let mut meta = Meta::new();
+        meta.insert(
+            "punie".into(),
+            json!({ "requestId": call.request, "conversationId": call.conversation }),
+        );
+        let mut first = ToolCall::new(shown.id.clone(), shown.title.clone())
+            .kind(shown.kind)
+            .status(ToolCallStatus::Pending)
+            .locations(locations(call.args, &session.roots))
+            .raw_input(call.args.clone());
+        if executes && session.shows_output() && !session.runs() {
+            let terminal = TerminalId::from(format!("punie-{}", call.request));
+            let info = json!({ "terminal_id": terminal, "cwd": session.roots.first() });
+            meta.insert("terminal_info".into(), info);
+            first = first.content(vec![ToolCallContent::Terminal(Terminal::new(terminal.clone()))]);
+            let mut state = shown.state();
+            (state.terminal, state.fed) = (Some(terminal), true);
+        }
+        shown.send(SessionUpdate::ToolCall(first.meta(meta)));
+        shown
+    }
+
+    /// The session it is shown in.
+    pub fn session(&self) -> &Arc<EditorSession> {
+        &self.turn.session
+    }
+
+    /// Whether it has ended, or its turn has.
+    pub fn is_over(&self) -> bool {
+        self.turn.over.is_cancelled() || self.state().is_over
+    }
+
+    /// A file got other text; shown as a difference at once and with the end.
+    pub fn wrote(&self, path: &Path, before: Option<&str>, after: &str) {
+        if before.map_or(0, str::len) + after.len() > DIFF {
+            return;
+        }
+        let mut diff = Diff::new(path, after);
+        if let Some(before) = before {
+            diff = diff.old_text(before.to_owned());
+        }
+        self.state().diffs.push(diff);
+        self.update(ToolCallUpdateFields::new().content(self.contents(None)));
+    }
+
+    /// It runs in this terminal of the editor.
+    pub fn runs_in(&self, terminal: TerminalId) {
+        self.state().terminal = Some(terminal);
+        self.update(ToolCallUpdateFields::new().content(self.contents(None)));
+    }
+
+    fn contents(&self, text: Option<&str>) -> Vec<ToolCallContent> {
+        let state = self.state();
+        let terminal = state.terminal.iter().map(|id| ToolCallContent::Terminal(Terminal::new(id.clone())));
+        let diffs = state.diffs.iter().map(|diff| ToolCallContent::Diff(diff.clone()));
+        let text = text.map(|text| ToolCallContent::from(ContentBlock::from(text.to_owned())));
+        terminal.chain(diffs).chain(text).collect()
+    }
+
+    fn state(&self) -> std::sync::MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The terminal that shows what is printed here, where the editor has such a thing.
+    fn fed(&self) -> Option<TerminalId> {
+        let state = self.state();
+        state.terminal.clone().filter(|_| state.fed)
+    }
+
+    fn update(&self, fields: ToolCallUpdateFields) {
+        self.send(SessionUpdate::ToolCallUpdate(ToolCallUpdate::new(self.id.clone(), fields)));
+    }
+
+    /// Nobody waits for what is shown; a client hands it to its connection at once.
+    fn send(&self, update: SessionUpdate) {
+        let session = &self.turn.session;
+        let sent = session.client.session_update(SessionNotification::new(session.id.clone(), update));
+        if let Some(Err(error)) = futures_util::FutureExt::now_or_never(sent) {
+            tracing::debug!(%error, "the editor is not shown how a call goes on");
+        }
+    }
+
+    /// Ends what is shown; only the first end counts.
+    fn finish(&self, status: ToolCallStatus, text: Option<&str>, raw: Option<Value>) {
+        if std::mem::replace(&mut self.state().is_over, true) {
+            return;
+        }
+        let fed = self.fed();
+        let contents = self.contents(text.filter(|_| fed.is_none()));
+        let mut fields = ToolCallUpdateFields::new().status(status);
+        if !contents.is_empty() {
+            fields = fields.content(contents);
+        }
+        if let Some(raw) = &raw {
+            fields = fields.raw_output(raw.clone());
+        }
+        let mut update = ToolCallUpdate::new(self.id.clone(), fields);
+        if let Some(terminal) = fed {
+            let mut meta = Meta::new();
+            let code =
+                raw.as_ref().and_then(|raw| raw.pointer("/meta/exitCode")).cloned().unwrap_or(Value::Null);
+            let signal =
+                raw.as_ref().and_then(|raw| raw.pointer("/meta/signal")).cloned().unwrap_or(Value::Null);
+            let exit = json!({ "terminal_id": terminal, "exit_code": code, "signal": signal });
+            meta.insert("terminal_exit".into(), exit);
+            update = update.meta(meta);
+        }
+        self.send(SessionUpdate::ToolCallUpdate(update));
+    }
+
+    async fn put(&self) -> Verdict {
+        let session = &self.turn.session;
+        let person = format!("the person at {}", session.editor);
+        if session.remembered.holds(&self.scope) {
+            return Verdict { allowed: true, by: person, then: "for this session".into() };
+        }
+        let offered = permission::options(&self.scope);
+        let fields = ToolCallUpdateFields::new()
+            .title(self.title.clone())
+            .kind(self.kind)
+            .status(ToolCallStatus::Pending)
+            .raw_input(self.args.clone());
+        let call = ToolCallUpdate::new(self.id.clone(), fields);
+        let request = RequestPermissionRequest::new(session.id.clone(), call, offered.clone());
+        let no = |by: String, then: &str| Verdict { allowed: false, by, then: then.into() };
+        let again = "Do without it, or say why it is needed and ask again.";
+        let answered = tokio::select! {
+            biased;
+            () = self.turn.over.cancelled() => {
+                return no(format!("{person} ended the turn before answering"), "Ask again: without a turn the device's own policy decides.");
+            }
+            answered = session.client.request_permission(request) => answered,
+        };
+        match answered.map(|answer| permission::said(&answer.outcome, &offered)) {
+            Ok(Said::Once) => Verdict { allowed: true, by: person, then: "this once".into() },
+            Ok(Said::Always) => {
+                session.remembered.add(self.scope.clone());
+                Verdict { allowed: true, by: person, then: "for this session".into() }
+            }
+            Ok(Said::No) => no(format!("{person} rejected it"), again),
+            Ok(Said::Dismissed) => no(format!("{person} put the question away without an answer"), again),
+            Ok(Said::Unclear) => {
+                no(format!("{} answered with none of the offered options", session.editor), again)
+            }
+            Err(error) => {
+                tracing::warn!(%error, "the editor could not be asked");
+                no(format!("{person} could not be asked"), "Ask again when the editor answers.")
+            }
+        }
+    }
+}
+
+impl ObservedCall for ShownCall {
+    fn wants_a_say(&self) -> bool {
+        self.asks
+    }
+
+    fn ask(&self) -> Word<'_> {
+        Box::pin(self.put())
+    }
+
+    fn started(&self) {
+        if !self.is_over() {
+            self.update(ToolCallUpdateFields::new().status(ToolCallStatus::InProgress));
+        }
+    }
+
+    fn printed(&self, text: &str, omitted_bytes: u64) {
+        if self.is_over() {
+            return;
+        }
+        if let Some(terminal) = self.fed() {
+            let mut meta = Meta::new();
+            let data = text.replace('\n', "\r\n");
+            meta.insert("terminal_output".into(), json!({ "terminal_id": terminal, "data": data }));
+            let update = ToolCallUpdate::new(self.id.clone(), ToolCallUpdateFields::new()).meta(meta);
+            self.send(SessionUpdate::ToolCallUpdate(update));
+        } else if let Some(newest) = self.newest.push(text, omitted_bytes) {
+            self.update(ToolCallUpdateFields::new().content(self.contents(Some(&fenced(&newest)))));
+        }
+    }
+
+    fn ended(&self, ending: Ended<'_>) {
+        let raw: Value = serde_json::from_str(ending.payload).unwrap_or_default();
+        let text = raw.get("result").or_else(|| raw.get("error")).map(as_text);
+        let text = text.map(|text| fenced(clipped(&text, ANSWER)));
+        let status = if ending.ok { ToolCallStatus::Completed } else { ToolCallStatus::Failed };
+        self.finish(status, text.as_deref(), Some(small(raw)));
+    }
+
+    fn stopped(&self) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
+        Box::pin(self.turn.over.cancelled())
+    }
+}
+
+impl Drop for ShownCall {
+    fn drop(&mut self) {
+        self.finish(
+            ToolCallStatus::Failed,
+            Some("It has no result yet: the runner stopped, or failed inside."),
+            None,
+        );
+    }
+}
+
+fn as_text(value: &Value) -> String {
+    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
+}
+
+fn clipped(text: &str, most: usize) -> &str {
+    &text[..text.floor_char_boundary(most)]
+}
+
+/// The result without its text, which is shown beside it.
+fn small(mut raw: Value) -> Value {
+    for key in ["result", "error"] {
+        if let Some(value) = raw.get_mut(key)
+            && value.to_string().len() > ANSWER
+        {
+            *value = Value::String(clipped(&as_text(value), ANSWER).to_owned());
+        }
+    }
+    raw
+}
+
+fn shortened(title: &str) -> String {
+    if title.len() <= TITLE { title.to_owned() } else { format!("{}…", clipped(title, TITLE)) }
+}
+
+fn kind(name: &str) -> ToolKind {
+    serde_json::from_value(json!(name)).unwrap_or_default()
+}
+
+/// The file that a call is about, for an editor that follows along.
+fn locations(args: &Value, roots: &[PathBuf]) -> Vec<ToolCallLocation> {
+    let path = ["file_path", "path", "notebook_path"].iter().find_map(|name| args.get(name)?.as_str());
+    let Some(path) = path.map(Path::new) else { return Vec::new() };
+    let absolute = match roots.first() {
+        Some(root) if path.is_relative() => root.join(path),
+        _ => path.to_owned(),
+    };
+    if !absolute.is_absolute() {
+        return Vec::new();
+    }
+    let line = args.get("offset").and_then(Value::as_u64).and_then(|line| u32::try_from(line).ok());
+    let mut location = ToolCallLocation::new(absolute);
+    if let Some(line) = line.filter(|line| *line > 0) {
+        location = location.line(line);
+    }
+    vec![location]
+}

@@ -1,0 +1,118 @@
+//! Which open turn of which session a call belongs to. A person opens a turn by attaching a session; until it ends,
+//! calls are shown in it and the editor may serve them. Not here: how the wire says that (`acp::agent`).
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+
+use super::session::EditorSession;
+use super::shown::ShownCall;
+use crate::ids::{ConversationId, RequestId};
+use crate::tool::{CallView, ObservedCall, Observer};
+
+/// The sessions that are attached now, and the calls that they are shown.
+#[derive(Clone, Default)]
+pub struct Editors(Arc<Shared>);
+
+#[derive(Default)]
+struct Shared {
+    state: Mutex<State>,
+    /// How many turns are open.
+    open: watch::Sender<usize>,
+}
+
+#[derive(Default)]
+struct State {
+    turns: Vec<Arc<Open>>,
+    calls: HashMap<RequestId, Weak<ShownCall>>,
+}
+
+/// A turn that is open.
+pub(super) struct Open {
+    pub(super) session: Arc<EditorSession>,
+    /// The one conversation that it is for; all, where none is named.
+    of: Option<ConversationId>,
+    /// Cancelled when it is over: calls that are shown in it end.
+    pub(super) over: CancellationToken,
+}
+
+/// An open turn, as whoever opened it holds it. Dropping it ends it.
+pub struct Turn {
+    editors: Editors,
+    open: Arc<Open>,
+}
+
+impl Editors {
+    /// Opens a turn of this session: for one conversation, or for all.
+    pub fn attach(&self, session: Arc<EditorSession>, of: Option<ConversationId>) -> Turn {
+        let open = Arc::new(Open { session, of, over: CancellationToken::new() });
+        let mut state = self.state();
+        state.turns.push(Arc::clone(&open));
+        self.0.open.send_replace(state.turns.len());
+        drop(state);
+        Turn { editors: self.clone(), open }
+    }
+
+    /// The call that is shown for a request, and with it the session that may serve it; none where nobody follows it,
+    /// or its turn is over.
+    pub fn call(&self, request: &RequestId) -> Option<Arc<ShownCall>> {
+        let call = self.state().calls.get(request)?.upgrade()?;
+        (!call.is_over()).then_some(call)
+    }
+
+    /// How many turns are open, and when that changes.
+    pub fn open(&self) -> watch::Receiver<usize> {
+        self.0.open.subscribe()
+    }
+
+    /// The sessions that have a turn open, the newest last.
+    pub fn sessions(&self) -> Vec<Arc<EditorSession>> {
+        self.state().turns.iter().map(|turn| Arc::clone(&turn.session)).collect()
+    }
+
+    /// The turn for a conversation: one that names it before those for all, the newest before older ones.
+    fn turn_for(&self, conversation: &ConversationId) -> Option<Arc<Open>> {
+        let state = self.state();
+        let open = || state.turns.iter().rev().filter(|turn| !turn.over.is_cancelled());
+        let named = open().find(|turn| turn.of.as_ref() == Some(conversation));
+        named.or_else(|| open().find(|turn| turn.of.is_none())).cloned()
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Observer for Editors {
+    fn observe(&self, call: CallView<'_>) -> Option<Arc<dyn ObservedCall>> {
+        let turn = self.turn_for(call.conversation)?;
+        let shown = Arc::new(ShownCall::begin(turn, call));
+        let mut state = self.state();
+        state.calls.retain(|_, call| call.strong_count() > 0);
+        state.calls.insert(call.request.clone(), Arc::downgrade(&shown));
+        Some(shown)
+    }
+}
+
+impl Turn {
+    /// The session whose turn it is.
+    pub fn session(&self) -> &Arc<EditorSession> {
+        &self.open.session
+    }
+
+    /// Ends it: calls that are shown in it are told to stop.
+    pub fn end(&self) {
+        self.open.over.cancel();
+    }
+}
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        self.open.over.cancel();
+        let mut state = self.editors.state();
+        state.turns.retain(|turn| !Arc::ptr_eq(turn, &self.open));
+        self.editors.0.open.send_replace(state.turns.len());
+    }
+}

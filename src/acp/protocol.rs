@@ -1,0 +1,9 @@
+//! The Agent Client Protocol, version 1, as its official crate has it: the one place from which the rest of the
+//! program takes the crate's names, so that a new major version of it is a change of few files.
+
+pub use agent_client_protocol::v1::schema::*;
+pub use agent_client_protocol::v1::{ConnectionTo, Responder};
+pub use agent_client_protocol::{
+    Agent, Channel, Client, ConnectTo, ConnectionTermination, Error, Handled, Lines, UntypedMessage,
+    on_receive_notification, on_receive_request, schema::ProtocolVersion,
+};
