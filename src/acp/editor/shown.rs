@@ -23,6 +23,8 @@ use crate::tool::{CallView, Effect, Ended, Lane, ObservedCall, Verdict, Word};
 const TITLE: usize = 300;
 /// The most of an answer's text that is shown.
 const ANSWER: usize = 16 * 1024;
+/// What to do where a turn ended over a question.
+const POLICY_DECIDES: &str = "Ask again: without an open turn the device's own policy decides.";
 /// Diffs of longer texts are not shown.
 const DIFF: usize = 256 * 1024;
 
@@ -54,10 +56,13 @@ impl ShownCall {
     pub(super) fn begin(turn: Arc<Open>, call: CallView<'_>) -> Self {
         let session = &turn.session;
         let executes = call.effect == Effect::Executes && call.tool.lane != Lane::Control;
-        let asks = call.tool.lane != Lane::Control && session.settings.ask.contains(&call.effect);
+        let asked = |effect| session.settings.ask.contains(&effect);
+        // Whoever allowed a task saw the whole of it.
+        let known = call.of_task && asked(Effect::Executes);
+        let asks = call.tool.lane != Lane::Control && asked(call.effect) && !known;
         let shown = Self {
             id: ToolCallId::from(call.request.to_string()),
-            title: shortened(call.title),
+            title: title(call, &session.roots),
             kind: kind(call.tool.kind()),
             args: call.args.clone(),
             scope: Scope::of(&call.tool.name, call.args, &session.roots),
@@ -84,6 +89,7 @@ impl ShownCall {
             let mut state = shown.state();
             (state.terminal, state.fed) = (Some(terminal), true);
         }
+        turn.live.send_modify(|live| *live += 1);
         shown.send(SessionUpdate::ToolCall(first.meta(meta)));
         shown
     }
@@ -174,6 +180,7 @@ impl ShownCall {
             update = update.meta(meta);
         }
         self.send(SessionUpdate::ToolCallUpdate(update));
+        self.turn.live.send_modify(|live| *live -= 1);
     }
 
     async fn put(&self) -> Verdict {
@@ -194,8 +201,11 @@ impl ShownCall {
         let again = "Do without it, or say why it is needed and ask again.";
         let answered = tokio::select! {
             biased;
+            () = self.turn.stop.cancelled() => {
+                return no(format!("{person} ended the turn before answering"), POLICY_DECIDES);
+            }
             () = self.turn.over.cancelled() => {
-                return no(format!("{person} ended the turn before answering"), "Ask again: without a turn the device's own policy decides.");
+                return no(format!("{} was closed before anybody answered", session.editor), POLICY_DECIDES);
             }
             answered = session.client.request_permission(request) => answered,
         };
@@ -257,7 +267,7 @@ impl ObservedCall for ShownCall {
     }
 
     fn stopped(&self) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
-        Box::pin(self.turn.over.cancelled())
+        Box::pin(self.turn.stop.cancelled())
     }
 }
 
@@ -293,6 +303,24 @@ fn small(mut raw: Value) -> Value {
 
 fn shortened(title: &str) -> String {
     if title.len() <= TITLE { title.to_owned() } else { format!("{}…", clipped(title, TITLE)) }
+}
+
+/// What a person reads at a glance: the tool and the one argument that it is about, with nothing hidden in it.
+fn title(call: CallView<'_>, roots: &[PathBuf]) -> String {
+    let about = ["command", "file_path", "path", "pattern", "query", "task_id", "name"]
+        .iter()
+        .find_map(|name| call.args.get(name)?.as_str());
+    let Some(about) = about else { return shortened(call.title) };
+    let inside = roots.iter().find_map(|root| Path::new(about).strip_prefix(root).ok()?.to_str());
+    let about: String = inside.unwrap_or(about).chars().flat_map(shown).collect();
+    shortened(&format!("{}: {about}", call.tool.name))
+}
+
+/// A character as it is, or in words where it would not be seen.
+fn shown(c: char) -> Vec<char> {
+    let unseen = c.is_control()
+        || matches!(c, '\u{200B}'..='\u{200F}' | '\u{202A}'..='\u{202E}' | '\u{2060}'..='\u{206F}' | '\u{FEFF}');
+    if unseen { c.escape_default().collect() } else { vec![c] }
 }
 
 fn kind(name: &str) -> ToolKind {
