@@ -104,7 +104,7 @@ async fn answered_in_editor(call: &Call) -> Verdict {
     }
 }
 
-fn judged(verdict: Verdict, tool: &ToolName) -> Result<(), Stopped> {
+fn judged(verdict: &Verdict, tool: &ToolName) -> Result<(), Stopped> {
     if verdict.allowed {
         return Ok(());
     }
@@ -162,7 +162,7 @@ impl Engine {
             biased;
             () = call.cancel.cancelled() => return Err(Stopped::TakenBack),
             () = self.stopping.cancelled() => return Err(Stopped::Stopping),
-            verdict = answered_in_editor(call) => return judged(verdict, &request.tool),
+            verdict = answered_in_editor(call) => return judged(&verdict, &request.tool),
             answer = self.answered_here(&question, asks_there) => answer,
             answer = self.answered_there(asks_there, &question) => Some(answer),
             () = self.expiry(expires_at_ms) => self.last_look(asks_there, &question).await,

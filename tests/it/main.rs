@@ -14,6 +14,7 @@ mod config;
 mod conformance;
 mod contract;
 mod dev_backend;
+mod editor;
 mod faults;
 mod file;
 mod git;

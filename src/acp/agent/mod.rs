@@ -85,7 +85,7 @@ pub async fn serve(
         .name("punie-runner")
         .on_receive_request(
             async move |request: InitializeRequest, responder, _connection: ConnectionTo<Client>| {
-                let version = request.protocol_version.clone();
+                let version = request.protocol_version;
                 introducing.introduce(request);
                 let name =
                     Implementation::new("punie-runner", env!("CARGO_PKG_VERSION")).title("Punie".to_owned());
@@ -99,13 +99,13 @@ pub async fn serve(
         )
         .on_receive_request(
             async move |request: NewSessionRequest, responder, connection: ConnectionTo<Client>| {
-                Arc::clone(&opening).open(request, responder, connection)
+                Arc::clone(&opening).open(&request, responder, connection)
             },
             on_receive_request!(),
         )
         .on_receive_request(
             async move |request: PromptRequest, responder, _connection: ConnectionTo<Client>| {
-                Arc::clone(&prompting).prompt(request, responder)
+                Arc::clone(&prompting).prompt(&request, responder)
             },
             on_receive_request!(),
         )

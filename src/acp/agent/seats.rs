@@ -84,7 +84,7 @@ impl Seats {
     /// may take nothing before it.
     pub(super) fn open(
         self: Arc<Self>,
-        request: NewSessionRequest,
+        request: &NewSessionRequest,
         responder: Responder<NewSessionResponse>,
         connection: ConnectionTo<Client>,
     ) -> Result<(), Error> {
@@ -137,7 +137,7 @@ impl Seats {
     /// Answers a prompt, some time: the turn of `attach` lasts until somebody ends it.
     pub(super) fn prompt(
         self: Arc<Self>,
-        request: PromptRequest,
+        request: &PromptRequest,
         responder: Responder<PromptResponse>,
     ) -> Result<(), Error> {
         let Some(seat) = self.state().seats.get(&request.session_id).cloned() else {
@@ -196,7 +196,7 @@ impl Seats {
         }
         let turn = self.setup.editors.attach(Arc::clone(&seat.session), of.clone());
         *seat.attached.lock().unwrap_or_else(PoisonError::into_inner) = true;
-        say(&seat.session, &self.attached_words(seat, of.as_ref()));
+        say(&seat.session, &seat.attached_words(of.as_ref()));
         let reason = tokio::select! {
             () = cancel.cancelled() => StopReason::Cancelled,
             () = withdrawn.cancelled() => StopReason::Cancelled,
@@ -217,26 +217,6 @@ impl Seats {
         drop(turn);
         *seat.attached.lock().unwrap_or_else(PoisonError::into_inner) = false;
         reason
-    }
-
-    fn attached_words(&self, seat: &Seat, of: Option<&ConversationId>) -> String {
-        let session = &seat.session;
-        let whose = of.map_or_else(|| "the backend".to_owned(), |of| format!("conversation {of}"));
-        let served = match (session.settings.files, &session.capabilities.fs) {
-            (true, fs) if fs.read_text_file && fs.write_text_file => {
-                "Files here are read and written through this editor."
-            }
-            (true, fs) if fs.read_text_file => {
-                "Files here are read through this editor and written on the disk."
-            }
-            _ => "Files are read and written on the disk.",
-        };
-        let runs = if session.runs() { " Commands run in its terminals." } else { "" };
-        let own = seat.words().filter(|words| !words.is_empty()).map(|words| format!(" {words}"));
-        format!(
-            "Attached: tool calls of {whose} are shown here until you stop this turn. {served}{runs}{}\n",
-            own.unwrap_or_default()
-        )
     }
 
     async fn status(&self, seat: &Seat) -> String {
@@ -280,6 +260,27 @@ impl Seats {
 }
 
 impl Seat {
+    /// What is said when the turn is open.
+    fn attached_words(&self, of: Option<&ConversationId>) -> String {
+        let session = &self.session;
+        let whose = of.map_or_else(|| "the backend".to_owned(), |of| format!("conversation {of}"));
+        let served = match (session.settings.files, &session.capabilities.fs) {
+            (true, fs) if fs.read_text_file && fs.write_text_file => {
+                "Files here are read and written through this editor."
+            }
+            (true, fs) if fs.read_text_file => {
+                "Files here are read through this editor and written on the disk."
+            }
+            _ => "Files are read and written on the disk.",
+        };
+        let runs = if session.runs() { " Commands run in its terminals." } else { "" };
+        let own = self.words().filter(|words| !words.is_empty()).map(|words| format!(" {words}"));
+        format!(
+            "Attached: tool calls of {whose} are shown here until you stop this turn. {served}{runs}{}\n",
+            own.unwrap_or_default()
+        )
+    }
+
     /// Waits until the runner takes calls in, or cannot.
     async fn opened(&self) -> Result<String, String> {
         let mut trouble = self.trouble.clone();

@@ -53,7 +53,7 @@ struct State {
 
 impl ShownCall {
     /// Shows a call that waits.
-    pub(super) fn begin(turn: Arc<Open>, call: CallView<'_>) -> Self {
+    pub(super) fn begin(turn: &Arc<Open>, call: CallView<'_>) -> Self {
         let session = &turn.session;
         let executes = call.effect == Effect::Executes && call.tool.lane != Lane::Control;
         let asked = |effect| session.settings.ask.contains(&effect);
@@ -65,11 +65,11 @@ impl ShownCall {
             title: title(call, &session.roots),
             kind: kind(call.tool.kind()),
             args: call.args.clone(),
-            scope: Scope::of(&call.tool.name, call.args, &session.roots),
+            scope: Scope::of(call.tool.name, call.args, &session.roots),
             asks,
             newest: Newest::default(),
             state: Mutex::default(),
-            turn: Arc::clone(&turn),
+            turn: Arc::clone(turn),
         };
         let mut meta = Meta::new();
         meta.insert(
@@ -155,7 +155,7 @@ impl ShownCall {
     }
 
     /// Ends what is shown; only the first end counts.
-    fn finish(&self, status: ToolCallStatus, text: Option<&str>, raw: Option<Value>) {
+    fn finish(&self, status: ToolCallStatus, text: Option<&str>, raw: Option<&Value>) {
         if std::mem::replace(&mut self.state().is_over, true) {
             return;
         }
@@ -165,16 +165,14 @@ impl ShownCall {
         if !contents.is_empty() {
             fields = fields.content(contents);
         }
-        if let Some(raw) = &raw {
+        if let Some(raw) = raw {
             fields = fields.raw_output(raw.clone());
         }
         let mut update = ToolCallUpdate::new(self.id.clone(), fields);
         if let Some(terminal) = fed {
             let mut meta = Meta::new();
-            let code =
-                raw.as_ref().and_then(|raw| raw.pointer("/meta/exitCode")).cloned().unwrap_or(Value::Null);
-            let signal =
-                raw.as_ref().and_then(|raw| raw.pointer("/meta/signal")).cloned().unwrap_or(Value::Null);
+            let code = raw.and_then(|raw| raw.pointer("/meta/exitCode")).cloned().unwrap_or(Value::Null);
+            let signal = raw.and_then(|raw| raw.pointer("/meta/signal")).cloned().unwrap_or(Value::Null);
             let exit = json!({ "terminal_id": terminal, "exit_code": code, "signal": signal });
             meta.insert("terminal_exit".into(), exit);
             update = update.meta(meta);
@@ -263,7 +261,7 @@ impl ObservedCall for ShownCall {
         let text = raw.get("result").or_else(|| raw.get("error")).map(as_text);
         let text = text.map(|text| fenced(clipped(&text, ANSWER)));
         let status = if ending.ok { ToolCallStatus::Completed } else { ToolCallStatus::Failed };
-        self.finish(status, text.as_deref(), Some(small(raw)));
+        self.finish(status, text.as_deref(), Some(&small(raw)));
     }
 
     fn stopped(&self) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {

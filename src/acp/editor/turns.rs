@@ -108,7 +108,7 @@ impl Observer for Editors {
     fn observe(&self, call: CallView<'_>) -> Option<Arc<dyn ObservedCall>> {
         self.0.latest.send_replace(Some(Instant::now()));
         let turn = self.turn_for(call.conversation)?;
-        let shown = Arc::new(ShownCall::begin(turn, call));
+        let shown = Arc::new(ShownCall::begin(&turn, call));
         let mut state = self.state();
         state.calls.retain(|_, call| call.strong_count() > 0);
         state.calls.insert(call.request.clone(), Arc::downgrade(&shown));
