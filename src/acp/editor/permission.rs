@@ -206,13 +206,13 @@ mod tests {
     use super::*;
     use crate::acp::protocol::SelectedPermissionOutcome;
 
-    fn scope(tool: &str, args: Value) -> Scope {
-        Scope::of(tool, &args, &[PathBuf::from("/work/app"), PathBuf::from("/work/lib")])
+    fn scope(tool: &str, args: &Value) -> Scope {
+        Scope::of(tool, args, &[PathBuf::from("/work/app"), PathBuf::from("/work/lib")])
     }
 
     #[test]
     fn a_yes_for_the_session_covers_commands_that_begin_alike_and_are_nothing_but_words() {
-        let bash = |command: &str| scope("Bash", json!({ "command": command }));
+        let bash = |command: &str| scope("Bash", &json!({ "command": command }));
         assert_eq!(bash("cargo test --lib"), bash("cargo test"));
         assert_ne!(bash("cargo test"), bash("cargo run"));
         assert_eq!(bash("ls -l /etc"), bash("ls"));
@@ -228,14 +228,14 @@ mod tests {
             assert!(matches!(bash(runner), Scope::Exactly { .. }), "{runner}");
         }
         assert!(matches!(
-            scope("Bash", json!({ "command": "ls", "run_in_background": true })),
+            scope("Bash", &json!({ "command": "ls", "run_in_background": true })),
             Scope::Exactly { .. }
         ));
     }
 
     #[test]
     fn a_yes_for_the_session_covers_files_of_the_same_folder() {
-        let write = |path: &str| scope("Write", json!({ "file_path": path, "content": "x" }));
+        let write = |path: &str| scope("Write", &json!({ "file_path": path, "content": "x" }));
         assert_eq!(write("/work/app/a"), write("b/c"));
         assert_ne!(write("/work/app/a"), write("/work/lib/a"));
         assert_eq!(write("../a"), Scope::Tool("Write".into()));
