@@ -14,6 +14,8 @@ use anyhow::Context;
 use tokio::task::JoinSet;
 
 use super::exit::{self, Exit};
+use crate::acp::editor::{Editors, Overlay};
+use crate::acp::local::client_tools::LocalPolicy;
 use crate::acp::local::terminals::{LocalSetup, LocalTerminals};
 use crate::acp::permission::InsideWorkspace;
 use crate::acp::terminals::Ladder;
@@ -55,6 +57,8 @@ pub struct Machine {
     pub terminals: LocalTerminals,
     /// The shells in the background.
     pub shells: Arc<shell::ShellBoard>,
+    /// The editors that may be connected; the tools are laid over them.
+    pub editors: Editors,
 }
 
 /// Puts the machine together. The journal is told of processes, where there is one.
@@ -79,7 +83,9 @@ pub fn machine(
         log: joints::child_log(journal),
     })
     .context("no thread for starting processes")?;
-    let client = Arc::new(LocalClient::new(terminals.clone()));
+    let editors = Editors::default();
+    let local = LocalClient::new(terminals.clone(), workspace.clone(), LocalPolicy::Deny);
+    let client = Arc::new(Overlay::new(editors.clone(), local, home.scripts_dir()));
     let shells = shells::board(journal);
     let git = git::GitDeps {
         workspace: workspace.clone(),
@@ -124,6 +130,7 @@ pub fn machine(
         git,
         terminals,
         shells,
+        editors,
     })
 }
 
