@@ -281,6 +281,10 @@ pub struct TerminalOutput {
     pub tty: bool,
     /// Characters after the text that are not shown yet: they may be the beginning of a secret.
     pub held_back: usize,
+    /// The command runs in an editor's terminal.
+    pub in_editor: bool,
+    /// Things worth knowing of where and how it ran.
+    pub warnings: Vec<String>,
 }
 
 /// How a command ended.
@@ -343,4 +347,6 @@ pub struct Stopped {
     pub by: Option<StopSignal>,
     /// What would not die.
     pub survivors: Vec<ProcessName>,
+    /// The editor that was told to stop it, where it ran there: which signal it sends is its own matter.
+    pub in_editor: Option<String>,
 }

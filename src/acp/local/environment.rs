@@ -163,6 +163,27 @@ impl Environment {
     }
 }
 
+#[cfg(unix)]
+impl Environment {
+    /// What a command in an editor's terminal gets beside the editor's own environment: what the call asks for, and
+    /// what is ours but for the terminal's name, which is the editor's.
+    ///
+    /// # Errors
+    /// As [`Environment::for_command`].
+    pub(super) fn for_an_editor(
+        &self,
+        asked: &[(String, String)],
+    ) -> Result<Vec<(String, String)>, ToolError> {
+        let mut entries: BTreeMap<String, String> = asked.iter().cloned().collect();
+        let all = self.for_command(asked)?;
+        entries.extend(
+            OURS.iter().filter_map(|(name, _)| all.get_key_value(*name)).map(|(n, v)| (n.clone(), v.clone())),
+        );
+        entries.remove("TERM");
+        Ok(entries.into_iter().collect())
+    }
+}
+
 /// The runner's environment without what no program is given, where programs need names that no list has.
 #[cfg(not(unix))]
 pub(super) fn without_refused(own: &[(String, String)]) -> BTreeMap<String, String> {

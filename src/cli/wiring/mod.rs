@@ -14,7 +14,8 @@ use anyhow::Context;
 use tokio::task::JoinSet;
 
 use super::exit::{self, Exit};
-use crate::acp::editor::{EditorSettings, Editors};
+use crate::acp::editor::{EditorSettings, Editors, Overlay};
+use crate::acp::local::client_tools::LocalPolicy;
 use crate::acp::local::terminals::{LocalSetup, LocalTerminals};
 use crate::acp::permission::InsideWorkspace;
 use crate::acp::terminals::Ladder;
@@ -57,6 +58,8 @@ pub struct Machine {
     pub terminals: LocalTerminals,
     /// The shells in the background.
     pub shells: Arc<shell::ShellBoard>,
+    /// The editors that may be connected; the tools are laid over them.
+    pub editors: Editors,
 }
 
 /// Puts the machine together. The journal is told of processes, where there is one.
@@ -81,7 +84,9 @@ pub fn machine(
         log: joints::child_log(journal),
     })
     .context("no thread for starting processes")?;
-    let client = Arc::new(LocalClient::new(terminals.clone()));
+    let editors = Editors::default();
+    let local = LocalClient::new(terminals.clone(), workspace.clone(), LocalPolicy::Deny);
+    let client = Arc::new(Overlay::new(editors.clone(), local, home.scripts_dir()));
     let shells = shells::board(journal);
     let git = git::GitDeps {
         workspace: workspace.clone(),
@@ -126,6 +131,7 @@ pub fn machine(
         git,
         terminals,
         shells,
+        editors,
     })
 }
 
