@@ -5,5 +5,6 @@ pub use agent_client_protocol::v1::schema::*;
 pub use agent_client_protocol::v1::{ConnectionTo, Responder};
 pub use agent_client_protocol::{
     Agent, Channel, Client, ConnectTo, ConnectionTermination, Error, Handled, Lines, UntypedMessage,
-    on_receive_notification, on_receive_request, schema::ProtocolVersion,
+    is_connection_terminated, is_incoming_transport_closed, on_receive_notification, on_receive_request,
+    schema::ProtocolVersion,
 };

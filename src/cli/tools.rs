@@ -52,7 +52,7 @@ fn list<'a>(specs: impl Iterator<Item = &'a ToolSpec>, json: bool) {
     let rows: Vec<Vec<String>> = specs
         .map(|spec| {
             let what = print::cell(&spec.description, 90);
-            vec![spec.name.to_owned(), spec.domain.to_owned(), spec.effect.as_str().to_owned(), what]
+            vec![spec.name.to_string(), spec.domain.to_owned(), spec.effect.as_str().to_owned(), what]
         })
         .collect();
     print::table(&["TOOL", "DOMAIN", "EFFECT", "WHAT IT DOES"], &rows);

@@ -2,15 +2,20 @@
 //! what the person there sees and says. This machine is the ground on which all of it is laid: what an editor does not
 //! serve, or only did until it was closed, is done here. Not here: the connection itself (`acp::agent`).
 
+mod bridge;
 mod client;
 pub mod discovery;
 mod output;
 mod permission;
+mod schema;
 mod session;
 mod shown;
+mod tiers;
 mod turns;
 
 pub use client::EditorClient;
+pub use discovery::{Discover, Problem, ToolCatalog, ToolDescriptor};
 pub use session::{EditorSession, EditorSettings};
 pub use shown::ShownCall;
+pub use tiers::{Discovered, Service, Tier, discover};
 pub use turns::{Editors, Turn};

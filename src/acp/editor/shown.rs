@@ -54,7 +54,8 @@ impl ShownCall {
     pub(super) fn begin(turn: Arc<Open>, call: CallView<'_>) -> Self {
         let session = &turn.session;
         let executes = call.effect == Effect::Executes && call.tool.lane != Lane::Control;
-        let asks = call.tool.lane != Lane::Control && session.settings.ask.contains(&call.effect);
+        let wanted = session.settings.ask.contains(&call.effect) || call.tool.always_asks;
+        let asks = call.tool.lane != Lane::Control && wanted;
         let shown = Self {
             id: ToolCallId::from(call.request.to_string()),
             title: shortened(call.title),
