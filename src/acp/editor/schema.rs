@@ -4,7 +4,7 @@
 use std::error::Error;
 use std::fmt::Write as _;
 
-use boon::{Compiler, ErrorKind, InstanceToken, SchemaIndex, Schemas, UrlLoader, ValidationError};
+use boon::{CompileError, Compiler, ErrorKind, InstanceToken, SchemaIndex, Schemas, UrlLoader, ValidationError};
 use serde_json::Value;
 
 /// Where the schema lives as far as its own references are concerned.
@@ -31,9 +31,9 @@ impl ArgumentSchema {
     pub(super) fn new(schema: &Value) -> Result<Self, String> {
         let (mut schemas, mut compiler) = (Schemas::new(), Compiler::new());
         compiler.use_loader(Box::new(Nothing));
-        let added = compiler.add_resource(PLACE, schema.clone());
-        let root = added.and_then(|()| compiler.compile(PLACE, &mut schemas));
-        let root = root.map_err(|cause| format!("`parameters` is no usable JSON schema: {cause:#}"))?;
+        let no_schema = |cause: CompileError| format!("`parameters` is no usable JSON schema: {cause:#}");
+        compiler.add_resource(PLACE, schema.clone()).map_err(no_schema)?;
+        let root = compiler.compile(PLACE, &mut schemas).map_err(no_schema)?;
         Ok(Self { schemas, root })
     }
 

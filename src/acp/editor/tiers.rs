@@ -136,7 +136,7 @@ impl fmt::Display for Discovered {
         match self.tier {
             Tier::Catalog => writeln!(f, "Tier 1: {editor} has a catalog of its own tools.")?,
             Tier::Capabilities => {
-                writeln!(f, "Tier 2: {editor} offers no tools of its own; it declared what it serves.")?
+                writeln!(f, "Tier 2: {editor} offers no tools of its own; it declared what it serves.")?;
             }
             Tier::Local => writeln!(f, "Tier 3: {editor} serves nothing; every tool runs on this machine.")?,
         }
