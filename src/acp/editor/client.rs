@@ -21,8 +21,6 @@ use crate::acp::protocol::{
 
 /// The extension by which a client says which tools it offers.
 const DISCOVER: &str = "_punie/discover_tools";
-/// Discovery that takes longer is no discovery.
-const DISCOVERY: Duration = Duration::from_secs(2);
 /// The code of an answer that did not come in time; outside the ranges that JSON-RPC and ACP reserve.
 pub const NO_ANSWER: i32 = -31_002;
 
@@ -145,9 +143,8 @@ impl ClientTools for EditorClient {
     fn discover_tools(&self, session: SessionId) -> Served<'_, ToolCatalog> {
         let asked = self.ext_method(DISCOVER.to_owned(), json!({ "sessionId": session }));
         Box::pin(async move {
-            let answered = tokio::time::timeout(DISCOVERY, asked).await;
-            let answer = answered.unwrap_or_else(|_| Err(unanswered(DISCOVER, DISCOVERY)))?;
-            Ok(ToolCatalog::read(&answer).0)
+            let answer = asked.await?;
+            Ok(ToolCatalog::read(&answer))
         })
     }
 

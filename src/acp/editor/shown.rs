@@ -59,13 +59,14 @@ impl ShownCall {
         let asked = |effect| session.settings.ask.contains(&effect);
         // Whoever allowed a task saw the whole of it.
         let known = call.of_task && asked(Effect::Executes);
-        let asks = call.tool.lane != Lane::Control && asked(call.effect) && !known;
+        let wanted = asked(call.effect) || call.tool.always_asks;
+        let asks = call.tool.lane != Lane::Control && wanted && !known;
         let shown = Self {
             id: ToolCallId::from(call.request.to_string()),
             title: title(call, &session.roots),
             kind: kind(call.tool.kind()),
             args: call.args.clone(),
-            scope: Scope::of(call.tool.name, call.args, &session.roots),
+            scope: Scope::of(&call.tool.name, call.args, &session.roots),
             asks,
             newest: Newest::default(),
             state: Mutex::default(),

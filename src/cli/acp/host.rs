@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use tokio::sync::{OnceCell, mpsc, oneshot};
 
 use crate::acp::agent::{Host, Hosted};
-use crate::acp::editor::EditorSession;
+use crate::acp::editor::{EditorSession, Editors, discover};
 use crate::home::Home;
 use crate::journal::Journal;
 use crate::tool::Registry;
@@ -14,6 +14,7 @@ use crate::tool::Registry;
 /// A runner that serves editors, or will.
 pub struct EditorHost {
     home: Home,
+    editors: Editors,
     up: OnceLock<Up>,
     /// Starts it; none where it runs by itself.
     start: Option<mpsc::Sender<Wanted>>,
@@ -47,13 +48,22 @@ impl Wanted {
 
 impl EditorHost {
     /// One that is started by the first session.
-    pub fn waiting(home: &Home, start: mpsc::Sender<Wanted>) -> Self {
-        Self { home: home.clone(), up: OnceLock::new(), start: Some(start), started: OnceCell::new() }
+    pub fn waiting(home: &Home, editors: &Editors, start: mpsc::Sender<Wanted>) -> Self {
+        let editors = editors.clone();
+        Self {
+            home: home.clone(),
+            editors,
+            up: OnceLock::new(),
+            start: Some(start),
+            started: OnceCell::new(),
+        }
     }
 
     /// One that runs whatever editors do.
-    pub fn running(home: &Home, registry: Arc<Registry>, journal: Journal) -> Self {
-        let host = Self { home: home.clone(), up: OnceLock::new(), start: None, started: OnceCell::new() };
+    pub fn running(home: &Home, editors: &Editors, registry: Arc<Registry>, journal: Journal) -> Self {
+        let editors = editors.clone();
+        let host =
+            Self { home: home.clone(), editors, up: OnceLock::new(), start: None, started: OnceCell::new() };
         host.is_up(registry, journal);
         host
     }
@@ -120,9 +130,17 @@ impl Host for EditorHost {
         Box::pin(self.start(folder))
     }
 
-    fn welcome(&self, _session: Arc<EditorSession>) -> Hosted<'_, (String, Box<dyn Send + Sync>)> {
-        let _ = self.up.get().map(|up| &up.registry);
-        Box::pin(std::future::ready((String::new(), Box::new(()) as Box<dyn Send + Sync>)))
+    fn welcome(&self, session: Arc<EditorSession>) -> Hosted<'_, (String, Box<dyn Send + Sync>)> {
+        Box::pin(async move {
+            let Some(up) = self.up.get() else {
+                return (String::new(), Box::new(()) as Box<dyn Send + Sync>);
+            };
+            let found = discover(&session, &up.registry, &self.editors).await;
+            for problem in &found.problems {
+                tracing::warn!(editor = session.editor, %problem, "a tool of the editor's own is left out");
+            }
+            (found.to_string(), Box::new(found))
+        })
     }
 
     fn status(&self) -> Hosted<'_, String> {

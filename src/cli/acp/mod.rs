@@ -56,8 +56,9 @@ async fn be_the_runner(context: &Context, config: &Config, home: &Home) -> anyho
     let stop = Stop::new();
     let _signals = stop::on_signals(&stop)?;
     let (ask, mut asked) = mpsc::channel::<Wanted>(1);
-    let host = Arc::new(EditorHost::waiting(home, ask));
-    let setup = setup(config, Arc::clone(&host), Editors::default(), &stop);
+    let editors = Editors::default();
+    let host = Arc::new(EditorHost::waiting(home, &editors, ask));
+    let setup = setup(config, Arc::clone(&host), editors, &stop);
     let over = CancellationToken::new();
     let _door = Door::open(home, &setup);
     let running = async {

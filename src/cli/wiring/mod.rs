@@ -14,7 +14,7 @@ use anyhow::Context;
 use tokio::task::JoinSet;
 
 use super::exit::{self, Exit};
-use crate::acp::editor::{EditorSettings, Editors, Overlay};
+use crate::acp::editor::{Discover, EditorSettings, Editors, Overlay};
 use crate::acp::local::client_tools::LocalPolicy;
 use crate::acp::local::terminals::{LocalSetup, LocalTerminals};
 use crate::acp::permission::InsideWorkspace;
@@ -58,17 +58,17 @@ pub struct Machine {
     pub terminals: LocalTerminals,
     /// The shells in the background.
     pub shells: Arc<shell::ShellBoard>,
-    /// The editors that may be connected; the tools are laid over them.
-    pub editors: Editors,
 }
 
-/// Puts the machine together. The journal is told of processes, where there is one.
+/// Puts the machine together. The journal is told of processes, where there is one; the tools are laid over the editors
+/// that may be connected.
 pub fn machine(
     config: &Config,
     home: &Home,
     environment: &Environment,
     board: Arc<dyn TaskBoard>,
     journal: Option<&Journal>,
+    editors: &Editors,
 ) -> anyhow::Result<Machine> {
     let redactor = Redactor::new(known_secrets(home)?);
     let outputs = OutputStore::open(&home.outputs_dir()).map_err(|cause| {
@@ -84,7 +84,6 @@ pub fn machine(
         log: joints::child_log(journal),
     })
     .context("no thread for starting processes")?;
-    let editors = Editors::default();
     let local = LocalClient::new(terminals.clone(), workspace.clone(), LocalPolicy::Deny);
     let client = Arc::new(Overlay::new(editors.clone(), local, home.scripts_dir()));
     let shells = shells::board(journal);
@@ -131,7 +130,6 @@ pub fn machine(
         git,
         terminals,
         shells,
-        editors,
     })
 }
 
@@ -228,7 +226,7 @@ pub fn runner(
     let wakes = wakes();
     let tasks = Tasks::new(journal.clone(), lease.clone(), wakes.0.clone(), clock.clone());
     let board = Arc::new(board::RunnerBoard::new(tasks));
-    let machine = machine(config, home, environment, board.clone(), Some(&journal))?;
+    let machine = machine(config, home, environment, board.clone(), Some(&journal), editors)?;
     board.know(&machine);
     let taken_up = shells::take_up(&journal, home, &machine.terminals, &machine.outputs, &machine.shells)?;
     let backend = device_backend(config, home, identity, &machine.redactor, pairing_code)?;
@@ -364,6 +362,12 @@ pub fn editor_settings(config: &Config) -> EditorSettings {
         terminals: editor.terminals,
         ask: editor.ask.iter().map(effect).collect(),
         timeout: editor.timeout,
+        tool_timeout: editor.tool_timeout,
+        discover: match editor.discover {
+            config::Discover::Announced => Discover::Announced,
+            config::Discover::Always => Discover::Always,
+            config::Discover::Never => Discover::Never,
+        },
     }
 }
 
