@@ -7,6 +7,7 @@
 
 mod harness;
 
+mod acp;
 mod architecture;
 mod catalog;
 mod cli;
