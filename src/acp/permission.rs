@@ -30,7 +30,7 @@ impl InsideWorkspace {
         self.ask.iter().any(|about| match about {
             // What looks after calls that run can only end them.
             AskAbout::Effect(asked) => *asked == effect && tool.lane != Lane::Control,
-            AskAbout::Tool(name) => name == tool.name,
+            AskAbout::Tool(name) => *name == tool.name,
         })
     }
 }

@@ -8,6 +8,7 @@ use super::context::{Context, runtime};
 use super::exit::{Exit, Stop};
 use super::print;
 use super::wiring;
+use crate::acp::editor::Editors;
 use crate::config::WorkspaceRule;
 use crate::handlers::state::board::NoTasks;
 use crate::tool::{Lane, ToolSpec, page};
@@ -31,7 +32,8 @@ pub fn tools(args: &ToolsArgs, context: &Context) -> anyhow::Result<Exit> {
     }
     let runtime = runtime()?;
     let _inside = runtime.enter();
-    let machine = wiring::machine(&config, &home, context.environment(), Arc::new(NoTasks), None)?;
+    let machine =
+        wiring::machine(&config, &home, context.environment(), Arc::new(NoTasks), None, &Editors::default())?;
     match &args.name {
         None if args.markdown => print::line(page(machine.registry.specs()).trim_end()),
         None => list(machine.registry.specs(), context.json()),
@@ -52,7 +54,7 @@ fn list<'a>(specs: impl Iterator<Item = &'a ToolSpec>, json: bool) {
     let rows: Vec<Vec<String>> = specs
         .map(|spec| {
             let what = print::cell(&spec.description, 90);
-            vec![spec.name.to_owned(), spec.domain.to_owned(), spec.effect.as_str().to_owned(), what]
+            vec![spec.name.to_string(), spec.domain.to_owned(), spec.effect.as_str().to_owned(), what]
         })
         .collect();
     print::table(&["TOOL", "DOMAIN", "EFFECT", "WHAT IT DOES"], &rows);

@@ -2,20 +2,28 @@
 //! they change.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use sha2::{Digest, Sha256};
+use tokio::sync::watch;
 
 use super::backoff::Retry;
 use super::engine::Engine;
 use crate::backend::{BackendError, CatalogItem, CatalogKind, Disposition, Pause};
 use crate::ids::hex;
+use crate::tool::Entry;
 
-/// Publishes everything, then again on each change, until the runner is over.
+/// Tools that come and go together are told of together.
+const BURST: Duration = Duration::from_millis(200);
+const EVERYTHING: &[CatalogKind] = &[CatalogKind::Tool, CatalogKind::Skill, CatalogKind::Agent];
+
+/// Publishes everything, then again what changes, until the runner is over.
 pub(super) async fn publish(engine: Arc<Engine>) {
-    let mut news = engine.catalog.changes();
+    let mut news = News { home: engine.catalog.changes(), tools: engine.registry.changes() };
+    let mut due = EVERYTHING;
     loop {
         let mut retry = Retry::new(engine.settings.retry).within(&engine.budget);
-        while let Err(error) = engine.publish_all().await {
+        while let Err(error) = engine.publish_kinds(due).await {
             tracing::debug!(%error, "the catalog could not be published now");
             let pause = match error.disposition() {
                 Disposition::Never => break,
@@ -27,27 +35,57 @@ pub(super) async fn publish(engine: Arc<Engine>) {
                 () = engine.over.cancelled() => return,
             }
         }
-        let changed = async {
-            match &mut news {
-                Some(news) => news.changed().await.is_ok(),
-                None => std::future::pending().await,
-            }
-        };
-        tokio::select! {
-            noticed = changed => if !noticed { news = None },
+        due = tokio::select! {
+            due = news.next() => due,
             () = engine.over.cancelled() => return,
+        };
+    }
+}
+
+/// What may change of the catalogs.
+struct News {
+    home: Option<watch::Receiver<u64>>,
+    tools: watch::Receiver<u64>,
+}
+
+impl News {
+    /// Waits for a change, and for the end of its burst; what is to be published then.
+    async fn next(&mut self) -> &'static [CatalogKind] {
+        loop {
+            let changed = async {
+                match &mut self.home {
+                    Some(home) => home.changed().await.is_ok(),
+                    None => std::future::pending().await,
+                }
+            };
+            // The registry is held by the engine, so that its sender lives.
+            tokio::select! {
+                noticed = changed => {
+                    if noticed {
+                        return EVERYTHING;
+                    }
+                    self.home = None;
+                }
+                _ = self.tools.changed() => break,
+            }
         }
+        tokio::time::sleep(BURST).await;
+        self.tools.borrow_and_update();
+        &[CatalogKind::Tool]
     }
 }
 
 impl Engine {
-    /// Publishes the three catalogs.
-    pub(super) async fn publish_all(&self) -> Result<(), BackendError> {
+    /// Publishes these catalogs.
+    async fn publish_kinds(&self, kinds: &[CatalogKind]) -> Result<(), BackendError> {
         let revision = self.next_revision().await;
         let tools = self.tool_items();
-        self.publish_kind(CatalogKind::Tool, revision, &tools).await?;
-        for kind in [CatalogKind::Skill, CatalogKind::Agent] {
-            self.publish_kind(kind, revision, &self.catalog.items(kind)).await?;
+        for kind in kinds {
+            if *kind == CatalogKind::Tool {
+                self.publish_kind(*kind, revision, &tools).await?;
+            } else {
+                self.publish_kind(*kind, revision, &self.catalog.items(*kind)).await?;
+            }
         }
         tracing::info!(tools = tools.len(), "the catalog is published");
         Ok(())
@@ -75,10 +113,41 @@ impl Engine {
     }
 
     fn tool_items(&self) -> Vec<CatalogItem> {
-        let item = |spec: &crate::tool::ToolSpec| {
-            let body = spec.catalog_body().to_string();
-            CatalogItem { key: spec.name.to_owned(), hash: hex(&Sha256::digest(&body)), body }
+        let item = |entry: &Arc<Entry>| {
+            let body = entry.spec().catalog_body().to_string();
+            CatalogItem { key: entry.spec().name.to_string(), hash: hex(&Sha256::digest(&body)), body }
         };
-        self.registry.specs().map(item).collect()
+        self.registry.entries().iter().map(item).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_burst_of_tools_is_one_publication() {
+        let (home, tools) = (watch::Sender::new(0), watch::Sender::new(0));
+        let mut news = News { home: Some(home.subscribe()), tools: tools.subscribe() };
+        let burst = async {
+            for n in 1..5 {
+                tools.send_replace(n);
+                tokio::time::sleep(BURST / 8).await;
+            }
+        };
+        let (due, ()) = tokio::join!(news.next(), burst);
+        assert_eq!(due, [CatalogKind::Tool]);
+        assert!(!news.tools.has_changed().expect("the sender lives"), "all of it is told of");
+        home.send_replace(1);
+        assert_eq!(news.next().await, EVERYTHING);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_home_that_is_not_watched_any_more_ends_nothing() {
+        let (home, tools) = (watch::Sender::new(0), watch::Sender::new(0));
+        let mut news = News { home: Some(home.subscribe()), tools: tools.subscribe() };
+        drop(home);
+        tools.send_replace(1);
+        assert_eq!(news.next().await, [CatalogKind::Tool]);
     }
 }

@@ -12,6 +12,16 @@ use super::{ToolError, ToolSpec};
 const MAX_ARGUMENT_BYTES: usize = 12 << 20;
 
 pub(super) fn arguments<T: DeserializeOwned>(spec: &ToolSpec, text: &str) -> Result<T, ToolError> {
+    let map = canonical(spec, object(spec, text)?)?;
+    serde_path_to_error::deserialize(Value::Object(map)).map_err(|error| {
+        let path = error.path().to_string();
+        let cause = error.inner().to_string();
+        if path == "." { refuse(spec, &cause) } else { refuse(spec, &format!("`{path}`: {cause}")) }
+    })
+}
+
+/// The arguments as they were given: one JSON object, and nothing that two readers would read in two ways.
+pub(super) fn object(spec: &ToolSpec, text: &str) -> Result<Map<String, Value>, ToolError> {
     if text.len() > MAX_ARGUMENT_BYTES {
         return Err(refuse(
             spec,
@@ -19,24 +29,13 @@ pub(super) fn arguments<T: DeserializeOwned>(spec: &ToolSpec, text: &str) -> Res
         ));
     }
     let text = if text.trim().is_empty() { "{}" } else { text };
-    let given = match strict::parse(text) {
-        Ok(Value::Object(map)) => map,
+    match strict::parse(text) {
+        Ok(Value::Object(map)) => Ok(map),
         Ok(other) => {
-            return Err(refuse(
-                spec,
-                &format!("the arguments must be a JSON object, not {}", kind_of(&other)),
-            ));
+            Err(refuse(spec, &format!("the arguments must be a JSON object, not {}", kind_of(&other))))
         }
-        Err(StrictError(cause)) => {
-            return Err(refuse(spec, &format!("the arguments are not usable JSON: {cause}")));
-        }
-    };
-    let map = canonical(spec, given)?;
-    serde_path_to_error::deserialize(Value::Object(map)).map_err(|error| {
-        let path = error.path().to_string();
-        let cause = error.inner().to_string();
-        if path == "." { refuse(spec, &cause) } else { refuse(spec, &format!("`{path}`: {cause}")) }
-    })
+        Err(StrictError(cause)) => Err(refuse(spec, &format!("the arguments are not usable JSON: {cause}"))),
+    }
 }
 
 /// Keys under their own names, nulls gone, strings turned into the numbers and booleans that the schema wants.
@@ -193,7 +192,8 @@ fn coerce(schema: &Value, value: Value) -> Value {
     value
 }
 
-fn refuse(spec: &ToolSpec, cause: &str) -> ToolError {
+/// The refusal of arguments, with what the tool takes.
+pub(super) fn refuse(spec: &ToolSpec, cause: &str) -> ToolError {
     ToolError::invalid_args(format!("{}: {cause}. {}", spec.name, known_keys(spec)))
 }
 

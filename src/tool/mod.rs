@@ -3,8 +3,10 @@
 
 mod context;
 mod decode;
+mod entry;
 mod error;
 mod gate;
+mod guests;
 mod intent;
 mod observer;
 mod page;
@@ -14,14 +16,16 @@ mod spec;
 mod strict;
 
 pub use context::ToolCx;
+pub use entry::{Entry, ReadyCall, ToolSet};
 pub use error::ToolError;
 pub use gate::{Gate, Permission, Permit};
+pub use guests::Stay;
 pub use intent::{Aftermath, Declared, Intent, Intents, Unrecorded};
 pub use observer::{CallView, Ended, ObservedCall, Observer, Unobserved, Verdict, Word};
 pub use page::page;
 pub use progress::{Audience, Progress, Untold};
-pub use registry::{DuplicateName, Entry, ReadyCall, Registry, ToolSet};
-pub use spec::{Lane, ToolSpec};
+pub use registry::{DuplicateName, Registry};
+pub use spec::{DEVICE, Lane, ToolSpec};
 
 /// What a tool says about its calls, handed on so that whoever serves or implements a tool needs this room only.
 pub use crate::request::{Body, Effect, ErrorCode, FileChange, Meta, Reply};

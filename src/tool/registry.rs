@@ -1,120 +1,25 @@
-//! From typed tools to entries found by name, and back: the one place where types are erased.
+//! Every tool by name: this device's own, which never change, and guests, which come and go with whoever runs them.
+//! Not here: how types are erased (entry), and how guests of one name are told apart (guests).
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
-use std::future::Future;
-use std::pin::Pin;
+use std::sync::Arc;
 
-use super::{Tool, ToolCx, ToolError, ToolSpec, decode};
-use crate::request::{Effect, ErrorCode, Reply};
+use tokio::sync::watch;
 
-/// The tools of one domain, with what they share.
-pub struct ToolSet<D> {
-    domain: &'static str,
-    deps: D,
-    entries: Vec<Entry>,
-}
-
-impl<D: Clone + Send + Sync + 'static> ToolSet<D> {
-    /// An empty domain.
-    pub fn new(domain: &'static str, deps: D) -> Self {
-        Self { domain, deps, entries: Vec::new() }
-    }
-
-    /// Adds a tool.
-    #[must_use]
-    pub fn with<T: Tool<Deps = D>>(mut self) -> Self {
-        let deps = self.deps.clone();
-        let spec = ToolSpec::of::<T>(self.domain);
-        let decode = move |spec: &ToolSpec, text: &str| {
-            let arguments: T = decode::arguments(spec, text)?;
-            let deps = deps.clone();
-            Ok(ReadyCall {
-                effect: if T::EFFECT_VARIES { arguments.effect() } else { T::EFFECT },
-                declares: T::DECLARES,
-                run: Box::new(move |cx| {
-                    Box::pin(async move { arguments.run(&cx, &deps).await.map(Into::into) })
-                }),
-            })
-        };
-        self.entries.push(Entry { spec, varies: T::EFFECT_VARIES, decode: Box::new(decode) });
-        self
-    }
-
-    /// The domain's tools, ready for a [`Registry`].
-    pub fn into_entries(self) -> Vec<Entry> {
-        self.entries
-    }
-}
-
-type Decode = Box<dyn Fn(&ToolSpec, &str) -> Result<ReadyCall, ToolError> + Send + Sync>;
-type Run = Box<dyn FnOnce(ToolCx) -> Pin<Box<dyn Future<Output = Result<Reply, ToolError>> + Send>> + Send>;
-
-/// One tool with its types erased.
-pub struct Entry {
-    spec: ToolSpec,
-    varies: bool,
-    decode: Decode,
-}
-
-impl Entry {
-    /// What the catalog shows of it.
-    pub fn spec(&self) -> &ToolSpec {
-        &self.spec
-    }
-
-    /// What a call with these arguments may do. Arguments that cannot be decoded count as the most that the tool may
-    /// do: such a call is refused before it does anything.
-    pub fn effect_of(&self, args: &str) -> Effect {
-        if !self.varies {
-            return self.spec.effect;
-        }
-        self.decode(args).map_or(self.spec.effect, |ready| ready.effect)
-    }
-
-    /// Decodes the arguments; nothing has been touched yet.
-    ///
-    /// # Errors
-    /// `invalid_args`, naming the key, what it must be and the known keys.
-    pub fn decode(&self, args: &str) -> Result<ReadyCall, ToolError> {
-        (self.decode)(&self.spec, args)
-    }
-}
-
-/// A call whose arguments are decoded.
-pub struct ReadyCall {
-    effect: Effect,
-    declares: bool,
-    run: Run,
-}
-
-impl ReadyCall {
-    /// What it may do.
-    pub fn effect(&self) -> Effect {
-        self.effect
-    }
-
-    /// Whether it declares its effects before it makes them.
-    pub fn declares(&self) -> bool {
-        self.declares
-    }
-
-    /// Runs it.
-    ///
-    /// # Errors
-    /// Whatever the tool answers.
-    pub async fn run(self, cx: ToolCx) -> Result<Reply, ToolError> {
-        (self.run)(cx).await
-    }
-}
+use super::guests::{Guests, Stay};
+use super::{Entry, ToolError, ToolSpec, decode};
+use crate::request::{Effect, ErrorCode};
 
 /// Two tools want one name; found at start, never at a call.
 #[derive(Debug, thiserror::Error)]
 #[error("two tools are called {0}; a name belongs to one tool")]
-pub struct DuplicateName(&'static str);
+pub struct DuplicateName(Cow<'static, str>);
 
-/// Every tool of this device, by name.
+/// Every tool that can be called, by name.
 pub struct Registry {
-    entries: BTreeMap<&'static str, Entry>,
+    own: BTreeMap<Cow<'static, str>, Arc<Entry>>,
+    guests: Arc<Guests>,
 }
 
 impl Registry {
@@ -123,39 +28,70 @@ impl Registry {
     /// # Errors
     /// [`DuplicateName`].
     pub fn new(domains: impl IntoIterator<Item = Vec<Entry>>) -> Result<Self, DuplicateName> {
-        let mut entries = BTreeMap::new();
+        let mut own = BTreeMap::new();
         for entry in domains.into_iter().flatten() {
-            let name = entry.spec.name;
-            if entries.insert(name, entry).is_some() {
+            let name = entry.spec().name.clone();
+            if own.insert(name.clone(), Arc::new(entry)).is_some() {
                 return Err(DuplicateName(name));
             }
         }
-        Ok(Self { entries })
+        Ok(Self { own, guests: Arc::default() })
     }
 
     /// The tool of this name.
     ///
     /// # Errors
     /// `unknown_tool`, with the names that are close.
-    pub fn find(&self, name: &str) -> Result<&Entry, ToolError> {
-        self.entries.get(name).ok_or_else(|| self.unknown(name))
+    pub fn find(&self, name: &str) -> Result<Arc<Entry>, ToolError> {
+        self.get(name).ok_or_else(|| self.unknown(name))
     }
 
-    /// What the catalog shows, in order of name.
+    fn get(&self, name: &str) -> Option<Arc<Entry>> {
+        self.own.get(name).cloned().or_else(|| self.guests.get(name))
+    }
+
+    /// This device's own tools, in order of name.
     pub fn specs(&self) -> impl Iterator<Item = &ToolSpec> {
-        self.entries.values().map(Entry::spec)
+        self.own.values().map(|entry| entry.spec())
+    }
+
+    /// Everything that can be called now, guests included, in order of name: what the catalog shows.
+    pub fn entries(&self) -> Vec<Arc<Entry>> {
+        let mut all: Vec<_> = self.own.values().cloned().chain(self.guests.all()).collect();
+        all.sort_by(|a, b| a.spec().name.cmp(&b.spec().name));
+        all
+    }
+
+    /// Whether this device has a tool of its own by that name.
+    pub fn has_own(&self, name: &str) -> bool {
+        self.own.contains_key(name)
     }
 
     /// What this call may do, if there is a tool of that name.
     pub fn effect(&self, name: &str, args: &str) -> Option<Effect> {
-        self.entries.get(name).map(|entry| entry.effect_of(args))
+        self.get(name).map(|entry| entry.effect_of(args))
+    }
+
+    /// Takes in the tools that somebody else runs, until what is returned is dropped. One that is named as a tool of
+    /// this device is left out: a guest hides nothing.
+    pub fn welcome(&self, entries: Vec<Entry>) -> Stay {
+        let entries = entries.into_iter().filter(|entry| !self.has_own(&entry.spec().name)).collect();
+        self.guests.welcome(entries)
+    }
+
+    /// Changes its value whenever guests have come or gone.
+    pub fn changes(&self) -> watch::Receiver<u64> {
+        self.guests.changes()
     }
 
     fn unknown(&self, name: &str) -> ToolError {
-        let near = decode::nearest(name, self.entries.keys().copied());
-        let hint = if near.is_empty() {
-            let all: Vec<_> = self.entries.keys().copied().collect();
-            format!("This device has: {}.", all.join(", "))
+        let guests = self.guests.names();
+        let names = || self.own.keys().map(AsRef::as_ref).chain(guests.iter().map(String::as_str));
+        let near = decode::nearest(name, names());
+        let hint = if let Some(origin) = self.guests.departed(name) {
+            format!("It was offered by {origin}, which has gone. Connect it again, or use another tool.")
+        } else if near.is_empty() {
+            format!("This device has: {}.", names().collect::<Vec<_>>().join(", "))
         } else {
             format!("Did you mean {}?", near.join(" or "))
         };

@@ -1,5 +1,7 @@
 //! What is known of a tool from its declaration: the catalog's entry. Not here: how it runs.
 
+use std::borrow::Cow;
+
 use schemars::generate::SchemaSettings;
 use schemars::transform::RecursiveTransform;
 use schemars::{JsonSchema, Schema};
@@ -23,7 +25,7 @@ pub enum Lane {
 #[derive(Debug, Clone)]
 pub struct ToolSpec {
     /// The name on the wire.
-    pub name: &'static str,
+    pub name: Cow<'static, str>,
     /// The domain it belongs to, which is its category.
     pub domain: &'static str,
     /// What a model reads to decide when to use it.
@@ -40,7 +42,18 @@ pub struct ToolSpec {
     pub examples: &'static [&'static str],
     /// Its bounds in words.
     pub limits: &'static [&'static str],
+    /// Its kind in ACP's words, where whoever runs it says so; else it follows from domain and effect.
+    pub stated_kind: Option<&'static str>,
+    /// What it belongs to beside its domain.
+    pub categories: Vec<String>,
+    /// Who runs it: [`DEVICE`], or an editor by its name.
+    pub origin: Cow<'static, str>,
+    /// Whether a person who follows is asked before every call, whatever the owner's settings ask about.
+    pub always_asks: bool,
 }
+
+/// The origin of this device's own tools.
+pub const DEVICE: &str = "device";
 
 impl ToolSpec {
     pub(super) fn of<T: Tool>(domain: &'static str) -> Self {
@@ -55,7 +68,7 @@ impl ToolSpec {
             }
         }
         Self {
-            name: T::NAME,
+            name: Cow::Borrowed(T::NAME),
             domain,
             description,
             schema,
@@ -64,11 +77,18 @@ impl ToolSpec {
             aliases: T::ALIASES,
             examples: T::EXAMPLES,
             limits: T::LIMITS,
+            stated_kind: None,
+            categories: Vec::new(),
+            origin: Cow::Borrowed(DEVICE),
+            always_asks: false,
         }
     }
 
     /// The kind as ACP names it (ToolKind of the Agent Client Protocol, version 1).
     pub fn kind(&self) -> &'static str {
+        if let Some(kind) = self.stated_kind {
+            return kind;
+        }
         match (self.domain, self.effect) {
             ("search", _) => "search",
             (_, Effect::Reads) => "read",
@@ -80,6 +100,8 @@ impl ToolSpec {
 
     /// The catalog item that the backend stores and a caller reads.
     pub fn catalog_body(&self) -> Value {
+        let more = self.categories.iter().map(String::as_str).filter(|name| *name != self.domain);
+        let categories: Vec<&str> = std::iter::once(self.domain).chain(more).collect();
         json!({
             "name": self.name,
             "kind": self.kind(),
@@ -87,8 +109,8 @@ impl ToolSpec {
             "schema": self.schema,
             "effect": self.effect,
             "requires_permission": self.effect.at_most_once(),
-            "categories": [self.domain],
-            "origin": "device",
+            "categories": categories,
+            "origin": self.origin,
         })
     }
 }

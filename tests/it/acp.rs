@@ -130,6 +130,7 @@ impl Bench {
             conversation: &cx.conversation,
             tool: entry.spec(),
             effect: entry.effect_of(&args.to_string()),
+            of_task: false,
             args,
             title: tool,
         })

@@ -8,6 +8,7 @@
 mod harness;
 
 mod acp;
+mod acp_discovery;
 mod architecture;
 mod catalog;
 mod cli;
@@ -15,6 +16,7 @@ mod config;
 mod conformance;
 mod contract;
 mod dev_backend;
+mod editor;
 mod faults;
 mod file;
 mod git;

@@ -2,24 +2,25 @@
 //! here: which calls are the editor's (session, turns).
 
 use std::future::Future;
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Value, json};
 
 use super::discovery::ToolCatalog;
+use crate::acp::agent::Backlog;
 use crate::acp::client_tools::{ClientTools, Served};
 use crate::acp::protocol::{
     Client, ClientCapabilities, ConnectionTo, CreateTerminalRequest, CreateTerminalResponse, Error,
     Implementation, KillTerminalRequest, KillTerminalResponse, ReadTextFileRequest, ReadTextFileResponse,
     ReleaseTerminalRequest, ReleaseTerminalResponse, RequestPermissionRequest, RequestPermissionResponse,
-    SessionId, SessionNotification, TerminalOutputRequest, TerminalOutputResponse, UntypedMessage,
-    WaitForTerminalExitRequest, WaitForTerminalExitResponse, WriteTextFileRequest, WriteTextFileResponse,
+    SessionId, SessionNotification, SessionUpdate, TerminalOutputRequest, TerminalOutputResponse,
+    UntypedMessage, WaitForTerminalExitRequest, WaitForTerminalExitResponse, WriteTextFileRequest,
+    WriteTextFileResponse,
 };
 
 /// The extension by which a client says which tools it offers.
 const DISCOVER: &str = "_punie/discover_tools";
-/// Discovery that takes longer is no discovery.
-const DISCOVERY: Duration = Duration::from_secs(2);
 /// The code of an answer that did not come in time; outside the ranges that JSON-RPC and ACP reserve.
 pub const NO_ANSWER: i32 = -31_002;
 
@@ -28,6 +29,7 @@ pub struct EditorClient {
     connection: ConnectionTo<Client>,
     capabilities: ClientCapabilities,
     timeout: Duration,
+    backlog: Option<Arc<Backlog>>,
 }
 
 impl EditorClient {
@@ -36,8 +38,9 @@ impl EditorClient {
         connection: ConnectionTo<Client>,
         capabilities: ClientCapabilities,
         timeout: Duration,
+        backlog: Option<Arc<Backlog>>,
     ) -> Self {
-        Self { connection, capabilities, timeout }
+        Self { connection, capabilities, timeout, backlog }
     }
 
     /// A request that must be answered soon, or none at all where the editor does not serve it.
@@ -103,7 +106,14 @@ impl ClientTools for EditorClient {
     }
 
     fn session_update(&self, update: SessionNotification) -> Served<'_, ()> {
-        let sent = self.connection.send_notification(update);
+        let is_needed = match &update.update {
+            SessionUpdate::ToolCallUpdate(update) => update.fields.status.is_some(),
+            _ => true,
+        };
+        let sent = match &self.backlog {
+            Some(backlog) if !backlog.takes(is_needed) => Ok(()),
+            _ => self.connection.send_notification(update),
+        };
         Box::pin(std::future::ready(sent))
     }
 
@@ -133,9 +143,8 @@ impl ClientTools for EditorClient {
     fn discover_tools(&self, session: SessionId) -> Served<'_, ToolCatalog> {
         let asked = self.ext_method(DISCOVER.to_owned(), json!({ "sessionId": session }));
         Box::pin(async move {
-            let answered = tokio::time::timeout(DISCOVERY, asked).await;
-            let answer = answered.unwrap_or_else(|_| Err(unanswered(DISCOVER, DISCOVERY)))?;
-            Ok(ToolCatalog::read(&answer).0)
+            let answer = asked.await?;
+            Ok(ToolCatalog::read(&answer))
         })
     }
 

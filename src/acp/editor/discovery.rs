@@ -1,7 +1,44 @@
-//! The tools that a client offers of its own: what it says of each, and which of that is believed. Not here: calling
-//! one.
+//! The tools that a client offers of its own: when it is asked for them, and what of its answer is believed. Not here:
+//! what follows for the registry (tiers), and calling one (bridge).
 
-use serde_json::Value;
+use std::collections::HashSet;
+use std::fmt;
+use std::time::Duration;
+
+use serde_json::{Map, Value};
+
+use super::session::EditorSession;
+
+/// A client that takes longer to say what it offers offers nothing.
+const PATIENCE: Duration = Duration::from_secs(2);
+/// The most tools of one client.
+const MOST_TOOLS: usize = 256;
+/// The most bytes of one descriptor, as compact JSON.
+const MOST_BYTES: usize = 64 << 10;
+/// The most bytes of all of them.
+const MOST_BYTES_IN_ALL: usize = 512 << 10;
+/// The most problems that are told one by one.
+const MOST_PROBLEMS: usize = 32;
+/// The most categories of one tool.
+const MOST_CATEGORIES: usize = 16;
+/// The longest name.
+const LONGEST_NAME: usize = 64;
+/// The kinds that ACP has words for.
+const KINDS: &[&str] =
+    &["read", "edit", "delete", "move", "search", "execute", "think", "fetch", "switch_mode", OTHER];
+const OTHER: &str = "other";
+
+/// When a client is asked which tools it offers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Discover {
+    /// Where it announced that it can be asked.
+    #[default]
+    Announced,
+    /// Always.
+    Always,
+    /// Never.
+    Never,
+}
 
 /// A tool that a client offers.
 #[derive(Debug, Clone, PartialEq)]
@@ -20,28 +57,214 @@ pub struct ToolDescriptor {
     pub categories: Vec<String>,
 }
 
+impl ToolDescriptor {
+    /// The name that callers use: a request names no tool with a slash.
+    pub fn tool_name(&self) -> String {
+        self.name.replace('/', ".")
+    }
+
+    fn read(entry: &Value) -> Result<Self, String> {
+        let entry = entry.as_object().ok_or("it is not an object")?;
+        let name = text(entry, "name")?;
+        let fits = |c: char| c.is_ascii_alphanumeric() || "_./-".contains(c);
+        if name.is_empty() || name.len() > LONGEST_NAME || !name.chars().all(fits) {
+            return Err(format!("`name` must be 1 to {LONGEST_NAME} characters of A-Z a-z 0-9 _ . / -"));
+        }
+        let parameters = entry.get("parameters").ok_or("`parameters` is missing")?;
+        let of_objects = |schema: &Map<String, Value>| schema.get("type").is_none_or(|name| name == "object");
+        if !parameters.as_object().is_some_and(of_objects) {
+            return Err("`parameters` must be the JSON schema of an object".into());
+        }
+        let kind = entry.get("kind").and_then(Value::as_str).filter(|kind| KINDS.contains(kind));
+        Ok(Self {
+            name: name.to_owned(),
+            kind: kind.unwrap_or(OTHER).to_owned(),
+            description: text(entry, "description")?.trim().to_owned(),
+            parameters: parameters.clone(),
+            requires_permission: flag(entry, "requires_permission")? || flag(entry, "requiresPermission")?,
+            categories: words(entry, "categories")?,
+        })
+    }
+}
+
+fn text<'a>(entry: &'a Map<String, Value>, key: &str) -> Result<&'a str, String> {
+    let value = entry.get(key).ok_or_else(|| format!("`{key}` is missing"))?;
+    value.as_str().ok_or_else(|| format!("`{key}` must be a string"))
+}
+
+/// Nothing else counts as a no: somebody may have meant a yes.
+fn flag(entry: &Map<String, Value>, key: &str) -> Result<bool, String> {
+    match entry.get(key) {
+        None | Some(Value::Null) => Ok(false),
+        Some(value) => value.as_bool().ok_or_else(|| format!("`{key}` must be true or false")),
+    }
+}
+
+fn words(entry: &Map<String, Value>, key: &str) -> Result<Vec<String>, String> {
+    let list = match entry.get(key) {
+        None | Some(Value::Null) => return Ok(Vec::new()),
+        Some(value) => value.as_array().ok_or_else(|| format!("`{key}` must be a list of words"))?,
+    };
+    let words = list.iter().filter_map(Value::as_str).filter(|word| word.len() <= LONGEST_NAME);
+    Ok(words.take(MOST_CATEGORIES).map(str::to_owned).collect())
+}
+
+/// Something about a client's tools that was not taken as it was given.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Problem {
+    /// Which tool: its name where it has one, else its place in the list; the answer as a whole otherwise.
+    pub of: String,
+    /// What is wrong.
+    pub why: String,
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.of, self.why)
+    }
+}
+
 /// The tools that a client offers; never changed once it is read.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct ToolCatalog {
     tools: Vec<ToolDescriptor>,
+    problems: Vec<Problem>,
 }
 
 impl ToolCatalog {
     /// These tools.
     pub fn new(tools: Vec<ToolDescriptor>) -> Self {
-        Self { tools }
+        Self { tools, problems: Vec::new() }
+    }
+
+    /// No tools, and why.
+    pub fn failed(why: impl Into<String>) -> Self {
+        Self { tools: Vec::new(), problems: vec![Problem { of: "discovery".into(), why: why.into() }] }
+    }
+
+    /// Reads a client's answer, entry by entry: one that is bad is left out and told of, and takes no other with it.
+    pub fn read(answer: &Value) -> Self {
+        let Some(entries) = answer.get("tools").and_then(Value::as_array) else {
+            return Self::failed("the answer has no list `tools`");
+        };
+        let (mut catalog, mut bytes, mut left_out) = (Self::default(), 0, 0);
+        let mut names = HashSet::new();
+        for (at, entry) in entries.iter().enumerate() {
+            if catalog.tools.len() == MOST_TOOLS || catalog.problems.len() == MOST_PROBLEMS {
+                left_out = entries.len() - at;
+                break;
+            }
+            let size = entry.to_string().len();
+            let read = if size > MOST_BYTES {
+                Err(format!("it has {size} bytes; a descriptor has {MOST_BYTES} at most"))
+            } else if bytes + size > MOST_BYTES_IN_ALL {
+                left_out = entries.len() - at;
+                break;
+            } else {
+                ToolDescriptor::read(entry)
+            };
+            match read {
+                Ok(tool) if names.insert(tool.tool_name()) => {
+                    bytes += size;
+                    catalog.tools.push(tool);
+                }
+                Ok(tool) => catalog.tell(tool.name, "an earlier tool has this name; the first one counts"),
+                Err(why) => catalog.tell(called(entry, at), why),
+            }
+        }
+        if left_out > 0 {
+            let why = format!(
+                "the last {left_out} were not looked at: there are at most {MOST_TOOLS} tools, \
+                 {MOST_BYTES_IN_ALL} bytes and {MOST_PROBLEMS} bad ones"
+            );
+            catalog.tell("tools", why);
+        }
+        catalog
+    }
+
+    fn tell(&mut self, of: impl Into<String>, why: impl Into<String>) {
+        self.problems.push(Problem { of: of.into(), why: why.into() });
     }
 
     /// All of them, in the client's order.
     pub fn tools(&self) -> &[ToolDescriptor] {
         &self.tools
     }
+
+    /// What was left out, and why.
+    pub fn problems(&self) -> &[Problem] {
+        &self.problems
+    }
+
+    /// The tool of this name.
+    pub fn by_name(&self, name: &str) -> Option<&ToolDescriptor> {
+        self.tools.iter().find(|tool| tool.name == name)
+    }
+
+    /// The tools of this kind.
+    pub fn by_kind(&self, kind: &str) -> Vec<&ToolDescriptor> {
+        self.tools.iter().filter(|tool| tool.kind == kind).collect()
+    }
+
+    /// The tools that belong to this.
+    pub fn by_category(&self, category: &str) -> Vec<&ToolDescriptor> {
+        self.tools.iter().filter(|tool| tool.categories.iter().any(|own| own == category)).collect()
+    }
 }
 
-impl ToolCatalog {
-    /// Reads a client's answer, entry by entry: one that is bad is left out and told of.
-    pub fn read(answer: &Value) -> (Self, Vec<String>) {
-        let _ = answer;
-        (Self::default(), Vec::new())
+/// How an entry that is bad is told of.
+fn called(entry: &Value, at: usize) -> String {
+    match entry.get("name").and_then(Value::as_str) {
+        Some(name) => format!("tools[{at}] {:?}", name.chars().take(LONGEST_NAME).collect::<String>()),
+        None => format!("tools[{at}]"),
+    }
+}
+
+/// The word in ACP's own spelling, which lives as long as the program.
+pub(super) fn kind_word(kind: &str) -> &'static str {
+    KINDS.iter().find(|known| **known == kind).copied().unwrap_or(OTHER)
+}
+
+impl EditorSession {
+    /// The tools that the client offers of its own. It is asked for them once, at the first call of this; a client
+    /// that must not be asked, fails or takes too long offers none.
+    pub async fn own_tools(&self) -> &ToolCatalog {
+        self.catalog.get_or_init(|| self.ask_for_tools()).await
+    }
+
+    /// The same, where the client was asked already.
+    pub fn known_tools(&self) -> Option<&ToolCatalog> {
+        self.catalog.get()
+    }
+
+    async fn ask_for_tools(&self) -> ToolCatalog {
+        if !self.may_be_asked() {
+            return ToolCatalog::default();
+        }
+        let asked = self.client.discover_tools(self.id.clone());
+        let catalog = match tokio::time::timeout(PATIENCE, asked).await {
+            Ok(Ok(catalog)) => catalog,
+            Ok(Err(error)) => ToolCatalog::failed(format!("{} answers: {}", self.editor, error.message)),
+            Err(_) => ToolCatalog::failed(format!("no answer within {} s", PATIENCE.as_secs())),
+        };
+        for problem in catalog.problems() {
+            tracing::warn!(editor = self.editor, %problem, "something of an editor's tools is left out");
+        }
+        catalog
+    }
+
+    fn may_be_asked(&self) -> bool {
+        match self.settings.discover {
+            Discover::Always => true,
+            Discover::Never => false,
+            Discover::Announced => self.announces_tools(),
+        }
+    }
+
+    /// Whether the client said that it can be asked for its tools.
+    fn announces_tools(&self) -> bool {
+        let Some(meta) = &self.capabilities.meta else { return false };
+        let nested = meta.get("punie").and_then(|punie| punie.get("discoverTools"));
+        nested.or_else(|| meta.get("punie.discoverTools")).and_then(Value::as_bool) == Some(true)
     }
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tokio::sync::OnceCell;
 
-use super::discovery::ToolCatalog;
+use super::discovery::{Discover, ToolCatalog};
 use super::permission::Remembered;
 use crate::acp::protocol::{ClientCapabilities, SessionId};
 use crate::acp::{ClientTools, WorkspacePath};
@@ -21,10 +21,12 @@ pub struct EditorSettings {
     pub terminals: bool,
     /// The person there is asked before calls with these effects.
     pub ask: Vec<Effect>,
-    /// How long that person has to answer.
-    pub patience: Duration,
     /// How long the editor has to answer anything else.
     pub timeout: Duration,
+    /// When it is asked for tools of its own.
+    pub discover: Discover,
+    /// How long a tool of its own may take, where the call has no nearer deadline.
+    pub tool_timeout: Duration,
 }
 
 impl Default for EditorSettings {
@@ -33,8 +35,9 @@ impl Default for EditorSettings {
             files: true,
             terminals: false,
             ask: vec![Effect::Writes, Effect::Executes],
-            patience: Duration::from_mins(2),
             timeout: Duration::from_secs(30),
+            discover: Discover::default(),
+            tool_timeout: Duration::from_mins(1),
         }
     }
 }

@@ -14,7 +14,7 @@ use anyhow::Context;
 use tokio::task::JoinSet;
 
 use super::exit::{self, Exit};
-use crate::acp::editor::{Editors, Overlay};
+use crate::acp::editor::{Discover, EditorSettings, Editors, Overlay};
 use crate::acp::local::client_tools::LocalPolicy;
 use crate::acp::local::terminals::{LocalSetup, LocalTerminals};
 use crate::acp::permission::InsideWorkspace;
@@ -31,6 +31,7 @@ use crate::ids::LeaseId;
 use crate::journal::Journal;
 use crate::output::OutputStore;
 use crate::redact::Redactor;
+use crate::request::Effect;
 use crate::runner::{Clock, Parts, Runner, Settings, Stop, Tasks, WakeUp, Watchdog, wakes};
 use crate::tool::{Gate, Registry};
 
@@ -57,17 +58,17 @@ pub struct Machine {
     pub terminals: LocalTerminals,
     /// The shells in the background.
     pub shells: Arc<shell::ShellBoard>,
-    /// The editors that may be connected; the tools are laid over them.
-    pub editors: Editors,
 }
 
-/// Puts the machine together. The journal is told of processes, where there is one.
+/// Puts the machine together. The journal is told of processes, where there is one; the tools are laid over the editors
+/// that may be connected.
 pub fn machine(
     config: &Config,
     home: &Home,
     environment: &Environment,
     board: Arc<dyn TaskBoard>,
     journal: Option<&Journal>,
+    editors: &Editors,
 ) -> anyhow::Result<Machine> {
     let redactor = Redactor::new(known_secrets(home)?);
     let outputs = OutputStore::open(&home.outputs_dir()).map_err(|cause| {
@@ -83,7 +84,6 @@ pub fn machine(
         log: joints::child_log(journal),
     })
     .context("no thread for starting processes")?;
-    let editors = Editors::default();
     let local = LocalClient::new(terminals.clone(), workspace.clone(), LocalPolicy::Deny);
     let client = Arc::new(Overlay::new(editors.clone(), local, home.scripts_dir()));
     let shells = shells::board(journal);
@@ -130,7 +130,6 @@ pub fn machine(
         git,
         terminals,
         shells,
-        editors,
     })
 }
 
@@ -163,6 +162,10 @@ pub struct Assembled {
     pub runner: Runner,
     /// The processes, to be ended when the runner has.
     pub processes: Processes,
+    /// The tools.
+    pub registry: Arc<Registry>,
+    /// What survives a crash.
+    pub journal: Journal,
 }
 
 /// The processes of a runner.
@@ -214,6 +217,7 @@ pub fn runner(
     home: &Home,
     environment: &Environment,
     pairing_code: Option<String>,
+    editors: &Editors,
 ) -> anyhow::Result<Assembled> {
     // Made before the machine, so that its key is among the secrets that are masked.
     let identity = DeviceIdentity::load_or_create(home)?;
@@ -222,14 +226,14 @@ pub fn runner(
     let wakes = wakes();
     let tasks = Tasks::new(journal.clone(), lease.clone(), wakes.0.clone(), clock.clone());
     let board = Arc::new(board::RunnerBoard::new(tasks));
-    let machine = machine(config, home, environment, board.clone(), Some(&journal))?;
+    let machine = machine(config, home, environment, board.clone(), Some(&journal), editors)?;
     board.know(&machine);
     let taken_up = shells::take_up(&journal, home, &machine.terminals, &machine.outputs, &machine.shells)?;
     let backend = device_backend(config, home, identity, &machine.redactor, pairing_code)?;
     let parts = Parts {
         backend,
         journal: journal.clone(),
-        registry: machine.registry,
+        registry: Arc::clone(&machine.registry),
         gate: machine.gate,
         redactor: machine.redactor,
         outputs: machine.outputs,
@@ -242,9 +246,10 @@ pub fn runner(
         switches: Switches::of(home),
         approvals: Approvals::of(home),
         watchdog: Watchdog::from_variables(|name| text_variable(environment, name)),
+        observer: Arc::new(editors.clone()),
     };
-    let processes = Processes { terminals: machine.terminals, journal };
-    Ok(Assembled { runner: Runner::new(parts, wakes), processes })
+    let processes = Processes { terminals: machine.terminals, journal: journal.clone() };
+    Ok(Assembled { runner: Runner::new(parts, wakes), processes, registry: machine.registry, journal })
 }
 
 fn text_variable(environment: &Environment, name: &str) -> Option<String> {
@@ -342,6 +347,28 @@ pub fn functions(config: &Config) -> anyhow::Result<HttpFunctions> {
         ..TransportOptions::default()
     };
     Ok(HttpFunctions::new(url.as_str(), options)?)
+}
+
+/// What the owner wants of editors.
+pub fn editor_settings(config: &Config) -> EditorSettings {
+    let editor = &config.editor;
+    let effect = |asked: &config::AskedAbout| match asked {
+        config::AskedAbout::Reads => Effect::Reads,
+        config::AskedAbout::Writes => Effect::Writes,
+        config::AskedAbout::Executes => Effect::Executes,
+    };
+    EditorSettings {
+        files: editor.files,
+        terminals: editor.terminals,
+        ask: editor.ask.iter().map(effect).collect(),
+        timeout: editor.timeout,
+        tool_timeout: editor.tool_timeout,
+        discover: match editor.discover {
+            config::Discover::Announced => Discover::Announced,
+            config::Discover::Always => Discover::Always,
+            config::Discover::Never => Discover::Never,
+        },
+    }
 }
 
 /// How many bytes the home's disk must have free for anything new to be begun.

@@ -66,7 +66,7 @@ impl Wire {
     }
 
     fn editor(&self) -> EditorClient {
-        EditorClient::new(self.agent.clone(), serves(true, true, true), Duration::from_secs(60))
+        EditorClient::new(self.agent.clone(), serves(true, true, true), Duration::from_secs(60), None)
     }
 }
 
@@ -157,7 +157,8 @@ async fn extensions_have_their_own_way_and_what_nobody_knows_is_refused() {
 async fn what_a_client_does_not_serve_is_not_sent() {
     let fake = Arc::new(FakeClient::default());
     let wire = Wire::connect(fake.clone()).await;
-    let editor = EditorClient::new(wire.agent.clone(), serves(false, false, false), Duration::from_secs(60));
+    let editor =
+        EditorClient::new(wire.agent.clone(), serves(false, false, false), Duration::from_secs(60), None);
     let read = editor.read_text_file(ReadTextFileRequest::new("s", "/a")).await.expect_err("not served");
     let write =
         editor.write_text_file(WriteTextFileRequest::new("s", "/a", "x")).await.expect_err("not served");

@@ -32,7 +32,7 @@ async fn a_cancelled_call_does_nothing() {
 #[tokio::test]
 async fn the_catalog_shows_each_tool_with_its_keys() {
     let bench = Bench::new();
-    let names: Vec<_> = bench.tools.specs().map(|spec| spec.name).collect();
+    let names: Vec<&str> = bench.tools.specs().map(|spec| spec.name.as_ref()).collect();
     for name in ["Edit", "Read", "Write", "list_files", "read_file", "write_file"] {
         assert!(names.contains(&name), "{name}: {names:?}");
     }
@@ -42,7 +42,11 @@ async fn the_catalog_shows_each_tool_with_its_keys() {
             assert!(spec.schema["properties"].get(key).is_some(), "{}: {alias} -> {key}", spec.name);
         }
         for example in spec.examples {
-            assert!(bench.tools.find(spec.name).unwrap().decode(example).is_ok(), "{}: {example}", spec.name);
+            assert!(
+                bench.tools.find(&spec.name).unwrap().decode(example).is_ok(),
+                "{}: {example}",
+                spec.name
+            );
         }
     }
 }

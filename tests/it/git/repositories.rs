@@ -34,7 +34,7 @@ async fn every_tool_of_the_domain_is_tried_here() {
     let bench = Bench::new();
     let mut tried: Vec<&str> = every_tool(".").into_iter().map(|(tool, _)| tool).collect();
     tried.sort_unstable();
-    let mut all: Vec<&str> = bench.tools.specs().map(|spec| spec.name).collect();
+    let mut all: Vec<&str> = bench.tools.specs().map(|spec| spec.name.as_ref()).collect();
     all.sort_unstable();
     assert_eq!(tried, all);
 }

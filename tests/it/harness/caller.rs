@@ -138,6 +138,17 @@ impl Caller {
         self.answer(&id).await
     }
 
+    /// The tools that the device has published, by name.
+    pub async fn tools(&self) -> Vec<(String, Value)> {
+        let args = json!({ "deviceId": self.device, "kind": "tool" });
+        let items = self.call("query", "catalog:list", args).await;
+        let tool = |item: &Value| {
+            let body = item["body"].as_str().expect("a body");
+            (item["key"].as_str().expect("a key").to_owned(), serde_json::from_str(body).expect("JSON"))
+        };
+        items.as_array().expect("a list").iter().map(tool).collect()
+    }
+
     /// What the device last said of itself.
     pub async fn health(&self) -> Value {
         let seen = self.call("query", "devices:presence", json!({ "deviceId": self.device })).await;

@@ -106,7 +106,10 @@ async fn its_arguments_are_those_of_bash_and_a_skill() {
     let spec = |name: &str| bench.registry.find(name).expect("a tool").spec().schema.clone();
     let (bash, skill) = (spec("Bash"), spec("SkillBash"));
     let keys = |schema: &Value| -> Vec<String> {
-        schema["properties"].as_object().expect("properties").keys().cloned().collect()
+        let mut keys: Vec<_> =
+            schema["properties"].as_object().expect("properties").keys().cloned().collect();
+        keys.sort();
+        keys
     };
     let mut expected = keys(&bash);
     expected.push("skill_id".to_owned());

@@ -1,0 +1,179 @@
+//! A tool that only an editor knows, as a tool of the registry: checked against its schema here, run there. Not here:
+//! which tools those are (discovery, tiers), and who is asked before (the engine).
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use serde_json::{Map, Value, json};
+
+use super::client::NO_ANSWER;
+use super::discovery::{Problem, ToolDescriptor, kind_word};
+use super::schema::ArgumentSchema;
+use super::session::EditorSession;
+use super::turns::Editors;
+use crate::acp::protocol::{Error, is_connection_terminated, is_incoming_transport_closed};
+use crate::tool::{Effect, Entry, ErrorCode, Lane, Meta, Reply, ToolCx, ToolError, ToolSpec};
+
+/// The domain of such tools.
+const DOMAIN: &str = "editor";
+/// The most bytes of an editor's words in an error.
+const WORDS: usize = 2048;
+/// JSON-RPC's and ACP's codes that say something of their own.
+mod code {
+    pub const METHOD_NOT_FOUND: i32 = -32_601;
+    pub const INVALID_PARAMS: i32 = -32_602;
+    pub const REQUEST_CANCELLED: i32 = -32_800;
+    pub const RESOURCE_NOT_FOUND: i32 = -32_002;
+}
+
+/// What a call of it may do, by what the editor says of it. What is not plainly a look is taken for the most.
+pub(super) fn effect(tool: &ToolDescriptor) -> Effect {
+    match tool.kind.as_str() {
+        "read" | "search" | "think" | "fetch" if !tool.requires_permission => Effect::Reads,
+        _ => Effect::Executes,
+    }
+}
+
+/// The tool for the registry.
+///
+/// # Errors
+/// Its schema is none.
+pub(super) fn entry(
+    session: &EditorSession,
+    tool: &ToolDescriptor,
+    editors: &Editors,
+) -> Result<Entry, Problem> {
+    let schema = ArgumentSchema::new(&tool.parameters)
+        .map_err(|why| Problem { of: tool.name.clone(), why: clipped(&why).to_owned() })?;
+    let spec = ToolSpec {
+        name: Cow::Owned(tool.tool_name()),
+        domain: DOMAIN,
+        description: tool.description.clone(),
+        schema: tool.parameters.clone(),
+        effect: effect(tool),
+        lane: Lane::Conversation,
+        aliases: &[],
+        examples: &[],
+        limits: &[],
+        stated_kind: Some(kind_word(&tool.kind)),
+        categories: tool.categories.clone(),
+        origin: Cow::Owned(format!("editor: {}", session.editor)),
+        always_asks: tool.requires_permission,
+    };
+    let check = move |arguments: &Map<String, Value>| schema.check(&Value::Object(arguments.clone()));
+    let checked = Arc::new(tool.parameters.clone());
+    let (name, editors) = (tool.tool_name(), editors.clone());
+    let run = move |cx: ToolCx, arguments, promised| {
+        let (name, editors, checked) = (name.clone(), editors.clone(), Arc::clone(&checked));
+        async move { call(&editors, &cx, Asked { name: &name, arguments, promised, checked: &checked }).await }
+    };
+    Ok(Entry::described(spec, check, run))
+}
+
+/// What is asked.
+struct Asked<'a> {
+    name: &'a str,
+    arguments: Map<String, Value>,
+    /// The most that the call may do: it was claimed, recorded and asked about for that.
+    promised: Effect,
+    /// The schema that the arguments fit already.
+    checked: &'a Value,
+}
+
+/// Calls the tool at the editor in whose turn the request is.
+async fn call(editors: &Editors, cx: &ToolCx, asked: Asked<'_>) -> Result<Reply, ToolError> {
+    let name = asked.name;
+    let Some(shown) = editors.call(&cx.request) else {
+        let text = format!(
+            "{name} is run by a connected editor, and no editor has attached itself to this conversation (or it has \
+             detached itself since). It was not run. Attach the editor's session, or use another tool."
+        );
+        return Err(ToolError::new(ErrorCode::NotFound, text));
+    };
+    let session = shown.session();
+    let tool = session.known_tools().and_then(|own| own.tools().iter().find(|tool| tool.tool_name() == name));
+    let Some(tool) = tool else {
+        let text = format!(
+            "{name} is offered by another editor, not by {}, which is attached to this conversation. It was not run. \
+             Attach the other one, or use another tool.",
+            session.editor
+        );
+        return Err(ToolError::new(ErrorCode::NotFound, text));
+    };
+    if effect(tool).at_most_once() && !asked.promised.at_most_once() {
+        let text = format!(
+            "{name} of {} may change something, and the call was taken for one that changes nothing. It was not run; \
+             ask anew.",
+            session.editor
+        );
+        return Err(ToolError::new(ErrorCode::Stale, text));
+    }
+    let arguments = Value::Object(asked.arguments);
+    if tool.parameters != *asked.checked {
+        let schema = ArgumentSchema::new(&tool.parameters).map_err(ToolError::internal)?;
+        schema.check(&arguments).map_err(|why| ToolError::invalid_args(format!("{name}: {why}.")))?;
+    }
+    let own = json!({ "requestId": cx.request, "conversationId": cx.conversation });
+    let params = json!({ "sessionId": session.id, "args": arguments, "_meta": { "punie": own } });
+    wait(session, tool, cx, params).await
+}
+
+/// Sends the call and waits for what comes of it. Whoever stops waiting has told the editor so.
+async fn wait(
+    session: &EditorSession,
+    tool: &ToolDescriptor,
+    cx: &ToolCx,
+    params: Value,
+) -> Result<Reply, ToolError> {
+    let limit = cx.time_left(session.settings.tool_timeout);
+    let answered = session.client.ext_method(format!("_{}", tool.name), params);
+    let (who, name) = (&session.editor, &tool.name);
+    // A look that was cut off changed nothing.
+    let doubt = if effect(tool).at_most_once() { " It may have had its effect all the same." } else { "" };
+    let facts = || Meta { may_have_run: !doubt.is_empty(), ..Meta::default() };
+    tokio::select! {
+        biased;
+        () = cx.cancelled() => {
+            Err(ToolError::cancelled(format!("{who} was told to give up {name}.{doubt}")).with_meta(facts()))
+        }
+        answer = answered => match answer {
+            Ok(Value::String(text)) => Ok(Reply::text(text)),
+            Ok(value) => Ok(Reply::text(value.to_string())),
+            Err(error) => Err(failed(who, name, doubt, &error)),
+        },
+        () = tokio::time::sleep(limit) => {
+            let text = format!("{who} did not answer {name} within {} s and was told to give it up.{doubt}", limit.as_secs());
+            Err(ToolError::new(ErrorCode::Timeout, text).with_meta(facts()))
+        }
+    }
+}
+
+/// The editor's error in its own words, with the code that fits.
+fn failed(who: &str, name: &str, doubt: &str, error: &Error) -> ToolError {
+    if is_connection_terminated(error) || is_incoming_transport_closed(error) {
+        let text = format!("The connection to {who} ended before it answered {name}.{doubt}");
+        let facts = Meta { may_have_run: !doubt.is_empty(), ..Meta::default() };
+        return ToolError::new(ErrorCode::Interrupted, text).with_meta(facts);
+    }
+    let (stable, next) = match error.code.value() {
+        code::METHOD_NOT_FOUND => {
+            (ErrorCode::UnknownTool, " It lists this tool and does not serve it: use another one.")
+        }
+        code::INVALID_PARAMS => (ErrorCode::InvalidArgs, ""),
+        code::RESOURCE_NOT_FOUND => (ErrorCode::NotFound, ""),
+        code::REQUEST_CANCELLED => (ErrorCode::Cancelled, ""),
+        NO_ANSWER => (ErrorCode::Timeout, ""),
+        _ => (ErrorCode::Io, ""),
+    };
+    let more = match &error.data {
+        None | Some(Value::Null) => String::new(),
+        Some(Value::String(text)) => format!(" ({text})"),
+        Some(value) => format!(" ({value})"),
+    };
+    let said = format!("{}{more}", error.message);
+    ToolError::new(stable, format!("{name} failed in {who}: {}.{next}", clipped(&said).trim_end_matches('.')))
+}
+
+fn clipped(text: &str) -> &str {
+    &text[..text.floor_char_boundary(WORDS)]
+}

@@ -1,0 +1,158 @@
+//! What a session adds to the tools of this machine: by its own catalog, else by what it said it serves, else nothing.
+//! This machine's tools are always there; an editor never gets a call that it did not say it serves.
+
+use std::fmt;
+
+use super::bridge;
+use super::discovery::{Problem, ToolCatalog};
+use super::session::EditorSession;
+use super::turns::Editors;
+use crate::tool::{Registry, Stay};
+
+/// How it is known what an editor does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Tier {
+    /// By the catalog of its own tools.
+    Catalog,
+    /// By the capabilities that it declared.
+    Capabilities,
+    /// It does nothing: every tool runs on this machine.
+    Local,
+}
+
+/// What an editor can do in place of this machine.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Service {
+    /// Reads text files of its project.
+    ReadsFiles,
+    /// Writes text files of its project.
+    WritesFiles,
+    /// Runs commands in its terminals.
+    RunsCommands,
+}
+
+impl Tier {
+    /// The first of the three that there is something for.
+    pub fn of(catalog: &ToolCatalog, serves: &[Service]) -> Self {
+        if !catalog.tools().is_empty() {
+            Self::Catalog
+        } else if serves.is_empty() {
+            Self::Local
+        } else {
+            Self::Capabilities
+        }
+    }
+
+    /// Its number, from 1.
+    pub fn number(self) -> u8 {
+        match self {
+            Self::Catalog => 1,
+            Self::Capabilities => 2,
+            Self::Local => 3,
+        }
+    }
+}
+
+impl Service {
+    /// What a session serves: what its editor declared and the owner wants.
+    pub fn of(session: &EditorSession) -> Vec<Self> {
+        let (fs, files) = (&session.capabilities.fs, session.settings.files);
+        let served = [
+            (files && fs.read_text_file, Self::ReadsFiles),
+            (files && fs.read_text_file && fs.write_text_file, Self::WritesFiles),
+            (session.runs(), Self::RunsCommands),
+        ];
+        served.into_iter().filter_map(|(does, service)| does.then_some(service)).collect()
+    }
+
+    fn words(self) -> &'static str {
+        match self {
+            Self::ReadsFiles => "reads text files",
+            Self::WritesFiles => "writes text files",
+            Self::RunsCommands => "runs commands",
+        }
+    }
+}
+
+/// What was found out about a session. While this is held, the editor's own tools are in the registry.
+pub struct Discovered {
+    /// The editor, as it names itself.
+    pub editor: String,
+    /// How it is known what it does.
+    pub tier: Tier,
+    /// What it does in place of this machine.
+    pub serves: Vec<Service>,
+    /// Tools of its catalog that this machine has itself; they stay this machine's, and the editor serves what they
+    /// need of it.
+    pub known: Vec<String>,
+    /// Tools of its own, as callers name them.
+    pub own: Vec<String>,
+    /// What was left out, and why.
+    pub problems: Vec<Problem>,
+    _stay: Stay,
+}
+
+/// Asks a session for its tools, once, and takes those into the registry that this machine does not have.
+pub async fn discover(session: &EditorSession, registry: &Registry, editors: &Editors) -> Discovered {
+    let catalog = session.own_tools().await;
+    let (mut known, mut own, mut guests) = (Vec::new(), Vec::new(), Vec::new());
+    let mut problems = catalog.problems().to_vec();
+    for tool in catalog.tools() {
+        let name = tool.tool_name();
+        if registry.has_own(&name) {
+            known.push(name);
+            continue;
+        }
+        match bridge::entry(session, tool, editors) {
+            Ok(entry) => {
+                own.push(name);
+                guests.push(entry);
+            }
+            Err(problem) => problems.push(problem),
+        }
+    }
+    let serves = Service::of(session);
+    let found = Discovered {
+        editor: session.editor.clone(),
+        tier: Tier::of(catalog, &serves),
+        serves,
+        known,
+        own,
+        problems,
+        _stay: registry.welcome(guests),
+    };
+    tracing::info!(
+        editor = found.editor,
+        tier = found.tier.number(),
+        own = found.own.len(),
+        "an editor's tools are known"
+    );
+    found
+}
+
+impl fmt::Display for Discovered {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let editor = &self.editor;
+        match self.tier {
+            Tier::Catalog => writeln!(f, "Tier 1: {editor} has a catalog of its own tools.")?,
+            Tier::Capabilities => {
+                writeln!(f, "Tier 2: {editor} offers no tools of its own; it declared what it serves.")?;
+            }
+            Tier::Local => writeln!(f, "Tier 3: {editor} serves nothing; every tool runs on this machine.")?,
+        }
+        if !self.own.is_empty() {
+            writeln!(f, "Run by {editor}: {}.", self.own.join(", "))?;
+        }
+        if !self.known.is_empty() {
+            writeln!(f, "In its catalog and run here: {}.", self.known.join(", "))?;
+        }
+        if !self.serves.is_empty() {
+            let serves: Vec<&str> = self.serves.iter().map(|service| service.words()).collect();
+            writeln!(f, "In place of this machine it {}.", serves.join(", "))?;
+        }
+        for problem in &self.problems {
+            writeln!(f, "Left out: {problem}.")?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,122 @@
+//! Tools that others run, for as long as they are there. Two that offer one name share one entry in the catalog. Not
+//! here: whose call it is when one comes (the entry knows when it runs).
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tokio::sync::watch;
+
+use super::Entry;
+
+/// The most guests that are shown at once.
+const MOST: usize = 512;
+/// The most bytes of their entries in the catalog: a backend takes some megabytes of one kind.
+const MOST_BYTES: usize = 2 << 20;
+/// How many that have gone are remembered by name.
+const MOST_DEPARTED: usize = 512;
+
+/// All guests.
+#[derive(Default)]
+pub(super) struct Guests {
+    state: Mutex<State>,
+    changed: watch::Sender<u64>,
+}
+
+#[derive(Default)]
+struct State {
+    next: u64,
+    parties: BTreeMap<u64, Vec<Arc<Entry>>>,
+    /// What follows from the parties.
+    by_name: BTreeMap<String, Arc<Entry>>,
+    /// Whose they were, by name.
+    departed: BTreeMap<String, String>,
+}
+
+/// The stay of guests that came together. Dropping it ends it.
+#[must_use = "guests go when this is dropped"]
+pub struct Stay {
+    guests: Arc<Guests>,
+    number: u64,
+}
+
+impl Guests {
+    pub(super) fn welcome(self: &Arc<Self>, entries: Vec<Entry>) -> Stay {
+        let mut state = self.state();
+        let number = state.next;
+        state.next += 1;
+        if !entries.is_empty() {
+            state.parties.insert(number, entries.into_iter().map(Arc::new).collect());
+            state.arrange();
+            drop(state);
+            self.changed.send_modify(|version| *version += 1);
+        }
+        Stay { guests: Arc::clone(self), number }
+    }
+
+    fn dismiss(&self, number: u64) {
+        let mut state = self.state();
+        let Some(party) = state.parties.remove(&number) else { return };
+        state.arrange();
+        for entry in party {
+            let (name, origin) = (entry.spec().name.to_string(), entry.spec().origin.to_string());
+            if !state.by_name.contains_key(&name) && state.departed.len() < MOST_DEPARTED {
+                state.departed.insert(name, origin);
+            }
+        }
+        drop(state);
+        self.changed.send_modify(|version| *version += 1);
+    }
+
+    pub(super) fn get(&self, name: &str) -> Option<Arc<Entry>> {
+        self.state().by_name.get(name).cloned()
+    }
+
+    pub(super) fn all(&self) -> Vec<Arc<Entry>> {
+        self.state().by_name.values().cloned().collect()
+    }
+
+    pub(super) fn names(&self) -> Vec<String> {
+        self.state().by_name.keys().cloned().collect()
+    }
+
+    /// Whose this tool was, where it is gone.
+    pub(super) fn departed(&self, name: &str) -> Option<String> {
+        self.state().departed.get(name).cloned()
+    }
+
+    pub(super) fn changes(&self) -> watch::Receiver<u64> {
+        self.changed.subscribe()
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    /// Works out what there is by name, the oldest party first.
+    fn arrange(&mut self) {
+        let mut named: BTreeMap<&str, Vec<Arc<Entry>>> = BTreeMap::new();
+        let (mut count, mut bytes) = (0, 0);
+        for entry in self.parties.values().flatten() {
+            let size = entry.spec().catalog_body().to_string().len();
+            if count == MOST || bytes + size > MOST_BYTES {
+                tracing::warn!(tool.name = %entry.spec().name, "there is no room for one more tool of an editor");
+                continue;
+            }
+            (count, bytes) = (count + 1, bytes + size);
+            named.entry(&entry.spec().name).or_default().push(Arc::clone(entry));
+        }
+        let shown = named
+            .into_iter()
+            .filter_map(|(name, entries)| Some((name.to_owned(), Entry::together(entries)?)));
+        self.by_name = shown.collect();
+        self.departed.retain(|name, _| !self.by_name.contains_key(name));
+    }
+}
+
+impl Drop for Stay {
+    fn drop(&mut self) {
+        self.guests.dismiss(self.number);
+    }
+}

@@ -1,0 +1,311 @@
+//! A tool that only an editor has, called through the registry.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use punie_runner::acp::editor::{Discovered, EditorSettings, Turn, discover};
+use punie_runner::acp::protocol::Error;
+use punie_runner::ids::{ConversationId, RequestId};
+use punie_runner::request::{Outcome, Reply, Sealing};
+use punie_runner::tool::{Effect, ErrorCode, ToolCx, ToolError};
+use serde_json::{Value, json};
+use tokio::time::Instant;
+
+use super::editor::{Connected, Desk, Says, announced, connect, connect_with, offers, tool};
+use crate::harness::tools::text;
+
+const METHOD: &str = "_ide_find";
+
+/// An editor that offers `ide_find`, says this to it, and has a turn open for everything.
+struct Attached {
+    desk: Desk,
+    editor: Connected,
+    turn: Turn,
+    _found: Discovered,
+}
+
+async fn attached(kind: &str, says: Says) -> Attached {
+    attached_with(kind, says, EditorSettings::default()).await
+}
+
+async fn attached_with(kind: &str, says: Says, settings: EditorSettings) -> Attached {
+    let desk = Desk::new();
+    let says = [offers(&[tool("ide_find", kind)]), (METHOD, says)];
+    let editor = connect_with("one", announced(), &says, settings).await;
+    let found = discover(&editor.session, desk.registry(), &desk.editors).await;
+    let turn = desk.editors.attach(Arc::clone(&editor.session), None);
+    Attached { desk, editor, turn, _found: found }
+}
+
+impl Attached {
+    async fn call(&self) -> Result<Reply, ToolError> {
+        self.desk.call("ide_find", json!({"symbol": "main"})).await
+    }
+
+    fn asked(&self) -> Vec<Value> {
+        self.editor.log.asked(METHOD)
+    }
+}
+
+fn refused(answer: Result<Reply, ToolError>) -> (ErrorCode, String) {
+    let error = answer.expect_err("it is refused");
+    (error.code(), error.text().to_owned())
+}
+
+#[tokio::test]
+async fn a_call_reaches_the_editor_with_its_session_arguments_and_request() {
+    let it = attached("search", Says::This(json!("src/main.rs:1"))).await;
+    let cx = ToolCx::detached(RequestId::parse("r-1").expect("an id"));
+    let answer = it.desk.call_with("ide_find", json!({"symbol": "main"}), cx).await.expect("answered");
+    assert_eq!(text(&answer), "src/main.rs:1", "text is text");
+    let params = json!({
+        "sessionId": "one",
+        "args": {"symbol": "main"},
+        "_meta": {"punie": {"requestId": "r-1", "conversationId": "r-1"}},
+    });
+    assert_eq!(it.asked(), [params]);
+
+    for (value, shown) in [
+        (json!({"places": [1, 2]}), r#"{"places":[1,2]}"#),
+        (json!(null), "null"),
+        (json!(12), "12"),
+        (json!(["a"]), r#"["a"]"#),
+    ] {
+        let it = attached("search", Says::This(value)).await;
+        assert_eq!(text(&it.call().await.expect("answered")), shown, "everything else is JSON");
+    }
+}
+
+#[tokio::test]
+async fn arguments_that_do_not_fit_reach_no_editor() {
+    let it = attached("search", Says::This(json!("found"))).await;
+    for (args, words) in [
+        (json!({}), "ide_find: missing key `symbol`. ide_find takes: symbol (string, required)."),
+        (json!({"symbol": 7}), "`symbol`: want string, but got number"),
+        (json!({"symbol": "a", "sybmol": "b"}), "unknown key `sybmol`"),
+        (json!(["a"]), "the arguments must be a JSON object, not an array"),
+    ] {
+        let (code, said) = refused(it.desk.call("ide_find", args.clone()).await);
+        assert_eq!(code, ErrorCode::InvalidArgs);
+        assert!(said.contains(words), "{args}: {said}");
+    }
+    let twice = it.desk.registry().find("ide_find").expect("there").decode(r#"{"symbol":"a","symbol":"b"}"#);
+    assert!(twice.map(drop).expect_err("twice").text().contains("is there twice"));
+    assert_eq!(it.asked(), [json!(null); 0]);
+}
+
+#[tokio::test]
+async fn what_a_call_may_do_follows_from_kind_and_permission() {
+    let desk = Desk::new();
+    let kinds =
+        ["read", "search", "think", "fetch", "edit", "delete", "move", "execute", "switch_mode", "odd"];
+    let mut tools: Vec<Value> = kinds.iter().map(|kind| tool(&format!("ide_{kind}"), kind)).collect();
+    let mut guarded = tool("ide_guarded", "read");
+    guarded["requires_permission"] = json!(true);
+    guarded["categories"] = json!(["python", "editor"]);
+    tools.push(guarded);
+    let editor = connect("one", announced(), &[offers(&tools)]).await;
+    let _found = discover(&editor.session, desk.registry(), &desk.editors).await;
+    for kind in kinds {
+        let entry = desk.registry().find(&format!("ide_{kind}")).expect("there");
+        let looks = ["read", "search", "think", "fetch"].contains(&kind);
+        let effect = if looks { Effect::Reads } else { Effect::Executes };
+        assert_eq!((entry.spec().effect, entry.effect_of(r#"{"symbol":"a"}"#)), (effect, effect), "{kind}");
+        assert!(!entry.spec().always_asks);
+        let body = entry.spec().catalog_body();
+        assert_eq!(body["kind"], if kind == "odd" { "other" } else { kind });
+        assert_eq!((&body["requires_permission"], &body["categories"]), (&json!(!looks), &json!(["editor"])));
+    }
+    let guarded = desk.registry().find("ide_guarded").expect("there");
+    assert_eq!((guarded.spec().effect, guarded.spec().always_asks), (Effect::Executes, true));
+    let body = guarded.spec().catalog_body();
+    assert_eq!((&body["requires_permission"], &body["kind"]), (&json!(true), &json!("read")));
+    assert_eq!(
+        (&body["categories"], &body["origin"]),
+        (&json!(["editor", "python"]), &json!("editor: Pad one"))
+    );
+}
+
+#[tokio::test]
+async fn a_tool_that_wants_permission_is_asked_about_whatever_the_owner_asks_about() {
+    let desk = Desk::new();
+    let mut guarded = tool("ide_guarded", "read");
+    guarded["requires_permission"] = json!(true);
+    let settings = EditorSettings { ask: Vec::new(), ..EditorSettings::default() };
+    let tools = [guarded, tool("ide_edits", "edit")];
+    let editor = connect_with("one", announced(), &[offers(&tools)], settings).await;
+    let _found = discover(&editor.session, desk.registry(), &desk.editors).await;
+    let _turn = desk.editors.attach(Arc::clone(&editor.session), None);
+    for (name, asks) in [("ide_guarded", true), ("ide_edits", false)] {
+        let cx = ToolCx::detached(RequestId::new());
+        let followed = desk.follow(name, &cx, &json!({"symbol": "a"}));
+        assert_eq!(followed.expect("a turn is open").wants_a_say(), asks, "{name}");
+    }
+}
+
+#[tokio::test]
+async fn an_editors_error_is_told_in_its_words_with_a_code() {
+    for (error, code, words) in [
+        (
+            Error::new(-32_000, "The index is not ready.").data(json!("try later")),
+            ErrorCode::Io,
+            "ide_find failed in Pad one: The index is not ready. (try later).",
+        ),
+        (Error::new(-32_000, "No.").data(json!({"why": 1})), ErrorCode::Io, "No. ({\"why\":1})."),
+        (Error::method_not_found(), ErrorCode::UnknownTool, "It lists this tool and does not serve it"),
+        (Error::invalid_params().data(json!("no such symbol")), ErrorCode::InvalidArgs, "(no such symbol)."),
+        (Error::new(-32_002, "Gone"), ErrorCode::NotFound, "Gone."),
+        (Error::request_cancelled(), ErrorCode::Cancelled, "cancelled"),
+    ] {
+        let it = attached("search", Says::Fails(error)).await;
+        let (stable, said) = refused(it.call().await);
+        assert_eq!(stable, code, "{said}");
+        assert!(said.contains(words), "{said}");
+    }
+    let it = attached("search", Says::Fails(Error::new(1, "é".repeat(10_000)))).await;
+    assert!(refused(it.call().await).1.len() < 2_200);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_editor_that_does_not_answer_is_told_to_give_up() {
+    let settings = EditorSettings { tool_timeout: Duration::from_secs(5), ..EditorSettings::default() };
+    let it = attached_with("edit", Says::Nothing, settings).await;
+    let error = it.call().await.expect_err("no answer");
+    assert_eq!(error.code(), ErrorCode::Timeout);
+    assert!(error.text().contains("Pad one did not answer ide_find within 5 s"), "{error}");
+    assert!(error.text().ends_with("It may have had its effect all the same."), "{error}");
+    assert!(punie_runner::request::Failure::from(error).meta.may_have_run);
+    told_to_give_up(&it).await;
+
+    let look = attached("search", Says::Nothing).await;
+    let mut cx = ToolCx::detached(RequestId::new());
+    cx.deadline = Some(Instant::now() + Duration::from_secs(3));
+    let (code, said) = refused(look.desk.call_with("ide_find", json!({"symbol": "a"}), cx).await);
+    assert_eq!(code, ErrorCode::Timeout);
+    assert!(
+        said.contains("within 3 s") && said.ends_with("told to give it up."),
+        "the nearer deadline: {said}"
+    );
+    let (_, said) = refused(look.call().await);
+    assert!(said.contains("within 60 s"), "{said}");
+}
+
+async fn told_to_give_up(it: &Attached) {
+    crate::harness::wait::until("the editor to be told", || it.editor.log.given_up() == [METHOD]).await;
+}
+
+#[tokio::test]
+async fn a_call_that_is_taken_back_is_given_up() {
+    let it = attached("edit", Says::Nothing).await;
+    let cx = ToolCx::detached(RequestId::new());
+    let cancel = cx.cancel.clone();
+    let sent = async {
+        crate::harness::wait::until("the editor to be asked", || !it.asked().is_empty()).await;
+        cancel.cancel();
+    };
+    let (answer, ()) = tokio::join!(it.desk.call_with("ide_find", json!({"symbol": "a"}), cx), sent);
+    let (code, said) = refused(answer);
+    assert_eq!(code, ErrorCode::Cancelled);
+    assert!(said.starts_with("Pad one was told to give up ide_find."), "{said}");
+    told_to_give_up(&it).await;
+
+    let cx = ToolCx::detached(RequestId::new());
+    cx.cancel.cancel();
+    let before = it.asked().len();
+    let answer = it.desk.call_with("ide_find", json!({"symbol": "a"}), cx).await;
+    assert_eq!(refused(answer).0, ErrorCode::Cancelled);
+    assert_eq!(it.asked().len(), before, "nothing is sent for a call that was taken back before");
+}
+
+#[tokio::test]
+async fn without_a_turn_nothing_is_sent() {
+    let it = attached("search", Says::This(json!("found"))).await;
+    it.turn.stop();
+    let (code, said) = refused(it.call().await);
+    assert_eq!(code, ErrorCode::NotFound);
+    assert!(said.contains("no editor has attached itself") && said.contains("Attach"), "{said}");
+    assert_eq!(it.asked(), [json!(null); 0]);
+}
+
+#[tokio::test]
+async fn an_editor_that_has_gone_answers_nothing() {
+    let mut it = attached("edit", Says::This(json!("done"))).await;
+    it.editor.leave().await;
+    let error = it.call().await.expect_err("nobody is there");
+    assert_eq!(error.code(), ErrorCode::Interrupted, "{error}");
+    assert!(error.text().contains("The connection to Pad one ended"), "{error}");
+}
+
+#[tokio::test]
+async fn a_long_answer_is_clipped_as_every_other() {
+    let long: String = (0..20_000).map(|n| format!("line {n}\n")).collect();
+    let it = attached("search", Says::This(json!(long))).await;
+    let answer = it.call().await.expect("answered");
+    let folder = tempfile::tempdir().expect("a folder");
+    let outputs = punie_runner::output::OutputStore::open(folder.path()).expect("a store");
+    let sealed = Outcome::Ok(answer).seal(&Sealing {
+        redactor: &punie_runner::redact::Redactor::default(),
+        store: &outputs,
+        request: &RequestId::new(),
+        tool: &punie_runner::ids::ToolName::parse("ide_find").expect("a name"),
+        duration: Duration::ZERO,
+        attempt: None,
+    });
+    let payload: Value = serde_json::from_str(sealed.payload()).expect("JSON");
+    let shown = payload["result"].as_str().expect("text");
+    assert!(
+        shown.len() < 40_000 && shown.contains("line 0\n") && shown.contains("line 19999"),
+        "{}",
+        shown.len()
+    );
+    assert_eq!(payload["meta"]["truncated"], true);
+    assert!(payload["meta"]["handle"].is_string(), "the rest is kept");
+}
+
+#[tokio::test]
+async fn two_sessions_that_offer_one_name_share_it_and_each_gets_its_own_calls() {
+    let desk = Desk::new();
+    let mut other = tool("ide_find", "edit");
+    other["parameters"] =
+        json!({"type": "object", "required": ["name"], "properties": {"name": {"type": "string"}}});
+    let says = |text: &str| (METHOD, Says::This(json!(text)));
+    let one = connect("one", announced(), &[offers(&[tool("ide_find", "search")]), says("of one")]).await;
+    let two = connect("two", announced(), &[offers(&[other]), says("of two")]).await;
+    let first = discover(&one.session, desk.registry(), &desk.editors).await;
+    let promised =
+        desk.registry().find("ide_find").expect("there").decode(r#"{"symbol":"a"}"#).expect("fits");
+    let second = discover(&two.session, desk.registry(), &desk.editors).await;
+    let shared = desk.registry().entries().iter().filter(|entry| entry.spec().name == "ide_find").count();
+    assert_eq!(shared, 1);
+    let effect = desk.registry().find("ide_find").expect("there").spec().effect;
+    assert_eq!(effect, Effect::Executes, "the most that any of them may do");
+
+    let talk = |name: &str| ConversationId::parse(name).expect("an id");
+    let _one = desk.editors.attach(Arc::clone(&one.session), Some(talk("t1")));
+    let two_turn = desk.editors.attach(Arc::clone(&two.session), Some(talk("t2")));
+    let cx = |name: &str| ToolCx { conversation: talk(name), ..ToolCx::detached(RequestId::new()) };
+    let of_one = desk.call_with("ide_find", json!({"symbol": "a"}), cx("t1")).await.expect("answered");
+    let of_two = desk.call_with("ide_find", json!({"name": "a"}), cx("t2")).await.expect("answered");
+    assert_eq!((text(&of_one), text(&of_two)), ("of one", "of two"));
+
+    // Arguments of the one are none of the other, and reach neither.
+    let (code, said) = refused(desk.call_with("ide_find", json!({"symbol": "a"}), cx("t2")).await);
+    assert_eq!((code, said.as_str()), (ErrorCode::InvalidArgs, "ide_find: missing key `name`."));
+    assert_eq!((one.log.asked(METHOD).len(), two.log.asked(METHOD).len()), (1, 1));
+
+    // What was promised as a look is not run by an editor that would change something.
+    let late = cx("t2");
+    let followed = desk.follow("ide_find", &late, &json!({"symbol": "a"}));
+    let (code, said) = refused(promised.run(late).await);
+    assert_eq!(code, ErrorCode::Stale, "{said}");
+    drop(followed);
+
+    // A session that does not offer it is no other's stand-in.
+    drop((second, two_turn));
+    let three = connect("three", json!({}), &[]).await;
+    let _three = desk.editors.attach(Arc::clone(&three.session), Some(talk("t3")));
+    let (code, said) = refused(desk.call_with("ide_find", json!({"symbol": "a"}), cx("t3")).await);
+    assert_eq!(code, ErrorCode::NotFound);
+    assert!(said.contains("is offered by another editor, not by Pad three"), "{said}");
+    drop(first);
+}

@@ -1,0 +1,233 @@
+//! A small editor at the other end of a connection in this process: it answers as it was told to, and keeps what it
+//! was asked.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use punie_runner::acp::editor::{EditorClient, EditorSession, EditorSettings, Editors};
+use punie_runner::acp::protocol::{
+    Agent, Channel, Client, ClientCapabilities, ConnectionTo, Error, InitializeRequest, InitializeResponse,
+    ProtocolVersion, Responder, SessionId, SessionNotification, UntypedMessage, on_receive_notification,
+    on_receive_request,
+};
+use punie_runner::ids::RequestId;
+use punie_runner::request::Reply;
+use punie_runner::tool::{CallView, ObservedCall, Observer as _, Registry, ToolCx, ToolError};
+use serde_json::{Value, json};
+use tokio::sync::{mpsc, oneshot};
+use tokio::task::JoinSet;
+
+use crate::harness::whole::{Whole, whole};
+
+/// What an editor says to a method.
+#[derive(Clone)]
+pub enum Says {
+    This(Value),
+    Fails(Error),
+    /// Nothing, until it is told that nobody waits any more.
+    Nothing,
+}
+
+/// What became of an editor: what it was asked, and what it was told not to answer any more.
+#[derive(Default)]
+pub struct Log {
+    asked: Mutex<Vec<(String, Value)>>,
+    given_up: Mutex<Vec<String>>,
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Log {
+    /// What it was asked by this method.
+    pub fn asked(&self, method: &str) -> Vec<Value> {
+        locked(&self.asked)
+            .iter()
+            .filter(|(name, _)| name == method)
+            .map(|(_, params)| params.clone())
+            .collect()
+    }
+
+    /// All methods, in order.
+    pub fn methods(&self) -> Vec<String> {
+        locked(&self.asked).iter().map(|(name, _)| name.clone()).collect()
+    }
+
+    pub fn given_up(&self) -> Vec<String> {
+        locked(&self.given_up).clone()
+    }
+}
+
+/// One editor that is connected.
+pub struct Connected {
+    pub session: Arc<EditorSession>,
+    pub log: Arc<Log>,
+    tasks: JoinSet<()>,
+}
+
+/// A device with its tools, and the editors at it.
+pub struct Desk {
+    pub whole: Whole,
+    pub editors: Editors,
+}
+
+/// The announcement that an editor can be asked for its tools.
+pub fn announced() -> Value {
+    json!({ "_meta": { "punie": { "discoverTools": true } } })
+}
+
+pub const DISCOVER: &str = "_punie/discover_tools";
+
+/// An editor with these capabilities that says this.
+pub async fn connect(id: &str, capabilities: Value, says: &[(&str, Says)]) -> Connected {
+    connect_with(id, capabilities, says, EditorSettings::default()).await
+}
+
+/// The same, as the owner wants it.
+pub async fn connect_with(
+    id: &str,
+    capabilities: Value,
+    says: &[(&str, Says)],
+    settings: EditorSettings,
+) -> Connected {
+    let (agent_end, client_end) = Channel::duplex();
+    let mut tasks = JoinSet::new();
+    let (met, meeting) = oneshot::channel();
+    let met = Mutex::new(Some(met));
+    let agent = Agent.v1().on_receive_request(
+        async move |hello: InitializeRequest, responder, connection: ConnectionTo<Client>| {
+            if let Some(met) = locked(&met).take() {
+                let _ = met.send((connection, hello.client_capabilities));
+            }
+            responder.respond(InitializeResponse::new(hello.protocol_version))
+        },
+        on_receive_request!(),
+    );
+    tasks.spawn(async move {
+        let _ = agent.connect_to(agent_end).await;
+    });
+    let capabilities: ClientCapabilities = serde_json::from_value(capabilities).expect("capabilities");
+    let log = Arc::new(Log::default());
+    tasks.spawn(edit(client_end, capabilities, Arc::clone(&log), says));
+    let (connection, capabilities) = meeting.await.expect("they met");
+    let client = EditorClient::new(connection, capabilities.clone(), settings.timeout, None);
+    let session = EditorSession::new(
+        SessionId::from(id.to_owned()),
+        format!("Pad {id}"),
+        Arc::new(client),
+        capabilities,
+        Vec::new(),
+        settings,
+    );
+    Connected { session: Arc::new(session), log, tasks }
+}
+
+/// The editor's end.
+fn edit(
+    end: Channel,
+    capabilities: ClientCapabilities,
+    log: Arc<Log>,
+    says: &[(&str, Says)],
+) -> impl Future<Output = ()> + Send + 'static {
+    let says: HashMap<String, Says> =
+        says.iter().map(|(name, says)| ((*name).to_owned(), says.clone())).collect();
+    let (waiting, mut waiters) = mpsc::unbounded_channel::<(String, Responder<Value>)>();
+    let heard = Arc::clone(&log);
+    let client = Client
+        .v1()
+        .on_receive_notification(async |_: SessionNotification, _| Ok(()), on_receive_notification!())
+        .on_receive_request(
+            async move |asked: UntypedMessage, responder: Responder<Value>, _| {
+                locked(&heard.asked).push((asked.method.clone(), asked.params.clone()));
+                match says.get(&asked.method) {
+                    Some(Says::This(value)) => responder.respond(value.clone()),
+                    Some(Says::Fails(error)) => responder.respond_with_error(error.clone()),
+                    Some(Says::Nothing) => {
+                        let _ = waiting.send((asked.method, responder));
+                        Ok(())
+                    }
+                    None => responder.respond_with_error(Error::method_not_found()),
+                }
+            },
+            on_receive_request!(),
+        );
+    async move {
+        let living = client.connect_with(end, async |connection: ConnectionTo<Agent>| {
+            let hello = InitializeRequest::new(ProtocolVersion::V1).client_capabilities(capabilities);
+            connection.send_request(hello).block_task().await?;
+            // Somebody always holds the other end of this, so that it ends with the connection.
+            while let Some((method, responder)) = waiters.recv().await {
+                responder.cancellation().cancelled().await;
+                locked(&log.given_up).push(method);
+            }
+            Ok(())
+        });
+        let _ = living.await;
+    }
+}
+
+impl Connected {
+    /// The editor goes away.
+    pub async fn leave(&mut self) {
+        self.tasks.shutdown().await;
+    }
+}
+
+impl Desk {
+    pub fn new() -> Self {
+        Self { whole: whole(), editors: Editors::default() }
+    }
+
+    pub fn registry(&self) -> &Registry {
+        &self.whole.registry
+    }
+
+    /// Calls a tool as the engine does: decoded, followed, run.
+    pub async fn call(&self, tool: &str, args: Value) -> Result<Reply, ToolError> {
+        self.call_with(tool, args, ToolCx::detached(RequestId::new())).await
+    }
+
+    pub async fn call_with(&self, tool: &str, args: Value, cx: ToolCx) -> Result<Reply, ToolError> {
+        let entry = self.registry().find(tool)?;
+        let ready = entry.decode(&args.to_string())?;
+        let _followed = self.follow(tool, &cx, &args);
+        ready.run(cx).await
+    }
+
+    /// Shows a call in the turn that it belongs to, where there is one.
+    pub fn follow(&self, tool: &str, cx: &ToolCx, args: &Value) -> Option<Arc<dyn ObservedCall>> {
+        let entry = self.registry().find(tool).ok()?;
+        let (request, conversation) = (&cx.request, &cx.conversation);
+        let effect = entry.spec().effect;
+        self.editors.observe(CallView {
+            of_task: false,
+            request,
+            conversation,
+            tool: entry.spec(),
+            effect,
+            args,
+            title: tool,
+        })
+    }
+}
+
+/// A descriptor with what it must have.
+pub fn tool(name: &str, kind: &str) -> Value {
+    json!({
+        "name": name,
+        "kind": kind,
+        "description": format!("Does {name}."),
+        "parameters": {
+            "type": "object",
+            "properties": {"symbol": {"type": "string"}},
+            "required": ["symbol"],
+            "additionalProperties": false,
+        },
+    })
+}
+
+/// What an editor says that offers these.
+pub fn offers(tools: &[Value]) -> (&'static str, Says) {
+    (DISCOVER, Says::This(json!({ "tools": tools })))
+}
