@@ -187,6 +187,8 @@ pub struct CreateTerminal {
     pub tty: Option<WindowSize>,
     /// It is meant to go on by itself: it lives through a crash of the runner, whose next life takes it up again.
     pub background: bool,
+    /// It goes on when its call is over, so it runs on this machine whoever follows the call.
+    pub outlives_call: bool,
     /// The request that asks.
     pub request: RequestId,
     /// Which of the request's outputs this is, from 0.
@@ -206,6 +208,7 @@ impl CreateTerminal {
             stdin: None,
             tty: None,
             background: false,
+            outlives_call: false,
             request: request.clone(),
             output_number: 0,
         }

@@ -96,6 +96,11 @@ const OURS: &[(&str, &str)] = &[
     ("PUNIE_RUNNER", "1"),
 ];
 
+/// Whether a command gets this entry anyway.
+pub(super) fn is_ours(name: &str, value: &str) -> bool {
+    OURS.contains(&(name, value))
+}
+
 /// Names by which a program, a shell or an interpreter is made to load or run something else.
 const LOADER_NAMES: &[&str] = &[
     "BASH_ENV",

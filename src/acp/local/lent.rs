@@ -7,6 +7,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::LocalClient;
 use super::client_tools::error_of;
+use super::environment::is_ours;
 use crate::acp::protocol::{
     self, CreateTerminalRequest, CreateTerminalResponse, Error, KillTerminalRequest, KillTerminalResponse,
     ReleaseTerminalRequest, ReleaseTerminalResponse, SessionId, TerminalExitStatus, TerminalId as WireId,
@@ -48,7 +49,9 @@ impl LocalClient {
         };
         let launch = Launch::Program { command: request.command.clone(), args: request.args };
         let mut create = CreateTerminal::new(&RequestId::new(), launch, cwd);
-        create.env = request.env.into_iter().map(|entry| (entry.name, entry.value)).collect();
+        let entries = request.env.into_iter().map(|entry| (entry.name, entry.value));
+        // What is set here anyway may be asked for under any name.
+        create.env = entries.filter(|(name, value)| !is_ours(name, value)).collect();
         create.raw = true;
         let opened = TerminalClient::create_terminal(&self.terminals, create).await;
         let opened = opened.map_err(|fault| error_of(&fault, Path::new(&request.command)))?;

@@ -23,6 +23,9 @@ mod folder_listing;
 mod follow;
 #[cfg(unix)]
 pub(in crate::acp) mod foreign;
+#[cfg(not(unix))]
+#[path = "foreign_elsewhere.rs"]
+pub(in crate::acp) mod foreign;
 mod holes;
 pub mod identity;
 #[cfg(unix)]
