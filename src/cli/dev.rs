@@ -1,12 +1,16 @@
 //! `dev`: an embedded backend and a runner in one process, paired with each other. For people without an account.
 
+use std::sync::Arc;
+
 use clap::Args;
 use serde::Serialize;
 
+use super::acp::EditorHost;
 use super::context::{Context, runtime};
 use super::exit::Exit;
 use super::wiring::{self, Assembled};
-use super::{print, stop};
+use super::{acp, print, stop};
+use crate::acp::editor::Editors;
 use crate::backend::Backend as _;
 use crate::config::{Config, WorkspaceRule};
 use crate::dev_backend::{Clock, DevBackend, DevBackendOptions};
@@ -77,13 +81,16 @@ pub async fn serve(
     let device = identity.id().to_string();
     // Before anybody is told: a request for a device that has opened no session is refused.
     wiring::backend(&config, home, identity, &Redactor::default(), code.clone())?.open_session().await?;
-    let assembled = wiring::runner(&config, home, context.environment(), code)?;
+    let editors = Editors::default();
+    let assembled = wiring::runner(&config, home, context.environment(), code, &editors)?;
     ready(&Ready {
         device_id: Some(device),
         workspaces: config.workspaces.iter().map(|path| path.display().to_string()).collect(),
         ..of_backend(&backend, &token, &config)
     });
-    let Assembled { runner, processes } = assembled;
+    let Assembled { runner, processes, registry, journal } = assembled;
+    let host = Arc::new(EditorHost::running(home, registry, journal, &editors));
+    let _door = acp::open_door(&config, home, host, editors, stop);
     let _warming = processes.warm_up();
     let ended = processes.serve(stop, runner.run(stop)).await;
     backend.stop().await;

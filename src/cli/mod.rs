@@ -1,5 +1,6 @@
 //! The command line: one file a subcommand. Here: what can be typed, and who answers it.
 
+mod acp;
 mod agents;
 mod approvals;
 mod backend;
@@ -135,6 +136,8 @@ enum Command {
     Resume,
     /// The calls that wait for somebody's word, and yours
     Approvals(approvals::ApprovalsArgs),
+    /// The agent that an editor launches: the Agent Client Protocol over stdin and stdout
+    Acp,
     /// Register this device with a backend
     Pair(pair::PairArgs),
     /// Write a first configuration
@@ -187,6 +190,7 @@ fn dispatch(command: Option<Command>, once: bool, context: &Context) -> anyhow::
         Command::Run(args) => run::run(&args, once || args.once, context),
         Command::Dev(args) => dev::dev(&args, context),
         Command::Demo => demo::demo(context),
+        Command::Acp => acp::acp(context),
         Command::Backend(args) => backend::backend(&args, context),
         Command::Approvals(args) => approvals::approvals(&args, context),
         Command::Send(args) => send::send(&args, context),

@@ -1,11 +1,15 @@
 //! `run`, which is also what happens without a command; and `--once`.
 
+use std::sync::Arc;
+
 use clap::Args;
 
+use super::acp::EditorHost;
 use super::context::{Context, runtime};
 use super::exit::Exit;
 use super::wiring::{self, Assembled};
-use super::{print, stop};
+use super::{acp, print, stop};
+use crate::acp::editor::Editors;
 use crate::config::WorkspaceRule;
 use crate::home::RunnerLock;
 use crate::runner::{Pass, Stop};
@@ -33,13 +37,17 @@ pub fn run(args: &RunArgs, once: bool, context: &Context) -> anyhow::Result<Exit
     let stop = Stop::new();
     let ended = runtime.block_on(async {
         let _signals = stop::on_signals(&stop)?;
-        let assembled = wiring::runner(&config, &home, context.environment(), args.pairing_code.clone())?;
-        let Assembled { runner, processes } = assembled;
+        let editors = Editors::default();
+        let code = args.pairing_code.clone();
+        let assembled = wiring::runner(&config, &home, context.environment(), code, &editors)?;
+        let Assembled { runner, processes, registry, journal } = assembled;
         let running = async {
             if once {
                 return runner.once(&stop).await.map(Some);
             }
             tracing::info!(home = %config.home.display(), "the runner is up");
+            let host = Arc::new(EditorHost::running(&home, registry, journal, &editors));
+            let _door = acp::open_door(&config, &home, host, editors, &stop);
             let _warming = processes.warm_up();
             runner.run(&stop).await.map(|()| None)
         };

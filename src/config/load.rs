@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use super::error::ConfigError;
 use super::raw::Written;
 use super::sources::{self, Environment, Origin};
-use super::tables::{Backend, Limits, Log, Policy, Poll, Reader, SafeMode, WebSocket, Workspaces};
+use super::tables::{Backend, Editor, Limits, Log, Policy, Poll, Reader, SafeMode, WebSocket, Workspaces};
 use super::url::BackendUrl;
 use super::value::{BackendKind, LogLevel, Value};
 use super::workspaces::{self, WorkspaceRule};
@@ -22,6 +22,7 @@ struct Tables {
     limits: Limits,
     safe_mode: SafeMode,
     policy: Policy,
+    editor: Editor,
     workspaces: Workspaces,
     log: Log,
     settings: Vec<Setting>,
@@ -73,6 +74,7 @@ impl Config {
             limits: tables.limits,
             safe_mode: tables.safe_mode,
             policy: tables.policy,
+            editor: tables.editor,
             log: tables.log,
             caller,
             json: flags.json,
@@ -93,6 +95,7 @@ impl Tables {
         let safe_mode = SafeMode::read(&mut reader);
         let workspaces = Workspaces::read(&mut reader);
         let policy = Policy::read(&mut reader);
+        let editor = Editor::read(&mut reader);
         let log = Log::read(&mut reader);
         reader.unless(
             limits.reads <= limits.total,
@@ -133,6 +136,7 @@ impl Tables {
                 limits,
                 safe_mode,
                 policy,
+                editor,
                 workspaces,
                 log,
                 settings,

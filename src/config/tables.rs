@@ -9,7 +9,7 @@ use super::Setting;
 use super::raw::{Fault, Written};
 use super::sources::Origin;
 use super::url::BackendUrl;
-use super::value::{BackendKind, Bounds, LogFile, LogLevel, Refusal, Value, WakeUp, must_be};
+use super::value::{AskedAbout, BackendKind, Bounds, LogFile, LogLevel, Refusal, Value, WakeUp, must_be};
 
 /// A table as the written file shows it.
 pub(super) struct TableInfo {
@@ -173,6 +173,20 @@ tables! {
         ask, "ask": Vec<String> = Vec::new(), ..;
         /// How long a call waits for that word; then it is refused.
         patience, "patience_ms": Duration = ms(120_000), ms(1_000)..=DAY;
+    }
+
+    /// What a connected editor is used for (`punie-runner acp`), where it serves that and a person has attached a session.
+    ["editor"] Editor {
+        /// Text files of the editor's project are read and written through it, so that unsaved text is seen.
+        files, "files": bool = true, ..;
+        /// Commands run in the editor's terminals. Here their output is kept whole, and they are ended surely; what they print is shown in the editor either way.
+        terminals, "terminals": bool = false, ..;
+        /// What the person at the editor is asked about while a turn is open: the effects "reads", "writes", "executes".
+        ask, "ask": Vec<AskedAbout> = vec![AskedAbout::Writes, AskedAbout::Executes], ..;
+        /// How long the editor may take to answer.
+        timeout, "timeout_ms": Duration = ms(30_000), ms(100)..=HOUR;
+        /// How long a runner that an editor launched goes on without new calls after the editor went away in the middle of a turn.
+        linger, "linger_ms": Duration = ms(600_000), ms(0)..=DAY;
     }
 
     /// What the runner says about its work, on stderr.

@@ -222,6 +222,30 @@ named!(
 );
 
 named!(
+    /// What somebody may be asked about.
+    AskedAbout, "\"reads\", \"writes\" or \"executes\"" {
+        /// Calls that only look.
+        Reads = "reads",
+        /// Calls that change files.
+        Writes = "writes",
+        /// Calls that run something.
+        Executes = "executes",
+    }
+);
+
+impl Value for Vec<AskedAbout> {
+    const WANTED: &'static str = "a list of \"reads\", \"writes\" and \"executes\"";
+    fn read(plain: &Plain) -> Result<Self, Refusal> {
+        let Plain::List(list) = plain else { return Err(Refusal::Kind) };
+        list.iter().map(AskedAbout::read).collect()
+    }
+    fn written(&self) -> Option<String> {
+        let words: Vec<String> = self.iter().map(|word| quoted(word.as_str())).collect();
+        Some(format!("[{}]", words.join(", ")))
+    }
+}
+
+named!(
     /// How much is logged.
     LogLevel, "\"off\", \"error\", \"warn\", \"info\", \"debug\" or \"trace\"" {
         /// Nothing.

@@ -99,6 +99,21 @@ impl Home {
     pub fn lock_file(&self) -> PathBuf {
         self.state_dir().join("runner.lock")
     }
+    /// `state/editor.sock`: where editors reach the runner that is up.
+    pub fn editor_socket(&self) -> PathBuf {
+        self.state_dir().join("editor.sock")
+    }
+    /// Takes away what a runner left there that is no more; for whoever holds the lock.
+    ///
+    /// # Errors
+    /// The system's.
+    #[expect(clippy::disallowed_methods, reason = "this file owns the names in the home")]
+    pub fn clear_editor_socket(&self) -> std::io::Result<()> {
+        match std::fs::remove_file(self.editor_socket()) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(error),
+            _ => Ok(()),
+        }
+    }
     /// `tokens/`: one secret per file.
     pub fn tokens_dir(&self) -> PathBuf {
         self.root.join("tokens")

@@ -1,5 +1,5 @@
 //! Calls that wait for a person's word. The caller's side is asked through the backend, the person here through the
-//! home; the first answer wins, and none in time is a no. What is allowed or refused always is remembered for the
+//! home and by an editor that follows the call; the first answer wins, and none in time is a no. What is allowed or refused always is remembered for the
 //! conversation and the tool, in this life. Not here: which calls are asked about (the gate).
 
 use std::collections::HashMap;
@@ -17,7 +17,7 @@ use crate::home::{Approvals, OpenQuestion};
 use crate::ids::{ConversationId, RequestId, ToolName};
 use crate::journal::{Accepted, Origin};
 use crate::request::{ErrorCode, Failure, Meta};
-use crate::tool::Permission;
+use crate::tool::{Permission, Verdict};
 
 /// How often it is looked whether the person here has answered, while something is asked.
 const LOOK_EVERY: Duration = Duration::from_millis(250);
@@ -96,6 +96,21 @@ impl Word {
     }
 }
 
+/// The word of the person at an editor that follows the call; never, where none is to be asked.
+async fn answered_in_editor(call: &Call) -> Verdict {
+    match &call.observed {
+        Some(observed) => observed.ask().await,
+        None => std::future::pending().await,
+    }
+}
+
+fn judged(verdict: &Verdict, tool: &ToolName) -> Result<(), Stopped> {
+    if verdict.allowed {
+        return Ok(());
+    }
+    Err(denied(format!("{tool} was not run: {}. {}", verdict.by, verdict.then)))
+}
+
 /// The beginning and the end of a text.
 fn shortened(text: &str) -> String {
     if text.len() <= TITLE {
@@ -111,15 +126,21 @@ fn denied(text: String) -> Stopped {
 }
 
 impl Engine {
-    /// Waits for somebody to allow a call.
-    pub(super) async fn approve(self: &Arc<Self>, call: &Call) -> Result<(), Stopped> {
+    /// Waits for somebody to allow a call. One that only the editor's person wants to be asked about is none of the
+    /// caller's side.
+    pub(super) async fn approve(
+        self: &Arc<Self>,
+        call: &Call,
+        permission: Permission,
+    ) -> Result<(), Stopped> {
         let request = call.accepted.request();
+        let publicly = permission == Permission::Ask;
         let place = (request.conversation.clone(), request.tool.clone());
-        if call.accepted.origin() == Origin::Task && self.asks_about_tasks(call).await {
+        if publicly && call.accepted.origin() == Origin::Task && self.asks_about_tasks(call).await {
             // Whoever allowed the task saw the whole of it.
             return Ok(());
         }
-        if let Some(word) = self.desk.recall(&place) {
+        if let Some(word) = self.desk.recall(&place).filter(|word| publicly || !word.allowed) {
             return word.judge(&request.tool);
         }
         let now = self.server_clock.now_ms();
@@ -129,10 +150,11 @@ impl Engine {
         let question = Question {
             id: RequestId::new(),
             request: request.id.clone(),
-            title: self.title(call),
+            title: self.title(&call.accepted),
             options: CHOICES,
             expires_at_ms,
         };
+        let asks_there = publicly && self.asks_there(call);
         let _open = self.put_to_the_person_here(call, &question);
         let _aside = Aside::step(&self.waker, &call.accepted);
         tracing::info!(request.id = %request.id, tool.name = %request.tool, "a call waits for somebody's word");
@@ -140,16 +162,18 @@ impl Engine {
             biased;
             () = call.cancel.cancelled() => return Err(Stopped::TakenBack),
             () = self.stopping.cancelled() => return Err(Stopped::Stopping),
-            answer = self.answered_here(&question) => answer,
-            answer = self.answered_there(call, &question) => Some(answer),
-            () = self.expiry(expires_at_ms) => self.last_look(call, &question).await,
+            verdict = answered_in_editor(call) => return judged(&verdict, &request.tool),
+            answer = self.answered_here(&question, asks_there) => answer,
+            answer = self.answered_there(asks_there, &question) => Some(answer),
+            () = self.expiry(expires_at_ms) => self.last_look(asks_there, &question).await,
         };
         let Some(answer) = answer else {
             let seconds = (expires_at_ms - now).max(0.0) / 1_000.0;
-            let also = if self.asks_there(call) { ", or the caller's own side" } else { "" };
+            let also = if asks_there { ", or the caller's own side" } else { "" };
+            let editor = if call.observed.is_some() { "the editor, " } else { "" };
             return Err(denied(format!(
                 "{} was not run: its owner wants to be asked about such calls, and nobody answered within \
-                 {seconds:.0} s. Ask again when somebody is there: `punie-runner approvals` at the device{also}.",
+                 {seconds:.0} s. Ask again when somebody is there: {editor}`punie-runner approvals` at the device{also}.",
                 request.tool
             )));
         };
@@ -168,8 +192,8 @@ impl Engine {
 
     /// What people read: the tool and its arguments, masked. Written anew, so that neither blanks nor escapes of the
     /// caller's hide anything; of what is too long, both ends.
-    fn title(&self, call: &Call) -> String {
-        let request = call.accepted.request();
+    pub(super) fn title(&self, call: &Accepted) -> String {
+        let request = call.request();
         let args: serde_json::Value = serde_json::from_str(&request.args).unwrap_or_default();
         let whole = format!("{} {args}", request.tool);
         let (masked, _) = self.redactor.scrub(&whole);
@@ -210,30 +234,30 @@ impl Engine {
     }
 
     /// An answer that came in time and was not heard of yet.
-    async fn last_look(&self, call: &Call, question: &Question) -> Option<Answer> {
+    async fn last_look(&self, asks_there: bool, question: &Question) -> Option<Answer> {
         if let Some(option) = self.desk.open.answered(&question.id) {
-            return self.settled(question, option).await;
+            return self.settled(question, option, asks_there).await;
         }
-        let permissions = self.backend.permissions().filter(|_| self.asks_there(call))?;
+        let permissions = self.backend.permissions().filter(|_| asks_there)?;
         let look = self.with_session(|| permissions.answer_to(&question.id, Duration::ZERO));
         tokio::time::timeout(SETTLE, look).await.ok()?.ok()?
     }
 
     /// The answer of the person at this device, once there is one, unless another came first; none where it came too
     /// late.
-    async fn answered_here(&self, question: &Question) -> Option<Answer> {
+    async fn answered_here(&self, question: &Question, asks_there: bool) -> Option<Answer> {
         loop {
             if let Some(option) = self.desk.open.answered(&question.id) {
-                return self.settled(question, option).await;
+                return self.settled(question, option, asks_there).await;
             }
             sleep(LOOK_EVERY).await;
         }
     }
 
     /// The answer that stands, now that the person here has given theirs.
-    async fn settled(&self, question: &Question, option: String) -> Option<Answer> {
+    async fn settled(&self, question: &Question, option: String, asks_there: bool) -> Option<Answer> {
         let own = Answer { option, by: "device".to_owned() };
-        let Some(permissions) = self.backend.permissions() else { return Some(own) };
+        let Some(permissions) = self.backend.permissions().filter(|_| asks_there) else { return Some(own) };
         // Where the backend cannot be asked, the person before the machine is right.
         match tokio::time::timeout(SETTLE, permissions.answer(&question.id, &own.option)).await {
             Ok(Ok(standing)) => standing,
@@ -248,8 +272,8 @@ impl Engine {
     }
 
     /// The answer that the backend has, once there is one.
-    async fn answered_there(&self, call: &Call, question: &Question) -> Answer {
-        match self.backend.permissions().filter(|_| self.asks_there(call)) {
+    async fn answered_there(&self, asks_there: bool, question: &Question) -> Answer {
+        match self.backend.permissions().filter(|_| asks_there) {
             Some(permissions) => self.asked_there(permissions, question).await,
             None => std::future::pending().await,
         }

@@ -130,7 +130,7 @@ impl Runner {
         }
         let token = CallToken { conversation: request.conversation.clone(), cancel: cancel.clone() };
         self.calls.insert(request.id.clone(), token);
-        Call { accepted, cancel }
+        Call { accepted, cancel, observed: None }
     }
 
     fn share_of(&self, accepted: &Accepted) -> Share {

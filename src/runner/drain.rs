@@ -40,6 +40,11 @@ impl Stop {
         self.requested.cancelled().await;
     }
 
+    /// Cancelled when somebody asks.
+    pub fn token(&self) -> CancellationToken {
+        self.requested.clone()
+    }
+
     /// Whether somebody asked twice.
     pub fn is_hurried(&self) -> bool {
         self.hurried.is_cancelled()

@@ -11,6 +11,8 @@ use crate::tool::ToolError;
 pub(super) enum Cut {
     /// The caller took it back.
     Cancelled,
+    /// Who follows it wants it to stop.
+    Followed,
     /// Its time was up, after this long.
     Deadline(Duration),
     /// The runner stops.
@@ -39,6 +41,10 @@ pub(super) fn outcome(cut: Option<Cut>, answer: Option<Result<Reply, ToolError>>
     };
     match cut {
         None | Some(Cut::Cancelled) => Outcome::Cancelled(failure),
+        Some(Cut::Followed) => Outcome::Cancelled(led(
+            ErrorCode::Cancelled,
+            "Stopped by the person at the editor, who ended the turn.",
+        )),
         Some(Cut::Deadline(limit)) => Outcome::Error(led(
             ErrorCode::Timeout,
             &format!("Stopped at its deadline, after {:.1} s.", limit.as_secs_f64()),

@@ -26,7 +26,7 @@ use crate::ids::{LeaseId, RequestId};
 use crate::journal::Journal;
 use crate::output::OutputStore;
 use crate::redact::Redactor;
-use crate::tool::{Gate, Intent, Registry};
+use crate::tool::{Gate, Intent, Observer, Registry};
 
 /// The parts that wiring hands over.
 pub struct Parts {
@@ -60,6 +60,8 @@ pub struct Parts {
     pub approvals: Approvals,
     /// The service manager, where there is one.
     pub watchdog: Option<Watchdog>,
+    /// Who follows calls.
+    pub observer: Arc<dyn Observer>,
 }
 
 /// Ends processes of an earlier life, and sees what became of its effects.
@@ -96,6 +98,7 @@ pub(super) struct Engine {
     pub server_clock: ServerClock,
     pub confinement: String,
     pub watchdog: Option<Watchdog>,
+    pub observer: Arc<dyn Observer>,
     pub sessions: Sessions,
     /// The same as `backend`, for what only the line knows.
     pub line: Arc<Line>,
@@ -158,6 +161,7 @@ impl Engine {
             server_clock,
             confinement: parts.confinement,
             watchdog: parts.watchdog,
+            observer: parts.observer,
             leases: Leases::default(),
             ears: Ears::default(),
             hold: Hold::new(parts.switches),

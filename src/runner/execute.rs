@@ -11,6 +11,7 @@ use super::declaring::InJournal;
 use super::endings::{Cut, never_ran, outcome, panicked, refused};
 use super::engine::Engine;
 use super::leases::Claimed;
+use super::observing::Observed;
 use crate::failpoint::reach_of;
 use crate::journal::{Accepted, Close, JournalError, Origin, RecordedReply};
 use crate::request::{Effect, ErrorCode, Failure, Meta, Outcome, Sealing};
@@ -25,6 +26,8 @@ pub(super) struct Call {
     pub accepted: Accepted,
     /// Cancelled when the caller takes the request back.
     pub cancel: CancellationToken,
+    /// Who follows it, once it is begun with.
+    pub observed: Observed,
 }
 
 /// What a call came to.
@@ -43,8 +46,9 @@ impl Work {
 
 impl Engine {
     /// Answers a call: exactly one reply is recorded, or the request is closed or left with its reason.
-    pub(super) async fn answer(self: &Arc<Self>, call: Call) {
+    pub(super) async fn answer(self: &Arc<Self>, mut call: Call) {
         let begun = Instant::now();
+        call.observed = self.observe(&call.accepted);
         let (claimed, result) = self.work(&call).await;
         let id = &call.accepted.request().id;
         let lease_lost = self.leases.release(id);
@@ -61,7 +65,8 @@ impl Engine {
             (_, Work::Outcome(outcome, attempt)) => (*outcome, attempt),
         };
         let outcome = self.with_circumstances(outcome, call.accepted.effect(), lease_lost);
-        if let Some(recorded) = self.record(&call.accepted, outcome, attempt, begun.elapsed()).await {
+        let recorded = self.record(&call.accepted, outcome, attempt, begun.elapsed(), &call.observed).await;
+        if let Some(recorded) = recorded {
             self.hand_over(&call.accepted, recorded).await;
         }
     }
@@ -84,7 +89,7 @@ impl Engine {
         tracing::error!(request.id = %call.request().id, "answering a call failed inside the runner");
         self.leases.release(&call.request().id);
         let outcome = Outcome::Error(panicked().into());
-        if let Some(recorded) = self.record(call, outcome, None, Duration::ZERO).await {
+        if let Some(recorded) = self.record(call, outcome, None, Duration::ZERO, &None).await {
             self.hand_over(call, recorded).await;
         }
     }
@@ -136,8 +141,9 @@ impl Engine {
             return Err(Work::answer(outcome));
         }
         let (ready, permission) = self.decode(call).await.map_err(|error| Work::answer(refused(error)))?;
-        if permission == Permission::Ask {
-            self.approve(call).await.map_err(|stopped| match stopped {
+        let wants_a_say = call.observed.as_ref().is_some_and(|observed| observed.wants_a_say());
+        if permission == Permission::Ask || wants_a_say {
+            self.approve(call, permission).await.map_err(|stopped| match stopped {
                 Stopped::Refused(failure) => Work::answer(Outcome::Error(*failure)),
                 Stopped::TakenBack => Work::answer(never_ran()),
                 Stopped::Stopping => Work::Left,
@@ -216,7 +222,11 @@ impl Engine {
         let mut cx = self.context(call);
         // Ends with this call, so that nothing is told after its result.
         let (progress, _telling) = self.tell(&call.accepted);
+        let (progress, following) = self.follow(call, progress);
         cx.progress = progress;
+        if let Some(observed) = &call.observed {
+            observed.started();
+        }
         if declares {
             cx.intents = Arc::new(InJournal(self.journal.clone()));
         }
@@ -226,6 +236,7 @@ impl Engine {
         let ended = tokio::select! {
             joined = &mut running => Ok(joined),
             () = call.cancel.cancelled() => Err(Cut::Cancelled),
+            () = call.stopped_by_follower() => Err(Cut::Followed),
             () = self.time_is_up(call, limit) => Err(Cut::Deadline(limit)),
             () = self.ending.cancelled() => Err(Cut::Stopped),
         };
@@ -244,6 +255,9 @@ impl Engine {
             }
         };
         running.abort();
+        if let Some(following) = following {
+            following.end().await;
+        }
         let answer = joined.map(|joined| joined.unwrap_or_else(|_panic| Err(panicked())));
         let unanswered = !matches!(answer, Some(Ok(_)));
         if cut == Some(Cut::Stopped) && unanswered && !call.accepted.effect().at_most_once() {
@@ -311,6 +325,7 @@ impl Engine {
         outcome: Outcome,
         attempt: Option<u32>,
         duration: Duration,
+        observed: &Observed,
     ) -> Option<RecordedReply> {
         let request = call.request();
         let sealed = outcome.seal(&Sealing {
@@ -329,6 +344,7 @@ impl Engine {
             match self.journal.record(call, sealed.clone(), self.clock.now_ms()).await {
                 Ok(recorded) => {
                     reach_of("finish.after", request.id.as_str());
+                    Call::has_ended(observed, &sealed);
                     let duration_ms = u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
                     tracing::info!(request.id = %request.id, tool.name = %request.tool, outcome = kind, duration_ms, "a call was answered");
                     return Some(recorded);

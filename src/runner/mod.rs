@@ -24,6 +24,7 @@ mod leases;
 mod line;
 mod lives;
 mod moves;
+mod observing;
 mod outbox;
 mod parked;
 mod pass;

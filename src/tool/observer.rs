@@ -28,6 +28,8 @@ pub struct CallView<'a> {
     pub tool: &'a ToolSpec,
     /// The most that this call may do.
     pub effect: Effect,
+    /// It is what a Task tool made a request of its own of.
+    pub of_task: bool,
     /// The arguments; null where they are no JSON.
     pub args: &'a Value,
     /// The tool and its arguments in one line that hides nothing.

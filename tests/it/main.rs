@@ -15,6 +15,7 @@ mod config;
 mod conformance;
 mod contract;
 mod dev_backend;
+mod editor;
 mod faults;
 mod file;
 mod git;

@@ -2,18 +2,21 @@
 //! here: which calls are the editor's (session, turns).
 
 use std::future::Future;
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Value, json};
 
 use super::discovery::ToolCatalog;
+use crate::acp::agent::Backlog;
 use crate::acp::client_tools::{ClientTools, Served};
 use crate::acp::protocol::{
     Client, ClientCapabilities, ConnectionTo, CreateTerminalRequest, CreateTerminalResponse, Error,
     Implementation, KillTerminalRequest, KillTerminalResponse, ReadTextFileRequest, ReadTextFileResponse,
     ReleaseTerminalRequest, ReleaseTerminalResponse, RequestPermissionRequest, RequestPermissionResponse,
-    SessionId, SessionNotification, TerminalOutputRequest, TerminalOutputResponse, UntypedMessage,
-    WaitForTerminalExitRequest, WaitForTerminalExitResponse, WriteTextFileRequest, WriteTextFileResponse,
+    SessionId, SessionNotification, SessionUpdate, TerminalOutputRequest, TerminalOutputResponse,
+    UntypedMessage, WaitForTerminalExitRequest, WaitForTerminalExitResponse, WriteTextFileRequest,
+    WriteTextFileResponse,
 };
 
 /// The extension by which a client says which tools it offers.
@@ -26,6 +29,7 @@ pub struct EditorClient {
     connection: ConnectionTo<Client>,
     capabilities: ClientCapabilities,
     timeout: Duration,
+    backlog: Option<Arc<Backlog>>,
 }
 
 impl EditorClient {
@@ -34,8 +38,9 @@ impl EditorClient {
         connection: ConnectionTo<Client>,
         capabilities: ClientCapabilities,
         timeout: Duration,
+        backlog: Option<Arc<Backlog>>,
     ) -> Self {
-        Self { connection, capabilities, timeout }
+        Self { connection, capabilities, timeout, backlog }
     }
 
     /// A request that must be answered soon, or none at all where the editor does not serve it.
@@ -101,7 +106,14 @@ impl ClientTools for EditorClient {
     }
 
     fn session_update(&self, update: SessionNotification) -> Served<'_, ()> {
-        let sent = self.connection.send_notification(update);
+        let is_needed = match &update.update {
+            SessionUpdate::ToolCallUpdate(update) => update.fields.status.is_some(),
+            _ => true,
+        };
+        let sent = match &self.backlog {
+            Some(backlog) if !backlog.takes(is_needed) => Ok(()),
+            _ => self.connection.send_notification(update),
+        };
         Box::pin(std::future::ready(sent))
     }
 

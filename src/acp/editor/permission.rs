@@ -61,6 +61,41 @@ impl Scope {
     }
 }
 
+/// Programs that run whatever their arguments name.
+const RUNNERS: &[&str] = &[
+    "sh", "bash", "zsh", "fish", "dash", "env", "sudo", "doas", "xargs", "eval", "exec", "nohup", "time",
+    "timeout", "nice", "find", "python", "python3", "node", "perl", "ruby", "awk", "ssh", "watch",
+];
+/// Programs that are many programs: the first argument says which.
+const OF_MANY: &[&str] = &[
+    "git",
+    "cargo",
+    "npm",
+    "npx",
+    "pnpm",
+    "yarn",
+    "bun",
+    "deno",
+    "go",
+    "docker",
+    "podman",
+    "kubectl",
+    "make",
+    "just",
+    "pip",
+    "uv",
+    "poetry",
+    "dotnet",
+    "gh",
+    "brew",
+    "apt",
+    "systemctl",
+    "rustup",
+    "mvn",
+    "gradle",
+    "terraform",
+];
+
 /// Whether nothing but the command and how long it may take is set.
 fn is_plain(args: &Value) -> bool {
     let known = |key: &String| {
@@ -78,19 +113,16 @@ fn beginning(line: &str) -> Option<Vec<String>> {
     }
     let mut words = line.split(' ').filter(|word| !word.is_empty());
     let program = words.next().filter(|word| !word.contains('='))?;
-    // These run whatever their arguments name.
-    const RUNNERS: &[&str] = &[
-        "sh", "bash", "zsh", "env", "sudo", "xargs", "eval", "exec", "nohup", "time", "python", "python3",
-        "node", "perl", "ruby",
-    ];
     let name = program.rsplit('/').next().unwrap_or(program);
     if RUNNERS.contains(&name) {
         return None;
     }
-    let subcommand = words
-        .next()
-        .filter(|word| word.chars().all(|c| c.is_ascii_lowercase() || c == '-') && !word.starts_with('-'));
-    Some(std::iter::once(program).chain(subcommand).map(str::to_owned).collect())
+    if !OF_MANY.contains(&name) {
+        return Some(vec![program.to_owned()]);
+    }
+    // Before the subcommand there may be options that change what it does.
+    let subcommand = words.next().filter(|word| !word.starts_with('-'))?;
+    Some(vec![program.to_owned(), subcommand.to_owned()])
 }
 
 /// The project's folder that a path lies in, by its spelling; a relative one lies in the first.
@@ -174,16 +206,18 @@ mod tests {
     use super::*;
     use crate::acp::protocol::SelectedPermissionOutcome;
 
-    fn scope(tool: &str, args: Value) -> Scope {
-        Scope::of(tool, &args, &[PathBuf::from("/work/app"), PathBuf::from("/work/lib")])
+    fn scope(tool: &str, args: &Value) -> Scope {
+        Scope::of(tool, args, &[PathBuf::from("/work/app"), PathBuf::from("/work/lib")])
     }
 
     #[test]
     fn a_yes_for_the_session_covers_commands_that_begin_alike_and_are_nothing_but_words() {
-        let bash = |command: &str| scope("Bash", json!({ "command": command }));
+        let bash = |command: &str| scope("Bash", &json!({ "command": command }));
         assert_eq!(bash("cargo test --lib"), bash("cargo test"));
         assert_ne!(bash("cargo test"), bash("cargo run"));
         assert_eq!(bash("ls -l /etc"), bash("ls"));
+        assert_eq!(bash("echo hi"), bash("echo there"));
+        assert!(matches!(bash("git -c core.pager=x log"), Scope::Exactly { .. }));
         for more in
             ["cargo test; rm -rf x", "cargo test && y", "cargo test $(x)", "cargo test > f", "cargo test\nx"]
         {
@@ -194,14 +228,14 @@ mod tests {
             assert!(matches!(bash(runner), Scope::Exactly { .. }), "{runner}");
         }
         assert!(matches!(
-            scope("Bash", json!({ "command": "ls", "run_in_background": true })),
+            scope("Bash", &json!({ "command": "ls", "run_in_background": true })),
             Scope::Exactly { .. }
         ));
     }
 
     #[test]
     fn a_yes_for_the_session_covers_files_of_the_same_folder() {
-        let write = |path: &str| scope("Write", json!({ "file_path": path, "content": "x" }));
+        let write = |path: &str| scope("Write", &json!({ "file_path": path, "content": "x" }));
         assert_eq!(write("/work/app/a"), write("b/c"));
         assert_ne!(write("/work/app/a"), write("/work/lib/a"));
         assert_eq!(write("../a"), Scope::Tool("Write".into()));

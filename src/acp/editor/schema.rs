@@ -4,7 +4,9 @@
 use std::error::Error;
 use std::fmt::Write as _;
 
-use boon::{CompileError, Compiler, ErrorKind, InstanceToken, SchemaIndex, Schemas, UrlLoader, ValidationError};
+use boon::{
+    CompileError, Compiler, ErrorKind, InstanceToken, SchemaIndex, Schemas, UrlLoader, ValidationError,
+};
 use serde_json::Value;
 
 /// Where the schema lives as far as its own references are concerned.

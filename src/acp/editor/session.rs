@@ -21,8 +21,6 @@ pub struct EditorSettings {
     pub terminals: bool,
     /// The person there is asked before calls with these effects.
     pub ask: Vec<Effect>,
-    /// How long that person has to answer.
-    pub patience: Duration,
     /// How long the editor has to answer anything else.
     pub timeout: Duration,
     /// When it is asked for tools of its own.
@@ -37,7 +35,6 @@ impl Default for EditorSettings {
             files: true,
             terminals: false,
             ask: vec![Effect::Writes, Effect::Executes],
-            patience: Duration::from_mins(2),
             timeout: Duration::from_secs(30),
             discover: Discover::default(),
             tool_timeout: Duration::from_mins(1),

@@ -23,6 +23,8 @@ use crate::tool::{CallView, Effect, Ended, Lane, ObservedCall, Verdict, Word};
 const TITLE: usize = 300;
 /// The most of an answer's text that is shown.
 const ANSWER: usize = 16 * 1024;
+/// What to do where a turn ended over a question.
+const POLICY_DECIDES: &str = "Ask again: without an open turn the device's own policy decides.";
 /// Diffs of longer texts are not shown.
 const DIFF: usize = 256 * 1024;
 
@@ -51,21 +53,24 @@ struct State {
 
 impl ShownCall {
     /// Shows a call that waits.
-    pub(super) fn begin(turn: Arc<Open>, call: CallView<'_>) -> Self {
+    pub(super) fn begin(turn: &Arc<Open>, call: CallView<'_>) -> Self {
         let session = &turn.session;
         let executes = call.effect == Effect::Executes && call.tool.lane != Lane::Control;
-        let wanted = session.settings.ask.contains(&call.effect) || call.tool.always_asks;
-        let asks = call.tool.lane != Lane::Control && wanted;
+        let asked = |effect| session.settings.ask.contains(&effect);
+        // Whoever allowed a task saw the whole of it.
+        let known = call.of_task && asked(Effect::Executes);
+        let wanted = asked(call.effect) || call.tool.always_asks;
+        let asks = call.tool.lane != Lane::Control && wanted && !known;
         let shown = Self {
             id: ToolCallId::from(call.request.to_string()),
-            title: shortened(call.title),
+            title: title(call, &session.roots),
             kind: kind(call.tool.kind()),
             args: call.args.clone(),
             scope: Scope::of(&call.tool.name, call.args, &session.roots),
             asks,
             newest: Newest::default(),
             state: Mutex::default(),
-            turn: Arc::clone(&turn),
+            turn: Arc::clone(turn),
         };
         let mut meta = Meta::new();
         meta.insert(
@@ -85,6 +90,7 @@ impl ShownCall {
             let mut state = shown.state();
             (state.terminal, state.fed) = (Some(terminal), true);
         }
+        turn.live.send_modify(|live| *live += 1);
         shown.send(SessionUpdate::ToolCall(first.meta(meta)));
         shown
     }
@@ -150,7 +156,7 @@ impl ShownCall {
     }
 
     /// Ends what is shown; only the first end counts.
-    fn finish(&self, status: ToolCallStatus, text: Option<&str>, raw: Option<Value>) {
+    fn finish(&self, status: ToolCallStatus, text: Option<&str>, raw: Option<&Value>) {
         if std::mem::replace(&mut self.state().is_over, true) {
             return;
         }
@@ -160,21 +166,20 @@ impl ShownCall {
         if !contents.is_empty() {
             fields = fields.content(contents);
         }
-        if let Some(raw) = &raw {
+        if let Some(raw) = raw {
             fields = fields.raw_output(raw.clone());
         }
         let mut update = ToolCallUpdate::new(self.id.clone(), fields);
         if let Some(terminal) = fed {
             let mut meta = Meta::new();
-            let code =
-                raw.as_ref().and_then(|raw| raw.pointer("/meta/exitCode")).cloned().unwrap_or(Value::Null);
-            let signal =
-                raw.as_ref().and_then(|raw| raw.pointer("/meta/signal")).cloned().unwrap_or(Value::Null);
+            let code = raw.and_then(|raw| raw.pointer("/meta/exitCode")).cloned().unwrap_or(Value::Null);
+            let signal = raw.and_then(|raw| raw.pointer("/meta/signal")).cloned().unwrap_or(Value::Null);
             let exit = json!({ "terminal_id": terminal, "exit_code": code, "signal": signal });
             meta.insert("terminal_exit".into(), exit);
             update = update.meta(meta);
         }
         self.send(SessionUpdate::ToolCallUpdate(update));
+        self.turn.live.send_modify(|live| *live -= 1);
     }
 
     async fn put(&self) -> Verdict {
@@ -195,8 +200,11 @@ impl ShownCall {
         let again = "Do without it, or say why it is needed and ask again.";
         let answered = tokio::select! {
             biased;
+            () = self.turn.stop.cancelled() => {
+                return no(format!("{person} ended the turn before answering"), POLICY_DECIDES);
+            }
             () = self.turn.over.cancelled() => {
-                return no(format!("{person} ended the turn before answering"), "Ask again: without a turn the device's own policy decides.");
+                return no(format!("{} was closed before anybody answered", session.editor), POLICY_DECIDES);
             }
             answered = session.client.request_permission(request) => answered,
         };
@@ -254,11 +262,11 @@ impl ObservedCall for ShownCall {
         let text = raw.get("result").or_else(|| raw.get("error")).map(as_text);
         let text = text.map(|text| fenced(clipped(&text, ANSWER)));
         let status = if ending.ok { ToolCallStatus::Completed } else { ToolCallStatus::Failed };
-        self.finish(status, text.as_deref(), Some(small(raw)));
+        self.finish(status, text.as_deref(), Some(&small(raw)));
     }
 
     fn stopped(&self) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
-        Box::pin(self.turn.over.cancelled())
+        Box::pin(self.turn.stop.cancelled())
     }
 }
 
@@ -294,6 +302,24 @@ fn small(mut raw: Value) -> Value {
 
 fn shortened(title: &str) -> String {
     if title.len() <= TITLE { title.to_owned() } else { format!("{}…", clipped(title, TITLE)) }
+}
+
+/// What a person reads at a glance: the tool and the one argument that it is about, with nothing hidden in it.
+fn title(call: CallView<'_>, roots: &[PathBuf]) -> String {
+    let about = ["command", "file_path", "path", "pattern", "query", "task_id", "name"]
+        .iter()
+        .find_map(|name| call.args.get(name)?.as_str());
+    let Some(about) = about else { return shortened(call.title) };
+    let inside = roots.iter().find_map(|root| Path::new(about).strip_prefix(root).ok()?.to_str());
+    let about: String = inside.unwrap_or(about).chars().flat_map(shown).collect();
+    shortened(&format!("{}: {about}", call.tool.name))
+}
+
+/// A character as it is, or in words where it would not be seen.
+fn shown(c: char) -> Vec<char> {
+    let unseen = c.is_control()
+        || matches!(c, '\u{200B}'..='\u{200F}' | '\u{202A}'..='\u{202E}' | '\u{2060}'..='\u{206F}' | '\u{FEFF}');
+    if unseen { c.escape_default().collect() } else { vec![c] }
 }
 
 fn kind(name: &str) -> ToolKind {

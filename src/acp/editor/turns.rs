@@ -3,8 +3,10 @@
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::Duration;
 
 use tokio::sync::watch;
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::session::EditorSession;
@@ -21,6 +23,8 @@ struct Shared {
     state: Mutex<State>,
     /// How many turns are open.
     open: watch::Sender<usize>,
+    /// When a call was last begun, shown or not.
+    latest: watch::Sender<Option<Instant>>,
 }
 
 #[derive(Default)]
@@ -34,8 +38,12 @@ pub(super) struct Open {
     pub(super) session: Arc<EditorSession>,
     /// The one conversation that it is for; all, where none is named.
     of: Option<ConversationId>,
-    /// Cancelled when it is over: calls that are shown in it end.
+    /// Cancelled when it is over: nothing is shown in it any more.
     pub(super) over: CancellationToken,
+    /// Cancelled when the person wants its calls to stop.
+    pub(super) stop: CancellationToken,
+    /// How many of its calls have not ended.
+    pub(super) live: watch::Sender<usize>,
 }
 
 /// An open turn, as whoever opened it holds it. Dropping it ends it.
@@ -47,7 +55,13 @@ pub struct Turn {
 impl Editors {
     /// Opens a turn of this session: for one conversation, or for all.
     pub fn attach(&self, session: Arc<EditorSession>, of: Option<ConversationId>) -> Turn {
-        let open = Arc::new(Open { session, of, over: CancellationToken::new() });
+        let open = Arc::new(Open {
+            session,
+            of,
+            over: CancellationToken::new(),
+            stop: CancellationToken::new(),
+            live: watch::Sender::default(),
+        });
         let mut state = self.state();
         state.turns.push(Arc::clone(&open));
         self.0.open.send_replace(state.turns.len());
@@ -67,6 +81,11 @@ impl Editors {
         self.0.open.subscribe()
     }
 
+    /// How long ago the last call was begun, shown or not.
+    pub fn quiet_for(&self) -> Option<Duration> {
+        self.0.latest.borrow().map(|at| at.elapsed())
+    }
+
     /// The sessions that have a turn open, the newest last.
     pub fn sessions(&self) -> Vec<Arc<EditorSession>> {
         self.state().turns.iter().map(|turn| Arc::clone(&turn.session)).collect()
@@ -75,7 +94,7 @@ impl Editors {
     /// The turn for a conversation: one that names it before those for all, the newest before older ones.
     fn turn_for(&self, conversation: &ConversationId) -> Option<Arc<Open>> {
         let state = self.state();
-        let open = || state.turns.iter().rev().filter(|turn| !turn.over.is_cancelled());
+        let open = || state.turns.iter().rev().filter(|turn| !turn.stop.is_cancelled());
         let named = open().find(|turn| turn.of.as_ref() == Some(conversation));
         named.or_else(|| open().find(|turn| turn.of.is_none())).cloned()
     }
@@ -87,8 +106,9 @@ impl Editors {
 
 impl Observer for Editors {
     fn observe(&self, call: CallView<'_>) -> Option<Arc<dyn ObservedCall>> {
+        self.0.latest.send_replace(Some(Instant::now()));
         let turn = self.turn_for(call.conversation)?;
-        let shown = Arc::new(ShownCall::begin(turn, call));
+        let shown = Arc::new(ShownCall::begin(&turn, call));
         let mut state = self.state();
         state.calls.retain(|_, call| call.strong_count() > 0);
         state.calls.insert(call.request.clone(), Arc::downgrade(&shown));
@@ -102,9 +122,16 @@ impl Turn {
         &self.open.session
     }
 
-    /// Ends it: calls that are shown in it are told to stop.
-    pub fn end(&self) {
-        self.open.over.cancel();
+    /// The person wants it to end: calls that are shown in it are told to stop, and later ones are not shown. Where it
+    /// is only dropped, as when the editor was closed, calls go on by themselves.
+    pub fn stop(&self) {
+        self.open.stop.cancel();
+    }
+
+    /// Waits until every call that is shown in it has ended.
+    pub async fn quiet(&self) {
+        // The sender lives as long as this.
+        let _ = self.open.live.subscribe().wait_for(|live| *live == 0).await;
     }
 }
 

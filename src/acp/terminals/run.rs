@@ -148,6 +148,7 @@ async fn watch(
             None => std::future::pending().await,
         }
     };
+    let mut shown = 0;
     let ending = tokio::select! {
         biased;
         exit = client.wait_for_terminal_exit(guard.id()) => Ending::Finished(exit?),
@@ -156,23 +157,31 @@ async fn watch(
             let ladder = if cx.winding_up.is_cancelled() { Ladder::timeout() } else { Ladder::cancel() };
             Ending::Cancelled(stop(client, &guard, ladder).await?)
         }
-        never = show_output(client, cx, guard.id()) => match never {},
+        never = show_output(client, cx, guard.id(), &mut shown) => match never {},
         () = out_of_patience => return Ok(Watched::Running(guard)),
         () = tokio::time::sleep(limit) => Ending::TimedOut(stop(client, &guard, Ladder::timeout()).await?),
     };
+    if cx.progress.is_followed() {
+        let rest = client.terminal_output(OutputQuery { id: guard.id().clone(), since: Some(shown) }).await?;
+        cx.progress.show_end(&rest.text, rest.omitted_bytes);
+    }
     let output = client.terminal_output(OutputQuery::all(guard.id())).await?;
     Ok(Watched::Over(Box::new(Run { ending, output, guard })))
 }
 
-/// Shows what the command prints, as often as anybody could want to look, for as long as this is awaited.
-async fn show_output(client: &Arc<dyn TerminalClient>, cx: &ToolCx, id: &TerminalId) -> Infallible {
-    let mut since = 0;
+/// Shows what the command prints after `since`, as often as anybody could want to look, for as long as this is awaited.
+async fn show_output(
+    client: &Arc<dyn TerminalClient>,
+    cx: &ToolCx,
+    id: &TerminalId,
+    since: &mut u64,
+) -> Infallible {
     while cx.progress.is_watched() {
         tokio::time::sleep(LOOK_EVERY).await;
-        let query = OutputQuery { id: id.clone(), since: Some(since) };
+        let query = OutputQuery { id: id.clone(), since: Some(*since) };
         // A terminal that is gone has nothing to show; whoever waits for its end learns why.
         if let Ok(output) = client.terminal_output(query).await {
-            since = output.cursor;
+            *since = output.cursor;
             cx.progress.show(&output.text, output.omitted_bytes);
         }
     }

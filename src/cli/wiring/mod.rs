@@ -14,6 +14,7 @@ use anyhow::Context;
 use tokio::task::JoinSet;
 
 use super::exit::{self, Exit};
+use crate::acp::editor::{EditorSettings, Editors};
 use crate::acp::local::terminals::{LocalSetup, LocalTerminals};
 use crate::acp::permission::InsideWorkspace;
 use crate::acp::terminals::Ladder;
@@ -29,6 +30,7 @@ use crate::ids::LeaseId;
 use crate::journal::Journal;
 use crate::output::OutputStore;
 use crate::redact::Redactor;
+use crate::request::Effect;
 use crate::runner::{Clock, Parts, Runner, Settings, Stop, Tasks, WakeUp, Watchdog, wakes};
 use crate::tool::{Gate, Registry};
 
@@ -156,6 +158,10 @@ pub struct Assembled {
     pub runner: Runner,
     /// The processes, to be ended when the runner has.
     pub processes: Processes,
+    /// The tools.
+    pub registry: Arc<Registry>,
+    /// What survives a crash.
+    pub journal: Journal,
 }
 
 /// The processes of a runner.
@@ -207,6 +213,7 @@ pub fn runner(
     home: &Home,
     environment: &Environment,
     pairing_code: Option<String>,
+    editors: &Editors,
 ) -> anyhow::Result<Assembled> {
     // Made before the machine, so that its key is among the secrets that are masked.
     let identity = DeviceIdentity::load_or_create(home)?;
@@ -222,7 +229,7 @@ pub fn runner(
     let parts = Parts {
         backend,
         journal: journal.clone(),
-        registry: machine.registry,
+        registry: Arc::clone(&machine.registry),
         gate: machine.gate,
         redactor: machine.redactor,
         outputs: machine.outputs,
@@ -235,9 +242,10 @@ pub fn runner(
         switches: Switches::of(home),
         approvals: Approvals::of(home),
         watchdog: Watchdog::from_variables(|name| text_variable(environment, name)),
+        observer: Arc::new(editors.clone()),
     };
-    let processes = Processes { terminals: machine.terminals, journal };
-    Ok(Assembled { runner: Runner::new(parts, wakes), processes })
+    let processes = Processes { terminals: machine.terminals, journal: journal.clone() };
+    Ok(Assembled { runner: Runner::new(parts, wakes), processes, registry: machine.registry, journal })
 }
 
 fn text_variable(environment: &Environment, name: &str) -> Option<String> {
@@ -335,6 +343,23 @@ pub fn functions(config: &Config) -> anyhow::Result<HttpFunctions> {
         ..TransportOptions::default()
     };
     Ok(HttpFunctions::new(url.as_str(), options)?)
+}
+
+/// What the owner wants of editors.
+pub fn editor_settings(config: &Config) -> EditorSettings {
+    let editor = &config.editor;
+    let effect = |asked: &config::AskedAbout| match asked {
+        config::AskedAbout::Reads => Effect::Reads,
+        config::AskedAbout::Writes => Effect::Writes,
+        config::AskedAbout::Executes => Effect::Executes,
+    };
+    EditorSettings {
+        files: editor.files,
+        terminals: editor.terminals,
+        ask: editor.ask.iter().map(effect).collect(),
+        timeout: editor.timeout,
+        ..EditorSettings::default()
+    }
 }
 
 /// How many bytes the home's disk must have free for anything new to be begun.

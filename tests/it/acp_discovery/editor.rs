@@ -111,7 +111,7 @@ pub async fn connect_with(
     let log = Arc::new(Log::default());
     tasks.spawn(edit(client_end, capabilities, Arc::clone(&log), says));
     let (connection, capabilities) = meeting.await.expect("they met");
-    let client = EditorClient::new(connection, capabilities.clone(), settings.timeout);
+    let client = EditorClient::new(connection, capabilities.clone(), settings.timeout, None);
     let session = EditorSession::new(
         SessionId::from(id.to_owned()),
         format!("Pad {id}"),
@@ -205,6 +205,7 @@ impl Desk {
             conversation,
             tool: entry.spec(),
             effect,
+            of_task: false,
             args,
             title: tool,
         })

@@ -16,7 +16,7 @@ use punie_runner::redact::{Redactor, Secret};
 use punie_runner::runner::{
     Catalog, Clock, LookedAfter, Parts, Runner, RunnerError, Settings, Stop, Survivors, wakes,
 };
-use punie_runner::tool::{Aftermath, Intent, Registry};
+use punie_runner::tool::{Aftermath, Intent, Registry, Unobserved};
 use tokio::task::JoinSet;
 
 use super::stage::Stage;
@@ -78,6 +78,7 @@ impl Inside {
             switches: Switches::of(&home),
             approvals: Approvals::of(&home),
             watchdog: None,
+            observer: Arc::new(Unobserved),
         };
         change(&mut parts);
         let (stop, runner) = (Stop::new(), Runner::new(parts, wakes()));

@@ -1,6 +1,7 @@
 //! What the tests share.
 
 pub mod caller;
+pub mod editor;
 pub mod flip;
 pub mod inside;
 pub mod process;

@@ -1,0 +1,199 @@
+//! The protocol's lines over bytes: one JSON message each, bounded, and read whatever an editor writes. A line that is
+//! no text or too long spoils itself and no other. Not here: what the messages say.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use futures_util::{Sink, Stream, sink, stream};
+use tokio::io::{AsyncBufRead, AsyncBufReadExt as _, AsyncRead, AsyncWrite, AsyncWriteExt as _, BufReader};
+
+use crate::acp::protocol::Lines;
+
+/// The longest line that is taken, in bytes; the same limit as in the protocol's own TypeScript library.
+pub const MOST_LINE: usize = 32 << 20;
+/// How much of a line that is too long is looked at for its id.
+const HEAD: usize = 4_096;
+/// How many updates an editor may be behind before pictures of progress are left out, and before all are.
+const BEHIND: (usize, usize) = (500, 5_000);
+
+/// How many updates wait to be written: the protocol's library keeps as many as there are.
+#[derive(Debug, Default)]
+pub struct Backlog(AtomicUsize);
+
+impl Backlog {
+    /// Whether another update may join; what is not needed for the state of a call is left out sooner.
+    pub fn takes(&self, is_needed: bool) -> bool {
+        let most = if is_needed { BEHIND.1 } else { BEHIND.0 };
+        let taken = self.0.load(Ordering::Relaxed) < most;
+        if taken {
+            self.0.fetch_add(1, Ordering::Relaxed);
+        }
+        taken
+    }
+
+    fn wrote(&self, line: &str) {
+        if line.get(..line.floor_char_boundary(120)).is_some_and(|head| head.contains("\"session/update\"")) {
+            // One that was counted.
+            let _ = self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |n| n.checked_sub(1));
+        }
+    }
+}
+
+/// A transport over these two ends.
+pub fn lines(
+    reader: impl AsyncRead + Send + Unpin + 'static,
+    writer: impl AsyncWrite + Send + Unpin + 'static,
+    backlog: Arc<Backlog>,
+) -> Lines<
+    impl Sink<String, Error = io::Error> + Send + 'static,
+    impl Stream<Item = io::Result<String>> + Send + 'static,
+> {
+    let outgoing = sink::unfold(writer, move |mut writer, line: String| {
+        let backlog = Arc::clone(&backlog);
+        async move {
+            backlog.wrote(&line);
+            let mut bytes = line.into_bytes();
+            bytes.push(b'\n');
+            writer.write_all(&bytes).await?;
+            writer.flush().await?;
+            Ok(writer)
+        }
+    });
+    let incoming = stream::unfold(BufReader::with_capacity(64 * 1024, reader), async |mut reader| {
+        loop {
+            match next_line(&mut reader, MOST_LINE).await {
+                Ok(None) => return None,
+                Ok(Some(line)) if line.trim().is_empty() => {}
+                Ok(Some(line)) => return Some((Ok(line), reader)),
+                Err(error) => return Some((Err(error), reader)),
+            }
+        }
+    });
+    // Unfolding futures are not Unpin; the library wants neither more nor less than these.
+    Lines::new(Box::pin(outgoing), Box::pin(incoming))
+}
+
+/// The next line without its end, in text whatever it was; none at the end. One that is too long becomes what answers
+/// it: an error where it was the answer to a request of ours, else something that is no JSON.
+async fn next_line(reader: &mut (impl AsyncBufRead + Unpin), most: usize) -> io::Result<Option<String>> {
+    let mut line = Vec::new();
+    let mut length = 0_usize;
+    loop {
+        let chunk = reader.fill_buf().await?;
+        if chunk.is_empty() {
+            if length == 0 {
+                return Ok(None);
+            }
+            break;
+        }
+        let end = memchr::memchr(b'\n', chunk);
+        let taken = end.unwrap_or(chunk.len());
+        length += taken;
+        if length <= most {
+            line.extend_from_slice(&chunk[..taken]);
+        } else {
+            line.truncate(HEAD);
+            line.shrink_to_fit();
+            line.extend_from_slice(&chunk[..taken.min(HEAD.saturating_sub(line.len()))]);
+        }
+        reader.consume(taken + usize::from(end.is_some()));
+        if end.is_some() {
+            break;
+        }
+    }
+    if length > most {
+        tracing::warn!(bytes = length, most, "a line of the editor's is too long and is not taken");
+        return Ok(Some(instead_of(&line)));
+    }
+    let text = match String::from_utf8(line) {
+        Ok(text) => text,
+        Err(damaged) => String::from_utf8_lossy(damaged.as_bytes()).into_owned(),
+    };
+    Ok(Some(text))
+}
+
+/// What stands for a line that was too long, told from its beginning.
+fn instead_of(head: &[u8]) -> String {
+    match answered_id(&String::from_utf8_lossy(head)) {
+        Some(id) => format!(
+            r#"{{"jsonrpc":"2.0","id":{id},"error":{{"code":-32603,"message":"the answer is longer than {} MiB"}}}}"#,
+            MOST_LINE >> 20
+        ),
+        None => "a line that is too long".to_owned(),
+    }
+}
+
+/// The id of the request that a line answers, as JSON: from the keys of the outermost object, as far as they go.
+fn answered_id(head: &str) -> Option<String> {
+    let mut rest = head.trim_start().strip_prefix('{')?;
+    loop {
+        let key: String = first_json(&mut rest)?;
+        rest = rest.trim_start().strip_prefix(':')?;
+        match key.as_str() {
+            "id" => return Some(first_json::<serde_json::Value>(&mut rest)?.to_string()),
+            // A request of theirs, not an answer; or its content, which is what is too long.
+            "method" | "result" | "error" | "params" => return None,
+            _ => drop(first_json::<serde_json::Value>(&mut rest)?),
+        }
+        rest = rest.trim_start().strip_prefix(',')?;
+    }
+}
+
+fn first_json<T: serde::de::DeserializeOwned>(rest: &mut &str) -> Option<T> {
+    let mut values = serde_json::Deserializer::from_str(rest).into_iter::<T>();
+    let value = values.next()?.ok()?;
+    *rest = &rest[values.byte_offset()..];
+    Some(value)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    async fn read(bytes: &[u8], most: usize) -> Vec<String> {
+        let mut reader = BufReader::with_capacity(7, bytes);
+        let mut all = Vec::new();
+        while let Some(line) = next_line(&mut reader, most).await.expect("readable") {
+            all.push(line);
+        }
+        all
+    }
+
+    #[tokio::test]
+    async fn a_line_that_is_no_text_or_too_long_spoils_no_other() {
+        assert_eq!(read(b"one\ntwo", 100).await, ["one", "two"]);
+        assert_eq!(read(b"a\xFFb\nnext\n", 100).await, ["a\u{FFFD}b", "next"]);
+        let long = format!("{}\nnext\n", "x".repeat(5_000));
+        assert_eq!(read(long.as_bytes(), 100).await, ["a line that is too long", "next"]);
+    }
+
+    #[tokio::test]
+    async fn an_answer_that_is_too_long_answers_its_request_with_an_error() {
+        let long = format!(r#"{{"jsonrpc":"2.0","id":"abc","result":"{}"}}"#, "x".repeat(9_000));
+        let lines = read(long.as_bytes(), 100).await;
+        let answer: serde_json::Value = serde_json::from_str(&lines[0]).expect("JSON");
+        assert_eq!((&answer["id"], &answer["error"]["code"]), (&"abc".into(), &(-32603).into()));
+        // A request of theirs, and an answer that names its id too late to be seen.
+        for other in [r#"{"method":"x","id":1,"params":""#, r#"{"result":{"id":1},"y":""#] {
+            let lines = read(format!("{other}{}", "x".repeat(9_000)).as_bytes(), 100).await;
+            assert_eq!(lines, ["a line that is too long"], "{other}");
+        }
+    }
+
+    #[test]
+    fn an_editor_that_does_not_read_is_told_less_and_then_nothing() {
+        let backlog = Backlog::default();
+        let mut pictures = 0;
+        while backlog.takes(false) {
+            pictures += 1;
+        }
+        assert_eq!(pictures, BEHIND.0);
+        assert!(backlog.takes(true));
+        backlog.wrote(r#"{"jsonrpc":"2.0","method":"session/update","params":{}}"#);
+        backlog.wrote(r#"{"jsonrpc":"2.0","id":1,"result":{}}"#);
+        assert!(!backlog.takes(false), "still as many");
+        while backlog.takes(true) {}
+        assert_eq!(backlog.0.load(Ordering::Relaxed), BEHIND.1);
+    }
+}

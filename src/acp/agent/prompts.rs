@@ -1,0 +1,71 @@
+//! What a person can say to the runner in an editor: few words, since the work comes from the backend. Not here: what
+//! is done about it.
+
+use crate::ids::ConversationId;
+
+/// What a prompt asks for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Ask {
+    /// Open a turn for the calls of this conversation; of all, where none is named.
+    Attach(Option<ConversationId>),
+    /// Say how things are.
+    Status,
+    /// Take back what was allowed for the session.
+    Revoke,
+    /// Anything else: what can be said.
+    Help,
+}
+
+/// Each word with what it does, for the editor's list of commands.
+pub(super) const COMMANDS: &[(&str, &str, Option<&str>)] = &[
+    (
+        "attach",
+        "Show the backend's tool calls here, ask here, and use this editor for them",
+        Some("a conversation, or nothing for all"),
+    ),
+    ("status", "Whether the runner is connected, and what this editor serves", None),
+    ("revoke", "Take back what was allowed for this session", None),
+];
+
+/// What is answered to anything that is none of them.
+pub(super) const HELP: &str = "This agent runs tools for a remote agent; it does not chat. Say one of:\n\n\
+    - `attach` (or `attach CONVERSATION`): the backend's tool calls are shown here until you stop the turn; you are \
+    asked here, and files are read and written through this editor\n\
+    - `status`: whether the runner is connected, and what this editor serves\n\
+    - `revoke`: take back what was allowed for this session";
+
+impl Ask {
+    /// Reads a prompt; a slash before the word is what editors put there.
+    pub fn read(text: &str) -> Self {
+        let mut words = text.split_whitespace();
+        let first = words.next().unwrap_or_default();
+        let word = first.strip_prefix('/').unwrap_or(first).to_ascii_lowercase();
+        match (word.as_str(), words.next(), words.next()) {
+            ("attach", None, _) => Self::Attach(None),
+            ("attach", Some(conversation), None) => {
+                ConversationId::parse(conversation).map_or(Self::Help, |id| Self::Attach(Some(id)))
+            }
+            ("status", None, _) => Self::Status,
+            ("revoke", None, _) => Self::Revoke,
+            _ => Self::Help,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn few_words_are_understood_and_everything_else_gets_help() {
+        assert_eq!(Ask::read("attach"), Ask::Attach(None));
+        assert_eq!(Ask::read("  /Attach \n"), Ask::Attach(None));
+        let Ask::Attach(Some(conversation)) = Ask::read("attach talk-1") else { panic!("a conversation") };
+        assert_eq!(conversation.as_str(), "talk-1");
+        assert_eq!(Ask::read("/status"), Ask::Status);
+        assert_eq!(Ask::read("revoke"), Ask::Revoke);
+        for other in ["", "attach two words", "fix the bug", "detach"] {
+            assert_eq!(Ask::read(other), Ask::Help, "{other:?}");
+        }
+    }
+}

@@ -1,0 +1,333 @@
+//! The sessions of one connection, and the turns that are open in them. Not here: what is shown in a turn.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use serde_json::json;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use super::prompts::{Ask, COMMANDS, HELP};
+use super::{AgentSetup, Backlog};
+use crate::acp::editor::{EditorClient, EditorSession};
+use crate::acp::protocol::{
+    AvailableCommand, AvailableCommandInput, AvailableCommandsUpdate, Client, ClientCapabilities,
+    ConnectionTo, ContentBlock, ContentChunk, Error, InitializeRequest, NewSessionRequest,
+    NewSessionResponse, PromptRequest, PromptResponse, RequestCancellation, Responder, SessionId,
+    SessionNotification, SessionUpdate, StopReason, UnstructuredCommandInput,
+};
+use crate::ids::ConversationId;
+
+/// How many sessions one editor may have open.
+const MOST_SESSIONS: usize = 256;
+/// How long the calls of a turn that was stopped may take to end before the turn is answered all the same.
+const LAST_WORDS: Duration = Duration::from_secs(20);
+
+/// The sessions of one connection.
+pub(super) struct Seats {
+    setup: AgentSetup,
+    tasks: TaskTracker,
+    backlog: Option<Arc<Backlog>>,
+    state: Mutex<State>,
+    /// Cancelled when the connection is over.
+    gone: CancellationToken,
+}
+
+#[derive(Default)]
+struct State {
+    editor: String,
+    capabilities: ClientCapabilities,
+    seats: HashMap<SessionId, Arc<Seat>>,
+}
+
+/// One session.
+struct Seat {
+    session: Arc<EditorSession>,
+    /// The runner cannot take calls in, for this reason.
+    trouble: tokio::sync::watch::Receiver<Option<Result<String, String>>>,
+    /// Cancelled to end the prompt that is under way.
+    prompt: Mutex<Option<CancellationToken>>,
+    attached: Mutex<bool>,
+}
+
+impl Seats {
+    pub(super) fn new(setup: AgentSetup, tasks: TaskTracker, backlog: Option<Arc<Backlog>>) -> Self {
+        Self { setup, tasks, backlog, state: Mutex::default(), gone: CancellationToken::new() }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Notes who the editor is and what it serves.
+    pub(super) fn introduce(&self, request: InitializeRequest) {
+        let name = request.client_info.map(|info| {
+            let name = info.title.unwrap_or(info.name);
+            if info.version.is_empty() { name } else { format!("{name} {}", info.version) }
+        });
+        let name: String = name.unwrap_or_default().chars().filter(|c| !c.is_control()).take(80).collect();
+        let capabilities = request.client_capabilities;
+        tracing::info!(
+            editor = name,
+            reads = capabilities.fs.read_text_file,
+            writes = capabilities.fs.write_text_file,
+            terminals = capabilities.terminal,
+            "an editor is connected"
+        );
+        let mut state = self.state();
+        state.editor = if name.is_empty() { "the editor".to_owned() } else { name };
+        state.capabilities = capabilities;
+    }
+
+    /// Opens a session. The runner is started, and the editor's own tools are found out, after the answer: an editor
+    /// may take nothing before it.
+    pub(super) fn open(
+        self: Arc<Self>,
+        request: &NewSessionRequest,
+        responder: Responder<NewSessionResponse>,
+        connection: ConnectionTo<Client>,
+    ) -> Result<(), Error> {
+        let host = &self.setup.host;
+        if !request.cwd.is_absolute() {
+            return responder.respond_with_error(refused("cwd must be an absolute path"));
+        }
+        let Some(folder) = host.folder(&request.cwd) else {
+            return responder.respond_with_error(refused("cwd is no folder that can be opened"));
+        };
+        let mut roots = vec![folder.clone()];
+        roots.extend(request.additional_directories.iter().filter_map(|path| host.folder(path)));
+        let (editor, capabilities) = {
+            let state = self.state();
+            if state.seats.len() >= MOST_SESSIONS {
+                drop(state);
+                return responder.respond_with_error(refused("too many sessions are open"));
+            }
+            (state.editor.clone(), state.capabilities.clone())
+        };
+        let id = SessionId::from(format!("punie-{}", uuid::Uuid::new_v4()));
+        let settings = self.setup.settings.clone();
+        let client =
+            EditorClient::new(connection, capabilities.clone(), settings.timeout, self.backlog.clone());
+        let client = Arc::new(client);
+        let session = Arc::new(EditorSession::new(id.clone(), editor, client, capabilities, roots, settings));
+        let (opened, trouble) = tokio::sync::watch::channel(None);
+        let seat = Arc::new(Seat {
+            session: Arc::clone(&session),
+            trouble,
+            prompt: Mutex::default(),
+            attached: Mutex::default(),
+        });
+        self.state().seats.insert(id.clone(), seat);
+        responder.respond(NewSessionResponse::new(id))?;
+        tell(&session, SessionUpdate::AvailableCommandsUpdate(AvailableCommandsUpdate::new(commands())));
+        let seats = Arc::clone(&self);
+        self.tasks.spawn(async move {
+            if let Err(trouble) = seats.setup.host.open(&folder).await {
+                opened.send_replace(Some(Err(trouble)));
+                return;
+            }
+            let (words, _guests) = seats.setup.host.welcome(session).await;
+            opened.send_replace(Some(Ok(words)));
+            seats.gone.cancelled().await;
+        });
+        Ok(())
+    }
+
+    /// Answers a prompt, some time: the turn of `attach` lasts until somebody ends it.
+    pub(super) fn prompt(
+        self: Arc<Self>,
+        request: &PromptRequest,
+        responder: Responder<PromptResponse>,
+    ) -> Result<(), Error> {
+        let Some(seat) = self.state().seats.get(&request.session_id).cloned() else {
+            let unknown = crate::acp::protocol::session_not_found(&request.session_id);
+            return responder.respond_with_error(unknown);
+        };
+        let words: Vec<&str> = request.prompt.iter().filter_map(text_of).collect();
+        let ask = Ask::read(&words.join(" "));
+        let seats = Arc::clone(&self);
+        self.tasks.spawn(async move {
+            let reason = match ask {
+                Ask::Attach(of) => seats.attach(&seat, of, responder.cancellation()).await,
+                Ask::Status => {
+                    let state = seats.status(&seat).await;
+                    say(&seat.session, &state);
+                    StopReason::EndTurn
+                }
+                Ask::Revoke => {
+                    let taken = seat.session.revoke();
+                    say(&seat.session, &format!("{taken} permissions of this session were taken back."));
+                    StopReason::EndTurn
+                }
+                Ask::Help => {
+                    say(&seat.session, HELP);
+                    StopReason::EndTurn
+                }
+            };
+            if let Err(error) = responder.respond(PromptResponse::new(reason)) {
+                tracing::debug!(%error, "the editor does not hear that its turn is over");
+            }
+        });
+        Ok(())
+    }
+
+    /// Keeps a turn open until the person, the editor or the runner ends it.
+    async fn attach(
+        &self,
+        seat: &Seat,
+        of: Option<ConversationId>,
+        withdrawn: RequestCancellation,
+    ) -> StopReason {
+        let cancel = CancellationToken::new();
+        {
+            let mut prompt = seat.prompt.lock().unwrap_or_else(PoisonError::into_inner);
+            if prompt.as_ref().is_some_and(|standing| !standing.is_cancelled()) {
+                drop(prompt);
+                say(&seat.session, "This session is attached already; its turn is still open.");
+                return StopReason::EndTurn;
+            }
+            *prompt = Some(cancel.clone());
+        }
+        let _over = cancel.clone().drop_guard();
+        if let Err(trouble) = seat.opened().await {
+            say(&seat.session, &format!("No calls come in: {trouble}"));
+            return StopReason::EndTurn;
+        }
+        let turn = self.setup.editors.attach(Arc::clone(&seat.session), of.clone());
+        *seat.attached.lock().unwrap_or_else(PoisonError::into_inner) = true;
+        say(&seat.session, &seat.attached_words(of.as_ref()));
+        let reason = tokio::select! {
+            () = cancel.cancelled() => StopReason::Cancelled,
+            () = withdrawn.cancelled() => StopReason::Cancelled,
+            () = self.setup.stopping.cancelled() => {
+                say(&seat.session, "The runner stops.");
+                StopReason::EndTurn
+            }
+            () = self.gone.cancelled() => return StopReason::Cancelled,
+        };
+        if reason == StopReason::Cancelled {
+            turn.stop();
+        }
+        // All that is shown comes before the end of the turn.
+        tokio::select! {
+            _ = tokio::time::timeout(LAST_WORDS, turn.quiet()) => {}
+            () = self.gone.cancelled() => {}
+        }
+        drop(turn);
+        *seat.attached.lock().unwrap_or_else(PoisonError::into_inner) = false;
+        reason
+    }
+
+    async fn status(&self, seat: &Seat) -> String {
+        let opened = match seat.opened().await {
+            Ok(words) => words,
+            Err(trouble) => return format!("No calls come in: {trouble}"),
+        };
+        let runner = self.setup.host.status().await;
+        let yes = |yes: bool| if yes { "yes" } else { "no" };
+        let session = &seat.session;
+        let attached = *seat.attached.lock().unwrap_or_else(PoisonError::into_inner);
+        format!(
+            "{runner}\n- attached: {}\n- {}: reads files {}, writes files {}, terminals {}\n- {opened}",
+            yes(attached),
+            session.editor,
+            yes(session.settings.files && session.capabilities.fs.read_text_file),
+            yes(session.settings.files
+                && session.capabilities.fs.read_text_file
+                && session.capabilities.fs.write_text_file),
+            yes(session.runs()),
+        )
+    }
+
+    /// The person stopped the turn.
+    pub(super) fn cancel(&self, id: &SessionId) {
+        let seat = self.state().seats.get(id).cloned();
+        if let Some(seat) = seat
+            && let Some(prompt) = &*seat.prompt.lock().unwrap_or_else(PoisonError::into_inner)
+        {
+            prompt.cancel();
+        }
+    }
+
+    /// The connection is over; whether a turn was open.
+    pub(super) fn leave(&self) -> bool {
+        let attached = |seat: &Arc<Seat>| *seat.attached.lock().unwrap_or_else(PoisonError::into_inner);
+        let was_attached = self.state().seats.values().any(attached);
+        self.gone.cancel();
+        was_attached
+    }
+}
+
+impl Seat {
+    /// What is said when the turn is open.
+    fn attached_words(&self, of: Option<&ConversationId>) -> String {
+        let session = &self.session;
+        let whose = of.map_or_else(|| "the backend".to_owned(), |of| format!("conversation {of}"));
+        let served = match (session.settings.files, &session.capabilities.fs) {
+            (true, fs) if fs.read_text_file && fs.write_text_file => {
+                "Files here are read and written through this editor."
+            }
+            (true, fs) if fs.read_text_file => {
+                "Files here are read through this editor and written on the disk."
+            }
+            _ => "Files are read and written on the disk.",
+        };
+        let runs = if session.runs() { " Commands run in its terminals." } else { "" };
+        let own = self.words().filter(|words| !words.is_empty()).map(|words| format!(" {words}"));
+        format!(
+            "Attached: tool calls of {whose} are shown here until you stop this turn. {served}{runs}{}\n",
+            own.unwrap_or_default()
+        )
+    }
+
+    /// Waits until the runner takes calls in, or cannot.
+    async fn opened(&self) -> Result<String, String> {
+        let mut trouble = self.trouble.clone();
+        match trouble.wait_for(Option::is_some).await {
+            Ok(opened) => opened.clone().unwrap_or_else(|| Ok(String::new())),
+            Err(_) => Err("the session is over".to_owned()),
+        }
+    }
+
+    /// What came of asking the editor for its own tools.
+    fn words(&self) -> Option<String> {
+        self.trouble.borrow().as_ref()?.as_ref().ok().cloned()
+    }
+}
+
+fn refused(why: &str) -> Error {
+    Error::invalid_params().data(json!(why))
+}
+
+fn text_of(block: &ContentBlock) -> Option<&str> {
+    match block {
+        ContentBlock::Text(text) => Some(&text.text),
+        _ => None,
+    }
+}
+
+fn commands() -> Vec<AvailableCommand> {
+    let command = |(name, about, input): &(&str, &str, Option<&str>)| {
+        let command = AvailableCommand::new(*name, *about);
+        match input {
+            Some(hint) => {
+                command.input(AvailableCommandInput::Unstructured(UnstructuredCommandInput::new(*hint)))
+            }
+            None => command,
+        }
+    };
+    COMMANDS.iter().map(command).collect()
+}
+
+fn say(session: &EditorSession, text: &str) {
+    tell(session, SessionUpdate::AgentMessageChunk(ContentChunk::new(ContentBlock::from(text.to_owned()))));
+}
+
+/// Hands something to the connection; nobody waits for it to be shown.
+fn tell(session: &EditorSession, update: SessionUpdate) {
+    let sent = session.client.session_update(SessionNotification::new(session.id.clone(), update));
+    if let Some(Err(error)) = futures_util::FutureExt::now_or_never(sent) {
+        tracing::debug!(%error, "the editor is not told");
+    }
+}

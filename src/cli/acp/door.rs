@@ -1,0 +1,107 @@
+//! The socket by which an `acp` that an editor launched reaches the runner that works with this home already. Only for
+//! the same user: the folder is private, and whoever connects is looked at.
+
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt as _, copy};
+use tokio::net::{UnixListener, UnixStream};
+use tokio::task::JoinSet;
+
+use crate::acp::agent::{AgentSetup, Backlog, lines, serve};
+use crate::home::Home;
+
+/// How many editors are served at once.
+const MOST: usize = 32;
+/// How long the runner has to close its end after the editor closed its own.
+const FAREWELL: Duration = Duration::from_secs(5);
+
+/// An open door, closed when it is dropped.
+pub struct Door {
+    _serving: Option<JoinSet<()>>,
+}
+
+impl Door {
+    /// Opens it; whoever holds the lock of the home may. Without it the runner works as well.
+    pub fn open(home: &Home, setup: &AgentSetup) -> Self {
+        let listener = match listen(home) {
+            Ok(listener) => listener,
+            Err(error) => {
+                tracing::warn!(%error, "editors cannot reach this runner");
+                return Self { _serving: None };
+            }
+        };
+        let mut serving = JoinSet::new();
+        serving.spawn(admit(listener, setup.clone()));
+        Self { _serving: Some(serving) }
+    }
+}
+
+fn listen(home: &Home) -> io::Result<UnixListener> {
+    let path = home.editor_socket();
+    home.clear_editor_socket()?;
+    UnixListener::bind(path)
+}
+
+async fn admit(listener: UnixListener, setup: AgentSetup) {
+    let mut open = JoinSet::new();
+    loop {
+        let accepted = tokio::select! {
+            accepted = listener.accept() => accepted,
+            Some(_) = open.join_next() => continue,
+        };
+        let socket = match accepted {
+            Ok((socket, _)) => socket,
+            Err(error) => {
+                tracing::warn!(%error, "an editor could not be let in");
+                tokio::time::sleep(Duration::from_secs(1)).await;
+                continue;
+            }
+        };
+        if open.len() >= MOST || !is_ours(&socket) {
+            tracing::warn!("an editor was not let in: too many, or another user");
+            continue;
+        }
+        let setup = setup.clone();
+        open.spawn(async move {
+            let (reader, writer) = socket.into_split();
+            let backlog = Arc::new(Backlog::default());
+            let transport = lines(reader, writer, Arc::clone(&backlog));
+            if let Err(error) = serve(&setup, transport, Some(backlog)).await {
+                tracing::info!(%error, "the connection of an editor ended");
+            }
+        });
+    }
+}
+
+fn is_ours(socket: &UnixStream) -> bool {
+    socket.peer_cred().is_ok_and(|peer| peer.uid() == rustix::process::getuid().as_raw())
+}
+
+/// Puts an editor through to the runner of this home until one of them closes.
+///
+/// # Errors
+/// The runner cannot be reached.
+pub async fn pass_through(
+    home: &Home,
+    mut from: impl AsyncRead + Unpin,
+    mut to: impl AsyncWrite + Unpin,
+) -> anyhow::Result<()> {
+    let socket = UnixStream::connect(home.editor_socket()).await?;
+    let (mut reader, mut writer) = socket.into_split();
+    let asking = async {
+        copy(&mut from, &mut writer).await?;
+        writer.shutdown().await
+    };
+    let answering = async {
+        copy(&mut reader, &mut to).await?;
+        to.flush().await
+    };
+    tokio::pin!(answering);
+    tokio::select! {
+        ended = &mut answering => ended?,
+        _ = asking => { let _ = tokio::time::timeout(FAREWELL, answering).await; }
+    }
+    Ok(())
+}

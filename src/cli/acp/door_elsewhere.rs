@@ -1,0 +1,31 @@
+//! A runner in the background that editors reach: not on this system yet. Untested here.
+
+use std::io;
+
+use tokio::io::{AsyncRead, AsyncWrite};
+
+use crate::acp::agent::AgentSetup;
+use crate::home::Home;
+
+/// There is none.
+pub struct Door;
+
+impl Door {
+    /// Opens nothing.
+    pub fn open(_home: &Home, _setup: &AgentSetup) -> Self {
+        Self
+    }
+}
+
+/// Nobody can be reached.
+///
+/// # Errors
+/// Always.
+pub async fn pass_through(
+    _home: &Home,
+    _from: impl AsyncRead + Unpin,
+    _to: impl AsyncWrite + Unpin,
+) -> anyhow::Result<()> {
+    let text = "on this system an editor cannot join a runner that is up; stop that one first";
+    Err(io::Error::new(io::ErrorKind::Unsupported, text).into())
+}

@@ -1,0 +1,141 @@
+//! `acp`: the agent that an editor launches, over stdin and stdout. Where a runner works with this home already, the
+//! editor is put through to that; else this process is the runner, for as long as the editor wants it.
+
+#[cfg(unix)]
+mod door;
+#[cfg(not(unix))]
+#[path = "door_elsewhere.rs"]
+mod door;
+mod host;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::io::{stdin, stdout};
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
+
+use super::context::{Context, runtime};
+use super::exit::Exit;
+use super::stop;
+use super::wiring::{self, Assembled};
+use crate::acp::agent::{AgentSetup, Backlog, lines, serve};
+use crate::acp::editor::Editors;
+use crate::config::{Config, WorkspaceRule};
+use crate::home::{Home, LockError, RunnerLock};
+use crate::runner::Stop;
+
+use door::Door;
+pub use host::EditorHost;
+use host::Wanted;
+
+/// How often it is looked whether a runner without its editor is still needed.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+
+/// Serves the editor until it closes its end.
+pub fn acp(context: &Context) -> anyhow::Result<Exit> {
+    let config = context.config_of_runner(WorkspaceRule::NotNeeded)?;
+    let home = Context::home(&config)?;
+    let runtime = runtime()?;
+    let ended = match RunnerLock::acquire(&home) {
+        Ok(_lock) => runtime.block_on(Box::pin(be_the_runner(context, &config, &home))),
+        Err(held @ LockError::Held { .. }) => {
+            runtime.block_on(door::pass_through(&home, stdin(), stdout())).map_err(|cause| {
+                anyhow::Error::from(held).context(format!("it could not be reached for the editor: {cause}"))
+            })
+        }
+        Err(other) => Err(other.into()),
+    };
+    // A thread that reads stdin cannot be waited for.
+    runtime.shutdown_background();
+    ended.map(|()| Exit::Done)
+}
+
+/// This process is the runner. It begins with the first session, whose folder is the workspace where none is named.
+async fn be_the_runner(context: &Context, config: &Config, home: &Home) -> anyhow::Result<()> {
+    let stop = Stop::new();
+    let _signals = stop::on_signals(&stop)?;
+    let (ask, mut asked) = mpsc::channel::<Wanted>(1);
+    let host = Arc::new(EditorHost::waiting(home, ask));
+    let setup = setup(config, Arc::clone(&host), Editors::default(), &stop);
+    let over = CancellationToken::new();
+    let _door = Door::open(home, &setup);
+    let running = async {
+        let _over = over.clone().drop_guard();
+        loop {
+            let wanted = tokio::select! {
+                Some(wanted) = asked.recv() => wanted,
+                () = stop.requested() => return Ok(()),
+            };
+            match assemble(context, home, &wanted, &setup) {
+                Ok(Assembled { runner, processes, registry, journal }) => {
+                    host.is_up(registry, journal, &setup.editors);
+                    wanted.answer(Ok(()));
+                    let _warming = processes.warm_up();
+                    return anyhow::Ok(Box::pin(processes.serve(&stop, runner.run(&stop))).await?);
+                }
+                Err(error) => wanted.answer(Err(format!("{error:#}"))),
+            }
+        }
+    };
+    let serving = async {
+        let backlog = Arc::new(Backlog::default());
+        let transport = lines(stdin(), stdout(), Arc::clone(&backlog));
+        tokio::select! {
+            served = serve(&setup, transport, Some(backlog)) => {
+                let was_attached = served.is_ok_and(|served| served.was_attached);
+                if was_attached && host.is_running() {
+                    linger(&setup, &host, config.editor.linger, &stop).await;
+                }
+                stop.ask();
+            }
+            () = over.cancelled() => {}
+        }
+    };
+    tokio::join!(running, serving).0
+}
+
+/// The editor went away in the middle of its calls: what the agent asks meanwhile is done on this machine, until it has
+/// asked for nothing for a while.
+async fn linger(setup: &AgentSetup, host: &EditorHost, patience: Duration, stop: &Stop) {
+    tracing::info!(
+        seconds = patience.as_secs(),
+        "the editor is gone; calls go on here until none has come for a while"
+    );
+    let gone = tokio::time::Instant::now();
+    loop {
+        tokio::select! {
+            () = tokio::time::sleep(LOOK_EVERY.min(patience)) => {}
+            () = stop.requested() => return,
+        }
+        let quiet = setup.editors.quiet_for().unwrap_or(Duration::MAX).min(gone.elapsed());
+        if quiet >= patience && host.is_idle().await && *setup.editors.open().borrow() == 0 {
+            return;
+        }
+    }
+}
+
+fn assemble(
+    context: &Context,
+    home: &Home,
+    wanted: &Wanted,
+    setup: &AgentSetup,
+) -> anyhow::Result<Assembled> {
+    let named = context.config(WorkspaceRule::NotNeeded)?;
+    let folder = wanted.folder().to_owned();
+    let config = if named.workspaces.is_empty() {
+        context.with_flags(|flags| flags.workspaces = vec![folder]).config(WorkspaceRule::Named)?
+    } else {
+        named
+    };
+    wiring::runner(&config, home, context.environment(), None, &setup.editors)
+}
+
+/// Lets editors in to a runner that runs whatever they do, for as long as what it returns is kept.
+pub fn open_door(config: &Config, home: &Home, host: Arc<EditorHost>, editors: Editors, stop: &Stop) -> Door {
+    Door::open(home, &setup(config, host, editors, stop))
+}
+
+fn setup(config: &Config, host: Arc<EditorHost>, editors: Editors, stop: &Stop) -> AgentSetup {
+    AgentSetup { editors, settings: wiring::editor_settings(config), host, stopping: stop.token() }
+}

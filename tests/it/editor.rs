@@ -1,0 +1,5 @@
+//! The runner as an editor's agent: turns, what is shown in them, what a person there is asked, and rude editors.
+
+mod asking;
+mod rude;
+mod turns;

@@ -1,0 +1,163 @@
+//! The person at the editor is asked before calls with effects while a turn is open: by the kind of what is chosen, and
+//! whatever is unclear is a no.
+
+use serde_json::{Value, json};
+
+use crate::harness::caller::Ask;
+use crate::harness::editor::{Editor, Reaction, choosing};
+use crate::harness::stage::Stage;
+use crate::harness::wait::until;
+
+fn write(name: &str) -> Ask {
+    Ask::new("Write", &json!({ "file_path": name, "content": "written\n" }))
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_call_that_is_rejected_writes_nothing_and_the_caller_hears_who_refused() {
+    let stage = Stage::new().await;
+    let mut editor = Editor::launch(&stage.setting, choosing("reject_once"));
+    let (session, _) = editor.attached(&json!({}), &stage.setting).await;
+    let id = stage.ask(write("new.txt")).await;
+    let answer = stage.answer(&id).await;
+    assert_eq!(answer.verdict(), ("error", "policy_denied"));
+    assert!(answer.text().contains("the person at Testedit 1.0 rejected it"), "{answer:?}");
+    assert!(!stage.file("new.txt").exists());
+    editor.shows(&session, &id, "failed").await;
+    assert_eq!(editor.stages(&session, &id), ["pending", "failed"]);
+    let asked = &editor.requests("session/request_permission")[0];
+    assert_eq!((&asked["toolCall"]["toolCallId"], &asked["sessionId"]), (&json!(id), &json!(session)));
+    assert_eq!(asked["toolCall"]["rawInput"]["content"], "written\n");
+    let kinds: Vec<&Value> =
+        asked["options"].as_array().expect("options").iter().map(|o| &o["kind"]).collect();
+    assert_eq!(kinds, ["allow_once", "allow_always", "reject_once"]);
+    // The caller's side is not asked what the person here decides.
+    assert!(stage.caller.questions().await.is_empty());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_allowed_runs_and_is_shown_from_its_beginning_to_its_end() {
+    let stage = Stage::new().await;
+    let mut editor = Editor::launch(&stage.setting, choosing("allow_once"));
+    let (session, _) = editor.attached(&json!({}), &stage.setting).await;
+    for n in 1..=2 {
+        let id = stage.ask(write(&format!("{n}.txt"))).await;
+        assert_eq!(stage.answer(&id).await.outcome, "ok");
+        editor.shows(&session, &id, "completed").await;
+        assert_eq!(editor.stages(&session, &id), ["pending", "in_progress", "completed"]);
+        assert_eq!(stage.read(&format!("{n}.txt")), "written\n");
+        assert_eq!(editor.requests("session/request_permission").len(), n, "asked each time");
+    }
+    // Reads are not asked about.
+    let read = stage.caller.have(Ask::new("Read", &json!({ "file_path": "1.txt" }))).await;
+    assert_eq!((read.outcome.as_str(), editor.requests("session/request_permission").len()), ("ok", 2));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_allowed_always_is_remembered_for_its_kind_and_can_be_taken_back() {
+    let stage = Stage::new().await;
+    let mut editor = Editor::launch(&stage.setting, choosing("allow_always"));
+    let (session, turn) = editor.attached(&json!({}), &stage.setting).await;
+    let asked = |editor: &Editor| editor.requests("session/request_permission").len();
+    for (command, questions) in [("echo one", 1), ("echo two", 1), ("echo three > f", 2), ("true", 3)] {
+        assert_eq!(stage.caller.have(Ask::bash(command)).await.outcome, "ok", "{command}");
+        assert_eq!(asked(&editor), questions, "{command}");
+    }
+    assert_eq!(stage.caller.have(write("a.txt")).await.outcome, "ok");
+    assert_eq!(stage.caller.have(write("b.txt")).await.outcome, "ok");
+    assert_eq!(asked(&editor), 4);
+    editor.notify("session/cancel", &json!({ "sessionId": session }));
+    assert_eq!(editor.answer(turn).await["result"]["stopReason"], "cancelled");
+    let revoked = editor.prompt(&session, "revoke");
+    editor.answer(revoked).await;
+    assert!(editor.said(&session).contains("4 permissions"), "{}", editor.said(&session));
+    editor.attach(&session, "attach").await;
+    assert_eq!(stage.caller.have(Ask::bash("echo four")).await.outcome, "ok");
+    assert_eq!(asked(&editor), 5);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn whatever_is_unclear_is_a_no() {
+    let stage = Stage::new().await;
+    let mut editor = Editor::launch(&stage.setting, |_, _| Reaction::Silence);
+    editor.attached(&json!({}), &stage.setting).await;
+    let outcomes = [
+        json!({ "outcome": { "outcome": "selected", "optionId": "approve" } }),
+        json!({ "outcome": { "outcome": "selected", "optionId": "" } }),
+        json!({ "outcome": { "outcome": "cancelled" } }),
+        json!({ "outcome": { "outcome": "perhaps" } }),
+        json!({ "outcome": "selected" }),
+        json!({}),
+        json!(null),
+        json!([true]),
+    ];
+    for outcome in outcomes {
+        let answer = outcome.clone();
+        editor.serves(move |_, _| Reaction::Answer(answer.clone()));
+        let denied = stage.caller.have(write("new.txt")).await;
+        assert_eq!(denied.verdict(), ("error", "policy_denied"), "{outcome}: {denied:?}");
+    }
+    editor.serves(|_, _| Reaction::Refuse(-32603));
+    let denied = stage.caller.have(write("new.txt")).await;
+    assert!(denied.text().contains("could not be asked"), "{denied:?}");
+    assert!(!stage.file("new.txt").exists());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn silence_is_a_no() {
+    let stage = Stage::with("[policy]\npatience_ms = 1000\n").await;
+    let mut editor = Editor::launch(&stage.setting, |_, _| Reaction::Silence);
+    editor.attached(&json!({}), &stage.setting).await;
+    let silent = stage.caller.have(write("new.txt")).await;
+    assert_eq!(silent.verdict(), ("error", "policy_denied"));
+    assert!(silent.text().contains("nobody answered"), "{silent:?}");
+    assert!(!stage.file("new.txt").exists());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_question_ends_with_its_call_and_with_its_turn() {
+    let stage = Stage::new().await;
+    let mut editor = Editor::launch(&stage.setting, |_, _| Reaction::Silence);
+    let (session, turn) = editor.attached(&json!({}), &stage.setting).await;
+    // The caller takes it back.
+    let id = stage.ask(write("new.txt")).await;
+    until("the question", || editor.requests("session/request_permission").len() == 1).await;
+    stage.caller.cancel(&id).await;
+    assert_eq!(stage.answer(&id).await.outcome, "cancelled");
+    editor.shows(&session, &id, "failed").await;
+    // The turn ends over it.
+    let id = stage.ask(write("new.txt")).await;
+    until("the question", || editor.requests("session/request_permission").len() == 2).await;
+    editor.notify("session/cancel", &json!({ "sessionId": session }));
+    let answer = stage.answer(&id).await;
+    assert!(answer.text().contains("ended the turn before answering"), "{answer:?}");
+    assert_eq!(editor.answer(turn).await["result"]["stopReason"], "cancelled");
+    assert_eq!(editor.stages(&session, &id), ["pending", "failed"]);
+    assert!(!stage.file("new.txt").exists());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn without_an_open_turn_the_device_s_own_policy_decides() {
+    let stage = Stage::new().await;
+    let mut editor = Editor::launch(&stage.setting, choosing("reject_once"));
+    let (session, turn) = editor.attached(&json!({}), &stage.setting).await;
+    assert_eq!(stage.caller.have(write("a.txt")).await.outcome, "error");
+    editor.notify("session/cancel", &json!({ "sessionId": session }));
+    editor.answer(turn).await;
+    assert_eq!(stage.caller.have(write("a.txt")).await.outcome, "ok");
+    assert_eq!(editor.requests("session/request_permission").len(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_person_at_the_machine_can_answer_for_the_editor() {
+    let stage = Stage::with("[editor]\nask = [\"executes\"]\n").await;
+    let mut editor = Editor::launch(&stage.setting, |_, _| Reaction::Silence);
+    editor.attached(&json!({}), &stage.setting).await;
+    assert_eq!(stage.caller.have(write("a.txt")).await.outcome, "ok", "only commands are asked about");
+    let id = stage.ask(Ask::bash("echo ran > effect")).await;
+    until("the question", || editor.requests("session/request_permission").len() == 1).await;
+    let listed = stage.command(&["approvals", "--json"]).await.json();
+    let allowed = stage.command(&["approvals", "allow", listed["id"].as_str().expect("an id")]).await;
+    assert_eq!(allowed.code, Some(0), "{allowed:?}");
+    assert_eq!(stage.answer(&id).await.outcome, "ok");
+    assert_eq!(stage.read("effect"), "ran\n");
+}

@@ -1,0 +1,75 @@
+//! Editors that say what they should not: the connection and the calls go on.
+
+use serde_json::{Value, json};
+
+use crate::harness::caller::Ask;
+use crate::harness::editor::{Editor, choosing};
+use crate::harness::stage::Stage;
+use crate::harness::wait::until;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn lines_that_are_no_messages_are_answered_and_spoil_no_other() {
+    let stage = Stage::new().await;
+    let mut editor = Editor::launch(&stage.setting, choosing("allow_once"));
+    let (session, _) = editor.attached(&json!({}), &stage.setting).await;
+    let errors = |editor: &Editor| -> Vec<Value> {
+        let told = editor.heard().into_iter().filter(|m| m["id"].is_null() && m.get("error").is_some());
+        told.map(|m| m["error"]["code"].clone()).collect()
+    };
+    editor.write(b"{ this is no json\n");
+    editor.write(b"\xFF\xFE\x80\n");
+    editor.write(b"\n\n");
+    editor.write(b"[1]\n");
+    until("three answers", || errors(&editor).len() == 3).await;
+    assert_eq!(errors(&editor), [-32700, -32700, -32600]);
+    // Longer than any line may be.
+    let long = vec![b'x'; 1 << 20];
+    for _ in 0..40 {
+        editor.write(&long);
+    }
+    editor.write(b"\n");
+    until("its answer", || errors(&editor).len() == 4).await;
+    editor.notify("session/unheard_of", &json!({ "x": 1 }));
+    let id = stage.ask(Ask::bash("echo still here")).await;
+    assert_eq!(stage.answer(&id).await.text(), "still here");
+    editor.shows(&session, &id, "completed").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn requests_that_cannot_be_served_are_refused_by_their_codes() {
+    let stage = Stage::new().await;
+    let mut editor = Editor::launch(&stage.setting, choosing("allow_once"));
+    let code = async |editor: &mut Editor, method: &str, params: Value| {
+        let id = editor.send(method, &params);
+        editor.answer(id).await["error"]["code"].clone()
+    };
+    let work = &stage.setting.workspace;
+    let new = |cwd: Value| json!({ "cwd": cwd, "mcpServers": [] });
+    assert_eq!(code(&mut editor, "session/new", new(json!(work))).await, -32600, "before initialize");
+    editor.hello(&json!({})).await;
+    assert_eq!(code(&mut editor, "session/new", new(json!("relative/path"))).await, -32602);
+    assert_eq!(code(&mut editor, "session/new", new(json!("/no/such/folder"))).await, -32602);
+    assert_eq!(code(&mut editor, "session/load", json!({})).await, -32601);
+    assert_eq!(code(&mut editor, "_anything/else", json!({})).await, -32601);
+    let prompt = json!({ "sessionId": "none", "prompt": [{ "type": "text", "text": "attach" }] });
+    assert_eq!(code(&mut editor, "session/prompt", prompt).await, -32002);
+    editor.notify("session/cancel", &json!({ "sessionId": "none" }));
+    // A session all the same, after another introduction.
+    editor.hello(&json!({ "fs": "yes please" })).await;
+    editor.session(work).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_editor_that_does_not_read_holds_up_no_call() {
+    let stage = Stage::new().await;
+    let mut editor = Editor::launch(&stage.setting, choosing("allow_once"));
+    let (session, _) = editor.attached(&json!({}), &stage.setting).await;
+    let gate = editor.stop_reading();
+    for n in 0..40 {
+        let answer = stage.caller.have(Ask::new("Glob", &json!({ "pattern": format!("{n}*") }))).await;
+        assert_eq!(answer.outcome, "ok");
+    }
+    drop(gate);
+    let id = stage.ask(Ask::new("Glob", &json!({ "pattern": "*" }))).await;
+    editor.shows(&session, &id, "completed").await;
+}

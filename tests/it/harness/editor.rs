@@ -1,0 +1,277 @@
+//! An editor that launches `punie-runner acp` and speaks to it line by line: so plainly that it can also be rude.
+
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use serde_json::{Value, json};
+
+use super::process::{PROGRAM, Setting};
+use super::wait::{eventually, until};
+
+/// What an editor does about a request.
+pub enum Reaction {
+    /// Answers it.
+    Answer(Value),
+    /// Answers with an error of this code.
+    Refuse(i32),
+    /// Says nothing.
+    Silence,
+}
+
+type Serve = Box<dyn FnMut(&str, &Value) -> Reaction + Send>;
+
+struct Shared {
+    stdin: Mutex<Option<ChildStdin>>,
+    heard: Mutex<Vec<Value>>,
+    serve: Mutex<Serve>,
+    /// Held while nothing is read.
+    reading: Arc<Mutex<()>>,
+}
+
+/// An editor with its agent.
+pub struct Editor {
+    child: Child,
+    shared: Arc<Shared>,
+    next: u64,
+}
+
+impl Editor {
+    /// Launches the agent as an editor does: with a small environment, anywhere. It answers requests so.
+    pub fn launch(setting: &Setting, serve: impl FnMut(&str, &Value) -> Reaction + Send + 'static) -> Self {
+        let number = std::fs::read_dir(&setting.logs).expect("the logs").count();
+        let log = std::fs::File::create(setting.logs.join(format!("{number}.acp.log"))).expect("a log");
+        let mut child = Command::new(PROGRAM)
+            .arg("acp")
+            .current_dir("/")
+            .env_clear()
+            .env("PATH", std::env::var_os("PATH").unwrap_or_default())
+            .env("HOME", &setting.logs)
+            .env("PUNIE_HOME", &setting.home)
+            .env("PUNIE_BACKEND_URL", &setting.url)
+            .env("PUNIE_LOG", "debug")
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(log)
+            .spawn()
+            .expect("the agent starts");
+        let shared = Arc::new(Shared {
+            stdin: Mutex::new(child.stdin.take()),
+            heard: Mutex::default(),
+            serve: Mutex::new(Box::new(serve)),
+            reading: Arc::default(),
+        });
+        let (stdout, listens) = (child.stdout.take().expect("piped"), Arc::clone(&shared));
+        std::thread::spawn(move || {
+            for line in BufReader::new(stdout).lines() {
+                let Ok(line) = line else { return };
+                drop(listens.reading.lock().unwrap_or_else(PoisonError::into_inner));
+                let message: Value = serde_json::from_str(&line).expect("a line of the protocol");
+                listens.heard(message);
+            }
+        });
+        Self { child, shared, next: 0 }
+    }
+
+    /// From now on it answers requests so.
+    pub fn serves(&self, serve: impl FnMut(&str, &Value) -> Reaction + Send + 'static) {
+        *self.shared.serve.lock().unwrap_or_else(PoisonError::into_inner) = Box::new(serve);
+    }
+
+    /// Writes bytes as they are.
+    pub fn write(&self, bytes: &[u8]) {
+        self.shared.write(bytes);
+    }
+
+    /// Sends a request; its id.
+    pub fn send(&mut self, method: &str, params: &Value) -> u64 {
+        self.next += 1;
+        self.shared.say(&json!({ "jsonrpc": "2.0", "id": self.next, "method": method, "params": params }));
+        self.next
+    }
+
+    /// Sends a notification.
+    pub fn notify(&self, method: &str, params: &Value) {
+        self.shared.say(&json!({ "jsonrpc": "2.0", "method": method, "params": params }));
+    }
+
+    /// The answer to a request, once it comes: the whole message.
+    pub async fn answer(&self, id: u64) -> Value {
+        let find = || self.heard().into_iter().find(|m| m["id"] == id && m.get("method").is_none());
+        eventually(&format!("the answer to {id}"), async || find()).await
+    }
+
+    /// Sends a request and waits for its result.
+    pub async fn ask(&mut self, method: &str, params: &Value) -> Value {
+        let id = self.send(method, params);
+        let answer = self.answer(id).await;
+        assert!(answer.get("error").is_none(), "{method}: {answer}");
+        answer["result"].clone()
+    }
+
+    /// Introduces itself.
+    pub async fn hello(&mut self, capabilities: &Value) {
+        let info = json!({ "name": "testedit", "title": "Testedit", "version": "1.0" });
+        let params = json!({ "protocolVersion": 1, "clientInfo": info, "clientCapabilities": capabilities });
+        self.ask("initialize", &params).await;
+    }
+
+    /// Opens a session of this folder; its id.
+    pub async fn session(&mut self, folder: &std::path::Path) -> String {
+        let opened = self.ask("session/new", &json!({ "cwd": folder, "mcpServers": [] })).await;
+        opened["sessionId"].as_str().expect("an id").to_owned()
+    }
+
+    /// Sends a prompt; the id of its request.
+    pub fn prompt(&mut self, session: &str, text: &str) -> u64 {
+        let prompt = json!([{ "type": "text", "text": text }]);
+        self.send("session/prompt", &json!({ "sessionId": session, "prompt": prompt }))
+    }
+
+    /// Introduces itself, opens a session and attaches it; its id and that of the prompt.
+    pub async fn attached(&mut self, capabilities: &Value, setting: &Setting) -> (String, u64) {
+        self.hello(capabilities).await;
+        let session = self.session(&setting.workspace).await;
+        let turn = self.attach(&session, "attach").await;
+        (session, turn)
+    }
+
+    /// Attaches a session by these words; the id of the prompt.
+    pub async fn attach(&mut self, session: &str, words: &str) -> u64 {
+        let before = self.said(session).matches("Attached").count();
+        let turn = self.prompt(session, words);
+        until("the turn to be open", || self.said(session).matches("Attached").count() > before).await;
+        turn
+    }
+
+    /// All that came.
+    pub fn heard(&self) -> Vec<Value> {
+        self.shared.heard.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// The requests that came, by method.
+    pub fn requests(&self, method: &str) -> Vec<Value> {
+        let asked = |m: &Value| m["method"] == method && m.get("id").is_some();
+        self.heard().into_iter().filter(asked).map(|m| m["params"].clone()).collect()
+    }
+
+    /// The updates of a session, in order.
+    pub fn updates(&self, session: &str) -> Vec<Value> {
+        let ours = |m: &Value| m["method"] == "session/update" && m["params"]["sessionId"] == session;
+        self.heard().into_iter().filter(ours).map(|m| m["params"]["update"].clone()).collect()
+    }
+
+    /// What the agent has said in a session.
+    pub fn said(&self, session: &str) -> String {
+        let texts = self.updates(session).into_iter().filter(|u| u["sessionUpdate"] == "agent_message_chunk");
+        texts.map(|u| u["content"]["text"].as_str().unwrap_or_default().to_owned()).collect()
+    }
+
+    /// The statuses that a tool call went through, in order, each once on end.
+    pub fn stages(&self, session: &str, call: &str) -> Vec<String> {
+        let ours = self.updates(session).into_iter().filter(|u| u["toolCallId"] == call);
+        let told = ours.filter_map(|u| match u["status"].as_str() {
+            Some(status) => Some(status.to_owned()),
+            // The first status is left out where it is the usual one.
+            None => (u["sessionUpdate"] == "tool_call").then(|| "pending".to_owned()),
+        });
+        let mut stages: Vec<String> = told.collect();
+        stages.dedup();
+        stages
+    }
+
+    /// Waits until a tool call has come so far.
+    pub async fn shows(&self, session: &str, call: &str, stage: &str) {
+        until(&format!("{call} to be {stage}"), || {
+            self.stages(session, call).last().is_some_and(|last| last == stage)
+        })
+        .await;
+    }
+
+    /// Reads nothing until what this returns is dropped.
+    pub fn stop_reading(&self) -> impl Drop + use<> {
+        hold(Arc::clone(&self.shared.reading))
+    }
+
+    /// Its process id.
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Closes its end.
+    pub fn close(&self) {
+        self.shared.stdin.lock().unwrap_or_else(PoisonError::into_inner).take();
+    }
+
+    /// Waits until the agent has ended.
+    pub async fn end(&mut self) -> ExitStatus {
+        eventually("the end of the agent", async || self.child.try_wait().expect("it can be asked")).await
+    }
+}
+
+impl Shared {
+    fn write(&self, bytes: &[u8]) {
+        if let Some(stdin) = &mut *self.stdin.lock().unwrap_or_else(PoisonError::into_inner) {
+            // An agent that is gone does not read.
+            let _ = stdin.write_all(bytes).and_then(|()| stdin.flush());
+        }
+    }
+
+    fn say(&self, message: &Value) {
+        self.write(format!("{message}\n").as_bytes());
+    }
+
+    fn heard(&self, message: Value) {
+        let request = message.get("id").cloned().zip(message["method"].as_str().map(str::to_owned));
+        let params = message["params"].clone();
+        self.heard.lock().unwrap_or_else(PoisonError::into_inner).push(message);
+        let Some((id, method)) = request else { return };
+        let reaction = (*self.serve.lock().unwrap_or_else(PoisonError::into_inner))(&method, &params);
+        match reaction {
+            Reaction::Answer(result) => self.say(&json!({ "jsonrpc": "2.0", "id": id, "result": result })),
+            Reaction::Refuse(code) => {
+                let error = json!({ "code": code, "message": "refused" });
+                self.say(&json!({ "jsonrpc": "2.0", "id": id, "error": error }));
+            }
+            Reaction::Silence => {}
+        }
+    }
+}
+
+/// Holds the lock from a thread of its own, since a guard cannot travel.
+struct Unread(Option<std::sync::mpsc::Sender<()>>, Option<std::thread::JoinHandle<()>>);
+
+fn hold(reading: Arc<Mutex<()>>) -> Unread {
+    let ((sender, receiver), (held, holds)) = (std::sync::mpsc::channel(), std::sync::mpsc::channel());
+    let holding = std::thread::spawn(move || {
+        let _held = reading.lock().unwrap_or_else(PoisonError::into_inner);
+        let _ = held.send(());
+        let _ = receiver.recv();
+    });
+    holds.recv().expect("it is held");
+    Unread(Some(sender), Some(holding))
+}
+
+impl Drop for Unread {
+    fn drop(&mut self) {
+        drop(self.0.take());
+        let _ = self.1.take().map(std::thread::JoinHandle::join);
+    }
+}
+
+impl Drop for Editor {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Chooses this option of every question, and serves nothing else.
+pub fn choosing(option: &'static str) -> impl FnMut(&str, &Value) -> Reaction + Send + 'static {
+    move |method, _| match method {
+        "session/request_permission" => {
+            Reaction::Answer(json!({ "outcome": { "outcome": "selected", "optionId": option } }))
+        }
+        _ => Reaction::Refuse(-32601),
+    }
+}
