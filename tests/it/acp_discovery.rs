@@ -6,3 +6,4 @@ mod editor;
 mod guests;
 mod reading;
 mod tiers;
+mod whole;

@@ -139,7 +139,7 @@ impl Host for EditorHost {
             for problem in &found.problems {
                 tracing::warn!(editor = session.editor, %problem, "a tool of the editor's own is left out");
             }
-            (found.to_string(), Box::new(found))
+            (found.to_string(), Box::new(found) as Box<dyn Send + Sync>)
         })
     }
 
