@@ -152,7 +152,9 @@ export class Editor {
     // As some editors do: one line of words for a shell.
     const line = [command, ...args].join(" ");
     const variables = Object.fromEntries(env.map(({ name, value }) => [name, value]));
-    this.terminals.set(terminalId, new Terminal(line, { ...process.env, ...variables }, cwd, outputByteLimit));
+    const terminal = new Terminal(line, { ...process.env, ...variables }, cwd, outputByteLimit);
+    terminal.child.stdout.on("data", () => this.#stir());
+    this.terminals.set(terminalId, terminal);
     return { terminalId };
   }
 

@@ -34,7 +34,7 @@ export class Watch {
   #used = { agent: new Set(), editor: new Set() };
   #sessions = new Set();
   #calls = new Map();
-  #turns = new Set();
+  #turns = new Map();
 
   constructor(name) {
     this.name = name;
@@ -75,8 +75,8 @@ export class Watch {
     }
     if (!known && from === "agent" && !/^(_|\$\/)/.test(frame.method)) this.#bad("no method of ACP", frame);
     this.#fits(known?.[isRequest ? "Request" : "Notification"], frame.params, frame);
-    if (from === "editor" && frame.method === "session/prompt") this.#turns.add(frame.params.sessionId);
     const session = frame.params?.sessionId;
+    if (from === "editor" && frame.method === "session/prompt") this.#open(session, 1);
     if (from === "agent" && session !== undefined && !this.#sessions.has(session)) {
       this.#bad("the session was not answered yet", frame);
     }
@@ -98,14 +98,19 @@ export class Watch {
       this.#fits(methods[asked.method]?.Response, frame.result, frame);
     }
     if (from === "agent" && asked.method === "session/new" && frame.result) this.#sessions.add(frame.result.sessionId);
-    if (from === "agent" && asked.method === "session/prompt") this.#turns.delete(asked.params.sessionId);
+    if (from === "agent" && asked.method === "session/prompt") this.#open(asked.params.sessionId, -1);
+  }
+
+  /** A session may have more than one prompt under way. */
+  #open(session, more) {
+    this.#turns.set(session, (this.#turns.get(session) ?? 0) + more);
   }
 
   /** A tool call is shown before it is updated, goes only forwards, and has one end; all of it within a turn. */
   #update(session, frame) {
     const update = frame.params.update;
     if (update.sessionUpdate === "available_commands_update") return;
-    if (!this.#turns.has(session)) this.#bad("an update outside a turn", frame);
+    if (!this.#turns.get(session)) this.#bad("an update outside a turn", frame);
     if (!update.sessionUpdate.startsWith("tool_call")) return;
     const order = ["pending", "in_progress", "completed", "failed"];
     const key = `${session} ${update.toolCallId}`;
