@@ -5,7 +5,7 @@ import { spawn } from "node:child_process";
 import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import { Readable, Writable } from "node:stream";
 import { RequestError, client, methods, ndJsonStream } from "@agentclientprotocol/sdk";
-import { Watch } from "./frames.mjs";
+import { Watch, tapped } from "./frames.mjs";
 import { within } from "./world.mjs";
 
 const { fs, session, terminal } = methods.client;
@@ -248,17 +248,3 @@ export class Session {
     return own.map((one) => one.status ?? (one.sessionUpdate === "tool_call" ? "pending" : null)).filter(Boolean);
   }
 }
-
-/** Passes bytes on and gives each whole line, read as JSON; what is none is not the library's. */
-const tapped = (give) => {
-  const decoder = new TextDecoder();
-  let rest = "";
-  return new TransformStream({
-    transform(bytes, controller) {
-      const lines = (rest + decoder.decode(bytes, { stream: true })).split("\n");
-      rest = lines.pop();
-      for (const line of lines.filter((one) => one.trim())) give(JSON.parse(line));
-      controller.enqueue(bytes);
-    },
-  });
-};

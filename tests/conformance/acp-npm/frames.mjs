@@ -30,6 +30,8 @@ const short = (value) => JSON.stringify(value)?.slice(0, 400);
 export class Watch {
   problems = [];
   count = 0;
+  /** The codes of the answers to what could not be read. */
+  unread = [];
   #asked = { agent: new Map(), editor: new Map() };
   #used = { agent: new Set(), editor: new Set() };
   #sessions = new Set();
@@ -88,7 +90,8 @@ export class Watch {
     if ("error" in frame && !errors(frame.error)) this.#bad("no Error", frame);
     const asked = this.#asked[other].get(frame.id);
     if (!asked) {
-      if (frame.id !== null) this.#bad("it answers nothing", frame);
+      if (frame.id === null && frame.error) this.unread.push(frame.error.code);
+      else this.#bad("it answers nothing", frame);
       return;
     }
     this.#asked[other].delete(frame.id);
@@ -136,6 +139,20 @@ export class Watch {
     }
   }
 }
+
+/** Passes bytes on and gives each whole line, read as JSON; what is none is not the library's. */
+export const tapped = (give) => {
+  const decoder = new TextDecoder();
+  let rest = "";
+  return new TransformStream({
+    transform(bytes, controller) {
+      const lines = (rest + decoder.decode(bytes, { stream: true })).split("\n");
+      rest = lines.pop();
+      for (const line of lines.filter((one) => one.trim())) give(JSON.parse(line));
+      controller.enqueue(bytes);
+    },
+  });
+};
 
 if (process.argv[1] === fileURLToPath(import.meta.url)) {
   const watches = new Map();

@@ -52,6 +52,8 @@ export class World {
 
   constructor(binary) {
     this.binary = binary;
+    // Also where the script itself fails.
+    process.on("exit", () => this.#programs.forEach((program) => program.kill()));
   }
 
   /** Starts the backend. */

@@ -30,7 +30,8 @@ export async function conversation({ world, watches, check }) {
     await editor.until(() => session.said().includes("it does not chat"), "help");
     assert.deepEqual(await session.prompt("/status"), { stopReason: "end_turn" });
     await editor.until(() => session.said().includes("the backend answers"), "status");
-    assert.match(session.said(), /Peer 1: reads files yes, writes files yes, terminals no/);
+    assert.match(session.said(), /attached: no/);
+    assert.match(session.said(), /In place of this machine it reads text files, writes text files\./);
   });
 
   await check("an unknown session is -32002, an unknown method and extension -32601", async () => {

@@ -45,6 +45,16 @@ export async function tools({ world, watches, check }) {
     await editor.close();
   });
 
+  await check("discovery: the owner decides whether it is asked for", async () => {
+    for (const [wish, serves, asked] of [["never", ANNOUNCED, 0], ["always", SERVES_FILES, 1]]) {
+      const own = await world.device([`discover = "${wish}"`]);
+      const editor = await Editor.open(own, watches, { serves, extensions: { [DISCOVER]: () => catalog } });
+      assert.match(await status(await editor.session()), asked ? /Tier 1/ : /Tier 2/);
+      assert.equal(editor.asked(DISCOVER).length, asked);
+      await editor.close();
+    }
+  });
+
   await check("discovery: announced but missing: tier 2", async () => {
     const editor = await Editor.open(device, watches, { serves: ANNOUNCED });
     assert.match(await status(await editor.session()), /Tier 2/);

@@ -103,6 +103,7 @@ export async function trouble({ world, watches, check }) {
     assert.match(result(await device.send("Read", { file_path: "a.txt" })), /still read/);
     assert.deepEqual(await session.cancel(), { stopReason: "cancelled" });
     assert.deepEqual(await editor.close(), { code: 0, signal: null });
+    assert.deepEqual(editor.watch.unread, [-32700, -32700, -32600, -32600, -32700, -32600, -32700]);
   });
 
   await check("an answer of more than 32 MiB is an error of that one call", async () => {
