@@ -4,28 +4,16 @@
 mod host;
 mod script;
 
-use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::harness::process::PROGRAM;
+use crate::harness::foreign::{folder, has_node, installed};
 use script::Script;
-
-fn folder(client: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/conformance").join(client)
-}
-
-/// Where what is built and installed for these tests lies.
-fn installed(path: &str) -> PathBuf {
-    let target = Path::new(PROGRAM).ancestors().nth(2).expect("the program lies two below the target folder");
-    target.join("conformance").join(path)
-}
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn npm() {
     let folder = folder("npm");
-    let node = Command::new("node").arg("--version").output().is_ok_and(|said| said.status.success());
     let script = Script { name: "npm", program: "node".into(), args: vec!["conformance.mjs".into()], folder };
-    let missing = match (node, script.folder.join("node_modules/convex").exists()) {
+    let missing = match (has_node(), script.folder.join("node_modules/convex").exists()) {
         (true, true) => None,
         (false, _) => Some("there is no node"),
         (true, false) => Some("the packages are not there: npm ci in tests/conformance/npm"),

@@ -9,6 +9,7 @@ mod harness;
 
 mod acp;
 mod acp_discovery;
+mod acp_peers;
 mod architecture;
 mod catalog;
 mod cli;

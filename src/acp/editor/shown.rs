@@ -15,7 +15,7 @@ use super::turns::Open;
 use crate::acp::protocol::{
     ContentBlock, Diff, Meta, RequestPermissionRequest, SessionNotification, SessionUpdate, Terminal,
     TerminalId, ToolCall, ToolCallContent, ToolCallId, ToolCallLocation, ToolCallStatus, ToolCallUpdate,
-    ToolCallUpdateFields, ToolKind,
+    ToolCallUpdateFields, ToolKind, is_connection_terminated, is_incoming_transport_closed,
 };
 use crate::tool::{CallView, Effect, Ended, Lane, ObservedCall, Verdict, Word};
 
@@ -198,14 +198,13 @@ impl ShownCall {
         let request = RequestPermissionRequest::new(session.id.clone(), call, offered.clone());
         let no = |by: String, then: &str| Verdict { allowed: false, by, then: then.into() };
         let again = "Do without it, or say why it is needed and ask again.";
+        let closed = || format!("{} was closed before anybody answered", session.editor);
         let answered = tokio::select! {
             biased;
             () = self.turn.stop.cancelled() => {
                 return no(format!("{person} ended the turn before answering"), POLICY_DECIDES);
             }
-            () = self.turn.over.cancelled() => {
-                return no(format!("{} was closed before anybody answered", session.editor), POLICY_DECIDES);
-            }
+            () = self.turn.over.cancelled() => return no(closed(), POLICY_DECIDES),
             answered = session.client.request_permission(request) => answered,
         };
         match answered.map(|answer| permission::said(&answer.outcome, &offered)) {
@@ -218,6 +217,10 @@ impl ShownCall {
             Ok(Said::Dismissed) => no(format!("{person} put the question away without an answer"), again),
             Ok(Said::Unclear) => {
                 no(format!("{} answered with none of the offered options", session.editor), again)
+            }
+            // The connection may be over before the turn is.
+            Err(error) if is_incoming_transport_closed(&error) || is_connection_terminated(&error) => {
+                no(closed(), POLICY_DECIDES)
             }
             Err(error) => {
                 tracing::warn!(%error, "the editor could not be asked");

@@ -2,7 +2,6 @@
 
 use std::ffi::OsString;
 use std::fs::File;
-use std::io::Write as _;
 use std::path::PathBuf;
 use std::process::Stdio;
 use std::time::Duration;
@@ -11,6 +10,7 @@ use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::process::Command;
 
 use super::host::Host;
+use crate::harness::foreign::can_be_tried;
 
 /// More than any of them takes on a slow machine under load.
 const PATIENCE: Duration = Duration::from_mins(4);
@@ -25,16 +25,8 @@ pub struct Script {
 impl Script {
     /// Runs it to its end, or says why it cannot be run here.
     pub async fn holds_unless(&self, missing: Option<&str>) {
-        match missing {
-            None => self.holds().await,
-            Some(why) if std::env::var_os("PUNIE_REQUIRE_CLIENTS").is_some_and(|value| value == "1") => {
-                panic!("the {} client must be tried: {why}", self.name)
-            }
-            Some(why) => {
-                // Past the capture of a test that passes.
-                let note = format!("SKIPPED: the {} client of Convex is not tried: {why}\n", self.name);
-                std::io::stderr().write_all(note.as_bytes()).expect("stderr");
-            }
+        if can_be_tried(&format!("the {} client of Convex", self.name), missing) {
+            self.holds().await;
         }
     }
 

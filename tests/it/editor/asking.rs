@@ -136,6 +136,20 @@ async fn a_question_ends_with_its_call_and_with_its_turn() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_question_of_an_editor_that_closes_is_a_no_that_says_so() {
+    let stage = Stage::new().await;
+    let mut editor = Editor::launch(&stage.setting, |_, _| Reaction::Silence);
+    editor.attached(&json!({}), &stage.setting).await;
+    let id = stage.ask(write("new.txt")).await;
+    until("the question", || editor.requests("session/request_permission").len() == 1).await;
+    editor.close();
+    let answer = stage.answer(&id).await;
+    assert_eq!(answer.verdict(), ("error", "policy_denied"));
+    assert!(answer.text().contains("Testedit 1.0 was closed before anybody answered"), "{answer:?}");
+    assert!(!stage.file("new.txt").exists());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn without_an_open_turn_the_device_s_own_policy_decides() {
     let stage = Stage::new().await;
     let mut editor = Editor::launch(&stage.setting, choosing("reject_once"));

@@ -4,6 +4,7 @@ pub mod caller;
 pub mod editor;
 pub mod fake_client;
 pub mod flip;
+pub mod foreign;
 pub mod inside;
 pub mod process;
 pub mod proxy;

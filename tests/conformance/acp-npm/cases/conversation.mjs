@@ -1,0 +1,57 @@
+// What is said before and beside a turn: who is there, sessions, words, what is unknown, the end.
+
+import { strict as assert } from "node:assert";
+import { Editor, SERVES_ALL } from "../editor.mjs";
+
+export async function conversation({ world, watches, check }) {
+  const device = await world.device();
+  const editor = await Editor.open(device, watches, { serves: SERVES_ALL });
+  let session;
+
+  await check("initialize", () => {
+    const { protocolVersion, agentInfo, agentCapabilities } = editor.introduced;
+    assert.equal(protocolVersion, 1);
+    assert.equal(agentInfo.name, "punie-runner");
+    assert.equal(agentCapabilities.loadSession ?? false, false);
+  });
+
+  await check("session/new", async () => {
+    session = await editor.session();
+    await editor.until(() => session.updates()[0]?.sessionUpdate === "available_commands_update", "commands");
+    const names = session.updates()[0].availableCommands.map(({ name }) => name);
+    assert.deepEqual(names, ["attach", "status", "revoke"]);
+    const refused = (cwd) => assert.rejects(editor.session(cwd), { code: -32602 });
+    await refused("relative");
+    await refused(device.path("is-not-there"));
+  });
+
+  await check("prompt", async () => {
+    assert.deepEqual(await session.prompt("fix the bug"), { stopReason: "end_turn" });
+    await editor.until(() => session.said().includes("it does not chat"), "help");
+    assert.deepEqual(await session.prompt("/status"), { stopReason: "end_turn" });
+    await editor.until(() => session.said().includes("the backend answers"), "status");
+    assert.match(session.said(), /attached: no/);
+    assert.match(session.said(), /In place of this machine it reads text files, writes text files\./);
+  });
+
+  await check("an unknown session is -32002, an unknown method and extension -32601", async () => {
+    const { agent } = editor.connection;
+    const prompt = [{ type: "text", text: "status" }];
+    await assert.rejects(agent.request("session/prompt", { sessionId: "none", prompt }), { code: -32002 });
+    await assert.rejects(agent.request("session/load", { sessionId: "x", cwd: "/", mcpServers: [] }), { code: -32601 });
+    await assert.rejects(agent.request("_punie/nonsense", {}), { code: -32601 });
+    // Nobody answers these, and they end nothing.
+    await agent.notify("session/cancel", { sessionId: "none" });
+    await agent.notify("_punie/nonsense", {});
+    assert.deepEqual(await session.prompt("status"), { stopReason: "end_turn" });
+  });
+
+  await check("end of input without a turn: exit 0", async () => {
+    assert.deepEqual(await editor.close(), { code: 0, signal: null });
+  });
+
+  await check("end of input before anything: exit 0", async () => {
+    const early = await Editor.open(device, watches);
+    assert.deepEqual(await early.close(), { code: 0, signal: null });
+  });
+}
