@@ -283,9 +283,12 @@ impl HttpFunctions {
 }
 
 fn client(base: &Url, options: &TransportOptions) -> reqwest::Result<Client> {
+    // What stands between may forget a connection that was silent for a minute. On this machine nothing does, and a
+    // timer to look would wake an idle device for nothing else.
+    let idle = (!is_loopback(base)).then_some(Duration::from_secs(55));
     let mut client = Client::builder()
         .connect_timeout(options.connect_timeout)
-        .pool_idle_timeout(Duration::from_secs(55))
+        .pool_idle_timeout(idle)
         .tcp_nodelay(true)
         .redirect(reqwest::redirect::Policy::none())
         .no_proxy();

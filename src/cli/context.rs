@@ -130,3 +130,9 @@ impl Context {
 pub fn runtime() -> anyhow::Result<tokio::runtime::Runtime> {
     Ok(tokio::runtime::Builder::new_multi_thread().enable_all().worker_threads(2).build()?)
 }
+
+/// A runtime for the runner: all that only waits is done by the thread that runs it, so that an event wakes one thread
+/// and not three. What works through files or waits for them has threads of its own, which end when they rest.
+pub fn lone_runtime() -> anyhow::Result<tokio::runtime::Runtime> {
+    Ok(tokio::runtime::Builder::new_current_thread().enable_all().build()?)
+}

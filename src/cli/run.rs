@@ -5,7 +5,7 @@ use std::sync::Arc;
 use clap::Args;
 
 use super::acp::EditorHost;
-use super::context::{Context, runtime};
+use super::context::{Context, lone_runtime};
 use super::exit::Exit;
 use super::wiring::{self, Assembled};
 use super::{acp, print, stop};
@@ -33,7 +33,7 @@ pub fn run(args: &RunArgs, once: bool, context: &Context) -> anyhow::Result<Exit
     })?;
     let home = Context::home(&config)?;
     let _lock = RunnerLock::acquire(&home)?;
-    let runtime = runtime()?;
+    let runtime = lone_runtime()?;
     let stop = Stop::new();
     let ended = runtime.block_on(async {
         let _signals = stop::on_signals(&stop)?;

@@ -34,7 +34,7 @@ impl Journal {
     /// The journal could not be written.
     pub async fn forget_incidents(&self, before_ms: i64) -> Result<usize, JournalError> {
         self.writer
-            .write(Durability::Process, move |transaction| {
+            .write_beside(move |transaction| {
                 let sql = "delete from incident where coalesce(last_at_ms, at_ms) < ? \
                            and not exists (select 1 from request where id = request_id)";
                 Ok(transaction.execute(sql, [before_ms])?)

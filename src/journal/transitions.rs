@@ -216,7 +216,22 @@ impl Journal {
     /// # Errors
     /// The journal could not be written.
     pub async fn remember(&self, key: &'static str, value: String) -> Result<(), JournalError> {
-        self.writer.write(Durability::Process, move |transaction| Ok(set_kv(transaction, key, &value)?)).await
+        self.writer.write_beside(move |transaction| Ok(set_kv(transaction, key, &value)?)).await
+    }
+
+    /// Keeps small facts that `status` shows and that nobody here waits for; whether that succeeds is only logged.
+    pub fn note(&self, facts: Vec<(&'static str, String)>) {
+        if facts.is_empty() {
+            return;
+        }
+        self.writer.write_aside(move |transaction| {
+            facts.iter().try_for_each(|(key, value)| Ok(set_kv(transaction, key, value)?))
+        });
+    }
+
+    /// A number that rises whenever a request may have moved: what was counted of the open ones holds until then.
+    pub fn moves(&self) -> u64 {
+        self.writer.moves()
     }
 
     /// Drops the replies that were kept after they were sent, of requests closed before `closed_before_ms`.
@@ -225,7 +240,7 @@ impl Journal {
     /// The journal could not be written.
     pub async fn drop_sent(&self, closed_before_ms: i64) -> Result<usize, JournalError> {
         self.writer
-            .write(Durability::Process, move |transaction| {
+            .write_beside(move |transaction| {
                 Ok(transaction.execute(
                     "delete from result where request_id in \
                      (select id from request where closed_at_ms < ? and origin = 'backend')",
@@ -241,7 +256,7 @@ impl Journal {
     /// The journal could not be written.
     pub async fn forget_closed(&self, closed_before_ms: i64) -> Result<usize, JournalError> {
         self.writer
-            .write(Durability::Process, move |transaction| {
+            .write_beside(move |transaction| {
                 Ok(transaction.execute("delete from request where closed_at_ms < ?", [closed_before_ms])?)
             })
             .await

@@ -3,6 +3,8 @@
 //! a crash of this process.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -38,12 +40,39 @@ type Answer = Box<dyn FnOnce(Result<(), Fault>) + Send>;
 /// Writes, and says what its failure tells of the file.
 type Write = Box<dyn FnOnce(&Transaction<'_>) -> (Answer, Fault) + Send>;
 
+/// Who waits for a write.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Pace {
+    /// Somebody, who hears how it went.
+    Awaited,
+    /// Nobody, but it is made at once.
+    AtOnce,
+    /// Nobody, and it may wait a moment for company.
+    Later,
+}
+
+/// How a write is made.
+struct Manner {
+    pace: Pace,
+    last: bool,
+    quiet: bool,
+}
+
+impl Manner {
+    const URGENT: Self = Self { pace: Pace::Awaited, last: false, quiet: false };
+    const BESIDE: Self = Self { quiet: true, ..Self::URGENT };
+    const ASIDE: Self = Self { pace: Pace::AtOnce, ..Self::BESIDE };
+    const LATER: Self = Self { pace: Pace::Later, ..Self::URGENT };
+}
+
 struct Job {
     durability: Durability,
-    /// Somebody waits for it.
+    /// It is made at once.
     urgent: bool,
     /// Nothing more is to come: the log is brought into the file at once.
     last: bool,
+    /// Moves no request that is not closed.
+    quiet: bool,
     write: Write,
 }
 
@@ -51,6 +80,7 @@ struct Job {
 pub(super) struct Writer {
     jobs: Sender<Job>,
     disk: Disk,
+    moves: Arc<AtomicU64>,
 }
 
 impl std::fmt::Debug for Writer {
@@ -63,7 +93,9 @@ impl Writer {
     /// Starts the thread; it ends when the last clone is gone.
     pub(super) fn start(connection: Connection, path: &Path, disk: Disk) -> Self {
         let (jobs, queue) = channel();
+        let moves = Arc::new(AtomicU64::new(0));
         let thread = Thread {
+            moves: Arc::clone(&moves),
             connection: Some(connection),
             path: path.to_owned(),
             log: swap::beside(path, "-wal"),
@@ -75,14 +107,14 @@ impl Writer {
             .name("journal".into())
             .spawn(move || thread.run(&queue))
             .expect("a thread for the journal is needed at start-up, when there are few");
-        Self { jobs, disk }
+        Self { jobs, disk, moves }
     }
 
     /// Brings the log into the file.
     pub(super) async fn rest(&self) {
         // Whether it succeeds only decides what the next start looks at. The second is there to wait for the first.
         for last in [true, false] {
-            let _ = self.queue(Durability::Process, true, last, |_| Ok(())).await;
+            let _ = self.queue(Durability::Process, &Manner { last, ..Manner::URGENT }, |_| Ok(())).await;
         }
     }
 
@@ -92,10 +124,37 @@ impl Writer {
         durability: Durability,
         work: impl FnOnce(&Transaction<'_>) -> Result<T, JournalError> + Send + 'static,
     ) -> Result<T, JournalError> {
-        let answered = self.queue(durability, true, false, work).await;
+        self.answer(self.queue(durability, &Manner::URGENT, work).await)
+    }
+
+    /// The same for a write that moves no request that is not closed.
+    pub(super) async fn write_beside<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&Transaction<'_>) -> Result<T, JournalError> + Send + 'static,
+    ) -> Result<T, JournalError> {
+        self.answer(self.queue(Durability::Process, &Manner::BESIDE, work).await)
+    }
+
+    /// The same at once, too, but nobody waits for it; whether it succeeds is only logged.
+    pub(super) fn write_aside(
+        &self,
+        work: impl FnOnce(&Transaction<'_>) -> Result<(), JournalError> + Send + 'static,
+    ) {
+        drop(self.queue(Durability::Process, &Manner::ASIDE, work));
+    }
+
+    fn answer<T>(
+        &self,
+        answered: Result<Result<T, JournalError>, oneshot::error::RecvError>,
+    ) -> Result<T, JournalError> {
         answered.unwrap_or_else(|_unanswered| {
             Err(if self.disk.is_failed() { JournalError::Failed } else { JournalError::NotCommitted })
         })
+    }
+
+    /// Rises with every commit that may have moved a request: while it stands still, so does what is open.
+    pub(super) fn moves(&self) -> u64 {
+        self.moves.load(Ordering::Acquire)
     }
 
     /// Runs a write soon, together with the next one that somebody waits for; whether it succeeds is only logged.
@@ -104,17 +163,17 @@ impl Writer {
         durability: Durability,
         work: impl FnOnce(&Transaction<'_>) -> Result<(), JournalError> + Send + 'static,
     ) {
-        drop(self.queue(durability, false, false, work));
+        drop(self.queue(durability, &Manner::LATER, work));
     }
 
     fn queue<T: Send + 'static>(
         &self,
         durability: Durability,
-        urgent: bool,
-        last: bool,
+        manner: &Manner,
         work: impl FnOnce(&Transaction<'_>) -> Result<T, JournalError> + Send + 'static,
     ) -> oneshot::Receiver<Result<T, JournalError>> {
         let (answer, answered) = oneshot::channel();
+        let &Manner { pace, last, quiet } = manner;
         let write: Write = Box::new(move |transaction| {
             let result = in_savepoint(transaction, work);
             let fault = match &result {
@@ -129,7 +188,7 @@ impl Writer {
                 };
                 // Nobody listens when nobody waits, or no longer; the write stands all the same.
                 if let Err(Err(error)) = answer.send(result)
-                    && !urgent
+                    && pace != Pace::Awaited
                 {
                     tracing::warn!(%error, "a note could not be written to the journal");
                 }
@@ -137,7 +196,7 @@ impl Writer {
             (answer, fault)
         });
         // Without the thread the answer's sender is dropped here, which the receiver reads as not committed.
-        let _ = self.jobs.send(Job { durability, urgent, last, write });
+        let _ = self.jobs.send(Job { durability, urgent: pace != Pace::Later, last, quiet, write });
         answered
     }
 }
@@ -186,6 +245,8 @@ struct Thread {
     durability: Durability,
     /// The log holds something that is worth bringing into the file when nothing else is to be done.
     owes: bool,
+    /// Counts the commits that may have moved a request.
+    moves: Arc<AtomicU64>,
 }
 
 impl Thread {
@@ -215,6 +276,7 @@ impl Thread {
         let durability = batch.iter().map(|job| job.durability).max().unwrap_or(Durability::Process);
         // Notes of the heartbeat alone are not worth waking a disk for.
         self.owes |= durability == Durability::Power;
+        let moves = batch.iter().any(|job| !job.quiet);
         let mut answers: Vec<Answer> = Vec::with_capacity(batch.len());
         let (committed, fault) = match &mut self.connection {
             Some(connection) => {
@@ -231,6 +293,10 @@ impl Thread {
         }
         // Before anybody tries again.
         self.see_to_it(fault);
+        // Before anybody hears of it; one that failed counts too, since the file may be another one now.
+        if moves || committed.is_err() {
+            self.moves.fetch_add(1, Ordering::Release);
+        }
         for answer in answers {
             answer(if committed.is_ok() { Ok(()) } else { Err(fault) });
         }

@@ -1,13 +1,17 @@
-//! A tick that rings at once when the machine wakes up late: on Linux by a timer that goes on while it sleeps.
-//! Not here: what is done about it (vigil).
+//! A tick that rings at once when the machine wakes up: on Linux by a timer that goes on while it sleeps, and that the
+//! system rings early when the time of day jumps, as it does after a sleep. Not here: what is done about it (vigil).
 
 use std::time::Duration;
+
+use tokio::time::Instant;
 
 /// Rings every so often.
 pub(super) struct Alarm {
     period: Duration,
+    /// When it rings next where there is no timer.
+    due: Option<Instant>,
     #[cfg(target_os = "linux")]
-    timer: Option<tokio::net::unix::pipe::Receiver>,
+    timer: Option<Timer>,
 }
 
 impl Alarm {
@@ -15,45 +19,81 @@ impl Alarm {
     pub(super) fn every(period: Duration) -> Self {
         #[cfg(target_os = "linux")]
         {
-            let timer = boot_timer(period).map_err(|error| {
+            let timer = Timer::new().map_err(|error| {
                 tracing::warn!(%error, "after a sleep of the machine the runner notices that only by and by");
             });
-            Self { period, timer: timer.ok() }
+            Self { period, due: None, timer: timer.ok() }
         }
         #[cfg(not(target_os = "linux"))]
-        Self { period }
+        Self { period, due: None }
     }
 
-    /// Waits for the next ring.
+    /// Waits for the next ring. One that is waited for anew, because something else came first, comes no later.
     pub(super) async fn ring(&mut self) {
         #[cfg(target_os = "linux")]
         if let Some(timer) = &mut self.timer {
-            use tokio::io::AsyncReadExt as _;
-            // How often it has rung since is what is read, and does not matter.
-            match timer.read(&mut [0_u8; 8]).await {
-                Ok(_) => return,
+            match timer.ring_in(self.period).await {
+                Ok(()) => return,
                 Err(error) => {
                     tracing::warn!(%error, "the timer that goes on in sleep is given up");
                     self.timer = None;
                 }
             }
         }
-        tokio::time::sleep(self.period).await;
+        let due = *self.due.get_or_insert_with(|| Instant::now() + self.period);
+        tokio::time::sleep_until(due).await;
+        self.due = None;
     }
 }
 
-/// A timer that counts sleep and can be read like a pipe.
+/// A timer that follows the time of day, sleep included, and can be read like a pipe.
 #[cfg(target_os = "linux")]
-fn boot_timer(period: Duration) -> std::io::Result<tokio::net::unix::pipe::Receiver> {
-    use rustix::time::{
-        Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, timerfd_create,
-        timerfd_settime,
-    };
-    let timer = timerfd_create(TimerfdClockId::Boottime, TimerfdFlags::CLOEXEC | TimerfdFlags::NONBLOCK)?;
-    let period = Timespec::try_from(period).map_err(std::io::Error::other)?;
-    let spec = Itimerspec { it_interval: period, it_value: period };
-    timerfd_settime(&timer, TimerfdTimerFlags::empty(), &spec)?;
-    tokio::net::unix::pipe::Receiver::from_owned_fd_unchecked(timer)
+struct Timer {
+    pipe: tokio::net::unix::pipe::Receiver,
+    /// Whether it is to ring.
+    set: bool,
+}
+
+#[cfg(target_os = "linux")]
+impl Timer {
+    fn new() -> std::io::Result<Self> {
+        use rustix::time::{TimerfdClockId, TimerfdFlags, timerfd_create};
+        let flags = TimerfdFlags::CLOEXEC | TimerfdFlags::NONBLOCK;
+        let timer = timerfd_create(TimerfdClockId::Realtime, flags)?;
+        Ok(Self { pipe: tokio::net::unix::pipe::Receiver::from_owned_fd_unchecked(timer)?, set: false })
+    }
+
+    /// Rings after so long, or as soon as the time of day has jumped: by a sleep, or because somebody set it.
+    async fn ring_in(&mut self, wait: Duration) -> std::io::Result<()> {
+        use tokio::io::AsyncReadExt as _;
+        if !self.set {
+            self.set(wait)?;
+        }
+        // How often it has rung is what is read, and does not matter.
+        let read = self.pipe.read(&mut [0_u8; 8]).await;
+        self.set = false;
+        match read {
+            Err(error) if error.raw_os_error() == Some(libc::ECANCELED) => Ok(()),
+            read => read.map(drop),
+        }
+    }
+
+    fn set(&mut self, wait: Duration) -> std::io::Result<()> {
+        use std::os::fd::AsFd as _;
+
+        use rustix::time::{
+            ClockId, Itimerspec, TimerfdTimerFlags, Timespec, clock_gettime, timerfd_settime,
+        };
+        let out_of_range = || std::io::Error::from(std::io::ErrorKind::InvalidInput);
+        let wait = Timespec::try_from(wait).map_err(|_| out_of_range())?;
+        let at = clock_gettime(ClockId::Realtime).checked_add(wait).ok_or_else(out_of_range)?;
+        let once = Itimerspec { it_interval: Timespec::default(), it_value: at };
+        // Only a timer of a moment is told of jumps.
+        let flags = TimerfdTimerFlags::ABSTIME | TimerfdTimerFlags::CANCEL_ON_SET;
+        timerfd_settime(self.pipe.as_fd(), flags, &once)?;
+        self.set = true;
+        Ok(())
+    }
 }
 
 #[cfg(test)]
@@ -68,5 +108,15 @@ mod tests {
         }
         #[cfg(target_os = "linux")]
         assert!(alarm.timer.is_some(), "by the timer that goes on in sleep");
+    }
+
+    #[tokio::test]
+    async fn a_ring_that_something_else_came_before_comes_no_later() {
+        let mut alarm = Alarm::every(Duration::from_millis(200));
+        let begun = Instant::now();
+        // As when something is noted again and again meanwhile: a ring that was put off each time would never come.
+        while tokio::time::timeout(Duration::from_millis(50), alarm.ring()).await.is_err() {
+            assert!(begun.elapsed() < Duration::from_secs(30), "it never rings");
+        }
     }
 }

@@ -11,8 +11,10 @@ use tokio::time::Instant;
 
 use super::engine::Engine;
 
-/// How old the journal's word of the last poll may be, in milliseconds, while polls succeed.
-const NOTED_EVERY_MS: i64 = 60_000;
+/// How old the journal's word of the last poll may be before a heartbeat, which notes itself, takes it along.
+const NOTED_WITH_A_BEAT: Duration = Duration::from_secs(45);
+/// The same where no heartbeat comes through.
+const NOTED_ALONE: Duration = Duration::from_secs(90);
 
 /// What was noticed from outside; what can be looked up (pauses, clocks) is looked up.
 #[derive(Debug, Default)]
@@ -110,7 +112,7 @@ impl Engine {
             news.push(("degraded", now.0.clone()));
         }
         // Not after every poll: an idle device would write for nothing else.
-        let told = now.1 - before.1 >= NOTED_EVERY_MS;
+        let told = is_old(before.1, now.1, NOTED_ALONE);
         if told {
             news.push(("last_poll_ms", now.1.to_string()));
         }
@@ -121,6 +123,20 @@ impl Engine {
             }
         }
         let mut noted = self.condition.noted.lock().unwrap_or_else(PoisonError::into_inner);
-        *noted = (now.0, if told { now.1 } else { before.1 });
+        *noted = (now.0, if told { now.1 } else { noted.1 });
     }
+
+    /// When a poll last succeeded, for a note that is made anyway; none where the journal has heard lately.
+    pub(super) fn poll_to_note(&self) -> Option<i64> {
+        let polled = self.condition.polled_ms.load(Ordering::Relaxed);
+        let mut noted = self.condition.noted.lock().unwrap_or_else(PoisonError::into_inner);
+        is_old(noted.1, polled, NOTED_WITH_A_BEAT).then(|| {
+            noted.1 = polled;
+            polled
+        })
+    }
+}
+
+fn is_old(noted_ms: i64, now_ms: i64, after: Duration) -> bool {
+    u128::try_from(now_ms - noted_ms).is_ok_and(|age| age >= after.as_millis())
 }

@@ -115,6 +115,8 @@ pub(super) struct Engine {
     pub born: tokio::time::Instant,
     /// Rings when a heartbeat has news.
     pub beat_soon: tokio::sync::Notify,
+    pub looks: super::looks::Looks,
+    pub tally: super::tally::Last,
     /// Changes after each sleep of the machine.
     pub woken: tokio::sync::watch::Sender<u64>,
     pub waker: Waker,
@@ -170,6 +172,8 @@ impl Engine {
             moves: Moves::default(),
             born: tokio::time::Instant::now(),
             beat_soon: tokio::sync::Notify::new(),
+            looks: super::looks::Looks::default(),
+            tally: super::tally::Last::default(),
             woken: tokio::sync::watch::Sender::default(),
             waker,
             tasks: TaskTracker::new(),

@@ -8,8 +8,8 @@ use serde_json::json;
 use super::backoff::Retry;
 use super::engine::Engine;
 use super::moves::Mover;
+use super::tally::Tally;
 use crate::backend::{BackendError, Disposition, Pause};
-use crate::journal::JournalError;
 
 /// Beats until the runner is over.
 pub(super) async fn beat(engine: Arc<Engine>) {
@@ -17,23 +17,26 @@ pub(super) async fn beat(engine: Arc<Engine>) {
     loop {
         // At worst: a session that is opened between two beats.
         engine.moves.again_within(Mover::Heartbeat, Duration::from_mins(2));
-        let wait = match engine.beat_once(true).await {
+        let (wait, regular) = match engine.beat_once(true).await {
             Ok(next) => {
                 retry.reset();
-                next.unwrap_or(engine.settings.heartbeat)
+                (next.unwrap_or(engine.settings.heartbeat), true)
             }
             Err(error) => {
                 tracing::debug!(%error, "a heartbeat did not get through");
-                match error.disposition() {
+                let wait = match error.disposition() {
                     Disposition::Retry(pause) => retry.after(pause),
                     Disposition::Reopen | Disposition::Never => engine.settings.heartbeat,
                     _ => retry.after(Pause::Intervals(1)),
-                }
+                };
+                (wait, false)
             }
         };
-        engine.moves.again_within(Mover::Heartbeat, wait);
+        engine.moves.again_within(Mover::Heartbeat, wait + wait / 4);
+        let pause =
+            async { if regular { engine.looks.rest(wait).await } else { tokio::time::sleep(wait).await } };
         tokio::select! {
-            () = tokio::time::sleep(wait) => {}
+            () = pause => {}
             () = engine.beat_soon.notified() => {}
             () = engine.over.cancelled() => return,
         }
@@ -53,7 +56,7 @@ impl Engine {
         }
         let beat = beat?;
         match self.server_clock.set(beat.server_now_ms, asked) {
-            Some(offset) => self.note_contact(offset).await,
+            Some(offset) => self.note_contact(offset),
             None => self.beat_soon.notify_one(),
         }
         Ok(beat.next)
@@ -84,14 +87,9 @@ impl Engine {
         if let Some(skew) = self.server_clock.skew_ms() {
             health["clockSkewMs"] = json!(skew);
         }
-        let journal = self.journal.clone();
-        let look = move || {
-            let reader = journal.reader()?;
-            Ok::<_, JournalError>((reader.counts()?, reader.recall("epoch")?))
-        };
-        if let Ok(Ok((counts, epoch))) = tokio::task::spawn_blocking(look).await {
+        if let Ok(Tally { counts, epoch, .. }) = self.tally().await {
             let oldest = counts.outbox_oldest_ms.map(|at| self.clock.now_ms().saturating_sub(at).max(0));
-            health["epoch"] = json!(epoch.and_then(|epoch| epoch.parse::<u64>().ok()));
+            health["epoch"] = json!(epoch);
             health["waiting"] = json!(counts.accepted);
             health["inFlight"] = json!(counts.started);
             health["undelivered"] = json!(counts.outbox);
@@ -101,12 +99,10 @@ impl Engine {
     }
 
     /// For `status`, which runs in another process.
-    async fn note_contact(&self, offset_ms: i64) {
+    fn note_contact(&self, offset_ms: i64) {
         let now = self.clock.now_ms();
-        for (key, value) in [("last_contact_ms", now), ("clock_offset_ms", offset_ms)] {
-            if let Err(error) = self.journal.remember(key, value.to_string()).await {
-                tracing::warn!(%error, "the contact with the backend could not be noted");
-            }
-        }
+        let mut facts = vec![("last_contact_ms", now), ("clock_offset_ms", offset_ms)];
+        facts.extend(self.poll_to_note().map(|polled| ("last_poll_ms", polled)));
+        self.journal.note(facts.into_iter().map(|(key, value)| (key, value.to_string())).collect());
     }
 }

@@ -12,7 +12,7 @@ use crate::journal::{Close, JournalError};
 pub(super) async fn tick(engine: Arc<Engine>) {
     loop {
         tokio::select! {
-            () = tokio::time::sleep(engine.settings.list_open) => engine.waker.wake(Wake::ListOpenDue),
+            () = engine.looks.rest(engine.settings.list_open) => engine.waker.wake(Wake::ListOpenDue),
             () = engine.over.cancelled() => return,
         }
         if engine.server_clock.is_read() {
@@ -49,6 +49,9 @@ impl Engine {
     }
 
     async fn unwanted_replies(&self) -> Result<Vec<crate::ids::RequestId>, JournalError> {
+        if self.tally().await?.counts.outbox == 0 {
+            return Ok(Vec::new());
+        }
         let journal = self.journal.clone();
         #[expect(clippy::cast_precision_loss, reason = "milliseconds far below 2^53")]
         let (before, ttl) = (
@@ -62,16 +65,22 @@ impl Engine {
 
     async fn forget(&self) {
         let before = self.server_clock.whole_now_ms().saturating_sub(ms(self.settings.remember));
-        match self.journal.forget_closed(before).await {
+        let sent = self.server_clock.whole_now_ms().saturating_sub(ms(self.settings.keep_sent));
+        // Made at once, so that one transaction takes all.
+        let (closed, sent, incidents) = tokio::join!(
+            self.journal.forget_closed(before),
+            self.journal.drop_sent(sent),
+            self.journal.forget_incidents(before)
+        );
+        match closed {
             Ok(0) => {}
             Ok(forgotten) => tracing::info!(forgotten, "requests closed long ago were forgotten"),
             Err(error) => tracing::warn!(%error, "old requests could not be forgotten"),
         }
-        let sent = self.server_clock.whole_now_ms().saturating_sub(ms(self.settings.keep_sent));
-        if let Err(error) = self.journal.drop_sent(sent).await {
+        if let Err(error) = sent {
             tracing::warn!(%error, "replies that were sent long ago could not be dropped");
         }
-        if let Err(error) = self.journal.forget_incidents(before).await {
+        if let Err(error) = incidents {
             tracing::warn!(%error, "old incidents could not be forgotten");
         }
     }

@@ -124,7 +124,7 @@ impl Default for Settings {
             remember: seconds(30 * 86_400),
             keep_sent: seconds(86_400),
             keep_posting: seconds(7 * 86_400),
-            vigil: seconds(20),
+            vigil: seconds(60),
             crash_limit: 3,
             crash_window: seconds(300),
             safe_mode_for: seconds(300),

@@ -254,6 +254,35 @@ async fn what_is_closed_is_forgotten_after_its_time_and_nothing_else_is() {
 }
 
 #[tokio::test]
+async fn notes_and_forgetting_move_no_open_request_and_all_else_may() {
+    let desk = Desk::new();
+    let before = desk.journal.moves();
+    desk.journal.note(vec![("last_contact_ms", "5".to_owned()), ("last_poll_ms", "4".to_owned())]);
+    desk.journal.remember("backend_link", "up".to_owned()).await.expect("noted");
+    desk.journal.forget_closed(0).await.expect("forgotten");
+    let reader = desk.journal.reader().expect("open");
+    assert_eq!(
+        reader.recall("last_contact_ms").expect("read").as_deref(),
+        Some("5"),
+        "made, though not waited for"
+    );
+    assert_eq!(desk.journal.moves(), before, "what was counted still holds");
+    let mut last = before;
+    let mut rises = |what| {
+        let now = desk.journal.moves();
+        assert!(now > std::mem::replace(&mut last, now), "{what}");
+    };
+    let accepted = desk.fresh(request("one", "{}")).await;
+    rises("accepted");
+    desk.journal.start(&accepted, false, 1).await.expect("begins");
+    rises("started");
+    desk.record(&accepted, "done").await.expect("recorded");
+    rises("finished");
+    desk.journal.close(&id("one"), Close::Delivered, 2).await.expect("closed");
+    rises("delivered");
+}
+
+#[tokio::test]
 async fn a_task_s_reply_is_never_undelivered() {
     let desk = Desk::new();
     let admitted =

@@ -130,16 +130,6 @@ pub async fn discover(session: &EditorSession, registry: &Registry, editors: &Ed
     found
 }
 
-/// Some names, and how many more there are.
-fn listed(names: &[String]) -> String {
-    const SHOWN: usize = 8;
-    match names.len() {
-        0 => "none".to_owned(),
-        count if count > SHOWN => format!("{} and {} more", names[..SHOWN].join(", "), count - SHOWN),
-        _ => names.join(", "),
-    }
-}
-
 impl fmt::Display for Discovered {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let editor = &self.editor;

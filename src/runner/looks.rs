@@ -1,0 +1,61 @@
+//! Waits that end together: what is done again and again goes with a look of the vigil, so that the processor is woken
+//! once for all of it. Not here: when the vigil looks (vigil).
+
+use std::time::Duration;
+
+use tokio::sync::watch;
+use tokio::time::{Instant, sleep_until};
+
+/// Says when the vigil looks.
+#[derive(Debug, Default)]
+pub(super) struct Looks(watch::Sender<()>);
+
+impl Looks {
+    /// The vigil looks now.
+    pub(super) fn tell(&self) {
+        self.0.send_replace(());
+    }
+
+    /// Waits for about so long: until the look in the last quarter of it, and where there is none, a little longer.
+    pub(super) async fn rest(&self, wait: Duration) {
+        let (begun, mut looks) = (Instant::now(), self.0.subscribe());
+        let look = async {
+            // The sender lives as long as this.
+            while looks.changed().await.is_ok() && begun.elapsed() < wait * 3 / 4 {}
+        };
+        tokio::select! {
+            () = look => {}
+            // After any look that may still come: the runtime's timers wake it some seconds before they are due, too.
+            () = sleep_until(begun + wait + wait / 8) => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// How long a rest of a minute takes while the vigil looks at these seconds after its beginning.
+    async fn rest_among(seconds: &[u64]) -> u64 {
+        let (looks, begun) = (Looks::default(), Instant::now());
+        let looking = async {
+            for second in seconds {
+                sleep_until(begun + Duration::from_secs(*second)).await;
+                looks.tell();
+            }
+            std::future::pending::<()>().await;
+        };
+        tokio::select! {
+            () = looks.rest(Duration::from_mins(1)) => begun.elapsed().as_secs(),
+            () = looking => unreachable!("it waits for ever"),
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_rest_ends_with_the_look_that_is_about_due_and_without_one_by_itself() {
+        assert_eq!(rest_among(&[10, 30, 50, 55]).await, 50);
+        assert_eq!(rest_among(&[2, 62]).await, 62);
+        assert_eq!(rest_among(&[20, 80]).await, 67);
+        assert_eq!(rest_among(&[]).await, 67);
+    }
+}
