@@ -133,16 +133,16 @@ pub async fn discover(session: &EditorSession, registry: &Registry, editors: &Ed
 impl Discovered {
     /// What matters of it in one line, for the person at the editor.
     pub fn line(&self) -> String {
-        let mut line =
-            format!("Tools of the editor's own: {} (tier {}).", listed(&self.own), self.tier.number());
+        let mut parts =
+            vec![format!("Tools of the editor's own: {} (tier {}).", listed(&self.own), self.tier.number())];
         if !self.known.is_empty() {
-            line += &format!(" In its catalog and run here: {}.", listed(&self.known));
+            parts.push(format!("In its catalog and run here: {}.", listed(&self.known)));
         }
         if !self.problems.is_empty() {
             let all: Vec<String> = self.problems.iter().map(ToString::to_string).collect();
-            line += &format!(" Left out: {}.", listed(&all));
+            parts.push(format!("Left out: {}.", listed(&all)));
         }
-        line
+        parts.join(" ")
     }
 }
 
