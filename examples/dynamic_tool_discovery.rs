@@ -154,7 +154,7 @@ impl Host for Around {
             if let Some(told) = self.told.lock().unwrap_or_else(PoisonError::into_inner).take() {
                 let _ = told.send((found.to_string(), found.own.clone()));
             }
-            (found.line(), Box::new(found) as Box<dyn Send + Sync>)
+            (found.to_string(), Box::new(found) as Box<dyn Send + Sync>)
         })
     }
 

@@ -11,6 +11,7 @@ use super::content::Binary;
 pub use super::encoding::Encoding;
 pub use super::folders::{EntryKind, FolderEntry, FolderListing, ListFolder};
 use super::prepared::PreparedWrite;
+pub use super::source::Source;
 use super::{Answer, WorkspacePath};
 use crate::ids::hex;
 use crate::tool::ToolCx;
@@ -136,6 +137,8 @@ pub struct TextWindow {
     pub control: u64,
     /// How many bytes of long lines are left out.
     pub omitted_bytes: u64,
+    /// Where it is from.
+    pub source: Source,
 }
 
 impl TextWindow {
@@ -285,8 +288,10 @@ pub struct LoadedFile {
     pub bytes: Arc<Vec<u8>>,
     /// How they are text.
     pub encoding: Encoding,
-    /// Its state when it was read.
+    /// The file's state when it was read.
     pub stamp: Stamp,
+    /// Where the bytes are from.
+    pub source: Source,
 }
 
 impl LoadedFile {
@@ -311,6 +316,8 @@ pub struct Written {
     pub size: u64,
     /// What was done that the content did not ask for.
     pub warnings: Vec<String>,
+    /// Who wrote it.
+    pub by: Source,
 }
 
 /// Bytes that can be read from any place.

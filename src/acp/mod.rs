@@ -14,6 +14,8 @@ pub mod permission;
 pub mod prepared;
 pub mod protected;
 pub mod protocol;
+pub mod serve;
+pub mod source;
 pub mod terminals;
 pub mod workspace;
 

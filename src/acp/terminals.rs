@@ -187,6 +187,8 @@ pub struct CreateTerminal {
     pub tty: Option<WindowSize>,
     /// It is meant to go on by itself: it lives through a crash of the runner, whose next life takes it up again.
     pub background: bool,
+    /// It goes on when its call is over, so it runs on this machine whoever follows the call.
+    pub outlives_call: bool,
     /// The request that asks.
     pub request: RequestId,
     /// Which of the request's outputs this is, from 0.
@@ -206,6 +208,7 @@ impl CreateTerminal {
             stdin: None,
             tty: None,
             background: false,
+            outlives_call: false,
             request: request.clone(),
             output_number: 0,
         }
@@ -281,6 +284,10 @@ pub struct TerminalOutput {
     pub tty: bool,
     /// Characters after the text that are not shown yet: they may be the beginning of a secret.
     pub held_back: usize,
+    /// The command runs in an editor's terminal.
+    pub in_editor: bool,
+    /// Things worth knowing of where and how it ran.
+    pub warnings: Vec<String>,
 }
 
 /// How a command ended.
@@ -343,4 +350,6 @@ pub struct Stopped {
     pub by: Option<StopSignal>,
     /// What would not die.
     pub survivors: Vec<ProcessName>,
+    /// The editor that was told to stop it, where it ran there: which signal it sends is its own matter.
+    pub in_editor: Option<String>,
 }

@@ -11,6 +11,7 @@ use super::exit::{Exit, Stop};
 use super::send::{ToolCall, show};
 use super::stop;
 use super::wiring::{self, Machine};
+use crate::acp::editor::Editors;
 use crate::config::WorkspaceRule;
 use crate::handlers::state::board::NoTasks;
 use crate::ids::{RequestId, ToolName};
@@ -32,7 +33,14 @@ pub fn call(args: &CallArgs, context: &Context) -> anyhow::Result<Exit> {
     let text = args.call.args()?;
     let runtime = runtime()?;
     let (id, answer) = runtime.block_on(async {
-        let machine = wiring::machine(&config, &home, context.environment(), Arc::new(NoTasks), None)?;
+        let machine = wiring::machine(
+            &config,
+            &home,
+            context.environment(),
+            Arc::new(NoTasks),
+            None,
+            &Editors::default(),
+        )?;
         let cx = ToolCx::detached(RequestId::new());
         let stop = crate::runner::Stop::new();
         let _signals = stop::on_signals(&stop)?;

@@ -89,7 +89,7 @@ pub async fn serve(
         ..of_backend(&backend, &token, &config)
     });
     let Assembled { runner, processes, registry, journal } = assembled;
-    let host = Arc::new(EditorHost::running(home, registry, journal, &editors));
+    let host = Arc::new(EditorHost::running(home, &editors, registry, journal));
     let _door = acp::open_door(&config, home, host, editors, stop);
     let _warming = processes.warm_up();
     let ended = processes.serve(stop, runner.run(stop)).await;

@@ -46,7 +46,7 @@ pub fn run(args: &RunArgs, once: bool, context: &Context) -> anyhow::Result<Exit
                 return runner.once(&stop).await.map(Some);
             }
             tracing::info!(home = %config.home.display(), "the runner is up");
-            let host = Arc::new(EditorHost::running(&home, registry, journal, &editors));
+            let host = Arc::new(EditorHost::running(&home, &editors, registry, journal));
             let _door = acp::open_door(&config, &home, host, editors, &stop);
             let _warming = processes.warm_up();
             runner.run(&stop).await.map(|()| None)

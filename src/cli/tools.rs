@@ -8,6 +8,7 @@ use super::context::{Context, runtime};
 use super::exit::{Exit, Stop};
 use super::print;
 use super::wiring;
+use crate::acp::editor::Editors;
 use crate::config::WorkspaceRule;
 use crate::handlers::state::board::NoTasks;
 use crate::tool::{Lane, ToolSpec, page};
@@ -31,7 +32,8 @@ pub fn tools(args: &ToolsArgs, context: &Context) -> anyhow::Result<Exit> {
     }
     let runtime = runtime()?;
     let _inside = runtime.enter();
-    let machine = wiring::machine(&config, &home, context.environment(), Arc::new(NoTasks), None)?;
+    let machine =
+        wiring::machine(&config, &home, context.environment(), Arc::new(NoTasks), None, &Editors::default())?;
     match &args.name {
         None if args.markdown => print::line(page(machine.registry.specs()).trim_end()),
         None => list(machine.registry.specs(), context.json()),

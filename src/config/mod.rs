@@ -22,7 +22,7 @@ pub use raw::Fault;
 pub use sources::{Environment, Origin};
 pub use tables::{Backend, Editor, Limits, Log, Policy, Poll, SafeMode, WebSocket};
 pub use url::BackendUrl;
-pub use value::{AskedAbout, BackendKind, LogFile, LogLevel, WakeUp};
+pub use value::{AskedAbout, BackendKind, Discover, LogFile, LogLevel, WakeUp};
 pub use workspaces::WorkspaceRule;
 
 /// Everything that can be set, as it is in force.

@@ -9,7 +9,9 @@ use super::Setting;
 use super::raw::{Fault, Written};
 use super::sources::Origin;
 use super::url::BackendUrl;
-use super::value::{AskedAbout, BackendKind, Bounds, LogFile, LogLevel, Refusal, Value, WakeUp, must_be};
+use super::value::{
+    AskedAbout, BackendKind, Bounds, Discover, LogFile, LogLevel, Refusal, Value, WakeUp, must_be,
+};
 
 /// A table as the written file shows it.
 pub(super) struct TableInfo {
@@ -183,8 +185,12 @@ tables! {
         terminals, "terminals": bool = false, ..;
         /// What the person at the editor is asked about while a turn is open: the effects "reads", "writes", "executes".
         ask, "ask": Vec<AskedAbout> = vec![AskedAbout::Writes, AskedAbout::Executes], ..;
+        /// Whether the editor is asked for tools of its own: when it announces them, always, or never.
+        discover, "discover": Discover = Discover::Announced, ..;
         /// How long the editor may take to answer.
         timeout, "timeout_ms": Duration = ms(30_000), ms(100)..=HOUR;
+        /// How long a tool of the editor's own may take, where its call has no earlier deadline.
+        tool_timeout, "tool_timeout_ms": Duration = ms(60_000), ms(100)..=HOUR;
         /// How long a runner that an editor launched goes on without new calls after the editor went away in the middle of a turn.
         linger, "linger_ms": Duration = ms(600_000), ms(0)..=DAY;
     }

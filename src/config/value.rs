@@ -246,6 +246,18 @@ impl Value for Vec<AskedAbout> {
 }
 
 named!(
+    /// When an editor is asked for tools of its own.
+    Discover, "\"announced\", \"always\" or \"never\"" {
+        /// When it says that it has some.
+        Announced = "announced",
+        /// Whatever it says.
+        Always = "always",
+        /// Never.
+        Never = "never",
+    }
+);
+
+named!(
     /// How much is logged.
     LogLevel, "\"off\", \"error\", \"warn\", \"info\", \"debug\" or \"trace\"" {
         /// Nothing.

@@ -83,6 +83,10 @@ impl Home {
     pub fn shells_dir(&self) -> PathBuf {
         self.state_dir().join("shells")
     }
+    /// `state/scripts/`: commands for editors' terminals, while they run.
+    pub fn scripts_dir(&self) -> PathBuf {
+        self.state_dir().join("scripts")
+    }
     /// `state/switches/`: what the owner, or the runner's own caution, has switched on.
     pub fn switches_dir(&self) -> PathBuf {
         self.state_dir().join("switches")

@@ -37,6 +37,9 @@ pub struct Meta {
     /// Where ReadOutput finds the whole text.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub handle: Option<String>,
+    /// `editor` where a connected editor gave the text, wrote the file or ran the command.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub source: Option<String>,
     /// SHA-256 of the file as it is now, in hex.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sha256: Option<String>,

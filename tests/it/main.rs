@@ -7,6 +7,7 @@
 
 mod harness;
 
+mod acp;
 mod acp_discovery;
 mod architecture;
 mod catalog;

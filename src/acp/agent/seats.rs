@@ -225,19 +225,9 @@ impl Seats {
             Err(trouble) => return format!("No calls come in: {trouble}"),
         };
         let runner = self.setup.host.status().await;
-        let yes = |yes: bool| if yes { "yes" } else { "no" };
-        let session = &seat.session;
         let attached = *seat.attached.lock().unwrap_or_else(PoisonError::into_inner);
-        format!(
-            "{runner}\n- attached: {}\n- {}: reads files {}, writes files {}, terminals {}\n- {opened}",
-            yes(attached),
-            session.editor,
-            yes(session.settings.files && session.capabilities.fs.read_text_file),
-            yes(session.settings.files
-                && session.capabilities.fs.read_text_file
-                && session.capabilities.fs.write_text_file),
-            yes(session.runs()),
-        )
+        let attached = if attached { "yes" } else { "no" };
+        format!("{runner}\n- attached: {attached}\n\n{}\n", opened.trim_end())
     }
 
     /// The person stopped the turn.
@@ -262,22 +252,11 @@ impl Seats {
 impl Seat {
     /// What is said when the turn is open.
     fn attached_words(&self, of: Option<&ConversationId>) -> String {
-        let session = &self.session;
         let whose = of.map_or_else(|| "the backend".to_owned(), |of| format!("conversation {of}"));
-        let served = match (session.settings.files, &session.capabilities.fs) {
-            (true, fs) if fs.read_text_file && fs.write_text_file => {
-                "Files here are read and written through this editor."
-            }
-            (true, fs) if fs.read_text_file => {
-                "Files here are read through this editor and written on the disk."
-            }
-            _ => "Files are read and written on the disk.",
-        };
-        let runs = if session.runs() { " Commands run in its terminals." } else { "" };
-        let own = self.words().filter(|words| !words.is_empty()).map(|words| format!(" {words}"));
+        let serves = self.words().unwrap_or_default();
         format!(
-            "Attached: tool calls of {whose} are shown here until you stop this turn. {served}{runs}{}\n",
-            own.unwrap_or_default()
+            "Attached: tool calls of {whose} are shown here until you stop this turn.\n\n{}\n",
+            serves.trim_end()
         )
     }
 

@@ -2,19 +2,29 @@
 //! what the person there sees and says. This machine is the ground on which all of it is laid: what an editor does not
 //! serve, or only did until it was closed, is done here. Not here: the connection itself (`acp::agent`).
 
+mod asking;
 mod bridge;
 mod client;
 pub mod discovery;
+mod files;
+mod followed;
 mod output;
+mod overlay;
 mod permission;
 mod schema;
+mod script;
+mod sending;
 mod session;
 mod shown;
+mod spelling;
+mod terminals;
 mod tiers;
 mod turns;
+mod writes;
 
 pub use client::EditorClient;
 pub use discovery::{Discover, Problem, ToolCatalog, ToolDescriptor};
+pub use overlay::Overlay;
 pub use session::{EditorSession, EditorSettings};
 pub use shown::ShownCall;
 pub use tiers::{Discovered, Service, Tier, discover};

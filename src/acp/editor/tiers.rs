@@ -130,32 +130,6 @@ pub async fn discover(session: &EditorSession, registry: &Registry, editors: &Ed
     found
 }
 
-impl Discovered {
-    /// What matters of it in one line, for the person at the editor.
-    pub fn line(&self) -> String {
-        let mut parts =
-            vec![format!("Tools of the editor's own: {} (tier {}).", listed(&self.own), self.tier.number())];
-        if !self.known.is_empty() {
-            parts.push(format!("In its catalog and run here: {}.", listed(&self.known)));
-        }
-        if !self.problems.is_empty() {
-            let all: Vec<String> = self.problems.iter().map(ToString::to_string).collect();
-            parts.push(format!("Left out: {}.", listed(&all)));
-        }
-        parts.join(" ")
-    }
-}
-
-/// Some names, and how many more there are.
-fn listed(names: &[String]) -> String {
-    const SHOWN: usize = 8;
-    match names.len() {
-        0 => "none".to_owned(),
-        count if count > SHOWN => format!("{} and {} more", names[..SHOWN].join(", "), count - SHOWN),
-        _ => names.join(", "),
-    }
-}
-
 impl fmt::Display for Discovered {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let editor = &self.editor;

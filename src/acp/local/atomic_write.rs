@@ -18,7 +18,7 @@ use super::sniff::{self, InvalidBytes};
 use super::temp_file::{TempFile, temp_name};
 use super::text_window::stamp_of;
 use crate::acp::WorkspacePath;
-use crate::acp::files::{NewContent, Precondition, Stamp, WriteTextFile, Written};
+use crate::acp::files::{NewContent, Precondition, Source, Stamp, WriteTextFile, Written};
 use crate::acp::prepared::PreparedWrite;
 use crate::acp::workspace::{Folder, in_words};
 use crate::failpoint::reach_of;
@@ -139,6 +139,7 @@ impl Prepared {
             after,
             size,
             warnings: Vec::new(),
+            by: Source::Disk,
         }
     }
 

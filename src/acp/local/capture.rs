@@ -104,6 +104,11 @@ impl Capture {
         }
     }
 
+    /// Nothing of it goes to the disk: it will be taken again as a whole.
+    pub fn keep_nothing(&mut self) {
+        self.keeping = Keeping::Over { handle: None, cut_short: None };
+    }
+
     /// Goes on where an earlier life of the runner ended: what that life kept is passed on again, but for the disk,
     /// where more will be added to it. Nothing was kept by a life that was cut off before the first byte.
     pub fn go_on(&mut self) {

@@ -96,6 +96,11 @@ const OURS: &[(&str, &str)] = &[
     ("PUNIE_RUNNER", "1"),
 ];
 
+/// Whether a command gets this entry anyway.
+pub(super) fn is_ours(name: &str, value: &str) -> bool {
+    OURS.contains(&(name, value))
+}
+
 /// Names by which a program, a shell or an interpreter is made to load or run something else.
 const LOADER_NAMES: &[&str] = &[
     "BASH_ENV",
@@ -160,6 +165,27 @@ impl Environment {
         }
         all.extend(OURS.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())));
         Ok(all)
+    }
+}
+
+#[cfg(unix)]
+impl Environment {
+    /// What a command in an editor's terminal gets beside the editor's own environment: what the call asks for, and
+    /// what is ours but for the terminal's name, which is the editor's.
+    ///
+    /// # Errors
+    /// As [`Environment::for_command`].
+    pub(super) fn for_an_editor(
+        &self,
+        asked: &[(String, String)],
+    ) -> Result<Vec<(String, String)>, ToolError> {
+        let mut entries: BTreeMap<String, String> = asked.iter().cloned().collect();
+        let all = self.for_command(asked)?;
+        entries.extend(
+            OURS.iter().filter_map(|(name, _)| all.get_key_value(*name)).map(|(n, v)| (n.clone(), v.clone())),
+        );
+        entries.remove("TERM");
+        Ok(entries.into_iter().collect())
     }
 }
 

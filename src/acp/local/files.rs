@@ -9,12 +9,13 @@ use tokio_util::sync::CancellationToken;
 use super::line_index::read_at;
 use super::opening::{open, stamp_of};
 use super::recent_indexes::LineIndexes;
+use super::reshaping::kept_as_it_was;
 use super::sniff::encoding_of;
 use super::{atomic_write, folder_listing, removal, text_window};
 use crate::acp::content;
 use crate::acp::files::{
-    FolderListing, ListFolder, LoadedFile, MoveFile, OpenedFile, ReadTextFile, RemoveFile, TextWindow,
-    WriteTextFile, Written,
+    Encoding, FolderListing, ListFolder, LoadedFile, MoveFile, OpenedFile, ReadTextFile, RemoveFile, Source,
+    TextWindow, WriteTextFile, Written,
 };
 use crate::acp::prepared::PreparedWrite;
 use crate::acp::workspace::in_words;
@@ -42,21 +43,8 @@ impl FileClient for LocalFiles {
     }
 
     fn write_text_file<'a>(&'a self, cx: &'a ToolCx, request: WriteTextFile) -> Answer<'a, Written> {
-        let declaring = cx.clone();
-        // It waits on its blocking thread, so that what was declared is done even when nobody waits for the call.
-        let runtime = tokio::runtime::Handle::current();
-        blocking(cx, move |cancel| {
-            let mut write = Box::new(atomic_write::prepare(request, cancel)?);
-            if let Some(intent) = write.intent() {
-                runtime.block_on(declaring.declare(vec![intent]))?;
-            }
-            let announced = matches!(write.intent(), Some(Intent::Beside { .. }));
-            write.stage()?;
-            if let Some(intent) = write.intent().filter(|_| announced) {
-                runtime.block_on(declaring.declare(vec![intent]))?;
-            }
-            write.place()
-        })
+        let making = Making::of(cx);
+        blocking(cx, move |cancel| making.make(Box::new(atomic_write::prepare(request, cancel)?)))
     }
 
     fn prepare_file<'a>(
@@ -120,6 +108,57 @@ impl FileClient for LocalFiles {
     }
 }
 
+/// What it takes to make a write that is prepared. It waits on its blocking thread, so that what was declared is done
+/// even when nobody waits for the call.
+struct Making {
+    cx: ToolCx,
+    runtime: tokio::runtime::Handle,
+}
+
+impl Making {
+    fn of(cx: &ToolCx) -> Self {
+        Self { cx: cx.clone(), runtime: tokio::runtime::Handle::current() }
+    }
+
+    /// Declares it and makes it.
+    fn make(&self, mut write: Box<dyn PreparedWrite>) -> Result<Written, ToolError> {
+        if let Some(intent) = write.intent() {
+            self.runtime.block_on(self.cx.declare(vec![intent]))?;
+        }
+        let announced = matches!(write.intent(), Some(Intent::Beside { .. }));
+        write.stage()?;
+        if let Some(intent) = write.intent().filter(|_| announced) {
+            self.runtime.block_on(self.cx.declare(vec![intent]))?;
+        }
+        write.place()
+    }
+}
+
+/// Makes a write that somebody else prepared, as one of this machine's own is made.
+pub(in crate::acp) fn make(cx: &ToolCx, write: Box<dyn PreparedWrite>) -> Answer<'_, Written> {
+    let making = Making::of(cx);
+    blocking(cx, move |_| making.make(write))
+}
+
+/// A window of a text that is held, as one of a file on disk.
+pub(in crate::acp) fn window_of(
+    cx: &ToolCx,
+    request: ReadTextFile,
+    bytes: Arc<Vec<u8>>,
+) -> Answer<'_, TextWindow> {
+    blocking(cx, move |_| {
+        let encoding = Encoding::Utf8.in_file(&bytes);
+        let mut window = text_window::in_memory(&request, &bytes, encoding, false)?;
+        window.sha256 = Some(text_window::sha256_hex(&bytes));
+        Ok(window)
+    })
+}
+
+/// This text in the shape of the file whose bytes these are, as a write of it would be, and what was done to it.
+pub(in crate::acp) fn shaped(text: &str, old: &[u8]) -> (Vec<u8>, Vec<String>) {
+    kept_as_it_was(text, old, 0)
+}
+
 fn blocking<T: Send + 'static>(
     cx: &ToolCx,
     work: impl FnOnce(&CancellationToken) -> Result<T, ToolError> + Send + 'static,
@@ -152,5 +191,5 @@ fn load(path: &WorkspacePath, max_bytes: u64) -> Result<LoadedFile, ToolError> {
     let n = read_at(&file, 0, &mut bytes).map_err(|cause| ToolError::io(path.shown(), &in_words(cause)))?;
     bytes.truncate(n);
     let encoding = encoding_of(path, &bytes, stamp.size, true)?;
-    Ok(LoadedFile { bytes: Arc::new(bytes), encoding, stamp })
+    Ok(LoadedFile { bytes: Arc::new(bytes), encoding, stamp, source: Source::Disk })
 }

@@ -75,10 +75,11 @@ pub(super) fn stop_tree(family: Option<&Family>, leader: Option<&Child>, ladder:
             (_, None) => true,
         };
         if gone {
-            return Stopped { by, survivors: Vec::new() };
+            return Stopped { by, survivors: Vec::new(), in_editor: None };
         }
     }
-    Stopped { by, survivors: family.map(|family| names(&family.members())).unwrap_or_default() }
+    let survivors = family.map(|family| names(&family.members())).unwrap_or_default();
+    Stopped { by, survivors, in_editor: None }
 }
 
 /// The relatives who are still there after a moment. One that is just ending has closed its files already, so that

@@ -6,6 +6,7 @@ mod atomic_write;
 #[cfg(unix)]
 mod capture;
 pub mod children;
+pub mod client_tools;
 #[cfg(unix)]
 mod command;
 #[cfg(unix)]
@@ -20,12 +21,18 @@ mod filling;
 mod folder_listing;
 #[cfg(unix)]
 mod follow;
+#[cfg(unix)]
+pub(in crate::acp) mod foreign;
+#[cfg(not(unix))]
+#[path = "foreign_elsewhere.rs"]
+pub(in crate::acp) mod foreign;
 mod holes;
 pub mod identity;
 #[cfg(unix)]
 pub mod kill;
 #[cfg(unix)]
 mod launch;
+mod lent;
 #[cfg(unix)]
 mod limit_mark;
 mod line_index;
@@ -48,6 +55,7 @@ mod pump;
 mod recent_indexes;
 mod removal;
 mod reshaping;
+pub(in crate::acp) mod script_file;
 mod sniff;
 mod temp_file;
 #[cfg(unix)]
@@ -62,6 +70,8 @@ mod text_window;
 #[cfg(unix)]
 mod ties;
 
+use std::sync::Arc;
+
 use super::apps::{AppClient, AppRequest, OpenedApp};
 use super::files::{
     FileClient, FolderListing, ListFolder, LoadedFile, MoveFile, OpenedFile, ReadTextFile, RemoveFile,
@@ -72,8 +82,9 @@ use super::terminals::{
     CreateTerminal, Ladder, OpenTerminal, OutputQuery, Stopped, Stroke, TerminalClient, TerminalExit,
     TerminalId, TerminalOutput, Typed,
 };
-use super::{Answer, WorkspacePath};
+use super::{Answer, Workspace, WorkspacePath};
 use crate::tool::ToolCx;
+use client_tools::{LocalPolicy, Serving};
 use files::LocalFiles;
 use terminals::LocalTerminals;
 
@@ -82,12 +93,21 @@ use terminals::LocalTerminals;
 pub struct LocalClient {
     files: LocalFiles,
     terminals: LocalTerminals,
+    workspace: Workspace,
+    serving: Arc<Serving>,
 }
 
 impl LocalClient {
-    /// With these terminals, and with nothing known of any file yet.
-    pub fn new(terminals: LocalTerminals) -> Self {
-        Self { files: LocalFiles::new(), terminals }
+    /// With these terminals, and with nothing known of any file yet. What it serves as an ACP client stays in the
+    /// workspace and follows the policy.
+    pub fn new(terminals: LocalTerminals, workspace: Workspace, policy: LocalPolicy) -> Self {
+        let serving = Arc::new(Serving { policy, ..Serving::default() });
+        Self { files: LocalFiles::new(), terminals, workspace, serving }
+    }
+
+    /// The processes.
+    pub(in crate::acp) fn terminals(&self) -> &LocalTerminals {
+        &self.terminals
     }
 }
 

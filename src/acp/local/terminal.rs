@@ -156,6 +156,8 @@ impl Terminal {
             cut_short: shown.cut_short,
             tty: self.keyboard.is_some(),
             held_back: shown.held_back,
+            in_editor: false,
+            warnings: Vec::new(),
         }
     }
 

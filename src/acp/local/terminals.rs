@@ -145,7 +145,7 @@ impl LocalTerminals {
         self.environment().await.for_app(&self.shared.setup.base_env)
     }
 
-    async fn environment(&self) -> &Environment {
+    pub(super) async fn environment(&self) -> &Environment {
         let Shared { environment, spawner, setup, .. } = &*self.shared;
         environment.get_or_init(|| login::environment(spawner, &setup.base_env)).await
     }
@@ -215,16 +215,26 @@ impl LocalTerminals {
         Ok(OpenTerminal { id: self.admit(terminal), pid: Some(pid), lasting })
     }
 
-    fn capture(&self, place: Place, budget: Budget, raw: bool) -> Capture {
+    pub(super) fn capture(&self, place: Place, budget: Budget, raw: bool) -> Capture {
         Capture::new(place, (self.shared.setup.filters)(), budget, raw)
     }
 
-    fn place(&self, request: &RequestId, number: u32) -> Place {
+    pub(super) fn place(&self, request: &RequestId, number: u32) -> Place {
         Place { store: self.shared.setup.store.clone(), request: request.clone(), number }
     }
 
+    /// The next name.
+    pub(super) fn another(&self) -> TerminalId {
+        TerminalId::nth(self.shared.next.fetch_add(1, Ordering::Relaxed))
+    }
+
+    /// Where outputs are kept.
+    pub(super) fn store(&self) -> &OutputStore {
+        &self.shared.setup.store
+    }
+
     fn admit(&self, terminal: Arc<Terminal>) -> TerminalId {
-        let id = TerminalId::nth(self.shared.next.fetch_add(1, Ordering::Relaxed));
+        let id = self.another();
         self.open().insert(id.clone(), terminal);
         id
     }

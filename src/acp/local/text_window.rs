@@ -11,7 +11,7 @@ pub(super) use super::opening::{open, sha256_hex, stamp_of};
 use super::recent_indexes::LineIndexes;
 use super::sniff::{self, InvalidBytes};
 use super::text_lines::{LineRest, Lines};
-use crate::acp::files::{Encoding, Endings, LineTotal, ReadTextFile, Start, TextWindow};
+use crate::acp::files::{Encoding, Endings, LineTotal, ReadTextFile, Source, Start, TextWindow};
 use crate::acp::workspace::in_words;
 use crate::output::figures;
 use crate::tool::{ErrorCode, ToolError};
@@ -93,7 +93,8 @@ fn held(request: &ReadTextFile, file: &File, size: u64) -> Result<TextWindow, To
     Ok(window)
 }
 
-fn in_memory(
+/// A window of bytes that are held.
+pub(super) fn in_memory(
     request: &ReadTextFile,
     bytes: &[u8],
     encoding: Encoding,
@@ -331,6 +332,7 @@ fn blank(size: u64, encoding: Encoding, endings: Endings) -> TextWindow {
         invalid_bytes: 0,
         control: 0,
         omitted_bytes: 0,
+        source: Source::Disk,
     }
 }
 

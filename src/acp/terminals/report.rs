@@ -65,11 +65,12 @@ fn so_far(output: &str, status: &str) -> String {
 
 /// What stopping came to, in words.
 fn stopped_words(stopped: &Stopped) -> String {
-    let how = match stopped.by {
-        Some(signal) => {
+    let how = match (stopped.by, &stopped.in_editor) {
+        (_, Some(editor)) => format!("{editor} was told to stop the command"),
+        (Some(signal), None) => {
             format!("the command and all its processes were stopped with {signal}")
         }
-        None => "the command had just ended by itself".to_owned(),
+        (None, None) => "the command had just ended by itself".to_owned(),
     };
     if stopped.survivors.is_empty() {
         return how;
@@ -170,6 +171,8 @@ pub fn facts(output: &TerminalOutput) -> Meta {
             meta.killed = Some("oom".to_owned());
         }
     }
+    meta.source = output.in_editor.then(|| "editor".to_owned());
+    meta.warnings.extend(output.warnings.iter().cloned());
     if let Some(why) = &output.cut_short {
         meta.warnings.push(match &output.handle {
             Some(_) => format!("The kept output ends before the command's: {why}."),

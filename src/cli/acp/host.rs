@@ -14,6 +14,7 @@ use crate::tool::Registry;
 /// A runner that serves editors, or will.
 pub struct EditorHost {
     home: Home,
+    editors: Editors,
     up: OnceLock<Up>,
     /// Starts it; none where it runs by itself.
     start: Option<mpsc::Sender<Wanted>>,
@@ -23,7 +24,6 @@ pub struct EditorHost {
 struct Up {
     registry: Arc<Registry>,
     journal: Journal,
-    editors: Editors,
 }
 
 /// Somebody wants the runner, for a session of this folder.
@@ -48,21 +48,30 @@ impl Wanted {
 
 impl EditorHost {
     /// One that is started by the first session.
-    pub fn waiting(home: &Home, start: mpsc::Sender<Wanted>) -> Self {
-        Self { home: home.clone(), up: OnceLock::new(), start: Some(start), started: OnceCell::new() }
+    pub fn waiting(home: &Home, editors: &Editors, start: mpsc::Sender<Wanted>) -> Self {
+        let editors = editors.clone();
+        Self {
+            home: home.clone(),
+            editors,
+            up: OnceLock::new(),
+            start: Some(start),
+            started: OnceCell::new(),
+        }
     }
 
     /// One that runs whatever editors do.
-    pub fn running(home: &Home, registry: Arc<Registry>, journal: Journal, editors: &Editors) -> Self {
-        let host = Self { home: home.clone(), up: OnceLock::new(), start: None, started: OnceCell::new() };
-        host.is_up(registry, journal, editors);
+    pub fn running(home: &Home, editors: &Editors, registry: Arc<Registry>, journal: Journal) -> Self {
+        let editors = editors.clone();
+        let host =
+            Self { home: home.clone(), editors, up: OnceLock::new(), start: None, started: OnceCell::new() };
+        host.is_up(registry, journal);
         host
     }
 
     /// The runner is there.
-    pub fn is_up(&self, registry: Arc<Registry>, journal: Journal, editors: &Editors) {
+    pub fn is_up(&self, registry: Arc<Registry>, journal: Journal) {
         // Only one is ever started.
-        let _ = self.up.set(Up { registry, journal, editors: editors.clone() });
+        let _ = self.up.set(Up { registry, journal });
     }
 
     /// Whether it is.
@@ -126,8 +135,11 @@ impl Host for EditorHost {
             let Some(up) = self.up.get() else {
                 return (String::new(), Box::new(()) as Box<dyn Send + Sync>);
             };
-            let found = discover(&session, &up.registry, &up.editors).await;
-            (found.line(), Box::new(found) as Box<dyn Send + Sync>)
+            let found = discover(&session, &up.registry, &self.editors).await;
+            for problem in &found.problems {
+                tracing::warn!(editor = session.editor, %problem, "a tool of the editor's own is left out");
+            }
+            (found.to_string(), Box::new(found))
         })
     }
 

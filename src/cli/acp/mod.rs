@@ -56,8 +56,9 @@ async fn be_the_runner(context: &Context, config: &Config, home: &Home) -> anyho
     let stop = Stop::new();
     let _signals = stop::on_signals(&stop)?;
     let (ask, mut asked) = mpsc::channel::<Wanted>(1);
-    let host = Arc::new(EditorHost::waiting(home, ask));
-    let setup = setup(config, Arc::clone(&host), Editors::default(), &stop);
+    let editors = Editors::default();
+    let host = Arc::new(EditorHost::waiting(home, &editors, ask));
+    let setup = setup(config, Arc::clone(&host), editors, &stop);
     let over = CancellationToken::new();
     let _door = Door::open(home, &setup);
     let running = async {
@@ -69,7 +70,7 @@ async fn be_the_runner(context: &Context, config: &Config, home: &Home) -> anyho
             };
             match assemble(context, home, &wanted, &setup) {
                 Ok(Assembled { runner, processes, registry, journal }) => {
-                    host.is_up(registry, journal, &setup.editors);
+                    host.is_up(registry, journal);
                     wanted.answer(Ok(()));
                     let _warming = processes.warm_up();
                     return anyhow::Ok(Box::pin(processes.serve(&stop, runner.run(&stop))).await?);

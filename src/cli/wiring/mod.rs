@@ -1,6 +1,7 @@
 //! The only place where concrete types meet: from the configuration to a machine with tools, and to a runner.
 
 mod approvals;
+mod backends;
 mod board;
 mod device;
 mod joints;
@@ -8,21 +9,18 @@ mod shells;
 
 use std::ffi::OsString;
 use std::sync::Arc;
-use std::time::Duration;
 
 use anyhow::Context;
 use tokio::task::JoinSet;
 
 use super::exit::{self, Exit};
-use crate::acp::editor::{EditorSettings, Editors};
+use crate::acp::editor::{Discover, EditorSettings, Editors, Overlay};
+use crate::acp::local::client_tools::LocalPolicy;
 use crate::acp::local::terminals::{LocalSetup, LocalTerminals};
 use crate::acp::permission::InsideWorkspace;
 use crate::acp::terminals::Ladder;
 use crate::acp::{LocalClient, Workspace};
-use crate::backend::{
-    Backend, ConvexBackend, HttpFunctions, ShownToken, TransportOptions, WebSocketBackend, WebSocketOptions,
-};
-use crate::config::{self, BackendKind, Config, Environment};
+use crate::config::{self, Config, Environment};
 use crate::handlers::state::board::TaskBoard;
 use crate::handlers::{self, file, git, search, shell, sqlite, state, terminal};
 use crate::home::{Approvals, DeviceIdentity, Home, HomeError, Switches, TokenName, Tokens};
@@ -34,6 +32,8 @@ use crate::request::Effect;
 use crate::runner::{Clock, Parts, Runner, Settings, Stop, Tasks, WakeUp, Watchdog, wakes};
 use crate::tool::{Gate, Registry};
 
+use backends::device_backend;
+pub use backends::{backend, functions, probe};
 pub use device::{Device, StoredToken};
 
 /// The confinement of commands as it is: none beyond the workspace that the tools themselves keep to.
@@ -59,13 +59,15 @@ pub struct Machine {
     pub shells: Arc<shell::ShellBoard>,
 }
 
-/// Puts the machine together. The journal is told of processes, where there is one.
+/// Puts the machine together. The journal is told of processes, where there is one; the tools are laid over the editors
+/// that may be connected.
 pub fn machine(
     config: &Config,
     home: &Home,
     environment: &Environment,
     board: Arc<dyn TaskBoard>,
     journal: Option<&Journal>,
+    editors: &Editors,
 ) -> anyhow::Result<Machine> {
     let redactor = Redactor::new(known_secrets(home)?);
     let outputs = OutputStore::open(&home.outputs_dir()).map_err(|cause| {
@@ -81,7 +83,8 @@ pub fn machine(
         log: joints::child_log(journal),
     })
     .context("no thread for starting processes")?;
-    let client = Arc::new(LocalClient::new(terminals.clone()));
+    let local = LocalClient::new(terminals.clone(), workspace.clone(), LocalPolicy::Deny);
+    let client = Arc::new(Overlay::new(editors.clone(), local, home.scripts_dir()));
     let shells = shells::board(journal);
     let git = git::GitDeps {
         workspace: workspace.clone(),
@@ -222,7 +225,7 @@ pub fn runner(
     let wakes = wakes();
     let tasks = Tasks::new(journal.clone(), lease.clone(), wakes.0.clone(), clock.clone());
     let board = Arc::new(board::RunnerBoard::new(tasks));
-    let machine = machine(config, home, environment, board.clone(), Some(&journal))?;
+    let machine = machine(config, home, environment, board.clone(), Some(&journal), editors)?;
     board.know(&machine);
     let taken_up = shells::take_up(&journal, home, &machine.terminals, &machine.outputs, &machine.shells)?;
     let backend = device_backend(config, home, identity, &machine.redactor, pairing_code)?;
@@ -253,98 +256,6 @@ fn text_variable(environment: &Environment, name: &str) -> Option<String> {
     found.1.to_str().map(str::to_owned)
 }
 
-/// The backend as the configuration names it.
-fn device_backend(
-    config: &Config,
-    home: &Home,
-    identity: DeviceIdentity,
-    redactor: &Redactor,
-    pairing_code: Option<String>,
-) -> anyhow::Result<Arc<dyn Backend>> {
-    if config.backend.kind == BackendKind::Convex {
-        return Ok(Arc::new(backend(config, home, identity, redactor, pairing_code)?));
-    }
-    if pairing_code.is_some() {
-        let text =
-            "a websocket backend knows no pairing: put its token into tokens/backend of the home instead";
-        return Err(exit::Stop::with(Exit::Config, text));
-    }
-    let url = config.backend.url.as_ref().ok_or_else(no_backend)?;
-    let options = WebSocketOptions {
-        ping: config.websocket.ping,
-        pong_timeout: config.websocket.pong_timeout,
-        allow_insecure: config.backend.allow_insecure_http,
-    };
-    let (tokens, redactor) = (Tokens::of(home), redactor.clone());
-    let shown: ShownToken = Arc::new(move || match tokens.read(TokenName::Backend) {
-        Ok(token) => {
-            // Masked in results from before it is shown for the first time.
-            if let Some(token) = &token {
-                redactor.add(token);
-            }
-            token
-        }
-        Err(error) => {
-            tracing::warn!(%error, "the worker is shown no token");
-            None
-        }
-    });
-    Ok(Arc::new(WebSocketBackend::new(url.as_str(), shown, &options)?))
-}
-
-fn no_backend() -> anyhow::Error {
-    let text = "no backend is set: give --backend-url (PUNIE_BACKEND_URL), or `url` under [backend] in config.toml; \
-                `punie-runner dev` starts one of its own";
-    exit::Stop::with(Exit::Config, text)
-}
-
-/// Whether something answers at the backend's address, and if not, why in one word; none where there is no address.
-pub async fn probe(config: &Config, patience: Duration) -> Result<(), Option<&'static str>> {
-    let url = config.backend.url.as_ref().ok_or(None)?;
-    if config.backend.kind == BackendKind::Convex {
-        let functions = functions(config).map_err(|_| None)?;
-        return functions.probe(patience).await.map_err(|error| Some(error.trouble()));
-    }
-    // No handshake: a worker may take a second connection of a device for the end of the first.
-    match tokio::time::timeout(patience, tokio::net::TcpStream::connect(url.place())).await {
-        Ok(Ok(_)) => Ok(()),
-        _ => Err(Some("unreachable")),
-    }
-}
-
-/// A Convex backend as this device sees it.
-pub fn backend(
-    config: &Config,
-    home: &Home,
-    identity: DeviceIdentity,
-    redactor: &Redactor,
-    pairing_code: Option<String>,
-) -> anyhow::Result<ConvexBackend> {
-    let token = StoredToken::new(Tokens::of(home), redactor.clone());
-    Ok(ConvexBackend::new(
-        functions(config)?,
-        Arc::new(Device::new(identity)),
-        Arc::new(token),
-        pairing_code,
-        config.limits.lease,
-    ))
-}
-
-/// The backend's functions, for whichever side.
-pub fn functions(config: &Config) -> anyhow::Result<HttpFunctions> {
-    let url = config.backend.url.as_ref().ok_or_else(no_backend)?;
-    if config.backend.kind == BackendKind::WebSocket {
-        let text = "the configuration names a websocket backend, which has neither pairing nor callers; this command \
-                    needs a convex one (kind under [backend])";
-        return Err(exit::Stop::with(Exit::Config, text));
-    }
-    let options = TransportOptions {
-        allow_insecure_http: config.backend.allow_insecure_http,
-        ..TransportOptions::default()
-    };
-    Ok(HttpFunctions::new(url.as_str(), options)?)
-}
-
 /// What the owner wants of editors.
 pub fn editor_settings(config: &Config) -> EditorSettings {
     let editor = &config.editor;
@@ -358,7 +269,12 @@ pub fn editor_settings(config: &Config) -> EditorSettings {
         terminals: editor.terminals,
         ask: editor.ask.iter().map(effect).collect(),
         timeout: editor.timeout,
-        ..EditorSettings::default()
+        tool_timeout: editor.tool_timeout,
+        discover: match editor.discover {
+            config::Discover::Announced => Discover::Announced,
+            config::Discover::Always => Discover::Always,
+            config::Discover::Never => Discover::Never,
+        },
     }
 }
 

@@ -94,7 +94,13 @@ impl Tool for ApplyPatch {
             text.push('\n');
         }
         let sha256 = only_hash(&changes, &committed);
-        let meta = Meta { sha256, files: committed.files, warnings: committed.warnings, ..Meta::default() };
+        let meta = Meta {
+            sha256,
+            files: committed.files,
+            warnings: committed.warnings,
+            source: committed.source,
+            ..Meta::default()
+        };
         Ok(Reply::text(text).with_meta(meta))
     }
 }

@@ -78,8 +78,12 @@ pub fn tools(deps: FileDeps) -> Vec<Entry> {
 
 /// The facts of a write: the file with its hashes before and after.
 fn changed(shown: String, written: Written) -> Meta {
-    let mut meta =
-        Meta { sha256: Some(written.after.clone()), warnings: written.warnings, ..Meta::default() };
+    let mut meta = Meta {
+        sha256: Some(written.after.clone()),
+        source: written.by.fact(),
+        warnings: written.warnings,
+        ..Meta::default()
+    };
     if !written.unchanged {
         meta.files = vec![FileChange { path: shown, before: written.before, after: Some(written.after) }];
     }

@@ -158,6 +158,7 @@ fn encoding_called(label: &str) -> Result<Encoding, ToolError> {
 fn answer(shown: &str, window: &TextWindow, start: Start, asked: u64, budget: Budget, forced: bool) -> Reply {
     let mut meta = Meta {
         sha256: window.sha256.clone(),
+        source: window.source.fact(),
         lossy_chars: Some(window.lossy).filter(|n| *n > 0),
         control_chars: Some(window.control).filter(|n| *n > 0),
         omitted_bytes: Some(window.omitted_bytes).filter(|n| *n > 0),
@@ -185,7 +186,7 @@ fn answer(shown: &str, window: &TextWindow, start: Start, asked: u64, budget: Bu
 
 /// What is to be known of a window beside its text.
 pub(super) fn warnings(window: &TextWindow, forced: bool) -> Vec<String> {
-    let mut warnings = Vec::new();
+    let mut warnings: Vec<String> = window.source.warning().map(str::to_owned).into_iter().collect();
     if window.lossy > 0 {
         let encoding = if window.encoding.is_utf8() { "UTF-8" } else { window.encoding.as_str() };
         warnings.push(format!(
@@ -223,8 +224,9 @@ fn header(shown: &str, window: &TextWindow, forced: bool) -> String {
         Encoding::Utf8 | Encoding::Utf8Bom | Encoding::Utf16Le | Encoding::Utf16Be => String::new(),
         _ => format!(" [decoded from {name}]"),
     };
+    let unsaved = window.source.note().map(|note| format!(" [{note}]")).unwrap_or_default();
     let (size, endings) = (size(window.size), window.endings.as_str());
-    format!("{shown} ({size}, {lines}, {encoding}, {endings}){decoded}\n")
+    format!("{shown} ({size}, {lines}, {encoding}, {endings}){decoded}{unsaved}\n")
 }
 
 fn nothing_there(text: &mut String, window: &TextWindow) {

@@ -51,6 +51,7 @@ impl Tool for ReadFile {
         };
         let window = deps.client.read_text_file(cx, request).await.map_err(in_its_words)?;
         let warnings = read::warnings(&window, false);
+        let (note, source) = (window.source.note(), window.source.fact());
         let mut text = window.text;
         let complete = window.at_end && window.omitted_bytes == 0;
         if !complete {
@@ -69,8 +70,15 @@ impl Tool for ReadFile {
                 self.path.as_str()
             );
         }
+        if let Some(note) = note {
+            if !text.ends_with('\n') {
+                text.push('\n');
+            }
+            let _ = write!(text, "[{note}]");
+        }
         let meta = Meta {
             sha256: window.sha256,
+            source,
             lossy_chars: Some(window.lossy).filter(|n| *n > 0),
             control_chars: Some(window.control).filter(|n| *n > 0),
             truncated: !complete,

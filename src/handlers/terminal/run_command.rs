@@ -77,6 +77,7 @@ impl Tool for RunCommand {
         };
         let mut create = CreateTerminal::new(&cx.request, launch, folder);
         create.budget = Budget::chars(Some(Budget::DEFAULT as u64 - WORDS));
+        create.outlives_call = self.background;
         if self.background {
             return in_background(cx, deps, create).await;
         }

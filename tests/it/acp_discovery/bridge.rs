@@ -220,11 +220,11 @@ async fn a_call_that_is_taken_back_is_given_up() {
 #[tokio::test]
 async fn without_a_turn_nothing_is_sent() {
     let it = attached("search", Says::This(json!("found"))).await;
-    drop(it.turn);
-    let (code, said) = refused(it.desk.call("ide_find", json!({"symbol": "main"})).await);
+    it.turn.stop();
+    let (code, said) = refused(it.call().await);
     assert_eq!(code, ErrorCode::NotFound);
     assert!(said.contains("no editor has attached itself") && said.contains("Attach"), "{said}");
-    assert_eq!(it.editor.log.asked(METHOD), [json!(null); 0]);
+    assert_eq!(it.asked(), [json!(null); 0]);
 }
 
 #[tokio::test]
@@ -238,7 +238,7 @@ async fn an_editor_that_has_gone_answers_nothing() {
 
 #[tokio::test]
 async fn a_long_answer_is_clipped_as_every_other() {
-    let long = (0..20_000).map(|n| format!("line {n}\n")).collect::<Vec<_>>().concat();
+    let long: String = (0..20_000).map(|n| format!("line {n}\n")).collect();
     let it = attached("search", Says::This(json!(long))).await;
     let answer = it.call().await.expect("answered");
     let folder = tempfile::tempdir().expect("a folder");

@@ -201,11 +201,11 @@ impl Desk {
         let (request, conversation) = (&cx.request, &cx.conversation);
         let effect = entry.spec().effect;
         self.editors.observe(CallView {
+            of_task: false,
             request,
             conversation,
             tool: entry.spec(),
             effect,
-            of_task: false,
             args,
             title: tool,
         })

@@ -2,6 +2,7 @@
 
 pub mod caller;
 pub mod editor;
+pub mod fake_client;
 pub mod flip;
 pub mod inside;
 pub mod process;

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use punie_runner::acp::local::children::Unlogged;
+use punie_runner::acp::local::client_tools::LocalPolicy;
 use punie_runner::acp::local::terminals::{LocalSetup, LocalTerminals};
 use punie_runner::acp::{LocalClient, Workspace};
 use punie_runner::handlers::state::board::NoTasks;
@@ -31,7 +32,7 @@ pub fn whole() -> Whole {
         log: Arc::new(Unlogged),
     })
     .expect("a thread");
-    let client = Arc::new(LocalClient::new(terminals));
+    let client = Arc::new(LocalClient::new(terminals, workspace.clone(), LocalPolicy::Deny));
     let home = Home::open(&folders.path().join("home")).expect("a home");
     let registry = handlers::registry(handlers::Deps {
         file: file::FileDeps { client: client.clone(), workspace: workspace.clone() },

@@ -21,6 +21,8 @@ pub(crate) struct Committed {
     pub files: Vec<FileChange>,
     /// What was done that the patch did not ask for.
     pub warnings: Vec<String>,
+    /// `editor` where a connected editor wrote one of them.
+    pub source: Option<String>,
 }
 
 /// Writes everything. Once the first file is written the call's cancel is not looked at any more: the patch is
@@ -198,7 +200,7 @@ impl Writing {
             self.remove_folders(folders).await?;
             return Err(fault);
         }
-        let mut committed = Committed { files: Vec::new(), warnings: Vec::new() };
+        let mut committed = Committed { files: Vec::new(), warnings: Vec::new(), source: None };
         let mut rest = steps.into_iter();
         for change in changes {
             let step = rest.next().unwrap_or_default();
@@ -229,6 +231,7 @@ impl Writing {
         let mut hashes = (told.clone(), told);
         if let Some(write) = step.write {
             let written = self.deps.client.place_file(&self.cx, write).await?;
+            committed.source = committed.source.take().or(written.by.fact());
             committed.warnings.extend(written.warnings);
             let after = written.after;
             hashes = (written.before, Some(after.clone()));

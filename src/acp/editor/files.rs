@@ -1,0 +1,169 @@
+//! Text files as a connected editor has them: unsaved changes included. Only what is UTF-8 text on disk, or not there
+//! yet, and small enough to travel whole; everything else is this machine's. Not here: writing (writes).
+
+use std::sync::Arc;
+
+use super::asking::{Trouble, within};
+use super::session::EditorSession;
+use super::spelling::Spelling;
+use crate::acp::files::{Encoding, FileClient, LoadedFile, ReadTextFile, Source, Stamp, TextWindow};
+use crate::acp::local::files::window_of;
+use crate::acp::protocol::ReadTextFileRequest;
+use crate::acp::{LocalClient, WorkspacePath};
+use crate::output::figures;
+use crate::tool::{ErrorCode, ToolCx, ToolError};
+
+/// A file above this size on disk is not asked of an editor: it would come as one line of JSON.
+pub(super) const MOST: u64 = 4 << 20;
+
+/// What is known of a file when an editor was asked.
+pub(super) enum Found {
+    /// The editor's and the disk's.
+    Held(Held),
+    /// It is none of the editor's, for a reason that may be worth telling.
+    Local(Option<String>),
+    /// The editor may hold something else than the disk, and did not say; why.
+    Unknown(String),
+}
+
+/// One file, on the disk and in the editor.
+pub(super) struct Held {
+    /// What is on the disk; none where nothing is.
+    pub disk: Option<LoadedFile>,
+    /// What the editor has, as it would be on disk; none where it has nothing of a file that is not there.
+    pub text: Option<Arc<Vec<u8>>>,
+    pub spelling: Spelling,
+}
+
+impl Held {
+    /// The bytes as somebody who reads sees them.
+    pub fn now(&self) -> Option<&Arc<Vec<u8>>> {
+        self.text.as_ref().or(self.disk.as_ref().map(|disk| &disk.bytes))
+    }
+
+    /// Whether the editor has something that is not on the disk.
+    pub fn is_unsaved(&self) -> bool {
+        self.text.is_some() && self.text.as_ref() != self.disk.as_ref().map(|disk| &disk.bytes)
+    }
+
+    fn stamp(&self) -> Stamp {
+        let nothing = Stamp { file: (0, 0), size: 0, modified: 0, changed: 0 };
+        self.disk.as_ref().map_or(nothing, |disk| disk.stamp)
+    }
+}
+
+/// Looks on the disk and asks the editor, which reads this file.
+///
+/// # Errors
+/// `cancelled`.
+pub(super) async fn look(
+    local: &LocalClient,
+    cx: &ToolCx,
+    session: &EditorSession,
+    path: &WorkspacePath,
+) -> Result<Found, ToolError> {
+    let disk = match local.load_file(cx, path.clone(), MOST).await {
+        Ok(loaded) if std::str::from_utf8(&loaded.bytes).is_ok() && loaded.encoding.is_utf8() => Some(loaded),
+        Err(fault) if fault.code() == ErrorCode::NotFound => None,
+        Err(fault) if fault.code() == ErrorCode::Cancelled => return Err(fault),
+        Err(fault) if fault.code() == ErrorCode::TooLarge => {
+            let why = format!(
+                "{} was not asked for its text: the file is over {}. This is the file on disk.",
+                session.editor,
+                figures::size(MOST)
+            );
+            return Ok(Found::Local(Some(why)));
+        }
+        Ok(_) | Err(_) => return Ok(Found::Local(None)),
+    };
+    let request = ReadTextFileRequest::new(session.id.clone(), path.absolute());
+    let asked = tokio::select! {
+        biased;
+        () = cx.cancelled() => {
+            let text = format!("{} was being asked for {}. Nothing was changed.", session.editor, path.shown());
+            return Err(ToolError::cancelled(text));
+        }
+        answered = within(session, session.client.read_text_file(request)) => answered,
+    };
+    let trouble = match asked {
+        Ok(answer) => {
+            let bytes: &[u8] = disk.as_ref().map_or(b"", |disk| &disk.bytes);
+            let spelling = Spelling::between(bytes, &answer.content);
+            let text = Some(Arc::new(spelling.on_disk(bytes, &answer.content)));
+            return Ok(Found::Held(Held { disk, text, spelling }));
+        }
+        Err(trouble) => trouble,
+    };
+    let words = trouble.said(session);
+    Ok(match (trouble, disk) {
+        (Trouble::Gone(_), _) => Found::Local(Some(format!("{words}; this is the file on disk."))),
+        // Who has no text of a file that is not there may say so in any words.
+        (Trouble::NotThere | Trouble::Said(_), None) => {
+            Found::Held(Held { disk: None, text: None, spelling: Spelling::default() })
+        }
+        (Trouble::NotThere, Some(_)) => Found::Local(None),
+        (Trouble::Silent(_) | Trouble::Said(_), _) => Found::Unknown(words),
+    })
+}
+
+/// A window of the text that the editor has, or of the file on disk.
+pub(super) async fn read(
+    local: &LocalClient,
+    cx: &ToolCx,
+    session: &EditorSession,
+    request: ReadTextFile,
+) -> Result<TextWindow, ToolError> {
+    if request.encoding.is_some_and(|asked| !asked.is_utf8()) {
+        return local.read_text_file(cx, request).await;
+    }
+    let found = look(local, cx, session, &request.path).await?;
+    let (mut window, source) = match &found {
+        Found::Held(held) if held.is_unsaved() => {
+            let text = held.now().cloned().unwrap_or_default();
+            (window_of(cx, request, text).await?, by(session, true))
+        }
+        Found::Held(_) => (local.read_text_file(cx, request).await?, by(session, false)),
+        Found::Local(why) => (local.read_text_file(cx, request).await?, instead(why.clone())),
+        Found::Unknown(why) => {
+            (local.read_text_file(cx, request).await?, instead(Some(on_disk_instead(why))))
+        }
+    };
+    window.source = source;
+    Ok(window)
+}
+
+/// The whole text that the editor has, or the file on disk. What an editor has is given whole, whatever `max_bytes`:
+/// its own bound is small.
+pub(super) async fn load(
+    local: &LocalClient,
+    cx: &ToolCx,
+    session: &EditorSession,
+    path: WorkspacePath,
+    max_bytes: u64,
+) -> Result<LoadedFile, ToolError> {
+    let why = match look(local, cx, session, &path).await? {
+        Found::Held(held) if held.text.is_some() => {
+            let (unsaved, stamp) = (held.is_unsaved(), held.stamp());
+            let bytes = held.now().cloned().unwrap_or_default();
+            let encoding = Encoding::Utf8.in_file(&bytes);
+            return Ok(LoadedFile { bytes, encoding, stamp, source: by(session, unsaved) });
+        }
+        Found::Held(_) => None,
+        Found::Local(why) => why,
+        Found::Unknown(why) => Some(on_disk_instead(&why)),
+    };
+    let loaded = local.load_file(cx, path, max_bytes).await?;
+    Ok(LoadedFile { source: instead(why), ..loaded })
+}
+
+fn by(session: &EditorSession, unsaved: bool) -> Source {
+    Source::Editor { name: session.editor.clone(), unsaved }
+}
+
+fn instead(why: Option<String>) -> Source {
+    why.map_or(Source::Disk, Source::DiskInstead)
+}
+
+fn on_disk_instead(why: &str) -> String {
+    format!("{why}; this is the file on disk, and what is not saved is not in it.")
+}

@@ -1,0 +1,194 @@
+//! This machine as an ACP client by the letter of the protocol: what an agent at the other end of a connection, or a
+//! test, may ask of it. Not here: its terminals (lent), and the connection (`acp::serve`).
+
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use serde_json::{Value, json};
+
+use super::LocalClient;
+use super::lent::Lent;
+use crate::acp::client_tools::{ClientTools, Served};
+use crate::acp::editor::discovery::ToolCatalog;
+use crate::acp::files::{FileClient, NewContent, Precondition, WriteTextFile};
+use crate::acp::protocol::{
+    self, CreateTerminalRequest, CreateTerminalResponse, Error, Implementation, KillTerminalRequest,
+    KillTerminalResponse, PermissionOption, PermissionOptionKind, ReadTextFileRequest, ReadTextFileResponse,
+    ReleaseTerminalRequest, ReleaseTerminalResponse, RequestPermissionOutcome, RequestPermissionRequest,
+    RequestPermissionResponse, SelectedPermissionOutcome, SessionId, SessionNotification,
+    TerminalOutputRequest, TerminalOutputResponse, WaitForTerminalExitRequest, WaitForTerminalExitResponse,
+    WriteTextFileRequest, WriteTextFileResponse,
+};
+use crate::acp::{RawPath, WorkspacePath};
+use crate::ids::RequestId;
+use crate::tool::{ErrorCode, ToolCx, ToolError};
+
+/// The largest file that is given as a whole.
+const MOST: u64 = 64 << 20;
+/// The code of what may not be done; outside the ranges that JSON-RPC and ACP reserve.
+pub const REFUSED: i32 = -31_001;
+
+/// What this machine answers where a person would be asked and nobody is there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum LocalPolicy {
+    /// No.
+    #[default]
+    Deny,
+    /// Yes, this once. Only for owners who chose it.
+    AllowOnce,
+}
+
+/// What is remembered for the agents that are served.
+#[derive(Default)]
+pub(super) struct Serving {
+    pub policy: LocalPolicy,
+    pub agent: Mutex<Option<Implementation>>,
+    pub lent: Lent,
+}
+
+impl LocalClient {
+    /// The agent that connected last.
+    pub fn agent(&self) -> Option<Implementation> {
+        self.serving.agent.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// A path of the workspace.
+    pub(super) fn resolved(&self, path: &Path) -> Result<WorkspacePath, Error> {
+        let text = path.to_str().ok_or_else(|| invalid("the path is not UTF-8".to_owned()))?;
+        self.workspace.resolve(&RawPath::from(text)).map_err(|fault| error_of(&fault, path))
+    }
+
+    async fn read(&self, request: ReadTextFileRequest) -> Result<ReadTextFileResponse, Error> {
+        for (name, given) in [("line", request.line), ("limit", request.limit)] {
+            if given == Some(0) {
+                return Err(invalid(format!("{name} is 0; it counts from 1")));
+            }
+        }
+        let path = self.resolved(&request.path)?;
+        let loaded = self.files.load_file(&cx(), path, MOST).await;
+        let loaded = loaded.map_err(|fault| error_of(&fault, &request.path))?;
+        let body = loaded.bytes.get(loaded.encoding.mark().len()..).unwrap_or_default();
+        let (text, lossy) = loaded.encoding.decode(body);
+        if lossy > 0 {
+            return Err(invalid(format!("{} is not text", request.path.display())));
+        }
+        let content = match (request.line, request.limit) {
+            (None, None) => text.into_owned(),
+            (line, limit) => {
+                let skip = line.unwrap_or(1) as usize - 1;
+                let take = limit.map_or(usize::MAX, |limit| limit as usize);
+                text.split_inclusive('\n').skip(skip).take(take).collect()
+            }
+        };
+        Ok(ReadTextFileResponse::new(content))
+    }
+
+    async fn write(&self, request: WriteTextFileRequest) -> Result<WriteTextFileResponse, Error> {
+        let path = self.resolved(&request.path)?;
+        // The bytes as they are: an agent means what it sends.
+        let content =
+            NewContent::Spliced { old: Arc::new(request.content.into_bytes()), splices: Vec::new() };
+        let only_if = Precondition::None;
+        let write = WriteTextFile { path, content, only_if, create_folders: true, executable: None };
+        let written = self.files.write_text_file(&cx(), write).await;
+        written.map(|_| WriteTextFileResponse::new()).map_err(|fault| error_of(&fault, &request.path))
+    }
+
+    /// Decided by what an option means, never by its name or its place.
+    fn decide(&self, options: &[PermissionOption]) -> RequestPermissionOutcome {
+        let wanted = match self.serving.policy {
+            LocalPolicy::AllowOnce => PermissionOptionKind::AllowOnce,
+            LocalPolicy::Deny => PermissionOptionKind::RejectOnce,
+        };
+        match options.iter().find(|option| option.kind == wanted) {
+            Some(option) => {
+                RequestPermissionOutcome::Selected(SelectedPermissionOutcome::new(option.option_id.clone()))
+            }
+            None => RequestPermissionOutcome::Cancelled,
+        }
+    }
+}
+
+/// A call of its own: nobody takes it back.
+fn cx() -> ToolCx {
+    ToolCx::detached(RequestId::new())
+}
+
+pub(super) fn invalid(text: String) -> Error {
+    Error::invalid_params().data(text)
+}
+
+/// A failure in the protocol's terms. What is outside the workspace is not told of, not even where a link leads.
+pub(super) fn error_of(fault: &ToolError, asked: &Path) -> Error {
+    let asked = asked.display();
+    match fault.code() {
+        ErrorCode::NotFound => protocol::missing(asked.to_string()),
+        ErrorCode::OutsideWorkspace => {
+            Error::new(REFUSED, format!("{asked} is outside the workspace; use a path inside it"))
+        }
+        ErrorCode::PolicyDenied | ErrorCode::PermissionDenied => Error::new(REFUSED, fault.text().to_owned()),
+        ErrorCode::Cancelled => Error::request_cancelled(),
+        ErrorCode::InvalidArgs | ErrorCode::IsDirectory | ErrorCode::NotText | ErrorCode::TooLarge => {
+            invalid(fault.text().to_owned())
+        }
+        _ => Error::internal_error().data(fault.text().to_owned()),
+    }
+}
+
+impl ClientTools for LocalClient {
+    fn read_text_file(&self, request: ReadTextFileRequest) -> Served<'_, ReadTextFileResponse> {
+        Box::pin(self.read(request))
+    }
+
+    fn write_text_file(&self, request: WriteTextFileRequest) -> Served<'_, WriteTextFileResponse> {
+        Box::pin(self.write(request))
+    }
+
+    fn request_permission(&self, request: RequestPermissionRequest) -> Served<'_, RequestPermissionResponse> {
+        let outcome = self.decide(&request.options);
+        Box::pin(std::future::ready(Ok(RequestPermissionResponse::new(outcome))))
+    }
+
+    fn session_update(&self, _update: SessionNotification) -> Served<'_, ()> {
+        Box::pin(std::future::ready(Ok(())))
+    }
+
+    fn create_terminal(&self, request: CreateTerminalRequest) -> Served<'_, CreateTerminalResponse> {
+        Box::pin(self.lend_terminal(request))
+    }
+
+    fn terminal_output(&self, request: TerminalOutputRequest) -> Served<'_, TerminalOutputResponse> {
+        Box::pin(self.lent_output(request))
+    }
+
+    fn wait_for_terminal_exit(
+        &self,
+        request: WaitForTerminalExitRequest,
+    ) -> Served<'_, WaitForTerminalExitResponse> {
+        Box::pin(self.lent_exit(request))
+    }
+
+    fn kill_terminal(&self, request: KillTerminalRequest) -> Served<'_, KillTerminalResponse> {
+        Box::pin(self.kill_lent(request))
+    }
+
+    fn release_terminal(&self, request: ReleaseTerminalRequest) -> Served<'_, ReleaseTerminalResponse> {
+        Box::pin(self.take_back(request))
+    }
+
+    fn discover_tools(&self, _session: SessionId) -> Served<'_, ToolCatalog> {
+        Box::pin(std::future::ready(Ok(ToolCatalog::default())))
+    }
+
+    fn ext_method(&self, method: String, _params: Value) -> Served<'_, Value> {
+        Box::pin(std::future::ready(Err(Error::method_not_found().data(json!({ "method": method })))))
+    }
+
+    fn ext_notification(&self, _method: String, _params: Value) -> Served<'_, ()> {
+        Box::pin(std::future::ready(Ok(())))
+    }
+
+    fn on_connect(&self, agent: Implementation) {
+        *self.serving.agent.lock().unwrap_or_else(PoisonError::into_inner) = Some(agent);
+    }
+}

@@ -1,0 +1,100 @@
+//! What this machine does for a command that runs in a connected editor's terminal: the checks before it starts, its
+//! name, and the same way for its output that the output of a command of this machine takes. Not here: the editor.
+
+use super::command::{check_command, check_folder};
+use super::terminals::LocalTerminals;
+use crate::acp::terminals::{CreateTerminal, TerminalId, TerminalOutput};
+use crate::ids::RequestId;
+use crate::output::{Budget, OutputHandle};
+use crate::tool::ToolError;
+
+/// What an editor's terminal has printed.
+pub(in crate::acp) struct Foreign {
+    /// The request whose command it is.
+    pub request: RequestId,
+    /// Which of the request's outputs.
+    pub number: u32,
+    /// How much text is wanted back.
+    pub budget: Budget,
+    /// Keep escape sequences and progress lines.
+    pub raw: bool,
+    /// All of it.
+    pub text: String,
+    /// Nothing more comes: it is kept like any output.
+    pub over: bool,
+    /// Only what came after this cursor.
+    pub since: Option<u64>,
+}
+
+impl LocalTerminals {
+    /// The name for one more terminal, wherever it is.
+    pub(in crate::acp) fn next_id(&self) -> TerminalId {
+        self.another()
+    }
+
+    /// Refuses what would be refused here, and gives the entries that are set beside the editor's own environment.
+    ///
+    /// # Errors
+    /// Those of [`TerminalClient::create_terminal`](crate::acp::TerminalClient::create_terminal).
+    pub(in crate::acp) async fn admit_elsewhere(
+        &self,
+        request: &CreateTerminal,
+    ) -> Result<Vec<(String, String)>, ToolError> {
+        let env = self.environment().await.for_an_editor(&request.env)?;
+        check_command(&request.launch)?;
+        check_folder(&request.cwd)?;
+        Ok(env)
+    }
+
+    /// The last bytes of a kept output, and whether there are more before them.
+    pub(super) async fn kept_end(
+        &self,
+        handle: OutputHandle,
+        most: u64,
+    ) -> Result<(Vec<u8>, bool), ToolError> {
+        let store = self.store().clone();
+        let reading = tokio::task::spawn_blocking(move || {
+            let failed = |cause: std::io::Error| ToolError::io("the output", &cause);
+            let Ok(mut kept) = store.find(handle.as_str()) else { return Ok((Vec::new(), false)) };
+            let (_, size) = kept.bytes_from(0, 0).map_err(failed)?;
+            let from = size.saturating_sub(most);
+            let (mut bytes, _) =
+                kept.bytes_from(from, usize::try_from(most).unwrap_or(usize::MAX)).map_err(failed)?;
+            if from > 0 {
+                // The rest of a character whose beginning is left out.
+                let inside = bytes.iter().take(3).take_while(|byte| (**byte & 0xc0) == 0x80).count();
+                bytes.drain(..inside);
+            }
+            Ok((bytes, from > 0))
+        });
+        reading.await.map_err(|fault| ToolError::internal(fault.to_string()))?
+    }
+
+    /// Its text and what is known of it: masked, cleaned, within the budget, and kept where it is over. Blocks.
+    pub(in crate::acp) fn foreign_output(&self, foreign: Foreign) -> TerminalOutput {
+        let Foreign { request, number, budget, raw, text, over, since } = foreign;
+        let place = self.place(&request, number);
+        let mut capture = self.capture(place, budget, raw);
+        if !over {
+            capture.keep_nothing();
+        }
+        capture.take(text.as_bytes());
+        if over {
+            capture.finish();
+        }
+        let shown = capture.show(since);
+        TerminalOutput {
+            text: shown.text,
+            omitted_bytes: shown.omitted_bytes,
+            handle: shown.handle,
+            cursor: shown.cursor,
+            bytes_read: text.len() as u64,
+            lossy_chars: shown.lossy_chars,
+            redactions: shown.redactions,
+            cut_short: shown.cut_short,
+            held_back: shown.held_back,
+            in_editor: true,
+            ..TerminalOutput::default()
+        }
+    }
+}

@@ -1,0 +1,170 @@
+//! This machine's terminals as ACP terminals of sessions: an id belongs to the session that asked for it, stays valid
+//! until it is released, and its output keeps the end. Not here: the processes (terminals).
+
+use std::collections::HashMap;
+use std::path::Path;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use super::LocalClient;
+use super::client_tools::error_of;
+use super::environment::is_ours;
+use crate::acp::protocol::{
+    self, CreateTerminalRequest, CreateTerminalResponse, Error, KillTerminalRequest, KillTerminalResponse,
+    ReleaseTerminalRequest, ReleaseTerminalResponse, SessionId, TerminalExitStatus, TerminalId as WireId,
+    TerminalOutputRequest, TerminalOutputResponse, WaitForTerminalExitRequest, WaitForTerminalExitResponse,
+};
+use crate::acp::terminals::{
+    CreateTerminal, ExitStatus, Ladder, Launch, OutputQuery, TerminalClient, TerminalExit, TerminalId,
+};
+use crate::ids::RequestId;
+use crate::tool::ToolError;
+
+/// So much output is given where the agent names no limit.
+const MOST: u64 = 8 << 20;
+
+/// The terminals that agents were given.
+#[derive(Default)]
+pub(super) struct Lent(Mutex<HashMap<TerminalId, Loan>>);
+
+#[derive(Clone)]
+struct Loan {
+    session: SessionId,
+    limit: u64,
+}
+
+impl Lent {
+    fn all(&self) -> MutexGuard<'_, HashMap<TerminalId, Loan>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl LocalClient {
+    pub(super) async fn lend_terminal(
+        &self,
+        request: CreateTerminalRequest,
+    ) -> Result<CreateTerminalResponse, Error> {
+        let cwd = match &request.cwd {
+            Some(asked) => self.resolved(asked)?.absolute().to_owned(),
+            None => self.workspace.first().to_owned(),
+        };
+        let launch = Launch::Program { command: request.command.clone(), args: request.args };
+        let mut create = CreateTerminal::new(&RequestId::new(), launch, cwd);
+        let entries = request.env.into_iter().map(|entry| (entry.name, entry.value));
+        // What is set here anyway may be asked for under any name.
+        create.env = entries.filter(|(name, value)| !is_ours(name, value)).collect();
+        create.raw = true;
+        let opened = TerminalClient::create_terminal(&self.terminals, create).await;
+        let opened = opened.map_err(|fault| error_of(&fault, Path::new(&request.command)))?;
+        let wire = WireId::from(opened.id.as_str().to_owned());
+        let limit = request.output_byte_limit.unwrap_or(MOST).min(MOST);
+        self.serving.lent.all().insert(opened.id, Loan { session: request.session_id, limit });
+        Ok(CreateTerminalResponse::new(wire))
+    }
+
+    pub(super) async fn lent_output(
+        &self,
+        request: TerminalOutputRequest,
+    ) -> Result<TerminalOutputResponse, Error> {
+        let (id, loan) = self.loan(&request.session_id, &request.terminal_id)?;
+        let output = self.terminals.terminal_output(OutputQuery::all(&id)).await;
+        let output = output.map_err(|cause| fault(&cause, &id))?;
+        let kept = match output.handle {
+            Some(handle) => self.terminals.kept_end(handle, loan.limit).await,
+            None => Ok((Vec::new(), false)),
+        };
+        let (bytes, cut) = kept.map_err(|cause| fault(&cause, &id))?;
+        let (text, more) = end_of(&bytes, loan.limit, output.exit.is_some());
+        let answer = TerminalOutputResponse::new(text, cut || more);
+        Ok(answer.exit_status(output.exit.as_ref().map(exit_status)))
+    }
+
+    pub(super) async fn lent_exit(
+        &self,
+        request: WaitForTerminalExitRequest,
+    ) -> Result<WaitForTerminalExitResponse, Error> {
+        let (id, _) = self.loan(&request.session_id, &request.terminal_id)?;
+        let exit = TerminalClient::wait_for_terminal_exit(&self.terminals, &id).await;
+        let exit = exit.map_err(|cause| fault(&cause, &id))?;
+        Ok(WaitForTerminalExitResponse::new(exit_status(&exit)))
+    }
+
+    pub(super) async fn kill_lent(
+        &self,
+        request: KillTerminalRequest,
+    ) -> Result<KillTerminalResponse, Error> {
+        let (id, _) = self.loan(&request.session_id, &request.terminal_id)?;
+        let stopped = TerminalClient::kill_terminal(&self.terminals, &id, Ladder::timeout()).await;
+        stopped.map(|_| KillTerminalResponse::new()).map_err(|cause| fault(&cause, &id))
+    }
+
+    pub(super) async fn take_back(
+        &self,
+        request: ReleaseTerminalRequest,
+    ) -> Result<ReleaseTerminalResponse, Error> {
+        let (id, _) = self.loan(&request.session_id, &request.terminal_id)?;
+        self.serving.lent.all().remove(&id);
+        let released = TerminalClient::release_terminal(&self.terminals, &id).await;
+        released.map(|()| ReleaseTerminalResponse::new()).map_err(|cause| fault(&cause, &id))
+    }
+
+    /// The terminal, if it is this session's.
+    fn loan(&self, session: &SessionId, wire: &WireId) -> Result<(TerminalId, Loan), Error> {
+        let id = TerminalId::from(&*wire.to_string());
+        let found = self.serving.lent.all().get(&id).cloned();
+        let found = found.filter(|loan| loan.session == *session);
+        found.map(|loan| (id, loan)).ok_or_else(|| protocol::missing(format!("terminal {wire}")))
+    }
+}
+
+fn fault(fault: &ToolError, id: &TerminalId) -> Error {
+    error_of(fault, Path::new(id.as_str()))
+}
+
+/// How it ended: by a code, by a signal, or in a way that nobody saw.
+fn exit_status(exit: &TerminalExit) -> TerminalExitStatus {
+    let status = TerminalExitStatus::new();
+    match &exit.status {
+        ExitStatus::Code(code) => status.exit_code(code.cast_unsigned()),
+        ExitStatus::Signal(name) => status.signal(name.clone()),
+        ExitStatus::Unseen(_) => status,
+    }
+}
+
+/// The end of these bytes as text of at most `limit` bytes, and whether something before it is left out. A character
+/// that is still coming is held back, unless nothing more comes.
+fn end_of(bytes: &[u8], limit: u64, over: bool) -> (String, bool) {
+    let limit = usize::try_from(limit).unwrap_or(usize::MAX);
+    let begun = bytes.utf8_chunks().last().map(|chunk| chunk.invalid().len()).unwrap_or_default();
+    let is_begun = !over
+        && begun > 0
+        && std::str::from_utf8(&bytes[bytes.len() - begun..]).is_err_and(|error| error.error_len().is_none());
+    let bytes = if is_begun { &bytes[..bytes.len() - begun] } else { bytes };
+    let text = String::from_utf8_lossy(bytes);
+    if text.len() <= limit {
+        return (text.into_owned(), false);
+    }
+    let at = text.ceil_char_boundary(text.len() - limit);
+    (text[at..].to_owned(), true)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_end_is_kept_on_a_characters_border_and_never_over_the_limit() {
+        assert_eq!(end_of("aäöü".as_bytes(), 100, true), ("aäöü".to_owned(), false));
+        assert_eq!(end_of("aäöü".as_bytes(), 5, true), ("öü".to_owned(), true));
+        // What is no text becomes three bytes for one.
+        let (text, cut) = end_of(b"\xFF\xFF\xFF", 4, true);
+        assert_eq!((text.as_str(), cut), ("\u{FFFD}", true));
+    }
+
+    #[test]
+    fn a_character_that_is_still_coming_is_held_back() {
+        let bytes = "a🦀".as_bytes();
+        assert_eq!(end_of(&bytes[..3], 100, false), ("a".to_owned(), false));
+        assert_eq!(end_of(&bytes[..3], 100, true).0, "a\u{FFFD}");
+        assert_eq!(end_of(b"a\xFF", 100, false).0, "a\u{FFFD}", "which no byte would finish");
+    }
+}

@@ -1,0 +1,68 @@
+//! A script for somebody else's terminal: in a folder and a file that nobody else reads, gone when it is dropped. Not
+//! here: what it says.
+
+#![expect(clippy::disallowed_methods, reason = "the folder of scripts is this file's alone")]
+
+use std::fs::{DirBuilder, OpenOptions};
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+use crate::ids::hex;
+
+/// A script that a crash left is taken away when it is as old as this: no command of a call runs for so long.
+const LEFT: Duration = Duration::from_hours(24);
+
+/// A script on disk.
+#[derive(Debug)]
+pub(in crate::acp) struct ScriptFile(PathBuf);
+
+impl ScriptFile {
+    /// Writes it into this folder, which is made if need be. Blocks.
+    ///
+    /// # Errors
+    /// The disk's.
+    pub fn write(folder: &Path, text: &str) -> io::Result<Self> {
+        let (mut folders, mut options) = (DirBuilder::new(), OpenOptions::new());
+        #[cfg(unix)]
+        {
+            use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+            folders.mode(0o700);
+            options.mode(0o600);
+        }
+        folders.recursive(true).create(folder)?;
+        clear(folder);
+        let mut random = [0_u8; 12];
+        getrandom::fill(&mut random).map_err(|cause| io::Error::other(cause.to_string()))?;
+        let path = folder.join(format!("{}.sh", hex(&random)));
+        let mut file = options.write(true).create_new(true).open(&path)?;
+        let script = Self(path);
+        file.write_all(text.as_bytes())?;
+        Ok(script)
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.0
+    }
+}
+
+impl Drop for ScriptFile {
+    fn drop(&mut self) {
+        if let Err(cause) = std::fs::remove_file(&self.0) {
+            tracing::debug!(path = %self.0.display(), %cause, "a script is left");
+        }
+    }
+}
+
+/// Takes away what crashes left.
+fn clear(folder: &Path) {
+    let Ok(entries) = std::fs::read_dir(folder) else { return };
+    for entry in entries.filter_map(Result::ok) {
+        let made = entry.metadata().and_then(|metadata| metadata.modified());
+        let age = made.ok().and_then(|made| SystemTime::now().duration_since(made).ok());
+        if age.is_some_and(|age| age > LEFT) && std::fs::remove_file(entry.path()).is_err() {
+            tracing::debug!(path = %entry.path().display(), "an old script is left");
+        }
+    }
+}

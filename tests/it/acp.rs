@@ -1,0 +1,193 @@
+//! The Agent Client Protocol: this machine as its client, a connected editor laid over this machine, and the wire
+//! between them.
+#![cfg(target_os = "linux")]
+
+mod commands;
+mod commands_in_editors;
+mod fakes;
+mod local_client;
+mod local_terminals;
+mod paths;
+mod reading;
+mod wire;
+mod writing;
+mod writing_faults;
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use punie_runner::acp::editor::{EditorSession, EditorSettings, Editors, Overlay, Turn};
+use punie_runner::acp::local::children::Unlogged;
+use punie_runner::acp::local::client_tools::LocalPolicy;
+use punie_runner::acp::local::terminals::{LocalSetup, LocalTerminals};
+use punie_runner::acp::protocol::{ClientCapabilities, FileSystemCapabilities};
+use punie_runner::acp::{ClientTools, LocalClient, Workspace};
+use punie_runner::handlers::file::{self, FileDeps};
+use punie_runner::handlers::shell::{self, ShellDeps};
+use punie_runner::handlers::terminal::{self, TerminalDeps};
+use punie_runner::home::Home;
+use punie_runner::ids::RequestId;
+use punie_runner::output::FilterFactory;
+use punie_runner::output::OutputStore;
+use punie_runner::output::filter::PassThrough;
+use punie_runner::tool::{CallView, ObservedCall, Observer, Registry, Reply, ToolCx, ToolError};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use crate::harness::fake_client::FakeClient;
+use crate::harness::tools;
+
+/// A workspace with its tools, over which an editor can be laid.
+struct Bench {
+    dir: TempDir,
+    root: PathBuf,
+    workspace: Workspace,
+    local: LocalClient,
+    overlay: Overlay,
+    editors: Editors,
+    registry: Registry,
+}
+
+impl Bench {
+    fn new() -> Self {
+        Self::filtered(Arc::new(|| Box::new(PassThrough)))
+    }
+
+    fn filtered(filters: FilterFactory) -> Self {
+        let dir = tempfile::tempdir().expect("a folder");
+        let base = std::fs::canonicalize(dir.path()).expect("it is there");
+        let root = base.join("work");
+        std::fs::create_dir(&root).expect("a folder");
+        let workspace = Workspace::open(std::slice::from_ref(&root)).expect("a workspace");
+        let local = LocalClient::new(processes(&base, filters), workspace.clone(), LocalPolicy::Deny);
+        let editors = Editors::default();
+        let overlay = Overlay::new(editors.clone(), local.clone(), base.join("scripts"));
+        let client = Arc::new(overlay.clone());
+        let registry = Registry::new([
+            file::tools(FileDeps { client: client.clone(), workspace: workspace.clone() }),
+            shell::tools(ShellDeps {
+                terminals: client.clone(),
+                workspace: workspace.clone(),
+                shells: Arc::default(),
+                apps: client.clone(),
+                home: Home::open(&base.join("home")).expect("a home"),
+            }),
+            terminal::tools(TerminalDeps {
+                terminals: client,
+                workspace: workspace.clone(),
+                board: Arc::default(),
+            }),
+        ])
+        .expect("the names differ");
+        Self { dir, root, workspace, local, overlay, editors, registry }
+    }
+
+    fn put(&self, name: &str, content: impl AsRef<[u8]>) -> PathBuf {
+        let path = self.root.join(name);
+        std::fs::write(&path, content).expect("written");
+        path
+    }
+
+    fn get(&self, name: &str) -> String {
+        std::fs::read_to_string(self.root.join(name)).expect("it is text")
+    }
+
+    /// Attaches an editor to everything.
+    fn attach(&self, fake: &Arc<FakeClient>, serves: ClientCapabilities) -> Turn {
+        self.attach_with(fake, serves, &[&self.root], settings())
+    }
+
+    fn attach_with(
+        &self,
+        client: &Arc<FakeClient>,
+        serves: ClientCapabilities,
+        roots: &[&Path],
+        settings: EditorSettings,
+    ) -> Turn {
+        let client: Arc<dyn ClientTools> = client.clone();
+        self.attach_client(client, serves, roots, settings)
+    }
+
+    fn attach_client(
+        &self,
+        client: Arc<dyn ClientTools>,
+        serves: ClientCapabilities,
+        roots: &[&Path],
+        settings: EditorSettings,
+    ) -> Turn {
+        let roots = roots.iter().map(|root| (*root).to_owned()).collect();
+        let session =
+            EditorSession::new("s-1".into(), "Fake Editor".to_owned(), client, serves, roots, settings);
+        self.editors.attach(Arc::new(session), None)
+    }
+
+    /// Shows a call to whoever is attached, as the engine does.
+    fn observed(&self, cx: &ToolCx, tool: &str, args: &Value) -> Option<Arc<dyn ObservedCall>> {
+        let entry = self.registry.find(tool).expect("a tool");
+        self.editors.observe(CallView {
+            request: &cx.request,
+            conversation: &cx.conversation,
+            tool: entry.spec(),
+            effect: entry.effect_of(&args.to_string()),
+            of_task: false,
+            args,
+            title: tool,
+        })
+    }
+
+    async fn call(&self, tool: &str, args: Value) -> Result<Reply, ToolError> {
+        self.call_with(tool, args, ToolCx::detached(RequestId::new())).await
+    }
+
+    async fn call_with(&self, tool: &str, args: Value, cx: ToolCx) -> Result<Reply, ToolError> {
+        let _shown = self.observed(&cx, tool, &args);
+        tools::call_with(&self.registry, tool, args, cx).await
+    }
+
+    async fn ok(&self, tool: &str, args: Value) -> Reply {
+        self.call(tool, args.clone()).await.unwrap_or_else(|error| panic!("{tool} {args}: {error}"))
+    }
+
+    async fn text(&self, tool: &str, args: Value) -> String {
+        tools::text(&self.ok(tool, args).await).to_owned()
+    }
+
+    async fn refused(&self, tool: &str, args: Value) -> ToolError {
+        match self.call(tool, args.clone()).await {
+            Ok(reply) => panic!("{tool} {args} was served: {}", tools::text(&reply)),
+            Err(error) => error,
+        }
+    }
+}
+
+fn processes(base: &Path, filters: FilterFactory) -> LocalTerminals {
+    let store = OutputStore::open(&base.join("outputs")).expect("a store");
+    let base_env = [("PATH", "/usr/local/bin:/usr/bin:/bin"), ("HOME", "/")];
+    let base_env = base_env.map(|(name, value)| (name.to_owned(), value.to_owned())).to_vec();
+    LocalTerminals::new(LocalSetup { base_env, store, filters, log: Arc::new(Unlogged) }).expect("a thread")
+}
+
+/// What an owner sets who wants everything of an editor; it answers at once or never.
+fn settings() -> EditorSettings {
+    EditorSettings { terminals: true, timeout: Duration::from_secs(60), ..EditorSettings::default() }
+}
+
+fn impatient() -> EditorSettings {
+    EditorSettings { timeout: Duration::from_millis(30), ..settings() }
+}
+
+/// What an editor says that it serves.
+fn serves(read: bool, write: bool, terminal: bool) -> ClientCapabilities {
+    let fs = FileSystemCapabilities::new().read_text_file(read).write_text_file(write);
+    ClientCapabilities::new().fs(fs).terminal(terminal)
+}
+
+fn sha256(bytes: impl AsRef<[u8]>) -> String {
+    use sha2::Digest as _;
+    punie_runner::ids::hex(&sha2::Sha256::digest(bytes.as_ref()))
+}
+
+fn file(path: &Path) -> Value {
+    json!({ "file_path": path })
+}

@@ -1,0 +1,44 @@
+//! How run_command reads what it is given: a line for bash, or a program with its arguments.
+
+use super::*;
+
+async fn run(args: Value) -> String {
+    Bench::new().text("run_command", args).await
+}
+
+#[tokio::test]
+async fn without_arguments_it_is_a_line_with_its_quotes_taken_off() {
+    assert_eq!(run(json!({"command": "echo plain words"})).await, "plain words");
+    assert_eq!(
+        run(json!({"command": "printf '%s|' 'two words' \"and more\" three"})).await,
+        "two words|and more|three|"
+    );
+    assert_eq!(run(json!({"command": "pwd"})).await.lines().count(), 1, "a single word");
+}
+
+#[tokio::test]
+async fn with_arguments_nothing_is_split() {
+    let odd = json!({"command": "printf", "args": ["%s|", "two words", "'quoted'"]});
+    assert_eq!(run(odd).await, "two words|'quoted'|");
+    let bench = Bench::new();
+    let line = bench.refused("run_command", json!({"command": "echo two", "args": []})).await;
+    assert!(line.text().contains("no program"), "{line}");
+}
+
+#[tokio::test]
+async fn an_unbalanced_quote_is_bashs_own_error() {
+    let bench = Bench::new();
+    let reply = bench.ok("run_command", json!({"command": "echo 'never closed"})).await;
+    assert!(reply.meta.exit_code.is_some_and(|code| code != 0), "{reply:?}");
+    assert!(tools::text(&reply).contains("unexpected EOF"), "{reply:?}");
+}
+
+#[tokio::test]
+async fn a_program_whose_path_has_a_blank_runs_with_arguments() {
+    use std::os::unix::fs::PermissionsExt;
+    let bench = Bench::new();
+    let program = bench.put("a program.sh", "#!/bin/sh\necho \"ran with $1\"\n");
+    std::fs::set_permissions(&program, PermissionsExt::from_mode(0o755)).expect("its mode");
+    let args = json!({"command": program, "args": ["this one"]});
+    assert_eq!(bench.text("run_command", args).await, "ran with this one");
+}

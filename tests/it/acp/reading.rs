@@ -1,0 +1,184 @@
+//! Files that a connected editor has: which are read through it, and what the answer says.
+
+use tokio_util::sync::CancellationToken;
+
+use super::*;
+use crate::harness::fake_client::Fault;
+use punie_runner::acp::protocol::Error;
+use punie_runner::tool::ErrorCode;
+
+const UNSAVED: &str = "[unsaved in Fake Editor; the file on disk differs]";
+
+#[tokio::test]
+async fn what_an_editor_does_not_serve_is_never_asked_of_it() {
+    let (bench, fake) = (Bench::new(), Arc::new(FakeClient::default()));
+    let _turn = bench.attach(&fake, serves(false, false, false));
+    let path = bench.put("a.txt", "on disk\n");
+    assert!(bench.text("Read", file(&path)).await.ends_with("\ton disk\n"));
+    bench.ok("Edit", json!({"file_path": path, "old_string": "on", "new_string": "still on"})).await;
+    bench.ok("Write", json!({"file_path": "b.txt", "content": "new"})).await;
+    assert_eq!(bench.text("Bash", json!({"command": "echo here"})).await, "here");
+    assert_eq!(fake.methods(), Vec::<&str>::new());
+    assert_eq!((bench.get("a.txt").as_str(), bench.get("b.txt").as_str()), ("still on disk\n", "new"));
+}
+
+#[tokio::test]
+async fn unsaved_text_is_what_is_read_and_the_answer_says_so() {
+    let (bench, fake) = (Bench::new(), Arc::new(FakeClient::default()));
+    let _turn = bench.attach(&fake, serves(true, true, false));
+    let path = bench.put("a.txt", "on disk\n");
+    fake.open(&path, "one\ntwo\nthree\n");
+    let reply = bench.ok("Read", file(&path)).await;
+    let text = tools::text(&reply);
+    assert!(text.lines().next().expect("a head").ends_with(UNSAVED), "{text}");
+    assert!(text.contains("\tone\n") && text.contains("\tthree\n") && !text.contains("on disk\n"), "{text}");
+    assert_eq!(reply.meta.source.as_deref(), Some("editor"));
+    assert_eq!(reply.meta.sha256, Some(sha256("one\ntwo\nthree\n")));
+    let end = bench.text("Read", json!({"file_path": path, "offset": -1})).await;
+    assert!(end.contains("\tthree\n") && !end.contains("\ttwo\n"), "{end}");
+    let part = bench.text("Read", json!({"file_path": path, "offset": 2, "limit": 1})).await;
+    assert!(part.contains("\ttwo\n") && !part.contains("\tthree\n") && part.contains("3 lines"), "{part}");
+    let plain = bench.text("read_file", json!({"path": path})).await;
+    assert_eq!(plain, format!("one\ntwo\nthree\n{UNSAVED}"));
+}
+
+#[tokio::test]
+async fn text_that_is_saved_is_the_editors_too_and_needs_no_words() {
+    let (bench, fake) = (Bench::new(), Arc::new(FakeClient::default()));
+    fake.read_from_disk();
+    let _turn = bench.attach(&fake, serves(true, true, false));
+    let path = bench.put("a.txt", "on disk\n");
+    let reply = bench.ok("Read", file(&path)).await;
+    assert!(!tools::text(&reply).contains("unsaved"), "{reply:?}");
+    assert_eq!(reply.meta.source.as_deref(), Some("editor"));
+    assert_eq!(bench.text("read_file", json!({"path": path})).await, "on disk\n");
+    assert_eq!(fake.calls()[0], ("fs/read_text_file", path.display().to_string()));
+}
+
+#[tokio::test]
+async fn a_text_in_the_editors_own_form_is_not_unsaved() {
+    let (bench, fake) = (Bench::new(), Arc::new(FakeClient::default()));
+    let _turn = bench.attach(&fake, serves(true, true, false));
+    let path = bench.put("a.txt", "\u{FEFF}one\r\ntwo\r\n");
+    fake.open(&path, "one\ntwo\n");
+    let text = bench.text("Read", file(&path)).await;
+    assert!(!text.contains("unsaved") && text.contains("crlf"), "{text}");
+}
+
+#[tokio::test]
+async fn a_file_that_is_only_in_the_editor_is_read() {
+    let (bench, fake) = (Bench::new(), Arc::new(FakeClient::default()));
+    let _turn = bench.attach(&fake, serves(true, true, false));
+    let path = bench.root.join("new.txt");
+    fake.open(&path, "not saved yet\n");
+    let text = bench.text("Read", file(&path)).await;
+    assert!(text.contains("\tnot saved yet\n") && text.contains(UNSAVED), "{text}");
+    let missing = bench.refused("Read", file(&bench.root.join("nowhere.txt"))).await;
+    assert_eq!(missing.code(), ErrorCode::NotFound);
+}
+
+#[tokio::test]
+async fn what_is_no_utf_8_text_or_too_large_is_read_from_the_disk() {
+    let (bench, fake) = (Bench::new(), Arc::new(FakeClient::default()));
+    fake.read_from_disk();
+    let _turn = bench.attach(&fake, serves(true, true, false));
+    let wide: Vec<u8> = "\u{FEFF}wide\n".encode_utf16().flat_map(u16::to_le_bytes).collect();
+    let wide = bench.put("wide.txt", wide);
+    assert!(bench.text("Read", file(&wide)).await.contains("utf-16le"));
+    let latin = bench.put(
+        "latin.txt",
+        "Le café du théâtre est fermé à midi.\n"
+            .replace('é', "\u{1}")
+            .into_bytes()
+            .iter()
+            .map(|b| if *b == 1 { 0xE9 } else { *b })
+            .filter(u8::is_ascii)
+            .chain(*b"caf\xe9 ferm\xe9\n")
+            .collect::<Vec<_>>(),
+    );
+    bench.text("Read", file(&latin)).await;
+    let image = bench.put("a.png", b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR");
+    drop(bench.call("Read", file(&image)).await);
+    assert_eq!(fake.methods(), Vec::<&str>::new());
+    let large = bench.put("large.txt", "line\n".repeat(900_000));
+    let reply = bench.ok("Read", json!({"file_path": large, "limit": 1})).await;
+    assert!(
+        reply.meta.warnings[0].contains("over 4.0 MB") || reply.meta.warnings[0].contains("was not asked"),
+        "{:?}",
+        reply.meta
+    );
+    assert_eq!((reply.meta.source, fake.methods()), (None, Vec::new()));
+}
+
+#[tokio::test]
+async fn files_outside_the_editors_project_are_none_of_its_own() {
+    let (bench, fake) = (Bench::new(), Arc::new(FakeClient::default()));
+    fake.read_from_disk();
+    std::fs::create_dir(bench.root.join("project")).expect("a folder");
+    let _turn =
+        bench.attach_with(&fake, serves(true, true, false), &[&bench.root.join("project")], settings());
+    let beside = bench.put("beside.txt", "x\n");
+    bench.text("Read", file(&beside)).await;
+    // By its name it would be inside.
+    std::os::unix::fs::symlink(&beside, bench.root.join("project/link.txt")).expect("a link");
+    bench.text("Read", file(&bench.root.join("project/link.txt"))).await;
+    assert_eq!(fake.methods(), Vec::<&str>::new());
+    let inside = bench.put("project/in.txt", "x\n");
+    bench.text("Read", file(&inside)).await;
+    assert_eq!(fake.methods(), ["fs/read_text_file"]);
+}
+
+#[tokio::test]
+async fn where_the_editor_has_no_text_the_disk_has_it() {
+    let (bench, fake) = (Bench::new(), Arc::new(FakeClient::default()));
+    let _turn = bench.attach(&fake, serves(true, true, false));
+    let path = bench.put("a.txt", "on disk\n");
+    let reply = bench.ok("Read", file(&path)).await;
+    assert_eq!((reply.meta.source, reply.meta.warnings), (None, Vec::new()), "it was not found there");
+    fake.fail("fs/read_text_file", Fault::Error(Error::internal_error().data("a bad day")));
+    let reply = bench.ok("Read", file(&path)).await;
+    assert!(reply.meta.warnings[0].contains("a bad day"), "{:?}", reply.meta);
+    assert!(tools::text(&reply).contains("\ton disk\n"));
+}
+
+#[tokio::test]
+async fn an_editor_that_does_not_answer_is_left_out_with_a_warning() {
+    let (bench, fake) = (Bench::new(), Arc::new(FakeClient::default()));
+    let _turn = bench.attach_with(&fake, serves(true, true, false), &[&bench.root], impatient());
+    let path = bench.put("a.txt", "on disk\n");
+    fake.open(&path, "unsaved");
+    fake.fail("fs/read_text_file", Fault::Silence);
+    let reply = bench.ok("Read", file(&path)).await;
+    assert!(tools::text(&reply).contains("\ton disk\n"), "{reply:?}");
+    assert!(reply.meta.warnings[0].contains("Fake Editor did not answer"), "{:?}", reply.meta);
+    assert_eq!(reply.meta.source, None);
+}
+
+#[tokio::test]
+async fn a_cancelled_call_waits_for_no_editor() {
+    let (bench, fake) = (Bench::new(), Arc::new(FakeClient::default()));
+    let _turn = bench.attach(&fake, serves(true, true, false));
+    let path = bench.put("a.txt", "on disk\n");
+    fake.fail("fs/read_text_file", Fault::Silence);
+    let cancel = CancellationToken::new();
+    let cx = ToolCx { cancel: cancel.clone(), ..ToolCx::detached(RequestId::new()) };
+    let reading = bench.call_with("Read", file(&path), cx);
+    let (answer, ()) = tokio::join!(reading, async {
+        crate::harness::wait::until("the editor to be asked", || !fake.methods().is_empty()).await;
+        cancel.cancel();
+    });
+    assert_eq!(answer.expect_err("cancelled").code(), ErrorCode::Cancelled);
+}
+
+#[tokio::test]
+async fn a_call_whose_turn_is_over_is_served_here() {
+    let (bench, fake) = (Bench::new(), Arc::new(FakeClient::default()));
+    let turn = bench.attach(&fake, serves(true, true, true));
+    let path = bench.put("a.txt", "on disk\n");
+    fake.open(&path, "unsaved");
+    turn.stop();
+    assert!(bench.text("Read", file(&path)).await.contains("\ton disk\n"));
+    drop(turn);
+    assert_eq!(bench.text("Bash", json!({"command": "echo here"})).await, "here");
+    assert_eq!(fake.methods(), Vec::<&str>::new());
+}

@@ -1,0 +1,258 @@
+//! Files that a connected editor has: how they are changed through it.
+
+use super::*;
+use crate::harness::fake_client::Saving;
+use punie_runner::acp::local::aftermath;
+use punie_runner::tool::{Aftermath, Declared, ErrorCode, Intent, Intents};
+use std::sync::Mutex;
+
+#[tokio::test]
+async fn an_edit_finds_its_place_in_unsaved_text_and_is_made_by_the_editor() {
+    let (bench, fake) = (Bench::new(), Arc::new(FakeClient::default()));
+    let _turn = bench.attach(&fake, serves(true, true, false));
+    let path = bench.put("a.txt", "on disk\n");
+    fake.open(&path, "typed by a person\n");
+    let edit = json!({"file_path": path, "old_string": "a person", "new_string": "somebody"});
+    let reply = bench.ok("Edit", edit).await;
+    assert_eq!(bench.get("a.txt"), "typed by somebody\n");
+    assert_eq!(fake.text_of(&path).as_deref(), Some("typed by somebody\n"));
+    assert_eq!(reply.meta.source.as_deref(), Some("editor"));
+    assert_eq!(reply.meta.sha256, Some(sha256("typed by somebody\n")));
+    assert_eq!(reply.meta.files[0].before, Some(sha256("typed by a person\n")), "what was read");
+    assert!(
+        tools::text(&reply).contains("had unsaved text of this file; it is written with the change"),
+        "{reply:?}"
+    );
+    let shown = fake.shown();
+    assert!(shown.contains(r#""oldText":"typed by a person\n""#), "{shown}");
+    assert!(shown.contains(r#""newText":"typed by somebody\n""#), "{shown}");
+}
+
+#[tokio::test]
+async fn every_tool_that_writes_goes_the_same_way() {
+    let (bench, fake) = (Bench::new(), Arc::new(FakeClient::default()));
+    let _turn = bench.attach(&fake, serves(true, true, false));
+    let (a, b) = (bench.put("a.txt", "disk a\n"), bench.put("b.txt", "disk b\n"));
+    fake.open(&a, "one\n");
+    fake.open(&b, "two\n");
+    let edits = json!([{"old_string": "one", "new_string": "1"}, {"old_string": "1", "new_string": "I"}]);
+    bench.ok("MultiEdit", json!({"file_path": a, "edits": edits})).await;
+    assert_eq!(bench.get("a.txt"), "I\n");
+    let patch = "*** Begin Patch\n*** Update File: a.txt\n@@\n-I\n+eins\n*** Update File: b.txt\n@@\n-two\n+zwei\n*** Add \
+                 File: c.txt\n+drei\n*** End Patch\n";
+    let reply = bench.ok("ApplyPatch", json!({"patch": patch})).await;
+    assert_eq!([bench.get("a.txt"), bench.get("b.txt"), bench.get("c.txt")], ["eins\n", "zwei\n", "drei\n"]);
+    assert_eq!(reply.meta.source.as_deref(), Some("editor"));
+    bench.ok("Write", json!({"file_path": "deep/er/d.txt", "content": "vier\n"})).await;
+    bench.ok("write_file", json!({"path": "b.txt", "content": "fünf\n"})).await;
+    assert_eq!([bench.get("deep/er/d.txt"), bench.get("b.txt")], ["vier\n", "fünf\n"]);
+    let written = fake.methods().iter().filter(|method| **method == "fs/write_text_file").count();
+    assert_eq!(written, 6, "{:?}", fake.calls());
+}
+
+#[tokio::test]
+async fn what_takes_away_or_renames_a_file_is_done_here() {
+    let (bench, fake) = (Bench::new(), Arc::new(FakeClient::default()));
+    fake.read_from_disk();
+    let _turn = bench.attach(&fake, serves(true, true, false));
+    bench.put("a.txt", "one\n");
+    bench.put("b.txt", "two\n");
+    let patch = "*** Begin Patch\n*** Delete File: a.txt\n*** Update File: b.txt\n*** Move to: c.txt\n*** End Patch\n";
+    bench.ok("ApplyPatch", json!({"patch": patch})).await;
+    assert!(!bench.root.join("a.txt").exists() && bench.get("c.txt") == "two\n");
+    assert!(!fake.methods().contains(&"fs/write_text_file"), "{:?}", fake.calls());
+}
+
+#[tokio::test]
+async fn a_file_in_another_encoding_is_written_here() {
+    let (bench, fake) = (Bench::new(), Arc::new(FakeClient::default()));
+    let _turn = bench.attach(&fake, serves(true, true, false));
+    let wide: Vec<u8> = "\u{FEFF}wide\n".encode_utf16().flat_map(u16::to_le_bytes).collect();
+    let path = bench.put("wide.txt", wide);
+    bench.ok("Edit", json!({"file_path": path, "old_string": "wide", "new_string": "far"})).await;
+    let bytes = std::fs::read(&path).expect("there");
+    assert_eq!(bytes, "\u{FEFF}far\n".encode_utf16().flat_map(u16::to_le_bytes).collect::<Vec<u8>>());
+    assert_eq!(fake.methods(), Vec::<&str>::new());
+}
+
+#[tokio::test]
+async fn a_text_that_the_editor_has_not_saved_is_told() {
+    let (bench, fake) = (Bench::new(), Arc::new(FakeClient::default()));
+    fake.read_from_disk();
+    fake.save(Saving::Never);
+    let _turn = bench.attach(&fake, serves(true, true, false));
+    let path = bench.put("a.txt", "old\n");
+    let reply = bench.ok("Edit", json!({"file_path": path, "old_string": "old", "new_string": "new"})).await;
+    assert!(reply.meta.warnings[0].contains("has not saved it"), "{:?}", reply.meta);
+    assert_eq!(bench.get("a.txt"), "old\n");
+    // What is read next is what was written, under the hash that was told.
+    let read = bench.ok("Read", file(&path)).await;
+    assert!(tools::text(&read).contains("\tnew\n"), "{read:?}");
+    assert_eq!(read.meta.sha256, reply.meta.sha256);
+    let again = json!({"file_path": path, "content": "newest\n", "overwrite": "if_unchanged", "expected_sha256": reply.meta.sha256});
+    bench.ok("Write", again).await;
+}
+
+#[tokio::test]
+async fn a_text_that_the_editor_changed_on_saving_is_told_with_the_hash_that_is_there() {
+    let (bench, fake) = (Bench::new(), Arc::new(FakeClient::default()));
+    fake.read_from_disk();
+    fake.save(Saving::As(str::to_uppercase));
+    let _turn = bench.attach(&fake, serves(true, true, false));
+    let reply = bench.ok("Write", json!({"file_path": "a.txt", "content": "loud\n"})).await;
+    assert_eq!(bench.get("a.txt"), "LOUD\n");
+    assert_eq!(reply.meta.sha256, Some(sha256("LOUD\n")));
+    assert!(reply.meta.warnings[0].contains(&sha256("LOUD\n")), "{:?}", reply.meta);
+}
+
+#[tokio::test]
+async fn what_somebody_typed_meanwhile_is_not_lost() {
+    let (bench, fake) = (Bench::new(), Arc::new(FakeClient::default()));
+    let _turn = bench.attach(&fake, serves(true, true, false));
+    let path = bench.put("a.txt", "one\n");
+    fake.open(&path, "one\nand typed\n");
+    fake.next_text(&path, "one\n");
+    let edit = json!({"file_path": path, "old_string": "one", "new_string": "two"});
+    assert_eq!(
+        bench.refused("Edit", edit.clone()).await.code(),
+        ErrorCode::Stale,
+        "it changed before the check"
+    );
+    fake.open(&path, "one\nand typed\n");
+    fake.next_text(&path, "one\n");
+    fake.next_text(&path, "one\n");
+    assert_eq!(bench.refused("Edit", edit).await.code(), ErrorCode::Stale, "it changed after the check");
+    let write = json!({"file_path": path, "content": "x", "overwrite": "if_unchanged", "expected_sha256": sha256("one\n")});
+    let stale = bench.refused("Write", write).await;
+    assert!(stale.code() == ErrorCode::Stale && stale.text().contains("in Fake Editor"), "{stale}");
+    assert_eq!(
+        (bench.get("a.txt").as_str(), fake.text_of(&path).as_deref()),
+        ("one\n", Some("one\nand typed\n"))
+    );
+    assert!(!fake.methods().contains(&"fs/write_text_file"));
+}
+
+#[tokio::test]
+async fn a_file_that_is_new_in_the_editor_is_not_made_over_it() {
+    let (bench, fake) = (Bench::new(), Arc::new(FakeClient::default()));
+    let _turn = bench.attach(&fake, serves(true, true, false));
+    fake.open(&bench.root.join("new.txt"), "typed");
+    let never =
+        bench.refused("Write", json!({"file_path": "new.txt", "content": "x", "overwrite": "never"})).await;
+    assert!(never.code() == ErrorCode::Stale && never.text().contains("not saved yet"), "{never}");
+    bench.ok("Edit", json!({"file_path": "new.txt", "old_string": "typed", "new_string": "written"})).await;
+    assert_eq!(bench.get("new.txt"), "written");
+}
+
+#[tokio::test]
+async fn an_editor_that_only_reads_has_its_unsaved_text_guarded() {
+    let (bench, fake) = (Bench::new(), Arc::new(FakeClient::default()));
+    let _turn = bench.attach(&fake, serves(true, false, false));
+    let path = bench.put("a.txt", "one\n");
+    fake.open(&path, "one\ntyped\n");
+    let edit = json!({"file_path": path, "old_string": "one", "new_string": "two"});
+    for (tool, args) in [("Edit", edit.clone()), ("Write", json!({"file_path": path, "content": "x"}))] {
+        let refused = bench.refused(tool, args).await;
+        assert_eq!(refused.code(), ErrorCode::Stale, "{refused}");
+        assert!(refused.text().contains("saved there first"), "{refused}");
+    }
+    assert_eq!(bench.get("a.txt"), "one\n");
+    fake.open(&path, "one\n");
+    let reply = bench.ok("Edit", edit).await;
+    assert_eq!((bench.get("a.txt").as_str(), reply.meta.source), ("two\n", None));
+    assert!(!fake.methods().contains(&"fs/write_text_file"));
+    assert!(fake.shown().contains(r#""oldText":"one\n""#), "the difference is shown all the same");
+}
+
+#[tokio::test]
+async fn who_may_run_a_file_is_set_here() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let (bench, fake) = (Bench::new(), Arc::new(FakeClient::default()));
+    let _turn = bench.attach(&fake, serves(true, true, false));
+    let script = json!({"file_path": "run.sh", "content": "#!/bin/sh\n", "executable": true});
+    bench.ok("Write", script).await;
+    let mode = std::fs::metadata(bench.root.join("run.sh")).expect("there").permissions().mode();
+    assert_eq!(mode & 0o100, 0o100);
+    assert!(!fake.methods().contains(&"fs/write_text_file"));
+}
+
+#[tokio::test]
+async fn a_protected_file_is_refused_before_the_editor_hears_of_it() {
+    let (bench, fake) = (Bench::new(), Arc::new(FakeClient::default()));
+    let _turn = bench.attach(&fake, serves(true, true, false));
+    std::fs::create_dir_all(bench.root.join(".git/hooks")).expect("a folder");
+    let hook = json!({"file_path": ".git/hooks/pre-commit", "content": "#!/bin/sh\n"});
+    assert_eq!(bench.refused("Write", hook).await.code(), ErrorCode::PolicyDenied);
+    let outside = json!({"file_path": "../elsewhere.txt", "content": "x"});
+    assert_eq!(bench.refused("Write", outside).await.code(), ErrorCode::OutsideWorkspace);
+    assert_eq!(fake.methods(), Vec::<&str>::new());
+}
+
+#[tokio::test]
+async fn line_endings_and_mark_of_the_file_live_through_an_editor_that_has_neither() {
+    let (bench, fake) = (Bench::new(), Arc::new(FakeClient::default()));
+    fake.save(Saving::As(|text| format!("\u{FEFF}{}", text.replace('\n', "\r\n"))));
+    let _turn = bench.attach(&fake, serves(true, true, false));
+    let path = bench.put("a.txt", "\u{FEFF}one\r\ntwo\r\n");
+    fake.open(&path, "one\ntwo\n");
+    let reply = bench.ok("Edit", json!({"file_path": path, "old_string": "two", "new_string": "2"})).await;
+    assert_eq!(bench.get("a.txt"), "\u{FEFF}one\r\n2\r\n");
+    assert_eq!(reply.meta.warnings, Vec::<String>::new(), "nothing was changed on saving");
+}
+
+#[tokio::test]
+async fn a_text_that_is_there_already_is_not_sent() {
+    let (bench, fake) = (Bench::new(), Arc::new(FakeClient::default()));
+    fake.read_from_disk();
+    let _turn = bench.attach(&fake, serves(true, true, false));
+    bench.put("a.txt", "same\n");
+    let text = bench.text("Write", json!({"file_path": "a.txt", "content": "same\n"})).await;
+    assert!(text.starts_with("No change"), "{text}");
+    assert!(!fake.methods().contains(&"fs/write_text_file"));
+}
+
+/// Takes declarations, with the wire's calls before each.
+#[derive(Default)]
+struct Declarations {
+    made: Mutex<Vec<(Intent, Vec<&'static str>)>>,
+    fake: Arc<FakeClient>,
+}
+
+impl std::fmt::Debug for Declarations {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Declarations")
+    }
+}
+
+impl Intents for Declarations {
+    fn declare<'a>(&'a self, _request: &'a RequestId, intents: Vec<Intent>) -> Declared<'a> {
+        let methods = self.fake.methods();
+        self.made
+            .lock()
+            .expect("no panic")
+            .extend(intents.into_iter().map(|intent| (intent, methods.clone())));
+        Box::pin(std::future::ready(Ok(())))
+    }
+}
+
+#[tokio::test]
+async fn a_write_is_declared_with_the_disks_hashes_before_it_is_sent() {
+    let (bench, fake) = (Bench::new(), Arc::new(FakeClient::default()));
+    let _turn = bench.attach(&fake, serves(true, true, false));
+    let path = bench.put("a.txt", "on disk\n");
+    fake.open(&path, "unsaved\n");
+    let declared = Arc::new(Declarations { fake: Arc::clone(&fake), ..Declarations::default() });
+    let cx = ToolCx { intents: declared.clone(), ..ToolCx::detached(RequestId::new()) };
+    let edit = json!({"file_path": path, "old_string": "unsaved", "new_string": "saved"});
+    bench.call_with("Edit", edit, cx).await.expect("it is made");
+    let made = declared.made.lock().expect("no panic").clone();
+    let [(Intent::File { before, after, .. }, methods)] = made.as_slice() else { panic!("{made:?}") };
+    assert_eq!(*before, Some(sha256("on disk\n")));
+    assert_eq!(*after, Some(sha256("saved\n")));
+    assert!(!methods.contains(&"fs/write_text_file"), "{methods:?}");
+    // What a later life makes of it: done; and had it been cut off before, not begun.
+    let intents: Vec<Intent> = made.into_iter().map(|(intent, _)| intent).collect();
+    assert!(matches!(aftermath::settle(&bench.workspace, &intents), Aftermath::Done(_)));
+    bench.put("a.txt", "on disk\n");
+    assert!(matches!(aftermath::settle(&bench.workspace, &intents), Aftermath::Untouched));
+}

@@ -1,0 +1,356 @@
+//! An editor that is not there: the client methods answered from memory, first in, first out, each call recorded. What
+//! nobody prepared is an error, never a default.
+
+use std::collections::{HashMap, VecDeque};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use punie_runner::acp::client_tools::{ClientTools, Served};
+use punie_runner::acp::editor::discovery::ToolCatalog;
+use punie_runner::acp::protocol::{
+    CreateTerminalRequest, CreateTerminalResponse, Error, Implementation, KillTerminalRequest,
+    KillTerminalResponse, ReadTextFileRequest, ReadTextFileResponse, ReleaseTerminalRequest,
+    ReleaseTerminalResponse, RequestPermissionOutcome, RequestPermissionRequest, RequestPermissionResponse,
+    SelectedPermissionOutcome, SessionId, SessionNotification, TerminalExitStatus, TerminalId,
+    TerminalOutputRequest, TerminalOutputResponse, WaitForTerminalExitRequest, WaitForTerminalExitResponse,
+    WriteTextFileRequest, WriteTextFileResponse, missing,
+};
+use serde_json::Value;
+use tokio::sync::watch;
+
+/// What an editor does with a text that it is given.
+pub enum Saving {
+    /// Writes it to the file, like most.
+    AtOnce,
+    /// Holds it.
+    Never,
+    /// Writes what its formatter makes of it.
+    As(fn(&str) -> String),
+}
+
+/// What goes wrong with one call.
+pub enum Fault {
+    /// Nothing, after all.
+    Nothing,
+    /// It is answered with this.
+    Error(Error),
+    /// It is not answered.
+    Silence,
+    /// What was asked for is done, and not answered.
+    DoneInSilence,
+}
+
+/// A command as it was prepared; without an end it runs until it is killed.
+pub struct Prepared {
+    pub output: String,
+    pub exit: Option<TerminalExitStatus>,
+}
+
+struct Opened {
+    output: String,
+    exit: watch::Sender<Option<TerminalExitStatus>>,
+}
+
+/// The editor.
+pub struct FakeClient {
+    state: Mutex<State>,
+    /// Runs commands for real, joined with blanks for a shell, as editors do.
+    shell: Option<Arc<dyn ClientTools>>,
+}
+
+struct State {
+    /// The method and what it was about, in order.
+    calls: Vec<(&'static str, String)>,
+    buffers: HashMap<PathBuf, String>,
+    /// Texts that are given once each, before the buffer.
+    once: HashMap<PathBuf, VecDeque<String>>,
+    reads_disk: bool,
+    saving: Saving,
+    faults: HashMap<&'static str, VecDeque<Fault>>,
+    answers: VecDeque<RequestPermissionOutcome>,
+    prepared: VecDeque<Prepared>,
+    opened: HashMap<TerminalId, Opened>,
+    given: u32,
+    updates: Vec<SessionNotification>,
+    envs: Vec<Vec<(String, String)>>,
+    catalog: ToolCatalog,
+}
+
+impl Default for FakeClient {
+    fn default() -> Self {
+        let state = State {
+            calls: Vec::new(),
+            buffers: HashMap::new(),
+            once: HashMap::new(),
+            reads_disk: false,
+            saving: Saving::AtOnce,
+            faults: HashMap::new(),
+            answers: VecDeque::new(),
+            prepared: VecDeque::new(),
+            opened: HashMap::new(),
+            given: 0,
+            updates: Vec::new(),
+            envs: Vec::new(),
+            catalog: ToolCatalog::default(),
+        };
+        Self { state: Mutex::new(state), shell: None }
+    }
+}
+
+impl FakeClient {
+    /// One whose terminals are real.
+    pub fn with_shell(shell: Arc<dyn ClientTools>) -> Self {
+        Self { shell: Some(shell), ..Self::default() }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().expect("no test panics inside")
+    }
+
+    /// A file that is open with this text.
+    pub fn open(&self, path: &Path, text: &str) {
+        self.state().buffers.insert(path.to_owned(), text.to_owned());
+    }
+
+    /// The next time it is read the file has this text, and only then.
+    pub fn next_text(&self, path: &Path, text: &str) {
+        self.state().once.entry(path.to_owned()).or_default().push_back(text.to_owned());
+    }
+
+    /// What is open with this path.
+    pub fn text_of(&self, path: &Path) -> Option<String> {
+        self.state().buffers.get(path).cloned()
+    }
+
+    /// Files that are not open are read from the disk, as editors do.
+    pub fn read_from_disk(&self) {
+        self.state().reads_disk = true;
+    }
+
+    pub fn save(&self, saving: Saving) {
+        self.state().saving = saving;
+    }
+
+    /// The next call of this method goes wrong.
+    pub fn fail(&self, method: &'static str, fault: Fault) {
+        self.state().faults.entry(method).or_default().push_back(fault);
+    }
+
+    /// After so many good calls of this method comes one that is answered with this.
+    pub fn fail_later(&self, method: &'static str, good: usize, error: Error) {
+        let mut state = self.state();
+        let faults = state.faults.entry(method).or_default();
+        faults.extend(std::iter::repeat_with(|| Fault::Nothing).take(good));
+        faults.push_back(Fault::Error(error));
+    }
+
+    /// The next question is answered with this option.
+    pub fn choose(&self, option: &str) {
+        let outcome = SelectedPermissionOutcome::new(option.to_owned());
+        self.state().answers.push_back(RequestPermissionOutcome::Selected(outcome));
+    }
+
+    /// The next command that is created is this one.
+    pub fn prepare(&self, output: &str, exit: Option<TerminalExitStatus>) {
+        self.state().prepared.push_back(Prepared { output: output.to_owned(), exit });
+    }
+
+    pub fn offer(&self, catalog: ToolCatalog) {
+        self.state().catalog = catalog;
+    }
+
+    /// What was called so far: methods and what they were about.
+    pub fn calls(&self) -> Vec<(&'static str, String)> {
+        self.state().calls.clone()
+    }
+
+    /// The methods alone.
+    pub fn methods(&self) -> Vec<&'static str> {
+        self.calls().into_iter().map(|(method, _)| method).collect()
+    }
+
+    pub fn updates(&self) -> Vec<SessionNotification> {
+        self.state().updates.clone()
+    }
+
+    /// What was shown, as JSON text.
+    pub fn shown(&self) -> String {
+        serde_json::to_string(&self.updates()).expect("JSON")
+    }
+
+    /// The environment entries of each command.
+    pub fn envs(&self) -> Vec<Vec<(String, String)>> {
+        self.state().envs.clone()
+    }
+
+    fn note(&self, method: &'static str, about: impl ToString) -> Option<Fault> {
+        let mut state = self.state();
+        state.calls.push((method, about.to_string()));
+        state.faults.get_mut(method)?.pop_front()
+    }
+
+    fn read(&self, path: &Path) -> Result<String, Error> {
+        let mut state = self.state();
+        let once = state.once.get_mut(path).and_then(VecDeque::pop_front);
+        let found = once.or_else(|| state.buffers.get(path).cloned());
+        let found = found.or_else(|| std::fs::read_to_string(path).ok().filter(|_| state.reads_disk));
+        found.ok_or_else(|| missing(path.display().to_string()))
+    }
+
+    fn write(&self, path: &Path, text: &str) {
+        let mut state = self.state();
+        state.buffers.insert(path.to_owned(), text.to_owned());
+        let saved = match state.saving {
+            Saving::AtOnce => text.to_owned(),
+            Saving::Never => return,
+            Saving::As(format) => format(text),
+        };
+        std::fs::write(path, &saved).expect("a test's file can be written");
+        state.buffers.insert(path.to_owned(), saved);
+    }
+
+    fn create(&self, request: &CreateTerminalRequest) -> Result<TerminalId, Error> {
+        let mut state = self.state();
+        state.envs.push(request.env.iter().map(|e| (e.name.clone(), e.value.clone())).collect());
+        let Some(Prepared { output, exit }) = state.prepared.pop_front() else {
+            return Err(Error::internal_error().data("no command was prepared"));
+        };
+        let id = TerminalId::from(format!("fake-{}", state.given));
+        state.given += 1;
+        state.opened.insert(id.clone(), Opened { output, exit: watch::Sender::new(exit) });
+        Ok(id)
+    }
+
+    fn opened<T>(&self, id: &TerminalId, look: impl FnOnce(&Opened) -> T) -> Result<T, Error> {
+        self.state().opened.get(id).map(look).ok_or_else(|| missing(format!("terminal {id}")))
+    }
+}
+
+/// What a faulty call comes to; `done` does what was asked.
+async fn served<T>(fault: Option<Fault>, done: impl FnOnce() -> Result<T, Error>) -> Result<T, Error> {
+    match fault {
+        None | Some(Fault::Nothing) => done(),
+        Some(Fault::Error(error)) => Err(error),
+        Some(Fault::Silence) => std::future::pending().await,
+        Some(Fault::DoneInSilence) => {
+            done()?;
+            std::future::pending().await
+        }
+    }
+}
+
+impl ClientTools for FakeClient {
+    fn read_text_file(&self, request: ReadTextFileRequest) -> Served<'_, ReadTextFileResponse> {
+        let fault = self.note("fs/read_text_file", request.path.display());
+        Box::pin(served(fault, move || self.read(&request.path).map(ReadTextFileResponse::new)))
+    }
+
+    fn write_text_file(&self, request: WriteTextFileRequest) -> Served<'_, WriteTextFileResponse> {
+        let fault = self.note("fs/write_text_file", request.path.display());
+        Box::pin(served(fault, move || {
+            self.write(&request.path, &request.content);
+            Ok(WriteTextFileResponse::new())
+        }))
+    }
+
+    fn request_permission(&self, request: RequestPermissionRequest) -> Served<'_, RequestPermissionResponse> {
+        let fault = self.note("session/request_permission", &request.tool_call.tool_call_id);
+        Box::pin(served(fault, move || {
+            let answer = self.state().answers.pop_front().unwrap_or(RequestPermissionOutcome::Cancelled);
+            Ok(RequestPermissionResponse::new(answer))
+        }))
+    }
+
+    fn session_update(&self, update: SessionNotification) -> Served<'_, ()> {
+        self.state().updates.push(update);
+        Box::pin(std::future::ready(Ok(())))
+    }
+
+    fn create_terminal(&self, request: CreateTerminalRequest) -> Served<'_, CreateTerminalResponse> {
+        let line =
+            std::iter::once(&request.command).chain(&request.args).cloned().collect::<Vec<_>>().join(" ");
+        let fault = self.note("terminal/create", &line);
+        if let (Some(shell), None) = (&self.shell, &fault) {
+            self.state().envs.push(request.env.iter().map(|e| (e.name.clone(), e.value.clone())).collect());
+            let mut request = request;
+            (request.command, request.args) = ("sh".to_owned(), vec!["-c".to_owned(), line]);
+            return shell.create_terminal(request);
+        }
+        Box::pin(served(fault, move || self.create(&request).map(CreateTerminalResponse::new)))
+    }
+
+    fn terminal_output(&self, request: TerminalOutputRequest) -> Served<'_, TerminalOutputResponse> {
+        let fault = self.note("terminal/output", &request.terminal_id);
+        if let (Some(shell), None) = (&self.shell, &fault) {
+            return shell.terminal_output(request);
+        }
+        Box::pin(served(fault, move || {
+            self.opened(&request.terminal_id, |opened| {
+                TerminalOutputResponse::new(opened.output.clone(), false)
+                    .exit_status(opened.exit.borrow().clone())
+            })
+        }))
+    }
+
+    fn wait_for_terminal_exit(
+        &self,
+        request: WaitForTerminalExitRequest,
+    ) -> Served<'_, WaitForTerminalExitResponse> {
+        let fault = self.note("terminal/wait_for_exit", &request.terminal_id);
+        if let (Some(shell), None) = (&self.shell, &fault) {
+            return shell.wait_for_terminal_exit(request);
+        }
+        Box::pin(async move {
+            let mut exit = self.opened(&request.terminal_id, |opened| opened.exit.subscribe())?;
+            let ended = exit.wait_for(Option::is_some).await.map_err(Error::into_internal_error)?.clone();
+            served(fault, || Ok(WaitForTerminalExitResponse::new(ended.unwrap_or_default()))).await
+        })
+    }
+
+    fn kill_terminal(&self, request: KillTerminalRequest) -> Served<'_, KillTerminalResponse> {
+        let fault = self.note("terminal/kill", &request.terminal_id);
+        if let (Some(shell), None) = (&self.shell, &fault) {
+            return shell.kill_terminal(request);
+        }
+        Box::pin(served(fault, move || {
+            let killed = TerminalExitStatus::new().signal("SIGKILL".to_owned());
+            self.opened(&request.terminal_id, |opened| {
+                opened.exit.send_if_modified(|exit| exit.is_none() && exit.replace(killed).is_none());
+                KillTerminalResponse::new()
+            })
+        }))
+    }
+
+    fn release_terminal(&self, request: ReleaseTerminalRequest) -> Served<'_, ReleaseTerminalResponse> {
+        let fault = self.note("terminal/release", &request.terminal_id);
+        if let (Some(shell), None) = (&self.shell, &fault) {
+            return shell.release_terminal(request);
+        }
+        Box::pin(served(fault, move || {
+            let gone = self.state().opened.remove(&request.terminal_id);
+            gone.map(|_| ReleaseTerminalResponse::new()).ok_or_else(|| missing("that terminal".to_owned()))
+        }))
+    }
+
+    fn discover_tools(&self, session: SessionId) -> Served<'_, ToolCatalog> {
+        let fault = self.note("_punie/discover_tools", session);
+        Box::pin(served(fault, move || Ok(self.state().catalog.clone())))
+    }
+
+    fn ext_method(&self, method: String, params: Value) -> Served<'_, Value> {
+        let fault = self.note("ext", &method);
+        Box::pin(served(fault, move || match method.as_str() {
+            "_test/echo" => Ok(params),
+            _ => Err(Error::method_not_found()),
+        }))
+    }
+
+    fn ext_notification(&self, method: String, _params: Value) -> Served<'_, ()> {
+        let fault = self.note("ext notification", method);
+        Box::pin(served(fault, || Ok(())))
+    }
+
+    fn on_connect(&self, agent: Implementation) {
+        self.note("on_connect", agent.name);
+    }
+}
