@@ -16,16 +16,19 @@ use punie_runner::acp::protocol::{
     Agent, CancelNotification, Channel, Client, ClientCapabilities, ConnectionTo, ContentBlock, Error,
     Implementation, InitializeRequest, NewSessionRequest, PermissionOptionKind, PromptRequest,
     ProtocolVersion, RequestPermissionOutcome, RequestPermissionRequest, RequestPermissionResponse,
-    Responder, SelectedPermissionOutcome, SessionNotification, SessionUpdate, UntypedMessage,
+    Responder, SelectedPermissionOutcome, SessionNotification, SessionUpdate, ToolCallStatus, UntypedMessage,
     on_receive_notification, on_receive_request,
 };
 use punie_runner::ids::RequestId;
 use punie_runner::request::Body;
 use punie_runner::tool::{CallView, Ended, Observer as _, Registry, ToolCx};
 use serde_json::{Value, json};
-use tokio::sync::oneshot;
+use tokio::sync::{oneshot, watch};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
+
+/// What was found, in words, and the names of the editor's own tools.
+type Found = (String, Vec<String>);
 
 /// The file that is open in the editor.
 const SOURCE: &str = "def greet(name):\n    return name\n\nprint(greet('a'))\nprint(greet('b'))\n";
@@ -47,8 +50,9 @@ async fn main() -> Result<()> {
     agents.spawn(async move { agent::serve(&setup, agent_end, None).await.map(|_served| ()) });
 
     let source = Arc::new(Mutex::new(SOURCE.to_owned()));
-    let device = Device { registry: Arc::clone(&registry), editors };
-    edit(editor_end, Arc::clone(&source), async move |connection| {
+    let ended = watch::Sender::new(0);
+    let device = Device { registry: Arc::clone(&registry), editors, ended: ended.subscribe() };
+    edit(editor_end, Arc::clone(&source), ended, async move |connection| {
         tour(&connection, &device, discovered)
             .await
             .map_err(|error| Error::internal_error().data(json!(format!("{error:#}"))))
@@ -74,7 +78,7 @@ fn step(number: u8, what: &str) {
 async fn tour(
     connection: &ConnectionTo<Agent>,
     device: &Device,
-    discovered: oneshot::Receiver<(String, Vec<String>)>,
+    discovered: oneshot::Receiver<Found>,
 ) -> Result<()> {
     step(1, "The editor introduces itself and announces that it can be asked for its tools");
     let capabilities: ClientCapabilities =
@@ -136,7 +140,7 @@ async fn tour(
 struct Around {
     registry: Arc<Registry>,
     editors: Editors,
-    told: Mutex<Option<oneshot::Sender<(String, Vec<String>)>>>,
+    told: Mutex<Option<oneshot::Sender<Found>>>,
 }
 
 impl Host for Around {
@@ -150,7 +154,7 @@ impl Host for Around {
             if let Some(told) = self.told.lock().unwrap_or_else(PoisonError::into_inner).take() {
                 let _ = told.send((found.to_string(), found.own.clone()));
             }
-            (found.line(), Box::new(found) as Box<dyn Send + Sync>)
+            (found.to_string(), Box::new(found) as Box<dyn Send + Sync>)
         })
     }
 
@@ -167,6 +171,8 @@ impl Host for Around {
 struct Device {
     registry: Arc<Registry>,
     editors: Editors,
+    /// How many calls the editor has shown to their end.
+    ended: watch::Receiver<usize>,
 }
 
 impl Device {
@@ -210,7 +216,11 @@ impl Device {
                 Ok(text) => json!({ "toolName": tool, "result": text }),
                 Err(text) => json!({ "toolName": tool, "error": text }),
             };
+            let mut shown = self.ended.clone();
+            let before = *shown.borrow();
             observed.ended(Ended { ok: answer.is_ok(), payload: &payload.to_string() });
+            // Only so that what is printed here stays in order.
+            shown.wait_for(|count| *count > before).await?;
         }
         Ok(answer)
     }
@@ -247,14 +257,17 @@ fn offered() -> Value {
 async fn edit(
     end: Channel,
     source: Arc<Mutex<String>>,
+    ended: watch::Sender<usize>,
     doing: impl AsyncFnOnce(ConnectionTo<Agent>) -> std::result::Result<(), Error>,
 ) -> std::result::Result<(), Error> {
     Client
         .v1()
         .name("tiny-editor")
         .on_receive_notification(
-            async |told: SessionNotification, _: ConnectionTo<Agent>| {
-                show(&told.update);
+            async move |told: SessionNotification, _: ConnectionTo<Agent>| {
+                if show(&told.update) {
+                    ended.send_modify(|count| *count += 1);
+                }
                 Ok(())
             },
             on_receive_notification!(),
@@ -302,13 +315,14 @@ fn answer(method: &str, args: &Value, source: &mut String) -> std::result::Resul
     }
 }
 
-/// What the editor's person sees.
-fn show(update: &SessionUpdate) {
+/// What the editor's person sees; whether it is the end of a call.
+fn show(update: &SessionUpdate) -> bool {
     match update {
         SessionUpdate::ToolCall(call) => println!("   editor: shows the call {:?}", call.title),
         SessionUpdate::ToolCallUpdate(update) => {
             if let Some(status) = &update.fields.status {
                 println!("   editor: the call is {}", json!(status).as_str().unwrap_or_default());
+                return matches!(status, ToolCallStatus::Completed | ToolCallStatus::Failed);
             }
         }
         SessionUpdate::AgentMessageChunk(chunk) => {
@@ -318,4 +332,5 @@ fn show(update: &SessionUpdate) {
         }
         _ => {}
     }
+    false
 }

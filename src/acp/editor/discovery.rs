@@ -242,15 +242,11 @@ impl EditorSession {
             return ToolCatalog::default();
         }
         let asked = self.client.discover_tools(self.id.clone());
-        let catalog = match tokio::time::timeout(PATIENCE, asked).await {
+        match tokio::time::timeout(PATIENCE, asked).await {
             Ok(Ok(catalog)) => catalog,
             Ok(Err(error)) => ToolCatalog::failed(format!("{} answers: {}", self.editor, error.message)),
             Err(_) => ToolCatalog::failed(format!("no answer within {} s", PATIENCE.as_secs())),
-        };
-        for problem in catalog.problems() {
-            tracing::warn!(editor = self.editor, %problem, "something of an editor's tools is left out");
         }
-        catalog
     }
 
     fn may_be_asked(&self) -> bool {

@@ -220,11 +220,11 @@ async fn a_call_that_is_taken_back_is_given_up() {
 #[tokio::test]
 async fn without_a_turn_nothing_is_sent() {
     let it = attached("search", Says::This(json!("found"))).await;
-    drop(it.turn);
-    let (code, said) = refused(it.desk.call("ide_find", json!({"symbol": "main"})).await);
+    it.turn.stop();
+    let (code, said) = refused(it.call().await);
     assert_eq!(code, ErrorCode::NotFound);
     assert!(said.contains("no editor has attached itself") && said.contains("Attach"), "{said}");
-    assert_eq!(it.editor.log.asked(METHOD), [json!(null); 0]);
+    assert_eq!(it.asked(), [json!(null); 0]);
 }
 
 #[tokio::test]

@@ -14,7 +14,7 @@ fn names(catalog: &ToolCatalog) -> Vec<&str> {
 }
 
 fn told(catalog: &ToolCatalog) -> String {
-    catalog.problems().iter().map(|problem| format!("{problem}\n")).collect()
+    catalog.problems().iter().map(|problem| format!("{problem}\n")).collect::<Vec<_>>().concat()
 }
 
 #[test]

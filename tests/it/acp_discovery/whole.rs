@@ -43,7 +43,7 @@ async fn a_caller_finds_an_editors_tool_and_calls_it_until_the_editor_goes() {
     let (session, turn) = editor.attached(&announced(), &stage.setting).await;
     assert_eq!(editor.requests(DISCOVER), [json!({ "sessionId": session })]);
     let said = editor.said(&session);
-    assert!(said.contains("Tools of the editor's own: ide_find, ide_rename (tier 1)."), "{said}");
+    assert!(said.contains("Run by Testedit 1.0: ide_find, ide_rename."), "{said}");
     assert!(said.contains("Left out: tools[2]: it is not an object."), "{said}");
     let body = published(&stage, "ide_find").await;
     assert_eq!(
@@ -123,7 +123,7 @@ async fn sessions_of_one_editor_are_asked_each_and_prompts_are_not() {
         let prompt = editor.prompt(&first, "status");
         editor.answer(prompt).await;
     }
-    assert!(editor.said(&first).contains("(tier 1)"), "{}", editor.said(&first));
+    assert!(editor.said(&first).contains("Tier 1"), "{}", editor.said(&first));
     let asked: Vec<Value> =
         editor.requests(DISCOVER).into_iter().map(|params| params["sessionId"].clone()).collect();
     assert!(asked.len() == 2 && asked.contains(&json!(first)) && asked.contains(&json!(second)), "{asked:?}");
