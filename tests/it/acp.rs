@@ -170,7 +170,7 @@ fn processes(base: &Path, filters: FilterFactory) -> LocalTerminals {
 
 /// What an owner sets who wants everything of an editor; it answers at once or never.
 fn settings() -> EditorSettings {
-    EditorSettings { terminals: true, timeout: Duration::from_secs(60), ..EditorSettings::default() }
+    EditorSettings { terminals: true, timeout: Duration::from_mins(1), ..EditorSettings::default() }
 }
 
 fn impatient() -> EditorSettings {

@@ -68,9 +68,8 @@ impl Sending {
                 &shown,
                 &format!("was changed by somebody else just now, in {} or on disk", session.editor),
             )),
-            Found::Local(Some(why)) | Found::Unknown(why) => {
-                Err(ToolError::new(ErrorCode::Io, format!("{shown}: {why} Nothing was written.")))
-            }
+            Found::Local(Some(why)) => Err(unsent(&shown, &why)),
+            Found::Unknown(why) => Err(unsent(&shown, &format!("{why}."))),
         }
     }
 
@@ -195,6 +194,10 @@ impl PreparedWrite for Sending {
         let runtime = self.runtime.clone();
         runtime.block_on(self.carry_out())
     }
+}
+
+fn unsent(shown: &str, why: &str) -> ToolError {
+    ToolError::new(ErrorCode::Io, format!("{shown}: {why} Nothing was written. Ask again."))
 }
 
 fn sha256(bytes: &[u8]) -> String {

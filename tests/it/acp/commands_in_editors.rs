@@ -16,8 +16,8 @@ fn editor(bench: &Bench) -> Arc<FakeClient> {
     Arc::new(FakeClient::with_shell(Arc::new(bench.local.clone())))
 }
 
-fn code(code: u32) -> Option<TerminalExitStatus> {
-    Some(TerminalExitStatus::new().exit_code(code))
+fn code(code: u32) -> TerminalExitStatus {
+    TerminalExitStatus::new().exit_code(code)
 }
 
 /// The scripts that are there now.
@@ -71,7 +71,7 @@ async fn plain_words_go_over_as_they_are_and_others_in_a_script() {
     assert_eq!(bench.text("run_command", odd).await, "a b|$HOME||; exit 9|it's|");
     let (_, line) =
         fake.calls().into_iter().rfind(|(method, _)| *method == "terminal/create").expect("it was");
-    assert!(line.starts_with("bash /") && line.ends_with(".sh"), "{line}");
+    assert!(line.starts_with("bash /") && line.contains("/scripts/"), "{line}");
     let missing = bench.ok("run_command", json!({"command": "no such program", "args": []})).await;
     assert_eq!(missing.meta.exit_code, Some(127));
 }
@@ -95,7 +95,7 @@ async fn it_starts_in_its_folder_with_its_environment() {
 async fn the_terminal_is_shown_in_its_call_before_it_is_released() {
     let (bench, fake) = (Bench::new(), Arc::new(FakeClient::default()));
     let _turn = bench.attach(&fake, serves(false, false, true));
-    fake.prepare("hello\n", code(0));
+    fake.prepare("hello\n", Some(code(0)));
     assert_eq!(bench.text("Bash", json!({"command": "anything"})).await, "hello");
     assert!(fake.shown().contains(r#""type":"terminal","terminalId":"fake-0""#), "{}", fake.shown());
     let expected = ["terminal/create", "terminal/wait_for_exit", "terminal/output", "terminal/release"];
@@ -219,7 +219,7 @@ async fn an_owner_who_wants_no_terminals_gets_none() {
 async fn names_are_counted_over_both_kinds_and_each_finds_its_side() {
     let (bench, fake) = (Bench::new(), Arc::new(FakeClient::default()));
     let _turn = bench.attach(&fake, serves(false, false, true));
-    fake.prepare("theirs\n", code(0));
+    fake.prepare("theirs\n", Some(code(0)));
     let followed = ToolCx::detached(RequestId::new());
     let _shown = bench.observed(&followed, "Bash", &json!({"command": "x"}));
     let create = |request: &RequestId| {
@@ -257,11 +257,11 @@ impl StreamFilter for Hides {
 async fn what_an_editor_prints_is_masked_cleaned_and_kept_as_what_is_printed_here() {
     let (bench, fake) = (Bench::filtered(Arc::new(|| Box::new(Hides))), Arc::new(FakeClient::default()));
     let _turn = bench.attach(&fake, serves(false, false, true));
-    fake.prepare("\u{1b}[31mred\u{1b}[0m s3cret\n", code(0));
+    fake.prepare("\u{1b}[31mred\u{1b}[0m s3cret\n", Some(code(0)));
     let reply = bench.ok("Bash", json!({"command": "x"})).await;
     assert_eq!(tools::text(&reply), "red [masked]");
     assert_eq!(reply.meta.redactions, Some(1));
-    fake.prepare(&"a long line of it\n".repeat(9_000), code(0));
+    fake.prepare(&"a long line of it\n".repeat(9_000), Some(code(0)));
     let reply = bench.ok("Bash", json!({"command": "x", "max_chars": 2_000})).await;
     assert!(reply.meta.truncated && reply.meta.handle.is_some(), "{:?}", reply.meta);
     assert!(tools::text(&reply).chars().count() <= 2_000);
@@ -271,7 +271,7 @@ async fn what_an_editor_prints_is_masked_cleaned_and_kept_as_what_is_printed_her
 async fn an_editor_that_loses_the_command_is_an_error_that_says_so() {
     let (bench, fake) = (Bench::new(), Arc::new(FakeClient::default()));
     let _turn = bench.attach(&fake, serves(false, false, true));
-    fake.prepare("", code(0));
+    fake.prepare("", Some(code(0)));
     fake.fail("terminal/wait_for_exit", Fault::Error(Error::internal_error().data("lost it")));
     let error = bench.refused("Bash", json!({"command": "x"})).await;
     assert!(error.text().contains("lost it"), "{error}");

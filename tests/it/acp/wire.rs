@@ -30,14 +30,14 @@ impl Wire {
     async fn connect(client: Arc<dyn ClientTools>) -> Self {
         let (theirs, ours) = Channel::duplex();
         let mut running = JoinSet::new();
-        let (hang_up, hung_up) = oneshot::channel::<()>();
+        let (hang_up, cut) = oneshot::channel::<()>();
         let (introduced, introduction) = oneshot::channel();
         running.spawn(async move {
             let served = Arc::clone(&client);
             let ended = serve_client(client, theirs, async move |agent: ConnectionTo<Agent>| {
                 introduce(&*served, &agent, serves(true, true, true)).await?;
                 let _ = introduced.send(());
-                let _ = hung_up.await;
+                let _ = cut.await;
                 Ok(())
             });
             drop(ended.await);
@@ -66,7 +66,7 @@ impl Wire {
     }
 
     fn editor(&self) -> EditorClient {
-        EditorClient::new(self.agent.clone(), serves(true, true, true), Duration::from_secs(60), None)
+        EditorClient::new(self.agent.clone(), serves(true, true, true), Duration::from_mins(1), None)
     }
 }
 
@@ -158,7 +158,7 @@ async fn what_a_client_does_not_serve_is_not_sent() {
     let fake = Arc::new(FakeClient::default());
     let wire = Wire::connect(fake.clone()).await;
     let editor =
-        EditorClient::new(wire.agent.clone(), serves(false, false, false), Duration::from_secs(60), None);
+        EditorClient::new(wire.agent.clone(), serves(false, false, false), Duration::from_mins(1), None);
     let read = editor.read_text_file(ReadTextFileRequest::new("s", "/a")).await.expect_err("not served");
     let write =
         editor.write_text_file(WriteTextFileRequest::new("s", "/a", "x")).await.expect_err("not served");

@@ -183,7 +183,7 @@ impl FakeClient {
         self.state().envs.clone()
     }
 
-    fn note(&self, method: &'static str, about: impl ToString) -> Option<Fault> {
+    fn note(&self, method: &'static str, about: &dyn ToString) -> Option<Fault> {
         let mut state = self.state();
         state.calls.push((method, about.to_string()));
         state.faults.get_mut(method)?.pop_front()
@@ -241,12 +241,12 @@ async fn served<T>(fault: Option<Fault>, done: impl FnOnce() -> Result<T, Error>
 
 impl ClientTools for FakeClient {
     fn read_text_file(&self, request: ReadTextFileRequest) -> Served<'_, ReadTextFileResponse> {
-        let fault = self.note("fs/read_text_file", request.path.display());
+        let fault = self.note("fs/read_text_file", &request.path.display());
         Box::pin(served(fault, move || self.read(&request.path).map(ReadTextFileResponse::new)))
     }
 
     fn write_text_file(&self, request: WriteTextFileRequest) -> Served<'_, WriteTextFileResponse> {
-        let fault = self.note("fs/write_text_file", request.path.display());
+        let fault = self.note("fs/write_text_file", &request.path.display());
         Box::pin(served(fault, move || {
             self.write(&request.path, &request.content);
             Ok(WriteTextFileResponse::new())
@@ -333,7 +333,7 @@ impl ClientTools for FakeClient {
     }
 
     fn discover_tools(&self, session: SessionId) -> Served<'_, ToolCatalog> {
-        let fault = self.note("_punie/discover_tools", session);
+        let fault = self.note("_punie/discover_tools", &session);
         Box::pin(served(fault, move || Ok(self.state().catalog.clone())))
     }
 
@@ -346,11 +346,11 @@ impl ClientTools for FakeClient {
     }
 
     fn ext_notification(&self, method: String, _params: Value) -> Served<'_, ()> {
-        let fault = self.note("ext notification", method);
+        let fault = self.note("ext notification", &method);
         Box::pin(served(fault, || Ok(())))
     }
 
     fn on_connect(&self, agent: Implementation) {
-        self.note("on_connect", agent.name);
+        self.note("on_connect", &agent.name);
     }
 }
