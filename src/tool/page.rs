@@ -153,9 +153,9 @@ mod tests {
             rows(&schema),
             [
                 "| `path` | string, required | Where \\| what. |\n",
+                "| `limit` | integer from 1 to 9, default 2 | How many. |\n",
                 "| `edits` | list of object | Edits. |\n",
                 "| `edits[].old` | `a` or `b` | Old. |\n",
-                "| `limit` | integer from 1 to 9, default 2 | How many. |\n",
             ]
         );
     }

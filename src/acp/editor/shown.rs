@@ -161,7 +161,8 @@ impl ShownCall {
             return;
         }
         let fed = self.fed();
-        let contents = self.contents(text.filter(|_| fed.is_none()));
+        let in_terminal = self.state().terminal.is_some();
+        let contents = self.contents(text.filter(|_| !in_terminal));
         let mut fields = ToolCallUpdateFields::new().status(status);
         if !contents.is_empty() {
             fields = fields.content(contents);
@@ -255,6 +256,8 @@ impl ObservedCall for ShownCall {
             meta.insert("terminal_output".into(), json!({ "terminal_id": terminal, "data": data }));
             let update = ToolCallUpdate::new(self.id.clone(), ToolCallUpdateFields::new()).meta(meta);
             self.send(SessionUpdate::ToolCallUpdate(update));
+        } else if self.state().terminal.is_some() {
+            // The editor's own, which shows it already.
         } else if let Some(newest) = self.newest.push(text, omitted_bytes) {
             self.update(ToolCallUpdateFields::new().content(self.contents(Some(&fenced(&newest)))));
         }

@@ -74,8 +74,12 @@ fn with_id(frame: &Map<String, Value>, go_on: impl FnOnce(RequestId) -> Heard) -
 fn call(id: RequestId, frame: &Map<String, Value>) -> Offered {
     let args = match frame.get("args") {
         None | Some(Value::Null) => "{}".to_owned(),
-        // Maps are sorted by key, so that a call that is sent again by a store that keeps no order is the same call.
-        Some(args) => args.to_string(),
+        Some(args) => {
+            // By key, so that a call that is sent again by a store that keeps no order is the same call.
+            let mut args = args.clone();
+            args.sort_all_objects();
+            args.to_string()
+        }
     };
     let tool = match frame.get("tool") {
         Some(Value::String(tool)) => ToolName::parse(tool.as_str()).map_err(|bad| bad.to_string()),
