@@ -49,6 +49,7 @@ struct State {
     terminal: Option<TerminalId>,
     /// That terminal is fed from here.
     fed: bool,
+    started: bool,
 }
 
 impl ShownCall {
@@ -161,7 +162,10 @@ impl ShownCall {
             return;
         }
         let fed = self.fed();
-        let in_terminal = self.state().terminal.is_some();
+        let in_terminal = {
+            let state = self.state();
+            state.terminal.is_some() && state.started
+        };
         let contents = self.contents(text.filter(|_| !in_terminal));
         let mut fields = ToolCallUpdateFields::new().status(status);
         if !contents.is_empty() {
@@ -242,6 +246,7 @@ impl ObservedCall for ShownCall {
 
     fn started(&self) {
         if !self.is_over() {
+            self.state().started = true;
             self.update(ToolCallUpdateFields::new().status(ToolCallStatus::InProgress));
         }
     }

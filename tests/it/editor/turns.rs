@@ -96,6 +96,14 @@ async fn an_editor_that_shows_terminals_is_fed_one() {
     assert_eq!(fed, "one\r\ntwo\r\n");
     let last = &shown[shown.len() - 1]["_meta"]["terminal_exit"];
     assert_eq!((&last["exit_code"], &last["terminal_id"]), (&json!(3), terminal));
+    // One that never ran has its reason beside the empty terminal.
+    editor.serves(choosing("reject_once"));
+    let id = stage.ask(Ask::bash("echo never")).await;
+    stage.answer(&id).await;
+    editor.shows(&session, &id, "failed").await;
+    let shown: Vec<_> = editor.updates(&session).into_iter().filter(|u| u["toolCallId"] == *id).collect();
+    let text = shown[shown.len() - 1]["content"].to_string();
+    assert!(text.contains("rejected it"), "{text}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
