@@ -238,7 +238,8 @@ async fn an_editor_that_has_gone_answers_nothing() {
 
 #[tokio::test]
 async fn a_long_answer_is_clipped_as_every_other() {
-    let long: String = (0..20_000).map(|n| format!("line {n}\n")).collect();
+    let lines: Vec<String> = (0..20_000).map(|n| format!("line {n}")).collect();
+    let long = lines.join("\n");
     let it = attached("search", Says::This(json!(long))).await;
     let answer = it.call().await.expect("answered");
     let folder = tempfile::tempdir().expect("a folder");
