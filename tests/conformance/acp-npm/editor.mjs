@@ -206,11 +206,9 @@ export class Session {
     Object.assign(this, { editor, id });
   }
 
-  prompt(text) {
-    const asked = this.editor.connection.agent.request("session/prompt", {
-      sessionId: this.id,
-      prompt: [{ type: "text", text }],
-    });
+  prompt(text, options) {
+    const params = { sessionId: this.id, prompt: [{ type: "text", text }] };
+    const asked = this.editor.connection.agent.request("session/prompt", params, options);
     // Whoever waits for it sees its error.
     asked.catch(() => {});
     return asked;
@@ -226,9 +224,9 @@ export class Session {
   }
 
   /** Opens a turn for the backend's calls. */
-  async attach(words = "attach") {
+  async attach(words = "attach", options = undefined) {
     const from = this.editor.seen.length;
-    this.turn = this.prompt(words);
+    this.turn = this.prompt(words, options);
     await Promise.race([
       this.editor.until(() => this.said(from).includes("Attached"), "attached turn"),
       this.turn.then(() => Promise.reject(new Error(`the turn ended at once: ${this.said(from)}`))),

@@ -46,6 +46,24 @@ export async function conversation({ world, watches, check }) {
     assert.deepEqual(await session.prompt("status"), { stopReason: "end_turn" });
   });
 
+  await check("a version that is not there yet is answered with 1", async () => {
+    const clientInfo = { name: "later", version: "9" };
+    const answer = await editor.ask("initialize", { protocolVersion: 99, clientInfo, clientCapabilities: SERVES_ALL });
+    assert.equal(answer.protocolVersion, 1);
+  });
+
+  await check("$/cancel_request of the prompt ends the turn as well", async () => {
+    const stop = new AbortController();
+    const open = await (await editor.session()).attach("attach", { cancellationSignal: stop.signal });
+    stop.abort();
+    assert.deepEqual(await open.turn, { stopReason: "cancelled" });
+    // And it can be attached again.
+    await open.attach();
+    assert.deepEqual(await open.prompt("attach"), { stopReason: "end_turn" });
+    await editor.until(() => open.said().includes("attached already"), "word about the open turn");
+    assert.deepEqual(await open.cancel(), { stopReason: "cancelled" });
+  });
+
   await check("end of input without a turn: exit 0", async () => {
     assert.deepEqual(await editor.close(), { code: 0, signal: null });
   });

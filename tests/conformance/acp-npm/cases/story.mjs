@@ -62,6 +62,27 @@ export async function story({ world, watches, check }) {
     assert.deepEqual(await within(runner.ended, "end of the runner"), { code: 0, signal: null });
   });
 
+  await check("the story: two editors at one runner; the calls of the one that closes go to the other", async () => {
+    const device = await world.device();
+    const runner = device.run();
+    const path = device.file("a.txt", "saved\n");
+    await device.send("Read", { file_path: path });
+    const [first, second] = [await Editor.open(device, watches), await Editor.open(device, watches)];
+    first.buffers.set(path, "in the first\n");
+    second.buffers.set(path, "in the second\n");
+    const seen = async () => (await device.send("Read", { file_path: path })).result;
+    const open = await (await first.session()).attach();
+    await (await second.session()).attach();
+    assert.match(await seen(), /in the second/);
+    assert.deepEqual(await second.close({ abruptly: true }), { code: 0, signal: null });
+    assert.match(await seen(), /in the first/);
+    assert.deepEqual(await open.cancel(), { stopReason: "cancelled" });
+    assert.match(await seen(), /saved/);
+    await first.close();
+    runner.kill("SIGTERM");
+    await within(runner.ended, "end of the runner");
+  });
+
   await check("the story: a runner that stops ends the turn and the relay", async () => {
     const device = await world.device();
     const runner = device.run();

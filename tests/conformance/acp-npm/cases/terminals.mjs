@@ -79,4 +79,24 @@ export async function terminals({ world, watches, check }) {
   });
 
   await editor.close();
+
+  await check("terminal: what runs here is shown as it comes, where the editor announces that", async () => {
+    const own = await world.device();
+    const serves = { ...SERVES_ALL, _meta: { terminal_output: true } };
+    const shows = await Editor.open(own, watches, { serves });
+    const turn = await (await shows.session()).attach();
+    const answer = await own.send("Bash", { command: "echo shown; exit 3" });
+    assert.equal(answer.meta.exitCode, 3);
+    await shows.until(() => ["completed", "failed"].includes(turn.statuses(answer.requestId).at(-1)), "end");
+    const meta = turn.updates().filter((one) => one.toolCallId === answer.requestId).map((one) => one._meta ?? {});
+    const { terminal_info: info } = meta.find((one) => one.terminal_info);
+    assert.equal(info.cwd, own.workspace);
+    const data = meta.map((one) => one.terminal_output?.data ?? "").join("");
+    assert.equal(data, "shown\r\n");
+    const { terminal_exit: exit } = meta.find((one) => one.terminal_exit);
+    assert.deepEqual(exit, { terminal_id: info.terminal_id, exit_code: 3, signal: null });
+    assert.deepEqual(methods(shows, 0), []);
+    await turn.cancel();
+    await shows.close();
+  });
 }

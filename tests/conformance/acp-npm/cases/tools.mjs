@@ -103,6 +103,7 @@ export async function tools({ world, watches, check }) {
     called = () => Promise.reject(new Error("symbol is ambiguous"));
     const answer = await device.send("ide_rename", { symbol: "a", to: "b" });
     assert.equal(answer.outcome, "error");
+    assert.match(answer.error, /symbol is ambiguous/);
   });
 
   await session.cancel();

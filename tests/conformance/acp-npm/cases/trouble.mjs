@@ -2,7 +2,7 @@
 
 import { strict as assert } from "node:assert";
 import { existsSync, readFileSync } from "node:fs";
-import { Editor, SERVES_FILES } from "../editor.mjs";
+import { Editor, SERVES_ALL, SERVES_FILES } from "../editor.mjs";
 import { within } from "../world.mjs";
 
 const READ = "fs/read_text_file";
@@ -63,6 +63,34 @@ export async function trouble({ world, watches, check }) {
     assert.match(result(await sent), /on disk/);
     editor.program.kill("SIGTERM");
     assert.deepEqual(await within(editor.program.ended, "end"), { code: 0, signal: null });
+  });
+
+  await check("an editor that closes in the middle of a command in its terminal: the caller hears that it may have run", async () => {
+    const device = await world.device(["terminals = true", "linger_ms = 60000"]);
+    const editor = await Editor.open(device, watches, { serves: SERVES_ALL });
+    await (await editor.session()).attach();
+    const sent = device.send("Bash", { command: "sleep 600; echo never" });
+    await editor.until(() => editor.asked("terminal/wait_for_exit").length > 0, "command");
+    editor.program.child.stdin.end();
+    const answer = await sent;
+    assert.deepEqual([answer.outcome, answer.meta.mayHaveRun], ["error", true], JSON.stringify(answer));
+    assert.match(answer.error, /Peer 1 was closed before it answered/);
+    // The next one runs on this machine.
+    assert.match(result(await device.send("Bash", { command: "echo here" })), /here/);
+    editor.program.kill("SIGTERM");
+    await editor.close({ abruptly: true });
+  });
+
+  await check("an editor whose terminals say nothing: the timeout ends the call all the same", async () => {
+    const device = await world.device(["terminals = true", "timeout_ms = 200"]);
+    const editor = await Editor.open(device, watches, { serves: SERVES_ALL });
+    const session = await (await editor.session()).attach();
+    for (const method of ["terminal/wait_for_exit", "terminal/kill", "terminal/output"]) editor.instead[method] = never;
+    const answer = await device.send("Bash", { command: "sleep 600; echo never", timeout: 300 });
+    assert.deepEqual([answer.outcome, answer.meta.mayHaveRun], ["error", true], JSON.stringify(answer));
+    await editor.until(() => editor.terminals.size === 0, "release");
+    assert.deepEqual(await session.cancel(), { stopReason: "cancelled" });
+    await editor.close();
   });
 
   await check("an editor that closes in the middle of a question: nothing runs", async () => {
