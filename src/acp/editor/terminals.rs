@@ -99,7 +99,7 @@ impl EditorTerminals {
                     "{} while the command was started in its terminal; it may run there.",
                     trouble.said(&session)
                 );
-                let meta = Meta { may_have_run: true, ..Meta::default() };
+                let meta = Meta { may_have_run: true, source: Some("editor".to_owned()), ..Meta::default() };
                 return Err(NotThere::Refused(ToolError::new(ErrorCode::Io, text).with_meta(meta)));
             }
             Err(trouble) => return Err(NotThere::Local(trouble.said(&session))),
@@ -300,6 +300,11 @@ impl Command {
                 Vec::new()
             }
             Err(trouble) => {
+                let mut state = self.state();
+                if state.printed.is_empty() {
+                    // Nothing known is not the same as nothing printed.
+                    "[what it printed is not known]".clone_into(&mut state.printed);
+                }
                 vec![format!("{}; the end of the output may be missing.", trouble.said(session))]
             }
         }
@@ -335,7 +340,7 @@ fn lost(session: &EditorSession, trouble: &Trouble) -> ToolError {
         "{}; the command ran in its terminal, and what became of it is not known.",
         trouble.said(session)
     );
-    let meta = Meta { may_have_run: true, ..Meta::default() };
+    let meta = Meta { may_have_run: true, source: Some("editor".to_owned()), ..Meta::default() };
     ToolError::new(ErrorCode::Io, text).with_meta(meta)
 }
 

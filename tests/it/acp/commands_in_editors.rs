@@ -141,6 +141,18 @@ async fn a_command_over_its_time_is_killed_and_waited_for_before_it_is_read() {
 }
 
 #[tokio::test]
+async fn what_an_editor_does_not_tell_is_not_taken_for_nothing() {
+    let (bench, fake) = (Bench::new(), Arc::new(FakeClient::default()));
+    let _turn = bench.attach(&fake, serves(false, false, true));
+    fake.prepare("said\n", Some(code(0)));
+    fake.fail("terminal/output", Fault::Error(Error::internal_error()));
+    let reply = bench.ok("Bash", json!({"command": "x"})).await;
+    let text = tools::text(&reply);
+    assert!(text.contains("what it printed is not known") && !text.contains("no output"), "{text}");
+    assert!(reply.meta.warnings.iter().any(|warning| warning.contains("may be missing")), "{:?}", reply.meta);
+}
+
+#[tokio::test]
 async fn a_cancelled_command_is_killed_and_released() {
     let (bench, fake) = (Bench::new(), Arc::new(FakeClient::default()));
     let _turn = bench.attach(&fake, serves(false, false, true));
