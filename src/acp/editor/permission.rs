@@ -38,16 +38,23 @@ impl Scope {
             return match beginning(line) {
                 // Where it runs, and with which other settings, belongs to what was allowed.
                 Some(words) if is_plain(args) => Self::Command { tool, words },
-                _ => Self::Exactly { tool, args: args.to_string() },
+                _ => Self::exactly(tool, args),
             };
         }
         match text(PATHS).and_then(|path| root_of(Path::new(path), roots)) {
             Some(root) => Self::Folder { tool, root },
             None if args.as_object().is_some_and(|args| args.contains_key("patch")) => {
-                Self::Exactly { tool, args: args.to_string() }
+                Self::exactly(tool, args)
             }
             None => Self::Tool(tool),
         }
+    }
+
+    /// These arguments, in whatever order they come.
+    fn exactly(tool: String, args: &Value) -> Self {
+        let mut args = args.clone();
+        args.sort_all_objects();
+        Self::Exactly { tool, args: args.to_string() }
     }
 
     /// As the person reads it.
