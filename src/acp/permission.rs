@@ -28,8 +28,7 @@ impl InsideWorkspace {
 
     fn asks(&self, tool: &ToolSpec, effect: Effect) -> bool {
         self.ask.iter().any(|about| match about {
-            // What looks after calls that run can only end them.
-            AskAbout::Effect(asked) => *asked == effect && tool.lane != Lane::Control,
+            AskAbout::Effect(asked) => *asked == effect && !tool.only_ends,
             AskAbout::Tool(name) => *name == tool.name,
         })
     }

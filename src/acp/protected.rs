@@ -122,7 +122,7 @@ fn folded(name: &OsStr) -> String {
 }
 
 /// Characters that some file systems leave out when they compare names, and marks that make a twin of a name.
-fn is_ignored(c: char) -> bool {
+pub(in crate::acp) fn is_ignored(c: char) -> bool {
     matches!(
         c,
         '\u{00AD}'

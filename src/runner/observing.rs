@@ -25,7 +25,9 @@ impl Engine {
         let request = call.request();
         let entry = self.registry.find(request.tool.as_str()).ok()?;
         let (masked, _) = self.redactor.scrub(&request.args);
-        let args = serde_json::from_str(&masked).unwrap_or_default();
+        // Under their own names, so that no other spelling of a key passes for something else.
+        let canonical = entry.spec().canonical(&masked);
+        let args = canonical.or_else(|| serde_json::from_str(&masked).ok()).unwrap_or_default();
         self.observer.observe(CallView {
             request: &request.id,
             conversation: &request.conversation,

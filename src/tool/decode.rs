@@ -39,7 +39,7 @@ pub(super) fn object(spec: &ToolSpec, text: &str) -> Result<Map<String, Value>, 
 }
 
 /// Keys under their own names, nulls gone, strings turned into the numbers and booleans that the schema wants.
-fn canonical(spec: &ToolSpec, given: Map<String, Value>) -> Result<Map<String, Value>, ToolError> {
+pub(super) fn canonical(spec: &ToolSpec, given: Map<String, Value>) -> Result<Map<String, Value>, ToolError> {
     let empty = Map::new();
     let properties = spec.schema.get("properties").and_then(Value::as_object).unwrap_or(&empty);
     let mut map = Map::new();

@@ -100,11 +100,14 @@ impl State {
         let (mut count, mut bytes) = (0, 0);
         for entry in self.parties.values().flatten() {
             let size = entry.spec().catalog_body().to_string().len();
-            if count == MOST || bytes + size > MOST_BYTES {
+            let is_new = !named.contains_key(&*entry.spec().name);
+            if is_new && (count == MOST || bytes + size > MOST_BYTES) {
                 tracing::warn!(tool.name = %entry.spec().name, "there is no room for one more tool of an editor");
                 continue;
             }
-            (count, bytes) = (count + 1, bytes + size);
+            if is_new {
+                (count, bytes) = (count + 1, bytes + size);
+            }
             named.entry(&entry.spec().name).or_default().push(Arc::clone(entry));
         }
         let shown = named

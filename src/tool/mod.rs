@@ -51,6 +51,8 @@ pub trait Tool: DeserializeOwned + JsonSchema + Send + 'static {
     const DECLARES: bool = false;
     /// Whether its calls wait in their conversation's queue.
     const LANE: Lane = Lane::Conversation;
+    /// Whether its calls can do nothing but end what was begun before: nobody needs to be asked about those.
+    const ONLY_ENDS: bool = false;
     /// Names that models use for a key, each with the key it stands for. Any camelCase spelling of a key is
     /// accepted without being listed.
     const ALIASES: &'static [(&'static str, &'static str)] = &[];

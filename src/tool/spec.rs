@@ -48,6 +48,8 @@ pub struct ToolSpec {
     pub categories: Vec<String>,
     /// Who runs it: [`DEVICE`], or an editor by its name.
     pub origin: Cow<'static, str>,
+    /// Whether its calls can do nothing but end what was begun before.
+    pub only_ends: bool,
     /// Whether a person who follows is asked before every call, whatever the owner's settings ask about.
     pub always_asks: bool,
 }
@@ -80,8 +82,15 @@ impl ToolSpec {
             stated_kind: None,
             categories: Vec::new(),
             origin: Cow::Borrowed(DEVICE),
+            only_ends: T::ONLY_ENDS,
             always_asks: false,
         }
+    }
+
+    /// The arguments under their own names, as the tool reads them; none where they cannot be read.
+    pub fn canonical(&self, args: &str) -> Option<Value> {
+        let given = super::decode::object(self, args).ok()?;
+        super::decode::canonical(self, given).ok().map(Value::Object)
     }
 
     /// The kind as ACP names it (ToolKind of the Agent Client Protocol, version 1).

@@ -1,6 +1,7 @@
 //! The sessions of one connection, and the turns that are open in them. Not here: what is shown in a turn.
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -48,7 +49,8 @@ struct Seat {
     trouble: tokio::sync::watch::Receiver<Option<Result<String, String>>>,
     /// Cancelled to end the prompt that is under way.
     prompt: Mutex<Option<CancellationToken>>,
-    attached: Mutex<bool>,
+    /// How many of its turns are open: an older one may be ending.
+    attached: AtomicUsize,
 }
 
 impl Seats {
@@ -116,7 +118,7 @@ impl Seats {
             session: Arc::clone(&session),
             trouble,
             prompt: Mutex::default(),
-            attached: Mutex::default(),
+            attached: AtomicUsize::new(0),
         });
         self.state().seats.insert(id.clone(), seat);
         responder.respond(NewSessionResponse::new(id))?;
@@ -147,9 +149,17 @@ impl Seats {
         let words: Vec<&str> = request.prompt.iter().filter_map(text_of).collect();
         let ask = Ask::read(&words.join(" "));
         let seats = Arc::clone(&self);
+        // From here on a cancel finds it, however soon it comes.
+        let begun = matches!(ask, Ask::Attach(_)).then(|| seat.begin());
         self.tasks.spawn(async move {
             let reason = match ask {
-                Ask::Attach(of) => seats.attach(&seat, of, responder.cancellation()).await,
+                Ask::Attach(of) => match begun.flatten() {
+                    Some(cancel) => seats.attach(&seat, of, cancel, responder.cancellation()).await,
+                    None => {
+                        say(&seat.session, "This session is attached already; its turn is still open.");
+                        StopReason::EndTurn
+                    }
+                },
                 Ask::Status => {
                     let state = seats.status(&seat).await;
                     say(&seat.session, &state);
@@ -177,25 +187,21 @@ impl Seats {
         &self,
         seat: &Seat,
         of: Option<ConversationId>,
+        cancel: CancellationToken,
         withdrawn: RequestCancellation,
     ) -> StopReason {
-        let cancel = CancellationToken::new();
-        {
-            let mut prompt = seat.prompt.lock().unwrap_or_else(PoisonError::into_inner);
-            if prompt.as_ref().is_some_and(|standing| !standing.is_cancelled()) {
-                drop(prompt);
-                say(&seat.session, "This session is attached already; its turn is still open.");
-                return StopReason::EndTurn;
-            }
-            *prompt = Some(cancel.clone());
-        }
         let _over = cancel.clone().drop_guard();
-        if let Err(trouble) = seat.opened().await {
+        let opened = tokio::select! {
+            opened = seat.opened() => opened,
+            () = cancel.cancelled() => return StopReason::Cancelled,
+            () = self.gone.cancelled() => return StopReason::Cancelled,
+        };
+        if let Err(trouble) = opened {
             say(&seat.session, &format!("No calls come in: {trouble}"));
             return StopReason::EndTurn;
         }
         let turn = self.setup.editors.attach(Arc::clone(&seat.session), of.clone());
-        *seat.attached.lock().unwrap_or_else(PoisonError::into_inner) = true;
+        let _attached = Attached::to(seat);
         say(&seat.session, &seat.attached_words(of.as_ref()));
         let reason = tokio::select! {
             () = cancel.cancelled() => StopReason::Cancelled,
@@ -215,7 +221,6 @@ impl Seats {
             () = self.gone.cancelled() => {}
         }
         drop(turn);
-        *seat.attached.lock().unwrap_or_else(PoisonError::into_inner) = false;
         reason
     }
 
@@ -225,8 +230,7 @@ impl Seats {
             Err(trouble) => return format!("No calls come in: {trouble}"),
         };
         let runner = self.setup.host.status().await;
-        let attached = *seat.attached.lock().unwrap_or_else(PoisonError::into_inner);
-        let attached = if attached { "yes" } else { "no" };
+        let attached = if seat.attached.load(Ordering::Relaxed) > 0 { "yes" } else { "no" };
         format!("{runner}\n- attached: {attached}\n\n{}\n", opened.trim_end())
     }
 
@@ -242,14 +246,41 @@ impl Seats {
 
     /// The connection is over; whether a turn was open.
     pub(super) fn leave(&self) -> bool {
-        let attached = |seat: &Arc<Seat>| *seat.attached.lock().unwrap_or_else(PoisonError::into_inner);
+        let attached = |seat: &Arc<Seat>| seat.attached.load(Ordering::Relaxed) > 0;
         let was_attached = self.state().seats.values().any(attached);
         self.gone.cancel();
         was_attached
     }
 }
 
+/// Counts a turn of a session while it is held.
+struct Attached<'a>(&'a Seat);
+
+impl<'a> Attached<'a> {
+    fn to(seat: &'a Seat) -> Self {
+        seat.attached.fetch_add(1, Ordering::Relaxed);
+        Self(seat)
+    }
+}
+
+impl Drop for Attached<'_> {
+    fn drop(&mut self) {
+        self.0.attached.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
 impl Seat {
+    /// Takes the place of the one prompt of a session that waits; none where one waits already.
+    fn begin(&self) -> Option<CancellationToken> {
+        let mut prompt = self.prompt.lock().unwrap_or_else(PoisonError::into_inner);
+        if prompt.as_ref().is_some_and(|standing| !standing.is_cancelled()) {
+            return None;
+        }
+        let cancel = CancellationToken::new();
+        *prompt = Some(cancel.clone());
+        Some(cancel)
+    }
+
     /// What is said when the turn is open.
     fn attached_words(&self, of: Option<&ConversationId>) -> String {
         let whose = of.map_or_else(|| "the backend".to_owned(), |of| format!("conversation {of}"));

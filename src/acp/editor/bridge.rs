@@ -58,6 +58,7 @@ pub(super) fn entry(
         stated_kind: Some(kind_word(&tool.kind)),
         categories: tool.categories.clone(),
         origin: Cow::Owned(format!("editor: {}", session.editor)),
+        only_ends: false,
         always_asks: tool.requires_permission,
     };
     let check = move |arguments: &Map<String, Value>| schema.check(&Value::Object(arguments.clone()));

@@ -2,35 +2,40 @@
 //! Not here: which turn it belongs to (turns), and what a person's answer means (permission).
 
 use std::future::Future;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use serde_json::{Value, json};
 
+use super::glance;
 use super::output::{Newest, fenced};
-use super::permission::{self, Said, Scope};
+use super::permission::{self, Said};
+use super::scope::Scope;
 use super::session::EditorSession;
 use super::turns::Open;
+use crate::acp::Workspace;
 use crate::acp::protocol::{
     ContentBlock, Diff, Meta, RequestPermissionRequest, SessionNotification, SessionUpdate, Terminal,
-    TerminalId, ToolCall, ToolCallContent, ToolCallId, ToolCallLocation, ToolCallStatus, ToolCallUpdate,
-    ToolCallUpdateFields, ToolKind, is_connection_terminated, is_incoming_transport_closed,
+    TerminalId, ToolCall, ToolCallContent, ToolCallId, ToolCallStatus, ToolCallUpdate, ToolCallUpdateFields,
+    ToolKind, is_connection_terminated, is_incoming_transport_closed,
 };
+use crate::ids::RequestId;
 use crate::tool::{CallView, Effect, Ended, Lane, ObservedCall, Verdict, Word};
 
-/// Titles are read at a glance.
-const TITLE: usize = 300;
 /// The most of an answer's text that is shown.
 const ANSWER: usize = 16 * 1024;
 /// What to do where a turn ended over a question.
 const POLICY_DECIDES: &str = "Ask again: without an open turn the device's own policy decides.";
 /// Diffs of longer texts are not shown.
 const DIFF: usize = 256 * 1024;
+/// Nor more of them in all: each update of the call carries them again.
+const DIFFS: usize = 512 * 1024;
 
 /// A tool call that is shown in a turn.
 pub struct ShownCall {
     turn: Arc<Open>,
+    request: RequestId,
     id: ToolCallId,
     title: String,
     kind: ToolKind,
@@ -45,6 +50,7 @@ pub struct ShownCall {
 struct State {
     is_over: bool,
     diffs: Vec<Diff>,
+    diff_bytes: usize,
     /// The terminal it is shown with: the editor's own, or one that only shows what is printed here.
     terminal: Option<TerminalId>,
     /// That terminal is fed from here.
@@ -54,20 +60,20 @@ struct State {
 
 impl ShownCall {
     /// Shows a call that waits.
-    pub(super) fn begin(turn: &Arc<Open>, call: CallView<'_>) -> Self {
+    pub(super) fn begin(turn: &Arc<Open>, call: CallView<'_>, workspace: Option<&Workspace>) -> Self {
         let session = &turn.session;
         let executes = call.effect == Effect::Executes && call.tool.lane != Lane::Control;
-        let asked = |effect| session.settings.ask.contains(&effect);
+        let asked = session.settings.ask.contains(&call.effect) && !call.tool.only_ends;
         // Whoever allowed a task saw the whole of it.
-        let known = call.of_task && asked(Effect::Executes);
-        let wanted = asked(call.effect) || call.tool.always_asks;
-        let asks = call.tool.lane != Lane::Control && wanted && !known;
+        let known = call.of_task && session.remembered.has_allowed_task(call.request);
+        let asks = call.tool.always_asks || asked && !known;
         let shown = Self {
+            request: call.request.clone(),
             id: ToolCallId::from(call.request.to_string()),
-            title: title(call, &session.roots),
-            kind: kind(call.tool.kind()),
+            title: glance::title(call, &session.roots),
+            kind: glance::kind(call.tool.kind()),
             args: call.args.clone(),
-            scope: Scope::of(&call.tool.name, call.args, &session.roots),
+            scope: Scope::of(&call.tool.name, call.args, workspace),
             asks,
             newest: Newest::default(),
             state: Mutex::default(),
@@ -81,7 +87,7 @@ impl ShownCall {
         let mut first = ToolCall::new(shown.id.clone(), shown.title.clone())
             .kind(shown.kind)
             .status(ToolCallStatus::Pending)
-            .locations(locations(call.args, &session.roots))
+            .locations(glance::locations(call.args, workspace))
             .raw_input(call.args.clone());
         if executes && session.shows_output() && !session.runs() {
             let terminal = TerminalId::from(format!("punie-{}", call.request));
@@ -108,8 +114,13 @@ impl ShownCall {
 
     /// A file got other text; shown as a difference at once and with the end.
     pub fn wrote(&self, path: &Path, before: Option<&str>, after: &str) {
-        if before.map_or(0, str::len) + after.len() > DIFF {
-            return;
+        let size = before.map_or(0, str::len) + after.len();
+        {
+            let mut state = self.state();
+            if size > DIFF || state.diff_bytes + size > DIFFS {
+                return;
+            }
+            state.diff_bytes += size;
         }
         let mut diff = Diff::new(path, after);
         if let Some(before) = before {
@@ -191,6 +202,7 @@ impl ShownCall {
         let session = &self.turn.session;
         let person = format!("the person at {}", session.editor);
         if session.remembered.holds(&self.scope) {
+            session.remembered.allowed(&self.request);
             return Verdict { allowed: true, by: person, then: "for this session".into() };
         }
         let offered = permission::options(&self.scope);
@@ -198,6 +210,7 @@ impl ShownCall {
             .title(self.title.clone())
             .kind(self.kind)
             .status(ToolCallStatus::Pending)
+            .content(vec![ToolCallContent::from(ContentBlock::from(glance::whole(&self.args)))])
             .raw_input(self.args.clone());
         let call = ToolCallUpdate::new(self.id.clone(), fields);
         let request = RequestPermissionRequest::new(session.id.clone(), call, offered.clone());
@@ -213,9 +226,13 @@ impl ShownCall {
             answered = session.client.request_permission(request) => answered,
         };
         match answered.map(|answer| permission::said(&answer.outcome, &offered)) {
-            Ok(Said::Once) => Verdict { allowed: true, by: person, then: "this once".into() },
+            Ok(Said::Once) => {
+                session.remembered.allowed(&self.request);
+                Verdict { allowed: true, by: person, then: "this once".into() }
+            }
             Ok(Said::Always) => {
                 session.remembered.add(self.scope.clone());
+                session.remembered.allowed(&self.request);
                 Verdict { allowed: true, by: person, then: "for this session".into() }
             }
             Ok(Said::No) => no(format!("{person} rejected it"), again),
@@ -309,49 +326,4 @@ fn small(mut raw: Value) -> Value {
         }
     }
     raw
-}
-
-fn shortened(title: &str) -> String {
-    if title.len() <= TITLE { title.to_owned() } else { format!("{}…", clipped(title, TITLE)) }
-}
-
-/// What a person reads at a glance: the tool and the one argument that it is about, with nothing hidden in it.
-fn title(call: CallView<'_>, roots: &[PathBuf]) -> String {
-    let about = ["command", "file_path", "path", "pattern", "query", "task_id", "name"]
-        .iter()
-        .find_map(|name| call.args.get(name)?.as_str());
-    let Some(about) = about else { return shortened(call.title) };
-    let inside = roots.iter().find_map(|root| Path::new(about).strip_prefix(root).ok()?.to_str());
-    let about: String = inside.unwrap_or(about).chars().flat_map(shown).collect();
-    shortened(&format!("{}: {about}", call.tool.name))
-}
-
-/// A character as it is, or in words where it would not be seen.
-fn shown(c: char) -> Vec<char> {
-    let unseen = c.is_control()
-        || matches!(c, '\u{200B}'..='\u{200F}' | '\u{202A}'..='\u{202E}' | '\u{2060}'..='\u{206F}' | '\u{FEFF}');
-    if unseen { c.escape_default().collect() } else { vec![c] }
-}
-
-fn kind(name: &str) -> ToolKind {
-    serde_json::from_value(json!(name)).unwrap_or_default()
-}
-
-/// The file that a call is about, for an editor that follows along.
-fn locations(args: &Value, roots: &[PathBuf]) -> Vec<ToolCallLocation> {
-    let path = ["file_path", "path", "notebook_path"].iter().find_map(|name| args.get(name)?.as_str());
-    let Some(path) = path.map(Path::new) else { return Vec::new() };
-    let absolute = match roots.first() {
-        Some(root) if path.is_relative() => root.join(path),
-        _ => path.to_owned(),
-    };
-    if !absolute.is_absolute() {
-        return Vec::new();
-    }
-    let line = args.get("offset").and_then(Value::as_u64).and_then(|line| u32::try_from(line).ok());
-    let mut location = ToolCallLocation::new(absolute);
-    if let Some(line) = line.filter(|line| *line > 0) {
-        location = location.line(line);
-    }
-    vec![location]
 }

@@ -2,7 +2,7 @@
 //! calls are shown in it and the editor may serve them. Not here: how the wire says that (`acp::agent`).
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::time::Duration;
 
 use tokio::sync::watch;
@@ -11,6 +11,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::session::EditorSession;
 use super::shown::ShownCall;
+use crate::acp::Workspace;
 use crate::ids::{ConversationId, RequestId};
 use crate::tool::{CallView, ObservedCall, Observer};
 
@@ -23,6 +24,8 @@ struct Shared {
     state: Mutex<State>,
     /// How many turns are open.
     open: watch::Sender<usize>,
+    /// Where paths are, once it is known.
+    workspace: OnceLock<Workspace>,
     /// When a call was last begun, shown or not.
     latest: watch::Sender<Option<Instant>>,
 }
@@ -53,6 +56,12 @@ pub struct Turn {
 }
 
 impl Editors {
+    /// What paths in calls mean.
+    pub fn work_in(&self, workspace: Workspace) {
+        // There is one machine to a set of editors.
+        let _ = self.0.workspace.set(workspace);
+    }
+
     /// Opens a turn of this session: for one conversation, or for all.
     pub fn attach(&self, session: Arc<EditorSession>, of: Option<ConversationId>) -> Turn {
         let open = Arc::new(Open {
@@ -108,7 +117,7 @@ impl Observer for Editors {
     fn observe(&self, call: CallView<'_>) -> Option<Arc<dyn ObservedCall>> {
         self.0.latest.send_replace(Some(Instant::now()));
         let turn = self.turn_for(call.conversation)?;
-        let shown = Arc::new(ShownCall::begin(&turn, call));
+        let shown = Arc::new(ShownCall::begin(&turn, call, self.0.workspace.get()));
         let mut state = self.state();
         state.calls.retain(|_, call| call.strong_count() > 0);
         state.calls.insert(call.request.clone(), Arc::downgrade(&shown));

@@ -8,12 +8,16 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt as _, copy};
 use tokio::net::{UnixListener, UnixStream};
 use tokio::task::JoinSet;
+use tokio::time::Instant;
 
 use crate::acp::agent::{AgentSetup, Backlog, lines, serve};
 use crate::home::Home;
 
 /// How many editors are served at once.
 const MOST: usize = 32;
+/// How long a runner that holds the home may take to open its door, and how often it is tried.
+const PATIENCE: Duration = Duration::from_secs(5);
+const BETWEEN: Duration = Duration::from_millis(50);
 /// How long the runner has to close its end after the editor closed its own.
 const FAREWELL: Duration = Duration::from_secs(5);
 
@@ -79,6 +83,18 @@ fn is_ours(socket: &UnixStream) -> bool {
     socket.peer_cred().is_ok_and(|peer| peer.uid() == rustix::process::getuid().as_raw())
 }
 
+/// Connects to the runner, which may be about to open its door: two windows of an editor start at one moment.
+async fn knock(home: &Home) -> io::Result<UnixStream> {
+    let begun = Instant::now();
+    loop {
+        match UnixStream::connect(home.editor_socket()).await {
+            Err(error) if begun.elapsed() >= PATIENCE => return Err(error),
+            Err(_) => tokio::time::sleep(BETWEEN).await,
+            connected => return connected,
+        }
+    }
+}
+
 /// Puts an editor through to the runner of this home until one of them closes.
 ///
 /// # Errors
@@ -88,7 +104,7 @@ pub async fn pass_through(
     mut from: impl AsyncRead + Unpin,
     mut to: impl AsyncWrite + Unpin,
 ) -> anyhow::Result<()> {
-    let socket = UnixStream::connect(home.editor_socket()).await?;
+    let socket = knock(home).await?;
     let (mut reader, mut writer) = socket.into_split();
     let asking = async {
         copy(&mut from, &mut writer).await?;

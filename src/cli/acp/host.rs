@@ -79,12 +79,12 @@ impl EditorHost {
         self.up.get().is_some()
     }
 
-    /// Whether no call waits or runs.
+    /// Whether no call runs. What waits is in the journal, for whoever runs next.
     pub async fn is_idle(&self) -> bool {
         let Some(up) = self.up.get() else { return true };
         let journal = up.journal.clone();
         let counted = tokio::task::spawn_blocking(move || journal.reader()?.counts()).await;
-        matches!(counted, Ok(Ok(counts)) if counts.accepted + counts.started + counts.outbox == 0)
+        matches!(counted, Ok(Ok(counts)) if counts.started == 0)
     }
 
     async fn start(&self, folder: &Path) -> Result<(), String> {

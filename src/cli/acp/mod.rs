@@ -85,7 +85,8 @@ async fn be_the_runner(context: &Context, config: &Config, home: &Home) -> anyho
         tokio::select! {
             served = serve(&setup, transport, Some(backlog)) => {
                 let was_attached = served.is_ok_and(|served| served.was_attached);
-                if was_attached && host.is_running() {
+                let others = *setup.editors.open().borrow() > 0;
+                if host.is_running() && (was_attached || others || !host.is_idle().await) {
                     linger(&setup, &host, config.editor.linger, &stop).await;
                 }
                 stop.ask();

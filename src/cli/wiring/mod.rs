@@ -76,6 +76,7 @@ pub fn machine(
     let user_home = environment.user_dir().map(std::path::Path::to_owned);
     let workspace = Workspace::open_with_home(&config.workspaces, user_home.clone())
         .map_err(|cause| exit::Stop::with(Exit::Config, format!("a workspace cannot be opened: {cause}")))?;
+    editors.work_in(workspace.clone());
     let terminals = LocalTerminals::new(LocalSetup {
         base_env: readable(environment.variables()),
         store: outputs.clone(),

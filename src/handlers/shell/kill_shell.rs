@@ -40,6 +40,7 @@ impl Tool for KillShell {
     const NAME: &'static str = "KillShell";
     const EFFECT: Effect = Effect::Executes;
     const LANE: Lane = Lane::Control;
+    const ONLY_ENDS: bool = true;
     const ALIASES: &'static [(&'static str, &'static str)] =
         &[("id", "shell_id"), ("bash_id", "shell_id"), ("shell", "shell_id"), ("grace", "grace_ms")];
     const EXAMPLES: &'static [&'static str] =

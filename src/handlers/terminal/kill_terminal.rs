@@ -31,6 +31,7 @@ impl Tool for KillTerminal {
     const NAME: &'static str = "kill_terminal";
     const EFFECT: Effect = Effect::Executes;
     const LANE: Lane = Lane::Control;
+    const ONLY_ENDS: bool = true;
     const ALIASES: &'static [(&'static str, &'static str)] = super::ALIASES;
     const EXAMPLES: &'static [&'static str] = &[r#"{"terminal_id":"term-0"}"#, r#"{"terminalId":"term-12"}"#];
     const LIMITS: &'static [&'static str] = &["2,000 ms from SIGTERM to SIGKILL"];
