@@ -136,3 +136,39 @@ pub fn runtime() -> anyhow::Result<tokio::runtime::Runtime> {
 pub fn lone_runtime() -> anyhow::Result<tokio::runtime::Runtime> {
     Ok(tokio::runtime::Builder::new_current_thread().enable_all().build()?)
 }
+
+/// Runs this to its end, good or bad, and does not wait for what still blocks a thread then: a file call that hangs
+/// must not keep the process, and with it the lock on the home.
+pub fn to_the_end<T>(
+    runtime: tokio::runtime::Runtime,
+    work: impl Future<Output = anyhow::Result<T>>,
+) -> anyhow::Result<T> {
+    let ended = runtime.block_on(work);
+    runtime.shutdown_background();
+    ended
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_error_is_not_held_up_by_a_file_call_that_hangs() {
+        let (let_go, hangs) = std::sync::mpsc::channel::<()>();
+        let (done, was_done) = std::sync::mpsc::channel();
+        let ended = to_the_end(lone_runtime().expect("a runtime"), async {
+            let (began, begun) = tokio::sync::oneshot::channel();
+            tokio::task::spawn_blocking(move || {
+                let _ = began.send(());
+                let _ = hangs.recv_timeout(std::time::Duration::from_secs(60));
+                let _ = done.send(());
+            });
+            begun.await?;
+            Err::<(), _>(anyhow::anyhow!("it failed"))
+        });
+        assert_eq!(ended.expect_err("it failed").to_string(), "it failed");
+        assert!(was_done.try_recv().is_err(), "the call still hangs");
+        drop(let_go);
+        was_done.recv().expect("it goes on by itself");
+    }
+}

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use clap::Args;
 
 use super::acp::EditorHost;
-use super::context::{Context, lone_runtime};
+use super::context::{Context, lone_runtime, to_the_end};
 use super::exit::Exit;
 use super::wiring::{self, Assembled};
 use super::{acp, print, stop};
@@ -35,7 +35,7 @@ pub fn run(args: &RunArgs, once: bool, context: &Context) -> anyhow::Result<Exit
     let _lock = RunnerLock::acquire(&home)?;
     let runtime = lone_runtime()?;
     let stop = Stop::new();
-    let ended = runtime.block_on(async {
+    let ended = to_the_end(runtime, async {
         let _signals = stop::on_signals(&stop)?;
         let editors = Editors::default();
         let code = args.pairing_code.clone();
@@ -53,7 +53,6 @@ pub fn run(args: &RunArgs, once: bool, context: &Context) -> anyhow::Result<Exit
         };
         anyhow::Ok(Box::pin(processes.serve(&stop, running)).await?)
     })?;
-    runtime.shutdown_background();
     Ok(ended.map_or(Exit::Done, |pass| report(&pass, context.json())))
 }
 

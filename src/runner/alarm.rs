@@ -52,7 +52,12 @@ struct Timer {
     pipe: tokio::net::unix::pipe::Receiver,
     /// Whether it is to ring.
     set: bool,
+    arm: Arm,
 }
+
+/// Sets a timer to ring after so long, or as soon as the time of day jumps.
+#[cfg(target_os = "linux")]
+type Arm = fn(std::os::fd::BorrowedFd<'_>, Duration) -> std::io::Result<()>;
 
 #[cfg(target_os = "linux")]
 impl Timer {
@@ -60,40 +65,49 @@ impl Timer {
         use rustix::time::{TimerfdClockId, TimerfdFlags, timerfd_create};
         let flags = TimerfdFlags::CLOEXEC | TimerfdFlags::NONBLOCK;
         let timer = timerfd_create(TimerfdClockId::Realtime, flags)?;
-        Ok(Self { pipe: tokio::net::unix::pipe::Receiver::from_owned_fd_unchecked(timer)?, set: false })
+        Ok(Self { pipe: tokio::net::unix::pipe::Receiver::from_owned_fd_unchecked(timer)?, set: false, arm })
     }
 
     /// Rings after so long, or as soon as the time of day has jumped: by a sleep, or because somebody set it.
     async fn ring_in(&mut self, wait: Duration) -> std::io::Result<()> {
+        use std::os::fd::AsFd as _;
+
         use tokio::io::AsyncReadExt as _;
         if !self.set {
-            self.set(wait)?;
+            let jumped = jumped((self.arm)(self.pipe.as_fd(), wait))?;
+            self.set = true;
+            if jumped {
+                return Ok(());
+            }
         }
         // How often it has rung is what is read, and does not matter.
         let read = self.pipe.read(&mut [0_u8; 8]).await;
         self.set = false;
-        match read {
-            Err(error) if error.raw_os_error() == Some(libc::ECANCELED) => Ok(()),
-            read => read.map(drop),
-        }
+        jumped(read.map(drop)).map(drop)
     }
+}
 
-    fn set(&mut self, wait: Duration) -> std::io::Result<()> {
-        use std::os::fd::AsFd as _;
-
-        use rustix::time::{
-            ClockId, Itimerspec, TimerfdTimerFlags, Timespec, clock_gettime, timerfd_settime,
-        };
-        let out_of_range = || std::io::Error::from(std::io::ErrorKind::InvalidInput);
-        let wait = Timespec::try_from(wait).map_err(|_| out_of_range())?;
-        let at = clock_gettime(ClockId::Realtime).checked_add(wait).ok_or_else(out_of_range)?;
-        let once = Itimerspec { it_interval: Timespec::default(), it_value: at };
-        // Only a timer of a moment is told of jumps.
-        let flags = TimerfdTimerFlags::ABSTIME | TimerfdTimerFlags::CANCEL_ON_SET;
-        timerfd_settime(self.pipe.as_fd(), flags, &once)?;
-        self.set = true;
-        Ok(())
+/// Whether the time of day has jumped since the timer last told of that. Where that is learned by setting it, before
+/// anything was read, it is set all the same.
+#[cfg(target_os = "linux")]
+fn jumped(done: std::io::Result<()>) -> std::io::Result<bool> {
+    match done {
+        Err(error) if error.raw_os_error() == Some(libc::ECANCELED) => Ok(true),
+        done => done.map(|()| false),
     }
+}
+
+#[cfg(target_os = "linux")]
+fn arm(timer: std::os::fd::BorrowedFd<'_>, wait: Duration) -> std::io::Result<()> {
+    use rustix::time::{ClockId, Itimerspec, TimerfdTimerFlags, Timespec, clock_gettime, timerfd_settime};
+    let out_of_range = || std::io::Error::from(std::io::ErrorKind::InvalidInput);
+    let wait = Timespec::try_from(wait).map_err(|_| out_of_range())?;
+    let at = clock_gettime(ClockId::Realtime).checked_add(wait).ok_or_else(out_of_range)?;
+    let once = Itimerspec { it_interval: Timespec::default(), it_value: at };
+    // Only a timer of a moment is told of jumps.
+    let flags = TimerfdTimerFlags::ABSTIME | TimerfdTimerFlags::CANCEL_ON_SET;
+    timerfd_settime(timer, flags, &once)?;
+    Ok(())
 }
 
 #[cfg(test)]
@@ -108,6 +122,21 @@ mod tests {
         }
         #[cfg(target_os = "linux")]
         assert!(alarm.timer.is_some(), "by the timer that goes on in sleep");
+    }
+
+    #[cfg(target_os = "linux")]
+    #[tokio::test]
+    async fn a_jump_that_is_learned_of_while_the_timer_is_set_is_a_ring_and_the_timer_goes_on() {
+        let mut alarm = Alarm::every(Duration::from_hours(1));
+        let timer = alarm.timer.as_mut().expect("a timer");
+        // As the system does where the time of day jumped since the last read: set, and told of in one.
+        timer.arm = |timer, wait| {
+            arm(timer, wait)?;
+            Err(std::io::Error::from_raw_os_error(libc::ECANCELED))
+        };
+        let soon = Duration::from_secs(60);
+        tokio::time::timeout(soon, alarm.ring()).await.expect("it rings at once");
+        assert!(alarm.timer.as_ref().is_some_and(|timer| timer.set), "it is not given up, and is set");
     }
 
     #[tokio::test]
