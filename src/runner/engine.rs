@@ -111,6 +111,8 @@ pub(super) struct Engine {
     pub desk: Desk,
     pub condition: Condition,
     pub moves: Moves,
+    /// How many calls were begun in this life.
+    pub begun: std::sync::atomic::AtomicU64,
     /// When this life began.
     pub born: tokio::time::Instant,
     /// Rings when a heartbeat has news.
@@ -170,6 +172,7 @@ impl Engine {
             desk: Desk::new(parts.approvals),
             condition: Condition::default(),
             moves: Moves::default(),
+            begun: std::sync::atomic::AtomicU64::new(0),
             born: tokio::time::Instant::now(),
             beat_soon: tokio::sync::Notify::new(),
             looks: super::looks::Looks::default(),

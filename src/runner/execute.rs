@@ -48,6 +48,7 @@ impl Engine {
     /// Answers a call: exactly one reply is recorded, or the request is closed or left with its reason.
     pub(super) async fn answer(self: &Arc<Self>, mut call: Call) {
         let begun = Instant::now();
+        self.begun.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
         call.observed = self.observe(&call.accepted);
         let (claimed, result) = self.work(&call).await;
         let id = &call.accepted.request().id;

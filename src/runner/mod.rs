@@ -4,6 +4,8 @@
 mod aftermath;
 mod alarm;
 mod approvals;
+#[cfg(target_os = "linux")]
+mod at_rest;
 mod backoff;
 mod calls;
 mod catalog;
@@ -151,6 +153,8 @@ impl Runner {
         engine.keep("periodic", periodic::tick);
         engine.keep("switches", hold::heed);
         engine.keep("vigil", vigil::keep);
+        #[cfg(target_os = "linux")]
+        engine.keep("at rest", at_rest::keep);
         self.place_all(left);
         self.list_open();
         self.poll();
