@@ -48,6 +48,8 @@ pub(super) struct Sending {
     cx: ToolCx,
     call: Arc<ShownCall>,
     checked: Checked,
+    /// The whole change, whatever its size: nothing is staged, so there is no later moment at which it could be told.
+    declared: Option<Intent>,
     runtime: Handle,
 }
 
@@ -55,7 +57,8 @@ impl Sending {
     /// To the editor that follows this call.
     pub fn new(local: &LocalClient, cx: &ToolCx, call: Arc<ShownCall>, checked: Checked) -> Self {
         let cx = ToolCx { cancel: CancellationToken::new(), ..cx.clone() };
-        Self { local: local.clone(), cx, call, checked, runtime: Handle::current() }
+        let declared = declaration(&checked);
+        Self { local: local.clone(), cx, call, checked, declared, runtime: Handle::current() }
     }
 
     /// Refuses to replace what came since it was looked at.
@@ -177,7 +180,7 @@ impl Sending {
 
 impl PreparedWrite for Sending {
     fn intent(&self) -> Option<Intent> {
-        self.checked.here.intent()
+        self.declared.clone()
     }
 
     fn stage(&mut self) -> Result<(), ToolError> {
@@ -193,6 +196,21 @@ impl PreparedWrite for Sending {
     fn place(self: Box<Self>) -> Result<Written, ToolError> {
         let runtime = self.runtime.clone();
         runtime.block_on(self.carry_out())
+    }
+}
+
+/// What is declared of a write: the disk's hashes before and after.
+fn declaration(checked: &Checked) -> Option<Intent> {
+    match (checked.here.intent(), checked.path.absolute().to_str()) {
+        // This machine would hash the bytes beside its own writing, which there is none of here.
+        (Some(Intent::Beside { temp }), Some(path)) => Some(Intent::File {
+            path: path.to_owned(),
+            before: checked.held.disk.as_ref().map(|disk| sha256(&disk.bytes)),
+            after: Some(sha256(&checked.new)),
+            executable: None,
+            temp,
+        }),
+        (declared, _) => declared,
     }
 }
 

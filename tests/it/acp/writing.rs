@@ -256,3 +256,50 @@ async fn a_write_is_declared_with_the_disks_hashes_before_it_is_sent() {
     bench.put("a.txt", "on disk\n");
     assert!(matches!(aftermath::settle(&bench.workspace, &intents), Aftermath::Untouched));
 }
+
+/// Text of more bytes than are hashed before a write of this machine's is made.
+fn long(first: &str) -> String {
+    format!("{first}\n{}", "a line of a long file\n".repeat(80_000))
+}
+
+#[tokio::test]
+async fn a_long_write_is_declared_with_its_hashes_too() {
+    let (bench, fake) = (Bench::new(), Arc::new(FakeClient::default()));
+    fake.read_from_disk();
+    let _turn = bench.attach(&fake, serves(true, true, false));
+    let path = bench.put("a.txt", long("old"));
+    let declared = Arc::new(Declarations { fake: Arc::clone(&fake), ..Declarations::default() });
+    let cx = ToolCx { intents: declared.clone(), ..ToolCx::detached(RequestId::new()) };
+    let edit = json!({"file_path": path, "old_string": "old", "new_string": "an inserted line\nold"});
+    bench.call_with("Edit", edit, cx).await.expect("it is made");
+    assert!(fake.methods().contains(&"fs/write_text_file"), "the editor made it");
+    let made = declared.made.lock().expect("no panic").clone();
+    let [(Intent::File { before, after, .. }, methods)] = made.as_slice() else { panic!("{made:?}") };
+    assert_eq!(*before, Some(sha256(long("old"))));
+    assert_eq!(*after, Some(sha256(long("an inserted line\nold"))));
+    assert!(!methods.contains(&"fs/write_text_file"), "{methods:?}");
+    let intents: Vec<Intent> = made.into_iter().map(|(intent, _)| intent).collect();
+    assert!(matches!(aftermath::settle(&bench.workspace, &intents), Aftermath::Done(_)), "not once more");
+}
+
+#[tokio::test]
+async fn a_patch_that_was_cut_off_before_a_long_file_is_not_taken_for_done() {
+    let (bench, fake) = (Bench::new(), Arc::new(FakeClient::default()));
+    fake.read_from_disk();
+    let _turn = bench.attach(&fake, serves(true, true, false));
+    bench.put("a.txt", "one\n");
+    bench.put("b.txt", long("two"));
+    let declared = Arc::new(Declarations { fake: Arc::clone(&fake), ..Declarations::default() });
+    let cx = ToolCx { intents: declared.clone(), ..ToolCx::detached(RequestId::new()) };
+    let patch = "*** Begin Patch\n*** Update File: a.txt\n@@\n-one\n+1\n*** Update File: b.txt\n@@\n-two\n+2\n*** End Patch\n";
+    bench.call_with("ApplyPatch", json!({"patch": patch}), cx).await.expect("it is made");
+    assert_eq!((bench.get("a.txt").as_str(), bench.get("b.txt")), ("1\n", long("2")));
+    // As if the end had come between the two.
+    bench.put("b.txt", long("two"));
+    let intents: Vec<Intent> =
+        declared.made.lock().expect("no panic").iter().map(|(intent, _)| intent.clone()).collect();
+    match aftermath::settle(&bench.workspace, &intents) {
+        Aftermath::Unclear { text, .. } => assert!(text.contains("b.txt: not done"), "{text}"),
+        other => panic!("{other:?}"),
+    }
+}
