@@ -98,11 +98,11 @@ pub(super) async fn look(
     Ok(match (trouble, disk) {
         (Trouble::Gone(_), _) => Found::Local(Some(format!("{words}; this is the file on disk."))),
         // Who has no text of a file that is not there may say so in any words.
-        (Trouble::NotThere | Trouble::Said(_), None) => {
+        (Trouble::NotThere | Trouble::Refused(_) | Trouble::Said(_), None) => {
             Found::Held(Held { disk: None, text: None, spelling: Spelling::default() })
         }
         (Trouble::NotThere, Some(_)) => Found::Local(None),
-        (Trouble::Silent(_) | Trouble::Said(_), _) => Found::Unknown(words),
+        _ => Found::Unknown(words),
     })
 }
 

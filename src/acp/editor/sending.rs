@@ -167,14 +167,14 @@ impl Sending {
             Now::Missing => "The file is not on disk any more.".to_owned(),
             Now::Unknown => "The file on disk cannot be read.".to_owned(),
         };
-        let next = if trouble.is_unclear() {
-            "It may have got the text all the same. Read the file, then decide."
+        let (what, next) = if trouble.is_unclear() {
+            ("it is not known whether it was written", "The editor may have got the text all the same.")
         } else {
-            "Nothing was written beside it. Read the file, then decide."
+            ("it was not written", "Nothing was written beside it.")
         };
         let meta = Meta { may_have_run: trouble.is_unclear() || !as_before, ..Meta::default() };
-        ToolError::new(ErrorCode::Io, format!("{shown} was not written: {said}. {state} {next}"))
-            .with_meta(meta)
+        let text = format!("{shown}: {what}: {said}. {state} {next} Read the file, then decide.");
+        ToolError::new(ErrorCode::Io, text).with_meta(meta)
     }
 }
 

@@ -94,15 +94,16 @@ impl EditorTerminals {
             .output_byte_limit(request.output_byte_limit.unwrap_or(KEPT));
         let wire = match self.created(&session, asked).await {
             Ok(wire) => wire,
-            Err(trouble) if trouble.is_unclear() => {
+            Err(trouble) if trouble.is_refusal() => return Err(NotThere::Local(trouble.said(&session))),
+            // Once it took the question it may have started the command, whatever it said then.
+            Err(trouble) => {
                 let text = format!(
                     "{} while the command was started in its terminal; it may run there.",
-                    trouble.said(&session)
+                    trouble.said(&session).trim_end_matches('.')
                 );
                 let meta = Meta { may_have_run: true, source: Some("editor".to_owned()), ..Meta::default() };
                 return Err(NotThere::Refused(ToolError::new(ErrorCode::Io, text).with_meta(meta)));
             }
-            Err(trouble) => return Err(NotThere::Local(trouble.said(&session))),
         };
         call.runs_in(wire.clone());
         let command = Command {

@@ -4,7 +4,7 @@ use super::*;
 use crate::harness::fake_client::Fault;
 use crate::harness::wait::until;
 use punie_runner::acp::TerminalClient;
-use punie_runner::acp::protocol::{Error, TerminalExitStatus};
+use punie_runner::acp::protocol::{Error, TerminalExitStatus, missing};
 use punie_runner::acp::terminals::{CreateTerminal, Launch};
 use punie_runner::output::StreamFilter;
 use punie_runner::request::Failure;
@@ -184,12 +184,34 @@ async fn a_call_that_is_dropped_releases_its_terminal() {
 async fn what_an_editor_cannot_start_runs_here_with_a_warning() {
     let (bench, fake) = (Bench::new(), Arc::new(FakeClient::default()));
     let _turn = bench.attach(&fake, serves(false, false, true));
-    fake.fail("terminal/create", Fault::Error(Error::internal_error().data("no terminals today")));
-    let reply = bench.ok("Bash", json!({"command": "echo here; exit 3"})).await;
-    assert!(tools::text(&reply).starts_with("here\nExit code 3"), "{reply:?}");
-    assert!(reply.meta.warnings[0].contains("no terminals today"), "{:?}", reply.meta);
-    assert_eq!((reply.meta.source, fake.methods()), (None, vec!["terminal/create"]));
-    assert_eq!(scripts(&bench), 0);
+    let refusals = [
+        (Error::invalid_params().data("no terminals today"), "no terminals today"),
+        (Error::method_not_found(), "no such thing"),
+        (missing("such a session".to_owned()), "no such thing"),
+    ];
+    for (n, (error, said)) in refusals.into_iter().enumerate() {
+        fake.fail("terminal/create", Fault::Error(error));
+        let reply = bench.ok("Bash", json!({"command": "echo here; exit 3"})).await;
+        assert!(tools::text(&reply).starts_with("here\nExit code 3"), "{reply:?}");
+        assert!(reply.meta.warnings[0].contains(said), "{:?}", reply.meta);
+        assert_eq!((reply.meta.source, fake.methods()), (None, vec!["terminal/create"; n + 1]));
+        assert_eq!(scripts(&bench), 0);
+    }
+}
+
+#[tokio::test]
+async fn an_error_after_which_it_may_run_there_starts_nothing_here() {
+    let (bench, fake) = (Bench::new(), Arc::new(FakeClient::default()));
+    let _turn = bench.attach(&fake, serves(false, false, true));
+    for error in [Error::parse_error(), Error::internal_error().data("it broke"), Error::new(-32_000, "odd")]
+    {
+        fake.prepare("", Some(code(0)));
+        fake.fail("terminal/create", Fault::DoneWithError(error));
+        let refused = bench.refused("Bash", json!({"command": "touch ran"})).await;
+        assert!(refused.text().contains("it may run there"), "{refused}");
+        assert!(meta(refused).may_have_run);
+    }
+    assert!(!bench.root.join("ran").exists());
 }
 
 #[tokio::test]

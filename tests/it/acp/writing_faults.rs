@@ -99,3 +99,20 @@ async fn a_patch_whose_second_file_is_refused_takes_the_first_one_back() {
     assert_eq!([bench.get("a.txt"), bench.get("b.txt")], ["one\n", "two\n"]);
     assert_eq!(fake.text_of(&a).as_deref(), Some("one\n"), "in the editor, too");
 }
+
+#[tokio::test]
+async fn an_answer_that_cannot_be_read_is_no_refusal_of_the_write() {
+    let (bench, fake) = (Bench::new(), Arc::new(FakeClient::default()));
+    fake.read_from_disk();
+    let _turn = bench.attach(&fake, serves(true, true, false));
+    let path = bench.put("a.txt", "old\n");
+    fake.fail("fs/write_text_file", Fault::Error(Error::parse_error()));
+    let unclear = bench.refused("Edit", edit(&path)).await;
+    assert!(unclear.text().contains("as it was before"), "{unclear}");
+    assert!(!unclear.text().contains("was not written"), "{unclear}");
+    assert!(may_have_run(unclear));
+    fake.fail("fs/write_text_file", Fault::DoneWithError(Error::parse_error()));
+    let reply = bench.ok("Edit", edit(&path)).await;
+    assert!(reply.meta.warnings[0].contains("cannot be read"), "{:?}", reply.meta);
+    assert_eq!(bench.get("a.txt"), "new\n");
+}

@@ -38,6 +38,8 @@ pub enum Fault {
     Silence,
     /// What was asked for is done, and not answered.
     DoneInSilence,
+    /// What was asked for is done, and answered with this.
+    DoneWithError(Error),
 }
 
 /// A command as it was prepared; without an end it runs until it is killed.
@@ -235,6 +237,10 @@ async fn served<T>(fault: Option<Fault>, done: impl FnOnce() -> Result<T, Error>
         Some(Fault::DoneInSilence) => {
             done()?;
             std::future::pending().await
+        }
+        Some(Fault::DoneWithError(error)) => {
+            done()?;
+            Err(error)
         }
     }
 }
