@@ -2,7 +2,9 @@
 
 use super::*;
 use crate::harness::fake_client::Saving;
+use punie_runner::acp::files::{NewContent, Precondition, Splice, WriteTextFile};
 use punie_runner::acp::local::aftermath;
+use punie_runner::acp::{FileClient, RawPath};
 use punie_runner::tool::{Aftermath, Declared, ErrorCode, Intent, Intents};
 use std::sync::Mutex;
 
@@ -302,4 +304,41 @@ async fn a_patch_that_was_cut_off_before_a_long_file_is_not_taken_for_done() {
         Aftermath::Unclear { text, .. } => assert!(text.contains("b.txt: not done"), "{text}"),
         other => panic!("{other:?}"),
     }
+}
+
+#[tokio::test]
+async fn unsaved_text_is_not_written_to_the_disk_once_its_editor_is_closed() {
+    let (bench, fake) = (Bench::new(), Arc::new(FakeClient::default()));
+    let turn = bench.attach(&fake, serves(true, true, false));
+    let path = bench.put("a.txt", "on disk\n");
+    fake.open(&path, "unsaved\n");
+    let cx = ToolCx::detached(RequestId::new());
+    let shown = bench.observed(&cx, "Edit", &json!({}));
+    let place = bench.workspace.resolve(&RawPath::from("a.txt")).expect("inside");
+    let loaded = bench.overlay.load_file(&cx, place.clone(), 1 << 20).await.expect("it is text");
+    assert_eq!(loaded.bytes.as_slice(), b"unsaved\n");
+    // The person closes the editor and does not save.
+    drop((turn, shown));
+    let splices = vec![Splice { range: 0..7, with: b"edited".to_vec() }];
+    let request = WriteTextFile {
+        path: place,
+        content: NewContent::Spliced { old: loaded.bytes, splices },
+        only_if: Precondition::AsLoaded(loaded.stamp),
+        create_folders: false,
+        executable: None,
+    };
+    let refused = bench.overlay.write_text_file(&cx, request).await.expect_err("it is not what was read");
+    assert_eq!(refused.code(), ErrorCode::Stale, "{refused}");
+    assert_eq!(bench.get("a.txt"), "on disk\n");
+}
+
+#[tokio::test]
+async fn a_file_with_unsaved_text_can_be_deleted() {
+    let (bench, fake) = (Bench::new(), Arc::new(FakeClient::default()));
+    let _turn = bench.attach(&fake, serves(true, true, false));
+    let path = bench.put("a.txt", "on disk\n");
+    fake.open(&path, "unsaved\n");
+    let patch = "*** Begin Patch\n*** Delete File: a.txt\n*** End Patch\n";
+    bench.ok("ApplyPatch", json!({"patch": patch})).await;
+    assert!(!path.exists());
 }

@@ -246,10 +246,9 @@ impl Writing {
             });
         }
         if let Some(Aside { path, to: aside, before }) = step.aside {
-            let only_if = change
-                .loaded
-                .as_ref()
-                .map_or(Precondition::None, |loaded| Precondition::AsLoaded(loaded.stamp));
+            // Of a file that an editor has unsaved text of, what is on the disk was not looked at.
+            let on_disk = change.loaded.as_ref().filter(|loaded| !loaded.source.is_unsaved());
+            let only_if = on_disk.map_or(Precondition::None, |loaded| Precondition::AsLoaded(loaded.stamp));
             let request = MoveFile { from: path.clone(), to: aside.clone(), only_if };
             self.deps.client.move_file(&self.cx, request).await?;
             hashes = (before, None);
