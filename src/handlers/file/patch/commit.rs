@@ -282,9 +282,16 @@ impl Writing {
 
 /// The first fault of a patch, before which nothing was done.
 pub(super) fn unchanged(path: &WorkspacePath, fault: &ToolError) -> ToolError {
-    let text =
-        format!("{} could not be changed: {}\nNo file was changed before it.", path.shown(), fault.text());
-    ToolError::new(fault.code(), text)
+    let text = format!("{}\nNo file was changed before it.", failure(path, fault));
+    ToolError::new(fault.code(), text).with_meta(fault.meta().clone())
+}
+
+/// What went wrong with a file. Of one that may have been changed its own words say how it stands.
+pub(super) fn failure(path: &WorkspacePath, fault: &ToolError) -> String {
+    if fault.meta().may_have_run {
+        return fault.text().to_owned();
+    }
+    format!("{} could not be changed: {}", path.shown(), fault.text())
 }
 
 /// A name beside a file that nobody can foresee.
