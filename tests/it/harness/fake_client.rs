@@ -16,7 +16,7 @@ use punie_runner::acp::protocol::{
     WriteTextFileRequest, WriteTextFileResponse, missing,
 };
 use serde_json::Value;
-use tokio::sync::watch;
+use tokio::sync::{oneshot, watch};
 
 /// What an editor does with a text that it is given.
 pub enum Saving {
@@ -40,6 +40,8 @@ pub enum Fault {
     DoneInSilence,
     /// What was asked for is done, and answered with this.
     DoneWithError(Error),
+    /// It is done and answered once this is sent.
+    Held(oneshot::Receiver<()>),
 }
 
 /// A command as it was prepared; without an end it runs until it is killed.
@@ -241,6 +243,10 @@ async fn served<T>(fault: Option<Fault>, done: impl FnOnce() -> Result<T, Error>
         Some(Fault::DoneWithError(error)) => {
             done()?;
             Err(error)
+        }
+        Some(Fault::Held(gate)) => {
+            let _ = gate.await;
+            done()
         }
     }
 }
