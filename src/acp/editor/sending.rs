@@ -44,7 +44,7 @@ pub(super) struct Checked {
 /// A write that can be sent.
 pub(super) struct Sending {
     local: LocalClient,
-    /// The call's own, but nobody takes back what is sent.
+    /// The call's own, until it is sent.
     cx: ToolCx,
     call: Arc<ShownCall>,
     checked: Checked,
@@ -56,9 +56,8 @@ pub(super) struct Sending {
 impl Sending {
     /// To the editor that follows this call.
     pub fn new(local: &LocalClient, cx: &ToolCx, call: Arc<ShownCall>, checked: Checked) -> Self {
-        let cx = ToolCx { cancel: CancellationToken::new(), ..cx.clone() };
         let declared = declaration(&checked);
-        Self { local: local.clone(), cx, call, checked, declared, runtime: Handle::current() }
+        Self { local: local.clone(), cx: cx.clone(), call, checked, declared, runtime: Handle::current() }
     }
 
     /// Refuses to replace what came since it was looked at.
@@ -84,7 +83,9 @@ impl Sending {
     }
 
     async fn on_disk(&self) -> Now {
-        match self.local.load_file(&self.cx, self.checked.path.clone(), 2 * MOST).await {
+        // Nobody takes back what is sent: what came of it is looked at even when the call is cancelled by then.
+        let cx = ToolCx { cancel: CancellationToken::new(), ..self.cx.clone() };
+        match self.local.load_file(&cx, self.checked.path.clone(), 2 * MOST).await {
             Ok(loaded) => Now::Bytes(loaded.bytes),
             Err(fault) if fault.code() == ErrorCode::NotFound => Now::Missing,
             Err(_) => Now::Unknown,
@@ -96,6 +97,13 @@ impl Sending {
             self.look_again().await?;
         }
         let shown = self.checked.path.shown();
+        // The editor may have taken its time to say what it has.
+        if self.cx.is_cancelled() {
+            return Err(ToolError::cancelled(format!(
+                "Writing {shown} was cancelled before anything was sent to {}.",
+                self.call.session().editor
+            )));
+        }
         reach_of("editor.send", &shown);
         let sent = self.send().await;
         reach_of("editor.sent", &shown);

@@ -1,12 +1,14 @@
 //! Files that a connected editor has: how they are changed through it.
 
 use super::*;
-use crate::harness::fake_client::Saving;
+use crate::harness::fake_client::{Fault, Saving};
+use crate::harness::wait::until;
 use punie_runner::acp::files::{NewContent, Precondition, Splice, WriteTextFile};
 use punie_runner::acp::local::aftermath;
 use punie_runner::acp::{FileClient, RawPath};
 use punie_runner::tool::{Aftermath, Declared, ErrorCode, Intent, Intents};
 use std::sync::Mutex;
+use tokio_util::sync::CancellationToken;
 
 #[tokio::test]
 async fn an_edit_finds_its_place_in_unsaved_text_and_is_made_by_the_editor() {
@@ -341,4 +343,28 @@ async fn a_file_with_unsaved_text_can_be_deleted() {
     let patch = "*** Begin Patch\n*** Delete File: a.txt\n*** End Patch\n";
     bench.ok("ApplyPatch", json!({"patch": patch})).await;
     assert!(!path.exists());
+}
+
+#[tokio::test]
+async fn a_cancelled_write_is_not_sent_any_more() {
+    let (bench, fake) = (Bench::new(), Arc::new(FakeClient::default()));
+    fake.read_from_disk();
+    let _turn = bench.attach(&fake, serves(true, true, false));
+    let path = bench.put("a.txt", "old\n");
+    let (open, gate) = tokio::sync::oneshot::channel();
+    // Read, checked, and looked at once more before it is sent.
+    fake.fail("fs/read_text_file", Fault::Nothing);
+    fake.fail("fs/read_text_file", Fault::Nothing);
+    fake.fail("fs/read_text_file", Fault::Held(gate));
+    let cancel = CancellationToken::new();
+    let cx = ToolCx { cancel: cancel.clone(), ..ToolCx::detached(RequestId::new()) };
+    let edit = json!({"file_path": path, "old_string": "old", "new_string": "new"});
+    let (answer, ()) = tokio::join!(bench.call_with("Edit", edit, cx), async {
+        until("the last look", || fake.methods().len() == 3).await;
+        cancel.cancel();
+        let _ = open.send(());
+    });
+    assert_eq!(answer.expect_err("cancelled").code(), ErrorCode::Cancelled);
+    assert_eq!(bench.get("a.txt"), "old\n");
+    assert!(!fake.methods().contains(&"fs/write_text_file"), "{:?}", fake.calls());
 }

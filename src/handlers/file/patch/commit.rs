@@ -25,8 +25,8 @@ pub(crate) struct Committed {
     pub source: Option<String>,
 }
 
-/// Writes everything. Once the first file is written the call's cancel is not looked at any more: the patch is
-/// finished, or taken back. All of it is declared before anything is done, and all new contents are on the disk before
+/// Writes everything. Once the first file is written the call's cancel is not looked at any more but by what an editor
+/// has still to be sent: the patch is finished, or taken back. All of it is declared before anything is done, and all new contents are on the disk before
 /// the first file is replaced, so that a later life can finish what a crash cut off.
 ///
 /// # Errors
