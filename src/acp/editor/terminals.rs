@@ -12,7 +12,7 @@ use tokio::time::Instant;
 use tokio_util::task::TaskTracker;
 
 use super::asking::{Trouble, at_last, within};
-use super::script::{Wire, fits, wire};
+use super::script::{PRIVILEGED, fits, script};
 use super::session::EditorSession;
 use super::shown::ShownCall;
 use crate::acp::LocalClient;
@@ -54,7 +54,7 @@ struct Command {
     runtime: Handle,
     state: Mutex<State>,
     /// Gone with the command.
-    _script: Option<ScriptFile>,
+    _script: ScriptFile,
 }
 
 #[derive(Default)]
@@ -125,11 +125,8 @@ impl EditorTerminals {
         &self,
         session: &EditorSession,
         request: &CreateTerminal,
-    ) -> Result<(String, Vec<String>, Option<ScriptFile>), NotThere> {
-        let text = match wire(&request.launch) {
-            Wire::Words(command, args) => return Ok((command, args, None)),
-            Wire::Script(text) => text,
-        };
+    ) -> Result<(String, Vec<String>, ScriptFile), NotThere> {
+        let text = script(&request.launch);
         let cannot =
             |why: &str| NotThere::Local(format!("{} cannot be given a script: {why}", session.editor));
         if !fits(&self.0.scripts) {
@@ -143,7 +140,7 @@ impl EditorTerminals {
             Err(fault) => return Err(NotThere::Refused(ToolError::internal(fault.to_string()))),
         };
         let path = shown(script.path());
-        Ok(("bash".to_owned(), vec![path], Some(script)))
+        Ok(("bash".to_owned(), vec![PRIVILEGED.to_owned(), path], script))
     }
 
     /// The terminal's name on the wire. One that is created after nobody waits for it any more is released.

@@ -60,6 +60,8 @@ pub struct FakeClient {
     state: Mutex<State>,
     /// Runs commands for real, joined with blanks for a shell, as editors do.
     shell: Option<Arc<dyn ClientTools>>,
+    /// What stands before each of them on its line: the editor's own environment.
+    prefix: String,
 }
 
 struct State {
@@ -97,7 +99,7 @@ impl Default for FakeClient {
             envs: Vec::new(),
             catalog: ToolCatalog::default(),
         };
-        Self { state: Mutex::new(state), shell: None }
+        Self { state: Mutex::new(state), shell: None, prefix: String::new() }
     }
 }
 
@@ -105,6 +107,11 @@ impl FakeClient {
     /// One whose terminals are real.
     pub fn with_shell(shell: Arc<dyn ClientTools>) -> Self {
         Self { shell: Some(shell), ..Self::default() }
+    }
+
+    /// One whose terminals are real and have this on the line before each command.
+    pub fn with_shell_and_prefix(shell: Arc<dyn ClientTools>, prefix: String) -> Self {
+        Self { prefix, ..Self::with_shell(shell) }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -285,6 +292,7 @@ impl ClientTools for FakeClient {
         if let (Some(shell), None) = (&self.shell, &fault) {
             self.state().envs.push(request.env.iter().map(|e| (e.name.clone(), e.value.clone())).collect());
             let mut request = request;
+            let line = format!("{}{line}", self.prefix);
             (request.command, request.args) = ("sh".to_owned(), vec!["-c".to_owned(), line]);
             return shell.create_terminal(request);
         }
