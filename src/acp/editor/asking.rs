@@ -1,6 +1,7 @@
 //! Asking a connected editor: no longer than its owner allows, and what an answer that is an error means. Not here:
 //! what is asked.
 
+use crate::acp::agent::TOO_LONG;
 use crate::acp::client_tools::Served;
 use crate::acp::protocol::{Error, is_connection_terminated, is_incoming_transport_closed};
 use crate::acp::terminals::seconds;
@@ -43,7 +44,7 @@ impl Trouble {
         match error.code.value() {
             NOT_FOUND | METHOD_NOT_FOUND => Self::NotThere,
             NO_ANSWER => Self::silent(session),
-            PARSE_ERROR => {
+            PARSE_ERROR | TOO_LONG => {
                 Self::Garbled(format!("{editor} gave an answer that cannot be read: {}", words(error)))
             }
             INVALID_PARAMS => Self::Refused(format!("{editor} says: {}", words(error))),
