@@ -288,7 +288,7 @@ pub struct LoadedFile {
     pub bytes: Arc<Vec<u8>>,
     /// How they are text.
     pub encoding: Encoding,
-    /// The file's state when it was read.
+    /// The file's state when it was read; one that no file has where the bytes are not the disk's.
     pub stamp: Stamp,
     /// Where the bytes are from.
     pub source: Source,

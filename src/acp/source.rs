@@ -29,6 +29,11 @@ impl Source {
         }
     }
 
+    /// Whether it is text that is not on the disk.
+    pub fn is_unsaved(&self) -> bool {
+        matches!(self, Self::Editor { unsaved: true, .. })
+    }
+
     /// Why an editor that has the file was left out.
     pub fn warning(&self) -> Option<&str> {
         match self {

@@ -97,10 +97,16 @@ fn fields(id: &RequestId, body: &Value) -> Result<ToolRequest, Misfit> {
 /// What can be read of a request that does not fit, so that it can be answered.
 fn remains(id: RequestId, body: &Value) -> ToolRequest {
     let tool = body.get("toolName").and_then(Value::as_str).and_then(|name| ToolName::parse(name).ok());
+    let args = body.get("args").map(|args| {
+        // By key, so that a call that is sent again by a store that keeps no order is the same call.
+        let mut args = args.clone();
+        args.sort_all_objects();
+        args.to_string()
+    });
     ToolRequest {
         conversation: ConversationId::from(&id),
         tool: tool.unwrap_or_else(|| ToolName::parse("unreadable").expect("a word is a tool name")),
-        args: body.get("args").map(ToString::to_string).unwrap_or_default(),
+        args: args.unwrap_or_default(),
         id,
         agent_type: None,
         created_at_ms: 0.0,
@@ -241,5 +247,18 @@ mod tests {
                 "skipped",
             ]
         );
+    }
+
+    #[test]
+    fn arguments_that_are_no_text_are_the_same_in_any_order() {
+        let args = |text: &str| {
+            let body = format!(r#"{{"requestId": "r1", "toolName": "Read", "args": {text}}}"#);
+            let body = serde_json::from_str(&body).expect("JSON");
+            remains(RequestId::parse("r1").expect("an id"), &body).args
+        };
+        let one = args(r#"{"b": {"y": 1, "x": [{"d": 1, "c": 2}]}, "a": 3}"#);
+        let other = args(r#"{"a": 3, "b": {"x": [{"c": 2, "d": 1}], "y": 1}}"#);
+        assert_eq!(one, other);
+        assert_eq!(one, r#"{"a":3,"b":{"x":[{"c":2,"d":1}],"y":1}}"#);
     }
 }

@@ -65,6 +65,11 @@ impl ToolError {
         self.code
     }
 
+    /// The facts beside it.
+    pub fn meta(&self) -> &Meta {
+        &self.meta
+    }
+
     /// The text for the model.
     pub fn text(&self) -> &str {
         &self.text

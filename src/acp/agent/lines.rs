@@ -12,6 +12,8 @@ use crate::acp::protocol::Lines;
 
 /// The longest line that is taken, in bytes; the same limit as in the protocol's own TypeScript library.
 pub const MOST_LINE: usize = 32 << 20;
+/// The code of what stands for an answer that is longer than that; outside the ranges that JSON-RPC and ACP reserve.
+pub const TOO_LONG: i32 = -31_003;
 /// How much of a line that is too long is looked at for its id.
 const HEAD: usize = 4_096;
 /// How many updates an editor may be behind before pictures of progress are left out, and before all are.
@@ -117,7 +119,7 @@ async fn next_line(reader: &mut (impl AsyncBufRead + Unpin), most: usize) -> io:
 fn instead_of(head: &[u8]) -> String {
     match answered_id(&String::from_utf8_lossy(head)) {
         Some(id) => format!(
-            r#"{{"jsonrpc":"2.0","id":{id},"error":{{"code":-32603,"message":"the answer is longer than {} MiB"}}}}"#,
+            r#"{{"jsonrpc":"2.0","id":{id},"error":{{"code":{TOO_LONG},"message":"the answer is longer than {} MiB"}}}}"#,
             MOST_LINE >> 20
         ),
         None => "a line that is too long".to_owned(),
@@ -173,7 +175,7 @@ mod tests {
         let long = format!(r#"{{"jsonrpc":"2.0","id":"abc","result":"{}"}}"#, "x".repeat(9_000));
         let lines = read(long.as_bytes(), 100).await;
         let answer: serde_json::Value = serde_json::from_str(&lines[0]).expect("JSON");
-        assert_eq!((&answer["id"], &answer["error"]["code"]), (&"abc".into(), &(-32603).into()));
+        assert_eq!((&answer["id"], &answer["error"]["code"]), (&"abc".into(), &TOO_LONG.into()));
         // A request of theirs, and an answer that names its id too late to be seen.
         for other in [r#"{"method":"x","id":1,"params":""#, r#"{"result":{"id":1},"y":""#] {
             let lines = read(format!("{other}{}", "x".repeat(9_000)).as_bytes(), 100).await;

@@ -20,7 +20,7 @@ use super::protocol::{
     on_receive_request,
 };
 
-pub use lines::{Backlog, MOST_LINE, lines};
+pub use lines::{Backlog, MOST_LINE, TOO_LONG, lines};
 pub use prompts::Ask;
 use seats::Seats;
 

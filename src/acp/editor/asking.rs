@@ -1,6 +1,7 @@
 //! Asking a connected editor: no longer than its owner allows, and what an answer that is an error means. Not here:
 //! what is asked.
 
+use crate::acp::agent::TOO_LONG;
 use crate::acp::client_tools::Served;
 use crate::acp::protocol::{Error, is_connection_terminated, is_incoming_transport_closed};
 use crate::acp::terminals::seconds;
@@ -11,6 +12,9 @@ use super::session::EditorSession;
 /// ACP's code for a file, a session or a terminal that is not there.
 const NOT_FOUND: i32 = -32_002;
 const METHOD_NOT_FOUND: i32 = -32_601;
+const INVALID_PARAMS: i32 = -32_602;
+/// What stands for an answer that is no such answer.
+const PARSE_ERROR: i32 = -32_700;
 /// So much of an editor's own words is passed on.
 const WORDS: usize = 300;
 
@@ -23,7 +27,11 @@ pub(super) enum Trouble {
     Gone(String),
     /// None came in time; it may yet do what it was asked.
     Silent(String),
-    /// It refused, in its own words.
+    /// It answered, and not what can be understood; it may have done what it was asked.
+    Garbled(String),
+    /// It did not take the question as it was put, in its own words, and so has done nothing.
+    Refused(String),
+    /// It failed, in its own words.
     Said(String),
 }
 
@@ -36,6 +44,10 @@ impl Trouble {
         match error.code.value() {
             NOT_FOUND | METHOD_NOT_FOUND => Self::NotThere,
             NO_ANSWER => Self::silent(session),
+            PARSE_ERROR | TOO_LONG => {
+                Self::Garbled(format!("{editor} gave an answer that cannot be read: {}", words(error)))
+            }
+            INVALID_PARAMS => Self::Refused(format!("{editor} says: {}", words(error))),
             _ => Self::Said(format!("{editor} says: {}", words(error))),
         }
     }
@@ -49,13 +61,23 @@ impl Trouble {
     pub fn said(&self, session: &EditorSession) -> String {
         match self {
             Self::NotThere => format!("{} has no such thing", session.editor),
-            Self::Gone(words) | Self::Silent(words) | Self::Said(words) => words.clone(),
+            Self::Gone(words)
+            | Self::Silent(words)
+            | Self::Garbled(words)
+            | Self::Refused(words)
+            | Self::Said(words) => words.clone(),
         }
     }
 
     /// Whether what was asked for may have happened, or may yet.
     pub fn is_unclear(&self) -> bool {
-        matches!(self, Self::Gone(_) | Self::Silent(_))
+        matches!(self, Self::Gone(_) | Self::Silent(_) | Self::Garbled(_))
+    }
+
+    /// Whether the question was turned away before anything could come of it. An error of any other kind may come
+    /// after what was asked for has begun.
+    pub fn is_refusal(&self) -> bool {
+        matches!(self, Self::NotThere | Self::Refused(_))
     }
 }
 

@@ -11,6 +11,7 @@ use super::discovery::{Problem, ToolDescriptor, kind_word};
 use super::schema::ArgumentSchema;
 use super::session::EditorSession;
 use super::turns::Editors;
+use crate::acp::agent::{MOST_LINE, TOO_LONG};
 use crate::acp::protocol::{Error, is_connection_terminated, is_incoming_transport_closed};
 use crate::tool::{Effect, Entry, ErrorCode, Lane, Meta, Reply, ToolCx, ToolError, ToolSpec};
 
@@ -151,10 +152,17 @@ async fn wait(
 
 /// The editor's error in its own words, with the code that fits.
 fn failed(who: &str, name: &str, doubt: &str, error: &Error) -> ToolError {
+    let facts = || Meta { may_have_run: !doubt.is_empty(), ..Meta::default() };
     if is_connection_terminated(error) || is_incoming_transport_closed(error) {
         let text = format!("The connection to {who} ended before it answered {name}.{doubt}");
-        let facts = Meta { may_have_run: !doubt.is_empty(), ..Meta::default() };
-        return ToolError::new(ErrorCode::Interrupted, text).with_meta(facts);
+        return ToolError::new(ErrorCode::Interrupted, text).with_meta(facts());
+    }
+    if error.code.value() == TOO_LONG {
+        let most = MOST_LINE >> 20;
+        let text = format!(
+            "{who} answered {name} with more than {most} MiB, of which nothing is taken.{doubt} Ask it for less."
+        );
+        return ToolError::new(ErrorCode::TooLarge, text).with_meta(facts());
     }
     let (stable, next) = match error.code.value() {
         code::METHOD_NOT_FOUND => {

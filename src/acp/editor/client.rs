@@ -118,7 +118,8 @@ impl ClientTools for EditorClient {
     }
 
     fn create_terminal(&self, request: CreateTerminalRequest) -> Served<'_, CreateTerminalResponse> {
-        self.soon(self.has_terminals(), "terminal/create", self.request(request))
+        // Who asks bounds the wait, and goes on listening: a terminal that comes too late must be released.
+        Self::late(self.has_terminals(), "terminal/create", self.request(request))
     }
 
     fn terminal_output(&self, request: TerminalOutputRequest) -> Served<'_, TerminalOutputResponse> {

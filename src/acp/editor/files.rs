@@ -46,9 +46,11 @@ impl Held {
         self.text.is_some() && self.text.as_ref() != self.disk.as_ref().map(|disk| &disk.bytes)
     }
 
+    /// The disk's state where that is what is held. Unsaved text has one that no file has: who writes it later must
+    /// compare the bytes, for the editor may be gone by then, and its text with it.
     fn stamp(&self) -> Stamp {
         let nothing = Stamp { file: (0, 0), size: 0, modified: 0, changed: 0 };
-        self.disk.as_ref().map_or(nothing, |disk| disk.stamp)
+        self.disk.as_ref().filter(|_| !self.is_unsaved()).map_or(nothing, |disk| disk.stamp)
     }
 }
 
@@ -98,11 +100,11 @@ pub(super) async fn look(
     Ok(match (trouble, disk) {
         (Trouble::Gone(_), _) => Found::Local(Some(format!("{words}; this is the file on disk."))),
         // Who has no text of a file that is not there may say so in any words.
-        (Trouble::NotThere | Trouble::Said(_), None) => {
+        (Trouble::NotThere | Trouble::Refused(_) | Trouble::Said(_), None) => {
             Found::Held(Held { disk: None, text: None, spelling: Spelling::default() })
         }
         (Trouble::NotThere, Some(_)) => Found::Local(None),
-        (Trouble::Silent(_) | Trouble::Said(_), _) => Found::Unknown(words),
+        _ => Found::Unknown(words),
     })
 }
 

@@ -1,35 +1,47 @@
 //! A command as an editor's terminal is given it. Editors join a program and its arguments with blanks and hand the
-//! line to whatever shell the person there uses, so only words that no shell reads otherwise go over as they are;
-//! everything else goes as a file that bash reads. Not here: the file (`acp::local::script_file`).
+//! line to whatever shell the person there uses, in an environment of their own. So what goes over is a file that bash
+//! reads: it drops what no command is given here, and each word means what it is. Not here: the file
+//! (`acp::local::script_file`).
 
 use std::path::Path;
 
+use crate::acp::local::environment::refused_in_bash;
 use crate::acp::terminals::Launch;
 
-/// What goes over the wire.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Wire {
-    /// A program with its arguments, as they are.
-    Words(String, Vec<String>),
-    /// The text of a file for bash.
-    Script(String),
-}
+/// What bash is told before its file: to read no other, and to take neither functions nor options from the environment.
+pub(super) const PRIVILEGED: &str = "-p";
 
-/// How this command goes over.
-pub(super) fn wire(launch: &Launch) -> Wire {
-    match launch {
-        Launch::Program { command, args } if is_plain(command) && args.iter().all(|arg| is_plain(arg)) => {
-            Wire::Words(command.clone(), args.clone())
+/// The text of a file for bash that runs this command.
+pub(super) fn script(launch: &Launch) -> String {
+    // As on this machine: nothing of the person's own shell, and nothing to read.
+    let words = match launch {
+        // For env an equals sign makes a variable of the first word.
+        Launch::Program { command, args } if command.contains('=') => {
+            let own = ["bash", "--noprofile", "--norc", "-c", r#"exec -- "$0" "$@""#, command];
+            own.into_iter().chain(args.iter().map(String::as_str)).map(quoted).collect::<Vec<_>>()
         }
         Launch::Program { command, args } => {
-            let words: Vec<String> = std::iter::once(command).chain(args).map(|word| quoted(word)).collect();
-            Wire::Script(format!("exec </dev/null {}\n", words.join(" ")))
+            std::iter::once(command).chain(args).map(|w| quoted(w)).collect()
         }
-        // As on this machine: nothing of the person's own shell, and nothing to read.
-        Launch::Shell(line) => {
-            Wire::Script(format!("exec </dev/null bash --noprofile --norc -c {}\n", quoted(line)))
-        }
-    }
+        Launch::Shell(line) => ["bash", "--noprofile", "--norc", "-c", line].map(quoted).to_vec(),
+    };
+    format!("{}exec </dev/null env \"${{refused[@]}}\" -- {}\n", clearing(), words.join(" "))
+}
+
+/// Takes out of the environment what the editor has and no command is given: which names there are is only known where
+/// it runs. Names that are none for bash are only seen by env.
+fn clearing() -> String {
+    let (refused, ours) = refused_in_bash();
+    format!(
+        "set +o posix\n\
+         shopt -s nocasematch\n\
+         is_refused() {{ case \"$1\" in {ours}) return 1;; {refused}) return 0;; esac; return 1; }}\n\
+         for name in $(compgen -e); do if is_refused \"$name\"; then export -n \"$name\"; fi; done\n\
+         refused=()\n\
+         while IFS= read -r -d '' entry; do\n\
+         if is_refused \"${{entry%%=*}}\"; then refused+=(-u \"${{entry%%=*}}\"); fi\n\
+         done < <(env -0 2>/dev/null)\n"
+    )
 }
 
 /// Whether this file's path can be an argument as it is.
@@ -53,48 +65,36 @@ fn quoted(word: &str) -> String {
 mod tests {
     use super::*;
 
+    fn last_line(launch: &Launch) -> String {
+        script(launch).lines().last().expect("a line").to_owned()
+    }
+
     fn program(command: &str, args: &[&str]) -> Launch {
-        Launch::Program {
-            command: command.to_owned(),
-            args: args.iter().map(|arg| (*arg).to_owned()).collect(),
-        }
+        let args = args.iter().map(|arg| (*arg).to_owned()).collect();
+        Launch::Program { command: command.to_owned(), args }
     }
 
     #[test]
-    fn only_words_that_every_shell_reads_alike_go_over_as_they_are() {
-        let plain = program("/usr/bin/cargo", &["test", "--lib", "-p", "a_b,c:1.2"]);
-        assert!(matches!(wire(&plain), Wire::Words(..)));
-        for odd in [
-            "two words",
-            "",
-            "$HOME",
-            "a;b",
-            "*",
-            "~",
-            "it's",
-            "a=b",
-            "=ls",
-            "%1",
-            "ä",
-            "a\nb",
-            "\\",
-            "#x",
-            "!x",
-        ] {
-            assert!(matches!(wire(&program("ls", &[odd])), Wire::Script(_)), "{odd:?}");
-            assert!(matches!(wire(&program(odd, &[])), Wire::Script(_)), "{odd:?}");
+    fn only_a_path_that_every_shell_reads_alike_can_be_an_argument() {
+        assert!(fits(Path::new("/a/b-c_d/e.f+1:2,3.sh")));
+        for odd in
+            ["two words", "", "$HOME", "a;b", "*", "~", "it's", "a=b", "%1", "ä", "a\nb", "\\", "#x", "!x"]
+        {
+            assert!(!fits(Path::new(odd)), "{odd:?}");
         }
     }
 
     #[test]
     fn a_script_quotes_each_word_for_bash() {
-        let Wire::Script(text) = wire(&program("printf", &["%s|", "it's", "$HOME"])) else {
-            panic!("a script")
-        };
-        assert_eq!(text, "exec </dev/null 'printf' '%s|' 'it'\\''s' '$HOME'\n");
-        let Wire::Script(text) = wire(&Launch::Shell("echo 'a'; exit 3".to_owned())) else {
-            panic!("a script")
-        };
-        assert_eq!(text, "exec </dev/null bash --noprofile --norc -c 'echo '\\''a'\\''; exit 3'\n");
+        let start = r#"exec </dev/null env "${refused[@]}" -- "#;
+        let plain = last_line(&program("printf", &["%s|", "it's", "$HOME"]));
+        assert_eq!(plain, format!(r"{start}'printf' '%s|' 'it'\''s' '$HOME'"));
+        let line = last_line(&Launch::Shell("echo 'a'; exit 3".to_owned()));
+        assert_eq!(line, format!(r"{start}'bash' '--noprofile' '--norc' '-c' 'echo '\''a'\''; exit 3'"));
+        let odd = last_line(&program("a=b", &["c"]));
+        assert_eq!(
+            odd,
+            format!(r#"{start}'bash' '--noprofile' '--norc' '-c' 'exec -- "$0" "$@"' 'a=b' 'c'"#)
+        );
     }
 }

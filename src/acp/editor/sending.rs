@@ -44,18 +44,20 @@ pub(super) struct Checked {
 /// A write that can be sent.
 pub(super) struct Sending {
     local: LocalClient,
-    /// The call's own, but nobody takes back what is sent.
+    /// The call's own, until it is sent.
     cx: ToolCx,
     call: Arc<ShownCall>,
     checked: Checked,
+    /// The whole change, whatever its size: nothing is staged, so there is no later moment at which it could be told.
+    declared: Option<Intent>,
     runtime: Handle,
 }
 
 impl Sending {
     /// To the editor that follows this call.
     pub fn new(local: &LocalClient, cx: &ToolCx, call: Arc<ShownCall>, checked: Checked) -> Self {
-        let cx = ToolCx { cancel: CancellationToken::new(), ..cx.clone() };
-        Self { local: local.clone(), cx, call, checked, runtime: Handle::current() }
+        let declared = declaration(&checked);
+        Self { local: local.clone(), cx: cx.clone(), call, checked, declared, runtime: Handle::current() }
     }
 
     /// Refuses to replace what came since it was looked at.
@@ -81,7 +83,9 @@ impl Sending {
     }
 
     async fn on_disk(&self) -> Now {
-        match self.local.load_file(&self.cx, self.checked.path.clone(), 2 * MOST).await {
+        // Nobody takes back what is sent: what came of it is looked at even when the call is cancelled by then.
+        let cx = ToolCx { cancel: CancellationToken::new(), ..self.cx.clone() };
+        match self.local.load_file(&cx, self.checked.path.clone(), 2 * MOST).await {
             Ok(loaded) => Now::Bytes(loaded.bytes),
             Err(fault) if fault.code() == ErrorCode::NotFound => Now::Missing,
             Err(_) => Now::Unknown,
@@ -93,6 +97,13 @@ impl Sending {
             self.look_again().await?;
         }
         let shown = self.checked.path.shown();
+        // The editor may have taken its time to say what it has.
+        if self.cx.is_cancelled() {
+            return Err(ToolError::cancelled(format!(
+                "Writing {shown} was cancelled before anything was sent to {}.",
+                self.call.session().editor
+            )));
+        }
         reach_of("editor.send", &shown);
         let sent = self.send().await;
         reach_of("editor.sent", &shown);
@@ -164,20 +175,20 @@ impl Sending {
             Now::Missing => "The file is not on disk any more.".to_owned(),
             Now::Unknown => "The file on disk cannot be read.".to_owned(),
         };
-        let next = if trouble.is_unclear() {
-            "It may have got the text all the same. Read the file, then decide."
+        let (what, next) = if trouble.is_unclear() {
+            ("it is not known whether it was written", "The editor may have got the text all the same.")
         } else {
-            "Nothing was written beside it. Read the file, then decide."
+            ("it was not written", "Nothing was written beside it.")
         };
         let meta = Meta { may_have_run: trouble.is_unclear() || !as_before, ..Meta::default() };
-        ToolError::new(ErrorCode::Io, format!("{shown} was not written: {said}. {state} {next}"))
-            .with_meta(meta)
+        let text = format!("{shown}: {what}: {said}. {state} {next} Read the file, then decide.");
+        ToolError::new(ErrorCode::Io, text).with_meta(meta)
     }
 }
 
 impl PreparedWrite for Sending {
     fn intent(&self) -> Option<Intent> {
-        self.checked.here.intent()
+        self.declared.clone()
     }
 
     fn stage(&mut self) -> Result<(), ToolError> {
@@ -193,6 +204,21 @@ impl PreparedWrite for Sending {
     fn place(self: Box<Self>) -> Result<Written, ToolError> {
         let runtime = self.runtime.clone();
         runtime.block_on(self.carry_out())
+    }
+}
+
+/// What is declared of a write: the disk's hashes before and after.
+fn declaration(checked: &Checked) -> Option<Intent> {
+    match (checked.here.intent(), checked.path.absolute().to_str()) {
+        // This machine would hash the bytes beside its own writing, which there is none of here.
+        (Some(Intent::Beside { temp }), Some(path)) => Some(Intent::File {
+            path: path.to_owned(),
+            before: checked.held.disk.as_ref().map(|disk| sha256(&disk.bytes)),
+            after: Some(sha256(&checked.new)),
+            executable: None,
+            temp,
+        }),
+        (declared, _) => declared,
     }
 }
 

@@ -12,7 +12,7 @@ use tokio::time::Instant;
 use tokio_util::task::TaskTracker;
 
 use super::asking::{Trouble, at_last, within};
-use super::script::{Wire, fits, wire};
+use super::script::{PRIVILEGED, fits, script};
 use super::session::EditorSession;
 use super::shown::ShownCall;
 use crate::acp::LocalClient;
@@ -54,7 +54,7 @@ struct Command {
     runtime: Handle,
     state: Mutex<State>,
     /// Gone with the command.
-    _script: Option<ScriptFile>,
+    _script: ScriptFile,
 }
 
 #[derive(Default)]
@@ -94,15 +94,16 @@ impl EditorTerminals {
             .output_byte_limit(request.output_byte_limit.unwrap_or(KEPT));
         let wire = match self.created(&session, asked).await {
             Ok(wire) => wire,
-            Err(trouble) if trouble.is_unclear() => {
+            Err(trouble) if trouble.is_refusal() => return Err(NotThere::Local(trouble.said(&session))),
+            // Once it took the question it may have started the command, whatever it said then.
+            Err(trouble) => {
                 let text = format!(
                     "{} while the command was started in its terminal; it may run there.",
-                    trouble.said(&session)
+                    trouble.said(&session).trim_end_matches('.')
                 );
                 let meta = Meta { may_have_run: true, source: Some("editor".to_owned()), ..Meta::default() };
                 return Err(NotThere::Refused(ToolError::new(ErrorCode::Io, text).with_meta(meta)));
             }
-            Err(trouble) => return Err(NotThere::Local(trouble.said(&session))),
         };
         call.runs_in(wire.clone());
         let command = Command {
@@ -124,11 +125,8 @@ impl EditorTerminals {
         &self,
         session: &EditorSession,
         request: &CreateTerminal,
-    ) -> Result<(String, Vec<String>, Option<ScriptFile>), NotThere> {
-        let text = match wire(&request.launch) {
-            Wire::Words(command, args) => return Ok((command, args, None)),
-            Wire::Script(text) => text,
-        };
+    ) -> Result<(String, Vec<String>, ScriptFile), NotThere> {
+        let text = script(&request.launch);
         let cannot =
             |why: &str| NotThere::Local(format!("{} cannot be given a script: {why}", session.editor));
         if !fits(&self.0.scripts) {
@@ -142,7 +140,7 @@ impl EditorTerminals {
             Err(fault) => return Err(NotThere::Refused(ToolError::internal(fault.to_string()))),
         };
         let path = shown(script.path());
-        Ok(("bash".to_owned(), vec![path], Some(script)))
+        Ok(("bash".to_owned(), vec![PRIVILEGED.to_owned(), path], script))
     }
 
     /// The terminal's name on the wire. One that is created after nobody waits for it any more is released.

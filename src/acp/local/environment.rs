@@ -122,6 +122,17 @@ const LOADER_NAMES: &[&str] = &[
 const LOADER_PREFIXES: &[&str] = &["LD_", "DYLD_", "BASH_FUNC_", "GIT_", "DBUS_", "PUNIE_"];
 const SECRET_WORDS: &[&str] = &["KEY", "TOKEN", "SECRET", "PASS"];
 
+/// A pattern of bash for the names that are never passed on, and one for those of them that are set here; to be
+/// matched whatever the case.
+pub(in crate::acp) fn refused_in_bash() -> (String, String) {
+    let names = LOADER_NAMES.iter().map(|name| (*name).to_owned());
+    let prefixes = LOADER_PREFIXES.iter().map(|prefix| format!("{prefix}*"));
+    let words = SECRET_WORDS.iter().map(|word| format!("*{word}*"));
+    let refused: Vec<String> = names.chain(prefixes).chain(words).collect();
+    let ours: Vec<&str> = OURS.iter().map(|(name, _)| *name).collect();
+    (refused.join("|"), ours.join("|"))
+}
+
 /// A user's environment, reduced to what commands may see.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Environment {

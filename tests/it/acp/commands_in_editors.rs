@@ -4,7 +4,7 @@ use super::*;
 use crate::harness::fake_client::Fault;
 use crate::harness::wait::until;
 use punie_runner::acp::TerminalClient;
-use punie_runner::acp::protocol::{Error, TerminalExitStatus};
+use punie_runner::acp::protocol::{Error, TerminalExitStatus, missing};
 use punie_runner::acp::terminals::{CreateTerminal, Launch};
 use punie_runner::output::StreamFilter;
 use punie_runner::request::Failure;
@@ -60,18 +60,26 @@ async fn a_script_is_private_and_lies_where_nobody_else_looks() {
 }
 
 #[tokio::test]
-async fn plain_words_go_over_as_they_are_and_others_in_a_script() {
+async fn every_command_goes_over_in_a_script() {
     let bench = Bench::new();
     let fake = editor(&bench);
     let _turn = bench.attach(&fake, serves(false, false, true));
     let plain = json!({"command": "echo", "args": ["one", "two/three.txt"]});
     assert_eq!(bench.text("run_command", plain).await, "one two/three.txt");
-    assert_eq!(fake.calls()[0], ("terminal/create", "echo one two/three.txt".to_owned()));
     let odd = json!({"command": "printf", "args": ["%s|", "a b", "$HOME", "", "; exit 9", "it's"]});
     assert_eq!(bench.text("run_command", odd).await, "a b|$HOME||; exit 9|it's|");
-    let (_, line) =
-        fake.calls().into_iter().rfind(|(method, _)| *method == "terminal/create").expect("it was");
-    assert!(line.starts_with("bash /") && line.contains("/scripts/"), "{line}");
+    let lines: Vec<String> = fake
+        .calls()
+        .into_iter()
+        .filter_map(|(method, line)| (method == "terminal/create").then_some(line))
+        .collect();
+    assert_eq!(lines.len(), 2);
+    assert!(
+        lines.iter().all(|line| line.starts_with("bash -p /") && line.contains("/scripts/")),
+        "{lines:?}"
+    );
+    let assigning = bench.ok("run_command", json!({"command": "no=such", "args": []})).await;
+    assert_eq!(assigning.meta.exit_code, Some(127), "a program, not a variable");
     let missing = bench.ok("run_command", json!({"command": "no such program", "args": []})).await;
     assert_eq!(missing.meta.exit_code, Some(127));
 }
@@ -184,12 +192,34 @@ async fn a_call_that_is_dropped_releases_its_terminal() {
 async fn what_an_editor_cannot_start_runs_here_with_a_warning() {
     let (bench, fake) = (Bench::new(), Arc::new(FakeClient::default()));
     let _turn = bench.attach(&fake, serves(false, false, true));
-    fake.fail("terminal/create", Fault::Error(Error::internal_error().data("no terminals today")));
-    let reply = bench.ok("Bash", json!({"command": "echo here; exit 3"})).await;
-    assert!(tools::text(&reply).starts_with("here\nExit code 3"), "{reply:?}");
-    assert!(reply.meta.warnings[0].contains("no terminals today"), "{:?}", reply.meta);
-    assert_eq!((reply.meta.source, fake.methods()), (None, vec!["terminal/create"]));
-    assert_eq!(scripts(&bench), 0);
+    let refusals = [
+        (Error::invalid_params().data("no terminals today"), "no terminals today"),
+        (Error::method_not_found(), "no such thing"),
+        (missing("such a session".to_owned()), "no such thing"),
+    ];
+    for (n, (error, said)) in refusals.into_iter().enumerate() {
+        fake.fail("terminal/create", Fault::Error(error));
+        let reply = bench.ok("Bash", json!({"command": "echo here; exit 3"})).await;
+        assert!(tools::text(&reply).starts_with("here\nExit code 3"), "{reply:?}");
+        assert!(reply.meta.warnings[0].contains(said), "{:?}", reply.meta);
+        assert_eq!((reply.meta.source, fake.methods()), (None, vec!["terminal/create"; n + 1]));
+        assert_eq!(scripts(&bench), 0);
+    }
+}
+
+#[tokio::test]
+async fn an_error_after_which_it_may_run_there_starts_nothing_here() {
+    let (bench, fake) = (Bench::new(), Arc::new(FakeClient::default()));
+    let _turn = bench.attach(&fake, serves(false, false, true));
+    for error in [Error::parse_error(), Error::internal_error().data("it broke"), Error::new(-32_000, "odd")]
+    {
+        fake.prepare("", Some(code(0)));
+        fake.fail("terminal/create", Fault::DoneWithError(error));
+        let refused = bench.refused("Bash", json!({"command": "touch ran"})).await;
+        assert!(refused.text().contains("it may run there"), "{refused}");
+        assert!(meta(refused).may_have_run);
+    }
+    assert!(!bench.root.join("ran").exists());
 }
 
 #[tokio::test]
@@ -289,4 +319,30 @@ async fn an_editor_that_loses_the_command_is_an_error_that_says_so() {
     assert!(error.text().contains("lost it"), "{error}");
     assert!(meta(error).may_have_run);
     until("the release", || fake.methods().contains(&"terminal/release")).await;
+}
+
+#[tokio::test]
+async fn what_no_command_is_given_here_is_taken_out_of_the_editors_environment() {
+    let bench = Bench::new();
+    let startup = bench.put("startup.sh", "echo hijacked\n");
+    let prefix = format!(
+        "export SERVICE_TOKEN=s3cret my_password=s3cret LD_LIBRARY_PATH=/s3cret GIT_DIR=/s3cret NODE_OPTIONS=s3cret \
+         SHOWN=seen; exec env BASH_ENV={} SHELLOPTS=xtrace 'odd-key=s3cret' 'BASH_FUNC_echo%%=() {{ printf hijacked; }}' ",
+        startup.display()
+    );
+    let fake = Arc::new(FakeClient::with_shell_and_prefix(Arc::new(bench.local.clone()), prefix));
+    let _turn = bench.attach(&fake, serves(false, false, true));
+    let line = json!({"command": "echo done; env", "env": {"ASKED": "for"}});
+    for (tool, args) in [("Bash", line), ("run_command", json!({"command": "env", "args": []}))] {
+        let reply = bench.ok(tool, args).await;
+        assert_eq!(reply.meta.source.as_deref(), Some("editor"));
+        let text = tools::text(&reply);
+        for gone in ["s3cret", "hijacked", "BASH_ENV", "SHELLOPTS"] {
+            assert!(!text.contains(gone), "{tool}, {gone}: {text}");
+        }
+        for kept in ["SHOWN=seen", "GIT_PAGER=cat", "GIT_TERMINAL_PROMPT=0", "PUNIE_RUNNER=1"] {
+            assert!(text.contains(kept), "{tool}, {kept}: {text}");
+        }
+        assert!(tool != "Bash" || text.starts_with("done\n") && text.contains("ASKED=for"), "{text}");
+    }
 }

@@ -246,3 +246,20 @@ async fn an_editor_that_is_gone_is_left_out() {
     bench.ok("Edit", edit).await;
     assert_eq!(bench.get("a.txt"), "new\n");
 }
+
+#[tokio::test]
+async fn a_terminal_that_comes_too_late_is_released() {
+    let (bench, fake) = (Bench::new(), Arc::new(FakeClient::default()));
+    let wire = Wire::connect(fake.clone()).await;
+    let timeout = impatient().timeout;
+    let editor = EditorClient::new(wire.agent.clone(), serves(true, true, true), timeout, None);
+    let _turn =
+        bench.attach_client(Arc::new(editor), serves(false, false, true), &[&bench.root], impatient());
+    let (open, gate) = oneshot::channel();
+    fake.prepare("", None);
+    fake.fail("terminal/create", Fault::Held(gate));
+    let error = bench.refused("Bash", json!({"command": "x"})).await;
+    assert!(Failure::from(error).meta.may_have_run);
+    open.send(()).expect("it waits");
+    until("the release", || fake.methods().contains(&"terminal/release")).await;
+}

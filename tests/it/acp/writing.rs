@@ -1,10 +1,14 @@
 //! Files that a connected editor has: how they are changed through it.
 
 use super::*;
-use crate::harness::fake_client::Saving;
+use crate::harness::fake_client::{Fault, Saving};
+use crate::harness::wait::until;
+use punie_runner::acp::files::{NewContent, Precondition, Splice, WriteTextFile};
 use punie_runner::acp::local::aftermath;
+use punie_runner::acp::{FileClient, RawPath};
 use punie_runner::tool::{Aftermath, Declared, ErrorCode, Intent, Intents};
 use std::sync::Mutex;
+use tokio_util::sync::CancellationToken;
 
 #[tokio::test]
 async fn an_edit_finds_its_place_in_unsaved_text_and_is_made_by_the_editor() {
@@ -255,4 +259,112 @@ async fn a_write_is_declared_with_the_disks_hashes_before_it_is_sent() {
     assert!(matches!(aftermath::settle(&bench.workspace, &intents), Aftermath::Done(_)));
     bench.put("a.txt", "on disk\n");
     assert!(matches!(aftermath::settle(&bench.workspace, &intents), Aftermath::Untouched));
+}
+
+/// Text of more bytes than are hashed before a write of this machine's is made.
+fn long(first: &str) -> String {
+    format!("{first}\n{}", "a line of a long file\n".repeat(80_000))
+}
+
+#[tokio::test]
+async fn a_long_write_is_declared_with_its_hashes_too() {
+    let (bench, fake) = (Bench::new(), Arc::new(FakeClient::default()));
+    fake.read_from_disk();
+    let _turn = bench.attach(&fake, serves(true, true, false));
+    let path = bench.put("a.txt", long("old"));
+    let declared = Arc::new(Declarations { fake: Arc::clone(&fake), ..Declarations::default() });
+    let cx = ToolCx { intents: declared.clone(), ..ToolCx::detached(RequestId::new()) };
+    let edit = json!({"file_path": path, "old_string": "old", "new_string": "an inserted line\nold"});
+    bench.call_with("Edit", edit, cx).await.expect("it is made");
+    assert!(fake.methods().contains(&"fs/write_text_file"), "the editor made it");
+    let made = declared.made.lock().expect("no panic").clone();
+    let [(Intent::File { before, after, .. }, methods)] = made.as_slice() else { panic!("{made:?}") };
+    assert_eq!(*before, Some(sha256(long("old"))));
+    assert_eq!(*after, Some(sha256(long("an inserted line\nold"))));
+    assert!(!methods.contains(&"fs/write_text_file"), "{methods:?}");
+    let intents: Vec<Intent> = made.into_iter().map(|(intent, _)| intent).collect();
+    assert!(matches!(aftermath::settle(&bench.workspace, &intents), Aftermath::Done(_)), "not once more");
+}
+
+#[tokio::test]
+async fn a_patch_that_was_cut_off_before_a_long_file_is_not_taken_for_done() {
+    let (bench, fake) = (Bench::new(), Arc::new(FakeClient::default()));
+    fake.read_from_disk();
+    let _turn = bench.attach(&fake, serves(true, true, false));
+    bench.put("a.txt", "one\n");
+    bench.put("b.txt", long("two"));
+    let declared = Arc::new(Declarations { fake: Arc::clone(&fake), ..Declarations::default() });
+    let cx = ToolCx { intents: declared.clone(), ..ToolCx::detached(RequestId::new()) };
+    let patch = "*** Begin Patch\n*** Update File: a.txt\n@@\n-one\n+1\n*** Update File: b.txt\n@@\n-two\n+2\n*** End Patch\n";
+    bench.call_with("ApplyPatch", json!({"patch": patch}), cx).await.expect("it is made");
+    assert_eq!((bench.get("a.txt").as_str(), bench.get("b.txt")), ("1\n", long("2")));
+    // As if the end had come between the two.
+    bench.put("b.txt", long("two"));
+    let intents: Vec<Intent> =
+        declared.made.lock().expect("no panic").iter().map(|(intent, _)| intent.clone()).collect();
+    match aftermath::settle(&bench.workspace, &intents) {
+        Aftermath::Unclear { text, .. } => assert!(text.contains("b.txt: not done"), "{text}"),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[tokio::test]
+async fn unsaved_text_is_not_written_to_the_disk_once_its_editor_is_closed() {
+    let (bench, fake) = (Bench::new(), Arc::new(FakeClient::default()));
+    let turn = bench.attach(&fake, serves(true, true, false));
+    let path = bench.put("a.txt", "on disk\n");
+    fake.open(&path, "unsaved\n");
+    let cx = ToolCx::detached(RequestId::new());
+    let shown = bench.observed(&cx, "Edit", &json!({}));
+    let place = bench.workspace.resolve(&RawPath::from("a.txt")).expect("inside");
+    let loaded = bench.overlay.load_file(&cx, place.clone(), 1 << 20).await.expect("it is text");
+    assert_eq!(loaded.bytes.as_slice(), b"unsaved\n");
+    // The person closes the editor and does not save.
+    drop((turn, shown));
+    let splices = vec![Splice { range: 0..7, with: b"edited".to_vec() }];
+    let request = WriteTextFile {
+        path: place,
+        content: NewContent::Spliced { old: loaded.bytes, splices },
+        only_if: Precondition::AsLoaded(loaded.stamp),
+        create_folders: false,
+        executable: None,
+    };
+    let refused = bench.overlay.write_text_file(&cx, request).await.expect_err("it is not what was read");
+    assert_eq!(refused.code(), ErrorCode::Stale, "{refused}");
+    assert_eq!(bench.get("a.txt"), "on disk\n");
+}
+
+#[tokio::test]
+async fn a_file_with_unsaved_text_can_be_deleted() {
+    let (bench, fake) = (Bench::new(), Arc::new(FakeClient::default()));
+    let _turn = bench.attach(&fake, serves(true, true, false));
+    let path = bench.put("a.txt", "on disk\n");
+    fake.open(&path, "unsaved\n");
+    let patch = "*** Begin Patch\n*** Delete File: a.txt\n*** End Patch\n";
+    bench.ok("ApplyPatch", json!({"patch": patch})).await;
+    assert!(!path.exists());
+}
+
+#[tokio::test]
+async fn a_cancelled_write_is_not_sent_any_more() {
+    let (bench, fake) = (Bench::new(), Arc::new(FakeClient::default()));
+    fake.read_from_disk();
+    let _turn = bench.attach(&fake, serves(true, true, false));
+    let path = bench.put("a.txt", "old\n");
+    let (open, gate) = tokio::sync::oneshot::channel();
+    // Read, checked, and looked at once more before it is sent.
+    fake.fail("fs/read_text_file", Fault::Nothing);
+    fake.fail("fs/read_text_file", Fault::Nothing);
+    fake.fail("fs/read_text_file", Fault::Held(gate));
+    let cancel = CancellationToken::new();
+    let cx = ToolCx { cancel: cancel.clone(), ..ToolCx::detached(RequestId::new()) };
+    let edit = json!({"file_path": path, "old_string": "old", "new_string": "new"});
+    let (answer, ()) = tokio::join!(bench.call_with("Edit", edit, cx), async {
+        until("the last look", || fake.methods().len() == 3).await;
+        cancel.cancel();
+        let _ = open.send(());
+    });
+    assert_eq!(answer.expect_err("cancelled").code(), ErrorCode::Cancelled);
+    assert_eq!(bench.get("a.txt"), "old\n");
+    assert!(!fake.methods().contains(&"fs/write_text_file"), "{:?}", fake.calls());
 }

@@ -99,3 +99,42 @@ async fn a_patch_whose_second_file_is_refused_takes_the_first_one_back() {
     assert_eq!([bench.get("a.txt"), bench.get("b.txt")], ["one\n", "two\n"]);
     assert_eq!(fake.text_of(&a).as_deref(), Some("one\n"), "in the editor, too");
 }
+
+#[tokio::test]
+async fn a_patch_whose_second_write_is_unclear_does_not_say_that_nothing_is_changed() {
+    let (bench, fake) = (Bench::new(), Arc::new(FakeClient::default()));
+    fake.read_from_disk();
+    let _turn = bench.attach_with(&fake, serves(true, true, false), &[&bench.root], settings());
+    bench.put("a.txt", "one\n");
+    bench.put("b.txt", "two\n");
+    let patch = "*** Begin Patch\n*** Update File: a.txt\n@@\n-one\n+1\n*** Update File: b.txt\n@@\n-two\n+2\n*** End Patch\n";
+    fake.fail("fs/write_text_file", Fault::Nothing);
+    // What cannot be read says neither yes nor no.
+    fake.fail("fs/write_text_file", Fault::Error(Error::parse_error()));
+    let unclear = bench.refused("ApplyPatch", json!({"patch": patch})).await;
+    assert!(!unclear.text().contains("no file is changed"), "{unclear}");
+    assert!(unclear.text().contains("b.txt") && unclear.text().contains("was put back"), "{unclear}");
+    assert!(may_have_run(unclear));
+    assert_eq!([bench.get("a.txt"), bench.get("b.txt")], ["one\n", "two\n"]);
+    // The same where it is the first of them.
+    fake.fail("fs/write_text_file", Fault::Error(Error::parse_error()));
+    let unclear = bench.refused("ApplyPatch", json!({"patch": patch})).await;
+    assert!(may_have_run(unclear));
+}
+
+#[tokio::test]
+async fn an_answer_that_cannot_be_read_is_no_refusal_of_the_write() {
+    let (bench, fake) = (Bench::new(), Arc::new(FakeClient::default()));
+    fake.read_from_disk();
+    let _turn = bench.attach(&fake, serves(true, true, false));
+    let path = bench.put("a.txt", "old\n");
+    fake.fail("fs/write_text_file", Fault::Error(Error::parse_error()));
+    let unclear = bench.refused("Edit", edit(&path)).await;
+    assert!(unclear.text().contains("as it was before"), "{unclear}");
+    assert!(!unclear.text().contains("was not written"), "{unclear}");
+    assert!(may_have_run(unclear));
+    fake.fail("fs/write_text_file", Fault::DoneWithError(Error::parse_error()));
+    let reply = bench.ok("Edit", edit(&path)).await;
+    assert!(reply.meta.warnings[0].contains("cannot be read"), "{:?}", reply.meta);
+    assert_eq!(bench.get("a.txt"), "new\n");
+}

@@ -310,3 +310,15 @@ async fn two_sessions_that_offer_one_name_share_it_and_each_gets_its_own_calls()
     assert!(said.contains("is offered by another editor, not by Pad three"), "{said}");
     drop(first);
 }
+
+#[tokio::test]
+async fn an_answer_that_is_too_long_is_told_as_one_of_a_tool_that_may_have_run() {
+    let too_long = || Says::Fails(Error::new(punie_runner::acp::agent::TOO_LONG, "too long"));
+    for (kind, may_have_run) in [("edit", true), ("search", false)] {
+        let error = attached(kind, too_long()).await.call().await.expect_err("nothing was taken");
+        assert_eq!(error.code(), ErrorCode::TooLarge, "{error}");
+        assert!(error.text().contains("more than 32 MiB"), "{error}");
+        assert_eq!(error.text().contains("may have had its effect"), may_have_run, "{error}");
+        assert_eq!(error.meta().may_have_run, may_have_run, "a look changed nothing");
+    }
+}

@@ -16,7 +16,7 @@ use punie_runner::acp::protocol::{
     WriteTextFileRequest, WriteTextFileResponse, missing,
 };
 use serde_json::Value;
-use tokio::sync::watch;
+use tokio::sync::{oneshot, watch};
 
 /// What an editor does with a text that it is given.
 pub enum Saving {
@@ -38,6 +38,10 @@ pub enum Fault {
     Silence,
     /// What was asked for is done, and not answered.
     DoneInSilence,
+    /// What was asked for is done, and answered with this.
+    DoneWithError(Error),
+    /// It is done and answered once this is sent.
+    Held(oneshot::Receiver<()>),
 }
 
 /// A command as it was prepared; without an end it runs until it is killed.
@@ -56,6 +60,8 @@ pub struct FakeClient {
     state: Mutex<State>,
     /// Runs commands for real, joined with blanks for a shell, as editors do.
     shell: Option<Arc<dyn ClientTools>>,
+    /// What stands before each of them on its line: the editor's own environment.
+    prefix: String,
 }
 
 struct State {
@@ -93,7 +99,7 @@ impl Default for FakeClient {
             envs: Vec::new(),
             catalog: ToolCatalog::default(),
         };
-        Self { state: Mutex::new(state), shell: None }
+        Self { state: Mutex::new(state), shell: None, prefix: String::new() }
     }
 }
 
@@ -101,6 +107,11 @@ impl FakeClient {
     /// One whose terminals are real.
     pub fn with_shell(shell: Arc<dyn ClientTools>) -> Self {
         Self { shell: Some(shell), ..Self::default() }
+    }
+
+    /// One whose terminals are real and have this on the line before each command.
+    pub fn with_shell_and_prefix(shell: Arc<dyn ClientTools>, prefix: String) -> Self {
+        Self { prefix, ..Self::with_shell(shell) }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -236,6 +247,14 @@ async fn served<T>(fault: Option<Fault>, done: impl FnOnce() -> Result<T, Error>
             done()?;
             std::future::pending().await
         }
+        Some(Fault::DoneWithError(error)) => {
+            done()?;
+            Err(error)
+        }
+        Some(Fault::Held(gate)) => {
+            let _ = gate.await;
+            done()
+        }
     }
 }
 
@@ -273,6 +292,7 @@ impl ClientTools for FakeClient {
         if let (Some(shell), None) = (&self.shell, &fault) {
             self.state().envs.push(request.env.iter().map(|e| (e.name.clone(), e.value.clone())).collect());
             let mut request = request;
+            let line = format!("{}{line}", self.prefix);
             (request.command, request.args) = ("sh".to_owned(), vec!["-c".to_owned(), line]);
             return shell.create_terminal(request);
         }

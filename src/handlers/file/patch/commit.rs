@@ -25,8 +25,8 @@ pub(crate) struct Committed {
     pub source: Option<String>,
 }
 
-/// Writes everything. Once the first file is written the call's cancel is not looked at any more: the patch is
-/// finished, or taken back. All of it is declared before anything is done, and all new contents are on the disk before
+/// Writes everything. Once the first file is written the call's cancel is not looked at any more but by what an editor
+/// has still to be sent: the patch is finished, or taken back. All of it is declared before anything is done, and all new contents are on the disk before
 /// the first file is replaced, so that a later life can finish what a crash cut off.
 ///
 /// # Errors
@@ -246,10 +246,9 @@ impl Writing {
             });
         }
         if let Some(Aside { path, to: aside, before }) = step.aside {
-            let only_if = change
-                .loaded
-                .as_ref()
-                .map_or(Precondition::None, |loaded| Precondition::AsLoaded(loaded.stamp));
+            // Of a file that an editor has unsaved text of, what is on the disk was not looked at.
+            let on_disk = change.loaded.as_ref().filter(|loaded| !loaded.source.is_unsaved());
+            let only_if = on_disk.map_or(Precondition::None, |loaded| Precondition::AsLoaded(loaded.stamp));
             let request = MoveFile { from: path.clone(), to: aside.clone(), only_if };
             self.deps.client.move_file(&self.cx, request).await?;
             hashes = (before, None);
@@ -283,9 +282,16 @@ impl Writing {
 
 /// The first fault of a patch, before which nothing was done.
 pub(super) fn unchanged(path: &WorkspacePath, fault: &ToolError) -> ToolError {
-    let text =
-        format!("{} could not be changed: {}\nNo file was changed before it.", path.shown(), fault.text());
-    ToolError::new(fault.code(), text)
+    let text = format!("{}\nNo file was changed before it.", failure(path, fault));
+    ToolError::new(fault.code(), text).with_meta(fault.meta().clone())
+}
+
+/// What went wrong with a file. Of one that may have been changed its own words say how it stands.
+pub(super) fn failure(path: &WorkspacePath, fault: &ToolError) -> String {
+    if fault.meta().may_have_run {
+        return fault.text().to_owned();
+    }
+    format!("{} could not be changed: {}", path.shown(), fault.text())
 }
 
 /// A name beside a file that nobody can foresee.

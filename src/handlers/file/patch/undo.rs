@@ -1,7 +1,7 @@
 //! Taking back what a patch has changed, the last first, where one of its files cannot be changed. Not here: changing
 //! them (commit).
 
-use super::commit::{Writing, unchanged};
+use super::commit::{Writing, failure, unchanged};
 use crate::acp::WorkspacePath;
 use crate::acp::files::{LoadedFile, MoveFile, NewContent, Precondition, RemoveFile, WriteTextFile};
 use crate::tool::{ErrorCode, FileChange, Meta, ToolError};
@@ -22,13 +22,14 @@ impl Writing {
     /// Takes everything back, the last first, and says how that went.
     pub(super) async fn undo(mut self, path: &WorkspacePath, fault: &ToolError) -> ToolError {
         let count = self.done.len();
-        let mut left = Vec::new();
-        let mut files = Vec::new();
+        let (mut left, mut files) = (Vec::new(), Vec::new());
+        let mut meta = fault.meta().clone();
         while let Some(done) = self.done.pop() {
             let (shown, what, change) = done.told();
             if let Err(fault) = self.undo_one(done).await {
                 left.push(format!("{shown} {what} and stays so: {}", fault.text()));
                 files.push(change);
+                meta.may_have_run |= fault.meta().may_have_run;
             }
         }
         let folders = std::mem::take(&mut self.folders);
@@ -38,17 +39,21 @@ impl Writing {
         if left.is_empty() && count == 0 {
             return unchanged(path, fault);
         }
-        let head = format!("{} could not be changed: {}", path.shown(), fault.text());
+        let head = failure(path, fault);
         if left.is_empty() {
-            let back = "What was changed before it was put back: no file is changed.";
-            return ToolError::new(fault.code(), format!("{head}\n{back}"));
+            let back = if meta.may_have_run {
+                "Every file that was changed before it was put back; of it itself this is not known."
+            } else {
+                "What was changed before it was put back: no file is changed."
+            };
+            return ToolError::new(fault.code(), format!("{head}\n{back}")).with_meta(meta);
         }
         let text = format!(
             "{head}\nThe patch is applied in part, because not everything could be put back:\n{}\nAll else was put \
              back. Read these files, then decide.",
             left.join("\n")
         );
-        ToolError::new(ErrorCode::Io, text).with_meta(Meta { files, ..Meta::default() })
+        ToolError::new(ErrorCode::Io, text).with_meta(Meta { files, ..meta })
     }
 
     async fn undo_one(&self, done: Done) -> Result<(), ToolError> {

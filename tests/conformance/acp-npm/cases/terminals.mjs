@@ -1,6 +1,9 @@
 // Commands in the editor's terminals, where the owner wants that.
 
 import { strict as assert } from "node:assert";
+import { existsSync } from "node:fs";
+import { join } from "node:path";
+import { RequestError } from "@agentclientprotocol/sdk";
 import { Editor, SERVES_ALL } from "../editor.mjs";
 
 const methods = (editor, from) =>
@@ -57,11 +60,20 @@ export async function terminals({ world, watches, check }) {
   });
 
   await check("terminal: an editor that refuses it has the command run here, and the answer says so", async () => {
-    editor.instead["terminal/create"] = () => Promise.reject(new Error("no terminals today"));
+    editor.instead["terminal/create"] = () => Promise.reject(RequestError.invalidParams(undefined, "none today"));
     const answer = await bash("echo here");
     delete editor.instead["terminal/create"];
     assert.match(answer.result, /here/);
     assert.match(JSON.stringify(answer), /on this machine/);
+  });
+
+  await check("terminal: after any other error nothing is run here, since it may run there", async () => {
+    editor.instead["terminal/create"] = () => Promise.reject(new Error("it broke"));
+    const answer = await bash("touch ran-here");
+    delete editor.instead["terminal/create"];
+    assert.equal(answer.outcome, "error", JSON.stringify(answer));
+    assert.equal(answer.meta.mayHaveRun, true, JSON.stringify(answer));
+    assert.equal(existsSync(join(device.workspace, "ran-here")), false);
   });
 
   await check("session/cancel in the middle of a command: cancelled, the terminal released", async () => {
