@@ -187,12 +187,16 @@ impl ShownCall {
         self.turn.live.send_modify(|live| *live -= 1);
     }
 
+    fn person(&self) -> String {
+        format!("the person at {}", self.turn.session.editor)
+    }
+
     async fn put(&self) -> Verdict {
         let session = &self.turn.session;
-        let person = format!("the person at {}", session.editor);
-        if session.remembered.holds(&self.scope) {
-            return Verdict { allowed: true, by: person, then: "for this session".into() };
+        if let Some(verdict) = self.known() {
+            return verdict;
         }
+        let person = self.person();
         let offered = permission::options(&self.scope);
         let fields = ToolCallUpdateFields::new()
             .title(self.title.clone())
@@ -238,6 +242,11 @@ impl ShownCall {
 impl ObservedCall for ShownCall {
     fn wants_a_say(&self) -> bool {
         self.asks
+    }
+
+    fn known(&self) -> Option<Verdict> {
+        let holds = self.turn.session.remembered.holds(&self.scope);
+        holds.then(|| Verdict { allowed: true, by: self.person(), then: "for this session".into() })
     }
 
     fn ask(&self) -> Word<'_> {
