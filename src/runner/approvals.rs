@@ -1,11 +1,13 @@
 //! Calls that wait for a person's word. The caller's side is asked through the backend, the person here through the
-//! home and by an editor that follows the call; the first answer wins, and none in time is a no. What is allowed or refused always is remembered for the
-//! conversation and the tool, in this life. Not here: which calls are asked about (the gate).
+//! home and by an editor that follows the call; the first answer wins, and none in time is a no. What is allowed or
+//! refused always is remembered for the conversation and the tool, in this life. Not here: which calls are asked about
+//! (the gate).
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep, sleep_until};
 
 use super::backoff::Retry;
@@ -50,6 +52,14 @@ struct Word {
     allowed: bool,
     always: bool,
     by: String,
+}
+
+/// What came of a question.
+enum Heard {
+    /// The word of the person at the editor.
+    InEditor(Verdict),
+    /// Somebody else's, or nobody's.
+    Answer(Option<Answer>),
 }
 
 /// Why a call does not go on.
@@ -143,6 +153,9 @@ impl Engine {
         if let Some(word) = self.desk.recall(&place).filter(|word| publicly || !word.allowed) {
             return word.judge(&request.tool);
         }
+        if let Some(verdict) = call.observed.as_ref().and_then(|observed| observed.known()) {
+            return judged(&verdict, &request.tool);
+        }
         let now = self.server_clock.now_ms();
         let patience = self.settings.approval.as_secs_f64() * 1_000.0;
         let expires_at_ms =
@@ -155,17 +168,14 @@ impl Engine {
             expires_at_ms,
         };
         let asks_there = publicly && self.asks_there(call);
-        let _open = self.put_to_the_person_here(call, &question);
+        let open = self.put_to_the_person_here(call, &question);
         let _aside = Aside::step(&self.waker, &call.accepted);
         tracing::info!(request.id = %request.id, tool.name = %request.tool, "a call waits for somebody's word");
-        let answer = tokio::select! {
-            biased;
-            () = call.cancel.cancelled() => return Err(Stopped::TakenBack),
-            () = self.stopping.cancelled() => return Err(Stopped::Stopping),
-            verdict = answered_in_editor(call) => return judged(&verdict, &request.tool),
-            answer = self.answered_here(&question, asks_there) => answer,
-            answer = self.answered_there(asks_there, &question) => Some(answer),
-            () = self.expiry(expires_at_ms) => self.last_look(asks_there, &question).await,
+        let answer = self.hear(call, &question, asks_there).await;
+        open.close().await;
+        let answer = match answer? {
+            Heard::InEditor(verdict) => return judged(&verdict, &request.tool),
+            Heard::Answer(answer) => answer,
         };
         let Some(answer) = answer else {
             let seconds = (expires_at_ms - now).max(0.0) / 1_000.0;
@@ -184,6 +194,20 @@ impl Engine {
         word.judge(&request.tool)
     }
 
+    /// Waits for whoever answers first, and for no longer than the question is worth it.
+    async fn hear(&self, call: &Call, question: &Question, asks_there: bool) -> Result<Heard, Stopped> {
+        let answer = tokio::select! {
+            biased;
+            () = call.cancel.cancelled() => return Err(Stopped::TakenBack),
+            () = self.stopping.cancelled() => return Err(Stopped::Stopping),
+            verdict = answered_in_editor(call) => return Ok(Heard::InEditor(verdict)),
+            answer = self.answered_here(question, asks_there) => answer,
+            answer = self.answered_there(asks_there, question) => Some(answer),
+            () = self.expiry(question.expires_at_ms) => self.last_look(asks_there, question).await,
+        };
+        Ok(Heard::Answer(answer))
+    }
+
     async fn asks_about_tasks(&self, call: &Call) -> bool {
         let Ok(entry) = self.registry.find("Task") else { return false };
         let cx = self.context(call);
@@ -200,6 +224,7 @@ impl Engine {
         shortened(&masked)
     }
 
+    /// Puts it on the list of the person here. A disk that takes long for that holds up nobody else.
     fn put_to_the_person_here(&self, call: &Call, question: &Question) -> OpenHere {
         let asked_at_ms = self.clock.now_ms();
         #[expect(clippy::cast_possible_truncation, reason = "milliseconds since 1970")]
@@ -212,10 +237,13 @@ impl Engine {
             asked_at_ms,
             expires_at_ms: asked_at_ms + left_ms,
         };
-        if let Err(error) = self.desk.open.open(&open) {
-            tracing::warn!(%error, "the person at this device cannot be asked");
-        }
-        OpenHere { desk: self.desk.open.clone(), id: question.id.clone() }
+        let listed = Listed { desk: self.desk.open.clone(), id: question.id.clone() };
+        OpenHere(tokio::task::spawn_blocking(move || {
+            if let Err(error) = listed.desk.open(&open) {
+                tracing::warn!(%error, "the person at this device cannot be asked");
+            }
+            listed
+        }))
     }
 
     /// Waits until the question is no longer worth an answer, by the backend's clock and over sleeps of the machine.
@@ -346,13 +374,25 @@ impl Drop for Aside {
     }
 }
 
+/// A question that is on the person's list, or on its way there. Dropping it takes it off, too.
+struct OpenHere(JoinHandle<Listed>);
+
+impl OpenHere {
+    /// Takes it off the list, which is files again.
+    async fn close(self) {
+        if let Ok(listed) = self.0.await {
+            let _ = tokio::task::spawn_blocking(move || drop(listed)).await;
+        }
+    }
+}
+
 /// A question on the person's list; dropping it takes it off.
-struct OpenHere {
+struct Listed {
     desk: Approvals,
     id: RequestId,
 }
 
-impl Drop for OpenHere {
+impl Drop for Listed {
     fn drop(&mut self) {
         self.desk.close(&self.id);
     }

@@ -64,6 +64,9 @@ pub trait ObservedCall: Send + Sync + 'static {
     /// Whether the person there wants to be asked about it before it runs.
     fn wants_a_say(&self) -> bool;
 
+    /// What is to be said to it without a question: it was said before, and holds. Nobody is asked then.
+    fn known(&self) -> Option<Verdict>;
+
     /// Asks. Dropping this takes the question back.
     fn ask(&self) -> Word<'_>;
 

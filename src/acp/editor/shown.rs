@@ -198,13 +198,16 @@ impl ShownCall {
         self.turn.live.send_modify(|live| *live -= 1);
     }
 
+    fn person(&self) -> String {
+        format!("the person at {}", self.turn.session.editor)
+    }
+
     async fn put(&self) -> Verdict {
         let session = &self.turn.session;
-        let person = format!("the person at {}", session.editor);
-        if session.remembered.holds(&self.scope) {
-            session.remembered.allowed(&self.request);
-            return Verdict { allowed: true, by: person, then: "for this session".into() };
+        if let Some(verdict) = self.known() {
+            return verdict;
         }
+        let person = self.person();
         let offered = permission::options(&self.scope);
         let fields = ToolCallUpdateFields::new()
             .title(self.title.clone())
@@ -255,6 +258,15 @@ impl ShownCall {
 impl ObservedCall for ShownCall {
     fn wants_a_say(&self) -> bool {
         self.asks
+    }
+
+    fn known(&self) -> Option<Verdict> {
+        let remembered = &self.turn.session.remembered;
+        let holds = remembered.holds(&self.scope);
+        if holds {
+            remembered.allowed(&self.request);
+        }
+        holds.then(|| Verdict { allowed: true, by: self.person(), then: "for this session".into() })
     }
 
     fn ask(&self) -> Word<'_> {

@@ -78,6 +78,22 @@ async fn what_is_allowed_always_is_remembered_for_its_kind_and_can_be_taken_back
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_remembered_is_put_on_nobody_s_list() {
+    let stage = Stage::new().await;
+    let mut editor = Editor::launch(&stage.setting, choosing("allow_always"));
+    editor.attached(&json!({}), &stage.setting).await;
+    let list = stage.setting.home.join("state/approvals");
+    let changed = || std::fs::metadata(&list).and_then(|list| list.modified()).expect("the list");
+    let begun = changed();
+    assert_eq!(stage.caller.have(write("a.txt")).await.outcome, "ok");
+    let asked = changed();
+    assert_ne!(asked, begun, "the question was put on it");
+    assert_eq!(stage.caller.have(write("b.txt")).await.outcome, "ok");
+    assert_eq!(changed(), asked, "no file was made and removed for what is known already");
+    assert_eq!(editor.requests("session/request_permission").len(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn whatever_is_unclear_is_a_no() {
     let stage = Stage::new().await;
     let mut editor = Editor::launch(&stage.setting, |_, _| Reaction::Silence);
