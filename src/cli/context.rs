@@ -157,13 +157,13 @@ mod tests {
         let (let_go, hangs) = std::sync::mpsc::channel::<()>();
         let (done, was_done) = std::sync::mpsc::channel();
         let ended = to_the_end(lone_runtime().expect("a runtime"), async {
-            let (began, begun) = tokio::sync::oneshot::channel();
+            let (running, runs) = tokio::sync::oneshot::channel();
             tokio::task::spawn_blocking(move || {
-                let _ = began.send(());
+                let _ = running.send(());
                 let _ = hangs.recv_timeout(std::time::Duration::from_secs(60));
                 let _ = done.send(());
             });
-            begun.await?;
+            runs.await?;
             Err::<(), _>(anyhow::anyhow!("it failed"))
         });
         assert_eq!(ended.expect_err("it failed").to_string(), "it failed");

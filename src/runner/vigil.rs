@@ -25,15 +25,15 @@ const LATE_MS: i64 = 10_000;
 /// goes on. Somebody who sets it has connections made anew, which harms nothing.
 const JUMP_MS: i64 = 60_000;
 
-/// What the clocks show.
+/// What the clocks show, in milliseconds.
 #[derive(Debug, Clone, Copy)]
 struct Moment {
     /// The time of day.
-    day_ms: i64,
+    day: i64,
     /// The time since the machine was started, sleep included.
-    boot_ms: i64,
+    boot: i64,
     /// The same, sleep excluded.
-    awake_ms: i64,
+    awake: i64,
 }
 
 /// The time from one look to the next.
@@ -51,16 +51,16 @@ impl Round {
 
     /// Work was done from `from` on. Longer than the journal is waited for, it was no work that took the time.
     fn worked(&mut self, from: Moment, until: Moment) {
-        self.worked_ms += (until.boot_ms - from.boot_ms).clamp(0, WORK_MS);
+        self.worked_ms += (until.boot - from.boot).clamp(0, WORK_MS);
     }
 
     /// What was missed until now, if anything: by the machine's sleep, or because this process was stopped. The next
     /// round begins.
     fn end(&mut self, now: Moment, period_ms: i64) -> Option<Duration> {
         let Self { begun, worked_ms } = std::mem::replace(self, Self::new(now));
-        let since = now.boot_ms - begun.boot_ms;
-        let slept = since - (now.awake_ms - begun.awake_ms);
-        let jumped = now.day_ms - begun.day_ms - since;
+        let since = now.boot - begun.boot;
+        let slept = since - (now.awake - begun.awake);
+        let jumped = now.day - begun.day - since;
         let late = since - period_ms - worked_ms;
         let missed =
             [(slept, slept > NAP_MS), (late, late > LATE_MS.min(period_ms / 2)), (jumped, jumped > JUMP_MS)];
@@ -76,9 +76,9 @@ pub(super) async fn keep(engine: Arc<Engine>) {
     let period_ms = i64::try_from(period.as_millis()).unwrap_or(i64::MAX);
     let began = std::time::Instant::now();
     let now = || Moment {
-        day_ms: engine.clock.now_ms(),
-        boot_ms: engine.clock.since_boot_ms(),
-        awake_ms: i64::try_from(began.elapsed().as_millis()).unwrap_or(i64::MAX),
+        day: engine.clock.now_ms(),
+        boot: engine.clock.since_boot_ms(),
+        awake: i64::try_from(began.elapsed().as_millis()).unwrap_or(i64::MAX),
     };
     let mut alarm = Alarm::every(period);
     let mut round = Round::new(now());
@@ -133,15 +133,11 @@ mod tests {
     use super::*;
 
     const MINUTE: i64 = 60_000;
-    const START: Moment = Moment { day_ms: 1_800_000_000_000, boot_ms: 7_000, awake_ms: 0 };
+    const START: Moment = Moment { day: 1_800_000_000_000, boot: 7_000, awake: 0 };
 
     /// So much later, by each of the clocks.
     fn after(begun: Moment, day_ms: i64, boot_ms: i64, awake_ms: i64) -> Moment {
-        Moment {
-            day_ms: begun.day_ms + day_ms,
-            boot_ms: begun.boot_ms + boot_ms,
-            awake_ms: begun.awake_ms + awake_ms,
-        }
+        Moment { day: begun.day + day_ms, boot: begun.boot + boot_ms, awake: begun.awake + awake_ms }
     }
 
     /// So much later, the machine being awake.

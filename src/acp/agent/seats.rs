@@ -153,13 +153,14 @@ impl Seats {
         let begun = matches!(ask, Ask::Attach(_)).then(|| seat.begin());
         self.tasks.spawn(async move {
             let reason = match ask {
-                Ask::Attach(of) => match begun.flatten() {
-                    Some(cancel) => seats.attach(&seat, of, cancel, responder.cancellation()).await,
-                    None => {
+                Ask::Attach(of) => {
+                    if let Some(cancel) = begun.flatten() {
+                        seats.attach(&seat, of, cancel, responder.cancellation()).await
+                    } else {
                         say(&seat.session, "This session is attached already; its turn is still open.");
                         StopReason::EndTurn
                     }
-                },
+                }
                 Ask::Status => {
                     let state = seats.status(&seat).await;
                     say(&seat.session, &state);

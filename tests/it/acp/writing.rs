@@ -61,8 +61,8 @@ async fn what_takes_away_or_renames_a_file_is_done_here() {
     let _turn = bench.attach(&fake, serves(true, true, false));
     bench.put("a.txt", "one\n");
     bench.put("b.txt", "two\n");
-    let patch = "*** Begin Patch\n*** Delete File: a.txt\n*** Update File: b.txt\n*** Move to: c.txt\n*** End Patch\n";
-    bench.ok("ApplyPatch", json!({"patch": patch})).await;
+    let deletion = "*** Begin Patch\n*** Delete File: a.txt\n*** Update File: b.txt\n*** Move to: c.txt\n*** End Patch\n";
+    bench.ok("ApplyPatch", json!({"patch": deletion})).await;
     assert!(!bench.root.join("a.txt").exists() && bench.get("c.txt") == "two\n");
     assert!(!fake.methods().contains(&"fs/write_text_file"), "{:?}", fake.calls());
 }
