@@ -160,7 +160,7 @@ mod tests {
             let (running, runs) = tokio::sync::oneshot::channel();
             tokio::task::spawn_blocking(move || {
                 let _ = running.send(());
-                let _ = hangs.recv_timeout(std::time::Duration::from_secs(60));
+                let _ = hangs.recv_timeout(std::time::Duration::from_mins(1));
                 let _ = done.send(());
             });
             runs.await?;

@@ -169,7 +169,7 @@ mod tests {
         let by = |day_ms| Round::new(START).end(after(START, day_ms, 5_000, 5_000), MINUTE);
         assert_eq!(
             by(605_000),
-            Some(Duration::from_secs(600)),
+            Some(Duration::from_mins(10)),
             "paused, with all clocks that count from the start"
         );
         assert_eq!(by(35_000), None, "set right by half a minute");

@@ -340,8 +340,8 @@ async fn a_file_with_unsaved_text_can_be_deleted() {
     let _turn = bench.attach(&fake, serves(true, true, false));
     let path = bench.put("a.txt", "on disk\n");
     fake.open(&path, "unsaved\n");
-    let patch = "*** Begin Patch\n*** Delete File: a.txt\n*** End Patch\n";
-    bench.ok("ApplyPatch", json!({"patch": patch})).await;
+    let deletion = "*** Begin Patch\n*** Delete File: a.txt\n*** End Patch\n";
+    bench.ok("ApplyPatch", json!({"patch": deletion})).await;
     assert!(!path.exists());
 }
 
