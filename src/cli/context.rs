@@ -132,7 +132,8 @@ pub fn runtime() -> anyhow::Result<tokio::runtime::Runtime> {
 }
 
 /// A runtime for the runner: all that only waits is done by the thread that runs it, so that an event wakes one thread
-/// and not three. What works through files or waits for them has threads of its own, which end when they rest.
+/// and not three. What works through files or waits for them has threads of its own, which end when they rest; so have the
+/// tools, whatever they do.
 pub fn lone_runtime() -> anyhow::Result<tokio::runtime::Runtime> {
     Ok(tokio::runtime::Builder::new_current_thread().enable_all().build()?)
 }

@@ -16,7 +16,7 @@ use crate::config::{Config, WorkspaceRule};
 use crate::dev_backend::{Clock, DevBackend, DevBackendOptions};
 use crate::home::{DeviceIdentity, Home, RunnerLock, TokenName, Tokens};
 use crate::redact::{Redactor, Secret};
-use crate::runner::Stop;
+use crate::runner::{Bench, Stop};
 
 #[derive(Debug, Default, Args)]
 pub struct DevArgs {
@@ -82,7 +82,7 @@ pub async fn serve(
     // Before anybody is told: a request for a device that has opened no session is refused.
     wiring::backend(&config, home, identity, &Redactor::default(), code.clone())?.open_session().await?;
     let editors = Editors::default();
-    let assembled = wiring::runner(&config, home, context.environment(), code, &editors)?;
+    let assembled = wiring::runner(&config, home, context.environment(), code, &editors, &Bench::default())?;
     ready(&Ready {
         device_id: Some(device),
         workspaces: config.workspaces.iter().map(|path| path.display().to_string()).collect(),

@@ -12,7 +12,7 @@ use super::{acp, print, stop};
 use crate::acp::editor::Editors;
 use crate::config::WorkspaceRule;
 use crate::home::RunnerLock;
-use crate::runner::{Pass, Stop};
+use crate::runner::{Bench, Pass, Stop};
 
 #[derive(Debug, Default, Args)]
 pub struct RunArgs {
@@ -34,12 +34,14 @@ pub fn run(args: &RunArgs, once: bool, context: &Context) -> anyhow::Result<Exit
     let home = Context::home(&config)?;
     let _lock = RunnerLock::acquire(&home)?;
     let runtime = lone_runtime()?;
+    // Lives on until what the tools began is ended.
+    let bench = Bench::beside();
     let stop = Stop::new();
     let ended = to_the_end(runtime, async {
         let _signals = stop::on_signals(&stop)?;
         let editors = Editors::default();
         let code = args.pairing_code.clone();
-        let assembled = wiring::runner(&config, &home, context.environment(), code, &editors)?;
+        let assembled = wiring::runner(&config, &home, context.environment(), code, &editors, &bench)?;
         let Assembled { runner, processes, registry, journal } = assembled;
         let running = async {
             if once {

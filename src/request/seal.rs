@@ -69,6 +69,17 @@ impl CleanReply {
 }
 
 impl Outcome {
+    /// About how many bytes of text sealing goes through.
+    pub fn weight(&self) -> usize {
+        match self {
+            Self::Ok(reply) => match &reply.body {
+                Body::Text(text) | Body::Fitted(text) => text.len(),
+                Body::Json(value) => weight_of(value),
+            },
+            Self::Error(failure) | Self::Cancelled(failure) => failure.text.len(),
+        }
+    }
+
     /// Scrubs, clips and writes the payload.
     ///
     /// Text over its budget is kept whole (scrubbed) behind a handle, which its marker names. A JSON answer has no
@@ -92,6 +103,16 @@ impl Outcome {
         let code = meta.code.clone();
         let (payload, truncated) = Writing { sealing, kind, meta }.body(body, budget);
         CleanReply { kind, payload, truncated, code }
+    }
+}
+
+/// Names, quotes and numbers counted by the thumb.
+fn weight_of(value: &Value) -> usize {
+    match value {
+        Value::String(text) => text.len(),
+        Value::Array(values) => values.iter().map(|value| weight_of(value) + 2).sum(),
+        Value::Object(fields) => fields.iter().map(|(name, value)| name.len() + weight_of(value) + 4).sum(),
+        Value::Null | Value::Bool(_) | Value::Number(_) => 4,
     }
 }
 
@@ -266,5 +287,24 @@ impl Writing<'_> {
 
     fn write(&self, answer: Answer<'_>) -> String {
         Payload::new(self.sealing.tool.as_str(), self.kind, answer, &self.meta).to_json()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::request::Reply;
+
+    #[test]
+    fn an_outcome_weighs_about_what_its_text_does_wherever_it_stands() {
+        let text = "x".repeat(100_000);
+        let of = |reply: Reply| Outcome::Ok(reply).weight();
+        assert_eq!(of(Reply::text(text.as_str())), 100_000);
+        assert_eq!(of(Reply::fitted("small")), 5);
+        let deep = json!({ "rows": [[1, null], [{ "text": text }]] });
+        let written = deep.to_string().len();
+        assert!(of(Reply::from(deep)).abs_diff(written) < 100);
     }
 }

@@ -8,6 +8,7 @@ use sha2::{Digest, Sha256};
 use tokio::sync::watch;
 
 use super::backoff::Retry;
+use super::bench::on_a_thread;
 use super::engine::Engine;
 use crate::backend::{BackendError, CatalogItem, CatalogKind, Disposition, Pause};
 use crate::ids::hex;
@@ -84,7 +85,9 @@ impl Engine {
             if *kind == CatalogKind::Tool {
                 self.publish_kind(*kind, revision, &tools).await?;
             } else {
-                self.publish_kind(*kind, revision, &self.catalog.items(*kind)).await?;
+                let (catalog, kind) = (Arc::clone(&self.catalog), *kind);
+                let items = on_a_thread(move || catalog.items(kind)).await;
+                self.publish_kind(kind, revision, &items).await?;
             }
         }
         tracing::info!(tools = tools.len(), "the catalog is published");
@@ -95,7 +98,9 @@ impl Engine {
     async fn next_revision(&self) -> u64 {
         const KEY: &str = "catalog_revision";
         let now = u64::try_from(self.clock.now_ms()).unwrap_or(0);
-        let last = self.journal.reader().and_then(|reader| reader.recall(KEY)).ok().flatten();
+        let journal = self.journal.clone();
+        let recalled = on_a_thread(move || journal.reader().and_then(|reader| reader.recall(KEY))).await;
+        let last = recalled.ok().flatten();
         let revision = last.and_then(|last| last.parse::<u64>().ok()).map_or(now, |last| now.max(last + 1));
         if let Err(error) = self.journal.remember(KEY, revision.to_string()).await {
             tracing::warn!(%error, "the catalog's revision could not be kept");

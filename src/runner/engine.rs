@@ -8,6 +8,7 @@ use tokio_util::task::{AbortOnDropHandle, TaskTracker};
 use super::aftermath::LookedAfter;
 use super::approvals::Desk;
 use super::backoff::Budget;
+use super::bench::Bench;
 use super::clock::{Clock, ServerClock};
 use super::condition::Condition;
 use super::hold::Hold;
@@ -62,6 +63,8 @@ pub struct Parts {
     pub watchdog: Option<Watchdog>,
     /// Who follows calls.
     pub observer: Arc<dyn Observer>,
+    /// Where tools run.
+    pub bench: Bench,
 }
 
 /// Ends processes of an earlier life, and sees what became of its effects.
@@ -99,6 +102,7 @@ pub(super) struct Engine {
     pub confinement: String,
     pub watchdog: Option<Watchdog>,
     pub observer: Arc<dyn Observer>,
+    pub bench: Bench,
     pub sessions: Sessions,
     /// The same as `backend`, for what only the line knows.
     pub line: Arc<Line>,
@@ -166,6 +170,7 @@ impl Engine {
             confinement: parts.confinement,
             watchdog: parts.watchdog,
             observer: parts.observer,
+            bench: parts.bench,
             leases: Leases::default(),
             ears: Ears::default(),
             hold: Hold::new(parts.switches),

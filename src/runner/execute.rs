@@ -14,7 +14,7 @@ use super::leases::Claimed;
 use super::observing::Observed;
 use crate::failpoint::reach_of;
 use crate::journal::{Accepted, Close, JournalError, Origin, RecordedReply};
-use crate::request::{Effect, ErrorCode, Failure, Meta, Outcome, Sealing};
+use crate::request::{Effect, ErrorCode, Failure, Meta, Outcome};
 use crate::tool::{Permission, Progress, ReadyCall, ToolCx, ToolError, Unrecorded};
 
 /// How long a call that was told to stop may take to do so before it is abandoned. Ending a stubborn process tree
@@ -233,7 +233,7 @@ impl Engine {
         }
         let stop = cx.cancel.clone();
         let limit = cx.time_left(self.settings.longest_call);
-        let mut running = self.tasks.spawn(ready.run(cx));
+        let mut running = self.bench.spawn(&self.tasks, ready.run(cx));
         let ended = tokio::select! {
             joined = &mut running => Ok(joined),
             () = call.cancel.cancelled() => Err(Cut::Cancelled),
@@ -329,14 +329,7 @@ impl Engine {
         observed: &Observed,
     ) -> Option<RecordedReply> {
         let request = call.request();
-        let sealed = outcome.seal(&Sealing {
-            redactor: &self.redactor,
-            store: &self.outputs,
-            request: &request.id,
-            tool: &request.tool,
-            duration,
-            attempt,
-        });
+        let sealed = self.seal(request, outcome, attempt, duration).await;
         let kind = sealed.kind().as_str();
         reach_of("finish.before", request.id.as_str());
         let mut retry = Retry::new(self.settings.retry);

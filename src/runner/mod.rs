@@ -7,6 +7,7 @@ mod approvals;
 #[cfg(target_os = "linux")]
 mod at_rest;
 mod backoff;
+mod bench;
 mod calls;
 mod catalog;
 mod clock;
@@ -35,6 +36,7 @@ mod periodic;
 mod polling;
 mod pressure;
 mod recovery;
+mod sealing;
 mod session;
 mod settings;
 mod tally;
@@ -47,6 +49,7 @@ mod waking;
 mod watchdog;
 
 pub use aftermath::LookedAfter;
+pub use bench::Bench;
 pub use clock::{Clock, SKEW_MS};
 pub use drain::Stop;
 pub use engine::{Catalog, Parts, Survivors};

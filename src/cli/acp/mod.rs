@@ -23,7 +23,7 @@ use crate::acp::agent::{AgentSetup, Backlog, lines, serve};
 use crate::acp::editor::Editors;
 use crate::config::{Config, WorkspaceRule};
 use crate::home::{Home, LockError, RunnerLock};
-use crate::runner::Stop;
+use crate::runner::{Bench, Stop};
 
 use door::Door;
 pub use host::EditorHost;
@@ -130,7 +130,7 @@ fn assemble(
     } else {
         named
     };
-    wiring::runner(&config, home, context.environment(), None, &setup.editors)
+    wiring::runner(&config, home, context.environment(), None, &setup.editors, &Bench::default())
 }
 
 /// Lets editors in to a runner that runs whatever they do, for as long as what it returns is kept.

@@ -29,7 +29,7 @@ use crate::journal::Journal;
 use crate::output::OutputStore;
 use crate::redact::Redactor;
 use crate::request::Effect;
-use crate::runner::{Clock, Parts, Runner, Settings, Stop, Tasks, WakeUp, Watchdog, wakes};
+use crate::runner::{Bench, Clock, Parts, Runner, Settings, Stop, Tasks, WakeUp, Watchdog, wakes};
 use crate::tool::{Gate, Registry};
 
 use backends::device_backend;
@@ -211,13 +211,14 @@ impl Processes {
     }
 }
 
-/// Puts a runner together.
+/// Puts a runner together, whose tools run there.
 pub fn runner(
     config: &Config,
     home: &Home,
     environment: &Environment,
     pairing_code: Option<String>,
     editors: &Editors,
+    bench: &Bench,
 ) -> anyhow::Result<Assembled> {
     // Made before the machine, so that its key is among the secrets that are masked.
     let identity = DeviceIdentity::load_or_create(home)?;
@@ -247,6 +248,7 @@ pub fn runner(
         approvals: Approvals::of(home),
         watchdog: Watchdog::from_variables(|name| text_variable(environment, name)),
         observer: Arc::new(editors.clone()),
+        bench: bench.clone(),
     };
     let processes = Processes { terminals: machine.terminals, journal: journal.clone() };
     Ok(Assembled { runner: Runner::new(parts, wakes), processes, registry: machine.registry, journal })

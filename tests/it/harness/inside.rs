@@ -14,7 +14,7 @@ use punie_runner::journal::Journal;
 use punie_runner::output::OutputStore;
 use punie_runner::redact::{Redactor, Secret};
 use punie_runner::runner::{
-    Catalog, Clock, LookedAfter, Parts, Runner, RunnerError, Settings, Stop, Survivors, wakes,
+    Bench, Catalog, Clock, LookedAfter, Parts, Runner, RunnerError, Settings, Stop, Survivors, wakes,
 };
 use punie_runner::tool::{Aftermath, Intent, Registry, Unobserved};
 use tokio::task::JoinSet;
@@ -79,6 +79,7 @@ impl Inside {
             approvals: Approvals::of(&home),
             watchdog: None,
             observer: Arc::new(Unobserved),
+            bench: Bench::default(),
         };
         change(&mut parts);
         let (stop, runner) = (Stop::new(), Runner::new(parts, wakes()));

@@ -1,12 +1,17 @@
 //! Tools that fail inside, in every place where a tool's code runs: the call is answered, its lane is freed, the
-//! runner goes on.
+//! runner goes on. And one that holds up its thread, as a path on a network disk that hangs does.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, mpsc};
+use std::time::Duration;
 
 use punie_runner::request::{Effect, Reply};
-use punie_runner::runner::Settings;
-use punie_runner::tool::{Registry, Tool, ToolCx, ToolError};
+use punie_runner::runner::{Bench, Settings};
+use punie_runner::tool::{Registry, Tool, ToolCx, ToolError, ToolSet};
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer};
 use serde_json::json;
+use tokio::sync::Notify;
 
 use crate::harness::caller::Ask;
 use crate::harness::inside::Inside;
@@ -41,7 +46,7 @@ impl Tool for Fall {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn f48_a_call_that_fails_inside_is_answered_and_frees_its_lane() {
     let stage = Stage::new().await;
-    let tools = punie_runner::tool::ToolSet::new("test", ()).with::<Fall>().into_entries();
+    let tools = ToolSet::new("test", ()).with::<Fall>().into_entries();
     let tools = Registry::new([tools]).expect("one tool");
     let runner = Inside::start(&stage, tools, Settings::default());
     let fall = |place: &str| Ask::new("Fall", &json!({ "where": place })).of("talk");
@@ -54,4 +59,50 @@ async fn f48_a_call_that_fails_inside_is_answered_and_frees_its_lane() {
     }
     runner.stop().await;
     assert_eq!(stage.journal().expect("there").counts().expect("readable").started, 0);
+}
+
+/// Holds up its thread until it is let go.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Hang {}
+
+struct Disk {
+    asked: Notify,
+    answers: Mutex<mpsc::Receiver<()>>,
+    answered: AtomicBool,
+}
+
+impl Tool for Hang {
+    const NAME: &'static str = "Hang";
+    const EFFECT: Effect = Effect::Reads;
+    type Deps = Arc<Disk>;
+    type Output = Reply;
+
+    async fn run(self, _cx: &ToolCx, disk: &Arc<Disk>) -> Result<Reply, ToolError> {
+        disk.asked.notify_one();
+        let _ = disk.answers.lock().expect("only this").recv_timeout(Duration::from_mins(1));
+        disk.answered.store(true, Ordering::SeqCst);
+        Ok(Reply::text("hung"))
+    }
+}
+
+#[tokio::test]
+async fn a_tool_that_holds_up_its_thread_stops_neither_polls_nor_other_calls() {
+    let stage = Stage::new().await;
+    let (answer, answers) = mpsc::channel();
+    let disk = Disk { asked: Notify::new(), answers: Mutex::new(answers), answered: AtomicBool::new(false) };
+    let disk = Arc::new(disk);
+    let hanging = ToolSet::new("hanging", Arc::clone(&disk)).with::<Hang>().into_entries();
+    let tools = ToolSet::new("test", ()).with::<Fall>().into_entries();
+    let tools = Registry::new([hanging, tools]).expect("two tools");
+    let bench = Bench::beside();
+    let runner = Inside::with(&stage, tools, Settings::default(), |parts| parts.bench = bench.clone());
+    let hangs = stage.ask(Ask::new("Hang", &json!({})).of("one")).await;
+    disk.asked.notified().await;
+    let other = stage.caller.have(Ask::new("Fall", &json!({ "where": "nowhere" })).of("other")).await;
+    assert_eq!(other.text(), "stood");
+    assert!(!disk.answered.load(Ordering::SeqCst), "all that happened while the first still hangs");
+    answer.send(()).expect("it waits");
+    assert_eq!(stage.answer(&hangs).await.text(), "hung");
+    runner.stop().await;
 }
