@@ -56,6 +56,7 @@ fn shell_tools(place: &TempDir) -> Registry {
         store: OutputStore::open(&place.path().join("outputs")).expect("a store"),
         filters: Arc::new(|| Box::new(PassThrough)),
         log: Arc::new(Unlogged),
+        confinement: punie_runner::acp::local::confinement::Confinement::default(),
     };
     let terminals = LocalTerminals::new(setup).expect("a thread");
     let apps = Arc::new(terminals.clone());

@@ -79,7 +79,7 @@ impl Engine {
         };
         meta.lease_lost = lease_lost;
         if effect == Effect::Executes {
-            meta.confinement.get_or_insert_with(|| self.confinement.clone());
+            meta.confinement.get_or_insert_with(|| (self.confinement)());
         }
         outcome
     }
