@@ -130,7 +130,8 @@ pub(super) fn places(rules: &Rules) -> Places {
     for device in DEVICES {
         places.push(Path::new(device), Use::Device);
     }
-    for system in SYSTEM.iter().map(Path::new).chain(rules.search_path.iter().map(PathBuf::as_path)) {
+    let programs = rules.search_path.iter().map(|folder| installation(folder));
+    for system in SYSTEM.iter().map(Path::new).chain(programs) {
         places.grant(system, &holes, Use::Read);
     }
     for folder in rules.user_home.iter().chain(&rules.read) {
@@ -146,6 +147,20 @@ pub(super) fn places(rules: &Rules) -> Places {
         places.push(shown, Use::Read);
     }
     places
+}
+
+/// What a folder of programs belongs to: a toolchain needs what lies beside its `bin`. Not where that is somebody's
+/// whole folder.
+fn installation(folder: &Path) -> &Path {
+    let is_one = folder.file_name().is_some_and(|name| name == "bin" || name == "sbin" || name == "shims");
+    match folder.parent() {
+        Some(around)
+            if is_one && around.components().count() > 2 && around.parent() != Some(Path::new("/home")) =>
+        {
+            around
+        }
+        _ => folder,
+    }
 }
 
 /// What is hidden: the runner's own folder, what the owner hides, and the list, but for what the owner names. Of a link
@@ -261,6 +276,20 @@ mod tests {
         let all = Rules { read: vec![home.clone()], ..rules };
         let read = uses(&all, &home, Use::Read);
         assert!(read.contains(&".ssh".to_owned()) && !read.contains(&".punie".to_owned()), "{read:?}");
+    }
+
+    #[test]
+    fn a_toolchain_is_read_with_what_lies_beside_its_programs_and_a_persons_folder_is_not() {
+        for (folder, granted) in [
+            ("/root/.pyenv/shims", "/root/.pyenv"),
+            ("/data/tools/go/bin", "/data/tools/go"),
+            ("/data/tools", "/data/tools"),
+            ("/root/bin", "/root/bin"),
+            ("/home/b/bin", "/home/b/bin"),
+            ("/home/b/.cargo/bin", "/home/b/.cargo"),
+        ] {
+            assert_eq!(installation(Path::new(folder)), Path::new(granted), "{folder}");
+        }
     }
 
     #[test]

@@ -54,7 +54,8 @@ async fn commands_reach_each_other_by_loopback_over_calls() {
                   import os\nos.rename('port.new','port')\nc,_=s.accept()\nc.sendall(b'served\\n')\nc.close()\n";
     std::fs::write(yard.path("work/server.py"), server).expect("written");
     let begun = yard.call(json!({"command": "python3 server.py", "run_in_background": true})).await;
-    begun.expect("it starts");
+    let begun = begun.expect("it starts");
+    assert!(tools::text(&begun).contains("running"), "{}", tools::text(&begun));
     let text =
         yard.bash("until [ -s port ]; do :; done; exec 3<>/dev/tcp/127.0.0.1/$(cat port); cat <&3").await;
     assert_eq!(text, "served");
