@@ -65,7 +65,15 @@ pub struct Cages {
     #[cfg(target_os = "linux")]
     filters: OnceLock<Arc<Vec<seccompiler::BpfProgram>>>,
     #[cfg(target_os = "linux")]
-    latest: Mutex<Option<(Vec<Stamp>, Option<Arc<OwnedFd>>)>>,
+    latest: Mutex<Option<Latest>>,
+}
+
+/// The ruleset that was made last, and what it was made from.
+#[cfg(target_os = "linux")]
+#[derive(Debug)]
+struct Latest {
+    stamps: Vec<Stamp>,
+    ruleset: Option<Arc<OwnedFd>>,
 }
 
 /// A folder as it was when a ruleset was made.
@@ -85,7 +93,7 @@ type State = Option<(u64, u64, Option<(i64, u64)>)>;
 #[cfg(target_os = "linux")]
 fn state(path: &std::path::Path, listed: bool) -> State {
     let stat = rustix::fs::stat(path).ok()?;
-    let changed = listed.then(|| (i64::from(stat.st_mtime), u64::from(stat.st_mtime_nsec)));
+    let changed = listed.then(|| (stat.st_mtime, stat.st_mtime_nsec));
     Some((stat.st_dev, stat.st_ino, changed))
 }
 
@@ -150,7 +158,7 @@ impl Cages {
     #[cfg(target_os = "linux")]
     fn ruleset(&self, network: Network) -> io::Result<Option<Arc<OwnedFd>>> {
         let mut latest = self.latest.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some((stamps, ruleset)) = &*latest
+        if let Some(Latest { stamps, ruleset }) = &*latest
             && stamps.iter().all(|stamp| state(&stamp.path, stamp.listed) == stamp.state)
         {
             return Ok(ruleset.clone());
@@ -171,7 +179,7 @@ impl Cages {
         let ruleset = super::ruleset::ruleset(&places.list, network == Network::None)
             .map_err(io::Error::other)?
             .map(Arc::new);
-        *latest = Some((stamps, ruleset.clone()));
+        *latest = Some(Latest { stamps, ruleset: ruleset.clone() });
         Ok(ruleset)
     }
 }

@@ -50,9 +50,5 @@ pub(super) fn in_words(confinement: Confinement) -> Arc<dyn Fn() -> String + Sen
 }
 
 fn real(path: &Path) -> PathBuf {
-    #[expect(
-        clippy::disallowed_methods,
-        reason = "a rule of the kernel's names the folder and not the way to it"
-    )]
     path.canonicalize().unwrap_or_else(|_| path.to_owned())
 }
