@@ -2,12 +2,14 @@
 #![cfg(target_os = "linux")]
 #![expect(clippy::disallowed_methods, reason = "a benchmark starts the processes that it compares with")]
 
+use std::path::Path;
 use std::process::Stdio;
 use std::sync::Arc;
 
 use divan::Bencher;
 use punie_runner::acp::Workspace;
 use punie_runner::acp::local::children::Unlogged;
+use punie_runner::acp::local::confinement::{Confinement, Setup};
 use punie_runner::acp::local::terminals::{LocalSetup, LocalTerminals};
 use punie_runner::acp::terminals::TerminalClient;
 use punie_runner::handlers::shell::{self, ShellBoard, ShellDeps};
@@ -15,6 +17,7 @@ use punie_runner::home::Home;
 use punie_runner::ids::RequestId;
 use punie_runner::output::OutputStore;
 use punie_runner::output::filter::PassThrough;
+use punie_runner::sandbox::{Level, Network, Require, Rules};
 use punie_runner::tool::{Registry, ToolCx};
 use serde_json::json;
 use tempfile::TempDir;
@@ -41,7 +44,7 @@ fn tokio_output(bencher: Bencher<'_, '_>, command: &str) {
 #[divan::bench(args = COMMANDS)]
 fn bash_tool(bencher: Bencher<'_, '_>, command: &str) {
     let (runtime, place) = (Runtime::new().expect("a runtime"), tempfile::tempdir().expect("a folder"));
-    let tools = shell_tools(&place);
+    let tools = shell_tools(&place, place.path(), Confinement::default());
     let (entry, args) = (tools.find("Bash").expect("a tool"), json!({"command": command}).to_string());
     bencher.bench_local(|| {
         let call = entry.decode(&args).expect("its arguments");
@@ -49,19 +52,55 @@ fn bash_tool(bencher: Bencher<'_, '_>, command: &str) {
     });
 }
 
-fn shell_tools(place: &TempDir) -> Registry {
+/// The same, confined: the first call, which waits for the self-test, is not counted.
+#[divan::bench(args = COMMANDS)]
+fn confined_bash_tool(bencher: Bencher<'_, '_>, command: &str) {
+    let (runtime, place) = (Runtime::new().expect("a runtime"), tempfile::tempdir().expect("a folder"));
+    let home = Home::open(&place.path().join("home")).expect("a home");
+    let work = place.path().join("work");
+    std::fs::create_dir(&work).expect("a folder");
+    let confinement = Confinement::new(Setup {
+        rules: Rules {
+            workspaces: vec![work],
+            user_home: std::env::home_dir(),
+            own_home: home.root().to_owned(),
+            shown: Vec::new(),
+            pipes: home.shells_dir(),
+            temp: home.temp_dir(),
+            search_path: Vec::new(),
+            write: Vec::new(),
+            read: Vec::new(),
+            hide: Vec::new(),
+            network: Network::Loopback,
+        },
+        require: Require::Full,
+        confine: true,
+        apps: false,
+        self_test: home.self_test_dir(),
+    });
+    assert_eq!(runtime.block_on(confinement.level()), Level::Full, "this system confines");
+    let tools = shell_tools(&place, &place.path().join("work"), confinement);
+    let (entry, args) = (tools.find("Bash").expect("a tool"), json!({"command": command}).to_string());
+    bencher.bench_local(|| {
+        let call = entry.decode(&args).expect("its arguments");
+        runtime.block_on(call.run(ToolCx::detached(RequestId::new()))).expect("an answer")
+    });
+}
+
+fn shell_tools(place: &TempDir, work: &Path, confinement: Confinement) -> Registry {
     let path = std::env::var("PATH").unwrap_or_default();
     let setup = LocalSetup {
         base_env: vec![("PATH".to_owned(), path)],
         store: OutputStore::open(&place.path().join("outputs")).expect("a store"),
         filters: Arc::new(|| Box::new(PassThrough)),
         log: Arc::new(Unlogged),
+        confinement,
     };
     let terminals = LocalTerminals::new(setup).expect("a thread");
     let apps = Arc::new(terminals.clone());
     let terminals: Arc<dyn TerminalClient> = Arc::new(terminals);
     let home = Home::open(&place.path().join("home")).expect("a home");
-    let workspace = Workspace::open(&[place.path().to_owned()]).expect("a workspace");
+    let workspace = Workspace::open(&[work.to_owned()]).expect("a workspace");
     let deps = ShellDeps { terminals, workspace, shells: Arc::new(ShellBoard::new()), apps, home };
     Registry::new([shell::tools(deps)]).expect("the names of one domain differ")
 }

@@ -6,6 +6,7 @@
 //! - [`ids`], [`request`]: what travels and what comes of it.
 //! - [`output`], [`redact`]: text on its way out.
 //! - [`tool`]: the contract between engine and tools.
+//! - [`sandbox`]: what the kernel lets commands touch.
 //! - [`acp`]: who really touches files and processes.
 //! - [`handlers`]: the tools, one file each.
 //! - [`journal`]: what must survive a crash.
@@ -22,6 +23,8 @@ pub mod output;
 pub mod redact;
 
 pub mod tool;
+
+pub mod sandbox;
 
 pub mod acp;
 

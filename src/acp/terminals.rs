@@ -288,6 +288,8 @@ pub struct TerminalOutput {
     pub in_editor: bool,
     /// Things worth knowing of where and how it ran.
     pub warnings: Vec<String>,
+    /// Why a command that failed may have, where its confinement explains it.
+    pub hint: Option<String>,
 }
 
 /// How a command ended.
@@ -305,6 +307,11 @@ pub enum ExitStatus {
 pub const KILLED: i32 = 137;
 
 impl ExitStatus {
+    /// Whether it ended with a code that says that something went wrong.
+    pub fn is_a_failure(&self) -> bool {
+        matches!(self, Self::Code(code) if *code != 0)
+    }
+
     /// Whether SIGKILL ended it, or a program of it as a shell tells that.
     pub fn may_be_a_kill(&self) -> bool {
         match self {

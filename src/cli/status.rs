@@ -19,7 +19,9 @@ struct Status {
     pid: Option<u32>,
     device_id: String,
     backend: BackendStatus,
-    confinement: &'static str,
+    confinement: String,
+    /// `none`, `loopback` or `full`: what commands reach.
+    network: &'static str,
     in_flight: u32,
     outbox: Outbox,
     can_execute: CanExecute,
@@ -82,7 +84,9 @@ const PROBE: Duration = Duration::from_secs(3);
 pub fn status(context: &Context) -> anyhow::Result<Exit> {
     let config = context.config(WorkspaceRule::NotNeeded)?;
     let home = Context::home(&config)?;
-    let status = look(&config, &home)?;
+    let confinement = wiring::confinement(&config, &home, context.environment());
+    let level = runtime()?.block_on(confinement.level());
+    let status = look(&config, &home, (level.to_string(), confinement.network().as_str()))?;
     if context.json() {
         print::json(&status);
     } else {
@@ -91,7 +95,7 @@ pub fn status(context: &Context) -> anyhow::Result<Exit> {
     Ok(Exit::Done)
 }
 
-fn look(config: &Config, home: &Home) -> anyhow::Result<Status> {
+fn look(config: &Config, home: &Home, confined: (String, &'static str)) -> anyhow::Result<Status> {
     let holder = RunnerLock::peek(home)?;
     let facts = Facts::read(home)?;
     let switches = Switches::of(home);
@@ -133,7 +137,8 @@ fn look(config: &Config, home: &Home) -> anyhow::Result<Status> {
             last_poll_ms: facts.last_poll_ms,
             clock_skew_ms: facts.clock_skew_ms,
         },
-        confinement: wiring::CONFINEMENT,
+        confinement: confined.0,
+        network: confined.1,
         in_flight: counts.accepted + counts.started,
         outbox: Outbox {
             pending: counts.outbox,
@@ -225,7 +230,10 @@ fn show(status: &Status) {
             salvage.file, salvage.kept, salvage.lost
         ));
     }
-    print::line(&format!("Confinement   {}", status.confinement));
+    print::line(&format!(
+        "Confinement   {} (commands reach by network: {})",
+        status.confinement, status.network
+    ));
     #[cfg(unix)]
     print::line(&format!("A stop ends   {}", crate::acp::local::kill::reach()));
     print::line(&format!("Version       {}", status.version));

@@ -6,7 +6,9 @@ use std::path::{Path, PathBuf};
 use super::error::ConfigError;
 use super::raw::Written;
 use super::sources::{self, Environment, Origin};
-use super::tables::{Backend, Editor, Limits, Log, Policy, Poll, Reader, SafeMode, WebSocket, Workspaces};
+use super::tables::{
+    Backend, Editor, Limits, Log, Policy, Poll, Reader, SafeMode, Sandbox, WebSocket, Workspaces,
+};
 use super::url::BackendUrl;
 use super::value::{BackendKind, LogLevel, Value};
 use super::workspaces::{self, WorkspaceRule};
@@ -22,6 +24,7 @@ struct Tables {
     limits: Limits,
     safe_mode: SafeMode,
     policy: Policy,
+    sandbox: Sandbox,
     editor: Editor,
     workspaces: Workspaces,
     log: Log,
@@ -63,6 +66,7 @@ impl Config {
         tables.settings.push(setting);
 
         settings.append(&mut tables.settings);
+        let file_folder = file.parent().map(Path::to_owned).unwrap_or_default();
         let caller = caller(flags, environment, &mut settings)?;
         Ok(Self {
             home,
@@ -74,6 +78,7 @@ impl Config {
             limits: tables.limits,
             safe_mode: tables.safe_mode,
             policy: tables.policy,
+            sandbox: in_full(tables.sandbox, environment, &file_folder),
             editor: tables.editor,
             log: tables.log,
             caller,
@@ -95,6 +100,7 @@ impl Tables {
         let safe_mode = SafeMode::read(&mut reader);
         let workspaces = Workspaces::read(&mut reader);
         let policy = Policy::read(&mut reader);
+        let sandbox = Sandbox::read(&mut reader);
         let editor = Editor::read(&mut reader);
         let log = Log::read(&mut reader);
         reader.unless(
@@ -136,6 +142,7 @@ impl Tables {
                 limits,
                 safe_mode,
                 policy,
+                sandbox,
                 editor,
                 workspaces,
                 log,
@@ -192,6 +199,18 @@ fn check_insecure(tables: &Tables) -> Result<(), ConfigError> {
         }
         _ => Ok(()),
     }
+}
+
+/// The table with its paths in full: those that begin with ~, and those from the file's folder.
+fn in_full(mut sandbox: Sandbox, environment: &Environment, folder: &Path) -> Sandbox {
+    for paths in [&mut sandbox.write, &mut sandbox.read, &mut sandbox.hide] {
+        for path in paths {
+            if let Some(full) = environment.full_path(path, Some(folder)) {
+                *path = full;
+            }
+        }
+    }
+    sandbox
 }
 
 /// The kind and the address must speak of the same protocol.

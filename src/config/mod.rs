@@ -20,9 +20,9 @@ use crate::redact::Secret;
 pub use error::ConfigError;
 pub use raw::Fault;
 pub use sources::{Environment, Origin};
-pub use tables::{Backend, Editor, Limits, Log, Policy, Poll, SafeMode, WebSocket};
+pub use tables::{Backend, Editor, Limits, Log, Policy, Poll, SafeMode, Sandbox, WebSocket};
 pub use url::BackendUrl;
-pub use value::{AskedAbout, BackendKind, Discover, LogFile, LogLevel, WakeUp};
+pub use value::{AskedAbout, BackendKind, Discover, LogFile, LogLevel, Network, Require, WakeUp};
 pub use workspaces::WorkspaceRule;
 
 /// Everything that can be set, as it is in force.
@@ -46,6 +46,8 @@ pub struct Config {
     pub safe_mode: SafeMode,
     /// What somebody is asked about.
     pub policy: Policy,
+    /// What commands may touch.
+    pub sandbox: Sandbox,
     /// What editors are used for.
     pub editor: Editor,
     /// What is logged.

@@ -159,8 +159,8 @@ fn unknown_text(what: &str, path: &str, known: &[&str]) -> String {
     let likeness = |candidate: &str| {
         let (its_table, its_leaf) = split(candidate);
         let near = strsim::normalized_damerau_levenshtein(leaf, its_leaf);
-        // Of two names that are equally near, the one in the same table was meant.
-        if its_table == table { near + 0.1 } else { near }
+        // Of two names that are about as near, the one in the same table was meant.
+        if its_table == table { near + 0.25 } else { near }
     };
     let best =
         known.iter().map(|candidate| (likeness(candidate), *candidate)).max_by(|a, b| a.0.total_cmp(&b.0));

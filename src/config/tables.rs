@@ -10,7 +10,8 @@ use super::raw::{Fault, Written};
 use super::sources::Origin;
 use super::url::BackendUrl;
 use super::value::{
-    AskedAbout, BackendKind, Bounds, Discover, LogFile, LogLevel, Refusal, Value, WakeUp, must_be,
+    AskedAbout, BackendKind, Bounds, Discover, LogFile, LogLevel, Network, Refusal, Require, Value, WakeUp,
+    must_be,
 };
 
 /// A table as the written file shows it.
@@ -175,6 +176,24 @@ tables! {
         ask, "ask": Vec<String> = Vec::new(), ..;
         /// How long a call waits for that word; then it is refused.
         patience, "patience_ms": Duration = ms(120_000), ms(1_000)..=DAY;
+    }
+
+    /// What commands may touch, as the system's kernel enforces it (docs/safety.md).
+    ["sandbox"] Sandbox {
+        /// full, partial or none: the least level of confinement at which commands run. Below it they are refused; reading and editing files goes on.
+        require, "require": Require = Require::of_this_system(), ..;
+        /// none, loopback or full: what commands reach. loopback: each other, where the system lets that be set up without privilege, else nothing.
+        network, "network": Network = Network::Loopback, ..;
+        /// What commands may write beside the workspaces and their temporary folder. A path may begin with ~.
+        write, "write": Vec<PathBuf> = Vec::new(), ..;
+        /// What commands may read beside the system's folders and the user's own, or although it is on the list of what is hidden.
+        read, "read": Vec<PathBuf> = Vec::new(), ..;
+        /// What commands may not read although it is in the user's own folder. Keys, tokens and browsers' profiles are hidden already.
+        hide, "hide": Vec<PathBuf> = Vec::new(), ..;
+        /// Let OpenApp start applications. They run unconfined, with any arguments.
+        apps, "apps": bool = false, ..;
+        /// false: nothing is confined. Commands then run only with require = "none".
+        confine, "confine": bool = true, ..;
     }
 
     /// What a connected editor is used for (`punie-runner acp`), where it serves that and a person has attached a session.

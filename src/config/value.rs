@@ -258,6 +258,37 @@ named!(
 );
 
 named!(
+    /// The least level of confinement at which commands run.
+    Require, "\"full\", \"partial\" or \"none\"" {
+        /// Every way out that is tried is shut.
+        Full = "full",
+        /// Some of them are.
+        Partial = "partial",
+        /// Whatever there is.
+        None = "none",
+    }
+);
+
+impl Require {
+    /// The default: all where it is built, and nothing where commands cannot be confined yet.
+    pub(super) const fn of_this_system() -> Self {
+        if cfg!(target_os = "linux") { Self::Full } else { Self::None }
+    }
+}
+
+named!(
+    /// What commands reach by network.
+    Network, "\"none\", \"loopback\" or \"full\"" {
+        /// Nothing.
+        None = "none",
+        /// Each other.
+        Loopback = "loopback",
+        /// Everything.
+        Full = "full",
+    }
+);
+
+named!(
     /// How much is logged.
     LogLevel, "\"off\", \"error\", \"warn\", \"info\", \"debug\" or \"trace\"" {
         /// Nothing.

@@ -23,6 +23,7 @@ impl Home {
             modes::ensure_dir(&private, Openness::OursAlone)?;
         }
         for inner in [
+            home.temp_dir(),
             home.outputs_dir(),
             home.shells_dir(),
             home.switches_dir(),
@@ -82,6 +83,14 @@ impl Home {
     /// `state/shells/`: named pipes of commands in the background.
     pub fn shells_dir(&self) -> PathBuf {
         self.state_dir().join("shells")
+    }
+    /// `tmp/`: the temporary files of commands. Not deeper, since a socket's path may have 107 characters only.
+    pub fn temp_dir(&self) -> PathBuf {
+        self.root.join("tmp")
+    }
+    /// `state/self-test/`: there only while the runner finds out what confinement keeps in.
+    pub fn self_test_dir(&self) -> PathBuf {
+        self.state_dir().join("self-test")
     }
     /// `state/scripts/`: commands for editors' terminals, while they run.
     pub fn scripts_dir(&self) -> PathBuf {

@@ -53,8 +53,8 @@ pub struct Parts {
     pub settings: Settings,
     /// The time of day.
     pub clock: Clock,
-    /// The confinement in force, for heartbeats.
-    pub confinement: String,
+    /// Says which confinement is in force, for results and heartbeats.
+    pub confinement: Arc<dyn Fn() -> String + Send + Sync>,
     /// What the owner has switched on.
     pub switches: Switches,
     /// What waits for the word of the person here.
@@ -99,7 +99,7 @@ pub(super) struct Engine {
     pub settings: Settings,
     pub clock: Clock,
     pub server_clock: ServerClock,
-    pub confinement: String,
+    pub confinement: Arc<dyn Fn() -> String + Send + Sync>,
     pub watchdog: Option<Watchdog>,
     pub observer: Arc<dyn Observer>,
     pub bench: Bench,

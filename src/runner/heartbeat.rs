@@ -81,7 +81,7 @@ impl Engine {
     async fn health(&self) -> serde_json::Value {
         let mut health = json!({
             "version": env!("CARGO_PKG_VERSION"),
-            "confinement": self.confinement,
+            "confinement": (self.confinement)(),
             "degraded": self.degraded(),
         });
         if let Some(skew) = self.server_clock.skew_ms() {

@@ -20,6 +20,7 @@ use std::time::Duration;
 use punie_runner::acp::editor::{EditorSession, EditorSettings, Editors, Overlay, Turn};
 use punie_runner::acp::local::children::Unlogged;
 use punie_runner::acp::local::client_tools::LocalPolicy;
+use punie_runner::acp::local::confinement::Confinement;
 use punie_runner::acp::local::terminals::{LocalSetup, LocalTerminals};
 use punie_runner::acp::protocol::{ClientCapabilities, FileSystemCapabilities};
 use punie_runner::acp::{ClientTools, LocalClient, Workspace};
@@ -165,7 +166,14 @@ fn processes(base: &Path, filters: FilterFactory) -> LocalTerminals {
     let store = OutputStore::open(&base.join("outputs")).expect("a store");
     let base_env = [("PATH", "/usr/local/bin:/usr/bin:/bin"), ("HOME", "/")];
     let base_env = base_env.map(|(name, value)| (name.to_owned(), value.to_owned())).to_vec();
-    LocalTerminals::new(LocalSetup { base_env, store, filters, log: Arc::new(Unlogged) }).expect("a thread")
+    LocalTerminals::new(LocalSetup {
+        base_env,
+        store,
+        filters,
+        log: Arc::new(Unlogged),
+        confinement: Confinement::default(),
+    })
+    .expect("a thread")
 }
 
 /// What an owner sets who wants everything of an editor; it answers at once or never.

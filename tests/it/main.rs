@@ -22,6 +22,7 @@ mod faults;
 mod file;
 mod git;
 mod home;
+mod hostile;
 mod journal;
 mod output;
 mod pages;

@@ -22,6 +22,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use punie_runner::acp::local::children::{ChildLog, Noted, Unlogged};
+use punie_runner::acp::local::confinement::Confinement;
 use punie_runner::acp::local::identity::ProcessIdentity;
 use punie_runner::acp::local::kill::kill_survivor;
 use punie_runner::acp::local::terminals::{LocalSetup, LocalTerminals};
@@ -85,7 +86,14 @@ impl Bench {
             (tempfile::tempdir().expect("a folder"), tempfile::tempdir().expect("a folder"));
         let store = OutputStore::with_limits(outputs.path(), limits).expect("a store");
         let state = StateDeps { outputs: store.clone(), board: Arc::new(state::board::NoTasks) };
-        let terminals = LocalTerminals::new(LocalSetup { base_env, store, filters, log }).expect("a thread");
+        let terminals = LocalTerminals::new(LocalSetup {
+            base_env,
+            store,
+            filters,
+            log,
+            confinement: Confinement::default(),
+        })
+        .expect("a thread");
         let workspace = Workspace::open(&[folder.path().to_owned()]).expect("a workspace");
         let client: Arc<dyn TerminalClient> = Arc::new(terminals.clone());
         let shells = Arc::new(ShellBoard::new());

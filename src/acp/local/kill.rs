@@ -294,6 +294,7 @@ mod tests {
             stdin: None,
             tty: None,
             ties: ties.clone(),
+            cage: None,
         };
         let spawner = Spawner::new().expect("a thread");
         let Spawned { child, output } = spawner.spawn(plan).await.expect("started");

@@ -76,7 +76,9 @@ mod shared_memory {
     use std::time::Duration;
 
     use super::super::control_group::ControlGroup;
+    use super::super::shut_in::{Maps, shut_in};
     use super::{BorrowedFd, Knots, Pid, Plan, Streams, io, set_up_child};
+    use crate::sandbox::Cage;
 
     /// The child's stack until the program starts. What runs on it is a handful of system calls.
     const STACK_BYTES: usize = 128 << 10;
@@ -93,6 +95,7 @@ mod shared_memory {
         cwd: CString,
         streams: Streams<'a>,
         knots: Knots,
+        cage: Option<(&'a Cage, Maps)>,
         /// Set by the child: how long it took to enter its control group, in nanoseconds.
         entered_in: u64,
         /// Set by the child when it could not start the program.
@@ -119,6 +122,7 @@ mod shared_memory {
             cwd: text(plan.cwd.as_os_str().as_bytes())?,
             streams,
             knots: plan.ties.knots(),
+            cage: plan.cage.as_ref().map(|cage| (cage, Maps::of_this_user())),
             entered_in: 0,
             failed: 0,
         };
@@ -227,6 +231,10 @@ mod shared_memory {
             libc::sigemptyset(none.as_mut_ptr());
             libc::pthread_sigmask(libc::SIG_SETMASK, none.as_ptr(), ptr::null_mut());
         }
+        // Last: what comes before it needs more than the program may have.
+        if let Some((cage, maps)) = &orders.cage {
+            shut_in(cage, maps)?;
+        }
         let mut refused = io::Error::from_raw_os_error(libc::ENOENT);
         for place in &orders.places {
             // SAFETY: texts that end in NUL and lists that end in null, all alive: see `Orders`.
@@ -325,6 +333,7 @@ mod tests {
             stdin: None,
             tty: None,
             ties: Ties::default(),
+            cage: None,
         }
     }
 

@@ -32,7 +32,8 @@ pub(super) async fn environment(spawner: &Spawner, base: &[(String, String)]) ->
     let cwd =
         fallback.get("HOME").map(PathBuf::from).filter(|home| home.is_dir()).unwrap_or_else(|| "/".into());
     let args = vec!["-l".to_owned(), "-c".to_owned(), format!("echo; echo {FENCE}; env -0")];
-    let plan = Plan { program: shell, args, env, cwd, stdin: None, tty: None, ties: Ties::default() };
+    let plan =
+        Plan { program: shell, args, env, cwd, stdin: None, tty: None, ties: Ties::default(), cage: None };
     let shell = match spawner.spawn(plan).await {
         Ok(shell) => shell,
         Err(cause) => {

@@ -9,6 +9,7 @@ pub mod children;
 pub mod client_tools;
 #[cfg(unix)]
 mod command;
+pub mod confinement;
 #[cfg(unix)]
 mod control_group;
 mod decoding;
@@ -56,6 +57,8 @@ mod recent_indexes;
 mod removal;
 mod reshaping;
 pub(in crate::acp) mod script_file;
+#[cfg(target_os = "linux")]
+mod shut_in;
 mod sniff;
 mod temp_file;
 #[cfg(unix)]

@@ -21,6 +21,7 @@ use super::launch::{Streams, launch};
 use super::pty;
 use super::ties::Ties;
 use crate::acp::terminals::{ExitStatus, StopSignal, WindowSize, signal_name};
+use crate::sandbox::Cage;
 
 /// A pipe as large as the system allows everybody: fewer switches between the command and its reader.
 #[cfg(target_os = "linux")]
@@ -36,6 +37,8 @@ pub(super) struct Plan {
     /// A terminal in place of input and output.
     pub tty: Option<WindowSize>,
     pub ties: Ties,
+    /// What confines it.
+    pub cage: Option<Cage>,
 }
 
 /// A started process and the one pipe, or our side of the terminal, that takes its output and its errors, in the

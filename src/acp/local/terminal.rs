@@ -158,6 +158,7 @@ impl Terminal {
             held_back: shown.held_back,
             in_editor: false,
             warnings: Vec::new(),
+            hint: None,
         }
     }
 

@@ -15,6 +15,7 @@ use tokio::time::Instant;
 use super::capture::{Capture, Place};
 use super::children::{ChildLog, call_mark};
 use super::command::{check_command, check_folder, command_of, refused};
+use super::confinement::Confinement;
 use super::control_group::ControlGroup;
 use super::descriptors;
 use super::environment::Environment;
@@ -47,6 +48,8 @@ pub struct LocalSetup {
     pub filters: FilterFactory,
     /// Is told of every process.
     pub log: Arc<dyn ChildLog>,
+    /// What confines them.
+    pub confinement: Confinement,
 }
 
 /// The terminals of this machine. Clones share them. When the last is gone, the system kills what still runs.
@@ -116,10 +119,11 @@ impl LocalTerminals {
         Ok(Some(OpenTerminal { id: self.admit(terminal), pid: Some(pid), lasting }))
     }
 
-    /// Captures the login environment now, so that the first command need not wait for it. Without this, the first
-    /// command waits, 3 s at most; once captured or given up on, it is not asked for again.
+    /// Captures the login environment and proves the confinement now, so that the first command need not wait for
+    /// them. Without this, the first command waits, 3 s at most; once captured or given up on, the environment is not
+    /// asked for again.
     pub async fn warm_up(&self) {
-        self.environment().await;
+        tokio::join!(self.environment(), self.shared.setup.confinement.level());
     }
 
     /// Stops everything that still runs, all at once.
@@ -158,6 +162,8 @@ impl LocalTerminals {
         check_command(&request.launch)?;
         check_folder(&request.cwd)?;
         let (program, args) = command_of(&request.launch)?;
+        let cage = self.shared.setup.confinement.cage().await?;
+        self.shared.setup.confinement.set_temp(&mut env, &request.env);
         let mark = call_mark(&request.request, request.output_number);
         if let Some((name, value)) = mark.split_once('=') {
             env.insert(name.to_owned(), value.to_owned());
@@ -176,7 +182,7 @@ impl LocalTerminals {
         }
         let bonds = ties.clone();
         let (cwd, stdin, tty) = (request.cwd.clone(), request.stdin.clone(), request.tty);
-        let plan = Plan { program, args, env, cwd, stdin, tty, ties };
+        let plan = Plan { program, args, env, cwd, stdin, tty, ties, cage };
         let spawned = self.shared.spawner.spawn(plan).await;
         let Spawned { child, output } = spawned.map_err(|cause| {
             bonds.untie();
@@ -258,7 +264,12 @@ impl TerminalClient for LocalTerminals {
         Box::pin(async move {
             let terminal = self.find(&query.id)?;
             let looking = tokio::task::spawn_blocking(move || terminal.output(query.since));
-            looking.await.map_err(|panicked| ToolError::internal(panicked.to_string()))
+            let looked = looking.await.map_err(|panicked| ToolError::internal(panicked.to_string()));
+            let mut output = looked?;
+            if output.exit.as_ref().is_some_and(|exit| exit.status.is_a_failure()) {
+                output.hint = self.shared.setup.confinement.hint(&output.text);
+            }
+            Ok(output)
         })
     }
 

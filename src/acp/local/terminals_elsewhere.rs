@@ -25,6 +25,8 @@ pub struct LocalSetup {
     pub filters: FilterFactory,
     /// Is told of every process.
     pub log: Arc<dyn ChildLog>,
+    /// What would confine them.
+    pub confinement: super::confinement::Confinement,
 }
 
 /// The terminals of this machine: none. Applications can be opened all the same.

@@ -25,8 +25,10 @@ pub fn conclude(run: &Run, advice: &str) -> Result<(String, Meta), ToolError> {
             let status = status_line(&exit.status, output.elapsed, !output.text.trim().is_empty());
             let status =
                 [status.as_deref(), killed_words(exit)].into_iter().flatten().collect::<Vec<_>>().join(" ");
-            let status = Some(status.as_str()).filter(|status| !status.is_empty());
-            Ok((output_with_status(&output.text, status), meta))
+            let status = [status.as_str(), output.hint.as_deref().unwrap_or_default()];
+            let status: Vec<&str> = status.into_iter().filter(|line| !line.is_empty()).collect();
+            let status = Some(status.join("\n")).filter(|status| !status.is_empty());
+            Ok((output_with_status(&output.text, status.as_deref()), meta))
         }
         Ending::TimedOut(stopped) => {
             meta.timed_out = true;
@@ -171,6 +173,8 @@ pub fn facts(output: &TerminalOutput) -> Meta {
             meta.killed = Some("oom".to_owned());
         }
     }
+    // A command in an editor's terminal is the editor's, and as free as that.
+    meta.confinement = output.in_editor.then(|| "none".to_owned());
     meta.source = output.in_editor.then(|| "editor".to_owned());
     meta.warnings.extend(output.warnings.iter().cloned());
     if let Some(why) = &output.cut_short {

@@ -19,6 +19,7 @@ use crate::config::WorkspaceRule;
 use crate::home::Home;
 use crate::ids::{DeviceId, RequestId};
 use crate::redact::Secret;
+use crate::sandbox::Level;
 use steps::{Memory, STEPS, Step};
 
 /// How long one request may take.
@@ -29,7 +30,7 @@ pub fn demo(context: &Context) -> anyhow::Result<Exit> {
     let place = Place::make()?;
     let context = context.with_flags(|flags| {
         flags.home = Some(place.root.join("home"));
-        flags.config = None;
+        flags.config = Some(place.root.join("config.toml"));
         flags.workspaces = vec![place.root.join("workspace")];
         flags.log.get_or_insert_with(|| "error".to_owned());
     });
@@ -50,6 +51,8 @@ impl Place {
         let failed =
             |cause: std::io::Error| Stop::with(Exit::CannotWrite, format!("{}: {cause}", root.display()));
         std::fs::create_dir_all(root.join("workspace")).map_err(failed)?;
+        // As far as this system can: a demonstration is no place to be refused.
+        std::fs::write(root.join("config.toml"), "[sandbox]\nrequire = \"none\"\n").map_err(failed)?;
         steps::furnish(&root.join("workspace"))?;
         Ok(Self { root })
     }
@@ -91,7 +94,8 @@ async fn play_steps(context: &Context, home: &Home, ready: &Ready) -> anyhow::Re
     let caller = Caller::new(wiring::functions(&config)?, Secret::new(ready.caller_token.clone()));
     let device = DeviceId::parse(ready.device_id.clone().unwrap_or_default())?;
     if !context.json() {
-        introduce(ready, home.root());
+        let level = wiring::confinement(&config, home, context.environment()).level().await;
+        introduce(ready, home.root(), &level);
     }
     let mut memory = Memory::default();
     let mut rows = Vec::new();
@@ -138,11 +142,10 @@ async fn ask(
     Ok((answer, begun.elapsed()))
 }
 
-fn introduce(ready: &Ready, home: &Path) {
+fn introduce(ready: &Ready, home: &Path, level: &Level) {
     print::line(&format!("A backend at {}, a device with its home in {},", ready.url, home.display()));
     print::line(&format!(
-        "confined: {} (the file tools keep to the workspace; commands are not confined).\n",
-        wiring::CONFINEMENT
+        "confined: {level} (commands, by the kernel; the file tools keep to the workspace by themselves).\n"
     ));
 }
 

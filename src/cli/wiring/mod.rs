@@ -3,6 +3,7 @@
 mod approvals;
 mod backends;
 mod board;
+mod confining;
 mod device;
 mod joints;
 mod shells;
@@ -16,6 +17,7 @@ use tokio::task::JoinSet;
 use super::exit::{self, Exit};
 use crate::acp::editor::{Discover, EditorSettings, Editors, Overlay};
 use crate::acp::local::client_tools::LocalPolicy;
+use crate::acp::local::confinement::Confinement;
 use crate::acp::local::terminals::{LocalSetup, LocalTerminals};
 use crate::acp::permission::InsideWorkspace;
 use crate::acp::terminals::Ladder;
@@ -34,10 +36,8 @@ use crate::tool::{Gate, Registry};
 
 use backends::device_backend;
 pub use backends::{backend, functions, probe};
+pub use confining::confinement;
 pub use device::{Device, StoredToken};
-
-/// The confinement of commands as it is: none beyond the workspace that the tools themselves keep to.
-pub const CONFINEMENT: &str = "none";
 
 /// This machine with its tools: what `call`, `tools` and the runner share.
 pub struct Machine {
@@ -57,6 +57,8 @@ pub struct Machine {
     pub terminals: LocalTerminals,
     /// The shells in the background.
     pub shells: Arc<shell::ShellBoard>,
+    /// What confines commands.
+    pub confinement: Confinement,
 }
 
 /// Puts the machine together. The journal is told of processes, where there is one; the tools are laid over the editors
@@ -77,11 +79,13 @@ pub fn machine(
     let workspace = Workspace::open_with_home(&config.workspaces, user_home.clone())
         .map_err(|cause| exit::Stop::with(Exit::Config, format!("a workspace cannot be opened: {cause}")))?;
     editors.work_in(workspace.clone());
+    let confinement = confinement(config, home, environment);
     let terminals = LocalTerminals::new(LocalSetup {
         base_env: readable(environment.variables()),
         store: outputs.clone(),
         filters: joints::masking(&redactor),
         log: joints::child_log(journal),
+        confinement: confinement.clone(),
     })
     .context("no thread for starting processes")?;
     let local = LocalClient::new(terminals.clone(), workspace.clone(), LocalPolicy::Deny);
@@ -94,6 +98,7 @@ pub fn machine(
         outputs: outputs.clone(),
         filters: joints::masking(&redactor),
         turns: git::Turns::default(),
+        confinement: confinement.clone(),
     };
     let registry = handlers::registry(handlers::Deps {
         file: file::FileDeps { client: client.clone(), workspace: workspace.clone() },
@@ -122,7 +127,9 @@ pub fn machine(
         },
     })?;
     Ok(Machine {
-        gate: Arc::new(InsideWorkspace::asking(approvals::asked_about(config, &registry)?)),
+        gate: Arc::new(
+            InsideWorkspace::asking(approvals::asked_about(config, &registry)?).confined(confinement.clone()),
+        ),
         registry: Arc::new(registry),
         redactor,
         outputs,
@@ -130,6 +137,7 @@ pub fn machine(
         git,
         terminals,
         shells,
+        confinement,
     })
 }
 
@@ -243,7 +251,7 @@ pub fn runner(
         catalog: joints::home_catalog(home),
         settings: settings(config),
         clock,
-        confinement: CONFINEMENT.to_owned(),
+        confinement: confining::in_words(machine.confinement),
         switches: Switches::of(home),
         approvals: Approvals::of(home),
         watchdog: Watchdog::from_variables(|name| text_variable(environment, name)),

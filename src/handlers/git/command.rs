@@ -16,6 +16,7 @@ use super::process::{Ending, Out, Plan, drive};
 use super::settings::{NO_HOOKS, PLAIN, SAFE, VARIABLES};
 use super::{names, program};
 use crate::acp::local::children::CALL_MARK;
+use crate::acp::local::confinement::Confinement;
 use crate::output::hygiene::CommandText;
 use crate::tool::{ToolCx, ToolError};
 
@@ -31,6 +32,7 @@ pub(super) struct Git {
     folder: PathBuf,
     environment: Vec<(OsString, OsString)>,
     settings: Vec<(String, String)>,
+    confinement: Confinement,
 }
 
 /// What a run gave.
@@ -106,12 +108,19 @@ impl Git {
             set("GIT_CEILING_DIRECTORIES", ceiling),
         ];
         environment.extend(VARIABLES.iter().map(|(name, value)| ((*name).into(), (*value).into())));
+        environment.extend(deps.confinement.temp().map(|temp| set("TMPDIR", temp)));
         if cfg!(windows)
             && let Some(root) = program::windows_root(&program)
         {
             environment.push(("SystemRoot".into(), root));
         }
-        Ok(Self { program, folder: folder.to_owned(), environment, settings: Vec::new() })
+        Ok(Self {
+            program,
+            folder: folder.to_owned(),
+            environment,
+            settings: Vec::new(),
+            confinement: deps.confinement.clone(),
+        })
     }
 
     /// The same git in another folder.
@@ -174,7 +183,8 @@ impl Git {
         manner: Manner,
         out: Out<'_>,
     ) -> Result<Ending, ToolError> {
-        let command = self.command(cx, arguments, &manner);
+        let mut command = self.command(cx, arguments, &manner);
+        self.confinement.confine(&mut command).await?;
         let plan = Plan {
             input: manner.input,
             limit: cx.time_left(manner.limit.unwrap_or(LIMIT)),

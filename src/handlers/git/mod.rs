@@ -43,6 +43,7 @@ use std::fmt;
 use std::path::PathBuf;
 
 use crate::acp::Workspace;
+use crate::acp::local::confinement::Confinement;
 use crate::output::{FilterFactory, OutputStore};
 use crate::tool::{Entry, ToolSet};
 
@@ -61,6 +62,8 @@ pub struct GitDeps {
     pub filters: FilterFactory,
     /// Whose turn it is to change a repository.
     pub turns: Turns,
+    /// What confines git and what it starts.
+    pub confinement: Confinement,
 }
 
 impl fmt::Debug for GitDeps {

@@ -28,6 +28,7 @@ pub async fn served(mut script: Script, name: &str) -> Script {
         store: OutputStore::open(&base.join("outputs")).expect("a store"),
         filters: Arc::new(|| Box::new(PassThrough)),
         log: Arc::new(Unlogged),
+        confinement: punie_runner::acp::local::confinement::Confinement::default(),
     });
     let workspace = Workspace::open(std::slice::from_ref(&root)).expect("a workspace");
     let client = LocalClient::new(terminals.expect("a thread"), workspace, LocalPolicy::AllowOnce);

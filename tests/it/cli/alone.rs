@@ -131,6 +131,7 @@ async fn status_says_the_same_keys_without_a_runner() {
         "deviceId",
         "epoch",
         "inFlight",
+        "network",
         "outbox",
         "paused",
         "pid",
@@ -206,6 +207,8 @@ async fn a_reader_that_goes_away_is_no_disaster() {
 #[tokio::test]
 async fn a_call_is_stopped_with_all_it_started() {
     let user = User::new();
+    // The command tells this test who it is.
+    user.write("home/config.toml", "[sandbox]\nnetwork = \"full\"\n");
     let told = TcpListener::bind("127.0.0.1:0").await.expect("a port");
     let port = told.local_addr().expect("bound").port();
     let args = format!(r#"{{"command":"echo $$ > /dev/tcp/127.0.0.1/{port}; exec sleep 600"}}"#);

@@ -196,6 +196,7 @@ pub fn bench_tools(inside: &Path, home: &Path, search_path: &str) -> (Registry, 
         outputs: outputs.clone(),
         filters: Arc::new(|| Box::new(PassThrough)),
         turns: Turns::default(),
+        confinement: punie_runner::acp::local::confinement::Confinement::default(),
     };
     (registry(tools(deps)), outputs)
 }

@@ -74,7 +74,7 @@ impl Inside {
             catalog: Arc::new(Nobody),
             settings,
             clock: Clock::system(),
-            confinement: "none".to_owned(),
+            confinement: Arc::new(|| "none".to_owned()),
             switches: Switches::of(&home),
             approvals: Approvals::of(&home),
             watchdog: None,

@@ -30,6 +30,7 @@ pub fn whole() -> Whole {
         store: outputs.clone(),
         filters: Arc::new(|| Box::new(PassThrough)),
         log: Arc::new(Unlogged),
+        confinement: punie_runner::acp::local::confinement::Confinement::default(),
     })
     .expect("a thread");
     let client = Arc::new(LocalClient::new(terminals, workspace.clone(), LocalPolicy::Deny));
@@ -56,6 +57,7 @@ pub fn whole() -> Whole {
             outputs: outputs.clone(),
             filters: Arc::new(|| Box::new(PassThrough)),
             turns: git::Turns::default(),
+            confinement: punie_runner::acp::local::confinement::Confinement::default(),
         },
         state: state::StateDeps { outputs, board: Arc::new(NoTasks) },
         sqlite: sqlite::SqliteDeps {

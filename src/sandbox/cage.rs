@@ -1,0 +1,185 @@
+//! What one process takes on before its program starts, and where it is kept for the next. Not here: taking it on
+//! (acp::local::launch).
+
+#[cfg(target_os = "linux")]
+use std::io;
+#[cfg(target_os = "linux")]
+use std::os::fd::OwnedFd;
+#[cfg(target_os = "linux")]
+use std::path::PathBuf;
+#[cfg(target_os = "linux")]
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+
+use super::{Network, Rules};
+
+/// Everything that confines one process; it shares its parts with others.
+#[derive(Debug, Clone)]
+pub struct Cage {
+    /// The Landlock ruleset; none where the kernel has no Landlock.
+    #[cfg(target_os = "linux")]
+    pub ruleset: Option<Arc<OwnedFd>>,
+    /// The filters of system calls.
+    #[cfg(target_os = "linux")]
+    pub filters: Arc<Vec<seccompiler::BpfProgram>>,
+    /// The namespaces that it enters.
+    #[cfg(target_os = "linux")]
+    pub namespaces: Spaces,
+}
+
+/// Which namespaces a process is in.
+#[cfg(target_os = "linux")]
+#[derive(Debug, Clone)]
+pub enum Spaces {
+    /// The runner's.
+    Ours,
+    /// A user's and a network's of its own, made by it.
+    Anew,
+    /// Those that were made before.
+    Made(Arc<Namespaces>),
+}
+
+/// A user namespace, which is there for the other, and a network namespace with a loopback and nothing else.
+#[cfg(target_os = "linux")]
+#[derive(Debug)]
+pub struct Namespaces {
+    /// Entered first.
+    pub user: OwnedFd,
+    /// Entered with the rights that the first gives.
+    pub network: OwnedFd,
+}
+
+#[cfg(target_os = "linux")]
+impl Cage {
+    /// No confinement but namespaces of its own, for the process that makes them.
+    pub fn to_make_namespaces() -> Self {
+        Self { ruleset: None, filters: Arc::default(), namespaces: Spaces::Anew }
+    }
+}
+
+/// Makes cages by the rules. What is made is kept for as long as the folders that were listed stay as they are.
+#[derive(Debug)]
+pub struct Cages {
+    rules: Rules,
+    #[cfg(target_os = "linux")]
+    namespaces: OnceLock<Option<Arc<Namespaces>>>,
+    #[cfg(target_os = "linux")]
+    filters: OnceLock<Arc<Vec<seccompiler::BpfProgram>>>,
+    #[cfg(target_os = "linux")]
+    latest: Mutex<Option<Latest>>,
+}
+
+/// The ruleset that was made last, and what it was made from.
+#[cfg(target_os = "linux")]
+#[derive(Debug)]
+struct Latest {
+    stamps: Vec<Stamp>,
+    ruleset: Option<Arc<OwnedFd>>,
+}
+
+/// A folder as it was when a ruleset was made.
+#[cfg(target_os = "linux")]
+#[derive(Debug)]
+struct Stamp {
+    path: PathBuf,
+    state: State,
+    /// Its children were granted one by one.
+    listed: bool,
+}
+
+/// Device, inode and, where its children matter, when they last changed.
+#[cfg(target_os = "linux")]
+type State = Option<(u64, u64, Option<(i64, u64)>)>;
+
+#[cfg(target_os = "linux")]
+fn state(path: &std::path::Path, listed: bool) -> State {
+    let stat = rustix::fs::stat(path).ok()?;
+    let changed = listed.then(|| (stat.st_mtime, stat.st_mtime_nsec));
+    Some((stat.st_dev, stat.st_ino, changed))
+}
+
+impl Cages {
+    /// By these rules.
+    pub fn new(rules: Rules) -> Self {
+        Self {
+            rules,
+            #[cfg(target_os = "linux")]
+            namespaces: OnceLock::new(),
+            #[cfg(target_os = "linux")]
+            filters: OnceLock::new(),
+            #[cfg(target_os = "linux")]
+            latest: Mutex::default(),
+        }
+    }
+
+    /// The rules.
+    pub fn rules(&self) -> &Rules {
+        &self.rules
+    }
+
+    /// What commands can reach: no loopback where none could be made.
+    #[cfg(target_os = "linux")]
+    pub fn network(&self) -> Network {
+        match (self.rules.network, self.namespaces.get()) {
+            (Network::Loopback, Some(None)) => Network::None,
+            (asked, _) => asked,
+        }
+    }
+
+    /// What commands can reach.
+    #[cfg(not(target_os = "linux"))]
+    pub fn network(&self) -> Network {
+        Network::Full
+    }
+
+    /// Tells once whether namespaces could be made, which cages then enter.
+    #[cfg(target_os = "linux")]
+    pub fn found(&self, namespaces: Option<Namespaces>) {
+        // The first finding stands: filters follow from it.
+        let _ = self.namespaces.set(namespaces.map(Arc::new));
+    }
+
+    /// The cage for a process that starts now.
+    ///
+    /// # Errors
+    /// What the kernel says to a ruleset that it should know.
+    #[cfg(target_os = "linux")]
+    pub fn cage(&self) -> io::Result<Cage> {
+        let network = self.network();
+        let filters = self
+            .filters
+            .get_or_init(|| Arc::new(super::seccomp::filters(network).map(Vec::from).unwrap_or_default()));
+        let namespaces = match self.namespaces.get() {
+            Some(Some(made)) if network == Network::Loopback => Spaces::Made(Arc::clone(made)),
+            _ => Spaces::Ours,
+        };
+        Ok(Cage { ruleset: self.ruleset(network)?, filters: Arc::clone(filters), namespaces })
+    }
+
+    #[cfg(target_os = "linux")]
+    fn ruleset(&self, network: Network) -> io::Result<Option<Arc<OwnedFd>>> {
+        let mut latest = self.latest.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(Latest { stamps, ruleset }) = &*latest
+            && stamps.iter().all(|stamp| state(&stamp.path, stamp.listed) == stamp.state)
+        {
+            return Ok(ruleset.clone());
+        }
+        let places = super::places::places(&self.rules);
+        // Of the granted folders only which they are: what is in them changes all the time.
+        let granted = self.rules.workspaces.iter().chain(&self.rules.write).chain([&self.rules.temp]);
+        let stamps = places
+            .listed
+            .iter()
+            .map(|path| Stamp { path: path.clone(), state: state(path, true), listed: true })
+            .chain(granted.map(|path| Stamp {
+                path: path.clone(),
+                state: state(path, false),
+                listed: false,
+            }));
+        let stamps: Vec<Stamp> = stamps.collect();
+        let ruleset = super::ruleset::ruleset(&places.list, network == Network::None)
+            .map_err(io::Error::other)?
+            .map(Arc::new);
+        *latest = Some(Latest { stamps, ruleset: ruleset.clone() });
+        Ok(ruleset)
+    }
+}

@@ -1,0 +1,165 @@
+//! What to say of a command that failed in a way that its confinement may explain: one line, with the smallest setting
+//! that would allow it. Not here: whether it was confined.
+
+use std::path::{Path, PathBuf};
+
+use super::{Network, Rules};
+
+/// How much of the end of an output is looked at.
+const TAIL: usize = 8_000;
+
+const REFUSED: &[&str] = &["Permission denied", "Operation not permitted", "EACCES", "EPERM"];
+const NO_NETWORK: &[&str] = &[
+    "Could not resolve host",
+    "Temporary failure in name resolution",
+    "Name or service not known",
+    "Network is unreachable",
+    "getaddrinfo",
+    "EAI_AGAIN",
+    "ENETUNREACH",
+    "failed to lookup address",
+    "dns error",
+    "no such host",
+    "Couldn't connect to server",
+];
+
+/// The line for the output of a command that failed.
+pub fn line(rules: &Rules, network: Network, output: &str) -> Option<String> {
+    let mut from = output.len().saturating_sub(TAIL);
+    while !output.is_char_boundary(from) {
+        from += 1;
+    }
+    let lines: Vec<&str> = output[from..].lines().collect();
+    let says = |words: &[&str]| {
+        lines.iter().rev().find(|line| words.iter().any(|word| line.contains(word))).copied()
+    };
+    if let Some(path) =
+        lines.iter().rev().filter(|line| says_one(line, REFUSED)).find_map(|line| outside(rules, line))
+    {
+        return Some(about_path(rules, &path));
+    }
+    if network != Network::Full
+        && (says(NO_NETWORK).is_some() || says(&["socket"]).is_some_and(|line| says_one(line, REFUSED)))
+    {
+        let reach = if network == Network::Loopback { "only each other by loopback" } else { "no network" };
+        return Some(format!(
+            "This may be because commands reach {reach} here. The owner can allow all of it: network = \"full\" under \
+             [sandbox] in config.toml."
+        ));
+    }
+    let signalled =
+        lines.iter().any(|line| line.contains("kill") && line.contains("Operation not permitted"));
+    signalled.then(|| {
+        "This may be because a command can only signal what it started itself. KillShell ends what another command left \
+         running."
+            .to_owned()
+    })
+}
+
+fn says_one(line: &str, words: &[&str]) -> bool {
+    words.iter().any(|word| line.contains(word))
+}
+
+fn about_path(rules: &Rules, path: &Path) -> String {
+    let shown = path.display();
+    if readable(rules, path) {
+        let folder = if path.exists() { path } else { path.parent().unwrap_or(path) };
+        return format!(
+            "This may be because {shown} is outside of what commands may write: the workspace and $TMPDIR. The owner can \
+             allow it: write = [{:?}] under [sandbox] in config.toml.",
+            folder.display().to_string()
+        );
+    }
+    format!(
+        "This may be because {shown} is hidden from commands. The owner can show it: read = [{:?}] under [sandbox] in \
+         config.toml.",
+        shown.to_string()
+    )
+}
+
+/// The first absolute path in a line that is no place to write.
+fn outside(rules: &Rules, line: &str) -> Option<PathBuf> {
+    let is_end = |c: char| c.is_whitespace() || "'\"`:,;()[]<>‘’“”".contains(c);
+    let words = line.split(is_end).filter(|word| word.starts_with('/') && word.len() > 1);
+    let home = |word: &str| {
+        let rest = word.strip_prefix("~/")?;
+        Some(rules.user_home.as_ref()?.join(rest))
+    };
+    let paths = words.map(PathBuf::from).chain(line.split(is_end).filter_map(home));
+    // Not what is run: a script's own name begins many a complaint.
+    paths
+        .filter(|path| !writable(rules, path))
+        .find(|path| !path.starts_with("/bin") && !path.starts_with("/usr/bin"))
+}
+
+fn writable(rules: &Rules, path: &Path) -> bool {
+    let mut places = rules.workspaces.iter().chain(&rules.write).chain([&rules.temp]);
+    places.any(|place| path.starts_with(place)) || path.starts_with("/dev") || path.starts_with("/proc")
+}
+
+#[cfg(target_os = "linux")]
+fn readable(rules: &Rules, path: &Path) -> bool {
+    let home = rules.user_home.as_ref().is_some_and(|home| path.starts_with(home));
+    let hidden = super::places::holes(rules).iter().any(|hole| path.starts_with(hole));
+    !hidden
+        && (home || !path.starts_with("/root") && !path.starts_with("/mnt") && !path.starts_with("/media"))
+}
+
+#[cfg(not(target_os = "linux"))]
+fn readable(_rules: &Rules, _path: &Path) -> bool {
+    true
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rules() -> Rules {
+        Rules {
+            workspaces: vec!["/home/a/work".into()],
+            user_home: Some("/home/a".into()),
+            own_home: "/home/a/.punie".into(),
+            shown: Vec::new(),
+            pipes: "/home/a/.punie/pipes".into(),
+            temp: "/home/a/.punie/tmp".into(),
+            search_path: Vec::new(),
+            write: vec!["/var/tmp/ours".into()],
+            read: Vec::new(),
+            hide: Vec::new(),
+            network: Network::Loopback,
+        }
+    }
+
+    fn said(output: &str) -> Option<String> {
+        line(&rules(), Network::Loopback, output)
+    }
+
+    #[test]
+    fn a_refused_place_is_named_with_the_setting_that_would_allow_it() {
+        let text = said("bash: line 1: /home/a/notes/x: Permission denied\n").expect("a line");
+        assert!(text.contains("write = [\"/home/a/notes\"]") && text.contains("may be because"), "{text}");
+        let text = said("cat: /home/a/.ssh/id_rsa: Permission denied").expect("a line");
+        assert!(text.contains("read = [\"/home/a/.ssh/id_rsa\"]"), "{text}");
+    }
+
+    #[test]
+    fn a_network_that_is_not_there_is_named() {
+        let text = said("curl: (6) Could not resolve host: example.com").expect("a line");
+        assert!(text.contains("network = \"full\""), "{text}");
+        assert_eq!(line(&rules(), Network::Full, "curl: (6) Could not resolve host: example.com"), None);
+    }
+
+    #[test]
+    fn what_confinement_does_not_explain_is_left_alone() {
+        for output in [
+            "",
+            "error: test failed",
+            "bash: ./script: Permission denied",
+            "bash: /home/a/work/script: Permission denied",
+            "touch: /var/tmp/ours/x: Permission denied",
+            "cat: /home/a/nothing: No such file or directory",
+        ] {
+            assert_eq!(said(output), None, "{output}");
+        }
+    }
+}

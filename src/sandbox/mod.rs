@@ -1,0 +1,46 @@
+//! What commands may touch, prepared for the kernel to enforce: files (places, ruleset), system calls (seccomp), and
+//! what of it holds (level, self_test). Not here: starting a process in it (acp::local), which is all that happens
+//! between a child's making and its program; and the file tools, which prove each path themselves (acp::workspace).
+
+pub mod cage;
+pub mod hint;
+pub mod level;
+#[cfg(target_os = "linux")]
+mod places;
+#[cfg(target_os = "linux")]
+mod ruleset;
+#[cfg(target_os = "linux")]
+mod seccomp;
+pub mod self_test;
+
+pub use cage::{Cage, Cages};
+pub use level::{Escape, Level, Network, Require};
+
+use std::path::PathBuf;
+
+/// What the owner and the layout of this machine say about commands.
+#[derive(Debug, Clone)]
+pub struct Rules {
+    /// The folders that commands work in.
+    pub workspaces: Vec<PathBuf>,
+    /// The user's own folder.
+    pub user_home: Option<PathBuf>,
+    /// The runner's own folder: hidden.
+    pub own_home: PathBuf,
+    /// What of the runner's folder commands may read.
+    pub shown: Vec<PathBuf>,
+    /// Where the named pipes are of commands in the background, which these may open again.
+    pub pipes: PathBuf,
+    /// The folder for temporary files, which is theirs alone.
+    pub temp: PathBuf,
+    /// Programs are looked for here.
+    pub search_path: Vec<PathBuf>,
+    /// What the owner lets them write beside.
+    pub write: Vec<PathBuf>,
+    /// What the owner lets them read beside.
+    pub read: Vec<PathBuf>,
+    /// What the owner hides beside.
+    pub hide: Vec<PathBuf>,
+    /// What they may reach.
+    pub network: Network,
+}

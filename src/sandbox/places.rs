@@ -1,0 +1,304 @@
+//! Which places a command may use, and how: the workspaces and a folder for temporary files to write, the system and
+//! most of the user's own folder to read. Not here: telling the kernel (ruleset).
+//!
+//! The kernel takes grants and no exceptions. A folder that holds something hidden is therefore granted child by
+//! child, as it is now, and not itself: it cannot be listed, and what is made in it later is not part of the grant.
+#![expect(clippy::disallowed_methods, reason = "the folders that are granted child by child are listed here")]
+
+use std::path::{Path, PathBuf};
+
+use super::Rules;
+
+/// How a place may be used.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Use {
+    /// Read, list and execute.
+    Read,
+    /// Everything.
+    Write,
+    /// Read and write what is there.
+    Reopen,
+    /// The same of a device, and control it.
+    Device,
+}
+
+/// A place and its use.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Place {
+    pub(super) path: PathBuf,
+    pub(super) usage: Use,
+}
+
+/// All places, and the folders that were listed to find them.
+#[derive(Debug, Default)]
+pub(super) struct Places {
+    pub(super) list: Vec<Place>,
+    pub(super) listed: Vec<PathBuf>,
+}
+
+/// Where systems keep programs and what these need. Not temporary files, mail, mounted media, other people's folders.
+const SYSTEM: &[&str] = &[
+    "/bin",
+    "/sbin",
+    "/lib",
+    "/lib32",
+    "/lib64",
+    "/libx32",
+    "/usr",
+    "/etc",
+    "/opt",
+    "/nix",
+    "/gnu",
+    "/snap",
+    "/srv",
+    "/proc",
+    "/sys",
+    "/var/lib",
+    "/var/cache",
+    "/var/db",
+    "/home/linuxbrew",
+    "/run/current-system",
+    "/run/booted-system",
+    "/run/opengl-driver",
+    "/run/systemd/resolve",
+    "/run/resolvconf",
+];
+
+const DEVICES: &[&str] = &[
+    "/dev/null",
+    "/dev/zero",
+    "/dev/full",
+    "/dev/random",
+    "/dev/urandom",
+    "/dev/tty",
+    "/dev/ptmx",
+    "/dev/pts",
+];
+
+/// Where programs keep what opens other doors, from the user's own folder: keys, tokens, passwords, browsers' profiles,
+/// what was typed into shells.
+const HIDDEN: &[&str] = &[
+    ".ssh",
+    ".aws",
+    ".azure",
+    ".gnupg",
+    ".kube",
+    ".docker",
+    ".netrc",
+    ".git-credentials",
+    ".pgpass",
+    ".my.cnf",
+    ".pypirc",
+    ".vault-token",
+    ".password-store",
+    ".terraform.d",
+    ".cargo/credentials",
+    ".cargo/credentials.toml",
+    ".config/gh",
+    ".config/gcloud",
+    ".config/git/credentials",
+    ".config/op",
+    ".config/sops",
+    ".config/1Password",
+    ".config/Bitwarden",
+    ".config/Signal",
+    ".config/keepassxc",
+    ".config/google-chrome",
+    ".config/chromium",
+    ".config/BraveSoftware",
+    ".config/microsoft-edge",
+    ".config/opera",
+    ".config/vivaldi",
+    ".local/share/keyrings",
+    ".local/share/kwalletd",
+    ".mozilla",
+    ".thunderbird",
+    ".var/app",
+    "snap/firefox",
+    "snap/chromium",
+    ".bash_history",
+    ".zsh_history",
+    ".python_history",
+    ".psql_history",
+    ".mysql_history",
+];
+
+/// What the rules come to on this machine, as it is now.
+pub(super) fn places(rules: &Rules) -> Places {
+    let holes = holes(rules);
+    let mut places = Places::default();
+    for device in DEVICES {
+        places.push(Path::new(device), Use::Device);
+    }
+    let programs = rules.search_path.iter().map(|folder| installation(folder));
+    for system in SYSTEM.iter().map(Path::new).chain(programs) {
+        places.grant(system, &holes, Use::Read);
+    }
+    for folder in rules.user_home.iter().chain(&rules.read) {
+        places.grant(folder, &holes, Use::Read);
+    }
+    for folder in rules.workspaces.iter().chain(&rules.write) {
+        let inside = beneath(&holes, folder);
+        places.grant(folder, &inside, Use::Write);
+    }
+    places.push(&rules.temp, Use::Write);
+    places.push(&rules.pipes, Use::Reopen);
+    for shown in &rules.shown {
+        places.push(shown, Use::Read);
+    }
+    places
+}
+
+/// What a folder of programs belongs to: a toolchain needs what lies beside its `bin`. Not where that is somebody's
+/// whole folder.
+fn installation(folder: &Path) -> &Path {
+    let is_one = folder.file_name().is_some_and(|name| name == "bin" || name == "sbin" || name == "shims");
+    match folder.parent() {
+        Some(around)
+            if is_one && around.components().count() > 2 && around.parent() != Some(Path::new("/home")) =>
+        {
+            around
+        }
+        _ => folder,
+    }
+}
+
+/// What is hidden: the runner's own folder, what the owner hides, and the list, but for what the owner names. Of a link
+/// what it leads to as well.
+pub(super) fn holes(rules: &Rules) -> Vec<PathBuf> {
+    let named = |path: &Path| rules.read.iter().chain(&rules.write).any(|named| path.starts_with(named));
+    let listed = rules.user_home.iter().flat_map(|home| HIDDEN.iter().map(|name| home.join(name)));
+    let mut holes: Vec<PathBuf> = listed.filter(|path| !named(path)).collect();
+    holes.extend(rules.hide.iter().cloned());
+    holes.push(rules.own_home.clone());
+    let real: Vec<PathBuf> = holes.iter().filter_map(|path| path.canonicalize().ok()).collect();
+    holes.extend(real);
+    holes
+}
+
+/// Those below a folder: one that was named itself is not hidden by what is above it.
+fn beneath(holes: &[PathBuf], folder: &Path) -> Vec<PathBuf> {
+    let real = folder.canonicalize().unwrap_or_else(|_| folder.to_owned());
+    holes.iter().filter(|hole| **hole != real && hole.starts_with(&real)).cloned().collect()
+}
+
+impl Places {
+    fn push(&mut self, path: &Path, usage: Use) {
+        let place = Place { path: path.to_owned(), usage };
+        if !self.list.contains(&place) {
+            self.list.push(place);
+        }
+    }
+
+    /// Grants a folder, or what of it is not hidden.
+    fn grant(&mut self, folder: &Path, holes: &[PathBuf], usage: Use) {
+        // What is not there, or not for this user, cannot be granted.
+        let Ok(real) = folder.canonicalize() else { return };
+        self.grant_real(&real, holes, usage);
+    }
+
+    fn grant_real(&mut self, path: &Path, holes: &[PathBuf], usage: Use) {
+        if holes.iter().any(|hole| path.starts_with(hole)) {
+            return;
+        }
+        if !holes.iter().any(|hole| hole.starts_with(path) && hole.symlink_metadata().is_ok()) {
+            return self.push(path, usage);
+        }
+        self.listed.push(path.to_owned());
+        for child in std::fs::read_dir(path).into_iter().flatten().filter_map(Result::ok) {
+            // A link leads to a place that has its own grant, or none.
+            if child.file_type().is_ok_and(|kind| !kind.is_symlink()) {
+                self.grant_real(&child.path(), holes, usage);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::symlink;
+
+    use super::super::Network;
+    use super::*;
+
+    fn rules(home: &Path) -> Rules {
+        Rules {
+            workspaces: vec![home.join("work")],
+            user_home: Some(home.to_owned()),
+            own_home: home.join(".punie"),
+            shown: vec![home.join(".punie/skills")],
+            pipes: home.join(".punie/pipes"),
+            temp: home.join(".punie/tmp"),
+            search_path: Vec::new(),
+            write: Vec::new(),
+            read: Vec::new(),
+            hide: Vec::new(),
+            network: Network::None,
+        }
+    }
+
+    /// A home with secrets; its name is the real one.
+    fn home() -> (tempfile::TempDir, PathBuf) {
+        let folder = tempfile::tempdir().expect("a folder");
+        let home = folder.path().canonicalize().expect("real");
+        for inside in ["work", ".punie", ".ssh", ".cargo/bin", ".config/gh", ".config/app", "dotfiles/aws"] {
+            fs::create_dir_all(home.join(inside)).expect("made");
+        }
+        symlink("dotfiles/aws", home.join(".aws")).expect("a link");
+        (folder, home)
+    }
+
+    fn uses(rules: &Rules, home: &Path, wanted: Use) -> Vec<String> {
+        let list = places(rules).list;
+        let below = list.iter().filter(|place| place.usage == wanted);
+        let mut names: Vec<String> = below
+            .filter_map(|place| place.path.strip_prefix(home).ok())
+            .map(|path| path.display().to_string())
+            .collect();
+        names.sort();
+        names
+    }
+
+    #[test]
+    fn the_home_is_read_but_for_what_is_hidden_and_where_links_to_that_lead() {
+        let (_kept, home) = home();
+        let read = uses(&rules(&home), &home, Use::Read);
+        assert_eq!(read, [".cargo", ".config/app", ".punie/skills", "work"], "dotfiles holds what .aws is");
+    }
+
+    #[test]
+    fn the_owner_shows_and_hides_by_name() {
+        let (_kept, home) = home();
+        let rules = Rules { read: vec![home.join(".ssh")], hide: vec![home.join(".cargo")], ..rules(&home) };
+        let read = uses(&rules, &home, Use::Read);
+        assert_eq!(read, [".config/app", ".punie/skills", ".ssh", "work"]);
+        let all = Rules { read: vec![home.clone()], ..rules };
+        let read = uses(&all, &home, Use::Read);
+        assert!(read.contains(&".ssh".to_owned()) && !read.contains(&".punie".to_owned()), "{read:?}");
+    }
+
+    #[test]
+    fn a_toolchain_is_read_with_what_lies_beside_its_programs_and_a_persons_folder_is_not() {
+        for (folder, granted) in [
+            ("/root/.pyenv/shims", "/root/.pyenv"),
+            ("/data/tools/go/bin", "/data/tools/go"),
+            ("/data/tools", "/data/tools"),
+            ("/root/bin", "/root/bin"),
+            ("/home/b/bin", "/home/b/bin"),
+            ("/home/b/.cargo/bin", "/home/b/.cargo"),
+        ] {
+            assert_eq!(installation(Path::new(folder)), Path::new(granted), "{folder}");
+        }
+    }
+
+    #[test]
+    fn a_workspace_that_holds_secrets_is_written_around_them() {
+        let (_kept, home) = home();
+        let rules = Rules { workspaces: vec![home.clone()], ..rules(&home) };
+        let write = uses(&rules, &home, Use::Write);
+        assert_eq!(write, [".cargo", ".config/app", ".punie/tmp", "work"]);
+        let hidden = Rules { hide: vec![home.clone()], workspaces: vec![home.join("work")], ..rules };
+        assert_eq!(uses(&hidden, &home, Use::Write), [".punie/tmp", "work"], "named, so not hidden");
+    }
+}

@@ -1,0 +1,104 @@
+//! The proof that confinement holds: a script that tries the ways out, and what its attempts came to. Availability is
+//! not enforcement, so this runs as a command does. Not here: running it (acp::local::confinement).
+#![cfg_attr(
+    target_os = "linux",
+    expect(clippy::disallowed_methods, reason = "the self-test lays out files that must stay as they are")
+)]
+
+/// The script: the folder outside, the ports of a TCP listener and of a UDP socket outside, the runner's process id, and
+/// a name that is free, in this order. Builtins of the shell where there are any, so that it takes milliseconds.
+pub const SCRIPT: &str = r#"
+echo began
+{ : > "$1/made"; } 2>/dev/null
+{ echo x >> "$1/rc"; } 2>/dev/null
+{ read -r line < "$1/hidden" && echo "read $line"; } 2>/dev/null
+ln "$1/hidden" "./$5" 2>/dev/null && rm "./$5" && echo linked
+(exec 3<>"/dev/tcp/127.0.0.1/$2") 2>/dev/null
+{ echo x > "/dev/udp/127.0.0.1/$3"; } 2>/dev/null
+(exec 3<"/proc/$4/mem") 2>/dev/null && echo traced
+kill -0 "$4" 2>/dev/null && echo signalled
+echo ended
+"#;
+
+#[cfg(target_os = "linux")]
+pub use outside::Outside;
+
+#[cfg(target_os = "linux")]
+mod outside {
+    use std::fs;
+    use std::io;
+    use std::net::{TcpListener, UdpSocket};
+    use std::path::{Path, PathBuf};
+
+    use crate::sandbox::{Escape, Level, Network};
+
+    const SECRET: &str = "punie-self-test-secret";
+    const BEFORE: &str = "untouched\n";
+
+    /// What the script tries to reach, watched from outside. Gone when it is dropped.
+    #[derive(Debug)]
+    pub struct Outside {
+        folder: PathBuf,
+        tcp: TcpListener,
+        udp: UdpSocket,
+    }
+
+    impl Outside {
+        /// Lays it out in this folder, which is made.
+        ///
+        /// # Errors
+        /// The system's.
+        pub fn lay_out(folder: &Path) -> io::Result<Self> {
+            fs::create_dir_all(folder)?;
+            fs::write(folder.join("rc"), BEFORE)?;
+            fs::write(folder.join("hidden"), SECRET)?;
+            let _ = fs::remove_file(folder.join("made"));
+            let (tcp, udp) = (TcpListener::bind("127.0.0.1:0")?, UdpSocket::bind("127.0.0.1:0")?);
+            tcp.set_nonblocking(true)?;
+            udp.set_nonblocking(true)?;
+            Ok(Self { folder: folder.to_owned(), tcp, udp })
+        }
+
+        /// The script's arguments.
+        ///
+        /// # Errors
+        /// The system's.
+        pub fn arguments(&self) -> io::Result<Vec<String>> {
+            let runner = std::process::id();
+            Ok(vec![
+                self.folder.display().to_string(),
+                self.tcp.local_addr()?.port().to_string(),
+                self.udp.local_addr()?.port().to_string(),
+                runner.to_string(),
+                format!("self-test-{runner}"),
+            ])
+        }
+
+        /// What the attempts came to; none where the script did not get to its end. What the owner lets commands reach
+        /// is no escape.
+        pub fn level(&self, said: &str, network: Network) -> Option<Level> {
+            let lines: Vec<&str> = said.lines().collect();
+            if lines.first() != Some(&"began") || lines.last() != Some(&"ended") {
+                return None;
+            }
+            let reached = |escape: Escape| match escape {
+                Escape::Write => self.folder.join("made").exists(),
+                Escape::Append => fs::read_to_string(self.folder.join("rc")).ok().as_deref() != Some(BEFORE),
+                Escape::Read => said.contains(SECRET),
+                Escape::Link => lines.contains(&"linked"),
+                Escape::Tcp => network != Network::Full && self.tcp.accept().is_ok(),
+                Escape::Udp => network != Network::Full && self.udp.recv(&mut [0; 8]).is_ok(),
+                Escape::Trace => lines.contains(&"traced"),
+                Escape::Signal => lines.contains(&"signalled"),
+            };
+            let open = Escape::ALL.into_iter().filter(|escape| reached(*escape)).collect();
+            Some(Level::of(open))
+        }
+    }
+
+    impl Drop for Outside {
+        fn drop(&mut self) {
+            let _ = fs::remove_dir_all(&self.folder);
+        }
+    }
+}

@@ -1,0 +1,133 @@
+//! Commands that mean harm, through the real tools with the confinement on: what is outside stays as it was. They need
+//! a kernel with Landlock; where there is none they fail, since a wall that is not there is no wall.
+#![cfg(target_os = "linux")]
+
+mod absence;
+mod at_work;
+mod shell;
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::Arc;
+
+use punie_runner::acp::Workspace;
+use punie_runner::acp::local::children::Unlogged;
+use punie_runner::acp::local::confinement::{Confinement, Setup};
+use punie_runner::acp::local::terminals::{LocalSetup, LocalTerminals};
+use punie_runner::acp::terminals::TerminalClient;
+use punie_runner::handlers::shell::{self as shell_tools, ShellBoard, ShellDeps};
+use punie_runner::home::Home;
+use punie_runner::output::OutputStore;
+use punie_runner::output::filter::PassThrough;
+use punie_runner::request::Reply;
+use punie_runner::sandbox::{Network, Require, Rules};
+use punie_runner::tool::{Registry, ToolError};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use crate::harness::tools;
+
+/// A user's folder with secrets, a workspace beside it, and tools whose commands are confined.
+struct Yard {
+    registry: Registry,
+    confinement: Confinement,
+    folder: TempDir,
+}
+
+impl Yard {
+    fn new() -> Self {
+        Self::with(Network::Loopback, |_| {})
+    }
+
+    /// With other rules.
+    fn with(network: Network, change: impl FnOnce(&mut Rules)) -> Self {
+        let folder = tempfile::tempdir().expect("a folder");
+        let root = folder.path().canonicalize().expect("a real one");
+        for made in ["user/.ssh", "user/notes", "work", "outside"] {
+            std::fs::create_dir_all(root.join(made)).expect("made");
+        }
+        for (file, text) in [
+            ("user/.ssh/id_rsa", "the-private-key"),
+            ("user/.netrc", "the-password"),
+            ("user/.bashrc", "rc"),
+            ("user/.gitconfig", ""),
+            ("user/notes/list", "a note"),
+            ("outside/kept", "kept"),
+        ] {
+            std::fs::write(root.join(file), text).expect("written");
+        }
+        let home = Home::open(&root.join("punie")).expect("a home");
+        let mut rules = Rules {
+            workspaces: vec![root.join("work")],
+            user_home: Some(root.join("user")),
+            own_home: home.root().to_owned(),
+            shown: vec![home.skills_dir()],
+            pipes: home.shells_dir(),
+            temp: home.temp_dir(),
+            search_path: std::env::split_paths(&std::env::var_os("PATH").unwrap_or_default()).collect(),
+            write: Vec::new(),
+            read: Vec::new(),
+            hide: Vec::new(),
+            network,
+        };
+        change(&mut rules);
+        let self_test = home.self_test_dir();
+        let confinement =
+            Confinement::new(Setup { rules, require: Require::Full, confine: true, apps: false, self_test });
+        let entry = |name: &str, value: &str| (name.to_owned(), value.to_owned());
+        let store = OutputStore::open(&home.outputs_dir()).expect("a store");
+        let path = std::env::var("PATH").expect("a PATH");
+        let terminals = LocalTerminals::new(LocalSetup {
+            base_env: vec![entry("PATH", &path), entry("HOME", &root.join("user").display().to_string())],
+            store,
+            filters: Arc::new(|| Box::new(PassThrough)),
+            log: Arc::new(Unlogged),
+            confinement: confinement.clone(),
+        })
+        .expect("a thread");
+        let client: Arc<dyn TerminalClient> = Arc::new(terminals.clone());
+        let entries = shell_tools::tools(ShellDeps {
+            terminals: client,
+            workspace: Workspace::open(&[root.join("work")]).expect("a workspace"),
+            shells: Arc::new(ShellBoard::new()),
+            apps: Arc::new(terminals),
+            home,
+        });
+        Self { registry: Registry::new([entries]).expect("the names differ"), confinement, folder }
+    }
+
+    /// A path beside the workspace, or in it.
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().canonicalize().expect("real").join(name)
+    }
+
+    fn read(&self, name: &str) -> String {
+        std::fs::read_to_string(self.path(name)).expect(name)
+    }
+
+    async fn call(&self, args: Value) -> Result<Reply, ToolError> {
+        tools::call(&self.registry, "Bash", args).await
+    }
+
+    /// What a command prints and what is said of it, with `$OUT` for the folder around everything.
+    async fn bash(&self, command: &str) -> String {
+        let args = json!({"command": command, "env": {"OUT": self.path("")}});
+        tools::text(&self.call(args).await.expect(command)).to_owned()
+    }
+
+    /// What a word of `escapes.c` comes to; compiled here, where the compiler is confined as well.
+    async fn escape(&self, words: &str) -> String {
+        let source = include_str!("hostile/escapes.c");
+        std::fs::write(self.path("work/escapes.c"), source).expect("written");
+        self.bash(&format!("[ -x escapes ] || cc -w -o escapes escapes.c || exit; ./escapes {words}")).await
+    }
+}
+
+/// Compiles a program of these tests into a folder, outside of any confinement.
+fn compiled(name: &str, folder: &Path) -> PathBuf {
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/hostile").join(format!("{name}.c"));
+    let program = folder.join(name);
+    let done = Command::new("cc").arg("-o").arg(&program).arg(source).status().expect("a C compiler");
+    assert!(done.success(), "{name} does not compile");
+    program
+}

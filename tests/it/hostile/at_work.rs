@@ -1,0 +1,102 @@
+//! What the walls must let through: building, committing, serving on a loopback, and what the owner's settings open.
+
+use punie_runner::request::ErrorCode;
+use punie_runner::sandbox::Network;
+use serde_json::json;
+
+use super::Yard;
+use crate::harness::tools;
+
+#[tokio::test]
+async fn a_program_is_built_and_run_in_the_workspace() {
+    let yard = Yard::new();
+    let text = yard
+        .bash("printf '#include <stdio.h>\\nint main(){puts(\"built\");}' > a.c && cc a.c -o a && ./a")
+        .await;
+    assert_eq!(text, "built");
+    let text = yard
+        .bash("f=$(mktemp) && echo x > \"$f\" && cat \"$f\" && echo y > /dev/null && echo z > /dev/stderr")
+        .await;
+    assert_eq!(text, "x\nz");
+}
+
+#[tokio::test]
+async fn git_commits_in_the_workspace() {
+    let yard = Yard::new();
+    let text = yard
+        .bash(
+            "git init -q . && git config user.email a@b && git config user.name a && echo x > f && git add f && \
+             git commit -q -m one && git log --format=%s",
+        )
+        .await;
+    assert_eq!(text, "one");
+}
+
+#[tokio::test]
+async fn a_crate_without_dependencies_is_built() {
+    let cargo = std::path::Path::new(env!("CARGO"));
+    let toolchain = cargo.parent().and_then(|bin| bin.parent()).expect("a toolchain").to_owned();
+    let yard = Yard::with(Network::Loopback, |rules| rules.read.push(toolchain));
+    std::fs::create_dir(yard.path("work/src")).expect("made");
+    std::fs::write(yard.path("work/src/main.rs"), "fn main() { println!(\"built\"); }").expect("written");
+    let manifest = "[package]\nname = \"a\"\nversion = \"0.1.0\"\nedition = \"2021\"\n";
+    std::fs::write(yard.path("work/Cargo.toml"), manifest).expect("written");
+    let bin = cargo.parent().expect("a folder").display();
+    let text =
+        yard.bash(&format!("export PATH={bin}:$PATH; cargo build --offline -q && ./target/debug/a")).await;
+    assert_eq!(text, "built");
+}
+
+#[tokio::test]
+async fn commands_reach_each_other_by_loopback_over_calls() {
+    let yard = Yard::new();
+    let server = "import socket\ns=socket.create_server(('127.0.0.1',0))\nopen('port.new','w').write(str(s.getsockname()[1]))\n\
+                  import os\nos.rename('port.new','port')\nc,_=s.accept()\nc.sendall(b'served\\n')\nc.close()\n";
+    std::fs::write(yard.path("work/server.py"), server).expect("written");
+    let begun = yard.call(json!({"command": "python3 server.py", "run_in_background": true})).await;
+    let begun = begun.expect("it starts");
+    assert!(tools::text(&begun).contains("running"), "{}", tools::text(&begun));
+    let text =
+        yard.bash("until [ -s port ]; do :; done; exec 3<>/dev/tcp/127.0.0.1/$(cat port); cat <&3").await;
+    assert_eq!(text, "served");
+}
+
+#[tokio::test]
+async fn what_the_owner_opens_is_open_and_nothing_beside() {
+    let yard = Yard::with(Network::None, |rules| {
+        let home = rules.user_home.clone().expect("a home");
+        rules.read.push(home.join(".ssh"));
+        rules.hide.push(home.join("notes"));
+        rules.write.push(home.parent().expect("around").join("outside"));
+    });
+    let text = yard
+        .bash("cat ~/.ssh/id_rsa; cat ~/notes/list; echo x > ~/.ssh/new; echo new > \"$OUT\"/outside/kept")
+        .await;
+    assert!(text.starts_with("the-private-key") && !text.contains("a note"), "{text}");
+    assert!(!yard.path("user/.ssh/new").exists());
+    assert_eq!(yard.read("outside/kept"), "new\n");
+}
+
+#[tokio::test]
+async fn a_folder_made_in_the_home_later_is_read_by_the_next_command() {
+    let yard = Yard::new();
+    assert_eq!(yard.bash("true; echo first").await, "first");
+    std::fs::create_dir(yard.path("user/later")).expect("made");
+    std::fs::write(yard.path("user/later/x"), "seen").expect("written");
+    assert_eq!(yard.bash("cat ~/later/x").await, "seen");
+}
+
+#[tokio::test]
+async fn opening_an_application_is_refused_where_it_would_undo_the_confinement() {
+    let yard = Yard::new();
+    let refused = yard.confinement.permit_app().expect_err("it is not allowed");
+    assert_eq!(refused.code(), ErrorCode::PolicyDenied);
+    assert!(refused.text().contains("apps = true"), "{refused}");
+}
+
+#[tokio::test]
+async fn a_failure_that_confinement_does_not_explain_is_told_as_before() {
+    let yard = Yard::new();
+    let reply = yard.call(json!({"command": "ls nothing-here"})).await.expect("it runs");
+    assert!(!tools::text(&reply).contains("may be because"), "{}", tools::text(&reply));
+}

@@ -1,0 +1,294 @@
+//! The shell's hostile inputs, by their numbers. Not shown here, and why: H47 beyond its variables (sockets by path are
+//! a gap until the kernel mediates them), H56 (there is no policy on the words of a command that could fall through;
+//! the boundary does not read them), a fork bomb that is let off (H53: root is above the limit that is set).
+
+use std::net::{TcpListener, UdpSocket};
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::os::unix::net::{SocketAddr, UnixListener};
+use std::process::{Child, Command, Stdio};
+
+use punie_runner::request::ErrorCode;
+use punie_runner::sandbox::{Level, Network};
+use serde_json::json;
+
+use super::Yard;
+
+/// Somebody else's process. Ended with the test.
+struct Stranger(Child);
+
+impl Stranger {
+    fn new() -> Self {
+        let child = Command::new("sleep").arg("600").stdin(Stdio::null()).spawn();
+        Self(child.expect("it starts"))
+    }
+
+    fn lives(&mut self) -> bool {
+        self.0.try_wait().expect("it is ours").is_none()
+    }
+}
+
+impl Drop for Stranger {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+#[tokio::test]
+async fn every_way_out_of_the_self_test_is_shut_here() {
+    for network in [Network::None, Network::Loopback, Network::Full] {
+        let yard = Yard::with(network, |_| {});
+        assert_eq!(yard.confinement.level().await, Level::Full, "{network:?}");
+    }
+}
+
+#[tokio::test]
+async fn h41_a_private_key_is_not_read_and_the_answer_says_what_would_show_it() {
+    let yard = Yard::new();
+    let text = yard.bash("cat ~/.ssh/id_rsa; ls ~/.ssh; cat ~/notes/list").await;
+    assert!(!text.contains("the-private-key") && !text.contains("\nid_rsa"), "{text}");
+    assert!(text.contains("a note"), "the rest of the home is read: {text}");
+    let text = yard.bash("cat ~/.ssh/id_rsa").await;
+    assert!(text.contains("read = [") && text.contains("under [sandbox]"), "{text}");
+    let text =
+        yard.bash("cat \"$OUT\"/punie/keys/*; ls \"$OUT\"/punie; cat \"$OUT\"/punie/config.toml").await;
+    assert!(text.contains("Permission denied"), "the runner's own folder: {text}");
+}
+
+#[tokio::test]
+async fn h42_a_shells_start_up_file_is_not_added_to() {
+    let yard = Yard::new();
+    let text = yard.bash("echo x >> ~/.bashrc").await;
+    assert!(text.contains("Permission denied") && text.contains("write = ["), "{text}");
+    assert_eq!(yard.read("user/.bashrc"), "rc");
+}
+
+#[tokio::test]
+async fn h43_a_link_made_inside_leads_no_write_outside() {
+    let yard = Yard::new();
+    yard.bash("ln -s \"$OUT\" esc; echo x > esc/outside/y; echo x > esc/outside/kept; ls -l esc").await;
+    assert!(yard.path("work/esc").is_symlink(), "the link itself is the workspace's affair");
+    assert!(!yard.path("outside/y").exists());
+    assert_eq!(yard.read("outside/kept"), "kept");
+}
+
+#[tokio::test]
+async fn h44_a_hidden_file_gets_no_second_name() {
+    let yard = Yard::new();
+    yard.bash("ln ~/.netrc here; ln ~/notes/list list").await;
+    assert!(!yard.path("work/here").exists() && !yard.path("work/list").exists());
+    assert_eq!(yard.path("user/.netrc").metadata().expect("there").nlink(), 1);
+}
+
+#[tokio::test]
+async fn h45_a_file_of_the_users_is_not_moved_away() {
+    let yard = Yard::new();
+    yard.bash("mv ~/.gitconfig .; mv ~/notes notes").await;
+    assert!(yard.path("user/.gitconfig").exists() && yard.path("user/notes/list").exists());
+}
+
+#[tokio::test]
+async fn h46_nothing_outside_is_reached_by_any_kind_of_socket() {
+    for network in [Network::None, Network::Loopback] {
+        let yard = Yard::with(network, |_| {});
+        let (tcp, udp) = (
+            TcpListener::bind("127.0.0.1:0").expect("a port"),
+            UdpSocket::bind("127.0.0.1:0").expect("a port"),
+        );
+        tcp.set_nonblocking(true).expect("set");
+        udp.set_nonblocking(true).expect("set");
+        let port = |address: std::net::SocketAddr| address.port();
+        let (to_tcp, to_udp) = (port(tcp.local_addr().expect("one")), port(udp.local_addr().expect("one")));
+        let text = yard
+            .bash(&format!(
+                "(echo x > /dev/tcp/127.0.0.1/{to_tcp}); (echo x > /dev/udp/127.0.0.1/{to_udp}); \
+                 (echo x > /dev/tcp/192.0.2.1/80); curl -sS -m 5 http://127.0.0.1:{to_tcp}; true"
+            ))
+            .await;
+        assert!(tcp.accept().is_err(), "{network:?}: {text}");
+        assert!(udp.recv(&mut [0; 8]).is_err(), "{network:?}: {text}");
+        for kind in ["vsock", "icmp", "packet"] {
+            let told = yard.escape(kind).await;
+            assert_eq!(told, format!("{kind} EPERM"), "{network:?}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn h47_the_variables_that_lead_to_agents_and_daemons_are_not_there_which_leaves_a_named_gap() {
+    let yard = Yard::new();
+    let text = yard.bash("env | grep -E '^(SSH_|DOCKER_|DBUS_|XDG_RUNTIME)' || echo none").await;
+    assert_eq!(text, "none");
+    // The gap: who knows the path of a socket can still connect. The page on safety says so.
+    let place = yard.path("outside/daemon.sock");
+    let daemon = UnixListener::bind(&place).expect("a socket");
+    daemon.set_nonblocking(true).expect("set");
+    let told = yard.escape(&format!("path {}", place.display())).await;
+    let reached = daemon.accept().is_ok();
+    assert_eq!(told == "path out", reached);
+    assert!(reached, "the gap is closed here: the page on safety and this test can say so");
+    assert!(include_str!("../../../docs/safety.md").contains("Sockets by path"), "the gap is named");
+}
+
+#[tokio::test]
+async fn h48_an_abstract_socket_outside_is_not_reached() {
+    let yard = Yard::new();
+    let name = format!("punie-hostile-{}", std::process::id());
+    let address = SocketAddr::from_abstract_name(name.as_bytes()).expect("a name");
+    let daemon = UnixListener::bind_addr(&address).expect("a socket");
+    daemon.set_nonblocking(true).expect("set");
+    let told = yard.escape(&format!("abstract {name}")).await;
+    assert!(daemon.accept().is_err() && told != "abstract out", "{told}");
+    // With the machine's own network it is the kernel's scope alone that keeps it in.
+    let yard = Yard::with(Network::Full, |_| {});
+    assert_eq!(yard.escape(&format!("abstract {name}")).await, "abstract EPERM");
+}
+
+#[tokio::test]
+async fn h49_neither_the_runner_nor_anybody_else_is_signalled() {
+    let yard = Yard::new();
+    let mut stranger = Stranger::new();
+    assert_eq!(yard.escape(&format!("kill {}", stranger.0.id())).await, "kill EPERM");
+    let text = yard.bash(&format!("kill -0 {}; kill -0 $PPID", std::process::id())).await;
+    assert_eq!(text.matches("Operation not permitted").count(), 2, "{text}");
+    assert!(text.contains("KillShell"), "{text}");
+    // To everybody at once: a shell outside that would say so has heard nothing.
+    let heard = yard.path("outside/heard");
+    let listening =
+        format!("trap 'echo x >> {0}' WINCH; echo up > {0}; while :; do sleep 0.1; done", heard.display());
+    let shell = Command::new("bash").args(["-c", &listening]).spawn().expect("it starts");
+    let _shell = Stranger(shell);
+    crate::harness::wait::until("the listener", || heard.exists() && yard.read("outside/heard") == "up\n")
+        .await;
+    yard.escape("everybody").await;
+    yard.bash("sleep 0.3").await;
+    assert_eq!(yard.read("outside/heard"), "up\n");
+    assert!(stranger.lives());
+}
+
+#[tokio::test]
+async fn h50_the_runners_memory_and_environment_are_not_read_and_it_is_not_traced() {
+    let yard = Yard::new();
+    let runner = std::process::id();
+    for file in ["mem", "environ", "maps", "root/etc/passwd", "cwd", "fd/0"] {
+        let text = yard.bash(&format!("head -c 1 /proc/{runner}/{file} > got; ls -l got")).await;
+        assert!(!text.contains(" 1 ") || text.contains("denied"), "{file}: {text}");
+        assert_eq!(yard.path("work/got").metadata().map_or(0, |meta| meta.len()), 0, "{file}: {text}");
+    }
+    assert_eq!(yard.escape(&format!("ptrace {runner}")).await, "ptrace EPERM");
+}
+
+#[tokio::test]
+async fn h51_no_namespace_no_mount_and_no_right_that_a_program_brings() {
+    let yard = Yard::new();
+    for what in ["userns", "clone", "bpf", "userfaultfd", "keyctl"] {
+        assert_eq!(yard.escape(what).await, format!("{what} EPERM"));
+    }
+    assert_eq!(yard.escape("mount .").await, "mount EPERM");
+    let text = yard
+        .bash("grep -E '^(NoNewPrivs|CapEff|CapPrm):' /proc/self/status | tr -s '\\t ' ' '; unshare -rm true")
+        .await;
+    assert!(text.contains("NoNewPrivs: 1"), "what is set-user-id brings nothing: {text}");
+    assert_eq!(text.matches(" 0000000000000000").count(), 2, "{text}");
+    assert!(text.contains("Operation not permitted"), "{text}");
+}
+
+#[tokio::test]
+async fn h52_io_uring_is_said_not_to_exist() {
+    assert_eq!(Yard::new().escape("io_uring").await, "io_uring ENOSYS");
+}
+
+#[tokio::test]
+async fn h53_a_limit_of_processes_is_set_which_is_a_gap_for_root_and_without_a_loopback_of_their_own() {
+    let text = Yard::new().bash("ulimit -u; ulimit -c").await;
+    assert_eq!(text, "4096\n0");
+}
+
+#[tokio::test]
+async fn h54_what_left_its_session_and_its_environment_is_ended_with_its_command() {
+    let yard = Yard::new();
+    let command = "env -i setsid nohup sleep 86397 > /dev/null 2>&1 & setsid sleep 86398 & sleep 60";
+    let stopped =
+        yard.call(json!({"command": command, "timeout": 700})).await.expect_err("it is over its time");
+    assert_eq!(stopped.code(), ErrorCode::Timeout, "{stopped}");
+    let left = Command::new("pgrep").args(["-f", "sleep 8639[78]"]).output().expect("it runs");
+    assert_eq!(String::from_utf8_lossy(&left.stdout), "");
+}
+
+#[tokio::test]
+async fn h55_however_removal_is_spelled_what_is_outside_stays() {
+    let yard = Yard::new();
+    for command in [
+        "rm -rf \"$OUT\"/outside",
+        "rm${IFS}-rf${IFS}$OUT/outside",
+        "r\\m -r\"f\" \"$OUT\"/outsid?",
+        "echo cm0gLXJmICIkT1VUIi9vdXRzaWRl | base64 -d | sh",
+        "find \"$OUT\"/outside -delete",
+        "perl -e 'unlink \"$ENV{OUT}/outside/kept\"'",
+        "echo \"$OUT\"/outside/kept | xargs -n1 truncate -s 0",
+        "cd \"$OUT\"/outside && mv kept gone",
+        "f() { rm -rf \"$1\"; }; f \"$OUT\"/outside",
+    ] {
+        yard.bash(command).await;
+        assert_eq!(yard.read("outside/kept"), "kept", "{command}");
+    }
+}
+
+#[tokio::test]
+async fn h57_variables_that_load_code_are_refused() {
+    let yard = Yard::new();
+    for name in ["BASH_ENV", "PROMPT_COMMAND", "LD_PRELOAD", "BASH_FUNC_ls%%", "ENV"] {
+        let refused = yard.call(json!({"command": "true", "env": {name: "x"}})).await.expect_err(name);
+        assert!(
+            matches!(refused.code(), ErrorCode::PolicyDenied | ErrorCode::InvalidArgs),
+            "{name}: {refused}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn h58_a_program_of_the_workspaces_in_the_place_of_another_is_confined_as_that() {
+    let yard = Yard::new();
+    std::fs::write(yard.path("work/git"), "#!/bin/sh\necho ours; echo x > \"$OUT\"/outside/kept\n")
+        .expect("written");
+    std::fs::set_permissions(yard.path("work/git"), PermissionsExt::from_mode(0o755)).expect("set");
+    let text = yard.bash("PATH=.:$PATH; git status").await;
+    assert!(text.starts_with("ours"), "{text}");
+    assert_eq!(yard.read("outside/kept"), "kept");
+}
+
+#[tokio::test]
+async fn h59_no_command_begins_outside_or_behind_a_link_that_leads_there() {
+    let yard = Yard::new();
+    std::os::unix::fs::symlink(yard.path("outside"), yard.path("work/link")).expect("a link");
+    for folder in ["..", "/etc", "link", "link/.."] {
+        let refused = yard.call(json!({"command": "pwd", "working_directory": folder})).await;
+        refused.expect_err(folder);
+    }
+}
+
+#[tokio::test]
+async fn h60_what_reads_input_gets_its_end_at_once() {
+    assert_eq!(Yard::new().bash("cat; read -r x; echo \"code $?\"").await, "code 1");
+}
+
+#[tokio::test]
+async fn h61_a_nul_byte_and_a_megabyte_are_refused_with_what_to_do() {
+    let yard = Yard::new();
+    let refused = yard.call(json!({"command": "echo \0"})).await.expect_err("a NUL");
+    assert_eq!(refused.code(), ErrorCode::InvalidArgs);
+    for bytes in [1 << 20, 2 << 20] {
+        let refused = yard.call(json!({"command": "x".repeat(bytes)})).await.expect_err("too large");
+        assert_eq!(refused.code(), ErrorCode::TooLarge);
+    }
+}
+
+#[tokio::test]
+async fn h62_gap_the_mode_of_a_file_outside_can_be_changed_and_the_page_says_so() {
+    let yard = Yard::new();
+    yard.bash("chmod 000 \"$OUT\"/outside/kept").await;
+    let mode = yard.path("outside/kept").metadata().expect("there").mode() & 0o777;
+    assert_eq!(mode, 0, "the gap is closed here: the page on safety and this test can say so");
+    assert!(include_str!("../../../docs/safety.md").contains("chmod"), "the gap is named");
+}
