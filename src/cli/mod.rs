@@ -27,6 +27,8 @@ mod skills;
 mod status;
 mod stop;
 mod tools;
+mod trash;
+mod undo;
 mod wiring;
 
 use std::ffi::OsString;
@@ -130,6 +132,10 @@ enum Command {
     History(history::HistoryArgs),
     /// What the runner in the background has logged
     Logs(logs::LogsArgs),
+    /// Put back what a request changed: every file as it was before, or nothing
+    Undo(undo::UndoArgs),
+    /// What is kept of what calls changed and commands removed: list, restore, empty
+    Trash(trash::TrashArgs),
     /// Let nothing new begin; calls that run go on and results are delivered
     Pause(pause::PauseArgs),
     /// Let calls begin again, after a pause or in safe mode
@@ -202,6 +208,8 @@ fn dispatch(command: Option<Command>, once: bool, context: &Context) -> anyhow::
         Command::Status => status::status(context),
         Command::History(args) => history::history(&args, context),
         Command::Logs(args) => logs::logs(&args, context),
+        Command::Undo(args) => undo::undo(&args, context),
+        Command::Trash(args) => trash::trash(&args, context),
         Command::Pause(args) => pause::pause(&args, context),
         Command::Resume => pause::resume(context),
         Command::Pair(args) => pair::pair(&args, context),

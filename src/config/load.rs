@@ -6,7 +6,9 @@ use std::path::{Path, PathBuf};
 use super::error::ConfigError;
 use super::raw::Written;
 use super::sources::{self, Environment, Origin};
-use super::tables::{Backend, Editor, Limits, Log, Policy, Poll, Reader, SafeMode, WebSocket, Workspaces};
+use super::tables::{
+    Backend, Editor, Limits, Log, Policy, Poll, Reader, SafeMode, Trash, WebSocket, Workspaces,
+};
 use super::url::BackendUrl;
 use super::value::{BackendKind, LogLevel, Value};
 use super::workspaces::{self, WorkspaceRule};
@@ -22,6 +24,7 @@ struct Tables {
     limits: Limits,
     safe_mode: SafeMode,
     policy: Policy,
+    trash: Trash,
     editor: Editor,
     workspaces: Workspaces,
     log: Log,
@@ -74,6 +77,7 @@ impl Config {
             limits: tables.limits,
             safe_mode: tables.safe_mode,
             policy: tables.policy,
+            trash: tables.trash,
             editor: tables.editor,
             log: tables.log,
             caller,
@@ -95,6 +99,7 @@ impl Tables {
         let safe_mode = SafeMode::read(&mut reader);
         let workspaces = Workspaces::read(&mut reader);
         let policy = Policy::read(&mut reader);
+        let trash = Trash::read(&mut reader);
         let editor = Editor::read(&mut reader);
         let log = Log::read(&mut reader);
         reader.unless(
@@ -136,6 +141,7 @@ impl Tables {
                 limits,
                 safe_mode,
                 policy,
+                trash,
                 editor,
                 workspaces,
                 log,

@@ -20,7 +20,7 @@ use crate::redact::Secret;
 pub use error::ConfigError;
 pub use raw::Fault;
 pub use sources::{Environment, Origin};
-pub use tables::{Backend, Editor, Limits, Log, Policy, Poll, SafeMode, WebSocket};
+pub use tables::{Backend, Editor, Limits, Log, Policy, Poll, SafeMode, Trash, WebSocket};
 pub use url::BackendUrl;
 pub use value::{AskedAbout, BackendKind, Discover, LogFile, LogLevel, WakeUp};
 pub use workspaces::WorkspaceRule;
@@ -46,6 +46,8 @@ pub struct Config {
     pub safe_mode: SafeMode,
     /// What somebody is asked about.
     pub policy: Policy,
+    /// What is kept of what calls change.
+    pub trash: Trash,
     /// What editors are used for.
     pub editor: Editor,
     /// What is logged.

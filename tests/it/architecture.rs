@@ -21,6 +21,7 @@ const TABLE: &[(&str, &[&str])] = &[
     ("backend", &["request", "redact"]),
     ("home", &["redact"]),
     ("acp", &["tool", "home", "output"]),
+    ("trash", &["tool", "acp", "home", "output"]),
     ("handlers", &["tool", "acp", "home", "output", "redact"]),
     ("runner", &["tool", "backend", "journal", "request", "home", "redact", "output"]),
     ("dev_backend", &[]),

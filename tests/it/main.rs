@@ -33,5 +33,6 @@ mod state;
 mod synapse;
 mod terminal;
 mod tool;
+mod trash;
 mod wakeup;
 mod websocket;

@@ -9,6 +9,7 @@ mod shells;
 
 use std::ffi::OsString;
 use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::Context;
 use tokio::task::JoinSet;
@@ -30,7 +31,8 @@ use crate::output::OutputStore;
 use crate::redact::Redactor;
 use crate::request::Effect;
 use crate::runner::{Clock, Parts, Runner, Settings, Stop, Tasks, WakeUp, Watchdog, wakes};
-use crate::tool::{Gate, Registry};
+use crate::tool::{BeforeImages, Gate, Registry};
+use crate::trash::{self, Images, Trash};
 
 use backends::device_backend;
 pub use backends::{backend, functions, probe};
@@ -74,8 +76,8 @@ pub fn machine(
         exit::Stop::with(Exit::CannotWrite, format!("{}: {cause}", home.outputs_dir().display()))
     })?;
     let user_home = environment.user_dir().map(std::path::Path::to_owned);
-    let workspace = Workspace::open_with_home(&config.workspaces, user_home.clone())
-        .map_err(|cause| exit::Stop::with(Exit::Config, format!("a workspace cannot be opened: {cause}")))?;
+    let workspace = self::workspace(config, environment)?;
+    let trash = trash(config, home);
     let terminals = LocalTerminals::new(LocalSetup {
         base_env: readable(environment.variables()),
         store: outputs.clone(),
@@ -120,6 +122,8 @@ pub fn machine(
             home: home.root().to_owned(),
         },
     })?;
+    let images: Arc<dyn BeforeImages> = Arc::new(Images::new(trash, workspace.clone()));
+    let registry = registry.keeping(&images);
     Ok(Machine {
         gate: Arc::new(InsideWorkspace::asking(approvals::asked_about(config, &registry)?)),
         registry: Arc::new(registry),
@@ -130,6 +134,22 @@ pub fn machine(
         terminals,
         shells,
     })
+}
+
+/// The folders of this configuration, opened.
+pub fn workspace(config: &Config, environment: &Environment) -> anyhow::Result<Workspace> {
+    let user_home = environment.user_dir().map(std::path::Path::to_owned);
+    Workspace::open_with_home(&config.workspaces, user_home)
+        .map_err(|cause| exit::Stop::with(Exit::Config, format!("a workspace cannot be opened: {cause}")))
+}
+
+/// The trash of this home.
+pub fn trash(config: &Config, home: &Home) -> Trash {
+    let limits = trash::Limits {
+        max_bytes: (config.trash.max_mb as u64) << 20,
+        keep: Duration::from_hours(24 * config.trash.keep_days as u64),
+    };
+    Trash::of(home, limits)
 }
 
 /// The variables that are text; a child could not be given others through text anyway.
