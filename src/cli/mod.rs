@@ -168,6 +168,11 @@ fn secret(text: &str) -> Result<Secret<String>, String> {
 
 /// Runs the command line and gives its exit code.
 pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
+    let args: Vec<OsString> = args.into_iter().collect();
+    #[cfg(target_os = "linux")]
+    if let Some(code) = shim(&args) {
+        return code;
+    }
     let cli = match Cli::try_parse_from(args) {
         Ok(cli) => cli,
         Err(error) => {
@@ -185,6 +190,18 @@ pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
             Exit::of(&error).into()
         }
     }
+}
+
+/// Under another name this is another program.
+#[cfg(target_os = "linux")]
+fn shim(args: &[OsString]) -> Option<ExitCode> {
+    use crate::trash::shim::{Given, Shim, VARIABLE};
+    let (name, args) = args.split_first()?;
+    let shim = Shim::named(name)?;
+    let environment = Environment::capture();
+    let terms = environment.variables().iter().find(|(name, _)| name == VARIABLE);
+    let given = Given { terms: terms.map(|(_, value)| value.as_os_str()), path: environment.path() };
+    Some(shim.run(args, given).into())
 }
 
 fn dispatch(command: Option<Command>, once: bool, context: &Context) -> anyhow::Result<Exit> {

@@ -88,9 +88,9 @@ impl Kept {
             .sum()
     }
 
-    /// Whether it changed this path, or something above it.
+    /// Whether it changed this path, or something above or below it.
     pub(super) fn touches(&self, path: &Path) -> bool {
-        self.lines().flat_map(paths_of).any(|name| path.starts_with(&name.0))
+        self.lines().flat_map(paths_of).any(|name| path.starts_with(&name.0) || name.0.starts_with(path))
     }
 
     pub(super) fn lines(&self) -> impl Iterator<Item = &Line> {

@@ -3,6 +3,8 @@
 //! The words come first: a manifest says what is about to be kept or taken before anything moves, so that whatever a
 //! crash leaves can be told. Not here: what is typed (cli), and how a command is started (acp).
 
+#[cfg(target_os = "linux")]
+mod commands;
 mod contents;
 mod images;
 mod inventory;
@@ -10,6 +12,8 @@ mod manifest;
 mod net;
 mod restore;
 mod room;
+#[cfg(target_os = "linux")]
+pub mod shim;
 mod steps;
 mod tree;
 mod undo;
@@ -22,6 +26,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use crate::home::Home;
 
+#[cfg(target_os = "linux")]
+pub use commands::Shims;
 pub use images::Images;
 pub use inventory::Kept;
 pub use undo::{Undone, Unready};

@@ -67,14 +67,15 @@ pub(super) fn nets(kept: &Kept) -> Vec<Net> {
 /// Adds a later change of a path to the earlier ones. Where the earlier one did not happen (the call was cut off, and
 /// run again on something else), only the later one counts.
 fn fold(nets: &mut Vec<Net>, next: Net) {
-    let Some(net) = nets.iter_mut().find(|net| net.path == next.path) else { return nets.push(next) };
+    let Some(known) = nets.iter_mut().find(|known| known.path == next.path) else { return nets.push(next) };
     let found = next.before.as_ref().map(|before| &before.sha256);
-    let goes_on = found == net.after.as_ref() || found == net.before.as_ref().map(|before| &before.sha256);
+    let goes_on =
+        found == known.after.as_ref() || found == known.before.as_ref().map(|before| &before.sha256);
     if !goes_on {
-        net.before = next.before;
+        known.before = next.before;
     }
-    net.after = next.after;
-    net.mode_changes |= next.mode_changes;
+    known.after = next.after;
+    known.mode_changes |= next.mode_changes;
 }
 
 /// What commands removed and the request did not make itself, in order.

@@ -49,9 +49,8 @@ pub(super) fn carry_out(steps: &[Step], contents: &Contents) -> Result<(), Strin
                 let mut text = format!("{}: {cause}", step.path().display());
                 for this in done.into_iter().rev() {
                     if let Err(cause) = this.take_back() {
-                        text.push_str(&format!(
-                            "; what was put back before it could not be taken away again ({cause})"
-                        ));
+                        text.push_str("; what was put back before it could not be taken away again: ");
+                        text.push_str(&cause.to_string());
                     }
                 }
                 return Err(text);

@@ -55,7 +55,9 @@ fn copy(from: &Path, to: &Path) -> io::Result<()> {
     let metadata = fs::symlink_metadata(from)?;
     let kind = metadata.file_type();
     if kind.is_symlink() {
-        return link(&fs::read_link(from)?, to);
+        link(&fs::read_link(from)?, to)?;
+        set_link_times(to, &metadata);
+        return Ok(());
     }
     if kind.is_dir() {
         fs::create_dir(to)?;
@@ -84,6 +86,21 @@ fn set_times(file: &File, like: &fs::Metadata) {
         let _ = file.set_times(fs::FileTimes::new().set_modified(modified).set_accessed(accessed));
     }
 }
+
+#[cfg(unix)]
+fn set_link_times(link: &Path, like: &fs::Metadata) {
+    use rustix::fs::{AtFlags, CWD, Timespec, Timestamps, utimensat};
+    use std::os::unix::fs::MetadataExt as _;
+    let time = |tv_sec, tv_nsec| Timespec { tv_sec, tv_nsec: tv_nsec as _ };
+    let times = Timestamps {
+        last_access: time(like.atime(), like.atime_nsec()),
+        last_modification: time(like.mtime(), like.mtime_nsec()),
+    };
+    let _ = utimensat(CWD, link, &times, AtFlags::SYMLINK_NOFOLLOW);
+}
+
+#[cfg(not(unix))]
+fn set_link_times(_link: &Path, _like: &fs::Metadata) {}
 
 #[cfg(unix)]
 fn link(target: &Path, at: &Path) -> io::Result<()> {

@@ -1,6 +1,5 @@
 //! Taking a request back: every file as it was before, or nothing at all. What changed since the request is never
 //! overwritten. Not here: how it is carried out (steps).
-#![expect(clippy::disallowed_methods, reason = "this file looks what the trash still has")]
 
 use std::fs;
 use std::io;
@@ -172,7 +171,7 @@ impl Plan<'_> {
 
     fn move_back(&mut self, net: &Net, source: &Net) -> bool {
         let (Some(to), Some(at)) = (self.path(&net.path), self.path(&source.path)) else { return false };
-        match (self.now(&to), self.now(&at)) {
+        match (Self::now(&to), Self::now(&at)) {
             (Now::File { sha256, .. }, Now::Absent) if Some(&sha256) == source.after.as_ref() => true,
             (Now::Absent, Now::File { sha256, .. }) if Some(&sha256) == source.after.as_ref() => {
                 self.lines.push(format!("{} goes back to {}", at.shown(), to.shown()));
@@ -192,7 +191,7 @@ impl Plan<'_> {
 
     fn file(&mut self, net: &Net) {
         let Some(path) = self.path(&net.path) else { return };
-        let now = self.now(&path);
+        let now = Self::now(&path);
         let (sha256, mode) = match &now {
             Now::Absent => (None, None),
             Now::File { sha256, mode } => (Some(sha256), *mode),
@@ -269,7 +268,7 @@ impl Plan<'_> {
         found
     }
 
-    fn now(&self, path: &WorkspacePath) -> Now {
+    fn now(path: &WorkspacePath) -> Now {
         let strange = |cause: io::Error| Now::Strange(format!("cannot be read ({cause})"));
         let metadata = match path.metadata() {
             Ok(metadata) => metadata,

@@ -1,7 +1,13 @@
 //! The trash and the way back, by the program as its owner types it: what was there is there again, or nothing happens.
 #![cfg(unix)]
 
+#[cfg(target_os = "linux")]
+mod commands;
 mod files;
+#[cfg(target_os = "linux")]
+mod quota;
+#[cfg(target_os = "linux")]
+mod shim;
 
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::PathBuf;

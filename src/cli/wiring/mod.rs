@@ -122,6 +122,7 @@ pub fn machine(
             home: home.root().to_owned(),
         },
     })?;
+    joints::shims(&trash, &workspace, &terminals);
     let images: Arc<dyn BeforeImages> = Arc::new(Images::new(trash, workspace.clone()));
     let registry = registry.keeping(&images);
     Ok(Machine {
@@ -190,16 +191,19 @@ pub struct Assembled {
 /// The processes of a runner.
 pub struct Processes {
     terminals: LocalTerminals,
+    trash: Trash,
     journal: Journal,
 }
 
 impl Processes {
     /// Asks the login shell for its environment beside everything else, so that the first command need not wait for
-    /// a slow profile. Dropping what this returns gives it up.
+    /// a slow profile; and keeps the trash within its bounds, for as long as this lives. Dropping what this returns gives it up.
     pub fn warm_up(&self) -> JoinSet<()> {
         let terminals = self.terminals.clone();
         let mut warming = JoinSet::new();
         warming.spawn(async move { terminals.warm_up().await });
+        let trash = self.trash.clone();
+        warming.spawn(joints::tidying(trash));
         warming
     }
 
@@ -267,7 +271,8 @@ pub fn runner(
         watchdog: Watchdog::from_variables(|name| text_variable(environment, name)),
         observer: Arc::new(editors.clone()),
     };
-    let processes = Processes { terminals: machine.terminals, journal: journal.clone() };
+    let processes =
+        Processes { trash: trash(config, home), terminals: machine.terminals, journal: journal.clone() };
     Ok(Assembled { runner: Runner::new(parts, wakes), processes, registry: machine.registry, journal })
 }
 
