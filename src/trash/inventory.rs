@@ -123,7 +123,7 @@ impl Trash {
         for file in entries(&self.home.trash_manifests_dir())? {
             records.push(Record { folder: None, lines: manifest::read(&file)?, file });
         }
-        for folder in entries(&self.home.trash_removed_dir())? {
+        for folder in entries(&self.home.trash_removed_dir())?.into_iter().filter(|folder| is_folder(folder)) {
             let file = folder.join(MANIFEST);
             records.push(Record { lines: manifest::read(&file)?, file, folder: Some(folder) });
         }
@@ -170,15 +170,20 @@ impl Trash {
     pub(super) fn collect(&self) -> io::Result<u64> {
         let mut bytes = 0;
         for folder in entries(&self.home.trash_incoming_dir())? {
-            let file = folder.join(MANIFEST);
+            // A link would lead out of here.
+            let Some(name) = folder.file_name().filter(|_| is_folder(&folder)) else { continue };
             // Whoever fills it holds its manifest.
-            let Ok(held) = fs::File::open(&file) else { continue };
+            let Ok(Some(held)) = manifest::open(&folder.join(MANIFEST)) else { continue };
             if held.try_lock().is_err() {
                 continue;
             }
-            let lines: Vec<Line> = manifest::read(&file)?;
-            let Some(name) = folder.file_name() else { continue };
-            fs::rename(&folder, self.home.trash_removed_dir().join(name))?;
+            let removed = self.home.trash_removed_dir().join(name);
+            // One whose name is taken is forged; it goes with what lies about.
+            if let Err(cause) = fs::rename(&folder, &removed) {
+                tracing::warn!(path = %folder.display(), %cause, "what a command removed stays in its reach");
+                continue;
+            }
+            let lines: Vec<Line> = manifest::read(&removed.join(MANIFEST))?;
             bytes += lines
                 .iter()
                 .map(|line| if let Line::Removed { bytes, .. } = line { *bytes } else { 0 })
@@ -186,6 +191,11 @@ impl Trash {
         }
         Ok(bytes)
     }
+}
+
+/// Whether it is a folder itself, and no link to one.
+fn is_folder(path: &Path) -> bool {
+    fs::symlink_metadata(path).is_ok_and(|found| found.is_dir())
 }
 
 /// What is in a folder of the trash, but for what is being made there.

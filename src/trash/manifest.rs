@@ -127,12 +127,28 @@ pub(super) fn append<T: Serialize>(path: &Path, lines: &[T]) -> io::Result<()> {
     file.sync_all()
 }
 
+/// A manifest above this size is none of ours.
+const LARGEST: u64 = 64 << 20;
+
+/// Opens a manifest, if there is one: a regular file. A command may have put anything in its place, so no link is
+/// followed and nobody is waited for.
+pub(super) fn open(path: &Path) -> io::Result<Option<File>> {
+    if !fs::symlink_metadata(path).is_ok_and(|found| found.is_file() && found.len() <= LARGEST) {
+        return Ok(None);
+    }
+    let mut options = OpenOptions::new();
+    options.read(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::custom_flags(&mut options, libc::O_NOFOLLOW | libc::O_NONBLOCK);
+    let file = options.open(path)?;
+    Ok(file.metadata()?.is_file().then_some(file))
+}
+
 /// Every line that can be read; none where there is no such file.
 pub(super) fn read<T: DeserializeOwned>(path: &Path) -> io::Result<Vec<T>> {
-    let bytes = match fs::read(path) {
-        Err(cause) if cause.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-        bytes => bytes?,
-    };
+    let Some(file) = open(path)? else { return Ok(Vec::new()) };
+    let mut bytes = Vec::new();
+    file.take(LARGEST).read_to_end(&mut bytes)?;
     Ok(bytes.split(|b| *b == b'\n').filter_map(|line| serde_json::from_slice(line).ok()).collect())
 }
 

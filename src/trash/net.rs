@@ -32,7 +32,9 @@ pub(super) enum What {
 /// What file tools did, path by path.
 pub(super) fn nets(kept: &Kept) -> Vec<Net> {
     let mut nets: Vec<Net> = Vec::new();
-    for line in kept.lines() {
+    // Where commands may write, nobody writes of file tools.
+    let lines = kept.records.iter().filter(|record| record.folder.is_none()).flat_map(|record| &record.lines);
+    for line in lines {
         match line {
             Line::File { path, before, after, mode_changes } => {
                 let next = Net {

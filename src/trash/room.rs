@@ -7,12 +7,16 @@ use std::fs;
 use std::io;
 use std::path::Path;
 use std::sync::PoisonError;
+use std::time::Duration;
 
 use super::contents::Contents;
 use super::inventory::{Kept, Record, entries};
 use super::manifest::Line;
 use super::{Trash, now_ms};
 use crate::ids::RequestId;
+
+/// What no command has collected by then is nobody's.
+const DEBRIS: Duration = Duration::from_hours(24);
 
 impl Trash {
     /// Lets go of what is over its time and over the quota. For the start of a runner, and now and then.
@@ -23,9 +27,23 @@ impl Trash {
         {
             let _held = self.hold()?;
             self.collect()?;
+            self.condemn_debris()?;
             self.let_go(0, None)?;
         }
         self.burn();
+        Ok(())
+    }
+
+    /// What lies about where commands may write, and nobody has touched for a day.
+    fn condemn_debris(&self) -> io::Result<()> {
+        for entry in fs::read_dir(self.home.trash_incoming_dir())? {
+            let entry = entry?;
+            let age = entry.metadata()?.modified()?.elapsed().unwrap_or_default();
+            if age > DEBRIS {
+                let name = format!("{}", uuid::Uuid::new_v4().simple());
+                fs::rename(entry.path(), self.home.trash_doomed_dir().join(name))?;
+            }
+        }
         Ok(())
     }
 
@@ -171,6 +189,9 @@ impl Trash {
 
 /// Removes a tree, folders that their owner may not write included.
 fn burn(tree: &Path) -> io::Result<()> {
+    if !fs::symlink_metadata(tree)?.is_dir() {
+        return fs::remove_file(tree);
+    }
     match fs::remove_dir_all(tree) {
         Err(cause) if cause.kind() == io::ErrorKind::PermissionDenied => {
             open_up(tree);

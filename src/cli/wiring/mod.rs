@@ -122,9 +122,13 @@ pub fn machine(
             home: home.root().to_owned(),
         },
     })?;
-    joints::shims(&trash, &workspace, &terminals);
-    let images: Arc<dyn BeforeImages> = Arc::new(Images::new(trash, workspace.clone()));
-    let registry = registry.keeping(&images);
+    let registry = if config.trash.max_mb == 0 {
+        registry
+    } else {
+        joints::shims(&trash, &workspace, &terminals);
+        let images: Arc<dyn BeforeImages> = Arc::new(Images::new(trash, workspace.clone()));
+        registry.keeping(&images)
+    };
     Ok(Machine {
         gate: Arc::new(InsideWorkspace::asking(approvals::asked_about(config, &registry)?)),
         registry: Arc::new(registry),

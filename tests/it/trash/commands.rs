@@ -186,6 +186,26 @@ fn a_forged_manifest_leads_nowhere_outside_of_the_workspaces() {
 }
 
 #[test]
+fn what_a_command_forges_in_the_trash_neither_holds_nor_misleads_the_runner() {
+    let owner = Owner::new();
+    owner.write("work/own.txt", "own\n");
+    let write = owner.writes("made.txt", "made\n");
+    let begun = format!("{{\"kind\":\"begun\",\"request\":\"{write}\",\"tool\":\"rm\",\"at_ms\":1}}");
+    // As if that request had made the owner's file; the hash is that of what it holds.
+    let line = r#"{"kind":"file","path":"$PWD/own.txt","after":"$(sha256sum own.txt | cut -c1-64)"}"#;
+    let (_, code, text) = owner.runs(&format!(
+        "d=$(echo \"$PUNIE_TRASH\" | sed 's/.*\"into\":\"\\([^\"]*\\).*/\\1/'); mkdir $d/forged $d/piped; ln -s /tmp $d/linked; \
+         mkfifo $d/piped/manifest.jsonl; printf '%s\\n' '{begun}' > $d/forged/manifest.jsonl; \
+         printf '%s\\n' \"{}\" >> $d/forged/manifest.jsonl; cat $d/forged/manifest.jsonl",
+        line.replace('"', "\\\"")
+    ));
+    assert!(code == 0 && text.contains("own.txt"), "{text}");
+    owner.undoes(&write);
+    assert_eq!(owner.read("work/own.txt"), "own\n");
+    assert!(!owner.path("work/made.txt").exists());
+}
+
+#[test]
 fn ten_thousand_files_go_and_come_back() {
     let owner = Owner::new();
     for folder in 0..100 {

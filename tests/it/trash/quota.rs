@@ -56,3 +56,15 @@ fn a_trash_that_cannot_be_written_stops_no_write_and_the_answer_says_that_it_can
     assert!(answer.to_string().contains("cannot be undone"), "{answer}");
     assert_eq!(owner.read("work/a.txt"), "new\n");
 }
+
+#[test]
+fn with_no_room_at_all_nothing_is_kept_and_nothing_is_said() {
+    let owner = Owner::new();
+    owner.write("home/config.toml", "[trash]\nmax_mb = 0\n");
+    owner.write("work/a.txt", "old\n");
+    let (request, answer) = owner.calls("Write", &json!({"file_path": "a.txt", "content": "new\n"}));
+    assert!(!answer.to_string().contains("undone"), "{answer}");
+    let (_, answer) = owner.calls("Bash", &json!({"command": "type -P rm; rm a.txt"}));
+    assert!(!answer.to_string().contains("state/trash") && !owner.path("work/a.txt").exists(), "{answer}");
+    owner.is_refused(&request, "nothing is kept of request");
+}
