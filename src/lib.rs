@@ -11,7 +11,7 @@
 //! - [`handlers`]: the tools, one file each.
 //! - [`journal`]: what must survive a crash.
 //! - [`backend`]: the wire to the event backend; [`dev_backend`]: one of our own that speaks it.
-//! - [`home`]: everything under `~/.punie`.
+//! - [`home`]: everything under `~/.punie`; [`trash`]: the way back from what calls changed.
 //! - [`runner`]: the one loop.
 //! - [`config`], [`cli`]: how it is set up and started.
 
@@ -36,6 +36,7 @@ pub mod backend;
 pub mod dev_backend;
 
 pub mod home;
+pub mod trash;
 
 pub mod runner;
 

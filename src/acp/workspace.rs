@@ -126,6 +126,22 @@ impl Workspace {
         root.held.open_file(rel)
     }
 
+    /// A path that was found in a workspace earlier, without links; none where it lies in no workspace. Whatever opens
+    /// it refuses links that came since.
+    pub fn found(&self, absolute: &Path) -> Option<WorkspacePath> {
+        let (root, rel) = self
+            .roots
+            .iter()
+            .filter_map(|root| Some((root, absolute.strip_prefix(&root.canonical).ok()?)))
+            .min_by_key(|(_, rel)| rel.components().count())?;
+        let plain = rel.components().all(|part| matches!(part, Component::Normal(_)));
+        if !plain || rel.as_os_str().is_empty() {
+            return None;
+        }
+        let exists = root.held.metadata(rel).is_ok();
+        Some(WorkspacePath::new(Arc::clone(root), rel.to_owned(), rel.to_owned(), exists, None))
+    }
+
     /// The root that holds an absolute path by its spelling, with the rest; the first root for a relative one.
     fn split(&self, path: &Path) -> Option<(Arc<Root>, PathBuf)> {
         if path.is_relative() {

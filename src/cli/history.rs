@@ -1,12 +1,14 @@
 //! `history`: what was asked of this device and what came of it; with a request's id, its whole life step by step.
 //! Reads the journal beside a running runner or without one. Not here: what is going on now (status).
 
+use std::collections::HashMap;
+
 use clap::Args;
 use serde::Serialize;
 
 use super::context::Context;
 use super::exit::{Exit, Stop};
-use super::{moments, print};
+use super::{moments, print, wiring};
 use crate::config::WorkspaceRule;
 use crate::journal::{Incident, Life, Origin, Question, Reader, State, Whole};
 use crate::request::OutcomeKind;
@@ -61,6 +63,7 @@ struct Line<'a> {
     cancel_requested_at_ms: Option<i64>,
     failed_posts: u32,
     last_error: Option<&'a str>,
+    undone_at_ms: Option<i64>,
 }
 
 /// One step of a life.
@@ -87,14 +90,17 @@ struct Walk<'a> {
 /// Shows the history, or one life.
 pub fn history(args: &HistoryArgs, context: &Context) -> anyhow::Result<Exit> {
     let config = context.config(WorkspaceRule::NotNeeded)?;
-    let path = Context::home(&config)?.journal_file();
+    let home = Context::home(&config)?;
+    let path = home.journal_file();
+    let undone: HashMap<String, i64> =
+        wiring::trash(&config, &home).undone()?.into_iter().map(|(id, at)| (id.into(), at)).collect();
     let reader = Reader::find(&path)?;
     if let Some(request) = &args.request {
         let (id, whole) = find(reader.as_ref(), request)?;
-        let steps = steps(&whole);
+        let steps = steps(&whole, undone.get(&id).copied());
         if context.json() {
             print::json(&Walk {
-                request: whole.life.as_ref().map(Line::of),
+                request: whole.life.as_ref().map(|life| Line::of(life, &undone)),
                 declared_effects: whole.declared,
                 processes: whole.processes.iter().map(|(_, command)| command.as_str()).collect(),
                 steps,
@@ -116,10 +122,10 @@ pub fn history(args: &HistoryArgs, context: &Context) -> anyhow::Result<Exit> {
     let lives = reader.map_or_else(|| Ok(Vec::new()), |reader| reader.history(&question))?;
     if context.json() {
         for life in &lives {
-            print::json(&Line::of(life));
+            print::json(&Line::of(life, &undone));
         }
     } else {
-        show(&lives, now_ms);
+        show(&lives, now_ms, &undone);
     }
     Ok(Exit::Done)
 }
@@ -147,7 +153,7 @@ fn find(reader: Option<&Reader>, typed: &str) -> anyhow::Result<(String, Whole)>
 }
 
 impl<'a> Line<'a> {
-    fn of(life: &'a Life) -> Self {
+    fn of(life: &'a Life, undone: &HashMap<String, i64>) -> Self {
         Self {
             request_id: &life.id,
             tool_name: &life.tool,
@@ -173,6 +179,7 @@ impl<'a> Line<'a> {
             cancel_requested_at_ms: life.cancel_requested_at_ms,
             failed_posts: life.failed_posts,
             last_error: life.last_error.as_deref(),
+            undone_at_ms: undone.get(&life.id).copied(),
         }
     }
 }
@@ -202,8 +209,11 @@ fn progress(life: &Life) -> String {
 }
 
 /// What is worth saying about it beside how it ended.
-fn notes(life: &Life) -> String {
+fn notes(life: &Life, undone: bool) -> String {
     let mut notes = Vec::new();
+    if undone {
+        notes.push("undone".to_owned());
+    }
     if life.cancel_requested && life.outcome != Some(OutcomeKind::Cancelled) {
         notes.push("taken back".to_owned());
     }
@@ -222,7 +232,7 @@ fn notes(life: &Life) -> String {
     notes.join("; ")
 }
 
-fn show(lives: &[Life], now_ms: i64) {
+fn show(lives: &[Life], now_ms: i64, undone: &HashMap<String, i64>) {
     if lives.is_empty() {
         return print::line("Nothing that fits was asked of this device within the last 30 days.");
     }
@@ -235,7 +245,7 @@ fn show(lives: &[Life], now_ms: i64) {
                 progress(life),
                 duration(life).map(moments::took).unwrap_or_default(),
                 life.id.clone(),
-                notes(life),
+                notes(life, undone.contains_key(&life.id)),
             ]
         })
         .collect();
@@ -243,7 +253,7 @@ fn show(lives: &[Life], now_ms: i64) {
 }
 
 /// All steps of a life, in order.
-fn steps(whole: &Whole) -> Vec<Step> {
+fn steps(whole: &Whole, undone: Option<i64>) -> Vec<Step> {
     let step = |at_ms: i64, what: &str, detail: Option<String>| Step {
         at_ms,
         what: what.to_owned(),
@@ -276,6 +286,9 @@ fn steps(whole: &Whole) -> Vec<Step> {
     {
         let detail = (life.state == State::Undeliverable).then(|| life.last_error.clone()).flatten();
         steps.push(step(at, life.state.as_str(), detail));
+    }
+    if let Some(at) = undone {
+        steps.push(step(at, "undone", Some("what it had changed was put back".to_owned())));
     }
     steps
 }

@@ -27,6 +27,8 @@ mod skills;
 mod status;
 mod stop;
 mod tools;
+mod trash;
+mod undo;
 mod wiring;
 
 use std::ffi::OsString;
@@ -130,6 +132,10 @@ enum Command {
     History(history::HistoryArgs),
     /// What the runner in the background has logged
     Logs(logs::LogsArgs),
+    /// Put back what a request changed: every file as it was before, or nothing
+    Undo(undo::UndoArgs),
+    /// What is kept of what calls changed and commands removed: list, restore, empty
+    Trash(trash::TrashArgs),
     /// Let nothing new begin; calls that run go on and results are delivered
     Pause(pause::PauseArgs),
     /// Let calls begin again, after a pause or in safe mode
@@ -162,6 +168,11 @@ fn secret(text: &str) -> Result<Secret<String>, String> {
 
 /// Runs the command line and gives its exit code.
 pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
+    let args: Vec<OsString> = args.into_iter().collect();
+    #[cfg(target_os = "linux")]
+    if let Some(code) = shim(&args) {
+        return code;
+    }
     let cli = match Cli::try_parse_from(args) {
         Ok(cli) => cli,
         Err(error) => {
@@ -179,6 +190,18 @@ pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
             Exit::of(&error).into()
         }
     }
+}
+
+/// Under another name this is another program.
+#[cfg(target_os = "linux")]
+fn shim(args: &[OsString]) -> Option<ExitCode> {
+    use crate::trash::shim::{Given, Shim, VARIABLE};
+    let (name, args) = args.split_first()?;
+    let shim = Shim::named(name)?;
+    let environment = Environment::capture();
+    let terms = environment.variables().iter().find(|(name, _)| name == VARIABLE);
+    let given = Given { terms: terms.map(|(_, value)| value.as_os_str()), path: environment.path() };
+    Some(shim.run(args, given).into())
 }
 
 fn dispatch(command: Option<Command>, once: bool, context: &Context) -> anyhow::Result<Exit> {
@@ -202,6 +225,8 @@ fn dispatch(command: Option<Command>, once: bool, context: &Context) -> anyhow::
         Command::Status => status::status(context),
         Command::History(args) => history::history(&args, context),
         Command::Logs(args) => logs::logs(&args, context),
+        Command::Undo(args) => undo::undo(&args, context),
+        Command::Trash(args) => trash::trash(&args, context),
         Command::Pause(args) => pause::pause(&args, context),
         Command::Resume => pause::resume(context),
         Command::Pair(args) => pair::pair(&args, context),

@@ -7,7 +7,7 @@ use super::error::ConfigError;
 use super::raw::Written;
 use super::sources::{self, Environment, Origin};
 use super::tables::{
-    Backend, Editor, Limits, Log, Policy, Poll, Reader, SafeMode, Sandbox, WebSocket, Workspaces,
+    Backend, Editor, Limits, Log, Policy, Poll, Reader, SafeMode, Sandbox, Trash, WebSocket, Workspaces,
 };
 use super::url::BackendUrl;
 use super::value::{BackendKind, LogLevel, Value};
@@ -25,6 +25,7 @@ struct Tables {
     safe_mode: SafeMode,
     policy: Policy,
     sandbox: Sandbox,
+    trash: Trash,
     editor: Editor,
     workspaces: Workspaces,
     log: Log,
@@ -79,6 +80,7 @@ impl Config {
             safe_mode: tables.safe_mode,
             policy: tables.policy,
             sandbox: in_full(tables.sandbox, environment, &file_folder),
+            trash: tables.trash,
             editor: tables.editor,
             log: tables.log,
             caller,
@@ -101,6 +103,7 @@ impl Tables {
         let workspaces = Workspaces::read(&mut reader);
         let policy = Policy::read(&mut reader);
         let sandbox = Sandbox::read(&mut reader);
+        let trash = Trash::read(&mut reader);
         let editor = Editor::read(&mut reader);
         let log = Log::read(&mut reader);
         reader.unless(
@@ -143,6 +146,7 @@ impl Tables {
                 safe_mode,
                 policy,
                 sandbox,
+                trash,
                 editor,
                 workspaces,
                 log,

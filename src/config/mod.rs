@@ -20,7 +20,7 @@ use crate::redact::Secret;
 pub use error::ConfigError;
 pub use raw::Fault;
 pub use sources::{Environment, Origin};
-pub use tables::{Backend, Editor, Limits, Log, Policy, Poll, SafeMode, Sandbox, WebSocket};
+pub use tables::{Backend, Editor, Limits, Log, Policy, Poll, SafeMode, Sandbox, Trash, WebSocket};
 pub use url::BackendUrl;
 pub use value::{AskedAbout, BackendKind, Discover, LogFile, LogLevel, Network, Require, WakeUp};
 pub use workspaces::WorkspaceRule;
@@ -48,6 +48,8 @@ pub struct Config {
     pub policy: Policy,
     /// What commands may touch.
     pub sandbox: Sandbox,
+    /// What is kept of what calls change.
+    pub trash: Trash,
     /// What editors are used for.
     pub editor: Editor,
     /// What is logged.

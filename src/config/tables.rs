@@ -196,6 +196,14 @@ tables! {
         confine, "confine": bool = true, ..;
     }
 
+    /// What files were before calls changed them, and what commands removed: `punie-runner undo` puts it back.
+    ["trash"] Trash {
+        /// How many megabytes are kept, the latest. 0: nothing.
+        max_mb, "max_mb": usize = 1_024, 0..=1_000_000;
+        /// For how many days.
+        keep_days, "keep_days": usize = 1, 1..=3_650;
+    }
+
     /// What a connected editor is used for (`punie-runner acp`), where it serves that and a person has attached a session.
     ["editor"] Editor {
         /// Text files of the editor's project are read and written through it, so that unsaved text is seen.

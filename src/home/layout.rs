@@ -29,6 +29,12 @@ impl Home {
             home.switches_dir(),
             home.approvals_dir(),
             home.trash_dir(),
+            home.trash_manifests_dir(),
+            home.trash_objects_dir(),
+            home.trash_incoming_dir(),
+            home.trash_removed_dir(),
+            home.trash_doomed_dir(),
+            home.trash_programs_dir(),
         ] {
             modes::ensure_dir(&inner, Openness::OursAlone)?;
         }
@@ -107,6 +113,38 @@ impl Home {
     /// `state/trash/`: what tools deleted, for a while.
     pub fn trash_dir(&self) -> PathBuf {
         self.state_dir().join("trash")
+    }
+    /// `state/trash/requests/`: a manifest for each request whose before-images are kept.
+    pub fn trash_manifests_dir(&self) -> PathBuf {
+        self.trash_dir().join("requests")
+    }
+    /// `state/trash/objects/`: the before-images, each by its hash.
+    pub fn trash_objects_dir(&self) -> PathBuf {
+        self.trash_dir().join("objects")
+    }
+    /// `state/trash/incoming/`: what commands are removing just now; the only place in the home that they may write.
+    pub fn trash_incoming_dir(&self) -> PathBuf {
+        self.trash_dir().join("incoming")
+    }
+    /// `state/trash/removed/`: what commands have removed.
+    pub fn trash_removed_dir(&self) -> PathBuf {
+        self.trash_dir().join("removed")
+    }
+    /// `state/trash/doomed/`: what is on its way out.
+    pub fn trash_doomed_dir(&self) -> PathBuf {
+        self.trash_dir().join("doomed")
+    }
+    /// `state/trash/programs/`: the names under which commands find this program first.
+    pub fn trash_programs_dir(&self) -> PathBuf {
+        self.trash_dir().join("programs")
+    }
+    /// `state/trash/undone.jsonl`: what was taken back.
+    pub fn trash_log_file(&self) -> PathBuf {
+        self.trash_dir().join("undone.jsonl")
+    }
+    /// `state/trash/lock`: held while something in the trash is moved.
+    pub fn trash_lock_file(&self) -> PathBuf {
+        self.trash_dir().join("lock")
     }
     /// `state/runner.lock`: held by the one runner of this home.
     pub fn lock_file(&self) -> PathBuf {

@@ -208,6 +208,7 @@ impl Engine {
             winding_up: self.ending.clone(),
             deadline: request.deadline_ms.and_then(|deadline| self.server_clock.instant(deadline)),
             intents: Arc::new(Unrecorded),
+            keeping: None,
             progress: Progress::default(),
         }
     }

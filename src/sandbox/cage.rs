@@ -93,7 +93,7 @@ type State = Option<(u64, u64, Option<(i64, u64)>)>;
 #[cfg(target_os = "linux")]
 fn state(path: &std::path::Path, listed: bool) -> State {
     let stat = rustix::fs::stat(path).ok()?;
-    let changed = listed.then(|| (stat.st_mtime, stat.st_mtime_nsec));
+    let changed = listed.then_some((stat.st_mtime, stat.st_mtime_nsec));
     Some((stat.st_dev, stat.st_ino, changed))
 }
 
@@ -165,7 +165,8 @@ impl Cages {
         }
         let places = super::places::places(&self.rules);
         // Of the granted folders only which they are: what is in them changes all the time.
-        let granted = self.rules.workspaces.iter().chain(&self.rules.write).chain([&self.rules.temp]);
+        let Rules { workspaces, write, shown, temp, .. } = &self.rules;
+        let granted = workspaces.iter().chain(write).chain(shown).chain([temp]);
         let stamps = places
             .listed
             .iter()

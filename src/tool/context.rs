@@ -8,6 +8,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::ToolError;
 use super::intent::{Intent, Intents, Unrecorded};
+use super::keeping::Keeping;
 use super::progress::Progress;
 use crate::ids::{ConversationId, RequestId};
 
@@ -28,6 +29,8 @@ pub struct ToolCx {
     pub deadline: Option<Instant>,
     /// Writes down what it declares.
     pub intents: Arc<dyn Intents>,
+    /// Keeps what it is about to change.
+    pub keeping: Option<Keeping>,
     /// Shows what there is while it runs.
     pub progress: Progress,
 }
@@ -44,15 +47,20 @@ impl ToolCx {
             winding_up: CancellationToken::new(),
             deadline: None,
             intents: Arc::new(Unrecorded),
+            keeping: None,
             progress: Progress::default(),
         }
     }
 
-    /// Writes down what is about to be done; when this returns, a later life will know of it.
+    /// Writes down what is about to be done; when this returns, a later life will know of it, and what is there now
+    /// is kept.
     ///
     /// # Errors
     /// It could not be written down: then it must not be done.
     pub async fn declare(&self, intents: Vec<Intent>) -> Result<(), ToolError> {
+        if let Some(keeping) = &self.keeping {
+            keeping.keep(&self.request, &intents).await;
+        }
         self.intents.declare(&self.request, intents).await
     }
 

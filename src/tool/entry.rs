@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value};
 
-use super::{Tool, ToolCx, ToolError, ToolSpec, decode};
+use super::{BeforeImages, Keeping, Tool, ToolCx, ToolError, ToolSpec, decode};
 use crate::request::{Effect, Reply};
 
 /// The tools of one domain, with what they share.
@@ -34,12 +34,13 @@ impl<D: Clone + Send + Sync + 'static> ToolSet<D> {
             Ok(ReadyCall {
                 effect: if T::EFFECT_VARIES { arguments.effect() } else { T::EFFECT },
                 declares: T::DECLARES,
+                keeping: None,
                 run: Box::new(move |cx| {
                     Box::pin(async move { arguments.run(&cx, &deps).await.map(Into::into) })
                 }),
             })
         };
-        self.entries.push(Entry { spec, varies: T::EFFECT_VARIES, decode: Box::new(decode) });
+        self.entries.push(Entry { spec, varies: T::EFFECT_VARIES, decode: Box::new(decode), images: None });
         self
     }
 
@@ -57,6 +58,8 @@ pub struct Entry {
     spec: ToolSpec,
     varies: bool,
     decode: Decode,
+    /// Keeps what its calls change.
+    images: Option<Arc<dyn BeforeImages>>,
 }
 
 impl Entry {
@@ -74,9 +77,9 @@ impl Entry {
             check(&arguments).map_err(|cause| decode::refuse(spec, &cause))?;
             let (run, effect) = (Arc::clone(&run), spec.effect);
             let run: Run = Box::new(move |cx| Box::pin(async move { run(cx, arguments, effect).await }));
-            Ok(ReadyCall { effect, declares: false, run })
+            Ok(ReadyCall { effect, declares: false, keeping: None, run })
         };
-        Self { spec, varies: false, decode: Box::new(decode) }
+        Self { spec, varies: false, decode: Box::new(decode), images: None }
     }
 
     /// Several described tools of one name as one, for calls of which only running them tells whose they are: with the
@@ -101,7 +104,7 @@ impl Entry {
             }
             Err(refused.unwrap_or_else(|| ToolError::internal("no tool of this name is left")))
         };
-        Some(Arc::new(Self { spec, varies: false, decode: Box::new(decode) }))
+        Some(Arc::new(Self { spec, varies: false, decode: Box::new(decode), images: None }))
     }
 
     /// What the catalog shows of it.
@@ -123,7 +126,14 @@ impl Entry {
     /// # Errors
     /// `invalid_args`, naming the key, what it must be and the known keys.
     pub fn decode(&self, args: &str) -> Result<ReadyCall, ToolError> {
-        (self.decode)(&self.spec, args)
+        let mut ready = (self.decode)(&self.spec, args)?;
+        ready.keeping = self.images.clone().map(|images| Keeping::of(images, &self.spec.name));
+        Ok(ready)
+    }
+
+    /// From now on what its calls change is kept here.
+    pub(super) fn keep_in(&mut self, images: Arc<dyn BeforeImages>) {
+        self.images = Some(images);
     }
 }
 
@@ -131,6 +141,7 @@ impl Entry {
 pub struct ReadyCall {
     effect: Effect,
     declares: bool,
+    keeping: Option<Keeping>,
     run: Run,
 }
 
@@ -150,6 +161,8 @@ impl ReadyCall {
     /// # Errors
     /// Whatever the tool answers.
     pub async fn run(self, cx: ToolCx) -> Result<Reply, ToolError> {
-        (self.run)(cx).await
+        let Some(keeping) = self.keeping else { return (self.run)(cx).await };
+        let cx = ToolCx { keeping: Some(keeping.clone()), ..cx };
+        (self.run)(cx).await.map(|reply| keeping.remarked(reply))
     }
 }

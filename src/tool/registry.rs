@@ -8,7 +8,7 @@ use std::sync::Arc;
 use tokio::sync::watch;
 
 use super::guests::{Guests, Stay};
-use super::{Entry, ToolError, ToolSpec, decode};
+use super::{BeforeImages, Entry, ToolError, ToolSpec, decode};
 use crate::request::{Effect, ErrorCode};
 
 /// Two tools want one name; found at start, never at a call.
@@ -36,6 +36,16 @@ impl Registry {
             }
         }
         Ok(Self { own, guests: Arc::default() })
+    }
+
+    /// The same, with what this device's own tools change in files kept here.
+    #[must_use]
+    pub fn keeping(mut self, images: &Arc<dyn BeforeImages>) -> Self {
+        // Nobody else has an entry yet.
+        for entry in self.own.values_mut().filter_map(Arc::get_mut) {
+            entry.keep_in(Arc::clone(images));
+        }
+        self
     }
 
     /// The tool of this name.

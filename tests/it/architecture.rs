@@ -22,6 +22,7 @@ const TABLE: &[(&str, &[&str])] = &[
     ("home", &["redact"]),
     ("sandbox", &[]),
     ("acp", &["tool", "home", "output", "sandbox"]),
+    ("trash", &["tool", "acp", "home", "output"]),
     ("handlers", &["tool", "acp", "home", "output", "redact"]),
     ("runner", &["tool", "backend", "journal", "request", "home", "redact", "output"]),
     ("dev_backend", &[]),

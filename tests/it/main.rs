@@ -34,5 +34,6 @@ mod state;
 mod synapse;
 mod terminal;
 mod tool;
+mod trash;
 mod wakeup;
 mod websocket;

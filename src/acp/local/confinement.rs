@@ -239,8 +239,8 @@ mod linux {
         }
         let outside = Outside::lay_out(&shared.setup.self_test.join(std::process::id().to_string()))?;
         let arguments = outside.arguments()?;
-        let spawned = spawner.spawn(script(SCRIPT, arguments, shared, Some(shared.cages.cage()?))?).await?;
-        let said = tokio::task::spawn_blocking(move || read(spawned)).await.map_err(io::Error::other)??;
+        let helper = spawner.spawn(script(SCRIPT, arguments, shared, Some(shared.cages.cage()?))?).await?;
+        let said = tokio::task::spawn_blocking(move || read(helper)).await.map_err(io::Error::other)??;
         Ok(outside.level(&said, shared.cages.network()))
     }
 

@@ -2,7 +2,9 @@
 //! (login) and whether a command may run.
 
 use std::collections::BTreeMap;
+use std::fmt;
 
+use crate::ids::RequestId;
 use crate::tool::{ErrorCode, ToolError};
 
 /// Names that are passed on from the user's own environment.
@@ -86,6 +88,9 @@ const DESKTOP: &[&str] = &[
     "XDG_SESSION_TYPE",
 ];
 
+/// The PATH where there is none.
+const USUAL_PATH: &str = "/usr/local/bin:/usr/bin:/bin";
+
 /// Set after everything else: nothing waits for a person, and output is plain.
 const OURS: &[(&str, &str)] = &[
     ("PAGER", "cat"),
@@ -131,6 +136,30 @@ pub(in crate::acp) fn refused_in_bash() -> (String, String) {
     let refused: Vec<String> = names.chain(prefixes).chain(words).collect();
     let ours: Vec<&str> = OURS.iter().map(|(name, _)| *name).collect();
     (refused.join("|"), ours.join("|"))
+}
+
+/// What the PATH of a command begins with, and a variable that goes with it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Beginning {
+    /// The folder whose programs are found first.
+    pub path: String,
+    /// The name and the value.
+    pub variable: (String, String),
+}
+
+/// Gives commands something of this device's own.
+pub trait ForCommands: fmt::Debug + Send + Sync + 'static {
+    /// For a command of this request; none where there is nothing.
+    fn beginning(&self, request: &RequestId) -> Option<Beginning>;
+}
+
+impl Beginning {
+    /// Puts it into the environment of a command, whatever the call asked for.
+    pub(super) fn put_into(self, env: &mut BTreeMap<String, String>) {
+        let rest = env.get("PATH").map_or(USUAL_PATH, String::as_str);
+        env.insert("PATH".to_owned(), format!("{}:{rest}", self.path));
+        env.insert(self.variable.0, self.variable.1);
+    }
 }
 
 /// A user's environment, reduced to what commands may see.

@@ -18,7 +18,7 @@ use super::command::{check_command, check_folder, command_of, refused};
 use super::confinement::Confinement;
 use super::control_group::ControlGroup;
 use super::descriptors;
-use super::environment::Environment;
+use super::environment::{Beginning, Environment, ForCommands};
 use super::family::{Family, OutputPipe};
 use super::identity::ProcessIdentity;
 use super::login;
@@ -66,6 +66,8 @@ struct Shared {
     next: AtomicU64,
     /// Where the named pipes are of commands that outlive the runner; without it none does.
     fifos: OnceLock<PathBuf>,
+    /// What commands get of this device's own.
+    ours: OnceLock<Arc<dyn ForCommands>>,
 }
 
 impl LocalTerminals {
@@ -82,8 +84,15 @@ impl LocalTerminals {
                 open: Mutex::default(),
                 next: AtomicU64::new(0),
                 fifos: OnceLock::new(),
+                ours: OnceLock::new(),
             }),
         })
+    }
+
+    /// From now on commands get this of the device's own.
+    pub fn give(&self, ours: Arc<dyn ForCommands>) {
+        // Asked once, while the machine is put together.
+        let _ = self.shared.ours.set(ours);
     }
 
     /// From now on commands in the background outlive a runner that is killed, with their named pipes in this folder;
@@ -168,6 +177,9 @@ impl LocalTerminals {
         if let Some((name, value)) = mark.split_once('=') {
             env.insert(name.to_owned(), value.to_owned());
         }
+        if let Some(beginning) = self.beginning(&request.request).await {
+            beginning.put_into(&mut env);
+        }
         if request.tty.is_some() {
             env.insert("TERM".to_owned(), pty::TERM.to_owned());
         }
@@ -219,6 +231,12 @@ impl LocalTerminals {
         let ran = |error: ToolError| error.with_meta(Meta { may_have_run: true, ..Meta::default() });
         terminal.start_pump(output, From::TheStart).map_err(ran)?;
         Ok(OpenTerminal { id: self.admit(terminal), pid: Some(pid), lasting })
+    }
+
+    /// It may look at the disk.
+    async fn beginning(&self, request: &RequestId) -> Option<Beginning> {
+        let (ours, request) = (Arc::clone(self.shared.ours.get()?), request.clone());
+        tokio::task::spawn_blocking(move || ours.beginning(&request)).await.ok().flatten()
     }
 
     pub(super) fn capture(&self, place: Place, budget: Budget, raw: bool) -> Capture {

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::children::ChildLog;
-use super::environment::without_refused;
+use super::environment::{ForCommands, without_refused};
 use crate::acp::Answer;
 use crate::acp::terminals::{
     CreateTerminal, Ladder, Lasting, OpenTerminal, OutputQuery, Stopped, Stroke, TerminalClient,
@@ -48,6 +48,9 @@ impl LocalTerminals {
     pub(super) async fn app_environment(&self) -> BTreeMap<String, String> {
         without_refused(&self.base_env)
     }
+
+    /// Does nothing.
+    pub fn give(&self, _ours: Arc<dyn ForCommands>) {}
 
     /// Does nothing.
     pub fn outlive_in(&self, _folder: PathBuf) {}

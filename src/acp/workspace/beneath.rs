@@ -158,6 +158,19 @@ impl Folder {
         Ok(rustix::fs::renameat(&self.fd, from, &self.fd, to)?)
     }
 
+    /// Exchanges what two names stand for, in one step where the file system can.
+    pub fn exchange(&self, one: &OsStr, other: &OsStr) -> io::Result<()> {
+        match rustix::fs::renameat_with(&self.fd, one, &self.fd, other, RenameFlags::EXCHANGE) {
+            Err(Errno::INVAL | Errno::NOSYS) => {}
+            exchanged => return Ok(exchanged?),
+        }
+        let mut aside = one.to_owned();
+        aside.push(".old");
+        self.rename(other, &aside)?;
+        self.rename(one, other)?;
+        self.rename(&aside, one)
+    }
+
     /// Gives a file its name only if nothing has that name, in one step.
     pub fn rename_new(&self, from: &OsStr, to: &OsStr) -> io::Result<()> {
         rustix::fs::linkat(&self.fd, from, &self.fd, to, AtFlags::empty())?;

@@ -114,6 +114,15 @@ impl Folder {
         std::fs::rename(self.path.join(from), self.path.join(to))
     }
 
+    /// Exchanges what two names stand for.
+    pub fn exchange(&self, one: &OsStr, other: &OsStr) -> io::Result<()> {
+        let mut aside = one.to_owned();
+        aside.push(".old");
+        self.rename(other, &aside)?;
+        self.rename(one, other)?;
+        self.rename(&aside, one)
+    }
+
     /// Gives a file its name only if nothing has that name, in one step.
     pub fn rename_new(&self, from: &OsStr, to: &OsStr) -> io::Result<()> {
         std::fs::hard_link(self.path.join(from), self.path.join(to))?;

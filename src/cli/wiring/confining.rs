@@ -8,20 +8,27 @@ use crate::config::{self, Config, Environment};
 use crate::home::Home;
 use crate::sandbox::{Network, Require, Rules};
 
-/// What confines the commands of this machine.
+/// What confines the commands of this machine. They may put what they remove into the trash, by the names of this program.
 pub fn confinement(config: &Config, home: &Home, environment: &Environment) -> Confinement {
     let sandbox = &config.sandbox;
+    let keeps = config.trash.max_mb > 0;
+    let of_trash = if keeps { super::trash(config, home).folders_for_commands() } else { Vec::new() };
+    let own_program = std::env::current_exe().ok().filter(|_| keeps);
     let path = environment.path().map(std::env::split_paths).into_iter().flatten();
     // Paths as the kernel knows them: what a link leads to.
     let rules = Rules {
         workspaces: config.workspaces.clone(),
         user_home: environment.user_dir().map(real),
         own_home: real(home.root()),
-        shown: vec![real(&home.skills_dir())],
+        shown: [home.skills_dir(), home.trash_programs_dir()]
+            .iter()
+            .chain(&own_program)
+            .map(|path| real(path))
+            .collect(),
         pipes: real(&home.shells_dir()),
         temp: real(&home.temp_dir()),
         search_path: path.filter(|folder| folder.is_absolute()).collect(),
-        write: sandbox.write.iter().map(|path| real(path)).collect(),
+        write: sandbox.write.iter().chain(&of_trash).map(|path| real(path)).collect(),
         read: sandbox.read.iter().map(|path| real(path)).collect(),
         hide: sandbox.hide.iter().map(|path| real(path)).collect(),
         network: match sandbox.network {

@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 use tokio::sync::watch;
 
@@ -10,6 +11,7 @@ use crate::acp::local::aftermath;
 use crate::acp::local::children::{ChildLog, Noted, Unlogged};
 use crate::acp::local::identity::ProcessIdentity;
 use crate::acp::local::kill::kill_survivor;
+use crate::acp::local::terminals::LocalTerminals;
 use crate::acp::terminals::ExitStatus;
 use crate::backend::{CatalogItem, CatalogKind};
 use crate::handlers::git::{self, GitDeps};
@@ -20,6 +22,7 @@ use crate::output::{FilterFactory, StreamFilter};
 use crate::redact::{Masker, Redactor};
 use crate::runner::{Catalog, Clock, LookedAfter, Survivors};
 use crate::tool::{Aftermath, Intent};
+use crate::trash::Trash;
 
 /// The redactor, at work on streams of output.
 pub(super) fn masking(redactor: &Redactor) -> FilterFactory {
@@ -43,6 +46,34 @@ impl StreamFilter for Masking {
         self.0.rewritten()
     }
 }
+
+/// Commands remove into the trash, where that can be laid out.
+#[cfg(target_os = "linux")]
+pub(super) fn shims(trash: &Trash, workspace: &Workspace, terminals: &LocalTerminals) {
+    let laid_out = std::env::current_exe()
+        .and_then(|program| crate::trash::Shims::lay_out(trash.clone(), workspace, &program));
+    match laid_out {
+        Ok(shims) => terminals.give(Arc::new(shims)),
+        Err(cause) => tracing::warn!(%cause, "what commands remove cannot be brought back"),
+    }
+}
+
+/// Lets go of what is over its time in the trash, at once and every hour.
+pub(super) async fn tidying(trash: Trash) {
+    loop {
+        let this = trash.clone();
+        match tokio::task::spawn_blocking(move || this.tidy()).await {
+            Ok(Err(cause)) => tracing::warn!(%cause, "the trash could not be looked through"),
+            Err(fault) => tracing::warn!(%fault, "looking through the trash broke off"),
+            Ok(Ok(())) => {}
+        }
+        tokio::time::sleep(Duration::from_hours(1)).await;
+    }
+}
+
+/// The options of `rm` are others there.
+#[cfg(not(target_os = "linux"))]
+pub(super) fn shims(_trash: &Trash, _workspace: &Workspace, _terminals: &LocalTerminals) {}
 
 /// The journal, told of processes.
 pub(super) fn child_log(journal: Option<&Journal>) -> Arc<dyn ChildLog> {

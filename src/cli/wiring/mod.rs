@@ -10,6 +10,7 @@ mod shells;
 
 use std::ffi::OsString;
 use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::Context;
 use tokio::task::JoinSet;
@@ -32,7 +33,8 @@ use crate::output::OutputStore;
 use crate::redact::Redactor;
 use crate::request::Effect;
 use crate::runner::{Bench, Clock, Parts, Runner, Settings, Stop, Tasks, WakeUp, Watchdog, wakes};
-use crate::tool::{Gate, Registry};
+use crate::tool::{BeforeImages, Gate, Registry};
+use crate::trash::{self, Images, Trash};
 
 use backends::device_backend;
 pub use backends::{backend, functions, probe};
@@ -76,9 +78,9 @@ pub fn machine(
         exit::Stop::with(Exit::CannotWrite, format!("{}: {cause}", home.outputs_dir().display()))
     })?;
     let user_home = environment.user_dir().map(std::path::Path::to_owned);
-    let workspace = Workspace::open_with_home(&config.workspaces, user_home.clone())
-        .map_err(|cause| exit::Stop::with(Exit::Config, format!("a workspace cannot be opened: {cause}")))?;
+    let workspace = self::workspace(config, environment)?;
     editors.work_in(workspace.clone());
+    let trash = trash(config, home);
     let confinement = confinement(config, home, environment);
     let terminals = LocalTerminals::new(LocalSetup {
         base_env: readable(environment.variables()),
@@ -126,6 +128,13 @@ pub fn machine(
             home: home.root().to_owned(),
         },
     })?;
+    let registry = if config.trash.max_mb == 0 {
+        registry
+    } else {
+        joints::shims(&trash, &workspace, &terminals);
+        let images: Arc<dyn BeforeImages> = Arc::new(Images::new(trash, workspace.clone()));
+        registry.keeping(&images)
+    };
     Ok(Machine {
         gate: Arc::new(
             InsideWorkspace::asking(approvals::asked_about(config, &registry)?).confined(confinement.clone()),
@@ -139,6 +148,22 @@ pub fn machine(
         shells,
         confinement,
     })
+}
+
+/// The folders of this configuration, opened.
+pub fn workspace(config: &Config, environment: &Environment) -> anyhow::Result<Workspace> {
+    let user_home = environment.user_dir().map(std::path::Path::to_owned);
+    Workspace::open_with_home(&config.workspaces, user_home)
+        .map_err(|cause| exit::Stop::with(Exit::Config, format!("a workspace cannot be opened: {cause}")))
+}
+
+/// The trash of this home.
+pub fn trash(config: &Config, home: &Home) -> Trash {
+    let limits = trash::Limits {
+        max_bytes: (config.trash.max_mb as u64) << 20,
+        keep: Duration::from_hours(24 * config.trash.keep_days as u64),
+    };
+    Trash::of(home, limits)
 }
 
 /// The variables that are text; a child could not be given others through text anyway.
@@ -179,16 +204,19 @@ pub struct Assembled {
 /// The processes of a runner.
 pub struct Processes {
     terminals: LocalTerminals,
+    trash: Trash,
     journal: Journal,
 }
 
 impl Processes {
     /// Asks the login shell for its environment beside everything else, so that the first command need not wait for
-    /// a slow profile. Dropping what this returns gives it up.
+    /// a slow profile; and keeps the trash within its bounds, for as long as this lives. Dropping what this returns gives it up.
     pub fn warm_up(&self) -> JoinSet<()> {
         let terminals = self.terminals.clone();
         let mut warming = JoinSet::new();
         warming.spawn(async move { terminals.warm_up().await });
+        let trash = self.trash.clone();
+        warming.spawn(joints::tidying(trash));
         warming
     }
 
@@ -258,7 +286,8 @@ pub fn runner(
         observer: Arc::new(editors.clone()),
         bench: bench.clone(),
     };
-    let processes = Processes { terminals: machine.terminals, journal: journal.clone() };
+    let processes =
+        Processes { trash: trash(config, home), terminals: machine.terminals, journal: journal.clone() };
     Ok(Assembled { runner: Runner::new(parts, wakes), processes, registry: machine.registry, journal })
 }
 

@@ -3,7 +3,7 @@
 use super::{User, keys};
 
 /// The keys of one line of the history.
-const LINE: [&str; 21] = [
+const LINE: [&str; 22] = [
     "attempts",
     "cancelRequested",
     "cancelRequestedAtMs",
@@ -25,6 +25,7 @@ const LINE: [&str; 21] = [
     "startedAtMs",
     "state",
     "toolName",
+    "undoneAtMs",
 ];
 
 #[tokio::test]
@@ -107,4 +108,23 @@ async fn what_was_asked_is_shown_beside_a_running_runner_and_after_it() {
     let log = user.types(&["logs", "-n", "3", "--json"]).await.done().out;
     assert_eq!(log.lines().count(), 3, "{log}");
     assert!(log.starts_with("{\"line\":\"2"), "{log}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_was_undone_stands_in_the_history() {
+    let user = User::new();
+    let dev = user.serves(&["dev", "--json"]).await;
+    let args = r#"{"file_path":"made.txt","content":"x"}"#;
+    let sent = user.asks(&dev.ready, &["send", "Write", args, "--json"]).await.json();
+    let id = sent["requestId"].as_str().expect("an id");
+    let before = user.types(&["history", "--tool", "Write", "--json"]).await.done().json();
+    assert!(before["undoneAtMs"].is_null(), "{before}");
+    // Beside the runner, which goes on.
+    let undone = user.types(&["undo", id, "--json"]).await.done().json();
+    assert_eq!((&undone["undone"], user.path("work/made.txt").exists()), (&true.into(), false));
+    let after = user.types(&["history", "--tool", "Write", "--json"]).await.done().json();
+    assert!(after["undoneAtMs"].is_i64(), "{after}");
+    let life = user.types(&["history", id]).await.done().out;
+    assert!(life.contains("undone") && life.contains("was put back"), "{life}");
+    assert_eq!(dev.stopped().await.0, 0);
 }

@@ -48,7 +48,7 @@ fn an_unknown_key_is_refused_with_the_nearest_known_one() {
         (
             "[skills.x.y]\n",
             1,
-            "no table skills. There are: backend, limits, safe_mode, workspaces, policy, sandbox, editor, log",
+            "no table skills. There are: backend, limits, safe_mode, workspaces, policy, sandbox, trash, editor, log",
         ),
         ("[log]\ncolour = true", 2, "no key log.colour. There are: log.level"),
         ("reads = 1", 1, "Did you mean limits.reads?"),

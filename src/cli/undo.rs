@@ -1,0 +1,69 @@
+//! `undo`: what a request changed, as it was before. Not here: how that is done (trash).
+
+use clap::Args;
+use serde::Serialize;
+
+use super::context::Context;
+use super::exit::{Exit, Stop};
+use super::{moments, print, wiring};
+use crate::config::WorkspaceRule;
+use crate::trash::Unready;
+
+#[derive(Debug, Args)]
+pub struct UndoArgs {
+    /// The request; the beginning or the end of its id is enough
+    request: String,
+    /// Only say what would be done
+    #[arg(long)]
+    dry_run: bool,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Answer {
+    request_id: String,
+    undone: bool,
+    changes: Vec<String>,
+}
+
+/// Takes a request back.
+pub fn undo(args: &UndoArgs, context: &Context) -> anyhow::Result<Exit> {
+    let config = context.config(WorkspaceRule::OrCurrentDir)?;
+    let home = Context::home(&config)?;
+    let trash = wiring::trash(&config, &home);
+    let workspace = wiring::workspace(&config, context.environment())?;
+    let undone = match trash.undo(&workspace, &args.request, args.dry_run) {
+        Ok(undone) => undone,
+        Err(Unready::Already(request, at_ms)) => {
+            let text = format!("request {request} was undone already, at {}", moments::utc(at_ms));
+            return Err(Stop::with(Exit::Failed, text));
+        }
+        Err(unready) => return Err(Stop::with(exit(&unready), unready.to_string())),
+    };
+    if context.json() {
+        print::json(&Answer {
+            request_id: undone.request.to_string(),
+            undone: !args.dry_run,
+            changes: undone.lines,
+        });
+        return Ok(Exit::Done);
+    }
+    print::line(&if args.dry_run {
+        format!("Undoing {} would do this; nothing was changed:", undone.request)
+    } else {
+        format!("Undone: {}", undone.request)
+    });
+    for line in &undone.lines {
+        print::line(&format!("  {}", print::cell(line, usize::MAX)));
+    }
+    Ok(Exit::Done)
+}
+
+/// The code of a request that cannot be taken back.
+pub fn exit(unready: &Unready) -> Exit {
+    match unready {
+        Unready::Several(..) => Exit::Usage,
+        Unready::Trash(_) => Exit::CannotWrite,
+        _ => Exit::Failed,
+    }
+}

@@ -1,0 +1,62 @@
+//! How a command comes to remove into the trash: names of this program in a folder that its PATH begins with, and a
+//! variable that says for whom. Not here: what these names then do (shim), and the rest of the environment (acp).
+#![expect(clippy::disallowed_methods, reason = "this file lays out the names of the shims")]
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use super::Trash;
+use super::shim::{NAMES, Terms, VARIABLE};
+use crate::acp::Workspace;
+use crate::acp::local::environment::{Beginning, ForCommands};
+use crate::ids::RequestId;
+
+/// The trash, for commands in these workspaces.
+#[derive(Debug)]
+pub struct Shims {
+    trash: Trash,
+    workspaces: Vec<PathBuf>,
+}
+
+impl Shims {
+    /// Lays the names out for this program, which is found here.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn lay_out(trash: Trash, workspace: &Workspace, program: &Path) -> io::Result<Self> {
+        let folder = trash.home.trash_programs_dir();
+        for name in NAMES {
+            let link = folder.join(name);
+            if fs::read_link(&link).is_ok_and(|target| target == program) {
+                continue;
+            }
+            // Under another name first: a command that runs meanwhile finds the old one or the new one.
+            let draft = folder.join(format!(".{}.tmp", uuid::Uuid::new_v4().simple()));
+            std::os::unix::fs::symlink(program, &draft)?;
+            fs::rename(&draft, &link)?;
+        }
+        Ok(Self { trash, workspaces: workspace.roots().map(Path::to_owned).collect() })
+    }
+}
+
+impl ForCommands for Shims {
+    fn beginning(&self, request: &RequestId) -> Option<Beginning> {
+        // What earlier commands removed is out of this one's reach.
+        if let Err(cause) = self.trash.take_up() {
+            tracing::warn!(%cause, "what commands have removed stays where they can reach it");
+        }
+        let programs = self.trash.home.trash_programs_dir();
+        let terms = Terms {
+            request: request.clone(),
+            into: self.trash.home.trash_incoming_dir(),
+            max_bytes: self.trash.limits.max_bytes,
+            workspaces: self.workspaces.clone(),
+            programs: programs.clone(),
+        };
+        Some(Beginning {
+            path: programs.to_str()?.to_owned(),
+            variable: (VARIABLE.to_owned(), terms.written()?),
+        })
+    }
+}

@@ -1,0 +1,107 @@
+//! Kept contents, each once under its hash. Not here: which of them are still wanted (room).
+#![expect(clippy::disallowed_methods, reason = "this file owns the kept contents")]
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Read, Write};
+use std::path::{Path, PathBuf};
+
+use sha2::{Digest, Sha256};
+
+use super::manifest::sync_folder;
+use crate::ids::hex;
+
+/// How much is read at once.
+const CHUNK: usize = 256 << 10;
+
+/// The folder of kept contents.
+#[derive(Debug, Clone)]
+pub(super) struct Contents {
+    folder: PathBuf,
+}
+
+impl Contents {
+    pub fn in_folder(folder: PathBuf) -> Self {
+        Self { folder }
+    }
+
+    /// Where the content of this hash is, kept or not.
+    pub fn path(&self, sha256: &str) -> PathBuf {
+        self.folder.join(sha256)
+    }
+
+    /// Whether it is kept, with this size.
+    pub fn has(&self, sha256: &str, size: u64) -> bool {
+        fs::symlink_metadata(self.path(sha256)).is_ok_and(|found| found.is_file() && found.len() == size)
+    }
+
+    /// Keeps what this file holds, and gives its hash and size.
+    pub fn keep(&self, file: &mut File) -> io::Result<(String, u64)> {
+        let draft = self.folder.join(format!(".{}.tmp", uuid::Uuid::new_v4().simple()));
+        let kept = self.keep_by(&draft, file);
+        if kept.is_err() {
+            let _ = fs::remove_file(&draft);
+        }
+        kept
+    }
+
+    fn keep_by(&self, draft: &Path, file: &mut File) -> io::Result<(String, u64)> {
+        let mut options = OpenOptions::new();
+        options.write(true).create_new(true);
+        #[cfg(unix)]
+        std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+        let mut copy = options.open(draft)?;
+        let (sha256, size) = read_through(file, |chunk| copy.write_all(chunk))?;
+        copy.sync_all()?;
+        fs::rename(draft, self.path(&sha256))?;
+        sync_folder(&self.folder)?;
+        Ok((sha256, size))
+    }
+
+    /// Copies the content of this hash into a file, if it is still what it was.
+    pub fn copy(&self, sha256: &str, to: &mut File) -> io::Result<()> {
+        let mut kept = File::open(self.path(sha256))?;
+        let (found, _) = read_through(&mut kept, |chunk| to.write_all(chunk))?;
+        if found == sha256 {
+            return Ok(());
+        }
+        Err(io::Error::new(io::ErrorKind::InvalidData, "what was kept is damaged"))
+    }
+
+    /// Every hash that is kept, with its size, and what lies about that is none.
+    pub fn all(&self) -> io::Result<Vec<(String, u64)>> {
+        let mut all = Vec::new();
+        for entry in fs::read_dir(&self.folder)? {
+            let entry = entry?;
+            if let (Ok(name), Ok(metadata)) = (entry.file_name().into_string(), entry.metadata()) {
+                all.push((name, metadata.len()));
+            }
+        }
+        Ok(all)
+    }
+
+    /// Lets go of one.
+    pub fn forget(&self, name: &str) -> io::Result<()> {
+        fs::remove_file(self.folder.join(name))
+    }
+}
+
+/// The hash and the size of what a file holds from here on.
+pub(super) fn hash(file: &mut File) -> io::Result<(String, u64)> {
+    read_through(file, |_| Ok(()))
+}
+
+fn read_through(file: &mut File, mut each: impl FnMut(&[u8]) -> io::Result<()>) -> io::Result<(String, u64)> {
+    let (mut hasher, mut size) = (Sha256::new(), 0);
+    let mut chunk = vec![0; CHUNK];
+    loop {
+        let n = match file.read(&mut chunk) {
+            Ok(0) => return Ok((hex(&hasher.finalize()), size)),
+            Ok(n) => n,
+            Err(cause) if cause.kind() == io::ErrorKind::Interrupted => continue,
+            Err(cause) => return Err(cause),
+        };
+        each(&chunk[..n])?;
+        hasher.update(&chunk[..n]);
+        size += n as u64;
+    }
+}

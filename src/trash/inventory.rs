@@ -1,0 +1,212 @@
+//! What the trash holds, request by request. Not here: letting go of it (room).
+#![expect(clippy::disallowed_methods, reason = "this file looks through the trash")]
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use super::Trash;
+use super::manifest::{self, Line, Name};
+use crate::ids::RequestId;
+
+/// The manifest in a folder of removed things.
+pub(super) const MANIFEST: &str = "manifest.jsonl";
+
+/// What is kept of one request.
+#[derive(Debug, Clone)]
+pub struct Kept {
+    /// The request.
+    pub request: RequestId,
+    /// The tool, or the command by which something was removed.
+    pub tool: String,
+    /// When it began, in milliseconds since 1970.
+    pub at_ms: i64,
+    /// When it was taken back.
+    pub undone_at_ms: Option<i64>,
+    pub(super) records: Vec<Record>,
+}
+
+/// One manifest with its lines.
+#[derive(Debug, Clone)]
+pub(super) struct Record {
+    /// The folder of removed things; none of a file tool's.
+    pub folder: Option<PathBuf>,
+    pub file: PathBuf,
+    pub lines: Vec<Line>,
+}
+
+/// A line of the log of what was taken back.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(super) struct Taken {
+    pub request: RequestId,
+    pub at_ms: i64,
+}
+
+impl Record {
+    /// What is still here of what was removed, in bytes.
+    pub fn bytes(&self) -> u64 {
+        let Some(folder) = &self.folder else { return 0 };
+        let here = |line: &Line| match line {
+            Line::Removed { item, bytes, .. } if fs::symlink_metadata(folder.join(item)).is_ok() => *bytes,
+            _ => 0,
+        };
+        self.lines.iter().map(here).sum()
+    }
+}
+
+impl Kept {
+    /// The paths that the request changed.
+    pub fn paths(&self) -> Vec<&Path> {
+        let mut paths: Vec<&Path> = self.lines().flat_map(paths_of).map(|name| name.0.as_path()).collect();
+        paths.sort_unstable();
+        paths.dedup();
+        paths
+    }
+
+    /// How many files are kept, or were there to be kept.
+    pub fn files(&self) -> u64 {
+        self.lines()
+            .map(|line| match line {
+                Line::Begun { .. } | Line::EmptyFolder { .. } => 0,
+                Line::File { .. } | Line::Move { .. } => 1,
+                Line::Removed { files, .. } => *files,
+            })
+            .sum()
+    }
+
+    /// How many bytes they had.
+    pub fn bytes(&self) -> u64 {
+        self.lines()
+            .map(|line| match line {
+                Line::File { before: Some(before), .. } if before.kept => before.size,
+                Line::Removed { bytes, .. } => *bytes,
+                _ => 0,
+            })
+            .sum()
+    }
+
+    /// Whether it changed this path, or something above or below it.
+    pub(super) fn touches(&self, path: &Path) -> bool {
+        self.lines().flat_map(paths_of).any(|name| path.starts_with(&name.0) || name.0.starts_with(path))
+    }
+
+    pub(super) fn lines(&self) -> impl Iterator<Item = &Line> {
+        self.records.iter().flat_map(|record| &record.lines)
+    }
+}
+
+fn paths_of(line: &Line) -> Vec<&Name> {
+    match line {
+        Line::Begun { .. } => Vec::new(),
+        Line::File { path, .. } | Line::Removed { path, .. } | Line::EmptyFolder { path, .. } => vec![path],
+        Line::Move { from, to, .. } => vec![from, to],
+    }
+}
+
+impl Trash {
+    /// Everything that is kept, the latest first.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn list(&self) -> io::Result<Vec<Kept>> {
+        let _held = self.hold()?;
+        self.collect()?;
+        self.inventory()
+    }
+
+    /// The same for whoever holds the trash.
+    pub(super) fn inventory(&self) -> io::Result<Vec<Kept>> {
+        let mut records = Vec::new();
+        for file in entries(&self.home.trash_manifests_dir())? {
+            records.push(Record { folder: None, lines: manifest::read(&file)?, file });
+        }
+        for folder in entries(&self.home.trash_removed_dir())?.into_iter().filter(|folder| is_folder(folder))
+        {
+            let file = folder.join(MANIFEST);
+            records.push(Record { lines: manifest::read(&file)?, file, folder: Some(folder) });
+        }
+        let mut all: BTreeMap<RequestId, Kept> = BTreeMap::new();
+        for record in records {
+            let Some(Line::Begun { request, tool, at_ms }) = record.lines.first().cloned() else { continue };
+            let kept = all.entry(request.clone()).or_insert_with(|| Kept {
+                request,
+                tool,
+                at_ms,
+                undone_at_ms: None,
+                records: Vec::new(),
+            });
+            kept.at_ms = kept.at_ms.min(at_ms);
+            kept.records.push(record);
+        }
+        for taken in self.taken()? {
+            if let Some(kept) = all.get_mut(&taken.request) {
+                kept.undone_at_ms = Some(taken.at_ms);
+            }
+        }
+        let mut all: Vec<Kept> = all.into_values().collect();
+        // The names of the folders are in the order of time.
+        for kept in &mut all {
+            kept.records.sort_by(|a, b| a.file.cmp(&b.file));
+        }
+        all.sort_by(|a, b| (b.at_ms, &b.request).cmp(&(a.at_ms, &a.request)));
+        Ok(all)
+    }
+
+    /// What was taken back, by request.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn undone(&self) -> io::Result<Vec<(RequestId, i64)>> {
+        Ok(self.taken()?.into_iter().map(|taken| (taken.request, taken.at_ms)).collect())
+    }
+
+    pub(super) fn taken(&self) -> io::Result<Vec<Taken>> {
+        manifest::read(&self.home.trash_log_file())
+    }
+
+    /// Takes what commands have removed out of their reach, once the command that removes it is over.
+    pub(super) fn collect(&self) -> io::Result<u64> {
+        let mut bytes = 0;
+        for folder in entries(&self.home.trash_incoming_dir())? {
+            // A link would lead out of here.
+            let Some(name) = folder.file_name().filter(|_| is_folder(&folder)) else { continue };
+            // Whoever fills it holds its manifest.
+            let Ok(Some(held)) = manifest::open(&folder.join(MANIFEST)) else { continue };
+            if held.try_lock().is_err() {
+                continue;
+            }
+            let removed = self.home.trash_removed_dir().join(name);
+            // One whose name is taken is forged; it goes with what lies about.
+            if let Err(cause) = fs::rename(&folder, &removed) {
+                tracing::warn!(path = %folder.display(), %cause, "what a command removed stays in its reach");
+                continue;
+            }
+            let lines: Vec<Line> = manifest::read(&removed.join(MANIFEST))?;
+            bytes += lines
+                .iter()
+                .map(|line| if let Line::Removed { bytes, .. } = line { *bytes } else { 0 })
+                .sum::<u64>();
+        }
+        Ok(bytes)
+    }
+}
+
+/// Whether it is a folder itself, and no link to one.
+fn is_folder(path: &Path) -> bool {
+    fs::symlink_metadata(path).is_ok_and(|found| found.is_dir())
+}
+
+/// What is in a folder of the trash, but for what is being made there.
+pub(super) fn entries(folder: &Path) -> io::Result<Vec<PathBuf>> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(folder)? {
+        let entry = entry?;
+        if !entry.file_name().as_encoded_bytes().starts_with(b".") {
+            found.push(entry.path());
+        }
+    }
+    Ok(found)
+}

@@ -1,0 +1,183 @@
+//! What is written down of a request, line by line, before it happens: JSON, appended and made durable. A line that a
+//! crash cut off is passed over; what it would have said did not happen. Not here: what is made of the lines.
+#![expect(clippy::disallowed_methods, reason = "this file owns the trash's manifests")]
+
+use std::ffi::OsString;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::path::{Path, PathBuf};
+
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
+use crate::ids::RequestId;
+
+/// One line of a manifest.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub(super) enum Line {
+    /// Whose lines follow.
+    Begun { request: RequestId, tool: String, at_ms: i64 },
+    /// A file is changed, made or taken away.
+    File {
+        path: Name,
+        /// What it was; none where there was no file.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        before: Option<Before>,
+        /// The hash of what it shall hold; none where it shall be gone.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        after: Option<String>,
+        /// Whether its right to be run is a part of the change.
+        #[serde(default)]
+        mode_changes: bool,
+    },
+    /// A file gets another path.
+    Move { from: Name, to: Name, sha256: String },
+    /// Something is moved into the trash.
+    Removed {
+        path: Name,
+        /// Its name beside the manifest.
+        item: String,
+        files: u64,
+        bytes: u64,
+    },
+    /// An empty folder is removed; there is nothing of it to keep but this.
+    EmptyFolder { path: Name, mode: u32 },
+}
+
+/// What a file was.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Before {
+    pub sha256: String,
+    pub size: u64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mode: Option<u32>,
+    /// Whether the content is kept.
+    pub kept: bool,
+}
+
+/// A path, whatever its bytes: as text where it is text, else in hexadecimal.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(from = "Written", into = "Written")]
+pub(super) struct Name(pub PathBuf);
+
+#[derive(Serialize, Deserialize)]
+#[serde(untagged)]
+enum Written {
+    Text(String),
+    Bytes { hex: String },
+}
+
+impl From<Written> for Name {
+    fn from(written: Written) -> Self {
+        Self(match written {
+            Written::Text(text) => PathBuf::from(text),
+            Written::Bytes { hex } => PathBuf::from(from_bytes(unhex(&hex))),
+        })
+    }
+}
+
+impl From<Name> for Written {
+    fn from(name: Name) -> Self {
+        match name.0.into_os_string().into_string() {
+            Ok(text) => Self::Text(text),
+            Err(name) => Self::Bytes { hex: crate::ids::hex(name.as_encoded_bytes()) },
+        }
+    }
+}
+
+fn unhex(digits: &str) -> Vec<u8> {
+    let digits: Vec<u8> =
+        digits.chars().filter_map(|c| c.to_digit(16)).filter_map(|d| u8::try_from(d).ok()).collect();
+    digits.chunks_exact(2).map(|pair| pair[0] << 4 | pair[1]).collect()
+}
+
+#[cfg(unix)]
+fn from_bytes(bytes: Vec<u8>) -> OsString {
+    std::os::unix::ffi::OsStringExt::from_vec(bytes)
+}
+
+#[cfg(not(unix))]
+fn from_bytes(bytes: Vec<u8>) -> OsString {
+    String::from_utf8_lossy(&bytes).into_owned().into()
+}
+
+/// Appends lines, durable when this returns.
+pub(super) fn append<T: Serialize>(path: &Path, lines: &[T]) -> io::Result<()> {
+    let mut options = OpenOptions::new();
+    options.read(true).append(true).create(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    let mut file = options.open(path)?;
+    let mut text = Vec::new();
+    // A line that was cut off ends here.
+    if file.metadata()?.len() > 0 {
+        let mut last = [b'\n'];
+        file.seek(SeekFrom::End(-1))?;
+        file.read_exact(&mut last)?;
+        if last != *b"\n" {
+            text.push(b'\n');
+        }
+    }
+    for line in lines {
+        serde_json::to_writer(&mut text, line)?;
+        text.push(b'\n');
+    }
+    file.write_all(&text)?;
+    file.sync_all()
+}
+
+/// A manifest above this size is none of ours.
+const LARGEST: u64 = 64 << 20;
+
+/// Opens a manifest, if there is one: a regular file. A command may have put anything in its place, so no link is
+/// followed and nobody is waited for.
+pub(super) fn open(path: &Path) -> io::Result<Option<File>> {
+    if !fs::symlink_metadata(path).is_ok_and(|found| found.is_file() && found.len() <= LARGEST) {
+        return Ok(None);
+    }
+    let mut options = OpenOptions::new();
+    options.read(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::custom_flags(&mut options, libc::O_NOFOLLOW | libc::O_NONBLOCK);
+    let file = options.open(path)?;
+    Ok(file.metadata()?.is_file().then_some(file))
+}
+
+/// Every line that can be read; none where there is no such file.
+pub(super) fn read<T: DeserializeOwned>(path: &Path) -> io::Result<Vec<T>> {
+    let Some(file) = open(path)? else { return Ok(Vec::new()) };
+    let mut bytes = Vec::new();
+    file.take(LARGEST).read_to_end(&mut bytes)?;
+    Ok(bytes.split(|b| *b == b'\n').filter_map(|line| serde_json::from_slice(line).ok()).collect())
+}
+
+/// Makes the names in a folder durable, where systems have a way to do so.
+pub(super) fn sync_folder(folder: &Path) -> io::Result<()> {
+    if cfg!(unix) { File::open(folder)?.sync_all() } else { Ok(()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[cfg(unix)]
+    #[test]
+    fn a_path_of_any_bytes_is_read_as_it_was_written() {
+        for bytes in [&b"/a/plain"[..], b"/a/new\nline", b"/a/\xff\xfe", "/ä".as_bytes()] {
+            let name = Name(PathBuf::from(from_bytes(bytes.to_vec())));
+            let text = serde_json::to_string(&name).expect("JSON");
+            assert_eq!(serde_json::from_str::<Name>(&text).expect(&text), name);
+        }
+    }
+
+    #[test]
+    fn a_line_that_was_cut_off_is_passed_over_and_ends_where_the_next_begins() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("m.jsonl");
+        append(&path, &[1, 2]).expect("written");
+        OpenOptions::new().append(true).open(&path).expect("there").write_all(b"{\"ki").expect("written");
+        append(&path, &[3]).expect("written");
+        assert_eq!(read::<u32>(&path).expect("readable"), [1, 2, 3]);
+    }
+}

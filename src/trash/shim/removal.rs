@@ -1,0 +1,378 @@
+//! `rm` and `unlink`: each operand as those programs would take it, but what lies in a workspace goes to the trash, a
+//! tree in one step where nothing in it would have stopped a removal one by one. Not here: the options.
+#![expect(clippy::disallowed_methods, reason = "this file removes files, which is what was asked for")]
+
+use std::ffi::OsStr;
+use std::fs::{self, Metadata};
+use std::io::{self, BufRead as _, IsTerminal as _, Write as _};
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::Access;
+
+use super::bin::{Bin, empty_folder, removed};
+use super::options::{Ask, PreserveRoot, Rm};
+use super::quoting::quoted;
+use super::terms::Terms;
+use super::walk::{Tree, is_behind_a_link, kind, last_part, look, may, trimmed, true_path};
+use super::{complain, complain_plainly, in_words, say};
+use crate::output::figures;
+use crate::trash::tree;
+
+/// A removal at work.
+pub(super) struct Removal<'a> {
+    name: &'static str,
+    terms: &'a Terms,
+    asked: &'a Rm,
+    bin: Bin<'a>,
+    failed: bool,
+    /// Somebody sits at the other end of stdin.
+    attended: bool,
+    warned: bool,
+}
+
+/// A tree or file that goes to the trash in one step, written down already.
+struct Whole {
+    item: String,
+    tree: Tree,
+}
+
+/// `rm`.
+pub(super) fn remove(terms: &Terms, asked: &Rm) -> u8 {
+    let attended = io::stdin().is_terminal();
+    let mut removal = Removal {
+        name: "rm",
+        terms,
+        asked,
+        bin: Bin::new(terms, "rm"),
+        failed: false,
+        attended,
+        warned: false,
+    };
+    if asked.ask == Ask::Once && !removal.is_wanted_at_all() {
+        return 0;
+    }
+    let planned = removal.plan();
+    for (operand, whole) in asked.operands.iter().zip(planned) {
+        removal.operand(operand, whole);
+    }
+    u8::from(removal.failed)
+}
+
+/// `unlink`.
+pub(super) fn unlink(terms: &Terms, path: &OsStr) -> u8 {
+    let asked = Rm { ask: Ask::Never, operands: vec![path.to_owned()], ..Rm::default() };
+    let bin = Bin::new(terms, "unlink");
+    let mut removal =
+        Removal { name: "unlink", terms, asked: &asked, bin, failed: false, attended: false, warned: false };
+    let fault = match fs::symlink_metadata(path) {
+        Ok(metadata) if metadata.is_dir() => Some("Is a directory".to_owned()),
+        Ok(metadata) => removal.dispose(Path::new(path), &metadata).err().map(|cause| in_words(&cause)),
+        Err(cause) => Some(in_words(&cause)),
+    };
+    if let Some(fault) = &fault {
+        complain("unlink", &format!("cannot unlink {}: {fault}", quoted(path)));
+    }
+    u8::from(fault.is_some())
+}
+
+impl Removal<'_> {
+    /// The one question of `-I`.
+    fn is_wanted_at_all(&self) -> bool {
+        let many = self.asked.operands.len();
+        if !self.asked.recursive && many <= 3 {
+            return true;
+        }
+        let arguments = figures::counted(many as u64, "argument");
+        let how = if self.asked.recursive { " recursively" } else { "" };
+        self.is_wanted(&format!("remove {arguments}{how}? "))
+    }
+
+    /// Writes everything down that can go in one step, at once: one wait for the disk, however much there is.
+    fn plan(&mut self) -> Vec<Option<Whole>> {
+        let asks = self.asked.ask == Ask::Always || (self.asked.ask != Ask::Never && self.attended);
+        let (mut planned, mut lines) = (Vec::new(), Vec::new());
+        let mut taken = 0;
+        for operand in &self.asked.operands {
+            let whole = (!asks).then(|| self.whole(Path::new(operand), taken)).flatten();
+            planned.push(whole.map(|(path, tree)| {
+                let item = self.bin.name();
+                taken += tree.bytes;
+                lines.push(removed(&path, &item, tree.files, tree.bytes));
+                Whole { item, tree }
+            }));
+        }
+        if lines.is_empty() || self.bin.announce(&lines) {
+            return planned;
+        }
+        planned.into_iter().map(|_| None).collect()
+    }
+
+    /// What goes to the trash in one step, with its true path.
+    fn whole(&self, path: &Path, taken: u64) -> Option<(PathBuf, Tree)> {
+        let metadata = fs::symlink_metadata(path).ok()?;
+        if metadata.is_dir() && !self.asked.recursive {
+            return None;
+        }
+        let real = true_path(path)?;
+        let workspace = self.terms.workspace(&real)?;
+        if self.terms.into.starts_with(&real)
+            || self.terms.is_above(&real)
+            || is_behind_a_link(path, &metadata)
+        {
+            return None;
+        }
+        let tree = look(path, &metadata, self.asked.verbose);
+        let fits = taken + tree.bytes <= self.terms.most(&real, workspace);
+        (tree.goes_whole && fits).then_some((real, tree))
+    }
+
+    fn operand(&mut self, operand: &OsStr, whole: Option<Whole>) {
+        let path = Path::new(operand);
+        let metadata = match fs::symlink_metadata(path) {
+            Ok(metadata) => metadata,
+            Err(cause) => {
+                let missing = matches!(cause.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory);
+                if !(missing && self.asked.missing_is_fine) {
+                    self.cannot(path, &in_words(&cause));
+                }
+                return;
+            }
+        };
+        if metadata.is_dir() && !self.may_begin(path, &metadata) {
+            return;
+        }
+        if let Some(Whole { item, tree }) = whole
+            && self.go_whole(path, &item, &tree)
+        {
+            return;
+        }
+        self.one_by_one(path, &metadata, &metadata);
+    }
+
+    /// Whether a folder may be removed at all.
+    fn may_begin(&mut self, path: &Path, metadata: &Metadata) -> bool {
+        let shown = quoted(path.as_os_str());
+        if !self.asked.recursive && !self.asked.empty_folders {
+            self.cannot(path, "Is a directory");
+            return false;
+        }
+        let last = last_part(path.as_os_str());
+        if last == "." || last == ".." {
+            self.fails(&format!("refusing to remove '.' or '..' directory: skipping {shown}"));
+            return false;
+        }
+        let is_root =
+            fs::metadata("/").is_ok_and(|root| (root.dev(), root.ino()) == (metadata.dev(), metadata.ino()));
+        if self.asked.recursive && is_root && self.asked.preserve_root != PreserveRoot::No {
+            let same = if path == Path::new("/") { "" } else { " (same as '/')" };
+            self.fails(&format!("it is dangerous to operate recursively on {shown}{same}"));
+            complain(self.name, "use --no-preserve-root to override this failsafe");
+            return false;
+        }
+        let above = true_path(path).and_then(|real| fs::symlink_metadata(real.parent()?).ok());
+        if self.asked.preserve_root == PreserveRoot::All
+            && above.is_some_and(|above| above.dev() != metadata.dev())
+        {
+            self.fails(&format!("skipping {shown}, since it's on a different device"));
+            complain(self.name, "and --preserve-root=all is in effect");
+            return false;
+        }
+        true
+    }
+
+    /// False where it cannot go in one step: then it goes one by one.
+    fn go_whole(&mut self, path: &Path, item: &str, tree: &Tree) -> bool {
+        let Some(place) = self.bin.place(item) else { return false };
+        let from = Path::new(trimmed(path.as_os_str()));
+        if let Err(cause) = tree::move_new(from, &place) {
+            if cause.kind() == io::ErrorKind::NotFound {
+                self.operand_vanished(path, &cause);
+                return true;
+            }
+            // What a copy left half done would be taken for all there was.
+            let _ = tree::remove(&place);
+            return fs::symlink_metadata(path).is_err();
+        }
+        if self.asked.verbose {
+            for (path, is_folder) in &tree.told {
+                self.tell(path, *is_folder);
+            }
+        }
+        true
+    }
+
+    fn operand_vanished(&mut self, path: &Path, cause: &io::Error) {
+        if !self.asked.missing_is_fine {
+            self.cannot(path, &in_words(cause));
+        }
+    }
+
+    /// As the program itself goes about it: what is in a folder first. False where something stays.
+    fn one_by_one(&mut self, path: &Path, metadata: &Metadata, top: &Metadata) -> bool {
+        if !metadata.is_dir() {
+            return self.is_agreed(path, metadata, "remove") && self.file(path, metadata);
+        }
+        if self.asked.one_file_system && metadata.dev() != top.dev() {
+            self.fails(&format!("skipping {}, since it's on a different device", quoted(path.as_os_str())));
+            return false;
+        }
+        let names = match fs::read_dir(path).and_then(Iterator::collect::<io::Result<Vec<_>>>) {
+            Ok(names) => names,
+            // It may be empty all the same.
+            Err(cause) => return self.folder(path, metadata, Some(&cause)),
+        };
+        if !names.is_empty() {
+            if !self.asked.recursive {
+                self.cannot(path, "Directory not empty");
+                return false;
+            }
+            if !self.is_agreed(path, metadata, "descend into") {
+                return false;
+            }
+        }
+        let mut all_gone = true;
+        for entry in names {
+            match entry.metadata() {
+                Ok(below) => all_gone &= self.one_by_one(&entry.path(), &below, top),
+                Err(cause) if cause.kind() == io::ErrorKind::NotFound => {}
+                Err(cause) => {
+                    self.cannot(&entry.path(), &in_words(&cause));
+                    all_gone = false;
+                }
+            }
+        }
+        all_gone && self.is_agreed(path, metadata, "remove") && self.folder(path, metadata, None)
+    }
+
+    fn file(&mut self, path: &Path, metadata: &Metadata) -> bool {
+        match self.dispose(path, metadata) {
+            Ok(()) => {
+                self.tell(path, false);
+                true
+            }
+            Err(cause) => {
+                self.cannot(path, &in_words(&cause));
+                false
+            }
+        }
+    }
+
+    fn folder(&mut self, path: &Path, metadata: &Metadata, unread: Option<&io::Error>) -> bool {
+        // What a link leads to is not removed by its name: that fails below.
+        let real = true_path(path)
+            .filter(|real| !is_behind_a_link(path, metadata) && self.terms.workspace(real).is_some());
+        if let Some(real) = real
+            && !self.bin.announce(&[empty_folder(&real, metadata.mode() & 0o7777)])
+        {
+            self.warn_once();
+        }
+        match fs::remove_dir(trimmed(path.as_os_str())) {
+            Ok(()) => {
+                self.tell(path, true);
+                true
+            }
+            Err(cause) => {
+                self.cannot(path, &in_words(unread.unwrap_or(&cause)));
+                false
+            }
+        }
+    }
+
+    /// Removes one that is no folder: into the trash, or away.
+    fn dispose(&mut self, path: &Path, metadata: &Metadata) -> io::Result<()> {
+        let real = true_path(path).filter(|real| !real.starts_with(&self.terms.into));
+        let inside = real.and_then(|real| {
+            let most = self.terms.most(&real, self.terms.workspace(&real)?);
+            Some((real, most))
+        });
+        let Some((real, most)) = inside else { return fs::remove_file(path) };
+        let size = if metadata.is_file() { metadata.len() } else { 0 };
+        if self.bin.taken() + size > most {
+            if !self.warned {
+                self.warned = true;
+                let most = figures::size(most);
+                let shown = quoted(path.as_os_str());
+                complain(
+                    self.name,
+                    &format!(
+                        "{shown} and what follows is over the {most} that the trash takes of this; it is removed for good"
+                    ),
+                );
+            }
+            return fs::remove_file(path);
+        }
+        let item = self.bin.name();
+        if self.bin.announce(&[removed(&real, &item, 1, size)])
+            && let Some(place) = self.bin.place(&item)
+        {
+            match tree::move_new(path, &place) {
+                Err(cause)
+                    if !matches!(cause.kind(), io::ErrorKind::NotFound | io::ErrorKind::PermissionDenied) =>
+                {
+                    let _ = tree::remove(&place);
+                    complain(
+                        self.name,
+                        &format!(
+                            "{} cannot be put into the trash ({}); it is removed for good",
+                            quoted(path.as_os_str()),
+                            in_words(&cause)
+                        ),
+                    );
+                }
+                moved => return moved,
+            }
+        } else {
+            self.warn_once();
+        }
+        fs::remove_file(path)
+    }
+
+    fn warn_once(&mut self) {
+        if let Some(why) = self.bin.unusable.as_ref().filter(|_| !self.warned) {
+            complain(
+                self.name,
+                &format!("the trash cannot be used ({why}); what is removed is gone for good"),
+            );
+            self.warned = true;
+        }
+    }
+
+    /// Whether whoever sits there agrees, where that is asked.
+    fn is_agreed(&self, path: &Path, metadata: &Metadata, verb: &str) -> bool {
+        let guarded = !metadata.is_symlink() && !may(path, Access::WRITE_OK);
+        let asks = match self.asked.ask {
+            Ask::Always => true,
+            Ask::Never => false,
+            Ask::Once | Ask::Protected => guarded && self.attended,
+        };
+        if !asks {
+            return true;
+        }
+        let protected = if guarded { "write-protected " } else { "" };
+        self.is_wanted(&format!("{verb} {protected}{} {}? ", kind(metadata), quoted(path.as_os_str())))
+    }
+
+    fn is_wanted(&self, question: &str) -> bool {
+        let mut err = io::stderr().lock();
+        let _ = write!(err, "{}: {question}", self.name).and_then(|()| err.flush());
+        let mut answer = String::new();
+        io::stdin().lock().read_line(&mut answer).is_ok() && answer.starts_with(['y', 'Y'])
+    }
+
+    fn tell(&mut self, path: &Path, is_folder: bool) {
+        let what = if is_folder { "removed directory" } else { "removed" };
+        if self.asked.verbose && !say(&format!("{what} {}", quoted(path.as_os_str()))) {
+            self.failed = true;
+        }
+    }
+
+    fn cannot(&mut self, path: &Path, why: &str) {
+        self.fails(&format!("cannot remove {}: {why}", quoted(path.as_os_str())));
+    }
+
+    fn fails(&mut self, text: &str) {
+        complain_plainly(&format!("{}: {text}", self.name));
+        self.failed = true;
+    }
+}

@@ -1,0 +1,313 @@
+//! Taking a request back: every file as it was before, or nothing at all. What changed since the request is never
+//! overwritten. Not here: how it is carried out (steps).
+
+use std::fs;
+use std::io;
+use std::path::Path;
+
+use super::contents::{Contents, hash};
+use super::inventory::{Kept, Taken};
+use super::net::{Gone, Net, What, gone, nets};
+use super::steps::{Step, carry_out};
+use super::{Trash, manifest, now_ms};
+use crate::acp::{Workspace, WorkspacePath};
+use crate::failpoint::reach;
+use crate::ids::RequestId;
+use crate::output::figures;
+
+/// What an undo did, or would do.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Undone {
+    /// The request.
+    pub request: RequestId,
+    /// What became of each path, in words.
+    pub lines: Vec<String>,
+}
+
+/// Why a request cannot be taken back. Nothing was changed.
+#[derive(Debug, thiserror::Error)]
+pub enum Unready {
+    /// Nothing is kept of it.
+    #[error("nothing is kept of request {0}; it changed no file, or the trash has let go of it")]
+    Unknown(String),
+    /// Several requests begin or end so.
+    #[error("several requests are meant by {0:?}, the latest: {1}")]
+    Several(String, String),
+    /// It was taken back before.
+    #[error("request {0} was undone already")]
+    Already(RequestId, i64),
+    /// Everything is as it was before.
+    #[error("there is nothing to undo: all that request {0} was about to change is as it was before")]
+    Nothing(RequestId),
+    /// Something is not as the request left it, or is not kept.
+    #[error("request {0} cannot be undone, and nothing was changed:\n{list}", list = .1.join("\n"))]
+    Refused(RequestId, Vec<String>),
+    /// A step failed, and those before it were taken back.
+    #[error("request {0} was not undone: {1}")]
+    Failed(RequestId, String),
+    /// The trash itself.
+    #[error("the trash cannot be used: {0}")]
+    Trash(#[from] io::Error),
+}
+
+/// A path as it is now.
+enum Now {
+    Absent,
+    File {
+        sha256: String,
+        mode: Option<u32>,
+    },
+    /// Something that no tool of ours left there, in words.
+    Strange(String),
+}
+
+impl Trash {
+    /// Takes a request back; with `dry`, only says what that would be. A request is named by its id, or by how its id
+    /// begins or ends.
+    ///
+    /// # Errors
+    /// [`Unready`]; nothing is changed then.
+    pub fn undo(&self, workspace: &Workspace, request: &str, dry: bool) -> Result<Undone, Unready> {
+        let _held = self.hold()?;
+        self.collect()?;
+        let all = self.inventory()?;
+        let kept = match find(&all, request) {
+            Ok(kept) => kept,
+            Err(unknown) => {
+                let taken = self.taken()?.into_iter().rfind(|taken| taken.request.as_str() == request);
+                return Err(taken.map_or(unknown, |taken| Unready::Already(taken.request, taken.at_ms)));
+            }
+        };
+        if let Some(at_ms) = kept.undone_at_ms {
+            return Err(Unready::Already(kept.request.clone(), at_ms));
+        }
+        let contents = Contents::in_folder(self.home.trash_objects_dir());
+        let mut plan = Plan {
+            workspace,
+            contents: &contents,
+            all: &all,
+            kept,
+            steps: vec![],
+            lines: vec![],
+            faults: vec![],
+        };
+        plan.files();
+        plan.removals();
+        let Plan { steps, lines, faults, .. } = plan;
+        let request = kept.request.clone();
+        if !faults.is_empty() {
+            return Err(Unready::Refused(request, faults));
+        }
+        if steps.is_empty() {
+            return Err(Unready::Nothing(request));
+        }
+        if !dry {
+            carry_out(&steps, &contents).map_err(|text| Unready::Failed(request.clone(), text))?;
+            reach("undo.done");
+            let taken = Taken { request: request.clone(), at_ms: now_ms() };
+            manifest::append(&self.home.trash_log_file(), &[taken])?;
+        }
+        Ok(Undone { request, lines })
+    }
+}
+
+pub(super) fn find<'a>(all: &'a [Kept], typed: &str) -> Result<&'a Kept, Unready> {
+    if let Some(exactly) = all.iter().find(|kept| kept.request.as_str() == typed) {
+        return Ok(exactly);
+    }
+    let alike = |kept: &&Kept| {
+        !typed.is_empty()
+            && (kept.request.as_str().starts_with(typed) || kept.request.as_str().ends_with(typed))
+    };
+    let found: Vec<&Kept> = all.iter().filter(alike).collect();
+    match found.as_slice() {
+        [] => Err(Unready::Unknown(typed.to_owned())),
+        [only] => Ok(only),
+        several => {
+            let ids: Vec<&str> = several.iter().take(5).map(|kept| kept.request.as_str()).collect();
+            Err(Unready::Several(typed.to_owned(), ids.join(", ")))
+        }
+    }
+}
+
+/// An undo that is being thought through.
+struct Plan<'a> {
+    workspace: &'a Workspace,
+    contents: &'a Contents,
+    all: &'a [Kept],
+    kept: &'a Kept,
+    steps: Vec<Step>,
+    lines: Vec<String>,
+    faults: Vec<String>,
+}
+
+impl Plan<'_> {
+    /// What file tools changed.
+    fn files(&mut self) {
+        let nets = nets(self.kept);
+        let mut moved: Vec<&Path> = Vec::new();
+        for net in &nets {
+            if moved.contains(&net.path.as_path()) {
+                continue;
+            }
+            // Where the content is not kept, another path of the request may have it.
+            let source = net.before.as_ref().filter(|before| !before.kept).and_then(|before| {
+                nets.iter()
+                    .find(|other| other.before.is_none() && other.after.as_ref() == Some(&before.sha256))
+            });
+            match source {
+                Some(source) => {
+                    if self.move_back(net, source) {
+                        moved.push(&source.path);
+                    }
+                }
+                None => self.file(net),
+            }
+        }
+        // A move may be planned after the path that it takes its file from was looked at.
+        self.steps.retain(|step| !matches!(step, Step::Drop { path } if moved.contains(&path.absolute())));
+        self.lines.retain(|line| !moved.iter().any(|path| *line == dropped(path)));
+    }
+
+    fn move_back(&mut self, net: &Net, source: &Net) -> bool {
+        let (Some(to), Some(at)) = (self.path(&net.path), self.path(&source.path)) else { return false };
+        match (Self::now(&to), Self::now(&at)) {
+            (Now::File { sha256, .. }, Now::Absent) if Some(&sha256) == source.after.as_ref() => true,
+            (Now::Absent, Now::File { sha256, .. }) if Some(&sha256) == source.after.as_ref() => {
+                self.lines.push(format!("{} goes back to {}", at.shown(), to.shown()));
+                self.steps.push(Step::MoveBack { at, to });
+                true
+            }
+            (Now::Absent, found) => {
+                self.changed_since(&at, &found);
+                true
+            }
+            (found, _) => {
+                self.changed_since(&to, &found);
+                true
+            }
+        }
+    }
+
+    fn file(&mut self, net: &Net) {
+        let Some(path) = self.path(&net.path) else { return };
+        let now = Self::now(&path);
+        let (sha256, mode) = match &now {
+            Now::Absent => (None, None),
+            Now::File { sha256, mode } => (Some(sha256), *mode),
+            Now::Strange(_) => return self.changed_since(&path, &now),
+        };
+        let was = net.before.as_ref();
+        let mode_is_back = !net.mode_changes || was.is_none_or(|was| was.mode.is_none() || was.mode == mode);
+        if sha256 == was.map(|was| &was.sha256) && mode_is_back {
+            return;
+        }
+        if sha256 != net.after.as_ref() {
+            return self.changed_since(&path, &now);
+        }
+        let Some(was) = was else {
+            self.lines.push(dropped(path.absolute()));
+            return self.steps.push(Step::Drop { path });
+        };
+        if !was.kept || !self.contents.has(&was.sha256, was.size) {
+            return self.faults.push(format!("{}: what it held before is not kept", path.shown()));
+        }
+        let replaces = sha256.is_some();
+        let verb = if replaces { "gets back what it held" } else { "comes back" };
+        self.lines.push(format!("{} {verb} ({})", path.shown(), figures::size(was.size)));
+        self.steps.push(Step::Put { path, sha256: was.sha256.clone(), mode: was.mode, replaces });
+    }
+
+    /// What commands removed, the last first: so what a folder held that went after it finds its folder again.
+    fn removals(&mut self) {
+        for Gone { path, what } in gone(self.kept).into_iter().rev() {
+            let is_kept = match &what {
+                // What never came here was never removed.
+                What::Item { at, .. } => fs::symlink_metadata(at).is_ok(),
+                What::EmptyFolder(_) => true,
+            };
+            if !is_kept {
+                continue;
+            }
+            let Some(path) = self.path(&path) else { continue };
+            if let Some(protection) = path.protection() {
+                self.faults.push(protection.denied(&path.shown()).text().to_owned());
+                continue;
+            }
+            match (path.metadata(), what) {
+                (Err(cause), what) if cause.kind() == io::ErrorKind::NotFound => self.bring(path, what),
+                (Ok(found), What::EmptyFolder(_)) if found.is_dir() => {}
+                (Ok(_), _) => self.changed_since(&path, &Now::Strange("is there again".to_owned())),
+                (Err(cause), _) => self.faults.push(format!("{}: {cause}", path.shown())),
+            }
+        }
+    }
+
+    fn bring(&mut self, path: WorkspacePath, what: What) {
+        let shown = path.shown();
+        match what {
+            What::Item { at, files, bytes } => {
+                let much = format!("{}, {}", figures::counted(files, "file"), figures::size(bytes));
+                self.lines.push(format!("{shown} comes back ({much})"));
+                self.steps.push(Step::Bring { item: at, to: path });
+            }
+            What::EmptyFolder(mode) => {
+                self.lines.push(format!("{shown} comes back (an empty folder)"));
+                self.steps.push(Step::Folder { path, mode });
+            }
+        }
+    }
+
+    fn path(&mut self, path: &Path) -> Option<WorkspacePath> {
+        let found = self.workspace.found(path);
+        if found.is_none() {
+            let text =
+                format!("{} lies in no workspace here; name its folder with --workspace", path.display());
+            self.faults.push(text);
+        }
+        found
+    }
+
+    fn now(path: &WorkspacePath) -> Now {
+        let strange = |cause: io::Error| Now::Strange(format!("cannot be read ({cause})"));
+        let metadata = match path.metadata() {
+            Ok(metadata) => metadata,
+            Err(cause) if cause.kind() == io::ErrorKind::NotFound => return Now::Absent,
+            // The kernel refuses to follow it.
+            Err(cause) if cause.raw_os_error() == Some(libc::ELOOP) => {
+                return Now::Strange("is a link now, or lies behind one".to_owned());
+            }
+            Err(cause) => return strange(cause),
+        };
+        if !metadata.is_file() {
+            return Now::Strange("is no regular file any more".to_owned());
+        }
+        let mode = super::images::mode_of(&metadata);
+        match path.open_read().and_then(|mut file| hash(&mut file)) {
+            Ok((sha256, _)) => Now::File { sha256, mode },
+            Err(cause) => strange(cause),
+        }
+    }
+
+    /// Refuses, and names the later request that changed the path, if one did.
+    fn changed_since(&mut self, path: &WorkspacePath, now: &Now) {
+        let what = match now {
+            Now::Absent => "is not there any more".to_owned(),
+            Now::File { .. } => "was changed since".to_owned(),
+            Now::Strange(words) => words.clone(),
+        };
+        let later = self.all.iter().find(|other| {
+            (other.at_ms, &other.request) > (self.kept.at_ms, &self.kept.request)
+                && other.undone_at_ms.is_none()
+                && other.touches(path.absolute())
+        });
+        let hint = later.map_or_else(String::new, |later| {
+            format!(", by request {} ({}): undo that one first", later.request, later.tool)
+        });
+        self.faults.push(format!("{} {what}{hint}", path.shown()));
+    }
+}
+
+fn dropped(path: &Path) -> String {
+    format!("{} goes: the request had made it", path.display())
+}

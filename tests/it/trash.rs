@@ -1,0 +1,117 @@
+//! The trash and the way back, by the program as its owner types it: what was there is there again, or nothing happens.
+#![cfg(unix)]
+
+#[cfg(target_os = "linux")]
+mod commands;
+mod files;
+#[cfg(target_os = "linux")]
+mod quota;
+#[cfg(target_os = "linux")]
+mod shim;
+
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+/// An owner with a home and a workspace.
+struct Owner {
+    dir: TempDir,
+}
+
+/// How a command ended.
+#[derive(Debug)]
+struct Said {
+    code: i32,
+    out: String,
+    err: String,
+}
+
+impl Owner {
+    fn new() -> Self {
+        Self::below(&std::env::temp_dir())
+    }
+
+    /// The same below this folder.
+    fn below(folder: &std::path::Path) -> Self {
+        let dir = tempfile::tempdir_in(folder).expect("a folder for the test");
+        let owner = Self { dir };
+        std::fs::create_dir(owner.path("work")).expect("made");
+        owner
+    }
+
+    fn path(&self, below: &str) -> PathBuf {
+        std::fs::canonicalize(self.dir.path()).expect("there").join(below)
+    }
+
+    fn write(&self, below: &str, text: impl AsRef<[u8]>) {
+        let path = self.path(below);
+        std::fs::create_dir_all(path.parent().expect("below")).expect("made");
+        std::fs::write(path, text).expect("written");
+    }
+
+    fn read(&self, below: &str) -> String {
+        std::fs::read_to_string(self.path(below)).expect(below)
+    }
+
+    fn mode(&self, below: &str) -> u32 {
+        std::fs::symlink_metadata(self.path(below)).expect(below).permissions().mode() & 0o7777
+    }
+
+    fn set_mode(&self, below: &str, mode: u32) {
+        let mode = std::fs::Permissions::from_mode(mode);
+        std::fs::set_permissions(self.path(below), mode).expect(below);
+    }
+
+    fn command(&self, args: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_punie-runner"));
+        command
+            .args(args)
+            .env_clear()
+            .env("PATH", "/usr/local/bin:/usr/bin:/bin")
+            .env("HOME", self.dir.path())
+            .env("TMPDIR", self.dir.path())
+            .env("PUNIE_HOME", self.path("home"))
+            .current_dir(self.path("work"))
+            .stdin(Stdio::null());
+        command
+    }
+
+    fn types(&self, args: &[&str]) -> Said {
+        said(&mut self.command(args))
+    }
+
+    /// Calls a tool, which succeeds; its request and the answer.
+    fn calls(&self, tool: &str, args: &Value) -> (String, Value) {
+        let said = self.types(&["call", tool, &args.to_string(), "--json"]);
+        assert_eq!(said.code, 0, "{said:?}");
+        let answer: Value = serde_json::from_str(&said.out).expect(&said.out);
+        (answer["requestId"].as_str().expect("an id").to_owned(), answer)
+    }
+
+    fn writes(&self, path: &str, content: &str) -> String {
+        self.calls("Write", &json!({"file_path": path, "content": content})).0
+    }
+
+    /// Undoes a request, which succeeds.
+    #[track_caller]
+    fn undoes(&self, request: &str) {
+        let said = self.types(&["undo", request]);
+        assert_eq!(said.code, 0, "{said:?}");
+    }
+
+    /// Does not get a request undone.
+    #[track_caller]
+    fn is_refused(&self, request: &str, words: &str) {
+        let said = self.types(&["undo", request]);
+        assert!(said.code == 1 && said.err.contains(words), "{said:?}");
+    }
+}
+
+fn said(command: &mut Command) -> Said {
+    let output = command.output().expect("started");
+    let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
+    Said { code: output.status.code().unwrap_or(-1), out: text(output.stdout), err: text(output.stderr) }
+}

@@ -1,0 +1,244 @@
+//! What commands remove in a workspace comes back.
+
+use std::collections::BTreeMap;
+use std::ffi::OsStr;
+use std::fs;
+use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, symlink};
+use std::path::{Path, PathBuf};
+
+use serde_json::json;
+
+use super::{Owner, said};
+
+/// Everything below a folder: what each thing is, its mode, its time and what it holds.
+fn tree(folder: &Path) -> BTreeMap<PathBuf, (u32, i64, Vec<u8>)> {
+    fn walk(top: &Path, path: &Path, all: &mut BTreeMap<PathBuf, (u32, i64, Vec<u8>)>) {
+        let metadata = fs::symlink_metadata(path).expect("there");
+        let holds = if metadata.is_symlink() {
+            fs::read_link(path).expect("a link").as_os_str().as_bytes().to_vec()
+        } else if metadata.is_file() {
+            fs::read(path).expect("readable")
+        } else {
+            Vec::new()
+        };
+        let below = path.strip_prefix(top).expect("below").to_owned();
+        all.insert(below, (metadata.mode(), metadata.mtime_nsec(), holds));
+        if metadata.is_dir() {
+            for entry in fs::read_dir(path).expect("readable") {
+                walk(top, &entry.expect("an entry").path(), all);
+            }
+        }
+    }
+    let mut all = BTreeMap::new();
+    walk(folder, folder, &mut all);
+    all
+}
+
+fn build(folder: &Path) {
+    fs::create_dir_all(folder.join("deep/empty")).expect("made");
+    fs::write(folder.join("plain.txt"), "text\n").expect("written");
+    fs::write(folder.join("new\nline"), "odd\n").expect("written");
+    fs::write(folder.join(OsStr::from_bytes(b"bytes\xff\xfe")), "odder\n").expect("written");
+    fs::write(folder.join("deep/run.sh"), "#!/bin/sh\n").expect("written");
+    fs::set_permissions(folder.join("deep/run.sh"), fs::Permissions::from_mode(0o751)).expect("set");
+    fs::set_permissions(folder.join("deep/empty"), fs::Permissions::from_mode(0o700)).expect("set");
+    symlink("../plain.txt", folder.join("deep/link")).expect("linked");
+    symlink("nowhere", folder.join("dangling")).expect("linked");
+}
+
+impl Owner {
+    /// Runs a command; its request, exit code and what it printed.
+    fn runs(&self, command: &str) -> (String, i64, String) {
+        let said = self.types(&["call", "Bash", &json!({"command": command}).to_string(), "--json"]);
+        let answer: serde_json::Value = serde_json::from_str(&said.out).expect(&said.out);
+        let text = answer["result"].as_str().or(answer["error"].as_str()).unwrap_or_default().to_owned();
+        let code = answer["meta"]["exitCode"].as_i64().unwrap_or(-1);
+        (answer["requestId"].as_str().expect("an id").to_owned(), code, text)
+    }
+}
+
+#[test]
+fn a_folder_that_was_removed_comes_back_byte_for_byte() {
+    let owner = Owner::new();
+    build(&owner.path("work/folder"));
+    let before = tree(&owner.path("work"));
+    let (request, code, text) = owner.runs("rm -rf folder && ls -A");
+    assert_eq!(code, 0, "{text}");
+    assert!(!owner.path("work/folder").exists());
+    owner.undoes(&request);
+    assert_eq!(tree(&owner.path("work/folder")), tree_below(&before, "folder"));
+    owner.is_refused(&request, "was undone already");
+}
+
+fn tree_below(
+    all: &BTreeMap<PathBuf, (u32, i64, Vec<u8>)>,
+    name: &str,
+) -> BTreeMap<PathBuf, (u32, i64, Vec<u8>)> {
+    all.iter()
+        .filter_map(|(path, what)| Some((path.strip_prefix(name).ok()?.to_owned(), what.clone())))
+        .collect()
+}
+
+#[test]
+fn a_copy_to_another_file_system_comes_back_as_well() {
+    let other = Path::new("/dev/shm");
+    let owner = Owner::new();
+    let here = fs::metadata(owner.path("work")).expect("there").dev();
+    let far = fs::metadata(other).expect("a second file system for this test").dev();
+    assert_ne!(here, far, "the test needs two file systems");
+    let home = tempfile::tempdir_in(other).expect("a folder");
+    build(&owner.path("work/folder"));
+    let before = tree(&owner.path("work/folder"));
+    let args = json!({"command": "rm -r folder"}).to_string();
+    let call = said(owner.command(&["call", "Bash", &args, "--json"]).env("PUNIE_HOME", home.path()));
+    let answer: serde_json::Value = serde_json::from_str(&call.out).expect(&call.out);
+    assert!(!owner.path("work/folder").exists(), "{call:?}");
+    let request = answer["requestId"].as_str().expect("an id");
+    let undone = said(owner.command(&["undo", request]).env("PUNIE_HOME", home.path()));
+    assert_eq!(undone.code, 0, "{undone:?}");
+    assert_eq!(tree(&owner.path("work/folder")), before);
+}
+
+#[test]
+fn everything_that_one_command_removed_comes_back_and_what_it_had_made_itself_does_not() {
+    let owner = Owner::new();
+    build(&owner.path("work/a"));
+    owner.write("work/single.txt", "single\n");
+    fs::create_dir_all(owner.path("work/empty/inner")).expect("made");
+    let before = tree(&owner.path("work"));
+    let (request, code, text) = owner.runs(
+        "rm a/plain.txt && unlink single.txt && rmdir -p empty/inner && rm -r a && mkdir a && touch a/mine && rm -r a",
+    );
+    assert_eq!((code, tree(&owner.path("work")).len()), (0, 1), "{text}");
+    owner.undoes(&request);
+    let paths = |all: &BTreeMap<PathBuf, (u32, i64, Vec<u8>)>| {
+        all.iter().map(|(path, (mode, _, holds))| (path.clone(), *mode, holds.clone())).collect::<Vec<_>>()
+    };
+    assert_eq!(paths(&tree(&owner.path("work"))), paths(&before));
+}
+
+#[test]
+fn what_is_there_again_is_not_replaced() {
+    let owner = Owner::new();
+    owner.write("work/a/b.txt", "old\n");
+    let (request, _, _) = owner.runs("rm -rf a");
+    let later = owner.writes("a/b.txt", "new\n");
+    owner.is_refused(&request, &format!("is there again, by request {later} (Write): undo that one first"));
+    assert_eq!(owner.read("work/a/b.txt"), "new\n");
+    let to = owner.path("out");
+    let restored = owner.types(&["trash", "restore", &request, "--to", to.to_str().expect("plain")]);
+    assert_eq!(restored.code, 0, "{restored:?}");
+    let copy = to.join(owner.path("work/a/b.txt").strip_prefix("/").expect("absolute"));
+    assert_eq!(fs::read_to_string(copy).expect("copied"), "old\n");
+    fs::remove_dir_all(owner.path("work/a")).expect("there");
+    owner.undoes(&request);
+    assert_eq!(owner.read("work/a/b.txt"), "old\n");
+}
+
+#[test]
+fn a_removal_that_was_cut_off_before_it_moved_anything_leaves_nothing_to_undo() {
+    let owner = Owner::new();
+    owner.write("work/a/b.txt", "old\n");
+    // A command's environment is not the tester's to set, so the shim is started as the command would.
+    let (request, _, _) = owner.runs("echo \"$PUNIE_TRASH\" > terms; printf '%s' \"$PATH\" > path");
+    let shim = owner.path("home/state/trash/programs/rm");
+    let mut command = std::process::Command::new(shim);
+    command
+        .args(["-r", "a"])
+        .env_clear()
+        .env("PUNIE_TRASH", owner.read("work/terms").trim())
+        .env("PUNIE_FAILPOINTS", "shim.announced=kill")
+        .current_dir(owner.path("work"));
+    assert_eq!(said(&mut command).code, -1);
+    assert_eq!(owner.read("work/a/b.txt"), "old\n");
+    owner.is_refused(&request, "there is nothing to undo");
+    assert!(
+        owner
+            .read("work/path")
+            .starts_with(owner.path("home/state/trash/programs:").to_str().expect("plain"))
+    );
+}
+
+#[test]
+fn outside_of_the_workspaces_it_removes_as_rm_does() {
+    let owner = Owner::new();
+    owner.write("elsewhere/a.txt", "gone\n");
+    let (request, code, text) = owner.runs(&format!("rm -r {}", owner.path("elsewhere").display()));
+    assert_eq!(code, 0, "{text}");
+    assert!(!owner.path("elsewhere").exists());
+    owner.is_refused(&request, "nothing is kept of request");
+}
+
+#[test]
+fn a_forged_manifest_leads_nowhere_outside_of_the_workspaces() {
+    let owner = Owner::new();
+    owner.write("work/own.txt", "x\n");
+    let (request, code, _) = owner.runs(
+        "d=$(echo \"$PUNIE_TRASH\" | sed 's/.*\"into\":\"\\([^\"]*\\)\".*/\\1/'); r=$(echo \"$PUNIE_TRASH\" | sed \
+         's/.*\"request\":\"\\([^\"]*\\)\".*/\\1/'); f=$d/$r.forged; mkdir \"$f\"; echo evil > \"$f/1\"; \
+         printf '{\"kind\":\"begun\",\"request\":\"%s\",\"tool\":\"rm\",\"at_ms\":1}\\n{\"kind\":\"removed\",\"path\":\"%s\",\
+         \"item\":\"1\",\"files\":1,\"bytes\":1}\\n' \"$r\" \"$PWD/../outside.txt\" > \"$f/manifest.jsonl\"",
+    );
+    assert_eq!(code, 0);
+    owner.is_refused(&request, "lies in no workspace");
+    assert!(!owner.path("outside.txt").exists());
+}
+
+#[test]
+fn what_a_command_forges_in_the_trash_neither_holds_nor_misleads_the_runner() {
+    let owner = Owner::new();
+    owner.write("work/own.txt", "own\n");
+    let write = owner.writes("made.txt", "made\n");
+    let begun = format!("{{\"kind\":\"begun\",\"request\":\"{write}\",\"tool\":\"rm\",\"at_ms\":1}}");
+    // As if that request had made the owner's file; the hash is that of what it holds.
+    let line = r#"{"kind":"file","path":"$PWD/own.txt","after":"$(sha256sum own.txt | cut -c1-64)"}"#;
+    let (_, code, text) = owner.runs(&format!(
+        "d=$(echo \"$PUNIE_TRASH\" | sed 's/.*\"into\":\"\\([^\"]*\\).*/\\1/'); mkdir $d/forged $d/piped; ln -s /tmp $d/linked; \
+         mkfifo $d/piped/manifest.jsonl; printf '%s\\n' '{begun}' > $d/forged/manifest.jsonl; \
+         printf '%s\\n' \"{}\" >> $d/forged/manifest.jsonl; cat $d/forged/manifest.jsonl",
+        line.replace('"', "\\\"")
+    ));
+    assert!(code == 0 && text.contains("own.txt"), "{text}");
+    owner.undoes(&write);
+    assert_eq!(owner.read("work/own.txt"), "own\n");
+    assert!(!owner.path("work/made.txt").exists());
+}
+
+#[test]
+fn ten_thousand_files_go_and_come_back() {
+    let owner = Owner::new();
+    for folder in 0..100 {
+        let folder = owner.path("work/many").join(folder.to_string());
+        fs::create_dir_all(&folder).expect("made");
+        for file in 0..100 {
+            fs::write(folder.join(file.to_string()), "x").expect("written");
+        }
+    }
+    let (request, code, text) = owner.runs("rm -rf many");
+    assert_eq!(code, 0, "{text}");
+    let listed = owner.types(&["trash", "list", "--json"]);
+    let kept: serde_json::Value = serde_json::from_str(&listed.out).expect(&listed.out);
+    assert_eq!((&kept["files"], &kept["bytes"]), (&json!(10_000), &json!(10_000)), "{kept}");
+    owner.undoes(&request);
+    assert_eq!(tree(&owner.path("work/many")).len(), 10_101);
+}
+
+#[test]
+fn the_trash_is_emptied_only_by_a_clear_word() {
+    let owner = Owner::new();
+    owner.write("work/a.txt", "old\n");
+    let request = owner.writes("a.txt", "new\n");
+    let (removed, _, _) = owner.runs("rm a.txt");
+    let asked = owner.types(&["trash", "empty"]);
+    assert!(asked.code == 2 && asked.err.contains("--yes"), "{asked:?}");
+    let emptied = owner.types(&["trash", "empty", "--yes"]);
+    assert!(emptied.code == 0 && emptied.out.contains("2 requests"), "{emptied:?}");
+    owner.is_refused(&request, "nothing is kept of request");
+    owner.is_refused(&removed, "nothing is kept of request");
+    assert_eq!(owner.types(&["trash", "list"]).out, "The trash is empty.\n");
+    for folder in ["objects", "removed", "incoming", "doomed", "requests"] {
+        let left = fs::read_dir(owner.path("home/state/trash").join(folder)).expect("there").count();
+        assert_eq!(left, 0, "{folder}");
+    }
+}

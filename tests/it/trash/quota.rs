@@ -1,0 +1,70 @@
+//! How much is kept, and for how long.
+
+use std::fs;
+
+use serde_json::json;
+
+use super::Owner;
+
+#[test]
+fn the_oldest_goes_when_the_trash_is_full() {
+    let owner = Owner::new();
+    owner.write("home/config.toml", "[trash]\nmax_mb = 1\n");
+    let mut requests = Vec::new();
+    for name in ["a", "b", "c"] {
+        owner.write(&format!("work/{name}"), name.repeat(400 << 10));
+        requests.push(owner.writes(name, "small\n"));
+    }
+    owner.is_refused(&requests[0], "nothing is kept of request");
+    owner.undoes(&requests[2]);
+    owner.undoes(&requests[1]);
+    assert_eq!(owner.read("work/b"), "b".repeat(400 << 10));
+}
+
+#[test]
+fn what_does_not_fit_is_changed_and_removed_all_the_same_after_saying_so() {
+    let owner = Owner::new();
+    owner.write("home/config.toml", "[trash]\nmax_mb = 1\n");
+    owner.write("work/big", "x".repeat(2 << 20));
+    owner.write("work/target/built", "x".repeat(200 << 10));
+    owner.write("work/src/written", "x".repeat(200 << 10));
+    let (_, answer) = owner.calls("Write", &json!({"file_path": "big", "content": "small\n"}));
+    assert!(answer.to_string().contains("does not fit into the trash"), "{answer}");
+    owner.write("work/big", "x".repeat(2 << 20));
+    let (request, answer) = owner.calls("Bash", &json!({"command": "rm -r big target src"}));
+    let text = answer.to_string();
+    assert!(
+        text.contains("rm: 'big' and what follows is over") && text.contains("removed for good"),
+        "{text}"
+    );
+    assert_eq!(fs::read_dir(owner.path("work")).expect("there").count(), 0);
+    owner.undoes(&request);
+    let back: Vec<_> =
+        fs::read_dir(owner.path("work")).expect("there").map(|e| e.expect("one").file_name()).collect();
+    assert!(back.contains(&"src".into()) && !back.contains(&"big".into()), "{back:?}");
+    assert!(!owner.path("work/target/built").exists(), "what can be made again has a share of an eighth");
+}
+
+#[test]
+fn a_trash_that_cannot_be_written_stops_no_write_and_the_answer_says_that_it_cannot_be_undone() {
+    let owner = Owner::new();
+    owner.write("work/a.txt", "old\n");
+    owner.types(&["call", "Bash", r#"{"command":"true"}"#]);
+    // As on a full disk: what is opened to be written cannot be.
+    std::os::unix::fs::symlink("/dev/full/none", owner.path("home/state/trash/lock")).expect("linked");
+    let (_, answer) = owner.calls("Write", &json!({"file_path": "a.txt", "content": "new\n"}));
+    assert!(answer.to_string().contains("cannot be undone"), "{answer}");
+    assert_eq!(owner.read("work/a.txt"), "new\n");
+}
+
+#[test]
+fn with_no_room_at_all_nothing_is_kept_and_nothing_is_said() {
+    let owner = Owner::new();
+    owner.write("home/config.toml", "[trash]\nmax_mb = 0\n");
+    owner.write("work/a.txt", "old\n");
+    let (request, answer) = owner.calls("Write", &json!({"file_path": "a.txt", "content": "new\n"}));
+    assert!(!answer.to_string().contains("undone"), "{answer}");
+    let (_, answer) = owner.calls("Bash", &json!({"command": "type -P rm; rm a.txt"}));
+    assert!(!answer.to_string().contains("state/trash") && !owner.path("work/a.txt").exists(), "{answer}");
+    owner.is_refused(&request, "nothing is kept of request");
+}

@@ -1,0 +1,173 @@
+//! The shims beside the system's own programs: the same options give the same messages, exit codes and files.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use super::{Owner, Said, said};
+
+/// What is there afterwards.
+fn names(folder: &Path) -> Vec<String> {
+    let mut names = Vec::new();
+    for entry in fs::read_dir(folder).expect("there") {
+        let entry = entry.expect("an entry");
+        let name = entry.file_name().to_string_lossy().into_owned();
+        if entry.file_type().expect("known").is_dir() {
+            names.extend(names_below(&name, &entry.path()));
+        }
+        names.push(name);
+    }
+    names.sort();
+    names
+}
+
+fn names_below(above: &str, folder: &Path) -> Vec<String> {
+    names(folder).into_iter().map(|name| format!("{above}/{name}")).collect()
+}
+
+/// A workspace with something of each kind.
+fn stage(work: &Path) {
+    for folder in ["full/inner", "empty", "other"] {
+        fs::create_dir_all(work.join(folder)).expect("made");
+    }
+    for file in ["a", "b", "c", "it's", "-dash", "full/x", "full/inner/y"] {
+        fs::write(work.join(file), "x").expect("written");
+    }
+    std::os::unix::fs::symlink("full", work.join("link")).expect("linked");
+}
+
+fn run(owner: &Owner, line: &str, shimmed: bool) -> (Said, Vec<String>) {
+    let work = owner.path("work");
+    fs::remove_dir_all(&work).expect("there");
+    fs::create_dir(&work).expect("made");
+    stage(&work);
+    let programs = owner.path("home/state/trash/programs");
+    let path =
+        if shimmed { format!("{}:/usr/bin:/bin", programs.display()) } else { "/usr/bin:/bin".to_owned() };
+    let terms = owner.read("terms");
+    let mut command = Command::new("/bin/bash");
+    command.args(["--norc", "-c", line]).env_clear().env("PATH", path).env("PUNIE_TRASH", terms.trim());
+    (said(command.current_dir(&work)), names(&work))
+}
+
+#[test]
+fn options_messages_and_exit_codes_are_the_systems() {
+    let owner = Owner::new();
+    let args =
+        serde_json::json!({"command": format!("echo \"$PUNIE_TRASH\" > {}", owner.path("terms").display())});
+    owner.calls("Bash", &args);
+    let mut differences = Vec::new();
+    for line in [
+        "rm a",
+        "rm -f a missing",
+        "rm missing a",
+        "rm",
+        "rm -f",
+        "rm full",
+        "rm -d empty",
+        "rm -d full",
+        "rm -r full",
+        "rm -rf full missing a",
+        "rm -v a b",
+        "rm -rv empty",
+        "rm -rv full/inner",
+        "rm -x a",
+        "rm --recursive full",
+        "rm --forse a",
+        "rm --ver",
+        "rm --force=1 a",
+        "rm -- -dash",
+        "rm -dash",
+        "rm ./-dash",
+        "rm a/",
+        "rm -r .",
+        "rm -rf ..",
+        "rm -r full/.",
+        "rm -rf /",
+        "rm --no-preserve a",
+        "rm \"it's\"",
+        "rm link",
+        "rm -r link",
+        "rm -r link/",
+        "rm link/",
+        "rm -rf a b c full empty",
+        "rm a/b",
+        "rm -f a/b",
+        "rm ''",
+        "rm -f ''",
+        "rm -i a </dev/null",
+        "echo y | rm -i a",
+        "printf 'y\\nn\\n' | rm -i a b",
+        "yes | rm -ri full",
+        "printf 'n\\n' | rm -ri full",
+        "echo y | rm -rI full a",
+        "echo n | rm -I a b c it*",
+        "rm -I a b",
+        "rm --interactive=never a",
+        "rm --interactive=what a",
+        "rm --preserve-root=some a",
+        "rm --one-file-system -r full",
+        "rm -rf full/inner full",
+        "rm full/x a full",
+        "rm -r full -v",
+        "rmdir empty",
+        "rmdir full",
+        "rmdir -v empty other",
+        "rmdir --ignore-fail-on-non-empty full",
+        "rmdir",
+        "rmdir missing",
+        "rmdir a",
+        "rmdir -z",
+        "mkdir -p p/q/r; rmdir -p p/q/r",
+        "mkdir -p p/q/r; touch p/f; rmdir -p p/q/r",
+        "unlink a",
+        "unlink full",
+        "unlink missing",
+        "unlink",
+        "unlink a b",
+        "unlink link",
+        "rm --help | head -1",
+        "rmdir --version | head -1",
+        "touch $'n\\nl'; rm -v $'n\\nl'",
+        "touch $'b\\377'; rm -v $'b\\377'",
+        "rm *",
+        "rm -r *",
+        "command rm a; echo $?",
+    ] {
+        let (theirs, left) = run(&owner, line, false);
+        let (ours, here) = run(&owner, line, true);
+        if (ours.code, &ours.out, &ours.err, &here) != (theirs.code, &theirs.out, &theirs.err, &left) {
+            differences.push(format!("{line}\n  theirs: {theirs:?} {left:?}\n  ours:   {ours:?} {here:?}"));
+        }
+    }
+    assert!(differences.is_empty(), "{}", differences.join("\n"));
+}
+
+#[test]
+fn without_a_place_for_it_the_shim_removes_as_rm_does_and_says_so() {
+    let owner = Owner::new();
+    let args =
+        serde_json::json!({"command": format!("echo \"$PUNIE_TRASH\" > {}", owner.path("terms").display())});
+    owner.calls("Bash", &args);
+    fs::remove_dir(owner.path("home/state/trash/incoming")).expect("empty");
+    fs::write(owner.path("home/state/trash/incoming"), "no folder").expect("written");
+    let (ours, left) = run(&owner, "rm -r full a", true);
+    assert_eq!(
+        (ours.code, left.contains(&"full".to_owned()), left.contains(&"a".to_owned())),
+        (0, false, false),
+        "{ours:?}"
+    );
+    assert!(ours.err.contains("the trash cannot be used") && ours.err.contains("gone for good"), "{ours:?}");
+}
+
+#[test]
+fn a_shim_that_nobody_sent_is_the_systems_program() {
+    let owner = Owner::new();
+    owner.types(&["call", "Bash", r#"{"command":"true"}"#]);
+    owner.write("work/a", "x");
+    let shim = owner.path("home/state/trash/programs/rm");
+    let mut command = Command::new(shim);
+    command.args(["-v", "a"]).env_clear().env("PATH", owner.path("home/state/trash/programs:/usr/bin:/bin"));
+    let ours = said(command.current_dir(owner.path("work")));
+    assert_eq!((ours.code, ours.out.as_str()), (0, "removed 'a'\n"), "{ours:?}");
+}
