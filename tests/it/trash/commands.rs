@@ -164,9 +164,12 @@ fn a_removal_that_was_cut_off_before_it_moved_anything_leaves_nothing_to_undo() 
 fn outside_of_the_workspaces_it_removes_as_rm_does() {
     let owner = Owner::new();
     owner.write("elsewhere/a.txt", "gone\n");
-    let (request, code, text) = owner.runs(&format!("rm -r {}", owner.path("elsewhere").display()));
+    // Where commands may write at all.
+    owner.write("home/config.toml", format!("[sandbox]\nwrite = [{:?}]\n", owner.path("elsewhere")));
+    owner.set_mode("home", 0o700);
+    let (request, code, text) = owner.runs(&format!("rm -r {}/a.txt", owner.path("elsewhere").display()));
     assert_eq!(code, 0, "{text}");
-    assert!(!owner.path("elsewhere").exists());
+    assert!(!owner.path("elsewhere/a.txt").exists());
     owner.is_refused(&request, "nothing is kept of request");
 }
 

@@ -36,6 +36,12 @@ fn stage(work: &Path) {
     std::os::unix::fs::symlink("full", work.join("link")).expect("linked");
 }
 
+/// Keeps what the runner tells the shims of its commands, for shims that are started here.
+fn learn_terms(owner: &Owner) {
+    owner.calls("Bash", &serde_json::json!({"command": "echo \"$PUNIE_TRASH\" > terms"}));
+    fs::rename(owner.path("work/terms"), owner.path("terms")).expect("told");
+}
+
 fn run(owner: &Owner, line: &str, shimmed: bool) -> (Said, Vec<String>) {
     let work = owner.path("work");
     fs::remove_dir_all(&work).expect("there");
@@ -50,90 +56,91 @@ fn run(owner: &Owner, line: &str, shimmed: bool) -> (Said, Vec<String>) {
     (said(command.current_dir(&work)), names(&work))
 }
 
+/// What is typed into both.
+const LINES: &[&str] = &[
+    "rm a",
+    "rm -f a missing",
+    "rm missing a",
+    "rm",
+    "rm -f",
+    "rm full",
+    "rm -d empty",
+    "rm -d full",
+    "rm -r full",
+    "rm -rf full missing a",
+    "rm -v a b",
+    "rm -rv empty",
+    "rm -rv full/inner",
+    "rm -x a",
+    "rm --recursive full",
+    "rm --forse a",
+    "rm --ver",
+    "rm --force=1 a",
+    "rm -- -dash",
+    "rm -dash",
+    "rm ./-dash",
+    "rm a/",
+    "rm -r .",
+    "rm -rf ..",
+    "rm -r full/.",
+    "rm -rf /",
+    "rm --no-preserve a",
+    "rm \"it's\"",
+    "rm link",
+    "rm -r link",
+    "rm -r link/",
+    "rm link/",
+    "rm -rf a b c full empty",
+    "rm a/b",
+    "rm -f a/b",
+    "rm ''",
+    "rm -f ''",
+    "rm -i a </dev/null",
+    "echo y | rm -i a",
+    "printf 'y\\nn\\n' | rm -i a b",
+    "yes | rm -ri full",
+    "printf 'n\\n' | rm -ri full",
+    "echo y | rm -rI full a",
+    "echo n | rm -I a b c it*",
+    "rm -I a b",
+    "rm --interactive=never a",
+    "rm --interactive=what a",
+    "rm --preserve-root=some a",
+    "rm --one-file-system -r full",
+    "rm -rf full/inner full",
+    "rm full/x a full",
+    "rm -r full -v",
+    "rmdir empty",
+    "rmdir full",
+    "rmdir -v empty other",
+    "rmdir --ignore-fail-on-non-empty full",
+    "rmdir",
+    "rmdir missing",
+    "rmdir a",
+    "rmdir -z",
+    "mkdir -p p/q/r; rmdir -p p/q/r",
+    "mkdir -p p/q/r; touch p/f; rmdir -p p/q/r",
+    "unlink a",
+    "unlink full",
+    "unlink missing",
+    "unlink",
+    "unlink a b",
+    "unlink link",
+    "rm --help | head -1",
+    "rmdir --version | head -1",
+    "touch $'n\\nl'; rm -v $'n\\nl'",
+    "touch $'b\\377'; rm -v $'b\\377'",
+    "rm *",
+    "rm -r *",
+    "command rm a; echo $?",
+];
+
 #[test]
 fn options_messages_and_exit_codes_are_the_systems() {
     let owner = Owner::new();
-    let args =
-        serde_json::json!({"command": format!("echo \"$PUNIE_TRASH\" > {}", owner.path("terms").display())});
-    owner.calls("Bash", &args);
+    learn_terms(&owner);
     let mut differences = Vec::new();
-    for line in [
-        "rm a",
-        "rm -f a missing",
-        "rm missing a",
-        "rm",
-        "rm -f",
-        "rm full",
-        "rm -d empty",
-        "rm -d full",
-        "rm -r full",
-        "rm -rf full missing a",
-        "rm -v a b",
-        "rm -rv empty",
-        "rm -rv full/inner",
-        "rm -x a",
-        "rm --recursive full",
-        "rm --forse a",
-        "rm --ver",
-        "rm --force=1 a",
-        "rm -- -dash",
-        "rm -dash",
-        "rm ./-dash",
-        "rm a/",
-        "rm -r .",
-        "rm -rf ..",
-        "rm -r full/.",
-        "rm -rf /",
-        "rm --no-preserve a",
-        "rm \"it's\"",
-        "rm link",
-        "rm -r link",
-        "rm -r link/",
-        "rm link/",
-        "rm -rf a b c full empty",
-        "rm a/b",
-        "rm -f a/b",
-        "rm ''",
-        "rm -f ''",
-        "rm -i a </dev/null",
-        "echo y | rm -i a",
-        "printf 'y\\nn\\n' | rm -i a b",
-        "yes | rm -ri full",
-        "printf 'n\\n' | rm -ri full",
-        "echo y | rm -rI full a",
-        "echo n | rm -I a b c it*",
-        "rm -I a b",
-        "rm --interactive=never a",
-        "rm --interactive=what a",
-        "rm --preserve-root=some a",
-        "rm --one-file-system -r full",
-        "rm -rf full/inner full",
-        "rm full/x a full",
-        "rm -r full -v",
-        "rmdir empty",
-        "rmdir full",
-        "rmdir -v empty other",
-        "rmdir --ignore-fail-on-non-empty full",
-        "rmdir",
-        "rmdir missing",
-        "rmdir a",
-        "rmdir -z",
-        "mkdir -p p/q/r; rmdir -p p/q/r",
-        "mkdir -p p/q/r; touch p/f; rmdir -p p/q/r",
-        "unlink a",
-        "unlink full",
-        "unlink missing",
-        "unlink",
-        "unlink a b",
-        "unlink link",
-        "rm --help | head -1",
-        "rmdir --version | head -1",
-        "touch $'n\\nl'; rm -v $'n\\nl'",
-        "touch $'b\\377'; rm -v $'b\\377'",
-        "rm *",
-        "rm -r *",
-        "command rm a; echo $?",
-    ] {
+    for line in LINES {
         let (theirs, left) = run(&owner, line, false);
         let (ours, here) = run(&owner, line, true);
         if (ours.code, &ours.out, &ours.err, &here) != (theirs.code, &theirs.out, &theirs.err, &left) {
@@ -146,9 +153,7 @@ fn options_messages_and_exit_codes_are_the_systems() {
 #[test]
 fn without_a_place_for_it_the_shim_removes_as_rm_does_and_says_so() {
     let owner = Owner::new();
-    let args =
-        serde_json::json!({"command": format!("echo \"$PUNIE_TRASH\" > {}", owner.path("terms").display())});
-    owner.calls("Bash", &args);
+    learn_terms(&owner);
     fs::remove_dir(owner.path("home/state/trash/incoming")).expect("empty");
     fs::write(owner.path("home/state/trash/incoming"), "no folder").expect("written");
     let (ours, left) = run(&owner, "rm -r full a", true);
