@@ -1,7 +1,7 @@
 //! What a runner at rest gives back: the pages of its own program, code and constants, that are not needed until it
 //! looks again. They are clean and on the disk, and come back by themselves when they are used; until then they count
-//! neither against a limit of memory nor against the runner when the system looks for something to kill. Not here: when
-//! it rests (vigil).
+//! neither against a limit of memory nor against the runner when the system looks for something to kill. Not here: the
+//! heartbeat.
 #![expect(unsafe_code, reason = "the kernel is told which pages of the program are not needed now")]
 #![expect(clippy::disallowed_methods, reason = "the kernel's list of this process's mappings is a file")]
 
@@ -15,36 +15,34 @@ use super::engine::Engine;
 
 /// How long the start takes at most; what it needed is given back then.
 const START: Duration = Duration::from_secs(5);
-/// How long no call must have begun for a busy time to be over.
-const QUIET: Duration = Duration::from_mins(1);
-
-/// Gives back what the start needed, and then at every look that finds the runner quiet, until it is over.
+/// Gives back what the start needed, and then what each heartbeat finds, unless calls have begun since the last one:
+/// the heartbeat is the most that a quiet runner does. Until it is over.
 pub(super) async fn keep(engine: Arc<Engine>) {
+    let Ok(maps) = std::fs::read_to_string("/proc/self/smaps") else { return };
+    let clean = clean_pages(&maps);
+    drop(maps);
     let begun = || engine.begun.load(Ordering::Relaxed);
     let mut seen = begun();
     let mut wait = tokio::time::timeout(START, engine.over.cancelled()).await;
     while wait.is_err() {
         let now = begun();
         if now == seen {
-            give_back();
+            give_back(&clean);
         }
         seen = now;
-        // With a look of the vigil's, so that nothing is woken for this alone.
         wait = tokio::select! {
-            () = engine.looks.rest(QUIET) => continue,
+            () = engine.beaten.notified() => continue,
             () = engine.over.cancelled() => Ok(()),
         };
     }
 }
 
-/// Gives back the pages of the program. Nothing where the system does not tell which they are.
-pub(super) fn give_back() {
-    let Ok(maps) = std::fs::read_to_string("/proc/self/smaps") else { return };
-    for range in clean_pages(&maps) {
+fn give_back(pages: &[Range<usize>]) {
+    for range in pages {
         let (start, len) = (range.start as *mut c_void, range.end - range.start);
         // SAFETY: the range is a whole mapping of a file that cannot be written, as the kernel says. No page of it was
         // ever changed, so that what is dropped is read from the file again when it is used, by whichever thread; and
-        // what is mapped there stays mapped for the life of the process.
+        // what the program was started with stays mapped for its life.
         let told = unsafe { rustix::mm::madvise(start, len, rustix::mm::Advice::LinuxDontNeed) };
         if let Err(error) = told {
             tracing::debug!(%error, "pages of the program stay in memory");
@@ -112,8 +110,11 @@ mod tests {
     fn what_was_given_back_works_as_before() {
         let sum = || (0..1_000_u64).map(|n| n.pow(2)).sum::<u64>();
         let before = sum();
+        let maps = std::fs::read_to_string("/proc/self/smaps").expect("the kernel's list");
+        let clean = clean_pages(&maps);
+        assert!(!clean.is_empty());
         for _ in 0..3 {
-            give_back();
+            give_back(&clean);
             assert_eq!(sum(), before);
             assert_eq!(format!("{:?}", serde_json::json!({ "a": [1, 2] })["a"][1]), "Number(2)");
         }
