@@ -1,5 +1,5 @@
-//! What a runner at rest gives back: the pages of its own program, code and constants, that are not needed until it
-//! looks again. They are clean and on the disk, and come back by themselves when they are used; until then they count
+//! What a runner at rest gives back: memory that was freed, and the pages of its own program, code and constants, that
+//! are not needed until it looks again. These are clean and on the disk, and come back by themselves when they are used; until then they count
 //! neither against a limit of memory nor against the runner when the system looks for something to kill. Not here: the
 //! heartbeat.
 #![expect(unsafe_code, reason = "the kernel is told which pages of the program are not needed now")]
@@ -38,6 +38,11 @@ pub(super) async fn keep(engine: Arc<Engine>) {
 }
 
 fn give_back(pages: &[Range<usize>]) {
+    // SAFETY: takes the allocator's own locks and gives the system what nobody holds; any thread may call it.
+    #[cfg(target_env = "gnu")]
+    unsafe {
+        libc::malloc_trim(0);
+    }
     for range in pages {
         let (start, len) = (range.start as *mut c_void, range.end - range.start);
         // SAFETY: the range is a whole mapping of a file that cannot be written, as the kernel says. No page of it was
