@@ -63,7 +63,7 @@ fn clean_pages(maps: &str) -> Vec<Range<usize>> {
     for line in maps.lines() {
         match line.strip_prefix("Anonymous:") {
             Some(own) if own.trim() == "0 kB" => {
-                clean.extend(of_a_file.take().filter(|range: &Range<usize>| !range.is_empty()))
+                clean.extend(of_a_file.take().filter(|range: &Range<usize>| !range.is_empty()));
             }
             Some(_) => of_a_file = None,
             None => of_a_file = mapping(line).or(of_a_file),
@@ -95,8 +95,9 @@ mod tests {
                 "{before}5000-9000 {rights} 0044f000 fe:00 123   {path}\nRss:  12 kB\nAnonymous:  {own} kB\nSwap: 0 kB\n"
             ))
         };
-        assert_eq!(of("r-xp", "/usr/bin/x", 0), [0x5000..0x9000]);
-        assert_eq!(of("r--p", "/usr/bin/x", 0), [0x5000..0x9000]);
+        for rights in ["r-xp", "r--p"] {
+            assert_eq!(of(rights, "/usr/bin/x", 0).first(), Some(&(0x5000..0x9000)), "{rights}");
+        }
         for (rights, path, own) in [
             ("r--p", "/x", 4),
             ("r-xp", "/x", 8),
