@@ -4,7 +4,17 @@
 
 mod absence;
 mod at_work;
+mod editing;
+mod homes;
+mod packed;
+mod paths;
+mod processes;
+mod protected;
+mod protocol;
+mod races;
 mod shell;
+mod shown;
+mod table;
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
