@@ -35,7 +35,11 @@ async fn h102_what_others_wrote_steers_no_terminal() {
     // A question whose title is the command, and an answer whose post is refused in such words.
     let asked = stage.ask(Ask::bash(&format!("echo {STEERING}"))).await;
     let read = stage.ask(Ask::new("Read", &json!({ "file_path": STEERING }))).await;
-    eventually("the question", async || Some(()).filter(|()| STEERING.len() > 1)).await;
+    eventually("the question", async || {
+        let open = stage.command(&["--json", "approvals"]).await.out;
+        Some(()).filter(|()| open.contains("owned"))
+    })
+    .await;
     until("the refusal in the log", || runner.log().contains("owned")).await;
     let mut seen = Vec::new();
     for args in [
@@ -65,4 +69,9 @@ async fn h102_what_others_wrote_steers_no_terminal() {
         assert!(seen.contains(&shown.to_owned()), "{shown} shows nothing of it, which shows nothing: {seen:?}");
     }
     assert!(seen.iter().any(|args| args.starts_with("history")), "{seen:?}");
+    // What a command that is refused complains of.
+    relay.rule(|_, _| Fate::refuse(&json!({ "code": "DEVICE_REVOKED", "message": STEERING })));
+    let refused = stage.command_at(&relay.url, &["pair", STEERING]).await;
+    assert!(refused.log.contains("owned") && is_plain(&refused.log), "{:?}", refused.log);
+    assert!(is_plain(&refused.out), "{:?}", refused.out);
 }

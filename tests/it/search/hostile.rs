@@ -98,7 +98,7 @@ async fn a_search_out_of_time_gives_what_it_has_and_says_so() {
 
 #[cfg(target_os = "linux")]
 #[tokio::test]
-async fn a_folder_exchanged_for_a_link_never_lets_outside_lines_in() {
+async fn h24_a_folder_exchanged_for_a_link_never_lets_outside_lines_in() {
     let tree = Tree::new(&[("sub/a.txt", "needle plain\n")]);
     let outside = tempfile::tempdir().expect("a folder");
     put(outside.path(), "a.txt", b"needle secret\n");

@@ -118,7 +118,7 @@ async fn a_wal_that_was_left_behind_is_read_from_a_snapshot() {
 
 #[cfg(target_os = "linux")]
 #[tokio::test]
-async fn a_folder_exchanged_for_a_link_never_lets_outside_rows_in() {
+async fn h24_a_folder_exchanged_for_a_link_never_lets_outside_rows_in() {
     let desk = Desk::new("CREATE TABLE t (a); INSERT INTO t VALUES ('plain');");
     let outside = tempfile::tempdir().expect("a folder");
     fs::create_dir(desk.path("sub")).expect("a folder");
