@@ -127,7 +127,11 @@ async fn h70_a_submodule_is_not_entered_and_that_is_said() {
     bench.git(&["config", "submodule.module.ignore", "none"]);
     bench.git(&["config", "diff.submodule", "diff"]);
     let reply = bench.ask("GitStatus", json!({"path": "repo"})).await.expect("an answer");
-    assert!(!mark.exists() && reply.meta.warnings.iter().any(|note| note.contains("submodules")), "{:?}", reply.meta);
+    assert!(
+        !mark.exists() && reply.meta.warnings.iter().any(|note| note.contains("submodules")),
+        "{:?}",
+        reply.meta
+    );
 }
 
 #[tokio::test]
@@ -274,7 +278,8 @@ async fn h77_names_of_branches_are_refused_or_shown_safely() {
 #[tokio::test]
 async fn h78_a_repository_of_another_user_is_refused_with_the_way_out() {
     let is_root = rustix::process::geteuid().is_root();
-    if !can_be_tried("H78, another user's repository", (!is_root).then_some("only root can give files away")) {
+    if !can_be_tried("H78, another user's repository", (!is_root).then_some("only root can give files away"))
+    {
         return;
     }
     let bench = Bench::new();

@@ -58,28 +58,24 @@ impl Vector {
 const FSMONITOR: Settings = &[("core.fsmonitor", "PAYLOAD")];
 const CLEAN: Settings = &[("filter.evil.clean", "PAYLOAD")];
 const TEXTCONV: Settings = &[("diff.evil.textconv", "PAYLOAD")];
-/// A repository that lacks an object and gets it from a remote.
-const PARTIAL: [(&str, &str); 3] = [
-    ("core.repositoryFormatVersion", "1"),
-    ("extensions.partialClone", "origin"),
-    ("remote.origin.promisor", "true"),
-];
 
 const VECTORS: [Vector; 33] = [
     vector(63, "fsmonitor", &["status"]).set(FSMONITOR),
     vector(63, "fsmonitor in an included file", &["status"])
         .set(&[("include.path", "../evil.config")])
-        .and(|trap| trap.bench.write("evil.config", &format!("[core]\n\tfsmonitor = {}\n", trap.program))),
-    vector(63, "fsmonitor in a worktree's file", &["status"]).set(&[("extensions.worktreeConfig", "true")]).and(
-        |trap| trap.bench.write(".git/config.worktree", &format!("[core]\n\tfsmonitor = {}\n", trap.program)),
-    ),
+        .and(|trap| trap.monitored_by("evil.config")),
+    vector(63, "fsmonitor in a worktree's file", &["status"])
+        .set(&[("extensions.worktreeConfig", "true")])
+        .and(|trap| trap.monitored_by(".git/config.worktree")),
     vector(64, "clean filter, by status", &["status"]).set(CLEAN).of_files("filter=evil"),
     vector(64, "clean filter, by add", &["add", "a.txt"]).set(CLEAN).of_files("filter=evil").and(changed),
     vector(64, "smudge filter", &["checkout", "--", "a.txt"])
         .set(&[("filter.evil.smudge", "PAYLOAD")])
         .of_files("filter=evil")
         .and(changed),
-    vector(64, "process filter", &["status"]).set(&[("filter.evil.process", "PAYLOAD")]).of_files("filter=evil"),
+    vector(64, "process filter", &["status"])
+        .set(&[("filter.evil.process", "PAYLOAD")])
+        .of_files("filter=evil"),
     vector(65, "textconv, by diff", &["diff"]).set(TEXTCONV).of_files("diff=evil").and(changed),
     vector(65, "textconv, by log", &["log", "-p"]).set(TEXTCONV).of_files("diff=evil"),
     vector(65, "textconv, by show", &["show"]).set(TEXTCONV).of_files("diff=evil"),
@@ -112,38 +108,23 @@ const VECTORS: [Vector; 33] = [
         .set(&[("submodule.module.ignore", "none"), ("diff.submodule", "diff")])
         .and(submodule),
     vector(71, "ext::", &["show"])
-        .set(&[PARTIAL[0], PARTIAL[1], PARTIAL[2], ("protocol.ext.allow", "always"), ("remote.origin.url", "ext::PAYLOAD ")])
+        .set(&[("protocol.ext.allow", "always"), ("remote.origin.url", "ext::PAYLOAD ")])
         .and(lost),
     vector(71, "ext:: by insteadOf", &["show"])
         .set(&[
-            PARTIAL[0],
-            PARTIAL[1],
-            PARTIAL[2],
             ("protocol.ext.allow", "always"),
             ("remote.origin.url", "https://nowhere.invalid/x"),
             ("url.ext::PAYLOAD .insteadOf", "https://nowhere.invalid/"),
         ])
         .and(lost),
     vector(71, "ssh command", &["show"])
-        .set(&[
-            PARTIAL[0],
-            PARTIAL[1],
-            PARTIAL[2],
-            ("core.sshCommand", "PAYLOAD"),
-            ("remote.origin.url", "ssh://nowhere.invalid/x"),
-        ])
+        .set(&[("core.sshCommand", "PAYLOAD"), ("remote.origin.url", "ssh://nowhere.invalid/x")])
         .and(lost),
     vector(71, "upload-pack of a remote", &["show"])
-        .set(&[PARTIAL[0], PARTIAL[1], PARTIAL[2], ("remote.origin.uploadpack", "PAYLOAD"), ("remote.origin.url", ".")])
+        .set(&[("remote.origin.uploadpack", "PAYLOAD"), ("remote.origin.url", ".")])
         .and(lost),
     vector(71, "proxy of git://", &["show"])
-        .set(&[
-            PARTIAL[0],
-            PARTIAL[1],
-            PARTIAL[2],
-            ("core.gitProxy", "PAYLOAD"),
-            ("remote.origin.url", "git://nowhere.invalid/x"),
-        ])
+        .set(&[("core.gitProxy", "PAYLOAD"), ("remote.origin.url", "git://nowhere.invalid/x")])
         .and(lost),
     vector(72, "merge driver", &["merge", "other", "-m", "merged"])
         .set(&[("merge.evil.driver", "PAYLOAD %A %O %B"), ("log.diffMerges", "remerge")])
@@ -181,7 +162,9 @@ fn embedded(trap: &Trap) {
     let bare = trap.bench.repo().join("vendor");
     fs::create_dir(&bare).expect("a folder");
     assert!(trap.bench.git_in(&bare, &["init", "-q", "--bare", "."]));
-    for (key, value) in [("core.bare", "false"), ("core.worktree", "."), ("core.fsmonitor", trap.program.as_str())] {
+    for (key, value) in
+        [("core.bare", "false"), ("core.worktree", "."), ("core.fsmonitor", trap.program.as_str())]
+    {
         assert!(trap.bench.git_in(&bare, &["config", key, value]));
     }
 }
@@ -202,9 +185,15 @@ fn curt(trap: &Trap) {
     make_program(Path::new(&trap.program), &format!("#!/bin/sh\ntouch '{}'\nexit 1\n", trap.mark.display()));
 }
 
-/// An object that is gone, and a payload that is asked for it.
+/// A repository that lacks an object, which it gets from a remote.
 fn lost(trap: &Trap) {
     curt(trap);
+    for setting in
+        ["core.repositoryFormatVersion=1", "extensions.partialClone=origin", "remote.origin.promisor=true"]
+    {
+        let (key, value) = setting.split_once('=').expect("two parts");
+        trap.bench.git(&["config", key, value]);
+    }
     let blob = trap.bench.told(&["rev-parse", "HEAD:a.txt"]);
     let objects = trap.bench.repo().join(".git/objects");
     fs::remove_file(objects.join(&blob[..2]).join(&blob[2..])).expect("an object");
@@ -239,6 +228,11 @@ impl Trap {
 
     fn filled(&self, text: &str) -> String {
         text.replace("PAYLOAD", &self.program).replace("MARK", &self.mark.display().to_string())
+    }
+
+    /// A file of settings with the payload as fsmonitor.
+    fn monitored_by(&self, file: &str) {
+        self.bench.write(file, &format!("[core]\n\tfsmonitor = {}\n", self.program));
     }
 
     fn hook(&self, folder: &str, name: &str) {

@@ -61,7 +61,7 @@ async fn h38_a_content_of_two_hundred_megabytes_is_refused_and_nothing_is_left()
         assert!(refused.text().contains("the limit is") && refused.text().len() < 2_000, "{tool}: {refused}");
     }
     for (tool, key) in [("Write", "file_path"), ("write_file", "path")] {
-        let error = bench.refused(tool, json!({key: "f", "content": &content[..(10 << 20) + 1]})).await;
+        let error = bench.refused(tool, json!({key: "f", "content": &content[..=(10 << 20)]})).await;
         assert_eq!(error.code(), ErrorCode::TooLarge, "{tool}: {error}");
     }
     assert!(!bench.root.join("f").exists());

@@ -1,5 +1,6 @@
 //! Hostile paths by their numbers, for every tool that takes one. Not here: texts that name no file, and things that are
 //! no files (`file::paths`), names that are protected, races.
+#![expect(clippy::unwrap_used, reason = "a test that cannot set up its files has failed")]
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -11,7 +12,7 @@ use crate::file::Bench;
 
 /// Every file tool refuses the path as one that is outside, and what is outside is as it was.
 async fn leads_out(bench: &Bench, path: &str) {
-    let patch = format!("*** Begin Patch\n*** Update File: {path}\n@@\n-secret\n+x\n*** End Patch");
+    let updated = format!("*** Begin Patch\n*** Update File: {path}\n@@\n-secret\n+x\n*** End Patch");
     let added = format!("*** Begin Patch\n*** Add File: {path}\n+x\n*** End Patch");
     for (tool, args) in [
         ("Read", json!({"file_path": path})),
@@ -19,7 +20,7 @@ async fn leads_out(bench: &Bench, path: &str) {
         ("Edit", json!({"file_path": path, "old_string": "secret", "new_string": "x"})),
         ("Edit", json!({"file_path": path, "old_string": "", "new_string": "x"})),
         ("MultiEdit", json!({"file_path": path, "edits": [{"old_string": "secret", "new_string": "x"}]})),
-        ("ApplyPatch", json!({"patch": patch})),
+        ("ApplyPatch", json!({"patch": updated})),
         ("ApplyPatch", json!({"patch": added})),
         ("read_file", json!({"path": path})),
         ("write_file", json!({"path": path, "content": "x"})),
@@ -30,7 +31,8 @@ async fn leads_out(bench: &Bench, path: &str) {
         assert!(!error.text().contains("secret"), "{tool} {path}: {error}");
     }
     assert_eq!(fs::read_to_string(bench.outside.join("f")).unwrap(), "secret\n", "{path}");
-    let beside: Vec<_> = fs::read_dir(&bench.outside).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    let beside: Vec<_> =
+        fs::read_dir(&bench.outside).unwrap().map(|entry| entry.unwrap().file_name()).collect();
     assert_eq!(beside, ["f"], "{path}");
 }
 

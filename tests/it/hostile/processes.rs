@@ -86,11 +86,18 @@ fn h53_a_fork_bomb_of_an_ordinary_user_ends_at_the_limit_and_the_next_command_ru
 #[tokio::test]
 async fn h53_gap_the_processes_of_root_are_not_counted() {
     let is_root = rustix::process::geteuid().is_root();
-    if !can_be_tried("H53, root's gap", (!is_root).then_some("this is not root, whom the limit does not hold")) {
+    if !can_be_tried(
+        "H53, root's gap",
+        (!is_root).then_some("this is not root, whom the limit does not hold"),
+    ) {
         return;
     }
     let yard = Yard::new();
     compiled("bomb", &yard.path("work"));
     let text = yard.bash("./bomb 4500").await;
-    assert_eq!(told(&text), (4_500, "out"), "the gap is closed here: the page on safety and the list can say so");
+    assert_eq!(
+        told(&text),
+        (4_500, "out"),
+        "the gap is closed here: the page on safety and the list can say so"
+    );
 }

@@ -15,8 +15,9 @@ use crate::harness::process::PROGRAM;
 /// Every file tool that writes refuses the path by its rule, and nothing has come to be.
 async fn never_written(bench: &Bench, path: &str) {
     let added = format!("*** Begin Patch\n*** Add File: {path}\n+x\n*** End Patch");
-    let moved =
-        format!("*** Begin Patch\n*** Update File: plain\n*** Move to: {path}\n@@\n-plain\n+x\n*** End Patch");
+    let moved = format!(
+        "*** Begin Patch\n*** Update File: plain\n*** Move to: {path}\n@@\n-plain\n+x\n*** End Patch"
+    );
     bench.put("plain", "plain\n");
     let before = bench.tree();
     for (tool, args) in [
@@ -61,8 +62,21 @@ async fn h20_a_protected_name_in_another_case_or_with_what_nobody_sees_is_refuse
     let bench = Bench::new();
     fs::create_dir_all(bench.root.join(".git/hooks")).unwrap();
     let invisible = [
-        '\u{ad}', '\u{34f}', '\u{180e}', '\u{200b}', '\u{200c}', '\u{200d}', '\u{200e}', '\u{202e}', '\u{2060}',
-        '\u{2063}', '\u{206f}', '\u{fe0f}', '\u{feff}', '\u{e0067}', '\u{3164}',
+        '\u{ad}',
+        '\u{34f}',
+        '\u{180e}',
+        '\u{200b}',
+        '\u{200c}',
+        '\u{200d}',
+        '\u{200e}',
+        '\u{202e}',
+        '\u{2060}',
+        '\u{2063}',
+        '\u{206f}',
+        '\u{fe0f}',
+        '\u{feff}',
+        '\u{e0067}',
+        '\u{3164}',
     ];
     let unseen = invisible.map(|c| format!(".gi{c}t/config"));
     let spelled = [

@@ -32,7 +32,8 @@ async fn refused_by_the_device(stage: &Stage, calls: &[(&str, &str)]) {
 /// What the embedded backend says to a call with exactly this body, and whether it goes on.
 async fn said_by_the_backend(stage: &Stage, body: String) -> (u16, String) {
     let url = &stage.setting.url;
-    let post = http().post(format!("{url}/api/mutation")).header("content-type", "application/json").body(body);
+    let post =
+        http().post(format!("{url}/api/mutation")).header("content-type", "application/json").body(body);
     let reply = post.send().await.expect("a reply");
     let said = (reply.status().as_u16(), reply.text().await.expect("a body"));
     assert!(stage.caller.questions().await.is_empty(), "it goes on");
@@ -162,7 +163,8 @@ async fn h94_an_unknown_tool_and_an_unknown_field_are_refused_with_what_was_mean
             assert!(answer.text().contains(words), "{tool}: {answer:?}");
         }
     }
-    let (_, said) = said_by_the_backend(&stage, call_with(r#"{"callerToken":"x","requestId":"a","force":true}"#)).await;
+    let (_, said) =
+        said_by_the_backend(&stage, call_with(r#"{"callerToken":"x","requestId":"a","force":true}"#)).await;
     assert!(said.contains("unknown field"), "{said}");
     refused_by_the_device(
         &stage,
@@ -222,7 +224,8 @@ async fn h95_an_id_that_is_a_path_is_refused_by_backend_and_device() {
     let _runner = stage.run_at(&relay.url);
     assert_eq!(stage.caller.have(Ask::bash("echo after > after")).await.outcome, "ok");
     assert!(!relay.calls("events:listForDevice").is_empty(), "the first page is a lie");
-    let claimed: Vec<_> = relay.calls("events:claim").iter().map(|call| call.args["requestId"].clone()).collect();
+    let claimed: Vec<_> =
+        relay.calls("events:claim").iter().map(|call| call.args["requestId"].clone()).collect();
     assert!(claimed.iter().all(|id| paths.iter().all(|path| id != path)), "{claimed:?}");
     assert_eq!(stage.read("effects"), "");
 }
@@ -238,7 +241,8 @@ async fn h95_an_id_that_is_a_path_names_no_file_where_any_text_is_an_id() {
         let said = line.done(id, "run_command", &json!({"command": "seq 20000"})).await;
         assert!(said.contains("20000"), "{id:?}");
     }
-    until("the outputs to be kept", || std::fs::read_dir(worker.setting.home.join("state/outputs")).is_ok()).await;
+    until("the outputs to be kept", || std::fs::read_dir(worker.setting.home.join("state/outputs")).is_ok())
+        .await;
     let named: Vec<_> = files_below(&around).into_iter().filter(|path| path.contains("escaped")).collect();
     assert!(named.is_empty() && !std::path::Path::new("/tmp/escaped").exists(), "{named:?}");
 }

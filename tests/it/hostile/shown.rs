@@ -10,7 +10,7 @@ use crate::harness::wait::{eventually, until};
 
 /// A title, the clipboard (OSC 52), a colour, a C1 escape, delete, both directions, nothing at all, and hidden tags.
 const STEERING: &str = "a\u{1b}]0;owned\u{7}b\u{1b}]52;c;cm0gLXJm\u{1b}\\c\u{1b}[31md\u{9b}31me\u{7f}f\u{202e}g\u{2066}h\
-                        \u{200b}i\u{e0041}\u{e007f}j\u{feff}k\u{85}l";
+                        \u{200b}i\u{e0041}\u{e007f}j\u{feff}k\u{85}l\u{61c}m";
 
 /// Nothing in it steers a terminal or hides what is written.
 fn is_plain(text: &str) -> bool {
@@ -18,7 +18,7 @@ fn is_plain(text: &str) -> bool {
         c == '\n'
             || !(c.is_control()
                 || matches!(c, '\u{200B}'..='\u{200F}' | '\u{202A}'..='\u{202E}' | '\u{2060}'..='\u{206F}')
-                || matches!(c, '\u{FEFF}' | '\u{E0000}'..='\u{E007F}'))
+                || matches!(c, '\u{61C}' | '\u{FEFF}' | '\u{E0000}'..='\u{E007F}'))
     })
 }
 
@@ -28,7 +28,11 @@ async fn h102_what_others_wrote_steers_no_terminal() {
     let relay = Relay::before(&stage.setting.url).await;
     relay.rule(|path, _| match path {
         "events:appendResult" => Fate::refuse(&json!({ "code": "PAYLOAD_REFUSED", "message": STEERING })),
-        "devices:heartbeat" => Fate::say("418 No", "content-type: application/json\r\n", &json!({"message": STEERING}).to_string()),
+        "devices:heartbeat" => Fate::say(
+            "418 No",
+            "content-type: application/json\r\n",
+            &json!({"message": STEERING}).to_string(),
+        ),
         _ => Fate::Pass,
     });
     let runner = stage.run_at(&relay.url);
@@ -66,7 +70,10 @@ async fn h102_what_others_wrote_steers_no_terminal() {
     assert!(is_plain(&kept) && kept.contains("owned"), "the kept log");
     assert!(is_plain(&runner.log()), "what goes to stderr");
     for shown in ["approvals", "--json approvals", "logs -n 1000", "--json logs -n 1000"] {
-        assert!(seen.contains(&shown.to_owned()), "{shown} shows nothing of it, which shows nothing: {seen:?}");
+        assert!(
+            seen.contains(&shown.to_owned()),
+            "{shown} shows nothing of it, which shows nothing: {seen:?}"
+        );
     }
     assert!(seen.iter().any(|args| args.starts_with("history")), "{seen:?}");
     // What a command that is refused complains of.

@@ -13,7 +13,8 @@ const ELSEWHERE: &[u8] = &[56, 96, 97, 98, 101, 103, 105];
 const COUNT: u8 = 105;
 
 const VERDICTS: [&str; 4] = ["refused", "contained", "served", "gap"];
-const BEGINS: &str = "<!-- The hostile inputs: `UPDATE_DOCS=1 cargo test --test it table` writes what follows. -->";
+const BEGINS: &str =
+    "<!-- The hostile inputs: `UPDATE_DOCS=1 cargo test --test it table` writes what follows. -->";
 const ENDS: &str = "<!-- The end of the hostile inputs. -->";
 
 /// One line of the list.
@@ -60,7 +61,8 @@ fn tests_in(text: &str) -> Vec<(u8, String)> {
             is_left_out |= line.starts_with("#[ignore");
             continue;
         }
-        let name = line.trim_start_matches("async ").strip_prefix("fn ").and_then(|rest| rest.split('(').next());
+        let name =
+            line.trim_start_matches("async ").strip_prefix("fn ").and_then(|rest| rest.split('(').next());
         if let Some((number, name)) = name.and_then(|name| Some((number_of(name)?, name)))
             && is_test
             && !is_left_out
@@ -119,8 +121,10 @@ fn every_hostile_input_is_on_the_list_once_and_has_a_test() {
     assert_eq!(numbers, (1..=COUNT).collect::<Vec<_>>(), "each once, in order");
     let strange: Vec<_> = tests.keys().filter(|number| !(1..=COUNT).contains(*number)).collect();
     assert!(strange.is_empty(), "tests of inputs that are not on the list: {strange:?}");
-    let missing: Vec<u8> =
-        numbers.into_iter().filter(|number| !tests.contains_key(number) && !ELSEWHERE.contains(number)).collect();
+    let missing: Vec<u8> = numbers
+        .into_iter()
+        .filter(|number| !tests.contains_key(number) && !ELSEWHERE.contains(number))
+        .collect();
     assert!(missing.is_empty(), "no test `hNN_...` for {missing:?}");
     let arrived: Vec<_> = ELSEWHERE.iter().filter(|number| tests.contains_key(number)).collect();
     assert!(arrived.is_empty(), "these have tests now and need not be in ELSEWHERE: {arrived:?}");

@@ -37,7 +37,9 @@ async fn h33_a_pattern_whose_program_is_too_large_is_refused() {
 #[tokio::test]
 async fn h30_a_glob_over_links_in_a_circle_ends_and_finds_each_file_once() {
     let tree = Tree::new(&[("a/b/f.txt", "needle\n")]);
-    for (target, link) in [("..", "a/b/up"), ("../..", "a/b/top"), (".", "a/here"), ("pong", "ping"), ("ping", "pong")] {
+    for (target, link) in
+        [("..", "a/b/up"), ("../..", "a/b/top"), (".", "a/here"), ("pong", "ping"), ("ping", "pong")]
+    {
         std::os::unix::fs::symlink(target, tree.path().join(link)).expect("a link");
     }
     for pattern in ["**", "**/*.txt", "**/**/**/f*", "a/**/up/**/f.txt"] {
