@@ -1,5 +1,6 @@
 //! Where the log goes: to stderr and, of a runner in the background, to files of the home as well, at the level that is
-//! set, with whatever looks like a credential masked. Not here: the answer (stdout).
+//! set, with whatever looks like a credential masked, and what would steer a terminal escaped. Not here: the answer
+//! (stdout).
 
 use std::io::{self, IsTerminal, Write};
 use std::path::PathBuf;
@@ -9,6 +10,7 @@ use tracing_subscriber::fmt;
 use tracing_subscriber::prelude::*;
 
 use super::log_file::LogFile;
+use super::print;
 use crate::config::{Color, LogFile as Wanted, LogLevel};
 use crate::redact;
 
@@ -21,13 +23,13 @@ pub fn start(level: LogLevel, color: Color, folder: Option<PathBuf>) {
         Color::Auto => io::stderr().is_terminal(),
     };
     let shown = fmt::layer()
-        .with_writer(|| Masked(io::stderr()))
+        .with_writer(move || Masked { to: io::stderr(), colored })
         .with_ansi(colored)
         .with_target(false)
         .with_filter(level.filter());
     let kept = folder.map(|folder| {
         fmt::layer()
-            .with_writer(Mutex::new(Masked(LogFile::below(folder))))
+            .with_writer(Mutex::new(Masked { to: LogFile::below(folder), colored: false }))
             .with_ansi(false)
             .with_target(false)
             .with_filter(level.filter())
@@ -45,18 +47,31 @@ pub fn is_kept(wanted: Wanted) -> bool {
     }
 }
 
-/// Masks credentials by their patterns. The log's lines arrive one at a time and whole.
-struct Masked<W>(W);
+/// Masks credentials by their patterns and escapes what would steer a terminal. The log's lines arrive one at a time and
+/// whole.
+struct Masked<W> {
+    to: W,
+    /// The line has escapes of its own: those in what is logged have been taken out before they came here.
+    colored: bool,
+}
+
+/// The line without what steers a terminal, but for the colours.
+fn keep_escapes(line: &str) -> String {
+    let parts: Vec<_> = line.split('\x1b').map(print::plain).collect();
+    parts.join("\x1b")
+}
 
 impl<W: Write> Write for Masked<W> {
     fn write(&mut self, line: &[u8]) -> io::Result<usize> {
         let text = String::from_utf8_lossy(line);
-        self.0.write_all(redact::log_line(&text).as_bytes())?;
+        let masked = redact::log_line(&text);
+        let plain = if self.colored { keep_escapes(&masked) } else { print::plain(&masked).into_owned() };
+        self.to.write_all(plain.as_bytes())?;
         Ok(line.len())
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        self.0.flush()
+        self.to.flush()
     }
 }
 
@@ -66,10 +81,21 @@ mod tests {
 
     #[test]
     fn a_credential_in_a_line_is_masked() {
-        let mut out = Masked(Vec::new());
+        let mut out = Masked { to: Vec::new(), colored: false };
         let token = format!("ghp_{}", "a1B2".repeat(9));
         writeln!(out, "the backend said: bad token {token}").expect("a vector takes it");
-        let line = String::from_utf8(out.0).expect("text");
+        let line = String::from_utf8(out.to).expect("text");
         assert!(!line.contains(&token) && line.contains("[REDACTED:"), "{line}");
+    }
+
+    #[test]
+    fn what_steers_a_terminal_is_escaped_and_our_own_colours_are_not() {
+        for (colored, expected) in
+            [(false, "\\u{1b}[2mx\\u{202e}y\\u{9b}z\n"), (true, "\u{1b}[2mx\\u{202e}y\\u{9b}z\n")]
+        {
+            let mut out = Masked { to: Vec::new(), colored };
+            out.write_all("\u{1b}[2mx\u{202e}y\u{9b}z\n".as_bytes()).expect("a vector takes it");
+            assert_eq!(String::from_utf8(out.to).expect("text"), expected);
+        }
     }
 }

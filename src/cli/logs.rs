@@ -77,7 +77,7 @@ fn show(line: &str, json: bool) {
     if json {
         print::json(&Line { line });
     } else {
-        print::line(line);
+        print::line(&print::plain(line));
     }
 }
 

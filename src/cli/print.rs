@@ -1,5 +1,7 @@
 //! The only way to stdout: lines, JSON lines, and tables that fit a terminal. Not here: logs (stderr).
 
+use std::borrow::Cow;
+use std::fmt::Write as _;
 use std::io::{self, IsTerminal, Write};
 
 /// Writes a line to stdout and flushes it. A reader that went away misses the rest and nothing else happens: a command
@@ -9,18 +11,23 @@ pub fn line(text: &str) {
     let _ = out.write_all(text.as_bytes()).and_then(|()| out.write_all(b"\n")).and_then(|()| out.flush());
 }
 
-/// Writes a value as one line of JSON.
+/// Writes a value as one line of JSON. Whatever would steer a terminal that shows it is in its strings, and escaped.
 ///
 /// # Panics
 /// On a value with keys that are no strings, which none of ours has.
 pub fn json(value: &impl serde::Serialize) {
-    line(&serde_json::to_string(value).expect("our own values have string keys"));
+    let text = serde_json::to_string(value).expect("our own values have string keys");
+    line(&escaped(&text, |c, out| {
+        for unit in c.encode_utf16(&mut [0; 2]) {
+            let _ = write!(out, "\\u{unit:04x}");
+        }
+    }));
 }
 
-/// Writes an error to stderr.
+/// Writes an error to stderr. Others' words may be in it.
 pub fn complain(text: &str) {
     // There is nowhere left to say that stderr is closed.
-    let _ = writeln!(io::stderr().lock(), "{text}");
+    let _ = writeln!(io::stderr().lock(), "{}", plain(text));
 }
 
 /// Writes to stderr as it is, beside the answer.
@@ -63,9 +70,25 @@ pub fn table(head: &[&str], rows: &[Vec<String>]) {
 /// sent to the terminal.
 pub fn cell(text: &str, width: usize) -> String {
     let first = text.lines().find(|line| !line.trim().is_empty()).unwrap_or_default().trim();
-    let shown: String =
-        first.chars().map(|c| if c.is_control() || is_steering(c) { '\u{FFFD}' } else { c }).collect();
-    shortened(&shown, width)
+    shortened(&escaped(&first.replace('\t', " "), |_, out| out.push('\u{FFFD}')), width)
+}
+
+/// A text that others wrote parts of, with what would steer a terminal as escapes (`\u{1b}`).
+pub fn plain(text: &str) -> Cow<'_, str> {
+    escaped(text, |c, out| out.extend(c.escape_unicode()))
+}
+
+/// A text with every character that steers replaced by what this writes for it.
+fn escaped(text: &str, mut write: impl FnMut(char, &mut String)) -> Cow<'_, str> {
+    let steers = |c: char| c.is_control() && c != '\n' && c != '\t' || is_steering(c);
+    if !text.contains(steers) {
+        return Cow::Borrowed(text);
+    }
+    let mut out = String::with_capacity(text.len() + 16);
+    for c in text.chars() {
+        if steers(c) { write(c, &mut out) } else { out.push(c) }
+    }
+    Cow::Owned(out)
 }
 
 fn shortened(text: &str, width: usize) -> String {
@@ -90,7 +113,16 @@ fn terminal_width() -> Option<usize> {
 
 /// Characters that change what the ones around them look like (bidirectional controls, zero width, tags).
 fn is_steering(c: char) -> bool {
-    matches!(c, '\u{200B}'..='\u{200F}' | '\u{202A}'..='\u{202E}' | '\u{2060}'..='\u{2069}' | '\u{FEFF}' | '\u{E0000}'..='\u{E007F}')
+    matches!(
+        c,
+        '\u{061C}'
+            | '\u{200B}'..='\u{200F}'
+            | '\u{2028}'..='\u{202E}'
+            | '\u{2060}'..='\u{206F}'
+            | '\u{FEFF}'
+            | '\u{FFF9}'..='\u{FFFB}'
+            | '\u{E0000}'..='\u{E007F}'
+    )
 }
 
 #[cfg(test)]
@@ -100,6 +132,7 @@ mod tests {
     #[test]
     fn a_cell_cannot_steer_the_terminal() {
         assert_eq!(cell("\u{1b}]0;title\u{7}x\u{202E}y", 40), "\u{FFFD}]0;title\u{FFFD}x\u{FFFD}y");
+        assert_eq!(plain("a\tb\u{1b}[31m\u{9b}\u{e0041}"), "a\tb\\u{1b}[31m\\u{9b}\\u{e0041}");
         assert_eq!(cell("\n  first\nsecond", 40), "first");
         assert_eq!(cell("abcdef", 4), "abc…");
     }

@@ -38,22 +38,26 @@ use tempfile::TempDir;
 use crate::harness::tools::{call, registry, text};
 
 /// A workspace with a folder beside it that no tool may reach.
-struct Bench {
+pub(crate) struct Bench {
     _dir: TempDir,
-    root: PathBuf,
-    outside: PathBuf,
-    workspace: Workspace,
-    tools: Registry,
+    pub root: PathBuf,
+    pub outside: PathBuf,
+    pub workspace: Workspace,
+    pub tools: Registry,
 }
 
 impl Bench {
-    fn new() -> Self {
+    pub fn new() -> Self {
         Self::with(Arc::new(LocalFiles::new()))
     }
 
     /// With another client for the files.
     fn with(client: Arc<dyn FileClient>) -> Self {
-        let dir = tempfile::tempdir().unwrap();
+        Self::at(tempfile::tempdir().unwrap(), client)
+    }
+
+    /// In a folder of the caller's choice.
+    pub fn at(dir: TempDir, client: Arc<dyn FileClient>) -> Self {
         let base = fs::canonicalize(dir.path()).unwrap();
         let (root, outside) = (base.join("root"), base.join("root-evil"));
         fs::create_dir(&root).unwrap();
@@ -65,33 +69,33 @@ impl Bench {
         Self { _dir: dir, root, outside, workspace, tools: registry(tools(deps)) }
     }
 
-    fn put(&self, name: &str, content: impl AsRef<[u8]>) -> PathBuf {
+    pub fn put(&self, name: &str, content: impl AsRef<[u8]>) -> PathBuf {
         let path = self.root.join(name);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
         fs::write(&path, content).unwrap();
         path
     }
 
-    fn get(&self, name: &str) -> String {
+    pub fn get(&self, name: &str) -> String {
         fs::read_to_string(self.root.join(name)).unwrap()
     }
 
-    async fn call(&self, tool: &str, args: Value) -> Result<Reply, ToolError> {
+    pub async fn call(&self, tool: &str, args: Value) -> Result<Reply, ToolError> {
         call(&self.tools, tool, args).await
     }
 
-    async fn ok(&self, tool: &str, args: Value) -> Reply {
+    pub async fn ok(&self, tool: &str, args: Value) -> Reply {
         self.call(tool, args.clone()).await.unwrap_or_else(|error| panic!("{tool} {args}: {error}"))
     }
 
-    async fn refused(&self, tool: &str, args: Value) -> ToolError {
+    pub async fn refused(&self, tool: &str, args: Value) -> ToolError {
         match self.call(tool, args.clone()).await {
             Ok(reply) => panic!("{tool} {args} was served: {}", text(&reply)),
             Err(error) => error,
         }
     }
 
-    async fn read(&self, args: Value) -> String {
+    pub async fn read(&self, args: Value) -> String {
         text(&self.ok("Read", args).await).to_owned()
     }
 
@@ -113,7 +117,7 @@ impl Bench {
     }
 
     /// No temporary file is left behind.
-    fn assert_tidy(&self) {
+    pub fn assert_tidy(&self) {
         let left: Vec<_> = fs::read_dir(&self.root)
             .unwrap()
             .map(|entry| entry.unwrap().file_name().into_string().unwrap_or_default())

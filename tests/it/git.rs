@@ -19,3 +19,4 @@ mod repositories;
 mod show;
 mod status;
 mod stopping;
+mod vectors;

@@ -1,10 +1,21 @@
-//! Commands that mean harm, through the real tools with the confinement on: what is outside stays as it was. They need
-//! a kernel with Landlock; where there is none they fail, since a wall that is not there is no wall.
+//! The hostile inputs: their list (`inputs.txt`, `table`), and the tests of those that no room has among its own. Those
+//! of commands go through the real tools with the confinement on, and need a kernel with Landlock; where there is none
+//! they fail, since a wall that is not there is no wall.
 #![cfg(target_os = "linux")]
 
 mod absence;
 mod at_work;
+mod editing;
+mod homes;
+mod packed;
+mod paths;
+mod processes;
+mod protected;
+mod protocol;
+mod races;
 mod shell;
+mod shown;
+mod table;
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

@@ -31,7 +31,7 @@ impl Bench {
     }
 
     /// Every file with its content, but for temporary ones, of which there are none.
-    pub(super) fn tree(&self) -> Vec<(String, Vec<u8>)> {
+    pub fn tree(&self) -> Vec<(String, Vec<u8>)> {
         self.assert_tidy();
         let mut files = Vec::new();
         let mut folders = vec![self.root.clone()];

@@ -76,7 +76,7 @@ async fn edit_changes_one_place_and_shows_it() {
 }
 
 #[tokio::test]
-async fn edit_refuses_what_is_not_the_only_place() {
+async fn h36_edit_refuses_what_is_not_the_only_place() {
     let bench = Bench::new();
     bench.put("f", "x = 1\ny = 2\nx = 1\n");
     let edit = |more: Value| {
@@ -113,7 +113,7 @@ async fn edit_refuses_what_is_not_the_only_place() {
 }
 
 #[tokio::test]
-async fn edit_keeps_every_other_byte() {
+async fn h37_edit_keeps_every_other_byte() {
     let bench = Bench::new();
     bench.put("dos", "\u{FEFF}a\r\nb\r\nmix\nc");
     bench.ok("Edit", json!({"file_path": "dos", "old_string": "a\nb", "new_string": "a\nb2\nb3"})).await;

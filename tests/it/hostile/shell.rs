@@ -1,6 +1,5 @@
-//! The shell's hostile inputs, by their numbers. Not shown here, and why: H47 beyond its variables (sockets by path are
-//! a gap until the kernel mediates them), H56 (there is no policy on the words of a command that could fall through;
-//! the boundary does not read them), a fork bomb that is let off (H53: root is above the limit that is set).
+//! The shell's hostile inputs, by their numbers. Not here: a fork bomb that goes off (`processes`), and H47 beyond its
+//! variables (sockets by path are a gap until the kernel mediates them).
 
 use std::net::{TcpListener, UdpSocket};
 use std::os::linux::net::SocketAddrExt;
@@ -225,6 +224,7 @@ async fn h55_however_removal_is_spelled_what_is_outside_stays() {
         "r\\m -r\"f\" \"$OUT\"/outsid?",
         "echo cm0gLXJmICIkT1VUIi9vdXRzaWRl | base64 -d | sh",
         "find \"$OUT\"/outside -delete",
+        "python3 -c 'import os, shutil; shutil.rmtree(os.environ[\"OUT\"] + \"/outside\", True)'",
         "perl -e 'unlink \"$ENV{OUT}/outside/kept\"'",
         "echo \"$OUT\"/outside/kept | xargs -n1 truncate -s 0",
         "cd \"$OUT\"/outside && mv kept gone",

@@ -14,7 +14,7 @@ use crate::harness::tools::text;
 
 #[cfg(unix)]
 #[tokio::test]
-async fn only_regular_files_inside_are_opened() {
+async fn h86_only_regular_files_inside_are_opened() {
     let desk = Desk::new(USERS);
     let outside = tempfile::tempdir().expect("a folder");
     Connection::open(outside.path().join("o.db"))
@@ -71,7 +71,7 @@ async fn strange_file_names_open_the_file_of_that_name() {
 }
 
 #[tokio::test]
-async fn a_wal_database_at_rest_is_read_without_a_trace() {
+async fn h88_a_wal_database_at_rest_is_read_without_a_trace() {
     let desk = Desk::new("PRAGMA journal_mode = WAL; CREATE TABLE t (a); INSERT INTO t VALUES (7);");
     let before = desk.files();
     assert_eq!(before.len(), 1, "the last connection removes its WAL");
@@ -118,7 +118,7 @@ async fn a_wal_that_was_left_behind_is_read_from_a_snapshot() {
 
 #[cfg(target_os = "linux")]
 #[tokio::test]
-async fn a_folder_exchanged_for_a_link_never_lets_outside_rows_in() {
+async fn h24_a_folder_exchanged_for_a_link_never_lets_outside_rows_in() {
     let desk = Desk::new("CREATE TABLE t (a); INSERT INTO t VALUES ('plain');");
     let outside = tempfile::tempdir().expect("a folder");
     fs::create_dir(desk.path("sub")).expect("a folder");

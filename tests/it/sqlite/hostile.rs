@@ -58,7 +58,7 @@ async fn all_refused(queries: &[(String, ErrorCode)]) {
 }
 
 #[tokio::test]
-async fn attach_is_refused() {
+async fn h80_attach_is_refused() {
     let other = tempfile::tempdir().expect("a folder");
     let path = other.path().join("other.db");
     let queries = [
@@ -71,7 +71,7 @@ async fn attach_is_refused() {
 }
 
 #[tokio::test]
-async fn vacuum_into_is_refused() {
+async fn h81_vacuum_into_is_refused() {
     let other = tempfile::tempdir().expect("a folder");
     let path = other.path().join("other.db");
     let queries = [format!("VACUUM INTO '{}'", path.display()), "VACUUM".to_owned()];
@@ -80,7 +80,7 @@ async fn vacuum_into_is_refused() {
 }
 
 #[tokio::test]
-async fn load_extension_fts3_tokenizer_and_writable_schema_are_refused() {
+async fn h82_load_extension_fts3_tokenizer_and_writable_schema_are_refused() {
     let queries = [
         ("SELECT load_extension('/tmp/x.so')", ErrorCode::PolicyDenied),
         ("SELECT fts3_tokenizer('simple', x'00')", ErrorCode::PolicyDenied),
@@ -95,7 +95,7 @@ async fn load_extension_fts3_tokenizer_and_writable_schema_are_refused() {
 }
 
 #[tokio::test]
-async fn a_gigabyte_in_one_value_is_refused_at_once() {
+async fn h84_a_gigabyte_in_one_value_is_refused_at_once() {
     let queries = [
         "SELECT length(randomblob(1000000000))",
         "SELECT hex(zeroblob(1000000000))",
@@ -106,7 +106,7 @@ async fn a_gigabyte_in_one_value_is_refused_at_once() {
 }
 
 #[tokio::test]
-async fn two_statements_are_refused() {
+async fn h87_two_statements_are_refused() {
     let queries = [
         ("SELECT 1; SELECT 2", ErrorCode::InvalidArgs),
         ("SELECT 1; DROP TABLE users", ErrorCode::PolicyDenied),
@@ -119,7 +119,7 @@ async fn two_statements_are_refused() {
 }
 
 #[tokio::test]
-async fn a_hostile_trigger_does_nothing_that_its_statement_may_not() {
+async fn h85_a_hostile_trigger_does_nothing_that_its_statement_may_not() {
     let desk = Desk::new(
         "CREATE TABLE t (a); CREATE TRIGGER g AFTER INSERT ON t BEGIN SELECT load_extension('/tmp/x.so'); END;",
     );
@@ -130,7 +130,7 @@ async fn a_hostile_trigger_does_nothing_that_its_statement_may_not() {
 }
 
 #[tokio::test]
-async fn a_hostile_view_gets_no_further_than_a_query() {
+async fn h85_a_hostile_view_gets_no_further_than_a_query() {
     let desk = Desk::new(
         "CREATE VIEW v AS SELECT load_extension('/tmp/x.so'); CREATE VIEW w AS SELECT randomblob(1000000000) AS r; CREATE TABLE t (a); CREATE TRIGGER g AFTER INSERT ON t BEGIN SELECT load_extension('/tmp/x.so'); END;",
     );
@@ -144,7 +144,7 @@ async fn a_hostile_view_gets_no_further_than_a_query() {
 }
 
 #[tokio::test]
-async fn a_query_without_end_stops_at_its_time_and_when_cancelled() {
+async fn h83_a_query_without_end_stops_at_its_time_and_when_cancelled() {
     let desk = Desk::new(USERS);
     let bomb = "WITH RECURSIVE c(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM c) SELECT count(*) FROM c";
     let refused = desk.refused(json!({"query": bomb, "timeout_ms": 50})).await;
@@ -162,7 +162,7 @@ async fn a_query_without_end_stops_at_its_time_and_when_cancelled() {
 }
 
 #[tokio::test]
-async fn text_that_is_no_text_is_shown_safely() {
+async fn h89_text_that_is_no_text_is_shown_safely() {
     let desk = Desk::new(
         "CREATE TABLE t (a); INSERT INTO t VALUES (CAST(x'61ff00621b5b316d' AS TEXT)), (printf('%.*c', 5000, 'x'));",
     );

@@ -1,0 +1,69 @@
+//! A home that others could read or change: the program does not start on it. Not here: what a home's files hold (`home`).
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+
+use crate::harness::caller::Ask;
+use crate::harness::stage::Stage;
+
+fn chmod(path: &Path, mode: u32) {
+    fs::set_permissions(path, fs::Permissions::from_mode(mode)).expect("set");
+}
+
+fn mode(path: &Path) -> u32 {
+    fs::metadata(path).expect("there").permissions().mode() & 0o777
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn h104_a_home_that_is_open_to_others_is_not_started_on_and_left_as_it_is() {
+    let stage = Stage::new().await;
+    let home = &stage.setting.home;
+    stage.ask(Ask::bash("echo ran >> effects")).await;
+    for (place, loose) in [
+        ("state", 0o755),
+        ("state", 0o710),
+        ("state", 0o707),
+        ("keys", 0o755),
+        ("keys/device.ed25519", 0o644),
+        ("keys/device.ed25519", 0o640),
+        ("keys/device.ed25519", 0o602),
+        ("tokens", 0o750),
+        ("state/outputs", 0o755),
+        ("", 0o777),
+        ("", 0o720),
+    ] {
+        let path = home.join(place);
+        let before = mode(&path);
+        chmod(&path, loose);
+        for args in [&["run"][..], &["--once"]] {
+            let ended = stage.command(args).await;
+            assert_eq!(ended.code, Some(77), "{place} {loose:o}: {ended:?}");
+            let said = format!("{}{}", ended.out, ended.log);
+            assert!(said.contains("chmod") && said.contains(place), "{place} {loose:o}: {said}");
+        }
+        assert_eq!(mode(&path), loose, "nobody repairs it in silence: {place}");
+        chmod(&path, before);
+    }
+    assert_eq!(stage.read("effects"), "", "nothing ran meanwhile");
+    stage.once().await;
+    assert_eq!(stage.read("effects"), "ran\n", "closed again, it starts");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn h104_a_home_of_another_user_is_not_started_on() {
+    if !crate::harness::foreign::can_be_tried(
+        "H104, a home of another user",
+        (!rustix::process::geteuid().is_root()).then_some("only root can give files away"),
+    ) {
+        return;
+    }
+    let stage = Stage::new().await;
+    for place in ["state", "keys/device.ed25519", ""] {
+        let path = stage.setting.home.join(place);
+        std::os::unix::fs::chown(&path, Some(65_534), None).expect("given away");
+        let ended = stage.command(&["run"]).await;
+        assert_eq!(ended.code, Some(77), "{place}: {ended:?}");
+        std::os::unix::fs::chown(&path, Some(0), None).expect("taken back");
+    }
+}

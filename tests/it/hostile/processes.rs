@@ -1,0 +1,103 @@
+//! A fork bomb that really goes off, in numbers that a machine survives. Not here: the limit's own number (`shell`), and
+//! how what is left of a command is ended (`shell::tree`).
+
+use std::fs;
+use std::os::unix::fs::{PermissionsExt, chown};
+use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
+use std::process::Command;
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+use super::{Yard, compiled};
+use crate::harness::foreign::can_be_tried;
+use crate::harness::process::PROGRAM;
+
+/// Somebody who is not root, with the program, a workspace and a home.
+struct Ordinary {
+    folder: TempDir,
+}
+
+const NOBODY: u32 = 65_534;
+
+impl Ordinary {
+    fn new() -> Self {
+        let folder = tempfile::tempdir().expect("a folder");
+        let user = Self { folder };
+        fs::copy(PROGRAM, user.path("program")).expect("a copy that this user can reach");
+        compiled("bomb", user.folder.path());
+        fs::set_permissions(user.folder.path(), fs::Permissions::from_mode(0o755)).expect("set");
+        for made in ["home", "user", "work"] {
+            fs::create_dir(user.path(made)).expect("made");
+            fs::set_permissions(user.path(made), fs::Permissions::from_mode(0o700)).expect("set");
+            if rustix::process::geteuid().is_root() {
+                chown(user.path(made), Some(NOBODY), Some(NOBODY)).expect("given away");
+            }
+        }
+        fs::copy(user.path("bomb"), user.path("work/bomb")).expect("a copy");
+        user
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    fn says(&self, args: &[&str]) -> Value {
+        let mut command = Command::new(self.path("program"));
+        command.arg("--json").args(args).env_clear().current_dir(self.path("work"));
+        command.env("PATH", std::env::var_os("PATH").unwrap_or_default()).env("HOME", self.path("user"));
+        command.env("PUNIE_HOME", self.path("home")).env("PUNIE_WORKSPACE", self.path("work"));
+        if rustix::process::geteuid().is_root() {
+            command.uid(NOBODY).gid(NOBODY);
+        }
+        let output = command.output().expect("it runs");
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        serde_json::from_str(text.trim()).unwrap_or_else(|bad| panic!("{bad}: {output:?}"))
+    }
+}
+
+/// How many there were, and why it stopped.
+fn told(text: &str) -> (u32, &str) {
+    let line = text.lines().find(|line| line.split(' ').count() == 2).expect("a line of the bomb's");
+    let (made, why) = line.split_once(' ').expect("two words");
+    (made.parse().unwrap_or_else(|_| panic!("{text}")), why)
+}
+
+#[test]
+fn h53_a_fork_bomb_of_an_ordinary_user_ends_at_the_limit_and_the_next_command_runs() {
+    let user = Ordinary::new();
+    let status = user.says(&["status"]);
+    let has_loopback = status["network"] == "loopback" && status["confinement"] == "full";
+    let why = format!("no loopback of its own, which the limit is set in: {status}");
+    if !can_be_tried("H53, a fork bomb", (!has_loopback).then_some(why.as_str())) {
+        return;
+    }
+    let answer = user.says(&["call", "Bash", r#"{"command":"./bomb 6000"}"#]);
+    let text = answer["result"].as_str().unwrap_or_else(|| panic!("{answer}")).to_owned();
+    let (made, why) = told(&text);
+    assert_eq!(why, "EAGAIN", "{text}");
+    // The shell, the program itself and the runner's own threads are counted too.
+    assert!((3_000..4_096).contains(&made), "{text}");
+    let after = user.says(&["call", "Bash", r#"{"command":"./bomb 100"}"#]).to_string();
+    assert!(after.contains("100 out"), "{after}");
+}
+
+#[tokio::test]
+async fn h53_gap_the_processes_of_root_are_not_counted() {
+    let is_root = rustix::process::geteuid().is_root();
+    if !can_be_tried(
+        "H53, root's gap",
+        (!is_root).then_some("this is not root, whom the limit does not hold"),
+    ) {
+        return;
+    }
+    let yard = Yard::new();
+    compiled("bomb", &yard.path("work"));
+    let text = yard.bash("./bomb 4500").await;
+    assert_eq!(
+        told(&text),
+        (4_500, "out"),
+        "the gap is closed here: the page on safety and the list can say so"
+    );
+}

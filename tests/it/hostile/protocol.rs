@@ -1,0 +1,248 @@
+//! Messages that mean harm, over real sockets: asked of the device by way of the embedded backend, sent to the embedded
+//! backend itself, and sent to the device by a backend that lies. Not here: what is packed or put into headers
+//! (`packed`), what comes of a page in parts (`runner::pages`).
+
+use serde_json::{Value, json};
+
+use crate::harness::caller::{Ask, http};
+use crate::harness::relay::{Fate, Relay};
+use crate::harness::stage::Stage;
+use crate::harness::wait::until;
+use crate::harness::worker::Worker;
+
+/// A call whose arguments are exactly this text.
+fn asking(tool: &str, args: &str) -> Ask {
+    Ask::new(tool, &Value::Null).with("args", json!(args))
+}
+
+/// The device answers each of these calls as arguments that cannot be used, runs nothing, and goes on.
+async fn refused_by_the_device(stage: &Stage, calls: &[(&str, &str)]) {
+    let _runner = stage.run();
+    for (args, words) in calls {
+        let answer = stage.caller.have(asking("Bash", args)).await;
+        assert_eq!(answer.verdict(), ("error", "invalid_args"), "{args:.80}: {answer:?}");
+        assert!(answer.text().contains(words), "{args:.80}: {answer:?}");
+        assert!(answer.text().len() < 2_000, "a refusal repeats no text without end: {args:.80}");
+    }
+    assert_eq!(stage.read("effects"), "", "nothing ran");
+    let after = stage.caller.have(Ask::bash("echo ran >> effects")).await;
+    assert_eq!((after.outcome.as_str(), stage.read("effects").as_str()), ("ok", "ran\n"));
+}
+
+/// What the embedded backend says to a call with exactly this body, and whether it goes on.
+async fn said_by_the_backend(stage: &Stage, body: String) -> (u16, String) {
+    let url = &stage.setting.url;
+    let post =
+        http().post(format!("{url}/api/mutation")).header("content-type", "application/json").body(body);
+    let reply = post.send().await.expect("a reply");
+    let said = (reply.status().as_u16(), reply.text().await.expect("a body"));
+    assert!(stage.caller.questions().await.is_empty(), "it goes on");
+    said
+}
+
+/// A call of the embedded backend with these arguments as text.
+fn call_with(args: &str) -> String {
+    format!("{{\"path\":\"events:cancel\",\"format\":\"json\",\"args\":{args}}}")
+}
+
+fn nested(levels: usize) -> String {
+    format!("{}{}", "[".repeat(levels), "]".repeat(levels))
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn h90_ten_thousand_levels_are_refused_by_the_device() {
+    let stage = Stage::new().await;
+    let (deep, objects) = (nested(10_000), r#"{"env":"#.repeat(10_000));
+    let args = format!(r#"{{"command":"echo ran >> effects","env":{deep}}}"#);
+    refused_by_the_device(&stage, &[(&args, "recursion limit"), (&objects, "recursion limit")]).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn h90_ten_thousand_levels_end_neither_backend_nor_device() {
+    let stage = Stage::new().await;
+    for args in [nested(10_000), format!("{{\"callerToken\":{}}}", nested(10_000))] {
+        let (status, said) = said_by_the_backend(&stage, call_with(&args)).await;
+        assert!(status == 400 || said.contains("\"status\":\"error\""), "{status} {said}");
+    }
+    // A backend that says so to the device: it is no page, and the next one is read.
+    let relay = Relay::before(&stage.setting.url).await;
+    let answer = format!("{{\"status\":\"success\",\"value\":{}}}", nested(10_000));
+    let mut lies = 2;
+    relay.rule(move |path, _| match path {
+        "events:listForDevice" if lies > 0 => {
+            lies -= 1;
+            Fate::say("200 OK", "content-type: application/json\r\n", &answer)
+        }
+        _ => Fate::Pass,
+    });
+    let _runner = stage.run_at(&relay.url);
+    assert_eq!(stage.caller.have(Ask::bash("echo ran")).await.outcome, "ok");
+    assert!(relay.calls("events:listForDevice").len() > 2, "it met the lies");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn h91_a_key_that_is_there_twice_is_refused() {
+    let stage = Stage::new().await;
+    for body in [
+        call_with(r#"{"callerToken":"x","requestId":"a","requestId":"b"}"#),
+        r#"{"path":"events:head","path":"events:cancel","args":{},"format":"json"}"#.to_owned(),
+    ] {
+        let (_, said) = said_by_the_backend(&stage, body).await;
+        assert!(said.contains("duplicate field"), "{said}");
+    }
+    refused_by_the_device(
+        &stage,
+        &[
+            (r#"{"command":"true","command":"echo ran >> effects"}"#, "is there twice"),
+            (r#"{"command":"true","\u0063ommand":"echo ran >> effects"}"#, "is there twice"),
+            (r#"{"command":"echo ran >> effects","env":{"A":"1","A":"2"}}"#, "is there twice"),
+            (r#"{"command":"echo ran >> effects","timeout":1,"timeout_ms":2}"#, "is given twice"),
+        ],
+    )
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn h92_numbers_that_no_two_readers_agree_about_are_refused() {
+    let stage = Stage::new().await;
+    let with = |number: &str| format!(r#"{{"command":"echo ran >> effects","timeout":{number}}}"#);
+    let numbers = [
+        ("1e400", "out of range"),
+        ("-1e400", "out of range"),
+        ("9223372036854775808.5", "must be an integer"),
+        ("1e300", "must be an integer"),
+        ("-1", "must be 0 or more"),
+        ("1.5", "must be an integer"),
+        ("-0", "must be 1 to 600000"),
+        ("NaN", "not usable JSON"),
+        ("0x10", "not usable JSON"),
+        ("010", "not usable JSON"),
+    ];
+    let calls: Vec<(String, &str)> = numbers.iter().map(|(number, words)| (with(number), *words)).collect();
+    let calls: Vec<(&str, &str)> = calls.iter().map(|(args, words)| (args.as_str(), *words)).collect();
+    refused_by_the_device(&stage, &calls).await;
+    // The largest one that is a number of milliseconds for somebody.
+    let largest = with("9223372036854775808");
+    let answer = {
+        let _runner = stage.run();
+        stage.caller.have(asking("Bash", &largest)).await
+    };
+    let lowered = answer.raw.contains("was lowered from 9223372036854775808 to 600000 ms");
+    assert!(answer.outcome == "ok" && lowered, "it is no time to wait: {answer:?}");
+    let (status, said) = said_by_the_backend(&stage, call_with(r#"{"callerToken":1e400}"#)).await;
+    assert!(status == 400 || said.contains("\"status\":\"error\""), "{status} {said}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn h93_half_a_surrogate_pair_is_refused() {
+    let stage = Stage::new().await;
+    for text in [r"\ud800", r"\udc00x", r"\ud83d\ud83d"] {
+        let args = format!(r#"{{"callerToken":"{text}","requestId":"a"}}"#);
+        let (status, said) = said_by_the_backend(&stage, call_with(&args)).await;
+        assert!(status == 400 || said.contains("\"status\":\"error\""), "{text}: {status} {said}");
+    }
+    refused_by_the_device(
+        &stage,
+        &[
+            (r#"{"command":"echo ran >> effects # \ud800"}"#, "not usable JSON"),
+            (r#"{"command":"echo ran >> effects # \udfff\ud83d"}"#, "not usable JSON"),
+            (r#"{"\ud83d":"echo ran >> effects"}"#, "not usable JSON"),
+        ],
+    )
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn h94_an_unknown_tool_and_an_unknown_field_are_refused_with_what_was_meant() {
+    let stage = Stage::new().await;
+    {
+        let _runner = stage.run();
+        for (tool, words) in [("Bsh", "Bash"), ("eval", "eval"), ("Bash.exe", "Bash")] {
+            let answer = stage.caller.have(asking(tool, r#"{"command":"echo ran >> effects"}"#)).await;
+            assert_eq!(answer.verdict(), ("error", "unknown_tool"), "{tool}: {answer:?}");
+            assert!(answer.text().contains(words), "{tool}: {answer:?}");
+        }
+    }
+    let (_, said) =
+        said_by_the_backend(&stage, call_with(r#"{"callerToken":"x","requestId":"a","force":true}"#)).await;
+    assert!(said.contains("unknown field"), "{said}");
+    refused_by_the_device(
+        &stage,
+        &[
+            (r#"{"command":"echo ran >> effects","sandbox":false}"#, "unknown key `sandbox`"),
+            (r#"{"command":"echo ran >> effects","comand":"true"}"#, "did you mean `command`?"),
+            (r#"{"command":"echo ran >> effects","__proto__":{}}"#, "unknown key `__proto__`"),
+        ],
+    )
+    .await;
+}
+
+/// Every file below, by its path.
+fn files_below(folder: &std::path::Path) -> Vec<String> {
+    let mut found = Vec::new();
+    let mut folders = vec![folder.to_owned()];
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(folder).expect("a folder").filter_map(Result::ok) {
+            let path = entry.path();
+            if path.is_dir() { folders.push(path) } else { found.push(path.display().to_string()) }
+        }
+    }
+    found
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn h95_an_id_that_is_a_path_is_refused_by_backend_and_device() {
+    let stage = Stage::new().await;
+    let paths = ["../../x", "/tmp/x", "a/b", "..", "x\u{0}y", "x\u{1b}[2J", &"x".repeat(129)];
+    for id in paths {
+        let args = json!({
+            "callerToken": stage.caller.token, "deviceId": stage.caller.device, "requestId": id,
+            "toolName": "Bash", "args": r#"{"command":"echo ran >> effects"}"#,
+        });
+        let call = json!({"path": "events:appendRequest", "format": "json", "args": args}).to_string();
+        let (_, said) = said_by_the_backend(&stage, call).await;
+        assert!(said.contains("\"status\":\"error\""), "{id:?}: {said}");
+    }
+    // From a backend that offers such requests all the same.
+    let relay = Relay::before(&stage.setting.url).await;
+    let offers = paths.map(|id| {
+        let request = json!({
+            "requestId": id, "toolName": "Bash", "args": r#"{"command":"echo ran >> effects"}"#,
+            "createdAtMs": 1.0, "cancelled": false, "attempt": 0.0,
+        });
+        json!({"seq": "1", "type": "tool_request", "requestId": id, "request": request})
+    });
+    let page = json!({"status": "success", "value": {"events": offers, "cursor": null, "isDone": true}});
+    let mut lies = 3;
+    relay.rule(move |path, _| match path {
+        "events:listForDevice" if lies > 0 => {
+            lies -= 1;
+            Fate::say("200 OK", "content-type: application/json\r\n", &page.to_string())
+        }
+        _ => Fate::Pass,
+    });
+    let _runner = stage.run_at(&relay.url);
+    assert_eq!(stage.caller.have(Ask::bash("echo after > after")).await.outcome, "ok");
+    assert!(!relay.calls("events:listForDevice").is_empty(), "the first page is a lie");
+    let claimed: Vec<_> =
+        relay.calls("events:claim").iter().map(|call| call.args["requestId"].clone()).collect();
+    assert!(claimed.iter().all(|id| paths.iter().all(|path| id != path)), "{claimed:?}");
+    assert_eq!(stage.read("effects"), "");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn h95_an_id_that_is_a_path_names_no_file_where_any_text_is_an_id() {
+    let worker = Worker::new().await;
+    let _runner = worker.run();
+    let mut line = worker.accept().await;
+    let around = worker.setting.home.parent().expect("a folder").to_owned();
+    for id in ["../../escaped", "/tmp/escaped", "state/../../escaped", "escaped\u{0}"] {
+        // Long enough that the output is kept in a file of its own.
+        let said = line.done(id, "run_command", &json!({"command": "seq 20000"})).await;
+        assert!(said.contains("20000"), "{id:?}");
+    }
+    until("the outputs to be kept", || std::fs::read_dir(worker.setting.home.join("state/outputs")).is_ok())
+        .await;
+    let named: Vec<_> = files_below(&around).into_iter().filter(|path| path.contains("escaped")).collect();
+    assert!(named.is_empty() && !std::path::Path::new("/tmp/escaped").exists(), "{named:?}");
+}

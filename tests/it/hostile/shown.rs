@@ -1,0 +1,84 @@
+//! What a person at the device is shown of what others wrote: escapes, titles, the clipboard, text that runs the other
+//! way, characters that nobody sees. Not here: what a model is shown (`output`).
+
+use serde_json::json;
+
+use crate::harness::caller::Ask;
+use crate::harness::relay::{Fate, Relay};
+use crate::harness::stage::Stage;
+use crate::harness::wait::{eventually, until};
+
+/// A title, the clipboard (OSC 52), a colour, a C1 escape, delete, both directions, nothing at all, and hidden tags.
+const STEERING: &str = "a\u{1b}]0;owned\u{7}b\u{1b}]52;c;cm0gLXJm\u{1b}\\c\u{1b}[31md\u{9b}31me\u{7f}f\u{202e}g\u{2066}h\
+                        \u{200b}i\u{e0041}\u{e007f}j\u{feff}k\u{85}l\u{61c}m";
+
+/// Nothing in it steers a terminal or hides what is written.
+fn is_plain(text: &str) -> bool {
+    text.chars().all(|c| {
+        c == '\n'
+            || !(c.is_control()
+                || matches!(c, '\u{200B}'..='\u{200F}' | '\u{202A}'..='\u{202E}' | '\u{2060}'..='\u{206F}')
+                || matches!(c, '\u{61C}' | '\u{FEFF}' | '\u{E0000}'..='\u{E007F}'))
+    })
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn h102_what_others_wrote_steers_no_terminal() {
+    let stage = Stage::with("[policy]\nask = [\"Bash\"]\n[log]\nfile = \"always\"\n").await;
+    let relay = Relay::before(&stage.setting.url).await;
+    relay.rule(|path, _| match path {
+        "events:appendResult" => Fate::refuse(&json!({ "code": "PAYLOAD_REFUSED", "message": STEERING })),
+        "devices:heartbeat" => Fate::say(
+            "418 No",
+            "content-type: application/json\r\n",
+            &json!({"message": STEERING}).to_string(),
+        ),
+        _ => Fate::Pass,
+    });
+    let runner = stage.run_at(&relay.url);
+    // A question whose title is the command, and an answer whose post is refused in such words.
+    let asked = stage.ask(Ask::bash(&format!("echo {STEERING}"))).await;
+    let read = stage.ask(Ask::new("Read", &json!({ "file_path": STEERING }))).await;
+    eventually("the question", async || {
+        let open = stage.command(&["--json", "approvals"]).await.out;
+        Some(()).filter(|()| open.contains("owned"))
+    })
+    .await;
+    until("the refusal in the log", || runner.log().contains("owned")).await;
+    let mut seen = Vec::new();
+    for args in [
+        &["status"][..],
+        &["--json", "status"],
+        &["history"],
+        &["--json", "history"],
+        &["history", &read],
+        &["--json", "history", &read],
+        &["history", &asked],
+        &["approvals"],
+        &["--json", "approvals"],
+        &["logs", "-n", "1000"],
+        &["--json", "logs", "-n", "1000"],
+    ] {
+        let ended = stage.command(args).await;
+        assert!(is_plain(&ended.out), "{args:?}: {:?}", ended.out);
+        assert!(is_plain(&ended.log), "{args:?}: {:?}", ended.log);
+        if ended.out.contains("owned") {
+            seen.push(args.join(" "));
+        }
+    }
+    let kept = std::fs::read_to_string(stage.setting.home.join("logs/punie-runner.log")).expect("a log");
+    assert!(is_plain(&kept) && kept.contains("owned"), "the kept log");
+    assert!(is_plain(&runner.log()), "what goes to stderr");
+    for shown in ["approvals", "--json approvals", "logs -n 1000", "--json logs -n 1000"] {
+        assert!(
+            seen.contains(&shown.to_owned()),
+            "{shown} shows nothing of it, which shows nothing: {seen:?}"
+        );
+    }
+    assert!(seen.iter().any(|args| args.starts_with("history")), "{seen:?}");
+    // What a command that is refused complains of.
+    relay.rule(|_, _| Fate::refuse(&json!({ "code": "DEVICE_REVOKED", "message": STEERING })));
+    let refused = stage.command_at(&relay.url, &["pair", STEERING]).await;
+    assert!(refused.log.contains("owned") && is_plain(&refused.log), "{:?}", refused.log);
+    assert!(is_plain(&refused.out), "{:?}", refused.out);
+}
