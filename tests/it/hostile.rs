@@ -4,6 +4,7 @@
 
 mod absence;
 mod at_work;
+mod protected;
 mod shell;
 
 use std::path::{Path, PathBuf};

@@ -27,6 +27,10 @@ pub(in crate::acp) mod foreign;
 #[cfg(not(unix))]
 #[path = "foreign_elsewhere.rs"]
 pub(in crate::acp) mod foreign;
+#[cfg(unix)]
+pub mod group_limits;
+#[cfg(unix)]
+mod guarded;
 mod holes;
 pub mod identity;
 #[cfg(unix)]
@@ -61,6 +65,8 @@ pub(in crate::acp) mod script_file;
 mod shut_in;
 mod sniff;
 mod temp_file;
+#[cfg(target_os = "linux")]
+mod temporary;
 #[cfg(unix)]
 mod terminal;
 #[cfg(unix)]
