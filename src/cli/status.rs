@@ -8,7 +8,6 @@ use super::context::{Context, runtime};
 use super::exit::Exit;
 use super::{moments, print, wiring};
 use crate::acp::local::confinement::Confinement;
-use crate::acp::local::group_limits;
 use crate::config::{Config, WorkspaceRule};
 use crate::home::{DeviceIdentity, Home, RunnerLock, Switch, SwitchedOn, Switches};
 use crate::journal::{LiveCounts, Pending, Reader, Salvage, has_room_at};
@@ -55,13 +54,10 @@ struct Limits {
 
 impl Limits {
     fn of(confinement: &Confinement, confined: bool, runner: Option<u32>) -> Self {
-        #[cfg(unix)]
-        let group = runner.map(group_limits::of_runner).unwrap_or_default();
-        #[cfg(not(unix))]
-        let group = group_limits::GroupLimits::default();
+        let (processes, memory) = runner.map(in_groups).unwrap_or_default();
         Self {
-            processes: group.processes || confinement.counts_processes(),
-            memory: group.memory,
+            processes: processes || confinement.counts_processes(),
+            memory,
             file_size: confined && cfg!(target_os = "linux"),
         }
     }
@@ -79,6 +75,18 @@ impl Limits {
             (kept, open) => format!("{kept}; not {open}"),
         }
     }
+}
+
+/// Whether the control groups of this runner's commands limit their processes, and their memory.
+#[cfg(unix)]
+fn in_groups(runner: u32) -> (bool, bool) {
+    let limits = crate::acp::local::group_limits::of_runner(runner);
+    (limits.processes, limits.memory)
+}
+
+#[cfg(not(unix))]
+fn in_groups(_runner: u32) -> (bool, bool) {
+    (false, false)
 }
 
 /// What is accepted and not begun.

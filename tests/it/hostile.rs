@@ -4,6 +4,7 @@
 
 mod absence;
 mod at_work;
+mod done;
 mod protected;
 mod shell;
 
