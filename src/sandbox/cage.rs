@@ -151,7 +151,7 @@ impl Cages {
     /// What commands can reach.
     #[cfg(not(target_os = "linux"))]
     pub fn network(&self) -> Network {
-        Network::Full
+        if cfg!(target_os = "macos") { self.rules.network } else { Network::Full }
     }
 
     /// Tells once whether namespaces could be made, which cages then enter.

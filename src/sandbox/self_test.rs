@@ -1,7 +1,7 @@
 //! The proof that confinement holds: a script that tries the ways out, and what its attempts came to. Availability is
 //! not enforcement, so this runs as a command does. Not here: running it (acp::local::confinement).
 #![cfg_attr(
-    target_os = "linux",
+    unix,
     expect(clippy::disallowed_methods, reason = "the self-test lays out files that must stay as they are")
 )]
 
@@ -21,10 +21,10 @@ kill -0 "$4" 2>/dev/null && echo signalled
 echo ended
 "#;
 
-#[cfg(target_os = "linux")]
+#[cfg(unix)]
 pub use outside::Outside;
 
-#[cfg(target_os = "linux")]
+#[cfg(unix)]
 mod outside {
     use std::fs;
     use std::io;

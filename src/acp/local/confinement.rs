@@ -156,8 +156,10 @@ impl Confinement {
 
     /// The folder for temporary files, where commands are confined.
     pub fn temp(&self) -> Option<&Path> {
-        let shared =
-            self.shared.as_ref().filter(|shared| cfg!(target_os = "linux") && shared.setup.confine)?;
+        let shared = self
+            .shared
+            .as_ref()
+            .filter(|shared| cfg!(any(target_os = "linux", target_os = "macos")) && shared.setup.confine)?;
         Some(&shared.setup.rules.temp)
     }
 
@@ -197,20 +199,50 @@ impl Confinement {
     }
 }
 
-#[cfg(target_os = "linux")]
-use proof::prove;
-
-#[cfg(not(target_os = "linux"))]
-async fn prove(_shared: &Shared) -> Level {
-    Level::None
+/// Finds out what gets through.
+async fn prove(shared: &Shared) -> Level {
+    match tried(shared).await {
+        Ok(Some(level)) => level,
+        Ok(None) => {
+            tracing::warn!("the self-test of confinement did not get to its end");
+            Level::None
+        }
+        Err(cause) => {
+            tracing::warn!(%cause, "commands cannot be confined");
+            Level::None
+        }
+    }
 }
+
+#[cfg(target_os = "linux")]
+use proof::tried;
+#[cfg(target_os = "macos")]
+use proof_by_words::tried;
+
+#[cfg(not(any(target_os = "linux", target_os = "macos")))]
+async fn tried(_shared: &Shared) -> std::io::Result<Option<Level>> {
+    Ok(Some(Level::None))
+}
+
+#[cfg(all(unix, any(target_os = "macos", test)))]
+#[path = "proof_by_words.rs"]
+mod proof_by_words;
 
 #[cfg(target_os = "linux")]
 #[path = "proof.rs"]
 mod proof;
 
-#[cfg(not(target_os = "linux"))]
+#[cfg(not(any(target_os = "linux", target_os = "macos")))]
 impl Confinement {
+    /// None: this system's confinement is not built yet.
+    ///
+    /// # Errors
+    /// None.
+    #[expect(clippy::unused_async, reason = "as where there is something to wait for")]
+    pub async fn words_before(&self, _cwd: &Path) -> Result<Vec<String>, ToolError> {
+        Ok(Vec::new())
+    }
+
     /// Nothing: this system's confinement is not built yet.
     ///
     /// # Errors

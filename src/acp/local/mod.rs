@@ -61,11 +61,13 @@ mod recent_indexes;
 mod removal;
 mod reshaping;
 pub(in crate::acp) mod script_file;
+#[cfg(unix)]
+mod self_test;
 #[cfg(target_os = "linux")]
 mod shut_in;
 mod sniff;
 mod temp_file;
-#[cfg(target_os = "linux")]
+#[cfg(unix)]
 mod temporary;
 #[cfg(unix)]
 mod terminal;

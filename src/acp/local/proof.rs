@@ -2,16 +2,15 @@
 //! Not here: what the owner wants (confinement), and the child's side (shut_in).
 
 use std::ffi::CString;
-use std::io::{self, Read};
+use std::io;
 use std::os::unix::ffi::OsStrExt;
-use std::time::{Duration, Instant};
 
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{Mode, OFlags, open};
 
 use super::super::command::command_of;
 use super::super::guarded::{self, Watch};
-use super::super::process::{Plan, Spawned, Spawner};
+use super::super::process::{Plan, Spawner};
+use super::super::self_test::{said_by, script};
 use super::super::shut_in;
 use super::super::ties::Ties;
 use super::{Confinement, Shared};
@@ -20,9 +19,6 @@ use crate::sandbox::cage::{Cage, Cover, Namespaces};
 use crate::sandbox::self_test::{Outside, SCRIPT};
 use crate::sandbox::{Level, Network};
 use crate::tool::ToolError;
-
-/// How long the self-test may take on a machine that is busy.
-const PATIENCE: Duration = Duration::from_secs(20);
 
 impl Confinement {
     /// What the next process is to take on; none where nothing is confined. What is watched is covered in it.
@@ -42,6 +38,15 @@ impl Confinement {
             cage.covers = watch.map(covers).unwrap_or_default();
         }
         Ok(Some(cage))
+    }
+
+    /// The words before a program that confine it: none, since a process here takes its confinement on by itself.
+    ///
+    /// # Errors
+    /// None.
+    #[expect(clippy::unused_async, reason = "as where there is something to wait for")]
+    pub async fn words_before(&self, _cwd: &std::path::Path) -> Result<Vec<String>, ToolError> {
+        Ok(Vec::new())
     }
 
     /// Has a program that the standard library starts run confined, as commands are.
@@ -67,21 +72,7 @@ fn covers(watch: &Watch) -> Vec<Cover> {
 }
 
 /// Finds out what gets through.
-pub(super) async fn prove(shared: &Shared) -> Level {
-    match tried(shared).await {
-        Ok(Some(level)) => level,
-        Ok(None) => {
-            tracing::warn!("the self-test of confinement did not get to its end");
-            Level::None
-        }
-        Err(cause) => {
-            tracing::warn!(%cause, "commands cannot be confined");
-            Level::None
-        }
-    }
-}
-
-async fn tried(shared: &Shared) -> io::Result<Option<Level>> {
+pub(super) async fn tried(shared: &Shared) -> io::Result<Option<Level>> {
     let spawner = Spawner::new()?;
     let made = namespaces(&spawner, shared.setup.rules.network == Network::Loopback).await;
     if let Err(cause) = &made {
@@ -111,19 +102,10 @@ async fn attempt(
     shared: &Shared,
     cage: Cage,
 ) -> io::Result<Option<Level>> {
-    let helper = spawner.spawn(script(SCRIPT, outside.arguments()?, shared, Some(cage))?).await?;
-    let said = tokio::task::spawn_blocking(move || read(helper)).await.map_err(io::Error::other)??;
+    let temp = &shared.setup.rules.temp;
+    let plan = Plan { cage: Some(cage), ..script(SCRIPT, outside.arguments()?, temp)? };
+    let said = said_by(spawner, plan).await?;
     Ok(outside.level(&said, shared.cages.network()))
-}
-
-fn script(text: &str, arguments: Vec<String>, shared: &Shared, cage: Option<Cage>) -> io::Result<Plan> {
-    let (program, mut args) = command_of(&Launch::Shell(text.to_owned()))
-        .map_err(|error| io::Error::other(error.text().to_owned()))?;
-    args.push("self-test".to_owned());
-    args.extend(arguments);
-    let env = [("PATH".to_owned(), "/usr/local/bin:/usr/bin:/bin".to_owned())].into();
-    let cwd = shared.setup.rules.temp.clone();
-    Ok(Plan { program, args, env, cwd, stdin: None, tty: None, ties: Ties::default(), cage })
 }
 
 /// Makes the namespaces in a process that waits until they are held here, and is ended then.
@@ -148,24 +130,4 @@ async fn namespaces(spawner: &Spawner, network: bool) -> io::Result<Namespaces> 
     };
     let network = network.then(|| held("net")).transpose()?;
     Ok(Namespaces { user: held("user")?, network })
-}
-
-/// Reads all that it prints. It is killed when it takes too long.
-fn read(spawned: Spawned) -> io::Result<String> {
-    let until = Instant::now() + PATIENCE;
-    let Spawned { child: _killed_in_the_end, output } = spawned;
-    let mut file = std::fs::File::from(output);
-    let mut text = Vec::new();
-    while Instant::now() < until {
-        let second = Timespec { tv_sec: 1, tv_nsec: 0 };
-        poll(&mut [PollFd::new(&file, PollFlags::IN)], Some(&second))?;
-        let mut piece = [0; 4096];
-        match file.read(&mut piece) {
-            Ok(0) => return Ok(String::from_utf8_lossy(&text).into_owned()),
-            Ok(count) => text.extend_from_slice(&piece[..count]),
-            Err(cause) if cause.kind() == io::ErrorKind::WouldBlock => {}
-            Err(cause) => return Err(cause),
-        }
-    }
-    Err(io::ErrorKind::TimedOut.into())
 }

@@ -8,9 +8,22 @@ use std::path::Path;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use super::identity::ProcessIdentity;
+use super::terminals::LocalTerminals;
 
 /// For how long what a command left is kept: a later one may want it.
 const KEEP: Duration = Duration::from_hours(24);
+
+impl LocalTerminals {
+    /// Removes temporary files that commands left and nobody has used for a day. Only where the system tells which
+    /// commands still run.
+    pub async fn tidy(&self) {
+        let Some(temp) = self.confinement().temp().filter(|_| cfg!(target_os = "linux")) else { return };
+        let (temp, now) = (temp.to_owned(), SystemTime::now());
+        if let Err(fault) = tokio::task::spawn_blocking(move || tidy(&temp, now)).await {
+            tracing::warn!(%fault, "looking through the temporary files broke off");
+        }
+    }
+}
 
 /// Removes from this folder what was not used for a day by this time, nor since the oldest command began that lives and
 /// was given the folder: its sockets and open files are never taken from it. Blocks. Returns how many entries went.

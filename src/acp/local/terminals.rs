@@ -25,6 +25,7 @@ use super::identity::ProcessIdentity;
 use super::login;
 use super::process::{Child, Plan, Spawned, Spawner, reading_end};
 use super::pty::{self, Keyboard};
+use super::self_test::led_by;
 use super::terminal::{From, Parts, Terminal};
 use super::ties::Ties;
 use crate::acp::Answer;
@@ -138,18 +139,6 @@ impl LocalTerminals {
         tokio::join!(self.environment(), self.shared.setup.confinement.level());
     }
 
-    /// Removes temporary files that commands left and nobody has used for a day; where commands are confined.
-    pub async fn tidy(&self) {
-        #[cfg(target_os = "linux")]
-        if let Some(temp) = self.shared.setup.confinement.temp().map(std::path::Path::to_owned) {
-            let now = std::time::SystemTime::now();
-            let tidying = tokio::task::spawn_blocking(move || super::temporary::tidy(&temp, now));
-            if let Err(fault) = tidying.await {
-                tracing::warn!(%fault, "looking through the temporary files broke off");
-            }
-        }
-    }
-
     /// Stops everything that still runs, all at once.
     pub async fn stop_all(&self, ladder: Ladder) {
         let open: Vec<Arc<Terminal>> = self.open().drain().map(|(_, terminal)| terminal).collect();
@@ -185,7 +174,9 @@ impl LocalTerminals {
         }
         check_command(&request.launch)?;
         check_folder(&request.cwd)?;
+        let words = self.shared.setup.confinement.words_before(&request.cwd).await?;
         let (program, args) = command_of(&request.launch)?;
+        let (program, args) = led_by(words, program, args);
         let watch = self.shared.setup.confinement.watch(&request.cwd).await;
         let cage = self.confined(watch.as_ref()).await?;
         self.shared.setup.confinement.set_temp(&mut env, &request.env);

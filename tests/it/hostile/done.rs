@@ -45,6 +45,7 @@ impl Runner {
 }
 
 /// Whether a program is here; where it is not, the test has nothing to run and says so.
+#[expect(clippy::print_stderr, reason = "whoever reads the tests' output should see what was not tried")]
 fn is_here(program: &str) -> bool {
     let found = Command::new(program).arg("--version").output().is_ok_and(|output| output.status.success());
     if !found {
@@ -102,12 +103,12 @@ async fn npm_runs_the_tests_of_a_package() {
         return;
     }
     let runner = Runner::new("").await;
-    let test = "const { test } = require('node:test'); const net = require('node:net');\n\
+    let source = "const { test } = require('node:test'); const net = require('node:net');\n\
                 test('serves', (t, done) => { const s = net.createServer((c) => c.end('hi')).listen(0, '127.0.0.1', () =>\n\
                 net.connect(s.address().port, '127.0.0.1').on('data', (d) => { s.close(); done(d == 'hi' ? null : d); })); });\n";
     runner.write(&[
         ("package.json", r#"{"name":"a","version":"1.0.0","scripts":{"test":"node --test"}}"#),
-        ("a.test.js", test),
+        ("a.test.js", source),
     ]);
     let text = runner.bash("npm test").await;
     assert!(text.contains("pass 1") && text.contains("fail 0") && !text.contains("Exit code"), "{text}");
