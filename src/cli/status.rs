@@ -7,10 +7,12 @@ use serde::Serialize;
 use super::context::{Context, runtime};
 use super::exit::Exit;
 use super::{moments, print, wiring};
+use crate::acp::local::confinement::Confinement;
 use crate::config::{Config, WorkspaceRule};
 use crate::home::{DeviceIdentity, Home, RunnerLock, Switch, SwitchedOn, Switches};
 use crate::journal::{LiveCounts, Pending, Reader, Salvage, has_room_at};
 use crate::runner::{Clock, SKEW_MS};
+use crate::sandbox::Level;
 
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -22,6 +24,10 @@ struct Status {
     confinement: String,
     /// `none`, `loopback` or `full`: what commands reach.
     network: &'static str,
+    /// `read_only` or `watched`: how commands meet what of a workspace runs programs later, as `.git/hooks`.
+    protected_paths: &'static str,
+    /// What of the machine one command, or all together, can use up to a limit only.
+    limits: Limits,
     in_flight: u32,
     outbox: Outbox,
     can_execute: CanExecute,
@@ -35,6 +41,52 @@ struct Status {
     safe_mode: Option<SwitchedOn>,
     /// `disk`, `intercepted`, `clock_skew`, `paused`, `safe_mode`: what keeps it from being all it should be.
     degraded: Vec<&'static str>,
+}
+
+#[derive(Debug, Clone, Copy, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Limits {
+    processes: bool,
+    /// Known of a runner that runs.
+    memory: bool,
+    file_size: bool,
+}
+
+impl Limits {
+    fn of(confinement: &Confinement, confined: bool, runner: Option<u32>) -> Self {
+        let (processes, memory) = runner.map(in_groups).unwrap_or_default();
+        Self {
+            processes: processes || confinement.counts_processes(),
+            memory,
+            file_size: confined && cfg!(target_os = "linux"),
+        }
+    }
+
+    fn words(self) -> String {
+        let all = [(self.processes, "processes"), (self.memory, "memory"), (self.file_size, "file size")];
+        let list = |limited: bool| {
+            let names: Vec<&str> =
+                all.iter().filter(|(is, _)| *is == limited).map(|(_, name)| *name).collect();
+            names.join(", ")
+        };
+        match (list(true), list(false)) {
+            (none, open) if none.is_empty() => format!("none of {open}"),
+            (kept, none) if none.is_empty() => kept,
+            (kept, open) => format!("{kept}; not {open}"),
+        }
+    }
+}
+
+/// Whether the control groups of this runner's commands limit their processes, and their memory.
+#[cfg(unix)]
+fn in_groups(runner: u32) -> (bool, bool) {
+    let limits = crate::acp::local::group_limits::of_runner(runner);
+    (limits.processes, limits.memory)
+}
+
+#[cfg(not(unix))]
+fn in_groups(_runner: u32) -> (bool, bool) {
+    (false, false)
 }
 
 /// What is accepted and not begun.
@@ -86,7 +138,14 @@ pub fn status(context: &Context) -> anyhow::Result<Exit> {
     let home = Context::home(&config)?;
     let confinement = wiring::confinement(&config, &home, context.environment());
     let level = runtime()?.block_on(confinement.level());
-    let status = look(&config, &home, (level.to_string(), confinement.network().as_str()))?;
+    let runner = RunnerLock::peek(&home)?.and_then(|holder| holder.pid);
+    let confined = Confined {
+        level: level.to_string(),
+        network: confinement.network().as_str(),
+        protected_paths: if confinement.covers() { "read_only" } else { "watched" },
+        limits: Limits::of(&confinement, level != Level::None, runner),
+    };
+    let status = look(&config, &home, confined)?;
     if context.json() {
         print::json(&status);
     } else {
@@ -95,7 +154,15 @@ pub fn status(context: &Context) -> anyhow::Result<Exit> {
     Ok(Exit::Done)
 }
 
-fn look(config: &Config, home: &Home, confined: (String, &'static str)) -> anyhow::Result<Status> {
+/// How commands are confined.
+struct Confined {
+    level: String,
+    network: &'static str,
+    protected_paths: &'static str,
+    limits: Limits,
+}
+
+fn look(config: &Config, home: &Home, confined: Confined) -> anyhow::Result<Status> {
     let holder = RunnerLock::peek(home)?;
     let facts = Facts::read(home)?;
     let switches = Switches::of(home);
@@ -137,8 +204,10 @@ fn look(config: &Config, home: &Home, confined: (String, &'static str)) -> anyho
             last_poll_ms: facts.last_poll_ms,
             clock_skew_ms: facts.clock_skew_ms,
         },
-        confinement: confined.0,
-        network: confined.1,
+        confinement: confined.level,
+        network: confined.network,
+        protected_paths: confined.protected_paths,
+        limits: confined.limits,
         in_flight: counts.accepted + counts.started,
         outbox: Outbox {
             pending: counts.outbox,
@@ -234,6 +303,15 @@ fn show(status: &Status) {
         "Confinement   {} (commands reach by network: {})",
         status.confinement, status.network
     ));
+    print::line(&format!(
+        "Protected     .git/hooks, .git/config and the like {}",
+        if status.protected_paths == "read_only" {
+            "are read-only to commands"
+        } else {
+            "can be written by commands; a result says so when they were"
+        }
+    ));
+    print::line(&format!("Limits        {}", status.limits.words()));
     #[cfg(unix)]
     print::line(&format!("A stop ends   {}", crate::acp::local::kill::reach()));
     print::line(&format!("Version       {}", status.version));

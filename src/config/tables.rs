@@ -208,7 +208,7 @@ tables! {
     ["editor"] Editor {
         /// Text files of the editor's project are read and written through it, so that unsaved text is seen.
         files, "files": bool = true, ..;
-        /// Commands run in the editor's terminals. Here their output is kept whole, and they are ended surely; what they print is shown in the editor either way.
+        /// Commands run in the editor's terminals, where nothing confines them: only with require = "none". Here their output is kept whole, and they are ended surely; what they print is shown in the editor either way.
         terminals, "terminals": bool = false, ..;
         /// What the person at the editor is asked about while a turn is open: the effects "reads", "writes", "executes".
         ask, "ask": Vec<AskedAbout> = vec![AskedAbout::Writes, AskedAbout::Executes], ..;

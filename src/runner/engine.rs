@@ -1,5 +1,6 @@
 //! What every call shares: made once at start, never changed. Not here: what is done with it.
 
+use std::pin::Pin;
 use std::sync::Arc;
 
 use tokio_util::sync::CancellationToken;
@@ -53,8 +54,8 @@ pub struct Parts {
     pub settings: Settings,
     /// The time of day.
     pub clock: Clock,
-    /// Says which confinement is in force, for results and heartbeats.
-    pub confinement: Arc<dyn Fn() -> String + Send + Sync>,
+    /// Which confinement is in force, for results and heartbeats.
+    pub confinement: Arc<dyn Confines>,
     /// What the owner has switched on.
     pub switches: Switches,
     /// What waits for the word of the person here.
@@ -75,6 +76,15 @@ pub trait Survivors: Send + Sync + 'static {
 
     /// Looks what became of what this request's call declared, in the order in which it did.
     fn look_after<'a>(&'a self, request: &'a RequestId, intents: Vec<Intent>) -> LookedAfter<'a>;
+}
+
+/// How far this device's commands are confined.
+pub trait Confines: Send + Sync + 'static {
+    /// In words; those are others once it is proven.
+    fn in_words(&self) -> String;
+
+    /// Completes once it is proven.
+    fn proven(&self) -> Pin<Box<dyn Future<Output = ()> + Send + '_>>;
 }
 
 /// The catalogs of the home, and when they change.
@@ -99,7 +109,7 @@ pub(super) struct Engine {
     pub settings: Settings,
     pub clock: Clock,
     pub server_clock: ServerClock,
-    pub confinement: Arc<dyn Fn() -> String + Send + Sync>,
+    pub confinement: Arc<dyn Confines>,
     pub watchdog: Option<Watchdog>,
     pub observer: Arc<dyn Observer>,
     pub bench: Bench,

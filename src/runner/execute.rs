@@ -80,7 +80,7 @@ impl Engine {
         };
         meta.lease_lost = lease_lost;
         if effect == Effect::Executes {
-            meta.confinement.get_or_insert_with(|| (self.confinement)());
+            meta.confinement.get_or_insert_with(|| self.confinement.in_words());
         }
         outcome
     }

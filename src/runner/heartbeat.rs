@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::FutureExt as _;
 use serde_json::json;
 
 use super::backoff::Retry;
@@ -14,7 +15,11 @@ use crate::backend::{BackendError, Disposition, Pause};
 /// Beats until the runner is over.
 pub(super) async fn beat(engine: Arc<Engine>) {
     let mut retry = Retry::new(engine.settings.retry).within(&engine.budget);
+    let mut proven = engine.confinement.proven();
+    // Whether the backend was told what was proven of the confinement.
+    let mut told = false;
     loop {
+        told = told || (&mut proven).now_or_never().is_some();
         // At worst: a session that is opened between two beats.
         engine.moves.again_within(Mover::Heartbeat, Duration::from_mins(2));
         let (wait, regular) = match engine.beat_once(true).await {
@@ -39,6 +44,7 @@ pub(super) async fn beat(engine: Arc<Engine>) {
         tokio::select! {
             () = pause => {}
             () = engine.beat_soon.notified() => {}
+            () = &mut proven, if !told => told = true,
             () = engine.over.cancelled() => return,
         }
     }
@@ -82,7 +88,7 @@ impl Engine {
     async fn health(&self) -> serde_json::Value {
         let mut health = json!({
             "version": env!("CARGO_PKG_VERSION"),
-            "confinement": (self.confinement)(),
+            "confinement": self.confinement.in_words(),
             "degraded": self.degraded(),
         });
         if let Some(skew) = self.server_clock.skew_ms() {

@@ -52,7 +52,7 @@ pub use aftermath::LookedAfter;
 pub use bench::Bench;
 pub use clock::{Clock, SKEW_MS};
 pub use drain::Stop;
-pub use engine::{Catalog, Parts, Survivors};
+pub use engine::{Catalog, Confines, Parts, Survivors};
 pub use error::RunnerError;
 pub use pass::Pass;
 pub use settings::{Settings, WakeUp};

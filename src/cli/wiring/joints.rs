@@ -58,9 +58,10 @@ pub(super) fn shims(trash: &Trash, workspace: &Workspace, terminals: &LocalTermi
     }
 }
 
-/// Lets go of what is over its time in the trash, at once and every hour.
-pub(super) async fn tidying(trash: Trash) {
+/// Lets go of what is over its time in the trash and among the temporary files of commands, at once and every hour.
+pub(super) async fn tidying(trash: Trash, terminals: LocalTerminals) {
     loop {
+        terminals.tidy().await;
         let this = trash.clone();
         match tokio::task::spawn_blocking(move || this.tidy()).await {
             Ok(Err(cause)) => tracing::warn!(%cause, "the trash could not be looked through"),

@@ -216,7 +216,7 @@ impl Processes {
         let mut warming = JoinSet::new();
         warming.spawn(async move { terminals.warm_up().await });
         let trash = self.trash.clone();
-        warming.spawn(joints::tidying(trash));
+        warming.spawn(joints::tidying(trash, self.terminals.clone()));
         warming
     }
 
@@ -279,7 +279,7 @@ pub fn runner(
         catalog: joints::home_catalog(home),
         settings: settings(config),
         clock,
-        confinement: confining::in_words(machine.confinement),
+        confinement: Arc::new(machine.confinement),
         switches: Switches::of(home),
         approvals: Approvals::of(home),
         watchdog: Watchdog::from_variables(|name| text_variable(environment, name)),

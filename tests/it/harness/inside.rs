@@ -4,6 +4,7 @@ use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use punie_runner::acp::local::confinement::Confinement;
 use punie_runner::acp::permission::InsideWorkspace;
 use punie_runner::backend::{
     CatalogItem, CatalogKind, ConvexBackend, HttpFunctions, Signer, TokenStore, TransportOptions,
@@ -74,7 +75,7 @@ impl Inside {
             catalog: Arc::new(Nobody),
             settings,
             clock: Clock::system(),
-            confinement: Arc::new(|| "none".to_owned()),
+            confinement: Arc::new(Confinement::default()),
             switches: Switches::of(&home),
             approvals: Approvals::of(&home),
             watchdog: None,
