@@ -20,6 +20,8 @@ struct Status {
     device_id: String,
     backend: BackendStatus,
     confinement: String,
+    /// `signed` where only requests with the pinned key's signature are run, else `transport`.
+    request_auth: &'static str,
     /// `none`, `loopback` or `full`: what commands reach.
     network: &'static str,
     in_flight: u32,
@@ -33,7 +35,7 @@ struct Status {
     waiting: Waiting,
     paused: Option<SwitchedOn>,
     safe_mode: Option<SwitchedOn>,
-    /// `disk`, `intercepted`, `clock_skew`, `paused`, `safe_mode`: what keeps it from being all it should be.
+    /// `disk`, `intercepted`, `clock_skew`, `paused`, `safe_mode`, `audit`: what keeps it from being all it should be.
     degraded: Vec<&'static str>,
 }
 
@@ -118,6 +120,7 @@ fn look(config: &Config, home: &Home, confined: (String, &'static str)) -> anyho
         (facts.clock_skew_ms.is_some_and(|skew| skew.unsigned_abs() > SKEW_MS), "clock_skew"),
         (paused.is_some(), "paused"),
         (safe_mode.is_some(), "safe_mode"),
+        (running && facts.audit_fails, "audit"),
     ]
     .into_iter()
     .filter_map(|(is_so, word)| is_so.then_some(word))
@@ -138,6 +141,7 @@ fn look(config: &Config, home: &Home, confined: (String, &'static str)) -> anyho
             clock_skew_ms: facts.clock_skew_ms,
         },
         confinement: confined.0,
+        request_auth: if config.backend.request_key.is_some() { "signed" } else { "transport" },
         network: confined.1,
         in_flight: counts.accepted + counts.started,
         outbox: Outbox {
@@ -168,6 +172,8 @@ struct Facts {
     trouble: Option<String>,
     link: Option<String>,
     salvage: Option<Salvage>,
+    /// Whether the runner could not write its audit, as it last said.
+    audit_fails: bool,
 }
 
 impl Facts {
@@ -184,6 +190,9 @@ impl Facts {
             trouble: reader.recall("backend_trouble")?,
             link: reader.recall("backend_link")?,
             salvage: reader.salvage()?,
+            audit_fails: reader
+                .recall("degraded")?
+                .is_some_and(|words| words.split(',').any(|word| word == "audit")),
         })
     }
 }
@@ -234,6 +243,13 @@ fn show(status: &Status) {
         "Confinement   {} (commands reach by network: {})",
         status.confinement, status.network
     ));
+    print::line(&format!(
+        "Requests      {}",
+        match status.request_auth {
+            "signed" => "run only when signed with the key that is pinned here",
+            _ => "run as the backend hands them on (request_auth = transport)",
+        }
+    ));
     #[cfg(unix)]
     print::line(&format!("A stop ends   {}", crate::acp::local::kill::reach()));
     print::line(&format!("Version       {}", status.version));
@@ -271,6 +287,9 @@ fn hindrances(status: &Status, now_ms: i64) -> Vec<String> {
              `punie-runner resume`.",
             since(&status.safe_mode)
         ),
+        "audit" => {
+            "The audit cannot be written; calls go on, and its rows wait (the log says why).".to_owned()
+        }
         other => other.to_owned(),
     };
     status.degraded.iter().map(sentence).collect()
