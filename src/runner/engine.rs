@@ -129,6 +129,8 @@ pub(super) struct Engine {
     pub born: tokio::time::Instant,
     /// Rings when a heartbeat has news.
     pub beat_soon: tokio::sync::Notify,
+    /// Rings when a heartbeat got through.
+    pub beaten: tokio::sync::Notify,
     pub looks: super::looks::Looks,
     pub tally: super::tally::Last,
     /// Changes after each sleep of the machine.
@@ -190,6 +192,7 @@ impl Engine {
             begun: std::sync::atomic::AtomicU64::new(0),
             born: tokio::time::Instant::now(),
             beat_soon: tokio::sync::Notify::new(),
+            beaten: tokio::sync::Notify::new(),
             looks: super::looks::Looks::default(),
             tally: super::tally::Last::default(),
             woken: tokio::sync::watch::Sender::default(),

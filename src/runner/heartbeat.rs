@@ -21,6 +21,7 @@ pub(super) async fn beat(engine: Arc<Engine>) {
         let (wait, regular) = match engine.beat_once(true).await {
             Ok(next) => {
                 retry.reset();
+                engine.beaten.notify_one();
                 (next.unwrap_or(engine.settings.heartbeat), true)
             }
             Err(error) => {
