@@ -22,6 +22,8 @@ struct Status {
     device_id: String,
     backend: BackendStatus,
     confinement: String,
+    /// `signed` where only requests with the pinned key's signature are run, else `transport`.
+    request_auth: &'static str,
     /// `none`, `loopback` or `full`: what commands reach.
     network: &'static str,
     /// `read_only` or `watched`: how commands meet what of a workspace runs programs later, as `.git/hooks`.
@@ -39,7 +41,7 @@ struct Status {
     waiting: Waiting,
     paused: Option<SwitchedOn>,
     safe_mode: Option<SwitchedOn>,
-    /// `disk`, `intercepted`, `clock_skew`, `paused`, `safe_mode`: what keeps it from being all it should be.
+    /// `disk`, `intercepted`, `clock_skew`, `paused`, `safe_mode`, `audit`: what keeps it from being all it should be.
     degraded: Vec<&'static str>,
 }
 
@@ -185,6 +187,7 @@ fn look(config: &Config, home: &Home, confined: Confined) -> anyhow::Result<Stat
         (facts.clock_skew_ms.is_some_and(|skew| skew.unsigned_abs() > SKEW_MS), "clock_skew"),
         (paused.is_some(), "paused"),
         (safe_mode.is_some(), "safe_mode"),
+        (running && facts.audit_fails, "audit"),
     ]
     .into_iter()
     .filter_map(|(is_so, word)| is_so.then_some(word))
@@ -208,6 +211,7 @@ fn look(config: &Config, home: &Home, confined: Confined) -> anyhow::Result<Stat
         network: confined.network,
         protected_paths: confined.protected_paths,
         limits: confined.limits,
+        request_auth: if config.backend.request_key.is_some() { "signed" } else { "transport" },
         in_flight: counts.accepted + counts.started,
         outbox: Outbox {
             pending: counts.outbox,
@@ -237,6 +241,8 @@ struct Facts {
     trouble: Option<String>,
     link: Option<String>,
     salvage: Option<Salvage>,
+    /// Whether the runner could not write its audit, as it last said.
+    audit_fails: bool,
 }
 
 impl Facts {
@@ -253,6 +259,9 @@ impl Facts {
             trouble: reader.recall("backend_trouble")?,
             link: reader.recall("backend_link")?,
             salvage: reader.salvage()?,
+            audit_fails: reader
+                .recall("degraded")?
+                .is_some_and(|words| words.split(',').any(|word| word == "audit")),
         })
     }
 }
@@ -312,6 +321,13 @@ fn show(status: &Status) {
         }
     ));
     print::line(&format!("Limits        {}", status.limits.words()));
+    print::line(&format!(
+        "Requests      {}",
+        match status.request_auth {
+            "signed" => "run only when signed with the key that is pinned here",
+            _ => "run as the backend hands them on (request_auth = transport)",
+        }
+    ));
     #[cfg(unix)]
     print::line(&format!("A stop ends   {}", crate::acp::local::kill::reach()));
     print::line(&format!("Version       {}", status.version));
@@ -349,6 +365,9 @@ fn hindrances(status: &Status, now_ms: i64) -> Vec<String> {
              `punie-runner resume`.",
             since(&status.safe_mode)
         ),
+        "audit" => {
+            "The audit cannot be written; calls go on, and its rows wait (the log says why).".to_owned()
+        }
         other => other.to_owned(),
     };
     status.degraded.iter().map(sentence).collect()

@@ -22,12 +22,14 @@ use super::settings::Settings;
 use super::wake::Waker;
 use super::wakeups::Ears;
 use super::watchdog::Watchdog;
+use crate::audit::Audit;
 use crate::backend::{Backend, BackendError, CatalogItem, CatalogKind};
 use crate::home::{Approvals, Switches};
 use crate::ids::{LeaseId, RequestId};
 use crate::journal::Journal;
 use crate::output::OutputStore;
 use crate::redact::Redactor;
+use crate::request::RequestAuth;
 use crate::tool::{Gate, Intent, Observer, Registry};
 
 /// The parts that wiring hands over.
@@ -36,6 +38,10 @@ pub struct Parts {
     pub backend: Arc<dyn Backend>,
     /// What survives a crash.
     pub journal: Journal,
+    /// What was asked, decided and done.
+    pub audit: Audit,
+    /// Whose signature every request must have; none where the backend's word is enough.
+    pub request_auth: Option<RequestAuth>,
     /// The tools.
     pub registry: Arc<Registry>,
     /// Who may say no.
@@ -99,6 +105,8 @@ pub trait Catalog: Send + Sync + 'static {
 pub(super) struct Engine {
     pub backend: Arc<dyn Backend>,
     pub journal: Journal,
+    pub audit: Audit,
+    pub request_auth: Option<RequestAuth>,
     pub registry: Arc<Registry>,
     pub gate: Arc<dyn Gate>,
     pub redactor: Redactor,
@@ -169,6 +177,8 @@ impl Engine {
             backend: Arc::clone(&line) as Arc<dyn Backend>,
             line,
             journal: parts.journal,
+            audit: parts.audit,
+            request_auth: parts.request_auth,
             registry: parts.registry,
             gate: parts.gate,
             redactor: parts.redactor,

@@ -10,6 +10,7 @@ use super::backoff::Retry;
 use super::engine::Engine;
 use super::moves::Mover;
 use super::tally::Tally;
+use crate::audit::{Entry, Event, Who};
 use crate::backend::{BackendError, Disposition, Pause};
 
 /// Beats until the runner is over.
@@ -59,6 +60,11 @@ impl Engine {
         if let Err(error) = &beat
             && matches!(error.disposition(), Disposition::CorrectClock(_) | Disposition::SignAgain)
         {
+            let code = error.code().unwrap_or("stale").to_owned();
+            self.audit.note(vec![Entry {
+                code: Some(code),
+                ..Entry::new(Event::HeartbeatRefused, Who::Backend, self.clock.now_ms())
+            }]);
             beat = self.backend.beat(online, health).await;
         }
         let beat = beat?;
@@ -91,6 +97,9 @@ impl Engine {
             "confinement": self.confinement.in_words(),
             "degraded": self.degraded(),
         });
+        let audit = self.audit.last();
+        health["audit"] = json!(format!("{}:{}", audit.seq, audit.hash));
+        health["requestAuth"] = json!(if self.request_auth.is_some() { "signed" } else { "transport" });
         if let Some(skew) = self.server_clock.skew_ms() {
             health["clockSkewMs"] = json!(skew);
         }

@@ -6,6 +6,7 @@ mod alarm;
 mod approvals;
 #[cfg(target_os = "linux")]
 mod at_rest;
+mod auditing;
 mod backoff;
 mod bench;
 mod calls;
@@ -251,7 +252,7 @@ impl Runner {
             Ok(admitted) => admitted,
             Err(error) => return self.page_refused(error),
         };
-        note_idle_cancels(&cancels, &admitted);
+        note_idle_cancels(&self.engine, &cancels, &admitted);
         if moved.is_some() {
             self.cursor = moved;
         }

@@ -11,7 +11,7 @@ use tokio::sync::OnceCell;
 #[cfg(unix)]
 use super::guarded::Watch;
 use crate::sandbox::{Cages, Level, Network, Require, Rules};
-use crate::tool::{ErrorCode, ToolError};
+use crate::tool::{ErrorCode, Meta, ToolError};
 
 /// How commands are confined. Clones share it; the default confines nothing and requires nothing.
 #[derive(Clone, Default)]
@@ -95,7 +95,8 @@ impl Confinement {
             required.as_str(),
             level.as_required().as_str(),
         );
-        Err(ToolError::new(ErrorCode::PolicyDenied, text))
+        let meta = Meta { rule: Some("sandbox.require".to_owned()), ..Meta::default() };
+        Err(ToolError::new(ErrorCode::PolicyDenied, text).with_meta(meta))
     }
 
     /// Says no to opening applications, which run unconfined and do what they are told, unless the owner allows it.

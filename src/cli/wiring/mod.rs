@@ -258,6 +258,7 @@ pub fn runner(
 ) -> anyhow::Result<Assembled> {
     // Made before the machine, so that its key is among the secrets that are masked.
     let identity = DeviceIdentity::load_or_create(home)?;
+    let request_auth = backends::request_auth(config, identity.id())?;
     let journal = Journal::open(&home.journal_file())?;
     let (clock, lease) = (Clock::system(), LeaseId::random());
     let wakes = wakes();
@@ -270,6 +271,8 @@ pub fn runner(
     let parts = Parts {
         backend,
         journal: journal.clone(),
+        audit: joints::audit(config, home)?,
+        request_auth,
         registry: Arc::clone(&machine.registry),
         gate: machine.gate,
         redactor: machine.redactor,

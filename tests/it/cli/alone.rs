@@ -137,6 +137,7 @@ async fn status_says_the_same_keys_without_a_runner() {
         "paused",
         "pid",
         "protectedPaths",
+        "requestAuth",
         "running",
         "safeMode",
         "salvage",

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use punie_runner::acp::local::confinement::Confinement;
 use punie_runner::acp::permission::InsideWorkspace;
+use punie_runner::audit::{Audit, Keep, Places};
 use punie_runner::backend::{
     CatalogItem, CatalogKind, ConvexBackend, HttpFunctions, Signer, TokenStore, TransportOptions,
 };
@@ -66,6 +67,13 @@ impl Inside {
         let mut parts = Parts {
             backend: Arc::new(backend),
             journal: Journal::open(&home.journal_file()).expect("a journal"),
+            audit: Audit::open(
+                Places::within(&home.audit_dir()),
+                Keep { age: Duration::from_hours(24), bytes: 1 << 20 },
+                None,
+            )
+            .expect("a thread"),
+            request_auth: None,
             registry: Arc::new(tools),
             gate: Arc::new(InsideWorkspace::default()),
             redactor: Redactor::default(),
