@@ -22,6 +22,7 @@ mod pair;
 mod pause;
 pub mod print;
 mod run;
+mod secrets;
 mod send;
 mod skills;
 mod status;
@@ -136,6 +137,8 @@ enum Command {
     Undo(undo::UndoArgs),
     /// What is kept of what calls changed and commands removed: list, restore, empty
     Trash(trash::TrashArgs),
+    /// The secrets that skills' commands are given: list, set, remove; no value is ever shown
+    Secrets(secrets::SecretsArgs),
     /// Let nothing new begin; calls that run go on and results are delivered
     Pause(pause::PauseArgs),
     /// Let calls begin again, after a pause or in safe mode
@@ -227,6 +230,7 @@ fn dispatch(command: Option<Command>, once: bool, context: &Context) -> anyhow::
         Command::Logs(args) => logs::logs(&args, context),
         Command::Undo(args) => undo::undo(&args, context),
         Command::Trash(args) => trash::trash(&args, context),
+        Command::Secrets(args) => secrets::secrets(&args, context),
         Command::Pause(args) => pause::pause(&args, context),
         Command::Resume => pause::resume(context),
         Command::Pair(args) => pair::pair(&args, context),

@@ -166,6 +166,7 @@ async fn prove(_shared: &Shared) -> Level {
 #[cfg(target_os = "linux")]
 mod linux {
     use std::io::{self, Read};
+    use std::path::Path;
     use std::time::{Duration, Instant};
 
     use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -186,18 +187,24 @@ mod linux {
     const PATIENCE: Duration = Duration::from_secs(20);
 
     impl Confinement {
-        /// What the next process is to take on; none where nothing is confined.
+        /// What the next process is to take on; none where nothing is confined. It alone may also read in `shown`.
         ///
         /// # Errors
         /// `io` where the kernel refuses what it gave before: nothing then runs in the open.
-        pub(in crate::acp::local) async fn cage(&self) -> Result<Option<Cage>, ToolError> {
+        pub(in crate::acp::local) async fn cage(
+            &self,
+            shown: Option<&Path>,
+        ) -> Result<Option<Cage>, ToolError> {
             let Some(shared) = self.shared.as_ref().filter(|shared| shared.setup.confine) else {
                 return Ok(None);
             };
             if self.level().await == Level::None {
                 return Ok(None);
             }
-            let made = shared.cages.cage();
+            let made = match shown {
+                Some(folder) => shared.cages.cage_showing(folder),
+                None => shared.cages.cage(),
+            };
             made.map(Some).map_err(|cause| ToolError::io("the confinement of the command", &cause))
         }
 
@@ -206,7 +213,7 @@ mod linux {
         /// # Errors
         /// As a command's confinement.
         pub async fn confine(&self, command: &mut tokio::process::Command) -> Result<(), ToolError> {
-            if let Some(cage) = self.cage().await? {
+            if let Some(cage) = self.cage(None).await? {
                 shut_in::confine(command, cage);
             }
             Ok(())

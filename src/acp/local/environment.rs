@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
+use crate::home::FOLDER_VARIABLE;
 use crate::ids::RequestId;
 use crate::tool::{ErrorCode, ToolError};
 
@@ -266,12 +267,33 @@ fn check(name: &str, value: &str) -> Result<(), ToolError> {
     }
 }
 
+/// Says no to a secret under a name that is not for secrets: one that changes which code programs load, or that commands
+/// are given a value of anyway.
+///
+/// # Errors
+/// `policy_denied`, naming it.
+pub(super) fn check_mount(name: &str) -> Result<(), ToolError> {
+    let ours = OURS.iter().any(|(known, _)| *known == name) || is_passed(name);
+    if !ours && !is_loader(name) || name == FOLDER_VARIABLE {
+        return Ok(());
+    }
+    let text = format!(
+        "The skill mounts a secret as the variable {name}, which commands are given for another purpose or which changes \
+         which code programs load. Nothing was run. The owner can name another variable under secretMounts in the \
+         skill's SKILL.md."
+    );
+    Err(ToolError::new(ErrorCode::PolicyDenied, text))
+}
+
+fn is_loader(name: &str) -> bool {
+    let upper = name.to_ascii_uppercase();
+    LOADER_NAMES.contains(&upper.as_str()) || LOADER_PREFIXES.iter().any(|prefix| upper.starts_with(prefix))
+}
+
 /// Why a name is on the list of those that are never set or passed on.
 fn refusal(name: &str) -> Option<&'static str> {
     let upper = name.to_ascii_uppercase();
-    if LOADER_NAMES.contains(&upper.as_str())
-        || LOADER_PREFIXES.iter().any(|prefix| upper.starts_with(prefix))
-    {
+    if is_loader(name) {
         return Some("it changes which code other programs load, or whom they talk to");
     }
     if SECRET_WORDS.iter().any(|word| upper.contains(word)) {

@@ -24,6 +24,7 @@ use super::ties::remove_fifo;
 use crate::acp::terminals::{
     ExitStatus, Ladder, ProcessName, Stopped, Stroke, TerminalExit, TerminalOutput, Typed,
 };
+use crate::home::Mounted;
 use crate::tool::ToolError;
 
 /// One command.
@@ -40,6 +41,8 @@ pub(super) struct Terminal {
     bytes_read: watch::Sender<u64>,
     log: Arc<dyn ChildLog>,
     reported: AtomicBool,
+    /// The secrets it was given; let go of, with their files, when nothing of it runs any more.
+    mounted: Mutex<Option<Arc<Mounted>>>,
 }
 
 /// What a terminal is made of.
@@ -52,6 +55,7 @@ pub(super) struct Parts {
     pub capture: Capture,
     pub started: Instant,
     pub log: Arc<dyn ChildLog>,
+    pub mounted: Option<Arc<Mounted>>,
 }
 
 /// Where a command's output begins.
@@ -71,7 +75,7 @@ enum Phase {
 impl Terminal {
     /// A command that runs.
     pub fn new(parts: Parts) -> Arc<Self> {
-        let Parts { child, family, fifo, keyboard, capture, started, log } = parts;
+        let Parts { child, family, fifo, keyboard, capture, started, log, mounted } = parts;
         Arc::new(Self {
             child,
             family,
@@ -84,6 +88,7 @@ impl Terminal {
             bytes_read: watch::Sender::new(0),
             log,
             reported: AtomicBool::new(false),
+            mounted: Mutex::new(mounted),
         })
     }
 
@@ -207,6 +212,7 @@ impl Terminal {
     }
 
     fn report_end(&self) {
+        drop(self.mounted.lock().unwrap_or_else(PoisonError::into_inner).take());
         if let Some(identity) = self.child.identity()
             && !self.reported.swap(true, Ordering::Relaxed)
         {

@@ -18,7 +18,7 @@ use super::command::{check_command, check_folder, command_of, refused};
 use super::confinement::Confinement;
 use super::control_group::ControlGroup;
 use super::descriptors;
-use super::environment::{Beginning, Environment, ForCommands};
+use super::environment::{Beginning, Environment, ForCommands, check_mount};
 use super::family::{Family, OutputPipe};
 use super::identity::ProcessIdentity;
 use super::login;
@@ -31,6 +31,7 @@ use crate::acp::terminals::{
     CreateTerminal, Ladder, Lasting, OpenTerminal, OutputQuery, Stopped, Stroke, TerminalClient,
     TerminalExit, TerminalId, TerminalOutput, Typed,
 };
+use crate::home::Mounted;
 use crate::ids::RequestId;
 use crate::output::{Budget, FilterFactory, OutputStore};
 use crate::tool::{Meta, ToolError};
@@ -122,7 +123,16 @@ impl LocalTerminals {
         let capture = self.capture(self.place(&left.request, 0), Budget::default(), left.raw);
         let pid = child.pid();
         let (family, fifo, log) = (Some(family), Some(fifo), Arc::clone(&self.shared.setup.log));
-        let terminal = Terminal::new(Parts { child, family, fifo, keyboard: None, capture, started, log });
+        let terminal = Terminal::new(Parts {
+            child,
+            family,
+            fifo,
+            keyboard: None,
+            capture,
+            started,
+            log,
+            mounted: None,
+        });
         terminal.start_pump(output, From::AnEarlierLife)?;
         let lasting = Some(left.clone());
         Ok(Some(OpenTerminal { id: self.admit(terminal), pid: Some(pid), lasting }))
@@ -171,7 +181,12 @@ impl LocalTerminals {
         check_command(&request.launch)?;
         check_folder(&request.cwd)?;
         let (program, args) = command_of(&request.launch)?;
-        let cage = self.shared.setup.confinement.cage().await?;
+        let mounted = request.mounted.as_deref();
+        if let Some(mounted) = mounted {
+            mounted.variables().try_for_each(|(name, _)| check_mount(name))?;
+        }
+        let shown = mounted.and_then(Mounted::folder);
+        let cage = self.shared.setup.confinement.cage(shown).await?;
         self.shared.setup.confinement.set_temp(&mut env, &request.env);
         let mark = call_mark(&request.request, request.output_number);
         if let Some((name, value)) = mark.split_once('=') {
@@ -183,10 +198,15 @@ impl LocalTerminals {
         if request.tty.is_some() {
             env.insert("TERM".to_owned(), pty::TERM.to_owned());
         }
+        if let Some(mounted) = mounted {
+            env.extend(mounted.variables().map(|(name, value)| (name.to_owned(), value.to_owned())));
+        }
         let mut ties = Ties::of_command(&mark, request.background);
-        // One at a terminal would lose it with the runner that holds its other side.
+        // One at a terminal would lose it with the runner that holds its other side; one with secrets shall not have
+        // them where nobody looks after it.
         if request.background
             && request.tty.is_none()
+            && mounted.is_none()
             && let Some(folder) = self.shared.fifos.get()
         {
             let name = OutputStore::handle(&request.request, request.output_number);
@@ -224,8 +244,16 @@ impl LocalTerminals {
         let place = self.place(&request.request, request.output_number);
         let capture = self.capture(place, request.budget, request.raw);
         let log = Arc::clone(&self.shared.setup.log);
-        let parts =
-            Parts { child, family, fifo: bonds.fifo, keyboard, capture, started: Instant::now(), log };
+        let parts = Parts {
+            child,
+            family,
+            fifo: bonds.fifo,
+            keyboard,
+            capture,
+            started: Instant::now(),
+            log,
+            mounted: request.mounted,
+        };
         let terminal = Terminal::new(parts);
         // Without its reader it is ended at once, but it had begun.
         let ran = |error: ToolError| error.with_meta(Meta { may_have_run: true, ..Meta::default() });

@@ -26,7 +26,7 @@ use crate::acp::{LocalClient, Workspace};
 use crate::config::{self, Config, Environment};
 use crate::handlers::state::board::TaskBoard;
 use crate::handlers::{self, file, git, search, shell, sqlite, state, terminal};
-use crate::home::{Approvals, DeviceIdentity, Home, HomeError, Switches, TokenName, Tokens};
+use crate::home::{self, Approvals, DeviceIdentity, Home, HomeError, Secrets, Switches, TokenName, Tokens};
 use crate::ids::LeaseId;
 use crate::journal::Journal;
 use crate::output::OutputStore;
@@ -114,6 +114,7 @@ pub fn machine(
             shells: Arc::clone(&shells),
             apps: client.clone(),
             home: home.clone(),
+            redactor: redactor.clone(),
         },
         terminal: terminal::TerminalDeps {
             terminals: client,
@@ -176,6 +177,14 @@ fn readable(variables: &[(OsString, OsString)]) -> Vec<(String, String)> {
 fn known_secrets(home: &Home) -> anyhow::Result<Vec<crate::redact::Secret<String>>> {
     let tokens = Tokens::of(home);
     let mut known: Vec<_> = DeviceIdentity::key_text(home)?.into_iter().collect();
+    match Secrets::of(home).values() {
+        Ok(values) => known.extend(values),
+        Err(error) if error.cause() == home::Cause::Safety => return Err(error.into()),
+        // What cannot be read cannot be given to a command either; only copies of it elsewhere go unmasked.
+        Err(error) => {
+            tracing::error!(%error, "the owner's secrets cannot be read; they are neither given nor masked")
+        }
+    }
     for name in [TokenName::Device, TokenName::Caller, TokenName::Admin, TokenName::Backend] {
         match tokens.read(name) {
             Ok(token) => known.extend(token),
@@ -258,6 +267,10 @@ pub fn runner(
 ) -> anyhow::Result<Assembled> {
     // Made before the machine, so that its key is among the secrets that are masked.
     let identity = DeviceIdentity::load_or_create(home)?;
+    let left = home::remove_left(home)?;
+    if left > 0 {
+        tracing::info!(folders = left, "secrets that commands of an earlier life were given are removed");
+    }
     let journal = Journal::open(&home.journal_file())?;
     let (clock, lease) = (Clock::system(), LeaseId::random());
     let wakes = wakes();
