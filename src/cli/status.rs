@@ -8,7 +8,7 @@ use super::context::{Context, runtime};
 use super::exit::Exit;
 use super::{moments, print, wiring};
 use crate::config::{Config, WorkspaceRule};
-use crate::home::{DeviceIdentity, Home, RunnerLock, Switch, SwitchedOn, Switches};
+use crate::home::{DeviceIdentity, Home, RunnerLock, Secrets, Switch, SwitchedOn, Switches};
 use crate::journal::{LiveCounts, Pending, Reader, Salvage, has_room_at};
 use crate::runner::{Clock, SKEW_MS};
 
@@ -18,6 +18,10 @@ struct Status {
     running: bool,
     pid: Option<u32>,
     device_id: String,
+    /// Where the device's private key is kept: `file`, which is all there is.
+    device_key: &'static str,
+    /// How many secrets the owner keeps, in their sealed file; null where it cannot be read.
+    secrets: Option<usize>,
     backend: BackendStatus,
     confinement: String,
     /// `none`, `loopback` or `full`: what commands reach.
@@ -33,7 +37,7 @@ struct Status {
     waiting: Waiting,
     paused: Option<SwitchedOn>,
     safe_mode: Option<SwitchedOn>,
-    /// `disk`, `intercepted`, `clock_skew`, `paused`, `safe_mode`: what keeps it from being all it should be.
+    /// `disk`, `intercepted`, `clock_skew`, `secrets`, `paused`, `safe_mode`: what keeps it from being all it should be.
     degraded: Vec<&'static str>,
 }
 
@@ -100,6 +104,7 @@ fn look(config: &Config, home: &Home, confined: (String, &'static str)) -> anyho
     let facts = Facts::read(home)?;
     let switches = Switches::of(home);
     let (paused, safe_mode) = (switches.read(Switch::Paused), switches.read(Switch::SafeMode));
+    let secrets = Secrets::of(home).list().map(|all| all.len()).ok();
     let has_room = has_room_at(&home.journal_file(), wiring::least_free(config));
     let url = config.backend.url.as_ref().map(ToString::to_string);
     let probed = match url {
@@ -116,6 +121,7 @@ fn look(config: &Config, home: &Home, confined: (String, &'static str)) -> anyho
         (!has_room, "disk"),
         (trouble.as_deref() == Some("intercepted"), "intercepted"),
         (facts.clock_skew_ms.is_some_and(|skew| skew.unsigned_abs() > SKEW_MS), "clock_skew"),
+        (secrets.is_none(), "secrets"),
         (paused.is_some(), "paused"),
         (safe_mode.is_some(), "safe_mode"),
     ]
@@ -127,6 +133,8 @@ fn look(config: &Config, home: &Home, confined: (String, &'static str)) -> anyho
         running,
         pid: holder.and_then(|holder| holder.pid),
         device_id: DeviceIdentity::load_or_create(home)?.id().to_string(),
+        device_key: "file",
+        secrets,
         backend: BackendStatus {
             kind: config.backend.kind.as_str(),
             url,
@@ -208,7 +216,7 @@ fn show(status: &Status) {
     for hindrance in hindrances(status, now_ms) {
         print::line(&format!("Attention     {hindrance}"));
     }
-    print::line(&format!("Device        {}", status.device_id));
+    print::line(&format!("Device        {} (its key is kept in a {})", status.device_id, status.device_key));
     print::line(&format!("Backend       {backend}, {}", status.backend.kind));
     if let Some(link) = &status.backend.link {
         print::line(&format!("Connection    {link}"));
@@ -234,6 +242,9 @@ fn show(status: &Status) {
         "Confinement   {} (commands reach by network: {})",
         status.confinement, status.network
     ));
+    if let Some(count @ 1..) = status.secrets {
+        print::line(&format!("Secrets       {count}, in a sealed file"));
+    }
     #[cfg(unix)]
     print::line(&format!("A stop ends   {}", crate::acp::local::kill::reach()));
     print::line(&format!("Version       {}", status.version));
@@ -263,6 +274,7 @@ fn hindrances(status: &Status, now_ms: i64) -> Vec<String> {
             let apart = moments::coarse(skew.saturating_abs());
             format!("This machine's clock is {apart} {which} the backend's; deadlines go by the backend's.")
         }
+        "secrets" => "The owner's secrets cannot be read; `punie-runner secrets list` says why.".to_owned(),
         "paused" => {
             format!("Paused{}: nothing new begins until `punie-runner resume`.", since(&status.paused))
         }

@@ -35,7 +35,7 @@ pub use machine::Machine;
 pub use mounted::{FOLDER_VARIABLE, Mounted, MountedFile, remove_left};
 pub use new_device::set_aside;
 pub use secret_mounts::{MountPlace, SecretMount};
-pub use secrets::{SecretEntry, SecretError, Secrets};
+pub use secrets::{SecretEntry, SecretError, Secrets, SecretsWatch};
 pub use skills::{Skill, load_skills};
 pub use switches::{Switch, SwitchWatch, SwitchedOn, Switches};
 pub use tokens::{TokenName, Tokens, fresh_token};

@@ -13,7 +13,9 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use notify::{Event, RecommendedWatcher, RecursiveMode, Watcher as _};
 use serde::{Deserialize, Serialize};
+use tokio::sync::watch;
 
 use super::atomic::{self, Readers};
 use super::error::HomeError;
@@ -44,6 +46,16 @@ pub struct SecretEntry {
     pub name: String,
     /// When it was set, in milliseconds since 1970.
     pub set_at_ms: i64,
+}
+
+/// Tells of changes as long as it is kept.
+#[derive(Debug)]
+pub struct SecretsWatch {
+    /// Changes whenever the file may have.
+    pub changed: watch::Receiver<()>,
+    _watcher: RecommendedWatcher,
+    // Keeps the receiver from hearing "closed" should the system give the watcher up.
+    _sender: watch::Sender<()>,
 }
 
 /// Why a secret cannot be kept.
@@ -123,6 +135,29 @@ impl Secrets {
             self.write(&all)?;
         }
         Ok(was_there)
+    }
+
+    /// Tells when the file changes; none where the system cannot.
+    pub fn watch(&self) -> Option<SecretsWatch> {
+        let (sender, changed) = watch::channel(());
+        let heard = sender.clone();
+        let watched = notify::recommended_watcher(move |event: notify::Result<Event>| {
+            // Reading is no change, or looking at the file would set this off again.
+            if event.map_or(true, |event| !event.kind.is_access()) {
+                let _ = heard.send(());
+            }
+        });
+        let looking = watched.and_then(|mut eyes| {
+            let folder = self.file.parent().unwrap_or(Path::new("."));
+            eyes.watch(folder, RecursiveMode::NonRecursive).map(|()| eyes)
+        });
+        match looking {
+            Ok(eyes) => Some(SecretsWatch { changed, _watcher: eyes, _sender: sender }),
+            Err(error) => {
+                tracing::warn!(%error, "secrets that are stored from now on are masked only once they are used");
+                None
+            }
+        }
     }
 
     /// Waits for whoever changes the file at this moment; the lock goes with what is returned.

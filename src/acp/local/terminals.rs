@@ -18,7 +18,7 @@ use super::command::{check_command, check_folder, command_of, refused};
 use super::confinement::Confinement;
 use super::control_group::ControlGroup;
 use super::descriptors;
-use super::environment::{Beginning, Environment, ForCommands, check_mount};
+use super::environment::{Beginning, Environment, ForCommands, TellWithheld, give_secrets};
 use super::family::{Family, OutputPipe};
 use super::identity::ProcessIdentity;
 use super::login;
@@ -69,6 +69,8 @@ struct Shared {
     fifos: OnceLock<PathBuf>,
     /// What commands get of this device's own.
     ours: OnceLock<Arc<dyn ForCommands>>,
+    /// Is told of secrets of the environment.
+    told: OnceLock<TellWithheld>,
 }
 
 impl LocalTerminals {
@@ -86,6 +88,7 @@ impl LocalTerminals {
                 next: AtomicU64::new(0),
                 fifos: OnceLock::new(),
                 ours: OnceLock::new(),
+                told: OnceLock::new(),
             }),
         })
     }
@@ -94,6 +97,12 @@ impl LocalTerminals {
     pub fn give(&self, ours: Arc<dyn ForCommands>) {
         // Asked once, while the machine is put together.
         let _ = self.shared.ours.set(ours);
+    }
+
+    /// Has this told of the secrets in the environment, once that is known, which is before the first command.
+    pub fn tell_withheld(&self, told: TellWithheld) {
+        // Asked once, while the machine is put together.
+        let _ = self.shared.told.set(told);
     }
 
     /// From now on commands in the background outlive a runner that is killed, with their named pipes in this folder;
@@ -169,8 +178,15 @@ impl LocalTerminals {
     }
 
     pub(super) async fn environment(&self) -> &Environment {
-        let Shared { environment, spawner, setup, .. } = &*self.shared;
-        environment.get_or_init(|| login::environment(spawner, &setup.base_env)).await
+        let Shared { environment, spawner, setup, told, .. } = &*self.shared;
+        let captured = environment.get_or_init(|| async {
+            let (environment, withheld) = login::environment(spawner, &setup.base_env).await;
+            if let Some(tell) = told.get() {
+                tell(withheld);
+            }
+            environment
+        });
+        captured.await
     }
 
     async fn create(&self, request: CreateTerminal) -> Result<OpenTerminal, ToolError> {
@@ -182,11 +198,8 @@ impl LocalTerminals {
         check_folder(&request.cwd)?;
         let (program, args) = command_of(&request.launch)?;
         let mounted = request.mounted.as_deref();
-        if let Some(mounted) = mounted {
-            mounted.variables().try_for_each(|(name, _)| check_mount(name))?;
-        }
-        let shown = mounted.and_then(Mounted::folder);
-        let cage = self.shared.setup.confinement.cage(shown).await?;
+        mounted.map_or(Ok(()), |mounted| give_secrets(&mut env, mounted))?;
+        let cage = self.shared.setup.confinement.cage(mounted.and_then(Mounted::folder)).await?;
         self.shared.setup.confinement.set_temp(&mut env, &request.env);
         let mark = call_mark(&request.request, request.output_number);
         if let Some((name, value)) = mark.split_once('=') {
@@ -197,9 +210,6 @@ impl LocalTerminals {
         }
         if request.tty.is_some() {
             env.insert("TERM".to_owned(), pty::TERM.to_owned());
-        }
-        if let Some(mounted) = mounted {
-            env.extend(mounted.variables().map(|(name, value)| (name.to_owned(), value.to_owned())));
         }
         let mut ties = Ties::of_command(&mark, request.background);
         // One at a terminal would lose it with the runner that holds its other side; one with secrets shall not have
