@@ -8,8 +8,9 @@ use super::context::{Context, runtime};
 use super::exit::Exit;
 use super::{moments, print, wiring};
 use crate::config::{Config, WorkspaceRule};
-use crate::home::{DeviceIdentity, Home, RunnerLock, Switch, SwitchedOn, Switches};
+use crate::home::{DeviceIdentity, Home, PolicyFile, RunnerLock, Switch, SwitchedOn, Switches};
 use crate::journal::{LiveCounts, Pending, Reader, Salvage, has_room_at};
+use crate::policy::Rules;
 use crate::runner::{Clock, SKEW_MS};
 
 #[derive(Debug, Serialize)]
@@ -33,8 +34,34 @@ struct Status {
     waiting: Waiting,
     paused: Option<SwitchedOn>,
     safe_mode: Option<SwitchedOn>,
-    /// `disk`, `intercepted`, `clock_skew`, `paused`, `safe_mode`: what keeps it from being all it should be.
+    policy: PolicyStatus,
+    /// `disk`, `intercepted`, `clock_skew`, `paused`, `safe_mode`, `policy`: what keeps it from being all it should be.
     degraded: Vec<&'static str>,
+}
+
+/// The owner's rules.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct PolicyStatus {
+    rules: usize,
+    /// `allow`, `ask` or `deny`: what is done about what no rule names.
+    default: &'static str,
+    /// What is wrong with policy.toml, with the line.
+    broken: Option<String>,
+}
+
+impl PolicyStatus {
+    /// The rules as they stand in the file. Names of tools are not looked at: no tool is set up for this.
+    fn of(home: &Home) -> Self {
+        let read = PolicyFile::of(home).read().map_err(|error| format!("policy.toml: {error}"));
+        let rules = read.and_then(|text| {
+            Rules::parse(&text.unwrap_or_default(), &|_| true).map_err(|broken| broken.to_string())
+        });
+        match rules {
+            Ok(rules) => Self { rules: rules.rules.len(), default: rules.default.as_str(), broken: None },
+            Err(broken) => Self { rules: 0, default: "deny", broken: Some(broken) },
+        }
+    }
 }
 
 /// What is accepted and not begun.
@@ -100,6 +127,7 @@ fn look(config: &Config, home: &Home, confined: (String, &'static str)) -> anyho
     let facts = Facts::read(home)?;
     let switches = Switches::of(home);
     let (paused, safe_mode) = (switches.read(Switch::Paused), switches.read(Switch::SafeMode));
+    let policy = PolicyStatus::of(home);
     let has_room = has_room_at(&home.journal_file(), wiring::least_free(config));
     let url = config.backend.url.as_ref().map(ToString::to_string);
     let probed = match url {
@@ -118,6 +146,7 @@ fn look(config: &Config, home: &Home, confined: (String, &'static str)) -> anyho
         (facts.clock_skew_ms.is_some_and(|skew| skew.unsigned_abs() > SKEW_MS), "clock_skew"),
         (paused.is_some(), "paused"),
         (safe_mode.is_some(), "safe_mode"),
+        (policy.broken.is_some(), "policy"),
     ]
     .into_iter()
     .filter_map(|(is_so, word)| is_so.then_some(word))
@@ -152,6 +181,7 @@ fn look(config: &Config, home: &Home, confined: (String, &'static str)) -> anyho
         waiting: Waiting { count: facts.pending.count, oldest_ms: facts.pending.oldest_ms.map(since) },
         paused,
         safe_mode,
+        policy,
         degraded,
     })
 }
@@ -234,6 +264,12 @@ fn show(status: &Status) {
         "Confinement   {} (commands reach by network: {})",
         status.confinement, status.network
     ));
+    if status.policy.rules > 0 || status.policy.default != "allow" {
+        print::line(&format!(
+            "Policy        {} rules; {} what none names (`punie-runner policy`)",
+            status.policy.rules, status.policy.default
+        ));
+    }
     #[cfg(unix)]
     print::line(&format!("A stop ends   {}", crate::acp::local::kill::reach()));
     print::line(&format!("Version       {}", status.version));
@@ -262,6 +298,10 @@ fn hindrances(status: &Status, now_ms: i64) -> Vec<String> {
             let which = if skew > 0 { "behind" } else { "ahead of" };
             let apart = moments::coarse(skew.saturating_abs());
             format!("This machine's clock is {apart} {which} the backend's; deadlines go by the backend's.")
+        }
+        "policy" => {
+            let why = status.policy.broken.as_deref().unwrap_or_default();
+            format!("{}: until that is mended, nothing that changes anything begins.", print::cell(why, 300))
         }
         "paused" => {
             format!("Paused{}: nothing new begins until `punie-runner resume`.", since(&status.paused))

@@ -19,7 +19,7 @@ use crate::home::{Approvals, OpenQuestion};
 use crate::ids::{ConversationId, RequestId, ToolName};
 use crate::journal::{Accepted, Origin};
 use crate::request::{ErrorCode, Failure, Meta};
-use crate::tool::{Permission, Verdict};
+use crate::tool::{Asked, Permission, Verdict};
 
 /// How often it is looked whether the person here has answered, while something is asked.
 const LOOK_EVERY: Duration = Duration::from_millis(250);
@@ -40,10 +40,14 @@ const CHOICES: &[Choice] = &[
     Choice { kind: "reject_always", name: "Refuse this tool for the rest of the conversation" },
 ];
 
+/// What an answer for the rest of a conversation is about: a tool there, and what of it the owner wants to be asked
+/// about.
+type Place = (ConversationId, ToolName, Option<String>);
+
 /// The questions of one runner.
 pub(super) struct Desk {
     open: Approvals,
-    remembered: Mutex<HashMap<(ConversationId, ToolName), Word>>,
+    remembered: Mutex<HashMap<Place, Word>>,
 }
 
 /// What somebody said.
@@ -90,7 +94,7 @@ impl Word {
         }
     }
 
-    fn judge(&self, tool: &ToolName) -> Result<(), Stopped> {
+    fn judge(&self, tool: &ToolName, asked: Option<&Asked>) -> Result<(), Stopped> {
         if self.allowed {
             return Ok(());
         }
@@ -101,9 +105,16 @@ impl Word {
             "this once. Do without it, or say why it is needed and ask again."
         };
         Err(denied(format!(
-            "{tool} was not run: its owner wants to be asked about such calls, and {who} refused it, {then}"
+            "{tool} was not run: {}, and {who} refused it, {then}",
+            because(asked)
         )))
     }
+}
+
+/// Why somebody was asked, as a part of a sentence.
+fn because(asked: Option<&Asked>) -> &str {
+    let why = asked.and_then(|asked| asked.why.as_deref());
+    why.unwrap_or("its owner wants to be asked about such calls")
 }
 
 /// The word of the person at an editor that follows the call; never, where none is to be asked.
@@ -141,19 +152,22 @@ impl Engine {
     pub(super) async fn approve(
         self: &Arc<Self>,
         call: &Call,
-        permission: Permission,
+        asked: Option<&Asked>,
     ) -> Result<(), Stopped> {
         let request = call.accepted.request();
-        let publicly = permission == Permission::Ask;
-        let place = (request.conversation.clone(), request.tool.clone());
+        let publicly = asked.is_some();
+        let topic = asked.and_then(|asked| asked.topic.clone());
+        let place = (request.conversation.clone(), request.tool.clone(), topic.clone());
         if publicly && call.accepted.origin() == Origin::Task && self.asks_about_tasks(call).await {
             // Whoever allowed the task saw the whole of it.
             return Ok(());
         }
         if let Some(word) = self.desk.recall(&place).filter(|word| publicly || !word.allowed) {
-            return word.judge(&request.tool);
+            return word.judge(&request.tool, asked);
         }
-        if let Some(verdict) = call.observed.as_ref().and_then(|observed| observed.known()) {
+        // What was said to an editor about a tool was not said about a rule.
+        let known = call.observed.as_ref().and_then(|observed| observed.known());
+        if let Some(verdict) = known.filter(|verdict| topic.is_none() || !verdict.allowed) {
             return judged(&verdict, &request.tool);
         }
         let now = self.server_clock.now_ms();
@@ -163,7 +177,7 @@ impl Engine {
         let question = Question {
             id: RequestId::new(),
             request: request.id.clone(),
-            title: self.title(&call.accepted),
+            title: self.question(&call.accepted, asked),
             options: CHOICES,
             expires_at_ms,
         };
@@ -182,16 +196,16 @@ impl Engine {
             let also = if asks_there { ", or the caller's own side" } else { "" };
             let editor = if call.observed.is_some() { "the editor, " } else { "" };
             return Err(denied(format!(
-                "{} was not run: its owner wants to be asked about such calls, and nobody answered within \
-                 {seconds:.0} s. Ask again when somebody is there: {editor}`punie-runner approvals` at the device{also}.",
-                request.tool
+                "{} was not run: {}, and nobody answered within {seconds:.0} s. Ask again when somebody is there: {editor}`punie-runner approvals` at the device{also}.",
+                request.tool,
+                because(asked)
             )));
         };
         let word = Word::of(answer);
         if word.always {
             self.desk.remember(place, word.clone());
         }
-        word.judge(&request.tool)
+        word.judge(&request.tool, asked)
     }
 
     /// Waits for whoever answers first, and for no longer than the question is worth it.
@@ -211,7 +225,8 @@ impl Engine {
     async fn asks_about_tasks(&self, call: &Call) -> bool {
         let Ok(entry) = self.registry.find("Task") else { return false };
         let cx = self.context(call);
-        matches!(self.gate.permit(&cx, entry.spec(), entry.spec().effect).await, Ok(Permission::Ask))
+        let permission = self.gate.permit(&cx, entry.spec(), entry.spec().effect, "{}").await;
+        matches!(permission, Ok(Permission::Ask(_)))
     }
 
     /// What people read: the tool and its arguments, masked. Written anew, so that neither blanks nor escapes of the
@@ -222,6 +237,13 @@ impl Engine {
         let whole = format!("{} {args}", request.tool);
         let (masked, _) = self.redactor.scrub(&whole);
         shortened(&masked)
+    }
+
+    /// The same, with why it is asked.
+    fn question(&self, call: &Accepted, asked: Option<&Asked>) -> String {
+        let Some(why) = asked.and_then(|asked| asked.why.as_deref()) else { return self.title(call) };
+        let (why, _) = self.redactor.scrub(why);
+        shortened(&format!("{} [{why}]", self.title(call)))
     }
 
     /// Puts it on the list of the person here. A disk that takes long for that holds up nobody else.
@@ -346,11 +368,11 @@ impl Engine {
 }
 
 impl Desk {
-    fn recall(&self, place: &(ConversationId, ToolName)) -> Option<Word> {
+    fn recall(&self, place: &Place) -> Option<Word> {
         self.remembered.lock().unwrap_or_else(PoisonError::into_inner).get(place).cloned()
     }
 
-    fn remember(&self, place: (ConversationId, ToolName), word: Word) {
+    fn remember(&self, place: Place, word: Word) {
         self.remembered.lock().unwrap_or_else(PoisonError::into_inner).insert(place, word);
     }
 }

@@ -15,7 +15,7 @@ use super::observing::Observed;
 use crate::failpoint::reach_of;
 use crate::journal::{Accepted, Close, JournalError, Origin, RecordedReply};
 use crate::request::{Effect, ErrorCode, Failure, Meta, Outcome};
-use crate::tool::{Permission, Progress, ReadyCall, ToolCx, ToolError, Unrecorded};
+use crate::tool::{Asked, Permission, Progress, ReadyCall, ToolCx, ToolError, Unrecorded};
 
 /// How long a call that was told to stop may take to do so before it is abandoned. Ending a stubborn process tree
 /// takes ten seconds.
@@ -103,13 +103,13 @@ impl Engine {
     }
 
     async fn work(self: &Arc<Self>, call: &Call) -> (Claimed, Work) {
-        let ready = match self.prepare(call).await {
-            Ok(ready) => ready,
+        let (ready, asked) = match self.prepare(call).await {
+            Ok(prepared) => prepared,
             Err(Work::Left) => return (Claimed::GivenUp, Work::Left),
             Err(refused) => return (self.claim_once(&call.accepted, &call.cancel).await, refused),
         };
         if !call.accepted.effect().at_most_once() {
-            return tokio::join!(self.claim_once(&call.accepted, &call.cancel), self.run(call, ready));
+            return tokio::join!(self.claim_once(&call.accepted, &call.cancel), self.run(call, ready, asked));
         }
         let claimed = self.claim(&call.accepted, &call.cancel).await;
         match claimed {
@@ -117,7 +117,7 @@ impl Engine {
             Claimed::Ours | Claimed::GivenUp => {
                 // The claim may have taken long, and its answer may have said that the caller took the call back.
                 let work = match self.unwanted(call) {
-                    None => self.run(call, ready).await,
+                    None => self.run(call, ready, asked).await,
                     Some(outcome) => Work::answer(outcome),
                 };
                 (claimed, work)
@@ -136,15 +136,19 @@ impl Engine {
     }
 
     /// Everything that can refuse a call before anything is done about it.
-    async fn prepare(self: &Arc<Self>, call: &Call) -> Result<ReadyCall, Work> {
+    async fn prepare(self: &Arc<Self>, call: &Call) -> Result<(ReadyCall, Option<Asked>), Work> {
         self.know_the_time().await;
         if let Some(outcome) = self.unwanted(call) {
             return Err(Work::answer(outcome));
         }
         let (ready, permission) = self.decode(call).await.map_err(|error| Work::answer(refused(error)))?;
         let wants_a_say = call.observed.as_ref().is_some_and(|observed| observed.wants_a_say());
-        if permission == Permission::Ask || wants_a_say {
-            self.approve(call, permission).await.map_err(|stopped| match stopped {
+        let asked = match permission {
+            Permission::Given => None,
+            Permission::Ask(asked) => Some(asked),
+        };
+        if asked.is_some() || wants_a_say {
+            self.approve(call, asked.as_ref()).await.map_err(|stopped| match stopped {
                 Stopped::Refused(failure) => Work::answer(Outcome::Error(*failure)),
                 Stopped::TakenBack => Work::answer(never_ran()),
                 Stopped::Stopping => Work::Left,
@@ -159,7 +163,7 @@ impl Engine {
                 return Err(Work::answer(outcome));
             }
         }
-        Ok(ready)
+        Ok((ready, asked))
     }
 
     /// The call as its tool takes it, and what the gate says to it.
@@ -174,7 +178,7 @@ impl Engine {
                 "The call was taken for one that changes nothing and would change something. It was not run; ask anew.",
             ));
         }
-        let permission = self.gate.permit(&self.context(call), entry.spec(), ready.effect()).await?;
+        let permission = self.gate.permit(&self.context(call), entry.spec(), ready.effect(), &request.args).await?;
         Ok((ready, permission))
     }
 
@@ -214,12 +218,15 @@ impl Engine {
     }
 
     /// Runs a prepared call whose start is recorded, under its deadline and a panic guard.
-    async fn run(self: &Arc<Self>, call: &Call, ready: ReadyCall) -> Work {
+    async fn run(self: &Arc<Self>, call: &Call, ready: ReadyCall, asked: Option<Asked>) -> Work {
         let declares = ready.declares();
         let attempt = match self.start(call, declares).await {
             Ok(attempt) => attempt,
             Err(not_started) => return not_started,
         };
+        if let Some(changed) = self.changed(call, asked).await {
+            return Work::Outcome(Box::new(changed), Some(attempt));
+        }
         reach_of("start.after", call.accepted.request().id.as_str());
         let mut cx = self.context(call);
         // Ends with this call, so that nothing is told after its result.
@@ -267,6 +274,13 @@ impl Engine {
             return Work::Left;
         }
         Work::Outcome(Box::new(outcome(cut, answer)), Some(attempt))
+    }
+
+    /// The refusal of a call that is no more what a person said yes to.
+    async fn changed(&self, call: &Call, asked: Option<Asked>) -> Option<Outcome> {
+        let (asked, request) = (asked?, call.accepted.request());
+        let entry = self.registry.find(request.tool.as_str()).ok()?;
+        self.gate.still(entry.spec(), &request.args, &asked).await.err().map(refused)
     }
 
     /// Waits until a call has run for this long, the machine being awake, or its deadline has passed, awake or not.

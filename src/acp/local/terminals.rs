@@ -158,6 +158,11 @@ impl LocalTerminals {
         self.environment().await.for_app(&self.shared.setup.base_env)
     }
 
+    /// Where commands find programs.
+    pub(in crate::acp) async fn search_path(&self) -> String {
+        self.environment().await.get("PATH").unwrap_or_default().to_owned()
+    }
+
     pub(super) async fn environment(&self) -> &Environment {
         let Shared { environment, spawner, setup, .. } = &*self.shared;
         environment.get_or_init(|| login::environment(spawner, &setup.base_env)).await
