@@ -16,6 +16,7 @@ use super::Workspace;
 use super::local::confinement::Confinement;
 use super::local::descriptors;
 use super::local::terminals::LocalTerminals;
+use crate::failpoint::reach_of;
 use crate::ids::RequestId;
 use crate::policy::{By, Call, Decision, Verdict, judge};
 use crate::tool::{
@@ -110,7 +111,8 @@ impl InsideWorkspace {
         args: &str,
     ) -> Result<Permission, ToolError> {
         let asks = self.asks(tool, effect);
-        let Some(policy) = self.policy.as_ref().filter(|policy| asks || policy.standing.say_something()) else {
+        let Some(policy) = self.policy.as_ref().filter(|policy| asks || policy.standing.say_something())
+        else {
             return Ok(if asks { Permission::Ask(Asked::default()) } else { Permission::Given });
         };
         let search_path = policy.terminals.search_path().await;
@@ -161,7 +163,10 @@ impl Policy {
                 return Ok((with, call));
             };
             match with.grants.iter().find(|id| !self.standing.use_up(&grants, id, request)) {
-                None => return Ok((with, call)),
+                None => {
+                    reach_of("grant.used", request.as_str());
+                    return Ok((with, call));
+                }
                 // Another request was quicker.
                 Some(lost) => grants.retain(|grant| grant.id != *lost),
             }

@@ -132,7 +132,14 @@ struct Desk<'a> {
 impl<'a> Desk<'a> {
     fn open(config: &'a Config, context: &Context, runtime: &'a Runtime) -> anyhow::Result<Self> {
         let home = Context::home(config)?;
-        let machine = wiring::machine(config, &home, context.environment(), Arc::new(NoTasks), None, &Editors::default())?;
+        let machine = wiring::machine(
+            config,
+            &home,
+            context.environment(),
+            Arc::new(NoTasks),
+            None,
+            &Editors::default(),
+        )?;
         Ok(Self { machine, config, runtime, file: home.policy_file().display().to_string() })
     }
 
@@ -161,7 +168,9 @@ impl<'a> Desk<'a> {
 fn test(desk: &Desk<'_>, args: &TestArgs, as_json: bool) -> anyhow::Result<Exit> {
     let (tool, verdict) = match &args.tool {
         Some(tool) if args.command.is_empty() => (tool.as_str(), desk.verdict(tool, &args.args)?),
-        Some(_) => return Err(Stop::with(Exit::Usage, "give a tool with its arguments, or a command after --")),
+        Some(_) => {
+            return Err(Stop::with(Exit::Usage, "give a tool with its arguments, or a command after --"));
+        }
         None => ("Bash", desk.on_command(&args.command)?),
     };
     if as_json {

@@ -93,7 +93,9 @@ impl Rules {
             let written = written.into_inner();
             let name = written.name.clone();
             if rules.iter().any(|rule| rule.name == name) {
-                return Err(broken(format!("two rules are called {name:?}; grants name a rule, so give one another name")));
+                return Err(broken(format!(
+                    "two rules are called {name:?}; grants name a rule, so give one another name"
+                )));
             }
             let (matches, no_match) = (written.matches.clone(), written.no_match.clone());
             let rule = rule(written, line, is_tool)
@@ -124,7 +126,9 @@ fn rule(written: WrittenRule, line: usize, is_tool: &dyn Fn(&str) -> bool) -> Re
     if written.name.is_empty() || written.name.len() > 64 || !written.name.chars().all(sign) {
         return Err("its name must be 1 to 64 letters, digits, dashes, dots or underscores".to_owned());
     }
-    let known = |word: &str| matches!(word, "reads" | "writes" | "executes") || word.starts_with("guest:") || is_tool(word);
+    let known = |word: &str| {
+        matches!(word, "reads" | "writes" | "executes") || word.starts_with("guest:") || is_tool(word)
+    };
     if let Some(other) = written.tools.iter().find(|word| !known(word)) {
         return Err(format!(
             "tools holds {other:?}, which is neither reads, writes, executes nor a tool (`punie-runner tools` lists \
@@ -189,7 +193,8 @@ impl NewRule {
     ) -> Result<(String, String), Broken> {
         let before = Rules::parse(text, is_tool)?;
         let name = self.name.clone().unwrap_or_else(|| self.free_name(&before, decision));
-        let mut added = format!("[[rule]]\nname = {}\ndecision = {}\n", quote(&name), quote(decision.as_str()));
+        let mut added =
+            format!("[[rule]]\nname = {}\ndecision = {}\n", quote(&name), quote(decision.as_str()));
         if let Some(reason) = &self.reason {
             added.push_str(&format!("reason = {}\n", quote(reason)));
         }
@@ -214,7 +219,8 @@ impl NewRule {
     fn free_name(&self, rules: &Rules, decision: Decision) -> String {
         let words = self.command.iter().chain(&self.paths).chain(&self.tools);
         let signs = words.flat_map(|word| word.chars().chain(['-']));
-        let plain: String = signs.map(|c| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '-' }).collect();
+        let plain: String =
+            signs.map(|c| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '-' }).collect();
         let parts: Vec<&str> = plain.split('-').filter(|part| !part.is_empty()).take(4).collect();
         let base: String = format!("{}-{}", decision.as_str(), parts.join("-")).chars().take(50).collect();
         let numbered = (2..).map(|n| format!("{base}-{n}"));

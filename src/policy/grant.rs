@@ -56,5 +56,6 @@ impl Grant {
 }
 
 fn is_at(place: &Place, path: &str) -> bool {
-    place.relative.first().is_some_and(|own| own == path) || place.absolute.first().is_some_and(|own| own == path)
+    place.relative.first().is_some_and(|own| own == path)
+        || place.absolute.first().is_some_and(|own| own == path)
 }

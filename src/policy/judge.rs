@@ -72,7 +72,8 @@ impl Bench<'_> {
             self.use_up(&grant.id);
             return Said::For(By::Grant, self.words(part));
         }
-        let tool_grant = self.grants.iter().find(|grant| grant.target == Target::Tool(self.call.tool.clone()));
+        let tool_grant =
+            self.grants.iter().find(|grant| grant.target == Target::Tool(self.call.tool.clone()));
         let mut against: Option<Verdict> = None;
         let about: Vec<&Rule> = self.rules.about(&self.call.tool, self.call.effect).collect();
         let allowing = about.iter().find(|rule| rule.decision == Decision::Allow && rule.allows(part));
@@ -112,7 +113,12 @@ impl Bench<'_> {
         let change = Some(format!("punie-runner policy allow --once {}", quoted(&rule.name)));
         let (decision, by, matched, reason) = match fit {
             Fit::Yes(words) => (rule.decision, By::Rule(rule.name.clone()), words, rule.reason.clone()),
-            _ => (Decision::Ask, By::Perhaps(rule.name.clone()), self.words(part), Some(self.why_unclear(part))),
+            _ => (
+                Decision::Ask,
+                By::Perhaps(rule.name.clone()),
+                self.words(part),
+                Some(self.why_unclear(part)),
+            ),
         };
         Verdict { decision, by, matched, reason, change, grants: self.used.clone() }
     }
@@ -120,7 +126,9 @@ impl Bench<'_> {
     fn why_unclear(&self, part: Part<'_>) -> String {
         match part {
             Part::Hidden(why) => why.to_owned(),
-            Part::Command(simple, _) => simple.opaque.unwrap_or("its words are known only when it runs").to_owned(),
+            Part::Command(simple, _) => {
+                simple.opaque.unwrap_or("its words are known only when it runs").to_owned()
+            }
             Part::Place(place) if place.is_folder => "the rule is about something in that folder".to_owned(),
             _ => "its path is known only when it runs".to_owned(),
         }
@@ -144,13 +152,22 @@ impl Bench<'_> {
         if decision == Decision::Allow {
             return Verdict::allowed(By::Nothing, String::new(), std::mem::take(&mut self.used));
         }
-        if let Some(grant) = self.grants.iter().find(|grant| grant.target == Target::Tool(self.call.tool.clone())) {
+        if let Some(grant) =
+            self.grants.iter().find(|grant| grant.target == Target::Tool(self.call.tool.clone()))
+        {
             self.use_up(&grant.id);
             return Verdict::allowed(By::Grant, self.words(part), std::mem::take(&mut self.used));
         }
         let by = if default >= asked { By::Default } else { By::Ask };
         let change = format!("punie-runner policy allow --once {}", self.smallest(part));
-        Verdict { decision, by, matched: self.words(part), reason: None, change: Some(change), grants: Vec::new() }
+        Verdict {
+            decision,
+            by,
+            matched: self.words(part),
+            reason: None,
+            change: Some(change),
+            grants: Vec::new(),
+        }
     }
 
     /// The smallest thing that could be granted for this part.

@@ -92,7 +92,11 @@ impl PathGlob {
 
     /// Whether something in this folder may fit.
     fn may_fit_below(&self, folder: &str) -> bool {
-        let plain = self.text.trim_start_matches("./").split('/').take_while(|part| !part.contains(['*', '?', '[', '{']));
+        let plain = self
+            .text
+            .trim_start_matches("./")
+            .split('/')
+            .take_while(|part| !part.contains(['*', '?', '[', '{']));
         let parts = folder.split('/').filter(|part| !part.is_empty());
         plain.filter(|part| !part.is_empty()).zip(parts).all(|(a, b)| same(a, b))
     }
@@ -105,7 +109,8 @@ fn same(a: &str, b: &str) -> bool {
 impl Rule {
     /// Whether it is about calls of this tool at all.
     pub(super) fn is_about(&self, tool: &str, effect: &str) -> bool {
-        let named = |word: &String| word == tool || word == effect || word.strip_prefix("guest:") == Some(tool);
+        let named =
+            |word: &String| word == tool || word == effect || word.strip_prefix("guest:") == Some(tool);
         self.tools.is_empty() || self.tools.iter().any(named)
     }
 
@@ -133,10 +138,14 @@ impl Rule {
         }
         match part {
             Part::Place(place) => {
-                let path = |glob: &PathGlob| if glob.is_absolute() { place.absolute.first() } else { place.relative.first() }.cloned();
+                let path = |glob: &PathGlob| {
+                    if glob.is_absolute() { place.absolute.first() } else { place.relative.first() }.cloned()
+                };
                 place.known && self.paths.iter().any(|glob| path(glob).is_some_and(|path| glob.fits(&path)))
             }
-            Part::Command(simple, assigns) => !assigns && !self.command.is_empty() && begins(simple, &self.command),
+            Part::Command(simple, assigns) => {
+                !assigns && !self.command.is_empty() && begins(simple, &self.command)
+            }
             Part::Whole | Part::Hidden(_) => false,
         }
     }
@@ -153,7 +162,8 @@ impl Rule {
             if let Some(path) = spellings.iter().find(|path| glob.fits(path)) {
                 return Fit::Yes(format!("{path} (by {})", glob.text));
             }
-            if !place.known || (place.is_folder && spellings.iter().any(|folder| glob.may_fit_below(folder))) {
+            if !place.known || (place.is_folder && spellings.iter().any(|folder| glob.may_fit_below(folder)))
+            {
                 fit = Fit::Maybe;
             }
         }
@@ -176,7 +186,9 @@ impl Rule {
             if element.iter().all(|word| word.starts_with('-')) {
                 match rest.iter().find(|word| element.iter().any(|option| has_option(&word.text, option))) {
                     Some(word) => matched.push(&word.text),
-                    None if element.iter().any(|option| is_spread(rest, option)) => matched.push("(its options)"),
+                    None if element.iter().any(|option| is_spread(rest, option)) => {
+                        matched.push("(its options)")
+                    }
                     None if simple.open_end || rest.iter().any(|word| !word.literal) => unsure = true,
                     None => return Fit::No,
                 }
@@ -226,6 +238,7 @@ fn is_spread(words: &[super::shell::Word], option: &str) -> bool {
 
 /// Whether a command begins with exactly these words.
 pub(super) fn begins(simple: &Simple, words: &[Vec<String>]) -> bool {
-    let fits = |(word, element): (&super::shell::Word, &Vec<String>)| word.literal && element.contains(&word.text);
+    let fits =
+        |(word, element): (&super::shell::Word, &Vec<String>)| word.literal && element.contains(&word.text);
     simple.words.len() >= words.len() && simple.words.iter().zip(words).all(fits)
 }

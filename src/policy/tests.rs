@@ -44,9 +44,17 @@ fn a_denied_command_is_known_wherever_its_words_stand() {
         "echo \"$(git push)\"",
     ] {
         let verdict = decide(NO_PUSH, &bash(line));
-        assert_eq!((verdict.decision, &verdict.by), (Decision::Deny, &By::Rule("no-push".to_owned())), "{line}");
+        assert_eq!(
+            (verdict.decision, &verdict.by),
+            (Decision::Deny, &By::Rule("no-push".to_owned())),
+            "{line}"
+        );
         assert_eq!(verdict.change.as_deref(), Some("punie-runner policy allow --once no-push"));
-        assert!(verdict.cause().contains("people push") && verdict.matched.starts_with("git") || verdict.matched.starts_with("/usr"), "{verdict:?}");
+        assert!(
+            verdict.cause().contains("people push") && verdict.matched.starts_with("git")
+                || verdict.matched.starts_with("/usr"),
+            "{verdict:?}"
+        );
     }
     for line in ["git $X", "$X push", "echo push | xargs git", "git pu*", "base64 -d x | sh", "git push )"] {
         let verdict = decide(NO_PUSH, &bash(line));
@@ -61,7 +69,9 @@ fn a_denied_command_is_known_wherever_its_words_stand() {
 fn the_strictest_rule_wins_whatever_their_order() {
     let allow = "[[rule]]\nname = \"git\"\ndecision = \"allow\"\ncommand = [\"git\"]\n";
     let ask = "[[rule]]\nname = \"ask\"\ndecision = \"ask\"\ncommand = [\"git\", \"push\"]\n";
-    for text in [format!("{allow}{ask}{NO_PUSH}"), format!("{NO_PUSH}{ask}{allow}"), format!("{ask}{NO_PUSH}{allow}")] {
+    for text in
+        [format!("{allow}{ask}{NO_PUSH}"), format!("{NO_PUSH}{ask}{allow}"), format!("{ask}{NO_PUSH}{allow}")]
+    {
         assert_eq!(decide(&text, &bash("git push")).decision, Decision::Deny, "{text}");
     }
     assert_eq!(decide(&format!("{allow}{ask}"), &bash("git push")).decision, Decision::Ask);
@@ -89,9 +99,18 @@ fn an_allow_rule_covers_no_more_than_it_names() {
     let mut redirected = bash("cargo test > out");
     redirected.places = file("Bash", "executes", "out").places;
     let verdict = decide(text, &redirected);
-    assert_eq!((verdict.decision, verdict.change.as_deref()), (Decision::Deny, Some("punie-runner policy allow --once --path out")));
-    assert_eq!(decide(text, &bash("ls -l 'a b'")).change.as_deref(), Some("punie-runner policy allow --once -- ls -l 'a b'"));
-    assert_eq!(decide(text, &bash("ls $X")).change.as_deref(), Some("punie-runner policy allow --once --tool Bash"));
+    assert_eq!(
+        (verdict.decision, verdict.change.as_deref()),
+        (Decision::Deny, Some("punie-runner policy allow --once --path out"))
+    );
+    assert_eq!(
+        decide(text, &bash("ls -l 'a b'")).change.as_deref(),
+        Some("punie-runner policy allow --once -- ls -l 'a b'")
+    );
+    assert_eq!(
+        decide(text, &bash("ls $X")).change.as_deref(),
+        Some("punie-runner policy allow --once --tool Bash")
+    );
 }
 
 #[test]
@@ -102,8 +121,16 @@ fn default_and_the_configuration_s_list_meet_as_the_stricter_of_both() {
         ("", true, (Decision::Ask, By::Ask)),
         ("default = \"ask\"", false, (Decision::Ask, By::Default)),
         ("default = \"deny\"", true, (Decision::Deny, By::Default)),
-        ("[[rule]]\nname = \"l\"\ndecision = \"allow\"\ncommand = [\"ls\"]", true, (Decision::Allow, By::Rule("l".to_owned()))),
-        ("default = \"deny\"\n[[rule]]\nname = \"b\"\ndecision = \"allow\"\ntools = [\"Bash\"]", true, (Decision::Allow, By::Rule("b".to_owned()))),
+        (
+            "[[rule]]\nname = \"l\"\ndecision = \"allow\"\ncommand = [\"ls\"]",
+            true,
+            (Decision::Allow, By::Rule("l".to_owned())),
+        ),
+        (
+            "default = \"deny\"\n[[rule]]\nname = \"b\"\ndecision = \"allow\"\ntools = [\"Bash\"]",
+            true,
+            (Decision::Allow, By::Rule("b".to_owned())),
+        ),
     ] {
         let verdict = judge(&rules(text), listed, &call, &[]);
         assert_eq!((verdict.decision, verdict.by), expect, "{text} {listed}");
@@ -114,7 +141,8 @@ fn default_and_the_configuration_s_list_meet_as_the_stricter_of_both() {
 
 #[test]
 fn paths_are_known_by_pattern_and_in_folders() {
-    let text = "[[rule]]\nname = \"keys\"\ndecision = \"deny\"\npaths = [\"secrets\", \"**/*.pem\", \"/etc/**\"]\n";
+    let text =
+        "[[rule]]\nname = \"keys\"\ndecision = \"deny\"\npaths = [\"secrets\", \"**/*.pem\", \"/etc/**\"]\n";
     for path in ["secrets", "secrets/a/b", "x.pem", "a/b/x.pem"] {
         assert_eq!(decide(text, &file("Read", "reads", path)).decision, Decision::Deny, "{path}");
     }
@@ -156,10 +184,16 @@ fn a_grant_opens_what_it_names_and_nothing_else() {
     let rule = Target::Rule("no-push".to_owned());
     let verdict = with(NO_PUSH, "git push", rule.clone());
     assert_eq!((verdict.decision, verdict.grants), (Decision::Allow, vec!["g".to_owned()]));
-    assert_eq!(with(NO_PUSH, "ls", rule.clone()).grants, Vec::<String>::new(), "not used where nothing asks for it");
+    assert_eq!(
+        with(NO_PUSH, "ls", rule.clone()).grants,
+        Vec::<String>::new(),
+        "not used where nothing asks for it"
+    );
     let words = |text: &str| Target::Command(text.split(' ').map(str::to_owned).collect());
     assert_eq!(with(NO_PUSH, "git push origin", words("git push origin")).decision, Decision::Allow);
-    for line in ["git push", "git push elsewhere", "git push origin; git push elsewhere", "X=1 git push origin"] {
+    for line in
+        ["git push", "git push elsewhere", "git push origin; git push elsewhere", "X=1 git push origin"]
+    {
         assert_eq!(with(NO_PUSH, line, words("git push origin")).decision, Decision::Deny, "{line}");
     }
     let tool = Target::Tool("Bash".to_owned());
@@ -180,14 +214,42 @@ fn a_broken_file_is_refused_with_its_line_and_the_reason() {
         ("[[rule]]\nname = \"x\"\ndecision = \"deny\"\ncommand = [\"git push\"]", Some(1), "single words"),
         ("[[rule]]\nname = \"x\"\ndecision = \"deny\"\ncommand = [7]", Some(4), "a word in quotes"),
         ("[[rule]]\nname = \"x\"\ndecision = \"deny\"\npaths = [\"a[\"]", Some(1), "no pattern"),
-        ("[[rule]]\nname = \"x\"\ndecision = \"deny\"\npaths = [\"a\"]\ncommand = [\"b\"]", Some(1), "make two rules"),
+        (
+            "[[rule]]\nname = \"x\"\ndecision = \"deny\"\npaths = [\"a\"]\ncommand = [\"b\"]",
+            Some(1),
+            "make two rules",
+        ),
         ("[[rule]]\nname = \"x\"\ndecision = \"deny\"\ncomand = [\"b\"]", Some(4), "comand"),
-        ("[[rule]]\nname = \"x\"\ndecision = \"deny\"\ncommand = [\"b\"]\nmatch = [\"c\"]", Some(1), "does not fit its example \"c\""),
-        ("[[rule]]\nname = \"x\"\ndecision = \"deny\"\ncommand = [\"b\"]\nno_match = [\"a; b\"]", Some(1), "may fit, its example \"a; b\""),
-        ("[[rule]]\nname = \"x\"\ndecision = \"deny\"\ncommand = [\"b\"]\nno_match = [\"$X\"]", Some(1), "may fit"),
-        ("[[rule]]\nname = \"x\"\ndecision = \"allow\"\ncommand = [\"b\"]\nmatch = [\"X=1 b\"]", Some(1), "does not fit"),
-        ("[[rule]]\nname = \"x\"\ndecision = \"deny\"\npaths = [\"*.pem\"]\nmatch = [\"a/b.pem\"]", Some(1), "does not fit"),
-        ("[[rule]]\nname = \"x\"\ndecision = \"deny\"\ncommand = [\"b\"]\n[[rule]]\nname = \"x\"\ndecision = \"deny\"\ncommand = [\"b\"]", Some(5), "two rules are called \"x\""),
+        (
+            "[[rule]]\nname = \"x\"\ndecision = \"deny\"\ncommand = [\"b\"]\nmatch = [\"c\"]",
+            Some(1),
+            "does not fit its example \"c\"",
+        ),
+        (
+            "[[rule]]\nname = \"x\"\ndecision = \"deny\"\ncommand = [\"b\"]\nno_match = [\"a; b\"]",
+            Some(1),
+            "may fit, its example \"a; b\"",
+        ),
+        (
+            "[[rule]]\nname = \"x\"\ndecision = \"deny\"\ncommand = [\"b\"]\nno_match = [\"$X\"]",
+            Some(1),
+            "may fit",
+        ),
+        (
+            "[[rule]]\nname = \"x\"\ndecision = \"allow\"\ncommand = [\"b\"]\nmatch = [\"X=1 b\"]",
+            Some(1),
+            "does not fit",
+        ),
+        (
+            "[[rule]]\nname = \"x\"\ndecision = \"deny\"\npaths = [\"*.pem\"]\nmatch = [\"a/b.pem\"]",
+            Some(1),
+            "does not fit",
+        ),
+        (
+            "[[rule]]\nname = \"x\"\ndecision = \"deny\"\ncommand = [\"b\"]\n[[rule]]\nname = \"x\"\ndecision = \"deny\"\ncommand = [\"b\"]",
+            Some(5),
+            "two rules are called \"x\"",
+        ),
         ("[[rule", Some(1), ""),
     ] {
         let broken = Rules::parse(text, &is_tool).expect_err(text);
@@ -196,13 +258,20 @@ fn a_broken_file_is_refused_with_its_line_and_the_reason() {
     }
     let good = "[[rule]]\nname = \"x\"\ndecision = \"deny\"\ncommand = [\"b\"]\nmatch = [\"a | b\"]\nno_match = [\"ab\", \"echo b\"]";
     assert_eq!(rules(good).rules.len(), 1);
-    assert_eq!(rules("[[rule]]\nname = \"x\"\ndecision = \"ask\"\ntools = [\"guest:Ask\", \"reads\"]").rules[0].line, 1);
+    assert_eq!(
+        rules("[[rule]]\nname = \"x\"\ndecision = \"ask\"\ntools = [\"guest:Ask\", \"reads\"]").rules[0].line,
+        1
+    );
 }
 
 #[test]
 fn a_rule_is_added_without_touching_what_stands_there() {
     let before = "# mine\ndefault = \"ask\" # really\n\n[[rule]] # first\nname = \"deny-git-push\"\ndecision = \"deny\"\ncommand = [\"git\", \"push\"]";
-    let new = NewRule { command: vec!["git".to_owned(), "push".to_owned()], reason: Some("a \"b\"\n\u{7f}".to_owned()), ..NewRule::default() };
+    let new = NewRule {
+        command: vec!["git".to_owned(), "push".to_owned()],
+        reason: Some("a \"b\"\n\u{7f}".to_owned()),
+        ..NewRule::default()
+    };
     let (after, name) = new.added_to(before, Decision::Deny, &is_tool).expect("added");
     assert!(after.starts_with(before) && name == "deny-git-push-2", "{after}");
     assert_eq!(rules(&after).rules.len(), 2);

@@ -62,7 +62,10 @@ impl Verdict {
         match &self.by {
             By::Rule(name) => format!("the owner's rule {name:?} {verb}{about}{why}"),
             By::Perhaps(name) => {
-                format!("it cannot be told whether the owner's rule {name:?} is meant for `{}`{why}", self.matched)
+                format!(
+                    "it cannot be told whether the owner's rule {name:?} is meant for `{}`{why}",
+                    self.matched
+                )
             }
             By::Default => format!("no rule of the owner's names it, and the policy's default {verb}{about}"),
             By::Ask => format!("`ask` of the owner's configuration {verb}{about}"),

@@ -3,23 +3,24 @@
 //! refused always is remembered for the conversation and the tool, in this life. Not here: which calls are asked about
 //! (the gate).
 
+mod listing;
+
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep, sleep_until};
 
 use super::backoff::Retry;
 use super::engine::Engine;
 use super::execute::Call;
-use super::wake::{Wake, Waker};
 use crate::backend::{Answer, Choice, Disposition, Pause, Permissions, Question};
 use crate::home::{Approvals, OpenQuestion};
 use crate::ids::{ConversationId, RequestId, ToolName};
 use crate::journal::{Accepted, Origin};
 use crate::request::{ErrorCode, Failure, Meta};
 use crate::tool::{Asked, Permission, Verdict};
+use listing::{Aside, OpenHere};
 
 /// How often it is looked whether the person here has answered, while something is asked.
 const LOOK_EVERY: Duration = Duration::from_millis(250);
@@ -104,10 +105,7 @@ impl Word {
         } else {
             "this once. Do without it, or say why it is needed and ask again."
         };
-        Err(denied(format!(
-            "{tool} was not run: {}, and {who} refused it, {then}",
-            because(asked)
-        )))
+        Err(denied(format!("{tool} was not run: {}, and {who} refused it, {then}", because(asked))))
     }
 }
 
@@ -149,11 +147,7 @@ fn denied(text: String) -> Stopped {
 impl Engine {
     /// Waits for somebody to allow a call. One that only the editor's person wants to be asked about is none of the
     /// caller's side.
-    pub(super) async fn approve(
-        self: &Arc<Self>,
-        call: &Call,
-        asked: Option<&Asked>,
-    ) -> Result<(), Stopped> {
+    pub(super) async fn approve(self: &Arc<Self>, call: &Call, asked: Option<&Asked>) -> Result<(), Stopped> {
         let request = call.accepted.request();
         let publicly = asked.is_some();
         let topic = asked.and_then(|asked| asked.topic.clone());
@@ -259,13 +253,7 @@ impl Engine {
             asked_at_ms,
             expires_at_ms: asked_at_ms + left_ms,
         };
-        let listed = Listed { desk: self.desk.open.clone(), id: question.id.clone() };
-        OpenHere(tokio::task::spawn_blocking(move || {
-            if let Err(error) = listed.desk.open(&open) {
-                tracing::warn!(%error, "the person at this device cannot be asked");
-            }
-            listed
-        }))
+        OpenHere::list(self.desk.open.clone(), open)
     }
 
     /// Waits until the question is no longer worth an answer, by the backend's clock and over sleeps of the machine.
@@ -374,49 +362,6 @@ impl Desk {
 
     fn remember(&self, place: Place, word: Word) {
         self.remembered.lock().unwrap_or_else(PoisonError::into_inner).insert(place, word);
-    }
-}
-
-/// A call that waits holds up no other conversation; dropping this brings it back to its place.
-struct Aside {
-    waker: Waker,
-    call: Accepted,
-}
-
-impl Aside {
-    fn step(waker: &Waker, call: &Accepted) -> Self {
-        waker.wake(Wake::Asks(call.clone()));
-        Self { waker: waker.clone(), call: call.clone() }
-    }
-}
-
-impl Drop for Aside {
-    fn drop(&mut self) {
-        self.waker.wake(Wake::Asked(self.call.clone()));
-    }
-}
-
-/// A question that is on the person's list, or on its way there. Dropping it takes it off, too.
-struct OpenHere(JoinHandle<Listed>);
-
-impl OpenHere {
-    /// Takes it off the list, which is files again.
-    async fn close(self) {
-        if let Ok(listed) = self.0.await {
-            let _ = tokio::task::spawn_blocking(move || drop(listed)).await;
-        }
-    }
-}
-
-/// A question on the person's list; dropping it takes it off.
-struct Listed {
-    desk: Approvals,
-    id: RequestId,
-}
-
-impl Drop for Listed {
-    fn drop(&mut self) {
-        self.desk.close(&self.id);
     }
 }
 

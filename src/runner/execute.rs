@@ -178,7 +178,8 @@ impl Engine {
                 "The call was taken for one that changes nothing and would change something. It was not run; ask anew.",
             ));
         }
-        let permission = self.gate.permit(&self.context(call), entry.spec(), ready.effect(), &request.args).await?;
+        let permission =
+            self.gate.permit(&self.context(call), entry.spec(), ready.effect(), &request.args).await?;
         Ok((ready, permission))
     }
 

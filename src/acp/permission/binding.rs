@@ -16,8 +16,8 @@ use crate::tool::{ErrorCode, ToolError, ToolSpec};
 const LARGEST: u64 = 256 << 20;
 /// Programs that run a file which they are given.
 const RUN_FILES: &[&str] = &[
-    "bash", "sh", "dash", "zsh", "ksh", "fish", "source", ".", "python", "python3", "node", "perl", "ruby", "php", "make",
-    "deno", "bun", "lua",
+    "bash", "sh", "dash", "zsh", "ksh", "fish", "source", ".", "python", "python3", "node", "perl", "ruby",
+    "php", "make", "deno", "bun", "lua",
 ];
 
 /// Each thing with its digest.
@@ -45,7 +45,8 @@ pub(super) fn of(call: &Call, folder: Option<&Path>, search_path: &str) -> Bound
 
 /// Refuses what is not what was asked about.
 pub(super) fn compare(tool: &ToolSpec, before: &Bound, now: &Bound) -> Result<(), ToolError> {
-    let Some((what, _)) = before.iter().find(|one| !now.contains(one)).or_else(|| now.iter().find(|one| !before.contains(one)))
+    let Some((what, _)) =
+        before.iter().find(|one| !now.contains(one)).or_else(|| now.iter().find(|one| !before.contains(one)))
     else {
         return Ok(());
     };
@@ -67,13 +68,16 @@ fn note(bound: &mut Bound, what: String, digest: String) {
 
 /// The program of a command, and the script that it is given.
 fn files_of(simple: &Simple, folder: Option<&Path>, search_path: &str) -> Vec<PathBuf> {
-    let Some((name, words)) = simple.words.split_first().filter(|(name, _)| name.literal) else { return Vec::new() };
+    let Some((name, words)) = simple.words.split_first().filter(|(name, _)| name.literal) else {
+        return Vec::new();
+    };
     let mut found = Vec::from_iter(program(&name.text, folder, search_path));
     let base = Path::new(&name.text).file_name().and_then(|name| name.to_str()).unwrap_or_default();
     if RUN_FILES.contains(&base) {
         let named = words.iter().filter(|word| word.literal && !word.text.starts_with('-'));
         let paths = named.filter_map(|word| Some(folder?.join(&word.text)));
-        found.extend(paths.filter(|path| fs::metadata(path).is_ok_and(|metadata| metadata.is_file())).take(2));
+        found
+            .extend(paths.filter(|path| fs::metadata(path).is_ok_and(|metadata| metadata.is_file())).take(2));
     }
     found
 }
@@ -84,7 +88,9 @@ fn program(name: &str, folder: Option<&Path>, search_path: &str) -> Option<PathB
         return Some(folder.unwrap_or(Path::new("/")).join(name));
     }
     let folders = std::env::split_paths(search_path).filter(|place| place.is_absolute());
-    folders.map(|place| place.join(name)).find(|path| fs::metadata(path).is_ok_and(|metadata| metadata.is_file()))
+    folders
+        .map(|place| place.join(name))
+        .find(|path| fs::metadata(path).is_ok_and(|metadata| metadata.is_file()))
 }
 
 /// What a file is, by its content and by where its name leads.

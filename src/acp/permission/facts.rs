@@ -25,15 +25,17 @@ pub(super) fn of(workspace: &Workspace, tool: &ToolSpec, effect: Effect, args: &
         Effect::Executes => "executes",
         Effect::AsksUser => "asks",
     };
-    let mut call =
-        Call { tool: tool.name.to_string(), effect, only_ends: tool.only_ends, ..Call::default() };
-    let Some(Value::Object(args)) = tool.canonical(args).filter(|_| tool.origin == DEVICE) else { return call };
+    let mut call = Call { tool: tool.name.to_string(), effect, only_ends: tool.only_ends, ..Call::default() };
+    let Some(Value::Object(args)) = tool.canonical(args).filter(|_| tool.origin == DEVICE) else {
+        return call;
+    };
     call.places = places(workspace, tool, &args);
     call.script = script(tool, &args);
     let folder = folder_of(workspace, tool, &args);
     if let Some(script) = &call.script {
         let redirects = script.commands.iter().flat_map(|simple| &simple.redirects);
-        let targets = redirects.map(|redirect| &redirect.target).filter(|word| !NO_FILES.contains(&word.text.as_str()));
+        let targets =
+            redirects.map(|redirect| &redirect.target).filter(|word| !NO_FILES.contains(&word.text.as_str()));
         let found = targets.map(|word| {
             let whole = Path::new(&word.text).is_absolute();
             match folder.as_deref().filter(|_| whole || !script.moves).or(whole.then_some(Path::new("/"))) {

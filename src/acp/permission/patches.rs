@@ -45,7 +45,8 @@ mod tests {
     fn every_file_of_a_patch_is_named_in_both_spellings() {
         let unified = "--- a/x.rs\t2024\n+++ b/y.rs\n@@ -1 +1 @@\n-a\n+b\n--- /dev/null\n+++ new\n";
         assert_eq!(named_in(unified).expect("files"), ["a/x.rs", "x.rs", "b/y.rs", "y.rs", "new"]);
-        let codex = "*** Begin Patch\n*** Update File: a/b.rs\n*** Move to: c.rs\r\n@@\n-x\n+y\n*** End Patch";
+        let codex =
+            "*** Begin Patch\n*** Update File: a/b.rs\n*** Move to: c.rs\r\n@@\n-x\n+y\n*** End Patch";
         assert_eq!(named_in(codex).expect("files"), ["a/b.rs", "c.rs"]);
         assert_eq!(named_in("--- \"a/\\303\\244\"\n"), None);
         assert_eq!(named_in("hello"), None);

@@ -72,12 +72,19 @@ impl StandingRules {
         });
         match parsed {
             Ok((rules, stamp)) => {
-                tracing::info!(rules = rules.rules.len(), default = rules.default.as_str(), "the owner's rules were read anew");
+                tracing::info!(
+                    rules = rules.rules.len(),
+                    default = rules.default.as_str(),
+                    "the owner's rules were read anew"
+                );
                 *seen = Seen { stamp, standing: Standing { rules: Arc::new(rules), broken: None } };
             }
             Err((why, stamp)) => {
                 if seen.standing.broken.as_ref() != Some(&why) {
-                    tracing::error!(why, "the owner's rules cannot be read; nothing that changes anything begins");
+                    tracing::error!(
+                        why,
+                        "the owner's rules cannot be read; nothing that changes anything begins"
+                    );
                 }
                 seen.standing.broken = Some(why);
                 // One that could not even be read is tried again at the next call.
@@ -143,7 +150,10 @@ impl StandingRules {
 
     /// Uses up a grant that is for one request only; whether it is this request's.
     pub(super) fn use_up(&self, grants: &[Grant], id: &str, request: &RequestId) -> bool {
-        grants.iter().find(|grant| grant.id == id).is_none_or(|grant| !grant.once || self.grants.use_up(id, request))
+        grants
+            .iter()
+            .find(|grant| grant.id == id)
+            .is_none_or(|grant| !grant.once || self.grants.use_up(id, request))
     }
 }
 

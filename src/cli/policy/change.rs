@@ -42,7 +42,11 @@ pub(super) fn allow(desk: &Desk<'_>, args: &AllowArgs, as_json: bool) -> anyhow:
         print::json(&Given { grant: &grant, revoked: false });
     } else {
         let how = if args.once { "For the next request that needs it" } else { "For that time" };
-        print::line(&format!("{how}: {}. (grant {})", print::cell(&in_words(&grant.target), usize::MAX), grant.id));
+        print::line(&format!(
+            "{how}: {}. (grant {})",
+            print::cell(&in_words(&grant.target), usize::MAX),
+            grant.id
+        ));
     }
     Ok(Exit::Done)
 }
@@ -54,7 +58,10 @@ fn target(desk: &Desk<'_>, what: &What) -> anyhow::Result<Target> {
         ([name], None, None) if rules.named(name).is_some() => Ok(Target::Rule(name.clone())),
         ([_, ..], None, None) => Ok(Target::Command(what.words.clone())),
         ([], Some(tool), None) => {
-            desk.machine.registry.find(tool).map_err(|error| Stop::with(Exit::Usage, error.text().to_owned()))?;
+            desk.machine
+                .registry
+                .find(tool)
+                .map_err(|error| Stop::with(Exit::Usage, error.text().to_owned()))?;
             Ok(Target::Tool(tool.clone()))
         }
         ([], None, Some(path)) => Ok(Target::Path(path.trim_end_matches('/').to_owned())),
@@ -72,7 +79,10 @@ fn add(desk: &Desk<'_>, what: &What, decision: Decision, as_json: bool) -> anyho
     if let [name] = what.words.as_slice()
         && standing.now().rules.named(name).is_some()
     {
-        let text = format!("{name:?} is a rule: change it in {}, or allow it for a while with --once or --for", desk.file);
+        let text = format!(
+            "{name:?} is a rule: change it in {}, or allow it for a while with --once or --for",
+            desk.file
+        );
         return Err(Stop::with(Exit::Usage, text));
     }
     let rule = NewRule {
@@ -82,7 +92,8 @@ fn add(desk: &Desk<'_>, what: &What, decision: Decision, as_json: bool) -> anyho
         paths: Vec::from_iter(what.path.clone()),
         command: what.words.clone(),
     };
-    let name = standing.add(&rule, decision)?.map_err(|broken| Stop::with(Exit::Config, broken.to_string()))?;
+    let name =
+        standing.add(&rule, decision)?.map_err(|broken| Stop::with(Exit::Config, broken.to_string()))?;
     let still = match what.words.as_slice() {
         words @ [_, ..] if decision == Decision::Allow => {
             let verdict = desk.on_command(words)?;
@@ -96,7 +107,10 @@ fn add(desk: &Desk<'_>, what: &What, decision: Decision, as_json: bool) -> anyho
     }
     print::line(&format!("The rule {name} was added to {}; it holds from the next call on.", desk.file));
     if let Some(still) = still {
-        print::line(&format!("It is not enough, for the strictest rule wins: {}.", print::cell(&still, usize::MAX)));
+        print::line(&format!(
+            "It is not enough, for the strictest rule wins: {}.",
+            print::cell(&still, usize::MAX)
+        ));
     }
     Ok(Exit::Done)
 }
@@ -107,7 +121,11 @@ pub(super) fn revoke(desk: &Desk<'_>, id: &str, as_json: bool) -> anyhow::Result
     let grants = standing.grants_for(None);
     let found: Vec<&Grant> = grants.iter().filter(|grant| grant.id.ends_with(id)).collect();
     let [grant] = found.as_slice() else {
-        let why = if found.is_empty() { "no such grant is in force" } else { "several grants end so: give more of the id" };
+        let why = if found.is_empty() {
+            "no such grant is in force"
+        } else {
+            "several grants end so: give more of the id"
+        };
         return Err(Stop::with(Exit::Failed, why));
     };
     standing.revoke(&grant.id);

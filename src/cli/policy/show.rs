@@ -47,7 +47,8 @@ impl<'a> ShownRule<'a> {
     /// What it is about.
     fn subject(&self) -> String {
         let command = self.command.iter().map(|words| words.join("|")).collect::<Vec<_>>().join(" ");
-        let about = [("command", command), ("paths", self.paths.join(", ")), ("tools", self.tools.join(", "))];
+        let about =
+            [("command", command), ("paths", self.paths.join(", ")), ("tools", self.tools.join(", "))];
         let said = about.iter().filter(|(_, text)| !text.is_empty());
         said.map(|(key, text)| format!("{key}: {text}")).collect::<Vec<_>>().join("; ")
     }

@@ -4,8 +4,8 @@ use super::reader::{Read, Reader, Until, breaks, holds_substitution};
 
 /// Words that mean something where a command begins.
 const KEYWORDS: &[&str] = &[
-    "if", "then", "elif", "else", "fi", "while", "until", "do", "done", "{", "}", "!", "time", "coproc", "for",
-    "select", "case", "esac", "in", "[[", "function",
+    "if", "then", "elif", "else", "fi", "while", "until", "do", "done", "{", "}", "!", "time", "coproc",
+    "for", "select", "case", "esac", "in", "[[", "function",
 ];
 
 impl Reader<'_, '_> {

@@ -22,10 +22,23 @@ const INTERPRETERS: &[(&str, &[char])] = &[
     ("Rscript", &['e']),
 ];
 /// Programs that hand text to a shell, whatever their options.
-const HAND_TO_SHELL: &[&str] = &["su", "runuser", "watch", "script", "parallel", "flock", "systemd-run", "at", "batch", "ssh", "expect"];
+const HAND_TO_SHELL: &[&str] =
+    &["su", "runuser", "watch", "script", "parallel", "flock", "systemd-run", "at", "batch", "ssh", "expect"];
 /// Builtins that may take the text of a name for code.
 const NAME_TAKERS: &[&str] = &[
-    "test", "[", "let", "unset", "printf", "read", "declare", "typeset", "local", "export", "readonly", "wait", "mapfile",
+    "test",
+    "[",
+    "let",
+    "unset",
+    "printf",
+    "read",
+    "declare",
+    "typeset",
+    "local",
+    "export",
+    "readonly",
+    "wait",
+    "mapfile",
     "readarray",
 ];
 
@@ -51,7 +64,11 @@ pub(super) fn program(name: &str, simple: &Simple) -> Program {
         "eval" => joined(simple),
         "trap" => trap(simple),
         "source" | "." => match words.first() {
-            Some(word) if word.literal && !word.text.starts_with("/dev/") && !word.text.starts_with("/proc/") => Program::None,
+            Some(word)
+                if word.literal && !word.text.starts_with("/dev/") && !word.text.starts_with("/proc/") =>
+            {
+                Program::None
+            }
             Some(_) => Program::Hidden("it reads commands from a file that is not named"),
             None => Program::None,
         },
@@ -65,7 +82,9 @@ pub(super) fn program(name: &str, simple: &Simple) -> Program {
         "git" if words.iter().any(|word| is_git_alias(&word.text)) => {
             Program::Hidden("it gives a git command another name")
         }
-        _ if NAME_TAKERS.contains(&name) && words.iter().any(|word| super::reader::holds_substitution(&word.text)) => {
+        _ if NAME_TAKERS.contains(&name)
+            && words.iter().any(|word| super::reader::holds_substitution(&word.text)) =>
+        {
             Program::Hidden("text that looks like a substitution is given to a builtin that may run it")
         }
         _ if SHELLS.contains(&name) => shell(simple),
@@ -160,7 +179,12 @@ fn interpreter(name: &str, simple: &Simple) -> Program {
     match words.first() {
         None => Program::Opaque("it runs what it reads"),
         Some(word) if asks_only(&word.text) => Program::None,
-        Some(_) if words.iter().take_while(|word| !is_file(&word.text)).any(|word| !word.literal || gives_text(&word.text)) => {
+        Some(_)
+            if words
+                .iter()
+                .take_while(|word| !is_file(&word.text))
+                .any(|word| !word.literal || gives_text(&word.text)) =>
+        {
             Program::Opaque("it runs a program that is not read here")
         }
         Some(_) => Program::None,

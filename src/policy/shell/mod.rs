@@ -69,13 +69,7 @@ pub struct Redirect {
 impl Word {
     /// A word that is just this.
     pub fn literally(text: &str) -> Self {
-        Self {
-            text: text.to_owned(),
-            literal: true,
-            raw: quoted(text),
-            assigns: false,
-            plain: true,
-        }
+        Self { text: text.to_owned(), literal: true, raw: quoted(text), assigns: false, plain: true }
     }
 }
 

@@ -225,7 +225,11 @@ impl<'t, 'f> Reader<'t, 'f> {
                 None => return Err("something that was opened is not closed"),
                 Some('\n') => self.newline()?,
                 Some(';') if matches!(self.ahead(1), Some(';' | '&')) => {
-                    return if until == Until::Clause { Ok(()) } else { Err("`;;` stands outside of `case`") };
+                    return if until == Until::Clause {
+                        Ok(())
+                    } else {
+                        Err("`;;` stands outside of `case`")
+                    };
                 }
                 Some('&') if self.ahead(1) == Some('>') => self.simple()?,
                 Some(';' | '&' | '|') => self.bump(1),
@@ -234,7 +238,9 @@ impl<'t, 'f> Reader<'t, 'f> {
                     return Ok(());
                 }
                 Some(')') => return Err("there is a closing bracket too many"),
-                Some(_) if until == Until::Clause && self.keyword().is_some_and(|(word, _)| word == "esac") => {
+                Some(_)
+                    if until == Until::Clause && self.keyword().is_some_and(|(word, _)| word == "esac") =>
+                {
                     return Ok(());
                 }
                 Some(_) => self.command()?,
@@ -311,8 +317,7 @@ impl<'t, 'f> Reader<'t, 'f> {
         };
         let target = self.target()?;
         let digits = target.text.trim_end_matches('-');
-        let duplicates =
-            form.ends_with('&') && target.literal && digits.chars().all(|c| c.is_ascii_digit());
+        let duplicates = form.ends_with('&') && target.literal && digits.chars().all(|c| c.is_ascii_digit());
         if !duplicates {
             simple.redirects.push(Redirect { target, writes: form != "<" && form != "<&" });
         }

@@ -5,7 +5,12 @@ use super::{Script, read};
 fn commands(text: &str) -> Vec<String> {
     let script = read(text);
     let shown = |simple: &super::Simple| {
-        simple.words.iter().map(|word| if word.literal { word.text.as_str() } else { "?" }).collect::<Vec<_>>().join(" ")
+        simple
+            .words
+            .iter()
+            .map(|word| if word.literal { word.text.as_str() } else { "?" })
+            .collect::<Vec<_>>()
+            .join(" ")
     };
     script.commands.iter().map(shown).collect()
 }
@@ -50,9 +55,20 @@ fn plain_commands_are_found_word_by_word() {
         ("a \"$(b \"$(c)\")\"", vec!["c", "b ?", "a ?"]),
         ("a=(1 $(b)) c", vec!["b", "c"]),
         ("! a; time -p b", vec!["a", "b"]),
-        ("nohup nice -n 5 timeout 3 git push", vec!["nohup nice -n 5 timeout 3 git push", "nice -n 5 timeout 3 git push", "timeout 3 git push", "git push"]),
+        (
+            "nohup nice -n 5 timeout 3 git push",
+            vec![
+                "nohup nice -n 5 timeout 3 git push",
+                "nice -n 5 timeout 3 git push",
+                "timeout 3 git push",
+                "git push",
+            ],
+        ),
         ("bash -lc 'a; b'", vec!["bash -lc a; b", "a", "b"]),
-        ("find . -name x -exec rm {} \\; -exec a +", vec!["find . -name x -exec rm {} ; -exec a +", "rm ?", "a"]),
+        (
+            "find . -name x -exec rm {} \\; -exec a +",
+            vec!["find . -name x -exec rm {} ; -exec a +", "rm ?", "a"],
+        ),
     ] {
         assert_eq!(commands(text), expect, "{text}: {:?}", read(text).hidden);
         assert_eq!(read(text).hidden, Vec::<String>::new(), "{text}");
@@ -152,12 +168,29 @@ fn nothing_is_hidden_in_everyday_lines() {
 #[test]
 fn hostile_depth_and_size_end_in_a_word_of_their_own() {
     for (open, close) in [
-        ("( ", " )"), ("$(", ")"), ("{ ", ";}"), ("`", "`"), ("\"$(", ")\""), ("$((", "))"), ("${x:-", "}"), ("(( ", " ) )"),
-        ("if ", ";fi "), ("case x in a) ", ";;esac "), ("bash -c ", ""), ("env ", ""), ("<(", ")"), ("\"${x:-\"", "\"}\""),
-        ("[[ $(", ") ]]"), ("a=(", ")"), ("find -exec ", " ;"), ("eval ", ""), ("cat <<E $(", ")"),
+        ("( ", " )"),
+        ("$(", ")"),
+        ("{ ", ";}"),
+        ("`", "`"),
+        ("\"$(", ")\""),
+        ("$((", "))"),
+        ("${x:-", "}"),
+        ("(( ", " ) )"),
+        ("if ", ";fi "),
+        ("case x in a) ", ";;esac "),
+        ("bash -c ", ""),
+        ("env ", ""),
+        ("<(", ")"),
+        ("\"${x:-\"", "\"}\""),
+        ("[[ $(", ") ]]"),
+        ("a=(", ")"),
+        ("find -exec ", " ;"),
+        ("eval ", ""),
+        ("cat <<E $(", ")"),
     ] {
         for count in [10, 1_000, 20_000] {
-            for text in [format!("{}git push{}", open.repeat(count), close.repeat(count)), open.repeat(count)] {
+            for text in [format!("{}git push{}", open.repeat(count), close.repeat(count)), open.repeat(count)]
+            {
                 let script = read(&text);
                 let found = tells(&script) || count == 10 || script.commands.len() > 10;
                 assert!(found || !text.contains("git push"), "{open} {count}: {:?}", script.hidden);

@@ -38,7 +38,8 @@ fn one(found: &mut Found, simple: &mut Simple, depth: u32) -> Vec<(Simple, u32)>
     let name = base_name(&first.text).to_owned();
     match name.as_str() {
         "cd" | "pushd" | "popd" => found.script.moves = true,
-        "export" | "declare" | "typeset" | "readonly" | "local" | "unset" | "read" | "printf" | "set" | "shopt" => {
+        "export" | "declare" | "typeset" | "readonly" | "local" | "unset" | "read" | "printf" | "set"
+        | "shopt" => {
             found.script.assigns |= simple.words.len() > 1 && name != "printf"
                 || simple.words.iter().any(|word| word.text == "-v");
         }

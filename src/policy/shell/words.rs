@@ -205,7 +205,9 @@ impl Reader<'_, '_> {
                 }
                 Some('$') => self.dollar(&mut scratch, true)?,
                 Some('`') => self.backquoted(&mut scratch, false)?,
-                Some(c) if c.is_ascii_alphanumeric() || " \t_+-*/%<>=!&|^~?:,[]#@".contains(c) => self.bump(1),
+                Some(c) if c.is_ascii_alphanumeric() || " \t_+-*/%<>=!&|^~?:,[]#@".contains(c) => {
+                    self.bump(1)
+                }
                 _ => break false,
             }
         };

@@ -33,7 +33,11 @@ const WRAPPERS: &[Wrapper] = &[
     Wrapper { long: &["ignore"], ..plain("ionice", "t", "cn") },
     plain("stdbuf", "", "ioe"),
     Wrapper { long: &["ctty", "fork", "wait"], ..plain("setsid", "cfw", "") },
-    Wrapper { long: &["foreground", "preserve-status", "verbose"], skips: 1, ..plain("timeout", "fpv", "ks") },
+    Wrapper {
+        long: &["foreground", "preserve-status", "verbose"],
+        skips: 1,
+        ..plain("timeout", "fpv", "ks")
+    },
     Wrapper {
         long: &["ignore-environment", "null", "debug", "block-signal", "ignore-signal", "default-signal"],
         ..plain("env", "i0v", "uCPa")
@@ -81,7 +85,9 @@ impl Wrapper {
     /// The command behind it; whether variables are set for it.
     pub fn started(&self, simple: &Simple) -> (Started, bool) {
         let words = &simple.words[1..];
-        if self.name == "command" && words.first().is_some_and(|word| word.text.starts_with("-v") || word.text.starts_with("-V")) {
+        if self.name == "command"
+            && words.first().is_some_and(|word| word.text.starts_with("-v") || word.text.starts_with("-V"))
+        {
             return (Started::None, false);
         }
         let Some(mut at) = self.options(words) else {

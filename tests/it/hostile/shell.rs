@@ -1,6 +1,6 @@
 //! The shell's hostile inputs, by their numbers. Not shown here, and why: H47 beyond its variables (sockets by path are
-//! a gap until the kernel mediates them), H56 (there is no policy on the words of a command that could fall through;
-//! the boundary does not read them), a fork bomb that is let off (H53: root is above the limit that is set).
+//! a gap until the kernel mediates them), H56 (it is about the words of commands: tests/it/policy), a fork bomb that is
+//! let off (H53: root is above the limit that is set).
 
 use std::net::{TcpListener, UdpSocket};
 use std::os::linux::net::SocketAddrExt;
