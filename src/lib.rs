@@ -7,6 +7,7 @@
 //! - [`output`], [`redact`]: text on its way out.
 //! - [`tool`]: the contract between engine and tools.
 //! - [`sandbox`]: what the kernel lets commands touch.
+//! - [`policy`]: which calls the owner's rules let run.
 //! - [`acp`]: who really touches files and processes.
 //! - [`handlers`]: the tools, one file each.
 //! - [`journal`]: what must survive a crash.
@@ -25,6 +26,7 @@ pub mod redact;
 
 pub mod tool;
 
+pub mod policy;
 pub mod sandbox;
 
 pub mod acp;

@@ -1,10 +1,28 @@
-//! The gate as it stands: what stays inside the workspace is allowed, and `acp::workspace` proves that it does; what
-//! the owner wants to be asked about waits for a person. What the machine has no room for is refused before it begins,
-//! and what runs programs where these are confined less than the owner requires.
+//! The gate: what stays inside the workspace is allowed, and `acp::workspace` proves that it does, unless the owner's
+//! rules say otherwise; what they ask about waits for a person. What the machine has no room for is refused before it
+//! begins, and what runs programs where these are confined less than the owner requires. Not here: what the rules mean
+//! (policy).
 
+mod binding;
+mod facts;
+mod patches;
+mod standing;
+
+pub use standing::{Standing, StandingRules};
+
+use std::sync::Arc;
+
+use super::Workspace;
 use super::local::confinement::Confinement;
 use super::local::descriptors;
-use crate::tool::{DEVICE, Effect, Gate, Lane, Permission, Permit, ToolCx, ToolError, ToolSpec};
+use super::local::terminals::LocalTerminals;
+use crate::failpoint::reach_of;
+use crate::ids::RequestId;
+use crate::policy::{By, Call, Decision, Verdict, judge};
+use crate::tool::{
+    Asked, DEVICE, Effect, ErrorCode, Gate, Lane, Meta, Permission, Permit, Still, ToolCx, ToolError,
+    ToolSpec,
+};
 
 /// Allows every call for which there is room, once a person has said yes where the owner wants that; the paths of each
 /// are contained when they are resolved.
@@ -12,6 +30,17 @@ use crate::tool::{DEVICE, Effect, Gate, Lane, Permission, Permit, ToolCx, ToolEr
 pub struct InsideWorkspace {
     ask: Vec<AskAbout>,
     confinement: Confinement,
+    policy: Option<Arc<Policy>>,
+}
+
+/// The owner's rules, and what is needed to hold a call against them.
+pub struct Policy {
+    /// The rules in force.
+    pub standing: StandingRules,
+    /// The folders.
+    pub workspace: Workspace,
+    /// Where commands run.
+    pub terminals: LocalTerminals,
 }
 
 /// Which calls a person is asked about.
@@ -35,6 +64,12 @@ impl InsideWorkspace {
         Self { confinement, ..self }
     }
 
+    /// The same, by the owner's rules.
+    #[must_use]
+    pub fn ruled(self, policy: Policy) -> Self {
+        Self { policy: Some(Arc::new(policy)), ..self }
+    }
+
     /// Whether what the call would start may start with the confinement that there is.
     async fn confines(&self, tool: &ToolSpec, effect: Effect) -> Result<(), ToolError> {
         // git that writes runs programs of the repository's choice: hooks and filters.
@@ -54,19 +89,163 @@ impl InsideWorkspace {
             AskAbout::Tool(name) => *name == tool.name,
         })
     }
+
+    /// The owner's rules, where this gate goes by any.
+    pub fn standing(&self) -> Option<&StandingRules> {
+        self.policy.as_ref().map(|policy| &policy.standing)
+    }
+
+    /// What the policy says to a call, without anything being used up or run.
+    pub async fn verdict(&self, tool: &ToolSpec, effect: Effect, args: &str) -> Result<Verdict, ToolError> {
+        let asks = self.asks(tool, effect);
+        let Some(policy) = self.policy.clone() else { return Ok(plain(asks)) };
+        let (tool, args) = (tool.clone(), args.to_owned());
+        aside(move || policy.judged(&tool, effect, &args, asks, None).map(|(verdict, _)| verdict)).await?
+    }
+
+    /// What the rules and the list of the configuration say together.
+    async fn by_rules(
+        &self,
+        cx: &ToolCx,
+        tool: &ToolSpec,
+        effect: Effect,
+        args: &str,
+    ) -> Result<Permission, ToolError> {
+        let asks = self.asks(tool, effect);
+        let Some(policy) = self.policy.as_ref().filter(|policy| asks || policy.standing.say_something())
+        else {
+            return Ok(if asks { Permission::Ask(Asked::default()) } else { Permission::Given });
+        };
+        let search_path = policy.terminals.search_path().await;
+        let (policy, tool, args) = (Arc::clone(policy), tool.clone(), args.to_owned());
+        let request = cx.request.clone();
+        aside(move || {
+            let (verdict, call) = policy.judged(&tool, effect, &args, asks, Some(&request))?;
+            match verdict.decision {
+                Decision::Allow => Ok(Permission::Given),
+                Decision::Deny => Err(denied(&tool, &verdict)),
+                Decision::Ask => {
+                    let folder = facts::folder(&policy.workspace, &tool, &args);
+                    let bound = binding::of(&call, folder.as_deref(), &search_path);
+                    Ok(Permission::Ask(Asked {
+                        why: why(&verdict),
+                        topic: topic(&verdict),
+                        rule: verdict.rule().map(str::to_owned),
+                        bound,
+                    }))
+                }
+            }
+        })
+        .await?
+    }
+}
+
+impl Policy {
+    /// The verdict on a call, with the call as it was judged. What a verdict for a request rests on is used up by it.
+    fn judged(
+        &self,
+        tool: &ToolSpec,
+        effect: Effect,
+        args: &str,
+        asks: bool,
+        request: Option<&RequestId>,
+    ) -> Result<(Verdict, Call), ToolError> {
+        let standing = self.standing.now();
+        if let Some(broken) = &standing.broken
+            && effect != Effect::Reads
+            && !tool.only_ends
+        {
+            return Err(mend_first(tool, broken));
+        }
+        let call = facts::of(&self.workspace, tool, effect, args);
+        let verdict = judge(&standing.rules, asks, &call, &[]);
+        if verdict.decision == Decision::Allow {
+            return Ok((verdict, call));
+        }
+        let mut grants = self.standing.grants_for(request);
+        loop {
+            let with = judge(&standing.rules, asks, &call, &grants);
+            let Some(request) = request.filter(|_| with.decision < verdict.decision) else {
+                return Ok((with, call));
+            };
+            match with.grants.iter().find(|id| !self.standing.use_up(&grants, id, request)) {
+                None => {
+                    reach_of("grant.used", request.as_str());
+                    return Ok((with, call));
+                }
+                // Another request was quicker.
+                Some(lost) => grants.retain(|grant| grant.id != *lost),
+            }
+        }
+    }
+}
+
+fn plain(asks: bool) -> Verdict {
+    let call = Call::default();
+    judge(&crate::policy::Rules::default(), asks, &call, &[])
+}
+
+/// Looks at files beside the loop.
+async fn aside<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, ToolError> {
+    tokio::task::spawn_blocking(work).await.map_err(|fallen| ToolError::internal(fallen.to_string()))
+}
+
+fn denied(tool: &ToolSpec, verdict: &Verdict) -> ToolError {
+    let text = format!("{} was not run: {}. {}", tool.name, verdict.cause(), verdict.way_out());
+    let meta = Meta { rule: verdict.rule().map(str::to_owned), ..Meta::default() };
+    ToolError::new(ErrorCode::PolicyDenied, text.trim_end()).with_meta(meta)
+}
+
+fn mend_first(tool: &ToolSpec, broken: &str) -> ToolError {
+    ToolError::new(
+        ErrorCode::PolicyDenied,
+        format!(
+            "{} was not run: the owner's rules cannot be read ({broken}), and until they can, nothing that changes \
+             anything begins. Ask the owner to mend the file; `punie-runner policy show` on the device says whether \
+             it is good. Reading tools work by the rules as they were.",
+            tool.name
+        ),
+    )
+}
+
+fn why(verdict: &Verdict) -> Option<String> {
+    (verdict.by != By::Ask).then(|| verdict.cause())
+}
+
+fn topic(verdict: &Verdict) -> Option<String> {
+    match &verdict.by {
+        By::Rule(name) => Some(format!("rule {name}")),
+        By::Perhaps(name) => Some(format!("perhaps {name}")),
+        By::Default => Some(format!("default {}", verdict.matched)),
+        By::Ask | By::Grant | By::Nothing => None,
+    }
 }
 
 impl Gate for InsideWorkspace {
-    fn permit<'a>(&'a self, _cx: &'a ToolCx, tool: &'a ToolSpec, effect: Effect) -> Permit<'a> {
+    fn permit<'a>(&'a self, cx: &'a ToolCx, tool: &'a ToolSpec, effect: Effect, args: &'a str) -> Permit<'a> {
         // What ends other calls makes room.
         let room = tool.lane == Lane::Control || descriptors::are_to_be_had();
-        let permission = if self.asks(tool, effect) { Permission::Ask } else { Permission::Given };
         Box::pin(async move {
             if !room {
                 return Err(descriptors::no_descriptors());
             }
+            let permission = self.by_rules(cx, tool, effect, args).await?;
             self.confines(tool, effect).await?;
             Ok(permission)
+        })
+    }
+
+    fn still<'a>(&'a self, tool: &'a ToolSpec, args: &'a str, asked: &'a Asked) -> Still<'a> {
+        Box::pin(async move {
+            let Some(policy) = self.policy.clone().filter(|_| !asked.bound.is_empty()) else { return Ok(()) };
+            let search_path = policy.terminals.search_path().await;
+            let (tool, args, before) = (tool.clone(), args.to_owned(), asked.bound.clone());
+            aside(move || {
+                let call = facts::of(&policy.workspace, &tool, tool.effect, &args);
+                let folder = facts::folder(&policy.workspace, &tool, &args);
+                binding::compare(&tool, &before, &binding::of(&call, folder.as_deref(), &search_path))
+            })
+            .await?
         })
     }
 }

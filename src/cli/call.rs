@@ -16,7 +16,7 @@ use crate::config::WorkspaceRule;
 use crate::handlers::state::board::NoTasks;
 use crate::ids::{RequestId, ToolName};
 use crate::request::{Failure, Outcome, Reply, Sealing};
-use crate::tool::{ToolCx, ToolError};
+use crate::tool::{Gate, ToolCx, ToolError};
 
 #[derive(Debug, Args)]
 pub struct CallArgs {
@@ -84,6 +84,6 @@ async fn answer(machine: &Machine, tool: &ToolName, args: &str, cx: &ToolCx) -> 
     let entry = machine.registry.find(tool.as_str())?;
     let ready = entry.decode(args)?;
     // Whoever types this has said yes to it.
-    let _given_or_asked = machine.gate.permit(cx, entry.spec(), ready.effect()).await?;
+    let _given_or_asked = machine.gate.permit(cx, entry.spec(), ready.effect(), args).await?;
     ready.run(cx.clone()).await
 }

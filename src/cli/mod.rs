@@ -22,6 +22,7 @@ mod logs;
 mod moments;
 mod pair;
 mod pause;
+mod policy;
 pub mod print;
 mod run;
 mod secrets;
@@ -149,6 +150,8 @@ enum Command {
     Resume,
     /// The calls that wait for somebody's word, and yours
     Approvals(approvals::ApprovalsArgs),
+    /// The rules for calls: show them, try a call against them, allow or deny something
+    Policy(policy::PolicyArgs),
     /// The agent that an editor launches: the Agent Client Protocol over stdin and stdout
     Acp,
     /// Register this device with a backend
@@ -240,6 +243,7 @@ fn dispatch(command: Option<Command>, once: bool, context: &Context) -> anyhow::
         Command::Secrets(args) => secrets::secrets(&args, context),
         Command::Pause(args) => pause::pause(&args, context),
         Command::Resume => pause::resume(context),
+        Command::Policy(args) => policy::policy(&args, context),
         Command::Pair(args) => pair::pair(&args, context),
         Command::Keygen(args) => keygen::keygen(&args, context),
         Command::Init(args) => init::init(&args, context),

@@ -9,8 +9,9 @@ use super::exit::Exit;
 use super::{moments, print, wiring};
 use crate::acp::local::confinement::Confinement;
 use crate::config::{Config, WorkspaceRule};
-use crate::home::{DeviceIdentity, Home, RunnerLock, Secrets, Switch, SwitchedOn, Switches};
+use crate::home::{DeviceIdentity, Home, PolicyFile, RunnerLock, Secrets, Switch, SwitchedOn, Switches};
 use crate::journal::{LiveCounts, Pending, Reader, Salvage, has_room_at};
+use crate::policy::Rules;
 use crate::runner::{Clock, SKEW_MS};
 use crate::sandbox::Level;
 
@@ -45,7 +46,8 @@ struct Status {
     waiting: Waiting,
     paused: Option<SwitchedOn>,
     safe_mode: Option<SwitchedOn>,
-    /// `disk`, `intercepted`, `clock_skew`, `secrets`, `paused`, `safe_mode`, `audit`: what keeps it from being all it should be.
+    policy: PolicyStatus,
+    /// `disk`, `intercepted`, `clock_skew`, `secrets`, `paused`, `safe_mode`, `audit`, `policy`: what keeps it from being all it should be.
     degraded: Vec<&'static str>,
 }
 
@@ -79,6 +81,31 @@ impl Limits {
             (none, open) if none.is_empty() => format!("none of {open}"),
             (kept, none) if none.is_empty() => kept,
             (kept, open) => format!("{kept}; not {open}"),
+        }
+    }
+}
+
+/// The owner's rules.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct PolicyStatus {
+    rules: usize,
+    /// `allow`, `ask` or `deny`: what is done about what no rule names.
+    default: &'static str,
+    /// What is wrong with policy.toml, with the line.
+    broken: Option<String>,
+}
+
+impl PolicyStatus {
+    /// The rules as they stand in the file. Names of tools are not looked at: no tool is set up for this.
+    fn of(home: &Home) -> Self {
+        let read = PolicyFile::of(home).read().map_err(|error| format!("policy.toml: {error}"));
+        let rules = read.and_then(|text| {
+            Rules::parse(&text.unwrap_or_default(), &|_| true).map_err(|broken| broken.to_string())
+        });
+        match rules {
+            Ok(rules) => Self { rules: rules.rules.len(), default: rules.default.as_str(), broken: None },
+            Err(broken) => Self { rules: 0, default: "deny", broken: Some(broken) },
         }
     }
 }
@@ -174,6 +201,7 @@ fn look(config: &Config, home: &Home, confined: Confined) -> anyhow::Result<Stat
     let switches = Switches::of(home);
     let (paused, safe_mode) = (switches.read(Switch::Paused), switches.read(Switch::SafeMode));
     let secrets = Secrets::of(home).list().map(|all| all.len()).ok();
+    let policy = PolicyStatus::of(home);
     let has_room = has_room_at(&home.journal_file(), wiring::least_free(config));
     let url = config.backend.url.as_ref().map(ToString::to_string);
     let probed = match url {
@@ -194,6 +222,7 @@ fn look(config: &Config, home: &Home, confined: Confined) -> anyhow::Result<Stat
         (paused.is_some(), "paused"),
         (safe_mode.is_some(), "safe_mode"),
         (running && facts.audit_fails, "audit"),
+        (policy.broken.is_some(), "policy"),
     ]
     .into_iter()
     .filter_map(|(is_so, word)| is_so.then_some(word))
@@ -233,6 +262,7 @@ fn look(config: &Config, home: &Home, confined: Confined) -> anyhow::Result<Stat
         waiting: Waiting { count: facts.pending.count, oldest_ms: facts.pending.oldest_ms.map(since) },
         paused,
         safe_mode,
+        policy,
         degraded,
     })
 }
@@ -339,6 +369,12 @@ fn show(status: &Status) {
     if let Some(count @ 1..) = status.secrets {
         print::line(&format!("Secrets       {count}, in a sealed file"));
     }
+    if status.policy.rules > 0 || status.policy.default != "allow" {
+        print::line(&format!(
+            "Policy        {} rules; {} what none names (`punie-runner policy`)",
+            status.policy.rules, status.policy.default
+        ));
+    }
     #[cfg(unix)]
     print::line(&format!("A stop ends   {}", crate::acp::local::kill::reach()));
     print::line(&format!("Version       {}", status.version));
@@ -369,6 +405,10 @@ fn hindrances(status: &Status, now_ms: i64) -> Vec<String> {
             format!("This machine's clock is {apart} {which} the backend's; deadlines go by the backend's.")
         }
         "secrets" => "The owner's secrets cannot be read; `punie-runner secrets list` says why.".to_owned(),
+        "policy" => {
+            let why = status.policy.broken.as_deref().unwrap_or_default();
+            format!("{}: until that is mended, nothing that changes anything begins.", print::cell(why, 300))
+        }
         "paused" => {
             format!("Paused{}: nothing new begins until `punie-runner resume`.", since(&status.paused))
         }

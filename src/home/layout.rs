@@ -29,6 +29,7 @@ impl Home {
             home.switches_dir(),
             home.approvals_dir(),
             home.mounts_dir(),
+            home.grants_dir(),
             home.trash_dir(),
             home.trash_manifests_dir(),
             home.trash_objects_dir(),
@@ -54,6 +55,10 @@ impl Home {
     /// `config.toml`, written by the owner.
     pub fn config_file(&self) -> PathBuf {
         self.root.join("config.toml")
+    }
+    /// `policy.toml`, written by the owner.
+    pub fn policy_file(&self) -> PathBuf {
+        self.root.join("policy.toml")
     }
     /// `device.json`: the device's id and public key.
     pub fn device_file(&self) -> PathBuf {
@@ -130,6 +135,10 @@ impl Home {
     /// `state/approvals/`: what waits for the word of the person here.
     pub fn approvals_dir(&self) -> PathBuf {
         self.state_dir().join("approvals")
+    }
+    /// `state/grants/`: what the owner allowed for once or for a while.
+    pub fn grants_dir(&self) -> PathBuf {
+        self.state_dir().join("grants")
     }
     /// `state/trash/`: what tools deleted, for a while.
     pub fn trash_dir(&self) -> PathBuf {

@@ -3,24 +3,25 @@
 //! refused always is remembered for the conversation and the tool, in this life. Not here: which calls are asked about
 //! (the gate).
 
+mod listing;
+
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep, sleep_until};
 
 use super::auditing::{ASKED, Cleared};
 use super::backoff::Retry;
 use super::engine::Engine;
 use super::execute::Call;
-use super::wake::{Wake, Waker};
 use crate::backend::{Answer, Choice, Disposition, Pause, Permissions, Question};
 use crate::home::{Approvals, OpenQuestion};
 use crate::ids::{ConversationId, RequestId, ToolName};
 use crate::journal::{Accepted, Origin};
 use crate::request::{ErrorCode, Failure, Meta};
-use crate::tool::{Permission, Verdict};
+use crate::tool::{Asked, Permission, Verdict};
+use listing::{Aside, OpenHere};
 
 /// How often it is looked whether the person here has answered, while something is asked.
 const LOOK_EVERY: Duration = Duration::from_millis(250);
@@ -41,10 +42,14 @@ const CHOICES: &[Choice] = &[
     Choice { kind: "reject_always", name: "Refuse this tool for the rest of the conversation" },
 ];
 
+/// What an answer for the rest of a conversation is about: a tool there, and what of it the owner wants to be asked
+/// about.
+type Place = (ConversationId, ToolName, Option<String>);
+
 /// The questions of one runner.
 pub(super) struct Desk {
     open: Approvals,
-    remembered: Mutex<HashMap<(ConversationId, ToolName), Word>>,
+    remembered: Mutex<HashMap<Place, Word>>,
 }
 
 /// What somebody said.
@@ -91,9 +96,9 @@ impl Word {
         }
     }
 
-    fn judge(&self, tool: &ToolName) -> Result<Cleared, Stopped> {
+    fn judge(&self, tool: &ToolName, asked: Option<&Asked>) -> Result<Cleared, Stopped> {
         if self.allowed {
-            return Ok(Cleared::by(self.by.as_str(), ASKED));
+            return Ok(Cleared::by(self.by.as_str(), rule_of(asked)));
         }
         let who = if self.by == "device" { "the person at this device" } else { "the caller's side" };
         let then = if self.always {
@@ -101,10 +106,15 @@ impl Word {
         } else {
             "this once. Do without it, or say why it is needed and ask again."
         };
-        Err(denied(format!(
-            "{tool} was not run: its owner wants to be asked about such calls, and {who} refused it, {then}"
-        )))
+        let text = format!("{tool} was not run: {}, and {who} refused it, {then}", because(asked));
+        Err(denied(text, asked))
     }
+}
+
+/// Why somebody was asked, as a part of a sentence.
+fn because(asked: Option<&Asked>) -> &str {
+    let why = asked.and_then(|asked| asked.why.as_deref());
+    why.unwrap_or("its owner wants to be asked about such calls")
 }
 
 /// The word of the person at an editor that follows the call; never, where none is to be asked.
@@ -116,7 +126,7 @@ async fn answered_in_editor(call: &Call) -> Verdict {
 }
 
 fn judged(verdict: &Verdict, tool: &ToolName) -> Result<Cleared, Stopped> {
-    let refused = || denied(format!("{tool} was not run: {}. {}", verdict.by, verdict.then));
+    let refused = || denied(format!("{tool} was not run: {}. {}", verdict.by, verdict.then), None);
     verdict.allowed.then(|| Cleared::by("editor", "editor.ask")).ok_or_else(refused)
 }
 
@@ -130,8 +140,13 @@ fn shortened(text: &str) -> String {
     format!("{} …({} bytes left out)… {}", &text[..head], tail - head, &text[tail..])
 }
 
-fn denied(text: String) -> Stopped {
-    let meta = Meta { rule: Some(ASKED.to_owned()), ..Meta::default() };
+/// The owner's rule by which somebody is asked.
+fn rule_of(asked: Option<&Asked>) -> &str {
+    asked.and_then(|asked| asked.rule.as_deref()).unwrap_or(ASKED)
+}
+
+fn denied(text: String, asked: Option<&Asked>) -> Stopped {
+    let meta = Meta { rule: Some(rule_of(asked).to_owned()), ..Meta::default() };
     Stopped::Refused(Box::new(Failure { code: ErrorCode::PolicyDenied, text, meta }))
 }
 
@@ -141,19 +156,22 @@ impl Engine {
     pub(super) async fn approve(
         self: &Arc<Self>,
         call: &Call,
-        permission: Permission,
+        asked: Option<&Asked>,
     ) -> Result<Cleared, Stopped> {
         let request = call.accepted.request();
-        let publicly = permission == Permission::Ask;
-        let place = (request.conversation.clone(), request.tool.clone());
+        let publicly = asked.is_some();
+        let topic = asked.and_then(|asked| asked.topic.clone());
+        let place = (request.conversation.clone(), request.tool.clone(), topic.clone());
         if publicly && call.accepted.origin() == Origin::Task && self.asks_about_tasks(call).await {
             // Whoever allowed the task saw the whole of it.
-            return Ok(Cleared::by("task", ASKED));
+            return Ok(Cleared::by("task", rule_of(asked)));
         }
         if let Some(word) = self.desk.recall(&place).filter(|word| publicly || !word.allowed) {
-            return word.judge(&request.tool);
+            return word.judge(&request.tool, asked);
         }
-        if let Some(verdict) = call.observed.as_ref().and_then(|observed| observed.known()) {
+        // What was said to an editor about a tool was not said about a rule.
+        let known = call.observed.as_ref().and_then(|observed| observed.known());
+        if let Some(verdict) = known.filter(|verdict| topic.is_none() || !verdict.allowed) {
             return judged(&verdict, &request.tool);
         }
         let now = self.server_clock.now_ms();
@@ -163,7 +181,7 @@ impl Engine {
         let question = Question {
             id: RequestId::new(),
             request: request.id.clone(),
-            title: self.title(&call.accepted),
+            title: self.question(&call.accepted, asked),
             options: CHOICES,
             expires_at_ms,
         };
@@ -181,17 +199,18 @@ impl Engine {
             let seconds = (expires_at_ms - now).max(0.0) / 1_000.0;
             let also = if asks_there { ", or the caller's own side" } else { "" };
             let editor = if call.observed.is_some() { "the editor, " } else { "" };
-            return Err(denied(format!(
-                "{} was not run: its owner wants to be asked about such calls, and nobody answered within \
-                 {seconds:.0} s. Ask again when somebody is there: {editor}`punie-runner approvals` at the device{also}.",
-                request.tool
-            )));
+            let text = format!(
+                "{} was not run: {}, and nobody answered within {seconds:.0} s. Ask again when somebody is there: {editor}`punie-runner approvals` at the device{also}.",
+                request.tool,
+                because(asked)
+            );
+            return Err(denied(text, asked));
         };
         let word = Word::of(answer);
         if word.always {
             self.desk.remember(place, word.clone());
         }
-        word.judge(&request.tool)
+        word.judge(&request.tool, asked)
     }
 
     /// Waits for whoever answers first, and for no longer than the question is worth it.
@@ -211,7 +230,8 @@ impl Engine {
     async fn asks_about_tasks(&self, call: &Call) -> bool {
         let Ok(entry) = self.registry.find("Task") else { return false };
         let cx = self.context(call);
-        matches!(self.gate.permit(&cx, entry.spec(), entry.spec().effect).await, Ok(Permission::Ask))
+        let permission = self.gate.permit(&cx, entry.spec(), entry.spec().effect, "{}").await;
+        matches!(permission, Ok(Permission::Ask(_)))
     }
 
     /// What people read: the tool and its arguments, masked. Written anew, so that neither blanks nor escapes of the
@@ -222,6 +242,13 @@ impl Engine {
         let whole = format!("{} {args}", request.tool);
         let (masked, _) = self.redactor.scrub(&whole);
         shortened(&masked)
+    }
+
+    /// The same, with why it is asked.
+    fn question(&self, call: &Accepted, asked: Option<&Asked>) -> String {
+        let Some(why) = asked.and_then(|asked| asked.why.as_deref()) else { return self.title(call) };
+        let (why, _) = self.redactor.scrub(why);
+        shortened(&format!("{} [{why}]", self.title(call)))
     }
 
     /// Puts it on the list of the person here. A disk that takes long for that holds up nobody else.
@@ -237,13 +264,7 @@ impl Engine {
             asked_at_ms,
             expires_at_ms: asked_at_ms + left_ms,
         };
-        let listed = Listed { desk: self.desk.open.clone(), id: question.id.clone() };
-        OpenHere(tokio::task::spawn_blocking(move || {
-            if let Err(error) = listed.desk.open(&open) {
-                tracing::warn!(%error, "the person at this device cannot be asked");
-            }
-            listed
-        }))
+        OpenHere::list(self.desk.open.clone(), open)
     }
 
     /// Waits until the question is no longer worth an answer, by the backend's clock and over sleeps of the machine.
@@ -346,55 +367,12 @@ impl Engine {
 }
 
 impl Desk {
-    fn recall(&self, place: &(ConversationId, ToolName)) -> Option<Word> {
+    fn recall(&self, place: &Place) -> Option<Word> {
         self.remembered.lock().unwrap_or_else(PoisonError::into_inner).get(place).cloned()
     }
 
-    fn remember(&self, place: (ConversationId, ToolName), word: Word) {
+    fn remember(&self, place: Place, word: Word) {
         self.remembered.lock().unwrap_or_else(PoisonError::into_inner).insert(place, word);
-    }
-}
-
-/// A call that waits holds up no other conversation; dropping this brings it back to its place.
-struct Aside {
-    waker: Waker,
-    call: Accepted,
-}
-
-impl Aside {
-    fn step(waker: &Waker, call: &Accepted) -> Self {
-        waker.wake(Wake::Asks(call.clone()));
-        Self { waker: waker.clone(), call: call.clone() }
-    }
-}
-
-impl Drop for Aside {
-    fn drop(&mut self) {
-        self.waker.wake(Wake::Asked(self.call.clone()));
-    }
-}
-
-/// A question that is on the person's list, or on its way there. Dropping it takes it off, too.
-struct OpenHere(JoinHandle<Listed>);
-
-impl OpenHere {
-    /// Takes it off the list, which is files again.
-    async fn close(self) {
-        if let Ok(listed) = self.0.await {
-            let _ = tokio::task::spawn_blocking(move || drop(listed)).await;
-        }
-    }
-}
-
-/// A question on the person's list; dropping it takes it off.
-struct Listed {
-    desk: Approvals,
-    id: RequestId,
-}
-
-impl Drop for Listed {
-    fn drop(&mut self) {
-        self.desk.close(&self.id);
     }
 }
 

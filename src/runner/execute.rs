@@ -16,7 +16,7 @@ use super::observing::Observed;
 use crate::failpoint::reach_of;
 use crate::journal::{Accepted, Close, JournalError, Origin, RecordedReply};
 use crate::request::{Effect, ErrorCode, Failure, Meta, Outcome};
-use crate::tool::{Permission, Progress, ReadyCall, ToolCx, ToolError, Unrecorded};
+use crate::tool::{Asked, Permission, Progress, ReadyCall, ToolCx, ToolError, Unrecorded};
 
 /// How long a call that was told to stop may take to do so before it is abandoned. Ending a stubborn process tree
 /// takes ten seconds.
@@ -29,6 +29,15 @@ pub(super) struct Call {
     pub cancel: CancellationToken,
     /// Who follows it, once it is begun with.
     pub observed: Observed,
+}
+
+/// A call that may begin.
+struct Prepared {
+    ready: ReadyCall,
+    /// Who allowed it, for the audit.
+    cleared: Cleared,
+    /// What a person was asked about; the call is still to be that when it begins.
+    asked: Option<Asked>,
 }
 
 /// What a call came to.
@@ -104,7 +113,7 @@ impl Engine {
     }
 
     async fn work(self: &Arc<Self>, call: &Call) -> (Claimed, Work) {
-        let (ready, cleared) = match self.prepare(call).await {
+        let Prepared { ready, cleared, asked } = match self.prepare(call).await {
             Ok(prepared) => prepared,
             Err(Work::Left) => return (Claimed::GivenUp, Work::Left),
             Err(refused) => return (self.claim_once(&call.accepted, &call.cancel).await, refused),
@@ -112,7 +121,7 @@ impl Engine {
         if !call.accepted.effect().at_most_once() {
             return tokio::join!(
                 self.claim_once(&call.accepted, &call.cancel),
-                self.run(call, ready, &cleared)
+                self.run(call, ready, &cleared, asked)
             );
         }
         let claimed = self.claim(&call.accepted, &call.cancel).await;
@@ -121,7 +130,7 @@ impl Engine {
             Claimed::Ours | Claimed::GivenUp => {
                 // The claim may have taken long, and its answer may have said that the caller took the call back.
                 let work = match self.unwanted(call) {
-                    None => self.run(call, ready, &cleared).await,
+                    None => self.run(call, ready, &cleared, asked).await,
                     Some(outcome) => Work::answer(outcome),
                 };
                 (claimed, work)
@@ -140,7 +149,7 @@ impl Engine {
     }
 
     /// Everything that can refuse a call before anything is done about it.
-    async fn prepare(self: &Arc<Self>, call: &Call) -> Result<(ReadyCall, Cleared), Work> {
+    async fn prepare(self: &Arc<Self>, call: &Call) -> Result<Prepared, Work> {
         self.know_the_time().await;
         if let Some(outcome) = self.unwanted(call) {
             return Err(Work::answer(outcome));
@@ -148,8 +157,12 @@ impl Engine {
         let (ready, permission) = self.decode(call).await.map_err(|error| Work::answer(refused(error)))?;
         let mut cleared = Cleared::freely();
         let wants_a_say = call.observed.as_ref().is_some_and(|observed| observed.wants_a_say());
-        if permission == Permission::Ask || wants_a_say {
-            cleared = self.approve(call, permission).await.map_err(|stopped| match stopped {
+        let asked = match permission {
+            Permission::Given => None,
+            Permission::Ask(asked) => Some(asked),
+        };
+        if asked.is_some() || wants_a_say {
+            cleared = self.approve(call, asked.as_ref()).await.map_err(|stopped| match stopped {
                 Stopped::Refused(failure) => Work::answer(Outcome::Error(*failure)),
                 Stopped::TakenBack => Work::answer(never_ran()),
                 Stopped::Stopping => Work::Left,
@@ -164,7 +177,7 @@ impl Engine {
                 return Err(Work::answer(outcome));
             }
         }
-        Ok((ready, cleared))
+        Ok(Prepared { ready, cleared, asked })
     }
 
     /// The call as its tool takes it, and what the gate says to it.
@@ -179,7 +192,8 @@ impl Engine {
                 "The call was taken for one that changes nothing and would change something. It was not run; ask anew.",
             ));
         }
-        let permission = self.gate.permit(&self.context(call), entry.spec(), ready.effect()).await?;
+        let permission =
+            self.gate.permit(&self.context(call), entry.spec(), ready.effect(), &request.args).await?;
         Ok((ready, permission))
     }
 
@@ -220,12 +234,21 @@ impl Engine {
     }
 
     /// Runs a prepared call whose start is recorded, under its deadline and a panic guard.
-    async fn run(self: &Arc<Self>, call: &Call, ready: ReadyCall, cleared: &Cleared) -> Work {
+    async fn run(
+        self: &Arc<Self>,
+        call: &Call,
+        ready: ReadyCall,
+        cleared: &Cleared,
+        asked: Option<Asked>,
+    ) -> Work {
         let declares = ready.declares();
         let attempt = match self.start(call, declares).await {
             Ok(attempt) => attempt,
             Err(not_started) => return not_started,
         };
+        if let Some(changed) = self.changed(call, asked).await {
+            return Work::Outcome(Box::new(changed), Some(attempt));
+        }
         self.audit_begun(&call.accepted, cleared, attempt).await;
         reach_of("start.after", call.accepted.request().id.as_str());
         let mut cx = self.context(call);
@@ -274,6 +297,13 @@ impl Engine {
             return Work::Left;
         }
         Work::Outcome(Box::new(outcome(cut, answer)), Some(attempt))
+    }
+
+    /// The refusal of a call that is no more what a person said yes to.
+    async fn changed(&self, call: &Call, asked: Option<Asked>) -> Option<Outcome> {
+        let (asked, request) = (asked?, call.accepted.request());
+        let entry = self.registry.find(request.tool.as_str()).ok()?;
+        self.gate.still(entry.spec(), &request.args, &asked).await.err().map(refused)
     }
 
     /// Waits until a call has run for this long, the machine being awake, or its deadline has passed, awake or not.

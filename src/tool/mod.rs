@@ -19,7 +19,7 @@ mod strict;
 pub use context::ToolCx;
 pub use entry::{Entry, ReadyCall, ToolSet};
 pub use error::ToolError;
-pub use gate::{Gate, Permission, Permit};
+pub use gate::{Asked, Gate, Permission, Permit, Still};
 pub use guests::Stay;
 pub use intent::{Aftermath, Declared, Intent, Intents, Unrecorded};
 pub use keeping::{BeforeImages, Keeping, Kept};

@@ -27,6 +27,7 @@ mod hostile;
 mod journal;
 mod output;
 mod pages;
+mod policy;
 mod runner;
 mod search;
 mod shell;

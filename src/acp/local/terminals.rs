@@ -181,6 +181,11 @@ impl LocalTerminals {
         self.environment().await.for_app(&self.shared.setup.base_env)
     }
 
+    /// Where commands find programs.
+    pub(in crate::acp) async fn search_path(&self) -> String {
+        self.environment().await.get("PATH").unwrap_or_default().to_owned()
+    }
+
     pub(super) async fn environment(&self) -> &Environment {
         let Shared { environment, spawner, setup, told, .. } = &*self.shared;
         let captured = environment.get_or_init(|| async {

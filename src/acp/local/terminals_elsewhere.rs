@@ -36,6 +36,15 @@ pub struct LocalTerminals {
 }
 
 impl LocalTerminals {
+    /// Where commands would find programs.
+    #[expect(clippy::unused_async, reason = "the same as where commands run")]
+    pub(in crate::acp) async fn search_path(&self) -> String {
+        self.base_env
+            .iter()
+            .find(|(name, _)| name == "PATH")
+            .map_or_else(String::new, |(_, path)| path.clone())
+    }
+
     /// Sets nothing up.
     ///
     /// # Errors

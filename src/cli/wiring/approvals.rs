@@ -1,8 +1,12 @@
-//! The owner's list of what to be asked about, as the gate takes it.
+//! The owner's list of what to be asked about, and the owner's rules, as the gate takes them.
 
-use crate::acp::permission::AskAbout;
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use crate::acp::permission::{AskAbout, StandingRules};
 use crate::cli::exit::{Exit, Stop};
 use crate::config::Config;
+use crate::home::Home;
 use crate::request::Effect;
 use crate::tool::Registry;
 
@@ -23,4 +27,12 @@ pub(super) fn asked_about(config: &Config, registry: &Registry) -> anyhow::Resul
         }
     };
     config.policy.ask.iter().map(about).collect()
+}
+
+/// The rules of policy.toml; a file that says something else than it means is a bad configuration.
+pub(super) fn rules(home: &Home, registry: &Registry) -> anyhow::Result<StandingRules> {
+    let names: HashSet<String> = registry.specs().map(|tool| tool.name.to_string()).collect();
+    let is_tool = Arc::new(move |name: &str| names.contains(name));
+    StandingRules::load(home, is_tool)
+        .map_err(|broken| Stop::with(Exit::Config, format!("{}: {broken}", home.policy_file().display())))
 }

@@ -21,7 +21,7 @@ use crate::acp::local::client_tools::LocalPolicy;
 use crate::acp::local::confinement::Confinement;
 use crate::acp::local::environment;
 use crate::acp::local::terminals::{LocalSetup, LocalTerminals};
-use crate::acp::permission::InsideWorkspace;
+use crate::acp::permission::{InsideWorkspace, Policy};
 use crate::acp::terminals::Ladder;
 use crate::acp::{LocalClient, Workspace};
 use crate::config::{self, Config, Environment};
@@ -34,7 +34,7 @@ use crate::output::OutputStore;
 use crate::redact::{Redactor, Secret};
 use crate::request::Effect;
 use crate::runner::{Bench, Clock, Parts, Runner, Settings, Stop, Tasks, WakeUp, Watchdog, wakes};
-use crate::tool::{BeforeImages, Gate, Registry};
+use crate::tool::{BeforeImages, Registry};
 use crate::trash::{self, Images, Trash};
 
 use backends::device_backend;
@@ -47,7 +47,7 @@ pub struct Machine {
     /// The tools.
     pub registry: Arc<Registry>,
     /// Who may say no.
-    pub gate: Arc<dyn Gate>,
+    pub gate: Arc<InsideWorkspace>,
     /// Masks secrets.
     pub redactor: Redactor,
     /// Keeps what is clipped.
@@ -139,10 +139,14 @@ pub fn machine(
         let images: Arc<dyn BeforeImages> = Arc::new(Images::new(trash, workspace.clone()));
         registry.keeping(&images)
     };
+    let policy = Policy {
+        standing: approvals::rules(home, &registry)?,
+        workspace: workspace.clone(),
+        terminals: terminals.clone(),
+    };
+    let gate = InsideWorkspace::asking(approvals::asked_about(config, &registry)?);
     Ok(Machine {
-        gate: Arc::new(
-            InsideWorkspace::asking(approvals::asked_about(config, &registry)?).confined(confinement.clone()),
-        ),
+        gate: Arc::new(gate.confined(confinement.clone()).ruled(policy)),
         registry: Arc::new(registry),
         redactor,
         outputs,

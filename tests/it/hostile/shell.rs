@@ -1,5 +1,6 @@
-//! The shell's hostile inputs, by their numbers. Not here: a fork bomb that goes off (`processes`), and H47 beyond its
-//! variables (sockets by path are a gap until the kernel mediates them).
+//! The shell's hostile inputs, by their numbers. Not here: a fork bomb that goes off (`processes`), H47 beyond its
+//! variables (sockets by path are a gap until the kernel mediates them), and H56, which is about the words of commands
+//! (tests/it/policy).
 
 use std::net::{TcpListener, UdpSocket};
 use std::os::linux::net::SocketAddrExt;

@@ -1,0 +1,133 @@
+//! What a person's yes is bound to: the folder, and the programs and scripts that a command line leads to. Arguments
+//! are the request's own and cannot change; what they lead to can. Not here: the asking.
+#![expect(clippy::disallowed_methods, reason = "programs are looked up as a shell would, and only read")]
+
+use std::fs::{self, File};
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+use sha2::{Digest, Sha256};
+
+use crate::policy::Call;
+use crate::policy::shell::Simple;
+use crate::tool::{ErrorCode, ToolError, ToolSpec};
+
+/// A larger file is known by its size and time only.
+const LARGEST: u64 = 256 << 20;
+/// Programs that run a file which they are given.
+const RUN_FILES: &[&str] = &[
+    "bash", "sh", "dash", "zsh", "ksh", "fish", "source", ".", "python", "python3", "node", "perl", "ruby",
+    "php", "make", "deno", "bun", "lua",
+];
+
+/// Each thing with its digest.
+type Bound = Vec<(String, String)>;
+
+/// What a call leads to at this moment.
+pub(super) fn of(call: &Call, folder: Option<&Path>, search_path: &str) -> Bound {
+    let mut bound = Bound::new();
+    for place in &call.places {
+        // A link that is swapped leads elsewhere.
+        note(&mut bound, format!("the path {}", place.shown), place.absolute.join("\n"));
+    }
+    let Some(script) = &call.script else { return bound };
+    if let Some(folder) = folder {
+        note(&mut bound, format!("the folder {}", folder.display()), identity(folder));
+    }
+    for simple in &script.commands {
+        for path in files_of(simple, folder, search_path) {
+            let digest = digest(&path);
+            note(&mut bound, format!("the file {}", path.display()), digest);
+        }
+    }
+    bound
+}
+
+/// Refuses what is not what was asked about.
+pub(super) fn compare(tool: &ToolSpec, before: &Bound, now: &Bound) -> Result<(), ToolError> {
+    let Some((what, _)) =
+        before.iter().find(|one| !now.contains(one)).or_else(|| now.iter().find(|one| !before.contains(one)))
+    else {
+        return Ok(());
+    };
+    Err(ToolError::new(
+        ErrorCode::PolicyDenied,
+        format!(
+            "{} was not run: {what} changed after a person had said yes to the call. Nothing was done. Ask again; the \
+             person is then asked about what is there now.",
+            tool.name
+        ),
+    ))
+}
+
+fn note(bound: &mut Bound, what: String, digest: String) {
+    if !bound.iter().any(|(known, _)| *known == what) {
+        bound.push((what, digest));
+    }
+}
+
+/// The program of a command, and the script that it is given.
+fn files_of(simple: &Simple, folder: Option<&Path>, search_path: &str) -> Vec<PathBuf> {
+    let Some((name, words)) = simple.words.split_first().filter(|(name, _)| name.literal) else {
+        return Vec::new();
+    };
+    let mut found = Vec::from_iter(program(&name.text, folder, search_path));
+    let base = Path::new(&name.text).file_name().and_then(|name| name.to_str()).unwrap_or_default();
+    if RUN_FILES.contains(&base) {
+        let named = words.iter().filter(|word| word.literal && !word.text.starts_with('-'));
+        let paths = named.filter_map(|word| Some(folder?.join(&word.text)));
+        found
+            .extend(paths.filter(|path| fs::metadata(path).is_ok_and(|metadata| metadata.is_file())).take(2));
+    }
+    found
+}
+
+/// Where a shell finds a program.
+fn program(name: &str, folder: Option<&Path>, search_path: &str) -> Option<PathBuf> {
+    if name.contains('/') {
+        return Some(folder.unwrap_or(Path::new("/")).join(name));
+    }
+    let folders = std::env::split_paths(search_path).filter(|place| place.is_absolute());
+    folders
+        .map(|place| place.join(name))
+        .find(|path| fs::metadata(path).is_ok_and(|metadata| metadata.is_file()))
+}
+
+/// What a file is, by its content and by where its name leads.
+fn digest(path: &Path) -> String {
+    let real = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+    let content = hash(&real).unwrap_or_else(|error| error.kind().to_string());
+    format!("{} {content}", real.display())
+}
+
+fn hash(path: &Path) -> std::io::Result<String> {
+    let metadata = fs::metadata(path)?;
+    if !metadata.is_file() || metadata.len() > LARGEST {
+        return Ok(format!("{} {:?}", metadata.len(), metadata.modified().ok()));
+    }
+    let mut file = File::open(path)?;
+    let mut hasher = Sha256::new();
+    let mut buffer = vec![0; 256 << 10];
+    loop {
+        let count = file.read(&mut buffer)?;
+        if count == 0 {
+            break;
+        }
+        hasher.update(&buffer[..count]);
+    }
+    Ok(hasher.finalize().iter().map(|byte| format!("{byte:02x}")).collect())
+}
+
+/// Which folder it is, whatever its name.
+fn identity(folder: &Path) -> String {
+    match fs::metadata(folder) {
+        #[cfg(unix)]
+        Ok(metadata) => {
+            use std::os::unix::fs::MetadataExt;
+            format!("{} {}", metadata.dev(), metadata.ino())
+        }
+        #[cfg(not(unix))]
+        Ok(_) => fs::canonicalize(folder).unwrap_or_default().display().to_string(),
+        Err(error) => error.kind().to_string(),
+    }
+}

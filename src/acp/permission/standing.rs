@@ -1,0 +1,164 @@
+//! The rules and grants in force: read when they change, and what is done while they cannot be read. Not here: what
+//! they say to a call.
+//!
+//! A file that breaks while the runner runs is loud and closes things: nothing that changes anything begins until it is
+//! mended, for the owner has said something new and nobody knows what. Reads go on by the rules as they were.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use uuid::Uuid;
+
+use crate::home::{GrantFiles, Home, HomeError, PolicyFile, PolicyStamp};
+use crate::ids::RequestId;
+use crate::policy::{Broken, Decision, Grant, NewRule, Rules, Target};
+
+type IsTool = Arc<dyn Fn(&str) -> bool + Send + Sync>;
+
+/// The owner's rules, kept up to date.
+pub struct StandingRules {
+    file: PolicyFile,
+    grants: GrantFiles,
+    is_tool: IsTool,
+    seen: Mutex<Seen>,
+}
+
+struct Seen {
+    stamp: PolicyStamp,
+    standing: Standing,
+}
+
+/// What holds at a moment.
+#[derive(Debug, Clone, Default)]
+pub struct Standing {
+    /// The last rules that could be read.
+    pub rules: Arc<Rules>,
+    /// Why what is written now cannot be.
+    pub broken: Option<String>,
+}
+
+impl StandingRules {
+    /// Reads the rules of a home. `is_tool` knows this device's own tools.
+    ///
+    /// # Errors
+    /// What is wrong with the file: a runner does not start with rules that it cannot read.
+    pub fn load(home: &Home, is_tool: IsTool) -> Result<Self, Broken> {
+        let file = PolicyFile::of(home);
+        let unread = |error: std::io::Error| Broken { line: None, text: error.to_string() };
+        let stamp = file.stamp().map_err(unread)?;
+        let text = file.read().map_err(unread)?.unwrap_or_default();
+        let rules = Arc::new(Rules::parse(&text, &*is_tool)?);
+        let seen = Seen { stamp, standing: Standing { rules, broken: None } };
+        Ok(Self { file, grants: GrantFiles::of(home), is_tool, seen: Mutex::new(seen) })
+    }
+
+    /// Whether there is anything to hold a call against; a look from outside, for every call.
+    pub(super) fn say_something(&self) -> bool {
+        let seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_same = self.file.stamp().is_ok_and(|stamp| stamp == seen.stamp);
+        !is_same || seen.standing.broken.is_some() || !seen.standing.rules.is_empty()
+    }
+
+    /// What holds now. Reads the file where it changed, which takes a moment.
+    pub fn now(&self) -> Standing {
+        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        if self.file.stamp().is_ok_and(|stamp| stamp == seen.stamp) {
+            return seen.standing.clone();
+        }
+        let read = self.file.settled().map_err(|error| (format!("policy.toml: {error}"), None));
+        let parsed = read.and_then(|(text, stamp)| {
+            let rules = Rules::parse(&text.unwrap_or_default(), &*self.is_tool);
+            rules.map(|rules| (rules, stamp)).map_err(|broken| (broken.to_string(), Some(stamp)))
+        });
+        match parsed {
+            Ok((rules, stamp)) => {
+                tracing::info!(
+                    rules = rules.rules.len(),
+                    default = rules.default.as_str(),
+                    "the owner's rules were read anew"
+                );
+                *seen = Seen { stamp, standing: Standing { rules: Arc::new(rules), broken: None } };
+            }
+            Err((why, stamp)) => {
+                if seen.standing.broken.as_ref() != Some(&why) {
+                    tracing::error!(
+                        why,
+                        "the owner's rules cannot be read; nothing that changes anything begins"
+                    );
+                }
+                seen.standing.broken = Some(why);
+                // One that could not even be read is tried again at the next call.
+                if let Some(stamp) = stamp {
+                    seen.stamp = stamp;
+                }
+            }
+        }
+        seen.standing.clone()
+    }
+
+    /// The grants in force, for this request, or for any that comes.
+    pub fn grants_for(&self, request: Option<&RequestId>) -> Vec<Grant> {
+        let now = now_ms();
+        let all = self.grants.all();
+        let read = all.iter().filter_map(|text| serde_json::from_slice::<Grant>(text).ok());
+        let is_free = |grant: &Grant| {
+            let used = self.grants.used_by(&grant.id).filter(|_| grant.once);
+            used.is_none_or(|by| request.is_some_and(|request| by == request.as_str()))
+        };
+        read.filter(|grant| grant.is_in_force(now) && is_free(grant)).collect()
+    }
+
+    /// Gives a leave from now on, and forgets those that are over.
+    ///
+    /// # Errors
+    /// [`HomeError`] when it cannot be written.
+    pub fn grant(&self, target: Target, once: bool, lasts: Duration) -> Result<Grant, HomeError> {
+        let now = now_ms();
+        let lasts_ms = i64::try_from(lasts.as_millis()).unwrap_or(i64::MAX);
+        // In the order in which they are given, by their names too.
+        let id = Uuid::now_v7().simple().to_string();
+        let grant = Grant { id, target, once, made_ms: now, until_ms: now.saturating_add(lasts_ms) };
+        for old in self.grants.all().iter().filter_map(|text| serde_json::from_slice::<Grant>(text).ok()) {
+            if old.until_ms <= now {
+                self.grants.remove(&old.id);
+            }
+        }
+        let text = serde_json::to_vec(&grant).unwrap_or_default();
+        self.grants.put(&grant.id, &text)?;
+        Ok(grant)
+    }
+
+    /// Takes a leave back.
+    pub fn revoke(&self, id: &str) {
+        self.grants.remove(id);
+    }
+
+    /// Adds a rule to the file, as it stands on the disk; with the name it got.
+    ///
+    /// # Errors
+    /// [`Broken`] where the file is broken before or would be after; else what the system said.
+    pub fn add(&self, rule: &NewRule, decision: Decision) -> Result<Result<String, Broken>, HomeError> {
+        let text = match self.file.read() {
+            Ok(text) => text.unwrap_or_default(),
+            Err(error) => return Ok(Err(Broken { line: None, text: error.to_string() })),
+        };
+        match rule.added_to(&text, decision, &*self.is_tool) {
+            Ok((text, name)) => self.file.write(&text).map(|()| Ok(name)),
+            Err(broken) => Ok(Err(broken)),
+        }
+    }
+
+    /// Uses up a grant that is for one request only; whether it is this request's.
+    pub(super) fn use_up(&self, grants: &[Grant], id: &str, request: &RequestId) -> bool {
+        grants
+            .iter()
+            .find(|grant| grant.id == id)
+            .is_none_or(|grant| !grant.once || self.grants.use_up(id, request))
+    }
+}
+
+/// The wall clock, in milliseconds since 1970: grants end by it.
+fn now_ms() -> i64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
+}

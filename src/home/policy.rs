@@ -1,0 +1,225 @@
+//! The owner's policy in the home: the text of policy.toml, and the grants beside it. Not here: what either says.
+#![expect(clippy::disallowed_methods, reason = "this file owns the policy's files in the home")]
+
+use std::fs;
+use std::io::{self, ErrorKind};
+use std::path::PathBuf;
+use std::time::{Duration, SystemTime};
+
+use super::atomic::{self, Readers};
+use super::error::HomeError;
+use super::layout::Home;
+use crate::ids::RequestId;
+
+/// How long a file that was just changed must stay as it is: an editor may be in the middle of saving it.
+const SETTLED_FOR: Duration = Duration::from_millis(30);
+/// How often that is looked at before the text is taken as it is.
+const LOOKS: u32 = 10;
+
+/// The text of policy.toml.
+#[derive(Debug, Clone)]
+pub struct PolicyFile {
+    path: PathBuf,
+}
+
+/// What tells one state of the file from another without reading it; none where there is no file.
+pub type PolicyStamp = Option<(SystemTime, u64, u64)>;
+
+impl PolicyFile {
+    /// That of this home.
+    pub fn of(home: &Home) -> Self {
+        Self { path: home.policy_file() }
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &std::path::Path {
+        &self.path
+    }
+
+    /// How it looks from outside.
+    ///
+    /// # Errors
+    /// The system's, unless there is no file.
+    pub fn stamp(&self) -> io::Result<PolicyStamp> {
+        match fs::metadata(&self.path) {
+            Ok(found) => {
+                #[cfg(unix)]
+                let number = std::os::unix::fs::MetadataExt::ino(&found);
+                #[cfg(not(unix))]
+                let number = 0;
+                Ok(Some((found.modified()?, found.len(), number)))
+            }
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// The text as it is now; none where there is no file.
+    ///
+    /// # Errors
+    /// The system's; `InvalidData` where it is no UTF-8, `PermissionDenied` where others may write it.
+    pub fn read(&self) -> io::Result<Option<String>> {
+        match fs::symlink_metadata(&self.path) {
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(error),
+            Ok(found) => check_ours(&found)?,
+        }
+        match fs::read_to_string(&self.path) {
+            Ok(text) => Ok(Some(text)),
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// The text once it has stopped changing, with the stamp it had then. Blocks for a moment.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn settled(&self) -> io::Result<(Option<String>, PolicyStamp)> {
+        let mut before = self.stamp()?;
+        for _ in 0..LOOKS {
+            std::thread::park_timeout(SETTLED_FOR);
+            let text = self.read()?;
+            let after = self.stamp()?;
+            if after == before {
+                return Ok((text, after));
+            }
+            before = after;
+        }
+        Ok((self.read()?, before))
+    }
+
+    /// Writes it.
+    ///
+    /// # Errors
+    /// [`HomeError`] when it cannot be written.
+    pub fn write(&self, text: &str) -> Result<(), HomeError> {
+        let readers = if self.path.exists() { Readers::AsBefore } else { Readers::OwnerOnly };
+        atomic::write(&self.path, text.as_bytes(), readers).map_err(HomeError::unwritable(&self.path))
+    }
+}
+
+/// Whoever may write the rules makes them.
+#[cfg(unix)]
+fn check_ours(found: &fs::Metadata) -> io::Result<()> {
+    use std::os::unix::fs::MetadataExt;
+    let is_ours = found.uid() == rustix::process::geteuid().as_raw();
+    if !is_ours || (found.is_file() && found.mode() & 0o022 != 0) {
+        let text = "belongs to another user or may be written by others; chmod go-w it";
+        return Err(io::Error::new(ErrorKind::PermissionDenied, text));
+    }
+    Ok(())
+}
+
+#[cfg(not(unix))]
+#[expect(clippy::unnecessary_wraps, reason = "elsewhere there is something to check")]
+fn check_ours(_: &fs::Metadata) -> io::Result<()> {
+    Ok(())
+}
+
+/// The grants of a home: a file each, and beside it the name of the request that used it up.
+#[derive(Debug, Clone)]
+pub struct GrantFiles {
+    folder: PathBuf,
+}
+
+impl GrantFiles {
+    /// Those of this home.
+    pub fn of(home: &Home) -> Self {
+        Self { folder: home.grants_dir() }
+    }
+
+    fn grant(&self, id: &str) -> PathBuf {
+        self.folder.join(format!("{id}.json"))
+    }
+
+    fn used(&self, id: &str) -> PathBuf {
+        self.folder.join(format!("{id}.used"))
+    }
+
+    /// Keeps a grant.
+    ///
+    /// # Errors
+    /// [`HomeError`] when it cannot be written.
+    pub fn put(&self, id: &str, text: &[u8]) -> Result<(), HomeError> {
+        let path = self.grant(id);
+        atomic::create_new(&path, text, Readers::OwnerOnly).map_err(HomeError::unwritable(&path))
+    }
+
+    /// The texts of all grants, used up or not.
+    pub fn all(&self) -> Vec<Vec<u8>> {
+        let files = fs::read_dir(&self.folder).into_iter().flatten().flatten().map(|file| file.path());
+        let mut files: Vec<PathBuf> =
+            files.filter(|path| path.extension().is_some_and(|ending| ending == "json")).collect();
+        files.sort();
+        files.iter().filter_map(|path| fs::read(path).ok()).collect()
+    }
+
+    /// The request that used a grant up; an unreadable answer is nobody's request.
+    pub fn used_by(&self, id: &str) -> Option<String> {
+        match fs::read_to_string(self.used(id)) {
+            Ok(request) => Some(request),
+            Err(error) if error.kind() == ErrorKind::NotFound => None,
+            Err(_) => Some(String::new()),
+        }
+    }
+
+    /// Uses a grant up for this request, durably; whether it is this request's now. Asking again for the same request
+    /// says yes again.
+    pub fn use_up(&self, id: &str, request: &RequestId) -> bool {
+        match atomic::create_new(&self.used(id), request.as_str().as_bytes(), Readers::OwnerOnly) {
+            Ok(()) => true,
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => {
+                self.used_by(id).is_some_and(|by| by == request.as_str())
+            }
+            Err(error) => {
+                tracing::warn!(%error, "a grant cannot be used up, so it is not used");
+                false
+            }
+        }
+    }
+
+    /// Forgets a grant.
+    pub fn remove(&self, id: &str) {
+        // The grant first: without it the other file means nothing.
+        for path in [self.grant(id), self.used(id)] {
+            if let Err(error) = fs::remove_file(&path)
+                && error.kind() != ErrorKind::NotFound
+            {
+                tracing::warn!(path = %path.display(), %error, "a grant that is over cannot be removed");
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_grant_is_one_request_s_and_stays_it() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let grants = GrantFiles { folder: folder.path().to_owned() };
+        let request = |text: &str| RequestId::parse(text).expect("an id");
+        grants.put("g1", b"{}").expect("written");
+        assert_eq!((grants.all(), grants.used_by("g1")), (vec![b"{}".to_vec()], None));
+        assert!(grants.use_up("g1", &request("a")) && grants.use_up("g1", &request("a")));
+        assert!(!grants.use_up("g1", &request("b")));
+        assert_eq!(grants.used_by("g1").as_deref(), Some("a"));
+        grants.remove("g1");
+        assert_eq!((grants.all().len(), grants.used_by("g1")), (0, None));
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn rules_that_others_may_write_are_not_read() {
+        use std::os::unix::fs::PermissionsExt;
+        let folder = tempfile::tempdir().expect("a folder");
+        let file = PolicyFile { path: folder.path().join("policy.toml") };
+        assert_eq!(file.settled().expect("nothing is there"), (None, None));
+        file.write("default = \"ask\"").expect("written");
+        assert_eq!(file.settled().expect("read").0.as_deref(), Some("default = \"ask\""));
+        fs::set_permissions(file.path(), fs::Permissions::from_mode(0o666)).expect("opened up");
+        assert_eq!(file.read().expect_err("others may write it").kind(), ErrorKind::PermissionDenied);
+    }
+}

@@ -1,0 +1,34 @@
+//! What a call is to the policy: its tool, the files it names, the commands it would run. Not here: how that is found
+//! out (acp::permission).
+
+use super::shell::Script;
+
+/// A call, before anything is done about it.
+#[derive(Debug, Clone, Default)]
+pub struct Call {
+    /// The tool's name.
+    pub tool: String,
+    /// `reads`, `writes` or `executes`.
+    pub effect: &'static str,
+    /// It can do nothing but end what was begun before: nobody is asked about such a call unless a rule names it.
+    pub only_ends: bool,
+    /// The files and folders that it names.
+    pub places: Vec<Place>,
+    /// The commands that it runs, if it runs any.
+    pub script: Option<Script>,
+}
+
+/// A file or folder that a call touches.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Place {
+    /// As an answer shows it.
+    pub shown: String,
+    /// Its path from its workspace folder, first the one that links lead to; none outside of all.
+    pub relative: Vec<String>,
+    /// Its whole path, likewise.
+    pub absolute: Vec<String>,
+    /// Whether that is known before the call runs.
+    pub known: bool,
+    /// It is a folder, and what is in it is touched too.
+    pub is_folder: bool,
+}

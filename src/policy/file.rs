@@ -1,0 +1,234 @@
+//! policy.toml: read, checked, and added to. Not here: what a rule fits.
+
+use std::fmt;
+
+use serde::Deserialize;
+use toml::Spanned;
+
+use super::rule::{PathGlob, Rule};
+use super::{Decision, examples};
+
+/// The rules in force.
+#[derive(Debug, Clone)]
+pub struct Rules {
+    /// What is done about what no rule names.
+    pub default: Decision,
+    /// The rules, as they stand in the file.
+    pub rules: Vec<Rule>,
+}
+
+impl Default for Rules {
+    fn default() -> Self {
+        Self { default: Decision::Allow, rules: Vec::new() }
+    }
+}
+
+/// What is wrong with the file.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub struct Broken {
+    /// The line, from 1.
+    pub line: Option<usize>,
+    /// What is wrong and what to write instead.
+    pub text: String,
+}
+
+impl fmt::Display for Broken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.line {
+            Some(line) => write!(f, "policy.toml, line {line}: {}", self.text),
+            None => write!(f, "policy.toml: {}", self.text),
+        }
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Written {
+    default: Option<Decision>,
+    #[serde(default)]
+    rule: Vec<Spanned<WrittenRule>>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct WrittenRule {
+    name: String,
+    decision: Decision,
+    reason: Option<String>,
+    #[serde(default)]
+    tools: Vec<String>,
+    #[serde(default)]
+    paths: Vec<String>,
+    #[serde(default)]
+    command: Vec<Element>,
+    #[serde(default, rename = "match")]
+    matches: Vec<String>,
+    #[serde(default)]
+    no_match: Vec<String>,
+}
+
+/// A word of a command, or several that may stand in its place.
+#[derive(Deserialize)]
+#[serde(untagged, expecting = "a word in quotes, or a list of such words")]
+enum Element {
+    One(String),
+    Any(Vec<String>),
+}
+
+impl Rules {
+    /// Reads the file's text. `is_tool` knows the names of this device's own tools.
+    ///
+    /// # Errors
+    /// [`Broken`], with the line: also where a rule's examples are not as it says.
+    pub fn parse(text: &str, is_tool: &dyn Fn(&str) -> bool) -> Result<Self, Broken> {
+        let line_at = |offset: usize| text[..offset.min(text.len())].matches('\n').count() + 1;
+        let written: Written = toml::from_str(text).map_err(|error| Broken {
+            line: error.span().map(|span| line_at(span.start)),
+            text: error.message().trim().to_owned(),
+        })?;
+        let mut rules: Vec<Rule> = Vec::new();
+        for written in written.rule {
+            let line = line_at(written.span().start);
+            let broken = |text: String| Broken { line: Some(line), text };
+            let written = written.into_inner();
+            let name = written.name.clone();
+            if rules.iter().any(|rule| rule.name == name) {
+                return Err(broken(format!(
+                    "two rules are called {name:?}; grants name a rule, so give one another name"
+                )));
+            }
+            let (matches, no_match) = (written.matches.clone(), written.no_match.clone());
+            let rule = rule(written, line, is_tool)
+                .and_then(|rule| examples::check(&rule, &matches, &no_match).map(|()| rule))
+                .map_err(|why| broken(format!("the rule {name:?}: {why}")))?;
+            rules.push(rule);
+        }
+        Ok(Self { default: written.default.unwrap_or(Decision::Allow), rules })
+    }
+
+    /// Whether nothing is said at all.
+    pub fn is_empty(&self) -> bool {
+        self.default == Decision::Allow && self.rules.is_empty()
+    }
+
+    /// The rule of this name.
+    pub fn named(&self, name: &str) -> Option<&Rule> {
+        self.rules.iter().find(|rule| rule.name == name)
+    }
+
+    pub(super) fn about<'a>(&'a self, tool: &'a str, effect: &'a str) -> impl Iterator<Item = &'a Rule> {
+        self.rules.iter().filter(move |rule| rule.is_about(tool, effect))
+    }
+}
+
+fn rule(written: WrittenRule, line: usize, is_tool: &dyn Fn(&str) -> bool) -> Result<Rule, String> {
+    let sign = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
+    if written.name.is_empty() || written.name.len() > 64 || !written.name.chars().all(sign) {
+        return Err("its name must be 1 to 64 letters, digits, dashes, dots or underscores".to_owned());
+    }
+    let known = |word: &str| {
+        matches!(word, "reads" | "writes" | "executes") || word.starts_with("guest:") || is_tool(word)
+    };
+    if let Some(other) = written.tools.iter().find(|word| !known(word)) {
+        return Err(format!(
+            "tools holds {other:?}, which is neither reads, writes, executes nor a tool (`punie-runner tools` lists \
+             them); a tool of an editor's is written \"guest:NAME\""
+        ));
+    }
+    if written.tools.is_empty() && written.paths.is_empty() && written.command.is_empty() {
+        return Err("it says neither tools, paths nor command; `default` is for everything else".to_owned());
+    }
+    if !written.paths.is_empty() && !written.command.is_empty() {
+        return Err("it says both paths and command; make two rules of it".to_owned());
+    }
+    let command: Vec<Vec<String>> = written
+        .command
+        .into_iter()
+        .map(|element| match element {
+            Element::One(word) => vec![word],
+            Element::Any(words) => words,
+        })
+        .collect();
+    let odd = |word: &String| word.is_empty() || word.chars().any(|c| c.is_whitespace() || c.is_control());
+    if command.iter().any(|element| element.is_empty() || element.iter().any(odd)) {
+        return Err("command is a list of single words, as [\"git\", [\"push\", \"fetch\"]]".to_owned());
+    }
+    let paths = written.paths.iter().map(|text| PathGlob::new(text)).collect::<Result<_, _>>()?;
+    Ok(Rule {
+        name: written.name,
+        decision: written.decision,
+        reason: written.reason.map(|text| text.split_whitespace().collect::<Vec<_>>().join(" ")),
+        tools: written.tools,
+        paths,
+        command,
+        line,
+    })
+}
+
+/// A rule to be added to the file.
+#[derive(Debug, Clone, Default)]
+pub struct NewRule {
+    /// What it is called; made from the rest where nothing is said.
+    pub name: Option<String>,
+    /// Why.
+    pub reason: Option<String>,
+    /// Its tools.
+    pub tools: Vec<String>,
+    /// Its paths.
+    pub paths: Vec<String>,
+    /// Its command.
+    pub command: Vec<String>,
+}
+
+impl NewRule {
+    /// Adds it at the end of the file's text, whose comments and order stay; with the name it got.
+    ///
+    /// # Errors
+    /// [`Broken`] where the text is broken before, or would be after.
+    pub fn added_to(
+        &self,
+        text: &str,
+        decision: Decision,
+        is_tool: &dyn Fn(&str) -> bool,
+    ) -> Result<(String, String), Broken> {
+        let before = Rules::parse(text, is_tool)?;
+        let name = self.name.clone().unwrap_or_else(|| self.free_name(&before, decision));
+        let mut added =
+            format!("[[rule]]\nname = {}\ndecision = {}\n", quote(&name), quote(decision.as_str()));
+        if let Some(reason) = &self.reason {
+            added.push_str(&format!("reason = {}\n", quote(reason)));
+        }
+        for (key, words) in [("tools", &self.tools), ("paths", &self.paths), ("command", &self.command)] {
+            if !words.is_empty() {
+                let list: Vec<String> = words.iter().map(|word| quote(word)).collect();
+                added.push_str(&format!("{key} = [{}]\n", list.join(", ")));
+            }
+        }
+        let gap = match text {
+            "" => "",
+            text if text.ends_with("\n\n") => "",
+            text if text.ends_with('\n') => "\n",
+            _ => "\n\n",
+        };
+        let whole = format!("{text}{gap}{added}");
+        Rules::parse(&whole, is_tool)?;
+        Ok((whole, name))
+    }
+
+    /// A name that says what it is about and that no rule has.
+    fn free_name(&self, rules: &Rules, decision: Decision) -> String {
+        let words = self.command.iter().chain(&self.paths).chain(&self.tools);
+        let signs = words.flat_map(|word| word.chars().chain(['-']));
+        let plain: String =
+            signs.map(|c| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '-' }).collect();
+        let parts: Vec<&str> = plain.split('-').filter(|part| !part.is_empty()).take(4).collect();
+        let base: String = format!("{}-{}", decision.as_str(), parts.join("-")).chars().take(50).collect();
+        let numbered = (2..).map(|n| format!("{base}-{n}"));
+        std::iter::once(base.clone()).chain(numbered).find(|name| rules.named(name).is_none()).unwrap_or(base)
+    }
+}
+
+/// A text in quotes; what JSON writes, TOML reads.
+fn quote(text: &str) -> String {
+    serde_json::Value::from(text).to_string().replace('\u{7f}', "\\u007f")
+}

@@ -1,0 +1,61 @@
+//! What the owner has allowed for once or for a while. Not here: where that is kept, and that it is used up (home).
+
+use serde::{Deserialize, Serialize};
+
+use super::Place;
+use super::rule::{Part, begins};
+
+/// A leave that ends.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Grant {
+    /// Its own id.
+    pub id: String,
+    /// What it is for.
+    #[serde(flatten)]
+    pub target: Target,
+    /// Whether it is for one request only.
+    pub once: bool,
+    /// When it was given, in milliseconds since 1970.
+    pub made_ms: i64,
+    /// When it ends, in milliseconds since 1970.
+    pub until_ms: i64,
+}
+
+/// What a grant is for.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Target {
+    /// Whatever this rule asks about or denies.
+    Rule(String),
+    /// Commands that begin with these words.
+    Command(Vec<String>),
+    /// What no rule names, of this tool.
+    Tool(String),
+    /// This file or folder, by its path from its workspace, or its whole path.
+    Path(String),
+}
+
+impl Grant {
+    /// Whether it is in force at this moment. One from the future was given by another clock, and is not.
+    pub fn is_in_force(&self, now_ms: i64) -> bool {
+        self.made_ms <= now_ms && now_ms < self.until_ms
+    }
+
+    /// Whether it is for this part itself.
+    pub(super) fn covers(&self, part: Part<'_>) -> bool {
+        match (&self.target, part) {
+            (Target::Command(words), Part::Command(simple, assigns)) => {
+                let each: Vec<Vec<String>> = words.iter().map(|word| vec![word.clone()]).collect();
+                !assigns && begins(simple, &each)
+            }
+            (Target::Path(path), Part::Place(place)) => place.known && is_at(place, path),
+            _ => false,
+        }
+    }
+}
+
+fn is_at(place: &Place, path: &str) -> bool {
+    place.relative.first().is_some_and(|own| own == path)
+        || place.absolute.first().is_some_and(|own| own == path)
+}

@@ -1,0 +1,187 @@
+//! From rules, grants and a call to one verdict: the strictest of what fits any part of the call. Not here: how a rule
+//! fits a part.
+
+use super::rule::{Fit, Part, Rule};
+use super::shell::quoted;
+use super::{By, Call, Decision, Grant, Rules, Target, Verdict};
+
+/// What was said to one part.
+enum Said {
+    /// Something against it.
+    Against(Verdict),
+    /// It is allowed, by this.
+    For(By, String),
+    /// Nothing.
+    Nothing,
+}
+
+/// Judges a call. `asked_about` says whether the configuration wants a person to be asked about such calls; `grants` are
+/// those in force.
+pub fn judge(rules: &Rules, asked_about: bool, call: &Call, grants: &[Grant]) -> Verdict {
+    let mut bench = Bench { rules, call, grants, used: Vec::new() };
+    let parts = parts(call);
+    let mut strictest: Option<Verdict> = None;
+    let mut uncovered = None;
+    let mut covered = None;
+    let mut whole = None;
+    for part in &parts {
+        match bench.hear(*part) {
+            Said::Against(verdict) => {
+                if strictest.as_ref().is_none_or(|known| verdict.decision > known.decision) {
+                    strictest = Some(verdict);
+                }
+            }
+            Said::For(by, words) if matches!(part, Part::Whole) => whole = Some((by, words)),
+            Said::For(by, words) => covered = covered.or(Some((by, words))),
+            Said::Nothing if matches!(part, Part::Whole) && parts.len() > 1 => {}
+            Said::Nothing if matches!(part, Part::Command(simple, _) if simple.transparent) => {}
+            Said::Nothing => uncovered = uncovered.or(Some(*part)),
+        }
+    }
+    if let Some(verdict) = strictest {
+        return verdict;
+    }
+    if let Some((by, words)) = whole.or(covered.filter(|_| uncovered.is_none())) {
+        return Verdict::allowed(by, words, bench.used);
+    }
+    bench.fallback(asked_about, uncovered.unwrap_or(Part::Whole))
+}
+
+/// What rules are held against.
+fn parts(call: &Call) -> Vec<Part<'_>> {
+    let mut parts = vec![Part::Whole];
+    parts.extend(call.places.iter().map(Part::Place));
+    if let Some(script) = &call.script {
+        let named = script.commands.iter().filter(|simple| !simple.words.is_empty());
+        parts.extend(named.map(|simple| Part::Command(simple, script.assigns)));
+        parts.extend(script.hidden.iter().map(|why| Part::Hidden(why)));
+    }
+    parts
+}
+
+struct Bench<'a> {
+    rules: &'a Rules,
+    call: &'a Call,
+    grants: &'a [Grant],
+    used: Vec<String>,
+}
+
+impl Bench<'_> {
+    fn hear(&mut self, part: Part<'_>) -> Said {
+        if let Some(grant) = self.grants.iter().find(|grant| grant.covers(part)) {
+            self.use_up(&grant.id);
+            return Said::For(By::Grant, self.words(part));
+        }
+        let tool_grant =
+            self.grants.iter().find(|grant| grant.target == Target::Tool(self.call.tool.clone()));
+        let mut against: Option<Verdict> = None;
+        let about: Vec<&Rule> = self.rules.about(&self.call.tool, self.call.effect).collect();
+        let allowing = about.iter().find(|rule| rule.decision == Decision::Allow && rule.allows(part));
+        let is_named = about.iter().any(|rule| rule.decision == Decision::Allow && rule.names(part));
+        for rule in about.iter().filter(|rule| rule.decision != Decision::Allow) {
+            let fit = rule.fit(part, &self.call.tool);
+            if fit == Fit::No || (fit == Fit::Maybe && is_named) {
+                continue;
+            }
+            let granted = self.grants.iter().find(|grant| grant.target == Target::Rule(rule.name.clone()));
+            let granted = granted.or(tool_grant.filter(|_| fit == Fit::Maybe));
+            if let Some(grant) = granted {
+                self.use_up(&grant.id);
+                continue;
+            }
+            let verdict = self.against(rule, fit, part);
+            if against.as_ref().is_none_or(|known| verdict.decision > known.decision) {
+                against = Some(verdict);
+            }
+        }
+        if let Some(verdict) = against {
+            return Said::Against(verdict);
+        }
+        if let Some(rule) = allowing {
+            return Said::For(By::Rule(rule.name.clone()), self.words(part));
+        }
+        Said::Nothing
+    }
+
+    fn use_up(&mut self, id: &str) {
+        if !self.used.iter().any(|known| known == id) {
+            self.used.push(id.to_owned());
+        }
+    }
+
+    fn against(&self, rule: &Rule, fit: Fit, part: Part<'_>) -> Verdict {
+        let change = Some(format!("punie-runner policy allow --once {}", quoted(&rule.name)));
+        let (decision, by, matched, reason) = match fit {
+            Fit::Yes(words) => (rule.decision, By::Rule(rule.name.clone()), words, rule.reason.clone()),
+            _ => (
+                Decision::Ask,
+                By::Perhaps(rule.name.clone()),
+                self.words(part),
+                Some(self.why_unclear(part)),
+            ),
+        };
+        Verdict { decision, by, matched, reason, change, grants: self.used.clone() }
+    }
+
+    fn why_unclear(&self, part: Part<'_>) -> String {
+        match part {
+            Part::Hidden(why) => why.to_owned(),
+            Part::Command(simple, _) => {
+                simple.opaque.unwrap_or("its words are known only when it runs").to_owned()
+            }
+            Part::Place(place) if place.is_folder => "the rule is about something in that folder".to_owned(),
+            _ => "its path is known only when it runs".to_owned(),
+        }
+    }
+
+    /// The words of a part, for people.
+    fn words(&self, part: Part<'_>) -> String {
+        match part {
+            Part::Whole => self.call.tool.clone(),
+            Part::Place(place) => place.shown.clone(),
+            Part::Command(simple, _) => simple.shown(),
+            Part::Hidden(_) => "the command line".to_owned(),
+        }
+    }
+
+    /// What is done about what nothing names.
+    fn fallback(&mut self, asked_about: bool, part: Part<'_>) -> Verdict {
+        let asked = if asked_about { Decision::Ask } else { Decision::Allow };
+        let default = if self.call.only_ends { Decision::Allow } else { self.rules.default };
+        let decision = default.max(asked);
+        if decision == Decision::Allow {
+            return Verdict::allowed(By::Nothing, String::new(), std::mem::take(&mut self.used));
+        }
+        if let Some(grant) =
+            self.grants.iter().find(|grant| grant.target == Target::Tool(self.call.tool.clone()))
+        {
+            self.use_up(&grant.id);
+            return Verdict::allowed(By::Grant, self.words(part), std::mem::take(&mut self.used));
+        }
+        let by = if default >= asked { By::Default } else { By::Ask };
+        let change = format!("punie-runner policy allow --once {}", self.smallest(part));
+        Verdict {
+            decision,
+            by,
+            matched: self.words(part),
+            reason: None,
+            change: Some(change),
+            grants: Vec::new(),
+        }
+    }
+
+    /// The smallest thing that could be granted for this part.
+    fn smallest(&self, part: Part<'_>) -> String {
+        match part {
+            Part::Command(simple, false) if simple.words.iter().all(|word| word.literal) => {
+                let words: Vec<String> = simple.words.iter().map(|word| quoted(&word.text)).collect();
+                format!("-- {}", words.join(" "))
+            }
+            Part::Place(place) if place.known => {
+                let path = place.relative.first().filter(|path| !path.is_empty()).or(place.absolute.first());
+                format!("--path {}", quoted(path.map_or(place.shown.as_str(), String::as_str)))
+            }
+            _ => format!("--tool {}", quoted(&self.call.tool)),
+        }
+    }
+}

@@ -1,0 +1,244 @@
+//! One rule, and what it says to a part of a call. Not here: the file it comes from, and what comes of all rules
+//! together.
+
+use globset::{GlobBuilder, GlobMatcher};
+
+use super::shell::{Simple, base_name};
+use super::{Decision, Place};
+
+/// Whether names differ by more than case here.
+const FOLDS_CASE: bool = cfg!(any(target_os = "macos", windows));
+
+/// A rule of the owner's.
+#[derive(Debug, Clone)]
+pub struct Rule {
+    /// Its name, by which verdicts and grants call it.
+    pub name: String,
+    /// What it says.
+    pub decision: Decision,
+    /// Why, in the owner's words.
+    pub reason: Option<String>,
+    /// Tools by name, `guest:NAME`, or effects; empty: all.
+    pub tools: Vec<String>,
+    /// The files it is about.
+    pub paths: Vec<PathGlob>,
+    /// The beginning of the commands it is about, each word with its alternatives.
+    pub command: Vec<Vec<String>>,
+    /// Its line in the file, from 1; 0 where it has none.
+    pub line: usize,
+}
+
+/// A pattern of paths.
+#[derive(Debug, Clone)]
+pub struct PathGlob {
+    /// As it was written.
+    pub text: String,
+    matchers: Vec<GlobMatcher>,
+}
+
+/// How a rule fits a part of a call.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Fit {
+    /// Not at all.
+    No,
+    /// It cannot be told before the part runs.
+    Maybe,
+    /// By these words of it.
+    Yes(String),
+}
+
+/// A part of a call that rules are held against.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Part<'a> {
+    /// The call itself.
+    Whole,
+    /// A file.
+    Place(&'a Place),
+    /// A command; whether variables are set around it.
+    Command(&'a Simple, bool),
+    /// Something that cannot be told, and why.
+    Hidden(&'a str),
+}
+
+impl PathGlob {
+    /// Reads a pattern. What it fits it fits with everything below.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub fn new(text: &str) -> Result<Self, String> {
+        let bare = text.trim_start_matches("./").trim_end_matches('/');
+        if bare.is_empty() {
+            return Err(format!("the path {text:?} names nothing; `**` is everything in a workspace"));
+        }
+        let folder = bare.strip_suffix("/**").unwrap_or(bare);
+        let build = |pattern: &str| {
+            GlobBuilder::new(pattern)
+                .literal_separator(true)
+                .case_insensitive(FOLDS_CASE)
+                .build()
+                .map(|glob| glob.compile_matcher())
+                .map_err(|error| format!("the path {text:?} is no pattern: {}", error.kind()))
+        };
+        Ok(Self { text: text.to_owned(), matchers: vec![build(folder)?, build(&format!("{folder}/**"))?] })
+    }
+
+    fn is_absolute(&self) -> bool {
+        self.text.starts_with('/') || self.text.chars().nth(1) == Some(':')
+    }
+
+    fn fits(&self, path: &str) -> bool {
+        self.matchers.iter().any(|matcher| matcher.is_match(path))
+    }
+
+    /// Whether something in this folder may fit.
+    fn may_fit_below(&self, folder: &str) -> bool {
+        let plain = self
+            .text
+            .trim_start_matches("./")
+            .split('/')
+            .take_while(|part| !part.contains(['*', '?', '[', '{']));
+        let parts = folder.split('/').filter(|part| !part.is_empty());
+        plain.filter(|part| !part.is_empty()).zip(parts).all(|(a, b)| same(a, b))
+    }
+}
+
+fn same(a: &str, b: &str) -> bool {
+    if FOLDS_CASE { a.eq_ignore_ascii_case(b) } else { a == b }
+}
+
+impl Rule {
+    /// Whether it is about calls of this tool at all.
+    pub(super) fn is_about(&self, tool: &str, effect: &str) -> bool {
+        let named =
+            |word: &String| word == tool || word == effect || word.strip_prefix("guest:") == Some(tool);
+        self.tools.is_empty() || self.tools.iter().any(named)
+    }
+
+    /// How a rule that asks or denies fits: as widely as its words may be meant.
+    pub(super) fn fit(&self, part: Part<'_>, tool: &str) -> Fit {
+        match part {
+            Part::Whole if self.command.is_empty() && self.paths.is_empty() => Fit::Yes(tool.to_owned()),
+            Part::Whole => Fit::No,
+            Part::Place(place) if !self.paths.is_empty() => self.fit_place(place),
+            Part::Command(simple, _) if !self.command.is_empty() => {
+                let fit = self.fit_command(simple);
+                if fit == Fit::No && simple.opaque.is_some() { Fit::Maybe } else { fit }
+            }
+            // What a program does that is not read here may be anything.
+            Part::Command(simple, _) if !self.paths.is_empty() && simple.opaque.is_some() => Fit::Maybe,
+            Part::Hidden(_) if !self.command.is_empty() || !self.paths.is_empty() => Fit::Maybe,
+            _ => Fit::No,
+        }
+    }
+
+    /// Whether a rule that allows names this part: no more than its words say.
+    pub(super) fn allows(&self, part: Part<'_>) -> bool {
+        if self.command.is_empty() && self.paths.is_empty() {
+            return true;
+        }
+        match part {
+            Part::Place(place) => {
+                let path = |glob: &PathGlob| {
+                    if glob.is_absolute() { place.absolute.first() } else { place.relative.first() }.cloned()
+                };
+                place.known && self.paths.iter().any(|glob| path(glob).is_some_and(|path| glob.fits(&path)))
+            }
+            Part::Command(simple, assigns) => {
+                !assigns && !self.command.is_empty() && begins(simple, &self.command)
+            }
+            Part::Whole | Part::Hidden(_) => false,
+        }
+    }
+
+    /// Whether it names this command itself, and not only its tool.
+    pub(super) fn names(&self, part: Part<'_>) -> bool {
+        !self.command.is_empty() && self.allows(part)
+    }
+
+    fn fit_place(&self, place: &Place) -> Fit {
+        let mut fit = Fit::No;
+        for glob in &self.paths {
+            let spellings = if glob.is_absolute() { &place.absolute } else { &place.relative };
+            if let Some(path) = spellings.iter().find(|path| glob.fits(path)) {
+                return Fit::Yes(format!("{path} (by {})", glob.text));
+            }
+            if !place.known || (place.is_folder && spellings.iter().any(|folder| glob.may_fit_below(folder)))
+            {
+                fit = Fit::Maybe;
+            }
+        }
+        fit
+    }
+
+    /// Options may stand anywhere, and words behind an option may be its value.
+    fn fit_command(&self, simple: &Simple) -> Fit {
+        let Some((first, rest)) = simple.words.split_first() else { return Fit::No };
+        let Some((name, elements)) = self.command.split_first() else { return Fit::No };
+        let is_name = |wanted: &String| {
+            same(wanted, &first.text) || (!wanted.contains('/') && same(wanted, program_name(&first.text)))
+        };
+        if !name.iter().any(is_name) {
+            return if first.literal { Fit::No } else { Fit::Maybe };
+        }
+        let (mut at, mut after_option, mut unsure) = (0, false, !first.literal);
+        let mut matched = vec![first.text.as_str()];
+        for element in elements {
+            if element.iter().all(|word| word.starts_with('-')) {
+                match rest.iter().find(|word| element.iter().any(|option| has_option(&word.text, option))) {
+                    Some(word) => matched.push(&word.text),
+                    None if element.iter().any(|option| is_spread(rest, option)) => {
+                        matched.push("(its options)")
+                    }
+                    None if simple.open_end || rest.iter().any(|word| !word.literal) => unsure = true,
+                    None => return Fit::No,
+                }
+                continue;
+            }
+            loop {
+                let Some(word) = rest.get(at) else {
+                    return if simple.open_end { Fit::Maybe } else { Fit::No };
+                };
+                at += 1;
+                if !word.literal {
+                    return Fit::Maybe;
+                }
+                if element.iter().any(|wanted| *wanted == word.text) {
+                    matched.push(&word.text);
+                    break;
+                }
+                let is_option = word.text.starts_with('-');
+                if !is_option && !after_option {
+                    return Fit::No;
+                }
+                after_option = is_option && !word.text.contains('=');
+            }
+            after_option = false;
+        }
+        if unsure { Fit::Maybe } else { Fit::Yes(matched.join(" ")) }
+    }
+}
+
+fn program_name(text: &str) -> &str {
+    let name = base_name(text);
+    if cfg!(windows) { name.strip_suffix(".exe").unwrap_or(name) } else { name }
+}
+
+/// Whether a word is this option, alone, with a value or in a bundle.
+fn has_option(word: &str, option: &str) -> bool {
+    let with_value = word.strip_prefix(option).is_some_and(|rest| rest.starts_with('='));
+    word == option || with_value
+}
+
+/// Whether all letters of a short option are given somewhere.
+fn is_spread(words: &[super::shell::Word], option: &str) -> bool {
+    let short = |text: &str| text.starts_with('-') && !text.starts_with("--");
+    let given = |letter: char| words.iter().any(|word| short(&word.text) && word.text[1..].contains(letter));
+    short(option) && option.len() > 1 && option[1..].chars().all(given)
+}
+
+/// Whether a command begins with exactly these words.
+pub(super) fn begins(simple: &Simple, words: &[Vec<String>]) -> bool {
+    let fits =
+        |(word, element): (&super::shell::Word, &Vec<String>)| word.literal && element.contains(&word.text);
+    simple.words.len() >= words.len() && simple.words.iter().zip(words).all(fits)
+}

@@ -1,0 +1,203 @@
+//! Compound commands: loops, conditions, cases, functions, arrays. Not here: what stands between them.
+
+use super::reader::{Read, Reader, Until, breaks, holds_substitution};
+
+/// Words that mean something where a command begins.
+const KEYWORDS: &[&str] = &[
+    "if", "then", "elif", "else", "fi", "while", "until", "do", "done", "{", "}", "!", "time", "coproc",
+    "for", "select", "case", "esac", "in", "[[", "function",
+];
+
+impl Reader<'_, '_> {
+    /// The keyword that is next, without quotes and whole, and how many characters it has.
+    pub fn keyword(&self) -> Option<(&'static str, usize)> {
+        let mut word = String::new();
+        while let Some(c) = self.ahead(word.len()).filter(|c| !breaks(*c)) {
+            if !(c.is_ascii_lowercase() || "{}![".contains(c)) || word.len() > 8 {
+                return None;
+            }
+            word.push(c);
+        }
+        KEYWORDS.iter().find(|known| **known == word).map(|known| (*known, word.len()))
+    }
+
+    /// Whatever begins where a command may begin.
+    pub fn command(&mut self) -> Read<()> {
+        if self.ahead(0) == Some('(') {
+            if self.ahead(1) == Some('(') && self.arithmetic()? {
+                return Ok(());
+            }
+            self.bump(1);
+            return self.bracketed();
+        }
+        let Some((word, length)) = self.keyword() else { return self.simple() };
+        match word {
+            "in" => return self.simple(),
+            "esac" => return Err("`esac` stands outside of `case`"),
+            _ => self.bump(length),
+        }
+        match word {
+            "time" => {
+                self.blanks_only();
+                while self.eat("-p ") || self.eat("-- ") {
+                    self.blanks_only();
+                }
+                Ok(())
+            }
+            "coproc" => {
+                self.found.hide("`coproc` may be followed by a name or by a command");
+                Ok(())
+            }
+            "for" | "select" => self.head_of_loop(),
+            "case" => self.deeper(Self::case),
+            "[[" => self.condition(),
+            "function" => {
+                self.blanks_only();
+                self.word()?;
+                self.blanks_only();
+                if self.eat("(") {
+                    self.blanks_only();
+                    return if self.eat(")") { Ok(()) } else { Err("a function has no head") };
+                }
+                Ok(())
+            }
+            // The others stand before a command, or end one.
+            _ => Ok(()),
+        }
+    }
+
+    fn head_of_loop(&mut self) -> Read<()> {
+        self.blanks_only();
+        if self.ahead(0) == Some('(') {
+            return self.counting();
+        }
+        self.word()?;
+        self.gap()?;
+        if self.keyword().is_none_or(|(word, _)| word != "in") {
+            return Ok(());
+        }
+        self.bump(2);
+        loop {
+            self.step()?;
+            self.blanks();
+            match self.ahead(0) {
+                Some('<' | '>') if self.ahead(1) == Some('(') => drop(self.word()?),
+                Some(';' | '\n') => return Ok(()),
+                Some(c) if !breaks(c) => drop(self.word()?),
+                _ => return Err("a loop has no list"),
+            }
+        }
+    }
+
+    /// `((a; b; c))` of a loop: three pieces of arithmetic.
+    fn counting(&mut self) -> Read<()> {
+        if !self.eat("((") {
+            return Err("a loop has no list");
+        }
+        let (mut open, mut scratch) = (0_u32, super::Word::default());
+        loop {
+            self.step()?;
+            match self.ahead(0) {
+                Some('(') => {
+                    open += 1;
+                    self.bump(1);
+                }
+                Some(')') if open > 0 => {
+                    open -= 1;
+                    self.bump(1);
+                }
+                Some(')') if self.eat("))") => return Ok(()),
+                Some('$' | '`') => {
+                    let c = self.ahead(0).unwrap_or('$');
+                    self.expanding(c, &mut scratch, true)?;
+                }
+                Some(c) if c.is_ascii_alphanumeric() || " \t_+-*/%<>=!&|^~?:,;[]".contains(c) => self.bump(1),
+                _ => return Err("the head of a loop is no arithmetic"),
+            }
+        }
+    }
+
+    fn case(&mut self) -> Read<()> {
+        self.blanks_only();
+        self.word()?;
+        self.gap()?;
+        if self.keyword().is_none_or(|(word, _)| word != "in") {
+            return Err("a `case` has no `in`");
+        }
+        self.bump(2);
+        loop {
+            self.step()?;
+            self.gap()?;
+            if let Some(("esac", length)) = self.keyword() {
+                self.bump(length);
+                return Ok(());
+            }
+            self.eat("(");
+            self.patterns()?;
+            self.list(Until::Clause)?;
+            let _ = self.eat(";;&") || self.eat(";;") || self.eat(";&");
+        }
+    }
+
+    fn patterns(&mut self) -> Read<()> {
+        loop {
+            self.blanks_only();
+            let begin = self.at;
+            self.word()?;
+            if self.at == begin {
+                return Err("a `case` has no pattern");
+            }
+            self.blanks_only();
+            if self.eat(")") {
+                return Ok(());
+            }
+            if !self.eat("|") {
+                return Err("a pattern of `case` does not end");
+            }
+        }
+    }
+
+    /// `[[ ... ]]`, from after its beginning.
+    fn condition(&mut self) -> Read<()> {
+        loop {
+            self.step()?;
+            self.blanks_only();
+            match self.ahead(0) {
+                None | Some(';') => return Err("a `[[` is not closed"),
+                Some('\n') => self.newline_inside()?,
+                Some('<' | '>') if self.ahead(1) == Some('(') => drop(self.word()?),
+                Some(c) if breaks(c) => self.bump(1),
+                Some(_) => {
+                    let word = self.word()?;
+                    if word.raw == "]]" {
+                        return Ok(());
+                    }
+                    if holds_substitution(&word.text) {
+                        self.found.hide("a condition compares text that looks like a substitution");
+                    }
+                }
+            }
+        }
+    }
+
+    /// `(...)` of an array, from its bracket.
+    pub fn array(&mut self) -> Read<()> {
+        self.bump(1);
+        loop {
+            self.step()?;
+            self.gap()?;
+            match self.ahead(0) {
+                Some(')') => {
+                    self.bump(1);
+                    return Ok(());
+                }
+                Some('<' | '>') if self.ahead(1) == Some('(') => drop(self.word()?),
+                Some(c) if !breaks(c) => {
+                    let word = self.word()?;
+                    self.found.note_value(&word);
+                }
+                _ => return Err("an array is not closed"),
+            }
+        }
+    }
+}

@@ -1,0 +1,122 @@
+//! Command lines as the policy sees them: every simple command that bash might run of a text, wherever it is nested,
+//! and what of it cannot be told before it runs. Not here: whether any of it may run (rules).
+//!
+//! It is a reader of its own, strict where a shell is lenient: what it does not know for certain is said to be hidden,
+//! and then a person is asked (docs/decisions.md says why no parser was taken). It works in bounded depth and steps.
+
+mod compound;
+mod heredocs;
+mod interpreters;
+mod reader;
+mod unfold;
+mod words;
+mod wrappers;
+
+pub(super) use unfold::base_name;
+
+/// What a command line would do, as far as its text tells.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Script {
+    /// Every simple command, those behind wrappers and in substitutions too.
+    pub commands: Vec<Simple>,
+    /// Why something of it cannot be told, in words; empty where all can.
+    pub hidden: Vec<String>,
+    /// It sets variables, which may change what a name stands for.
+    pub assigns: bool,
+    /// It changes the folder, so that relative paths in it are uncertain.
+    pub moves: bool,
+}
+
+/// A program or builtin with its arguments.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Simple {
+    /// The words, the name first; none where there are redirections only.
+    pub words: Vec<Word>,
+    /// The files that its input or output is redirected to.
+    pub redirects: Vec<Redirect>,
+    /// It only starts the command behind it, which stands beside it in the list (`env`, `nohup`, `bash -c`).
+    pub transparent: bool,
+    /// More arguments come when it runs (`xargs`).
+    pub open_end: bool,
+    /// Why what it does is not in its words (`sh` without a script, `python -c`), although these are known.
+    pub opaque: Option<&'static str>,
+}
+
+/// A word of a command.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Word {
+    /// What it stands for, without quotes; of expansions, nothing.
+    pub text: String,
+    /// Whether that is all of it: no expansion, no pattern.
+    pub literal: bool,
+    /// As it was written.
+    pub raw: String,
+    /// It is `NAME=...`.
+    pub(super) assigns: bool,
+    /// It has neither quotes nor expansions.
+    pub(super) plain: bool,
+}
+
+/// A file of a redirection.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Redirect {
+    /// The file's name.
+    pub target: Word,
+    /// Whether it is opened for writing.
+    pub writes: bool,
+}
+
+impl Word {
+    /// A word that is just this.
+    pub fn literally(text: &str) -> Self {
+        Self { text: text.to_owned(), literal: true, raw: quoted(text), assigns: false, plain: true }
+    }
+}
+
+impl Simple {
+    /// The command as it was written, shortened.
+    pub fn shown(&self) -> String {
+        const MOST: usize = 120;
+        let words: Vec<String> = self.words.iter().map(|word| one_line(&word.raw)).collect();
+        let line = words.join(" ");
+        match line.char_indices().nth(MOST) {
+            Some((at, _)) => format!("{}…", &line[..at]),
+            None => line,
+        }
+    }
+}
+
+impl Script {
+    /// A program with arguments that no shell reads.
+    pub fn of_program(program: &str, args: &[String]) -> Self {
+        let words = std::iter::once(program).chain(args.iter().map(String::as_str)).map(Word::literally);
+        let simple = Simple { words: words.collect(), ..Simple::default() };
+        unfold::unfolded(reader::Found::with(vec![simple]))
+    }
+}
+
+/// Reads a command line. It always gives a script; what could not be read is in its `hidden`.
+pub fn read(text: &str) -> Script {
+    let chars: Vec<char> = text.chars().collect();
+    let mut found = reader::Found::for_text(chars.len());
+    if let Err(why) = reader::Reader::new(&chars, 0, &mut found).whole() {
+        found.hide(&format!("the command line cannot be read: {why}"));
+    }
+    unfold::unfolded(found)
+}
+
+/// A word as a shell would have to be given it.
+pub fn quoted(text: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=@%+,".contains(c);
+    if !text.is_empty() && text.chars().all(plain) {
+        return text.to_owned();
+    }
+    format!("'{}'", text.replace('\'', r"'\''"))
+}
+
+fn one_line(text: &str) -> String {
+    text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,100 @@
+//! From the commands of a text to those behind them: wrappers, shells, `find`, `eval`. Not here: how the text is read.
+
+use super::interpreters::{Program, program};
+use super::reader::{Found, Reader};
+use super::wrappers::{Started, started_by_find, wrapper};
+use super::{Script, Simple};
+
+/// How many shells in shells are looked into.
+const DEEPEST: u32 = 20;
+/// How many commands may come of one text: those that start one more each are that many, too.
+const MOST: usize = 100_000;
+
+/// Everything that the commands found so far start.
+pub(super) fn unfolded(mut found: Found) -> Script {
+    let mut queue: Vec<(Simple, u32)> =
+        found.script.commands.drain(..).map(|simple| (simple, 0)).rev().collect();
+    let mut done: Vec<Simple> = Vec::new();
+    while let Some((mut simple, depth)) = queue.pop() {
+        if done.len() >= MOST || depth > DEEPEST {
+            found.hide("the command line cannot be read: it is nested too deeply");
+            break;
+        }
+        let started = one(&mut found, &mut simple, depth);
+        done.push(simple);
+        queue.extend(started.into_iter().rev());
+    }
+    found.script.commands = done;
+    found.script
+}
+
+/// What one command starts.
+fn one(found: &mut Found, simple: &mut Simple, depth: u32) -> Vec<(Simple, u32)> {
+    let Some(first) = simple.words.first() else { return Vec::new() };
+    if !first.literal {
+        found.hide(&format!("which command `{}` is can be told only when it runs", simple.shown()));
+        return Vec::new();
+    }
+    let name = base_name(&first.text).to_owned();
+    match name.as_str() {
+        "cd" | "pushd" | "popd" => found.script.moves = true,
+        "export" | "declare" | "typeset" | "readonly" | "local" | "unset" | "read" | "printf" | "set"
+        | "shopt" => {
+            found.script.assigns |= simple.words.len() > 1 && name != "printf"
+                || simple.words.iter().any(|word| word.text == "-v");
+        }
+        "find" => {
+            let started = started_by_find(simple);
+            return started.into_iter().map(|inner| (inner, depth + 1)).collect();
+        }
+        _ => {}
+    }
+    if let Some(wrapper) = wrapper(&name) {
+        simple.transparent = wrapper.is_transparent();
+        let (started, assigns) = wrapper.started(simple);
+        found.script.assigns |= assigns;
+        return match started {
+            Started::None => {
+                // Alone it is a command like others.
+                simple.transparent = false;
+                Vec::new()
+            }
+            Started::Command(inner) => vec![(inner, depth + 1)],
+            Started::Unknown(why) => {
+                found.hide(&format!("what `{}` starts cannot be told: {why}", simple.shown()));
+                Vec::new()
+            }
+        };
+    }
+    match program(&name, simple) {
+        Program::None => Vec::new(),
+        Program::Opaque(why) => {
+            simple.opaque = Some(why);
+            Vec::new()
+        }
+        Program::Hidden(why) => {
+            found.hide(&format!("`{}`: {why}", simple.shown()));
+            Vec::new()
+        }
+        Program::Script(text) => {
+            simple.transparent = true;
+            nested(found, &text, depth)
+        }
+    }
+}
+
+/// The commands of a text inside the text.
+fn nested(found: &mut Found, text: &str, depth: u32) -> Vec<(Simple, u32)> {
+    let chars: Vec<char> = text.chars().collect();
+    let outer = std::mem::take(&mut found.script.commands);
+    if let Err(why) = Reader::new(&chars, 0, found).whole() {
+        found.hide(&format!("a command line in the command line cannot be read: {why}"));
+    }
+    let inner = std::mem::replace(&mut found.script.commands, outer);
+    inner.into_iter().map(|simple| (simple, depth + 1)).collect()
+}
+
+/// A program's name without its folder.
+pub(in crate::policy) fn base_name(text: &str) -> &str {
+    text.rsplit(['/', '\\']).next().unwrap_or(text)
+}

@@ -1,0 +1,308 @@
+//! Words: quotes, expansions, and the commands inside these. Not here: what words make a command.
+
+use super::Word;
+use super::reader::{Read, Reader, breaks, is_name};
+
+/// What a word was found to be while it is read.
+#[derive(Default)]
+struct Shape {
+    bracket: bool,
+    brace: bool,
+    comma: bool,
+    assigns: bool,
+}
+
+impl Reader<'_, '_> {
+    /// Reads a word; an empty one where none begins.
+    pub fn word(&mut self) -> Read<Word> {
+        let begin = self.at;
+        let mut word = Word { literal: true, plain: true, ..Word::default() };
+        let mut shape = Shape::default();
+        while let Some(c) = self.ahead(0) {
+            self.step()?;
+            match c {
+                '<' | '>' if self.ahead(1) == Some('(') => {
+                    word.literal = false;
+                    self.bump(2);
+                    self.bracketed()?;
+                }
+                c if breaks(c) => break,
+                '\0' => return Err("it holds a NUL"),
+                '\\' => {
+                    word.plain = false;
+                    self.bump(1);
+                    // What follows a backslash stands for itself, and a line break is gone already.
+                    word.text.push(self.text.get(self.at).copied().unwrap_or('\\'));
+                    self.at = (self.at + 1).min(self.text.len());
+                }
+                '\'' => {
+                    word.plain = false;
+                    self.bump(1);
+                    self.single_quoted(&mut word)?;
+                }
+                '"' => {
+                    word.plain = false;
+                    self.double_quoted(&mut word)?;
+                }
+                '$' => {
+                    word.plain = false;
+                    self.dollar(&mut word, false)?;
+                }
+                '`' => {
+                    word.plain = false;
+                    self.backquoted(&mut word, false)?;
+                }
+                c => {
+                    self.bump(1);
+                    shape.note(c, &mut word);
+                    word.text.push(c);
+                }
+            }
+        }
+        word.assigns = shape.assigns;
+        word.raw = self.text[begin..self.at].iter().collect();
+        Ok(word)
+    }
+
+    fn single_quoted(&mut self, word: &mut Word) -> Read<()> {
+        loop {
+            self.step()?;
+            let c = *self.text.get(self.at).ok_or("a quote is not closed")?;
+            self.at += 1;
+            if c == '\'' {
+                return Ok(());
+            }
+            word.text.push(c);
+        }
+    }
+
+    /// `$'...'`, whose backslashes mean other things.
+    fn ansi_quoted(&mut self, word: &mut Word) -> Read<()> {
+        loop {
+            self.step()?;
+            let c = *self.text.get(self.at).ok_or("a quote is not closed")?;
+            self.at += 1;
+            match c {
+                '\'' => return Ok(()),
+                '\\' => {
+                    word.literal = false;
+                    self.at += 1;
+                }
+                c => word.text.push(c),
+            }
+        }
+    }
+
+    fn double_quoted(&mut self, word: &mut Word) -> Read<()> {
+        self.bump(1);
+        loop {
+            self.step()?;
+            let c = self.ahead(0).ok_or("a quote is not closed")?;
+            if c == '"' {
+                self.bump(1);
+                return Ok(());
+            }
+            self.expanding(c, word, true)?;
+        }
+    }
+
+    /// One piece of text in which expansions are made and quotes mean nothing more.
+    pub fn expanding(&mut self, c: char, word: &mut Word, in_quotes: bool) -> Read<()> {
+        match c {
+            '\\' => {
+                self.bump(1);
+                match self.text.get(self.at) {
+                    Some(&next) => {
+                        if !matches!(next, '$' | '`' | '\\') && !(in_quotes && next == '"') {
+                            word.text.push('\\');
+                        }
+                        word.text.push(next);
+                        self.at += 1;
+                    }
+                    None => word.text.push('\\'),
+                }
+                Ok(())
+            }
+            '$' => self.dollar(word, true),
+            '`' => self.backquoted(word, in_quotes),
+            c => {
+                self.bump(1);
+                word.text.push(c);
+                Ok(())
+            }
+        }
+    }
+
+    fn dollar(&mut self, word: &mut Word, in_quotes: bool) -> Read<()> {
+        self.deeper(|reader| reader.expansion(word, in_quotes))
+    }
+
+    fn expansion(&mut self, word: &mut Word, in_quotes: bool) -> Read<()> {
+        match self.ahead(1) {
+            Some('(') => {
+                word.literal = false;
+                self.bump(1);
+                if self.ahead(1) == Some('(') && self.arithmetic()? {
+                    return Ok(());
+                }
+                self.bump(1);
+                self.bracketed()
+            }
+            Some('{') => {
+                word.literal = false;
+                self.bump(2);
+                self.parameter(in_quotes)
+            }
+            Some('[') => Err("`$[` is an old spelling of arithmetic"),
+            Some('\'') if !in_quotes => {
+                self.bump(2);
+                self.ansi_quoted(word)
+            }
+            Some('"') if !in_quotes => {
+                self.bump(1);
+                self.double_quoted(word)
+            }
+            Some(c) if c.is_ascii_alphabetic() || c == '_' => {
+                word.literal = false;
+                self.bump(1);
+                while self.ahead(0).is_some_and(|c| c.is_ascii_alphanumeric() || c == '_') {
+                    self.bump(1);
+                }
+                Ok(())
+            }
+            Some(c) if c.is_ascii_digit() || "@*#?-$!".contains(c) => {
+                word.literal = false;
+                self.bump(2);
+                Ok(())
+            }
+            _ => {
+                self.bump(1);
+                word.text.push('$');
+                Ok(())
+            }
+        }
+    }
+
+    /// Goes past `((...))` if this is arithmetic, which only plain signs and expansions are taken for; else stays.
+    pub fn arithmetic(&mut self) -> Read<bool> {
+        let begin = self.at;
+        self.bump(2);
+        let (mut open, mut scratch) = (0_u32, Word::default());
+        let is_it = loop {
+            self.step()?;
+            match self.ahead(0) {
+                Some('(') => {
+                    open += 1;
+                    self.bump(1);
+                }
+                Some(')') if open > 0 => {
+                    open -= 1;
+                    self.bump(1);
+                }
+                Some(')') if self.ahead(1) == Some(')') => {
+                    self.bump(2);
+                    break true;
+                }
+                Some('$') => self.dollar(&mut scratch, true)?,
+                Some('`') => self.backquoted(&mut scratch, false)?,
+                Some(c) if c.is_ascii_alphanumeric() || " \t_+-*/%<>=!&|^~?:,[]#@".contains(c) => {
+                    self.bump(1)
+                }
+                _ => break false,
+            }
+        };
+        if !is_it {
+            self.at = begin;
+        }
+        Ok(is_it)
+    }
+
+    /// `${...}`, from after its brace.
+    fn parameter(&mut self, in_quotes: bool) -> Read<()> {
+        if self.ahead(0).is_none_or(|c| breaks(c)) {
+            return Err("`${` runs a command or names nothing");
+        }
+        let mut scratch = Word::default();
+        loop {
+            self.step()?;
+            match self.ahead(0) {
+                None => return Err("a `${` is not closed"),
+                Some('}') => {
+                    self.bump(1);
+                    return Ok(());
+                }
+                Some('\\') => {
+                    self.bump(1);
+                    self.at = (self.at + 1).min(self.text.len());
+                }
+                Some('\'') if in_quotes => return Err("a quote in `${` in quotes means different things"),
+                Some('\'') => {
+                    self.bump(1);
+                    self.single_quoted(&mut scratch)?;
+                }
+                Some('"') => self.double_quoted(&mut scratch)?,
+                Some('$') => self.dollar(&mut scratch, in_quotes)?,
+                Some('`') => self.backquoted(&mut scratch, in_quotes)?,
+                Some('<' | '>') if self.ahead(1) == Some('(') => {
+                    self.bump(2);
+                    self.bracketed()?;
+                }
+                Some('@') if self.ahead(1) == Some('P') => {
+                    self.found.hide("`@P` runs what a variable holds");
+                    self.bump(2);
+                }
+                Some(_) => self.bump(1),
+            }
+        }
+    }
+
+    /// A substitution in backquotes. Its text loses a layer of backslashes before it is a script.
+    fn backquoted(&mut self, word: &mut Word, in_quotes: bool) -> Read<()> {
+        word.literal = false;
+        self.bump(1);
+        let mut inner = Vec::new();
+        loop {
+            self.step()?;
+            let c = *self.text.get(self.at).ok_or("a backquote is not closed")?;
+            self.at += 1;
+            match (c, self.text.get(self.at)) {
+                ('`', _) => break,
+                ('\\', Some(&next)) => {
+                    if !matches!(next, '$' | '`' | '\\') && !(in_quotes && next == '"') {
+                        inner.push('\\');
+                    }
+                    inner.push(next);
+                    self.at += 1;
+                }
+                (c, _) => inner.push(c),
+            }
+        }
+        Reader::new(&inner, self.depth + 1, self.found).whole()
+    }
+}
+
+impl Shape {
+    /// Notes what an unquoted sign makes of a word.
+    fn note(&mut self, c: char, word: &mut Word) {
+        match c {
+            '*' | '?' => word.literal = false,
+            '[' => self.bracket = true,
+            ']' if self.bracket => word.literal = false,
+            '{' => self.brace = true,
+            ',' => self.comma |= self.brace,
+            '}' if self.brace && (self.comma || word.text.contains("..")) => word.literal = false,
+            '~' if word.text.is_empty() => word.literal = false,
+            '=' if !self.assigns => self.assigns = names_variable(&word.text),
+            _ => {}
+        }
+    }
+}
+
+/// `NAME`, `NAME+` or `NAME[...]`, before an equals sign.
+fn names_variable(text: &str) -> bool {
+    let text = text.strip_suffix('+').unwrap_or(text);
+    match text.strip_suffix(']').and_then(|rest| rest.split_once('[')) {
+        Some((name, _)) => is_name(name),
+        None => is_name(text),
+    }
+}

@@ -1,0 +1,280 @@
+//! What rules say to calls.
+
+use super::{By, Call, Decision, Grant, NewRule, Place, Rules, Target, Verdict, judge, shell};
+
+fn is_tool(name: &str) -> bool {
+    matches!(name, "Bash" | "Read" | "Write" | "Grep")
+}
+
+fn rules(text: &str) -> Rules {
+    Rules::parse(text, &is_tool).expect("good rules")
+}
+
+fn bash(line: &str) -> Call {
+    Call { tool: "Bash".to_owned(), effect: "executes", script: Some(shell::read(line)), ..Call::default() }
+}
+
+fn file(tool: &str, effect: &'static str, path: &str) -> Call {
+    let place = Place {
+        shown: path.to_owned(),
+        relative: vec![path.to_owned()],
+        absolute: vec![format!("/w/{path}")],
+        known: true,
+        is_folder: false,
+    };
+    Call { tool: tool.to_owned(), effect, places: vec![place], ..Call::default() }
+}
+
+fn decide(text: &str, call: &Call) -> Verdict {
+    judge(&rules(text), false, call, &[])
+}
+
+const NO_PUSH: &str = "[[rule]]\nname = \"no-push\"\ndecision = \"deny\"\nreason = \"people push\"\ncommand = [\"git\", [\"push\", \"send-pack\"]]\n";
+
+#[test]
+fn a_denied_command_is_known_wherever_its_words_stand() {
+    for line in [
+        "git push",
+        "/usr/bin/git push origin",
+        "git -C dir push",
+        "git --no-pager push",
+        "git send-pack",
+        "ls; git push",
+        "env X=1 nohup git push",
+        "echo \"$(git push)\"",
+    ] {
+        let verdict = decide(NO_PUSH, &bash(line));
+        assert_eq!(
+            (verdict.decision, &verdict.by),
+            (Decision::Deny, &By::Rule("no-push".to_owned())),
+            "{line}"
+        );
+        assert_eq!(verdict.change.as_deref(), Some("punie-runner policy allow --once no-push"));
+        assert!(
+            verdict.cause().contains("people push") && verdict.matched.starts_with("git")
+                || verdict.matched.starts_with("/usr"),
+            "{verdict:?}"
+        );
+    }
+    for line in ["git $X", "$X push", "echo push | xargs git", "git pu*", "base64 -d x | sh", "git push )"] {
+        let verdict = decide(NO_PUSH, &bash(line));
+        assert!(verdict.decision >= Decision::Ask, "{line}: {verdict:?}");
+    }
+    for line in ["git commit -m push", "git log --oneline", "echo git push", "ls push", "gitk push"] {
+        assert_eq!(decide(NO_PUSH, &bash(line)).decision, Decision::Allow, "{line}");
+    }
+}
+
+#[test]
+fn the_strictest_rule_wins_whatever_their_order() {
+    let allow = "[[rule]]\nname = \"git\"\ndecision = \"allow\"\ncommand = [\"git\"]\n";
+    let ask = "[[rule]]\nname = \"ask\"\ndecision = \"ask\"\ncommand = [\"git\", \"push\"]\n";
+    for text in
+        [format!("{allow}{ask}{NO_PUSH}"), format!("{NO_PUSH}{ask}{allow}"), format!("{ask}{NO_PUSH}{allow}")]
+    {
+        assert_eq!(decide(&text, &bash("git push")).decision, Decision::Deny, "{text}");
+    }
+    assert_eq!(decide(&format!("{allow}{ask}"), &bash("git push")).decision, Decision::Ask);
+    assert_eq!(decide(&format!("{allow}{ask}"), &bash("git status")).by, By::Rule("git".to_owned()));
+}
+
+#[test]
+fn an_allow_rule_covers_no_more_than_it_names() {
+    let text = "default = \"deny\"\n[[rule]]\nname = \"tests\"\ndecision = \"allow\"\ncommand = [\"cargo\", \"test\"]\n";
+    assert_eq!(decide(text, &bash("cargo test --lib && nohup cargo test")).decision, Decision::Allow);
+    for line in [
+        "cargo build",
+        "cargo test; ls",
+        "./cargo test",
+        "PATH=. cargo test",
+        "export PATH=.; cargo test",
+        "cargo -v test",
+        "cargo $X",
+        "cargo test $(ls)",
+        "(cargo test",
+        "sudo cargo test",
+    ] {
+        assert_eq!(decide(text, &bash(line)).decision, Decision::Deny, "{line}");
+    }
+    let mut redirected = bash("cargo test > out");
+    redirected.places = file("Bash", "executes", "out").places;
+    let verdict = decide(text, &redirected);
+    assert_eq!(
+        (verdict.decision, verdict.change.as_deref()),
+        (Decision::Deny, Some("punie-runner policy allow --once --path out"))
+    );
+    assert_eq!(
+        decide(text, &bash("ls -l 'a b'")).change.as_deref(),
+        Some("punie-runner policy allow --once -- ls -l 'a b'")
+    );
+    assert_eq!(
+        decide(text, &bash("ls $X")).change.as_deref(),
+        Some("punie-runner policy allow --once --tool Bash")
+    );
+}
+
+#[test]
+fn default_and_the_configuration_s_list_meet_as_the_stricter_of_both() {
+    let call = bash("ls");
+    for (text, listed, expect) in [
+        ("", false, (Decision::Allow, By::Nothing)),
+        ("", true, (Decision::Ask, By::Ask)),
+        ("default = \"ask\"", false, (Decision::Ask, By::Default)),
+        ("default = \"deny\"", true, (Decision::Deny, By::Default)),
+        (
+            "[[rule]]\nname = \"l\"\ndecision = \"allow\"\ncommand = [\"ls\"]",
+            true,
+            (Decision::Allow, By::Rule("l".to_owned())),
+        ),
+        (
+            "default = \"deny\"\n[[rule]]\nname = \"b\"\ndecision = \"allow\"\ntools = [\"Bash\"]",
+            true,
+            (Decision::Allow, By::Rule("b".to_owned())),
+        ),
+    ] {
+        let verdict = judge(&rules(text), listed, &call, &[]);
+        assert_eq!((verdict.decision, verdict.by), expect, "{text} {listed}");
+    }
+    let ends = Call { tool: "KillShell".to_owned(), effect: "executes", only_ends: true, ..Call::default() };
+    assert_eq!(decide("default = \"deny\"", &ends).decision, Decision::Allow);
+}
+
+#[test]
+fn paths_are_known_by_pattern_and_in_folders() {
+    let text =
+        "[[rule]]\nname = \"keys\"\ndecision = \"deny\"\npaths = [\"secrets\", \"**/*.pem\", \"/etc/**\"]\n";
+    for path in ["secrets", "secrets/a/b", "x.pem", "a/b/x.pem"] {
+        assert_eq!(decide(text, &file("Read", "reads", path)).decision, Decision::Deny, "{path}");
+    }
+    for path in ["secretsx", "a/secrets", "pem", "x.pem.txt"] {
+        assert_eq!(decide(text, &file("Read", "reads", path)).decision, Decision::Allow, "{path}");
+    }
+    let mut outside = file("Bash", "executes", "x");
+    outside.places[0].relative.clear();
+    outside.places[0].absolute = vec!["/etc/passwd".to_owned()];
+    assert_eq!(decide(text, &outside).decision, Decision::Deny);
+    let mut folder = file("Grep", "reads", "a");
+    folder.places[0].is_folder = true;
+    assert_eq!(decide(text, &folder).decision, Decision::Ask, "a key may lie in it");
+    let narrow = "[[rule]]\nname = \"keys\"\ndecision = \"deny\"\npaths = [\"secrets/**\"]\n";
+    assert_eq!(decide(narrow, &folder).decision, Decision::Allow, "no key can lie in it");
+    folder.places[0].known = false;
+    assert_eq!(decide(narrow, &folder).decision, Decision::Ask);
+}
+
+#[test]
+fn options_are_known_in_any_spelling() {
+    let text = "[[rule]]\nname = \"force\"\ndecision = \"deny\"\ncommand = [\"git\", \"push\", [\"--force\", \"-f\"]]\n";
+    for line in ["git push --force", "git push origin -f", "git push -vf", "git -C x push --force=1"] {
+        assert_eq!(decide(text, &bash(line)).decision, Decision::Deny, "{line}");
+    }
+    assert_eq!(decide(text, &bash("git push origin")).decision, Decision::Allow);
+    assert_eq!(decide(text, &bash("git push $X")).decision, Decision::Ask);
+    let text = "[[rule]]\nname = \"rm\"\ndecision = \"deny\"\ncommand = [\"rm\", \"-rf\"]\n";
+    for line in ["rm -rf x", "rm -fr x", "rm -r -f x", "rm x -rfv"] {
+        assert_eq!(decide(text, &bash(line)).decision, Decision::Deny, "{line}");
+    }
+    assert_eq!(decide(text, &bash("rm -r x")).decision, Decision::Allow);
+}
+
+#[test]
+fn a_grant_opens_what_it_names_and_nothing_else() {
+    let grant = |target| Grant { id: "g".to_owned(), target, once: true, made_ms: 0, until_ms: 10 };
+    let with = |text: &str, line: &str, target| judge(&rules(text), false, &bash(line), &[grant(target)]);
+    let rule = Target::Rule("no-push".to_owned());
+    let verdict = with(NO_PUSH, "git push", rule.clone());
+    assert_eq!((verdict.decision, verdict.grants), (Decision::Allow, vec!["g".to_owned()]));
+    assert_eq!(
+        with(NO_PUSH, "ls", rule.clone()).grants,
+        Vec::<String>::new(),
+        "not used where nothing asks for it"
+    );
+    let words = |text: &str| Target::Command(text.split(' ').map(str::to_owned).collect());
+    assert_eq!(with(NO_PUSH, "git push origin", words("git push origin")).decision, Decision::Allow);
+    for line in
+        ["git push", "git push elsewhere", "git push origin; git push elsewhere", "X=1 git push origin"]
+    {
+        assert_eq!(with(NO_PUSH, line, words("git push origin")).decision, Decision::Deny, "{line}");
+    }
+    let tool = Target::Tool("Bash".to_owned());
+    assert_eq!(with(NO_PUSH, "git push", tool.clone()).decision, Decision::Deny, "a rule is above it");
+    assert_eq!(with(NO_PUSH, "$X", tool.clone()).decision, Decision::Allow);
+    assert_eq!(with("default = \"deny\"", "ls", tool).decision, Decision::Allow);
+    let made = grant(rule);
+    assert!(made.is_in_force(0) && made.is_in_force(9) && !made.is_in_force(10) && !made.is_in_force(-1));
+}
+
+#[test]
+fn a_broken_file_is_refused_with_its_line_and_the_reason() {
+    for (text, line, words) in [
+        ("default = \"maybe\"", Some(1), "unknown variant"),
+        ("\n[[rule]]\nname = \"x\"\ndecision = \"deny\"\n", Some(2), "neither tools, paths nor command"),
+        ("[[rule]]\nname = \"x\"\ndecision = \"deny\"\ntools = [\"Bsh\"]", Some(1), "\"Bsh\""),
+        ("[[rule]]\nname = \"x y\"\ndecision = \"deny\"\ntools = [\"Bash\"]", Some(1), "its name"),
+        ("[[rule]]\nname = \"x\"\ndecision = \"deny\"\ncommand = [\"git push\"]", Some(1), "single words"),
+        ("[[rule]]\nname = \"x\"\ndecision = \"deny\"\ncommand = [7]", Some(4), "a word in quotes"),
+        ("[[rule]]\nname = \"x\"\ndecision = \"deny\"\npaths = [\"a[\"]", Some(1), "no pattern"),
+        (
+            "[[rule]]\nname = \"x\"\ndecision = \"deny\"\npaths = [\"a\"]\ncommand = [\"b\"]",
+            Some(1),
+            "make two rules",
+        ),
+        ("[[rule]]\nname = \"x\"\ndecision = \"deny\"\ncomand = [\"b\"]", Some(4), "comand"),
+        (
+            "[[rule]]\nname = \"x\"\ndecision = \"deny\"\ncommand = [\"b\"]\nmatch = [\"c\"]",
+            Some(1),
+            "does not fit its example \"c\"",
+        ),
+        (
+            "[[rule]]\nname = \"x\"\ndecision = \"deny\"\ncommand = [\"b\"]\nno_match = [\"a; b\"]",
+            Some(1),
+            "may fit, its example \"a; b\"",
+        ),
+        (
+            "[[rule]]\nname = \"x\"\ndecision = \"deny\"\ncommand = [\"b\"]\nno_match = [\"$X\"]",
+            Some(1),
+            "may fit",
+        ),
+        (
+            "[[rule]]\nname = \"x\"\ndecision = \"allow\"\ncommand = [\"b\"]\nmatch = [\"X=1 b\"]",
+            Some(1),
+            "does not fit",
+        ),
+        (
+            "[[rule]]\nname = \"x\"\ndecision = \"deny\"\npaths = [\"*.pem\"]\nmatch = [\"a/b.pem\"]",
+            Some(1),
+            "does not fit",
+        ),
+        (
+            "[[rule]]\nname = \"x\"\ndecision = \"deny\"\ncommand = [\"b\"]\n[[rule]]\nname = \"x\"\ndecision = \"deny\"\ncommand = [\"b\"]",
+            Some(5),
+            "two rules are called \"x\"",
+        ),
+        ("[[rule", Some(1), ""),
+    ] {
+        let broken = Rules::parse(text, &is_tool).expect_err(text);
+        assert_eq!(broken.line, line, "{text}: {broken}");
+        assert!(broken.text.contains(words), "{text}: {broken}");
+    }
+    let good = "[[rule]]\nname = \"x\"\ndecision = \"deny\"\ncommand = [\"b\"]\nmatch = [\"a | b\"]\nno_match = [\"ab\", \"echo b\"]";
+    assert_eq!(rules(good).rules.len(), 1);
+    assert_eq!(
+        rules("[[rule]]\nname = \"x\"\ndecision = \"ask\"\ntools = [\"guest:Ask\", \"reads\"]").rules[0].line,
+        1
+    );
+}
+
+#[test]
+fn a_rule_is_added_without_touching_what_stands_there() {
+    let before = "# mine\ndefault = \"ask\" # really\n\n[[rule]] # first\nname = \"deny-git-push\"\ndecision = \"deny\"\ncommand = [\"git\", \"push\"]";
+    let new = NewRule {
+        command: vec!["git".to_owned(), "push".to_owned()],
+        reason: Some("a \"b\"\n\u{7f}".to_owned()),
+        ..NewRule::default()
+    };
+    let (after, name) = new.added_to(before, Decision::Deny, &is_tool).expect("added");
+    assert!(after.starts_with(before) && name == "deny-git-push-2", "{after}");
+    assert_eq!(rules(&after).rules.len(), 2);
+    assert!(new.added_to("x", Decision::Deny, &is_tool).is_err(), "a broken file is not added to");
+    assert_eq!(new.added_to("", Decision::Deny, &is_tool).expect("added").1, "deny-git-push");
+}

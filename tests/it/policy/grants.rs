@@ -1,0 +1,74 @@
+//! Leaves for once and for a while: used once, over crashes and restarts too, and never after their time.
+
+use serde_json::{Value, json};
+
+use super::{NO_TOUCH, rules};
+use crate::harness::caller::Ask;
+use crate::harness::stage::Stage;
+
+async fn granted(stage: &Stage, args: &[&str]) -> Value {
+    let words: Vec<&str> = ["--json", "policy", "allow"].iter().chain(args).copied().collect();
+    let ended = stage.command(&words).await;
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+    ended.json()["grant"].clone()
+}
+
+async fn shown(stage: &Stage) -> Vec<Value> {
+    let shown = stage.command(&["--json", "policy", "show"]).await.json();
+    shown["grants"].as_array().expect("grants").clone()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_grant_for_once_is_one_request_s_over_a_crash_right_after_it_was_used() {
+    let stage = Stage::new().await;
+    rules(&stage.setting.home, NO_TOUCH);
+    let grant = granted(&stage, &["--once", "no-touch"]).await;
+    assert_eq!((&grant["rule"], &grant["once"]), (&json!("no-touch"), &json!(true)));
+    assert_eq!(shown(&stage).await.len(), 1);
+
+    let mut runner = stage.run_armed(&stage.setting.url, "grant.used=kill");
+    let first = stage.ask(Ask::bash("touch first")).await;
+    crate::harness::wait::until("the crash", || runner.has_ended()).await;
+    assert!(!stage.file("first").exists());
+    assert_eq!(shown(&stage).await.len(), 0, "it is used up");
+
+    let _runner = stage.run();
+    // The request that used it may go on; no other may begin.
+    assert_eq!(stage.answer(&first).await.outcome, "ok");
+    let second = stage.caller.have(Ask::bash("touch second")).await;
+    assert_eq!(second.verdict(), ("error", "policy_denied"));
+    assert!(stage.file("first").exists() && !stage.file("second").exists());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn grants_are_for_their_words_and_end_with_their_time() {
+    let stage = Stage::new().await;
+    rules(&stage.setting.home, NO_TOUCH);
+    let _runner = stage.run();
+    granted(&stage, &["--for", "1h", "touch", "a"]).await;
+    for (line, outcome) in
+        [("touch a", "ok"), ("touch a", "ok"), ("touch b", "error"), ("touch a; touch b", "error")]
+    {
+        assert_eq!(stage.caller.have(Ask::bash(line)).await.outcome, outcome, "{line}");
+    }
+    // The same one, as it is once its hour is over, and as another clock would have made it.
+    let folder = stage.setting.home.join("state/grants");
+    let file = std::fs::read_dir(&folder).expect("grants").next().expect("one").expect("readable").path();
+    let grant: Value = serde_json::from_slice(&std::fs::read(&file).expect("read")).expect("JSON");
+    for (made, until) in [(0, 1), (4_000_000_000_000_i64, 4_100_000_000_000_i64)] {
+        let mut other = grant.clone();
+        (other["madeMs"], other["untilMs"]) = (json!(made), json!(until));
+        std::fs::write(&file, other.to_string()).expect("written");
+        assert_eq!(
+            stage.caller.have(Ask::bash("touch a")).await.verdict(),
+            ("error", "policy_denied"),
+            "{other}"
+        );
+        assert_eq!(shown(&stage).await.len(), 0);
+    }
+    let grant = granted(&stage, &["--for", "1h", "no-touch"]).await;
+    assert_eq!(stage.caller.have(Ask::bash("touch b")).await.outcome, "ok");
+    let id = grant["id"].as_str().expect("an id");
+    assert_eq!(stage.command(&["policy", "revoke", id]).await.code, Some(0));
+    assert_eq!(stage.caller.have(Ask::bash("touch c")).await.verdict(), ("error", "policy_denied"));
+}

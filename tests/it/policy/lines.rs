@@ -1,0 +1,300 @@
+//! A denied command is not missed, however it is nested and spelled: by generated scripts, and by what a real bash runs of
+//! texts that nobody would write.
+
+use std::cell::Cell;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use proptest::prelude::*;
+use proptest::test_runner::{Config, TestRunner};
+use punie_runner::policy::shell::{self, quoted};
+use punie_runner::policy::{Call, Decision, Rules, Verdict, judge};
+use tempfile::TempDir;
+
+const NO_PUSH: &str = "[[rule]]\nname = \"no-push\"\ndecision = \"deny\"\ncommand = [\"git\", \"push\"]\nmatch = [\"git push origin\"]\n";
+
+fn verdict(line: &str) -> Verdict {
+    let rules = Rules::parse(NO_PUSH, &|_| true).expect("good rules");
+    let call = Call {
+        tool: "Bash".to_owned(),
+        effect: "executes",
+        script: Some(shell::read(line)),
+        ..Call::default()
+    };
+    judge(&rules, false, &call, &[])
+}
+
+/// A folder with a `git` that only says that it was told to push.
+struct Yard {
+    dir: TempDir,
+}
+
+impl Yard {
+    fn new() -> Self {
+        let dir = tempfile::tempdir().expect("a folder");
+        let bin = dir.path().join("bin");
+        std::fs::create_dir_all(&bin).expect("made");
+        std::fs::create_dir(dir.path().join("in")).expect("made");
+        let git = bin.join("git");
+        let text = format!(
+            "#!/bin/sh\n[ \"$1\" = push ] && echo ran >> {}\nexit 1\n",
+            dir.path().join("ran").display()
+        );
+        std::fs::write(&git, text).expect("written");
+        std::fs::set_permissions(&git, std::fs::Permissions::from_mode(0o755)).expect("made a program");
+        for shell in ["bash", "sh"] {
+            std::os::unix::fs::symlink(format!("/bin/{shell}"), bin.join(shell)).expect("linked");
+        }
+        Self { dir }
+    }
+
+    fn mark(&self) -> PathBuf {
+        self.dir.path().join("ran")
+    }
+
+    /// Whether a real bash runs `git push` of this.
+    fn runs(&self, line: &str, path: &str) -> bool {
+        let _ = std::fs::remove_file(self.mark());
+        let ended = Command::new("/usr/bin/timeout")
+            .args(["-s", "KILL", "5", "/bin/bash", "--noprofile", "--norc", "-c", line])
+            .env_clear()
+            .env("PATH", format!("{}{path}", self.dir.path().join("bin").display()))
+            .current_dir(self.dir.path().join("in"))
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .status();
+        ended.expect("bash starts");
+        Path::exists(&self.mark())
+    }
+}
+
+/// Spellings of `git push` that a shell takes for it.
+fn leaf() -> impl Strategy<Value = String> {
+    prop::sample::select(vec![
+        "git push",
+        "git  push origin main",
+        "'git' \"push\"",
+        "g\\it pu\\sh",
+        "gi\\\nt pu\\\nsh",
+        "git -c x.y=z push",
+        "git --no-pager push",
+        "\"gi\"'t' pu\"s\"h",
+        ">/dev/null git push 2>&1",
+        "X=1 git push",
+        "git push # and a comment",
+        "$'git' push",
+        "g=git; $g push",
+        "IFS=,; x=git,push; $x",
+        "{git,push}",
+        "git ${x:-push}",
+        "git pus[h]",
+    ])
+    .prop_map(str::to_owned)
+}
+
+/// One more layer around a script.
+fn around(layer: usize, inner: &str) -> String {
+    let line = inner.to_owned();
+    match layer {
+        0 => format!("({line}\n)"),
+        1 => format!("{{ {line}\n}}"),
+        2 => format!("echo $({line}\n)"),
+        3 => format!("echo \"a $({line}\n) b\""),
+        4 => format!("cat <({line}\n)"),
+        5 => format!("if true; then {line}\nfi"),
+        6 => format!("for x in 1; do {line}\ndone"),
+        7 => format!("case a in b) true;; a) {line}\n;; esac"),
+        8 => format!("f() {{ {line}\n}}; f"),
+        9 => format!("true && {line}"),
+        10 => format!("false || {line}"),
+        11 => format!("true | {line}"),
+        12 => format!("bash -c {}", quoted(inner)),
+        13 => format!("eval {}", quoted(inner)),
+        14 => format!("env X=1 bash -c {}", quoted(inner)),
+        15 => format!("x=$({line}\n)"),
+        16 => format!("true; {line}\ntrue"),
+        17 => format!("cat <<E\n$({line}\n)\nE"),
+        18 => format!("echo ${{x:-$({line}\n)}}"),
+        19 => format!("[[ -n $({line}\n) ]]"),
+        20 => format!("nohup timeout 5 sh -c {}", quoted(inner)),
+        21 => format!("{}{line}", "true; ".repeat(51)),
+        22 => format!("trap {} EXIT", quoted(inner)),
+        23 => format!("echo $((1 + $({line}\n)0))"),
+        24 => format!("! {line}"),
+        25 => format!("while true; do {line}\nbreak; done"),
+        26 => format!("find . -maxdepth 0 -exec sh -c {} \\;", quoted(inner)),
+        27 => format!("echo x | xargs sh -c {}", quoted(inner)),
+        28 => format!("a=([0]=$({line}\n))"),
+        _ => format!("# a comment\n{line}"),
+    }
+}
+
+#[test]
+fn a_denied_command_is_never_missed_wherever_it_is_nested() {
+    let yard = Yard::new();
+    let ran = Cell::new(0_usize);
+    let scripts = (leaf(), prop::collection::vec(0_usize..30, 0..6));
+    let mut runner = TestRunner::new(Config { cases: 250, failure_persistence: None, ..Config::default() });
+    runner
+        .run(&scripts, |(leaf, layers)| {
+            let script = layers.iter().fold(leaf, |inner, layer| around(*layer, &inner));
+            let said = verdict(&script);
+            prop_assert!(said.decision > Decision::Allow, "{script}\n{said:?}");
+            ran.set(ran.get() + usize::from(yard.runs(&script, ":/usr/bin:/bin")));
+            Ok(())
+        })
+        .expect("none is missed");
+    // The scripts must be real: most of them do run it.
+    assert!(ran.get() > 120, "{ran:?}");
+}
+
+/// Pieces of which no shell script should be made.
+const PIECES: &[&str] = &[
+    "git",
+    "push",
+    "git push",
+    "\"",
+    "'",
+    "$(",
+    ")",
+    "`",
+    "{ ",
+    "}",
+    "(",
+    ";",
+    "\n",
+    "<<E",
+    "<<'E'",
+    "\nE\n",
+    "case x in",
+    " x)",
+    ";;",
+    "esac",
+    "#",
+    "\\",
+    " ",
+    "\\\n",
+    "$((",
+    "))",
+    "${x:-",
+    "}",
+    "<(",
+    ">f ",
+    "<<<",
+    "&&",
+    "|",
+    "&",
+    "if ",
+    "then ",
+    "fi",
+    "for x in 1",
+    "do ",
+    "done",
+    "[[ ",
+    " ]]",
+    "f()",
+    "function g ",
+    "g",
+    "x=",
+    "a=(",
+    "eval ",
+    "bash -c ",
+    "sh -c ",
+    "$'",
+    "$\"",
+    "\t",
+    "2>&1",
+    "\r",
+    "!",
+    "time ",
+    "time -p ",
+    "coproc ",
+    "~",
+    "*",
+    "[",
+    "]",
+    "exec ",
+    "command ",
+    "E",
+    "<<-E",
+    "{x}",
+    "select ",
+    "a[",
+    "]=1",
+    ":",
+    "echo ",
+    "trap ",
+    " EXIT",
+    "builtin ",
+    "env ",
+    "@P}",
+    "${ ",
+    "((",
+    "((x=1))",
+    "-",
+    "--",
+    "$x",
+    "$IFS",
+    "elif ",
+];
+
+#[test]
+fn what_bash_runs_of_texts_that_make_no_sense_is_seen_too() {
+    let yard = Yard::new();
+    let (known, free) = (Cell::new(0_usize), Cell::new(0_usize));
+    let piece = || prop::collection::vec(prop::sample::select(PIECES), 0..6);
+    let mut runner = TestRunner::new(Config { cases: 2_000, failure_persistence: None, ..Config::default() });
+    runner
+        .run(&(piece(), piece()), |(before, after)| {
+            let text = format!("{}git push{}", before.concat(), after.concat());
+            let said = verdict(&text);
+            match said.decision {
+                Decision::Allow => {
+                    prop_assert!(!yard.runs(&text, ""), "bash runs it: {text:?}");
+                    free.set(free.get() + 1);
+                }
+                Decision::Deny => known.set(known.get() + 1),
+                // Where a person is asked anyway there is nothing to see.
+                Decision::Ask => {}
+            }
+            Ok(())
+        })
+        .expect("none is missed");
+    // Enough of them were read, with either end.
+    assert!(known.get() > 300 && free.get() > 50, "{known:?} {free:?}");
+}
+
+#[test]
+fn h56_whatever_its_shape_a_denied_command_does_not_fall_through() {
+    let many = format!("{}git push", "true; ".repeat(50));
+    let piped = vec!["git push"; 51].join(" | ");
+    for line in [
+        many.as_str(),
+        piped.as_str(),
+        "cat <<E\n$(git push)\nE",
+        "sh <<E\ngit push\nE",
+        "echo $(git push)",
+        "diff <(git push) /dev/null",
+        "true\ngit push",
+        "true # a comment \\\ngit push",
+        "true #'\ngit push #'",
+        "'git' \"push\"",
+        "g''it pu\"\"sh",
+        "git$IFS$9push",
+        "git${IFS}push",
+        "echo Z2l0IHB1c2gK | base64 -d | sh",
+        "gi\\\nt push",
+        "git \\\npush",
+        "python3 -c 'import os; os.system(\"git push\")'",
+        "eval \"$(echo git push)\"",
+        "find . -maxdepth 0 -exec git push \\;",
+        "xargs git push < /dev/null",
+        "alias p='git push'\np",
+    ] {
+        let said = verdict(line);
+        assert!(said.decision > Decision::Allow, "{line}: {said:?}");
+        assert!(!said.cause().is_empty() && said.change.is_some(), "{line}: {said:?}");
+    }
+}
