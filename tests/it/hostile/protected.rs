@@ -197,6 +197,8 @@ fn where_there_are_no_namespaces_what_was_changed_is_told_of() {
     furnish(&bare.path("work"));
     let status = bare.says(&["status"]);
     assert_eq!((&status["confinement"], &status["protectedPaths"]), (&json!("full"), &json!("watched")));
+    assert_eq!(status["limits"]["fileSize"], true, "{status}");
+    assert_eq!(status["limits"]["memory"], false, "no runner runs that it could be known of: {status}");
     let answer = bare.says(&[
         "call",
         "Bash",
