@@ -52,7 +52,11 @@ mod macos {
         ///
         /// # Errors
         /// None.
-        pub async fn confine(&self, _command: &mut tokio::process::Command) -> Result<(), ToolError> {
+        pub async fn confine(
+            &self,
+            _command: &mut tokio::process::Command,
+            _writes: bool,
+        ) -> Result<(), ToolError> {
             Ok(())
         }
     }
