@@ -187,7 +187,7 @@ tables! {
         require, "require": Require = Require::of_this_system(), ..;
         /// none, loopback or full: what commands reach. loopback: each other, where the system lets that be set up without privilege, else nothing.
         network, "network": Network = Network::Loopback, ..;
-        /// What commands may write beside the workspaces and their temporary folder. A path may begin with ~.
+        /// What commands may write beside the workspaces and their temporary folder, and what of a workspace although it is protected (as its .git/config). A path may begin with ~.
         write, "write": Vec<PathBuf> = Vec::new(), ..;
         /// What commands may read beside the system's folders and the user's own, or although it is on the list of what is hidden.
         read, "read": Vec<PathBuf> = Vec::new(), ..;

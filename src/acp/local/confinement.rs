@@ -249,7 +249,11 @@ impl Confinement {
     /// # Errors
     /// None.
     #[expect(clippy::unused_async, reason = "as where there is something to wait for")]
-    pub async fn confine(&self, _command: &mut tokio::process::Command) -> Result<(), ToolError> {
+    pub async fn confine(
+        &self,
+        _command: &mut tokio::process::Command,
+        _writes: bool,
+    ) -> Result<(), ToolError> {
         Ok(())
     }
 }

@@ -10,14 +10,17 @@
 )]
 
 use std::collections::BTreeMap;
-use std::fs::{self, Metadata};
+use std::fs::{self, File, Metadata};
+use std::io::Read as _;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
 use crate::acp::protected;
 use crate::sandbox::Rules;
 
-/// How many children of a workspace are looked at for repositories of their own.
-const MOST_CHILDREN: usize = 256;
+/// How many folders of a workspace are looked at for repositories of their own, among so many children.
+const MOST_FOLDERS: usize = 256;
+const MOST_CHILDREN: usize = 4096;
 /// How many files of a protected folder are told apart.
 const MOST_FILES: usize = 200;
 /// The longest configuration that is looked into.
@@ -239,9 +242,19 @@ fn is_plain(path: &Path, seen: &Seen) -> bool {
         return true; // What is in it is told of by itself.
     }
     let is_config = path.ends_with(".git/config") || seen.why == protected::GIT && path.ends_with("config");
-    is_config
-        && path.symlink_metadata().is_ok_and(|metadata| metadata.is_file() && metadata.len() < MOST_CONFIG)
-        && fs::read_to_string(path).is_ok_and(|text| git_config_is_plain(&text))
+    is_config && text_of(path).is_some_and(|text| git_config_is_plain(&text))
+}
+
+/// The text of a small plain file; never waits for one that was made to be waited for.
+fn text_of(path: &Path) -> Option<String> {
+    let mut options = File::options();
+    let file = options.read(true).custom_flags(libc::O_NONBLOCK | libc::O_NOFOLLOW).open(path).ok()?;
+    if !file.metadata().is_ok_and(|metadata| metadata.is_file() && metadata.len() < MOST_CONFIG) {
+        return None;
+    }
+    let mut text = String::new();
+    file.take(MOST_CONFIG).read_to_string(&mut text).ok()?;
+    Some(text)
 }
 
 /// Whether a configuration has none but keys that neither run a program nor lead git elsewhere.
@@ -294,12 +307,10 @@ fn path_from_its_folder(path: &Path) -> PathBuf {
 fn folders_in(folder: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(folder).into_iter().flatten().filter_map(Result::ok).take(MOST_CHILDREN);
     let folders = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
-    folders.map(|entry| entry.path()).collect()
+    folders.take(MOST_FOLDERS).map(|entry| entry.path()).collect()
 }
 
-#[cfg(unix)]
 fn stamp(metadata: &Metadata) -> Stamp {
-    use std::os::unix::fs::MetadataExt;
     (metadata.ino(), metadata.size(), metadata.mode(), metadata.ctime(), metadata.ctime_nsec())
 }
 

@@ -54,13 +54,21 @@ impl Confinement {
         Ok(Vec::new())
     }
 
-    /// Has a program that the standard library starts run confined, as commands are.
+    /// Has a program that the standard library starts run confined, as commands are; one that writes, or starts others,
+    /// finds what is protected read-only.
     ///
     /// # Errors
     /// As a command's confinement.
-    pub async fn confine(&self, command: &mut tokio::process::Command) -> Result<(), ToolError> {
-        let cwd = command.as_std().get_current_dir().map(std::path::Path::to_owned);
-        let watch = self.watch(&cwd.unwrap_or_default()).await;
+    pub async fn confine(
+        &self,
+        command: &mut tokio::process::Command,
+        writes: bool,
+    ) -> Result<(), ToolError> {
+        let cwd = command.as_std().get_current_dir().filter(|_| writes).map(std::path::Path::to_owned);
+        let watch = match cwd {
+            Some(cwd) => self.watch(&cwd).await,
+            None => None,
+        };
         if let Some(cage) = self.cage(watch.as_ref(), None).await? {
             shut_in::confine(command, cage);
         }

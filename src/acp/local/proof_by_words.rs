@@ -27,8 +27,8 @@ mod macos {
     use std::io;
     use std::path::{Path, PathBuf};
 
-    use super::super::super::guarded::{Cover, Watch};
     use super::super::{Confinement, Shared};
+    use crate::acp::local::guarded::{Cover, Watch};
     use crate::sandbox::{Level, seatbelt};
     use crate::tool::ToolError;
 
@@ -52,7 +52,11 @@ mod macos {
         ///
         /// # Errors
         /// None.
-        pub async fn confine(&self, _command: &mut tokio::process::Command) -> Result<(), ToolError> {
+        pub async fn confine(
+            &self,
+            _command: &mut tokio::process::Command,
+            _writes: bool,
+        ) -> Result<(), ToolError> {
             Ok(())
         }
     }

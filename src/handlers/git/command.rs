@@ -185,7 +185,7 @@ impl Git {
     ) -> Result<Ending, ToolError> {
         let words = self.confinement.words_before(&self.folder).await?;
         let mut command = self.command(cx, arguments, &manner, &words);
-        self.confinement.confine(&mut command).await?;
+        self.confinement.confine(&mut command, manner.writes).await?;
         let plan = Plan {
             input: manner.input,
             limit: cx.time_left(manner.limit.unwrap_or(LIMIT)),

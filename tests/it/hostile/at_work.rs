@@ -98,6 +98,15 @@ async fn opening_an_application_is_refused_where_it_would_undo_the_confinement()
 }
 
 #[tokio::test]
+async fn one_file_ends_at_its_limit() {
+    let yard = Yard::new();
+    let text =
+        yard.bash("truncate -s 64G full && echo made; truncate -s 65G over; echo $?; rm -f full").await;
+    assert!(text.starts_with("made") && text.contains("153"), "ended by SIGXFSZ: {text}");
+    assert_eq!(yard.path("work/over").metadata().map_or(0, |file| file.len()), 0);
+}
+
+#[tokio::test]
 async fn a_command_in_the_background_that_failed_by_it_says_so_wherever_it_is_asked_about() {
     let yard = Yard::new();
     let begun = json!({"command": "echo x >> ~/.bashrc", "run_in_background": true});

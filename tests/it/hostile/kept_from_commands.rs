@@ -197,6 +197,8 @@ fn where_there_are_no_namespaces_what_was_changed_is_told_of() {
     furnish(&bare.path("work"));
     let status = bare.says(&["status"]);
     assert_eq!((&status["confinement"], &status["protectedPaths"]), (&json!("full"), &json!("watched")));
+    assert_eq!(status["limits"]["fileSize"], true, "{status}");
+    assert_eq!(status["limits"]["memory"], false, "no runner runs that it could be known of: {status}");
     let answer = bare.says(&[
         "call",
         "Bash",
@@ -207,4 +209,22 @@ fn where_there_are_no_namespaces_what_was_changed_is_told_of() {
     assert!(warnings.contains("/work/.git/hooks/pre-commit appeared while this command ran"), "{answer}");
     let bare = Bare::under("older_landlock", &["7"], "");
     assert_eq!(bare.says(&["status"])["protectedPaths"], "read_only");
+}
+
+#[test]
+fn a_hook_of_a_commit_finds_them_read_only_too() {
+    use std::os::unix::fs::PermissionsExt;
+    let bare = Bare::under("older_landlock", &["7"], "");
+    let work = bare.path("work");
+    furnish(&work);
+    let (hook, config) = (work.join(".git/hooks/pre-commit"), work.join(".git/config"));
+    std::fs::write(&hook, "#!/bin/sh\necho ran > ran\necho x >> .git/config\nexit 0\n").expect("written");
+    std::fs::set_permissions(&hook, std::fs::Permissions::from_mode(0o755)).expect("it may be run");
+    let before = std::fs::read_to_string(&config).expect("there");
+    std::fs::write(work.join("a.txt"), "two\n").expect("written");
+    bare.says(&["call", "GitAdd", r#"{"paths":["a.txt"]}"#]);
+    let answer = bare.says(&["call", "GitCommit", r#"{"message":"two"}"#]);
+    assert_eq!(answer["outcome"], "ok", "{answer}");
+    assert!(work.join("ran").exists(), "the hook ran: {answer}");
+    assert_eq!(std::fs::read_to_string(&config).expect("there"), before);
 }

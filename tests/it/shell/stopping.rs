@@ -88,7 +88,8 @@ async fn a_cancelled_command_is_interrupted_with_all_it_started() {
 #[tokio::test]
 async fn what_a_shell_made_ignore_the_interrupt_is_not_waited_for() {
     let bench = Bench::new();
-    let id = start(&bench, "sleep 600 & echo begun; wait").await;
+    let id =
+        start(&bench, "sleep 600 & until grep -q sleep /proc/$!/comm; do :; done; echo begun; wait").await;
     within(bench.terminals.wait_for_terminal_output(&id, 0)).await.expect("it begins");
     let hour = std::time::Duration::from_hours(1);
     let rung = |signal| Rung { signal, grace: hour };
