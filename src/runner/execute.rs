@@ -306,27 +306,6 @@ impl Engine {
         self.gate.still(entry.spec(), &request.args, &asked).await.err().map(refused)
     }
 
-    /// Waits until a call has run for this long, the machine being awake, or its deadline has passed, awake or not.
-    async fn time_is_up(&self, call: &Call, limit: Duration) {
-        let mut woken = self.woken.subscribe();
-        let over = tokio::time::sleep(limit);
-        tokio::pin!(over);
-        loop {
-            tokio::select! {
-                () = &mut over => return,
-                Ok(()) = woken.changed() => {}
-            }
-            let Some(deadline) = call.accepted.request().deadline_ms else { continue };
-            match self.server_clock.instant(deadline) {
-                Some(at) => {
-                    let at = at.min(over.deadline());
-                    over.as_mut().reset(at);
-                }
-                None => return,
-            }
-        }
-    }
-
     /// Records the start of a call. A journal that cannot be written is tried again for as long as the call is
     /// wanted: its lane waits meanwhile, which is what a full disk asks for.
     async fn start(&self, call: &Call, declares: bool) -> Result<u32, Work> {

@@ -43,6 +43,7 @@ mod settings;
 mod tally;
 mod tasks;
 mod telling;
+mod time_limit;
 mod vigil;
 mod wake;
 mod wakeups;

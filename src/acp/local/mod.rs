@@ -52,6 +52,8 @@ mod opening;
 #[cfg(unix)]
 mod out_of_memory;
 #[cfg(unix)]
+mod planning;
+#[cfg(unix)]
 mod process;
 #[cfg(unix)]
 mod pty;

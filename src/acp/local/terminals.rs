@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread;
@@ -13,30 +13,25 @@ use tokio::sync::OnceCell;
 use tokio::time::Instant;
 
 use super::capture::{Capture, Place};
-use super::children::{ChildLog, call_mark};
-use super::command::{check_command, check_folder, command_of, refused};
+use super::children::ChildLog;
+use super::command::refused;
 use super::confinement::Confinement;
 use super::control_group::ControlGroup;
-use super::descriptors;
-use super::environment::{Beginning, Environment, ForCommands, TellWithheld, give_secrets};
+use super::environment::{Environment, ForCommands, TellWithheld};
 use super::family::{Family, OutputPipe};
-use super::guarded::Watch;
 use super::identity::ProcessIdentity;
 use super::login;
-use super::process::{Child, Plan, Spawned, Spawner, reading_end};
-use super::pty::{self, Keyboard};
-use super::self_test::led_by;
+use super::planning::Planned;
+use super::process::{Child, Spawned, Spawner, reading_end};
+use super::pty::Keyboard;
 use super::terminal::{From, Parts, Terminal};
-use super::ties::Ties;
 use crate::acp::Answer;
 use crate::acp::terminals::{
     CreateTerminal, Ladder, Lasting, OpenTerminal, OutputQuery, Stopped, Stroke, TerminalClient,
     TerminalExit, TerminalId, TerminalOutput, Typed,
 };
-use crate::home::Mounted;
 use crate::ids::RequestId;
 use crate::output::{Budget, FilterFactory, OutputStore};
-use crate::sandbox::Cage;
 use crate::tool::{Meta, ToolError};
 
 /// How long what was killed may take to be read to its end.
@@ -59,19 +54,19 @@ pub struct LocalSetup {
 /// The terminals of this machine. Clones share them. When the last is gone, the system kills what still runs.
 #[derive(Clone)]
 pub struct LocalTerminals {
-    shared: Arc<Shared>,
+    pub(super) shared: Arc<Shared>,
 }
 
-struct Shared {
-    setup: LocalSetup,
+pub(super) struct Shared {
+    pub(super) setup: LocalSetup,
     spawner: Spawner,
     environment: OnceCell<Environment>,
     open: Mutex<HashMap<TerminalId, Arc<Terminal>>>,
     next: AtomicU64,
     /// Where the named pipes are of commands that outlive the runner; without it none does.
-    fifos: OnceLock<PathBuf>,
+    pub(super) fifos: OnceLock<PathBuf>,
     /// What commands get of this device's own.
-    ours: OnceLock<Arc<dyn ForCommands>>,
+    pub(super) ours: OnceLock<Arc<dyn ForCommands>>,
     /// Is told of secrets of the environment.
     told: OnceLock<TellWithheld>,
 }
@@ -199,44 +194,7 @@ impl LocalTerminals {
     }
 
     async fn create(&self, request: CreateTerminal) -> Result<OpenTerminal, ToolError> {
-        let mut env = self.environment().await.for_command(&request.env)?;
-        if !descriptors::are_to_be_had() {
-            return Err(descriptors::no_descriptors());
-        }
-        check_command(&request.launch)?;
-        check_folder(&request.cwd)?;
-        let words = self.shared.setup.confinement.words_before(&request.cwd).await?;
-        let (program, args) = command_of(&request.launch)?;
-        let mounted = request.mounted.as_deref();
-        mounted.map_or(Ok(()), |mounted| give_secrets(&mut env, mounted))?;
-        let (program, args) = led_by(words, program, args);
-        let watch = self.shared.setup.confinement.watch(&request.cwd).await;
-        let cage = self.confined(watch.as_ref(), mounted.and_then(Mounted::folder)).await?;
-        self.shared.setup.confinement.set_temp(&mut env, &request.env);
-        let mark = call_mark(&request.request, request.output_number);
-        if let Some((name, value)) = mark.split_once('=') {
-            env.insert(name.to_owned(), value.to_owned());
-        }
-        if let Some(beginning) = self.beginning(&request.request).await {
-            beginning.put_into(&mut env);
-        }
-        if request.tty.is_some() {
-            env.insert("TERM".to_owned(), pty::TERM.to_owned());
-        }
-        let mut ties = Ties::of_command(&mark, request.background);
-        // One at a terminal would lose it with the runner that holds its other side; one with secrets shall not have
-        // them where nobody looks after it.
-        if request.background
-            && request.tty.is_none()
-            && mounted.is_none()
-            && let Some(folder) = self.shared.fifos.get()
-        {
-            let name = OutputStore::handle(&request.request, request.output_number);
-            ties.fifo = Some(folder.join(name.as_str()));
-        }
-        let bonds = ties.clone();
-        let (cwd, stdin, tty) = (request.cwd.clone(), request.stdin.clone(), request.tty);
-        let plan = Plan { program, args, env, cwd, stdin, tty, ties, cage };
+        let Planned { plan, bonds, mark, watch } = self.planned(&request).await?;
         let spawned = self.shared.spawner.spawn(plan).await;
         let Spawned { child, output } = spawned.map_err(|cause| {
             bonds.untie();
@@ -274,26 +232,6 @@ impl LocalTerminals {
         let ran = |error: ToolError| error.with_meta(Meta { may_have_run: true, ..Meta::default() });
         terminal.start_pump(output, From::TheStart).map_err(ran)?;
         Ok(OpenTerminal { id: self.admit(terminal), pid: Some(pid), lasting })
-    }
-
-    #[cfg(target_os = "linux")]
-    async fn confined(&self, watch: Option<&Watch>, shown: Option<&Path>) -> Result<Option<Cage>, ToolError> {
-        self.shared.setup.confinement.cage(watch, shown).await
-    }
-
-    #[cfg(not(target_os = "linux"))]
-    async fn confined(
-        &self,
-        _watch: Option<&Watch>,
-        _shown: Option<&Path>,
-    ) -> Result<Option<Cage>, ToolError> {
-        Ok(None)
-    }
-
-    /// It may look at the disk.
-    async fn beginning(&self, request: &RequestId) -> Option<Beginning> {
-        let (ours, request) = (Arc::clone(self.shared.ours.get()?), request.clone());
-        tokio::task::spawn_blocking(move || ours.beginning(&request)).await.ok().flatten()
     }
 
     pub(super) fn capture(&self, place: Place, budget: Budget, raw: bool) -> Capture {

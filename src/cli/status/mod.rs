@@ -1,0 +1,245 @@
+//! `status`: whether a runner runs, what is on its way, whether its backend answers. Works without a runner too.
+
+mod protection;
+mod shown;
+
+use std::time::Duration;
+
+use serde::Serialize;
+
+use super::context::{Context, runtime};
+use super::exit::Exit;
+use super::{print, wiring};
+use crate::config::{Config, WorkspaceRule};
+use crate::home::{DeviceIdentity, Home, RunnerLock, Secrets, Switch, SwitchedOn, Switches};
+use crate::journal::{LiveCounts, Pending, Reader, Salvage, has_room_at};
+use crate::runner::{Clock, SKEW_MS};
+use crate::sandbox::Level;
+use protection::{Limits, PolicyStatus};
+use shown::show;
+
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Status {
+    running: bool,
+    pid: Option<u32>,
+    device_id: String,
+    /// Where the device's private key is kept: `file`, which is all there is.
+    device_key: &'static str,
+    /// How many secrets the owner keeps, in their sealed file; null where it cannot be read.
+    secrets: Option<usize>,
+    backend: BackendStatus,
+    confinement: String,
+    /// `signed` where only requests with the pinned key's signature are run, else `transport`.
+    request_auth: &'static str,
+    /// `none`, `loopback` or `full`: what commands reach.
+    network: &'static str,
+    /// `read_only` or `watched`: how commands meet what of a workspace runs programs later, as `.git/hooks`.
+    protected_paths: &'static str,
+    /// What of the machine one command, or all together, can use up to a limit only.
+    limits: Limits,
+    in_flight: u32,
+    outbox: Outbox,
+    can_execute: CanExecute,
+    /// The last time that the journal was damaged and what became of it.
+    salvage: Option<Salvage>,
+    version: &'static str,
+    /// The life of the runner that is, or was the last.
+    epoch: Option<u64>,
+    waiting: Waiting,
+    paused: Option<SwitchedOn>,
+    safe_mode: Option<SwitchedOn>,
+    policy: PolicyStatus,
+    /// `disk`, `intercepted`, `clock_skew`, `secrets`, `paused`, `safe_mode`, `audit`, `policy`: what keeps it from being all it should be.
+    degraded: Vec<&'static str>,
+}
+
+/// What is accepted and not begun.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Waiting {
+    count: u32,
+    oldest_ms: Option<i64>,
+}
+
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct BackendStatus {
+    /// `convex` or `websocket`.
+    kind: &'static str,
+    url: Option<String>,
+    /// Whether the lasting connection is `up` or `down`; null where there is none, or no runner runs.
+    link: Option<String>,
+    reachable: bool,
+    /// Why nothing comes through: `unreachable`, `intercepted`, `refused`, `busy`, `failing`; null while all does.
+    trouble: Option<String>,
+    last_contact_ms: Option<i64>,
+    last_poll_ms: Option<i64>,
+    clock_skew_ms: Option<i64>,
+}
+
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Outbox {
+    pending: u32,
+    oldest_ms: Option<i64>,
+    /// Answers that the backend will never take, of the last 30 days.
+    undeliverable: u32,
+}
+
+#[derive(Debug, Serialize)]
+struct CanExecute {
+    read: bool,
+    write: bool,
+    exec: bool,
+}
+
+/// How long the backend has to answer.
+const PROBE: Duration = Duration::from_secs(3);
+
+/// Shows the status.
+pub fn status(context: &Context) -> anyhow::Result<Exit> {
+    let config = context.config(WorkspaceRule::NotNeeded)?;
+    let home = Context::home(&config)?;
+    let confinement = wiring::confinement(&config, &home, context.environment());
+    let level = runtime()?.block_on(confinement.level());
+    let runner = RunnerLock::peek(&home)?.and_then(|holder| holder.pid);
+    let exec = runtime()?.block_on(confinement.permit()).is_ok();
+    let confined = Confined {
+        exec,
+        level: level.to_string(),
+        network: confinement.network().as_str(),
+        protected_paths: if confinement.covers() { "read_only" } else { "watched" },
+        limits: Limits::of(&confinement, level != Level::None, runner),
+    };
+    let status = look(&config, &home, confined)?;
+    if context.json() {
+        print::json(&status);
+    } else {
+        show(&status);
+    }
+    Ok(Exit::Done)
+}
+
+/// How commands are confined.
+struct Confined {
+    /// Whether commands run at that level.
+    exec: bool,
+    level: String,
+    network: &'static str,
+    protected_paths: &'static str,
+    limits: Limits,
+}
+
+fn look(config: &Config, home: &Home, confined: Confined) -> anyhow::Result<Status> {
+    let holder = RunnerLock::peek(home)?;
+    let facts = Facts::read(home)?;
+    let switches = Switches::of(home);
+    let (paused, safe_mode) = (switches.read(Switch::Paused), switches.read(Switch::SafeMode));
+    let secrets = Secrets::of(home).list().map(|all| all.len()).ok();
+    let policy = PolicyStatus::of(home);
+    let has_room = has_room_at(&home.journal_file(), wiring::least_free(config));
+    let url = config.backend.url.as_ref().map(ToString::to_string);
+    let probed = match url {
+        Some(_) => runtime()?.block_on(wiring::probe(config, PROBE)),
+        None => Err(None),
+    };
+    // What the runner has met says more than an answer to us; what it met when it last ran says nothing.
+    let running = holder.is_some();
+    let met = facts.trouble.filter(|word| running && !word.is_empty());
+    let link = facts.link.filter(|word| running && !word.is_empty());
+    let trouble = met.or_else(|| probed.err().flatten().map(str::to_owned));
+    let since = |at: i64| Clock::system().now_ms().saturating_sub(at).max(0);
+    let degraded: Vec<&'static str> = [
+        (!has_room, "disk"),
+        (trouble.as_deref() == Some("intercepted"), "intercepted"),
+        (facts.clock_skew_ms.is_some_and(|skew| skew.unsigned_abs() > SKEW_MS), "clock_skew"),
+        (secrets.is_none(), "secrets"),
+        (paused.is_some(), "paused"),
+        (safe_mode.is_some(), "safe_mode"),
+        (running && facts.audit_fails, "audit"),
+        (policy.broken.is_some(), "policy"),
+    ]
+    .into_iter()
+    .filter_map(|(is_so, word)| is_so.then_some(word))
+    .collect();
+    let counts = facts.counts;
+    Ok(Status {
+        running,
+        pid: holder.and_then(|holder| holder.pid),
+        device_id: DeviceIdentity::load_or_create(home)?.id().to_string(),
+        device_key: "file",
+        secrets,
+        backend: BackendStatus {
+            kind: config.backend.kind.as_str(),
+            url,
+            link,
+            reachable: probed.is_ok(),
+            trouble,
+            last_contact_ms: facts.last_contact_ms.max(facts.last_poll_ms),
+            last_poll_ms: facts.last_poll_ms,
+            clock_skew_ms: facts.clock_skew_ms,
+        },
+        confinement: confined.level,
+        network: confined.network,
+        protected_paths: confined.protected_paths,
+        limits: confined.limits,
+        request_auth: if config.backend.request_key.is_some() { "signed" } else { "transport" },
+        in_flight: counts.accepted + counts.started,
+        outbox: Outbox {
+            pending: counts.outbox,
+            oldest_ms: counts.outbox_oldest_ms.map(since),
+            undeliverable: counts.undeliverable,
+        },
+        can_execute: CanExecute {
+            read: true,
+            write: policy.broken.is_none(),
+            exec: policy.broken.is_none() && confined.exec,
+        },
+        salvage: facts.salvage,
+        version: env!("CARGO_PKG_VERSION"),
+        epoch: facts.epoch,
+        waiting: Waiting { count: facts.pending.count, oldest_ms: facts.pending.oldest_ms.map(since) },
+        paused,
+        safe_mode,
+        policy,
+        degraded,
+    })
+}
+
+/// What the journal knows.
+#[derive(Debug, Default)]
+struct Facts {
+    counts: LiveCounts,
+    pending: Pending,
+    last_contact_ms: Option<i64>,
+    last_poll_ms: Option<i64>,
+    clock_skew_ms: Option<i64>,
+    epoch: Option<u64>,
+    trouble: Option<String>,
+    link: Option<String>,
+    salvage: Option<Salvage>,
+    /// Whether the runner could not write its audit, as it last said.
+    audit_fails: bool,
+}
+
+impl Facts {
+    fn read(home: &Home) -> anyhow::Result<Self> {
+        let Some(reader) = Reader::find(&home.journal_file())? else { return Ok(Self::default()) };
+        let number = |key| anyhow::Ok(reader.recall(key)?.and_then(|text| text.parse().ok()));
+        Ok(Self {
+            counts: reader.counts()?,
+            pending: reader.pending()?,
+            last_contact_ms: number("last_contact_ms")?,
+            last_poll_ms: number("last_poll_ms")?,
+            clock_skew_ms: number("clock_offset_ms")?,
+            epoch: reader.recall("epoch")?.and_then(|text| text.parse().ok()),
+            trouble: reader.recall("backend_trouble")?,
+            link: reader.recall("backend_link")?,
+            salvage: reader.salvage()?,
+            audit_fails: reader
+                .recall("degraded")?
+                .is_some_and(|words| words.split(',').any(|word| word == "audit")),
+        })
+    }
+}

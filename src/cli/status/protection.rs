@@ -1,0 +1,79 @@
+//! What of the status is about safety: limits of what commands use up, and the owner's rules. Not here: confinement itself
+//! (acp).
+
+use serde::Serialize;
+
+use crate::acp::local::confinement::Confinement;
+use crate::home::{Home, PolicyFile};
+use crate::policy::Rules;
+
+#[derive(Debug, Clone, Copy, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Limits {
+    processes: bool,
+    /// Known of a runner that runs.
+    memory: bool,
+    file_size: bool,
+}
+
+impl Limits {
+    pub fn of(confinement: &Confinement, confined: bool, runner: Option<u32>) -> Self {
+        let (processes, memory) = runner.map(in_groups).unwrap_or_default();
+        Self {
+            processes: processes || confinement.counts_processes(),
+            memory,
+            file_size: confined && cfg!(target_os = "linux"),
+        }
+    }
+
+    pub fn words(self) -> String {
+        let all = [(self.processes, "processes"), (self.memory, "memory"), (self.file_size, "file size")];
+        let list = |limited: bool| {
+            let names: Vec<&str> =
+                all.iter().filter(|(is, _)| *is == limited).map(|(_, name)| *name).collect();
+            names.join(", ")
+        };
+        match (list(true), list(false)) {
+            (none, open) if none.is_empty() => format!("none of {open}"),
+            (kept, none) if none.is_empty() => kept,
+            (kept, open) => format!("{kept}; not {open}"),
+        }
+    }
+}
+
+/// The owner's rules.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct PolicyStatus {
+    pub rules: usize,
+    /// `allow`, `ask` or `deny`: what is done about what no rule names.
+    pub default: &'static str,
+    /// What is wrong with policy.toml, with the line.
+    pub broken: Option<String>,
+}
+
+impl PolicyStatus {
+    /// The rules as they stand in the file. Names of tools are not looked at: no tool is set up for this.
+    pub fn of(home: &Home) -> Self {
+        let read = PolicyFile::of(home).read().map_err(|error| format!("policy.toml: {error}"));
+        let rules = read.and_then(|text| {
+            Rules::parse(&text.unwrap_or_default(), &|_| true).map_err(|broken| broken.to_string())
+        });
+        match rules {
+            Ok(rules) => Self { rules: rules.rules.len(), default: rules.default.as_str(), broken: None },
+            Err(broken) => Self { rules: 0, default: "deny", broken: Some(broken) },
+        }
+    }
+}
+
+/// Whether the control groups of this runner's commands limit their processes, and their memory.
+#[cfg(unix)]
+fn in_groups(runner: u32) -> (bool, bool) {
+    let limits = crate::acp::local::group_limits::of_runner(runner);
+    (limits.processes, limits.memory)
+}
+
+#[cfg(not(unix))]
+fn in_groups(_runner: u32) -> (bool, bool) {
+    (false, false)
+}

@@ -1,0 +1,140 @@
+//! The status in words, for people. Not here: finding it out.
+
+use super::super::{moments, print};
+use super::Status;
+use crate::home::SwitchedOn;
+use crate::runner::Clock;
+
+pub(super) fn show(status: &Status) {
+    let running = match (status.running, status.pid) {
+        (true, Some(pid)) => format!("running (pid {pid})"),
+        (true, None) => "running".to_owned(),
+        (false, _) => "not running".to_owned(),
+    };
+    let backend = match (&status.backend.url, status.backend.trouble.as_deref()) {
+        (None, _) => "none is set".to_owned(),
+        (Some(url), None) => format!("{url} (answers)"),
+        (Some(url), Some(trouble)) => format!("{url} ({})", in_words(trouble)),
+    };
+    let now_ms = Clock::system().now_ms();
+    let when = |at: Option<i64>| at.map_or_else(|| "never".to_owned(), |at| moments::ago(at, now_ms));
+    let oldest = |age: Option<i64>| {
+        age.map_or_else(String::new, |age| format!(", the oldest for {}", moments::coarse(age)))
+    };
+    print::line(&format!("Runner        {running}"));
+    for hindrance in hindrances(status, now_ms) {
+        print::line(&format!("Attention     {hindrance}"));
+    }
+    print::line(&format!("Device        {} (its key is kept in a {})", status.device_id, status.device_key));
+    print::line(&format!("Backend       {backend}, {}", status.backend.kind));
+    if let Some(link) = &status.backend.link {
+        print::line(&format!("Connection    {link}"));
+    }
+    print::line(&format!("Last contact  {}", when(status.backend.last_contact_ms)));
+    print::line(&format!("Last poll     {}", when(status.backend.last_poll_ms)));
+    print::line(&format!("Waiting       {}{}", status.waiting.count, oldest(status.waiting.oldest_ms)));
+    print::line(&format!("Running       {}", status.in_flight - status.waiting.count.min(status.in_flight)));
+    print::line(&format!("Undelivered   {}{}", status.outbox.pending, oldest(status.outbox.oldest_ms)));
+    if status.outbox.undeliverable > 0 {
+        print::line(&format!(
+            "Refused       {} answers that the backend will never take (`punie-runner history --failed`)",
+            status.outbox.undeliverable
+        ));
+    }
+    if let Some(salvage) = &status.salvage {
+        print::line(&format!(
+            "Journal       was damaged and is kept as {}: {} requests were carried over, {} could not be read",
+            salvage.file, salvage.kept, salvage.lost
+        ));
+    }
+    print::line(&format!(
+        "Confinement   {} (commands reach by network: {})",
+        status.confinement, status.network
+    ));
+    print::line(&format!(
+        "Protected     .git/hooks, .git/config and the like {}",
+        if status.protected_paths == "read_only" {
+            "are read-only to commands"
+        } else {
+            "can be written by commands; a result says so when they were"
+        }
+    ));
+    print::line(&format!("Limits        {}", status.limits.words()));
+    print::line(&format!(
+        "Requests      {}",
+        match status.request_auth {
+            "signed" => "run only when signed with the key that is pinned here",
+            _ => "run as the backend hands them on (request_auth = transport)",
+        }
+    ));
+    if let Some(count @ 1..) = status.secrets {
+        print::line(&format!("Secrets       {count}, in a sealed file"));
+    }
+    if status.policy.rules > 0 || status.policy.default != "allow" {
+        print::line(&format!(
+            "Policy        {} rules; {} what none names (`punie-runner policy`)",
+            status.policy.rules, status.policy.default
+        ));
+    }
+    #[cfg(unix)]
+    print::line(&format!("A stop ends   {}", crate::acp::local::kill::reach()));
+    print::line(&format!("Version       {}", status.version));
+}
+
+/// What is not as it should be, in sentences.
+fn hindrances(status: &Status, now_ms: i64) -> Vec<String> {
+    let since = |on: &Option<SwitchedOn>| {
+        let Some(on) = on else { return String::new() };
+        let reason = on.reason.as_ref().map(|reason| format!(" ({})", print::cell(reason, 100)));
+        let since = if on.since_ms > 0 {
+            format!(" for {}", moments::coarse(now_ms - on.since_ms))
+        } else {
+            String::new()
+        };
+        format!("{since}{}", reason.unwrap_or_default())
+    };
+    let sentence = |word: &&'static str| match *word {
+        "disk" => "The disk is nearly full: nothing new is begun until there is room.".to_owned(),
+        "intercepted" => {
+            "Something else answers at the backend's address: a login page of the network, or a proxy."
+                .to_owned()
+        }
+        "clock_skew" => {
+            let skew = status.backend.clock_skew_ms.unwrap_or_default();
+            let which = if skew > 0 { "behind" } else { "ahead of" };
+            let apart = moments::coarse(skew.saturating_abs());
+            format!("This machine's clock is {apart} {which} the backend's; deadlines go by the backend's.")
+        }
+        "secrets" => "The owner's secrets cannot be read; `punie-runner secrets list` says why.".to_owned(),
+        "policy" => {
+            let why = status.policy.broken.as_deref().unwrap_or_default();
+            format!("{}: until that is mended, nothing that changes anything begins.", print::cell(why, 300))
+        }
+        "paused" => {
+            format!("Paused{}: nothing new begins until `punie-runner resume`.", since(&status.paused))
+        }
+        "safe_mode" => format!(
+            "Safe mode{}: the runner crashed several times and begins nothing until it has been quiet for a while, or \
+             `punie-runner resume`.",
+            since(&status.safe_mode)
+        ),
+        "audit" => {
+            "The audit cannot be written; calls go on, and its rows wait (the log says why).".to_owned()
+        }
+        other => other.to_owned(),
+    };
+    status.degraded.iter().map(sentence).collect()
+}
+
+fn in_words(trouble: &str) -> &str {
+    match trouble {
+        "unreachable" => "does not answer",
+        "intercepted" => {
+            "intercepted: something else answers in its place, perhaps this network's login page"
+        }
+        "refused" => "refuses this device",
+        "busy" => "asks for patience",
+        "failing" => "fails",
+        other => other,
+    }
+}
