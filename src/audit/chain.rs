@@ -20,6 +20,8 @@ const PATIENCE: Duration = Duration::from_secs(2);
 pub(super) struct Chain {
     pub places: Places,
     left: Option<Left>,
+    /// Its name is durable.
+    is_named: bool,
 }
 
 /// What is remembered of the file.
@@ -43,7 +45,7 @@ pub(super) struct Held {
 
 impl Chain {
     pub(super) fn new(places: Places) -> Self {
-        Self { places, left: None }
+        Self { places, left: None, is_named: false }
     }
 
     /// Adds these rows, all or none; where the chain then stands.
@@ -71,9 +73,13 @@ impl Chain {
         Ok(last)
     }
 
-    /// Makes what was added durable.
-    pub(super) fn sync(&self) -> io::Result<()> {
-        private_file(&self.places.rows, |options| options.append(true))?.sync_data()
+    /// Makes what was added durable, the file's name the first time too.
+    pub(super) fn sync(&mut self) -> io::Result<()> {
+        private_file(&self.places.rows, |options| options.append(true))?.sync_data()?;
+        if !std::mem::replace(&mut self.is_named, true) {
+            sync_folder(&self.places.rows)?;
+        }
+        Ok(())
     }
 
     /// Where the chain stands.
@@ -157,6 +163,19 @@ fn lock(path: &Path) -> io::Result<File> {
             Err(TryLockError::WouldBlock) => std::thread::park_timeout(Duration::from_millis(2)),
         }
     }
+}
+
+/// Makes the names in a file's folder durable.
+#[cfg(unix)]
+pub(super) fn sync_folder(path: &Path) -> io::Result<()> {
+    File::open(path.parent().unwrap_or_else(|| Path::new(".")))?.sync_all()
+}
+
+/// This system has no way to ask for that, and journals its names.
+#[cfg(not(unix))]
+#[expect(clippy::unnecessary_wraps, reason = "elsewhere it can fail")]
+pub(super) fn sync_folder(_: &Path) -> io::Result<()> {
+    Ok(())
 }
 
 /// Opens a file for this user alone.

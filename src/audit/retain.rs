@@ -6,7 +6,7 @@ use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use super::chain::{Chain, private_file};
+use super::chain::{Chain, private_file, sync_folder};
 use super::lines::Lines;
 use super::row::{self, Link, Row};
 use super::{Entry, Event, Keep, Who};
@@ -41,6 +41,8 @@ pub(super) fn let_go(chain: &mut Chain, keep: Keep) -> io::Result<Option<Link>> 
     file.write_all(told.as_bytes())?;
     file.sync_all()?;
     std::fs::rename(&draft, &chain.places.rows)?;
+    // Before the head speaks of it.
+    sync_folder(&chain.places.rows)?;
     chain.another();
     tracing::info!(rows = cut.rows, "old rows of the audit went");
     Ok(Some(last))

@@ -137,3 +137,88 @@ fn whole(ms: f64) -> Option<i64> {
 fn rounded(ms: f64) -> i64 {
     ms.round() as i64
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ids::ToolName;
+
+    const SEED: [u8; 32] = [42; 32];
+    const ISSUED: f64 = 1_763_000_000_000.0;
+    const TTL: f64 = 600_000.0;
+
+    fn device() -> DeviceId {
+        DeviceId::parse("dev-1").expect("an id")
+    }
+
+    fn auth() -> RequestAuth {
+        let key = SigningKey::from_bytes(&SEED).verifying_key();
+        RequestAuth::new(device(), key.as_bytes()).expect("a key")
+    }
+
+    fn request(
+        deadline_ms: Option<f64>,
+        conversation: &str,
+        agent: Option<&str>,
+        signature: &str,
+    ) -> ToolRequest {
+        ToolRequest {
+            id: RequestId::parse("req-1").expect("an id"),
+            tool: ToolName::parse("Bash").expect("a name"),
+            args: r#"{"command":"date"}"#.to_owned(),
+            conversation: ConversationId::parse(conversation).expect("an id"),
+            agent_type: agent.map(str::to_owned),
+            created_at_ms: 0.0,
+            deadline_ms,
+            cancelled: false,
+            issued_at_ms: Some(ISSUED),
+            signature: Some(signature.to_owned()),
+        }
+    }
+
+    #[test]
+    fn what_another_program_signed_is_taken() {
+        // Made with Node's crypto of the text that docs/audit.md describes.
+        let whole =
+            "TloLEPynriOAoskeAF/rvZ7DQqqmR0c5BvOF2qpD6uF3oeEdNTbW65/DA59XDb7jGqPAkbIJdzwCL7aqY3obCQ==";
+        let least =
+            "kFQbAc1eaTVoWKnGZfMao0u+PuUgGLEzDLd+H5vCVk9GzrJLL/gyLDQSQosVfv+qSd8BKs1QGgOtbq4+hVQAAA==";
+        assert_eq!(public_key_of(&SEED), "GX9rI+FshTLGq8g4+s1ep4m+DHaykgM0A5v6iz02jWE=");
+        let one = request(Some(ISSUED + 60_000.0), "talk", Some("main"), whole);
+        assert_eq!(auth().check(&one, ISSUED, TTL), Ok(()));
+        for agent in [None, Some("")] {
+            assert_eq!(auth().check(&request(None, "req-1", agent, least), ISSUED, TTL), Ok(()));
+        }
+        assert_eq!(auth().check(&request(None, "req-1", None, whole), ISSUED, TTL), Err(NotSigned::Bad));
+    }
+
+    #[test]
+    fn a_request_is_good_until_its_time_and_what_clocks_differ_by() {
+        let least =
+            "kFQbAc1eaTVoWKnGZfMao0u+PuUgGLEzDLd+H5vCVk9GzrJLL/gyLDQSQosVfv+qSd8BKs1QGgOtbq4+hVQAAA==";
+        let request = request(None, "req-1", None, least);
+        let at = |now_ms: f64| auth().check(&request, now_ms, TTL);
+        let closes = ISSUED + TTL + RequestAuth::SKEW_MS;
+        assert_eq!((at(closes), at(closes + 1.0)), (Ok(()), Err(NotSigned::Expired(300_001))));
+        let opens = ISSUED - RequestAuth::SKEW_MS;
+        assert_eq!((at(opens), at(opens - 1.0)), (Ok(()), Err(NotSigned::Early(300_001))));
+    }
+
+    #[test]
+    fn times_that_are_no_whole_milliseconds_are_refused() {
+        for odd in [ISSUED + 0.5, f64::NAN, f64::INFINITY, 1e300, -1e300] {
+            let odd_deadline = request(Some(odd), "req-1", None, "");
+            assert_eq!(auth().check(&odd_deadline, ISSUED, TTL), Err(NotSigned::Bad), "{odd}");
+            let odd_issued = ToolRequest { issued_at_ms: Some(odd), ..request(None, "req-1", None, "") };
+            assert_eq!(auth().check(&odd_issued, ISSUED, TTL), Err(NotSigned::Bad), "{odd}");
+        }
+    }
+
+    #[test]
+    fn a_key_of_small_order_is_no_key() {
+        assert!(RequestAuth::new(device(), &[0; 32]).is_none());
+        let mut one = [0; 32];
+        one[0] = 1;
+        assert!(RequestAuth::new(device(), &one).is_none());
+    }
+}
