@@ -173,7 +173,7 @@ tables! {
         paths, "paths": Vec<PathBuf> = Vec::new(), ..;
     }
 
-    /// What a call needs beside staying in the workspace.
+    /// What a call needs beside staying in the workspace. Rules by tool, path and command are in policy.toml beside this file.
     ["policy"] Policy {
         /// What somebody is asked about before it runs: the effects "reads", "writes", "executes", or tools by name. The caller's side or the person here (`punie-runner approvals`) answers.
         ask, "ask": Vec<String> = Vec::new(), ..;

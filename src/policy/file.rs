@@ -193,17 +193,20 @@ impl NewRule {
     ) -> Result<(String, String), Broken> {
         let before = Rules::parse(text, is_tool)?;
         let name = self.name.clone().unwrap_or_else(|| self.free_name(&before, decision));
-        let mut added =
-            format!("[[rule]]\nname = {}\ndecision = {}\n", quote(&name), quote(decision.as_str()));
-        if let Some(reason) = &self.reason {
-            added.push_str(&format!("reason = {}\n", quote(reason)));
-        }
-        for (key, words) in [("tools", &self.tools), ("paths", &self.paths), ("command", &self.command)] {
-            if !words.is_empty() {
-                let list: Vec<String> = words.iter().map(|word| quote(word)).collect();
-                added.push_str(&format!("{key} = [{}]\n", list.join(", ")));
-            }
-        }
+        let list = |words: &[String]| {
+            let quoted: Vec<String> = words.iter().map(|word| quote(word)).collect();
+            (!words.is_empty()).then(|| format!("[{}]", quoted.join(", ")))
+        };
+        let keys = [
+            ("name", Some(quote(&name))),
+            ("decision", Some(quote(decision.as_str()))),
+            ("reason", self.reason.as_deref().map(quote)),
+            ("tools", list(&self.tools)),
+            ("paths", list(&self.paths)),
+            ("command", list(&self.command)),
+        ];
+        let lines = keys.into_iter().filter_map(|(key, value)| Some(format!("{key} = {}\n", value?)));
+        let added: String = std::iter::once("[[rule]]\n".to_owned()).chain(lines).collect();
         let gap = match text {
             "" => "",
             text if text.ends_with("\n\n") => "",

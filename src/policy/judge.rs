@@ -111,27 +111,13 @@ impl Bench<'_> {
 
     fn against(&self, rule: &Rule, fit: Fit, part: Part<'_>) -> Verdict {
         let change = Some(format!("punie-runner policy allow --once {}", quoted(&rule.name)));
+        let whole = self.words(part);
         let (decision, by, matched, reason) = match fit {
             Fit::Yes(words) => (rule.decision, By::Rule(rule.name.clone()), words, rule.reason.clone()),
-            _ => (
-                Decision::Ask,
-                By::Perhaps(rule.name.clone()),
-                self.words(part),
-                Some(self.why_unclear(part)),
-            ),
+            _ => (Decision::Ask, By::Perhaps(rule.name.clone()), whole.clone(), Some(why_unclear(part))),
         };
-        Verdict { decision, by, matched, reason, change, grants: self.used.clone() }
-    }
-
-    fn why_unclear(&self, part: Part<'_>) -> String {
-        match part {
-            Part::Hidden(why) => why.to_owned(),
-            Part::Command(simple, _) => {
-                simple.opaque.unwrap_or("its words are known only when it runs").to_owned()
-            }
-            Part::Place(place) if place.is_folder => "the rule is about something in that folder".to_owned(),
-            _ => "its path is known only when it runs".to_owned(),
-        }
+        let inside = Some(whole).filter(|whole| *whole != matched && matches!(part, Part::Command(..)));
+        Verdict { decision, by, matched, inside, reason, change, grants: self.used.clone() }
     }
 
     /// The words of a part, for people.
@@ -164,6 +150,7 @@ impl Bench<'_> {
             decision,
             by,
             matched: self.words(part),
+            inside: None,
             reason: None,
             change: Some(change),
             grants: Vec::new(),
@@ -183,5 +170,17 @@ impl Bench<'_> {
             }
             _ => format!("--tool {}", quoted(&self.call.tool)),
         }
+    }
+}
+
+/// Why it cannot be told whether a rule is meant for a part.
+fn why_unclear(part: Part<'_>) -> String {
+    match part {
+        Part::Hidden(why) => why.to_owned(),
+        Part::Command(simple, _) => {
+            simple.opaque.unwrap_or("its words are known only when it runs").to_owned()
+        }
+        Part::Place(place) if place.is_folder => "the rule is about something in that folder".to_owned(),
+        _ => "its path is known only when it runs".to_owned(),
     }
 }

@@ -118,7 +118,6 @@ impl Rule {
     pub(super) fn fit(&self, part: Part<'_>, tool: &str) -> Fit {
         match part {
             Part::Whole if self.command.is_empty() && self.paths.is_empty() => Fit::Yes(tool.to_owned()),
-            Part::Whole => Fit::No,
             Part::Place(place) if !self.paths.is_empty() => self.fit_place(place),
             Part::Command(simple, _) if !self.command.is_empty() => {
                 let fit = self.fit_command(simple);
@@ -187,7 +186,7 @@ impl Rule {
                 match rest.iter().find(|word| element.iter().any(|option| has_option(&word.text, option))) {
                     Some(word) => matched.push(&word.text),
                     None if element.iter().any(|option| is_spread(rest, option)) => {
-                        matched.push("(its options)")
+                        matched.push("(its options)");
                     }
                     None if simple.open_end || rest.iter().any(|word| !word.literal) => unsure = true,
                     None => return Fit::No,
@@ -202,7 +201,7 @@ impl Rule {
                 if !word.literal {
                     return Fit::Maybe;
                 }
-                if element.iter().any(|wanted| *wanted == word.text) {
+                if element.contains(&word.text) {
                     matched.push(&word.text);
                     break;
                 }

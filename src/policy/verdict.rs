@@ -14,6 +14,8 @@ pub struct Verdict {
     pub by: By,
     /// The words of the call that it is about; empty where it is about the tool as such.
     pub matched: String,
+    /// The command or file that they stand in, where that is more.
+    pub inside: Option<String>,
     /// Why, in the owner's words or ours.
     pub reason: Option<String>,
     /// What the owner would type to let it run; nothing where it runs.
@@ -43,7 +45,7 @@ pub enum By {
 impl Verdict {
     /// That it may run, for this reason.
     pub(super) fn allowed(by: By, matched: String, grants: Vec<String>) -> Self {
-        Self { decision: Decision::Allow, by, matched, reason: None, change: None, grants }
+        Self { decision: Decision::Allow, by, matched, inside: None, reason: None, change: None, grants }
     }
 
     /// The name of what says so, without any of the call's words.
@@ -64,6 +66,8 @@ impl Verdict {
             (words, Decision::Ask) => format!(" about `{words}`"),
             (words, _) => format!(" `{words}`"),
         };
+        let inside = self.inside.as_ref().map_or_else(String::new, |inside| format!(" in `{inside}`"));
+        let about = format!("{about}{inside}");
         let verb = match self.decision {
             Decision::Allow => "allows",
             Decision::Ask => "asks",

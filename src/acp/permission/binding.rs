@@ -6,6 +6,8 @@ use std::fs::{self, File};
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use sha2::{Digest, Sha256};
 
 use crate::policy::Call;
@@ -115,7 +117,7 @@ fn hash(path: &Path) -> std::io::Result<String> {
         }
         hasher.update(&buffer[..count]);
     }
-    Ok(hasher.finalize().iter().map(|byte| format!("{byte:02x}")).collect())
+    Ok(STANDARD.encode(hasher.finalize()))
 }
 
 /// Which folder it is, whatever its name.

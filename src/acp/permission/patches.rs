@@ -16,25 +16,26 @@ const HEADS: &[&str] = &[
 
 /// The paths, as written; none where nothing is named, or one is written in a way that is not read here.
 pub(super) fn named_in(patch: &str) -> Option<Vec<String>> {
-    let mut paths: Vec<String> = Vec::new();
+    let mut named: Vec<String> = Vec::new();
     for line in patch.lines() {
         let line = line.trim_end_matches('\r');
         let Some(head) = HEADS.iter().find(|head| line.starts_with(**head)) else { continue };
-        let path = line[head.len()..].split('\t').next().unwrap_or_default().trim();
-        if path.starts_with('"') {
+        let written = line[head.len()..].split('\t').next().unwrap_or_default().trim();
+        if written.starts_with('"') {
             return None;
         }
-        if path.is_empty() || path == "/dev/null" {
+        if written.is_empty() || written == "/dev/null" {
             continue;
         }
-        let bare = path.strip_prefix("a/").or_else(|| path.strip_prefix("b/")).filter(|_| head.len() == 4);
-        for path in std::iter::once(path).chain(bare) {
-            if !paths.iter().any(|known| known == path) {
-                paths.push(path.to_owned());
+        let bare =
+            written.strip_prefix("a/").or_else(|| written.strip_prefix("b/")).filter(|_| head.len() == 4);
+        for spelling in std::iter::once(written).chain(bare) {
+            if !named.iter().any(|known| known == spelling) {
+                named.push(spelling.to_owned());
             }
         }
     }
-    (!paths.is_empty()).then_some(paths)
+    (!named.is_empty()).then_some(named)
 }
 
 #[cfg(test)]

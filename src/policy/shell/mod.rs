@@ -74,10 +74,11 @@ impl Word {
 }
 
 impl Simple {
-    /// The command as it was written, shortened.
+    /// The command, its words as they are meant where that is known, else as they were written; shortened.
     pub fn shown(&self) -> String {
         const MOST: usize = 120;
-        let words: Vec<String> = self.words.iter().map(|word| one_line(&word.raw)).collect();
+        let plainly = |word: &Word| if word.literal { quoted(&word.text) } else { word.raw.clone() };
+        let words: Vec<String> = self.words.iter().map(|word| one_line(&plainly(word))).collect();
         let line = words.join(" ");
         match line.char_indices().nth(MOST) {
             Some((at, _)) => format!("{}…", &line[..at]),

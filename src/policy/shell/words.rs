@@ -5,6 +5,7 @@ use super::reader::{Read, Reader, breaks, is_name};
 
 /// What a word was found to be while it is read.
 #[derive(Default)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a sign that was seen")]
 struct Shape {
     bracket: bool,
     brace: bool,
@@ -113,7 +114,7 @@ impl Reader<'_, '_> {
                 self.bump(1);
                 match self.text.get(self.at) {
                     Some(&next) => {
-                        if !matches!(next, '$' | '`' | '\\') && !(in_quotes && next == '"') {
+                        if !loses_backslash(next, in_quotes) {
                             word.text.push('\\');
                         }
                         word.text.push(next);
@@ -206,7 +207,7 @@ impl Reader<'_, '_> {
                 Some('$') => self.dollar(&mut scratch, true)?,
                 Some('`') => self.backquoted(&mut scratch, false)?,
                 Some(c) if c.is_ascii_alphanumeric() || " \t_+-*/%<>=!&|^~?:,[]#@".contains(c) => {
-                    self.bump(1)
+                    self.bump(1);
                 }
                 _ => break false,
             }
@@ -219,7 +220,7 @@ impl Reader<'_, '_> {
 
     /// `${...}`, from after its brace.
     fn parameter(&mut self, in_quotes: bool) -> Read<()> {
-        if self.ahead(0).is_none_or(|c| breaks(c)) {
+        if self.ahead(0).is_none_or(breaks) {
             return Err("`${` runs a command or names nothing");
         }
         let mut scratch = Word::default();
@@ -268,7 +269,7 @@ impl Reader<'_, '_> {
             match (c, self.text.get(self.at)) {
                 ('`', _) => break,
                 ('\\', Some(&next)) => {
-                    if !matches!(next, '$' | '`' | '\\') && !(in_quotes && next == '"') {
+                    if !loses_backslash(next, in_quotes) {
                         inner.push('\\');
                     }
                     inner.push(next);
@@ -296,6 +297,11 @@ impl Shape {
             _ => {}
         }
     }
+}
+
+/// Whether a backslash before this sign is no more there once expansions are made.
+fn loses_backslash(next: char, in_quotes: bool) -> bool {
+    matches!(next, '$' | '`' | '\\') || (in_quotes && next == '"')
 }
 
 /// `NAME`, `NAME+` or `NAME[...]`, before an equals sign.

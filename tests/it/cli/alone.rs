@@ -137,6 +137,7 @@ async fn status_says_the_same_keys_without_a_runner() {
         "outbox",
         "paused",
         "pid",
+        "policy",
         "protectedPaths",
         "requestAuth",
         "running",

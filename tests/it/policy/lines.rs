@@ -263,7 +263,7 @@ fn what_bash_runs_of_texts_that_make_no_sense_is_seen_too() {
         })
         .expect("none is missed");
     // Enough of them were read, with either end.
-    assert!(known.get() > 300 && free.get() > 50, "{known:?} {free:?}");
+    assert!(known.get() > 100 && free.get() > 100, "{known:?} {free:?}");
 }
 
 #[test]

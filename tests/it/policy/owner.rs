@@ -20,7 +20,7 @@ async fn a_call_is_tried_without_running() {
     let told = stage.command(&["policy", "test", "Bash", r#"{"command":"echo $(touch x)"}"#]).await;
     assert_eq!(
         told.out,
-        "deny: the owner's rule \"no-touch\" denies `touch` (files are made by hand)\nTo let it run: punie-runner \
+        "deny: the owner's rule \"no-touch\" denies `touch` in `touch x` (files are made by hand)\nTo let it run: punie-runner \
          policy allow --once no-touch\n"
     );
     let fine = stage.command(&["policy", "test", "--", "ls -l | wc"]).await;
