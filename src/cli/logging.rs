@@ -1,16 +1,17 @@
 //! Where the log goes: to stderr and, of a runner in the background, to files of the home as well, at the level that is
 //! set, with whatever looks like a credential masked. Not here: the answer (stdout).
 
+use std::borrow::Cow;
 use std::io::{self, IsTerminal, Write};
 use std::path::PathBuf;
-use std::sync::Mutex;
+use std::sync::{Mutex, OnceLock};
 
 use tracing_subscriber::fmt;
 use tracing_subscriber::prelude::*;
 
 use super::log_file::LogFile;
 use crate::config::{Color, LogFile as Wanted, LogLevel};
-use crate::redact;
+use crate::redact::{self, Redactor};
 
 /// Starts logging at this level, in files below this folder too where one is given. A second start in one process
 /// changes nothing.
@@ -45,13 +46,23 @@ pub fn is_kept(wanted: Wanted) -> bool {
     }
 }
 
-/// Masks credentials by their patterns. The log's lines arrive one at a time and whole.
+/// From now on the values that this redactor knows are masked in the log too. The first one stays: a process has one home
+/// whose secrets it handles.
+pub fn mask_by(redactor: &Redactor) {
+    let _ = KNOWN.set(redactor.clone());
+}
+
+/// What knows the values of this process.
+static KNOWN: OnceLock<Redactor> = OnceLock::new();
+
+/// Masks known values, and credentials by their patterns. The log's lines arrive one at a time and whole.
 struct Masked<W>(W);
 
 impl<W: Write> Write for Masked<W> {
     fn write(&mut self, line: &[u8]) -> io::Result<usize> {
         let text = String::from_utf8_lossy(line);
-        self.0.write_all(redact::log_line(&text).as_bytes())?;
+        let known = KNOWN.get().map_or(Cow::Borrowed(&*text), |known| known.scrub(&text).0);
+        self.0.write_all(redact::log_line(&known).as_bytes())?;
         Ok(line.len())
     }
 
@@ -71,5 +82,13 @@ mod tests {
         writeln!(out, "the backend said: bad token {token}").expect("a vector takes it");
         let line = String::from_utf8(out.0).expect("text");
         assert!(!line.contains(&token) && line.contains("[REDACTED:"), "{line}");
+    }
+
+    #[test]
+    fn a_value_that_is_known_is_masked_in_a_line() {
+        mask_by(&Redactor::new([redact::Secret::new("no-pattern-of-any-kind".to_owned())]));
+        let mut out = Masked(Vec::new());
+        writeln!(out, "the backend said: no-pattern-of-any-kind").expect("a vector takes it");
+        assert_eq!(out.0, b"the backend said: [REDACTED:secret]\n");
     }
 }
