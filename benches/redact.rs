@@ -10,6 +10,7 @@
 )]
 
 use std::collections::BTreeMap;
+use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
 use divan::counter::BytesCount;
@@ -56,14 +57,14 @@ fn source() -> String {
     let mut dice = Dice(2);
     while text.len() < TEXT {
         let number = dice.below(10_000);
-        text += &format!("{:1$}let value_{number} = compute(\"{number}\")?;\n", "", number % 5 * 4);
+        let _ = writeln!(text, "{:1$}let value_{number} = compute(\"{number}\")?;", "", number % 5 * 4);
     }
     text
 }
 
 /// What a build prints in colours.
 fn coloured() -> String {
-    source().lines().map(|line| format!("\x1b[1m\x1b[32m{line}\x1b[0m\n")).collect()
+    source().lines().flat_map(|line| ["\x1b[1m\x1b[32m", line, "\x1b[0m\n"]).collect()
 }
 
 #[divan::bench(args = [1, 5, 50, 500])]
@@ -125,7 +126,8 @@ fn hits(args: &[String]) {
             files += 1;
             bytes += text.len() as u64;
             masked += redactor.scrub(&text).1;
-            for hit in lookalikes(&text) {
+            // Line by line, as a log is written.
+            for hit in text.lines().flat_map(lookalikes) {
                 found.entry(hit.rule).or_default().push(path.clone());
             }
         }
@@ -133,7 +135,9 @@ fn hits(args: &[String]) {
     let hits: usize = found.values().map(Vec::len).sum();
     for (rule, places) in &found {
         println!("{rule}: {}", places.len());
-        places.iter().for_each(|place| println!("  {}", place.display()));
+        for place in places {
+            println!("  {}", place.display());
+        }
     }
     println!(
         "{files} files, {bytes} bytes: {hits} hits of patterns in logs, {masked} values masked in results"

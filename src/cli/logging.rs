@@ -2,9 +2,10 @@
 //! set, with whatever looks like a credential masked, and what would steer a terminal escaped. Not here: the answer
 //! (stdout).
 
+use std::borrow::Cow;
 use std::io::{self, IsTerminal, Write};
 use std::path::PathBuf;
-use std::sync::Mutex;
+use std::sync::{Mutex, OnceLock};
 
 use tracing_subscriber::fmt;
 use tracing_subscriber::prelude::*;
@@ -12,7 +13,7 @@ use tracing_subscriber::prelude::*;
 use super::log_file::LogFile;
 use super::print;
 use crate::config::{Color, LogFile as Wanted, LogLevel};
-use crate::redact;
+use crate::redact::{self, Redactor};
 
 /// Starts logging at this level, in files below this folder too where one is given. A second start in one process
 /// changes nothing.
@@ -47,8 +48,17 @@ pub fn is_kept(wanted: Wanted) -> bool {
     }
 }
 
-/// Masks credentials by their patterns and escapes what would steer a terminal. The log's lines arrive one at a time and
-/// whole.
+/// From now on the values that this redactor knows are masked in the log too. The first one stays: a process has one home
+/// whose secrets it handles.
+pub fn mask_by(redactor: &Redactor) {
+    let _ = KNOWN.set(redactor.clone());
+}
+
+/// What knows the values of this process.
+static KNOWN: OnceLock<Redactor> = OnceLock::new();
+
+/// Masks known values, and credentials by their patterns, and escapes what would steer a terminal. The log's lines arrive
+/// one at a time and whole.
 struct Masked<W> {
     to: W,
     /// The line has escapes of its own: those in what is logged have been taken out before they came here.
@@ -64,7 +74,8 @@ fn keep_escapes(line: &str) -> String {
 impl<W: Write> Write for Masked<W> {
     fn write(&mut self, line: &[u8]) -> io::Result<usize> {
         let text = String::from_utf8_lossy(line);
-        let masked = redact::log_line(&text);
+        let known = KNOWN.get().map_or(Cow::Borrowed(&*text), |known| known.scrub(&text).0);
+        let masked = redact::log_line(&known);
         let plain = if self.colored { keep_escapes(&masked) } else { print::plain(&masked).into_owned() };
         self.to.write_all(plain.as_bytes())?;
         Ok(line.len())
@@ -97,5 +108,13 @@ mod tests {
             out.write_all("\u{1b}[2mx\u{202e}y\u{9b}z\n".as_bytes()).expect("a vector takes it");
             assert_eq!(String::from_utf8(out.to).expect("text"), expected);
         }
+    }
+
+    #[test]
+    fn a_value_that_is_known_is_masked_in_a_line() {
+        mask_by(&Redactor::new([redact::Secret::new("no-pattern-of-any-kind".to_owned())]));
+        let mut out = Masked { to: Vec::new(), colored: false };
+        writeln!(out, "the backend said: no-pattern-of-any-kind").expect("a vector takes it");
+        assert_eq!(out.to, b"the backend said: [REDACTED:secret]\n");
     }
 }

@@ -65,7 +65,7 @@ pub(super) async fn hearing_of_secrets(secrets: Secrets, redactor: Redactor) {
         match tokio::task::spawn_blocking(move || secrets.values()).await {
             Ok(Ok(values)) => redactor.add_all(values),
             Ok(Err(error)) => {
-                tracing::error!(%error, "the owner's secrets cannot be read; new ones are not masked")
+                tracing::error!(%error, "the owner's secrets cannot be read; new ones are not masked");
             }
             Err(fault) => tracing::error!(%fault, "reading the owner's secrets broke off"),
         }

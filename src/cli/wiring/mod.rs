@@ -16,6 +16,7 @@ use anyhow::Context;
 use tokio::task::JoinSet;
 
 use super::exit::{self, Exit};
+use super::logging;
 use crate::acp::editor::{Discover, EditorSettings, Editors, Overlay};
 use crate::acp::local::client_tools::LocalPolicy;
 use crate::acp::local::confinement::Confinement;
@@ -75,6 +76,7 @@ pub fn machine(
     editors: &Editors,
 ) -> anyhow::Result<Machine> {
     let redactor = Redactor::new(known_secrets(home)?);
+    logging::mask_by(&redactor);
     let outputs = OutputStore::open(&home.outputs_dir()).map_err(|cause| {
         exit::Stop::with(Exit::CannotWrite, format!("{}: {cause}", home.outputs_dir().display()))
     })?;
@@ -189,7 +191,7 @@ fn known_secrets(home: &Home) -> anyhow::Result<Vec<Secret<String>>> {
         Err(error) if error.cause() == home::Cause::Safety => return Err(error.into()),
         // What cannot be read cannot be given to a command either; only copies of it elsewhere go unmasked.
         Err(error) => {
-            tracing::error!(%error, "the owner's secrets cannot be read; they are neither given nor masked")
+            tracing::error!(%error, "the owner's secrets cannot be read; they are neither given nor masked");
         }
     }
     for name in [TokenName::Device, TokenName::Caller, TokenName::Admin, TokenName::Backend] {

@@ -53,7 +53,7 @@ fn lay_out(
         match place {
             MountPlace::Variable(name) => variables.push((name, value)),
             MountPlace::FileOf(variable) => {
-                files.push(MountedFile { path: variable.clone().into(), variable: Some(variable), value })
+                files.push(MountedFile { path: variable.clone().into(), variable: Some(variable), value });
             }
             MountPlace::File(path) => files.push(MountedFile { path, variable: None, value }),
         }

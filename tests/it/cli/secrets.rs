@@ -26,9 +26,12 @@ async fn secrets_are_set_from_stdin_listed_without_values_and_removed() {
         .iter()
         .map(|line| (line["name"].as_str(), line["setAtMs"].is_i64(), line["usedBy"].clone()))
         .collect();
-    let (used, unused) = (json!(["mailing"]), json!([]));
-    let wanted =
-        [(Some("mailer"), true, used.clone()), (Some("pin"), true, unused), (Some("absent"), false, used)];
+    let (by_mailing, by_nobody) = (json!(["mailing"]), json!([]));
+    let wanted = [
+        (Some("mailer"), true, by_mailing.clone()),
+        (Some("pin"), true, by_nobody),
+        (Some("absent"), false, by_mailing),
+    ];
     assert_eq!(facts, wanted);
     let shown = user.types(&["secrets", "list"]).await.done().out;
     assert!(shown.contains("absent  missing") && !shown.contains(VALUE), "{shown}");

@@ -18,6 +18,9 @@ fn names(secrets: &Secrets) -> Vec<String> {
     secrets.list().expect("readable").into_iter().map(|entry| entry.name).collect()
 }
 
+/// What happens to a file of this text.
+type Damage = fn(&Home, &str);
+
 /// A home with one secret.
 fn with_one() -> (tempfile::TempDir, Home, Secrets) {
     let (dir, home) = home();
@@ -64,7 +67,6 @@ fn what_no_command_could_be_given_is_not_kept() {
 #[test]
 fn a_damaged_file_is_said_to_be_and_is_never_written_over() {
     let whole = |home: &Home| fs::read_to_string(home.secrets_file()).expect("there");
-    type Damage = fn(&Home, &str);
     let cases: [(&str, Damage); 5] = [
         ("cut short", |home, text| fs::write(home.secrets_file(), &text[..text.len() / 2]).expect("cut")),
         ("was changed", |home, text| {

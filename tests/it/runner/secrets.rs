@@ -1,9 +1,15 @@
-//! The device's own token never leaves the machine, whichever way a tool comes upon it.
+//! Neither the device's own token nor another secret leaves the machine, whichever way a tool comes upon it.
 
+use std::ffi::OsStr;
+
+use punie_runner::home::{Home, Secrets};
+use punie_runner::redact::Secret;
 use serde_json::json;
 
 use crate::harness::caller::Ask;
+use crate::harness::process::Program;
 use crate::harness::stage::Stage;
+use crate::harness::wait::eventually;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_session_s_token_is_masked_in_results_and_in_kept_output() {
@@ -71,4 +77,24 @@ async fn h103_the_own_token_is_masked_when_a_command_prints_it_in_two_goes() {
     assert!(text.starts_with("before\n[REDACTED:secret]\nafter\n"), "{answer:?}");
     assert!(!answer.raw.contains(&token) && !answer.raw.contains(&token[..20]), "{answer:?}");
     assert_eq!(text.matches("[REDACTED:secret]").count(), 2, "the base64 of it too: {answer:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn withheld_variables_are_masked_and_so_is_what_the_owner_stores_while_the_runner_runs() {
+    let stage = Stage::new().await;
+    let variables: [(&str, &OsStr); 2] =
+        [("MY_API_KEY", "withheld-0123456789".as_ref()), ("MY_TOKEN_MODE", "disabled".as_ref())];
+    let _runner = Program::start_with(&stage.setting, &["run"], &variables);
+    let said = async |command: &str| stage.caller.have(Ask::bash(command)).await.text();
+    assert_eq!(
+        said("echo \"[$MY_API_KEY]\"; echo withheld-0123456789 disabled").await,
+        "[]\n[REDACTED:secret] disabled"
+    );
+    assert_eq!(said("echo stored-9876543210").await, "stored-9876543210");
+    let home = Home::open(&stage.setting.home).expect("the home");
+    Secrets::of(&home).set("late", &Secret::new("stored-9876543210".to_owned())).expect("kept");
+    eventually("the new secret to be masked", async || {
+        (said("echo stored-9876543210").await == "[REDACTED:secret]").then_some(())
+    })
+    .await;
 }
