@@ -108,6 +108,8 @@ async fn accept(journal: &Journal, names: &[String], effect: Effect) -> Vec<Acce
         created_at_ms: 0.0,
         deadline_ms: None,
         cancelled: false,
+        issued_at_ms: None,
+        signature: None,
     };
     let offers = names.iter().map(|name| Offer::Request(request(name), effect)).collect();
     let admitted = journal.accept(offers, Origin::Backend, &LeaseId::random(), None, 0).await.expect("taken");

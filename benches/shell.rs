@@ -55,10 +55,24 @@ fn bash_tool(bencher: Bencher<'_, '_>, command: &str) {
 /// The same, confined: the first call, which waits for the self-test, is not counted.
 #[divan::bench(args = COMMANDS)]
 fn confined_bash_tool(bencher: Bencher<'_, '_>, command: &str) {
+    confined(bencher, command, &[]);
+}
+
+/// The same in a workspace with protected paths, which commands find read-only.
+#[divan::bench(args = COMMANDS)]
+fn confined_bash_tool_in_a_repository(bencher: Bencher<'_, '_>, command: &str) {
+    confined(bencher, command, &[".git/config", ".git/hooks/pre-push", ".vscode/tasks.json", ".envrc"]);
+}
+
+fn confined(bencher: Bencher<'_, '_>, command: &str, files: &[&str]) {
     let (runtime, place) = (Runtime::new().expect("a runtime"), tempfile::tempdir().expect("a folder"));
     let home = Home::open(&place.path().join("home")).expect("a home");
     let work = place.path().join("work");
     std::fs::create_dir(&work).expect("a folder");
+    for file in files.iter().map(|file| work.join(file)) {
+        std::fs::create_dir_all(file.parent().expect("a folder")).expect("made");
+        std::fs::write(file, "").expect("written");
+    }
     let confinement = Confinement::new(Setup {
         rules: Rules {
             workspaces: vec![work],

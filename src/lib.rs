@@ -11,7 +11,8 @@
 //! - [`handlers`]: the tools, one file each.
 //! - [`journal`]: what must survive a crash.
 //! - [`backend`]: the wire to the event backend; [`dev_backend`]: one of our own that speaks it.
-//! - [`home`]: everything under `~/.punie`; [`trash`]: the way back from what calls changed.
+//! - [`home`]: everything under `~/.punie`; [`trash`]: the way back from what calls changed; [`audit`]: what was asked
+//!   and decided, in rows that follow from each other.
 //! - [`runner`]: the one loop.
 //! - [`config`], [`cli`]: how it is set up and started.
 
@@ -35,6 +36,7 @@ pub mod journal;
 pub mod backend;
 pub mod dev_backend;
 
+pub mod audit;
 pub mod home;
 pub mod trash;
 

@@ -5,11 +5,13 @@ mod meta;
 mod payload;
 mod reply;
 mod seal;
+mod signature;
 
 pub use meta::{FileChange, Meta};
 pub use payload::shrink_payload;
 pub use reply::{Body, Reply};
 pub use seal::{CleanReply, Sealing};
+pub use signature::{NotSigned, RequestAuth, Signed, public_key_of};
 
 use serde::{Deserialize, Serialize};
 
@@ -34,6 +36,11 @@ pub struct ToolRequest {
     pub deadline_ms: Option<f64>,
     /// Whether the caller already took it back.
     pub cancelled: bool,
+    /// When the caller signed it, in milliseconds since 1970 by the caller's clock. Not kept by the journal, like the
+    /// signature: both are for the door.
+    pub issued_at_ms: Option<f64>,
+    /// The caller's signature, as base64.
+    pub signature: Option<String>,
 }
 
 /// What a tool may do, declared once: it decides the gate, what may run side by side, and what a crash means.

@@ -1,5 +1,5 @@
 //! Paths inside a workspace that file tools never write: whoever controls them runs code later, or loosens what
-//! watches over it. Not here: what a shell command may write (the sandbox's work).
+//! watches over it. Not here: what a shell command finds there (local::guarded).
 
 use std::ffi::OsStr;
 use std::path::{Component, Path};
@@ -32,7 +32,12 @@ impl Protection {
 const EDITOR: &str = "an editor runs what is configured there";
 const SHELL: &str = "a shell runs it at its start";
 const AGENT: &str = "it configures an agent";
-const GIT: &str = "git runs what is configured there";
+/// Of git's configuration.
+pub(in crate::acp) const GIT: &str = "git runs what is configured there";
+/// Of git's hooks.
+pub(in crate::acp) const HOOKS: &str = "git runs what is in there";
+/// Of `.git` itself.
+pub(in crate::acp) const REPOSITORY: &str = "it says where the repository is";
 
 /// Folders: they and everything in them, wherever in the workspace they are.
 const FOLDERS: &[(&str, &str)] = &[
@@ -85,11 +90,11 @@ pub fn rule_for(rel: &Path) -> Option<Protection> {
         }
         if name == ".git" || name == "git~1" {
             if within.is_empty() {
-                return Some(Protection { rule: ".git", why: "it says where the repository is" });
+                return Some(Protection { rule: ".git", why: REPOSITORY });
             }
             // Also below modules and worktrees, which hold whole repositories.
             if within.iter().any(|name| name == "hooks") {
-                return Some(Protection { rule: ".git/hooks", why: "git runs what is in there" });
+                return Some(Protection { rule: ".git/hooks", why: HOOKS });
             }
             if within.last().is_some_and(|name| name == "config" || name == "config.worktree") {
                 return Some(Protection { rule: ".git/config", why: GIT });
@@ -104,6 +109,11 @@ pub fn rule_for(rel: &Path) -> Option<Protection> {
         }
     }
     None
+}
+
+/// The protected names with what they could do, but for those within a repository.
+pub(in crate::acp) fn names() -> impl Iterator<Item = (&'static str, &'static str)> {
+    FOLDERS.iter().chain(FILES).chain(&[(".config/fish", SHELL)]).copied()
 }
 
 /// A name as the most lenient file system would compare it: without case, invisible and combining characters,

@@ -208,14 +208,14 @@ impl Backend for ConvexBackend {
                 ("waitMs", (wait_ms > 0).then(|| wire::millis(wait_ms))),
             ];
             let answer = self.device_call(FunctionKind::Query, "events:listForDevice", fields, wait).await?;
-            shaped("events:listForDevice", wire::page(&answer))
+            shaped("events:listForDevice", wire::page(&answer, self.signer.device_id()))
         })
     }
 
     fn list_open(&self) -> Reply<'_, Vec<Offered>> {
         Box::pin(async move {
             let answer = self.device_call(FunctionKind::Query, "events:listOpen", [], Duration::ZERO).await?;
-            shaped("events:listOpen", wire::open_requests(&answer))
+            shaped("events:listOpen", wire::open_requests(&answer, self.signer.device_id()))
         })
     }
 

@@ -6,16 +6,16 @@ use std::time::Duration;
 use serde_json::{Map, Value, json};
 
 use super::{Answer, Beat, Claim, Next, Offered, Page, Posted, Question};
-use crate::ids::{ConversationId, RequestId, ToolName};
+use crate::ids::{ConversationId, DeviceId, RequestId, ToolName};
 use crate::request::ToolRequest;
 
 /// What does not fit.
 pub(super) type Misfit = String;
 
-pub(super) fn page(value: &Value) -> Result<Page, Misfit> {
+pub(super) fn page(value: &Value, own: &DeviceId) -> Result<Page, Misfit> {
     let events = value.get("events").and_then(Value::as_array).ok_or("no events")?;
     Ok(Page {
-        events: events.iter().map(event).collect(),
+        events: events.iter().map(|it| event(it, own)).collect(),
         cursor: value.get("cursor").and_then(Value::as_str).map(str::to_owned),
         is_done: value.get("isDone").and_then(Value::as_bool).unwrap_or(true),
         next: next_poll(value),
@@ -32,12 +32,12 @@ fn next_poll(page: &Value) -> Next {
     }
 }
 
-pub(super) fn open_requests(value: &Value) -> Result<Vec<Offered>, Misfit> {
+pub(super) fn open_requests(value: &Value, own: &DeviceId) -> Result<Vec<Offered>, Misfit> {
     let requests = value.as_array().ok_or("not a list")?;
-    Ok(requests.iter().map(request).collect())
+    Ok(requests.iter().map(|body| request(body, own)).collect())
 }
 
-fn event(event: &Value) -> Offered {
+fn event(event: &Value, own: &DeviceId) -> Offered {
     match event.get("type").and_then(Value::as_str) {
         Some("tool_cancel") => match event.get("requestId").and_then(Value::as_str).map(RequestId::parse) {
             Some(Ok(id)) => Offered::Cancel(id),
@@ -46,7 +46,7 @@ fn event(event: &Value) -> Offered {
         Some("tool_request") => match event.get("request") {
             // The body is gone: the request was answered and aged out.
             None | Some(Value::Null) => skipped("a request whose body the backend no longer has"),
-            Some(body) => request(body),
+            Some(body) => request(body, own),
         },
         other => skipped(&format!("an event of the unknown kind {other:?}")),
     }
@@ -56,15 +56,23 @@ fn skipped(why: &str) -> Offered {
     Offered::Skipped { why: why.to_owned() }
 }
 
-fn request(body: &Value) -> Offered {
+fn request(body: &Value, own: &DeviceId) -> Offered {
     let Some(id) = body.get("requestId").and_then(Value::as_str).and_then(|id| RequestId::parse(id).ok())
     else {
         return skipped("a request without a usable id");
     };
+    if let Some(other) = body.get("deviceId").filter(|named| named.as_str() != Some(own.as_str())) {
+        let why = format!("it is for another device ({}), not for {own}", short(other));
+        return Offered::Unreadable { request: remains(id, body), why };
+    }
     match fields(&id, body) {
         Ok(request) => Offered::Request(request),
         Err(why) => Offered::Unreadable { request: remains(id, body), why },
     }
+}
+
+fn short(value: &Value) -> String {
+    value.to_string().chars().take(80).collect()
 }
 
 fn fields(id: &RequestId, body: &Value) -> Result<ToolRequest, Misfit> {
@@ -91,6 +99,8 @@ fn fields(id: &RequestId, body: &Value) -> Result<ToolRequest, Misfit> {
         created_at_ms: number("createdAtMs")?.unwrap_or(0.0),
         deadline_ms: number("deadlineMs")?,
         cancelled: body.get("cancelled").and_then(Value::as_bool).unwrap_or(false),
+        issued_at_ms: number("issuedAtMs")?,
+        signature: text("signature")?,
     })
 }
 
@@ -112,6 +122,8 @@ fn remains(id: RequestId, body: &Value) -> ToolRequest {
         created_at_ms: 0.0,
         deadline_ms: None,
         cancelled: false,
+        issued_at_ms: None,
+        signature: None,
     }
 }
 
@@ -225,7 +237,9 @@ mod tests {
             {"seq": "4", "type": "tool_cancel", "requestId": "r1", "request": null},
             {"seq": "5", "type": "new_kind"},
             5,
-        ], "cursor": "5", "isDone": true})).expect("a page");
+            {"seq": "6", "type": "tool_request", "requestId": "r4", "request": {"requestId": "r4", "deviceId": "dev-2", "toolName": "Read", "args": "{}"}},
+            {"seq": "7", "type": "tool_request", "requestId": "r5", "request": {"requestId": "r5", "deviceId": "dev-1", "toolName": "Read", "args": "{}"}},
+        ], "cursor": "7", "isDone": true}), &DeviceId::parse("dev-1").expect("an id")).expect("a page");
         let kinds: Vec<_> = page
             .events
             .iter()
@@ -245,6 +259,8 @@ mod tests {
                 "cancel r1",
                 "skipped",
                 "skipped",
+                "unreadable r4: it is for another device (\"dev-2\"), not for dev-1",
+                "request r5",
             ]
         );
     }

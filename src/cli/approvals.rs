@@ -5,7 +5,8 @@ use serde::Serialize;
 
 use super::context::Context;
 use super::exit::{Exit, Stop};
-use super::print;
+use super::{audit, print};
+use crate::audit::{Entry, Event};
 use crate::config::WorkspaceRule;
 use crate::home::{Approvals, OpenQuestion};
 
@@ -44,7 +45,8 @@ struct Given {
 /// Lists what waits, or answers it.
 pub fn approvals(args: &ApprovalsArgs, context: &Context) -> anyhow::Result<Exit> {
     let config = context.config(WorkspaceRule::NotNeeded)?;
-    let approvals = Approvals::of(&Context::home(&config)?);
+    let home = Context::home(&config)?;
+    let approvals = Approvals::of(&home);
     let open = approvals.list();
     let (which, allow) = match &args.word {
         None => return Ok(list(&open, context.json())),
@@ -59,6 +61,10 @@ pub fn approvals(args: &ApprovalsArgs, context: &Context) -> anyhow::Result<Exit
         (false, true) => "reject_always",
     };
     let accepted = approvals.choose(&question.id, option_id)?;
+    if accepted {
+        let row = audit::by_owner(Event::Approval).about(&question.request_id).saying(option_id);
+        audit::note(&home, Entry { tool_name: Some(question.tool.clone()), ..row });
+    }
     if context.json() {
         print::json(&Given { id: question.id.to_string(), option_id, accepted });
     } else if accepted {

@@ -27,6 +27,8 @@ pub struct Ask {
     pub args: String,
     /// The conversation, if it belongs to one.
     pub conversation: Option<String>,
+    /// When it was signed, in milliseconds since 1970, and the signature, where it is.
+    pub signed: Option<(i64, String)>,
 }
 
 /// A stored result.
@@ -61,6 +63,12 @@ impl Answer {
     }
 }
 
+/// Milliseconds as the wire wants them: a float.
+#[expect(clippy::cast_precision_loss, reason = "milliseconds since 1970 are far below 2^53")]
+fn millis(ms: i64) -> Value {
+    json!(ms as f64)
+}
+
 impl Caller {
     /// A caller with this token.
     pub fn new(functions: HttpFunctions, token: Secret<String>) -> Self {
@@ -87,6 +95,8 @@ impl Caller {
             ("toolName", Some(json!(ask.tool))),
             ("args", Some(json!(ask.args))),
             ("conversationId", ask.conversation.as_ref().map(|id| json!(id))),
+            ("issuedAtMs", ask.signed.as_ref().map(|(issued, _)| millis(*issued))),
+            ("signature", ask.signed.as_ref().map(|(_, signature)| json!(signature))),
         ];
         self.call(FunctionKind::Mutation, "events:appendRequest", fields).await.map(drop)
     }

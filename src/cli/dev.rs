@@ -92,7 +92,7 @@ pub async fn serve(
     let host = Arc::new(EditorHost::running(home, &editors, registry, journal));
     let _door = acp::open_door(&config, home, host, editors, stop);
     let _warming = processes.warm_up();
-    let ended = processes.serve(stop, runner.run(stop)).await;
+    let ended = Box::pin(processes.serve(stop, runner.run(stop))).await;
     backend.stop().await;
     Ok(ended?)
 }

@@ -3,6 +3,7 @@
 mod acp;
 mod agents;
 mod approvals;
+mod audit;
 mod backend;
 mod call;
 mod caller;
@@ -14,6 +15,7 @@ mod dev;
 pub mod exit;
 mod history;
 mod init;
+mod keygen;
 mod log_file;
 mod logging;
 mod logs;
@@ -134,6 +136,8 @@ enum Command {
     Logs(logs::LogsArgs),
     /// Put back what a request changed: every file as it was before, or nothing
     Undo(undo::UndoArgs),
+    /// What was asked of this device, decided and done: list it, or verify that nothing of it was changed
+    Audit(audit::AuditArgs),
     /// What is kept of what calls changed and commands removed: list, restore, empty
     Trash(trash::TrashArgs),
     /// Let nothing new begin; calls that run go on and results are delivered
@@ -146,6 +150,8 @@ enum Command {
     Acp,
     /// Register this device with a backend
     Pair(pair::PairArgs),
+    /// Make a key to sign requests with, for devices that require it
+    Keygen(keygen::KeygenArgs),
     /// Write a first configuration
     Init(init::InitArgs),
     /// The completion script of a shell
@@ -226,10 +232,12 @@ fn dispatch(command: Option<Command>, once: bool, context: &Context) -> anyhow::
         Command::History(args) => history::history(&args, context),
         Command::Logs(args) => logs::logs(&args, context),
         Command::Undo(args) => undo::undo(&args, context),
+        Command::Audit(args) => audit::audit(&args, context),
         Command::Trash(args) => trash::trash(&args, context),
         Command::Pause(args) => pause::pause(&args, context),
         Command::Resume => pause::resume(context),
         Command::Pair(args) => pair::pair(&args, context),
+        Command::Keygen(args) => keygen::keygen(&args, context),
         Command::Init(args) => init::init(&args, context),
         Command::Completions(args) => completions::completions(&args),
     }

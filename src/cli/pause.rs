@@ -6,7 +6,8 @@ use serde::Serialize;
 
 use super::context::Context;
 use super::exit::Exit;
-use super::print;
+use super::{audit, print};
+use crate::audit::Event;
 use crate::config::WorkspaceRule;
 use crate::home::{Home, RunnerLock, Switch, SwitchedOn, Switches};
 use crate::journal::Reader;
@@ -36,6 +37,9 @@ pub fn pause(args: &PauseArgs, context: &Context) -> anyhow::Result<Exit> {
     let home = home(context)?;
     let on = SwitchedOn { since_ms: Clock::system().now_ms(), reason: args.reason.clone() };
     let changed = Switches::of(&home).switch_on(Switch::Paused, &on)?;
+    if changed {
+        audit::note(&home, audit::by_owner(Event::Pause));
+    }
     let answer = answer(&home, true, changed)?;
     if context.json() {
         print::json(&answer);
@@ -63,6 +67,9 @@ pub fn resume(context: &Context) -> anyhow::Result<Exit> {
     // Both, whichever was on.
     let paused = switches.switch_off(Switch::Paused)?;
     let safe = switches.switch_off(Switch::SafeMode)?;
+    if paused || safe {
+        audit::note(&home, audit::by_owner(Event::Resume));
+    }
     let answer = Answer { changed: paused || safe, ..before };
     if context.json() {
         print::json(&answer);

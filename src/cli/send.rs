@@ -1,6 +1,7 @@
 //! `send`: ask a device for a tool and print its answer.
 
 use std::io::Read;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::Args;
@@ -11,8 +12,12 @@ use super::context::{Context, runtime};
 use super::exit::{Exit, Stop};
 use super::print;
 use crate::config::WorkspaceRule;
-use crate::ids::RequestId;
+use crate::home::read_request_key;
+use crate::ids::{ConversationId, DeviceId, RequestId};
 use crate::output::figures::size;
+use crate::redact::Secret;
+use crate::request::Signed;
+use crate::runner::Clock;
 
 /// A tool and its arguments, as `send` and `call` take them.
 #[derive(Debug, Args)]
@@ -48,6 +53,9 @@ pub struct SendArgs {
     /// How long to wait for the answer; 0 sends and returns
     #[arg(long, value_name = "SECS", default_value_t = 600.0)]
     wait: f64,
+    /// Sign the request with the private key in this file, which `keygen` has made
+    #[arg(long, value_name = "FILE")]
+    sign_key: Option<PathBuf>,
     /// Show on stderr what a command prints while it runs; the answer comes on stdout as always
     #[arg(long)]
     progress: bool,
@@ -60,14 +68,19 @@ pub fn send(args: &SendArgs, context: &Context) -> anyhow::Result<Exit> {
     let config = context.config(WorkspaceRule::NotNeeded)?;
     let home = Context::home(&config)?;
     let caller = Context::caller(&config, &home)?;
-    let ask = Ask {
+    let key = args.sign_key.as_deref().map(sign_key).transpose()?;
+    let mut ask = Ask {
         id: RequestId::new(),
         tool: args.call.tool.clone(),
         args: args.call.args()?,
         conversation: args.conversation.clone(),
+        signed: None,
     };
     runtime()?.block_on(async {
         let device = context.device(&config, &home, &caller).await?;
+        if let Some(key) = &key {
+            sign(&mut ask, &device, key)?;
+        }
         caller.append(&device, &ask).await?;
         if wait.is_zero() {
             sent(&ask, context.json());
@@ -85,6 +98,31 @@ pub fn send(args: &SendArgs, context: &Context) -> anyhow::Result<Exit> {
         );
         Err(Stop::with(Exit::TimedOut, text))
     })
+}
+
+fn sign_key(path: &Path) -> anyhow::Result<Secret<[u8; 32]>> {
+    read_request_key(path)?.ok_or_else(|| {
+        let text = format!("there is no {}; `punie-runner keygen` makes one", path.display());
+        Stop::with(Exit::Config, text)
+    })
+}
+
+fn sign(ask: &mut Ask, device: &DeviceId, key: &Secret<[u8; 32]>) -> anyhow::Result<()> {
+    let conversation = ask.conversation.clone().map(ConversationId::parse).transpose()?;
+    let issued_at_ms = Clock::system().now_ms();
+    let signed = Signed {
+        request: &ask.id,
+        device,
+        tool: &ask.tool,
+        args: &ask.args,
+        issued_at_ms,
+        deadline_ms: None,
+        conversation: conversation.as_ref(),
+        agent_type: None,
+    };
+    let signature = signed.sign(key.expose());
+    ask.signed = Some((issued_at_ms, signature));
+    Ok(())
 }
 
 /// As it was printed: on a terminal it looks as if the command ran here.

@@ -7,10 +7,12 @@ use serde::Serialize;
 use super::context::{Context, runtime};
 use super::exit::Exit;
 use super::{moments, print, wiring};
+use crate::acp::local::confinement::Confinement;
 use crate::config::{Config, WorkspaceRule};
 use crate::home::{DeviceIdentity, Home, RunnerLock, Switch, SwitchedOn, Switches};
 use crate::journal::{LiveCounts, Pending, Reader, Salvage, has_room_at};
 use crate::runner::{Clock, SKEW_MS};
+use crate::sandbox::Level;
 
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -20,8 +22,14 @@ struct Status {
     device_id: String,
     backend: BackendStatus,
     confinement: String,
+    /// `signed` where only requests with the pinned key's signature are run, else `transport`.
+    request_auth: &'static str,
     /// `none`, `loopback` or `full`: what commands reach.
     network: &'static str,
+    /// `read_only` or `watched`: how commands meet what of a workspace runs programs later, as `.git/hooks`.
+    protected_paths: &'static str,
+    /// What of the machine one command, or all together, can use up to a limit only.
+    limits: Limits,
     in_flight: u32,
     outbox: Outbox,
     can_execute: CanExecute,
@@ -33,8 +41,54 @@ struct Status {
     waiting: Waiting,
     paused: Option<SwitchedOn>,
     safe_mode: Option<SwitchedOn>,
-    /// `disk`, `intercepted`, `clock_skew`, `paused`, `safe_mode`: what keeps it from being all it should be.
+    /// `disk`, `intercepted`, `clock_skew`, `paused`, `safe_mode`, `audit`: what keeps it from being all it should be.
     degraded: Vec<&'static str>,
+}
+
+#[derive(Debug, Clone, Copy, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Limits {
+    processes: bool,
+    /// Known of a runner that runs.
+    memory: bool,
+    file_size: bool,
+}
+
+impl Limits {
+    fn of(confinement: &Confinement, confined: bool, runner: Option<u32>) -> Self {
+        let (processes, memory) = runner.map(in_groups).unwrap_or_default();
+        Self {
+            processes: processes || confinement.counts_processes(),
+            memory,
+            file_size: confined && cfg!(target_os = "linux"),
+        }
+    }
+
+    fn words(self) -> String {
+        let all = [(self.processes, "processes"), (self.memory, "memory"), (self.file_size, "file size")];
+        let list = |limited: bool| {
+            let names: Vec<&str> =
+                all.iter().filter(|(is, _)| *is == limited).map(|(_, name)| *name).collect();
+            names.join(", ")
+        };
+        match (list(true), list(false)) {
+            (none, open) if none.is_empty() => format!("none of {open}"),
+            (kept, none) if none.is_empty() => kept,
+            (kept, open) => format!("{kept}; not {open}"),
+        }
+    }
+}
+
+/// Whether the control groups of this runner's commands limit their processes, and their memory.
+#[cfg(unix)]
+fn in_groups(runner: u32) -> (bool, bool) {
+    let limits = crate::acp::local::group_limits::of_runner(runner);
+    (limits.processes, limits.memory)
+}
+
+#[cfg(not(unix))]
+fn in_groups(_runner: u32) -> (bool, bool) {
+    (false, false)
 }
 
 /// What is accepted and not begun.
@@ -86,7 +140,14 @@ pub fn status(context: &Context) -> anyhow::Result<Exit> {
     let home = Context::home(&config)?;
     let confinement = wiring::confinement(&config, &home, context.environment());
     let level = runtime()?.block_on(confinement.level());
-    let status = look(&config, &home, (level.to_string(), confinement.network().as_str()))?;
+    let runner = RunnerLock::peek(&home)?.and_then(|holder| holder.pid);
+    let confined = Confined {
+        level: level.to_string(),
+        network: confinement.network().as_str(),
+        protected_paths: if confinement.covers() { "read_only" } else { "watched" },
+        limits: Limits::of(&confinement, level != Level::None, runner),
+    };
+    let status = look(&config, &home, confined)?;
     if context.json() {
         print::json(&status);
     } else {
@@ -95,7 +156,15 @@ pub fn status(context: &Context) -> anyhow::Result<Exit> {
     Ok(Exit::Done)
 }
 
-fn look(config: &Config, home: &Home, confined: (String, &'static str)) -> anyhow::Result<Status> {
+/// How commands are confined.
+struct Confined {
+    level: String,
+    network: &'static str,
+    protected_paths: &'static str,
+    limits: Limits,
+}
+
+fn look(config: &Config, home: &Home, confined: Confined) -> anyhow::Result<Status> {
     let holder = RunnerLock::peek(home)?;
     let facts = Facts::read(home)?;
     let switches = Switches::of(home);
@@ -118,6 +187,7 @@ fn look(config: &Config, home: &Home, confined: (String, &'static str)) -> anyho
         (facts.clock_skew_ms.is_some_and(|skew| skew.unsigned_abs() > SKEW_MS), "clock_skew"),
         (paused.is_some(), "paused"),
         (safe_mode.is_some(), "safe_mode"),
+        (running && facts.audit_fails, "audit"),
     ]
     .into_iter()
     .filter_map(|(is_so, word)| is_so.then_some(word))
@@ -137,8 +207,11 @@ fn look(config: &Config, home: &Home, confined: (String, &'static str)) -> anyho
             last_poll_ms: facts.last_poll_ms,
             clock_skew_ms: facts.clock_skew_ms,
         },
-        confinement: confined.0,
-        network: confined.1,
+        confinement: confined.level,
+        network: confined.network,
+        protected_paths: confined.protected_paths,
+        limits: confined.limits,
+        request_auth: if config.backend.request_key.is_some() { "signed" } else { "transport" },
         in_flight: counts.accepted + counts.started,
         outbox: Outbox {
             pending: counts.outbox,
@@ -168,6 +241,8 @@ struct Facts {
     trouble: Option<String>,
     link: Option<String>,
     salvage: Option<Salvage>,
+    /// Whether the runner could not write its audit, as it last said.
+    audit_fails: bool,
 }
 
 impl Facts {
@@ -184,6 +259,9 @@ impl Facts {
             trouble: reader.recall("backend_trouble")?,
             link: reader.recall("backend_link")?,
             salvage: reader.salvage()?,
+            audit_fails: reader
+                .recall("degraded")?
+                .is_some_and(|words| words.split(',').any(|word| word == "audit")),
         })
     }
 }
@@ -234,6 +312,22 @@ fn show(status: &Status) {
         "Confinement   {} (commands reach by network: {})",
         status.confinement, status.network
     ));
+    print::line(&format!(
+        "Protected     .git/hooks, .git/config and the like {}",
+        if status.protected_paths == "read_only" {
+            "are read-only to commands"
+        } else {
+            "can be written by commands; a result says so when they were"
+        }
+    ));
+    print::line(&format!("Limits        {}", status.limits.words()));
+    print::line(&format!(
+        "Requests      {}",
+        match status.request_auth {
+            "signed" => "run only when signed with the key that is pinned here",
+            _ => "run as the backend hands them on (request_auth = transport)",
+        }
+    ));
     #[cfg(unix)]
     print::line(&format!("A stop ends   {}", crate::acp::local::kill::reach()));
     print::line(&format!("Version       {}", status.version));
@@ -271,6 +365,9 @@ fn hindrances(status: &Status, now_ms: i64) -> Vec<String> {
              `punie-runner resume`.",
             since(&status.safe_mode)
         ),
+        "audit" => {
+            "The audit cannot be written; calls go on, and its rows wait (the log says why).".to_owned()
+        }
         other => other.to_owned(),
     };
     status.degraded.iter().map(sentence).collect()

@@ -9,8 +9,10 @@ use serde::Serialize;
 
 use super::context::Context;
 use super::exit::{Exit, Stop};
-use super::{moments, print, undo, wiring};
+use super::{audit, moments, print, undo, wiring};
+use crate::audit::{Entry, Event};
 use crate::config::WorkspaceRule;
+use crate::home::Home;
 use crate::output::figures;
 use crate::runner::Clock;
 use crate::trash::{Kept, Trash};
@@ -70,11 +72,12 @@ struct Emptied {
 /// Shows the trash, or does something with it.
 pub fn trash(args: &TrashArgs, context: &Context) -> anyhow::Result<Exit> {
     let config = context.config(WorkspaceRule::NotNeeded)?;
-    let trash = wiring::trash(&config, &Context::home(&config)?);
+    let home = Context::home(&config)?;
+    let trash = wiring::trash(&config, &home);
     match &args.word {
         Word::List => list(&trash, context.json()),
-        Word::Restore(args) => restore(&trash, args, context.json()),
-        Word::Empty(args) => empty(&trash, args, context.json()),
+        Word::Restore(args) => restore(&home, &trash, args, context.json()),
+        Word::Empty(args) => empty(&home, &trash, args, context.json()),
     }
 }
 
@@ -123,10 +126,11 @@ fn row(kept: &Kept, now_ms: i64) -> Vec<String> {
     ]
 }
 
-fn restore(trash: &Trash, args: &RestoreArgs, as_json: bool) -> anyhow::Result<Exit> {
+fn restore(home: &Home, trash: &Trash, args: &RestoreArgs, as_json: bool) -> anyhow::Result<Exit> {
     let copied = trash
         .restore(&args.request, &args.to)
         .map_err(|unready| Stop::with(undo::exit(&unready), unready.to_string()))?;
+    audit::note(home, audit::by_owner(Event::TrashRestored).about(&copied.request));
     if as_json {
         print::json(&serde_json::json!({
             "requestId": copied.request.as_str(), "copied": copied.lines, "to": args.to.display().to_string(),
@@ -140,7 +144,7 @@ fn restore(trash: &Trash, args: &RestoreArgs, as_json: bool) -> anyhow::Result<E
     Ok(Exit::Done)
 }
 
-fn empty(trash: &Trash, args: &EmptyArgs, as_json: bool) -> anyhow::Result<Exit> {
+fn empty(home: &Home, trash: &Trash, args: &EmptyArgs, as_json: bool) -> anyhow::Result<Exit> {
     if !args.yes {
         if !std::io::stdin().is_terminal() || !print::is_terminal() {
             return Err(Stop::with(Exit::Usage, "nobody can be asked here; say --yes to empty the trash"));
@@ -160,6 +164,7 @@ fn empty(trash: &Trash, args: &EmptyArgs, as_json: bool) -> anyhow::Result<Exit>
         }
     }
     let (requests, bytes) = trash.empty()?;
+    audit::note(home, Entry { count: Some(requests), ..audit::by_owner(Event::TrashEmptied) });
     if as_json {
         print::json(&Emptied { requests, bytes });
     } else {

@@ -5,7 +5,8 @@ use serde::Serialize;
 
 use super::context::Context;
 use super::exit::{Exit, Stop};
-use super::{moments, print, wiring};
+use super::{audit, moments, print, wiring};
+use crate::audit::Event;
 use crate::config::WorkspaceRule;
 use crate::trash::Unready;
 
@@ -40,6 +41,9 @@ pub fn undo(args: &UndoArgs, context: &Context) -> anyhow::Result<Exit> {
         }
         Err(unready) => return Err(Stop::with(exit(&unready), unready.to_string())),
     };
+    if !args.dry_run {
+        audit::note(&home, audit::by_owner(Event::Undo).about(&undone.request));
+    }
     if context.json() {
         print::json(&Answer {
             request_id: undone.request.to_string(),

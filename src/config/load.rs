@@ -7,7 +7,8 @@ use super::error::ConfigError;
 use super::raw::Written;
 use super::sources::{self, Environment, Origin};
 use super::tables::{
-    Backend, Editor, Limits, Log, Policy, Poll, Reader, SafeMode, Sandbox, Trash, WebSocket, Workspaces,
+    Audit, Backend, Editor, Limits, Log, Policy, Poll, Reader, SafeMode, Sandbox, Trash, WebSocket,
+    Workspaces,
 };
 use super::url::BackendUrl;
 use super::value::{BackendKind, LogLevel, Value};
@@ -26,6 +27,7 @@ struct Tables {
     policy: Policy,
     sandbox: Sandbox,
     trash: Trash,
+    audit: Audit,
     editor: Editor,
     workspaces: Workspaces,
     log: Log,
@@ -81,6 +83,7 @@ impl Config {
             policy: tables.policy,
             sandbox: in_full(tables.sandbox, environment, &file_folder),
             trash: tables.trash,
+            audit: tables.audit,
             editor: tables.editor,
             log: tables.log,
             caller,
@@ -104,6 +107,7 @@ impl Tables {
         let policy = Policy::read(&mut reader);
         let sandbox = Sandbox::read(&mut reader);
         let trash = Trash::read(&mut reader);
+        let audit = Audit::read(&mut reader);
         let editor = Editor::read(&mut reader);
         let log = Log::read(&mut reader);
         reader.unless(
@@ -147,6 +151,7 @@ impl Tables {
                 policy,
                 sandbox,
                 trash,
+                audit,
                 editor,
                 workspaces,
                 log,

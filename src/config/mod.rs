@@ -4,6 +4,7 @@
 pub mod default_file;
 mod error;
 mod load;
+mod public_key;
 mod raw;
 mod sources;
 mod tables;
@@ -18,9 +19,10 @@ use crate::ids::DeviceId;
 use crate::redact::Secret;
 
 pub use error::ConfigError;
+pub use public_key::PublicKey;
 pub use raw::Fault;
 pub use sources::{Environment, Origin};
-pub use tables::{Backend, Editor, Limits, Log, Policy, Poll, SafeMode, Sandbox, Trash, WebSocket};
+pub use tables::{Audit, Backend, Editor, Limits, Log, Policy, Poll, SafeMode, Sandbox, Trash, WebSocket};
 pub use url::BackendUrl;
 pub use value::{AskedAbout, BackendKind, Discover, LogFile, LogLevel, Network, Require, WakeUp};
 pub use workspaces::WorkspaceRule;
@@ -50,6 +52,8 @@ pub struct Config {
     pub sandbox: Sandbox,
     /// What is kept of what calls change.
     pub trash: Trash,
+    /// How long it is kept what was asked and done.
+    pub audit: Audit,
     /// What editors are used for.
     pub editor: Editor,
     /// What is logged.

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::Setting;
+use super::public_key::PublicKey;
 use super::raw::{Fault, Written};
 use super::sources::Origin;
 use super::url::BackendUrl;
@@ -86,6 +87,8 @@ tables! {
         url, "url": Option<BackendUrl> = None, ..;
         /// Allow plain http or ws to other machines. Requests, results and the session's token can then be read on the way.
         allow_insecure_http, "allow_insecure_http": bool = false, ..;
+        /// Run only requests that are signed with the private half of this Ed25519 key, for this device, and not expired (docs/audit.md). Not set: whatever the backend hands on is run.
+        request_key, "request_key": Option<PublicKey> = None, ..;
         /// auto, on or off: whether a convex backend may tell the device by a WebSocket that there is something to ask for. auto: where it does not hold questions that have no answer yet.
         wakeup, "wakeup": WakeUp = WakeUp::Auto, ..;
         /// How often the device says that it is there, until the backend says otherwise.
@@ -204,11 +207,19 @@ tables! {
         keep_days, "keep_days": usize = 1, 1..=3_650;
     }
 
+    /// What was asked of this device, decided and done, in rows that follow from each other: `punie-runner audit`.
+    ["audit"] Audit {
+        /// For how many days rows are kept.
+        keep_days, "keep_days": usize = 90, 1..=3_650;
+        /// How many megabytes of rows are kept, the latest; a call has about one kilobyte.
+        max_mb, "max_mb": usize = 200, 1..=100_000;
+    }
+
     /// What a connected editor is used for (`punie-runner acp`), where it serves that and a person has attached a session.
     ["editor"] Editor {
         /// Text files of the editor's project are read and written through it, so that unsaved text is seen.
         files, "files": bool = true, ..;
-        /// Commands run in the editor's terminals. Here their output is kept whole, and they are ended surely; what they print is shown in the editor either way.
+        /// Commands run in the editor's terminals, where nothing confines them: only with require = "none". Here their output is kept whole, and they are ended surely; what they print is shown in the editor either way.
         terminals, "terminals": bool = false, ..;
         /// What the person at the editor is asked about while a turn is open: the effects "reads", "writes", "executes".
         ask, "ask": Vec<AskedAbout> = vec![AskedAbout::Writes, AskedAbout::Executes], ..;

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use tracing::level_filters::LevelFilter;
 
+use super::public_key::PublicKey;
 use super::raw::Plain;
 use super::url::BackendUrl;
 
@@ -119,6 +120,19 @@ impl Value for Option<BackendUrl> {
     }
     fn written(&self) -> Option<String> {
         self.as_ref().map(|url| quoted(url.as_str()))
+    }
+}
+
+impl Value for Option<PublicKey> {
+    const WANTED: &'static str = "an Ed25519 public key in quotes, as base64 or in hex";
+    // Nobody has its private half: it is a hash.
+    const EXAMPLE: &'static str = "\"T64rUJbvmpXUmjxh1Cxn14gSXLrRhWVhxm31pHvctcU=\"";
+    fn read(plain: &Plain) -> Result<Self, Refusal> {
+        let Plain::Text(text) = plain else { return Err(Refusal::Kind) };
+        PublicKey::parse(text).map(Some).map_err(Refusal::Because)
+    }
+    fn written(&self) -> Option<String> {
+        self.as_ref().map(|key| quoted(&key.base64()))
     }
 }
 

@@ -146,6 +146,10 @@ impl Home {
     pub fn trash_lock_file(&self) -> PathBuf {
         self.trash_dir().join("lock")
     }
+    /// `state/audit.jsonl`: what was asked, decided and done; beside it `audit.head` and `audit.lock`.
+    pub fn audit_dir(&self) -> PathBuf {
+        self.state_dir()
+    }
     /// `state/runner.lock`: held by the one runner of this home.
     pub fn lock_file(&self) -> PathBuf {
         self.state_dir().join("runner.lock")

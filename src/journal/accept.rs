@@ -67,6 +67,8 @@ pub struct Refusal {
 pub enum Admission {
     /// New, and now promised.
     Fresh(Accepted),
+    /// New and refused at the door: post the answer.
+    Refused(RecordedReply),
     /// Answered before, not yet acknowledged: post it again.
     Answered(RecordedReply),
     /// Promised before and not answered yet: being worked on, or to be begun where nobody does.
@@ -84,6 +86,8 @@ pub enum Admission {
 pub struct Conflict {
     /// The id they share.
     pub id: RequestId,
+    /// The second.
+    pub request: ToolRequest,
 }
 
 impl Journal {
@@ -165,7 +169,7 @@ impl Page<'_> {
         self.insert(&refusal.request, Effect::Reads, &hash)?;
         let recorded =
             super::transitions::finish(self.transaction, &refusal.request.id, &refusal.reply, self.now_ms)?;
-        Ok(Admission::Answered(recorded))
+        Ok(Admission::Refused(recorded))
     }
 
     fn cancel(&self, id: RequestId) -> Result<Option<Admission>, JournalError> {
@@ -188,7 +192,7 @@ impl Page<'_> {
             Then::Conflict => {
                 let said = format!("{} with other arguments", request.tool);
                 steps::incident(self.transaction, id, "conflict", Some(&said), self.now_ms)?;
-                Admission::Conflict(Conflict { id: id.clone() })
+                Admission::Conflict(Conflict { id: id.clone(), request: request.clone() })
             }
             Then::Post => Admission::Answered(super::read::recorded(self.transaction, id)?),
             Then::Nothing => Admission::Closed(id.clone()),

@@ -172,6 +172,8 @@ pub(super) fn request_from_row(row: &Row<'_>) -> rusqlite::Result<ToolRequest> {
         created_at_ms: row.get(5)?,
         deadline_ms: row.get(6)?,
         cancelled: row.get(7)?,
+        issued_at_ms: None,
+        signature: None,
     })
 }
 

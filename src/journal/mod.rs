@@ -20,6 +20,7 @@ mod leaves;
 mod migrate;
 #[cfg(test)]
 mod model;
+mod queue;
 mod read;
 mod room;
 mod rules;

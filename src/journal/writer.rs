@@ -5,7 +5,6 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -13,6 +12,7 @@ use rusqlite::{Connection, Transaction, TransactionBehavior};
 use tokio::sync::oneshot;
 
 use super::integrity::Fault;
+use super::queue::{Nothing, Receiver, Sender, queue};
 use super::room::Disk;
 use super::{JournalError, migrate, salvage, swap};
 
@@ -92,7 +92,7 @@ impl std::fmt::Debug for Writer {
 impl Writer {
     /// Starts the thread; it ends when the last clone is gone.
     pub(super) fn start(connection: Connection, path: &Path, disk: Disk) -> Self {
-        let (jobs, queue) = channel();
+        let (jobs, queue) = queue();
         let moves = Arc::new(AtomicU64::new(0));
         let thread = Thread {
             moves: Arc::clone(&moves),
@@ -196,7 +196,7 @@ impl Writer {
             (answer, fault)
         });
         // Without the thread the answer's sender is dropped here, which the receiver reads as not committed.
-        let _ = self.jobs.send(Job { durability, urgent: pace != Pace::Later, last, quiet, write });
+        self.jobs.send(Job { durability, urgent: pace != Pace::Later, last, quiet, write });
         answered
     }
 }
@@ -228,9 +228,9 @@ fn gather(first: Job, queue: &Receiver<Job>) -> Vec<Job> {
     let until = Instant::now() + COMPANY;
     let mut batch = vec![first];
     while batch.len() < BATCH && batch.iter().all(|job| !job.urgent) {
-        match queue.recv_timeout(until.saturating_duration_since(Instant::now())) {
+        match queue.next_until(until) {
             Ok(job) => batch.push(job),
-            Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => break,
+            Err(_) => break,
         }
     }
     batch
@@ -253,7 +253,7 @@ impl Thread {
     fn run(mut self, queue: &Receiver<Job>) {
         while let Some(first) = self.next(queue) {
             let mut batch = gather(first, queue);
-            batch.extend(queue.try_iter().take(BATCH - batch.len()));
+            batch.extend(queue.waiting(BATCH - batch.len()));
             let last = batch.iter().any(|job| job.last);
             self.commit(batch);
             if last || self.log.metadata().is_ok_and(|log| log.len() > LONG_LOG) {
@@ -264,12 +264,12 @@ impl Thread {
 
     fn next(&mut self, queue: &Receiver<Job>) -> Option<Job> {
         if self.owes {
-            match queue.recv_timeout(IDLE) {
-                Err(RecvTimeoutError::Timeout) => self.checkpoint(),
+            match queue.next_until(Instant::now() + IDLE) {
+                Err(Nothing::InTime) => self.checkpoint(),
                 received => return received.ok(),
             }
         }
-        queue.recv().ok()
+        queue.next()
     }
 
     fn commit(&mut self, batch: Vec<Job>) {

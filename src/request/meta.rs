@@ -77,6 +77,9 @@ pub struct Meta {
     /// does not clip it again. Not for the wire: a reply says the same by its body.
     #[serde(skip)]
     pub text_is_fitted: bool,
+    /// The rule that refused the call, as the owner wrote or may set it. For the audit, not for the wire.
+    #[serde(skip)]
+    pub rule: Option<String>,
     /// Things worth knowing that are not errors.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<String>,

@@ -10,6 +10,7 @@ use std::time::Duration;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep, sleep_until};
 
+use super::auditing::{ASKED, Cleared};
 use super::backoff::Retry;
 use super::engine::Engine;
 use super::execute::Call;
@@ -90,9 +91,9 @@ impl Word {
         }
     }
 
-    fn judge(&self, tool: &ToolName) -> Result<(), Stopped> {
+    fn judge(&self, tool: &ToolName) -> Result<Cleared, Stopped> {
         if self.allowed {
-            return Ok(());
+            return Ok(Cleared::by(self.by.as_str(), ASKED));
         }
         let who = if self.by == "device" { "the person at this device" } else { "the caller's side" };
         let then = if self.always {
@@ -114,11 +115,9 @@ async fn answered_in_editor(call: &Call) -> Verdict {
     }
 }
 
-fn judged(verdict: &Verdict, tool: &ToolName) -> Result<(), Stopped> {
-    if verdict.allowed {
-        return Ok(());
-    }
-    Err(denied(format!("{tool} was not run: {}. {}", verdict.by, verdict.then)))
+fn judged(verdict: &Verdict, tool: &ToolName) -> Result<Cleared, Stopped> {
+    let refused = || denied(format!("{tool} was not run: {}. {}", verdict.by, verdict.then));
+    verdict.allowed.then(|| Cleared::by("editor", "editor.ask")).ok_or_else(refused)
 }
 
 /// The beginning and the end of a text.
@@ -132,7 +131,8 @@ fn shortened(text: &str) -> String {
 }
 
 fn denied(text: String) -> Stopped {
-    Stopped::Refused(Box::new(Failure { code: ErrorCode::PolicyDenied, text, meta: Meta::default() }))
+    let meta = Meta { rule: Some(ASKED.to_owned()), ..Meta::default() };
+    Stopped::Refused(Box::new(Failure { code: ErrorCode::PolicyDenied, text, meta }))
 }
 
 impl Engine {
@@ -142,13 +142,13 @@ impl Engine {
         self: &Arc<Self>,
         call: &Call,
         permission: Permission,
-    ) -> Result<(), Stopped> {
+    ) -> Result<Cleared, Stopped> {
         let request = call.accepted.request();
         let publicly = permission == Permission::Ask;
         let place = (request.conversation.clone(), request.tool.clone());
         if publicly && call.accepted.origin() == Origin::Task && self.asks_about_tasks(call).await {
             // Whoever allowed the task saw the whole of it.
-            return Ok(());
+            return Ok(Cleared::by("task", ASKED));
         }
         if let Some(word) = self.desk.recall(&place).filter(|word| publicly || !word.allowed) {
             return word.judge(&request.tool);

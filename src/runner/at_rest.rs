@@ -1,7 +1,8 @@
-//! What a runner at rest gives back: the pages of its own program that only its start or a busy time needed. They are
-//! clean and on the disk, and come back by themselves when they are used; until then they count neither against a
-//! limit of memory nor against the runner when the system looks for something to kill. Not here: when it rests (vigil).
-#![expect(unsafe_code, reason = "the kernel is told which pages of the program's code are not needed now")]
+//! What a runner at rest gives back: memory that was freed, and the pages of its own program, code and constants, that
+//! are not needed until it looks again. These are clean and on the disk, and come back by themselves when they are used; until then they count
+//! neither against a limit of memory nor against the runner when the system looks for something to kill. Not here: the
+//! heartbeat.
+#![expect(unsafe_code, reason = "the kernel is told which pages of the program are not needed now")]
 #![expect(clippy::disallowed_methods, reason = "the kernel's list of this process's mappings is a file")]
 
 use std::ffi::c_void;
@@ -14,55 +15,72 @@ use super::engine::Engine;
 
 /// How long the start takes at most; what it needed is given back then.
 const START: Duration = Duration::from_secs(5);
-/// How long no call must have begun for a busy time to be over.
-const QUIET: Duration = Duration::from_mins(1);
-
-/// Gives back what the start needed, and after every busy time what that needed, until the runner is over.
+/// Gives back what the start needed, and then what each heartbeat finds, unless calls have begun since the last one:
+/// the heartbeat is the most that a quiet runner does. Until it is over.
 pub(super) async fn keep(engine: Arc<Engine>) {
+    let Ok(maps) = std::fs::read_to_string("/proc/self/smaps") else { return };
+    let clean = clean_pages(&maps);
+    drop(maps);
     let begun = || engine.begun.load(Ordering::Relaxed);
     let mut seen = begun();
-    let mut given = None;
     let mut wait = tokio::time::timeout(START, engine.over.cancelled()).await;
     while wait.is_err() {
         let now = begun();
-        if now == seen && given != Some(now) {
-            give_back_code();
-            given = Some(now);
+        if now == seen {
+            give_back(&clean);
         }
         seen = now;
-        // With a look of the vigil's, so that nothing is woken for this alone.
         wait = tokio::select! {
-            () = engine.looks.rest(QUIET) => continue,
+            () = engine.beaten.notified() => continue,
             () = engine.over.cancelled() => Ok(()),
         };
     }
 }
 
-/// Gives back the pages of the program's code. Nothing where the system does not tell which they are.
-pub(super) fn give_back_code() {
-    let Ok(maps) = std::fs::read_to_string("/proc/self/maps") else { return };
-    for range in maps.lines().filter_map(code_of_a_file) {
+fn give_back(pages: &[Range<usize>]) {
+    // SAFETY: takes the allocator's own locks and gives the system what nobody holds; any thread may call it.
+    #[cfg(target_env = "gnu")]
+    unsafe {
+        libc::malloc_trim(0);
+    }
+    for range in pages {
         let (start, len) = (range.start as *mut c_void, range.end - range.start);
-        // SAFETY: the range is a whole mapping of a file that can be executed and not written, as the kernel says. No
-        // page of it was ever changed, so that what is dropped is read from the file again when it is used, by whichever
-        // thread; and what is mapped there stays mapped for the life of the process.
+        // SAFETY: the range is a whole mapping of a file that cannot be written, as the kernel says. No page of it was
+        // ever changed, so that what is dropped is read from the file again when it is used, by whichever thread; and
+        // what the program was started with stays mapped for its life.
         let told = unsafe { rustix::mm::madvise(start, len, rustix::mm::Advice::LinuxDontNeed) };
         if let Err(error) = told {
-            tracing::debug!(%error, "pages of the program's code stay in memory");
+            tracing::debug!(%error, "pages of the program stay in memory");
         }
     }
 }
 
-/// The addresses of a line's mapping, where it is a file's code that cannot be written.
-fn code_of_a_file(line: &str) -> Option<Range<usize>> {
-    let mut words = line.split_ascii_whitespace();
-    let (addresses, rights, path) = (words.next()?, words.next()?, words.nth(3)?);
-    if rights != "r-xp" || !path.starts_with('/') {
-        return None;
+/// The addresses of mappings of files that can be read only, or executed, and of which no page is the process's own:
+/// what the loader wrote into before it shut it has such pages and would lose them.
+fn clean_pages(maps: &str) -> Vec<Range<usize>> {
+    let mut clean = Vec::new();
+    let mut of_a_file = None;
+    for line in maps.lines() {
+        match line.strip_prefix("Anonymous:") {
+            Some(own) if own.trim() == "0 kB" => {
+                clean.extend(of_a_file.take().filter(|range: &Range<usize>| !range.is_empty()));
+            }
+            Some(_) => of_a_file = None,
+            None => of_a_file = mapping(line).or(of_a_file),
+        }
     }
-    let (start, end) = addresses.split_once('-')?;
+    clean
+}
+
+/// The addresses of the mapping that a line begins, where it is a file's and cannot be written; empty where it is not.
+fn mapping(line: &str) -> Option<Range<usize>> {
+    let mut words = line.split_ascii_whitespace();
+    let (start, end) = words.next()?.split_once('-')?;
     let address = |text| usize::from_str_radix(text, 16).ok();
-    Some(address(start)?..address(end)?).filter(|range| range.start < range.end)
+    let range = address(start)?..address(end)?;
+    let (rights, path) = (words.next()?, words.nth(3).unwrap_or_default());
+    let fits = matches!(rights, "r-xp" | "r--p") && path.starts_with('/');
+    Some(if fits { range } else { 0..0 })
 }
 
 #[cfg(test)]
@@ -70,17 +88,27 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_code_that_cannot_be_written_is_given_back() {
-        let line = |rights: &str, path: &str| {
-            code_of_a_file(&format!("5617b9ee7000-5617b9ef7000 {rights} 0044f000 fe:00 123   {path}"))
+    fn only_what_is_a_files_and_was_never_written_is_given_back() {
+        let of = |rights: &str, path: &str, own: u32| {
+            let before = "1000-2000 r-xp 00000000 fe:00 1 /first\nRss: 4 kB\n";
+            clean_pages(&format!(
+                "{before}5000-9000 {rights} 0044f000 fe:00 123   {path}\nRss:  12 kB\nAnonymous:  {own} kB\nSwap: 0 kB\n"
+            ))
         };
-        assert_eq!(line("r-xp", "/usr/bin/x"), Some(0x5617_b9ee_7000..0x5617_b9ef_7000));
-        for (rights, path) in
-            [("rwxp", "/x"), ("r--p", "/x"), ("rw-p", "/x"), ("r-xp", "[vdso]"), ("r-xp", "")]
-        {
-            assert_eq!(line(rights, path), None, "{rights} {path}");
+        for rights in ["r-xp", "r--p"] {
+            assert_eq!(of(rights, "/usr/bin/x", 0).first(), Some(&(0x5000..0x9000)), "{rights}");
         }
-        assert_eq!(code_of_a_file(""), None);
+        for (rights, path, own) in [
+            ("r--p", "/x", 4),
+            ("r-xp", "/x", 8),
+            ("rwxp", "/x", 0),
+            ("rw-p", "/x", 0),
+            ("r-xp", "[vdso]", 0),
+            ("r-xp", "", 0),
+        ] {
+            assert!(of(rights, path, own).is_empty(), "{rights} {path} {own}");
+        }
+        assert!(clean_pages("").is_empty());
     }
 
     #[test]
@@ -88,8 +116,11 @@ mod tests {
     fn what_was_given_back_works_as_before() {
         let sum = || (0..1_000_u64).map(|n| n.pow(2)).sum::<u64>();
         let before = sum();
+        let maps = std::fs::read_to_string("/proc/self/smaps").expect("the kernel's list");
+        let clean = clean_pages(&maps);
+        assert!(!clean.is_empty());
         for _ in 0..3 {
-            give_back_code();
+            give_back(&clean);
             assert_eq!(sum(), before);
             assert_eq!(format!("{:?}", serde_json::json!({ "a": [1, 2] })["a"][1]), "Number(2)");
         }

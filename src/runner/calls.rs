@@ -5,10 +5,12 @@ use std::sync::Arc;
 
 use tokio_util::sync::CancellationToken;
 
+use super::engine::Engine;
 use super::execute::Call;
 use super::lanes::Share;
 use super::wake::{Ended, Wake, Waker};
 use super::{Mode, Runner};
+use crate::audit::{Entry, Event, Who};
 use crate::backend::{Declined, Offered};
 use crate::ids::{ConversationId, RequestId};
 use crate::journal::{Accepted, Admission, Origin, State, Unfinished};
@@ -48,7 +50,7 @@ impl Runner {
                     self.pass.polled += 1;
                     self.place(accepted);
                 }
-                Admission::Answered(reply) => {
+                Admission::Answered(reply) | Admission::Refused(reply) => {
                     let engine = Arc::clone(&self.engine);
                     self.engine.tasks.spawn(async move { engine.deliver_again(reply).await });
                 }
@@ -215,11 +217,13 @@ pub(super) fn cancels_of(events: &[Offered]) -> Vec<RequestId> {
 }
 
 /// Notes the cancels that came too late or for nothing, so that whoever wonders finds them.
-pub(super) fn note_idle_cancels(cancels: &[RequestId], admitted: &[Admission]) {
+pub(super) fn note_idle_cancels(engine: &Engine, cancels: &[RequestId], admitted: &[Admission]) {
     let took = |id: &RequestId| {
         admitted.iter().any(|admission| matches!(admission, Admission::Cancel(of) if of == id))
     };
     for id in cancels.iter().filter(|id| !took(id)) {
         tracing::info!(request.id = %id, "a cancel changes nothing: the request is over or was never seen");
+        let row = Entry::new(Event::IdleCancel, Who::Caller, engine.clock.now_ms()).about(id);
+        engine.audit.note(vec![row]);
     }
 }

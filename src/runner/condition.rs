@@ -88,7 +88,8 @@ impl Condition {
 }
 
 impl Engine {
-    /// What is not as it should be, in stable words: `disk`, `intercepted`, `clock_skew`, `paused`, `safe_mode`.
+    /// What is not as it should be, in stable words: `disk`, `intercepted`, `clock_skew`, `paused`, `safe_mode`,
+    /// `audit` (its rows cannot be written).
     pub(super) fn degraded(&self) -> Vec<&'static str> {
         let condition = &self.condition;
         [
@@ -97,6 +98,8 @@ impl Engine {
             (self.server_clock.skew_ms().is_some(), "clock_skew"),
             (self.hold.is_paused(), "paused"),
             (self.hold.is_safe_mode(), "safe_mode"),
+            // A full disk is said already.
+            (self.audit.is_failing() && !condition.lacks_room(), "audit"),
         ]
         .into_iter()
         .filter_map(|(is_so, word)| is_so.then_some(word))

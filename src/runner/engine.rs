@@ -1,5 +1,6 @@
 //! What every call shares: made once at start, never changed. Not here: what is done with it.
 
+use std::pin::Pin;
 use std::sync::Arc;
 
 use tokio_util::sync::CancellationToken;
@@ -21,12 +22,14 @@ use super::settings::Settings;
 use super::wake::Waker;
 use super::wakeups::Ears;
 use super::watchdog::Watchdog;
+use crate::audit::Audit;
 use crate::backend::{Backend, BackendError, CatalogItem, CatalogKind};
 use crate::home::{Approvals, Switches};
 use crate::ids::{LeaseId, RequestId};
 use crate::journal::Journal;
 use crate::output::OutputStore;
 use crate::redact::Redactor;
+use crate::request::RequestAuth;
 use crate::tool::{Gate, Intent, Observer, Registry};
 
 /// The parts that wiring hands over.
@@ -35,6 +38,10 @@ pub struct Parts {
     pub backend: Arc<dyn Backend>,
     /// What survives a crash.
     pub journal: Journal,
+    /// What was asked, decided and done.
+    pub audit: Audit,
+    /// Whose signature every request must have; none where the backend's word is enough.
+    pub request_auth: Option<RequestAuth>,
     /// The tools.
     pub registry: Arc<Registry>,
     /// Who may say no.
@@ -53,8 +60,8 @@ pub struct Parts {
     pub settings: Settings,
     /// The time of day.
     pub clock: Clock,
-    /// Says which confinement is in force, for results and heartbeats.
-    pub confinement: Arc<dyn Fn() -> String + Send + Sync>,
+    /// Which confinement is in force, for results and heartbeats.
+    pub confinement: Arc<dyn Confines>,
     /// What the owner has switched on.
     pub switches: Switches,
     /// What waits for the word of the person here.
@@ -77,6 +84,15 @@ pub trait Survivors: Send + Sync + 'static {
     fn look_after<'a>(&'a self, request: &'a RequestId, intents: Vec<Intent>) -> LookedAfter<'a>;
 }
 
+/// How far this device's commands are confined.
+pub trait Confines: Send + Sync + 'static {
+    /// In words; those are others once it is proven.
+    fn in_words(&self) -> String;
+
+    /// Completes once it is proven.
+    fn proven(&self) -> Pin<Box<dyn Future<Output = ()> + Send + '_>>;
+}
+
 /// The catalogs of the home, and when they change.
 pub trait Catalog: Send + Sync + 'static {
     /// What is there now.
@@ -89,6 +105,8 @@ pub trait Catalog: Send + Sync + 'static {
 pub(super) struct Engine {
     pub backend: Arc<dyn Backend>,
     pub journal: Journal,
+    pub audit: Audit,
+    pub request_auth: Option<RequestAuth>,
     pub registry: Arc<Registry>,
     pub gate: Arc<dyn Gate>,
     pub redactor: Redactor,
@@ -99,7 +117,7 @@ pub(super) struct Engine {
     pub settings: Settings,
     pub clock: Clock,
     pub server_clock: ServerClock,
-    pub confinement: Arc<dyn Fn() -> String + Send + Sync>,
+    pub confinement: Arc<dyn Confines>,
     pub watchdog: Option<Watchdog>,
     pub observer: Arc<dyn Observer>,
     pub bench: Bench,
@@ -121,6 +139,8 @@ pub(super) struct Engine {
     pub born: tokio::time::Instant,
     /// Rings when a heartbeat has news.
     pub beat_soon: tokio::sync::Notify,
+    /// Rings when a heartbeat got through.
+    pub beaten: tokio::sync::Notify,
     pub looks: super::looks::Looks,
     pub tally: super::tally::Last,
     /// Changes after each sleep of the machine.
@@ -157,6 +177,8 @@ impl Engine {
             backend: Arc::clone(&line) as Arc<dyn Backend>,
             line,
             journal: parts.journal,
+            audit: parts.audit,
+            request_auth: parts.request_auth,
             registry: parts.registry,
             gate: parts.gate,
             redactor: parts.redactor,
@@ -180,6 +202,7 @@ impl Engine {
             begun: std::sync::atomic::AtomicU64::new(0),
             born: tokio::time::Instant::now(),
             beat_soon: tokio::sync::Notify::new(),
+            beaten: tokio::sync::Notify::new(),
             looks: super::looks::Looks::default(),
             tally: super::tally::Last::default(),
             woken: tokio::sync::watch::Sender::default(),

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use tokio_util::sync::CancellationToken;
 
 use super::approvals::Stopped;
+use super::auditing::{Cleared, Facts};
 use super::backoff::Retry;
 use super::declaring::InJournal;
 use super::endings::{Cut, never_ran, outcome, panicked, refused};
@@ -80,7 +81,7 @@ impl Engine {
         };
         meta.lease_lost = lease_lost;
         if effect == Effect::Executes {
-            meta.confinement.get_or_insert_with(|| (self.confinement)());
+            meta.confinement.get_or_insert_with(|| self.confinement.in_words());
         }
         outcome
     }
@@ -103,13 +104,16 @@ impl Engine {
     }
 
     async fn work(self: &Arc<Self>, call: &Call) -> (Claimed, Work) {
-        let ready = match self.prepare(call).await {
-            Ok(ready) => ready,
+        let (ready, cleared) = match self.prepare(call).await {
+            Ok(prepared) => prepared,
             Err(Work::Left) => return (Claimed::GivenUp, Work::Left),
             Err(refused) => return (self.claim_once(&call.accepted, &call.cancel).await, refused),
         };
         if !call.accepted.effect().at_most_once() {
-            return tokio::join!(self.claim_once(&call.accepted, &call.cancel), self.run(call, ready));
+            return tokio::join!(
+                self.claim_once(&call.accepted, &call.cancel),
+                self.run(call, ready, &cleared)
+            );
         }
         let claimed = self.claim(&call.accepted, &call.cancel).await;
         match claimed {
@@ -117,7 +121,7 @@ impl Engine {
             Claimed::Ours | Claimed::GivenUp => {
                 // The claim may have taken long, and its answer may have said that the caller took the call back.
                 let work = match self.unwanted(call) {
-                    None => self.run(call, ready).await,
+                    None => self.run(call, ready, &cleared).await,
                     Some(outcome) => Work::answer(outcome),
                 };
                 (claimed, work)
@@ -136,15 +140,16 @@ impl Engine {
     }
 
     /// Everything that can refuse a call before anything is done about it.
-    async fn prepare(self: &Arc<Self>, call: &Call) -> Result<ReadyCall, Work> {
+    async fn prepare(self: &Arc<Self>, call: &Call) -> Result<(ReadyCall, Cleared), Work> {
         self.know_the_time().await;
         if let Some(outcome) = self.unwanted(call) {
             return Err(Work::answer(outcome));
         }
         let (ready, permission) = self.decode(call).await.map_err(|error| Work::answer(refused(error)))?;
+        let mut cleared = Cleared::freely();
         let wants_a_say = call.observed.as_ref().is_some_and(|observed| observed.wants_a_say());
         if permission == Permission::Ask || wants_a_say {
-            self.approve(call, permission).await.map_err(|stopped| match stopped {
+            cleared = self.approve(call, permission).await.map_err(|stopped| match stopped {
                 Stopped::Refused(failure) => Work::answer(Outcome::Error(*failure)),
                 Stopped::TakenBack => Work::answer(never_ran()),
                 Stopped::Stopping => Work::Left,
@@ -159,7 +164,7 @@ impl Engine {
                 return Err(Work::answer(outcome));
             }
         }
-        Ok(ready)
+        Ok((ready, cleared))
     }
 
     /// The call as its tool takes it, and what the gate says to it.
@@ -182,7 +187,8 @@ impl Engine {
         if call.origin() == Origin::Task {
             return None;
         }
-        let (request, now) = (call.request(), self.server_clock.now_ms());
+        let request = call.request();
+        let now = self.server_clock.now_ms().max(self.least_now_ms());
         let age = now - request.created_at_ms;
         let ttl = self.settings.ttl.as_secs_f64() * 1_000.0;
         let why = match request.deadline_ms {
@@ -214,12 +220,13 @@ impl Engine {
     }
 
     /// Runs a prepared call whose start is recorded, under its deadline and a panic guard.
-    async fn run(self: &Arc<Self>, call: &Call, ready: ReadyCall) -> Work {
+    async fn run(self: &Arc<Self>, call: &Call, ready: ReadyCall, cleared: &Cleared) -> Work {
         let declares = ready.declares();
         let attempt = match self.start(call, declares).await {
             Ok(attempt) => attempt,
             Err(not_started) => return not_started,
         };
+        self.audit_begun(&call.accepted, cleared, attempt).await;
         reach_of("start.after", call.accepted.request().id.as_str());
         let mut cx = self.context(call);
         // Ends with this call, so that nothing is told after its result.
@@ -330,7 +337,9 @@ impl Engine {
         observed: &Observed,
     ) -> Option<RecordedReply> {
         let request = call.request();
+        let facts = Facts::from(&outcome);
         let sealed = self.seal(request, outcome, attempt, duration).await;
+        self.audit_answered(call, &sealed, facts, attempt, duration);
         let kind = sealed.kind().as_str();
         reach_of("finish.before", request.id.as_str());
         let mut retry = Retry::new(self.settings.retry);

@@ -3,23 +3,30 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::FutureExt as _;
 use serde_json::json;
 
 use super::backoff::Retry;
 use super::engine::Engine;
 use super::moves::Mover;
 use super::tally::Tally;
+use crate::audit::{Entry, Event, Who};
 use crate::backend::{BackendError, Disposition, Pause};
 
 /// Beats until the runner is over.
 pub(super) async fn beat(engine: Arc<Engine>) {
     let mut retry = Retry::new(engine.settings.retry).within(&engine.budget);
+    let mut proven = engine.confinement.proven();
+    // Whether the backend was told what was proven of the confinement.
+    let mut told = false;
     loop {
+        told = told || (&mut proven).now_or_never().is_some();
         // At worst: a session that is opened between two beats.
         engine.moves.again_within(Mover::Heartbeat, Duration::from_mins(2));
         let (wait, regular) = match engine.beat_once(true).await {
             Ok(next) => {
                 retry.reset();
+                engine.beaten.notify_one();
                 (next.unwrap_or(engine.settings.heartbeat), true)
             }
             Err(error) => {
@@ -38,6 +45,7 @@ pub(super) async fn beat(engine: Arc<Engine>) {
         tokio::select! {
             () = pause => {}
             () = engine.beat_soon.notified() => {}
+            () = &mut proven, if !told => told = true,
             () = engine.over.cancelled() => return,
         }
     }
@@ -52,6 +60,11 @@ impl Engine {
         if let Err(error) = &beat
             && matches!(error.disposition(), Disposition::CorrectClock(_) | Disposition::SignAgain)
         {
+            let code = error.code().unwrap_or("stale").to_owned();
+            self.audit.note(vec![Entry {
+                code: Some(code),
+                ..Entry::new(Event::HeartbeatRefused, Who::Backend, self.clock.now_ms())
+            }]);
             beat = self.backend.beat(online, health).await;
         }
         let beat = beat?;
@@ -81,9 +94,12 @@ impl Engine {
     async fn health(&self) -> serde_json::Value {
         let mut health = json!({
             "version": env!("CARGO_PKG_VERSION"),
-            "confinement": (self.confinement)(),
+            "confinement": self.confinement.in_words(),
             "degraded": self.degraded(),
         });
+        let audit = self.audit.last();
+        health["audit"] = json!(format!("{}:{}", audit.seq, audit.hash));
+        health["requestAuth"] = json!(if self.request_auth.is_some() { "signed" } else { "transport" });
         if let Some(skew) = self.server_clock.skew_ms() {
             health["clockSkewMs"] = json!(skew);
         }

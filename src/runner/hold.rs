@@ -7,6 +7,7 @@ use tokio::sync::watch;
 
 use super::engine::Engine;
 use super::wake::Wake;
+use crate::audit::{Event, Who};
 use crate::home::{HomeError, Switch, SwitchedOn, Switches};
 
 /// The switches as they were last seen.
@@ -92,9 +93,22 @@ impl Engine {
         } else {
             tracing::info!("calls may begin again");
         }
+        self.audit_hold();
         self.condition.touch();
         self.beat_soon.notify_one();
         self.waker.wake(Wake::HoldChanged);
+    }
+}
+
+impl Engine {
+    /// Tells the audit whether calls may begin.
+    pub(super) fn audit_hold(&self) {
+        let (event, words) = match (self.hold.is_safe_mode(), self.hold.is_paused()) {
+            (true, _) => (Event::Held, "safe mode"),
+            (false, true) => (Event::Held, "paused"),
+            (false, false) => (Event::Released, ""),
+        };
+        self.audit_note(event, Who::Runner, words);
     }
 }
 

@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use super::RunnerError;
 use super::engine::Engine;
+use crate::audit::{Event, Who};
 use crate::home::SwitchedOn;
 
 /// Whether a life goes on: set at its beginning, taken back at its end.
@@ -29,6 +30,7 @@ struct Crash {
 /// Counts the life that begins, and enters safe mode where the last ones ended badly. To be called before recovery
 /// changes what ran.
 pub(super) async fn begin(engine: &Arc<Engine>) -> Result<(), RunnerError> {
+    engine.audit_note(Event::Started, Who::Runner, env!("CARGO_PKG_VERSION"));
     let reader = engine.journal.reader()?;
     let now_ms = engine.clock.now_ms();
     let mut crashes: Vec<Crash> =
@@ -51,6 +53,9 @@ pub(super) async fn begin(engine: &Arc<Engine>) -> Result<(), RunnerError> {
             Err(error) => tracing::error!(%error, "safe mode could not be entered"),
         }
     }
+    if engine.hold.is_on() {
+        engine.audit_hold();
+    }
     let crashes = serde_json::to_string(&crashes).expect("numbers and texts are JSON");
     engine.journal.remember(CRASHES, crashes).await?;
     engine.journal.remember(ALIVE, "yes".to_owned()).await?;
@@ -62,6 +67,8 @@ pub(super) async fn end(engine: &Engine) {
     if let Err(error) = engine.journal.remember(ALIVE, "no".to_owned()).await {
         tracing::warn!(%error, "the next life will take this one for crashed");
     }
+    engine.audit_note(Event::Stopped, Who::Runner, "");
+    engine.audit.rest().await;
 }
 
 /// How many causes these crashes have at least: those on end during which the same call ran have one.

@@ -6,6 +6,7 @@ mod alarm;
 mod approvals;
 #[cfg(target_os = "linux")]
 mod at_rest;
+mod auditing;
 mod backoff;
 mod bench;
 mod calls;
@@ -52,7 +53,7 @@ pub use aftermath::LookedAfter;
 pub use bench::Bench;
 pub use clock::{Clock, SKEW_MS};
 pub use drain::Stop;
-pub use engine::{Catalog, Parts, Survivors};
+pub use engine::{Catalog, Confines, Parts, Survivors};
 pub use error::RunnerError;
 pub use pass::Pass;
 pub use settings::{Settings, WakeUp};
@@ -251,7 +252,7 @@ impl Runner {
             Ok(admitted) => admitted,
             Err(error) => return self.page_refused(error),
         };
-        note_idle_cancels(&cancels, &admitted);
+        note_idle_cancels(&self.engine, &cancels, &admitted);
         if moved.is_some() {
             self.cursor = moved;
         }

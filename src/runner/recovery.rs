@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::RunnerError;
+use super::auditing::Facts;
 use super::endings::never_ran;
 use super::engine::Engine;
 use crate::journal::{Accepted, Fate, Unfinished, Verdict};
@@ -67,6 +68,7 @@ impl Engine {
             }
         };
         let request = call.request();
+        let facts = Facts::from(&outcome);
         let sealed = outcome.seal(&Sealing {
             redactor: &self.redactor,
             store: &self.outputs,
@@ -75,6 +77,7 @@ impl Engine {
             duration: Duration::ZERO,
             attempt: (attempt > 0).then_some(attempt),
         });
+        self.audit_answered(&call, &sealed, facts, (attempt > 0).then_some(attempt), Duration::ZERO);
         self.journal.record(&call, sealed, self.clock.now_ms()).await?;
         tracing::info!(request.id = %request.id, tool.name = %request.tool, "a call that an earlier life left behind is answered");
         Ok(None)

@@ -47,6 +47,8 @@ impl Tasks {
             created_at_ms: now_ms as f64,
             deadline_ms: None,
             cancelled: false,
+            issued_at_ms: None,
+            signature: None,
         };
         let offers = vec![Offer::Request(request, effect)];
         for admission in self.journal.accept(offers, Origin::Task, &self.lease, None, now_ms).await? {

@@ -24,6 +24,20 @@ pub struct Cage {
     /// The namespaces that it enters.
     #[cfg(target_os = "linux")]
     pub namespaces: Spaces,
+    /// What it finds read-only, or cannot move, in a view of the files that is its own; the outer before the inner.
+    /// Only in namespaces that were made before.
+    #[cfg(target_os = "linux")]
+    pub covers: Vec<Cover>,
+}
+
+/// A path that is covered by a mount of itself: it cannot be moved or removed.
+#[cfg(target_os = "linux")]
+#[derive(Debug, Clone)]
+pub struct Cover {
+    /// Without any link in it; one that is none by then is left as it is.
+    pub path: std::ffi::CString,
+    /// Nor written.
+    pub read_only: bool,
 }
 
 /// Which namespaces a process is in.
@@ -32,27 +46,32 @@ pub struct Cage {
 pub enum Spaces {
     /// The runner's.
     Ours,
-    /// A user's and a network's of its own, made by it.
-    Anew,
+    /// A user's of its own, made by it, and a network's where that is asked for.
+    Anew {
+        /// Whether it has a network of its own too.
+        network: bool,
+    },
     /// Those that were made before.
     Made(Arc<Namespaces>),
 }
 
-/// A user namespace, which is there for the other, and a network namespace with a loopback and nothing else.
+/// A user namespace, which is there for the others, and, for commands that reach each other only, a network namespace
+/// with a loopback and nothing else.
 #[cfg(target_os = "linux")]
 #[derive(Debug)]
 pub struct Namespaces {
     /// Entered first.
     pub user: OwnedFd,
     /// Entered with the rights that the first gives.
-    pub network: OwnedFd,
+    pub network: Option<OwnedFd>,
 }
 
 #[cfg(target_os = "linux")]
 impl Cage {
     /// No confinement but namespaces of its own, for the process that makes them.
-    pub fn to_make_namespaces() -> Self {
-        Self { ruleset: None, filters: Arc::default(), namespaces: Spaces::Anew }
+    pub fn to_make_namespaces(network: bool) -> Self {
+        let namespaces = Spaces::Anew { network };
+        Self { ruleset: None, filters: Arc::default(), namespaces, covers: Vec::new() }
     }
 }
 
@@ -64,6 +83,8 @@ pub struct Cages {
     namespaces: OnceLock<Option<Arc<Namespaces>>>,
     #[cfg(target_os = "linux")]
     filters: OnceLock<Arc<Vec<seccompiler::BpfProgram>>>,
+    #[cfg(target_os = "linux")]
+    can_cover: OnceLock<bool>,
     #[cfg(target_os = "linux")]
     latest: Mutex<Option<Latest>>,
 }
@@ -107,6 +128,8 @@ impl Cages {
             #[cfg(target_os = "linux")]
             filters: OnceLock::new(),
             #[cfg(target_os = "linux")]
+            can_cover: OnceLock::new(),
+            #[cfg(target_os = "linux")]
             latest: Mutex::default(),
         }
     }
@@ -128,7 +151,7 @@ impl Cages {
     /// What commands can reach.
     #[cfg(not(target_os = "linux"))]
     pub fn network(&self) -> Network {
-        Network::Full
+        if cfg!(target_os = "macos") { self.rules.network } else { Network::Full }
     }
 
     /// Tells once whether namespaces could be made, which cages then enter.
@@ -138,7 +161,25 @@ impl Cages {
         let _ = self.namespaces.set(namespaces.map(Arc::new));
     }
 
-    /// The cage for a process that starts now.
+    /// Whether commands are in namespaces of their own.
+    #[cfg(target_os = "linux")]
+    pub fn has_namespaces(&self) -> bool {
+        matches!(self.namespaces.get(), Some(Some(_)))
+    }
+
+    /// Tells once whether covers hold.
+    #[cfg(target_os = "linux")]
+    pub fn found_covers(&self, hold: bool) {
+        let _ = self.can_cover.set(hold);
+    }
+
+    /// Whether covers hold: not before that was found out.
+    #[cfg(target_os = "linux")]
+    pub fn can_cover(&self) -> bool {
+        self.can_cover.get() == Some(&true)
+    }
+
+    /// The cage for a process that starts now, without covers.
     ///
     /// # Errors
     /// What the kernel says to a ruleset that it should know.
@@ -149,10 +190,11 @@ impl Cages {
             .filters
             .get_or_init(|| Arc::new(super::seccomp::filters(network).map(Vec::from).unwrap_or_default()));
         let namespaces = match self.namespaces.get() {
-            Some(Some(made)) if network == Network::Loopback => Spaces::Made(Arc::clone(made)),
+            Some(Some(made)) => Spaces::Made(Arc::clone(made)),
             _ => Spaces::Ours,
         };
-        Ok(Cage { ruleset: self.ruleset(network)?, filters: Arc::clone(filters), namespaces })
+        let (ruleset, filters) = (self.ruleset(network)?, Arc::clone(filters));
+        Ok(Cage { ruleset, filters, namespaces, covers: Vec::new() })
     }
 
     #[cfg(target_os = "linux")]

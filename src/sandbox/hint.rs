@@ -97,17 +97,11 @@ fn writable(rules: &Rules, path: &Path) -> bool {
     places.any(|place| path.starts_with(place)) || path.starts_with("/dev") || path.starts_with("/proc")
 }
 
-#[cfg(target_os = "linux")]
 fn readable(rules: &Rules, path: &Path) -> bool {
     let home = rules.user_home.as_ref().is_some_and(|home| path.starts_with(home));
-    let hidden = super::places::holes(rules).iter().any(|hole| path.starts_with(hole));
+    let hidden = super::hidden::holes(rules).iter().any(|hole| path.starts_with(hole));
     !hidden
         && (home || !path.starts_with("/root") && !path.starts_with("/mnt") && !path.starts_with("/media"))
-}
-
-#[cfg(not(target_os = "linux"))]
-fn readable(_rules: &Rules, _path: &Path) -> bool {
-    true
 }
 
 #[cfg(test)]

@@ -1,14 +1,17 @@
-//! What commands may touch, prepared for the kernel to enforce: files (places, ruleset), system calls (seccomp), and
+//! What commands may touch, prepared for the kernel to enforce: files (places, hidden, ruleset), system calls (seccomp), macOS's profile (seatbelt), and
 //! what of it holds (level, self_test). Not here: starting a process in it (acp::local), which is all that happens
 //! between a child's making and its program; and the file tools, which prove each path themselves (acp::workspace).
 
 pub mod cage;
+mod hidden;
 pub mod hint;
 pub mod level;
 #[cfg(target_os = "linux")]
 mod places;
 #[cfg(target_os = "linux")]
 mod ruleset;
+#[cfg(any(target_os = "macos", test))]
+pub mod seatbelt;
 #[cfg(target_os = "linux")]
 mod seccomp;
 pub mod self_test;

@@ -8,6 +8,7 @@
 use std::path::{Path, PathBuf};
 
 use super::Rules;
+use super::hidden::holes;
 
 /// How a place may be used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -75,54 +76,6 @@ const DEVICES: &[&str] = &[
     "/dev/pts",
 ];
 
-/// Where programs keep what opens other doors, from the user's own folder: keys, tokens, passwords, browsers' profiles,
-/// what was typed into shells.
-const HIDDEN: &[&str] = &[
-    ".ssh",
-    ".aws",
-    ".azure",
-    ".gnupg",
-    ".kube",
-    ".docker",
-    ".netrc",
-    ".git-credentials",
-    ".pgpass",
-    ".my.cnf",
-    ".pypirc",
-    ".vault-token",
-    ".password-store",
-    ".terraform.d",
-    ".cargo/credentials",
-    ".cargo/credentials.toml",
-    ".config/gh",
-    ".config/gcloud",
-    ".config/git/credentials",
-    ".config/op",
-    ".config/sops",
-    ".config/1Password",
-    ".config/Bitwarden",
-    ".config/Signal",
-    ".config/keepassxc",
-    ".config/google-chrome",
-    ".config/chromium",
-    ".config/BraveSoftware",
-    ".config/microsoft-edge",
-    ".config/opera",
-    ".config/vivaldi",
-    ".local/share/keyrings",
-    ".local/share/kwalletd",
-    ".mozilla",
-    ".thunderbird",
-    ".var/app",
-    "snap/firefox",
-    "snap/chromium",
-    ".bash_history",
-    ".zsh_history",
-    ".python_history",
-    ".psql_history",
-    ".mysql_history",
-];
-
 /// What the rules come to on this machine, as it is now.
 pub(super) fn places(rules: &Rules) -> Places {
     let holes = holes(rules);
@@ -161,19 +114,6 @@ fn installation(folder: &Path) -> &Path {
         }
         _ => folder,
     }
-}
-
-/// What is hidden: the runner's own folder, what the owner hides, and the list, but for what the owner names. Of a link
-/// what it leads to as well.
-pub(super) fn holes(rules: &Rules) -> Vec<PathBuf> {
-    let named = |path: &Path| rules.read.iter().chain(&rules.write).any(|named| path.starts_with(named));
-    let listed = rules.user_home.iter().flat_map(|home| HIDDEN.iter().map(|name| home.join(name)));
-    let mut holes: Vec<PathBuf> = listed.filter(|path| !named(path)).collect();
-    holes.extend(rules.hide.iter().cloned());
-    holes.push(rules.own_home.clone());
-    let real: Vec<PathBuf> = holes.iter().filter_map(|path| path.canonicalize().ok()).collect();
-    holes.extend(real);
-    holes
 }
 
 /// Those below a folder: one that was named itself is not hidden by what is above it.

@@ -1,12 +1,12 @@
 //! The proof that confinement holds: a script that tries the ways out, and what its attempts came to. Availability is
 //! not enforcement, so this runs as a command does. Not here: running it (acp::local::confinement).
 #![cfg_attr(
-    target_os = "linux",
+    unix,
     expect(clippy::disallowed_methods, reason = "the self-test lays out files that must stay as they are")
 )]
 
-/// The script: the folder outside, the ports of a TCP listener and of a UDP socket outside, the runner's process id, and
-/// a name that is free, in this order. Builtins of the shell where there are any, so that it takes milliseconds.
+/// The script: the folder outside, the ports of a TCP listener and of a UDP socket outside, the runner's process id, a
+/// name that is free, and a file that is covered, in this order. Builtins of the shell where there are any, so that it takes milliseconds.
 pub const SCRIPT: &str = r#"
 echo began
 { : > "$1/made"; } 2>/dev/null
@@ -17,13 +17,14 @@ ln "$1/hidden" "./$5" 2>/dev/null && rm "./$5" && echo linked
 { echo x > "/dev/udp/127.0.0.1/$3"; } 2>/dev/null
 (exec 3<"/proc/$4/mem") 2>/dev/null && echo traced
 kill -0 "$4" 2>/dev/null && echo signalled
+{ echo x >> "./$6"; } 2>/dev/null
 echo ended
 "#;
 
-#[cfg(target_os = "linux")]
+#[cfg(unix)]
 pub use outside::Outside;
 
-#[cfg(target_os = "linux")]
+#[cfg(unix)]
 mod outside {
     use std::fs;
     use std::io;
@@ -32,31 +33,35 @@ mod outside {
 
     use crate::sandbox::{Escape, Level, Network};
 
-    const SECRET: &str = "punie-self-test-secret";
+    /// A whole line: a shell takes half a one for a failure.
+    const SECRET: &str = "punie-self-test-secret\n";
     const BEFORE: &str = "untouched\n";
 
     /// What the script tries to reach, watched from outside. Gone when it is dropped.
     #[derive(Debug)]
     pub struct Outside {
         folder: PathBuf,
+        covered: PathBuf,
         tcp: TcpListener,
         udp: UdpSocket,
     }
 
     impl Outside {
-        /// Lays it out in this folder, which is made.
+        /// Lays it out in this folder, which is made, and a file to be covered in that one, where the script runs.
         ///
         /// # Errors
         /// The system's.
-        pub fn lay_out(folder: &Path) -> io::Result<Self> {
+        pub fn lay_out(folder: &Path, inside: &Path) -> io::Result<Self> {
             fs::create_dir_all(folder)?;
+            let covered = inside.join(format!("self-test-{}.covered", std::process::id()));
+            fs::write(&covered, BEFORE)?;
             fs::write(folder.join("rc"), BEFORE)?;
             fs::write(folder.join("hidden"), SECRET)?;
             let _ = fs::remove_file(folder.join("made"));
             let (tcp, udp) = (TcpListener::bind("127.0.0.1:0")?, UdpSocket::bind("127.0.0.1:0")?);
             tcp.set_nonblocking(true)?;
             udp.set_nonblocking(true)?;
-            Ok(Self { folder: folder.to_owned(), tcp, udp })
+            Ok(Self { folder: folder.to_owned(), covered, tcp, udp })
         }
 
         /// The script's arguments.
@@ -71,7 +76,18 @@ mod outside {
                 self.udp.local_addr()?.port().to_string(),
                 runner.to_string(),
                 format!("self-test-{runner}"),
+                self.covered.file_name().unwrap_or_default().to_string_lossy().into_owned(),
             ])
+        }
+
+        /// The file to be covered.
+        pub fn covered(&self) -> &Path {
+            &self.covered
+        }
+
+        /// Whether its cover held.
+        pub fn cover_held(&self) -> bool {
+            fs::read_to_string(&self.covered).ok().as_deref() == Some(BEFORE)
         }
 
         /// What the attempts came to; none where the script did not get to its end. What the owner lets commands reach
@@ -84,7 +100,7 @@ mod outside {
             let reached = |escape: Escape| match escape {
                 Escape::Write => self.folder.join("made").exists(),
                 Escape::Append => fs::read_to_string(self.folder.join("rc")).ok().as_deref() != Some(BEFORE),
-                Escape::Read => said.contains(SECRET),
+                Escape::Read => said.contains(SECRET.trim_end()),
                 Escape::Link => lines.contains(&"linked"),
                 Escape::Tcp => network != Network::Full && self.tcp.accept().is_ok(),
                 Escape::Udp => network != Network::Full && self.udp.recv(&mut [0; 8]).is_ok(),
@@ -98,6 +114,7 @@ mod outside {
 
     impl Drop for Outside {
         fn drop(&mut self) {
+            let _ = fs::remove_file(&self.covered);
             let _ = fs::remove_dir_all(&self.folder);
         }
     }

@@ -15,6 +15,7 @@ const TABLE: &[(&str, &[&str])] = &[
     ("failpoint", &[]),
     ("output", &[]),
     ("redact", &[]),
+    ("audit", &[]),
     ("request", &["redact", "output"]),
     ("tool", &["request", "output"]),
     ("journal", &["request", "redact"]),
@@ -24,7 +25,7 @@ const TABLE: &[(&str, &[&str])] = &[
     ("acp", &["tool", "home", "output", "sandbox"]),
     ("trash", &["tool", "acp", "home", "output"]),
     ("handlers", &["tool", "acp", "home", "output", "redact"]),
-    ("runner", &["tool", "backend", "journal", "request", "home", "redact", "output"]),
+    ("runner", &["tool", "backend", "journal", "audit", "request", "home", "redact", "output"]),
     ("dev_backend", &[]),
     ("config", &["redact"]),
 ];

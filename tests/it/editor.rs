@@ -2,4 +2,5 @@
 
 mod asking;
 mod rude;
+mod terminals;
 mod turns;

@@ -5,8 +5,10 @@
 
 mod absence;
 mod at_work;
+mod done;
 mod editing;
 mod homes;
+mod kept_from_commands;
 mod packed;
 mod paths;
 mod processes;

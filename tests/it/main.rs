@@ -11,6 +11,7 @@ mod acp;
 mod acp_discovery;
 mod acp_peers;
 mod architecture;
+mod audit;
 mod catalog;
 mod cli;
 mod config;

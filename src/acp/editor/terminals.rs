@@ -83,6 +83,9 @@ impl EditorTerminals {
 
     /// Starts a command of this call in the editor that follows it.
     pub async fn create(&self, call: &ShownCall, request: &CreateTerminal) -> Result<OpenTerminal, NotThere> {
+        if let Some(why) = self.0.local.terminals().keeps_commands_here() {
+            return Err(NotThere::Local(why));
+        }
         let session = Arc::clone(call.session());
         let env = self.0.local.terminals().admit_elsewhere(request).await.map_err(NotThere::Refused)?;
         let (command, args, script) = self.on_the_wire(&session, request).await?;

@@ -8,8 +8,10 @@ use std::sync::Arc;
 
 use tokio::sync::OnceCell;
 
+#[cfg(unix)]
+use super::guarded::Watch;
 use crate::sandbox::{Cages, Level, Network, Require, Rules};
-use crate::tool::{ErrorCode, ToolError};
+use crate::tool::{ErrorCode, Meta, ToolError};
 
 /// How commands are confined. Clones share it; the default confines nothing and requires nothing.
 #[derive(Clone, Default)]
@@ -93,7 +95,8 @@ impl Confinement {
             required.as_str(),
             level.as_required().as_str(),
         );
-        Err(ToolError::new(ErrorCode::PolicyDenied, text))
+        let meta = Meta { rule: Some("sandbox.require".to_owned()), ..Meta::default() };
+        Err(ToolError::new(ErrorCode::PolicyDenied, text).with_meta(meta))
     }
 
     /// Says no to opening applications, which run unconfined and do what they are told, unless the owner allows it.
@@ -112,10 +115,52 @@ impl Confinement {
         }
     }
 
+    /// What of the workspaces is protected where a command starts, for it to be told of; none where nothing is confined.
+    #[cfg(unix)]
+    pub(super) async fn watch(&self, cwd: &Path) -> Option<Watch> {
+        let shared = self.shared.clone().filter(|shared| shared.setup.confine)?;
+        let cwd = cwd.to_owned();
+        tokio::task::spawn_blocking(move || Watch::begin(&shared.setup.rules, &cwd)).await.ok()
+    }
+
+    /// Whether commands find the protected paths of the workspaces read-only. False where they are only looked at
+    /// afterwards, and until the self-test has run.
+    pub fn covers(&self) -> bool {
+        #[cfg(target_os = "linux")]
+        return self.shared.as_ref().is_some_and(|shared| shared.cages.can_cover());
+        #[cfg(not(target_os = "linux"))]
+        false
+    }
+
+    /// Whether the processes of all commands are counted together and limited: apart from the user's others, and not for
+    /// root. Not before the self-test has run.
+    pub fn counts_processes(&self) -> bool {
+        #[cfg(target_os = "linux")]
+        return self.shared.as_ref().is_some_and(|shared| shared.cages.has_namespaces())
+            && !rustix::process::geteuid().is_root();
+        #[cfg(not(target_os = "linux"))]
+        false
+    }
+
+    /// Why no command of this device's may run where nothing confines it, as in an editor's terminal; none where the
+    /// owner allows that.
+    pub fn keeps_commands_here(&self) -> Option<String> {
+        let required = self.shared.as_ref()?.setup.require;
+        (required != Require::None).then(|| {
+            format!(
+                "nothing confines commands there, and the owner requires confinement \"{}\". The owner can allow it: \
+                 require = \"none\" under [sandbox] in config.toml",
+                required.as_str()
+            )
+        })
+    }
+
     /// The folder for temporary files, where commands are confined.
     pub fn temp(&self) -> Option<&Path> {
-        let shared =
-            self.shared.as_ref().filter(|shared| cfg!(target_os = "linux") && shared.setup.confine)?;
+        let shared = self
+            .shared
+            .as_ref()
+            .filter(|shared| cfg!(any(target_os = "linux", target_os = "macos")) && shared.setup.confine)?;
         Some(&shared.setup.rules.temp)
     }
 
@@ -155,151 +200,50 @@ impl Confinement {
     }
 }
 
-#[cfg(target_os = "linux")]
-use linux::prove;
-
-#[cfg(not(target_os = "linux"))]
-async fn prove(_shared: &Shared) -> Level {
-    Level::None
+/// Finds out what gets through.
+async fn prove(shared: &Shared) -> Level {
+    match tried(shared).await {
+        Ok(Some(level)) => level,
+        Ok(None) => {
+            tracing::warn!("the self-test of confinement did not get to its end");
+            Level::None
+        }
+        Err(cause) => {
+            tracing::warn!(%cause, "commands cannot be confined");
+            Level::None
+        }
+    }
 }
 
 #[cfg(target_os = "linux")]
-mod linux {
-    use std::io::{self, Read};
-    use std::time::{Duration, Instant};
+use proof::tried;
+#[cfg(target_os = "macos")]
+use proof_by_words::tried;
 
-    use rustix::event::{PollFd, PollFlags, Timespec, poll};
-    use rustix::fs::{Mode, OFlags, open};
-
-    use super::super::command::command_of;
-    use super::super::process::{Plan, Spawned, Spawner};
-    use super::super::shut_in;
-    use super::super::ties::Ties;
-    use super::{Confinement, Shared};
-    use crate::acp::terminals::{Launch, WindowSize};
-    use crate::sandbox::cage::{Cage, Namespaces};
-    use crate::sandbox::self_test::{Outside, SCRIPT};
-    use crate::sandbox::{Level, Network};
-    use crate::tool::ToolError;
-
-    /// How long the self-test may take on a machine that is busy.
-    const PATIENCE: Duration = Duration::from_secs(20);
-
-    impl Confinement {
-        /// What the next process is to take on; none where nothing is confined.
-        ///
-        /// # Errors
-        /// `io` where the kernel refuses what it gave before: nothing then runs in the open.
-        pub(in crate::acp::local) async fn cage(&self) -> Result<Option<Cage>, ToolError> {
-            let Some(shared) = self.shared.as_ref().filter(|shared| shared.setup.confine) else {
-                return Ok(None);
-            };
-            if self.level().await == Level::None {
-                return Ok(None);
-            }
-            let made = shared.cages.cage();
-            made.map(Some).map_err(|cause| ToolError::io("the confinement of the command", &cause))
-        }
-
-        /// Has a program that the standard library starts run confined, as commands are.
-        ///
-        /// # Errors
-        /// As a command's confinement.
-        pub async fn confine(&self, command: &mut tokio::process::Command) -> Result<(), ToolError> {
-            if let Some(cage) = self.cage().await? {
-                shut_in::confine(command, cage);
-            }
-            Ok(())
-        }
-    }
-
-    /// Finds out what gets through.
-    pub(super) async fn prove(shared: &Shared) -> Level {
-        match tried(shared).await {
-            Ok(Some(level)) => level,
-            Ok(None) => {
-                tracing::warn!("the self-test of confinement did not get to its end");
-                Level::None
-            }
-            Err(cause) => {
-                tracing::warn!(%cause, "commands cannot be confined");
-                Level::None
-            }
-        }
-    }
-
-    async fn tried(shared: &Shared) -> io::Result<Option<Level>> {
-        let spawner = Spawner::new()?;
-        if shared.setup.rules.network == Network::Loopback {
-            let made = namespaces(&spawner).await;
-            if let Err(cause) = &made {
-                tracing::info!(%cause, "commands get no loopback of their own, and no network");
-            }
-            shared.cages.found(made.ok());
-        }
-        let outside = Outside::lay_out(&shared.setup.self_test.join(std::process::id().to_string()))?;
-        let arguments = outside.arguments()?;
-        let helper = spawner.spawn(script(SCRIPT, arguments, shared, Some(shared.cages.cage()?))?).await?;
-        let said = tokio::task::spawn_blocking(move || read(helper)).await.map_err(io::Error::other)??;
-        Ok(outside.level(&said, shared.cages.network()))
-    }
-
-    fn script(text: &str, arguments: Vec<String>, shared: &Shared, cage: Option<Cage>) -> io::Result<Plan> {
-        let (program, mut args) = command_of(&Launch::Shell(text.to_owned()))
-            .map_err(|error| io::Error::other(error.text().to_owned()))?;
-        args.push("self-test".to_owned());
-        args.extend(arguments);
-        let env = [("PATH".to_owned(), "/usr/local/bin:/usr/bin:/bin".to_owned())].into();
-        let cwd = shared.setup.rules.temp.clone();
-        Ok(Plan { program, args, env, cwd, stdin: None, tty: None, ties: Ties::default(), cage })
-    }
-
-    /// Makes the namespaces in a process that waits until they are held here, and is ended then.
-    async fn namespaces(spawner: &Spawner) -> io::Result<Namespaces> {
-        let (program, args) = command_of(&Launch::Shell("read -r _".to_owned()))
-            .map_err(|error| io::Error::other(error.text().to_owned()))?;
-        let plan = Plan {
-            program,
-            args,
-            env: std::collections::BTreeMap::new(),
-            cwd: "/".into(),
-            stdin: None,
-            // Something to read from that never comes to an end.
-            tty: Some(WindowSize::default()),
-            ties: Ties::default(),
-            cage: Some(Cage::to_make_namespaces()),
-        };
-        let maker = spawner.spawn(plan).await?;
-        let held = |kind: &str| {
-            let path = format!("/proc/{}/ns/{kind}", maker.child.pid());
-            open(path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())
-        };
-        Ok(Namespaces { user: held("user")?, network: held("net")? })
-    }
-
-    /// Reads all that it prints. It is killed when it takes too long.
-    fn read(spawned: Spawned) -> io::Result<String> {
-        let until = Instant::now() + PATIENCE;
-        let Spawned { child: _killed_in_the_end, output } = spawned;
-        let mut file = std::fs::File::from(output);
-        let mut text = Vec::new();
-        while Instant::now() < until {
-            let second = Timespec { tv_sec: 1, tv_nsec: 0 };
-            poll(&mut [PollFd::new(&file, PollFlags::IN)], Some(&second))?;
-            let mut piece = [0; 4096];
-            match file.read(&mut piece) {
-                Ok(0) => return Ok(String::from_utf8_lossy(&text).into_owned()),
-                Ok(count) => text.extend_from_slice(&piece[..count]),
-                Err(cause) if cause.kind() == io::ErrorKind::WouldBlock => {}
-                Err(cause) => return Err(cause),
-            }
-        }
-        Err(io::ErrorKind::TimedOut.into())
-    }
+#[cfg(not(any(target_os = "linux", target_os = "macos")))]
+async fn tried(_shared: &Shared) -> std::io::Result<Option<Level>> {
+    Ok(Some(Level::None))
 }
 
-#[cfg(not(target_os = "linux"))]
+#[cfg(all(unix, any(target_os = "macos", test)))]
+#[path = "proof_by_words.rs"]
+mod proof_by_words;
+
+#[cfg(target_os = "linux")]
+#[path = "proof.rs"]
+mod proof;
+
+#[cfg(not(any(target_os = "linux", target_os = "macos")))]
 impl Confinement {
+    /// None: this system's confinement is not built yet.
+    ///
+    /// # Errors
+    /// None.
+    #[expect(clippy::unused_async, reason = "as where there is something to wait for")]
+    pub async fn words_before(&self, _cwd: &Path) -> Result<Vec<String>, ToolError> {
+        Ok(Vec::new())
+    }
+
     /// Nothing: this system's confinement is not built yet.
     ///
     /// # Errors

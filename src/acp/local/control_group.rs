@@ -17,6 +17,7 @@ use std::time::Duration;
 
 use sha2::{Digest, Sha256};
 
+use super::group_limits;
 use super::identity::ProcessIdentity;
 use crate::ids::hex;
 
@@ -49,7 +50,10 @@ impl ControlGroup {
         let group = Self::named(name)?;
         Self::remove_left();
         match fs::create_dir(&group.path) {
-            Ok(()) => Some(group),
+            Ok(()) => {
+                group_limits::set(&group.path);
+                Some(group)
+            }
             Err(cause) if cause.kind() == io::ErrorKind::AlreadyExists => Some(group),
             Err(cause) => {
                 tracing::debug!(%cause, "no control group for this command");
@@ -66,10 +70,12 @@ impl ControlGroup {
     }
 
     fn named(name: &str) -> Option<Self> {
-        static RUNNER: OnceLock<Option<ProcessIdentity>> = OnceLock::new();
-        let runner = RUNNER.get_or_init(|| ProcessIdentity::of(std::process::id())).as_ref()?;
-        let (pid, start, own) = (runner.pid(), runner.start(), own_name(name));
-        Some(Self { path: place()?.join(format!("{NAME}{pid}.{start}-{own}")) })
+        static MADE_READY: OnceLock<()> = OnceLock::new();
+        let place = place()?;
+        // Once, and only by a runner that starts something.
+        let own = file_name("runner")?;
+        MADE_READY.get_or_init(|| group_limits::make_possible(place, &place.join(own)));
+        Some(Self { path: place.join(file_name(&own_name(name))?) })
     }
 
     /// What a child writes to, to enter.
@@ -151,6 +157,13 @@ fn folders_in(group: &Path) -> Vec<PathBuf> {
         .collect()
 }
 
+/// The name of this runner's group for this.
+fn file_name(own: &str) -> Option<String> {
+    static RUNNER: OnceLock<Option<ProcessIdentity>> = OnceLock::new();
+    let runner = RUNNER.get_or_init(|| ProcessIdentity::of(std::process::id())).as_ref()?;
+    Some(format!("{NAME}{}.{}-{own}", runner.pid(), runner.start()))
+}
+
 fn nanoseconds(took: Duration) -> u64 {
     u64::try_from(took.as_nanos()).unwrap_or(u64::MAX)
 }
@@ -161,7 +174,7 @@ pub(super) fn are_possible() -> bool {
 }
 
 /// The runner's own group as a folder, where it may make groups in it; looked for once.
-fn place() -> Option<&'static Path> {
+pub(super) fn place() -> Option<&'static Path> {
     static PLACE: OnceLock<Option<PathBuf>> = OnceLock::new();
     PLACE.get_or_init(find_place).as_deref()
 }

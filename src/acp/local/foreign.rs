@@ -32,6 +32,11 @@ impl LocalTerminals {
         self.another()
     }
 
+    /// Why a command must not run in an editor's terminal; none where it may.
+    pub(in crate::acp) fn keeps_commands_here(&self) -> Option<String> {
+        self.confinement().keeps_commands_here()
+    }
+
     /// Refuses what would be refused here, and gives the entries that are set beside the editor's own environment.
     ///
     /// # Errors

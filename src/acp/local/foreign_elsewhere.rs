@@ -31,6 +31,11 @@ impl LocalTerminals {
         TerminalId::nth(0)
     }
 
+    /// Nothing keeps them: every command is refused.
+    pub(in crate::acp) fn keeps_commands_here(&self) -> Option<String> {
+        None
+    }
+
     /// Refuses every command.
     ///
     /// # Errors

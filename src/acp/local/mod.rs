@@ -27,6 +27,10 @@ pub(in crate::acp) mod foreign;
 #[cfg(not(unix))]
 #[path = "foreign_elsewhere.rs"]
 pub(in crate::acp) mod foreign;
+#[cfg(unix)]
+pub mod group_limits;
+#[cfg(unix)]
+mod guarded;
 mod holes;
 pub mod identity;
 #[cfg(unix)]
@@ -57,10 +61,14 @@ mod recent_indexes;
 mod removal;
 mod reshaping;
 pub(in crate::acp) mod script_file;
+#[cfg(unix)]
+mod self_test;
 #[cfg(target_os = "linux")]
 mod shut_in;
 mod sniff;
 mod temp_file;
+#[cfg(unix)]
+mod temporary;
 #[cfg(unix)]
 mod terminal;
 #[cfg(unix)]

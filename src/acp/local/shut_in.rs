@@ -2,18 +2,30 @@
 //! is made of (sandbox), and the rest of the child's way to its program (launch).
 #![expect(unsafe_code, reason = "the child's side runs between its making and the program's start")]
 
+use std::ffi::CStr;
 use std::io;
-use std::os::fd::{AsFd, AsRawFd};
+use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
 
-use rustix::fs::{Mode, OFlags, open};
+use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, open, openat2};
 use rustix::net::{AddressFamily, SocketType, socket};
 use rustix::process::{Resource, Rlimit, setrlimit};
 use rustix::thread::{CapabilitySet, CapabilitySets, LinkNameSpaceType, move_into_link_name_space};
 
-use crate::sandbox::cage::{Cage, Spaces};
+use crate::sandbox::cage::{Cage, Cover, Spaces};
+
+/// The longest path, its end included (PATH_MAX).
+const PATH_BYTES: usize = 4096;
+/// From the kernel's header; not every C library has them.
+const OPEN_TREE_CLONE: u32 = 1;
+const OPEN_TREE_CLOEXEC: u32 = libc::O_CLOEXEC.cast_unsigned();
+/// `MOVE_MOUNT_F_EMPTY_PATH | MOVE_MOUNT_T_EMPTY_PATH`.
+const MOVE_MOUNT_BY_DESCRIPTORS: u32 = 0x44;
 
 /// How many processes all commands together may have, where the system counts theirs apart from the user's others.
 const MOST_PROCESSES: u64 = 4096;
+
+/// How large one file of a command's may become: a mistake that fills the disk ends before the disk does.
+const MOST_FILE_BYTES: u64 = 64 << 30;
 
 /// What a user namespace is told of its user, made before the child exists.
 pub(super) struct Maps {
@@ -33,15 +45,20 @@ impl Maps {
 pub(super) fn shut_in(cage: &Cage, maps: &Maps) -> io::Result<()> {
     match &cage.namespaces {
         Spaces::Ours => {}
-        Spaces::Anew => make_namespaces(maps)?,
+        Spaces::Anew { network } => make_namespaces(maps, *network)?,
         Spaces::Made(made) => {
             move_into_link_name_space(made.user.as_fd(), Some(LinkNameSpaceType::User))?;
-            move_into_link_name_space(made.network.as_fd(), Some(LinkNameSpaceType::Network))?;
+            if let Some(network) = &made.network {
+                move_into_link_name_space(network.as_fd(), Some(LinkNameSpaceType::Network))?;
+            }
+            cover(&cage.covers)?;
             let most = Rlimit { current: Some(MOST_PROCESSES), maximum: Some(MOST_PROCESSES) };
             // A lower limit that is there already stays.
             let _ = setrlimit(Resource::Nproc, most);
         }
     }
+    let most = Rlimit { current: Some(MOST_FILE_BYTES), maximum: Some(MOST_FILE_BYTES) };
+    let _ = setrlimit(Resource::Fsize, most);
     rustix::thread::set_no_new_privs(true)?;
     let none = CapabilitySet::empty();
     let none = CapabilitySets { effective: none, permitted: none, inheritable: none };
@@ -70,10 +87,73 @@ pub(super) fn shut_in(cage: &Cage, maps: &Maps) -> io::Result<()> {
     Ok(())
 }
 
+/// Takes a view of the files of its own, in which what is covered cannot be moved and, where that is asked for, not
+/// written. Before the rest of the cage, which refuses mounts.
+fn cover(covers: &[Cover]) -> io::Result<()> {
+    if covers.is_empty() {
+        return Ok(());
+    }
+    // SAFETY: what is unshared is this process's alone. In a user namespace that is not the files' own, the kernel sees
+    // to it that nothing of this reaches the other view.
+    if unsafe { libc::unshare(libc::CLONE_NEWNS) } != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    for one in covers {
+        // Gone meanwhile, or exchanged for a link: it is looked at again when the command has ended.
+        let _ = cover_one(one);
+    }
+    // The folder was entered before: from there a name would lead below the covers.
+    let mut here = [0_u8; PATH_BYTES];
+    // SAFETY: writes into `here`, no more than its length.
+    if unsafe { libc::syscall(libc::SYS_getcwd, here.as_mut_ptr(), PATH_BYTES) } < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    let here =
+        CStr::from_bytes_until_nul(&here).map_err(|_| io::Error::from_raw_os_error(libc::ENAMETOOLONG))?;
+    Ok(rustix::process::chdir(here)?)
+}
+
+fn cover_one(one: &Cover) -> io::Result<()> {
+    let held = openat2(
+        CWD,
+        one.path.as_c_str(),
+        OFlags::PATH | OFlags::CLOEXEC,
+        Mode::empty(),
+        ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS,
+    )?;
+    let whole = libc::AT_EMPTY_PATH | libc::AT_RECURSIVE;
+    let how = OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | whole.cast_unsigned();
+    // SAFETY: a plain system call on a descriptor that is open; it gives a new one, or says that it does not.
+    let tree = unsafe { libc::syscall(libc::SYS_open_tree, held.as_raw_fd(), c"".as_ptr(), how) };
+    let tree = i32::try_from(tree).ok().filter(|fd| *fd >= 0).ok_or_else(io::Error::last_os_error)?;
+    // SAFETY: it was just opened, and nobody else knows it.
+    let tree = unsafe { OwnedFd::from_raw_fd(tree) };
+    if one.read_only {
+        // Adds to what holds of the mount already, which must not be taken from it.
+        let wanted =
+            libc::mount_attr { attr_set: libc::MOUNT_ATTR_RDONLY, attr_clr: 0, propagation: 0, userns_fd: 0 };
+        let (fd, size) = (tree.as_raw_fd(), size_of_val(&wanted));
+        // SAFETY: reads the structure, which is alive and as long as it says.
+        let done = unsafe {
+            libc::syscall(libc::SYS_mount_setattr, fd, c"".as_ptr(), whole, &raw const wanted, size)
+        };
+        if done != 0 {
+            return Err(io::Error::last_os_error());
+        }
+    }
+    let (from, to) = (tree.as_raw_fd(), held.as_raw_fd());
+    // SAFETY: a plain system call on descriptors that are open.
+    let done = unsafe {
+        libc::syscall(libc::SYS_move_mount, from, c"".as_ptr(), to, c"".as_ptr(), MOVE_MOUNT_BY_DESCRIPTORS)
+    };
+    if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
 /// Leaves the runner's user and network namespaces for new ones, in which the loopback works.
-fn make_namespaces(maps: &Maps) -> io::Result<()> {
+fn make_namespaces(maps: &Maps, network: bool) -> io::Result<()> {
+    let which = libc::CLONE_NEWUSER | if network { libc::CLONE_NEWNET } else { 0 };
     // SAFETY: shares no files with another thread; what is unshared is this process's alone.
-    if unsafe { libc::unshare(libc::CLONE_NEWUSER | libc::CLONE_NEWNET) } != 0 {
+    if unsafe { libc::unshare(which) } != 0 {
         return Err(io::Error::last_os_error());
     }
     let told = [
@@ -84,6 +164,9 @@ fn make_namespaces(maps: &Maps) -> io::Result<()> {
     for (file, text) in told {
         let file = open(file, OFlags::WRONLY | OFlags::CLOEXEC, Mode::empty())?;
         rustix::io::write(file, text.as_bytes())?;
+    }
+    if !network {
+        return Ok(());
     }
     let socket = socket(AddressFamily::INET, SocketType::DGRAM, None)?;
     // SAFETY: a structure of numbers, for which zero is a value.

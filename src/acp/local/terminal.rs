@@ -4,7 +4,7 @@
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread;
 use std::time::Duration;
 
@@ -14,6 +14,7 @@ use tokio::time::Instant;
 use super::capture::Capture;
 use super::children::ChildLog;
 use super::family::Family;
+use super::guarded::Watch;
 use super::kill::{lasting, stop_tree};
 use super::listeners;
 use super::out_of_memory::KillCount;
@@ -39,6 +40,10 @@ pub(super) struct Terminal {
     phase: watch::Sender<Phase>,
     bytes_read: watch::Sender<u64>,
     log: Arc<dyn ChildLog>,
+    /// What of the workspaces was protected when it started.
+    watch: Option<Watch>,
+    /// What of that appeared or changed until it ended.
+    changes: OnceLock<Vec<String>>,
     reported: AtomicBool,
 }
 
@@ -52,6 +57,7 @@ pub(super) struct Parts {
     pub capture: Capture,
     pub started: Instant,
     pub log: Arc<dyn ChildLog>,
+    pub watch: Option<Watch>,
 }
 
 /// Where a command's output begins.
@@ -71,7 +77,7 @@ enum Phase {
 impl Terminal {
     /// A command that runs.
     pub fn new(parts: Parts) -> Arc<Self> {
-        let Parts { child, family, fifo, keyboard, capture, started, log } = parts;
+        let Parts { child, family, fifo, keyboard, capture, started, log, watch } = parts;
         Arc::new(Self {
             child,
             family,
@@ -83,6 +89,8 @@ impl Terminal {
             phase: watch::Sender::new(Phase::Running),
             bytes_read: watch::Sender::new(0),
             log,
+            watch,
+            changes: OnceLock::new(),
             reported: AtomicBool::new(false),
         })
     }
@@ -142,6 +150,9 @@ impl Terminal {
         // Before the text is taken: what comes in between is then found by the next wait, not lost to it.
         let bytes_read = *self.bytes_read.borrow();
         let shown = self.capture().show(since);
+        // Also of one that succeeded: git goes on after some refusals.
+        let over = self.watch.as_ref().filter(|_| exit.is_some());
+        let hint = over.and_then(|watch| watch.refused(&shown.text));
         TerminalOutput {
             text: shown.text,
             omitted_bytes: shown.omitted_bytes,
@@ -157,8 +168,8 @@ impl Terminal {
             tty: self.keyboard.is_some(),
             held_back: shown.held_back,
             in_editor: false,
-            warnings: Vec::new(),
-            hint: None,
+            warnings: self.changes.get().cloned().unwrap_or_default(),
+            hint,
         }
     }
 
@@ -252,6 +263,9 @@ impl Listener for Terminal {
         let left = if held { self.relatives() } else { self.lasting_relatives() };
         if !held && left.is_empty() {
             self.report_end();
+        }
+        if let Some(watch) = &self.watch {
+            let _ = self.changes.set(watch.changes());
         }
         let out_of_memory = status.may_be_a_kill() && self.kills_before.rose();
         let exit = TerminalExit { status: status.clone(), output_open: held, left, out_of_memory };

@@ -20,10 +20,12 @@ use super::control_group::ControlGroup;
 use super::descriptors;
 use super::environment::{Beginning, Environment, ForCommands};
 use super::family::{Family, OutputPipe};
+use super::guarded::Watch;
 use super::identity::ProcessIdentity;
 use super::login;
 use super::process::{Child, Plan, Spawned, Spawner, reading_end};
 use super::pty::{self, Keyboard};
+use super::self_test::led_by;
 use super::terminal::{From, Parts, Terminal};
 use super::ties::Ties;
 use crate::acp::Answer;
@@ -33,6 +35,7 @@ use crate::acp::terminals::{
 };
 use crate::ids::RequestId;
 use crate::output::{Budget, FilterFactory, OutputStore};
+use crate::sandbox::Cage;
 use crate::tool::{Meta, ToolError};
 
 /// How long what was killed may take to be read to its end.
@@ -122,7 +125,8 @@ impl LocalTerminals {
         let capture = self.capture(self.place(&left.request, 0), Budget::default(), left.raw);
         let pid = child.pid();
         let (family, fifo, log) = (Some(family), Some(fifo), Arc::clone(&self.shared.setup.log));
-        let terminal = Terminal::new(Parts { child, family, fifo, keyboard: None, capture, started, log });
+        let terminal =
+            Terminal::new(Parts { child, family, fifo, keyboard: None, capture, started, log, watch: None });
         terminal.start_pump(output, From::AnEarlierLife)?;
         let lasting = Some(left.clone());
         Ok(Some(OpenTerminal { id: self.admit(terminal), pid: Some(pid), lasting }))
@@ -170,8 +174,11 @@ impl LocalTerminals {
         }
         check_command(&request.launch)?;
         check_folder(&request.cwd)?;
+        let words = self.shared.setup.confinement.words_before(&request.cwd).await?;
         let (program, args) = command_of(&request.launch)?;
-        let cage = self.shared.setup.confinement.cage().await?;
+        let (program, args) = led_by(words, program, args);
+        let watch = self.shared.setup.confinement.watch(&request.cwd).await;
+        let cage = self.confined(watch.as_ref()).await?;
         self.shared.setup.confinement.set_temp(&mut env, &request.env);
         let mark = call_mark(&request.request, request.output_number);
         if let Some((name, value)) = mark.split_once('=') {
@@ -224,13 +231,23 @@ impl LocalTerminals {
         let place = self.place(&request.request, request.output_number);
         let capture = self.capture(place, request.budget, request.raw);
         let log = Arc::clone(&self.shared.setup.log);
-        let parts =
-            Parts { child, family, fifo: bonds.fifo, keyboard, capture, started: Instant::now(), log };
+        let (fifo, started) = (bonds.fifo, Instant::now());
+        let parts = Parts { child, family, fifo, keyboard, capture, started, log, watch };
         let terminal = Terminal::new(parts);
         // Without its reader it is ended at once, but it had begun.
         let ran = |error: ToolError| error.with_meta(Meta { may_have_run: true, ..Meta::default() });
         terminal.start_pump(output, From::TheStart).map_err(ran)?;
         Ok(OpenTerminal { id: self.admit(terminal), pid: Some(pid), lasting })
+    }
+
+    #[cfg(target_os = "linux")]
+    async fn confined(&self, watch: Option<&Watch>) -> Result<Option<Cage>, ToolError> {
+        self.shared.setup.confinement.cage(watch).await
+    }
+
+    #[cfg(not(target_os = "linux"))]
+    async fn confined(&self, _watch: Option<&Watch>) -> Result<Option<Cage>, ToolError> {
+        Ok(None)
     }
 
     /// It may look at the disk.
@@ -250,6 +267,11 @@ impl LocalTerminals {
     /// The next name.
     pub(super) fn another(&self) -> TerminalId {
         TerminalId::nth(self.shared.next.fetch_add(1, Ordering::Relaxed))
+    }
+
+    /// What confines commands.
+    pub(super) fn confinement(&self) -> &Confinement {
+        &self.shared.setup.confinement
     }
 
     /// Where outputs are kept.
@@ -285,7 +307,14 @@ impl TerminalClient for LocalTerminals {
             let looked = looking.await.map_err(|panicked| ToolError::internal(panicked.to_string()));
             let mut output = looked?;
             if output.exit.as_ref().is_some_and(|exit| exit.status.is_a_failure()) {
-                output.hint = self.shared.setup.confinement.hint(&output.text);
+                let hint = || self.shared.setup.confinement.hint(&output.text);
+                output.hint = output.hint.take().or_else(hint);
+            }
+            if !output.warnings.is_empty() {
+                // In the text too: not every reader of an answer sees the facts beside it.
+                let hint = output.hint.take();
+                output.hint =
+                    Some(output.warnings.iter().cloned().chain(hint).collect::<Vec<_>>().join("\n"));
             }
             Ok(output)
         })

@@ -67,6 +67,9 @@ impl LocalTerminals {
     pub async fn warm_up(&self) {}
 
     /// Does nothing.
+    pub async fn tidy(&self) {}
+
+    /// Does nothing.
     pub async fn stop_all(&self, _ladder: Ladder) {}
 }
 

@@ -35,12 +35,14 @@ pub fn conclude(run: &Run, advice: &str) -> Result<(String, Meta), ToolError> {
             meta.may_have_run = true;
             meta.text_is_fitted = true;
             let status = format!("Timed out: {} after {took}. {advice}", stopped_words(stopped));
+            let status = output_with_status(&status, output.hint.as_deref());
             Err(ToolError::new(ErrorCode::Timeout, so_far(&output.text, &status)).with_meta(meta))
         }
         Ending::Cancelled(stopped) => {
             meta.may_have_run = true;
             meta.text_is_fitted = true;
             let status = format!("Cancelled: {} after {took}.", stopped_words(stopped));
+            let status = output_with_status(&status, output.hint.as_deref());
             Err(ToolError::cancelled(so_far(&output.text, &status)).with_meta(meta))
         }
     }

@@ -99,6 +99,8 @@ fn call(id: RequestId, frame: &Map<String, Value>) -> Offered {
         created_at_ms: now_ms(),
         deadline_ms: None,
         cancelled: false,
+        issued_at_ms: None,
+        signature: None,
     };
     match why {
         None => Offered::Request(request),

@@ -132,6 +132,7 @@ async fn ask(
         tool: step.tool.to_owned(),
         args: (step.args)(memory).to_string(),
         conversation: Some("demo".to_owned()),
+        signed: None,
     };
     let begun = Instant::now();
     caller.append(device, &ask).await?;

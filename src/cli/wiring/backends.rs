@@ -10,7 +10,9 @@ use crate::backend::{
 use crate::cli::exit::{self, Exit};
 use crate::config::{BackendKind, Config};
 use crate::home::{DeviceIdentity, Home, TokenName, Tokens};
+use crate::ids::DeviceId;
 use crate::redact::Redactor;
+use crate::request::RequestAuth;
 
 /// The backend as the configuration names it.
 pub(super) fn device_backend(
@@ -69,6 +71,16 @@ pub async fn probe(config: &Config, patience: Duration) -> Result<(), Option<&'s
         Ok(Ok(_)) => Ok(()),
         _ => Err(Some("unreachable")),
     }
+}
+
+/// Whose signature every request must have.
+pub(super) fn request_auth(config: &Config, device: &DeviceId) -> anyhow::Result<Option<RequestAuth>> {
+    let Some(key) = config.backend.request_key else { return Ok(None) };
+    // Never without it because something is wrong with it.
+    let auth = RequestAuth::new(device.clone(), key.bytes());
+    let auth =
+        auth.ok_or_else(|| exit::Stop::with(Exit::Config, "backend.request_key is no Ed25519 public key"))?;
+    Ok(Some(auth))
 }
 
 /// A Convex backend as this device sees it.

@@ -1,11 +1,12 @@
 //! The owner's settings as the rules of confinement, and its level as the engine takes it.
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::pin::Pin;
 
 use crate::acp::local::confinement::{Confinement, Setup};
 use crate::config::{self, Config, Environment};
 use crate::home::Home;
+use crate::runner::Confines;
 use crate::sandbox::{Network, Require, Rules};
 
 /// What confines the commands of this machine. They may put what they remove into the trash, by the names of this program.
@@ -51,9 +52,14 @@ pub fn confinement(config: &Config, home: &Home, environment: &Environment) -> C
     })
 }
 
-/// The level, for results and heartbeats.
-pub(super) fn in_words(confinement: Confinement) -> Arc<dyn Fn() -> String + Send + Sync> {
-    Arc::new(move || confinement.in_words())
+impl Confines for Confinement {
+    fn in_words(&self) -> String {
+        Self::in_words(self)
+    }
+
+    fn proven(&self) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
+        Box::pin(async { drop(self.level().await) })
+    }
 }
 
 fn real(path: &Path) -> PathBuf {

@@ -4,6 +4,7 @@ use std::collections::HashSet;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use anyhow::Context;
 use tokio::sync::watch;
 
 use crate::acp::Workspace;
@@ -13,9 +14,11 @@ use crate::acp::local::identity::ProcessIdentity;
 use crate::acp::local::kill::kill_survivor;
 use crate::acp::local::terminals::LocalTerminals;
 use crate::acp::terminals::ExitStatus;
+use crate::audit::{Audit, Keep, Places, Sign};
 use crate::backend::{CatalogItem, CatalogKind};
+use crate::config::Config;
 use crate::handlers::git::{self, GitDeps};
-use crate::home::{self, Home, Watch};
+use crate::home::{self, DeviceIdentity, Home, Watch};
 use crate::ids::RequestId;
 use crate::journal::Journal;
 use crate::output::{FilterFactory, StreamFilter};
@@ -58,9 +61,10 @@ pub(super) fn shims(trash: &Trash, workspace: &Workspace, terminals: &LocalTermi
     }
 }
 
-/// Lets go of what is over its time in the trash, at once and every hour.
-pub(super) async fn tidying(trash: Trash) {
+/// Lets go of what is over its time in the trash and among the temporary files of commands, at once and every hour.
+pub(super) async fn tidying(trash: Trash, terminals: LocalTerminals) {
     loop {
+        terminals.tidy().await;
         let this = trash.clone();
         match tokio::task::spawn_blocking(move || this.tidy()).await {
             Ok(Err(cause)) => tracing::warn!(%cause, "the trash could not be looked through"),
@@ -242,6 +246,17 @@ fn published(item: home::CatalogItem) -> CatalogItem {
         tracing::warn!(key, kept_bytes = keep, "a document of the home is too long to be published whole");
     }
     CatalogItem { key, hash, body }
+}
+
+/// The audit of this home, its head signed by this device.
+pub(super) fn audit(config: &Config, home: &Home) -> anyhow::Result<Audit> {
+    let keep = Keep {
+        age: Duration::from_hours(24 * config.audit.keep_days as u64),
+        bytes: (config.audit.max_mb as u64) << 20,
+    };
+    let identity = DeviceIdentity::load_or_create(home)?;
+    let sign: Sign = Box::new(move |text| identity.sign(text));
+    Audit::open(Places::within(&home.audit_dir()), keep, Some(sign)).context("no thread for the audit")
 }
 
 #[cfg(test)]

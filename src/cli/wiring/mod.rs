@@ -216,7 +216,7 @@ impl Processes {
         let mut warming = JoinSet::new();
         warming.spawn(async move { terminals.warm_up().await });
         let trash = self.trash.clone();
-        warming.spawn(joints::tidying(trash));
+        warming.spawn(joints::tidying(trash, self.terminals.clone()));
         warming
     }
 
@@ -258,6 +258,7 @@ pub fn runner(
 ) -> anyhow::Result<Assembled> {
     // Made before the machine, so that its key is among the secrets that are masked.
     let identity = DeviceIdentity::load_or_create(home)?;
+    let request_auth = backends::request_auth(config, identity.id())?;
     let journal = Journal::open(&home.journal_file())?;
     let (clock, lease) = (Clock::system(), LeaseId::random());
     let wakes = wakes();
@@ -270,6 +271,8 @@ pub fn runner(
     let parts = Parts {
         backend,
         journal: journal.clone(),
+        audit: joints::audit(config, home)?,
+        request_auth,
         registry: Arc::clone(&machine.registry),
         gate: machine.gate,
         redactor: machine.redactor,
@@ -279,7 +282,7 @@ pub fn runner(
         catalog: joints::home_catalog(home),
         settings: settings(config),
         clock,
-        confinement: confining::in_words(machine.confinement),
+        confinement: Arc::new(machine.confinement),
         switches: Switches::of(home),
         approvals: Approvals::of(home),
         watchdog: Watchdog::from_variables(|name| text_variable(environment, name)),

@@ -183,7 +183,8 @@ impl Git {
         manner: Manner,
         out: Out<'_>,
     ) -> Result<Ending, ToolError> {
-        let mut command = self.command(cx, arguments, &manner);
+        let words = self.confinement.words_before(&self.folder).await?;
+        let mut command = self.command(cx, arguments, &manner, &words);
         self.confinement.confine(&mut command).await?;
         let plan = Plan {
             input: manner.input,
@@ -193,8 +194,22 @@ impl Git {
         drive(cx, command, plan, out).await
     }
 
-    fn command<S: AsRef<OsStr>>(&self, cx: &ToolCx, arguments: &[S], manner: &Manner) -> Command {
-        let mut command = Command::new(&self.program);
+    /// Started by the words before it, where there are any.
+    fn command<S: AsRef<OsStr>>(
+        &self,
+        cx: &ToolCx,
+        arguments: &[S],
+        manner: &Manner,
+        before: &[String],
+    ) -> Command {
+        let mut command = match before.split_first() {
+            Some((first, more)) => {
+                let mut command = Command::new(first);
+                command.args(more).arg(&self.program);
+                command
+            }
+            None => Command::new(&self.program),
+        };
         command.args(["--no-pager", "--no-optional-locks"]);
         // A hook's own git would find no file by a pattern either.
         if !(manner.hooks || manner.with_patterns) {

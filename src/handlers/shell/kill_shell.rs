@@ -8,7 +8,7 @@ use serde::Deserialize;
 
 use super::ShellDeps;
 use super::board::{is_alive, state};
-use crate::acp::terminals::{Ladder, StopSignal, ending_words, facts, list, seconds};
+use crate::acp::terminals::{Ladder, StopSignal, ending_words, facts, list, output_with_status, seconds};
 use crate::tool::{Effect, ErrorCode, Lane, Reply, Tool, ToolCx, ToolError};
 
 const GRACE: u64 = 2_000;
@@ -61,7 +61,8 @@ impl Tool for KillShell {
             && !is_alive(&before)
             && !exit.output_open
         {
-            let text = format!("Shell {} had ended already: {}.", shell.shown(), ending_words(&exit.status));
+            let ended = format!("Shell {} had ended already: {}.", shell.shown(), ending_words(&exit.status));
+            let text = output_with_status(&ended, before.hint.as_deref());
             return Ok(Reply::text(text).with_meta(facts(&before)));
         }
         let grace = Duration::from_millis(self.grace_ms.unwrap_or(GRACE).min(LONGEST_GRACE));

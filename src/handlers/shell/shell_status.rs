@@ -144,6 +144,7 @@ impl ShellStatus {
         let whole =
             meta.handle.as_ref().map(|handle| format!("; ReadOutput handle=\"{handle}\" for all of it"));
         shown.push(format!("[since={} for what comes next{}]", output.cursor, whole.unwrap_or_default()));
+        shown.extend(output.hint.clone());
         meta.truncated = hidden > 0 || output.omitted_bytes > 0;
         Reply::text(shown.join("\n")).with_meta(meta)
     }

@@ -37,7 +37,8 @@ impl Tool for GetTerminalOutput {
         let lasting = deps.board.find(&cx.conversation, &self.terminal_id)?;
         let output = look(deps.terminals.as_ref(), &lasting, None).await?;
         let printed = output_with_status(&output.text, held_back_words(&output).as_deref());
-        let text = output_with_status(&printed, Some(&state_words(&output)));
+        let state = output_with_status(&state_words(&output), output.hint.as_deref());
+        let text = output_with_status(&printed, Some(&state));
         let mut meta = facts(&output);
         meta.handle = output.handle.as_ref().map(|handle| handle.as_str().to_owned());
         Ok(Reply::fitted(text).with_meta(meta))

@@ -81,7 +81,9 @@ export class World {
     // A runner must not outlive the case that it belongs to.
     const lines = editor.some((line) => line.startsWith("linger_ms")) ? editor : [...editor, "linger_ms = 0"];
     const url = `[backend]\nurl = ${JSON.stringify(this.backend.url)}\n`;
-    writeFileSync(join(device.home, "config.toml"), [url, "[editor]", ...lines, ...rest, ""].join("\n"));
+    // Nothing confines commands in an editor's terminal.
+    const sandbox = editor.includes("terminals = true") ? '[sandbox]\nrequire = "none"\n' : "";
+    writeFileSync(join(device.home, "config.toml"), [url, sandbox, "[editor]", ...lines, ...rest, ""].join("\n"));
     const paired = this.start(["pair", this.backend.pairingCode, "--home", device.home, "--log", "off"], {
       PUNIE_WORKSPACE: device.workspace,
     });

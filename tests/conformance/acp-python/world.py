@@ -47,8 +47,10 @@ class World:
         self.devices += 1
         device = Device(self, self.folder / f"device-{self.devices}")
         lines = editor if any(line.startswith("linger_ms") for line in editor) else (*editor, "linger_ms = 0")
-        url = f"[backend]\nurl = {json.dumps(self.backend['url'])}\n\n[editor]\n"
-        (device.home / "config.toml").write_text(url + "\n".join(lines) + "\n")
+        url = f"[backend]\nurl = {json.dumps(self.backend['url'])}\n\n"
+        # Nothing confines commands in an editor's terminal.
+        sandbox = '[sandbox]\nrequire = "none"\n\n' if "terminals = true" in editor else ""
+        (device.home / "config.toml").write_text(url + sandbox + "[editor]\n" + "\n".join(lines) + "\n")
         words = ("pair", self.backend["pairingCode"], "--home", str(device.home), "--log", "off")
         program = await self.start(*words, PUNIE_WORKSPACE=str(device.workspace))
         said = await within(program.communicate(), "pairing")

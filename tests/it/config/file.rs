@@ -48,7 +48,7 @@ fn an_unknown_key_is_refused_with_the_nearest_known_one() {
         (
             "[skills.x.y]\n",
             1,
-            "no table skills. There are: backend, limits, safe_mode, workspaces, policy, sandbox, trash, editor, log",
+            "no table skills. There are: backend, limits, safe_mode, workspaces, policy, sandbox, trash, audit, editor, log",
         ),
         ("[log]\ncolour = true", 2, "no key log.colour. There are: log.level"),
         ("reads = 1", 1, "Did you mean limits.reads?"),
@@ -149,7 +149,9 @@ fn the_first_file_changes_nothing_and_shows_the_defaults_truly() {
     let config = active.config();
     assert_eq!((config.poll, config.limits, config.log), (plain.poll, plain.limits, plain.log));
     let example = BackendUrl::parse("https://your-deployment.convex.cloud").expect("an address");
-    assert_eq!(config.backend, Backend { url: Some(example), ..plain.backend });
+    assert!(config.backend.request_key.is_some(), "the example is a key");
+    let shown = Backend { url: Some(example), request_key: config.backend.request_key, ..plain.backend };
+    assert_eq!(config.backend, shown);
     let of_the_file = |setting: &&Setting| setting.key.contains('.') && setting.key != "workspaces.paths";
     for setting in active.config().settings().iter().filter(of_the_file) {
         assert!(matches!(setting.origin, Origin::File { .. }), "{} is not in the file", setting.key);

@@ -23,6 +23,8 @@ fn request(name: &str) -> ToolRequest {
         created_at_ms: 0.0,
         deadline_ms: None,
         cancelled: false,
+        issued_at_ms: None,
+        signature: None,
     }
 }
 

@@ -186,6 +186,12 @@ async fn f17_a_disk_that_is_full_when_a_call_ends_has_room_for_its_answer() {
     until("a new reserve", || cramped.reserve() == RESERVE).await;
     assert_eq!(cramped.stage.caller.have(Ask::bash("true")).await.outcome, "ok");
     assert_eq!(cramped.stage.read("effects"), "ran\n");
+    // What the audit had no room for was kept for it.
+    let rows = || std::fs::read_to_string(cramped.setting.home.join("state/audit.jsonl")).unwrap_or_default();
+    let answered = |row: &str| row.contains("\"answered\"") && row.contains(&id);
+    until("the row of its end", || rows().lines().any(answered)).await;
+    let verified = Program::start(&cramped.setting, &["audit", "verify"]).end().await;
+    assert_eq!(verified.code, Some(0), "{verified:?}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -81,6 +81,7 @@ async fn f40_a_known_id_with_other_arguments_is_noted_not_run_and_not_answered()
     }
     runner.logs("a second request under a known id was not run").await;
     assert!(runner.log().contains(&id), "the log names it");
+    audited(&stage, &id, "conflict").await;
     stage.caller.have(Ask::bash("true")).await;
     assert_eq!(stage.read("effects"), "first\n");
     assert_eq!((stage.answer(&id).await.raw, relay.posts(&id)), (before.raw, (1, 1)));
@@ -155,12 +156,25 @@ async fn f43_a_cancel_of_what_is_over_or_never_was_changes_nothing_and_is_noted(
     let runner = stage.run();
     assert_eq!(stage.caller.have(Ask::bash("echo still there")).await.outcome, "ok");
     noted(&runner, &["never-was", &id]).await;
+    for id in ["never-was", &id] {
+        audited(&stage, id, "idle_cancel").await;
+    }
     redeliver(&stage).await;
     let after = stage.answer(&id).await;
     assert_eq!(
         (before.outcome, before.raw, stage.read("effects")),
         (after.outcome, after.raw, "done\n".to_owned())
     );
+}
+
+/// Waits until the audit has a row about this request that says so.
+async fn audited(stage: &Stage, id: &str, event: &str) {
+    let rows = stage.setting.home.join("state/audit.jsonl");
+    let says_so = |line: &str| {
+        line.contains(&format!("\"event\":\"{event}\"")) && line.contains(&format!("\"requestId\":\"{id}\""))
+    };
+    let told = || std::fs::read_to_string(&rows).unwrap_or_default().lines().any(says_so);
+    until(&format!("{event} of {id} in the audit"), told).await;
 }
 
 /// Waits until the log says of each of these that its cancel changed nothing.

@@ -4,7 +4,9 @@ use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use punie_runner::acp::local::confinement::Confinement;
 use punie_runner::acp::permission::InsideWorkspace;
+use punie_runner::audit::{Audit, Keep, Places};
 use punie_runner::backend::{
     CatalogItem, CatalogKind, ConvexBackend, HttpFunctions, Signer, TokenStore, TransportOptions,
 };
@@ -65,6 +67,13 @@ impl Inside {
         let mut parts = Parts {
             backend: Arc::new(backend),
             journal: Journal::open(&home.journal_file()).expect("a journal"),
+            audit: Audit::open(
+                Places::within(&home.audit_dir()),
+                Keep { age: Duration::from_hours(24), bytes: 1 << 20 },
+                None,
+            )
+            .expect("a thread"),
+            request_auth: None,
             registry: Arc::new(tools),
             gate: Arc::new(InsideWorkspace::default()),
             redactor: Redactor::default(),
@@ -74,7 +83,7 @@ impl Inside {
             catalog: Arc::new(Nobody),
             settings,
             clock: Clock::system(),
-            confinement: Arc::new(|| "none".to_owned()),
+            confinement: Arc::new(Confinement::default()),
             switches: Switches::of(&home),
             approvals: Approvals::of(&home),
             watchdog: None,

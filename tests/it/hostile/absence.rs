@@ -1,85 +1,181 @@
-//! A kernel without Landlock: the level says so, and what would run in the open is refused until the owner allows it.
+//! A kernel without Landlock, or with an older one: the level says so wherever it is read, and what would run in the
+//! open is refused, in these words, until the owner allows it.
 
 use std::path::PathBuf;
 use std::process::Command;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use super::compiled;
-use crate::harness::process::PROGRAM;
+use crate::harness::caller::Ask;
+use crate::harness::process::{PROGRAM, Program};
+use crate::harness::stage::Stage;
+use crate::harness::wait::until;
 
-/// The program, as it is where there is no Landlock.
-struct Bare {
+/// The program, as it is under another kernel.
+pub(super) struct Bare {
     folder: TempDir,
-    launcher: PathBuf,
+    launcher: Vec<String>,
 }
 
 impl Bare {
+    /// Where there is no Landlock.
     fn new(config: &str) -> Self {
+        Self::under("no_landlock", &[], config)
+    }
+
+    /// Where Landlock is of this version.
+    fn of_version(version: &str, config: &str) -> Self {
+        Self::under("older_landlock", &[version], config)
+    }
+
+    pub(super) fn under(launcher: &str, words: &[&str], config: &str) -> Self {
         let folder = tempfile::tempdir().expect("a folder");
         for made in ["work", "user"] {
             std::fs::create_dir(folder.path().join(made)).expect("made");
         }
         std::fs::write(folder.path().join("config.toml"), config).expect("written");
         std::fs::write(folder.path().join("work/file"), "there").expect("written");
-        let launcher = compiled("no_landlock", folder.path());
+        let program = compiled(launcher, folder.path()).display().to_string();
+        let launcher = std::iter::once(program).chain(words.iter().map(|word| (*word).to_owned())).collect();
         Self { folder, launcher }
     }
 
+    pub(super) fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
     /// Its one line of JSON.
-    fn says(&self, args: &[&str]) -> Value {
-        let place = |name: &str| self.folder.path().join(name);
-        let output = Command::new(&self.launcher)
+    pub(super) fn says(&self, args: &[&str]) -> Value {
+        let output = Command::new(&self.launcher[0])
+            .args(&self.launcher[1..])
             .arg(PROGRAM)
             .arg("--json")
             .args(args)
             .env_clear()
             .env("PATH", std::env::var_os("PATH").unwrap_or_default())
-            .env("HOME", place("user"))
-            .env("PUNIE_HOME", place("home"))
-            .env("PUNIE_CONFIG", place("config.toml"))
-            .env("PUNIE_WORKSPACE", place("work"))
+            .env("HOME", self.path("user"))
+            .env("PUNIE_HOME", self.path("home"))
+            .env("PUNIE_CONFIG", self.path("config.toml"))
+            .env("PUNIE_WORKSPACE", self.path("work"))
             .output()
             .expect("it runs");
         let text = String::from_utf8_lossy(&output.stdout).into_owned();
         serde_json::from_str(text.trim()).unwrap_or_else(|bad| panic!("{bad}: {output:?}"))
     }
-}
 
-#[test]
-fn without_landlock_the_level_drops_and_what_executes_is_refused() {
-    let bare = Bare::new("");
-    let level = bare.says(&["status"])["confinement"].as_str().expect("a level").to_owned();
-    assert!(level.starts_with("partial:[") && level.contains("write_outside"), "{level}");
-    assert!(!level.contains("tcp"), "the filter of system calls still holds: {level}");
-    for (tool, args) in [
-        ("Bash", r#"{"command":"echo ran > made"}"#),
-        ("run_command", r#"{"command":"touch","args":["made"]}"#),
-        ("GitCommit", r#"{"message":"x"}"#),
-        ("GitAdd", r#"{"paths":["file"]}"#),
-    ] {
-        let answer = bare.says(&["call", tool, args]).to_string();
-        assert!(answer.contains("policy_denied"), "{tool}: {answer}");
-        assert!(
-            answer.contains("require = \\\"partial\\\" under [sandbox]") || answer.contains("partial"),
-            "{tool}: {answer}"
-        );
+    fn level(&self) -> String {
+        self.says(&["status"])["confinement"].as_str().expect("a level").to_owned()
     }
-    assert!(!bare.folder.path().join("work/made").exists());
-    let read = bare.says(&["call", "Read", r#"{"file_path":"file"}"#]).to_string();
-    assert!(read.contains("there"), "reading goes on: {read}");
+}
+
+/// The whole refusal at this level.
+fn refusal(level: &str) -> String {
+    format!(
+        "Nothing was run. The owner requires confinement \"full\" for what runs programs, and it is {level} here: what is \
+         named there gets through. The owner can allow it as it is: require = \"partial\" under [sandbox] in config.toml. \
+         Tools that read or edit files work on."
+    )
+}
+
+/// What runs programs, one call of each kind.
+const RUNNING: [(&str, &str); 5] = [
+    ("Bash", r#"{"command":"echo ran > made"}"#),
+    ("run_command", r#"{"command":"touch","args":["made"]}"#),
+    ("GitCommit", r#"{"message":"x"}"#),
+    ("GitAdd", r#"{"paths":["file"]}"#),
+    ("git_add_commit", r#"{"paths":["file"],"message":"x"}"#),
+];
+
+#[test]
+fn without_landlock_the_level_drops_and_what_executes_is_refused_in_these_words() {
+    let bare = Bare::new("");
+    let level = bare.level();
+    for open in ["write_outside", "append_outside", "read_hidden", "link_hidden", "signal_runner"] {
+        assert!(level.starts_with("partial:[") && level.contains(open), "{open} is not in {level}");
+    }
+    assert!(!level.contains("tcp") && !level.contains("udp"), "the other walls hold: {level}");
+    for (tool, args) in RUNNING {
+        let answer = bare.says(&["call", tool, args]);
+        assert_eq!(answer["error"], refusal(&level), "{tool}");
+        assert_eq!(answer["meta"]["code"], "policy_denied", "{tool}");
+    }
+    assert!(!bare.path("work/made").exists());
+    let read = bare.says(&["call", "Read", r#"{"file_path":"file"}"#]);
+    assert!(read["result"].to_string().contains("there"), "reading goes on: {read}");
+    let edit = json!({"file_path": "file", "old_string": "there", "new_string": "here"}).to_string();
+    bare.says(&["call", "Edit", &edit]);
+    assert_eq!(
+        std::fs::read_to_string(bare.path("work/file")).expect("there"),
+        "here",
+        "and so does editing"
+    );
 }
 
 #[test]
-fn what_the_owner_allows_runs_and_its_result_names_the_level() {
+fn an_older_landlock_names_the_one_thing_that_it_cannot_keep_in() {
+    for version in ["1", "3", "5"] {
+        let older = Bare::of_version(version, "");
+        assert_eq!(older.level(), "partial:[signal_runner]", "version {version}");
+        let answer = older.says(&["call", "Bash", r#"{"command":"echo ran > made"}"#]);
+        assert_eq!(answer["error"], refusal("partial:[signal_runner]"), "version {version}");
+        assert!(!older.path("work/made").exists());
+    }
+    assert_eq!(Bare::of_version("6", "").level(), "full", "signals are kept in from here on");
+    let allowed = Bare::of_version("5", "[sandbox]\nrequire = \"partial\"\n");
+    let answer = allowed.says(&["call", "Bash", r#"{"command":"echo ran; echo x >> ~/rc"}"#]).to_string();
+    assert!(answer.contains("ran") && answer.contains("Permission denied"), "{answer}");
+    assert!(!allowed.path("user/rc").exists(), "what it can keep in, it does");
+}
+
+#[test]
+fn what_the_owner_allows_runs_and_what_is_off_says_so() {
     let bare = Bare::new("[sandbox]\nrequire = \"partial\"\n");
     let answer = bare.says(&["call", "Bash", r#"{"command":"echo ran"}"#]).to_string();
     assert!(answer.contains("ran"), "{answer}");
     let off = Bare::new("[sandbox]\nconfine = false\n");
-    let answer = off.says(&["call", "Bash", r#"{"command":"echo ran"}"#]).to_string();
-    assert!(answer.contains("policy_denied") && answer.contains("confine = false"), "{answer}");
+    let answer = off.says(&["call", "Bash", r#"{"command":"echo ran"}"#]);
+    let text = "Nothing was run. The owner requires confinement \"full\" for what runs programs, and it is none here because \
+                confine = false is set. The owner can allow it as it is: require = \"none\" under [sandbox] in config.toml. \
+                Tools that read or edit files work on.";
+    assert_eq!(answer["error"], text);
     let open = Bare::new("[sandbox]\nconfine = false\nrequire = \"none\"\n");
-    assert_eq!(open.says(&["status"])["confinement"], "none");
+    assert_eq!(open.level(), "none");
     assert!(open.says(&["call", "Bash", r#"{"command":"echo ran"}"#]).to_string().contains("ran"));
+}
+
+/// The level as the last heartbeat gave it.
+fn heard(stage: &Stage) -> String {
+    let health: String =
+        stage.database().query_row("select health from presence", [], |row| row.get(0)).unwrap_or_default();
+    let health: Value = serde_json::from_str(&health).unwrap_or_default();
+    health["confinement"].as_str().unwrap_or_default().to_owned()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_level_is_the_same_in_a_result_a_heartbeat_and_the_status() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (none, older) = (compiled("no_landlock", folder.path()), compiled("older_landlock", folder.path()));
+    let (none, older) = (none.display().to_string(), older.display().to_string());
+    for (launcher, expected) in [
+        (vec![], "full"),
+        (vec![older.as_str(), "5"], "partial:[signal_runner]"),
+        (vec![none.as_str()], "partial:[write_outside,append_outside,read_hidden,link_hidden,signal_runner]"),
+    ] {
+        let config = "[backend]\nheartbeat_ms = 100\n[sandbox]\nrequire = \"partial\"\n";
+        let stage = Stage::with(config).await;
+        let status =
+            Program::within(&launcher, &stage.setting, &["--json", "status"], &[]).end().await.json();
+        assert_eq!(status["confinement"], expected);
+        let runner = Program::within(&launcher, &stage.setting, &["run"], &[]);
+        let answer = stage.caller.have(Ask::bash("echo ran")).await;
+        assert_eq!(
+            (answer.text().as_str(), &answer.payload["meta"]["confinement"]),
+            ("ran", &json!(expected))
+        );
+        until(&format!("{expected} in a heartbeat"), || heard(&stage) == expected).await;
+        runner.terminate();
+        assert_eq!(runner.end().await.code, Some(0));
+    }
 }

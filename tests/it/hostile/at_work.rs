@@ -95,6 +95,22 @@ async fn opening_an_application_is_refused_where_it_would_undo_the_confinement()
 }
 
 #[tokio::test]
+async fn a_command_in_the_background_that_failed_by_it_says_so_wherever_it_is_asked_about() {
+    let yard = Yard::new();
+    let begun = json!({"command": "echo x >> ~/.bashrc", "run_in_background": true});
+    yard.call(begun).await.expect("it starts");
+    let line = "The owner can allow it: write = [";
+    let status = json!({"shell_id": "sh_1", "wait_ms": 20_000, "pattern": "denied"});
+    let told = tools::call(&yard.registry, "ShellStatus", status).await.expect("it is there");
+    let last = tools::text(&told).lines().last().expect("a line").to_owned();
+    assert!(last.contains(line), "{}", tools::text(&told));
+    let told =
+        tools::call(&yard.registry, "KillShell", json!({"shell_id": "sh_1"})).await.expect("it is there");
+    assert!(tools::text(&told).contains("had ended already: exit code 1"), "{}", tools::text(&told));
+    assert!(tools::text(&told).lines().last().expect("a line").contains(line), "{}", tools::text(&told));
+}
+
+#[tokio::test]
 async fn a_failure_that_confinement_does_not_explain_is_told_as_before() {
     let yard = Yard::new();
     let reply = yard.call(json!({"command": "ls nothing-here"})).await.expect("it runs");

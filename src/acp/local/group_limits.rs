@@ -1,0 +1,143 @@
+//! How much one command may have of the machine, as far as its control group says so: processes and memory. Not here: the
+//! group itself (control_group), and limits of one process (shut_in).
+//!
+//! A group can limit those in it only where the one above hands the counting down, and that one must have no process of
+//! its own then. So a runner that is alone in its group, as a service is, moves into one beside its commands. Where
+//! others are in its group, as in a terminal's, there is no such limit, and `status` says so.
+#![expect(clippy::disallowed_methods, reason = "control groups are folders and files under /sys")]
+
+use std::fs;
+use std::path::Path;
+
+use super::control_group::own_folder;
+
+/// How many processes one command may have.
+const MOST_PROCESSES: u64 = 4096;
+/// How much of the machine's memory one command may have, in quarters.
+const MEMORY_QUARTERS: u64 = 3;
+/// What counts, by the kernel's names.
+const CONTROLLERS: [&str; 2] = ["pids", "memory"];
+
+/// What of a command's use of the machine its control group limits.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct GroupLimits {
+    /// The number of its processes.
+    pub processes: bool,
+    /// Its memory.
+    pub memory: bool,
+}
+
+/// What is limited of the commands of the runner that is this process, as far as another process can see that.
+pub fn of_runner(pid: u32) -> GroupLimits {
+    let text = |path: String| fs::read_to_string(path).unwrap_or_default();
+    let (groups, mounts) = (text(format!("/proc/{pid}/cgroup")), text(format!("/proc/{pid}/mountinfo")));
+    let own = own_folder(&groups, &mounts);
+    // A runner that moved is one below the group of its commands.
+    let above = own.as_deref().and_then(Path::parent).map(Path::to_owned);
+    let found = own.into_iter().chain(above).map(|group| handed_down(&group));
+    found.fold(GroupLimits::default(), |all, one| GroupLimits {
+        processes: all.processes || one.processes,
+        memory: all.memory || one.memory,
+    })
+}
+
+/// Has this group hand the counting down, if this process is the only one in it: it then moves to the other one.
+/// Nothing of it is needed; what the system refuses is a limit less.
+pub(super) fn make_possible(place: &Path, own: &Path) {
+    let limits = handed_down(place);
+    if limits.processes && limits.memory {
+        return;
+    }
+    let read = |name: &str| fs::read_to_string(place.join(name)).unwrap_or_default();
+    let there = read("cgroup.controllers");
+    let wanted: Vec<&str> =
+        CONTROLLERS.into_iter().filter(|one| there.split_whitespace().any(|word| word == *one)).collect();
+    let me = std::process::id().to_string();
+    if wanted.is_empty() || read("cgroup.procs").split_whitespace().ne([me.as_str()]) {
+        return;
+    }
+    let moved = fs::create_dir(own).and_then(|()| fs::write(own.join("cgroup.procs"), &me));
+    for one in wanted {
+        let handed = fs::write(place.join("cgroup.subtree_control"), format!("+{one}"));
+        tracing::debug!(?moved, ?handed, controller = one, "a control group is made ready for limits");
+    }
+}
+
+/// Limits what will be in this group, as far as the one above hands that down.
+pub(super) fn set(group: &Path) {
+    let limits = [("pids.max", Some(MOST_PROCESSES)), ("memory.max", most_memory())];
+    for (file, most) in limits {
+        let file = group.join(file);
+        if let Some(most) = most.filter(|_| file.exists())
+            && let Err(cause) = fs::write(&file, most.to_string())
+        {
+            tracing::debug!(%cause, file = %file.display(), "a command is not limited");
+        }
+    }
+}
+
+fn most_memory() -> Option<u64> {
+    memory_of(&fs::read_to_string("/proc/meminfo").ok()?).map(|bytes| bytes / 4 * MEMORY_QUARTERS)
+}
+
+/// The machine's memory in bytes.
+fn memory_of(meminfo: &str) -> Option<u64> {
+    let line = meminfo.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;
+    let kib: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
+    kib.checked_mul(1024)
+}
+
+fn handed_down(group: &Path) -> GroupLimits {
+    let text = fs::read_to_string(group.join("cgroup.subtree_control")).unwrap_or_default();
+    let has = |wanted: &str| text.split_whitespace().any(|word| word == wanted);
+    GroupLimits { processes: has("pids"), memory: has("memory") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_machines_memory_is_read() {
+        assert_eq!(memory_of("MemTotal:       16316412 kB\nMemFree: 1 kB\n"), Some(16_316_412 * 1024));
+        assert_eq!(memory_of("MemFree: 1 kB\n"), None);
+        let most = most_memory().expect("this machine says it");
+        assert!(most > 1 << 20, "{most}");
+    }
+
+    /// A folder that looks like a group; the kernel's answers to what is written are not in it.
+    fn group(controllers: &str, procs: &str) -> tempfile::TempDir {
+        let folder = tempfile::tempdir().expect("a folder");
+        for (file, text) in
+            [("cgroup.controllers", controllers), ("cgroup.procs", procs), ("cgroup.subtree_control", "")]
+        {
+            fs::write(folder.path().join(file), text).expect("written");
+        }
+        folder
+    }
+
+    #[test]
+    fn a_runner_that_is_alone_makes_room_and_one_among_others_does_not() {
+        let me = std::process::id().to_string();
+        let alone = group("cpu memory pids\n", &format!("{me}\n"));
+        let own = alone.path().join("own");
+        make_possible(alone.path(), &own);
+        assert_eq!(fs::read_to_string(own.join("cgroup.procs")).expect("it moved"), me);
+        let asked = fs::read_to_string(alone.path().join("cgroup.subtree_control"));
+        assert_eq!(asked.expect("there"), "+memory", "the last that was asked for");
+        for (controllers, procs) in [("memory pids", format!("1\n{me}\n")), ("cpu io", format!("{me}\n"))] {
+            let among = group(controllers, &procs);
+            make_possible(among.path(), &among.path().join("own"));
+            assert!(!among.path().join("own").exists(), "{controllers}, {procs}");
+        }
+    }
+
+    #[test]
+    fn only_what_is_handed_down_is_set() {
+        let folder = tempfile::tempdir().expect("a folder");
+        fs::write(folder.path().join("pids.max"), "max").expect("written");
+        set(folder.path());
+        assert_eq!(fs::read_to_string(folder.path().join("pids.max")).expect("there"), "4096");
+        assert!(!folder.path().join("memory.max").exists());
+    }
+}

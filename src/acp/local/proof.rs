@@ -1,0 +1,133 @@
+//! The proof of confinement on Linux, and putting it on: namespaces made ahead, the self-test, a cage for each process.
+//! Not here: what the owner wants (confinement), and the child's side (shut_in).
+
+use std::ffi::CString;
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+
+use rustix::fs::{Mode, OFlags, open};
+
+use super::super::command::command_of;
+use super::super::guarded::{self, Watch};
+use super::super::process::{Plan, Spawner};
+use super::super::self_test::{said_by, script};
+use super::super::shut_in;
+use super::super::ties::Ties;
+use super::{Confinement, Shared};
+use crate::acp::terminals::{Launch, WindowSize};
+use crate::sandbox::cage::{Cage, Cover, Namespaces};
+use crate::sandbox::self_test::{Outside, SCRIPT};
+use crate::sandbox::{Level, Network};
+use crate::tool::ToolError;
+
+impl Confinement {
+    /// What the next process is to take on; none where nothing is confined. What is watched is covered in it.
+    ///
+    /// # Errors
+    /// `io` where the kernel refuses what it gave before: nothing then runs in the open.
+    pub(in crate::acp::local) async fn cage(&self, watch: Option<&Watch>) -> Result<Option<Cage>, ToolError> {
+        let Some(shared) = self.shared.as_ref().filter(|shared| shared.setup.confine) else {
+            return Ok(None);
+        };
+        if self.level().await == Level::None {
+            return Ok(None);
+        }
+        let made = shared.cages.cage();
+        let mut cage = made.map_err(|cause| ToolError::io("the confinement of the command", &cause))?;
+        if shared.cages.can_cover() {
+            cage.covers = watch.map(covers).unwrap_or_default();
+        }
+        Ok(Some(cage))
+    }
+
+    /// The words before a program that confine it: none, since a process here takes its confinement on by itself.
+    ///
+    /// # Errors
+    /// None.
+    #[expect(clippy::unused_async, reason = "as where there is something to wait for")]
+    pub async fn words_before(&self, _cwd: &std::path::Path) -> Result<Vec<String>, ToolError> {
+        Ok(Vec::new())
+    }
+
+    /// Has a program that the standard library starts run confined, as commands are.
+    ///
+    /// # Errors
+    /// As a command's confinement.
+    pub async fn confine(&self, command: &mut tokio::process::Command) -> Result<(), ToolError> {
+        let cwd = command.as_std().get_current_dir().map(std::path::Path::to_owned);
+        let watch = self.watch(&cwd.unwrap_or_default()).await;
+        if let Some(cage) = self.cage(watch.as_ref()).await? {
+            shut_in::confine(command, cage);
+        }
+        Ok(())
+    }
+}
+
+fn covers(watch: &Watch) -> Vec<Cover> {
+    let cover = |(path, how): (&std::path::Path, guarded::Cover)| {
+        let path = CString::new(path.as_os_str().as_bytes()).ok()?;
+        Some(Cover { path, read_only: how == guarded::Cover::ReadOnly })
+    };
+    watch.covers().filter_map(cover).collect()
+}
+
+/// Finds out what gets through.
+pub(super) async fn tried(shared: &Shared) -> io::Result<Option<Level>> {
+    let spawner = Spawner::new()?;
+    let made = namespaces(&spawner, shared.setup.rules.network == Network::Loopback).await;
+    if let Err(cause) = &made {
+        tracing::info!(%cause, "commands get no namespaces of their own, and so no loopback and no covers");
+    }
+    let can_cover = made.is_ok();
+    shared.cages.found(made.ok());
+    let (id, temp) = (std::process::id().to_string(), &shared.setup.rules.temp);
+    let outside = Outside::lay_out(&shared.setup.self_test.join(id), temp)?;
+    let cage = shared.cages.cage()?;
+    if can_cover {
+        let path = CString::new(outside.covered().as_os_str().as_bytes())?;
+        let cage = Cage { covers: vec![Cover { path, read_only: true }], ..cage.clone() };
+        if let Ok(Some(level)) = attempt(&spawner, &outside, shared, cage).await {
+            shared.cages.found_covers(outside.cover_held());
+            return Ok(Some(level));
+        }
+        // Where it is the covers that the system refuses, the rest may still hold.
+    }
+    shared.cages.found_covers(false);
+    attempt(&spawner, &outside, shared, cage).await
+}
+
+async fn attempt(
+    spawner: &Spawner,
+    outside: &Outside,
+    shared: &Shared,
+    cage: Cage,
+) -> io::Result<Option<Level>> {
+    let temp = &shared.setup.rules.temp;
+    let plan = Plan { cage: Some(cage), ..script(SCRIPT, outside.arguments()?, temp)? };
+    let said = said_by(spawner, plan).await?;
+    Ok(outside.level(&said, shared.cages.network()))
+}
+
+/// Makes the namespaces in a process that waits until they are held here, and is ended then.
+async fn namespaces(spawner: &Spawner, network: bool) -> io::Result<Namespaces> {
+    let (program, args) = command_of(&Launch::Shell("read -r _".to_owned()))
+        .map_err(|error| io::Error::other(error.text().to_owned()))?;
+    let plan = Plan {
+        program,
+        args,
+        env: std::collections::BTreeMap::new(),
+        cwd: "/".into(),
+        stdin: None,
+        // Something to read from that never comes to an end.
+        tty: Some(WindowSize::default()),
+        ties: Ties::default(),
+        cage: Some(Cage::to_make_namespaces(network)),
+    };
+    let maker = spawner.spawn(plan).await?;
+    let held = |kind: &str| {
+        let path = format!("/proc/{}/ns/{kind}", maker.child.pid());
+        open(path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())
+    };
+    let network = network.then(|| held("net")).transpose()?;
+    Ok(Namespaces { user: held("user")?, network })
+}

@@ -1,0 +1,113 @@
+//! Confinement by another program that a command is started with, as on macOS, and its proof. Not here: what the owner
+//! wants (confinement), and which words these are (sandbox::seatbelt).
+
+use std::io;
+
+use super::super::process::{Plan, Spawner};
+use super::super::self_test::{led_by, said_by, script};
+use super::Shared;
+use crate::sandbox::Level;
+use crate::sandbox::self_test::{Outside, SCRIPT};
+
+/// Finds out what gets through with these words before the command.
+async fn tried_with(shared: &Shared, words: Vec<String>) -> io::Result<Option<Level>> {
+    let temp = &shared.setup.rules.temp;
+    let outside = Outside::lay_out(&shared.setup.self_test.join(std::process::id().to_string()), temp)?;
+    let plan = script(SCRIPT, outside.arguments()?, temp)?;
+    let (program, args) = led_by(words, plan.program.clone(), plan.args.clone());
+    let said = said_by(&Spawner::new()?, Plan { program, args, ..plan }).await?;
+    Ok(outside.level(&said, shared.setup.rules.network))
+}
+
+#[cfg(target_os = "macos")]
+pub(super) use macos::tried;
+
+#[cfg(target_os = "macos")]
+mod macos {
+    use std::io;
+    use std::path::{Path, PathBuf};
+
+    use super::super::super::guarded::{Cover, Watch};
+    use super::super::{Confinement, Shared};
+    use crate::sandbox::{Level, seatbelt};
+    use crate::tool::ToolError;
+
+    impl Confinement {
+        /// The words before a program that confine it; none where nothing is confined.
+        ///
+        /// # Errors
+        /// None.
+        pub async fn words_before(&self, cwd: &Path) -> Result<Vec<String>, ToolError> {
+            let Some(shared) = self.shared.as_ref().filter(|shared| shared.setup.confine) else {
+                return Ok(Vec::new());
+            };
+            if self.level().await == Level::None {
+                return Ok(Vec::new());
+            }
+            let watch = self.watch(cwd).await;
+            Ok(words(shared, watch.as_ref()))
+        }
+
+        /// Nothing: the words before a program confine it.
+        ///
+        /// # Errors
+        /// None.
+        pub async fn confine(&self, _command: &mut tokio::process::Command) -> Result<(), ToolError> {
+            Ok(())
+        }
+    }
+
+    fn words(shared: &Shared, watch: Option<&Watch>) -> Vec<String> {
+        let covered = |wanted: Cover| -> Vec<PathBuf> {
+            let all = watch.iter().flat_map(|watch| watch.covers());
+            all.filter(|(_, cover)| *cover == wanted).map(|(path, _)| path.to_owned()).collect()
+        };
+        let mut words = vec![seatbelt::PROGRAM.to_owned()];
+        words.extend(seatbelt::words(
+            &shared.setup.rules,
+            &covered(Cover::ReadOnly),
+            &covered(Cover::InPlace),
+        ));
+        words
+    }
+
+    /// Finds out what gets through.
+    pub(in super::super) async fn tried(shared: &Shared) -> io::Result<Option<Level>> {
+        super::tried_with(shared, words(shared, None)).await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::acp::local::confinement::{Confinement, Setup};
+    use crate::sandbox::{Network, Require, Rules};
+
+    #[tokio::test]
+    async fn words_that_confine_nothing_are_found_out() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let temp = folder.path().to_owned();
+        let rules = Rules {
+            workspaces: Vec::new(),
+            user_home: None,
+            own_home: temp.join("home"),
+            shown: Vec::new(),
+            pipes: temp.join("pipes"),
+            temp: temp.clone(),
+            search_path: Vec::new(),
+            write: Vec::new(),
+            read: Vec::new(),
+            hide: Vec::new(),
+            network: Network::None,
+        };
+        let (self_test, require) = (temp.join("self-test"), Require::Full);
+        let setup = Setup { rules, require, confine: true, apps: false, self_test };
+        let confinement = Confinement::new(setup);
+        let shared = confinement.shared.as_ref().expect("it is set up");
+        let level = tried_with(shared, vec!["/usr/bin/env".to_owned()]).await.expect("it runs");
+        let level = level.expect("it got to its end").to_string();
+        assert!(level == "none" || level.contains("write_outside") && level.contains("tcp"), "{level}");
+        let gone = tried_with(shared, vec!["/no/such/program".to_owned()]).await;
+        assert!(gone.is_err(), "{gone:?}");
+    }
+}

@@ -1,0 +1,78 @@
+//! Running the self-test of confinement: a script, confined as commands are, and all that it prints. Not here: what it
+//! tries (sandbox::self_test), and what confines it (proof).
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+use super::command::command_of;
+use super::process::{Plan, Spawned, Spawner};
+use super::ties::Ties;
+use crate::acp::terminals::Launch;
+
+/// How long the self-test may take on a machine that is busy.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// A shell with this script and its arguments, which starts in this folder; nothing confines it yet.
+pub(super) fn script(text: &str, arguments: Vec<String>, folder: &Path) -> io::Result<Plan> {
+    let (program, mut args) = command_of(&Launch::Shell(text.to_owned()))
+        .map_err(|error| io::Error::other(error.text().to_owned()))?;
+    args.push("self-test".to_owned());
+    args.extend(arguments);
+    let env = [("PATH".to_owned(), "/usr/local/bin:/usr/bin:/bin".to_owned())].into();
+    let cwd = folder.to_owned();
+    Ok(Plan { program, args, env, cwd, stdin: None, tty: None, ties: Ties::default(), cage: None })
+}
+
+/// A program with its arguments, started by these words where there are any.
+pub(super) fn led_by(words: Vec<String>, program: PathBuf, args: Vec<String>) -> (PathBuf, Vec<String>) {
+    let mut words = words.into_iter();
+    let Some(first) = words.next() else { return (program, args) };
+    let args = words.chain([program.display().to_string()]).chain(args).collect();
+    (PathBuf::from(first), args)
+}
+
+/// All that it prints, once it has ended.
+pub(super) async fn said_by(spawner: &Spawner, plan: Plan) -> io::Result<String> {
+    let helper = spawner.spawn(plan).await?;
+    tokio::task::spawn_blocking(move || read(helper)).await.map_err(io::Error::other)?
+}
+
+/// Reads all that it prints. It is killed when it takes too long.
+fn read(spawned: Spawned) -> io::Result<String> {
+    let until = Instant::now() + PATIENCE;
+    let Spawned { child: _killed_in_the_end, output } = spawned;
+    let mut file = File::from(output);
+    let mut text = Vec::new();
+    while Instant::now() < until {
+        let second = Timespec { tv_sec: 1, tv_nsec: 0 };
+        poll(&mut [PollFd::new(&file, PollFlags::IN)], Some(&second))?;
+        let mut piece = [0; 4096];
+        match file.read(&mut piece) {
+            Ok(0) => return Ok(String::from_utf8_lossy(&text).into_owned()),
+            Ok(count) => text.extend_from_slice(&piece[..count]),
+            Err(cause) if cause.kind() == io::ErrorKind::WouldBlock => {}
+            Err(cause) => return Err(cause),
+        }
+    }
+    Err(io::ErrorKind::TimedOut.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_program_is_started_by_the_words_before_it() {
+        let led = |words: &[&str]| {
+            let words = words.iter().map(|word| (*word).to_owned()).collect();
+            led_by(words, "/bin/sh".into(), vec!["-c".to_owned(), "x".to_owned()])
+        };
+        let args = |args: &[&str]| args.iter().map(|arg| (*arg).to_owned()).collect::<Vec<_>>();
+        assert_eq!(led(&[]), ("/bin/sh".into(), args(&["-c", "x"])));
+        assert_eq!(led(&["/b", "-p", "y"]), ("/b".into(), args(&["-p", "y", "/bin/sh", "-c", "x"])));
+    }
+}

@@ -1,0 +1,120 @@
+//! The temporary files that commands left: what nobody has touched for a day goes. Not here: where they are, and who
+//! is told of the folder (confinement).
+#![expect(clippy::disallowed_methods, reason = "what commands left in their folder is removed here")]
+
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use super::identity::ProcessIdentity;
+use super::terminals::LocalTerminals;
+
+/// For how long what a command left is kept: a later one may want it.
+const KEEP: Duration = Duration::from_hours(24);
+
+impl LocalTerminals {
+    /// Removes temporary files that commands left and nobody has used for a day. Only where the system tells which
+    /// commands still run.
+    pub async fn tidy(&self) {
+        let Some(temp) = self.confinement().temp().filter(|_| cfg!(target_os = "linux")) else { return };
+        let (temp, now) = (temp.to_owned(), SystemTime::now());
+        if let Err(fault) = tokio::task::spawn_blocking(move || tidy(&temp, now)).await {
+            tracing::warn!(%fault, "looking through the temporary files broke off");
+        }
+    }
+}
+
+/// Removes from this folder what was not used for a day by this time, nor since the oldest command began that lives and
+/// was given the folder: its sockets and open files are never taken from it. Blocks. Returns how many entries went.
+pub(super) fn tidy(folder: &Path, now: SystemTime) -> usize {
+    let running = oldest_user(folder).unwrap_or(Duration::ZERO);
+    let Some(until) = now.checked_sub(KEEP.max(running)) else { return 0 };
+    let entries = fs::read_dir(folder).into_iter().flatten().filter_map(Result::ok);
+    let left = entries.filter(|entry| !is_used_since(&entry.path(), until));
+    let is_gone = |path: &Path| {
+        let gone = if path.is_dir() && !path.is_symlink() {
+            fs::remove_dir_all(path)
+        } else {
+            fs::remove_file(path)
+        };
+        gone.inspect_err(|cause| tracing::debug!(%cause, "a temporary file stays")).is_ok()
+    };
+    left.filter(|entry| is_gone(&entry.path())).count()
+}
+
+/// Whether it, or anything in it, was made, changed or read after that.
+fn is_used_since(path: &Path, until: SystemTime) -> bool {
+    // What cannot be looked at is left alone.
+    let Ok(metadata) = path.symlink_metadata() else { return true };
+    let seconds = metadata.ctime().max(metadata.mtime()).max(metadata.atime());
+    let used = UNIX_EPOCH.checked_add(Duration::from_secs(seconds.try_into().unwrap_or(0)));
+    if used.is_none_or(|used| used > until) {
+        return true;
+    }
+    let inside = || fs::read_dir(path).into_iter().flatten().filter_map(Result::ok);
+    metadata.is_dir() && inside().any(|entry| is_used_since(&entry.path(), until))
+}
+
+/// How long the oldest process has run that has the folder as its own for temporary files.
+fn oldest_user(folder: &Path) -> Option<Duration> {
+    let variable = format!("TMPDIR={}", folder.display());
+    let processes = fs::read_dir("/proc").into_iter().flatten().filter_map(Result::ok);
+    let ids = processes.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
+    let uses = |id: &u32| {
+        let environment = fs::read(format!("/proc/{id}/environ")).unwrap_or_default();
+        environment.split(|byte| *byte == 0).any(|entry| entry == variable.as_bytes())
+    };
+    ids.filter(uses).filter_map(ProcessIdentity::of).map(|process| process.age()).max()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::Command;
+
+    use super::*;
+
+    fn after(hours: u64) -> SystemTime {
+        SystemTime::now() + Duration::from_hours(hours)
+    }
+
+    #[test]
+    fn what_was_not_used_for_a_day_goes_and_nothing_else() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let (temp, outside) = (folder.path().join("tmp"), folder.path().join("outside"));
+        fs::create_dir_all(temp.join("made/deep")).expect("made");
+        fs::write(temp.join("made/deep/file"), "x").expect("written");
+        fs::write(temp.join("plain"), "x").expect("written");
+        fs::create_dir(&outside).expect("made");
+        fs::write(outside.join("kept"), "x").expect("written");
+        std::os::unix::fs::symlink(&outside, temp.join("link")).expect("a link");
+        assert_eq!(tidy(&temp, after(23)), 0, "a later command may want it");
+        assert_eq!(tidy(&temp, after(25)), 3);
+        assert_eq!(fs::read_dir(&temp).expect("there").count(), 0);
+        assert!(outside.join("kept").exists(), "where a link leads is not looked at");
+    }
+
+    #[test]
+    fn what_a_command_that_lives_may_have_made_stays() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let temp = folder.path();
+        let mut command = Command::new("sleep");
+        let mut lives = command.arg("600").env("TMPDIR", temp).spawn().expect("it starts");
+        assert!(oldest_user(temp).is_some_and(|age| age < Duration::from_mins(5)), "it is seen");
+        assert!(oldest_user(Path::new("/nobody/uses/this")).is_none());
+        lives.kill().expect("ended");
+        lives.wait().expect("collected");
+    }
+
+    #[test]
+    fn use_is_any_use() {
+        let folder = tempfile::tempdir().expect("a folder");
+        fs::create_dir_all(folder.path().join("a/b")).expect("made");
+        assert!(is_used_since(&folder.path().join("a"), UNIX_EPOCH));
+        assert!(!is_used_since(&folder.path().join("a"), after(1)));
+        assert!(
+            is_used_since(Path::new("/no/such/path"), after(1)),
+            "what cannot be looked at is left alone"
+        );
+    }
+}

@@ -1,0 +1,85 @@
+//! Letting old rows go. A checkpoint with the number and the hash of the last of them takes their place, so that the
+//! rest still follows from it, and a row at the end says that they went: cutting them off by hand has neither. Only what
+//! follows from what stands before it goes; where a row was changed, it and all behind it stay.
+
+use std::fs::File;
+use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use super::chain::{Chain, private_file};
+use super::lines::Lines;
+use super::row::{self, Link, Row};
+use super::{Entry, Event, Keep, Who};
+
+/// Where the rows that stay begin.
+struct Cut {
+    from: u64,
+    gone: Link,
+    rows: u64,
+}
+
+/// Lets go of what is older or more than is kept; where the chain then stands, if anything went.
+pub(super) fn let_go(chain: &mut Chain, keep: Keep) -> io::Result<Option<Link>> {
+    let now_ms = now_ms();
+    let before_ms = now_ms.saturating_sub(i64::try_from(keep.age.as_millis()).unwrap_or(i64::MAX));
+    let held = chain.hold()?;
+    // A quarter more than is too much, so that it is not done again at once.
+    let most = if held.length > keep.bytes { keep.bytes / 4 * 3 } else { u64::MAX };
+    let Some(cut) = find(&held.file, held.length, before_ms, most)? else { return Ok(None) };
+    let draft = chain.places.rows.with_extension("jsonl.new");
+    let mut file = private_file(&draft, |options| options.write(true).create(true).truncate(true))?;
+    let entry = |event| Entry {
+        through: Some(cut.gone.seq),
+        count: Some(cut.rows),
+        ..Entry::new(event, Who::Runner, now_ms)
+    };
+    file.write_all(row::checkpoint(&cut.gone, &entry(Event::Checkpoint)).as_bytes())?;
+    let mut rest = &held.file;
+    rest.seek(SeekFrom::Start(cut.from))?;
+    io::copy(&mut rest.take(held.length - cut.from), &mut file)?;
+    let (told, last) = row::line(&held.last, &entry(Event::Expired));
+    file.write_all(told.as_bytes())?;
+    file.sync_all()?;
+    std::fs::rename(&draft, &chain.places.rows)?;
+    chain.another();
+    tracing::info!(rows = cut.rows, "old rows of the audit went");
+    Ok(Some(last))
+}
+
+/// The longest beginning that may go.
+fn find(file: &File, length: u64, before_ms: i64, most: u64) -> io::Result<Option<Cut>> {
+    let mut reading = file.try_clone()?;
+    reading.seek(SeekFrom::Start(0))?;
+    let mut at = 0;
+    let mut last: Option<Link> = None;
+    let mut cut: Option<Cut> = None;
+    let mut rows = 0;
+    for line in Lines::of(reading) {
+        let line = line?;
+        let Some(row) = Row::read(&line.bytes).filter(|row| row.is_sound && line.is_whole) else { break };
+        let follows = match &last {
+            None => row.is_checkpoint() || (row.seq, &row.prev) == (1, &Link::none().hash),
+            Some(last) => row.seq == last.seq + 1 && row.prev == last.hash,
+        };
+        let may_go = row.is_checkpoint() || row.at_ms < before_ms || length - at > most;
+        if !follows || !may_go {
+            break;
+        }
+        at += line.bytes.len() as u64 + 1;
+        if row.is_checkpoint() {
+            // Its own time is that of the last look.
+            last = Some(Link { seq: row.seq, hash: row.prev });
+            continue;
+        }
+        rows += 1;
+        let gone = row.link();
+        cut = Some(Cut { from: at, gone: gone.clone(), rows });
+        last = Some(gone);
+    }
+    Ok(cut)
+}
+
+fn now_ms() -> i64 {
+    let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(since_1970.as_millis()).unwrap_or(i64::MAX)
+}

@@ -1,0 +1,177 @@
+//! The queue to the journal's thread. The standard library's channel rouses its receiver while it holds the lock that
+//! the receiver needs next, so that each write of an idle runner would wake a processor twice; here the lock is free by
+//! then. Not here: what is queued (writer).
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+/// A queue with no bound: whoever waits for what was queued is the bound.
+pub(super) fn queue<T>() -> (Sender<T>, Receiver<T>) {
+    let state = State { waiting: VecDeque::new(), senders: 1, is_read: true };
+    let shared = Arc::new(Shared { state: Mutex::new(state), news: Condvar::new() });
+    (Sender(Arc::clone(&shared)), Receiver(shared))
+}
+
+struct Shared<T> {
+    state: Mutex<State<T>>,
+    news: Condvar,
+}
+
+struct State<T> {
+    waiting: VecDeque<T>,
+    senders: usize,
+    /// The receiver is there.
+    is_read: bool,
+}
+
+impl<T> Shared<T> {
+    fn state(&self) -> MutexGuard<'_, State<T>> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Where things are put in, from any thread.
+pub(super) struct Sender<T>(Arc<Shared<T>>);
+
+impl<T> Sender<T> {
+    /// Puts something at the end. Where nobody takes any more it is dropped.
+    pub fn send(&self, item: T) {
+        let mut state = self.0.state();
+        if !state.is_read {
+            drop(state);
+            return drop(item);
+        }
+        state.waiting.push_back(item);
+        drop(state);
+        self.0.news.notify_one();
+    }
+}
+
+impl<T> Clone for Sender<T> {
+    fn clone(&self) -> Self {
+        self.0.state().senders += 1;
+        Self(Arc::clone(&self.0))
+    }
+}
+
+impl<T> Drop for Sender<T> {
+    fn drop(&mut self) {
+        let mut state = self.0.state();
+        state.senders -= 1;
+        let is_last = state.senders == 0;
+        drop(state);
+        if is_last {
+            self.0.news.notify_one();
+        }
+    }
+}
+
+/// Where they are taken out, in order.
+pub(super) struct Receiver<T>(Arc<Shared<T>>);
+
+/// Why nothing was taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Nothing {
+    /// The time is up.
+    InTime,
+    /// The queue is empty and no sender is left.
+    AnyMore,
+}
+
+impl<T> Receiver<T> {
+    /// The next, once there is one; none once there can be no more.
+    pub fn next(&self) -> Option<T> {
+        let idle = |state: &mut State<T>| state.waiting.is_empty() && state.senders > 0;
+        let state = self.0.news.wait_while(self.0.state(), idle);
+        state.unwrap_or_else(PoisonError::into_inner).waiting.pop_front()
+    }
+
+    /// The same, if it comes by then.
+    ///
+    /// # Errors
+    /// Why none came.
+    pub fn next_until(&self, until: Instant) -> Result<T, Nothing> {
+        let mut state = self.0.state();
+        loop {
+            if let Some(item) = state.waiting.pop_front() {
+                return Ok(item);
+            }
+            if state.senders == 0 {
+                return Err(Nothing::AnyMore);
+            }
+            let left = until.saturating_duration_since(Instant::now());
+            if left == Duration::ZERO {
+                return Err(Nothing::InTime);
+            }
+            state = self.0.news.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0;
+        }
+    }
+
+    /// What waits now, at most so many.
+    pub fn waiting(&self, most: usize) -> Vec<T> {
+        let mut state = self.0.state();
+        let count = most.min(state.waiting.len());
+        state.waiting.drain(..count).collect()
+    }
+}
+
+impl<T> Drop for Receiver<T> {
+    fn drop(&mut self) {
+        let mut state = self.0.state();
+        state.is_read = false;
+        let left = std::mem::take(&mut state.waiting);
+        drop(state);
+        // Not under the lock: dropping may send.
+        drop(left);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_sent_comes_out_in_order_and_then_nothing_any_more() {
+        let (sender, receiver) = queue();
+        let other = sender.clone();
+        for n in 0..5 {
+            sender.send(n);
+        }
+        assert_eq!(receiver.next(), Some(0));
+        assert_eq!(receiver.waiting(2), [1, 2]);
+        drop(sender);
+        assert_eq!(receiver.next_until(Instant::now()), Ok(3));
+        assert_eq!(receiver.waiting(9), [4]);
+        assert_eq!(receiver.next_until(Instant::now()), Err(Nothing::InTime));
+        drop(other);
+        assert_eq!((receiver.next_until(Instant::now()), receiver.next()), (Err(Nothing::AnyMore), None));
+    }
+
+    #[test]
+    fn nothing_is_lost_between_threads() {
+        let (sender, receiver) = queue();
+        let senders: Vec<_> = (0..4)
+            .map(|_| {
+                let sender = sender.clone();
+                std::thread::spawn(move || (1..=1_000_u64).for_each(|n| sender.send(n)))
+            })
+            .collect();
+        drop(sender);
+        let sum: u64 = std::iter::from_fn(|| receiver.next()).sum();
+        assert_eq!(sum, 4 * 500_500);
+        for sender in senders {
+            sender.join().expect("it sent");
+        }
+    }
+
+    #[test]
+    fn what_nobody_takes_is_dropped() {
+        let (sender, receiver) = queue();
+        let thing = Arc::new(());
+        sender.send(Arc::clone(&thing));
+        drop(receiver);
+        sender.send(Arc::clone(&thing));
+        assert_eq!(Arc::strong_count(&thing), 1);
+    }
+}

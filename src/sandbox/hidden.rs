@@ -1,0 +1,86 @@
+//! What commands do not read of the user's own folder. Not here: how that is enforced (places, seatbelt).
+
+use std::path::{Path, PathBuf};
+
+use super::Rules;
+
+/// Where programs keep what opens other doors, from the user's own folder: keys, tokens, passwords, browsers' profiles,
+/// what was typed into shells.
+const HIDDEN: &[&str] = &[
+    ".ssh",
+    ".aws",
+    ".azure",
+    ".gnupg",
+    ".kube",
+    ".docker",
+    ".netrc",
+    ".git-credentials",
+    ".pgpass",
+    ".my.cnf",
+    ".pypirc",
+    ".vault-token",
+    ".password-store",
+    ".terraform.d",
+    ".cargo/credentials",
+    ".cargo/credentials.toml",
+    ".config/gh",
+    ".config/gcloud",
+    ".config/git/credentials",
+    ".config/op",
+    ".config/sops",
+    ".config/1Password",
+    ".config/Bitwarden",
+    ".config/Signal",
+    ".config/keepassxc",
+    ".config/google-chrome",
+    ".config/chromium",
+    ".config/BraveSoftware",
+    ".config/microsoft-edge",
+    ".config/opera",
+    ".config/vivaldi",
+    ".local/share/keyrings",
+    ".local/share/kwalletd",
+    ".mozilla",
+    ".thunderbird",
+    ".var/app",
+    "snap/firefox",
+    "snap/chromium",
+    ".bash_history",
+    ".zsh_history",
+    ".python_history",
+    ".psql_history",
+    ".mysql_history",
+];
+
+/// The same on macOS, beside.
+const HIDDEN_IN_LIBRARY: &[&str] = &[
+    "Library/Keychains",
+    "Library/Cookies",
+    "Library/Messages",
+    "Library/Mail",
+    "Library/Safari",
+    "Library/Application Support/Google/Chrome",
+    "Library/Application Support/BraveSoftware",
+    "Library/Application Support/Microsoft Edge",
+    "Library/Application Support/Firefox",
+    "Library/Application Support/1Password",
+    "Library/Application Support/Signal",
+    "Library/Group Containers",
+];
+
+fn names() -> impl Iterator<Item = &'static &'static str> {
+    HIDDEN.iter().chain(HIDDEN_IN_LIBRARY.iter().filter(|_| cfg!(target_os = "macos")))
+}
+
+/// What is hidden: the runner's own folder, what the owner hides, and the list, but for what the owner names. Of a link
+/// what it leads to as well.
+pub(super) fn holes(rules: &Rules) -> Vec<PathBuf> {
+    let named = |path: &Path| rules.read.iter().chain(&rules.write).any(|named| path.starts_with(named));
+    let listed = rules.user_home.iter().flat_map(|home| names().map(|name| home.join(name)));
+    let mut holes: Vec<PathBuf> = listed.filter(|path| !named(path)).collect();
+    holes.extend(rules.hide.iter().cloned());
+    holes.push(rules.own_home.clone());
+    let real: Vec<PathBuf> = holes.iter().filter_map(|path| path.canonicalize().ok()).collect();
+    holes.extend(real);
+    holes
+}

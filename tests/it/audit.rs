@@ -1,0 +1,121 @@
+//! The audit and signed requests: rows that follow from each other, what the runner and its owner put there, and what a
+//! device with a pinned key runs. `hNNN` in a test's name is the number of the hostile input.
+
+mod chain;
+mod rows;
+mod signed;
+
+use std::path::PathBuf;
+
+use punie_runner::audit::{Audit, Entry, Event, Flaw, Keep, Link, Places, Report, Who, verify};
+use serde_json::Value;
+
+use crate::harness::stage::Stage;
+
+/// An audit in a folder of its own.
+struct Folder {
+    dir: tempfile::TempDir,
+    places: Places,
+}
+
+impl Folder {
+    fn new() -> Self {
+        let dir = tempfile::tempdir().expect("a folder");
+        let places = Places::within(dir.path());
+        Self { dir, places }
+    }
+
+    fn open(&self, keep: Keep) -> Audit {
+        Audit::open(self.places.clone(), keep, None).expect("a thread")
+    }
+
+    /// With so many rows, their head kept.
+    async fn with_rows(rows: i64) -> Self {
+        let folder = Self::new();
+        let audit = folder.open(ALL);
+        audit.note((1..=rows).map(row).collect());
+        audit.rest().await;
+        folder
+    }
+
+    fn text(&self) -> String {
+        std::fs::read_to_string(&self.places.rows).expect("rows")
+    }
+
+    fn lines(&self) -> Vec<String> {
+        self.text().lines().map(str::to_owned).collect()
+    }
+
+    fn put(&self, lines: &[String]) {
+        std::fs::write(&self.places.rows, lines.join("\n") + "\n").expect("written");
+    }
+
+    fn verify(&self) -> Report {
+        verify(&self.places, &[], None).expect("readable")
+    }
+
+    /// What is wrong first, and at which row.
+    fn flaw(&self) -> Option<(Flaw, Option<u64>)> {
+        self.verify().fault.map(|fault| (fault.flaw, fault.seq))
+    }
+}
+
+/// Nothing goes.
+const ALL: Keep = Keep { age: std::time::Duration::from_hours(24 * 365 * 100), bytes: 1 << 40 };
+
+/// A row with something in every column that a row can have.
+fn row(n: i64) -> Entry {
+    Entry {
+        conversation_id: Some("talk".to_owned()),
+        agent_type: Some("main".to_owned()),
+        tool_name: Some("Bash".to_owned()),
+        args_hash: Some(punie_runner::audit::hash_of("{}")),
+        decision: Some(punie_runner::audit::Decision::Asked),
+        by: Some("device".to_owned()),
+        code: Some("io".to_owned()),
+        rule: Some("ask".to_owned()),
+        confinement: Some("full".to_owned()),
+        attempt: Some(1),
+        outcome: Some("ok".to_owned()),
+        exit_code: Some(3),
+        signal: Some("SIGTERM".to_owned()),
+        may_have_run: true,
+        bytes: Some(77),
+        duration_ms: Some(12),
+        through: Some(9),
+        count: Some(4),
+        ..Entry::new(Event::Answered, Who::Caller, 1_000 + n)
+    }
+    .about(&format!("request-{n}"))
+    .saying("words")
+}
+
+/// Where the audit of a stage's device is.
+fn places(stage: &Stage) -> Places {
+    Places::within(&stage.setting.home.join("state"))
+}
+
+/// The rows of a stage's device.
+fn rows_of(stage: &Stage) -> Vec<Value> {
+    let text = std::fs::read_to_string(places(stage).rows).unwrap_or_default();
+    text.lines().map(|line| serde_json::from_str(line).expect("a row is JSON")).collect()
+}
+
+/// Those about a request, each as the fields asked for.
+fn about(stage: &Stage, id: &str, fields: &[&str]) -> Vec<String> {
+    let rows = rows_of(stage).into_iter().filter(|row| row["requestId"] == id);
+    let field = |row: &Value, name: &str| match &row[name] {
+        Value::Null => "-".to_owned(),
+        Value::String(text) => text.clone(),
+        other => other.to_string(),
+    };
+    rows.map(|row| fields.iter().map(|name| field(&row, name)).collect::<Vec<_>>().join(" ")).collect()
+}
+
+fn of(file: &PathBuf) -> Vec<u8> {
+    std::fs::read(file).expect("readable")
+}
+
+fn link(text: &str) -> Link {
+    punie_runner::audit::Head::parse(text).expect("a head")
+}

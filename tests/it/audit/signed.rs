@@ -1,0 +1,320 @@
+//! What a device with a pinned key runs: what is signed for it with that key, in time, and nothing else.
+
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use punie_runner::ids::{ConversationId, DeviceId, RequestId};
+use punie_runner::request::{Signed, public_key_of};
+use serde_json::{Value, json};
+
+use super::about;
+use crate::harness::caller::{Answer, Ask};
+use crate::harness::relay::{Fate, Relay};
+use crate::harness::stage::Stage;
+use crate::harness::wait::until;
+use crate::harness::worker::Worker;
+
+const KEY: [u8; 32] = [42; 32];
+
+/// A device that requires signatures by that key.
+async fn stage() -> Stage {
+    let key = public_key_of(&KEY);
+    Stage::with(&format!("[backend]\nrequest_key = \"{key}\"\n")).await
+}
+
+fn now_ms() -> i64 {
+    let age = SystemTime::now().duration_since(UNIX_EPOCH).expect("after 1970");
+    i64::try_from(age.as_millis()).expect("soon enough")
+}
+
+/// What is asked and what of it is signed.
+#[derive(Clone)]
+struct Order {
+    id: RequestId,
+    device: String,
+    tool: &'static str,
+    args: String,
+    issued_at_ms: i64,
+    deadline_ms: Option<i64>,
+    conversation: Option<&'static str>,
+    agent_type: Option<&'static str>,
+}
+
+impl Order {
+    fn bash(stage: &Stage, command: &str) -> Self {
+        Self {
+            id: RequestId::new(),
+            device: stage.caller.device.clone(),
+            tool: "Bash",
+            args: json!({ "command": command }).to_string(),
+            issued_at_ms: now_ms(),
+            deadline_ms: None,
+            conversation: None,
+            agent_type: None,
+        }
+    }
+
+    fn sign(&self, key: &[u8; 32]) -> String {
+        let conversation = self.conversation.map(|id| ConversationId::parse(id).expect("an id"));
+        let device = DeviceId::parse(self.device.clone()).expect("an id");
+        let signed = Signed {
+            request: &self.id,
+            device: &device,
+            tool: self.tool,
+            args: &self.args,
+            issued_at_ms: self.issued_at_ms,
+            deadline_ms: self.deadline_ms,
+            conversation: conversation.as_ref(),
+            agent_type: self.agent_type,
+        };
+        signed.sign(key)
+    }
+
+    /// As it is sent, with this signature.
+    #[expect(clippy::cast_precision_loss, reason = "milliseconds since 1970 are far below 2^53")]
+    fn sent(&self, signature: &str) -> Ask {
+        let args: Value = serde_json::from_str(&self.args).expect("JSON");
+        let mut ask = Ask::new(self.tool, &args)
+            .with("requestId", json!(self.id.as_str()))
+            .with("args", json!(self.args))
+            .with("issuedAtMs", json!(self.issued_at_ms as f64))
+            .with("signature", json!(signature));
+        if let Some(deadline) = self.deadline_ms {
+            ask = ask.with("deadlineMs", json!(deadline as f64));
+        }
+        for (field, value) in [("conversationId", self.conversation), ("agentType", self.agent_type)] {
+            if let Some(value) = value {
+                ask = ask.with(field, json!(value));
+            }
+        }
+        ask
+    }
+}
+
+/// It was refused with this code and these words, nothing ran, and the audit has it.
+async fn refused(stage: &Stage, ask: Ask, code: &str, words: &str) -> Answer {
+    let id = stage.ask(ask).await;
+    let answer = stage.answer(&id).await;
+    assert_eq!(answer.verdict(), ("error", code), "{answer:?}");
+    assert!(answer.text().contains(words), "{answer:?}");
+    assert_eq!(stage.read("effects"), "", "nothing ran");
+    let fields = ["event", "who", "decision", "code", "rule"];
+    let wanted = [format!("refused caller denied {code} backend.request_key")];
+    until(&format!("{wanted:?} in {:?}", about(stage, &id, &fields)), || {
+        about(stage, &id, &fields) == wanted
+    })
+    .await;
+    answer
+}
+
+/// Something of an order that is made otherwise after it was signed.
+type Change = fn(&mut Order);
+
+const EFFECT: &str = "echo ran >> effects";
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn h97_a_request_signed_with_the_pinned_key_is_run_and_one_without_is_not() {
+    let stage = stage().await;
+    let _runner = stage.run();
+    refused(&stage, Ask::bash(EFFECT), "policy_denied", "has no signature").await;
+    let order = Order::bash(&stage, EFFECT);
+    let read = Ask::new("Read", &json!({ "file_path": "a" }));
+    refused(&stage, read, "policy_denied", "Read was not run").await;
+    let id = stage.ask(order.sent(&order.sign(&KEY))).await;
+    assert_eq!(stage.answer(&id).await.outcome, "ok");
+    assert_eq!(stage.read("effects"), "ran\n");
+    let status = stage.status().await;
+    assert_eq!(status["requestAuth"], "signed");
+    until("a heartbeat says so", || {
+        let db = stage.database();
+        let health: String =
+            db.query_row("select health from presence", [], |row| row.get(0)).unwrap_or_default();
+        health.contains("\"requestAuth\":\"signed\"")
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn h97_everything_that_is_signed_is_part_of_it() {
+    let stage = stage().await;
+    let _runner = stage.run();
+    let whole = |stage: &Stage| Order {
+        deadline_ms: Some(now_ms() + 60_000),
+        conversation: Some("talk"),
+        agent_type: Some("main"),
+        ..Order::bash(stage, EFFECT)
+    };
+    let changes: [(&str, Change); 8] = [
+        ("id", |order| order.id = RequestId::new()),
+        ("tool", |order| order.tool = "run_command"),
+        ("args", |order| order.args = json!({ "command": "echo RAN >> effects" }).to_string()),
+        ("spaces in args", |order| order.args.push(' ')),
+        ("issued", |order| order.issued_at_ms += 1),
+        ("deadline", |order| order.deadline_ms = order.deadline_ms.map(|at| at + 1)),
+        ("conversation", |order| order.conversation = Some("other")),
+        ("agent", |order| order.agent_type = None),
+    ];
+    for (what, change) in changes {
+        let mut order = whole(&stage);
+        let signature = order.sign(&KEY);
+        change(&mut order);
+        let answer =
+            refused(&stage, order.sent(&signature), "policy_denied", "the signature of this one is not")
+                .await;
+        assert_eq!(answer.outcome, "error", "{what}");
+    }
+    for signature in ["", "x", "AAAA", &whole(&stage).sign(&[43; 32])] {
+        let order = whole(&stage);
+        refused(&stage, order.sent(signature), "policy_denied", "the signature of this one is not").await;
+    }
+    let order = whole(&stage);
+    let id = stage.ask(order.sent(&order.sign(&KEY))).await;
+    assert_eq!(stage.answer(&id).await.outcome, "ok");
+    assert_eq!(stage.read("effects"), "ran\n");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn h96_a_request_signed_for_another_device_is_refused_and_audited() {
+    let stage = stage().await;
+    let _runner = stage.run();
+    let order = Order { device: "another-device".to_owned(), ..Order::bash(&stage, EFFECT) };
+    let signature = order.sign(&KEY);
+    refused(&stage, order.sent(&signature), "policy_denied", "for this request at this device").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn h97_an_expired_request_is_refused_by_this_machines_clock_too() {
+    let stage = stage().await;
+    // The backend's clock is an hour behind: by it nothing has expired.
+    stage.advance_backend(-3_600_000);
+    let _runner = stage.run();
+    let long_ago = now_ms() - 20 * 60_000;
+    let old = Order { issued_at_ms: long_ago, ..Order::bash(&stage, EFFECT) };
+    refused(&stage, old.sent(&old.sign(&KEY)), "expired", "expired").await;
+    let late = Order { deadline_ms: Some(now_ms() - 6 * 60_000), ..Order::bash(&stage, EFFECT) };
+    refused(&stage, late.sent(&late.sign(&KEY)), "expired", "expired").await;
+    let early = Order { issued_at_ms: now_ms() + 10 * 60_000, ..Order::bash(&stage, EFFECT) };
+    refused(&stage, early.sent(&early.sign(&KEY)), "policy_denied", "in the future").await;
+    // A deadline that is signed holds however long ago it was issued.
+    let lasting =
+        Order { issued_at_ms: long_ago, deadline_ms: Some(now_ms() + 60_000), ..Order::bash(&stage, EFFECT) };
+    let id = stage.ask(lasting.sent(&lasting.sign(&KEY))).await;
+    assert_eq!(stage.answer(&id).await.outcome, "ok");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn h97_what_was_signed_and_run_is_not_run_again_after_its_time_when_the_journal_is_lost() {
+    let stage = stage().await;
+    let runner = stage.run();
+    let order = Order { deadline_ms: Some(now_ms() + 60_000), ..Order::bash(&stage, EFFECT) };
+    let id = stage.ask(order.sent(&order.sign(&KEY))).await;
+    assert_eq!(stage.answer(&id).await.outcome, "ok");
+    runner.terminate();
+    runner.end().await;
+    for entry in std::fs::read_dir(stage.setting.home.join("state")).expect("a folder") {
+        let path = entry.expect("an entry").path();
+        if path.display().to_string().contains("journal.sqlite3") {
+            std::fs::remove_file(path).expect("removed");
+        }
+    }
+    // The backend offers it anew, with a later deadline and a later time: neither was signed.
+    let db = stage.database();
+    db.execute("delete from results", []).expect("changed");
+    let later = 3_600_000;
+    db.execute(
+        "update requests set state = 'open', lease_id = null, deadline_ms = deadline_ms + ?1, created_at_ms = created_at_ms + ?1",
+        [later],
+    )
+    .expect("changed");
+    drop(db);
+    let _runner = stage.run();
+    let answer = stage.answer(&id).await;
+    assert_eq!(answer.verdict(), ("error", "policy_denied"), "{answer:?}");
+    assert_eq!(stage.read("effects"), "ran\n", "once");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_cancel_needs_no_signature_since_it_only_stops() {
+    let stage = stage().await;
+    let _runner = stage.run();
+    let order = Order::bash(&stage, "echo ran > effects; sleep 600");
+    let id = stage.ask(order.sent(&order.sign(&KEY))).await;
+    stage.line("effects").await;
+    stage.caller.cancel(&id).await;
+    assert_eq!(stage.answer(&id).await.outcome, "cancelled");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn send_signs_with_a_key_that_keygen_made_and_the_device_has_pinned() {
+    let stage = Stage::with("[backend]\n#key\n").await;
+    let file = stage.setting.home.with_file_name("caller.key");
+    let file = file.to_str().expect("text");
+    let made = stage.command(&["--json", "keygen", file]).await;
+    assert_eq!(made.code, Some(0), "{made:?}");
+    let public = made.json()["publicKey"].as_str().expect("a key").to_owned();
+    let again = stage.command(&["keygen", file]).await;
+    assert_ne!(again.code, Some(0), "a key is not written over: {again:?}");
+    let bits =
+        std::os::unix::fs::PermissionsExt::mode(&std::fs::metadata(file).expect("there").permissions());
+    assert_eq!(bits & 0o777, 0o600);
+    stage.configure("#key", &format!("request_key = \"{public}\""));
+    let _runner = stage.run();
+    let tokens = stage.setting.home.join("tokens/caller");
+    std::fs::write(&tokens, &stage.caller.token).expect("written");
+    std::fs::set_permissions(&tokens, std::os::unix::fs::PermissionsExt::from_mode(0o600)).expect("set");
+    let args = json!({ "command": EFFECT }).to_string();
+    let plain = stage.command(&["send", "Bash", &args]).await;
+    assert_eq!((plain.code, stage.read("effects").as_str()), (Some(1), ""), "{plain:?}");
+    let signed = stage.command(&["send", "--sign-key", file, "--conversation", "talk", "Bash", &args]).await;
+    assert_eq!((signed.code, stage.read("effects").as_str()), (Some(0), "ran\n"), "{signed:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_pinned_key_that_is_none_keeps_the_runner_from_starting() {
+    let stage = Stage::with("[backend]\n#key\n").await;
+    stage.configure("#key", "request_key = \"not a key\"");
+    let ended = stage.run().end().await;
+    assert_eq!(ended.code, Some(78), "{ended:?}");
+    assert!(ended.log.contains("request_key"), "{ended:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn h96_a_request_that_names_another_device_is_refused_and_audited() {
+    let stage = Stage::new().await;
+    let relay = Relay::before(&stage.setting.url).await;
+    let mut said = false;
+    relay.rule(move |path, _| {
+        if path != "events:listForDevice" || std::mem::replace(&mut said, true) {
+            return Fate::Pass;
+        }
+        let request = json!({
+            "requestId": "strayed", "deviceId": "another-device", "toolName": "Bash",
+            "args": json!({ "command": EFFECT }).to_string(), "createdAtMs": now_ms(), "cancelled": false, "attempt": 0,
+        });
+        let event = json!({ "seq": "1", "type": "tool_request", "requestId": "strayed", "request": request });
+        let page = json!({ "status": "success", "value": { "events": [event], "cursor": "1", "isDone": true } });
+        Fate::say("200 OK", "content-type: application/json\r\n", &page.to_string())
+    });
+    let _runner = stage.run_at(&relay.url);
+    let told = || about(&stage, "strayed", &["event", "decision", "code"]);
+    until("it in the audit", || told() == ["refused denied invalid_args"]).await;
+    assert_eq!(stage.caller.have(Ask::bash("true")).await.outcome, "ok");
+    assert_eq!(stage.read("effects"), "");
+    until("its answer", || relay.posts("strayed").0 > 0).await;
+    let posts = relay.calls("events:appendResult");
+    let post = posts.iter().find(|call| call.args["requestId"] == "strayed").expect("a post");
+    assert!(post.args["payload"].to_string().contains("it is for another device"), "{post:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn h97_over_a_websocket_which_has_no_place_for_signatures_nothing_is_run() {
+    let worker = Worker::new().await;
+    let file = worker.setting.home.join("config.toml");
+    let text = std::fs::read_to_string(&file).expect("a configuration");
+    let key = format!("[backend]\nrequest_key = \"{}\"", public_key_of(&KEY));
+    std::fs::write(&file, text.replacen("[backend]", &key, 1)).expect("written");
+    let _runner = worker.run();
+    let mut line = worker.accept().await;
+    let said = line.fails("call-1", "Bash", &json!({ "command": EFFECT })).await;
+    assert!(said.contains("has no signature"), "{said}");
+    assert_eq!(worker.read("effects"), "");
+}

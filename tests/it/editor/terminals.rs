@@ -1,0 +1,58 @@
+//! Commands and the terminals of an editor: which run there, by what the owner requires of their confinement.
+
+use serde_json::{Value, json};
+
+use crate::harness::caller::Ask;
+use crate::harness::editor::{Editor, Reaction};
+use crate::harness::stage::Stage;
+
+/// Has one terminal, in which everything prints the same.
+fn terminal(method: &str, _: &Value) -> Reaction {
+    Reaction::Answer(match method {
+        "terminal/create" => json!({ "terminalId": "t1" }),
+        "terminal/wait_for_exit" => json!({ "exitCode": 0 }),
+        "terminal/output" => {
+            json!({ "output": "ran there\n", "truncated": false, "exitStatus": { "exitCode": 0 } })
+        }
+        "terminal/release" => json!({}),
+        "session/request_permission" => {
+            json!({ "outcome": { "outcome": "selected", "optionId": "allow_once" } })
+        }
+        _ => return Reaction::Refuse(-32601),
+    })
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn where_confinement_is_required_a_command_runs_here_and_says_why() {
+    for required in ["", "[sandbox]\nrequire = \"partial\"\n"] {
+        let stage = Stage::with(&format!("[editor]\nterminals = true\n{required}")).await;
+        let mut editor = Editor::launch(&stage.setting, terminal);
+        editor.attached(&json!({ "terminal": true }), &stage.setting).await;
+        let answer = stage.caller.have(Ask::bash("echo ran here; echo x >> ~/rc")).await;
+        assert!(answer.text().starts_with("ran here"), "{answer:?}");
+        assert!(editor.requests("terminal/create").is_empty(), "nothing was asked of the editor");
+        let meta = &answer.payload["meta"];
+        assert_eq!((&meta["confinement"], &meta["source"]), (&json!("full"), &Value::Null));
+        let word = if required.is_empty() { "full" } else { "partial" };
+        let why = format!(
+            "It ran on this machine and not in the editor's terminal: nothing confines commands there, and the owner \
+             requires confinement \"{word}\". The owner can allow it: require = \"none\" under [sandbox] in config.toml."
+        );
+        assert_eq!(meta["warnings"], json!([why]));
+        assert!(!stage.setting.logs.join("rc").exists(), "and it was confined");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn where_none_is_required_it_runs_there_and_its_result_says_none() {
+    let stage = Stage::with("[editor]\nterminals = true\n[sandbox]\nrequire = \"none\"\n").await;
+    let mut editor = Editor::launch(&stage.setting, terminal);
+    editor.attached(&json!({ "terminal": true }), &stage.setting).await;
+    let answer = stage.caller.have(Ask::bash("echo ran here")).await;
+    assert_eq!(answer.text(), "ran there");
+    let meta = &answer.payload["meta"];
+    assert_eq!((&meta["confinement"], &meta["source"]), (&json!("none"), &json!("editor")));
+    // What does not fit in an editor's terminal runs here, and is confined.
+    let answer = stage.caller.have(Ask::new("Bash", &json!({ "command": "cat", "stdin": "here" }))).await;
+    assert_eq!((answer.text().as_str(), &answer.payload["meta"]["confinement"]), ("here", &json!("full")));
+}

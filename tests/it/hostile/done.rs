@@ -1,0 +1,137 @@
+//! The runner as it is delivered, with confinement on: what must fail does so legibly, and everyday work goes on with
+//! the settings that the page on safety documents.
+
+use std::path::Path;
+use std::process::Command;
+
+use serde_json::json;
+
+use crate::harness::caller::Ask;
+use crate::harness::process::Program;
+use crate::harness::stage::Stage;
+
+/// A runner with this under `[sandbox]`, a commit in its workspace, and secrets in the user's folder.
+struct Runner {
+    stage: Stage,
+    program: Program,
+}
+
+impl Runner {
+    async fn new(sandbox: &str) -> Self {
+        let stage = Stage::with(&format!("[sandbox]\n{sandbox}\n")).await;
+        let user = &stage.setting.logs;
+        std::fs::create_dir(user.join(".ssh")).expect("made");
+        std::fs::write(user.join(".ssh/id_rsa"), "the-private-key").expect("written");
+        std::fs::write(user.join(".bashrc"), "rc\n").expect("written");
+        let program = stage.run();
+        Self { stage, program }
+    }
+
+    /// What a command prints and what is said of it; it ran fully confined.
+    async fn bash(&self, command: &str) -> String {
+        let ask = Ask::new("Bash", &json!({ "command": command, "timeout": 600_000 }));
+        let answer = self.stage.caller.have(ask).await;
+        assert_eq!(answer.payload["meta"]["confinement"], "full", "{command}: {answer:?}");
+        answer.text()
+    }
+
+    fn write(&self, files: &[(&str, &str)]) {
+        for (file, text) in files {
+            let path = self.stage.file(file);
+            std::fs::create_dir_all(path.parent().expect("a folder")).expect("made");
+            std::fs::write(path, text).expect("written");
+        }
+    }
+}
+
+/// Whether a program is here; where it is not, the test has nothing to run and says so.
+#[expect(clippy::print_stderr, reason = "whoever reads the tests' output should see what was not tried")]
+fn is_here(program: &str) -> bool {
+    let found = Command::new(program).arg("--version").output().is_ok_and(|output| output.status.success());
+    if !found {
+        eprintln!("skipped: {program} is not installed");
+    }
+    found
+}
+
+fn last_line(text: &str) -> &str {
+    text.lines().last().unwrap_or_default()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_must_not_work_fails_and_says_why_and_what_would_allow_it() {
+    let runner = Runner::new("").await;
+    let user = std::fs::canonicalize(&runner.stage.setting.logs).expect("there");
+    if is_here("curl") {
+        let text = runner.bash("curl -sS -m 20 https://example.com").await;
+        assert!(text.contains("curl: (6)") && text.contains("Exit code 6"), "{text}");
+        assert!(last_line(&text).contains("network = \"full\" under [sandbox] in config.toml"), "{text}");
+        let text = runner.bash("curl -sS -m 20 https://192.0.2.1").await;
+        assert!(last_line(&text).contains("network = \"full\" under [sandbox] in config.toml"), "{text}");
+    }
+    let text = runner.bash("cat ~/.ssh/id_rsa").await;
+    assert!(!text.contains("the-private-key") && text.contains("Permission denied"), "{text}");
+    let setting =
+        format!("read = [\"{}\"] under [sandbox] in config.toml", user.join(".ssh/id_rsa").display());
+    assert!(last_line(&text).contains(&setting), "{text}");
+    let text = runner.bash("echo x >> ~/.bashrc").await;
+    assert!(text.contains("Permission denied") && last_line(&text).contains("write = ["), "{text}");
+    assert_eq!(std::fs::read_to_string(user.join(".bashrc")).expect("there"), "rc\n");
+    let text = runner.bash(&format!("kill -9 {}", runner.program.pid())).await;
+    assert!(text.contains("Operation not permitted") && last_line(&text).contains("KillShell"), "{text}");
+    assert_eq!(runner.bash("echo still here").await, "still here");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn git_commits() {
+    if !is_here("git") {
+        return;
+    }
+    let runner = Runner::new("").await;
+    let set_up = runner.bash("git init -q && git config user.name a && git config user.email a@b").await;
+    assert!(set_up.contains("no output"), "{set_up}");
+    // Another command, for which the repository's configuration is protected.
+    let text = runner
+        .bash("echo x > f && git add f && git commit -q -m one && git checkout -q -b topic && git log --format=%s")
+        .await;
+    assert_eq!(text, "one");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn npm_runs_the_tests_of_a_package() {
+    if !is_here("npm") {
+        return;
+    }
+    let runner = Runner::new("").await;
+    let source = "const { test } = require('node:test'); const net = require('node:net');\n\
+                test('serves', (t, done) => { const s = net.createServer((c) => c.end('hi')).listen(0, '127.0.0.1', () =>\n\
+                net.connect(s.address().port, '127.0.0.1').on('data', (d) => { s.close(); done(d == 'hi' ? null : d); })); });\n";
+    runner.write(&[
+        ("package.json", r#"{"name":"a","version":"1.0.0","scripts":{"test":"node --test"}}"#),
+        ("a.test.js", source),
+    ]);
+    let text = runner.bash("npm test").await;
+    assert!(text.contains("pass 1") && text.contains("fail 0") && !text.contains("Exit code"), "{text}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn cargo_builds_and_runs_a_test_that_binds_the_loopback() {
+    // The toolchain of this build is outside of the folders that are read by default, as it may be on any machine.
+    let cargo = Path::new(env!("CARGO"));
+    let bin = cargo.parent().expect("a folder");
+    let toolchain = bin.parent().expect("a toolchain");
+    let runner = Runner::new(&format!("read = [{:?}]", toolchain.display().to_string())).await;
+    let source = "#[test]\nfn serves() {\n    let here = std::net::TcpListener::bind(\"127.0.0.1:0\").unwrap();\n    let \
+                  there = std::net::TcpStream::connect(here.local_addr().unwrap()).unwrap();\n    \
+                  assert_eq!(here.accept().unwrap().1, there.local_addr().unwrap());\n}\n";
+    runner.write(&[
+        ("Cargo.toml", "[package]\nname = \"a\"\nversion = \"0.1.0\"\nedition = \"2021\"\n"),
+        ("src/main.rs", "fn main() { println!(\"built\"); }\n"),
+        ("tests/loopback.rs", source),
+    ]);
+    let path = format!("export PATH={}:$PATH", bin.display());
+    let text = runner.bash(&format!("{path}; cargo build --offline -q && ./target/debug/a")).await;
+    assert_eq!(text, "built");
+    let text = runner.bash(&format!("{path}; cargo test --offline -q --test loopback")).await;
+    assert!(text.contains("1 passed"), "{text}");
+}

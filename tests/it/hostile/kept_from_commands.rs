@@ -1,0 +1,210 @@
+//! The protected paths of a workspace under commands: read-only where they are there, told of where they appear, and
+//! everyday work beside them.
+
+use std::path::Path;
+use std::process::Command;
+
+use punie_runner::sandbox::Network;
+use serde_json::json;
+
+use super::Yard;
+use super::absence::Bare;
+use crate::harness::tools;
+
+const APPEARED: &str = "appeared while this command ran";
+
+fn git(folder: &Path, args: &[&str]) {
+    let done = Command::new("git")
+        .args(["-c", "user.name=a", "-c", "user.email=a@b", "-c", "init.defaultBranch=main"])
+        .args(args)
+        .current_dir(folder)
+        .output();
+    let done = done.expect("git runs");
+    assert!(done.status.success(), "{args:?}: {done:?}");
+}
+
+/// A repository with a commit, and what editors and shells run.
+fn furnish(work: &Path) {
+    git(work, &["init", "-q"]);
+    for (file, text) in [
+        (".git/hooks/pre-push", "hook"),
+        (".vscode/tasks.json", "{}"),
+        (".envrc", "rc"),
+        ("a.txt", "one\n"),
+        ("sub/.git/config", "[core]\n"),
+        ("deep/er/.envrc", "rc"),
+    ] {
+        std::fs::create_dir_all(work.join(file).parent().expect("a folder")).expect("made");
+        std::fs::write(work.join(file), text).expect("written");
+    }
+    git(work, &["config", "user.name", "a"]);
+    git(work, &["config", "user.email", "a@b"]);
+    git(work, &["add", "a.txt"]);
+    git(work, &["commit", "-q", "-m", "one"]);
+}
+
+fn furnished(network: Network) -> Yard {
+    let yard = Yard::with(network, |_| {});
+    furnish(&yard.path("work"));
+    yard
+}
+
+#[tokio::test]
+async fn what_is_there_can_be_neither_written_nor_moved_nor_reached_from_inside() {
+    for network in [Network::Loopback, Network::None, Network::Full] {
+        let yard = furnished(network);
+        let config = yard.read("work/.git/config");
+        for command in [
+            "echo x >> .git/config",
+            "echo x > .git/hooks/pre-commit",
+            "echo x > .git/hooks/pre-push",
+            "rm -f .git/hooks/pre-push",
+            "mv .git/hooks .git/hooks.old",
+            "mv .git other",
+            "echo x > new && mv new .git/config",
+            "ln -f a.txt .git/config",
+            "chmod 777 .git/config",
+            "echo x > .vscode/tasks.json",
+            "rm -rf .vscode",
+            "echo x > .envrc",
+            "echo x >> sub/.git/config",
+            "mv sub/.git sub/other",
+            "mount -o remount,rw .git/config",
+            "umount .git/config",
+        ] {
+            let text = yard.bash(&format!("{command} || exit 7")).await;
+            assert!(text.contains("Exit code 7"), "{network:?}, {command}: {text}");
+        }
+        for folder in [".git", ".git/hooks", "deep/er"] {
+            let command = "echo x > pre-commit; echo x > config; echo x > .envrc; true";
+            let args = json!({"command": command, "working_directory": folder});
+            yard.call(args).await.expect("it runs");
+        }
+        assert_eq!(yard.read("work/.git/config"), config);
+        assert_eq!(yard.read("work/.git/hooks/pre-push"), "hook");
+        assert!(!yard.path("work/.git/hooks/pre-commit").exists());
+        assert_eq!(yard.read("work/.vscode/tasks.json"), "{}");
+        assert_eq!((yard.read("work/.envrc"), yard.read("work/deep/er/.envrc")), ("rc".into(), "rc".into()));
+        assert_eq!(yard.read("work/sub/.git/config"), "[core]\n");
+    }
+}
+
+#[tokio::test]
+async fn everyday_work_in_a_repository_goes_on() {
+    let yard = furnished(Network::Loopback);
+    let text = yard
+        .bash(
+            "set -e; echo two >> a.txt; git add a.txt; git commit -q -m two; git checkout -q -b topic; echo three >> a.txt; \
+             git stash -q; git stash pop -q; git commit -q -am three; git checkout -q main; git merge -q topic; git tag v1; \
+             git rebase -q HEAD~1; git worktree add -q ../work/tree -b other; git gc -q; \
+             git fetch -q . main:copy; git log --format=%s -1; git status --porcelain -uno",
+        )
+        .await;
+    assert_eq!(text.lines().next(), Some("three"), "{text}");
+    assert!(text.contains(&format!("work/tree/.git {APPEARED}")), "a file that leads git elsewhere: {text}");
+    // Another repository, whole, in one command.
+    let text = yard.bash("git clone -q . clone && cd clone && git remote add up .. && git remote").await;
+    assert_eq!(text, "origin\nup", "a repository that runs nothing is no news");
+    let text = yard
+        .bash("git init -q odd && git -C odd config core.pager x; echo x > odd/.git/hooks/pre-push")
+        .await;
+    for path in ["config", "hooks/pre-push"] {
+        assert!(text.contains(&format!("work/odd/.git/{path} {APPEARED}")), "{text}");
+    }
+    // And gone again, by the plain program.
+    assert_eq!(yard.bash("mv clone gone && echo moved").await, "moved");
+}
+
+#[tokio::test]
+async fn what_git_would_write_there_fails_with_the_setting_that_would_allow_it() {
+    let yard = furnished(Network::Loopback);
+    git(&yard.path("work"), &["remote", "add", "origin", "."]);
+    git(&yard.path("work"), &["fetch", "-q", "origin"]);
+    let config = yard.path("work/.git/config");
+    for command in [
+        "git config user.name b",
+        "git remote add up ..",
+        "git checkout -q -b x origin/main; git config --get branch.x.merge",
+        "git branch -q spare; git branch -q -D spare; git branch --list spare",
+    ] {
+        let text = yard.bash(command).await;
+        let line = format!(
+            "This is because commands may not change {0}: git runs what is configured there. The owner can allow it: \
+             write = [\"{0}\"] under [sandbox] in config.toml.",
+            config.display()
+        );
+        assert_eq!(text.lines().last(), Some(line.as_str()), "{command}: {text}");
+    }
+    let text = yard.bash("mv .git elsewhere").await;
+    assert!(text.contains("commands may not move or remove") && text.contains("/work/.git\"]"), "{text}");
+}
+
+#[tokio::test]
+async fn a_name_under_write_wins() {
+    let yard = Yard::with(Network::Loopback, |rules| {
+        let work = rules.workspaces[0].clone();
+        rules.write.extend([work.join(".git/config"), work.join(".vscode")]);
+        // What is above a workspace names none of its paths.
+        rules.write.push(work.parent().expect("around").to_owned());
+    });
+    furnish(&yard.path("work"));
+    let text =
+        yard.bash("git config user.name b && echo x > .vscode/tasks.json && git config user.name").await;
+    assert_eq!(text, "b");
+    let text = yard.bash("echo x > .git/hooks/pre-push || exit 7").await;
+    assert!(text.contains("Exit code 7"), "{text}");
+}
+
+#[tokio::test]
+async fn what_appears_is_told_of_in_the_text_and_beside_it_once() {
+    let yard = Yard::new();
+    let reply = yard.call(json!({"command": "mkdir .vscode && echo {} > .vscode/tasks.json"})).await;
+    let reply = reply.expect("it runs");
+    let line = format!(
+        "{} {APPEARED}: an editor runs what is configured there. The owner should look at it before it is used; removing it \
+         undoes it.",
+        yard.path("work/.vscode").display()
+    );
+    assert_eq!(tools::text(&reply).lines().last(), Some(line.as_str()));
+    assert_eq!(reply.meta.warnings, [line]);
+    assert_eq!(yard.bash("echo quiet").await, "quiet", "it is no news any more");
+    // Of a command in the background when it has ended.
+    let begun = json!({"command": "echo x > .envrc", "run_in_background": true});
+    yard.call(begun).await.expect("it starts");
+    let status = json!({"shell_id": "sh_1", "wait_ms": 20_000, "pattern": "nothing"});
+    let told = tools::call(&yard.registry, "ShellStatus", status).await.expect("it is there");
+    assert!(tools::text(&told).contains(".envrc appeared"), "{}", tools::text(&told));
+    // And of one that was stopped.
+    let late = yard.call(json!({"command": "echo x > .mcp.json; sleep 600", "timeout": 1000})).await;
+    let late = late.expect_err("it takes too long");
+    assert!(late.text().contains(".mcp.json appeared"), "{late}");
+}
+
+#[tokio::test]
+async fn the_view_of_others_is_left_as_it_is() {
+    let yard = furnished(Network::Loopback);
+    let begun = json!({"command": "echo up; sleep 600", "run_in_background": true});
+    yard.call(begun).await.expect("it starts");
+    std::fs::write(yard.path("work/.envrc"), "the owner's").expect("the owner writes");
+    std::fs::rename(yard.path("work/.vscode"), yard.path("work/old")).expect("and moves");
+    assert_eq!(yard.read("work/.envrc"), "the owner's");
+    tools::call(&yard.registry, "KillShell", json!({"shell_id": "sh_1"})).await.expect("it ends");
+}
+
+#[test]
+fn where_there_are_no_namespaces_what_was_changed_is_told_of() {
+    let bare = Bare::under("no_namespaces", &[], "");
+    furnish(&bare.path("work"));
+    let status = bare.says(&["status"]);
+    assert_eq!((&status["confinement"], &status["protectedPaths"]), (&json!("full"), &json!("watched")));
+    let answer = bare.says(&[
+        "call",
+        "Bash",
+        r#"{"command":"git config core.pager x; echo x > .git/hooks/pre-commit"}"#,
+    ]);
+    let warnings = answer["meta"]["warnings"].to_string();
+    assert!(warnings.contains("/work/.git/config was changed while this command ran"), "{answer}");
+    assert!(warnings.contains("/work/.git/hooks/pre-commit appeared while this command ran"), "{answer}");
+    let bare = Bare::under("older_landlock", &["7"], "");
+    assert_eq!(bare.says(&["status"])["protectedPaths"], "read_only");
+}
