@@ -115,6 +115,7 @@ fn shell_tools(place: &TempDir, work: &Path, confinement: Confinement) -> Regist
     let terminals: Arc<dyn TerminalClient> = Arc::new(terminals);
     let home = Home::open(&place.path().join("home")).expect("a home");
     let workspace = Workspace::open(&[work.to_owned()]).expect("a workspace");
-    let deps = ShellDeps { terminals, workspace, shells: Arc::new(ShellBoard::new()), apps, home };
+    let redactor = punie_runner::redact::Redactor::default();
+    let deps = ShellDeps { terminals, workspace, shells: Arc::new(ShellBoard::new()), apps, home, redactor };
     Registry::new([shell::tools(deps)]).expect("the names of one domain differ")
 }

@@ -8,9 +8,11 @@ mod signal;
 
 use std::fmt;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::Answer;
+use crate::home::Mounted;
 use crate::ids::RequestId;
 use crate::output::{Budget, OutputHandle};
 
@@ -189,6 +191,9 @@ pub struct CreateTerminal {
     pub background: bool,
     /// It goes on when its call is over, so it runs on this machine whoever follows the call.
     pub outlives_call: bool,
+    /// Secrets that it is given, for as long as anything of it runs. It then runs on this machine, and ends with the
+    /// runner.
+    pub mounted: Option<Arc<Mounted>>,
     /// The request that asks.
     pub request: RequestId,
     /// Which of the request's outputs this is, from 0.
@@ -209,6 +214,7 @@ impl CreateTerminal {
             tty: None,
             background: false,
             outlives_call: false,
+            mounted: None,
             request: request.clone(),
             output_number: 0,
         }

@@ -24,6 +24,7 @@ mod pair;
 mod pause;
 pub mod print;
 mod run;
+mod secrets;
 mod send;
 mod skills;
 mod status;
@@ -140,6 +141,8 @@ enum Command {
     Audit(audit::AuditArgs),
     /// What is kept of what calls changed and commands removed: list, restore, empty
     Trash(trash::TrashArgs),
+    /// The secrets that skills' commands are given: list, set, remove; no value is ever shown
+    Secrets(secrets::SecretsArgs),
     /// Let nothing new begin; calls that run go on and results are delivered
     Pause(pause::PauseArgs),
     /// Let calls begin again, after a pause or in safe mode
@@ -234,6 +237,7 @@ fn dispatch(command: Option<Command>, once: bool, context: &Context) -> anyhow::
         Command::Undo(args) => undo::undo(&args, context),
         Command::Audit(args) => audit::audit(&args, context),
         Command::Trash(args) => trash::trash(&args, context),
+        Command::Secrets(args) => secrets::secrets(&args, context),
         Command::Pause(args) => pause::pause(&args, context),
         Command::Resume => pause::resume(context),
         Command::Pair(args) => pair::pair(&args, context),

@@ -9,7 +9,7 @@ use super::exit::Exit;
 use super::{moments, print, wiring};
 use crate::acp::local::confinement::Confinement;
 use crate::config::{Config, WorkspaceRule};
-use crate::home::{DeviceIdentity, Home, RunnerLock, Switch, SwitchedOn, Switches};
+use crate::home::{DeviceIdentity, Home, RunnerLock, Secrets, Switch, SwitchedOn, Switches};
 use crate::journal::{LiveCounts, Pending, Reader, Salvage, has_room_at};
 use crate::runner::{Clock, SKEW_MS};
 use crate::sandbox::Level;
@@ -20,6 +20,10 @@ struct Status {
     running: bool,
     pid: Option<u32>,
     device_id: String,
+    /// Where the device's private key is kept: `file`, which is all there is.
+    device_key: &'static str,
+    /// How many secrets the owner keeps, in their sealed file; null where it cannot be read.
+    secrets: Option<usize>,
     backend: BackendStatus,
     confinement: String,
     /// `signed` where only requests with the pinned key's signature are run, else `transport`.
@@ -41,7 +45,7 @@ struct Status {
     waiting: Waiting,
     paused: Option<SwitchedOn>,
     safe_mode: Option<SwitchedOn>,
-    /// `disk`, `intercepted`, `clock_skew`, `paused`, `safe_mode`, `audit`: what keeps it from being all it should be.
+    /// `disk`, `intercepted`, `clock_skew`, `secrets`, `paused`, `safe_mode`, `audit`: what keeps it from being all it should be.
     degraded: Vec<&'static str>,
 }
 
@@ -169,6 +173,7 @@ fn look(config: &Config, home: &Home, confined: Confined) -> anyhow::Result<Stat
     let facts = Facts::read(home)?;
     let switches = Switches::of(home);
     let (paused, safe_mode) = (switches.read(Switch::Paused), switches.read(Switch::SafeMode));
+    let secrets = Secrets::of(home).list().map(|all| all.len()).ok();
     let has_room = has_room_at(&home.journal_file(), wiring::least_free(config));
     let url = config.backend.url.as_ref().map(ToString::to_string);
     let probed = match url {
@@ -185,6 +190,7 @@ fn look(config: &Config, home: &Home, confined: Confined) -> anyhow::Result<Stat
         (!has_room, "disk"),
         (trouble.as_deref() == Some("intercepted"), "intercepted"),
         (facts.clock_skew_ms.is_some_and(|skew| skew.unsigned_abs() > SKEW_MS), "clock_skew"),
+        (secrets.is_none(), "secrets"),
         (paused.is_some(), "paused"),
         (safe_mode.is_some(), "safe_mode"),
         (running && facts.audit_fails, "audit"),
@@ -197,6 +203,8 @@ fn look(config: &Config, home: &Home, confined: Confined) -> anyhow::Result<Stat
         running,
         pid: holder.and_then(|holder| holder.pid),
         device_id: DeviceIdentity::load_or_create(home)?.id().to_string(),
+        device_key: "file",
+        secrets,
         backend: BackendStatus {
             kind: config.backend.kind.as_str(),
             url,
@@ -286,7 +294,7 @@ fn show(status: &Status) {
     for hindrance in hindrances(status, now_ms) {
         print::line(&format!("Attention     {hindrance}"));
     }
-    print::line(&format!("Device        {}", status.device_id));
+    print::line(&format!("Device        {} (its key is kept in a {})", status.device_id, status.device_key));
     print::line(&format!("Backend       {backend}, {}", status.backend.kind));
     if let Some(link) = &status.backend.link {
         print::line(&format!("Connection    {link}"));
@@ -328,6 +336,9 @@ fn show(status: &Status) {
             _ => "run as the backend hands them on (request_auth = transport)",
         }
     ));
+    if let Some(count @ 1..) = status.secrets {
+        print::line(&format!("Secrets       {count}, in a sealed file"));
+    }
     #[cfg(unix)]
     print::line(&format!("A stop ends   {}", crate::acp::local::kill::reach()));
     print::line(&format!("Version       {}", status.version));
@@ -357,6 +368,7 @@ fn hindrances(status: &Status, now_ms: i64) -> Vec<String> {
             let apart = moments::coarse(skew.saturating_abs());
             format!("This machine's clock is {apart} {which} the backend's; deadlines go by the backend's.")
         }
+        "secrets" => "The owner's secrets cannot be read; `punie-runner secrets list` says why.".to_owned(),
         "paused" => {
             format!("Paused{}: nothing new begins until `punie-runner resume`.", since(&status.paused))
         }

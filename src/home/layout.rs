@@ -19,7 +19,7 @@ impl Home {
     pub fn open(root: &Path) -> Result<Self, HomeError> {
         let home = Self { root: root.to_owned() };
         modes::ensure_root(&home.root)?;
-        for private in [home.state_dir(), home.keys_dir(), home.tokens_dir()] {
+        for private in [home.state_dir(), home.keys_dir(), home.tokens_dir(), home.secrets_dir()] {
             modes::ensure_dir(&private, Openness::OursAlone)?;
         }
         for inner in [
@@ -28,6 +28,7 @@ impl Home {
             home.shells_dir(),
             home.switches_dir(),
             home.approvals_dir(),
+            home.mounts_dir(),
             home.trash_dir(),
             home.trash_manifests_dir(),
             home.trash_objects_dir(),
@@ -73,6 +74,26 @@ impl Home {
     /// `keys/device.lock`: held while an identity is being made.
     pub(super) fn identity_lock_file(&self) -> PathBuf {
         self.keys_dir().join("device.lock")
+    }
+    /// `keys/secrets.key`: opens the owner's secrets.
+    pub fn secrets_key_file(&self) -> PathBuf {
+        self.keys_dir().join("secrets.key")
+    }
+    /// `keys/secrets.lock`: held while the owner's secrets are changed.
+    pub(super) fn secrets_lock_file(&self) -> PathBuf {
+        self.keys_dir().join("secrets.lock")
+    }
+    /// `secrets/`: the owner's secrets, and nothing that changes otherwise.
+    pub fn secrets_dir(&self) -> PathBuf {
+        self.root.join("secrets")
+    }
+    /// `secrets/sealed.json`: the owner's secrets, sealed.
+    pub fn secrets_file(&self) -> PathBuf {
+        self.secrets_dir().join("sealed.json")
+    }
+    /// `state/mounts/`: secrets as files, for as long as the commands run that were given them.
+    pub fn mounts_dir(&self) -> PathBuf {
+        self.state_dir().join("mounts")
     }
     /// `state/`: what must survive a restart.
     pub fn state_dir(&self) -> PathBuf {

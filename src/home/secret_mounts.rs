@@ -1,13 +1,39 @@
-//! The secrets that a skill's head asks for: `secretMounts`, by environment variable or by file. Not here: giving them.
+//! The secrets that a skill's head asks for: `secretMounts`, by environment variable or by file. Not here: giving them
+//! (mounted).
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Component, Path, PathBuf};
 
 use serde::Deserialize;
 
+/// One secret that a skill's commands are given.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SecretMount {
+    /// The name under which the owner keeps it.
+    pub provider: String,
+    /// How commands find it.
+    pub place: MountPlace,
+}
+
+/// How commands find a secret.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum MountPlace {
+    /// In this variable.
+    Variable(String),
+    /// In a file, whose path this variable holds.
+    FileOf(String),
+    /// In a file at this path below the folder of the command's secrets.
+    File(PathBuf),
+}
+
 /// What a head says under `secretMounts`.
 #[derive(Debug, Default, Deserialize)]
+#[serde(try_from = "Written")]
+pub(super) struct SecretMounts(Vec<SecretMount>);
+
+#[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-pub(super) struct SecretMounts {
+struct Written {
     env: BTreeMap<String, Mount>,
     files: BTreeMap<String, Mount>,
 }
@@ -20,15 +46,72 @@ enum Mount {
     Fields { provider: String },
 }
 
-impl SecretMounts {
-    /// The providers, those of variables first.
-    pub(super) fn providers(self) -> Vec<String> {
-        let all = self.env.into_values().chain(self.files.into_values());
-        all.map(|mount| match mount {
-            Mount::Name(provider) | Mount::Fields { provider } => provider,
-        })
-        .collect()
+impl Mount {
+    fn provider(self) -> String {
+        match self {
+            Self::Name(provider) | Self::Fields { provider } => provider,
+        }
     }
+}
+
+impl SecretMounts {
+    /// The mounts, variables first.
+    pub(super) fn into_list(self) -> Vec<SecretMount> {
+        self.0
+    }
+}
+
+impl TryFrom<Written> for SecretMounts {
+    type Error = String;
+
+    fn try_from(written: Written) -> Result<Self, String> {
+        let mut list = Vec::new();
+        for (name, mount) in written.env {
+            if !is_variable(&name) {
+                return Err(format!("secretMounts: {name:?} under env is not a variable's name"));
+            }
+            list.push(SecretMount { provider: mount.provider(), place: MountPlace::Variable(name) });
+        }
+        let mut places = BTreeSet::new();
+        for (name, mount) in written.files {
+            let place = file_place(&name).ok_or_else(|| {
+                format!("secretMounts: {name:?} under files is neither a variable's name nor a path of plain names")
+            })?;
+            if let MountPlace::File(path) = &place
+                && !places.insert(path.clone())
+            {
+                return Err(format!("secretMounts: {} stands twice under files", path.display()));
+            }
+            list.push(SecretMount { provider: mount.provider(), place });
+        }
+        let paths: Vec<&PathBuf> = places.iter().collect();
+        if let Some(pair) = paths.windows(2).find(|pair| pair[1].starts_with(pair[0])) {
+            return Err(format!("secretMounts: {} would be a file and a folder", pair[0].display()));
+        }
+        Ok(Self(list))
+    }
+}
+
+fn is_variable(name: &str) -> bool {
+    let fits = |(at, byte): (usize, u8)| {
+        byte == b'_' || byte.is_ascii_alphabetic() || (at > 0 && byte.is_ascii_digit())
+    };
+    !name.is_empty() && name.bytes().enumerate().all(fits)
+}
+
+/// A variable's name, or a path that is taken from the folder of the command's secrets wherever it begins: no file of
+/// the owner's is written over or removed.
+fn file_place(name: &str) -> Option<MountPlace> {
+    if is_variable(name) {
+        return Some(MountPlace::FileOf(name.to_owned()));
+    }
+    let below = name.strip_prefix("~/").unwrap_or(name).trim_start_matches('/');
+    let plain = |part: Component<'_>| matches!(part, Component::Normal(_) | Component::CurDir);
+    if name.contains(['\0', '\\']) || !Path::new(below).components().all(plain) {
+        return None;
+    }
+    let path: PathBuf = Path::new(below).components().filter(|part| *part != Component::CurDir).collect();
+    (path.components().count() > 0 && path.as_os_str().len() <= 200).then_some(MountPlace::File(path))
 }
 
 #[cfg(test)]
@@ -42,19 +125,47 @@ mod tests {
         secret_mounts: SecretMounts,
     }
 
+    fn mounts(text: &str) -> Result<Vec<SecretMount>, String> {
+        let text = format!("---\nsecretMounts: {text}\n---\n");
+        let (head, _) = frontmatter::parse::<Head>(&text).map_err(|error| error.to_string())?;
+        Ok(head.secret_mounts.into_list())
+    }
+
     #[test]
     fn providers_are_named_alone_or_among_fields() {
-        let text = "---\nsecretMounts:\n  env:\n    API_KEY: openai\n    OTHER:\n      provider: github\n      label: Work\n  \
-                    files:\n    ~/.config/x/token: x_token\n---\nbody";
-        let (head, _) = frontmatter::parse::<Head>(text).expect("a head");
-        assert_eq!(head.secret_mounts.providers(), ["openai", "github", "x_token"]);
+        let list = mounts(
+            "{env: {API_KEY: openai, OTHER: {provider: github, label: Work}}, files: {~/.config/x/token: x_token, \
+             CREDENTIALS: service}}",
+        )
+        .expect("mounts");
+        let mount = |provider: &str, place| SecretMount { provider: provider.to_owned(), place };
+        assert_eq!(
+            list,
+            [
+                mount("openai", MountPlace::Variable("API_KEY".to_owned())),
+                mount("github", MountPlace::Variable("OTHER".to_owned())),
+                mount("service", MountPlace::FileOf("CREDENTIALS".to_owned())),
+                mount("x_token", MountPlace::File(".config/x/token".into())),
+            ]
+        );
     }
 
     #[test]
     fn mounts_that_cannot_be_read_are_an_error_and_never_none() {
-        for mounts in ["[a]", "{env: [a]}", "{env: {A: {name: x}}}", "{files: {f: 3}}"] {
-            let text = format!("---\nsecretMounts: {mounts}\n---\n");
-            assert!(frontmatter::parse::<Head>(&text).is_err(), "{mounts}");
+        for text in [
+            "[a]",
+            "{env: [a]}",
+            "{env: {A: {name: x}}}",
+            "{files: {f: 3}}",
+            "{env: {A-B: x}}",
+            "{env: {'': x}}",
+            "{files: {../x: y}}",
+            "{files: {~/a/../../b: y}}",
+            "{files: {/: y}}",
+            "{files: {~/a.b: y, /a.b: z}}",
+            "{files: {a.d/b: y, a.d: z}}",
+        ] {
+            assert!(mounts(text).is_err(), "{text}");
         }
     }
 }

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::document::{self, CatalogItem, Document, Problem};
 use super::frontmatter::List;
 use super::layout::Home;
-use super::secret_mounts::SecretMounts;
+use super::secret_mounts::{SecretMount, SecretMounts};
 
 const FILE: &str = "SKILL.md";
 
@@ -33,9 +33,9 @@ pub struct Skill {
     pub version: Option<String>,
     /// Whether it may be used.
     pub enabled: bool,
-    /// The providers of the secrets that its commands need, in the order they would be given; not published.
+    /// The secrets that its commands are given, in this order; not published.
     #[serde(skip)]
-    pub secret_providers: Vec<String>,
+    pub secrets: Vec<SecretMount>,
     /// The instructions, in Markdown.
     pub body: String,
     /// Where it lies on this machine; never published.
@@ -84,7 +84,7 @@ impl From<Document<Head>> for Skill {
             tags: head.tags.0,
             version: head.version,
             enabled: head.enabled.unwrap_or(true),
-            secret_providers: head.secret_mounts.providers(),
+            secrets: head.secret_mounts.into_list(),
             body,
             file,
             id,

@@ -1,15 +1,18 @@
-//! The forms in which a secret value turns up: as it is, and as the usual encodings show it.
-//! Not here: the search for them.
+//! The forms in which a secret value turns up: as it is, and as the usual encodings show it. Not here: the search for them.
 
 use std::fmt::Write as _;
 
 use base64::Engine as _;
-use base64::engine::general_purpose::{STANDARD_NO_PAD, URL_SAFE_NO_PAD};
+use base64::engine::general_purpose::{STANDARD, STANDARD_NO_PAD, URL_SAFE_NO_PAD};
 
 /// A shorter value would be found in innocent text.
 pub(super) const MIN_BYTES: usize = 8;
 /// A line of a longer value is a secret of its own from this length on.
 const MIN_LINE_BYTES: usize = 16;
+/// How often a text in JSON may stand in JSON again: a log line in a tool's answer in a message.
+const NESTED: usize = 3;
+/// Programs break base64 and hex into lines. A line is longer than two pieces, so that most of it is masked.
+const PIECE: usize = 24;
 
 /// Every form of a value, none for one that is too short. The value is trimmed first: line ends around it belong
 /// to the file it came from.
@@ -18,15 +21,13 @@ pub(super) fn of(value: &str) -> Vec<String> {
     if value.len() < MIN_BYTES {
         return Vec::new();
     }
-    let mut forms = vec![
-        value.to_owned(),
-        json_escaped(value),
-        percent_encoded(value, "-._~", true),
-        percent_encoded(value, "-._~", false),
-        // As a browser's encodeURIComponent leaves it.
-        percent_encoded(value, "-._~!*'()", true),
-    ];
-    base64_forms(value, &mut forms);
+    let mut forms = vec![value.to_owned()];
+    in_json(value, &mut forms);
+    in_urls(value, &mut forms);
+    in_shells(value, &mut forms);
+    in_markup(value, &mut forms);
+    in_base64(value, &mut forms);
+    in_hex(value, &mut forms);
     // A file read with line numbers tears a value of several lines apart.
     forms.extend(value.lines().map(str::trim).filter(|line| is_secret_line(line, value)).map(str::to_owned));
     forms.sort_unstable();
@@ -38,10 +39,56 @@ fn is_secret_line(line: &str, value: &str) -> bool {
     line.len() >= MIN_LINE_BYTES && line.len() < value.len() && !line.starts_with("-----")
 }
 
-/// As it stands inside a JSON string.
+/// As it stands inside a JSON string, and that string inside another: plain, all in ASCII as Python writes it, without
+/// `<`, `>` and `&` as Go does, with `\/` as PHP does.
+fn in_json(value: &str, forms: &mut Vec<String>) {
+    let plain = json_escaped(value);
+    let without = |kept: fn(char) -> bool, upper: bool| -> String {
+        let mut out = String::with_capacity(plain.len());
+        for c in plain.chars() {
+            if kept(c) {
+                out.push(c);
+            } else {
+                for unit in c.encode_utf16(&mut [0; 2]) {
+                    let _ = if upper { write!(out, "\\u{unit:04X}") } else { write!(out, "\\u{unit:04x}") };
+                }
+            }
+        }
+        out
+    };
+    let mut written = vec![
+        without(|c| c.is_ascii(), false),
+        without(|c| c.is_ascii(), true),
+        without(|c| !"<>&".contains(c), false),
+        plain.replace('/', "\\/"),
+    ];
+    written.push(plain);
+    for mut form in written {
+        for _ in 1..NESTED {
+            let nested = json_escaped(&form);
+            forms.push(std::mem::replace(&mut form, nested));
+        }
+        forms.push(form);
+    }
+}
+
 fn json_escaped(value: &str) -> String {
     let quoted = serde_json::Value::from(value).to_string();
     quoted[1..quoted.len() - 1].to_owned()
+}
+
+/// In a URL, in a form, and in a URL within a URL.
+fn in_urls(value: &str, forms: &mut Vec<String>) {
+    let unreserved = "-._~";
+    let once = [
+        percent_encoded(value, unreserved, true),
+        percent_encoded(value, unreserved, false),
+        // As a browser's encodeURIComponent leaves it.
+        percent_encoded(value, "-._~!*'()", true),
+        percent_encoded(value, "-._* ", true).replace(' ', "+"),
+    ];
+    forms.extend(once.iter().map(|form| percent_encoded(form, unreserved, true)));
+    forms.extend(once);
 }
 
 fn percent_encoded(value: &str, kept: &str, upper: bool) -> String {
@@ -56,9 +103,32 @@ fn percent_encoded(value: &str, kept: &str, upper: bool) -> String {
     out
 }
 
+/// As shells quote it: in single quotes, in double quotes, by backslashes, in `$'...'`.
+fn in_shells(value: &str, forms: &mut Vec<String>) {
+    let marked = |special: fn(char) -> bool| -> String {
+        value.chars().flat_map(|c| special(c).then_some('\\').into_iter().chain([c])).collect()
+    };
+    forms.push(value.replace('\'', "'\\''"));
+    forms.push(marked(|c| "\"\\$`".contains(c)));
+    forms.push(marked(|c| " \t\n!\"#$&'()*,;<>?[\\]^`{|}~".contains(c)));
+    forms.push(marked(|c| c.is_ascii() && !c.is_ascii_alphanumeric() && !"_-./:=@%+,".contains(c)));
+    forms.push(marked(|c| "'\\".contains(c)).replace('\n', "\\n").replace('\t', "\\t"));
+}
+
+/// As HTML and XML have it.
+fn in_markup(value: &str, forms: &mut Vec<String>) {
+    let plain = value.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
+    for double in ["&quot;", "&#34;", "\""] {
+        for single in ["&#39;", "&#x27;", "&apos;", "'"] {
+            forms.push(plain.replace('"', double).replace('\'', single));
+        }
+    }
+}
+
 /// Base64 of the value alone, and the part that does not depend on its neighbours where it stands after one or two
 /// more bytes (modulo three) of something longer, as in an Authorization header.
-fn base64_forms(value: &str, forms: &mut Vec<String>) {
+fn in_base64(value: &str, forms: &mut Vec<String>) {
+    forms.push(STANDARD.encode(value));
     for engine in [&STANDARD_NO_PAD, &URL_SAFE_NO_PAD] {
         forms.push(engine.encode(value));
         for before in 0..3 {
@@ -67,8 +137,26 @@ fn base64_forms(value: &str, forms: &mut Vec<String>) {
             let encoded = engine.encode(&bytes);
             let first = (before * 8).div_ceil(6);
             let last = bytes.len() * 8 / 6;
-            forms.push(encoded[first..last].to_owned());
+            whole_and_in_pieces(&encoded[first..last], forms);
         }
+    }
+}
+
+fn in_hex(value: &str, forms: &mut Vec<String>) {
+    let lower = value.bytes().fold(String::new(), |mut out, byte| {
+        let _ = write!(out, "{byte:02x}");
+        out
+    });
+    whole_and_in_pieces(&lower.to_ascii_uppercase(), forms);
+    whole_and_in_pieces(&lower, forms);
+}
+
+/// A text of ASCII, and the pieces of one that may be broken into lines.
+fn whole_and_in_pieces(text: &str, forms: &mut Vec<String>) {
+    forms.push(text.to_owned());
+    let count = if text.len() < 32 { 1 } else { (text.len() / PIECE).max(2) };
+    for piece in 0..count {
+        forms.push(text[text.len() * piece / count..text.len() * (piece + 1) / count].to_owned());
     }
 }
 
@@ -106,5 +194,28 @@ mod tests {
         let forms = of("-----BEGIN KEY-----\nMIIEvQIBADANBgkqhkiG\nshort\n-----END KEY-----\n");
         assert!(forms.iter().any(|form| form == "MIIEvQIBADANBgkqhkiG"));
         assert!(!forms.iter().any(|form| form == "short" || form == "-----BEGIN KEY-----"));
+    }
+
+    #[test]
+    fn what_programs_make_of_a_value_is_among_its_forms() {
+        // Each as the named program prints it for this value.
+        let forms = of("p'q\"r$ <s>&é/");
+        for (who, expected) in [
+            ("json.dumps", r#"p'q\"r$ <s>&\u00e9/"#),
+            ("Go's encoding/json", r#"p'q\"r$ \u003cs\u003e\u0026é/"#),
+            ("PHP's json_encode", r#"p'q\"r$ <s>&é\/"#),
+            ("JSON in JSON", r#"p'q\\\"r$ <s>&é/"#),
+            ("JSON in JSON in JSON", r#"p'q\\\\\\\"r$ <s>&é/"#),
+            ("encodeURIComponent", "p'q%22r%24%20%3Cs%3E%26%C3%A9%2F"),
+            ("a form", "p%27q%22r%24+%3Cs%3E%26%C3%A9%2F"),
+            ("a URL in a URL", "p%2527q%2522r%2524%2520%253Cs%253E%2526%25C3%25A9%252F"),
+            ("shlex.quote", r#"p'\''q"r$ <s>&é/"#),
+            ("printf %q", r#"p\'q\"r\$\ \<s\>\&é/"#),
+            ("double quotes", r#"p'q\"r\$ <s>&é/"#),
+            ("html.escape", "p&#x27;q&quot;r$ &lt;s&gt;&amp;é/"),
+            ("xxd -p", "702771227224203c733e26c3a92f"),
+        ] {
+            assert!(forms.iter().any(|form| form == expected), "{who}: {expected}");
+        }
     }
 }

@@ -1,12 +1,10 @@
 //! Masks known secret values in a stream of bytes. Not here: what is known (redactor).
 
-use std::sync::Arc;
-
-use super::redactor::Known;
+use super::known::{Found, Known};
 use super::{MASK, Redactor};
 
 /// Masks a stream: what comes out is what [`Redactor::scrub`] makes of the whole, however it was cut into chunks.
-/// Only bytes that may still become a secret are held back, at most those of the longest form less one.
+/// Only bytes that may still become a secret are held back: at most those of the longest form, and of an escape sequence.
 #[derive(Debug)]
 pub struct Masker {
     redactor: Redactor,
@@ -53,29 +51,17 @@ impl Masker {
     }
 
     /// Appends what is decided of `bytes` and says how far that reaches.
-    fn pass(&mut self, known: &Arc<Known>, bytes: &[u8], at_end: bool, out: &mut Vec<u8>) -> usize {
-        let Some(finder) = &known.finder else {
-            out.extend_from_slice(bytes);
-            return bytes.len();
-        };
-        let undecided = |from: usize| if at_end { bytes.len() } else { known.undecided(bytes, from) };
-        let mut limit = undecided(0);
+    fn pass(&mut self, known: &Known, bytes: &[u8], at_end: bool, out: &mut Vec<u8>) -> usize {
+        let Found { places, decided } = known.find(bytes, at_end);
         let mut from = 0;
-        for found in finder.find_all(bytes) {
-            // A match that begins before the limit cannot grow, for then the limit would be there.
-            if found.start() >= limit {
-                break;
-            }
-            out.extend_from_slice(&bytes[from..found.start()]);
+        for place in places.iter().take_while(|place| place.end <= decided) {
+            out.extend_from_slice(&bytes[from..place.start]);
             out.extend_from_slice(MASK.as_bytes());
             self.masked += 1;
-            from = found.end();
-            if from > limit {
-                limit = undecided(from);
-            }
+            from = place.end;
         }
-        out.extend_from_slice(&bytes[from..limit]);
-        limit
+        out.extend_from_slice(&bytes[from..decided]);
+        decided
     }
 }
 
@@ -84,7 +70,8 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::redact::Secret;
+    use crate::redact::unescaped::Unescaped;
+    use crate::redact::{Secret, forms};
 
     fn redactor(values: &[&str]) -> Redactor {
         Redactor::new(values.iter().map(|value| Secret::new((*value).to_owned())))
@@ -151,28 +138,63 @@ mod tests {
         prop::collection::vec("[ab\"/é+]{8,14}", 1..5)
     }
 
-    fn pieces() -> impl Strategy<Value = Vec<(String, prop::sample::Index, bool)>> {
-        prop::collection::vec(("[ab\"/é+\n]{0,10}", any::<prop::sample::Index>(), any::<bool>()), 0..12)
+    /// Text around a planted secret, and where an escape sequence stands in that, if one does.
+    type Piece = (String, prop::sample::Index, bool, Option<prop::sample::Index>);
+
+    fn pieces() -> impl Strategy<Value = Vec<Piece>> {
+        let between = "(?:[ab\"/é+\n]|\x1b\\[3?m|\x1b|\0){0,10}";
+        let index = any::<prop::sample::Index>;
+        prop::collection::vec((between, index(), any::<bool>(), prop::option::of(index())), 0..12)
+    }
+
+    fn planted(secrets: &[String], pieces: &[Piece]) -> String {
+        let mut text = String::new();
+        for (between, which, plant, split) in pieces {
+            text.push_str(between);
+            if *plant {
+                let secret = which.get(secrets);
+                let at = split.map_or(0, |split| secret.floor_char_boundary(split.index(secret.len())));
+                text.push_str(&secret[..at]);
+                text.push_str(if split.is_some() { "\x1b[1;31m" } else { "" });
+                text.push_str(&secret[at..]);
+            }
+        }
+        text
+    }
+
+    fn shown(text: &str) -> String {
+        let left = Unescaped::of(text.as_bytes(), true);
+        left.map_or_else(|| text.to_owned(), |left| String::from_utf8_lossy(&left.bytes).into_owned())
     }
 
     proptest! {
         #[test]
-        fn no_planted_secret_survives_any_chunking(secrets in secrets(), pieces in pieces(), size in 1_usize..20) {
+        fn no_planted_secret_survives_any_chunking(secrets in secrets(), pieces in pieces()) {
             let values: Vec<&str> = secrets.iter().map(String::as_str).collect();
             let redactor = redactor(&values);
-            let mut text = String::new();
-            for (between, which, plant) in &pieces {
-                text.push_str(between);
-                if *plant {
-                    text.push_str(which.get(&secrets).as_str());
-                }
-            }
+            let text = planted(&secrets, &pieces);
             let (scrubbed, count) = redactor.scrub(&text);
             for secret in secrets.iter().map(|secret| secret.trim()).filter(|secret| secret.len() >= 8) {
-                prop_assert!(!scrubbed.contains(secret));
+                prop_assert!(!scrubbed.contains(secret) && !shown(&scrubbed).contains(secret), "{scrubbed:?}");
             }
-            let chunks: Vec<&[u8]> = text.as_bytes().chunks(size).collect();
-            prop_assert_eq!(masked(&redactor, &chunks), (scrubbed.into_owned(), count));
+            for size in 1..=text.len() {
+                let chunks: Vec<&[u8]> = text.as_bytes().chunks(size).collect();
+                prop_assert_eq!(masked(&redactor, &chunks), (scrubbed.clone().into_owned(), count), "by {}", size);
+            }
+        }
+
+        #[test]
+        fn every_form_of_a_token_is_masked_at_every_chunking(token in "[!-~]{8,40}", before in "[ -~]{0,5}") {
+            let redactor = redactor(&[token.as_str()]);
+            for form in forms::of(&token) {
+                let text = format!("{before}{form}{before}");
+                let (whole, _) = redactor.scrub(&text);
+                prop_assert!(!whole.contains(&form), "{form:?} in {whole:?}");
+                for size in 1..=text.len() {
+                    let chunks: Vec<&[u8]> = text.as_bytes().chunks(size).collect();
+                    prop_assert_eq!(&masked(&redactor, &chunks).0, whole.as_ref());
+                }
+            }
         }
 
         #[test]

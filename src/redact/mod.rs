@@ -4,11 +4,14 @@
 //! secret rewrites nothing in a result: it would falsify file contents that the model goes on to edit. Patterns are
 //! for the log, where nobody edits.
 
+mod finder;
 mod forms;
+mod known;
 mod masker;
 mod patterns;
 mod redactor;
 mod secret;
+mod unescaped;
 
 pub use masker::Masker;
 pub use patterns::{Lookalike, log_line, lookalikes};

@@ -1,11 +1,9 @@
 //! Masks known secret values in a text. Not here: streams (masker) and guesses (patterns).
 
 use std::borrow::Cow;
-use std::fmt;
 use std::sync::{Arc, PoisonError, RwLock};
 
-use aho_corasick::{AhoCorasick, Input, Match, MatchKind, Span, packed};
-
+use super::known::Known;
 use super::{MASK, Masker, Secret, forms};
 
 /// Masks known secret values. Clones share their values, so that one added later is masked everywhere from then on.
@@ -44,20 +42,19 @@ impl Redactor {
     /// The text with every known value masked, and how many places were. Nothing is copied where nothing is found.
     pub fn scrub<'t>(&self, text: &'t str) -> (Cow<'t, str>, u64) {
         let known = self.known();
-        let Some(finder) = &known.finder else { return (Cow::Borrowed(text), 0) };
-        let mut out = String::new();
-        let (mut from, mut masked) = (0, 0);
-        for found in finder.find_all(text.as_bytes()) {
-            out.push_str(&text[from..found.start()]);
-            out.push_str(MASK);
-            from = found.end();
-            masked += 1;
-        }
-        if masked == 0 {
+        let places = known.find(text.as_bytes(), true).places;
+        if places.is_empty() {
             return (Cow::Borrowed(text), 0);
         }
+        let mut out = String::with_capacity(text.len());
+        let mut from = 0;
+        for place in &places {
+            out.push_str(&text[from..place.start]);
+            out.push_str(MASK);
+            from = place.end;
+        }
         out.push_str(&text[from..]);
-        (Cow::Owned(out), masked)
+        (Cow::Owned(out), places.len() as u64)
     }
 
     /// Masks a stream of bytes, across the borders of its chunks.
@@ -71,117 +68,65 @@ impl Redactor {
 
     fn learn(&self, forms: Vec<String>) {
         let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
+        if known.has(&forms) {
+            return;
+        }
         *known = Arc::new(known.with(forms));
-    }
-}
-
-/// What is searched for, built anew with every addition.
-#[derive(Default)]
-pub(super) struct Known {
-    /// Sorted, each once.
-    forms: Vec<String>,
-    /// The bytes that a form begins with.
-    firsts: Vec<bool>,
-    longest: usize,
-    pub(super) finder: Option<Finder>,
-}
-
-/// Finds the forms, the first first and of those the longest.
-pub(super) enum Finder {
-    /// By vector instructions: several times as fast, for as many forms as a handful of secrets has.
-    Few(packed::Searcher),
-    /// By an automaton, however many there are and whatever the processor.
-    Many(AhoCorasick),
-}
-
-impl Finder {
-    fn new(forms: &[String]) -> Self {
-        let few = packed::Config::new()
-            .match_kind(packed::MatchKind::LeftmostLongest)
-            .builder()
-            .extend(forms)
-            .build();
-        few.map_or_else(|| Self::many(forms), Self::Few)
-    }
-
-    fn many(forms: &[String]) -> Self {
-        let automaton = AhoCorasick::builder()
-            .match_kind(MatchKind::LeftmostLongest)
-            .build(forms)
-            .expect("secrets fit in an automaton: they are far below its 2 GB");
-        Self::Many(automaton)
-    }
-
-    /// Every place, none within another.
-    pub(super) fn find_all<'f>(&'f self, bytes: &'f [u8]) -> impl Iterator<Item = Match> + 'f {
-        let mut from = 0;
-        std::iter::from_fn(move || {
-            let found = self.find(bytes, from)?;
-            from = found.end();
-            Some(found)
-        })
-    }
-
-    fn find(&self, bytes: &[u8], from: usize) -> Option<Match> {
-        let span = Span::from(from..bytes.len());
-        match self {
-            Self::Few(searcher) => searcher.find_in(bytes, span),
-            Self::Many(automaton) => automaton.find(Input::new(bytes).span(span)),
-        }
-    }
-}
-
-impl Known {
-    fn with(&self, more: Vec<String>) -> Self {
-        let mut forms = self.forms.clone();
-        forms.extend(more);
-        forms.sort_unstable();
-        forms.dedup();
-        let mut firsts = vec![false; 256];
-        for form in &forms {
-            firsts[usize::from(form.as_bytes()[0])] = true;
-        }
-        let longest = forms.iter().map(String::len).max().unwrap_or(0);
-        let finder = Finder::new(&forms);
-        Self { forms, firsts, longest, finder: Some(finder) }
-    }
-
-    /// The first place at which what is there may still become a known value, or a longer one than it is: from
-    /// there on a stream must wait for more. The end where there is none.
-    pub(super) fn undecided(&self, bytes: &[u8], from: usize) -> usize {
-        let from = from.max((bytes.len() + 1).saturating_sub(self.longest));
-        (from..bytes.len())
-            .find(|&at| self.firsts[usize::from(bytes[at])] && self.begins_a_form(&bytes[at..]))
-            .unwrap_or(bytes.len())
-    }
-
-    fn begins_a_form(&self, part: &[u8]) -> bool {
-        let at = self.forms.partition_point(|form| form.as_bytes() <= part);
-        self.forms.get(at).is_some_and(|form| form.as_bytes().starts_with(part))
-    }
-}
-
-impl fmt::Debug for Known {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Known({} forms)", self.forms.len())
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use proptest::prelude::*;
+    use base64::Engine as _;
+    use base64::engine::general_purpose::{STANDARD, URL_SAFE};
 
     use super::*;
 
-    proptest! {
-        #[test]
-        fn both_finders_find_the_same(
-            forms in prop::collection::vec("[ab/é+]{2,14}", 1..80), text in "[abc/é+\n]{0,300}",
-        ) {
-            let found = |finder: &Finder| {
-                finder.find_all(text.as_bytes()).map(|found| found.range()).collect::<Vec<_>>()
-            };
-            prop_assert_eq!(found(&Finder::new(&forms)), found(&Finder::many(&forms)));
+    /// A value whose encodings are long and of all letters.
+    fn long() -> String {
+        (0..150_u8).map(|n| char::from(b'!' + n.wrapping_mul(37) % 90)).collect()
+    }
+
+    #[test]
+    fn base64_that_is_broken_into_lines_keeps_no_line_of_a_value() {
+        let value = long();
+        let redactor = Redactor::new([Secret::new(value.clone())]);
+        for before in 0..80 {
+            let whole = format!("{}{value}{}", "x".repeat(before), "y".repeat(50));
+            let encodings = [STANDARD.encode(&whole), URL_SAFE.encode(&whole)];
+            for (encoded, width) in
+                encodings.iter().flat_map(|encoded| [60, 64, 76].map(|width| (encoded, width)))
+            {
+                let lines =
+                    encoded.as_bytes().chunks(width).map(|line| std::str::from_utf8(line).expect("ASCII"));
+                let text = lines.collect::<Vec<_>>().join("\n");
+                let (scrubbed, _) = redactor.scrub(&text);
+                let (first, last) = ((before * 8).div_ceil(6), (before + value.len()) * 8 / 6);
+                for at in first..last - 40 {
+                    let part = &encoded[at..at + 40];
+                    assert!(!scrubbed.contains(part), "{before} {width}: {part} in {scrubbed}");
+                }
+            }
         }
+    }
+
+    #[test]
+    fn a_colour_in_a_value_does_not_hide_it() {
+        let redactor = Redactor::new([Secret::new("hunter2hunter2".to_owned())]);
+        let scrub = |text: &str| redactor.scrub(text).0.into_owned();
+        assert_eq!(scrub("pw=hunter\x1b[01;31m\x1b[K2hun\x1b[mter2;"), "pw=[REDACTED:secret];");
+        assert_eq!(scrub("\x1b[1mhunter2hunter2\x1b[m"), "\x1b[1m[REDACTED:secret]\x1b[m");
+        let link = "\x1b]8;;http://x/?t=hunter2hunter2\x07link";
+        assert_eq!(scrub(link), "\x1b]8;;http://x/?t=[REDACTED:secret]\x07link");
+        let wide: String = "hunter2hunter2".chars().flat_map(|c| [c, '\0']).collect();
+        assert_eq!(scrub(&format!("{wide}!")), "[REDACTED:secret]\0!");
+        assert_eq!(scrub("hunter\x1b[31mhunter2"), "hunter\x1b[31mhunter2");
+    }
+
+    #[test]
+    fn values_within_each_other_are_masked_to_the_end_of_the_last() {
+        let redactor = Redactor::new(["abcdefgh", "efghijkl"].map(|value| Secret::new(value.to_owned())));
+        assert_eq!(redactor.scrub("+abcdefghijkl+").0, "+[REDACTED:secret]+");
+        assert_eq!(redactor.scrub("abcdefghefghijkl").0, "[REDACTED:secret][REDACTED:secret]");
     }
 }

@@ -86,7 +86,7 @@ impl Engine {
             by: cleared.by.clone(),
             rule: cleared.rule.clone(),
             attempt: Some(attempt),
-            confinement: at_most_once.then(|| (self.confinement)()),
+            confinement: at_most_once.then(|| self.confinement.in_words()),
             ..self.about(call, Event::Begun, true)
         };
         if at_most_once {

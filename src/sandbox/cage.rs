@@ -6,7 +6,7 @@ use std::io;
 #[cfg(target_os = "linux")]
 use std::os::fd::OwnedFd;
 #[cfg(target_os = "linux")]
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 #[cfg(target_os = "linux")]
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
@@ -112,7 +112,7 @@ struct Stamp {
 type State = Option<(u64, u64, Option<(i64, u64)>)>;
 
 #[cfg(target_os = "linux")]
-fn state(path: &std::path::Path, listed: bool) -> State {
+fn state(path: &Path, listed: bool) -> State {
     let stat = rustix::fs::stat(path).ok()?;
     let changed = listed.then_some((stat.st_mtime, stat.st_mtime_nsec));
     Some((stat.st_dev, stat.st_ino, changed))
@@ -186,6 +186,27 @@ impl Cages {
     #[cfg(target_os = "linux")]
     pub fn cage(&self) -> io::Result<Cage> {
         let network = self.network();
+        let ruleset = self.ruleset(network)?;
+        Ok(self.with(ruleset, network))
+    }
+
+    /// The same for one that alone may read in this folder too, wherever it is.
+    ///
+    /// # Errors
+    /// As [`Cages::cage`].
+    #[cfg(target_os = "linux")]
+    pub fn cage_showing(&self, folder: &Path) -> io::Result<Cage> {
+        let network = self.network();
+        let mut rules = self.rules.clone();
+        rules.shown.push(folder.to_owned());
+        let places = super::places::places(&rules);
+        let ruleset =
+            super::ruleset::ruleset(&places.list, network == Network::None).map_err(io::Error::other)?;
+        Ok(self.with(ruleset.map(Arc::new), network))
+    }
+
+    #[cfg(target_os = "linux")]
+    fn with(&self, ruleset: Option<Arc<OwnedFd>>, network: Network) -> Cage {
         let filters = self
             .filters
             .get_or_init(|| Arc::new(super::seccomp::filters(network).map(Vec::from).unwrap_or_default()));
@@ -193,8 +214,7 @@ impl Cages {
             Some(Some(made)) => Spaces::Made(Arc::clone(made)),
             _ => Spaces::Ours,
         };
-        let (ruleset, filters) = (self.ruleset(network)?, Arc::clone(filters));
-        Ok(Cage { ruleset, filters, namespaces, covers: Vec::new() })
+        Cage { ruleset, filters: Arc::clone(filters), namespaces, covers: Vec::new() }
     }
 
     #[cfg(target_os = "linux")]

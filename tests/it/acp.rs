@@ -73,6 +73,7 @@ impl Bench {
                 shells: Arc::default(),
                 apps: client.clone(),
                 home: Home::open(&base.join("home")).expect("a home"),
+                redactor: punie_runner::redact::Redactor::default(),
             }),
             terminal::tools(TerminalDeps {
                 terminals: client,

@@ -5,6 +5,7 @@ mod alone;
 mod dev;
 mod owner;
 mod remote;
+mod secrets;
 
 use std::path::PathBuf;
 use std::process::Stdio;

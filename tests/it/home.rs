@@ -3,6 +3,7 @@
 
 mod documents;
 mod identity;
+mod secrets;
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};

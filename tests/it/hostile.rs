@@ -32,6 +32,7 @@ use punie_runner::handlers::shell::{self as shell_tools, ShellBoard, ShellDeps};
 use punie_runner::home::Home;
 use punie_runner::output::OutputStore;
 use punie_runner::output::filter::PassThrough;
+use punie_runner::redact::Redactor;
 use punie_runner::request::Reply;
 use punie_runner::sandbox::{Network, Require, Rules};
 use punie_runner::tool::{Registry, ToolError};
@@ -105,6 +106,7 @@ impl Yard {
             shells: Arc::new(ShellBoard::new()),
             apps: Arc::new(terminals),
             home,
+            redactor: Redactor::default(),
         });
         Self { registry: Registry::new([entries]).expect("the names differ"), confinement, folder }
     }

@@ -10,6 +10,7 @@ mod fallen;
 mod faults;
 mod holding;
 mod lanes;
+mod mounts;
 mod once;
 mod pages;
 mod progress;

@@ -11,6 +11,7 @@ mod open_app;
 mod ports;
 mod shell_status;
 mod skill_bash;
+mod skill_secrets;
 mod stopping;
 mod tree;
 mod write_shell;
@@ -35,6 +36,7 @@ use punie_runner::home::Home;
 use punie_runner::ids::RequestId;
 use punie_runner::output::filter::PassThrough;
 use punie_runner::output::{FilterFactory, Limits, OutputStore, StreamFilter};
+use punie_runner::redact::Redactor;
 use punie_runner::request::{ErrorCode, Failure, Meta, Reply};
 use punie_runner::tool::{Registry, ToolCx, ToolError};
 use serde_json::{Value, json};
@@ -82,6 +84,21 @@ impl Bench {
         filters: FilterFactory,
         log: Arc<dyn ChildLog>,
     ) -> Self {
+        Self::whole(limits, base_env, filters, log, Redactor::default())
+    }
+
+    /// With these filters, and the redactor behind them.
+    fn masking(filters: FilterFactory, redactor: Redactor) -> Self {
+        Self::whole(Limits::default(), base(), filters, Arc::new(Unlogged), redactor)
+    }
+
+    fn whole(
+        limits: Limits,
+        base_env: Vec<(String, String)>,
+        filters: FilterFactory,
+        log: Arc<dyn ChildLog>,
+        redactor: Redactor,
+    ) -> Self {
         let (folder, outputs) =
             (tempfile::tempdir().expect("a folder"), tempfile::tempdir().expect("a folder"));
         let store = OutputStore::with_limits(outputs.path(), limits).expect("a store");
@@ -105,6 +122,7 @@ impl Bench {
             shells,
             apps: Arc::new(terminals.clone()),
             home: own,
+            redactor,
         });
         let more = terminal::tools(TerminalDeps { terminals: client, workspace, board: Arc::default() });
         let registry =

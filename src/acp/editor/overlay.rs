@@ -50,7 +50,7 @@ impl Overlay {
 
     /// The call, if this command of it belongs into its editor's terminal.
     fn runner(&self, request: &CreateTerminal) -> Option<Arc<ShownCall>> {
-        let lasts = request.background || request.outlives_call;
+        let lasts = request.background || request.outlives_call || request.mounted.is_some();
         let plain = request.tty.is_none() && !lasts && request.stdin.is_none();
         // What is sent is read by bash.
         let call = self.editors.call(&request.request).filter(|_| plain && cfg!(unix))?;

@@ -3,7 +3,9 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::sync::Arc;
 
+use crate::home::{FOLDER_VARIABLE, Mounted};
 use crate::ids::RequestId;
 use crate::tool::{ErrorCode, ToolError};
 
@@ -266,12 +268,65 @@ fn check(name: &str, value: &str) -> Result<(), ToolError> {
     }
 }
 
+/// Puts a command's secrets into its environment.
+///
+/// # Errors
+/// `policy_denied` for one under a name that is not for secrets: one that changes which code programs load, or that
+/// commands are given a value of anyway.
+pub(super) fn give_secrets(env: &mut BTreeMap<String, String>, mounted: &Mounted) -> Result<(), ToolError> {
+    for (name, value) in mounted.variables() {
+        let ours = OURS.iter().any(|(known, _)| *known == name) || is_passed(name);
+        if (ours || is_loader(name)) && name != FOLDER_VARIABLE {
+            let text = format!(
+                "The skill mounts a secret as the variable {name}, which commands are given for another purpose or which \
+                 changes which code programs load. Nothing was run. The owner can name another variable under \
+                 secretMounts in the skill's SKILL.md."
+            );
+            return Err(ToolError::new(ErrorCode::PolicyDenied, text));
+        }
+        env.insert(name.to_owned(), value.to_owned());
+    }
+    Ok(())
+}
+
+fn is_loader(name: &str) -> bool {
+    let upper = name.to_ascii_uppercase();
+    LOADER_NAMES.contains(&upper.as_str()) || LOADER_PREFIXES.iter().any(|prefix| upper.starts_with(prefix))
+}
+
+/// Takes the values of variables that commands are not given because they are secrets.
+pub type TellWithheld = Arc<dyn Fn(Vec<String>) + Send + Sync>;
+
+/// The values of variables whose names say that they are secrets, and that commands are not given for it, but for those
+/// that innocent text has too.
+pub fn withheld<'e>(entries: impl IntoIterator<Item = &'e (String, String)>) -> Vec<String> {
+    let secret = |name: &str| SECRET_WORDS.iter().any(|word| name.to_ascii_uppercase().contains(word));
+    let entries = entries.into_iter().filter(|(name, value)| secret(name) && is_telling(value));
+    entries.map(|(_, value)| value.clone()).collect()
+}
+
+/// Whether a value is one of its own, so that finding it in a text means something. Not so words (`disabled`), short
+/// numbers, paths that are there, and addresses without a password: names like `KEYBOARD_LAYOUT` and `SSH_ASKPASS` have
+/// such values.
+fn is_telling(value: &str) -> bool {
+    let value = value.trim();
+    let only = |fits: fn(char) -> bool| value.chars().all(fits);
+    let is_word = only(|c| c.is_alphabetic() || " _-.,".contains(c))
+        && value.chars().skip(1).all(|c| !c.is_uppercase());
+    let is_written_large = only(|c| c.is_ascii_uppercase() || " _-.".contains(c));
+    let is_number = only(|c| c.is_ascii_digit() || ".:-".contains(c));
+    let is_address = value.contains("://") && !value.contains('@');
+    let is_path = value.split(':').next().is_some_and(|path| {
+        path.starts_with(['~', '.']) || (path.starts_with('/') && std::path::Path::new(path).exists())
+    });
+    let is_short = value.len() < 20;
+    !(is_short && (is_word || is_written_large || is_number)) && !is_address && !is_path && value.len() >= 8
+}
+
 /// Why a name is on the list of those that are never set or passed on.
 fn refusal(name: &str) -> Option<&'static str> {
     let upper = name.to_ascii_uppercase();
-    if LOADER_NAMES.contains(&upper.as_str())
-        || LOADER_PREFIXES.iter().any(|prefix| upper.starts_with(prefix))
-    {
+    if is_loader(name) {
         return Some("it changes which code other programs load, or whom they talk to");
     }
     if SECRET_WORDS.iter().any(|word| upper.contains(word)) {
@@ -328,6 +383,90 @@ mod tests {
         for name in ["", "1A", "A-B", "A=B", "BASH_FUNC_x%%", "Ä"] {
             let refused = environment.for_command(&entries(&[(name, "x")])).expect_err(name);
             assert_eq!(refused.code(), ErrorCode::InvalidArgs, "{name}");
+        }
+    }
+
+    #[test]
+    fn what_the_list_denies_is_neither_passed_on_nor_set() {
+        let names = [
+            "API_KEY",
+            "MYKEYS",
+            "A_TOKEN",
+            "TOKENS",
+            "SECRET",
+            "DB_SECRETS",
+            "PASSWORD",
+            "PGPASSFILE",
+            "LD_AUDIT",
+            "DYLD_LIBRARY_PATH",
+            "BASH_ENV",
+            "ENV",
+            "GIT_SSH_COMMAND",
+            "SSH_AUTH_SOCK",
+            "DOCKER_HOST",
+            "DBUS_SESSION_BUS_ADDRESS",
+            "PYTHONSTARTUP",
+            "NODE_OPTIONS",
+        ];
+        let given = names.map(|name| (name.to_owned(), "x".to_owned()));
+        assert_eq!(Environment::from_entries(given.clone()).passed.len(), 0);
+        for entry in given {
+            let refused =
+                Environment::from_entries([]).for_command(std::slice::from_ref(&entry)).expect_err(&entry.0);
+            assert_eq!(refused.code(), ErrorCode::PolicyDenied, "{}", entry.0);
+        }
+    }
+
+    #[test]
+    fn what_the_list_allows_is_passed_on_and_nothing_else() {
+        let names = [
+            "PATH",
+            "HOME",
+            "USER",
+            "SHELL",
+            "LANG",
+            "LC_TIME",
+            "TZ",
+            "TMPDIR",
+            "CARGO_HOME",
+            "RUSTUP_HOME",
+            "GOPATH",
+            "JAVA_HOME",
+            "NVM_DIR",
+            "PYENV_ROOT",
+        ];
+        let given = names.map(|name| (name.to_owned(), "/x".to_owned()));
+        let others =
+            ["EDITOR", "TERM", "HISTFILE", "AWS_PROFILE", "http_proxy", "PS1", "OLDPWD", "XDG_RUNTIME_DIR"];
+        let others = others.map(|name| (name.to_owned(), "/x".to_owned()));
+        let passed = Environment::from_entries(given.into_iter().chain(others)).passed;
+        let mut expected = names.to_vec();
+        expected.sort_unstable();
+        assert_eq!(passed.keys().map(String::as_str).collect::<Vec<_>>(), expected);
+    }
+
+    #[test]
+    fn withheld_values_are_told_but_for_those_that_innocent_text_has() {
+        let random = "/Kd83+hdJ/29dkeidKDL38dkLeo39dkEO3/kd8Qx";
+        for (name, value, told) in [
+            ("API_KEY", "hunter2hunter2", true),
+            ("aws_secret_access_key", random, true),
+            ("DB_PASSWORD", "CorrectHorse", true),
+            ("PASSPHRASE", "correct horse battery staple", true),
+            ("TOKEN_URL", "https://me:hunter2@example.com/", true),
+            ("TOKEN_URL", "https://example.com/oauth/token", false),
+            ("TOKEN", "short", false),
+            ("TOKEN_CHECK", "disabled", false),
+            ("PASSWORD_POLICY", "Required", false),
+            ("KEY_MODE", "ENABLED_ALWAYS", false),
+            ("KEYTIMEOUT", "1000000000", false),
+            ("SSH_ASKPASS", "/bin/sh", false),
+            ("KEY_FILES", "/etc/passwd:/etc/group", false),
+            ("PASSWORD_STORE_DIR", "~/.password-store", false),
+            ("EDITOR", "hunter2hunter2", false),
+        ] {
+            let entry = (name.to_owned(), value.to_owned());
+            assert_eq!(!withheld([&entry]).is_empty(), told, "{name}={value}");
         }
     }
 

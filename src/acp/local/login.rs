@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-use super::environment::Environment;
+use super::environment::{Environment, withheld};
 use super::process::{Plan, Spawned, Spawner};
 use super::ties::Ties;
 use crate::acp::terminals::StopSignal;
@@ -24,11 +24,26 @@ const FENCE: &str = "punie-environment-follows";
 /// The shells known to take `-l -c`.
 const SHELLS: &[&str] = &["bash", "zsh", "sh", "dash", "ksh", "fish"];
 
-/// Asks the login shell named in `base`; `base` itself where that fails.
-pub(super) async fn environment(spawner: &Spawner, base: &[(String, String)]) -> Environment {
+/// Asks the login shell named in `base`; `base` itself where that fails. With it the secrets that the shell's files set
+/// and that no command is given.
+pub(super) async fn environment(spawner: &Spawner, base: &[(String, String)]) -> (Environment, Vec<String>) {
     let fallback = Environment::from_entries(base.iter().cloned());
-    let Some(shell) = login_shell(base) else { return fallback };
-    let Ok(env) = fallback.for_command(&[]) else { return fallback };
+    match of_the_shell(spawner, base, &fallback).await {
+        Some(entries) => {
+            let secrets = withheld(&entries);
+            (Environment::from_entries(entries), secrets)
+        }
+        None => (fallback, Vec::new()),
+    }
+}
+
+async fn of_the_shell(
+    spawner: &Spawner,
+    base: &[(String, String)],
+    fallback: &Environment,
+) -> Option<Vec<(String, String)>> {
+    let shell = login_shell(base)?;
+    let env = fallback.for_command(&[]).ok()?;
     let cwd =
         fallback.get("HOME").map(PathBuf::from).filter(|home| home.is_dir()).unwrap_or_else(|| "/".into());
     let args = vec!["-l".to_owned(), "-c".to_owned(), format!("echo; echo {FENCE}; env -0")];
@@ -38,15 +53,14 @@ pub(super) async fn environment(spawner: &Spawner, base: &[(String, String)]) ->
         Ok(shell) => shell,
         Err(cause) => {
             tracing::warn!(%cause, "the login shell does not start; commands get the runner's own environment");
-            return fallback;
+            return None;
         }
     };
-    let read = tokio::task::spawn_blocking(move || read_entries(&shell)).await;
-    if let Ok(Some(entries)) = read {
-        return Environment::from_entries(entries);
+    let read = tokio::task::spawn_blocking(move || read_entries(&shell)).await.ok().flatten();
+    if read.is_none() {
+        tracing::warn!("the login shell gave no environment in time; commands get the runner's own");
     }
-    tracing::warn!("the login shell gave no environment in time; commands get the runner's own");
-    fallback
+    read
 }
 
 fn login_shell(base: &[(String, String)]) -> Option<PathBuf> {

@@ -21,18 +21,23 @@ use crate::sandbox::{Level, Network};
 use crate::tool::ToolError;
 
 impl Confinement {
-    /// What the next process is to take on; none where nothing is confined. What is watched is covered in it.
+    /// What the next process is to take on; none where nothing is confined. What is watched is covered in it, and it
+    /// alone may also read in `shown`.
     ///
     /// # Errors
     /// `io` where the kernel refuses what it gave before: nothing then runs in the open.
-    pub(in crate::acp::local) async fn cage(&self, watch: Option<&Watch>) -> Result<Option<Cage>, ToolError> {
+    pub(in crate::acp::local) async fn cage(
+        &self,
+        watch: Option<&Watch>,
+        shown: Option<&std::path::Path>,
+    ) -> Result<Option<Cage>, ToolError> {
         let Some(shared) = self.shared.as_ref().filter(|shared| shared.setup.confine) else {
             return Ok(None);
         };
         if self.level().await == Level::None {
             return Ok(None);
         }
-        let made = shared.cages.cage();
+        let made = shown.map_or_else(|| shared.cages.cage(), |folder| shared.cages.cage_showing(folder));
         let mut cage = made.map_err(|cause| ToolError::io("the confinement of the command", &cause))?;
         if shared.cages.can_cover() {
             cage.covers = watch.map(covers).unwrap_or_default();
@@ -56,7 +61,7 @@ impl Confinement {
     pub async fn confine(&self, command: &mut tokio::process::Command) -> Result<(), ToolError> {
         let cwd = command.as_std().get_current_dir().map(std::path::Path::to_owned);
         let watch = self.watch(&cwd.unwrap_or_default()).await;
-        if let Some(cage) = self.cage(watch.as_ref()).await? {
+        if let Some(cage) = self.cage(watch.as_ref(), None).await? {
             shut_in::confine(command, cage);
         }
         Ok(())

@@ -25,6 +25,7 @@ use super::ties::remove_fifo;
 use crate::acp::terminals::{
     ExitStatus, Ladder, ProcessName, Stopped, Stroke, TerminalExit, TerminalOutput, Typed,
 };
+use crate::home::Mounted;
 use crate::tool::ToolError;
 
 /// One command.
@@ -45,6 +46,8 @@ pub(super) struct Terminal {
     /// What of that appeared or changed until it ended.
     changes: OnceLock<Vec<String>>,
     reported: AtomicBool,
+    /// The secrets it was given; let go of, with their files, when nothing of it runs any more.
+    mounted: Mutex<Option<Arc<Mounted>>>,
 }
 
 /// What a terminal is made of.
@@ -58,6 +61,7 @@ pub(super) struct Parts {
     pub started: Instant,
     pub log: Arc<dyn ChildLog>,
     pub watch: Option<Watch>,
+    pub mounted: Option<Arc<Mounted>>,
 }
 
 /// Where a command's output begins.
@@ -77,7 +81,7 @@ enum Phase {
 impl Terminal {
     /// A command that runs.
     pub fn new(parts: Parts) -> Arc<Self> {
-        let Parts { child, family, fifo, keyboard, capture, started, log, watch } = parts;
+        let Parts { child, family, fifo, keyboard, capture, started, log, watch, mounted } = parts;
         Arc::new(Self {
             child,
             family,
@@ -92,6 +96,7 @@ impl Terminal {
             watch,
             changes: OnceLock::new(),
             reported: AtomicBool::new(false),
+            mounted: Mutex::new(mounted),
         })
     }
 
@@ -218,6 +223,7 @@ impl Terminal {
     }
 
     fn report_end(&self) {
+        drop(self.mounted.lock().unwrap_or_else(PoisonError::into_inner).take());
         if let Some(identity) = self.child.identity()
             && !self.reported.swap(true, Ordering::Relaxed)
         {

@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread;
@@ -18,7 +18,7 @@ use super::command::{check_command, check_folder, command_of, refused};
 use super::confinement::Confinement;
 use super::control_group::ControlGroup;
 use super::descriptors;
-use super::environment::{Beginning, Environment, ForCommands};
+use super::environment::{Beginning, Environment, ForCommands, TellWithheld, give_secrets};
 use super::family::{Family, OutputPipe};
 use super::guarded::Watch;
 use super::identity::ProcessIdentity;
@@ -33,6 +33,7 @@ use crate::acp::terminals::{
     CreateTerminal, Ladder, Lasting, OpenTerminal, OutputQuery, Stopped, Stroke, TerminalClient,
     TerminalExit, TerminalId, TerminalOutput, Typed,
 };
+use crate::home::Mounted;
 use crate::ids::RequestId;
 use crate::output::{Budget, FilterFactory, OutputStore};
 use crate::sandbox::Cage;
@@ -71,6 +72,8 @@ struct Shared {
     fifos: OnceLock<PathBuf>,
     /// What commands get of this device's own.
     ours: OnceLock<Arc<dyn ForCommands>>,
+    /// Is told of secrets of the environment.
+    told: OnceLock<TellWithheld>,
 }
 
 impl LocalTerminals {
@@ -88,6 +91,7 @@ impl LocalTerminals {
                 next: AtomicU64::new(0),
                 fifos: OnceLock::new(),
                 ours: OnceLock::new(),
+                told: OnceLock::new(),
             }),
         })
     }
@@ -96,6 +100,12 @@ impl LocalTerminals {
     pub fn give(&self, ours: Arc<dyn ForCommands>) {
         // Asked once, while the machine is put together.
         let _ = self.shared.ours.set(ours);
+    }
+
+    /// Has this told of the secrets in the environment, once that is known, which is before the first command.
+    pub fn tell_withheld(&self, told: TellWithheld) {
+        // Asked once, while the machine is put together.
+        let _ = self.shared.told.set(told);
     }
 
     /// From now on commands in the background outlive a runner that is killed, with their named pipes in this folder;
@@ -125,8 +135,17 @@ impl LocalTerminals {
         let capture = self.capture(self.place(&left.request, 0), Budget::default(), left.raw);
         let pid = child.pid();
         let (family, fifo, log) = (Some(family), Some(fifo), Arc::clone(&self.shared.setup.log));
-        let terminal =
-            Terminal::new(Parts { child, family, fifo, keyboard: None, capture, started, log, watch: None });
+        let terminal = Terminal::new(Parts {
+            child,
+            family,
+            fifo,
+            keyboard: None,
+            capture,
+            started,
+            log,
+            watch: None,
+            mounted: None,
+        });
         terminal.start_pump(output, From::AnEarlierLife)?;
         let lasting = Some(left.clone());
         Ok(Some(OpenTerminal { id: self.admit(terminal), pid: Some(pid), lasting }))
@@ -163,8 +182,15 @@ impl LocalTerminals {
     }
 
     pub(super) async fn environment(&self) -> &Environment {
-        let Shared { environment, spawner, setup, .. } = &*self.shared;
-        environment.get_or_init(|| login::environment(spawner, &setup.base_env)).await
+        let Shared { environment, spawner, setup, told, .. } = &*self.shared;
+        let captured = environment.get_or_init(|| async {
+            let (environment, withheld) = login::environment(spawner, &setup.base_env).await;
+            if let Some(tell) = told.get() {
+                tell(withheld);
+            }
+            environment
+        });
+        captured.await
     }
 
     async fn create(&self, request: CreateTerminal) -> Result<OpenTerminal, ToolError> {
@@ -176,9 +202,11 @@ impl LocalTerminals {
         check_folder(&request.cwd)?;
         let words = self.shared.setup.confinement.words_before(&request.cwd).await?;
         let (program, args) = command_of(&request.launch)?;
+        let mounted = request.mounted.as_deref();
+        mounted.map_or(Ok(()), |mounted| give_secrets(&mut env, mounted))?;
         let (program, args) = led_by(words, program, args);
         let watch = self.shared.setup.confinement.watch(&request.cwd).await;
-        let cage = self.confined(watch.as_ref()).await?;
+        let cage = self.confined(watch.as_ref(), mounted.and_then(Mounted::folder)).await?;
         self.shared.setup.confinement.set_temp(&mut env, &request.env);
         let mark = call_mark(&request.request, request.output_number);
         if let Some((name, value)) = mark.split_once('=') {
@@ -191,9 +219,11 @@ impl LocalTerminals {
             env.insert("TERM".to_owned(), pty::TERM.to_owned());
         }
         let mut ties = Ties::of_command(&mark, request.background);
-        // One at a terminal would lose it with the runner that holds its other side.
+        // One at a terminal would lose it with the runner that holds its other side; one with secrets shall not have
+        // them where nobody looks after it.
         if request.background
             && request.tty.is_none()
+            && mounted.is_none()
             && let Some(folder) = self.shared.fifos.get()
         {
             let name = OutputStore::handle(&request.request, request.output_number);
@@ -232,7 +262,8 @@ impl LocalTerminals {
         let capture = self.capture(place, request.budget, request.raw);
         let log = Arc::clone(&self.shared.setup.log);
         let (fifo, started) = (bonds.fifo, Instant::now());
-        let parts = Parts { child, family, fifo, keyboard, capture, started, log, watch };
+        let mounted = request.mounted;
+        let parts = Parts { child, family, fifo, keyboard, capture, started, log, watch, mounted };
         let terminal = Terminal::new(parts);
         // Without its reader it is ended at once, but it had begun.
         let ran = |error: ToolError| error.with_meta(Meta { may_have_run: true, ..Meta::default() });
@@ -241,12 +272,16 @@ impl LocalTerminals {
     }
 
     #[cfg(target_os = "linux")]
-    async fn confined(&self, watch: Option<&Watch>) -> Result<Option<Cage>, ToolError> {
-        self.shared.setup.confinement.cage(watch).await
+    async fn confined(&self, watch: Option<&Watch>, shown: Option<&Path>) -> Result<Option<Cage>, ToolError> {
+        self.shared.setup.confinement.cage(watch, shown).await
     }
 
     #[cfg(not(target_os = "linux"))]
-    async fn confined(&self, _watch: Option<&Watch>) -> Result<Option<Cage>, ToolError> {
+    async fn confined(
+        &self,
+        _watch: Option<&Watch>,
+        _shown: Option<&Path>,
+    ) -> Result<Option<Cage>, ToolError> {
         Ok(None)
     }
 

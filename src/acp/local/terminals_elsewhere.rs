@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::children::ChildLog;
-use super::environment::{ForCommands, without_refused};
+use super::environment::{ForCommands, TellWithheld, without_refused};
 use crate::acp::Answer;
 use crate::acp::terminals::{
     CreateTerminal, Ladder, Lasting, OpenTerminal, OutputQuery, Stopped, Stroke, TerminalClient,
@@ -51,6 +51,9 @@ impl LocalTerminals {
 
     /// Does nothing.
     pub fn give(&self, _ours: Arc<dyn ForCommands>) {}
+
+    /// Does nothing: no environment is captured.
+    pub fn tell_withheld(&self, _told: TellWithheld) {}
 
     /// Does nothing.
     pub fn outlive_in(&self, _folder: PathBuf) {}

@@ -10,6 +10,7 @@ use tokio::sync::watch;
 use crate::acp::Workspace;
 use crate::acp::local::aftermath;
 use crate::acp::local::children::{ChildLog, Noted, Unlogged};
+use crate::acp::local::environment::TellWithheld;
 use crate::acp::local::identity::ProcessIdentity;
 use crate::acp::local::kill::kill_survivor;
 use crate::acp::local::terminals::LocalTerminals;
@@ -18,11 +19,11 @@ use crate::audit::{Audit, Keep, Places, Sign};
 use crate::backend::{CatalogItem, CatalogKind};
 use crate::config::Config;
 use crate::handlers::git::{self, GitDeps};
-use crate::home::{self, DeviceIdentity, Home, Watch};
+use crate::home::{self, DeviceIdentity, Home, Secrets, Watch};
 use crate::ids::RequestId;
 use crate::journal::Journal;
 use crate::output::{FilterFactory, StreamFilter};
-use crate::redact::{Masker, Redactor};
+use crate::redact::{Masker, Redactor, Secret};
 use crate::runner::{Catalog, Clock, LookedAfter, Survivors};
 use crate::tool::{Aftermath, Intent};
 use crate::trash::Trash;
@@ -47,6 +48,30 @@ impl StreamFilter for Masking {
     }
     fn rewritten(&self) -> u64 {
         self.0.rewritten()
+    }
+}
+
+/// The redactor, told of secrets in the environment.
+pub(super) fn learning(redactor: &Redactor) -> TellWithheld {
+    let redactor = redactor.clone();
+    Arc::new(move |values| redactor.add_all(values.into_iter().map(Secret::new)))
+}
+
+/// Masks the secrets that the owner stores while the runner runs, from the moment at which they are there.
+pub(super) async fn hearing_of_secrets(secrets: Secrets, redactor: Redactor) {
+    let Some(mut news) = secrets.watch() else { return };
+    loop {
+        let secrets = secrets.clone();
+        match tokio::task::spawn_blocking(move || secrets.values()).await {
+            Ok(Ok(values)) => redactor.add_all(values),
+            Ok(Err(error)) => {
+                tracing::error!(%error, "the owner's secrets cannot be read; new ones are not masked")
+            }
+            Err(fault) => tracing::error!(%fault, "reading the owner's secrets broke off"),
+        }
+        if news.changed.changed().await.is_err() {
+            return;
+        }
     }
 }
 

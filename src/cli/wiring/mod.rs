@@ -19,6 +19,7 @@ use super::exit::{self, Exit};
 use crate::acp::editor::{Discover, EditorSettings, Editors, Overlay};
 use crate::acp::local::client_tools::LocalPolicy;
 use crate::acp::local::confinement::Confinement;
+use crate::acp::local::environment;
 use crate::acp::local::terminals::{LocalSetup, LocalTerminals};
 use crate::acp::permission::InsideWorkspace;
 use crate::acp::terminals::Ladder;
@@ -26,11 +27,11 @@ use crate::acp::{LocalClient, Workspace};
 use crate::config::{self, Config, Environment};
 use crate::handlers::state::board::TaskBoard;
 use crate::handlers::{self, file, git, search, shell, sqlite, state, terminal};
-use crate::home::{Approvals, DeviceIdentity, Home, HomeError, Switches, TokenName, Tokens};
+use crate::home::{self, Approvals, DeviceIdentity, Home, HomeError, Secrets, Switches, TokenName, Tokens};
 use crate::ids::LeaseId;
 use crate::journal::Journal;
 use crate::output::OutputStore;
-use crate::redact::Redactor;
+use crate::redact::{Redactor, Secret};
 use crate::request::Effect;
 use crate::runner::{Bench, Clock, Parts, Runner, Settings, Stop, Tasks, WakeUp, Watchdog, wakes};
 use crate::tool::{BeforeImages, Gate, Registry};
@@ -90,6 +91,8 @@ pub fn machine(
         confinement: confinement.clone(),
     })
     .context("no thread for starting processes")?;
+    redactor.add_all(environment::withheld(&readable(environment.variables())).into_iter().map(Secret::new));
+    terminals.tell_withheld(joints::learning(&redactor));
     let local = LocalClient::new(terminals.clone(), workspace.clone(), LocalPolicy::Deny);
     let client = Arc::new(Overlay::new(editors.clone(), local, home.scripts_dir()));
     let shells = shells::board(journal);
@@ -114,6 +117,7 @@ pub fn machine(
             shells: Arc::clone(&shells),
             apps: client.clone(),
             home: home.clone(),
+            redactor: redactor.clone(),
         },
         terminal: terminal::TerminalDeps {
             terminals: client,
@@ -173,9 +177,17 @@ fn readable(variables: &[(OsString, OsString)]) -> Vec<(String, String)> {
     variables.iter().filter_map(text).collect()
 }
 
-fn known_secrets(home: &Home) -> anyhow::Result<Vec<crate::redact::Secret<String>>> {
+fn known_secrets(home: &Home) -> anyhow::Result<Vec<Secret<String>>> {
     let tokens = Tokens::of(home);
     let mut known: Vec<_> = DeviceIdentity::key_text(home)?.into_iter().collect();
+    match Secrets::of(home).values() {
+        Ok(values) => known.extend(values),
+        Err(error) if error.cause() == home::Cause::Safety => return Err(error.into()),
+        // What cannot be read cannot be given to a command either; only copies of it elsewhere go unmasked.
+        Err(error) => {
+            tracing::error!(%error, "the owner's secrets cannot be read; they are neither given nor masked")
+        }
+    }
     for name in [TokenName::Device, TokenName::Caller, TokenName::Admin, TokenName::Backend] {
         match tokens.read(name) {
             Ok(token) => known.extend(token),
@@ -206,17 +218,21 @@ pub struct Processes {
     terminals: LocalTerminals,
     trash: Trash,
     journal: Journal,
+    secrets: Secrets,
+    redactor: Redactor,
 }
 
 impl Processes {
     /// Asks the login shell for its environment beside everything else, so that the first command need not wait for
-    /// a slow profile; and keeps the trash within its bounds, for as long as this lives. Dropping what this returns gives it up.
+    /// a slow profile; and keeps the trash within its bounds, for as long as this lives; and masks what the owner
+    /// stores meanwhile. Dropping what this returns gives it up.
     pub fn warm_up(&self) -> JoinSet<()> {
         let terminals = self.terminals.clone();
         let mut warming = JoinSet::new();
         warming.spawn(async move { terminals.warm_up().await });
         let trash = self.trash.clone();
         warming.spawn(joints::tidying(trash, self.terminals.clone()));
+        warming.spawn(joints::hearing_of_secrets(self.secrets.clone(), self.redactor.clone()));
         warming
     }
 
@@ -259,6 +275,10 @@ pub fn runner(
     // Made before the machine, so that its key is among the secrets that are masked.
     let identity = DeviceIdentity::load_or_create(home)?;
     let request_auth = backends::request_auth(config, identity.id())?;
+    let left = home::remove_left(home)?;
+    if left > 0 {
+        tracing::info!(folders = left, "secrets that commands of an earlier life were given are removed");
+    }
     let journal = Journal::open(&home.journal_file())?;
     let (clock, lease) = (Clock::system(), LeaseId::random());
     let wakes = wakes();
@@ -268,6 +288,13 @@ pub fn runner(
     board.know(&machine);
     let taken_up = shells::take_up(&journal, home, &machine.terminals, &machine.outputs, &machine.shells)?;
     let backend = device_backend(config, home, identity, &machine.redactor, pairing_code)?;
+    let processes = Processes {
+        trash: trash(config, home),
+        terminals: machine.terminals,
+        journal: journal.clone(),
+        secrets: Secrets::of(home),
+        redactor: machine.redactor.clone(),
+    };
     let parts = Parts {
         backend,
         journal: journal.clone(),
@@ -289,8 +316,6 @@ pub fn runner(
         observer: Arc::new(editors.clone()),
         bench: bench.clone(),
     };
-    let processes =
-        Processes { trash: trash(config, home), terminals: machine.terminals, journal: journal.clone() };
     Ok(Assembled { runner: Runner::new(parts, wakes), processes, registry: machine.registry, journal })
 }
 

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use schemars::JsonSchema;
@@ -16,6 +17,7 @@ use crate::acp::terminals::{
     conclude, facts, held_back_words, list, output_with_status, run_or_leave, run_to_end, seconds,
     status_line,
 };
+use crate::home::Mounted;
 use crate::output::Budget;
 use crate::tool::{Body, Effect, Meta, Reply, Tool, ToolCx, ToolError};
 
@@ -129,17 +131,18 @@ impl Tool for Bash {
             Some(raw) => deps.workspace.resolve(raw)?.absolute().to_owned(),
             None => deps.workspace.first().to_owned(),
         };
-        self.run_in(cx, deps, folder).await
+        self.run_in(cx, deps, folder, None).await
     }
 }
 
 impl Bash {
-    /// Runs it in this folder, whose right to be used was established.
+    /// Runs it in this folder, whose right to be used was established, with these secrets.
     pub(super) async fn run_in(
         self,
         cx: &ToolCx,
         deps: &ShellDeps,
         folder: PathBuf,
+        mounted: Option<Arc<Mounted>>,
     ) -> Result<Reply, ToolError> {
         let (limit, warning) = self.limit()?;
         let (patience, tty) = (self.patience()?, self.window()?);
@@ -148,6 +151,7 @@ impl Bash {
         create.env = self.env.unwrap_or_default().into_iter().collect();
         create.stdin = self.stdin;
         create.tty = tty;
+        create.mounted = mounted;
         create.raw = self.raw;
         create.background = self.run_in_background || patience.is_some();
         let budget = Budget::chars(self.max_chars);

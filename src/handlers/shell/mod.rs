@@ -10,12 +10,14 @@ mod ports;
 mod records;
 mod shell_status;
 mod skill_bash;
+mod skill_secrets;
 mod write_shell;
 
 use std::sync::Arc;
 
 use crate::acp::{AppClient, TerminalClient, Workspace};
 use crate::home::Home;
+use crate::redact::Redactor;
 use crate::tool::{Entry, ToolSet};
 
 pub use board::{Remembered, Shell, ShellBoard};
@@ -33,8 +35,10 @@ pub struct ShellDeps {
     pub shells: Arc<ShellBoard>,
     /// Opens applications.
     pub apps: Arc<dyn AppClient>,
-    /// Where the owner's skills are.
+    /// Where the owner's skills and secrets are.
     pub home: Home,
+    /// Is told of each secret before a command gets it.
+    pub redactor: Redactor,
 }
 
 /// The tools of this domain.

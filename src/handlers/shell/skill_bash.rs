@@ -11,16 +11,18 @@ use serde_json::{Map, Value, json};
 
 use super::ShellDeps;
 use super::bash::{self, Bash};
+use super::skill_secrets;
 use crate::acp::{RawPath, Workspace};
 use crate::home::{Home, Problem, Skill, load_skills};
-use crate::tool::{Effect, ErrorCode, Meta, Reply, Tool, ToolCx, ToolError};
+use crate::tool::{Effect, ErrorCode, Reply, Tool, ToolCx, ToolError};
 
 const ABOUT: &str = "\
 Run a command line with bash in the folder of one of the owner's skills, where its scripts and data lie.
 
 Use it for the commands that a skill's instructions name; for everything else use Bash, which runs in the workspace. \
-It takes the same arguments and answers in the same way. The skill must be enabled. A skill that declares secrets \
-cannot be run yet: nothing can give them to it.";
+It takes the same arguments and answers in the same way. The skill must be enabled. The secrets that it declares are \
+there for its commands alone, in the variables and files that it names (files below $PUNIE_SECRETS), until the command \
+ends; wherever their values are printed, [REDACTED:secret] stands in their place.";
 
 /// The arguments: a skill, and those of Bash. They are read and described by hand here so that Bash's are written
 /// down once: serde can take a struct's fields into another one only where unknown keys are let through.
@@ -83,7 +85,10 @@ impl Tool for SkillBash {
     async fn run(self, cx: &ToolCx, deps: &ShellDeps) -> Result<Reply, ToolError> {
         let skill = find(&deps.home, &self.skill_id).await?;
         let folder = folder(&skill, deps, self.bash.working_directory.as_ref())?;
-        self.bash.run_in(cx, deps, folder).await
+        let (mounted, warnings) = skill_secrets::mount(deps, &skill).await?;
+        let mut reply = self.bash.run_in(cx, deps, folder, mounted).await?;
+        reply.meta.warnings.extend(warnings);
+        Ok(reply)
     }
 }
 
@@ -118,13 +123,6 @@ async fn find(home: &Home, id: &str) -> Result<Skill, ToolError> {
                 "The skill {id:?} is disabled by its owner (enabled: false in its head). Nothing was run."
             ),
         ));
-    }
-    if let Some(provider) = skill.secret_providers.first() {
-        let hint = "Secrets cannot be given to skills on this device yet, so nothing was run. A command that needs none \
-                    can be run with Bash.";
-        let meta = Meta { warnings: vec![hint.to_owned()], ..Meta::default() };
-        let text = format!("Missing secret for {provider}.");
-        return Err(ToolError::new(ErrorCode::PolicyDenied, text).with_meta(meta));
     }
     Ok(skill.clone())
 }

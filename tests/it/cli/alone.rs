@@ -129,6 +129,7 @@ async fn status_says_the_same_keys_without_a_runner() {
         "confinement",
         "degraded",
         "deviceId",
+        "deviceKey",
         "epoch",
         "inFlight",
         "limits",
@@ -141,6 +142,7 @@ async fn status_says_the_same_keys_without_a_runner() {
         "running",
         "safeMode",
         "salvage",
+        "secrets",
         "version",
         "waiting",
     ];

@@ -11,6 +11,7 @@ use punie_runner::handlers::{self, file, git, search, shell, sqlite, state, term
 use punie_runner::home::Home;
 use punie_runner::output::OutputStore;
 use punie_runner::output::filter::PassThrough;
+use punie_runner::redact::Redactor;
 use punie_runner::tool::Registry;
 use tempfile::TempDir;
 
@@ -44,6 +45,7 @@ pub fn whole() -> Whole {
             shells: Arc::default(),
             apps: client.clone(),
             home: home.clone(),
+            redactor: Redactor::default(),
         },
         terminal: terminal::TerminalDeps {
             terminals: client,

@@ -1,11 +1,14 @@
 //! What the walls must let through: building, committing, serving on a loopback, and what the owner's settings open.
 
+use punie_runner::home::{Home, Secrets};
+use punie_runner::redact::Secret;
 use punie_runner::request::ErrorCode;
 use punie_runner::sandbox::Network;
 use serde_json::json;
 
 use super::Yard;
 use crate::harness::tools;
+use crate::harness::wait::until;
 
 #[tokio::test]
 async fn a_program_is_built_and_run_in_the_workspace() {
@@ -115,4 +118,27 @@ async fn a_failure_that_confinement_does_not_explain_is_told_as_before() {
     let yard = Yard::new();
     let reply = yard.call(json!({"command": "ls nothing-here"})).await.expect("it runs");
     assert!(!tools::text(&reply).contains("may be because"), "{}", tools::text(&reply));
+}
+
+#[tokio::test]
+async fn the_secrets_of_a_command_are_read_by_that_command_alone() {
+    let yard = Yard::new();
+    let home = Home::open(&yard.path("punie")).expect("the home");
+    Secrets::of(&home).set("mailer", &Secret::new("hunter2hunter2".to_owned())).expect("kept");
+    let skill = home.skills_dir().join("mailing");
+    std::fs::create_dir_all(&skill).expect("made");
+    let head = "---\nsecretMounts:\n  env: {KEY: mailer}\n  files: {TOKEN: mailer}\n---\nDo it.\n";
+    std::fs::write(skill.join("SKILL.md"), head).expect("written");
+    let command = "echo \"$TOKEN\" > place; cat \"$TOKEN\" > seen; echo $$ > pid; exec sleep 600";
+    let args = json!({"skill_id": "mailing", "command": command, "working_directory": yard.path("work"),
+                      "run_in_background": true});
+    tools::call(&yard.registry, "SkillBash", args).await.expect("it runs");
+    until("its secret to be read", || yard.path("work/pid").exists()).await;
+    assert_eq!(yard.read("work/seen"), "hunter2hunter2");
+    let text = yard
+        .bash("cat \"$(cat place)\"; cat \"/proc/$(cat pid)/environ\"; ls \"$(dirname \"$(cat place)\")\"")
+        .await;
+    assert!(!text.contains("hunter2"), "{text}");
+    assert_eq!(text.matches("Permission denied").count(), 3, "{text}");
+    assert!(std::path::Path::new(yard.read("work/place").trim()).exists(), "it is there all the while");
 }

@@ -51,3 +51,24 @@ async fn the_session_s_token_is_masked_in_results_and_in_kept_output() {
         runner.kill();
     }
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn h103_the_own_token_is_masked_when_a_command_prints_it_in_two_goes() {
+    let stage = Stage::new().await;
+    let _runner = stage.run();
+    stage.caller.have(Ask::bash("true")).await;
+    let token =
+        std::fs::read_to_string(stage.setting.home.join("tokens/device")).expect("there").trim().to_owned();
+    stage.write("token", &token);
+    // The second half comes when the first is known to have been read: what stood before it is kept by then.
+    let command = "t=$(<token); printf 'before\\n%s' \"${t:0:20}\"; until [ -e go ]; do sleep 0.02; done; \
+                   printf '%s\\nafter\\n' \"${t:20}\"; printf 'x%s' \"$t\" | base64";
+    let id = stage.ask(Ask::bash(command)).await;
+    stage.keeps(&id, "before").await;
+    stage.write("go", "");
+    let answer = stage.answer(&id).await;
+    let text = answer.text();
+    assert!(text.starts_with("before\n[REDACTED:secret]\nafter\n"), "{answer:?}");
+    assert!(!answer.raw.contains(&token) && !answer.raw.contains(&token[..20]), "{answer:?}");
+    assert_eq!(text.matches("[REDACTED:secret]").count(), 2, "the base64 of it too: {answer:?}");
+}

@@ -84,19 +84,10 @@ async fn a_skill_that_is_not_there_or_not_usable_is_refused() {
 }
 
 #[tokio::test]
-async fn a_skill_that_declares_secrets_is_refused_in_these_words() {
-    let (bench, folder) =
-        with_skill("mailing", "secretMounts:\n  env:\n    MAIL_KEY: mailer\n  files:\n    ~/x: other");
+async fn a_declaration_of_secrets_that_cannot_be_read_does_not_count_as_none() {
+    let (bench, folder) = with_skill("mailing", "secretMounts: [mailer]");
     let args = json!({"skill_id": "mailing", "command": "touch ran"});
-    let refused = bench.call("SkillBash", args).await.expect_err("no secrets");
-    assert_eq!(refused.text(), "Missing secret for mailer.");
-    assert_eq!(refused.code(), ErrorCode::PolicyDenied);
-    assert!(meta_of(refused).warnings[0].contains("nothing was run"));
-    assert!(!folder.join("ran").exists());
-    // A declaration that cannot be read does not count as none.
-    add(&bench, "mailing", "secretMounts: [mailer]");
-    let args = json!({"skill_id": "mailing", "command": "touch ran"});
-    assert!(bench.call("SkillBash", args).await.is_err());
+    assert_eq!(bench.call("SkillBash", args).await.expect_err("unreadable").code(), ErrorCode::NotFound);
     assert!(!folder.join("ran").exists());
 }
 

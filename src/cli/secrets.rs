@@ -1,0 +1,195 @@
+//! `secrets`: what the owner keeps for the commands of skills: names, setting, removing. A value is shown by nothing and
+//! is never part of a command line. Not here: how it is kept (home) and given (SkillBash).
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::{IsTerminal, Read};
+
+use clap::{Args, Subcommand};
+use serde::Serialize;
+
+use super::context::Context;
+use super::exit::{Exit, Stop};
+use super::{moments, print};
+use crate::config::WorkspaceRule;
+use crate::home::{Home, SecretError, Secrets, load_skills};
+use crate::redact::{Redactor, Secret};
+use crate::runner::Clock;
+
+/// More than any value may have.
+const MOST: u64 = 1 << 20;
+
+#[derive(Debug, Args)]
+pub struct SecretsArgs {
+    #[command(subcommand)]
+    word: Word,
+}
+
+#[derive(Debug, Subcommand)]
+enum Word {
+    /// The names, when each was set and which skills use it; and what skills ask for that is not there
+    List,
+    /// Keep a value under this name; it is read from stdin, or asked for without showing it
+    Set {
+        /// The name under which skills ask for it
+        name: String,
+    },
+    /// Forget the value of this name
+    Remove {
+        /// The name
+        name: String,
+    },
+}
+
+/// One name, as `--json` shows it.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Line<'a> {
+    name: &'a str,
+    /// Null where skills ask for it and nothing is kept.
+    set_at_ms: Option<i64>,
+    used_by: Vec<&'a str>,
+}
+
+/// Lists the secrets, or changes one.
+pub fn secrets(args: &SecretsArgs, context: &Context) -> anyhow::Result<Exit> {
+    let config = context.config(WorkspaceRule::NotNeeded)?;
+    let home = Context::home(&config)?;
+    match &args.word {
+        Word::List => list(&home, context.json()),
+        Word::Set { name } => set(&home, name, context.json()),
+        Word::Remove { name } => remove(&home, name, context.json()),
+    }
+}
+
+fn list(home: &Home, as_json: bool) -> anyhow::Result<Exit> {
+    let kept = Secrets::of(home).list()?;
+    let mut users: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    let (skills, _) = load_skills(home);
+    for skill in skills.into_iter().filter(|skill| skill.enabled) {
+        for mount in skill.secrets {
+            users.entry(mount.provider).or_default().insert(skill.id.clone());
+        }
+    }
+    let used_by =
+        |name: &str| -> Vec<&str> { users.get(name).into_iter().flatten().map(String::as_str).collect() };
+    let is_kept = |name: &str| kept.iter().any(|entry| entry.name == name);
+    let there = kept.iter().map(|entry| (entry.name.as_str(), Some(entry.set_at_ms)));
+    let missing = users.keys().filter(|name| !is_kept(name)).map(|name| (name.as_str(), None));
+    let lines: Vec<Line<'_>> = there
+        .chain(missing)
+        .map(|(name, set_at_ms)| Line { name, set_at_ms, used_by: used_by(name) })
+        .collect();
+    if as_json {
+        lines.iter().for_each(print::json);
+    } else if lines.is_empty() {
+        print::line("No secrets are kept, and no skill asks for one.");
+    } else {
+        let now_ms = Clock::system().now_ms();
+        let row = |line: &Line<'_>| {
+            let set = line.set_at_ms.map_or_else(|| "missing".to_owned(), |at| moments::ago(at, now_ms));
+            vec![print::cell(line.name, 60), set, print::cell(&line.used_by.join(", "), 80)]
+        };
+        print::table(&["NAME", "SET", "SKILLS"], &lines.iter().map(row).collect::<Vec<_>>());
+    }
+    Ok(Exit::Done)
+}
+
+fn set(home: &Home, name: &str, as_json: bool) -> anyhow::Result<Exit> {
+    let value = if std::io::stdin().is_terminal() { asked(name)? } else { piped()? };
+    let is_new = Secrets::of(home).set(name, &value).map_err(|error| match error {
+        SecretError::Unusable(why) => Stop::with(Exit::Usage, why),
+        SecretError::Home(error) => error.into(),
+    })?;
+    let masked = Redactor::default().add(&value);
+    if as_json {
+        print::json(&serde_json::json!({ "name": name, "new": is_new, "masked": masked }));
+        return Ok(Exit::Done);
+    }
+    print::line(&format!("{name} is {}.", if is_new { "kept" } else { "replaced" }));
+    if !masked {
+        print::line(
+            "It is too short to be masked: fewer than eight bytes would be found in innocent text. A command that prints \
+             it shows it.",
+        );
+    }
+    Ok(Exit::Done)
+}
+
+fn remove(home: &Home, name: &str, as_json: bool) -> anyhow::Result<Exit> {
+    let was_there = Secrets::of(home).remove(name)?;
+    if !was_there {
+        return Err(Stop::with(
+            Exit::Failed,
+            format!("there is no secret {name:?}; `secrets list` shows the names"),
+        ));
+    }
+    if as_json {
+        print::json(&serde_json::json!({ "name": name, "removed": true }));
+    } else {
+        print::line(&format!("{name} is removed."));
+    }
+    Ok(Exit::Done)
+}
+
+/// All of stdin.
+fn piped() -> anyhow::Result<Secret<String>> {
+    let mut bytes = Vec::new();
+    std::io::stdin().lock().take(MOST).read_to_end(&mut bytes)?;
+    let text =
+        String::from_utf8(bytes).map_err(|_| Stop::with(Exit::Usage, "the value is not UTF-8 text"))?;
+    Ok(Secret::new(whole(text)))
+}
+
+/// A value of one line without its end, which `echo` and editors add; of several lines as it is, since a key file
+/// needs its last one's.
+fn whole(text: String) -> String {
+    match text.strip_suffix('\n').map(|line| line.strip_suffix('\r').unwrap_or(line)) {
+        Some(line) if !line.contains('\n') => line.to_owned(),
+        _ => text,
+    }
+}
+
+/// What is typed, which the terminal does not show.
+#[cfg(unix)]
+fn asked(name: &str) -> anyhow::Result<Secret<String>> {
+    use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcsetattr};
+
+    struct Shown(Termios);
+    impl Drop for Shown {
+        fn drop(&mut self) {
+            // It is the caller's terminal; there is nobody to tell that it stays silent.
+            let _ = tcsetattr(std::io::stdin(), OptionalActions::Flush, &self.0);
+        }
+    }
+
+    let before = tcgetattr(std::io::stdin())?;
+    let mut silent = before.clone();
+    silent.local_modes.remove(LocalModes::ECHO);
+    silent.local_modes.insert(LocalModes::ECHONL);
+    print::aside(&format!("The value of {name} (one line; it is not shown): "));
+    let _shown = Shown(before);
+    tcsetattr(std::io::stdin(), OptionalActions::Flush, &silent)?;
+    let mut line = String::new();
+    std::io::stdin().read_line(&mut line)?;
+    Ok(Secret::new(whole(line)))
+}
+
+#[cfg(not(unix))]
+fn asked(_: &str) -> anyhow::Result<Secret<String>> {
+    Err(Stop::with(Exit::Usage, "give the value on stdin: a terminal here would show it"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_line_end_that_echo_adds_is_no_part_of_the_value_and_a_key_file_keeps_its_own() {
+        assert_eq!(whole("token\n".to_owned()), "token");
+        assert_eq!(whole("token\r\n".to_owned()), "token");
+        assert_eq!(whole("token".to_owned()), "token");
+        assert_eq!(whole(" to ken \n".to_owned()), " to ken ");
+        let key = "-----BEGIN X-----\nabc\n-----END X-----\n";
+        assert_eq!(whole(key.to_owned()), key);
+    }
+}

@@ -1,0 +1,197 @@
+//! Secrets that one command is given: variables, and files in a folder that is there for as long as the command is. Not
+//! here: which secrets a skill declares (secret_mounts) and where they are kept (secrets).
+//!
+//! Each folder has a lock that is held by the process that made it. What a process left that is no more can therefore
+//! be told from what is in use, whoever looks.
+#![expect(clippy::disallowed_methods, reason = "this file owns the folders of mounted secrets")]
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use super::error::HomeError;
+use super::layout::Home;
+use crate::redact::Secret;
+
+/// The variable that names the folder of a command's secret files.
+pub const FOLDER_VARIABLE: &str = "PUNIE_SECRETS";
+/// The end of a lock's name; before it stands the folder's.
+const LOCK: &str = ".lock";
+/// Held while a folder is made or left ones are removed.
+const TURN: &str = "turn";
+
+/// What a command is given of secrets. The files go when this does.
+pub struct Mounted {
+    variables: Vec<(String, Secret<String>)>,
+    folder: Option<Folder>,
+}
+
+/// One secret as a file.
+pub struct MountedFile {
+    /// Where, below the folder: plain names.
+    pub path: PathBuf,
+    /// The variable that holds the file's path, if one was declared.
+    pub variable: Option<String>,
+    /// What it holds.
+    pub value: Secret<String>,
+}
+
+impl Mounted {
+    /// Lays the files out, for this user alone.
+    ///
+    /// # Errors
+    /// [`HomeError`] when something cannot be written; nothing is left then.
+    pub fn lay_out(
+        home: &Home,
+        mut variables: Vec<(String, Secret<String>)>,
+        files: Vec<MountedFile>,
+    ) -> Result<Self, HomeError> {
+        if files.is_empty() {
+            return Ok(Self { variables, folder: None });
+        }
+        let folder = Folder::make(&home.mounts_dir())?;
+        for MountedFile { path, variable, value } in files {
+            let file = folder.path.join(&path);
+            folder.write(&file, value.expose()).map_err(HomeError::unwritable(&file))?;
+            if let Some(variable) = variable {
+                variables.push((variable, Secret::new(file.display().to_string())));
+            }
+        }
+        variables.push((FOLDER_VARIABLE.to_owned(), Secret::new(folder.path.display().to_string())));
+        Ok(Self { variables, folder: Some(folder) })
+    }
+
+    /// The variables: secrets, and where the files are.
+    pub fn variables(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.variables.iter().map(|(name, value)| (name.as_str(), value.expose().as_str()))
+    }
+
+    /// The folder of the files, if there are any.
+    pub fn folder(&self) -> Option<&Path> {
+        self.folder.as_ref().map(|folder| folder.path.as_path())
+    }
+}
+
+impl fmt::Debug for Mounted {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let names: Vec<&str> = self.variables.iter().map(|(name, _)| name.as_str()).collect();
+        f.debug_struct("Mounted").field("variables", &names).finish_non_exhaustive()
+    }
+}
+
+/// Removes the folders of processes that are no more. Returns how many there were.
+///
+/// # Errors
+/// [`HomeError`] when the folder cannot be read, or something in it not be removed.
+pub fn remove_left(home: &Home) -> Result<usize, HomeError> {
+    let place = home.mounts_dir();
+    let _turn = turn(&place)?;
+    sweep(&place).map_err(HomeError::unwritable(&place))
+}
+
+/// A folder that is removed when this goes.
+struct Folder {
+    path: PathBuf,
+    lock: PathBuf,
+    _held: File,
+}
+
+impl Folder {
+    fn make(place: &Path) -> Result<Self, HomeError> {
+        let _turn = turn(place)?;
+        // What another process could not remove is not for the next start only.
+        if let Err(cause) = sweep(place) {
+            tracing::warn!(%cause, "secrets that an earlier command was given could not be removed");
+        }
+        let name = uuid::Uuid::new_v4().simple().to_string();
+        let (path, lock) = (place.join(&name), place.join(name + LOCK));
+        let held = open_lock(&lock).and_then(|file| file.lock().map(|()| file));
+        let held = held.map_err(HomeError::unwritable(&lock))?;
+        let folder = Self { path, lock, _held: held };
+        make_folder(&folder.path).map_err(HomeError::unwritable(&folder.path))?;
+        Ok(folder)
+    }
+
+    fn write(&self, file: &Path, value: &str) -> io::Result<()> {
+        // One by one: a folder in between is for this user alone as well.
+        let below: Vec<&Path> = file.ancestors().skip(1).take_while(|path| *path != self.path).collect();
+        for folder in below.into_iter().rev().filter(|folder| !folder.is_dir()) {
+            make_folder(folder)?;
+        }
+        let mut options = OpenOptions::new();
+        options.write(true).create_new(true);
+        #[cfg(unix)]
+        std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+        options.open(file)?.write_all(value.as_bytes())
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        for gone in [remove_folder(&self.path), remove_file(&self.lock)] {
+            if let Err(cause) = gone {
+                tracing::error!(folder = %self.path.display(), %cause, "secrets of a command could not be removed");
+            }
+        }
+    }
+}
+
+fn turn(place: &Path) -> Result<File, HomeError> {
+    let path = place.join(TURN);
+    open_lock(&path).and_then(|file| file.lock().map(|()| file)).map_err(HomeError::unwritable(&path))
+}
+
+fn open_lock(path: &Path) -> io::Result<File> {
+    let mut options = OpenOptions::new();
+    options.read(true).write(true).create(true).truncate(false);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    options.open(path)
+}
+
+fn make_folder(path: &Path) -> io::Result<()> {
+    let mut builder = DirBuilder::new();
+    #[cfg(unix)]
+    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+    builder.create(path)
+}
+
+/// Removes every folder whose lock nobody holds. For whoever has the turn.
+fn sweep(place: &Path) -> io::Result<usize> {
+    let mut names = BTreeSet::new();
+    for entry in fs::read_dir(place)? {
+        let name = entry?.file_name().to_string_lossy().into_owned();
+        if name != TURN {
+            names.insert(name.strip_suffix(LOCK).map(str::to_owned).unwrap_or(name));
+        }
+    }
+    let mut removed = 0;
+    for name in names {
+        let lock = place.join(format!("{name}{LOCK}"));
+        match open_lock(&lock)?.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => continue,
+            Err(TryLockError::Error(cause)) => return Err(cause),
+        }
+        remove_folder(&place.join(&name))?;
+        remove_file(&lock)?;
+        removed += 1;
+    }
+    Ok(removed)
+}
+
+fn remove_folder(path: &Path) -> io::Result<()> {
+    match fs::remove_dir_all(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
+    }
+}
+
+fn remove_file(path: &Path) -> io::Result<()> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
+    }
+}

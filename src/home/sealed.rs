@@ -1,0 +1,96 @@
+//! Text that only the holder of a key can read or change unnoticed: ChaCha20-Poly1305 under a fresh nonce. Not here: where
+//! the key and the text lie (secrets).
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use ring::aead::{Aad, CHACHA20_POLY1305, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
+use serde::{Deserialize, Serialize};
+
+use super::tokens::random_32;
+
+/// What the file is and how it is sealed. Sealed along, so that another kind of file does not pass for this one.
+const FORMAT: &str = "punie-secrets-1 chacha20-poly1305";
+
+/// The key: 32 random bytes.
+pub(super) type Key = [u8; 32];
+
+/// Sealed text as its file has it.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Envelope {
+    format: String,
+    nonce: String,
+    sealed: String,
+}
+
+/// Seals bytes. The nonce is random: of its 96 bits two would be alike only after billions of writes under one key.
+pub(super) fn seal(key: &Key, plain: &[u8]) -> String {
+    let random = random_32();
+    let mut nonce = [0; NONCE_LEN];
+    nonce.copy_from_slice(&random[..NONCE_LEN]);
+    let mut bytes = plain.to_vec();
+    cipher(key)
+        .seal_in_place_append_tag(Nonce::assume_unique_for_key(nonce), Aad::from(FORMAT), &mut bytes)
+        .expect("a few megabytes are far below what the cipher takes");
+    let envelope = Envelope {
+        format: FORMAT.to_owned(),
+        nonce: STANDARD.encode(nonce),
+        sealed: STANDARD.encode(&bytes),
+    };
+    serde_json::to_string(&envelope).expect("three texts are JSON") + "\n"
+}
+
+/// Opens what was sealed.
+///
+/// # Errors
+/// What is wrong with it, as a part of a sentence. Nothing of its content is told.
+pub(super) fn open(key: &Key, text: &str) -> Result<Vec<u8>, &'static str> {
+    let envelope: Envelope = serde_json::from_str(text).map_err(|_| "it is cut short, or no such file")?;
+    if envelope.format != FORMAT {
+        return Err("it is of a format that this version does not know");
+    }
+    let nonce =
+        STANDARD.decode(&envelope.nonce).ok().and_then(|bytes| <[u8; NONCE_LEN]>::try_from(bytes).ok());
+    let (Some(nonce), Ok(mut bytes)) = (nonce, STANDARD.decode(&envelope.sealed)) else {
+        return Err("what is sealed in it is not base64");
+    };
+    let opened = cipher(key)
+        .open_in_place(Nonce::assume_unique_for_key(nonce), Aad::from(FORMAT), &mut bytes)
+        .map_err(|_| "it was changed, or sealed with another key")?
+        .len();
+    bytes.truncate(opened);
+    Ok(bytes)
+}
+
+fn cipher(key: &Key) -> LessSafeKey {
+    LessSafeKey::new(UnboundKey::new(&CHACHA20_POLY1305, key).expect("the key has the cipher's length"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_sealed_is_opened_with_its_key_and_no_other() {
+        let sealed = seal(&[1; 32], b"hunter2hunter2");
+        assert!(!sealed.contains("hunter"));
+        assert_eq!(open(&[1; 32], &sealed).expect("opened"), b"hunter2hunter2");
+        assert_eq!(
+            open(&[2; 32], &sealed).expect_err("another key"),
+            "it was changed, or sealed with another key"
+        );
+        assert_ne!(sealed, seal(&[1; 32], b"hunter2hunter2"), "each time under another nonce");
+    }
+
+    #[test]
+    fn no_changed_byte_and_no_missing_end_goes_unnoticed() {
+        let sealed = seal(&[1; 32], b"value");
+        for at in 0..sealed.len() - 1 {
+            let mut bytes = sealed.clone().into_bytes();
+            bytes[at] = if bytes[at] == b'A' { b'B' } else { b'A' };
+            let text = String::from_utf8(bytes).expect("text");
+            assert!(open(&[1; 32], &text).is_err(), "byte {at}");
+            assert!(open(&[1; 32], &sealed[..at]).is_err(), "cut at {at}");
+        }
+    }
+}

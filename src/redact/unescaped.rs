@@ -1,0 +1,164 @@
+//! Bytes without what a terminal does not show: escape sequences and NUL bytes, and where each byte stood. A colour in the
+//! middle of a value does not hide it. Not here: what a reader is shown (output::hygiene).
+
+use std::ops::Range;
+
+use memchr::memchr2;
+
+const ESC: u8 = 0x1b;
+/// A sequence that has not ended after so many bytes is none: only its ESC is left out.
+const LONGEST: usize = 4 << 10;
+
+/// Bytes without sequences and NULs.
+pub(super) struct Unescaped {
+    /// What is left.
+    pub bytes: Vec<u8>,
+    /// From which of them on how many bytes were left out before, in all.
+    gaps: Vec<(usize, usize)>,
+    /// Where a sequence begins that has no end yet: more bytes decide what it is.
+    pub open: Option<usize>,
+}
+
+/// How far a sequence reaches.
+enum Sequence {
+    Bytes(usize),
+    Open,
+}
+
+impl Unescaped {
+    /// None where there is nothing to leave out. `at_end` where nothing follows.
+    pub fn of(bytes: &[u8], at_end: bool) -> Option<Self> {
+        let mut next = memchr2(ESC, 0, bytes)?;
+        let mut left = Self { bytes: Vec::with_capacity(bytes.len()), gaps: Vec::new(), open: None };
+        let mut from = 0;
+        loop {
+            left.bytes.extend_from_slice(&bytes[from..next]);
+            let length = match sequence(&bytes[next..]) {
+                Sequence::Bytes(length) => length,
+                Sequence::Open if at_end => 1,
+                Sequence::Open => {
+                    left.open = Some(next);
+                    return Some(left);
+                }
+            };
+            from = next + length;
+            left.gaps.push((left.bytes.len(), from - left.bytes.len()));
+            match memchr2(ESC, 0, &bytes[from..]) {
+                Some(more) => next = from + more,
+                None => break,
+            }
+        }
+        left.bytes.extend_from_slice(&bytes[from..]);
+        Some(left)
+    }
+
+    /// Where a byte stood.
+    pub fn origin(&self, at: usize) -> usize {
+        let before = self.gaps.partition_point(|(from, _)| *from <= at);
+        at + before.checked_sub(1).map_or(0, |last| self.gaps[last].1)
+    }
+
+    /// The beginning of the sequence that this place of the original is inside of; the place itself where it is not.
+    pub fn border(&self, place: usize) -> usize {
+        let after = self.gaps.partition_point(|(from, left_out)| from + left_out <= place);
+        let Some((from, _)) = self.gaps.get(after) else { return place };
+        let before = after.checked_sub(1).map_or(0, |last| self.gaps[last].1);
+        place.min(from + before)
+    }
+
+    /// Where bytes stood, with what was left out between them.
+    pub fn origins(&self, found: &Range<usize>) -> Range<usize> {
+        self.origin(found.start)..self.origin(found.end - 1) + 1
+    }
+}
+
+/// What begins with an ESC or a NUL here, by ECMA-48.
+fn sequence(bytes: &[u8]) -> Sequence {
+    if bytes[0] != ESC {
+        return Sequence::Bytes(1);
+    }
+    let rest = &bytes[1..];
+    let (place, known) = match rest.first() {
+        None => return Sequence::Open,
+        Some(b'[') => (1, ended(&rest[1..], 0x20..=0x3f, 0x40..=0x7e)),
+        Some(b']' | b'P' | b'X' | b'^' | b'_') => (1, string(&rest[1..])),
+        Some(0x20..=0x2f) => (0, ended(rest, 0x20..=0x2f, 0x30..=0x7e)),
+        Some(0x30..=0x7e) => (1, Some(0)),
+        Some(_) => (0, Some(0)),
+    };
+    match known {
+        Some(length) => Sequence::Bytes(1 + place + length),
+        None if rest.len() < LONGEST => Sequence::Open,
+        None => Sequence::Bytes(1),
+    }
+}
+
+type Bytes = std::ops::RangeInclusive<u8>;
+
+/// Bytes of one kind and one of another; what is of neither ends it and is no part of it. None where it goes on.
+fn ended(bytes: &[u8], inside: Bytes, last: Bytes) -> Option<usize> {
+    let bytes = &bytes[..bytes.len().min(LONGEST)];
+    let at = bytes.iter().position(|byte| !inside.contains(byte))?;
+    Some(if last.contains(&bytes[at]) { at + 1 } else { at })
+}
+
+/// Up to BEL or ST; another ESC ends it too and is no part of it.
+fn string(bytes: &[u8]) -> Option<usize> {
+    let bytes = &bytes[..bytes.len().min(LONGEST)];
+    let at = memchr2(ESC, 0x07, bytes)?;
+    match (bytes[at], bytes.get(at + 1)) {
+        (ESC, None) => None,
+        (ESC, Some(b'\\')) => Some(at + 2),
+        (ESC, Some(_)) => Some(at),
+        _ => Some(at + 1),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn left(text: &str) -> String {
+        Unescaped::of(text.as_bytes(), true)
+            .map_or_else(|| text.to_owned(), |left| String::from_utf8(left.bytes).expect("text"))
+    }
+
+    #[test]
+    fn sequences_and_nuls_are_left_out_and_text_is_not() {
+        for (text, expected) in [
+            ("plain", "plain"),
+            ("a\x1b[31;1mb\x1b[Kc", "abc"),
+            ("a\x1b]0;title\x07b\x1b]8;;x\x1b\\c", "abc"),
+            ("a\x1b(Bb\x1b=c\x1bM", "abc"),
+            ("h\0i\0", "hi"),
+            ("a\x1b]never ends", "a]never ends"),
+            ("a\x1b[3\x1b[4mb", "ab"),
+            ("a\x1b", "a"),
+        ] {
+            assert_eq!(left(text), expected, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn every_byte_knows_where_it_stood() {
+        let text = "a\x1b[31mbc\0\0d\x1b[0me";
+        let left = Unescaped::of(text.as_bytes(), true).expect("something to leave out");
+        for (at, byte) in left.bytes.iter().enumerate() {
+            assert_eq!(text.as_bytes()[left.origin(at)], *byte);
+        }
+        assert_eq!(&text[left.origins(&(0..5))], text);
+        assert_eq!(&text[left.origins(&(1..3))], "bc");
+        let borders: Vec<usize> = (0..=text.len()).map(|place| left.border(place)).collect();
+        assert_eq!(borders, [0, 1, 1, 1, 1, 1, 6, 7, 8, 9, 10, 11, 11, 11, 11, 15, 16]);
+    }
+
+    #[test]
+    fn a_sequence_without_an_end_waits_for_it_and_not_for_ever() {
+        for begun in ["x\x1b", "x\x1b[3", "x\x1b]0;t", "x\x1b]0;t\x1b", "x\x1b("] {
+            let left = Unescaped::of(begun.as_bytes(), false).expect("a sequence");
+            assert_eq!(left.open, Some(1), "{begun:?}");
+        }
+        let long = format!("x\x1b]{}", "t".repeat(LONGEST + 1));
+        assert_eq!(Unescaped::of(long.as_bytes(), false).expect("a sequence").open, None);
+    }
+}
