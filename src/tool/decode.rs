@@ -8,6 +8,9 @@ use serde_json::{Map, Value};
 use super::strict::{self, StrictError};
 use super::{ToolError, ToolSpec};
 
+/// The largest whole number that every JSON reader reads as it is: to many, numbers are floats.
+const EXACT: u64 = 1 << 53;
+
 /// The largest argument text that is looked at: the wire's own limit is 900 KiB.
 const MAX_ARGUMENT_BYTES: usize = 12 << 20;
 
@@ -121,6 +124,12 @@ fn fitting(spec: &ToolSpec, name: &str, schema: &Value, value: Value) -> Result<
         };
     if !fits {
         let cause = format!("`{name}` must be {}, not {}", wanted(schema), shown(&value));
+        return Err(refuse(spec, &cause));
+    }
+    if value.as_u64().is_some_and(|n| n > EXACT) || value.as_i64().is_some_and(|n| n.unsigned_abs() > EXACT) {
+        let cause = format!(
+            "`{name}` must be {EXACT} (2^53) at most, not {value}: not every JSON reader reads a larger one as it is"
+        );
         return Err(refuse(spec, &cause));
     }
     let least = schema.get("minimum").and_then(Value::as_u64);
