@@ -26,6 +26,7 @@ mod intake;
 mod lanes;
 mod leases;
 mod line;
+mod listing;
 mod lives;
 mod looks;
 mod moves;
@@ -374,18 +375,6 @@ impl Runner {
                 polled = engine.apart(poll) => engine.waker.wake(Wake::Polled(number, polled, asked.elapsed())),
                 // Whoever noticed the sleep polls anew.
                 _ = woken.changed() => {}
-                () = engine.stopping.cancelled() => {}
-            }
-        });
-    }
-
-    fn list_open(&self) {
-        let engine = Arc::clone(&self.engine);
-        self.engine.tasks.spawn(async move {
-            let asking = Arc::clone(&engine);
-            let list = async move { asking.with_session(|| asking.backend.list_open()).await };
-            tokio::select! {
-                open = engine.apart(list) => engine.waker.wake(Wake::OpenListed(open)),
                 () = engine.stopping.cancelled() => {}
             }
         });
