@@ -102,6 +102,14 @@ impl ControlGroup {
         found
     }
 
+    /// Whether this process is in it now, or in one that was made within: by what the system tells of the process, so
+    /// that a number that went to another one since the group was read misleads nobody.
+    pub fn holds(&self, pid: u32) -> bool {
+        let groups = fs::read_to_string(format!("/proc/{pid}/cgroup")).unwrap_or_default();
+        let unified = groups.lines().find_map(|line| line.strip_prefix("0::")).unwrap_or_default();
+        self.path.file_name().is_some_and(|name| Path::new(unified).iter().any(|part| part == name))
+    }
+
     /// Kills everyone in it at once, those being born included. Kernels before 5.14 have no such switch.
     pub fn kill(&self) {
         let _ = fs::write(self.path.join("cgroup.kill"), "1");
@@ -274,6 +282,22 @@ mod tests {
         let folder = |groups: &str| own_memory_folder(groups, older);
         assert_eq!(folder("5:pids:/a\n4:memory:/mine\n0::/\n"), Some("/sys/memory/mine".into()));
         assert_eq!(folder("5:pids:/a\n0::/\n"), None);
+    }
+
+    #[test]
+    fn a_process_says_itself_which_group_it_is_in() {
+        let Some(group) = ControlGroup::make("who is in it", true) else {
+            return; // None can be made here.
+        };
+        let mut child = std::process::Command::new("sleep").arg("60").spawn().expect("started");
+        assert!(!group.holds(child.id()));
+        fs::write(group.path.join("cgroup.procs"), child.id().to_string()).expect("it enters");
+        assert!(group.holds(child.id()) && group.members() == [child.id()]);
+        assert!(!group.holds(std::process::id()));
+        child.kill().expect("killed");
+        child.wait().expect("collected");
+        assert!(!group.holds(child.id()), "its number is nobody's");
+        group.remove();
     }
 
     #[test]

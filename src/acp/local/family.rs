@@ -203,7 +203,9 @@ impl Family {
             .filter_map(Stat::of)
             .filter(|stat| stat.start >= self.leader.start())
             .map(|stat| {
-                let claimed = !stat.ended() && (grouped.contains(&stat.pid) || self.claims(stat.pid));
+                let in_group =
+                    || grouped.contains(&stat.pid) && self.groups.iter().any(|group| group.holds(stat.pid));
+                let claimed = !stat.ended() && (in_group() || self.claims(stat.pid));
                 (stat, claimed)
             })
             .unzip();

@@ -134,13 +134,8 @@ pub fn machine(
             home: home.root().to_owned(),
         },
     })?;
-    let registry = if config.trash.max_mb == 0 {
-        registry
-    } else {
-        joints::shims(&trash, &workspace, &terminals);
-        let images: Arc<dyn BeforeImages> = Arc::new(Images::new(trash, workspace.clone()));
-        registry.keeping(&images)
-    };
+    let registry =
+        if config.trash.max_mb == 0 { registry } else { keeping(registry, trash, &workspace, &terminals) };
     let policy = Policy {
         standing: approvals::rules(home, &registry)?,
         workspace: workspace.clone(),
@@ -158,6 +153,13 @@ pub fn machine(
         shells,
         confinement,
     })
+}
+
+/// The tools, with what they change and what commands remove kept in the trash.
+fn keeping(registry: Registry, trash: Trash, workspace: &Workspace, terminals: &LocalTerminals) -> Registry {
+    joints::shims(&trash, workspace, terminals);
+    let images: Arc<dyn BeforeImages> = Arc::new(Images::new(trash, workspace.clone()));
+    registry.keeping(&images)
 }
 
 /// The folders of this configuration, opened.
