@@ -332,8 +332,9 @@ fn carries(pid: u32, mark: &str) -> bool {
     })
 }
 
-/// Whether the process can write to the pipe. One that can only read from it is a copy of the runner that has not
-/// started its own program yet, whoever's it is: it has all of the runner's files.
+/// Whether the process can write to the pipe, and would leave that to a program that it starts, as whoever was given it
+/// for its output does. The runner's own ends are closed on exec, so a copy of the runner that has not started its
+/// program yet, whoever's it is, is none that counts: it has all of the runner's files, and loses them one by one.
 #[cfg(target_os = "linux")]
 fn holds(pid: u32, pipe: &OutputPipe) -> bool {
     use std::os::unix::fs::PermissionsExt;
@@ -348,6 +349,7 @@ fn holds(pid: u32, pipe: &OutputPipe) -> bool {
         .flatten()
         .filter_map(Result::ok)
         .filter(|entry| std::fs::read_link(entry.path()).is_ok_and(|target| target == wanted))
+        .filter(|entry| is_handed_on(pid, &entry.file_name()))
         // The entry's own mode tells how the file was opened.
         .map(|entry| entry.metadata().map_or(0, |entry| entry.permissions().mode()))
         .collect();
@@ -355,6 +357,17 @@ fn holds(pid: u32, pipe: &OutputPipe) -> bool {
         return ends.iter().any(|mode| mode & WRITABLE != 0);
     }
     !ends.is_empty() && ends.iter().all(|mode| mode & READABLE == 0)
+}
+
+/// Whether a program that the process starts would have this file, too.
+#[cfg(target_os = "linux")]
+fn is_handed_on(pid: u32, descriptor: &std::ffi::OsStr) -> bool {
+    const CLOSED_ON_EXEC: u32 = 0o2_000_000;
+    let info = std::path::Path::new("/proc").join(pid.to_string()).join("fdinfo").join(descriptor);
+    let text = std::fs::read_to_string(info).unwrap_or_default();
+    let flags =
+        text.lines().find_map(|line| u32::from_str_radix(line.strip_prefix("flags:")?.trim(), 8).ok());
+    flags.is_some_and(|flags| flags & CLOSED_ON_EXEC == 0)
 }
 
 #[cfg(target_os = "linux")]
@@ -372,6 +385,22 @@ fn command_line(pid: u32) -> String {
 #[cfg(all(test, target_os = "linux"))]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_copy_of_the_runner_that_loses_its_files_holds_no_commands_output() {
+        let (reading, writing) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC).expect("a pipe");
+        let inode = rustix::fs::fstat(&writing).expect("known").st_ino;
+        let pipe = OutputPipe::Unnamed(inode);
+        let own = std::process::id();
+        assert!(!holds(own, &pipe), "it can read, too");
+        // As in a child between the closing of one and of the other.
+        drop(reading);
+        assert!(!holds(own, &pipe));
+        let given = rustix::io::dup(&writing).expect("a copy");
+        assert!(holds(own, &pipe), "one that a program would be given");
+        drop(given);
+        assert!(!holds(own, &pipe));
+    }
 
     #[test]
     fn this_process_is_read_from_the_system() {
