@@ -99,6 +99,10 @@ pub fn rule_for(rel: &Path) -> Option<Protection> {
             if within.last().is_some_and(|name| name == "config" || name == "config.worktree") {
                 return Some(Protection { rule: ".git/config", why: GIT });
             }
+            // Says where configuration and hooks are instead.
+            if within.last().is_some_and(|name| name == "commondir" || name == "gitdir") {
+                return Some(Protection { rule: ".git/commondir", why: GIT });
+            }
         }
         if name == ".config" && within.first().is_some_and(|name| name == "fish") {
             return Some(Protection { rule: ".config/fish", why: SHELL });
@@ -165,6 +169,8 @@ mod tests {
     fn protected_paths_are_known_in_every_disguise() {
         for (path, expect) in [
             (".git/hooks/pre-commit", ".git/hooks"),
+            (".git/commondir", ".git/commondir"),
+            (".Git/worktrees/x/gitdir", ".git/commondir"),
             (".GIT/hooks/x", ".git/hooks"),
             (".gi\u{200c}t/config", ".git/config"),
             (".gi\u{301}t/config", ".git/config"),

@@ -82,7 +82,7 @@ pub struct Cages {
     #[cfg(target_os = "linux")]
     namespaces: OnceLock<Option<Arc<Namespaces>>>,
     #[cfg(target_os = "linux")]
-    filters: OnceLock<Arc<Vec<seccompiler::BpfProgram>>>,
+    filters: OnceLock<Option<Arc<Vec<seccompiler::BpfProgram>>>>,
     #[cfg(target_os = "linux")]
     can_cover: OnceLock<bool>,
     #[cfg(target_os = "linux")]
@@ -105,6 +105,14 @@ struct Stamp {
     state: State,
     /// Its children were granted one by one.
     listed: bool,
+}
+
+#[cfg(target_os = "linux")]
+impl Stamp {
+    /// Of which one it is, whatever is in it.
+    fn of(path: &PathBuf) -> Self {
+        Self { path: path.clone(), state: state(path, false), listed: false }
+    }
 }
 
 /// Device, inode and, where its children matter, when they last changed.
@@ -187,7 +195,7 @@ impl Cages {
     pub fn cage(&self) -> io::Result<Cage> {
         let network = self.network();
         let ruleset = self.ruleset(network)?;
-        Ok(self.with(ruleset, network))
+        self.with(ruleset, network)
     }
 
     /// The same for one that alone may read in this folder too, wherever it is.
@@ -202,19 +210,24 @@ impl Cages {
         let places = super::places::places(&rules);
         let ruleset =
             super::ruleset::ruleset(&places.list, network == Network::None).map_err(io::Error::other)?;
-        Ok(self.with(ruleset.map(Arc::new), network))
+        self.with(ruleset.map(Arc::new), network)
     }
 
     #[cfg(target_os = "linux")]
-    fn with(&self, ruleset: Option<Arc<OwnedFd>>, network: Network) -> Cage {
-        let filters = self
-            .filters
-            .get_or_init(|| Arc::new(super::seccomp::filters(network).map(Vec::from).unwrap_or_default()));
+    fn with(&self, ruleset: Option<Arc<OwnedFd>>, network: Network) -> io::Result<Cage> {
+        let made = self.filters.get_or_init(|| {
+            super::seccomp::filters(network, super::ruleset::keeps_lengths())
+                .map(|both| Arc::new(Vec::from(both)))
+        });
+        let Some(filters) = made else {
+            let text = "there are no filters of system calls for this processor";
+            return Err(io::Error::new(io::ErrorKind::Unsupported, text));
+        };
         let namespaces = match self.namespaces.get() {
             Some(Some(made)) => Spaces::Made(Arc::clone(made)),
             _ => Spaces::Ours,
         };
-        Cage { ruleset, filters: Arc::clone(filters), namespaces, covers: Vec::new() }
+        Ok(Cage { ruleset, filters: Arc::clone(filters), namespaces, covers: Vec::new() })
     }
 
     #[cfg(target_os = "linux")]
@@ -226,18 +239,16 @@ impl Cages {
             return Ok(ruleset.clone());
         }
         let places = super::places::places(&self.rules);
-        // Of the granted folders only which they are: what is in them changes all the time.
+        // Of the granted folders only which they are: what is in them changes all the time. What is hidden may come to be
+        // in a folder that had nothing to hide and was granted whole.
         let Rules { workspaces, write, shown, temp, .. } = &self.rules;
+        let holes = super::hidden::holes(&self.rules);
         let granted = workspaces.iter().chain(write).chain(shown).chain([temp]);
         let stamps = places
             .listed
             .iter()
             .map(|path| Stamp { path: path.clone(), state: state(path, true), listed: true })
-            .chain(granted.map(|path| Stamp {
-                path: path.clone(),
-                state: state(path, false),
-                listed: false,
-            }));
+            .chain(granted.map(Stamp::of).chain(holes.iter().map(Stamp::of)));
         let stamps: Vec<Stamp> = stamps.collect();
         let ruleset = super::ruleset::ruleset(&places.list, network == Network::None)
             .map_err(io::Error::other)?

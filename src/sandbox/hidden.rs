@@ -45,6 +45,31 @@ const HIDDEN: &[&str] = &[
     ".var/app",
     "snap/firefox",
     "snap/chromium",
+    ".npmrc",
+    ".yarnrc.yml",
+    ".claude/.credentials.json",
+    ".claude.json",
+    ".codex/auth.json",
+    ".gemini",
+    ".gem/credentials",
+    ".m2/settings.xml",
+    ".gradle/gradle.properties",
+    ".cache/huggingface/token",
+    ".s3cfg",
+    ".fly",
+    ".boto",
+    ".config/containers/auth.json",
+    ".config/glab-cli",
+    ".config/github-copilot",
+    ".config/rclone",
+    ".config/doctl",
+    ".config/composer/auth.json",
+    ".config/mozilla",
+    ".Xauthority",
+    ".local/share/fish/fish_history",
+    ".viminfo",
+    ".node_repl_history",
+    ".zhistory",
     ".bash_history",
     ".zsh_history",
     ".python_history",
@@ -72,10 +97,10 @@ fn names() -> impl Iterator<Item = &'static &'static str> {
     HIDDEN.iter().chain(HIDDEN_IN_LIBRARY.iter().filter(|_| cfg!(target_os = "macos")))
 }
 
-/// What is hidden: the runner's own folder, what the owner hides, and the list, but for what the owner names. Of a link
-/// what it leads to as well.
+/// What is hidden: the runner's own folder, what the owner hides, and the list, but for what the owner names by itself: a
+/// folder that holds something hidden does not show it. Of a link what it leads to as well.
 pub(super) fn holes(rules: &Rules) -> Vec<PathBuf> {
-    let named = |path: &Path| rules.read.iter().chain(&rules.write).any(|named| path.starts_with(named));
+    let named = |path: &Path| rules.read.iter().chain(&rules.write).any(|named| path == named);
     let listed = rules.user_home.iter().flat_map(|home| names().map(|name| home.join(name)));
     let mut holes: Vec<PathBuf> = listed.filter(|path| !named(path)).collect();
     holes.extend(rules.hide.iter().cloned());

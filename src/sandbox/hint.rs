@@ -62,8 +62,23 @@ fn says_one(line: &str, words: &[&str]) -> bool {
 
 fn about_path(rules: &Rules, path: &Path) -> String {
     let shown = path.display();
+    if holds_more(rules, path) {
+        return format!(
+            "This may be because {shown} holds what is hidden from commands, or is too much to be given to them: it can \
+             be neither listed nor written as a whole. Name what is meant inside of it, or work in the workspace or \
+             $TMPDIR."
+        );
+    }
     if readable(rules, path) {
         let folder = if path.exists() { path } else { path.parent().unwrap_or(path) };
+        if holds_more(rules, folder) {
+            return format!(
+                "This may be because {shown} is outside of what commands may write: the workspace and $TMPDIR. {} as a \
+                 whole cannot be given to them; a folder of its own in it can, by write = [...] under [sandbox] in \
+                 config.toml.",
+                folder.display()
+            );
+        }
         return format!(
             "This may be because {shown} is outside of what commands may write: the workspace and $TMPDIR. The owner can \
              allow it: write = [{:?}] under [sandbox] in config.toml.",
@@ -75,6 +90,14 @@ fn about_path(rules: &Rules, path: &Path) -> String {
          config.toml.",
         shown.to_string()
     )
+}
+
+/// Whether a folder holds something hidden or a workspace, or is one of the system's first: no setting should name it.
+fn holds_more(rules: &Rules, path: &Path) -> bool {
+    let is_around = |inner: &Path| inner.starts_with(path);
+    path.components().count() <= 2
+        || rules.user_home.as_deref().is_some_and(is_around)
+        || rules.workspaces.iter().any(|workspace| is_around(workspace) && workspace != path)
 }
 
 /// The first absolute path in a line that is no place to write.
@@ -134,6 +157,19 @@ mod tests {
         assert!(text.contains("write = [\"/home/a/notes\"]") && text.contains("may be because"), "{text}");
         let text = said("cat: /home/a/.ssh/id_rsa: Permission denied").expect("a line");
         assert!(text.contains("read = [\"/home/a/.ssh/id_rsa\"]"), "{text}");
+    }
+
+    #[test]
+    fn no_setting_is_proposed_that_would_open_a_home_or_more() {
+        for output in [
+            "ls: cannot open directory '/home/a': Permission denied",
+            "touch: cannot touch '/home/a/new': Permission denied",
+            "mkdir: cannot create directory '/app': Permission denied",
+            "touch: cannot touch '/tmp/x': Permission denied",
+        ] {
+            let text = said(output).expect("a line");
+            assert!(!text.contains("= [\""), "{text}");
+        }
     }
 
     #[test]

@@ -29,6 +29,12 @@ impl Escape {
     pub const ALL: [Self; 8] =
         [Self::Write, Self::Append, Self::Read, Self::Link, Self::Tcp, Self::Udp, Self::Trace, Self::Signal];
 
+    /// Whether it is about files outside, or the runner's memory, which is as good as a file of its keys. With one of
+    /// them open nothing is kept in.
+    fn is_of_files(self) -> bool {
+        matches!(self, Self::Write | Self::Append | Self::Read | Self::Link | Self::Trace)
+    }
+
     /// Its name in a level.
     pub fn as_str(self) -> &'static str {
         match self {
@@ -69,7 +75,11 @@ impl Level {
     pub fn meets(&self, required: Require) -> bool {
         match required {
             Require::Full => *self == Self::Full,
-            Require::Partial => *self != Self::None,
+            Require::Partial => match self {
+                Self::Full => true,
+                Self::Partial(open) => !open.iter().any(|escape| escape.is_of_files()),
+                Self::None => false,
+            },
             Require::None => true,
         }
     }
@@ -78,8 +88,8 @@ impl Level {
     pub fn as_required(&self) -> Require {
         match self {
             Self::Full => Require::Full,
-            Self::Partial(_) => Require::Partial,
-            Self::None => Require::None,
+            Self::Partial(_) if self.meets(Require::Partial) => Require::Partial,
+            Self::Partial(_) | Self::None => Require::None,
         }
     }
 }
@@ -102,7 +112,7 @@ impl fmt::Display for Level {
 pub enum Require {
     /// Every escape refused.
     Full,
-    /// Some of them.
+    /// Those of files and of the runner's memory; others may get through.
     Partial,
     /// Whatever there is.
     None,
@@ -156,6 +166,11 @@ mod tests {
     fn a_level_meets_what_asks_for_no_more() {
         let partial = Level::of(vec![Escape::Signal]);
         assert!(!partial.meets(Require::Full) && partial.meets(Require::Partial));
+        for open in [Escape::Write, Escape::Append, Escape::Read, Escape::Link, Escape::Trace] {
+            let without_a_wall = Level::of(vec![open, Escape::Signal]);
+            assert!(!without_a_wall.meets(Require::Partial), "{without_a_wall}");
+            assert_eq!(without_a_wall.as_required(), Require::None);
+        }
         assert!(!Level::None.meets(Require::Partial) && Level::None.meets(Require::None));
         assert!(Level::Full.meets(Require::Full));
     }

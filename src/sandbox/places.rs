@@ -65,16 +65,9 @@ const SYSTEM: &[&str] = &[
     "/run/resolvconf",
 ];
 
-const DEVICES: &[&str] = &[
-    "/dev/null",
-    "/dev/zero",
-    "/dev/full",
-    "/dev/random",
-    "/dev/urandom",
-    "/dev/tty",
-    "/dev/ptmx",
-    "/dev/pts",
-];
+/// Not the other ends of terminals: whoever opens one types into it and reads what is typed, and all of them are the
+/// user's.
+const DEVICES: &[&str] = &["/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/tty"];
 
 /// What the rules come to on this machine, as it is now.
 pub(super) fn places(rules: &Rules) -> Places {
@@ -87,8 +80,14 @@ pub(super) fn places(rules: &Rules) -> Places {
     for system in SYSTEM.iter().map(Path::new).chain(programs) {
         places.grant(system, &holes, Use::Read);
     }
-    for folder in rules.user_home.iter().chain(&rules.read) {
-        places.grant(folder, &holes, Use::Read);
+    if let Some(home) = &rules.user_home {
+        places.grant(home, &holes, Use::Read);
+    }
+    for folder in &rules.read {
+        // What is named lies in something hidden perhaps; what is hidden in it stays so. The runner's own never shows.
+        if !folder.starts_with(&rules.own_home) {
+            places.grant(folder, &beneath(&holes, folder), Use::Read);
+        }
     }
     for folder in rules.workspaces.iter().chain(&rules.write) {
         let inside = beneath(&holes, folder);
@@ -213,9 +212,12 @@ mod tests {
         let rules = Rules { read: vec![home.join(".ssh")], hide: vec![home.join(".cargo")], ..rules(&home) };
         let read = uses(&rules, &home, Use::Read);
         assert_eq!(read, [".config/app", ".punie/skills", ".ssh", "work"]);
-        let all = Rules { read: vec![home.clone()], ..rules };
+        let all = Rules { read: vec![home.clone()], hide: Vec::new(), ..rules };
         let read = uses(&all, &home, Use::Read);
-        assert!(read.contains(&".ssh".to_owned()) && !read.contains(&".punie".to_owned()), "{read:?}");
+        assert!(!read.contains(&".aws".to_owned()) && !read.contains(&".punie".to_owned()), "{read:?}");
+        assert!(read.contains(&".cargo".to_owned()) && !read.contains(&".ssh".to_owned()), "{read:?}");
+        let inside = Rules { read: vec![home.join(".config/gh")], hide: vec![home.join(".config")], ..all };
+        assert!(uses(&inside, &home, Use::Read).contains(&".config/gh".to_owned()));
     }
 
     #[test]

@@ -39,6 +39,13 @@ pub(super) fn ruleset(places: &[Place], shut_tcp: bool) -> Result<Option<OwnedFd
     Ok(made.into())
 }
 
+/// Whether the kernel's Landlock keeps files from being cut short, as it does from its third version (Linux 6.2) on.
+pub(super) fn keeps_lengths() -> bool {
+    let asked =
+        Ruleset::default().set_compatibility(CompatLevel::HardRequirement).handle_access(AccessFs::Truncate);
+    asked.and_then(Ruleset::create).is_ok()
+}
+
 fn access(usage: Use) -> BitFlags<AccessFs> {
     match usage {
         Use::Read => AccessFs::from_read(NEWEST),

@@ -68,14 +68,19 @@ const X32_OWN: &[libc::c_long] = &[521, 539, 540, 528];
 
 type Rules = BTreeMap<i64, Vec<SeccompRule>>;
 
-/// The filters for this setting; none on a processor for which there are none.
-pub(super) fn filters(network: Network) -> Option<[BpfProgram; 2]> {
+/// The filters for this setting; none on a processor for which there are none. Where nothing else keeps files from being
+/// cut short by whoever may only read them, that is refused here.
+pub(super) fn filters(network: Network, lengths_are_kept: bool) -> Option<[BpfProgram; 2]> {
     let arch = TargetArch::try_from(std::env::consts::ARCH).ok()?;
     let program = |rules: Rules, errno: i32| {
         let errno = SeccompAction::Errno(errno.unsigned_abs());
         BpfProgram::try_from(SeccompFilter::new(rules, SeccompAction::Allow, errno, arch).ok()?).ok()
     };
-    Some([program(refused(network)?, libc::EPERM)?, program(absent(), libc::ENOSYS)?])
+    let (mut refused, mut absent) = (refused(network)?, absent());
+    if !lengths_are_kept {
+        keep_lengths(&mut refused, &mut absent)?;
+    }
+    Some([program(refused, libc::EPERM)?, program(absent, libc::ENOSYS)?])
 }
 
 fn refused(network: Network) -> Option<Rules> {
@@ -103,7 +108,25 @@ fn refused(network: Network) -> Option<Rules> {
     }
     add(&mut rules, libc::SYS_clone, &clones);
     add(&mut rules, libc::SYS_socket, &sockets(network)?);
+    // Limits of another process: one of processor time ends it.
+    let of_another = is(0, SeccompCmpOp::Ne, 0)?;
+    add(&mut rules, libc::SYS_prlimit64, &[SeccompRule::new(vec![of_another]).ok()?]);
     Some(rules)
+}
+
+/// By path, or by opening a file for reading and cutting it. What `openat2` is asked for cannot be seen.
+fn keep_lengths(refused: &mut Rules, absent: &mut Rules) -> Option<()> {
+    let cuts = |argument: u8| {
+        let mask = number(libc::O_ACCMODE | libc::O_TRUNC);
+        let only_reads = is(argument, SeccompCmpOp::MaskedEq(mask), number(libc::O_RDONLY | libc::O_TRUNC))?;
+        SeccompRule::new(vec![only_reads]).ok()
+    };
+    add(refused, libc::SYS_truncate, &[]);
+    add(refused, libc::SYS_openat, &[cuts(2)?]);
+    #[cfg(target_arch = "x86_64")]
+    add(refused, libc::SYS_open, &[cuts(1)?]);
+    add(absent, libc::SYS_openat2, &[]);
+    Some(())
 }
 
 fn absent() -> Rules {
@@ -161,9 +184,14 @@ mod tests {
     #[test]
     fn every_setting_has_its_filters_within_the_kernels_limit() {
         for network in [Network::None, Network::Loopback, Network::Full] {
-            let filters = filters(network).expect("this processor is known");
-            // BPF_MAXINSNS.
-            assert!(filters.iter().all(|program| !program.is_empty() && program.len() < 4096), "{network:?}");
+            for kept in [true, false] {
+                let filters = filters(network, kept).expect("this processor is known");
+                // BPF_MAXINSNS.
+                assert!(
+                    filters.iter().all(|program| !program.is_empty() && program.len() < 4096),
+                    "{network:?}"
+                );
+            }
         }
     }
 }

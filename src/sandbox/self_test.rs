@@ -26,8 +26,8 @@ pub use outside::Outside;
 
 #[cfg(unix)]
 mod outside {
-    use std::fs;
-    use std::io;
+    use std::fs::{self, File};
+    use std::io::{self, Write as _};
     use std::net::{TcpListener, UdpSocket};
     use std::path::{Path, PathBuf};
 
@@ -41,7 +41,9 @@ mod outside {
     #[derive(Debug)]
     pub struct Outside {
         folder: PathBuf,
+        /// In the folder that commands write, so under a name that none can foresee.
         covered: PathBuf,
+        free_name: String,
         tcp: TcpListener,
         udp: UdpSocket,
     }
@@ -53,15 +55,23 @@ mod outside {
         /// The system's.
         pub fn lay_out(folder: &Path, inside: &Path) -> io::Result<Self> {
             fs::create_dir_all(folder)?;
-            let covered = inside.join(format!("self-test-{}.covered", std::process::id()));
-            fs::write(&covered, BEFORE)?;
+            let random = || uuid::Uuid::new_v4().simple().to_string();
+            let covered = inside.join(format!("self-test-{}", random()));
+            // New, so that nothing is written through a link that a command left there.
+            File::create_new(&covered)?.write_all(BEFORE.as_bytes())?;
             fs::write(folder.join("rc"), BEFORE)?;
             fs::write(folder.join("hidden"), SECRET)?;
             let _ = fs::remove_file(folder.join("made"));
             let (tcp, udp) = (TcpListener::bind("127.0.0.1:0")?, UdpSocket::bind("127.0.0.1:0")?);
             tcp.set_nonblocking(true)?;
             udp.set_nonblocking(true)?;
-            Ok(Self { folder: folder.to_owned(), covered, tcp, udp })
+            Ok(Self {
+                folder: folder.to_owned(),
+                covered,
+                free_name: format!("self-test-{}", random()),
+                tcp,
+                udp,
+            })
         }
 
         /// The script's arguments.
@@ -75,7 +85,7 @@ mod outside {
                 self.tcp.local_addr()?.port().to_string(),
                 self.udp.local_addr()?.port().to_string(),
                 runner.to_string(),
-                format!("self-test-{runner}"),
+                self.free_name.clone(),
                 self.covered.file_name().unwrap_or_default().to_string_lossy().into_owned(),
             ])
         }
@@ -87,6 +97,9 @@ mod outside {
 
         /// Whether its cover held.
         pub fn cover_held(&self) -> bool {
+            if !fs::symlink_metadata(&self.covered).is_ok_and(|file| file.is_file()) {
+                return false;
+            }
             fs::read_to_string(&self.covered).ok().as_deref() == Some(BEFORE)
         }
 

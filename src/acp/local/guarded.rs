@@ -21,6 +21,8 @@ use crate::sandbox::Rules;
 /// How many folders of a workspace are looked at for repositories of their own, among so many children.
 const MOST_FOLDERS: usize = 256;
 const MOST_CHILDREN: usize = 4096;
+/// How deep repositories of submodules are looked for below each other's folders.
+const DEEPEST_MODULE: usize = 6;
 /// How many files of a protected folder are told apart.
 const MOST_FILES: usize = 200;
 /// The longest configuration that is looked into.
@@ -185,13 +187,23 @@ impl Found<'_> {
         }
         self.note(git, protected::REPOSITORY, Some(Cover::InPlace), None);
         self.inside_of_git(git);
-        for module in folders_in(&git.join("modules")) {
-            self.inside_of_git(&module);
+        self.modules(&git.join("modules"), 0);
+    }
+
+    /// The repositories of submodules, which are named by their paths: one may lie some folders down.
+    fn modules(&mut self, folder: &Path, depth: usize) {
+        for module in folders_in(folder) {
+            if module.join("config").symlink_metadata().is_ok() {
+                self.inside_of_git(&module);
+                self.modules(&module.join("modules"), depth + 1);
+            } else if depth < DEEPEST_MODULE {
+                self.modules(&module, depth + 1);
+            }
         }
     }
 
     fn inside_of_git(&mut self, git: &Path) {
-        for name in ["config", "config.worktree"] {
+        for name in ["config", "config.worktree", "commondir"] {
             self.whole(&git.join(name), protected::GIT);
         }
         self.whole(&git.join("hooks"), protected::HOOKS);

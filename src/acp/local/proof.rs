@@ -94,7 +94,9 @@ pub(super) async fn tried(shared: &Shared) -> io::Result<Option<Level>> {
     let can_cover = made.is_ok();
     shared.cages.found(made.ok());
     let (id, temp) = (std::process::id().to_string(), &shared.setup.rules.temp);
-    let outside = Outside::lay_out(&shared.setup.self_test.join(id), temp)?;
+    let (folder, inside) = (shared.setup.self_test.join(id), temp.clone());
+    let laid_out = tokio::task::spawn_blocking(move || Outside::lay_out(&folder, &inside));
+    let outside = laid_out.await.map_err(io::Error::other)??;
     let cage = shared.cages.cage()?;
     if can_cover {
         let path = CString::new(outside.covered().as_os_str().as_bytes())?;

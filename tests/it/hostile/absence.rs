@@ -70,11 +70,11 @@ impl Bare {
     }
 }
 
-/// The whole refusal at this level.
-fn refusal(level: &str) -> String {
+/// The whole refusal at this level, with what would allow it.
+fn refusal(level: &str, require: &str) -> String {
     format!(
         "Nothing was run. The owner requires confinement \"full\" for what runs programs, and it is {level} here: what is \
-         named there gets through. The owner can allow it as it is: require = \"partial\" under [sandbox] in config.toml. \
+         named there gets through. The owner can allow it as it is: require = \"{require}\" under [sandbox] in config.toml. \
          Tools that read or edit files work on."
     )
 }
@@ -98,7 +98,7 @@ fn without_landlock_the_level_drops_and_what_executes_is_refused_in_these_words(
     assert!(!level.contains("tcp") && !level.contains("udp"), "the other walls hold: {level}");
     for (tool, args) in RUNNING {
         let answer = bare.says(&["call", tool, args]);
-        assert_eq!(answer["error"], refusal(&level), "{tool}");
+        assert_eq!(answer["error"], refusal(&level, "none"), "{tool}");
         assert_eq!(answer["meta"]["code"], "policy_denied", "{tool}");
     }
     assert!(!bare.path("work/made").exists());
@@ -119,10 +119,16 @@ fn an_older_landlock_names_the_one_thing_that_it_cannot_keep_in() {
         let older = Bare::of_version(version, "");
         assert_eq!(older.level(), "partial:[signal_runner]", "version {version}");
         let answer = older.says(&["call", "Bash", r#"{"command":"echo ran > made"}"#]);
-        assert_eq!(answer["error"], refusal("partial:[signal_runner]"), "version {version}");
+        assert_eq!(answer["error"], refusal("partial:[signal_runner]", "partial"), "version {version}");
         assert!(!older.path("work/made").exists());
     }
     assert_eq!(Bare::of_version("6", "").level(), "full", "signals are kept in from here on");
+    let oldest = Bare::of_version("1", "[sandbox]\nrequire = \"partial\"\n");
+    std::fs::write(oldest.path("user/rc"), "as it was").expect("written");
+    let cut = r#"{"command":"python3 -c 'import os; os.open(os.path.expanduser(\"~/rc\"), os.O_RDONLY | os.O_TRUNC)'; python3 -c 'import os; os.truncate(os.path.expanduser(\"~/rc\"), 0)'"}"#;
+    let answer = oldest.says(&["call", "Bash", cut]).to_string();
+    assert_eq!(answer.matches("Operation not permitted").count(), 2, "{answer}");
+    assert_eq!(std::fs::read_to_string(oldest.path("user/rc")).expect("there"), "as it was");
     let allowed = Bare::of_version("5", "[sandbox]\nrequire = \"partial\"\n");
     let answer = allowed.says(&["call", "Bash", r#"{"command":"echo ran; echo x >> ~/rc"}"#]).to_string();
     assert!(answer.contains("ran") && answer.contains("Permission denied"), "{answer}");
@@ -132,6 +138,13 @@ fn an_older_landlock_names_the_one_thing_that_it_cannot_keep_in() {
 #[test]
 fn what_the_owner_allows_runs_and_what_is_off_says_so() {
     let bare = Bare::new("[sandbox]\nrequire = \"partial\"\n");
+    let answer = bare.says(&["call", "Bash", r#"{"command":"echo ran"}"#]);
+    assert_eq!(
+        answer["error"].as_str().map(|text| text.contains("\"none\"")),
+        Some(true),
+        "no wall is no part of one"
+    );
+    let bare = Bare::new("[sandbox]\nrequire = \"none\"\n");
     let answer = bare.says(&["call", "Bash", r#"{"command":"echo ran"}"#]).to_string();
     assert!(answer.contains("ran"), "{answer}");
     let off = Bare::new("[sandbox]\nconfine = false\n");
@@ -163,7 +176,7 @@ async fn the_level_is_the_same_in_a_result_a_heartbeat_and_the_status() {
         (vec![older.as_str(), "5"], "partial:[signal_runner]"),
         (vec![none.as_str()], "partial:[write_outside,append_outside,read_hidden,link_hidden,signal_runner]"),
     ] {
-        let config = "[backend]\nheartbeat_ms = 100\n[sandbox]\nrequire = \"partial\"\n";
+        let config = "[backend]\nheartbeat_ms = 100\n[sandbox]\nrequire = \"none\"\n";
         let stage = Stage::with(config).await;
         let status =
             Program::within(&launcher, &stage.setting, &["--json", "status"], &[]).end().await.json();

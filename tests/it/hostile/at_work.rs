@@ -151,3 +151,26 @@ async fn the_secrets_of_a_command_are_read_by_that_command_alone() {
     assert_eq!(text.matches("Permission denied").count(), 3, "{text}");
     assert!(std::path::Path::new(yard.read("work/place").trim()).exists(), "it is there all the while");
 }
+
+#[tokio::test]
+async fn what_is_hidden_by_name_is_hidden_from_the_next_command_on_once_it_is_there() {
+    let yard = Yard::new();
+    std::fs::create_dir_all(yard.path("user/.config/app")).expect("made");
+    std::fs::write(yard.path("user/.config/app/settings"), "settings").expect("written");
+    assert_eq!(yard.bash("cat $OUT/user/.config/app/settings").await, "settings");
+    std::fs::create_dir(yard.path("user/.config/gh")).expect("made");
+    std::fs::write(yard.path("user/.config/gh/hosts.yml"), "the-token").expect("written");
+    let text = yard.bash("cat $OUT/user/.config/gh/hosts.yml; cat $OUT/user/.config/app/settings").await;
+    assert!(!text.contains("the-token") && text.contains("settings"), "{text}");
+}
+
+#[tokio::test]
+async fn the_users_other_terminals_are_neither_typed_into_nor_read() {
+    use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+    let terminal =
+        openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC).expect("a terminal");
+    grantpt(&terminal).and_then(|()| unlockpt(&terminal)).expect("its other side");
+    let name = ptsname(&terminal, Vec::new()).expect("a name").into_string().expect("text");
+    let text = Yard::new().bash(&format!("echo sudo password: > {name}; cat < {name}; ls /dev/pts")).await;
+    assert_eq!(text.matches("Permission denied").count(), 3, "{text}");
+}

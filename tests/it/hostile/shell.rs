@@ -150,6 +150,9 @@ async fn h49_neither_the_runner_nor_anybody_else_is_signalled() {
     let yard = Yard::new();
     let mut stranger = Stranger::new();
     assert_eq!(yard.escape(&format!("kill {}", stranger.0.id())).await, "kill EPERM");
+    // The kernel would end it by a limit of its processor time.
+    let limited = yard.bash(&format!("prlimit --pid {} --nofile=1:1", stranger.0.id())).await;
+    assert!(limited.contains("Operation not permitted"), "{limited}");
     let text = yard.bash(&format!("kill -0 {}; kill -0 $PPID", std::process::id())).await;
     assert_eq!(text.matches("Operation not permitted").count(), 2, "{text}");
     assert!(text.contains("KillShell"), "{text}");
