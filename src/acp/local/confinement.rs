@@ -59,7 +59,11 @@ impl Confinement {
         let level = shared.proven.get_or_init(|| async {
             let level = if shared.setup.confine { prove(shared).await } else { Level::None };
             let network = shared.cages.network().as_str();
-            tracing::info!(level = %level, network, "the confinement of commands is known");
+            if level == Level::Full {
+                tracing::debug!(level = %level, network, "the confinement of commands is known");
+            } else {
+                tracing::warn!(level = %level, network, "commands are not confined in full");
+            }
             level
         });
         level.await.clone()
