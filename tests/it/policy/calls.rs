@@ -118,6 +118,30 @@ async fn a_rule_that_asks_says_why_and_one_that_allows_spares_the_question() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_yes_for_the_conversation_is_for_the_whole_line_and_no_other() {
+    let stage = Stage::new().await;
+    rules(&stage.setting.home, "default = \"ask\"\n");
+    let _runner = stage.run();
+    let long = "x".repeat(200);
+    for (line, other) in [
+        ("echo one >> effect", "echo one >> effect; echo evil | tee -a effect"),
+        (&format!("true {long} a"), &format!("true {long} b")),
+        ("cat <<E\none\nE", "cat <<E\ntwo\nE"),
+    ] {
+        let first = stage.ask(Ask::bash(line).of("c")).await;
+        let question = eventually("a question", async || stage.caller.questions().await.pop()).await;
+        stage.caller.choose(&question, "allow_always").await;
+        assert_eq!(stage.answer(&first).await.outcome, "ok");
+        assert_eq!(stage.caller.have(Ask::bash(line).of("c")).await.outcome, "ok", "{line}");
+        let id = stage.ask(Ask::bash(other).of("c")).await;
+        let question = eventually("a question", async || stage.caller.questions().await.pop()).await;
+        stage.caller.choose(&question, "reject_once").await;
+        assert_eq!(stage.answer(&id).await.verdict(), ("error", "policy_denied"), "{other}");
+    }
+    assert_eq!(stage.read("effect"), "one\none\n");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_yes_is_for_what_was_there_when_it_was_asked_for() {
     let stage = Stage::with("[policy]\nask = [\"executes\"]\n").await;
     stage.write("script.sh", "echo good > effect\n");
