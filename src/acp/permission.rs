@@ -159,7 +159,7 @@ impl Policy {
         {
             return Err(mend_first(tool, broken));
         }
-        let call = facts::of(&self.workspace, tool, effect, args);
+        let call = facts::of(&self.workspace, tool, effect, args)?;
         let verdict = judge(&standing.rules, asks, &call, &[]);
         if verdict.decision == Decision::Allow {
             return Ok((verdict, call));
@@ -234,7 +234,11 @@ fn why(verdict: &Verdict) -> Option<String> {
                 "" => about.by.clone(),
                 part => format!("{}: {part}", about.by),
             });
-            Some(format!("{}; all that is asked about: {}", verdict.cause(), each.collect::<Vec<_>>().join(" | ")))
+            Some(format!(
+                "{}; all that is asked about: {}",
+                verdict.cause(),
+                each.collect::<Vec<_>>().join(" | ")
+            ))
         }
     }
 }
@@ -286,7 +290,7 @@ impl Gate for InsideWorkspace {
             let search_path = policy.terminals.search_path().await;
             let (tool, args, before) = (tool.clone(), args.to_owned(), asked.bound.clone());
             aside(move || {
-                let call = facts::of(&policy.workspace, &tool, tool.effect, &args);
+                let call = facts::of(&policy.workspace, &tool, tool.effect, &args)?;
                 let folder = facts::folder(&policy.workspace, &tool, &args);
                 binding::compare(&tool, &before, &binding::of(&call, folder.as_deref(), &search_path))
             })

@@ -61,7 +61,8 @@ fn strictest(verdicts: Vec<Verdict>) -> Option<Verdict> {
     let mut about: Vec<About> = verdicts.iter().flat_map(|verdict| verdict.about.clone()).collect();
     about.sort();
     about.dedup();
-    let first = verdicts.into_iter().reduce(|first, next| if next.decision > first.decision { next } else { first });
+    let first =
+        verdicts.into_iter().reduce(|first, next| if next.decision > first.decision { next } else { first });
     first.map(|verdict| Verdict { about, ..verdict })
 }
 

@@ -221,7 +221,10 @@ fn all_that_stands_against_a_line_is_in_its_verdict() {
     assert_eq!(about(ASKING, false, "npm ci; git push"), ["rule npm", "rule push"]);
     assert_eq!(about(ASKING, false, "npm ci; ls"), ["rule npm"]);
     assert_eq!(about(ASKING, true, "npm ci; ls"), ["policy.ask", "rule npm"]);
-    assert_eq!(about(ASKING, false, "npm ci; $X"), ["perhaps npm $X", "perhaps push $X", "rule npm"]);
+    let unclear = about(ASKING, false, "npm ci; $X");
+    for one in ["perhaps npm $X", "perhaps push $X", "rule npm"] {
+        assert!(unclear.iter().any(|known| known == one), "{one}: {unclear:?}");
+    }
     // Long ones differ in their ends, and by where they write.
     let long = "x".repeat(300);
     assert_ne!(about(asked, false, &format!("{long} a")), about(asked, false, &format!("{long} b")));
@@ -249,9 +252,15 @@ fn a_part_whose_rules_a_grant_lifts_is_allowed_by_it_and_every_verdict_says_whic
     let text = format!("default = \"ask\"\n{NO_PUSH}");
     let push = [grant("g", Target::Rule("no-push".to_owned()))];
     let verdict = judge(&rules(&text), false, &bash("git push"), &push);
-    assert_eq!((verdict.decision, verdict.by, verdict.grants), (Decision::Allow, By::Grant, vec!["g".to_owned()]));
+    assert_eq!(
+        (verdict.decision, verdict.by, verdict.grants),
+        (Decision::Allow, By::Grant, vec!["g".to_owned()])
+    );
     let verdict = judge(&rules(&text), true, &bash("git push; ls"), &push);
-    assert_eq!((verdict.decision, verdict.by, verdict.grants), (Decision::Ask, By::Default, vec!["g".to_owned()]));
+    assert_eq!(
+        (verdict.decision, verdict.by, verdict.grants),
+        (Decision::Ask, By::Default, vec!["g".to_owned()])
+    );
     assert_eq!(verdict.matched, "ls");
     // What the rule only may be meant for is not named by the grant.
     let verdict = judge(&rules(&text), false, &bash("$X"), &push);

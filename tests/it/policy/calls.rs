@@ -93,6 +93,81 @@ async fn paths_are_denied_to_file_tools_patches_and_redirections() {
     assert_eq!(stage.caller.have(Ask::bash("echo x > out")).await.outcome, "ok");
 }
 
+const KEYS: &str = "[[rule]]\nname = \"keys\"\ndecision = \"deny\"\npaths = [\"keys/**\"]\n";
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn whatever_patch_the_tool_takes_its_files_are_seen() {
+    let stage = Stage::with(SHORT).await;
+    let _runner = stage.run();
+    std::fs::create_dir(stage.file("keys")).expect("made");
+    for patch in [
+        "*** Begin Patch\n*** Add File:keys/new\n+x\n*** End Patch\n",
+        "*** Begin Patch\n*** Delete File:keys/a\n*** End Patch\n",
+        "*** Begin Patch\n*** Update File: free\n*** Move to:keys/new\n@@\n-one\n+two\n*** End Patch\n",
+        "  *** Update File:keys/a\n@@\n-one\n+two\n",
+        "\n   --- a/keys/a\n+++ b/keys/a\n@@ -1 +1 @@\n-one\n+two\n",
+        "--- i/keys/a\n+++ w/keys/a\n@@ -1 +1 @@\n-one\n+two\n",
+        "--- c/keys/a\n+++ o/keys/a\n@@ -1 +1 @@\n-one\n+two\n",
+        "--- \"a/keys/\\303\\244\"\n+++ \"b/keys/\\303\\244\"\n@@ -1 +1 @@\n-one\n+two\n",
+        "diff --git a/keys/a b/keys/a\nold mode 100644\nnew mode 100755\n",
+        "diff --git a/keys/a b b/keys/a b\nold mode 100644\nnew mode 100755\n",
+        "diff --git a/keys/a b/keys/a\ndeleted file mode 100644\n--- a/keys/a\n+++ /dev/null\n@@ -1 +0,0 @@\n-one\n",
+        "diff --git a/free b/keys/new\nsimilarity index 100%\nrename from free\nrename to keys/new\n",
+        "*** Update File: keys/a\r\n@@\r\n-one\r\n+two\r\n",
+    ] {
+        for name in ["keys/a", "keys/a b", "keys/\u{e4}", "free"] {
+            stage.write(name, "one\n");
+        }
+        let _ = std::fs::remove_file(stage.file("keys/new"));
+        let ask = || Ask::new("ApplyPatch", &json!({ "patch": patch }));
+        rules(&stage.setting.home, KEYS);
+        let text = denied(&stage, ask()).await.text();
+        assert!(text.contains("\"keys\""), "{patch}: {text}");
+        assert!(!stage.file("keys/new").exists(), "{patch}");
+        std::fs::remove_file(stage.setting.home.join("policy.toml")).expect("removed");
+        let answer = stage.caller.have(ask()).await;
+        assert_eq!(answer.outcome, "ok", "the tool takes it: {patch}: {answer:?}");
+        assert!(answer.text().contains("keys/"), "{patch}: {answer:?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn places_are_those_that_the_tool_goes_to() {
+    let stage = Stage::with(SHORT).await;
+    rules(&stage.setting.home, KEYS);
+    std::fs::create_dir(stage.file("keys")).expect("made");
+    std::fs::create_dir(stage.file("free")).expect("made");
+    stage.write("keys/tool", "#!/bin/sh\n");
+    let outside = tempfile::tempdir().expect("a folder");
+    std::os::unix::fs::symlink(outside.path(), stage.file("out")).expect("linked");
+    std::os::unix::fs::symlink(stage.file("keys"), outside.path().join("back")).expect("linked");
+    let _runner = stage.run();
+    for (tool, args) in [
+        ("OpenApp", json!({"app": " keys/tool "})),
+        ("OpenApp", json!({"app": "tool", "working_directory": "keys"})),
+        ("Glob", json!({"pattern": "keys/*"})),
+        ("Glob", json!({"pattern": "../keys/*", "path": "free"})),
+        ("Glob", json!({"pattern": format!("{}/*", stage.file("keys").display()), "path": "free"})),
+        ("Bash", json!({"command": "echo x > out/back/b"})),
+    ] {
+        let text = denied(&stage, Ask::new(tool, &args)).await.text();
+        assert!(text.contains("\"keys\""), "{tool} {args}: {text}");
+    }
+    assert_eq!(stage.caller.have(Ask::new("Glob", &json!({"pattern": "free/*"}))).await.outcome, "ok");
+    assert_eq!(stage.caller.have(Ask::bash("echo x > out/c")).await.outcome, "ok");
+    assert!(!stage.file("keys/b").exists());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_line_that_no_program_can_be_given_is_not_read() {
+    let stage = Stage::with(SHORT).await;
+    rules(&stage.setting.home, NO_TOUCH);
+    let _runner = stage.run();
+    let line = format!("echo {}; touch effect", "$(".repeat(100_000));
+    let answer = stage.caller.have(Ask::bash(&line)).await;
+    assert_eq!(answer.verdict(), ("error", "too_large"), "{answer:?}");
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_rule_that_asks_says_why_and_one_that_allows_spares_the_question() {
     let stage = Stage::with("[policy]\nask = [\"executes\"]\n").await;

@@ -130,9 +130,8 @@ async fn a_task_is_asked_about_once() {
 async fn a_task_that_nobody_saw_is_asked_about_when_it_runs() {
     let stage = Stage::with(ASKING).await;
     let _runner = stage.run();
-    let task = |line: &str| {
-        Ask::new("Task", &json!({ "tool": "Bash", "args": { "command": line } })).of("talk")
-    };
+    let task =
+        |line: &str| Ask::new("Task", &json!({ "tool": "Bash", "args": { "command": line } })).of("talk");
     let first = stage.ask(task("echo one > one")).await;
     stage.caller.choose(&question(&stage).await, "allow_always").await;
     assert_eq!(stage.answer(&first).await.outcome, "ok");
