@@ -129,9 +129,18 @@ impl InsideWorkspace {
                 Decision::Ask => {
                     let folder = facts::folder(&policy.workspace, &tool, &args);
                     let bound = binding::of(&call, folder.as_deref(), &search_path);
+                    let unfound = binding::unfound(&call, folder.as_deref());
+                    // What nobody could be shown is nothing that they can have allowed for later.
+                    let topic = match &unfound {
+                        Some(_) => Some(format!("request {request}")),
+                        None => topic(&verdict, &call, &tool, effect, &args),
+                    };
                     Ok(Permission::Ask(Asked {
-                        why: why(&verdict),
-                        topic: topic(&verdict, &call, &tool, effect, &args),
+                        why: [why(&verdict), unfound]
+                            .into_iter()
+                            .flatten()
+                            .reduce(|one, two| format!("{one}; {two}")),
+                        topic,
                         rule: verdict.rule().map(str::to_owned),
                         bound,
                     }))

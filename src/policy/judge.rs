@@ -47,13 +47,11 @@ pub fn judge(rules: &Rules, asked_about: bool, call: &Call, grants: &[Grant]) ->
             return Verdict { grants: bench.used, ..verdict };
         }
     }
-    match strictest(against) {
-        Some(verdict) => Verdict { grants: bench.used, ..verdict },
-        None => {
-            let (by, words) = whole.or(covered).unwrap_or((By::Nothing, String::new()));
-            Verdict::allowed(by, words, bench.used)
-        }
+    if let Some(verdict) = strictest(against) {
+        return Verdict { grants: bench.used, ..verdict };
     }
+    let (by, words) = whole.or(covered).unwrap_or((By::Nothing, String::new()));
+    Verdict::allowed(by, words, bench.used)
 }
 
 /// The strictest, the first of several, with what all of them are about.

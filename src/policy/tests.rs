@@ -1,6 +1,6 @@
 //! What rules say to calls.
 
-use super::{By, Call, Decision, Grant, NewRule, Place, Rules, Target, Verdict, judge, shell};
+use super::{About, By, Call, Decision, Grant, NewRule, Place, Rules, Target, Verdict, judge, shell};
 
 fn is_tool(name: &str) -> bool {
     matches!(name, "Bash" | "Read" | "Write" | "Grep")
@@ -210,7 +210,8 @@ const ASKING: &str = "[[rule]]\nname = \"npm\"\ndecision = \"ask\"\ncommand = [\
 fn all_that_stands_against_a_line_is_in_its_verdict() {
     let about = |text: &str, listed: bool, line: &str| {
         let each = judge(&rules(text), listed, &bash(line), &[]).about;
-        Vec::from_iter(each.iter().map(|about| format!("{} {}", about.by, about.part).trim_end().to_owned()))
+        let shown = |about: &About| format!("{} {}", about.by, about.part).trim_end().to_owned();
+        each.iter().map(shown).collect::<Vec<String>>()
     };
     let asked = "default = \"ask\"";
     assert_eq!(about(asked, false, "npm ci"), ["default npm ci"]);

@@ -84,7 +84,8 @@ fn places(workspace: &Workspace, tool: &ToolSpec, args: &Map<String, Value>) -> 
     let text = |key: &str| args.get(key).and_then(Value::as_str);
     if let Some(patch) = text("patch") {
         let named = Named::of(patch);
-        let mut places = Vec::from_iter(named.paths.iter().map(|path| place(workspace, Path::new(path))));
+        let mut places: Vec<Place> =
+            named.paths.iter().map(|path| place(workspace, Path::new(path))).collect();
         if named.unclear {
             places.push(Place { shown: "the files of the patch".to_owned(), ..Place::default() });
         }

@@ -50,7 +50,7 @@ impl Named {
 
     /// The names behind `diff --git`, wherever one may end.
     fn take_two(&mut self, both: &str) {
-        let blanks = Vec::from_iter(both.match_indices(' ').map(|(at, _)| at).take(BLANKS + 1));
+        let blanks: Vec<usize> = both.match_indices(' ').map(|(at, _)| at).take(BLANKS + 1).collect();
         if both.contains('"') || blanks.is_empty() || blanks.len() > BLANKS {
             self.unclear = true;
             return;

@@ -240,6 +240,31 @@ async fn a_yes_is_for_what_was_there_when_it_was_asked_for() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_yes_is_for_the_script_behind_a_change_of_the_folder_too() {
+    let stage = Stage::with("[policy]\nask = [\"executes\"]\n").await;
+    std::fs::create_dir_all(stage.file("a/b")).expect("made");
+    stage.write("a/b/run.sh", "echo good > ../../effect\n");
+    let _runner = stage.run();
+    let id = stage.ask(Ask::bash("cd a && cd b && bash run.sh")).await;
+    let question = eventually("a question", async || stage.caller.questions().await.pop()).await;
+    stage.write("a/b/run.sh", "echo bad > ../../effect\n");
+    stage.caller.choose(&question, "allow_once").await;
+    let answer = stage.answer(&id).await;
+    assert_eq!(answer.verdict(), ("error", "policy_denied"));
+    assert!(answer.text().contains("run.sh changed after a person had said yes"), "{answer:?}");
+    assert_eq!(stage.read("effect"), "");
+    // A program that is found nowhere is said to be so, and a yes to it is for this one call.
+    let ask = || Ask::bash("cd a; cd -; ./later.sh").of("c");
+    for _ in 0..2 {
+        let id = stage.ask(ask()).await;
+        let question = eventually("a question", async || stage.caller.questions().await.pop()).await;
+        assert!(question["title"].as_str().is_some_and(|title| title.contains("which file `./later.sh` is")));
+        stage.caller.choose(&question, "allow_always").await;
+        stage.answer(&id).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn rules_hold_from_the_next_call_on_and_broken_ones_close_what_changes_things() {
     let stage = Stage::with(SHORT).await;
     let runner = stage.run();
