@@ -12,13 +12,15 @@ pub use standing::{Standing, StandingRules};
 
 use std::sync::Arc;
 
+use sha2::{Digest, Sha256};
+
 use super::Workspace;
 use super::local::confinement::Confinement;
 use super::local::descriptors;
 use super::local::terminals::LocalTerminals;
 use crate::failpoint::reach_of;
-use crate::ids::RequestId;
-use crate::policy::{By, Call, Decision, Verdict, judge};
+use crate::ids::{RequestId, hex};
+use crate::policy::{By, Call, Decision, Grant, Verdict, judge};
 use crate::tool::{
     Asked, DEVICE, Effect, ErrorCode, Gate, Lane, Meta, Permission, Permit, Still, ToolCx, ToolError,
     ToolSpec,
@@ -127,9 +129,18 @@ impl InsideWorkspace {
                 Decision::Ask => {
                     let folder = facts::folder(&policy.workspace, &tool, &args);
                     let bound = binding::of(&call, folder.as_deref(), &search_path);
+                    let unfound = binding::unfound(&call, folder.as_deref());
+                    // What nobody could be shown is nothing that they can have allowed for later.
+                    let topic = match &unfound {
+                        Some(_) => Some(format!("request {request}")),
+                        None => topic(&verdict, &call, &tool, effect, &args),
+                    };
                     Ok(Permission::Ask(Asked {
-                        why: why(&verdict),
-                        topic: topic(&verdict),
+                        why: [why(&verdict), unfound]
+                            .into_iter()
+                            .flatten()
+                            .reduce(|one, two| format!("{one}; {two}")),
+                        topic,
                         rule: verdict.rule().map(str::to_owned),
                         bound,
                     }))
@@ -157,15 +168,16 @@ impl Policy {
         {
             return Err(mend_first(tool, broken));
         }
-        let call = facts::of(&self.workspace, tool, effect, args);
+        let call = facts::of(&self.workspace, tool, effect, args)?;
         let verdict = judge(&standing.rules, asks, &call, &[]);
         if verdict.decision == Decision::Allow {
             return Ok((verdict, call));
         }
         let mut grants = self.standing.grants_for(request);
         loop {
-            let with = judge(&standing.rules, asks, &call, &grants);
-            let Some(request) = request.filter(|_| with.decision < verdict.decision) else {
+            let with = with_fewest(&mut grants, |grants| judge(&standing.rules, asks, &call, grants));
+            // What does not run uses nothing up.
+            let Some(request) = request.filter(|_| with.decision < Decision::Deny) else {
                 return Ok((with, call));
             };
             match with.grants.iter().find(|id| !self.standing.use_up(&grants, id, request)) {
@@ -178,6 +190,19 @@ impl Policy {
             }
         }
     }
+}
+
+/// The verdict by as few of the grants as lead to it: what a call does not need is not taken from another.
+fn with_fewest(grants: &mut Vec<Grant>, judged: impl Fn(&[Grant]) -> Verdict) -> Verdict {
+    let mut with = judged(grants);
+    for id in with.grants.clone() {
+        let fewer: Vec<Grant> = grants.iter().filter(|grant| grant.id != id).cloned().collect();
+        let again = judged(&fewer);
+        if again.decision == with.decision && again.about == with.about {
+            (*grants, with) = (fewer, again);
+        }
+    }
+    with
 }
 
 fn plain(asks: bool) -> Verdict {
@@ -209,16 +234,49 @@ fn mend_first(tool: &ToolSpec, broken: &str) -> ToolError {
 }
 
 fn why(verdict: &Verdict) -> Option<String> {
-    (verdict.by != By::Ask).then(|| verdict.cause())
+    let others = verdict.about.len().saturating_sub(1);
+    match (&verdict.by, others) {
+        (By::Ask, 0) => None,
+        (_, 0) => Some(verdict.cause()),
+        _ => {
+            let each = verdict.about.iter().map(|about| match about.part.as_str() {
+                "" => about.by.clone(),
+                part => format!("{}: {part}", about.by),
+            });
+            Some(format!(
+                "{}; all that is asked about: {}",
+                verdict.cause(),
+                each.collect::<Vec<_>>().join(" | ")
+            ))
+        }
+    }
 }
 
-fn topic(verdict: &Verdict) -> Option<String> {
-    match &verdict.by {
-        By::Rule(name) => Some(format!("rule {name}")),
-        By::Perhaps(name) => Some(format!("perhaps {name}")),
-        By::Default => Some(format!("default {}", verdict.matched)),
-        By::Ask | By::Grant | By::Nothing => None,
+/// What a yes for the rest of the conversation is about: all that stands against the call, nothing less and nothing
+/// more. None where only the configuration's list asks, which is about the tool.
+fn topic(verdict: &Verdict, call: &Call, tool: &ToolSpec, effect: Effect, args: &str) -> Option<String> {
+    if verdict.about.iter().all(|about| about.by == "policy.ask") {
+        return None;
     }
+    let mut digest = Sha256::new();
+    digest.update(format!("{effect:?}"));
+    let mut add = |text: &str| {
+        digest.update(text.len().to_le_bytes());
+        digest.update(text);
+    };
+    for about in &verdict.about {
+        add(&about.by);
+        add(&about.part);
+    }
+    // What no rule names of a command line is known by the whole of it: the folder, variables, texts that it is given.
+    if call.script.is_some() && verdict.about.iter().any(|about| !about.part.is_empty()) {
+        let mut whole = tool.canonical(args).unwrap_or_default();
+        if let Some(map) = whole.as_object_mut() {
+            map.remove("description");
+        }
+        add(&whole.to_string());
+    }
+    Some(hex(&digest.finalize()))
 }
 
 impl Gate for InsideWorkspace {
@@ -241,7 +299,7 @@ impl Gate for InsideWorkspace {
             let search_path = policy.terminals.search_path().await;
             let (tool, args, before) = (tool.clone(), args.to_owned(), asked.bound.clone());
             aside(move || {
-                let call = facts::of(&policy.workspace, &tool, tool.effect, &args);
+                let call = facts::of(&policy.workspace, &tool, tool.effect, &args)?;
                 let folder = facts::folder(&policy.workspace, &tool, &args);
                 binding::compare(&tool, &before, &binding::of(&call, folder.as_deref(), &search_path))
             })

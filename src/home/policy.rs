@@ -20,6 +20,7 @@ const LOOKS: u32 = 10;
 #[derive(Debug, Clone)]
 pub struct PolicyFile {
     path: PathBuf,
+    workspaces: Vec<PathBuf>,
 }
 
 /// What tells one state of the file from another without reading it; none where there is no file.
@@ -28,7 +29,14 @@ pub type PolicyStamp = Option<(SystemTime, u64, u64)>;
 impl PolicyFile {
     /// That of this home.
     pub fn of(home: &Home) -> Self {
-        Self { path: home.policy_file() }
+        Self { path: home.policy_file(), workspaces: Vec::new() }
+    }
+
+    /// The same, and refuses a link into one of these folders (absolute, without links), where a call could write the
+    /// rules that it is held against.
+    #[must_use]
+    pub fn outside(self, workspaces: Vec<PathBuf>) -> Self {
+        Self { workspaces, ..self }
     }
 
     /// Where it is.
@@ -62,13 +70,32 @@ impl PolicyFile {
         match fs::symlink_metadata(&self.path) {
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
             Err(error) => return Err(error),
-            Ok(found) => check_ours(&found)?,
+            Ok(found) => {
+                check_ours(&found)?;
+                if found.is_symlink() {
+                    self.check_target()?;
+                }
+            }
         }
         match fs::read_to_string(&self.path) {
             Ok(text) => Ok(Some(text)),
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
             Err(error) => Err(error),
         }
+    }
+
+    /// A link is as safe as what it leads to.
+    fn check_target(&self) -> io::Result<()> {
+        let target = fs::canonicalize(&self.path).map_err(|error| {
+            let text = format!("is a link that leads nowhere ({error}); remove it, or mend what it leads to");
+            io::Error::new(ErrorKind::InvalidData, text)
+        })?;
+        if self.workspaces.iter().any(|folder| target.starts_with(folder)) {
+            let text =
+                "is a link into a workspace, where a call could change the rules; put the file itself here";
+            return Err(io::Error::new(ErrorKind::PermissionDenied, text));
+        }
+        check_ours(&fs::metadata(&target)?)
     }
 
     /// The text once it has stopped changing, with the stamp it had then. Blocks for a moment.
@@ -215,11 +242,25 @@ mod tests {
     fn rules_that_others_may_write_are_not_read() {
         use std::os::unix::fs::PermissionsExt;
         let folder = tempfile::tempdir().expect("a folder");
-        let file = PolicyFile { path: folder.path().join("policy.toml") };
+        let at = |name: &str| PolicyFile { path: folder.path().join(name), workspaces: Vec::new() };
+        let file = at("policy.toml");
         assert_eq!(file.settled().expect("nothing is there"), (None, None));
         file.write("default = \"ask\"").expect("written");
         assert_eq!(file.settled().expect("read").0.as_deref(), Some("default = \"ask\""));
         fs::set_permissions(file.path(), fs::Permissions::from_mode(0o666)).expect("opened up");
         assert_eq!(file.read().expect_err("others may write it").kind(), ErrorKind::PermissionDenied);
+        let link = at("link");
+        std::os::unix::fs::symlink(file.path(), link.path()).expect("linked");
+        assert_eq!(
+            link.read().expect_err("others may write what it leads to").kind(),
+            ErrorKind::PermissionDenied
+        );
+        fs::set_permissions(file.path(), fs::Permissions::from_mode(0o600)).expect("closed");
+        assert_eq!(link.read().expect("read").as_deref(), Some("default = \"ask\""));
+        let root = fs::canonicalize(folder.path()).expect("a folder");
+        let inside = link.clone().outside(vec![root]);
+        assert_eq!(inside.read().expect_err("a call could write it").kind(), ErrorKind::PermissionDenied);
+        fs::remove_file(file.path()).expect("removed");
+        assert_eq!(link.read().expect_err("rules that are gone are not none").kind(), ErrorKind::InvalidData);
     }
 }

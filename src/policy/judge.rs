@@ -3,12 +3,13 @@
 
 use super::rule::{Fit, Part, Rule};
 use super::shell::quoted;
+use super::verdict::About;
 use super::{By, Call, Decision, Grant, Rules, Target, Verdict};
 
 /// What was said to one part.
 enum Said {
-    /// Something against it.
-    Against(Verdict),
+    /// These are against it.
+    Against(Vec<Verdict>),
     /// It is allowed, by this.
     For(By, String),
     /// Nothing.
@@ -20,31 +21,47 @@ enum Said {
 pub fn judge(rules: &Rules, asked_about: bool, call: &Call, grants: &[Grant]) -> Verdict {
     let mut bench = Bench { rules, call, grants, used: Vec::new() };
     let parts = parts(call);
-    let mut strictest: Option<Verdict> = None;
-    let mut uncovered = None;
+    let mut against = Vec::new();
+    let mut uncovered = Vec::new();
     let mut covered = None;
     let mut whole = None;
     for part in &parts {
         match bench.hear(*part) {
-            Said::Against(verdict) => {
-                if strictest.as_ref().is_none_or(|known| verdict.decision > known.decision) {
-                    strictest = Some(verdict);
-                }
-            }
+            Said::Against(verdicts) => against.extend(verdicts),
             Said::For(by, words) if matches!(part, Part::Whole) => whole = Some((by, words)),
             Said::For(by, words) => covered = covered.or(Some((by, words))),
             Said::Nothing if matches!(part, Part::Whole) && parts.len() > 1 => {}
             Said::Nothing if matches!(part, Part::Command(simple, _) if simple.transparent) => {}
-            Said::Nothing => uncovered = uncovered.or(Some(*part)),
+            Said::Nothing => uncovered.push(*part),
         }
     }
-    if let Some(verdict) = strictest {
-        return verdict;
+    // A rule against one part says nothing for the others: what nothing names is left to the fallback all the same.
+    if against.is_empty() && whole.is_none() && covered.is_none() && uncovered.is_empty() {
+        uncovered.push(Part::Whole);
     }
-    if let Some((by, words)) = whole.or(covered.filter(|_| uncovered.is_none())) {
-        return Verdict::allowed(by, words, bench.used);
+    if whole.is_none() && !uncovered.is_empty() {
+        let verdict = bench.fallback(asked_about, &uncovered);
+        if verdict.decision != Decision::Allow {
+            against.push(verdict);
+        } else if against.is_empty() {
+            return Verdict { grants: bench.used, ..verdict };
+        }
     }
-    bench.fallback(asked_about, uncovered.unwrap_or(Part::Whole))
+    if let Some(verdict) = strictest(against) {
+        return Verdict { grants: bench.used, ..verdict };
+    }
+    let (by, words) = whole.or(covered).unwrap_or((By::Nothing, String::new()));
+    Verdict::allowed(by, words, bench.used)
+}
+
+/// The strictest, the first of several, with what all of them are about.
+fn strictest(verdicts: Vec<Verdict>) -> Option<Verdict> {
+    let mut about: Vec<About> = verdicts.iter().flat_map(|verdict| verdict.about.clone()).collect();
+    about.sort();
+    about.dedup();
+    let first =
+        verdicts.into_iter().reduce(|first, next| if next.decision > first.decision { next } else { first });
+    first.map(|verdict| Verdict { about, ..verdict })
 }
 
 /// What rules are held against.
@@ -74,7 +91,8 @@ impl Bench<'_> {
         }
         let tool_grant =
             self.grants.iter().find(|grant| grant.target == Target::Tool(self.call.tool.clone()));
-        let mut against: Option<Verdict> = None;
+        let mut against = Vec::new();
+        let mut lifted = false;
         let about: Vec<&Rule> = self.rules.about(&self.call.tool, self.call.effect).collect();
         let allowing = about.iter().find(|rule| rule.decision == Decision::Allow && rule.allows(part));
         let is_named = about.iter().any(|rule| rule.decision == Decision::Allow && rule.names(part));
@@ -86,16 +104,18 @@ impl Bench<'_> {
             let granted = self.grants.iter().find(|grant| grant.target == Target::Rule(rule.name.clone()));
             let granted = granted.or(tool_grant.filter(|_| fit == Fit::Maybe));
             if let Some(grant) = granted {
+                // One for a rule speaks of what the rule names, not of what only may be meant.
+                lifted |= fit != Fit::Maybe || matches!(grant.target, Target::Tool(_));
                 self.use_up(&grant.id);
                 continue;
             }
-            let verdict = self.against(rule, fit, part);
-            if against.as_ref().is_none_or(|known| verdict.decision > known.decision) {
-                against = Some(verdict);
-            }
+            against.push(self.against(rule, fit, part));
         }
-        if let Some(verdict) = against {
-            return Said::Against(verdict);
+        if !against.is_empty() {
+            return Said::Against(against);
+        }
+        if lifted {
+            return Said::For(By::Grant, self.words(part));
         }
         if let Some(rule) = allowing {
             return Said::For(By::Rule(rule.name.clone()), self.words(part));
@@ -117,7 +137,12 @@ impl Bench<'_> {
             _ => (Decision::Ask, By::Perhaps(rule.name.clone()), whole.clone(), Some(why_unclear(part))),
         };
         let inside = Some(whole).filter(|whole| *whole != matched && matches!(part, Part::Command(..)));
-        Verdict { decision, by, matched, inside, reason, change, grants: self.used.clone() }
+        let about = match &by {
+            By::Perhaps(name) => About { by: format!("perhaps {name}"), part: self.in_full(part) },
+            // A yes to what a rule names is one for all that it names.
+            _ => About { by: format!("rule {}", rule.name), part: String::new() },
+        };
+        Verdict { decision, by, matched, inside, reason, change, grants: Vec::new(), about: vec![about] }
     }
 
     /// The words of a part, for people.
@@ -130,21 +155,40 @@ impl Bench<'_> {
         }
     }
 
-    /// What is done about what nothing names.
-    fn fallback(&mut self, asked_about: bool, part: Part<'_>) -> Verdict {
+    /// All of a part, so that no two parts are the same where they do not do the same.
+    fn in_full(&self, part: Part<'_>) -> String {
+        match part {
+            Part::Whole => self.call.tool.clone(),
+            Part::Place(place) => format!("{} {}", place.shown, place.absolute.join(" ")),
+            Part::Command(simple, _) => simple.in_full(),
+            Part::Hidden(why) => why.to_owned(),
+        }
+    }
+
+    /// What is done about what nothing names: these parts, of which there is at least one.
+    fn fallback(&mut self, asked_about: bool, parts: &[Part<'_>]) -> Verdict {
+        let part = parts.first().copied().unwrap_or(Part::Whole);
         let asked = if asked_about { Decision::Ask } else { Decision::Allow };
         let default = if self.call.only_ends { Decision::Allow } else { self.rules.default };
         let decision = default.max(asked);
         if decision == Decision::Allow {
-            return Verdict::allowed(By::Nothing, String::new(), std::mem::take(&mut self.used));
+            return Verdict::allowed(By::Nothing, String::new(), Vec::new());
         }
         if let Some(grant) =
             self.grants.iter().find(|grant| grant.target == Target::Tool(self.call.tool.clone()))
         {
             self.use_up(&grant.id);
-            return Verdict::allowed(By::Grant, self.words(part), std::mem::take(&mut self.used));
+            return Verdict::allowed(By::Grant, self.words(part), Vec::new());
         }
         let by = if default >= asked { By::Default } else { By::Ask };
+        let about = match by {
+            By::Default => {
+                let each = parts.iter().map(|part| self.in_full(*part));
+                each.map(|part| About { by: "default".to_owned(), part }).collect()
+            }
+            // That list is about tools, whatever they are given.
+            _ => vec![About { by: "policy.ask".to_owned(), part: String::new() }],
+        };
         let change = format!("punie-runner policy allow --once {}", self.smallest(part));
         Verdict {
             decision,
@@ -154,6 +198,7 @@ impl Bench<'_> {
             reason: None,
             change: Some(change),
             grants: Vec::new(),
+            about,
         }
     }
 

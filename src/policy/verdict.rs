@@ -22,6 +22,18 @@ pub struct Verdict {
     pub change: Option<String>,
     /// The grants that this rests on, by their ids.
     pub grants: Vec<String>,
+    /// Everything that stands against the call, in order and each once; nothing where it runs.
+    pub about: Vec<About>,
+}
+
+/// One thing that stands against a call.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct About {
+    /// `rule NAME`, `perhaps NAME`, `default` or `policy.ask`.
+    pub by: String,
+    /// The part of the call, in full; empty where it is about whatever the rule or the list names.
+    pub part: String,
 }
 
 /// Who says so.
@@ -45,7 +57,16 @@ pub enum By {
 impl Verdict {
     /// That it may run, for this reason.
     pub(super) fn allowed(by: By, matched: String, grants: Vec<String>) -> Self {
-        Self { decision: Decision::Allow, by, matched, inside: None, reason: None, change: None, grants }
+        Self {
+            decision: Decision::Allow,
+            by,
+            matched,
+            inside: None,
+            reason: None,
+            change: None,
+            grants,
+            about: Vec::new(),
+        }
     }
 
     /// The name of what says so, without any of the call's words.

@@ -4,9 +4,9 @@
 //! (the gate).
 
 mod listing;
+mod memory;
 
-use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::time::{Instant, sleep, sleep_until};
@@ -16,12 +16,13 @@ use super::backoff::Retry;
 use super::engine::Engine;
 use super::execute::Call;
 use crate::backend::{Answer, Choice, Disposition, Pause, Permissions, Question};
-use crate::home::{Approvals, OpenQuestion};
-use crate::ids::{ConversationId, RequestId, ToolName};
+use crate::home::OpenQuestion;
+use crate::ids::{RequestId, ToolName};
 use crate::journal::{Accepted, Origin};
 use crate::request::{ErrorCode, Failure, Meta};
-use crate::tool::{Asked, Permission, Verdict};
+use crate::tool::{Asked, Verdict};
 use listing::{Aside, OpenHere};
+pub(super) use memory::Desk;
 
 /// How often it is looked whether the person here has answered, while something is asked.
 const LOOK_EVERY: Duration = Duration::from_millis(250);
@@ -41,16 +42,6 @@ const CHOICES: &[Choice] = &[
     Choice { kind: "reject_once", name: "Refuse" },
     Choice { kind: "reject_always", name: "Refuse this tool for the rest of the conversation" },
 ];
-
-/// What an answer for the rest of a conversation is about: a tool there, and what of it the owner wants to be asked
-/// about.
-type Place = (ConversationId, ToolName, Option<String>);
-
-/// The questions of one runner.
-pub(super) struct Desk {
-    open: Approvals,
-    remembered: Mutex<HashMap<Place, Word>>,
-}
 
 /// What somebody said.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -76,14 +67,6 @@ pub(super) enum Stopped {
     TakenBack,
     /// The runner stops: the next life asks anew.
     Stopping,
-}
-
-impl Desk {
-    pub(super) fn new(open: Approvals) -> Self {
-        // What an earlier life asked, this one asks anew when it comes to it.
-        open.close_all();
-        Self { open, remembered: Mutex::default() }
-    }
 }
 
 impl Word {
@@ -162,8 +145,9 @@ impl Engine {
         let publicly = asked.is_some();
         let topic = asked.and_then(|asked| asked.topic.clone());
         let place = (request.conversation.clone(), request.tool.clone(), topic.clone());
-        if publicly && call.accepted.origin() == Origin::Task && self.asks_about_tasks(call).await {
-            // Whoever allowed the task saw the whole of it.
+        let of_task = publicly && call.accepted.origin() == Origin::Task;
+        if of_task && topic.is_none() && self.desk.saw_task_of(request) {
+            // Whoever allowed the task saw the whole of it; but of no rule that is about what it runs.
             return Ok(Cleared::by("task", rule_of(asked)));
         }
         if let Some(word) = self.desk.recall(&place).filter(|word| publicly || !word.allowed) {
@@ -192,6 +176,9 @@ impl Engine {
         let answer = self.hear(call, &question, asks_there).await;
         open.close().await;
         let answer = match answer? {
+            Heard::InEditor(verdict) if publicly => {
+                return self.desk.seen(request, judged(&verdict, &request.tool));
+            }
             Heard::InEditor(verdict) => return judged(&verdict, &request.tool),
             Heard::Answer(answer) => answer,
         };
@@ -210,7 +197,7 @@ impl Engine {
         if word.always {
             self.desk.remember(place, word.clone());
         }
-        word.judge(&request.tool, asked)
+        self.desk.seen(request, word.judge(&request.tool, asked))
     }
 
     /// Waits for whoever answers first, and for no longer than the question is worth it.
@@ -225,13 +212,6 @@ impl Engine {
             () = self.expiry(question.expires_at_ms) => self.last_look(asks_there, question).await,
         };
         Ok(Heard::Answer(answer))
-    }
-
-    async fn asks_about_tasks(&self, call: &Call) -> bool {
-        let Ok(entry) = self.registry.find("Task") else { return false };
-        let cx = self.context(call);
-        let permission = self.gate.permit(&cx, entry.spec(), entry.spec().effect, "{}").await;
-        matches!(permission, Ok(Permission::Ask(_)))
     }
 
     /// What people read: the tool and its arguments, masked. Written anew, so that neither blanks nor escapes of the
@@ -363,16 +343,6 @@ impl Engine {
             };
             sleep(wait).await;
         }
-    }
-}
-
-impl Desk {
-    fn recall(&self, place: &Place) -> Option<Word> {
-        self.remembered.lock().unwrap_or_else(PoisonError::into_inner).get(place).cloned()
-    }
-
-    fn remember(&self, place: Place, word: Word) {
-        self.remembered.lock().unwrap_or_else(PoisonError::into_inner).insert(place, word);
     }
 }
 

@@ -4,12 +4,10 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
+use super::arguments::check_pieces;
 use super::descriptors::no_descriptors;
 use crate::acp::terminals::Launch;
 use crate::tool::{ErrorCode, ToolError};
-
-/// The longest single argument the system takes (MAX_ARG_STRLEN on Linux), its end included.
-const LONGEST_ARGUMENT: usize = 128 << 10;
 
 /// Refuses a folder that no command can run in.
 pub(super) fn check_folder(cwd: &Path) -> Result<(), ToolError> {
@@ -37,21 +35,7 @@ pub(super) fn check_command(launch: &Launch) -> Result<(), ToolError> {
             "The command contains a NUL byte, which no program can be given.",
         ));
     }
-    match words.iter().map(|word| word.len()).max() {
-        Some(longest) if longest >= LONGEST_ARGUMENT => Err(too_large(longest)),
-        _ => Ok(()),
-    }
-}
-
-fn too_large(bytes: usize) -> ToolError {
-    ToolError::new(
-        ErrorCode::TooLarge,
-        format!(
-            "The command has {bytes} bytes; the system takes {} at most in one piece. Nothing was run. Pass the data \
-             on stdin, or write it to a file and name the file.",
-            LONGEST_ARGUMENT - 1
-        ),
-    )
+    check_pieces(words)
 }
 
 /// The program to start, with its arguments.

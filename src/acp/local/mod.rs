@@ -2,6 +2,7 @@
 
 pub mod aftermath;
 mod apps;
+pub(in crate::acp) mod arguments;
 mod atomic_write;
 #[cfg(unix)]
 mod capture;

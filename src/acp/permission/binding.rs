@@ -11,7 +11,7 @@ use base64::engine::general_purpose::STANDARD;
 use sha2::{Digest, Sha256};
 
 use crate::policy::Call;
-use crate::policy::shell::Simple;
+use crate::policy::shell::{Script, Simple};
 use crate::tool::{ErrorCode, ToolError, ToolSpec};
 
 /// A larger file is known by its size and time only.
@@ -21,6 +21,9 @@ const RUN_FILES: &[&str] = &[
     "bash", "sh", "dash", "zsh", "ksh", "fish", "source", ".", "python", "python3", "node", "perl", "ruby",
     "php", "make", "deno", "bun", "lua",
 ];
+
+/// The most folders of a line in which its programs are looked for.
+const MOST_FOLDERS: usize = 16;
 
 /// Each thing with its digest.
 type Bound = Vec<(String, String)>;
@@ -36,13 +39,51 @@ pub(super) fn of(call: &Call, folder: Option<&Path>, search_path: &str) -> Bound
     if let Some(folder) = folder {
         note(&mut bound, format!("the folder {}", folder.display()), identity(folder));
     }
+    let moved = moved_to(script, folder);
     for simple in &script.commands {
-        for path in files_of(simple, folder, search_path) {
-            let digest = digest(&path);
-            note(&mut bound, format!("the file {}", path.display()), digest);
+        for folder in folder.map_or(vec![None], |folder| {
+            std::iter::once(folder).chain(moved.iter().map(PathBuf::as_path)).map(Some).collect()
+        }) {
+            for path in files_of(simple, folder, search_path) {
+                let digest = digest(&path);
+                note(&mut bound, format!("the file {}", path.display()), digest);
+            }
         }
     }
     bound
+}
+
+/// The folders that a line goes to, each from where it began and from those before it.
+fn moved_to(script: &Script, folder: Option<&Path>) -> Vec<PathBuf> {
+    let Some(folder) = folder.filter(|_| script.moves) else { return Vec::new() };
+    let mut known = vec![folder.to_owned()];
+    for simple in &script.commands {
+        let Some((name, words)) = simple.words.split_first() else { continue };
+        if !matches!(name.text.as_str(), "cd" | "pushd") {
+            continue;
+        }
+        let given = words.iter().find(|word| word.literal && !word.text.starts_with('-'));
+        for from in given.map(|_| known.clone()).into_iter().flatten() {
+            let to = given.map_or_else(PathBuf::new, |word| from.join(&word.text));
+            if known.len() < MOST_FOLDERS && to.is_dir() && !known.contains(&to) {
+                known.push(to);
+            }
+        }
+    }
+    known.split_off(1)
+}
+
+/// Which programs of a line that moves are found nowhere: nobody can be shown what they are.
+pub(super) fn unfound(call: &Call, folder: Option<&Path>) -> Option<String> {
+    let script = call.script.as_ref().filter(|script| script.moves)?;
+    let mut known = moved_to(script, folder);
+    known.extend(folder.map(Path::to_owned));
+    let mut named =
+        script.commands.iter().filter_map(|simple| simple.words.first()).filter(|name| name.literal);
+    let relative = |text: &str| text.contains('/') && !text.starts_with('/');
+    let missing = named
+        .find(|name| relative(&name.text) && !known.iter().any(|folder| folder.join(&name.text).is_file()))?;
+    Some(format!("which file `{}` is cannot be told before the line runs", missing.text))
 }
 
 /// Refuses what is not what was asked about.

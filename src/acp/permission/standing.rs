@@ -4,6 +4,7 @@
 //! A file that breaks while the runner runs is loud and closes things: nothing that changes anything begins until it is
 //! mended, for the owner has said something new and nobody knows what. Reads go on by the rules as they were.
 
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -38,12 +39,12 @@ pub struct Standing {
 }
 
 impl StandingRules {
-    /// Reads the rules of a home. `is_tool` knows this device's own tools.
+    /// Reads the rules of a home, which do not lie in any of these workspaces. `is_tool` knows this device's own tools.
     ///
     /// # Errors
     /// What is wrong with the file: a runner does not start with rules that it cannot read.
-    pub fn load(home: &Home, is_tool: IsTool) -> Result<Self, Broken> {
-        let file = PolicyFile::of(home);
+    pub fn load(home: &Home, workspaces: Vec<PathBuf>, is_tool: IsTool) -> Result<Self, Broken> {
+        let file = PolicyFile::of(home).outside(workspaces);
         let unread = |error: std::io::Error| Broken { line: None, text: error.to_string() };
         let stamp = file.stamp().map_err(unread)?;
         let text = file.read().map_err(unread)?.unwrap_or_default();

@@ -1,8 +1,10 @@
 //! The owner's list of what to be asked about, and the owner's rules, as the gate takes them.
 
 use std::collections::HashSet;
+use std::path::Path;
 use std::sync::Arc;
 
+use crate::acp::Workspace;
 use crate::acp::permission::{AskAbout, StandingRules};
 use crate::cli::exit::{Exit, Stop};
 use crate::config::Config;
@@ -30,9 +32,14 @@ pub(super) fn asked_about(config: &Config, registry: &Registry) -> anyhow::Resul
 }
 
 /// The rules of policy.toml; a file that says something else than it means is a bad configuration.
-pub(super) fn rules(home: &Home, registry: &Registry) -> anyhow::Result<StandingRules> {
+pub(super) fn rules(
+    home: &Home,
+    workspace: &Workspace,
+    registry: &Registry,
+) -> anyhow::Result<StandingRules> {
     let names: HashSet<String> = registry.specs().map(|tool| tool.name.to_string()).collect();
     let is_tool = Arc::new(move |name: &str| names.contains(name));
-    StandingRules::load(home, is_tool)
+    let workspaces = workspace.roots().map(Path::to_owned).collect();
+    StandingRules::load(home, workspaces, is_tool)
         .map_err(|broken| Stop::with(Exit::Config, format!("{}: {broken}", home.policy_file().display())))
 }

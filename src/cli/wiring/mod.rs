@@ -137,7 +137,7 @@ pub fn machine(
     let registry =
         if config.trash.max_mb == 0 { registry } else { keeping(registry, trash, &workspace, &terminals) };
     let policy = Policy {
-        standing: approvals::rules(home, &registry)?,
+        standing: approvals::rules(home, &workspace, &registry)?,
         workspace: workspace.clone(),
         terminals: terminals.clone(),
     };

@@ -85,6 +85,15 @@ impl Simple {
             None => line,
         }
     }
+
+    /// The command with its redirections, nothing left out: what it is told from others by.
+    pub fn in_full(&self) -> String {
+        let plainly = |word: &Word| if word.literal { quoted(&word.text) } else { word.raw.clone() };
+        let redirect =
+            |one: &Redirect| format!("{} {}", if one.writes { ">" } else { "<" }, plainly(&one.target));
+        let words = self.words.iter().map(plainly).chain(self.redirects.iter().map(redirect));
+        words.collect::<Vec<String>>().join(" ")
+    }
 }
 
 impl Script {

@@ -93,6 +93,81 @@ async fn paths_are_denied_to_file_tools_patches_and_redirections() {
     assert_eq!(stage.caller.have(Ask::bash("echo x > out")).await.outcome, "ok");
 }
 
+const KEYS: &str = "[[rule]]\nname = \"keys\"\ndecision = \"deny\"\npaths = [\"keys/**\"]\n";
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn whatever_patch_the_tool_takes_its_files_are_seen() {
+    let stage = Stage::with(SHORT).await;
+    let _runner = stage.run();
+    std::fs::create_dir(stage.file("keys")).expect("made");
+    for patch in [
+        "*** Begin Patch\n*** Add File:keys/new\n+x\n*** End Patch\n",
+        "*** Begin Patch\n*** Delete File:keys/a\n*** End Patch\n",
+        "*** Begin Patch\n*** Update File: free\n*** Move to:keys/new\n@@\n-one\n+two\n*** End Patch\n",
+        "  *** Update File:keys/a\n@@\n-one\n+two\n",
+        "\n   --- a/keys/a\n+++ b/keys/a\n@@ -1 +1 @@\n-one\n+two\n",
+        "--- i/keys/a\n+++ w/keys/a\n@@ -1 +1 @@\n-one\n+two\n",
+        "--- c/keys/a\n+++ o/keys/a\n@@ -1 +1 @@\n-one\n+two\n",
+        "--- \"a/keys/\\303\\244\"\n+++ \"b/keys/\\303\\244\"\n@@ -1 +1 @@\n-one\n+two\n",
+        "diff --git a/keys/a b/keys/a\nold mode 100644\nnew mode 100755\n",
+        "diff --git a/keys/a b b/keys/a b\nold mode 100644\nnew mode 100755\n",
+        "diff --git a/keys/a b/keys/a\ndeleted file mode 100644\n--- a/keys/a\n+++ /dev/null\n@@ -1 +0,0 @@\n-one\n",
+        "diff --git a/free b/keys/new\nsimilarity index 100%\nrename from free\nrename to keys/new\n",
+        "*** Update File: keys/a\r\n@@\r\n-one\r\n+two\r\n",
+    ] {
+        for name in ["keys/a", "keys/a b", "keys/\u{e4}", "free"] {
+            stage.write(name, "one\n");
+        }
+        let _ = std::fs::remove_file(stage.file("keys/new"));
+        let ask = || Ask::new("ApplyPatch", &json!({ "patch": patch }));
+        rules(&stage.setting.home, KEYS);
+        let text = denied(&stage, ask()).await.text();
+        assert!(text.contains("\"keys\""), "{patch}: {text}");
+        assert!(!stage.file("keys/new").exists(), "{patch}");
+        std::fs::remove_file(stage.setting.home.join("policy.toml")).expect("removed");
+        let answer = stage.caller.have(ask()).await;
+        assert_eq!(answer.outcome, "ok", "the tool takes it: {patch}: {answer:?}");
+        assert!(answer.text().contains("keys/"), "{patch}: {answer:?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn places_are_those_that_the_tool_goes_to() {
+    let stage = Stage::with(SHORT).await;
+    rules(&stage.setting.home, KEYS);
+    std::fs::create_dir(stage.file("keys")).expect("made");
+    std::fs::create_dir(stage.file("free")).expect("made");
+    stage.write("keys/tool", "#!/bin/sh\n");
+    let outside = tempfile::tempdir().expect("a folder");
+    std::os::unix::fs::symlink(outside.path(), stage.file("out")).expect("linked");
+    std::os::unix::fs::symlink(stage.file("keys"), outside.path().join("back")).expect("linked");
+    let _runner = stage.run();
+    for (tool, args) in [
+        ("OpenApp", json!({"app": " keys/tool "})),
+        ("OpenApp", json!({"app": "tool", "working_directory": "keys"})),
+        ("Glob", json!({"pattern": "keys/*"})),
+        ("Glob", json!({"pattern": "../keys/*", "path": "free"})),
+        ("Glob", json!({"pattern": format!("{}/*", stage.file("keys").display()), "path": "free"})),
+        ("Bash", json!({"command": "echo x > out/back/b"})),
+    ] {
+        let text = denied(&stage, Ask::new(tool, &args)).await.text();
+        assert!(text.contains("\"keys\""), "{tool} {args}: {text}");
+    }
+    assert_eq!(stage.caller.have(Ask::new("Glob", &json!({"pattern": "free/*"}))).await.outcome, "ok");
+    assert_eq!(stage.caller.have(Ask::bash("echo x > out/c")).await.outcome, "ok");
+    assert!(!stage.file("keys/b").exists());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_line_that_no_program_can_be_given_is_not_read() {
+    let stage = Stage::with(SHORT).await;
+    rules(&stage.setting.home, NO_TOUCH);
+    let _runner = stage.run();
+    let line = format!("echo {}; touch effect", "$(".repeat(100_000));
+    let answer = stage.caller.have(Ask::bash(&line)).await;
+    assert_eq!(answer.verdict(), ("error", "too_large"), "{answer:?}");
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_rule_that_asks_says_why_and_one_that_allows_spares_the_question() {
     let stage = Stage::with("[policy]\nask = [\"executes\"]\n").await;
@@ -118,6 +193,30 @@ async fn a_rule_that_asks_says_why_and_one_that_allows_spares_the_question() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_yes_for_the_conversation_is_for_the_whole_line_and_no_other() {
+    let stage = Stage::new().await;
+    rules(&stage.setting.home, "default = \"ask\"\n");
+    let _runner = stage.run();
+    let long = "x".repeat(200);
+    for (line, other) in [
+        ("echo one >> effect", "echo one >> effect; echo evil | tee -a effect"),
+        (&format!("true {long} a"), &format!("true {long} b")),
+        ("cat <<E\none\nE", "cat <<E\ntwo\nE"),
+    ] {
+        let first = stage.ask(Ask::bash(line).of("c")).await;
+        let question = eventually("a question", async || stage.caller.questions().await.pop()).await;
+        stage.caller.choose(&question, "allow_always").await;
+        assert_eq!(stage.answer(&first).await.outcome, "ok");
+        assert_eq!(stage.caller.have(Ask::bash(line).of("c")).await.outcome, "ok", "{line}");
+        let id = stage.ask(Ask::bash(other).of("c")).await;
+        let question = eventually("a question", async || stage.caller.questions().await.pop()).await;
+        stage.caller.choose(&question, "reject_once").await;
+        assert_eq!(stage.answer(&id).await.verdict(), ("error", "policy_denied"), "{other}");
+    }
+    assert_eq!(stage.read("effect"), "one\none\n");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_yes_is_for_what_was_there_when_it_was_asked_for() {
     let stage = Stage::with("[policy]\nask = [\"executes\"]\n").await;
     stage.write("script.sh", "echo good > effect\n");
@@ -138,6 +237,31 @@ async fn a_yes_is_for_what_was_there_when_it_was_asked_for() {
         }
     }
     assert_eq!(stage.read("effect"), "bad\n", "what was asked about the second time");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_yes_is_for_the_script_behind_a_change_of_the_folder_too() {
+    let stage = Stage::with("[policy]\nask = [\"executes\"]\n").await;
+    std::fs::create_dir_all(stage.file("a/b")).expect("made");
+    stage.write("a/b/run.sh", "echo good > ../../effect\n");
+    let _runner = stage.run();
+    let id = stage.ask(Ask::bash("cd a && cd b && bash run.sh")).await;
+    let question = eventually("a question", async || stage.caller.questions().await.pop()).await;
+    stage.write("a/b/run.sh", "echo bad > ../../effect\n");
+    stage.caller.choose(&question, "allow_once").await;
+    let answer = stage.answer(&id).await;
+    assert_eq!(answer.verdict(), ("error", "policy_denied"));
+    assert!(answer.text().contains("run.sh changed after a person had said yes"), "{answer:?}");
+    assert_eq!(stage.read("effect"), "");
+    // A program that is found nowhere is said to be so, and a yes to it is for this one call.
+    let ask = || Ask::bash("cd a; cd -; ./later.sh").of("c");
+    for _ in 0..2 {
+        let id = stage.ask(ask()).await;
+        let question = eventually("a question", async || stage.caller.questions().await.pop()).await;
+        assert!(question["title"].as_str().is_some_and(|title| title.contains("which file `./later.sh` is")));
+        stage.caller.choose(&question, "allow_always").await;
+        stage.answer(&id).await;
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

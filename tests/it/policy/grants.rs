@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 use super::{NO_TOUCH, rules};
 use crate::harness::caller::Ask;
 use crate::harness::stage::Stage;
+use crate::harness::wait::eventually;
 
 async fn granted(stage: &Stage, args: &[&str]) -> Value {
     let words: Vec<&str> = ["--json", "policy", "allow"].iter().chain(args).copied().collect();
@@ -71,4 +72,23 @@ async fn grants_are_for_their_words_and_end_with_their_time() {
     let id = grant["id"].as_str().expect("an id");
     assert_eq!(stage.command(&["policy", "revoke", id]).await.code, Some(0));
     assert_eq!(stage.caller.have(Ask::bash("touch c")).await.verdict(), ("error", "policy_denied"));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_grant_is_used_up_by_a_call_that_a_person_is_asked_about_for_something_else() {
+    let stage = Stage::new().await;
+    rules(&stage.setting.home, &format!("default = \"ask\"\n{NO_TOUCH}"));
+    let _runner = stage.run();
+    granted(&stage, &["--once", "no-touch"]).await;
+    assert_eq!(stage.caller.have(Ask::bash("touch first")).await.outcome, "ok", "the grant is a yes");
+    assert_eq!(shown(&stage).await.len(), 0);
+
+    granted(&stage, &["--once", "no-touch"]).await;
+    let id = stage.ask(Ask::bash("touch second; ls")).await;
+    let question = eventually("a question", async || stage.caller.questions().await.pop()).await;
+    assert!(question["title"].as_str().is_some_and(|title| title.contains("`ls`")), "{question}");
+    stage.caller.choose(&question, "allow_once").await;
+    assert_eq!(stage.answer(&id).await.outcome, "ok");
+    assert_eq!(shown(&stage).await.len(), 0);
+    assert_eq!(stage.caller.have(Ask::bash("touch third")).await.verdict(), ("error", "policy_denied"));
 }

@@ -127,6 +127,27 @@ async fn a_task_is_asked_about_once() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_task_that_nobody_saw_is_asked_about_when_it_runs() {
+    let stage = Stage::with(ASKING).await;
+    let _runner = stage.run();
+    let task =
+        |line: &str| Ask::new("Task", &json!({ "tool": "Bash", "args": { "command": line } })).of("talk");
+    let first = stage.ask(task("echo one > one")).await;
+    stage.caller.choose(&question(&stage).await, "allow_always").await;
+    assert_eq!(stage.answer(&first).await.outcome, "ok");
+    assert_eq!(stage.line("one").await, "one");
+    // The word for the first lets another be made, but nobody saw what it runs.
+    assert_eq!(stage.caller.have(task("echo two > two")).await.outcome, "ok");
+    let open = eventually("the word about the call itself", async || {
+        let listed = stage.command(&["--json", "approvals"]).await;
+        Some(listed.out).filter(|text| text.contains("echo two"))
+    })
+    .await;
+    assert!(open.contains("Bash"), "{open}");
+    assert!(!stage.file("two").exists());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_running_shell_can_be_ended_without_a_word() {
     let stage = Stage::with(ASKING).await;
     let _runner = stage.run();

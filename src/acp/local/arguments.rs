@@ -1,0 +1,25 @@
+//! How long one argument of a program may be. Not here: what else a command must be (command).
+
+use crate::tool::{ErrorCode, ToolError};
+
+/// The longest single argument the system takes (MAX_ARG_STRLEN on Linux), its end included.
+const LONGEST_ARGUMENT: usize = 128 << 10;
+
+/// Refuses words of which one is longer than the system takes.
+pub(in crate::acp) fn check_pieces<'a>(words: impl IntoIterator<Item = &'a str>) -> Result<(), ToolError> {
+    match words.into_iter().map(str::len).max() {
+        Some(longest) if longest >= LONGEST_ARGUMENT => Err(too_large(longest)),
+        _ => Ok(()),
+    }
+}
+
+fn too_large(bytes: usize) -> ToolError {
+    ToolError::new(
+        ErrorCode::TooLarge,
+        format!(
+            "The command has {bytes} bytes; the system takes {} at most in one piece. Nothing was run. Pass the data \
+             on stdin, or write it to a file and name the file.",
+            LONGEST_ARGUMENT - 1
+        ),
+    )
+}
