@@ -6,6 +6,7 @@ use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use super::lines::Lines;
 use super::row::{self, Link, Row};
 use super::{Entry, Event, Places, Who};
 
@@ -82,7 +83,7 @@ impl Chain {
         Ok(())
     }
 
-    /// Where the chain stands.
+    /// Where the chain stands: what the next row follows.
     pub(super) fn last(&mut self) -> io::Result<Link> {
         let held = self.hold()?;
         Ok(held.last)
@@ -102,11 +103,15 @@ impl Chain {
             return Ok(Held { file, length, last: left.last.clone(), torn: 0, _lock: lock });
         }
         let (mut last, torn) = last_row(&mut file, length)?;
-        if let Some(left) = &self.left
-            && left.last.seq > last.seq
-        {
-            // Somebody took rows away under our hands: what follows shows that they are missing.
-            last = left.last.clone();
+        if let Some(left) = &self.left {
+            if left.last.seq >= last.seq {
+                // Somebody took rows away under our hands, or put others there: what follows shows it.
+                last = left.last.clone();
+            } else if row_at(&file, length - torn, left.last.seq)?.is_some_and(|hash| hash != left.last.hash)
+            {
+                // More came, but not after ours.
+                last.hash.clone_from(&left.last.hash);
+            }
         }
         let length = length - torn;
         if torn > 0 {
@@ -119,6 +124,11 @@ impl Chain {
     pub(super) fn leave(&mut self, held: &Held) {
         let who = held.file.metadata().ok().and_then(|meta| who(&meta));
         self.left = Some(Left { length: held.length, who, last: held.last.clone() });
+    }
+
+    /// The next row follows this, whatever stands in the file.
+    pub(super) fn follows(&mut self, last: Link) {
+        self.left = Some(Left { length: 0, who: None, last });
     }
 
     /// The file is not as it was left; its last row still is.
@@ -140,10 +150,34 @@ fn last_row(file: &mut File, length: u64) -> io::Result<(Link, u64)> {
     let lines = tail[..whole].split(|byte| *byte == b'\n').rev();
     // What is no row, or a changed one, stays where it is: `verify` finds it there.
     let last = lines.filter(|line| !line.is_empty()).find_map(Row::read);
-    let last = last.map_or_else(Link::none, |row| {
-        if row.is_checkpoint() { Link { seq: row.seq, hash: row.prev } } else { row.link() }
-    });
-    Ok((last, torn))
+    Ok((last.map_or_else(Link::none, |row| row.link()), torn))
+}
+
+/// The hash of the row of this number, looked for from the end; none where there is no such row.
+pub(super) fn row_at(file: &File, length: u64, seq: u64) -> io::Result<Option<String>> {
+    let mut reading = file.try_clone()?;
+    reading.seek(SeekFrom::Start(length.saturating_sub(TAIL)))?;
+    let mut tail = Vec::new();
+    reading.take(TAIL).read_to_end(&mut tail)?;
+    for row in tail.split(|byte| *byte == b'\n').rev().filter_map(Row::read) {
+        if row.seq == seq {
+            return Ok(Some(row.link().hash));
+        }
+    }
+    for row in rows(file)? {
+        let row = row?;
+        if row.seq == seq {
+            return Ok(Some(row.link().hash));
+        }
+    }
+    Ok(None)
+}
+
+/// All that is a row, from the beginning.
+pub(super) fn rows(file: &File) -> io::Result<impl Iterator<Item = io::Result<Row>>> {
+    let mut reading = file.try_clone()?;
+    reading.seek(SeekFrom::Start(0))?;
+    Ok(Lines::of(reading).filter_map(|line| line.map(|line| Row::read(&line.bytes)).transpose()))
 }
 
 /// Waits for whoever else adds rows, but not for ever: a stopped process must not hold up calls.

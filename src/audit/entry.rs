@@ -48,6 +48,8 @@ pub enum Event {
     Lost,
     /// The file ended within a row, as a crash or a power cut leaves it; how many bytes were cut off.
     Torn,
+    /// A runner found no head of this device when it started: nothing vouches for the rows before.
+    Unproven,
     /// Old rows went, up to and with this number.
     Expired,
     /// In the place of the rows that went: the number and the hash of the last of them.
@@ -149,6 +151,9 @@ pub struct Entry {
     /// How many: rows lost, bytes cut off, requests let go of.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub count: Option<u64>,
+    /// The device's word for a checkpoint, 64 bytes as base64.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub signature: Option<String>,
     /// A few words of the program's own.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub detail: Option<String>,
@@ -183,6 +188,7 @@ impl Entry {
             duration_ms: None,
             through: None,
             count: None,
+            signature: None,
             detail: None,
         }
     }

@@ -50,17 +50,7 @@ impl Head {
 
     /// Whether the signature is this key's (32 bytes as base64).
     pub(super) fn is_signed_by(&self, public_key: &str) -> bool {
-        let decoded = |text: &str| STANDARD.decode(text).ok();
-        let key =
-            decoded(public_key).and_then(|bytes| VerifyingKey::from_bytes(&bytes.try_into().ok()?).ok());
-        let signature = self.signature.as_deref().and_then(decoded);
-        let signature = signature.and_then(|bytes| Signature::from_slice(&bytes).ok());
-        match (key, signature) {
-            (Some(key), Some(signature)) => {
-                key.verify_strict(Self::text(&self.at).as_bytes(), &signature).is_ok()
-            }
-            _ => false,
-        }
+        is_signed(&Self::text(&self.at), self.signature.as_deref(), public_key)
     }
 
     /// Puts it in the place of the one before. Not synced: an older head says less and nothing false.
@@ -70,5 +60,17 @@ impl Head {
         super::chain::private_file(&draft, |options| options.write(true).create(true).truncate(true))
             .and_then(|mut file| io::Write::write_all(&mut file, text.as_bytes()))?;
         std::fs::rename(draft, path)
+    }
+}
+
+/// Whether this is the signature of this text by this key, both as base64.
+pub(super) fn is_signed(text: &str, signature: Option<&str>, public_key: &str) -> bool {
+    let decoded = |text: &str| STANDARD.decode(text).ok();
+    let key = decoded(public_key).and_then(|bytes| VerifyingKey::from_bytes(&bytes.try_into().ok()?).ok());
+    let signature = signature.and_then(decoded);
+    let signature = signature.and_then(|bytes| Signature::from_slice(&bytes).ok());
+    match (key, signature) {
+        (Some(key), Some(signature)) => key.verify_strict(text.as_bytes(), &signature).is_ok(),
+        _ => false,
     }
 }

@@ -13,7 +13,7 @@ use tokio::sync::oneshot;
 
 use super::chain::Chain;
 use super::row::Link;
-use super::{Entry, Event, Head, Places, Who, retain};
+use super::{Entry, Event, Head, Places, Who, proof, retain};
 
 /// How long nothing is to be added before what was is made durable.
 const QUIET: Duration = Duration::from_secs(3);
@@ -68,16 +68,11 @@ impl Audit {
     /// # Errors
     /// There is no thread to be had.
     pub fn open(places: Places, keep: Keep, sign: Option<Sign>) -> io::Result<Self> {
-        let mut chain = Chain::new(places);
-        let last = chain.last().unwrap_or_else(|error| {
-            tracing::error!(%error, "the audit cannot be opened now");
-            Link::none()
-        });
-        let last = Arc::new(Mutex::new(last));
+        let last = Arc::new(Mutex::new(Link::none()));
         let fails = Arc::new(AtomicBool::new(false));
         let (jobs, queue) = channel();
-        let thread = Thread {
-            chain,
+        let mut thread = Thread {
+            chain: Chain::new(places),
             keep,
             sign,
             last: Arc::clone(&last),
@@ -87,7 +82,11 @@ impl Audit {
             dirty_since: None,
             looked: None,
             failed: None,
+            is_proven: false,
         };
+        if let Err(error) = thread.prove() {
+            tracing::error!(%error, "the audit cannot be opened now");
+        }
         thread::Builder::new().name("audit".into()).spawn(move || thread.run(&queue))?;
         Ok(Self { jobs, last, fails })
     }
@@ -153,6 +152,8 @@ struct Thread {
     looked: Option<Instant>,
     /// When a write last failed.
     failed: Option<Instant>,
+    /// The rows of earlier lives were looked at.
+    is_proven: bool,
 }
 
 impl Thread {
@@ -226,7 +227,7 @@ impl Thread {
             let told = Entry { count: Some(self.lost), ..Entry::new(Event::Lost, Who::Runner, at_ms) };
             self.waiting.insert(0, told);
         }
-        match self.chain.append(&self.waiting) {
+        match self.prove().and_then(|()| self.chain.append(&self.waiting)) {
             Ok(link) => {
                 self.waiting.clear();
                 (self.lost, self.failed) = (0, None);
@@ -246,6 +247,21 @@ impl Thread {
                 }
             }
         }
+    }
+
+    /// Once, before anything is added: what the rows of earlier lives are worth.
+    fn prove(&mut self) -> io::Result<()> {
+        if self.is_proven {
+            return Ok(());
+        }
+        let unproven = proof::look(&mut self.chain, self.sign.as_ref(), retain::now_ms())?;
+        *self.last.lock().unwrap_or_else(PoisonError::into_inner) = self.chain.last()?;
+        if let Some(entry) = unproven {
+            tracing::error!("nothing vouches for the rows of the audit that were there before this start");
+            self.waiting.push(entry);
+        }
+        self.is_proven = true;
+        Ok(())
     }
 
     /// Lets go of the oldest of too many.
@@ -268,7 +284,7 @@ impl Thread {
             return;
         }
         self.looked = Some(Instant::now());
-        match retain::let_go(&mut self.chain, self.keep) {
+        match retain::let_go(&mut self.chain, self.keep, self.sign.as_ref()) {
             Ok(Some(link)) => {
                 *self.last.lock().unwrap_or_else(PoisonError::into_inner) = link;
                 if let Err(error) = self.keep_head() {

@@ -9,6 +9,7 @@ mod entry;
 mod head;
 mod lines;
 mod log;
+mod proof;
 mod retain;
 mod row;
 mod verify;

@@ -8,6 +8,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use super::chain::{Chain, private_file, sync_folder};
 use super::lines::Lines;
+use super::log::Sign;
 use super::row::{self, Link, Row};
 use super::{Entry, Event, Keep, Who};
 
@@ -19,13 +20,13 @@ struct Cut {
 }
 
 /// Lets go of what is older or more than is kept; where the chain then stands, if anything went.
-pub(super) fn let_go(chain: &mut Chain, keep: Keep) -> io::Result<Option<Link>> {
+pub(super) fn let_go(chain: &mut Chain, keep: Keep, sign: Option<&Sign>) -> io::Result<Option<Link>> {
     let now_ms = now_ms();
     let before_ms = now_ms.saturating_sub(i64::try_from(keep.age.as_millis()).unwrap_or(i64::MAX));
     let held = chain.hold()?;
     // A quarter more than is too much, so that it is not done again at once.
     let most = if held.length > keep.bytes { keep.bytes / 4 * 3 } else { u64::MAX };
-    let Some(cut) = find(&held.file, held.length, before_ms, most)? else { return Ok(None) };
+    let Some(cut) = find(&held.file, held.length, before_ms, most, sign)? else { return Ok(None) };
     let draft = chain.places.rows.with_extension("jsonl.new");
     let mut file = private_file(&draft, |options| options.write(true).create(true).truncate(true))?;
     let entry = |event| Entry {
@@ -33,7 +34,9 @@ pub(super) fn let_go(chain: &mut Chain, keep: Keep) -> io::Result<Option<Link>> 
         count: Some(cut.rows),
         ..Entry::new(event, Who::Runner, now_ms)
     };
-    file.write_all(row::checkpoint(&cut.gone, &entry(Event::Checkpoint)).as_bytes())?;
+    let signature = sign.map(|sign| sign(&row::checkpoint_text(&cut.gone)));
+    let checkpoint = Entry { signature, ..entry(Event::Checkpoint) };
+    file.write_all(row::checkpoint(&cut.gone, &checkpoint).as_bytes())?;
     let mut rest = &held.file;
     rest.seek(SeekFrom::Start(cut.from))?;
     io::copy(&mut rest.take(held.length - cut.from), &mut file)?;
@@ -48,8 +51,11 @@ pub(super) fn let_go(chain: &mut Chain, keep: Keep) -> io::Result<Option<Link>> 
     Ok(Some(last))
 }
 
-/// The longest beginning that may go.
-fn find(file: &File, length: u64, before_ms: i64, most: u64) -> io::Result<Option<Cut>> {
+/// The longest beginning that may go; nothing goes behind a checkpoint that this device did not sign.
+fn find(file: &File, length: u64, before_ms: i64, most: u64, sign: Option<&Sign>) -> io::Result<Option<Cut>> {
+    let is_ours = |row: &Row| {
+        sign.is_none_or(|sign| row.signature.as_ref() == Some(&sign(&row::checkpoint_text(&row.link()))))
+    };
     let mut reading = file.try_clone()?;
     reading.seek(SeekFrom::Start(0))?;
     let mut at = 0;
@@ -60,7 +66,8 @@ fn find(file: &File, length: u64, before_ms: i64, most: u64) -> io::Result<Optio
         let line = line?;
         let Some(row) = Row::read(&line.bytes).filter(|row| row.is_sound && line.is_whole) else { break };
         let follows = match &last {
-            None => row.is_checkpoint() || (row.seq, &row.prev) == (1, &Link::none().hash),
+            None if row.is_checkpoint() => is_ours(&row),
+            None => (row.seq, &row.prev) == (1, &Link::none().hash),
             Some(last) => row.seq == last.seq + 1 && row.prev == last.hash,
         };
         let may_go = row.is_checkpoint() || row.at_ms < before_ms || length - at > most;
@@ -70,7 +77,7 @@ fn find(file: &File, length: u64, before_ms: i64, most: u64) -> io::Result<Optio
         at += line.bytes.len() as u64 + 1;
         if row.is_checkpoint() {
             // Its own time is that of the last look.
-            last = Some(Link { seq: row.seq, hash: row.prev });
+            last = Some(row.link());
             continue;
         }
         rows += 1;
@@ -81,7 +88,7 @@ fn find(file: &File, length: u64, before_ms: i64, most: u64) -> io::Result<Optio
     Ok(cut)
 }
 
-fn now_ms() -> i64 {
+pub(super) fn now_ms() -> i64 {
     let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     i64::try_from(since_1970.as_millis()).unwrap_or(i64::MAX)
 }

@@ -49,6 +49,11 @@ pub(super) fn line(after: &Link, entry: &Entry) -> (String, Link) {
     numbered(after.seq + 1, &after.hash, entry)
 }
 
+/// What the device signs of a checkpoint: the last of the rows that went.
+pub(super) fn checkpoint_text(gone: &Link) -> String {
+    format!("punie-audit-checkpoint:v1:{}:{}", gone.seq, gone.hash)
+}
+
 /// The line in the place of rows that went, the last of which is `gone`.
 pub(super) fn checkpoint(gone: &Link, entry: &Entry) -> String {
     numbered(gone.seq, &gone.hash, entry).0
@@ -78,8 +83,11 @@ pub(super) struct Row {
     pub hash: String,
     pub at_ms: i64,
     pub event: String,
+    pub who: String,
     #[serde(default)]
     pub through: Option<u64>,
+    #[serde(default)]
+    pub signature: Option<String>,
     /// Whether the hash is that of the text.
     #[serde(skip)]
     pub is_sound: bool,
@@ -97,7 +105,14 @@ impl Row {
 
     /// Where the chain stands after it.
     pub(super) fn link(&self) -> Link {
-        Link { seq: self.seq, hash: self.hash.clone() }
+        // One in the place of rows that went stands for the last of them.
+        let hash = if self.is_checkpoint() { &self.prev } else { &self.hash };
+        Link { seq: self.seq, hash: hash.clone() }
+    }
+
+    /// Whether one of the owner's commands wrote it, which have no need of a runner.
+    pub(super) fn is_owners(&self) -> bool {
+        self.who == "owner"
     }
 
     /// Whether it stands in the place of rows that went.

@@ -7,8 +7,9 @@ use std::path::Path;
 
 use serde::Serialize;
 
+use super::head::is_signed;
 use super::lines::Lines;
-use super::row::{Link, Row};
+use super::row::{Link, Row, checkpoint_text};
 use super::{Head, Places};
 
 /// What was found.
@@ -77,6 +78,10 @@ pub enum Flaw {
     Unreadable,
     /// The head is not this device's word.
     ForgedHead,
+    /// There is no head though a runner wrote rows, or there was none when one started.
+    MissingHead,
+    /// What stands in the place of rows that went is not this device's word.
+    ForgedCheckpoint,
 }
 
 /// Reads the whole audit. `known` are heads that are known from elsewhere; `public_key` is the device's, as base64.
@@ -93,7 +98,7 @@ pub fn verify(places: &Places, known: &[Link], public_key: Option<&str>) -> io::
         Err(error) if error.kind() == io::ErrorKind::NotFound => None,
         Err(error) => return Err(error),
     };
-    let mut following = Following::new(&heads);
+    let mut following = Following::new(&heads, public_key);
     if let Some(file) = file {
         following.all(file)?;
     }
@@ -109,6 +114,11 @@ pub fn verify(places: &Places, known: &[Link], public_key: Option<&str>) -> io::
     if forged && fault.is_none() {
         let text = "the head beside the audit is not signed by this device's key: somebody else wrote it";
         fault = Some(Fault { flaw: Flaw::ForgedHead, seq: None, line: 0, text: text.to_owned() });
+    }
+    if head_signed == Signed::NoHead && following.needs_head && fault.is_none() {
+        let text = "the head beside the audit is missing, and a runner keeps one from its first row on: nothing \
+                    vouches for these rows";
+        fault = Some(Fault { flaw: Flaw::MissingHead, seq: None, line: 0, text: text.to_owned() });
     }
     Ok(Report {
         sound: fault.is_none(),
@@ -143,6 +153,9 @@ pub fn walk(places: &Places, mut with: impl FnMut(&[u8]) -> bool) -> io::Result<
 
 struct Following<'a> {
     heads: &'a [&'a Link],
+    public_key: Option<&'a str>,
+    /// There are rows that only somebody writes who keeps a head.
+    needs_head: bool,
     last: Option<Link>,
     first: Option<u64>,
     rows: u64,
@@ -155,9 +168,11 @@ struct Following<'a> {
 }
 
 impl<'a> Following<'a> {
-    fn new(heads: &'a [&'a Link]) -> Self {
+    fn new(heads: &'a [&'a Link], public_key: Option<&'a str>) -> Self {
         Self {
             heads,
+            public_key,
+            needs_head: false,
             last: None,
             first: None,
             rows: 0,
@@ -195,8 +210,9 @@ impl<'a> Following<'a> {
         if self.fault.is_none() {
             self.judge(row);
         }
-        if self.heads.iter().any(|head| head.seq == row.seq && head.hash != row.hash) && !row.is_checkpoint()
-        {
+        self.needs_head |= !row.is_owners();
+        let link = row.link();
+        if self.heads.iter().any(|head| head.seq == link.seq && head.hash != link.hash) {
             let text = format!(
                 "row {} is not the row that was known under this number: it, or a row before it, was written anew",
                 row.seq
@@ -204,8 +220,14 @@ impl<'a> Following<'a> {
             self.found(Flaw::Edited, Some(row.seq), text);
         }
         self.told_gone.extend(row.through.filter(|_| row.event == "expired"));
-        let link =
-            if row.is_checkpoint() { Link { seq: row.seq, hash: row.prev.clone() } } else { row.link() };
+        if row.event == "unproven" {
+            let text = format!(
+                "row {} says that the head was missing or not this device's when a runner started: nothing vouches \
+                 for the rows before it",
+                row.seq
+            );
+            self.found(Flaw::MissingHead, Some(row.seq), text);
+        }
         if row.is_checkpoint() {
             self.rows -= 1;
         } else {
@@ -245,6 +267,14 @@ impl<'a> Following<'a> {
     fn judge_first(&mut self, row: &Row) {
         if row.is_checkpoint() {
             self.gone = Some(row.seq);
+            let text = checkpoint_text(&row.link());
+            if self.public_key.is_some_and(|key| !is_signed(&text, row.signature.as_deref(), key)) {
+                let text = format!(
+                    "{} missing: what stands in their place is not signed by this device's key",
+                    rows(1, row.seq)
+                );
+                self.found(Flaw::ForgedCheckpoint, Some(row.seq), text);
+            }
         } else if row.seq != 1 {
             let text = format!("{} missing: the audit begins with row {}", rows(1, row.seq - 1), row.seq);
             self.found(Flaw::Missing, Some(1), text);

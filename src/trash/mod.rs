@@ -6,6 +6,8 @@
 #[cfg(target_os = "linux")]
 mod commands;
 mod contents;
+#[cfg(unix)]
+mod copy;
 mod images;
 mod inventory;
 mod manifest;

@@ -3,13 +3,16 @@
 #![expect(clippy::disallowed_methods, reason = "this file writes into the folder that the owner names")]
 
 use std::fs;
+use std::io;
 use std::path::{Component, Path, PathBuf};
 
 use super::contents::Contents;
 use super::inventory::Kept;
 use super::manifest::Line;
+use super::net::{Gone, What, gone};
 use super::undo::{Undone, Unready, find};
 use super::{Trash, tree};
+use crate::acp::{Workspace, WorkspacePath};
 
 impl Trash {
     /// Copies what is kept of a request below this folder, each under the path that it had; the first state of each
@@ -27,43 +30,66 @@ impl Trash {
             let text = format!("{} is not empty", to.display());
             return Err(Unready::Failed(kept.request.clone(), text));
         }
-        let mut lines = Vec::new();
+        // Each folder on the way is opened beneath this one, which is held, and no link is followed: what was restored
+        // before may be one.
+        let folder = Workspace::open(&[to.to_owned()])?;
+        let (mut lines, mut left_out) = (Vec::new(), Vec::new());
         for (path, at) in self.sources(kept) {
-            let target = below(to, &path);
-            if fs::symlink_metadata(&target).is_ok() || fs::symlink_metadata(&at).is_err() {
+            let Some(target) = folder.found(&below(folder.first(), &path)) else { continue };
+            if fs::symlink_metadata(&at).is_err() {
                 continue;
             }
-            if let Some(parent) = target.parent() {
-                fs::create_dir_all(parent)?;
+            let shown = below(to, &path).display().to_string();
+            match bring(&at, &target) {
+                Ok(true) => lines.push(shown),
+                Ok(false) => {}
+                Err(cause) => {
+                    tracing::warn!(path = shown, %cause, "one of the things that were to be restored is left out");
+                    left_out.push(format!("{shown}: {cause}"));
+                }
             }
-            tree::copy_new(&at, &target)?;
-            lines.push(target.display().to_string());
+        }
+        if !left_out.is_empty() && lines.is_empty() {
+            return Err(Unready::Failed(kept.request.clone(), left_out.join("; ")));
         }
         if lines.is_empty() {
             return Err(Unready::Nothing(kept.request.clone()));
         }
+        lines.extend(left_out.into_iter().map(|text| format!("left out: {text}")));
         Ok(Undone { request: kept.request.clone(), lines })
     }
 
-    /// Each path with where its content is kept.
+    /// Each path with where its content is kept. What a command removed comes as an undo would bring it: a folder
+    /// before what it had lost earlier, and nothing that came there after it was gone.
     fn sources(&self, kept: &Kept) -> Vec<(PathBuf, PathBuf)> {
         let contents = Contents::in_folder(self.home.trash_objects_dir());
         let mut sources = Vec::new();
-        for record in &kept.records {
-            for line in &record.lines {
-                match (line, &record.folder) {
-                    (Line::File { path, before: Some(before), .. }, None) if before.kept => {
-                        sources.push((path.0.clone(), contents.path(&before.sha256)));
-                    }
-                    (Line::Removed { path, item, .. }, Some(folder)) if super::net::is_plain(item) => {
-                        sources.push((path.0.clone(), folder.join(item)));
-                    }
-                    _ => {}
-                }
+        for line in kept.records.iter().filter(|record| record.folder.is_none()).flat_map(|r| &r.lines) {
+            if let Line::File { path, before: Some(before), .. } = line
+                && before.kept
+            {
+                sources.push((path.0.clone(), contents.path(&before.sha256)));
+            }
+        }
+        for Gone { path, what } in gone(kept).into_iter().rev() {
+            if let What::Item { at, .. } = what {
+                sources.push((path, at));
             }
         }
         sources
     }
+}
+
+/// Copies one to where it belongs; false where there is something already.
+fn bring(at: &Path, target: &WorkspacePath) -> io::Result<bool> {
+    let (folder, name) = target.open_parent(true)?;
+    match folder.metadata(&name) {
+        Err(cause) if cause.kind() == io::ErrorKind::NotFound => {}
+        Ok(_) => return Ok(false),
+        Err(cause) => return Err(cause),
+    }
+    tree::copy_new(at, &folder.path_of(&name))?;
+    Ok(true)
 }
 
 /// A path below another folder, without a way out of it.

@@ -7,7 +7,7 @@ use std::fs::{self, File};
 use std::io;
 use std::path::PathBuf;
 
-use super::contents::Contents;
+use super::contents::{Contents, hash};
 use super::tree;
 use crate::acp::WorkspacePath;
 use crate::acp::workspace::Folder;
@@ -17,10 +17,10 @@ use crate::ids::hex;
 /// One thing to be done.
 #[derive(Debug)]
 pub(super) enum Step {
-    /// A file gets a kept content and its mode; it is there, or not.
-    Put { path: WorkspacePath, sha256: String, mode: Option<u32>, replaces: bool },
-    /// A file that the request made goes.
-    Drop { path: WorkspacePath },
+    /// A file gets a kept content and its mode. It is there with the content of this hash, or there is none.
+    Put { path: WorkspacePath, sha256: String, mode: Option<u32>, expected: Option<String> },
+    /// A file that the request made goes, as long as it has the content of this hash.
+    Drop { path: WorkspacePath, expected: String },
     /// A file goes back where it was.
     MoveBack { at: WorkspacePath, to: WorkspacePath },
     /// Something comes out of the trash.
@@ -31,43 +31,51 @@ pub(super) enum Step {
 
 /// A step that is done, with what it takes to take it back.
 enum Done {
-    Exchanged(Folder, OsString, OsString),
+    Exchanged { folder: Folder, aside: OsString, name: OsString, expected: String },
     Made(Folder, OsString),
-    Aside(Folder, OsString, OsString),
+    Aside { folder: Folder, aside: OsString, name: OsString, expected: String },
     Moved { at: (Folder, OsString), to: (Folder, OsString) },
     Brought { item: PathBuf, folder: Folder, name: OsString },
     MadeFolder(Folder, OsString),
 }
 
-/// Does all of it, or nothing.
+/// Does all of it, or nothing. What was put aside is looked at once more before it goes: it may have been changed since
+/// the undo was planned, and then everything is taken back.
 pub(super) fn carry_out(steps: &[Step], contents: &Contents) -> Result<(), String> {
-    let mut done = Vec::new();
+    let mut done: Vec<(&Step, Done)> = Vec::new();
     for step in steps {
         match carry_out_one(step, contents) {
-            Ok(this) => done.push(this),
-            Err(cause) => {
-                let mut text = format!("{}: {cause}", step.path().display());
-                for this in done.into_iter().rev() {
-                    if let Err(cause) = this.take_back() {
-                        text.push_str("; what was put back before it could not be taken away again: ");
-                        text.push_str(&cause.to_string());
-                    }
-                }
-                return Err(text);
-            }
+            Ok(this) => done.push((step, this)),
+            Err(cause) => return Err(take_all_back(done, &format!("{}: {cause}", step.path().display()))),
         }
         reach("undo.step");
     }
-    for this in done {
+    let changed = done.iter().find_map(|(step, this)| Some((step.path().display(), this.check().err()?)));
+    if let Some((path, cause)) = changed {
+        let text = format!("{path}: {cause}");
+        return Err(take_all_back(done, &text));
+    }
+    for (_, this) in done {
         this.finish();
     }
     Ok(())
 }
 
+fn take_all_back(done: Vec<(&Step, Done)>, why: &str) -> String {
+    let mut text = why.to_owned();
+    for (_, this) in done.into_iter().rev() {
+        if let Err(cause) = this.take_back() {
+            text.push_str("; what was put back before it could not be taken away again: ");
+            text.push_str(&cause.to_string());
+        }
+    }
+    text
+}
+
 impl Step {
     pub fn path(&self) -> &std::path::Path {
         match self {
-            Self::Put { path, .. } | Self::Drop { path } | Self::Folder { path, .. } => path.absolute(),
+            Self::Put { path, .. } | Self::Drop { path, .. } | Self::Folder { path, .. } => path.absolute(),
             Self::MoveBack { to, .. } | Self::Bring { to, .. } => to.absolute(),
         }
     }
@@ -75,24 +83,31 @@ impl Step {
 
 fn carry_out_one(step: &Step, contents: &Contents) -> io::Result<Done> {
     match step {
-        Step::Put { path, sha256, mode, replaces } => {
+        Step::Put { path, sha256, mode, expected } => {
             let (folder, name) = path.open_parent(true)?;
             let temp = temp_name(&name)?;
             let placed = put(&folder, &temp, contents, sha256, *mode).and_then(|()| {
-                if *replaces { folder.exchange(&temp, &name) } else { folder.rename_new(&temp, &name) }
+                if expected.is_some() {
+                    folder.exchange(&temp, &name)
+                } else {
+                    folder.rename_new(&temp, &name)
+                }
             });
             if let Err(cause) = placed {
                 let _ = folder.remove(&temp);
                 return Err(cause);
             }
             folder.sync()?;
-            Ok(if *replaces { Done::Exchanged(folder, temp, name) } else { Done::Made(folder, name) })
+            Ok(match expected.clone() {
+                Some(expected) => Done::Exchanged { folder, aside: temp, name, expected },
+                None => Done::Made(folder, name),
+            })
         }
-        Step::Drop { path } => {
+        Step::Drop { path, expected } => {
             let (folder, name) = path.open_parent(false)?;
             let aside = temp_name(&name)?;
             folder.rename(&name, &aside)?;
-            Ok(Done::Aside(folder, aside, name))
+            Ok(Done::Aside { folder, aside, name, expected: expected.clone() })
         }
         Step::MoveBack { at, to } => {
             let (at, to) = (at.open_parent(false)?, to.open_parent(true)?);
@@ -108,12 +123,25 @@ fn carry_out_one(step: &Step, contents: &Contents) -> io::Result<Done> {
         }
         Step::Folder { path, mode } => {
             let (folder, name) = path.open_parent(true)?;
-            let made = folder.path_of(&name);
-            fs::create_dir(&made)?;
-            set_mode(&File::open(&made)?, Some(*mode))?;
+            let made = make_folder(&folder, &name, *mode);
+            if let Err(cause) = made {
+                let _ = folder.remove_folder(&name);
+                return Err(cause);
+            }
             Ok(Done::MadeFolder(folder, name))
         }
     }
+}
+
+/// A new folder with this mode; a link that is put in its place meanwhile gets none.
+fn make_folder(folder: &Folder, name: &OsStr, mode: u32) -> io::Result<()> {
+    let made = folder.path_of(name);
+    fs::create_dir(&made)?;
+    #[cfg(unix)]
+    super::copy::set_mode(super::copy::open_folder(rustix::fs::CWD, made.as_os_str())?, mode)?;
+    #[cfg(not(unix))]
+    let _ = mode;
+    Ok(())
 }
 
 fn put(
@@ -151,27 +179,91 @@ fn temp_name(name: &OsStr) -> io::Result<OsString> {
 impl Done {
     fn take_back(self) -> io::Result<()> {
         match self {
-            Self::Exchanged(folder, temp, name) => {
-                folder.exchange(&temp, &name)?;
-                folder.remove(&temp)
+            Self::Exchanged { folder, aside, name, .. } => {
+                folder.exchange(&aside, &name)?;
+                folder.remove(&aside)
             }
             Self::Made(folder, name) => folder.remove(&name),
-            Self::Aside(folder, aside, name) => folder.rename_new(&aside, &name),
+            // It may be no file any more.
+            Self::Aside { folder, aside, name, .. } => folder.move_new(&aside, &folder, &name),
             Self::Moved { at, to } => to.0.move_new(&to.1, &at.0, &at.1),
             Self::Brought { item, folder, name } => tree::move_new(&folder.path_of(&name), &item),
             Self::MadeFolder(folder, name) => folder.remove_folder(&name),
         }
     }
 
+    /// Whether what was put aside is what the request had left, so that nothing is lost with it.
+    fn check(&self) -> io::Result<()> {
+        let (Self::Exchanged { folder, aside, expected, .. } | Self::Aside { folder, aside, expected, .. }) =
+            self
+        else {
+            return Ok(());
+        };
+        let is_file = folder.metadata(aside)?.is_file();
+        if is_file && hash(&mut folder.open_file(aside)?)?.0 == *expected {
+            return Ok(());
+        }
+        Err(io::Error::other("it was changed while it was being put back; nothing of the change was lost"))
+    }
+
     /// Lets go of what the request had left.
     fn finish(self) {
         let (folder, name) = match self {
-            Self::Exchanged(folder, temp, _) => (folder, temp),
-            Self::Aside(folder, aside, _) => (folder, aside),
+            Self::Exchanged { folder, aside, .. } | Self::Aside { folder, aside, .. } => (folder, aside),
             _ => return,
         };
         if let Err(cause) = folder.remove(&name).and_then(|()| folder.sync()) {
             tracing::warn!(name = %name.display(), %cause, "what an undo replaced is left beside its file");
         }
+    }
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    use super::*;
+    use crate::acp::Workspace;
+
+    #[test]
+    fn what_changes_after_the_planning_is_not_lost_and_all_steps_are_taken_back() {
+        let dir = tempfile::tempdir().expect("a folder");
+        let [work, objects] = ["work", "objects"].map(|name| dir.path().join(name));
+        for folder in [&work, &objects] {
+            fs::create_dir(folder).expect("made");
+        }
+        let workspace = Workspace::open(std::slice::from_ref(&work)).expect("open");
+        let contents = Contents::in_folder(objects);
+        let keep = |text: &str| {
+            let path = dir.path().join("draft");
+            fs::write(&path, text).expect("written");
+            contents.keep(&mut File::open(&path).expect("there")).expect("kept").0
+        };
+        let (old, new) = (keep("old\n"), keep("new\n"));
+        let names = ["first", "second"];
+        let path = |name: &str| workspace.found(&workspace.first().join(name)).expect("inside");
+        let read = |name: &str| fs::read_to_string(work.join(name)).expect(name);
+        let put = |name| Step::Put {
+            path: path(name),
+            sha256: old.clone(),
+            mode: None,
+            expected: Some(new.clone()),
+        };
+        let drop = |name| Step::Drop { path: path(name), expected: new.clone() };
+        for second in [put("second"), drop("second")] {
+            fs::write(work.join("first"), "new\n").expect("written");
+            fs::write(work.join("second"), "by hand\n").expect("written");
+            let refused = carry_out(&[put("first"), second], &contents).expect_err("it was changed");
+            assert!(refused.contains("second: it was changed"), "{refused}");
+            assert_eq!(names.map(read), ["new\n", "by hand\n"]);
+            assert_eq!(fs::read_dir(&work).expect("there").count(), 2, "nothing lies about");
+        }
+        // A folder with something in it instead of the file.
+        fs::remove_file(work.join("second")).expect("there");
+        fs::create_dir(work.join("second")).expect("made");
+        fs::write(work.join("second/mine"), "by hand\n").expect("written");
+        assert!(carry_out(&[drop("second")], &contents).is_err());
+        assert_eq!(read("second/mine"), "by hand\n");
+        fs::write(work.join("first"), "new\n").expect("written");
+        carry_out(&[put("first")], &contents).expect("as it was left");
+        assert_eq!(read("first"), "old\n");
     }
 }

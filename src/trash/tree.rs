@@ -1,7 +1,7 @@
 //! Moving and copying things with all that is in them. Not here: what is moved, and when.
 #![expect(clippy::disallowed_methods, reason = "this file moves trees into the trash and out of it")]
 
-use std::fs::{self, File};
+use std::fs;
 use std::io;
 use std::path::Path;
 
@@ -40,79 +40,86 @@ fn rename_if_none(from: &Path, to: &Path) -> io::Result<()> {
     }
 }
 
-/// Copies something with modes and times, where nothing is yet; nothing stays of a copy that failed. What is neither
-/// file, folder nor link cannot be copied.
+/// Copies something with modes and times, where nothing is yet. It is built under a name beside it that nobody can
+/// foresee and gets its own only when it is whole; nothing stays of a copy that failed. What is neither file, folder nor
+/// link cannot be copied. Links on the way to the two folders are followed, none at or below the two names.
 pub(super) fn copy_new(from: &Path, to: &Path) -> io::Result<()> {
     if fs::symlink_metadata(to).is_ok() {
         return Err(io::ErrorKind::AlreadyExists.into());
     }
-    copy(from, to).inspect_err(|_| {
-        let _ = remove(to);
+    let draft = to.with_file_name(format!(".{}.tmp", uuid::Uuid::new_v4().simple()));
+    copy(from, &draft).and_then(|()| rename_new(&draft, to)).inspect_err(|_| {
+        let _ = remove(&draft);
     })
 }
 
+#[cfg(unix)]
+use super::copy::copy;
+
+/// Weaker than elsewhere: what is put into the copy's way meanwhile is not noticed.
+#[cfg(not(unix))]
 fn copy(from: &Path, to: &Path) -> io::Result<()> {
     let metadata = fs::symlink_metadata(from)?;
-    let kind = metadata.file_type();
-    if kind.is_symlink() {
-        link(&fs::read_link(from)?, to)?;
-        set_link_times(to, &metadata);
-        return Ok(());
-    }
-    if kind.is_dir() {
+    if metadata.is_dir() {
         fs::create_dir(to)?;
         for entry in fs::read_dir(from)? {
             let name = entry?.file_name();
             copy(&from.join(&name), &to.join(&name))?;
         }
-        // The mode comes last: it may not allow to write.
-        let folder = File::open(to)?;
-        set_times(&folder, &metadata);
-        return fs::set_permissions(to, metadata.permissions());
+        return Ok(());
     }
-    if !kind.is_file() {
-        let text = format!("{} is neither a file, a folder nor a link", from.display());
+    if !metadata.is_file() {
+        let text = format!("{} is neither a file nor a folder", from.display());
         return Err(io::Error::new(io::ErrorKind::Unsupported, text));
     }
     fs::copy(from, to)?;
-    let file = File::open(to)?;
-    set_times(&file, &metadata);
-    file.sync_all()
-}
-
-fn set_times(file: &File, like: &fs::Metadata) {
-    if let (Ok(modified), Ok(accessed)) = (like.modified(), like.accessed()) {
-        // Times are worth no failure.
-        let _ = file.set_times(fs::FileTimes::new().set_modified(modified).set_accessed(accessed));
-    }
-}
-
-#[cfg(unix)]
-fn set_link_times(link: &Path, like: &fs::Metadata) {
-    use rustix::fs::{AtFlags, CWD, Timespec, Timestamps, utimensat};
-    use std::os::unix::fs::MetadataExt as _;
-    let time = |tv_sec, tv_nsec| Timespec { tv_sec, tv_nsec: tv_nsec as _ };
-    let times = Timestamps {
-        last_access: time(like.atime(), like.atime_nsec()),
-        last_modification: time(like.mtime(), like.mtime_nsec()),
-    };
-    let _ = utimensat(CWD, link, &times, AtFlags::SYMLINK_NOFOLLOW);
-}
-
-#[cfg(not(unix))]
-fn set_link_times(_link: &Path, _like: &fs::Metadata) {}
-
-#[cfg(unix)]
-fn link(target: &Path, at: &Path) -> io::Result<()> {
-    std::os::unix::fs::symlink(target, at)
-}
-
-#[cfg(not(unix))]
-fn link(_target: &Path, at: &Path) -> io::Result<()> {
-    Err(io::Error::new(io::ErrorKind::Unsupported, format!("{} is a link", at.display())))
+    fs::File::open(to)?.sync_all()
 }
 
 /// Removes something for good, with all that is in it.
 pub(super) fn remove(path: &Path) -> io::Result<()> {
     if fs::symlink_metadata(path)?.is_dir() { fs::remove_dir_all(path) } else { fs::remove_file(path) }
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    use std::os::unix::fs::{PermissionsExt as _, symlink};
+
+    use super::*;
+
+    #[test]
+    fn a_copy_writes_through_no_link_that_stands_in_its_way() {
+        let dir = tempfile::tempdir().expect("a folder");
+        let path = |name: &str| dir.path().join(name);
+        fs::create_dir(path("from")).expect("made");
+        fs::write(path("from/file"), "kept\n").expect("written");
+        fs::write(path("single"), "kept\n").expect("written");
+        fs::create_dir(path("outside")).expect("made");
+        // As one that is put there after it was looked whether there is anything.
+        symlink(path("outside"), path("folder")).expect("linked");
+        symlink(path("outside/file"), path("dangling")).expect("linked");
+        assert!(copy(&path("from"), &path("folder")).is_err());
+        assert!(copy(&path("single"), &path("dangling")).is_err());
+        assert_eq!(fs::read_dir(path("outside")).expect("there").count(), 0);
+    }
+
+    #[test]
+    fn a_copy_that_fails_leaves_nothing_and_modes_and_times_come_along() {
+        let dir = tempfile::tempdir().expect("a folder");
+        let path = |name: &str| dir.path().join(name);
+        fs::create_dir_all(path("from/shut")).expect("made");
+        fs::write(path("from/shut/run.sh"), "echo\n").expect("written");
+        fs::set_permissions(path("from/shut/run.sh"), fs::Permissions::from_mode(0o751)).expect("set");
+        fs::set_permissions(path("from/shut"), fs::Permissions::from_mode(0o500)).expect("set");
+        copy_new(&path("from"), &path("to")).expect("copied");
+        for name in ["shut", "shut/run.sh"] {
+            let [a, b] = ["from", "to"].map(|top| fs::metadata(path(top).join(name)).expect(name));
+            assert_eq!((a.permissions(), a.modified().ok()), (b.permissions(), b.modified().ok()), "{name}");
+        }
+        fs::set_permissions(path("from/shut"), fs::Permissions::from_mode(0o700)).expect("set");
+        let socket = std::os::unix::net::UnixListener::bind(path("from/socket")).expect("bound");
+        assert!(copy_new(&path("from"), &path("again")).is_err());
+        drop(socket);
+        assert_eq!(fs::read_dir(dir.path()).expect("there").count(), 2, "from and to");
+    }
 }

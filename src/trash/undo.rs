@@ -165,7 +165,8 @@ impl Plan<'_> {
             }
         }
         // A move may be planned after the path that it takes its file from was looked at.
-        self.steps.retain(|step| !matches!(step, Step::Drop { path } if moved.contains(&path.absolute())));
+        self.steps
+            .retain(|step| !matches!(step, Step::Drop { path, .. } if moved.contains(&path.absolute())));
         self.lines.retain(|line| !moved.iter().any(|path| *line == dropped(path)));
     }
 
@@ -207,15 +208,17 @@ impl Plan<'_> {
         }
         let Some(was) = was else {
             self.lines.push(dropped(path.absolute()));
-            return self.steps.push(Step::Drop { path });
+            // Without an after there is no file now, and nothing to drop.
+            let expected = net.after.clone().unwrap_or_default();
+            return self.steps.push(Step::Drop { path, expected });
         };
         if !was.kept || !self.contents.has(&was.sha256, was.size) {
             return self.faults.push(format!("{}: what it held before is not kept", path.shown()));
         }
-        let replaces = sha256.is_some();
-        let verb = if replaces { "gets back what it held" } else { "comes back" };
+        let expected = sha256.cloned();
+        let verb = if expected.is_some() { "gets back what it held" } else { "comes back" };
         self.lines.push(format!("{} {verb} ({})", path.shown(), figures::size(was.size)));
-        self.steps.push(Step::Put { path, sha256: was.sha256.clone(), mode: was.mode, replaces });
+        self.steps.push(Step::Put { path, sha256: was.sha256.clone(), mode: was.mode, expected });
     }
 
     /// What commands removed, the last first: so what a folder held that went after it finds its folder again.

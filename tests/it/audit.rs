@@ -2,6 +2,7 @@
 //! device with a pinned key runs. `hNNN` in a test's name is the number of the hostile input.
 
 mod chain;
+mod laundering;
 mod rows;
 mod signed;
 
@@ -27,6 +28,17 @@ impl Folder {
 
     fn open(&self, keep: Keep) -> Audit {
         Audit::open(self.places.clone(), keep, None).expect("a thread")
+    }
+
+    /// As a runner opens it, whose device signs; with the device's public key.
+    fn opened_by_a_device(&self, keep: Keep) -> (Audit, String) {
+        use base64::Engine as _;
+        use ed25519_dalek::{Signer as _, SigningKey};
+        let key = SigningKey::from_bytes(&[7; 32]);
+        let base64 = |bytes: &[u8]| base64::engine::general_purpose::STANDARD.encode(bytes);
+        let public = base64(key.verifying_key().as_bytes());
+        let sign = Box::new(move |text: &str| base64(&key.sign(text.as_bytes()).to_bytes()));
+        (Audit::open(self.places.clone(), keep, Some(sign)).expect("a thread"), public)
     }
 
     /// With so many rows, their head kept.

@@ -245,3 +245,75 @@ fn the_trash_is_emptied_only_by_a_clear_word() {
         assert_eq!(left, 0, "{folder}");
     }
 }
+
+#[test]
+fn a_restore_follows_no_link_out_of_its_folder_whatever_a_manifest_says() {
+    let owner = Owner::new();
+    fs::create_dir(owner.path("outside")).expect("made");
+    owner.write("work/b/one", "one\n");
+    let (request, ..) = owner.runs("rm b/one; rm -r b");
+    // As a command writes it: a link under a path, and a file below that path, in either order.
+    let (work, outside) = (owner.path("work"), owner.path("outside"));
+    for (n, items) in [(1, ["a", "a/rc"]), (2, ["c/rc", "c"])] {
+        let folder = owner.path(&format!("home/state/trash/incoming/{request}.000{n}"));
+        fs::create_dir(&folder).expect("made");
+        let mut lines = vec![json!({"kind": "begun", "request": request, "tool": "rm", "at_ms": 1})];
+        for path in items {
+            let item = path.replace('/', ".");
+            match path.ends_with("rc") {
+                true => fs::write(folder.join(&item), "planted\n").expect("written"),
+                false => symlink(&outside, folder.join(&item)).expect("linked"),
+            }
+            let path = work.join(path);
+            lines.push(json!({"kind": "removed", "path": path, "item": item, "files": 1, "bytes": 8}));
+        }
+        let text: Vec<String> = lines.iter().map(ToString::to_string).collect();
+        fs::write(folder.join("manifest.jsonl"), text.join("\n") + "\n").expect("written");
+    }
+    let to = owner.path("back");
+    let said = owner.types(&["trash", "restore", &request, "--to", to.to_str().expect("text")]);
+    assert_eq!(fs::read_dir(&outside).expect("there").count(), 0, "{said:?}");
+    let below = to.join(work.strip_prefix("/").expect("absolute"));
+    assert_eq!(fs::read_to_string(below.join("b/one")).expect("it came"), "one\n", "{said:?}");
+    assert!(said.code == 0 && said.out.contains("left out"), "{said:?}");
+}
+
+#[test]
+fn an_undo_to_another_file_system_follows_no_link_that_is_planted_meanwhile() {
+    let owner = Owner::below(Path::new("/dev/shm"));
+    let home = tempfile::tempdir().expect("a folder");
+    let far = fs::metadata(owner.path("work")).expect("there").dev();
+    assert_ne!(fs::metadata(home.path()).expect("there").dev(), far, "the test needs two file systems");
+    fs::create_dir(owner.path("outside")).expect("made");
+    for n in 0..200 {
+        for file in 0..4 {
+            owner.write(&format!("work/folder/{n}/{file}"), "text\n");
+        }
+    }
+    let args = json!({"command": "rm -r folder"}).to_string();
+    let call = said(owner.command(&["call", "Bash", &args, "--json"]).env("PUNIE_HOME", home.path()));
+    let answer: serde_json::Value = serde_json::from_str(&call.out).expect(&call.out);
+    assert!(!owner.path("work/folder").exists(), "{call:?}");
+    // Whoever is at work there puts a link in the place of each folder as soon as there is one.
+    let over = std::sync::atomic::AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let mut planted = 0;
+            while !over.load(std::sync::atomic::Ordering::Relaxed) {
+                for top in fs::read_dir(owner.path("work")).into_iter().flatten().flatten() {
+                    for folder in fs::read_dir(top.path()).into_iter().flatten().flatten() {
+                        let path = folder.path();
+                        if fs::rename(&path, owner.path(&format!("aside.{planted}"))).is_ok() {
+                            let _ = symlink(owner.path("outside"), path);
+                            planted += 1;
+                        }
+                    }
+                }
+            }
+        });
+        let request = answer["requestId"].as_str().expect("an id");
+        let _ = owner.command(&["undo", request]).env("PUNIE_HOME", home.path()).output().expect("started");
+        over.store(true, std::sync::atomic::Ordering::Relaxed);
+    });
+    assert_eq!(fs::read_dir(owner.path("outside")).expect("there").count(), 0);
+}

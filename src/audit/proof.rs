@@ -1,0 +1,55 @@
+//! What a runner makes of the rows that it finds when it starts. Its own signature will soon stand over all of them, so
+//! whatever the head of its last life does not bear out is made to show first. Not here: what shows later (verify).
+
+use std::io;
+
+use super::chain::{Chain, Held, row_at, rows};
+use super::log::Sign;
+use super::row::Link;
+use super::{Entry, Event, Head, Who};
+
+/// What is to be written before anything else; nothing where the rows are borne out.
+///
+/// # Errors
+/// The files cannot be read now.
+pub(super) fn look(chain: &mut Chain, sign: Option<&Sign>, now_ms: i64) -> io::Result<Option<Entry>> {
+    let held = chain.hold()?;
+    let unproven = |why: &str| Some(Entry::new(Event::Unproven, Who::Runner, now_ms).saying(why));
+    let head = match Head::read(&chain.places.head) {
+        Ok(head) => head,
+        Err(error) if matches!(error.kind(), io::ErrorKind::Other | io::ErrorKind::InvalidData) => {
+            return Ok(unproven("the head was none"));
+        }
+        Err(error) => return Err(error),
+    };
+    let Some(head) = head else {
+        if rows(&held.file)?.any(|row| row.is_ok_and(|row| !row.is_owners())) {
+            return Ok(unproven("the head was missing"));
+        }
+        // From here on there is one before there is a row of a runner.
+        let signature = sign.map(|sign| sign(&Head::text(&held.last)));
+        let head = Head { at: held.last, signature };
+        head.write(&chain.places.head)?;
+        super::chain::private_file(&chain.places.head, |options| options.read(true))?.sync_all()?;
+        super::chain::sync_folder(&chain.places.head)?;
+        return Ok(None);
+    };
+    // The same key signs the same text the same way.
+    if sign.is_some_and(|sign| head.signature.as_ref() != Some(&sign(&Head::text(&head.at)))) {
+        return Ok(unproven("the head was not signed by this device"));
+    }
+    if let Some(broken) = break_at(&held, &head.at)? {
+        drop(held);
+        chain.follows(broken);
+    }
+    Ok(None)
+}
+
+/// What the next row has to follow for the gap to show; none where the head's row is there.
+fn break_at(held: &Held, head: &Link) -> io::Result<Option<Link>> {
+    if head.seq > held.last.seq {
+        return Ok(Some(head.clone()));
+    }
+    let there = row_at(&held.file, held.length, head.seq)?;
+    Ok(there.filter(|hash| *hash != head.hash).map(|_| Link { seq: held.last.seq, hash: head.hash.clone() }))
+}
