@@ -3,11 +3,11 @@
 
 use globset::{GlobBuilder, GlobMatcher};
 
-use super::shell::{Simple, base_name};
+use super::shell::{Simple, Word, base_name};
 use super::{Decision, Place};
 
 /// Whether names differ by more than case here.
-const FOLDS_CASE: bool = cfg!(any(target_os = "macos", windows));
+pub(super) const FOLDS_CASE: bool = cfg!(any(target_os = "macos", windows));
 
 /// A rule of the owner's.
 #[derive(Debug, Clone)]
@@ -120,8 +120,9 @@ impl Rule {
             Part::Whole if self.command.is_empty() && self.paths.is_empty() => Fit::Yes(tool.to_owned()),
             Part::Place(place) if !self.paths.is_empty() => self.fit_place(place),
             Part::Command(simple, _) if !self.command.is_empty() => {
-                let fit = self.fit_command(simple);
-                if fit == Fit::No && simple.opaque.is_some() { Fit::Maybe } else { fit }
+                let fit = self.fit_command(&simple.words, simple.open_end);
+                let may = || simple.opaque.is_some() || self.may_be_started_by(simple);
+                if fit == Fit::No && may() { Fit::Maybe } else { fit }
             }
             // What a program does that is not read here may be anything.
             Part::Command(simple, _) if !self.paths.is_empty() && simple.opaque.is_some() => Fit::Maybe,
@@ -169,14 +170,35 @@ impl Rule {
         fit
     }
 
+    /// Whether a program that is not known here may start what the rule is about: it stands among the program's words.
+    fn may_be_started_by(&self, simple: &Simple) -> bool {
+        /// How many places are looked at closely; where there are more, nothing is certain.
+        const MOST: usize = 200;
+        if simple.perhaps.iter().any(|inner| self.fit(Part::Command(inner, false), "") != Fit::No) {
+            return true;
+        }
+        let Some(from) = simple.starts_from else { return false };
+        let places = (from..simple.words.len())
+            .filter(|at| simple.words[*at].literal && self.is_name(&simple.words[*at]));
+        places
+            .enumerate()
+            .any(|(n, at)| n >= MOST || self.fit_command(&simple.words[at..], simple.open_end) != Fit::No)
+    }
+
+    /// Whether a word names the rule's program.
+    fn is_name(&self, word: &Word) -> bool {
+        self.command.first().is_some_and(|names| {
+            names.iter().any(|wanted| {
+                same(wanted, &word.text) || (!wanted.contains('/') && same(wanted, program_name(&word.text)))
+            })
+        })
+    }
+
     /// Options may stand anywhere, and words behind an option may be its value.
-    fn fit_command(&self, simple: &Simple) -> Fit {
-        let Some((first, rest)) = simple.words.split_first() else { return Fit::No };
-        let Some((name, elements)) = self.command.split_first() else { return Fit::No };
-        let is_name = |wanted: &String| {
-            same(wanted, &first.text) || (!wanted.contains('/') && same(wanted, program_name(&first.text)))
-        };
-        if !name.iter().any(is_name) {
+    fn fit_command(&self, words: &[Word], open_end: bool) -> Fit {
+        let Some((first, rest)) = words.split_first() else { return Fit::No };
+        let elements = self.command.get(1..).unwrap_or_default();
+        if !self.is_name(first) {
             return if first.literal { Fit::No } else { Fit::Maybe };
         }
         let (mut at, mut after_option, mut unsure) = (0, false, !first.literal);
@@ -188,14 +210,14 @@ impl Rule {
                     None if element.iter().any(|option| is_spread(rest, option)) => {
                         matched.push("(its options)");
                     }
-                    None if simple.open_end || rest.iter().any(|word| !word.literal) => unsure = true,
+                    None if open_end || rest.iter().any(|word| !word.literal) => unsure = true,
                     None => return Fit::No,
                 }
                 continue;
             }
             loop {
                 let Some(word) = rest.get(at) else {
-                    return if simple.open_end { Fit::Maybe } else { Fit::No };
+                    return if open_end { Fit::Maybe } else { Fit::No };
                 };
                 at += 1;
                 if !word.literal {
@@ -229,7 +251,7 @@ fn has_option(word: &str, option: &str) -> bool {
 }
 
 /// Whether all letters of a short option are given somewhere.
-fn is_spread(words: &[super::shell::Word], option: &str) -> bool {
+fn is_spread(words: &[Word], option: &str) -> bool {
     let short = |text: &str| text.starts_with('-') && !text.starts_with("--");
     let given = |letter: char| words.iter().any(|word| short(&word.text) && word.text[1..].contains(letter));
     short(option) && option.len() > 1 && option[1..].chars().all(given)
@@ -237,7 +259,6 @@ fn is_spread(words: &[super::shell::Word], option: &str) -> bool {
 
 /// Whether a command begins with exactly these words.
 pub(super) fn begins(simple: &Simple, words: &[Vec<String>]) -> bool {
-    let fits =
-        |(word, element): (&super::shell::Word, &Vec<String>)| word.literal && element.contains(&word.text);
+    let fits = |(word, element): (&Word, &Vec<String>)| word.literal && element.contains(&word.text);
     simple.words.len() >= words.len() && simple.words.iter().zip(words).all(fits)
 }

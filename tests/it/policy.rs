@@ -5,6 +5,7 @@ mod calls;
 mod grants;
 mod lines;
 mod owner;
+mod spellings;
 
 use std::path::Path;
 

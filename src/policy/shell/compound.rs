@@ -39,7 +39,11 @@ impl Reader<'_, '_> {
         match word {
             "time" => {
                 self.blanks_only();
-                while self.eat("-p ") || self.eat("-- ") {
+                while let (Some('-'), Some('p' | '-')) = (self.ahead(0), self.ahead(1)) {
+                    if !self.ahead(2).is_none_or(breaks) {
+                        break;
+                    }
+                    self.bump(2);
                     self.blanks_only();
                 }
                 Ok(())
@@ -164,6 +168,7 @@ impl Reader<'_, '_> {
             self.blanks_only();
             match self.ahead(0) {
                 None | Some(';') => return Err("a `[[` is not closed"),
+                Some('#') => return Err("what may be a comment stands in a condition"),
                 Some('\n') => self.newline_inside()?,
                 Some('<' | '>') if self.ahead(1) == Some('(') => drop(self.word()?),
                 Some(c) if breaks(c) => self.bump(1),
@@ -173,6 +178,7 @@ impl Reader<'_, '_> {
                         return Ok(());
                     }
                     if holds_substitution(&word.text) {
+                        self.found.data = true;
                         self.found.hide("a condition compares text that looks like a substitution");
                     }
                 }

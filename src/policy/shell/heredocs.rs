@@ -2,7 +2,7 @@
 //! line breaks end a command.
 
 use super::Word;
-use super::reader::{Read, Reader};
+use super::reader::{Read, Reader, holds_substitution};
 
 /// A here-document whose body is still to come.
 pub(super) struct HereDoc {
@@ -27,7 +27,9 @@ impl Reader<'_, '_> {
     pub fn bodies(&mut self) -> Read<()> {
         for awaited in std::mem::take(&mut self.awaited) {
             let body = self.body(&awaited)?;
-            if !awaited.quoted {
+            if awaited.quoted {
+                self.found.data |= holds_substitution(&body.iter().collect::<String>());
+            } else {
                 self.substitutions(&body)?;
             }
         }
@@ -75,6 +77,7 @@ impl Reader<'_, '_> {
             inner.step()?;
             inner.expanding(c, &mut scratch, false)?;
         }
+        self.found.data |= holds_substitution(&scratch.text);
         Ok(())
     }
 }

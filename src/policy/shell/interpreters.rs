@@ -1,12 +1,17 @@
-//! Shells, interpreters and builtins whose words are programs themselves. Not here: wrappers, behind which a command
+//! Shells and interpreters whose words are programs themselves. Not here: builtins; wrappers, behind which a command
 //! stands word by word.
 
-use super::Simple;
+use super::builtins::builtin;
+use super::names::sets_git_program;
+use super::{Simple, Word};
+
+const READS_ITS_FILES: &str = "it runs files of its own first, or what it ran before";
 
 /// Shells whose command lines bash would read alike, as far as they are read here.
-const SHELLS: &[&str] = &["bash", "sh", "dash", "zsh", "ksh", "mksh", "ash", "rbash"];
+const SHELLS: &[&str] = &["bash", "sh", "dash", "ksh", "mksh", "ash", "rbash"];
 /// Shells of another language.
-const STRANGE_SHELLS: &[&str] = &["fish", "csh", "tcsh", "nu", "pwsh", "powershell", "elvish", "xonsh"];
+const STRANGE_SHELLS: &[&str] =
+    &["zsh", "fish", "csh", "tcsh", "nu", "pwsh", "powershell", "elvish", "xonsh"];
 /// Interpreters, and the options behind which they take a program.
 const INTERPRETERS: &[(&str, &[char])] = &[
     ("python", &['c']),
@@ -22,105 +27,71 @@ const INTERPRETERS: &[(&str, &[char])] = &[
     ("Rscript", &['e']),
 ];
 /// Programs that hand text to a shell, whatever their options.
-const HAND_TO_SHELL: &[&str] =
-    &["su", "runuser", "watch", "script", "parallel", "flock", "systemd-run", "at", "batch", "ssh", "expect"];
-/// Builtins that may take the text of a name for code.
-const NAME_TAKERS: &[&str] = &[
-    "test",
-    "[",
-    "let",
-    "unset",
-    "printf",
-    "read",
-    "declare",
-    "typeset",
-    "local",
-    "export",
-    "readonly",
-    "wait",
-    "mapfile",
-    "readarray",
+const HAND_TO_SHELL: &[&str] = &[
+    "su",
+    "runuser",
+    "watch",
+    "script",
+    "parallel",
+    "flock",
+    "systemd-run",
+    "at",
+    "batch",
+    "ssh",
+    "expect",
+    "hyperfine",
+    "tmux",
+    "screen",
+    "sg",
 ];
-
 /// What a command does with text in its words.
 pub(super) enum Program {
     /// Nothing.
     None,
-    /// It runs this as a command line.
-    Script(String),
+    /// It runs this as a command line; and why it may run more, if so.
+    Script(String, Option<&'static str>),
     /// It runs something that is not in its words.
     Opaque(&'static str),
     /// It changes what later words mean.
     Hidden(&'static str),
 }
 
-const NOT_WRITTEN_OUT: &str = "what it runs is not written out";
+pub(super) const NOT_WRITTEN_OUT: &str = "what it runs is not written out";
 
 /// What this command does, by its name.
 pub(super) fn program(name: &str, simple: &Simple) -> Program {
-    let words = &simple.words[1..];
-    let any = |wanted: &str| words.iter().any(|word| word.text == wanted);
+    match builtin(name, simple) {
+        Program::None => {}
+        known => return known,
+    }
     match name {
-        "eval" => joined(simple),
-        "trap" => trap(simple),
-        "source" | "." => match words.first() {
-            Some(word)
-                if word.literal && !word.text.starts_with("/dev/") && !word.text.starts_with("/proc/") =>
-            {
-                Program::None
-            }
-            Some(_) => Program::Hidden("it reads commands from a file that is not named"),
-            None => Program::None,
-        },
-        "alias" if words.iter().any(|word| word.text.contains('=') || !word.literal) => {
-            Program::Hidden("it gives a command another name")
+        "git" if sets_git_program(&simple.words[1..]) => {
+            Program::Hidden("it sets which command git runs by a name")
         }
-        "hash" if any("-p") => Program::Hidden("it gives a command another name"),
-        "enable" if any("-f") => Program::Hidden("it loads a builtin"),
-        "mapfile" | "readarray" if any("-C") => Program::Hidden("it runs a command for each line"),
-        "compgen" | "complete" if !words.is_empty() => Program::Hidden("it may run what completes a word"),
-        "git" if words.iter().any(|word| is_git_alias(&word.text)) => {
-            Program::Hidden("it gives a git command another name")
-        }
-        _ if NAME_TAKERS.contains(&name)
-            && words.iter().any(|word| super::reader::holds_substitution(&word.text)) =>
-        {
-            Program::Hidden("text that looks like a substitution is given to a builtin that may run it")
-        }
-        _ if SHELLS.contains(&name) => shell(simple),
+        _ if SHELLS.contains(&name) => shell(name, simple),
         _ if STRANGE_SHELLS.contains(&name) => Program::Opaque("its language is not read here"),
         _ if HAND_TO_SHELL.contains(&name) => Program::Opaque("it hands its words to a shell"),
+        "awk" | "gawk" | "mawk" | "nawk" if simple.words.iter().any(runs_in_awk) => {
+            Program::Opaque("its program may start commands")
+        }
         _ => interpreter(name, simple),
     }
 }
 
-fn is_git_alias(text: &str) -> bool {
-    let text = text.to_ascii_lowercase();
-    text.contains("alias.") || text.contains("--config-env")
+/// Whether this is a shell that is read here.
+pub(super) fn is_shell(name: &str) -> bool {
+    SHELLS.contains(&name)
 }
 
-/// All words as one line.
-fn joined(simple: &Simple) -> Program {
-    if simple.open_end || simple.words.iter().any(|word| !word.literal) {
-        return Program::Opaque(NOT_WRITTEN_OUT);
-    }
-    let words = simple.words[1..].iter().map(|word| word.text.as_str()).filter(|text| *text != "--");
-    Program::Script(words.collect::<Vec<_>>().join(" "))
-}
-
-fn trap(simple: &Simple) -> Program {
-    let mut words = simple.words[1..].iter().filter(|word| word.text != "--");
-    match words.next() {
-        Some(word) if !word.literal => Program::Opaque(NOT_WRITTEN_OUT),
-        Some(word) if !word.text.starts_with('-') => Program::Script(word.text.clone()),
-        _ => Program::None,
-    }
+/// `system(...)`, a pipe to a command or from one. `||` is none.
+fn runs_in_awk(word: &Word) -> bool {
+    word.text.contains("system") || word.text.replace("||", "").contains('|')
 }
 
 /// `bash` and its kin: `-c TEXT`, a script's file, or commands from its input.
-fn shell(simple: &Simple) -> Program {
+fn shell(name: &str, simple: &Simple) -> Program {
     let words = &simple.words[1..];
-    let (mut at, mut takes_text) = (0, false);
+    let (mut at, mut takes_text, mut more) = (0, false, None);
     while let Some(word) = words.get(at) {
         if !word.literal {
             return Program::Opaque(NOT_WRITTEN_OUT);
@@ -132,7 +103,10 @@ fn shell(simple: &Simple) -> Program {
         }
         if let Some(long) = text.strip_prefix("--") {
             match long {
-                "rcfile" | "init-file" => at += 1,
+                "rcfile" | "init-file" => {
+                    at += 1;
+                    more = Some(READS_ITS_FILES);
+                }
                 "version" | "help" => return Program::None,
                 "login" | "norc" | "noprofile" | "posix" | "restricted" | "verbose" | "noediting" => {}
                 _ => return Program::Opaque("its options are not known here"),
@@ -149,16 +123,36 @@ fn shell(simple: &Simple) -> Program {
             }
             takes_text |= letters.contains('c');
         }
-        at += usize::from(letters.contains(['o', 'O']));
+        if letters.contains(['i', 'H']) {
+            more = Some(READS_ITS_FILES);
+        }
+        for value in words.iter().skip(at).take(letters.matches(['o', 'O']).count()) {
+            if !value.literal {
+                return Program::Opaque(NOT_WRITTEN_OUT);
+            }
+            if value.text.starts_with("hist") {
+                more = Some("it may run what it ran before");
+            }
+            at += 1;
+        }
     }
     match words.get(at) {
-        Some(script) if takes_text && script.literal => Program::Script(script.text.clone()),
+        // Other shells know no `$'...'`: what is quoted in there for one is a command for the other.
+        Some(script)
+            if takes_text
+                && script.literal
+                && !matches!(name, "bash" | "rbash")
+                && script.text.contains("$'") =>
+        {
+            Program::Opaque("its text means other things to other shells")
+        }
+        Some(script) if takes_text && script.literal => Program::Script(script.text.clone(), more),
         Some(script) if takes_text || !script.literal => Program::Opaque(NOT_WRITTEN_OUT),
         // `/dev/stdin` and its kin are what it reads, too.
         Some(script) if script.text.starts_with("/dev/") || script.text.starts_with("/proc/") => {
             Program::Opaque("it runs what it reads")
         }
-        Some(_) => Program::None,
+        Some(_) => more.map_or(Program::None, Program::Opaque),
         None => Program::Opaque("it runs what it reads"),
     }
 }
@@ -186,6 +180,9 @@ fn interpreter(name: &str, simple: &Simple) -> Program {
                 .any(|word| !word.literal || gives_text(&word.text)) =>
         {
             Program::Opaque("it runs a program that is not read here")
+        }
+        Some(_) if simple.open_end && words.iter().all(|word| !is_file(&word.text)) => {
+            Program::Opaque(NOT_WRITTEN_OUT)
         }
         Some(_) => Program::None,
     }

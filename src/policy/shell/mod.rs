@@ -4,9 +4,13 @@
 //! It is a reader of its own, strict where a shell is lenient: what it does not know for certain is said to be hidden,
 //! and then a person is asked (docs/decisions.md says why no parser was taken). It works in bounded depth and steps.
 
+mod ansi;
+mod builtins;
 mod compound;
 mod heredocs;
 mod interpreters;
+mod names;
+mod perhaps;
 mod reader;
 mod unfold;
 mod words;
@@ -40,6 +44,10 @@ pub struct Simple {
     pub open_end: bool,
     /// Why what it does is not in its words (`sh` without a script, `python -c`), although these are known.
     pub opaque: Option<&'static str>,
+    /// Commands that it may start, which are known by a text in its words (`git rebase --exec TEXT`).
+    pub perhaps: Vec<Simple>,
+    /// The first of its words from which on they may be a command that it starts; none where it plainly starts none.
+    pub starts_from: Option<usize>,
 }
 
 /// A word of a command.
@@ -55,6 +63,8 @@ pub struct Word {
     pub(super) assigns: bool,
     /// It has neither quotes nor expansions.
     pub(super) plain: bool,
+    /// It may become several words, or none.
+    pub(super) splits: bool,
 }
 
 /// A file of a redirection.
@@ -69,7 +79,7 @@ pub struct Redirect {
 impl Word {
     /// A word that is just this.
     pub fn literally(text: &str) -> Self {
-        Self { text: text.to_owned(), literal: true, raw: quoted(text), assigns: false, plain: true }
+        Self { text: text.to_owned(), literal: true, raw: quoted(text), plain: true, ..Self::default() }
     }
 }
 

@@ -3,12 +3,15 @@
 use std::mem;
 
 use super::heredocs::HereDoc;
+use super::names::sets_program;
 use super::{Redirect, Script, Simple, Word};
 
 /// How deeply things may be nested.
 const DEEPEST: u32 = 60;
 /// Steps for each character, and those that every text has.
 const STEPS: (usize, usize) = (200, 100_000);
+/// How many commands may be kept of one text.
+const MOST: usize = 100_000;
 
 /// Why a text cannot be read.
 pub(super) type Unread = &'static str;
@@ -18,6 +21,8 @@ pub(super) type Read<T> = Result<T, Unread>;
 #[derive(Default)]
 pub(super) struct Found {
     pub script: Script,
+    /// Text that looks like a substitution stands somewhere where it is mere text.
+    pub data: bool,
     steps: usize,
 }
 
@@ -40,8 +45,21 @@ impl Found {
         }
     }
 
-    /// Text that looks like a substitution becomes one where a shell takes a variable for code.
+    /// Keeps a command.
+    pub fn keep(&mut self, simple: Simple) -> Read<()> {
+        if self.script.commands.len() >= MOST {
+            return Err("it has too many commands");
+        }
+        self.script.commands.push(simple);
+        Ok(())
+    }
+
+    /// Text that looks like a substitution becomes one where a shell takes a variable for code; and some variables are
+    /// commands whatever they hold.
     pub fn note_value(&mut self, word: &Word) {
+        if sets_program(&word.text) {
+            self.hide("it sets a variable by which programs run others");
+        }
         if holds_substitution(&word.text) {
             self.hide("text that looks like a substitution is put into a variable, which a shell may run");
         }
@@ -272,7 +290,7 @@ impl<'t, 'f> Reader<'t, 'f> {
         }
         self.found.script.assigns |= assigned;
         if !simple.words.is_empty() || !simple.redirects.is_empty() {
-            self.found.script.commands.push(simple);
+            self.found.keep(simple)?;
         }
         Ok(())
     }
@@ -297,13 +315,16 @@ impl<'t, 'f> Reader<'t, 'f> {
             // Blanks in a subscript belong to it, and what follows it would be the command.
             return Err("an array's subscript stands before a command");
         }
+        self.found.data |= holds_substitution(&word.text);
         simple.words.push(word);
         Ok(false)
     }
 
     fn redirect(&mut self, simple: &mut Simple) -> Read<()> {
         if self.eat("<<<") {
-            return self.target().map(drop);
+            let word = self.target()?;
+            self.found.data |= holds_substitution(&word.text);
+            return Ok(());
         }
         if self.eat("<<-") {
             return self.announced(true);

@@ -1,9 +1,11 @@
 //! From the commands of a text to those behind them: wrappers, shells, `find`, `eval`. Not here: how the text is read.
 
-use super::interpreters::{Program, program};
+use super::interpreters::{NOT_WRITTEN_OUT, Program, program};
+use super::names::{known_name, sets_program};
 use super::reader::{Found, Reader};
-use super::wrappers::{Started, started_by_find, wrapper};
-use super::{Script, Simple};
+use super::wrappers::{Started, find_is_unclear, started_by_find, wrapper};
+use super::{Script, Simple, perhaps};
+use crate::policy::rule::FOLDS_CASE;
 
 /// How many shells in shells are looked into.
 const DEEPEST: u32 = 20;
@@ -12,20 +14,34 @@ const MOST: usize = 100_000;
 
 /// Everything that the commands found so far start.
 pub(super) fn unfolded(mut found: Found) -> Script {
-    let mut queue: Vec<(Simple, u32)> =
-        found.script.commands.drain(..).map(|simple| (simple, 0)).rev().collect();
+    let commands = std::mem::take(&mut found.script.commands);
+    found.script.commands = walked(&mut found, commands.into_iter().map(|simple| (simple, 0)).collect());
+    let reads = |simple: &Simple| {
+        simple
+            .words
+            .first()
+            .is_some_and(|word| matches!(word.text.as_str(), "read" | "mapfile" | "readarray"))
+    };
+    if found.data && found.script.commands.iter().any(reads) {
+        found.hide("text that looks like a substitution may be read into a variable, which a shell may run");
+    }
+    found.script
+}
+
+/// These commands, each with those that it starts after it.
+pub(super) fn walked(found: &mut Found, mut queue: Vec<(Simple, u32)>) -> Vec<Simple> {
+    queue.reverse();
     let mut done: Vec<Simple> = Vec::new();
     while let Some((mut simple, depth)) = queue.pop() {
         if done.len() >= MOST || depth > DEEPEST {
             found.hide("the command line cannot be read: it is nested too deeply");
             break;
         }
-        let started = one(&mut found, &mut simple, depth);
+        let started = one(found, &mut simple, depth);
         done.push(simple);
         queue.extend(started.into_iter().rev());
     }
-    found.script.commands = done;
-    found.script
+    done
 }
 
 /// What one command starts.
@@ -35,7 +51,8 @@ fn one(found: &mut Found, simple: &mut Simple, depth: u32) -> Vec<(Simple, u32)>
         found.hide(&format!("which command `{}` is can be told only when it runs", simple.shown()));
         return Vec::new();
     }
-    let name = base_name(&first.text).to_owned();
+    let name = known_name(&first.text, FOLDS_CASE);
+    let is_elsewhere = first.text.contains(['/', '\\']);
     match name.as_str() {
         "cd" | "pushd" | "popd" => found.script.moves = true,
         "export" | "declare" | "typeset" | "readonly" | "local" | "unset" | "read" | "printf" | "set"
@@ -44,13 +61,21 @@ fn one(found: &mut Found, simple: &mut Simple, depth: u32) -> Vec<(Simple, u32)>
                 || simple.words.iter().any(|word| word.text == "-v");
         }
         "find" => {
+            if find_is_unclear(simple) {
+                simple.opaque = Some(NOT_WRITTEN_OUT);
+            }
             let started = started_by_find(simple);
+            perhaps::note(found, &name, simple, depth);
             return started.into_iter().map(|inner| (inner, depth + 1)).collect();
         }
         _ => {}
     }
+    if (is_elsewhere || !perhaps::is_quiet(&name)) && simple.words.iter().any(|word| sets_program(&word.text))
+    {
+        found.hide(&format!("`{}`: it sets a variable by which programs run others", simple.shown()));
+    }
     if let Some(wrapper) = wrapper(&name) {
-        simple.transparent = wrapper.is_transparent();
+        simple.transparent = wrapper.is_transparent() && !is_elsewhere;
         let (started, assigns) = wrapper.started(simple);
         found.script.assigns |= assigns;
         return match started {
@@ -61,13 +86,17 @@ fn one(found: &mut Found, simple: &mut Simple, depth: u32) -> Vec<(Simple, u32)>
             }
             Started::Command(inner) => vec![(inner, depth + 1)],
             Started::Unknown(why) => {
+                simple.transparent = false;
                 found.hide(&format!("what `{}` starts cannot be told: {why}", simple.shown()));
                 Vec::new()
             }
         };
     }
     match program(&name, simple) {
-        Program::None => Vec::new(),
+        Program::None => {
+            perhaps::note(found, &name, simple, depth);
+            Vec::new()
+        }
         Program::Opaque(why) => {
             simple.opaque = Some(why);
             Vec::new()
@@ -76,15 +105,16 @@ fn one(found: &mut Found, simple: &mut Simple, depth: u32) -> Vec<(Simple, u32)>
             found.hide(&format!("`{}`: {why}", simple.shown()));
             Vec::new()
         }
-        Program::Script(text) => {
-            simple.transparent = true;
+        Program::Script(text, more) => {
+            simple.transparent = more.is_none() && !is_elsewhere;
+            simple.opaque = more;
             nested(found, &text, depth)
         }
     }
 }
 
 /// The commands of a text inside the text.
-fn nested(found: &mut Found, text: &str, depth: u32) -> Vec<(Simple, u32)> {
+pub(super) fn nested(found: &mut Found, text: &str, depth: u32) -> Vec<(Simple, u32)> {
     let chars: Vec<char> = text.chars().collect();
     let outer = std::mem::take(&mut found.script.commands);
     if let Err(why) = Reader::new(&chars, 0, found).whole() {

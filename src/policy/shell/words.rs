@@ -1,7 +1,8 @@
 //! Words: quotes, expansions, and the commands inside these. Not here: what words make a command.
 
 use super::Word;
-use super::reader::{Read, Reader, breaks, is_name};
+use super::names::is_command_table;
+use super::reader::{Read, Reader, breaks, holds_substitution, is_name};
 
 /// What a word was found to be while it is read.
 #[derive(Default)]
@@ -51,6 +52,7 @@ impl Reader<'_, '_> {
                 }
                 '`' => {
                     word.plain = false;
+                    word.splits = true;
                     self.backquoted(&mut word, false)?;
                 }
                 c => {
@@ -65,7 +67,7 @@ impl Reader<'_, '_> {
         Ok(word)
     }
 
-    fn single_quoted(&mut self, word: &mut Word) -> Read<()> {
+    pub fn single_quoted(&mut self, word: &mut Word) -> Read<()> {
         loop {
             self.step()?;
             let c = *self.text.get(self.at).ok_or("a quote is not closed")?;
@@ -74,23 +76,6 @@ impl Reader<'_, '_> {
                 return Ok(());
             }
             word.text.push(c);
-        }
-    }
-
-    /// `$'...'`, whose backslashes mean other things.
-    fn ansi_quoted(&mut self, word: &mut Word) -> Read<()> {
-        loop {
-            self.step()?;
-            let c = *self.text.get(self.at).ok_or("a quote is not closed")?;
-            self.at += 1;
-            match c {
-                '\'' => return Ok(()),
-                '\\' => {
-                    word.literal = false;
-                    self.at += 1;
-                }
-                c => word.text.push(c),
-            }
         }
     }
 
@@ -142,6 +127,7 @@ impl Reader<'_, '_> {
         match self.ahead(1) {
             Some('(') => {
                 word.literal = false;
+                word.splits |= !in_quotes;
                 self.bump(1);
                 if self.ahead(1) == Some('(') && self.arithmetic()? {
                     return Ok(());
@@ -152,7 +138,12 @@ impl Reader<'_, '_> {
             Some('{') => {
                 word.literal = false;
                 self.bump(2);
-                self.parameter(in_quotes)
+                let begin = self.at;
+                self.parameter(in_quotes)?;
+                // In quotes only what names all of a list, or another variable, may become several words.
+                word.splits |=
+                    !in_quotes || self.text[begin..self.at].contains(&'@') || self.text[begin] == '!';
+                Ok(())
             }
             Some('[') => Err("`$[` is an old spelling of arithmetic"),
             Some('\'') if !in_quotes => {
@@ -165,6 +156,7 @@ impl Reader<'_, '_> {
             }
             Some(c) if c.is_ascii_alphabetic() || c == '_' => {
                 word.literal = false;
+                word.splits |= !in_quotes;
                 self.bump(1);
                 while self.ahead(0).is_some_and(|c| c.is_ascii_alphanumeric() || c == '_') {
                     self.bump(1);
@@ -173,6 +165,7 @@ impl Reader<'_, '_> {
             }
             Some(c) if c.is_ascii_digit() || "@*#?-$!".contains(c) => {
                 word.literal = false;
+                word.splits |= !in_quotes || c == '@';
                 self.bump(2);
                 Ok(())
             }
@@ -184,9 +177,10 @@ impl Reader<'_, '_> {
         }
     }
 
-    /// Goes past `((...))` if this is arithmetic, which only plain signs and expansions are taken for; else stays.
+    /// Goes past `((...))` if this is arithmetic, which only plain signs and expansions are taken for; stays where it
+    /// is clearly a group in a group. What it may be else cannot be read: in arithmetic quotes are no quotes.
     pub fn arithmetic(&mut self) -> Read<bool> {
-        let begin = self.at;
+        let (begin, kept) = (self.at, self.found.script.commands.len());
         self.bump(2);
         let (mut open, mut scratch) = (0_u32, Word::default());
         let is_it = loop {
@@ -214,8 +208,47 @@ impl Reader<'_, '_> {
         };
         if !is_it {
             self.at = begin;
+            // They are found again when it is read as what it is.
+            self.found.script.commands.truncate(kept);
+            if !self.is_nested_group()? {
+                return Err("`((` begins neither plain arithmetic nor clearly a group in a group");
+            }
         }
         Ok(is_it)
+    }
+
+    /// Whether the inner one of these two brackets clearly closes before the outer: by signs that mean the same in
+    /// whichever way it is read, and counted with what is in quotes and without it.
+    fn is_nested_group(&mut self) -> Read<bool> {
+        let (mut all, mut unquoted, mut quote) = (0_i64, 0_i64, None);
+        let (mut all_closed, mut unquoted_closed) = (false, false);
+        let mut at = self.at + 1;
+        while !(all_closed && unquoted_closed) {
+            self.step()?;
+            let (Some(&c), next) = (self.text.get(at), self.text.get(at + 1)) else { return Ok(false) };
+            at += 1;
+            let change = match c {
+                '#' | '\\' | '`' => return Ok(false),
+                '<' if next == Some(&'<') => return Ok(false),
+                'c' if self.text[at - 1..].starts_with(&['c', 'a', 's', 'e']) => return Ok(false),
+                '\'' | '"' if quote.is_none_or(|open| open == c) => {
+                    quote = if quote.is_none() { Some(c) } else { None };
+                    continue;
+                }
+                '(' => 1,
+                ')' => -1,
+                _ => continue,
+            };
+            all += if all_closed { 0 } else { change };
+            unquoted += if unquoted_closed || quote.is_some() { 0 } else { change };
+            let closes = (!all_closed && all == 0) || (!unquoted_closed && unquoted == 0 && quote.is_none());
+            all_closed |= all == 0;
+            unquoted_closed |= unquoted == 0;
+            if closes && next == Some(&')') {
+                return Ok(false);
+            }
+        }
+        Ok(true)
     }
 
     /// `${...}`, from after its brace.
@@ -230,10 +263,11 @@ impl Reader<'_, '_> {
                 None => return Err("a `${` is not closed"),
                 Some('}') => {
                     self.bump(1);
-                    return Ok(());
+                    break;
                 }
                 Some('\\') => {
                     self.bump(1);
+                    scratch.text.extend(self.text.get(self.at));
                     self.at = (self.at + 1).min(self.text.len());
                 }
                 Some('\'') if in_quotes => return Err("a quote in `${` in quotes means different things"),
@@ -252,9 +286,20 @@ impl Reader<'_, '_> {
                     self.found.hide("`@P` runs what a variable holds");
                     self.bump(2);
                 }
-                Some(_) => self.bump(1),
+                Some(c) => {
+                    scratch.text.push(c);
+                    self.bump(1);
+                }
             }
         }
+        if holds_substitution(&scratch.text) {
+            self.found
+                .hide("text in `${` that looks like a substitution may be run as an index or an offset");
+        }
+        if is_command_table(&scratch.text) {
+            self.found.hide("it may give a command another name");
+        }
+        Ok(())
     }
 
     /// A substitution in backquotes. Its text loses a layer of backslashes before it is a script.
@@ -282,16 +327,24 @@ impl Reader<'_, '_> {
     }
 }
 
+impl Word {
+    /// Notes that it is a pattern, of which several words may come.
+    fn spreads(&mut self) {
+        self.literal = false;
+        self.splits = true;
+    }
+}
+
 impl Shape {
     /// Notes what an unquoted sign makes of a word.
     fn note(&mut self, c: char, word: &mut Word) {
         match c {
-            '*' | '?' => word.literal = false,
+            '*' | '?' => word.spreads(),
             '[' => self.bracket = true,
-            ']' if self.bracket => word.literal = false,
+            ']' if self.bracket => word.spreads(),
             '{' => self.brace = true,
             ',' => self.comma |= self.brace,
-            '}' if self.brace && (self.comma || word.text.contains("..")) => word.literal = false,
+            '}' if self.brace && (self.comma || word.text.contains("..")) => word.spreads(),
             '~' if word.text.is_empty() => word.literal = false,
             '=' if !self.assigns => self.assigns = names_variable(&word.text),
             _ => {}

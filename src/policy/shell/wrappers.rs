@@ -11,8 +11,12 @@ pub(super) struct Wrapper {
     flags: &'static str,
     /// Options whose value follows, in the same word or the next.
     valued: &'static str,
-    /// Long options that stand alone; others must have their value after an equals sign.
+    /// Options whose value, if any, follows in the same word.
+    attached: &'static str,
+    /// Long options that stand alone.
     long: &'static [&'static str],
+    /// Long options that have their value after an equals sign.
+    long_valued: &'static [&'static str],
     /// Words between the options and the command.
     skips: usize,
     /// Whether it changes nothing but how the command is started.
@@ -20,7 +24,7 @@ pub(super) struct Wrapper {
 }
 
 const fn plain(name: &'static str, flags: &'static str, valued: &'static str) -> Wrapper {
-    Wrapper { name, flags, valued, long: &[], skips: 0, transparent: true }
+    Wrapper { name, flags, valued, attached: "", long: &[], long_valued: &[], skips: 0, transparent: true }
 }
 
 const WRAPPERS: &[Wrapper] = &[
@@ -28,27 +32,46 @@ const WRAPPERS: &[Wrapper] = &[
     plain("command", "p", ""),
     plain("exec", "cl", "a"),
     plain("nohup", "", ""),
-    Wrapper { long: &["portability", "verbose", "append"], ..plain("time", "apv", "fo") },
-    plain("nice", "0123456789", "n"),
-    Wrapper { long: &["ignore"], ..plain("ionice", "t", "cn") },
-    plain("stdbuf", "", "ioe"),
+    Wrapper {
+        long: &["portability", "verbose", "append"],
+        long_valued: &["format", "output"],
+        ..plain("time", "apv", "fo")
+    },
+    Wrapper { long_valued: &["adjustment"], ..plain("nice", "0123456789", "n") },
+    Wrapper { long: &["ignore"], long_valued: &["class", "classdata"], ..plain("ionice", "t", "cn") },
+    Wrapper { long_valued: &["input", "output", "error"], ..plain("stdbuf", "", "ioe") },
     Wrapper { long: &["ctty", "fork", "wait"], ..plain("setsid", "cfw", "") },
     Wrapper {
         long: &["foreground", "preserve-status", "verbose"],
+        long_valued: &["kill-after", "signal"],
         skips: 1,
         ..plain("timeout", "fpv", "ks")
     },
     Wrapper {
         long: &["ignore-environment", "null", "debug", "block-signal", "ignore-signal", "default-signal"],
+        long_valued: &["unset", "chdir", "argv0", "block-signal", "ignore-signal", "default-signal"],
         ..plain("env", "i0v", "uCPa")
     },
     Wrapper {
         long: &["null", "no-run-if-empty", "verbose", "exit", "open-tty", "interactive", "show-limits"],
-        ..plain("xargs", "0rtpxoe", "dEILlnPsa")
+        long_valued: &[
+            "arg-file",
+            "delimiter",
+            "eof",
+            "replace",
+            "max-lines",
+            "max-args",
+            "max-procs",
+            "max-chars",
+            "process-slot-var",
+        ],
+        attached: "eil",
+        ..plain("xargs", "0rtpxo", "dEILnPsa")
     },
     Wrapper {
         transparent: false,
         long: &["non-interactive", "preserve-env", "set-home", "background", "reset-timestamp"],
+        long_valued: &["user", "group", "prompt", "host", "chdir", "other-user"],
         ..plain("sudo", "EHnPSbkBN", "ugphCrtTDRU")
     },
     Wrapper { transparent: false, ..plain("doas", "nL", "uC") },
@@ -96,22 +119,40 @@ impl Wrapper {
         let mut assigns = false;
         if matches!(self.name, "env" | "sudo" | "doas") {
             assigns = at > 0;
+            if self.name == "env" && words.get(at).is_some_and(|word| word.text == "-") {
+                at += 1;
+            }
             while let Some(word) = words.get(at).filter(|word| word.text.contains('=')) {
                 assigns = true;
-                if !word.literal && !word.text.split('=').next().is_some_and(is_name) {
+                let name = word.raw.split('=').next().unwrap_or_default();
+                if word.splits || (!word.literal && !is_name(name)) {
                     return (Started::Unknown("what it sets is not written out"), true);
                 }
                 at += 1;
             }
         }
         at += self.skips;
+        // One of these may be an option, or more than one word: then the command begins elsewhere.
+        if words.iter().take(at).any(|word| word.splits)
+            || words.get(at - self.skips..at).is_some_and(any_unclear)
+        {
+            return (Started::Unknown("some words before its command are not written out"), assigns);
+        }
+        if matches!(self.name, "strace" | "ltrace")
+            && words.iter().take(at).any(|word| word.text.contains(['|', '!']))
+        {
+            return (Started::Unknown("its output may go to a command"), assigns);
+        }
         let rest = words.get(at..).unwrap_or_default();
         if rest.is_empty() {
-            return (Started::None, assigns);
+            return match self.name {
+                _ if simple.open_end => (Started::Unknown("its command comes when it runs"), assigns),
+                "chroot" => (Started::Unknown("without a command it is a shell"), assigns),
+                _ => (Started::None, assigns),
+            };
         }
         let open_end = simple.open_end || self.name == "xargs";
         let mut inner = Simple { words: rest.to_vec(), open_end, ..Simple::default() };
-        let replaces = |word: &Word| word.text.starts_with("-I") || word.text.starts_with("--replace");
         if self.name == "xargs" && words[..at].iter().any(replaces) {
             // Any of them may hold the text that is replaced.
             inner.words.iter_mut().for_each(|word| word.literal = false);
@@ -123,17 +164,20 @@ impl Wrapper {
     fn options(&self, words: &[Word]) -> Option<usize> {
         let mut at = 0;
         while let Some(word) = words.get(at) {
-            if !word.literal {
-                // It may be an option too; as the command it is one that cannot be told.
-                return Some(at);
-            }
             let text = word.text.as_str();
+            if !word.literal {
+                // In a place for an option it may be one; `A="$x"` is none, and as a command it cannot be told either.
+                return if text.starts_with('-') || text.is_empty() || word.splits { None } else { Some(at) };
+            }
             if text == "--" {
                 return Some(at + 1);
             }
             if let Some(long) = text.strip_prefix("--") {
-                let known = long.contains('=') && !long.starts_with("split-string");
-                if !known && !self.long.contains(&long) {
+                let known = match long.split_once('=') {
+                    Some((name, _)) => self.long_valued.contains(&name),
+                    None => self.long.contains(&long),
+                };
+                if !known {
                     return None;
                 }
                 at += 1;
@@ -154,12 +198,32 @@ impl Wrapper {
                 let has_value = n + letter.len_utf8() < letters.len();
                 return Some(if has_value { 1 } else { 2 });
             }
+            if self.attached.contains(letter) {
+                return Some(1);
+            }
             if !self.flags.contains(letter) {
                 return None;
             }
         }
         Some(1)
     }
+}
+
+fn any_unclear(words: &[Word]) -> bool {
+    words.iter().any(|word| !word.literal)
+}
+
+/// Whether this is, or may be, an option of `xargs` that names a text to be replaced; alone or in a bundle.
+fn replaces(word: &Word) -> bool {
+    let bundle = word.text.starts_with('-') && !word.text.starts_with("--") && word.text.contains(['I', 'i']);
+    bundle || word.text.starts_with("--replace")
+}
+
+/// Whether words of `find` that are not written out may hold an action, or be one with what follows.
+pub(super) fn find_is_unclear(simple: &Simple) -> bool {
+    let words = &simple.words[1..];
+    let both = |pair: &[Word]| pair.iter().all(|word| !word.literal);
+    simple.open_end || words.iter().any(|word| word.splits) || words.windows(2).any(both)
 }
 
 /// The commands that `find` starts for what it finds.

@@ -14,7 +14,7 @@ use tempfile::TempDir;
 
 const NO_PUSH: &str = "[[rule]]\nname = \"no-push\"\ndecision = \"deny\"\ncommand = [\"git\", \"push\"]\nmatch = [\"git push origin\"]\n";
 
-fn verdict(line: &str) -> Verdict {
+pub(super) fn verdict(line: &str) -> Verdict {
     let rules = Rules::parse(NO_PUSH, &|_| true).expect("good rules");
     let call = Call {
         tool: "Bash".to_owned(),
@@ -26,12 +26,12 @@ fn verdict(line: &str) -> Verdict {
 }
 
 /// A folder with a `git` that only says that it was told to push.
-struct Yard {
+pub(super) struct Yard {
     dir: TempDir,
 }
 
 impl Yard {
-    fn new() -> Self {
+    pub(super) fn new() -> Self {
         let dir = tempfile::tempdir().expect("a folder");
         let bin = dir.path().join("bin");
         std::fs::create_dir_all(&bin).expect("made");
@@ -49,12 +49,17 @@ impl Yard {
         Self { dir }
     }
 
+    /// The path of its git.
+    pub(super) fn git(&self) -> String {
+        self.dir.path().join("bin/git").display().to_string()
+    }
+
     fn mark(&self) -> PathBuf {
         self.dir.path().join("ran")
     }
 
     /// Whether a real bash runs `git push` of this.
-    fn runs(&self, line: &str, path: &str) -> bool {
+    pub(super) fn runs(&self, line: &str, path: &str) -> bool {
         let _ = std::fs::remove_file(self.mark());
         let ended = Command::new("/usr/bin/timeout")
             .args(["-s", "KILL", "5", "/bin/bash", "--noprofile", "--norc", "-c", line])
