@@ -52,6 +52,7 @@ pub struct Simple {
 
 /// A word of a command.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a property of its own that was seen in the text")]
 pub struct Word {
     /// What it stands for, without quotes; of expansions, nothing.
     pub text: String,

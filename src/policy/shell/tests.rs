@@ -198,3 +198,20 @@ fn hostile_depth_and_size_end_in_a_word_of_their_own() {
         }
     }
 }
+
+#[test]
+fn a_known_name_is_known_in_any_case_where_the_system_tells_none_apart() {
+    use super::names::known_name;
+    for (text, folded, exact) in [
+        ("Bash", "bash", "Bash"),
+        ("/USR/BIN/ENV", "env", "ENV"),
+        ("C:\\git\\Bash.EXE", "bash", "Bash.EXE"),
+        ("nohup", "nohup", "nohup"),
+    ] {
+        assert_eq!(
+            (known_name(text, true).as_str(), known_name(text, false).as_str()),
+            (folded, exact),
+            "{text}"
+        );
+    }
+}

@@ -95,6 +95,24 @@ fn leaf() -> impl Strategy<Value = String> {
         "{git,push}",
         "git ${x:-push}",
         "git pus[h]",
+        "time -p\tgit push",
+        "time -p</dev/null git push",
+        "env - PATH=\"$PATH\" git push",
+        "o=-v; timeout $o 5 git push",
+        "n='5 git'; nice -n $n push",
+        "x='1 git'; env A=$x push",
+        "x=-exec; find . -maxdepth 0 $x git push \\;",
+        "echo git push | xargs env",
+        "printf 'push\\0' | xargs -0I{} git {}",
+        "echo x | xargs -l git push",
+        "echo $(( '$(git push)' ))",
+        "(( x = '$(git push)' ))",
+        "x=abc; echo ${x:'b[$(git push)]'}",
+        "read x <<< 'a[$(git push)]'; ((x))",
+        "mapfile -tC 'git push;:' -c1 <<<x",
+        "$'g\\x69t' push",
+        "shopt -s expand_aliases\nBASH_ALIASES[foo]='git push'\nfoo",
+        "env 'BASH_FUNC_foo%%=() { git push; }' bash -c foo",
     ])
     .prop_map(str::to_owned)
 }
@@ -132,6 +150,9 @@ fn around(layer: usize, inner: &str) -> String {
         26 => format!("find . -maxdepth 0 -exec sh -c {} \\;", quoted(inner)),
         27 => format!("echo x | xargs sh -c {}", quoted(inner)),
         28 => format!("a=([0]=$({line}\n))"),
+        29 => format!("trap -- {} EXIT", quoted(&format!("-x; {inner}"))),
+        30 => format!("time -p\t{{ {line}\n}}"),
+        31 => format!("echo $(({line}\n) | cat)"),
         _ => format!("# a comment\n{line}"),
     }
 }
@@ -140,7 +161,7 @@ fn around(layer: usize, inner: &str) -> String {
 fn a_denied_command_is_never_missed_wherever_it_is_nested() {
     let yard = Yard::new();
     let ran = Cell::new(0_usize);
-    let scripts = (leaf(), prop::collection::vec(0_usize..30, 0..6));
+    let scripts = (leaf(), prop::collection::vec(0_usize..33, 0..6));
     let mut runner = TestRunner::new(Config { cases: 250, failure_persistence: None, ..Config::default() });
     runner
         .run(&scripts, |(leaf, layers)| {
@@ -243,6 +264,18 @@ const PIECES: &[&str] = &[
     "$x",
     "$IFS",
     "elif ",
+    "(( ",
+    "time -p\t",
+    "[[ a && ",
+    "# ",
+    "nice -n ",
+    "timeout ",
+    "xargs ",
+    "${x:",
+    "$(( ",
+    "trap -- ",
+    "-x",
+    "read x ",
 ];
 
 #[test]
