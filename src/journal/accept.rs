@@ -204,8 +204,8 @@ impl Page<'_> {
         self.transaction
             .prepare_cached(
                 "insert into request (id, origin, tool, args, args_hash, conversation, agent_type, effect, \
-                 created_at_ms, deadline_ms, received_at_ms, state, lease_id, cancel_requested, cancel_requested_at_ms) \
-                 values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                 created_at_ms, deadline_ms, received_at_ms, state, lease_id, cancel_requested, cancel_requested_at_ms, \
+                 signature) values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
             )?
             .execute(params![
                 request.id.as_str(),
@@ -223,6 +223,7 @@ impl Page<'_> {
                 self.lease.as_str(),
                 request.cancelled,
                 request.cancelled.then_some(self.now_ms),
+                request.signature,
             ])?;
         Ok(())
     }

@@ -160,9 +160,10 @@ pub struct Unfinished {
 
 /// The columns of [`request_from_row`], in order.
 pub(super) const REQUEST_COLUMNS: &str =
-    "id, tool, args, conversation, agent_type, created_at_ms, deadline_ms, cancel_requested";
+    "id, tool, args, conversation, agent_type, created_at_ms, deadline_ms, cancel_requested, signature";
 
 pub(super) fn request_from_row(row: &Row<'_>) -> rusqlite::Result<ToolRequest> {
+    let signature: Option<String> = row.get(8)?;
     Ok(ToolRequest {
         id: parsed(row, 0, RequestId::parse)?,
         tool: parsed(row, 1, ToolName::parse)?,
@@ -172,8 +173,9 @@ pub(super) fn request_from_row(row: &Row<'_>) -> rusqlite::Result<ToolRequest> {
         created_at_ms: row.get(5)?,
         deadline_ms: row.get(6)?,
         cancelled: row.get(7)?,
-        issued_at_ms: None,
-        signature: None,
+        // What is signed was made when it was signed: see the runner's intake.
+        issued_at_ms: signature.is_some().then(|| row.get(5)).transpose()?,
+        signature,
     })
 }
 

@@ -316,10 +316,10 @@ const LIFE_COLUMNS: &str = "origin, effect, state, attempt, lease_id";
 fn unfinished_from_row(row: &Row<'_>) -> rusqlite::Result<Unfinished> {
     Ok(Unfinished {
         request: request_from_row(row)?,
-        origin: row.get::<_, Stored<Origin>>(8)?.0,
-        effect: row.get::<_, Stored<Effect>>(9)?.0,
-        state: row.get::<_, Stored<State>>(10)?.0,
-        attempt: row.get(11)?,
-        lease: parsed(row, 12, LeaseId::parse)?,
+        origin: row.get::<_, Stored<Origin>>(9)?.0,
+        effect: row.get::<_, Stored<Effect>>(10)?.0,
+        state: row.get::<_, Stored<State>>(11)?.0,
+        attempt: row.get(12)?,
+        lease: parsed(row, 13, LeaseId::parse)?,
     })
 }

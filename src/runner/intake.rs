@@ -8,7 +8,7 @@ use crate::audit::{Decision, Entry, Event, Who};
 use crate::backend::Offered;
 use crate::failpoint::reach_of;
 use crate::ids::RequestId;
-use crate::journal::{Admission, JournalError, Offer, Origin, Refusal};
+use crate::journal::{Accepted, Admission, JournalError, Offer, Origin, Refusal};
 use crate::request::{
     Effect, ErrorCode, Failure, Meta, NotSigned, Outcome, RequestAuth, Sealing, ToolRequest,
 };
@@ -115,20 +115,29 @@ impl Engine {
 
     /// The answer to a request that this device does not run because of its signature, or for want of one.
     fn unsigned(&self, request: &ToolRequest) -> Option<Refusal> {
-        let auth = self.request_auth.as_ref()?;
-        let now_ms = self.clock.now_ms();
-        #[expect(clippy::cast_precision_loss, reason = "milliseconds since 1970 are far below 2^53")]
-        let checked = auth.check(request, now_ms as f64, self.settings.ttl.as_secs_f64() * 1_000.0);
-        let why = checked.err()?;
+        let why = self.unsigned_why(request)?;
         tracing::warn!(request.id = %request.id, ?why, "a request is not run: it is not signed as this device requires");
-        let code =
-            if matches!(why, NotSigned::Expired(_)) { ErrorCode::Expired } else { ErrorCode::PolicyDenied };
-        let text = format!(
-            "{} was not run: its owner lets this device run only requests that are signed with a known key, and {}",
-            request.tool,
-            in_words(&why)
-        );
+        let Failure { code, text, .. } = not_signed(request, &why);
         Some(self.refusal(request.clone(), code, text))
+    }
+
+    fn unsigned_why(&self, request: &ToolRequest) -> Option<NotSigned> {
+        let auth = self.request_auth.as_ref()?;
+        #[expect(clippy::cast_precision_loss, reason = "milliseconds since 1970 are far below 2^53")]
+        let now_ms = self.clock.now_ms() as f64;
+        auth.check(request, now_ms, self.settings.ttl.as_secs_f64() * 1_000.0).err()
+    }
+
+    /// The same for one that an earlier life of the runner accepted: perhaps before a key was pinned, or under another
+    /// one. It was in time when it came; how long it may wait is another matter. What a call of this device made
+    /// (Task) is signed by nobody.
+    pub(super) fn unsigned_left(&self, call: &Accepted) -> Option<Outcome> {
+        let why = self.unsigned_why(call.request()).filter(|_| call.origin() == Origin::Backend)?;
+        if matches!(why, NotSigned::Expired(_) | NotSigned::Early(_)) {
+            return None;
+        }
+        tracing::warn!(request.id = %call.request().id, ?why, "a request that was left is not run: it is not signed");
+        Some(Outcome::Error(not_signed(call.request(), &why)))
     }
 
     fn refusal(&self, request: ToolRequest, code: ErrorCode, text: String) -> Refusal {
@@ -143,6 +152,17 @@ impl Engine {
         });
         Refusal { request, reply }
     }
+}
+
+fn not_signed(request: &ToolRequest, why: &NotSigned) -> Failure {
+    let code =
+        if matches!(why, NotSigned::Expired(_)) { ErrorCode::Expired } else { ErrorCode::PolicyDenied };
+    let text = format!(
+        "{} was not run: its owner lets this device run only requests that are signed with a known key, and {}",
+        request.tool,
+        in_words(why)
+    );
+    Failure { code, text, meta: Meta::default() }
 }
 
 fn in_words(why: &NotSigned) -> String {

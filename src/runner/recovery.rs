@@ -58,7 +58,10 @@ impl Engine {
             found = outcome;
         }
         let outcome = match fate {
-            Fate::Run => return Ok(Some(call)),
+            Fate::Run => match self.unsigned_left(&call) {
+                Some(denied) => denied,
+                None => return Ok(Some(call)),
+            },
             Fate::Post | Fate::Compare => return Ok(None),
             Fate::Answer(Verdict::NeverRan) => never_ran(),
             Fate::Answer(Verdict::ChangedNothing) => changed_nothing(call.request().tool.as_str()),

@@ -50,7 +50,8 @@ impl ForCommands for Shims {
         let terms = Terms {
             request: request.clone(),
             into: self.trash.home.trash_incoming_dir(),
-            max_bytes: self.trash.limits.max_bytes,
+            // Half is for what file tools change.
+            max_bytes: self.trash.limits.max_bytes / 2,
             workspaces: self.workspaces.clone(),
             programs: programs.clone(),
         };

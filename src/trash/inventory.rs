@@ -5,11 +5,12 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 
 use serde::{Deserialize, Serialize};
 
-use super::Trash;
 use super::manifest::{self, Line, Name};
+use super::{Trash, now_ms};
 use crate::ids::RequestId;
 
 /// The manifest in a folder of removed things.
@@ -36,6 +37,7 @@ pub(super) struct Record {
     pub folder: Option<PathBuf>,
     pub file: PathBuf,
     pub lines: Vec<Line>,
+    counted: OnceLock<u64>,
 }
 
 /// A line of the log of what was taken back.
@@ -46,14 +48,9 @@ pub(super) struct Taken {
 }
 
 impl Record {
-    /// What is still here of what was removed, in bytes.
+    /// What the folder takes on the disk, in bytes: looked at, and not what its manifest says.
     pub fn bytes(&self) -> u64 {
-        let Some(folder) = &self.folder else { return 0 };
-        let here = |line: &Line| match line {
-            Line::Removed { item, bytes, .. } if fs::symlink_metadata(folder.join(item)).is_ok() => *bytes,
-            _ => 0,
-        };
-        self.lines.iter().map(here).sum()
+        *self.counted.get_or_init(|| self.folder.as_deref().map_or(0, super::tree::on_disk))
     }
 }
 
@@ -121,13 +118,24 @@ impl Trash {
     pub(super) fn inventory(&self) -> io::Result<Vec<Kept>> {
         let mut records = Vec::new();
         for file in entries(&self.home.trash_manifests_dir())? {
-            records.push(Record { folder: None, lines: manifest::read(&file)?, file });
+            records.push(Record {
+                folder: None,
+                lines: manifest::read(&file)?,
+                file,
+                counted: OnceLock::new(),
+            });
         }
         for folder in entries(&self.home.trash_removed_dir())?.into_iter().filter(|folder| is_folder(folder))
         {
             let file = folder.join(MANIFEST);
-            records.push(Record { lines: manifest::read(&file)?, file, folder: Some(folder) });
+            records.push(Record {
+                lines: manifest::read(&file)?,
+                file,
+                folder: Some(folder),
+                counted: OnceLock::new(),
+            });
         }
+        let now = now_ms();
         let mut all: BTreeMap<RequestId, Kept> = BTreeMap::new();
         for record in records {
             let Some(Line::Begun { request, tool, at_ms }) = record.lines.first().cloned() else { continue };
@@ -138,7 +146,15 @@ impl Trash {
                 undone_at_ms: None,
                 records: Vec::new(),
             });
-            kept.at_ms = kept.at_ms.min(at_ms);
+            // Records of file tools come first, and are nobody else's to write. Where a command wrote it, the time may
+            // be anything: it makes nothing older, and nothing comes from the future.
+            let is_trusted = record.folder.is_none() || kept.records.is_empty();
+            kept.at_ms = match kept.records.first() {
+                _ if is_trusted => kept.at_ms.min(at_ms),
+                Some(first) if first.folder.is_none() => kept.at_ms,
+                _ => kept.at_ms.max(at_ms),
+            }
+            .min(now);
             kept.records.push(record);
         }
         for taken in self.taken()? {
@@ -180,15 +196,11 @@ impl Trash {
             }
             let removed = self.home.trash_removed_dir().join(name);
             // One whose name is taken is forged; it goes with what lies about.
-            if let Err(cause) = fs::rename(&folder, &removed) {
+            if let Err(cause) = super::tree::take(&folder, &removed) {
                 tracing::warn!(path = %folder.display(), %cause, "what a command removed stays in its reach");
                 continue;
             }
-            let lines: Vec<Line> = manifest::read(&removed.join(MANIFEST))?;
-            bytes += lines
-                .iter()
-                .map(|line| if let Line::Removed { bytes, .. } = line { *bytes } else { 0 })
-                .sum::<u64>();
+            bytes += super::tree::on_disk(&removed);
         }
         Ok(bytes)
     }

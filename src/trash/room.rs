@@ -12,11 +12,18 @@ use std::time::Duration;
 use super::contents::Contents;
 use super::inventory::{Kept, Record, entries};
 use super::manifest::Line;
-use super::{Trash, now_ms};
+use super::{Trash, now_ms, tree};
 use crate::ids::RequestId;
 
 /// What no command has collected by then is nobody's.
 const DEBRIS: Duration = Duration::from_hours(24);
+
+/// Which records of a request go.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Whose {
+    All,
+    Commands,
+}
 
 impl Trash {
     /// Lets go of what is over its time and over the quota. For the start of a runner, and now and then.
@@ -37,14 +44,22 @@ impl Trash {
     /// What lies about where commands may write, and nobody has touched for a day.
     fn condemn_debris(&self) -> io::Result<()> {
         for entry in fs::read_dir(self.home.trash_incoming_dir())? {
-            let entry = entry?;
-            let age = entry.metadata()?.modified()?.elapsed().unwrap_or_default();
-            if age > DEBRIS {
-                let name = format!("{}", uuid::Uuid::new_v4().simple());
-                fs::rename(entry.path(), self.home.trash_doomed_dir().join(name))?;
+            let path = entry?.path();
+            let modified = fs::symlink_metadata(&path).and_then(|metadata| metadata.modified());
+            let age = modified.ok().and_then(|modified| modified.elapsed().ok()).unwrap_or_default();
+            // What cannot be moved stays, and keeps nothing else from going.
+            if age > DEBRIS
+                && let Err(cause) = self.doom(&path)
+            {
+                tracing::warn!(path = %path.display(), %cause, "what nobody has collected stays in the trash");
             }
         }
         Ok(())
+    }
+
+    /// Puts something where it waits to be removed for good.
+    fn doom(&self, path: &Path) -> io::Result<()> {
+        tree::take(path, &self.home.trash_doomed_dir().join(format!("{}", uuid::Uuid::new_v4().simple())))
     }
 
     /// Takes up what commands have removed since, and keeps to the quota.
@@ -78,12 +93,11 @@ impl Trash {
             self.collect()?;
             let all = self.inventory()?;
             let bytes = self.count(&all)?;
-            for kept in &all {
-                self.condemn(kept)?;
-            }
+            let requests = all.len() as u64;
+            self.condemn(all.into_iter().flat_map(|kept| kept.records).collect());
             self.forget_unwanted(&[])?;
             *self.used.lock().unwrap_or_else(PoisonError::into_inner) = Some(0);
-            (all.len() as u64, bytes)
+            (requests, bytes)
         };
         self.burn();
         Ok(emptied)
@@ -128,14 +142,14 @@ impl Trash {
     fn let_go(&self, more: u64, spared: Option<&RequestId>) -> io::Result<u64> {
         let mut all = self.inventory()?;
         let oldest = now_ms().saturating_sub(i64::try_from(self.limits.keep.as_millis()).unwrap_or(i64::MAX));
-        while let Some(last) = all.last() {
-            let spared = spared == Some(&last.request);
-            if spared || (last.at_ms >= oldest && self.count(&all)? + more <= self.limits.max_bytes) {
-                break;
-            }
-            tracing::info!(request.id = %last.request, "the trash lets go of what it kept of a request");
-            self.condemn(last)?;
-            all.pop();
+        while let Some((at, whose)) = self.next_to_go(&all, oldest, more, spared)? {
+            let kept = &mut all[at];
+            tracing::info!(request.id = %kept.request, "the trash lets go of what it kept of a request");
+            let goes = |record: &Record| whose == Whose::All || record.folder.is_some();
+            let (going, staying) = std::mem::take(&mut kept.records).into_iter().partition(goes);
+            kept.records = staying;
+            self.condemn(going);
+            all.retain(|kept| !kept.records.is_empty());
             self.forget_unwanted(&all)?;
         }
         self.forget_unwanted(&all)?;
@@ -144,18 +158,44 @@ impl Trash {
         Ok(used)
     }
 
-    /// Takes a request out of the inventory; what it has goes with [`Trash::burn`].
-    fn condemn(&self, kept: &Kept) -> io::Result<()> {
-        for record in &kept.records {
-            match &record.folder {
-                Some(folder) => {
-                    let name = format!("{}", uuid::Uuid::new_v4().simple());
-                    fs::rename(folder, self.home.trash_doomed_dir().join(name))?;
-                }
-                None => fs::remove_file(&record.file)?,
+    /// Which request goes next, if one must: the oldest that is over its time, or for which there is no room. Where what
+    /// commands removed takes more than half, theirs go first: they cannot push out what file tools changed.
+    fn next_to_go(
+        &self,
+        all: &[Kept],
+        oldest: i64,
+        more: u64,
+        spared: Option<&RequestId>,
+    ) -> io::Result<Option<(usize, Whose)>> {
+        let may_go = |kept: &Kept| spared != Some(&kept.request);
+        if let Some(old) = all.iter().rposition(|kept| kept.at_ms < oldest && may_go(kept)) {
+            return Ok(Some((old, Whose::All)));
+        }
+        if self.count(all)? + more <= self.limits.max_bytes {
+            return Ok(None);
+        }
+        let removed: u64 = all.iter().flat_map(|kept| &kept.records).map(Record::bytes).sum();
+        let takes = |kept: &Kept| kept.records.iter().any(|record| record.bytes() > 0);
+        let of_commands = all.iter().rposition(|kept| takes(kept) && may_go(kept));
+        if let Some(at) = of_commands.filter(|_| removed > self.limits.max_bytes / 2) {
+            // A command may have named any request: what file tools kept of it stays.
+            return Ok(Some((at, Whose::Commands)));
+        }
+        Ok(all.iter().rposition(may_go).map(|at| (at, Whose::All)))
+    }
+
+    /// Takes records out of the inventory; what they have goes with [`Trash::burn`].
+    fn condemn(&self, records: Vec<Record>) {
+        for record in records {
+            let gone = match &record.folder {
+                Some(folder) => self.doom(folder),
+                None => fs::remove_file(&record.file),
+            };
+            // One that stays is tried again; it must not keep every later call from being kept.
+            if let Err(cause) = gone {
+                tracing::warn!(path = %record.file.display(), %cause, "what the trash lets go of stays for now");
             }
         }
-        Ok(())
     }
 
     /// Lets go of contents that no request names.

@@ -76,6 +76,66 @@ fn copy(from: &Path, to: &Path) -> io::Result<()> {
     fs::File::open(to)?.sync_all()
 }
 
+/// Moves a folder or a file that a command made, whatever its mode: one that its owner may not write could not be moved
+/// to another folder. No link is followed.
+pub(super) fn take(from: &Path, to: &Path) -> io::Result<()> {
+    #[cfg(unix)]
+    if fs::symlink_metadata(from)?.is_dir() {
+        use std::os::unix::fs::OpenOptionsExt as _;
+        let flags = libc::O_NOFOLLOW | libc::O_DIRECTORY | libc::O_NONBLOCK;
+        match fs::OpenOptions::new().read(true).custom_flags(flags).open(from) {
+            Ok(folder) => super::copy::set_mode(folder, 0o700)?,
+            // One that cannot even be read can have its mode only by its name, in a folder that leads nowhere.
+            Err(cause) if cause.kind() == io::ErrorKind::PermissionDenied => {
+                use rustix::fs::{AtFlags, CWD, Mode, chmodat};
+                chmodat(CWD, from, Mode::RWXU, AtFlags::SYMLINK_NOFOLLOW)?;
+            }
+            Err(cause) => return Err(cause),
+        }
+    }
+    fs::rename(from, to)
+}
+
+/// What something takes on the disk with all that is in it, in bytes; what cannot be looked at does not count. A file
+/// with several names counts once.
+pub(super) fn on_disk(path: &Path) -> u64 {
+    let mut seen = std::collections::HashSet::new();
+    let (mut bytes, mut waiting) = (0, vec![path.to_owned()]);
+    while let Some(path) = waiting.pop() {
+        let Ok(metadata) = fs::symlink_metadata(&path) else { continue };
+        if metadata.is_dir() {
+            waiting.extend(fs::read_dir(&path).into_iter().flatten().flatten().map(|entry| entry.path()));
+        }
+        if is_new(&metadata, &mut seen) {
+            bytes += taken(&metadata);
+        }
+    }
+    bytes
+}
+
+#[cfg(unix)]
+fn is_new(metadata: &fs::Metadata, seen: &mut std::collections::HashSet<(u64, u64)>) -> bool {
+    use std::os::unix::fs::MetadataExt as _;
+    metadata.is_dir() || metadata.nlink() == 1 || seen.insert((metadata.dev(), metadata.ino()))
+}
+
+#[cfg(not(unix))]
+fn is_new(_: &fs::Metadata, _: &mut std::collections::HashSet<(u64, u64)>) -> bool {
+    true
+}
+
+/// What a file takes on the disk, in bytes: a sparse one less than it is long.
+#[cfg(unix)]
+pub(super) fn taken(metadata: &fs::Metadata) -> u64 {
+    use std::os::unix::fs::MetadataExt as _;
+    metadata.blocks().saturating_mul(512)
+}
+
+#[cfg(not(unix))]
+pub(super) fn taken(metadata: &fs::Metadata) -> u64 {
+    metadata.len()
+}
+
 /// Removes something for good, with all that is in it.
 pub(super) fn remove(path: &Path) -> io::Result<()> {
     if fs::symlink_metadata(path)?.is_dir() { fs::remove_dir_all(path) } else { fs::remove_file(path) }

@@ -97,7 +97,7 @@ impl Removal<'_> {
             let whole = (!asks).then(|| self.whole(Path::new(operand), taken)).flatten();
             planned.push(whole.map(|(path, tree)| {
                 let item = self.bin.name();
-                taken += tree.bytes;
+                taken += tree.on_disk;
                 lines.push(removed(&path, &item, tree.files, tree.bytes));
                 Whole { item, tree }
             }));
@@ -123,7 +123,7 @@ impl Removal<'_> {
             return None;
         }
         let tree = look(path, &metadata, self.asked.verbose);
-        let fits = taken + tree.bytes <= self.terms.most(&real, workspace);
+        let fits = taken + tree.on_disk <= self.terms.most(&real, workspace);
         (tree.goes_whole && fits).then_some((real, tree))
     }
 
@@ -287,7 +287,7 @@ impl Removal<'_> {
             Some((real, most))
         });
         let Some((real, most)) = inside else { return fs::remove_file(path) };
-        let size = if metadata.is_file() { metadata.len() } else { 0 };
+        let size = if metadata.is_file() { tree::taken(metadata) } else { 0 };
         if self.bin.taken() + size > most {
             if !self.warned {
                 self.warned = true;
@@ -303,7 +303,7 @@ impl Removal<'_> {
             return fs::remove_file(path);
         }
         let item = self.bin.name();
-        if self.bin.announce(&[removed(&real, &item, 1, size)])
+        if self.bin.announce(&[removed(&real, &item, 1, if metadata.is_file() { metadata.len() } else { 0 })])
             && let Some(place) = self.bin.place(&item)
         {
             match tree::move_new(path, &place) {

@@ -9,7 +9,8 @@ use crate::ids::RequestId;
 /// The variable in which a command carries it.
 pub const VARIABLE: &str = "PUNIE_TRASH";
 
-/// Paths that hold what can be made again, for the most part: they may take an eighth of the trash.
+/// Paths that hold what can be made again, for the most part: they may take a quarter of what commands may, an
+/// eighth of the trash.
 const MADE_AGAIN: &[&str] = &["target", "node_modules"];
 
 /// For whom is removed, and where it goes.
@@ -53,7 +54,7 @@ impl Terms {
         let below = path.strip_prefix(workspace).unwrap_or(path);
         let made_again = below.iter().any(|part| MADE_AGAIN.iter().any(|name| part == *name));
         let in_git = below.parent().is_some_and(|above| above.iter().any(|part| part == ".git"));
-        if made_again || in_git { self.max_bytes / 8 } else { self.max_bytes }
+        if made_again || in_git { self.max_bytes / 4 } else { self.max_bytes }
     }
 }
 
@@ -74,7 +75,7 @@ mod tests {
         assert_eq!([most("/w/target/src"), most("/w/target/.git"), most("/w/target/a/target.rs")], [800; 3]);
         assert_eq!(
             [most("/w/target/a/target"), most("/w/target/node_modules/x"), most("/w/target/.git/objects")],
-            [100; 3]
+            [200; 3]
         );
     }
 }

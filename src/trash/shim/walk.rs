@@ -9,6 +9,7 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
+use crate::trash::tree::taken;
 use rustix::fs::{Access, AtFlags, CWD, accessat};
 
 /// A tree, looked at as a whole.
@@ -17,6 +18,8 @@ pub(super) struct Tree {
     /// What is no folder.
     pub files: u64,
     pub bytes: u64,
+    /// What it takes on the disk, in bytes: a sparse file less than it is long.
+    pub on_disk: u64,
     /// Nothing in it would stop a removal one by one, so that it may go in one step.
     pub goes_whole: bool,
     /// What went, in the order in which it is told, and whether it is a folder; only where somebody wants to know.
@@ -60,7 +63,9 @@ fn visit(path: &Path, metadata: &Metadata, tree: &mut Tree, seen: &Seen) -> io::
     } else {
         tree.files += 1;
         // Of a file with more names only one goes.
-        tree.bytes += if metadata.is_file() && metadata.nlink() == 1 { metadata.len() } else { 0 };
+        let counts = metadata.is_file() && metadata.nlink() == 1;
+        tree.bytes += if counts { metadata.len() } else { 0 };
+        tree.on_disk += if counts { taken(metadata) } else { 0 };
     }
     if seen.tell {
         tree.told.push((path.to_owned(), is_folder));

@@ -318,3 +318,38 @@ async fn h97_over_a_websocket_which_has_no_place_for_signatures_nothing_is_run()
     assert!(said.contains("has no signature"), "{said}");
     assert_eq!(worker.read("effects"), "");
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn h97_what_was_accepted_before_the_key_was_pinned_is_checked_with_it_before_it_begins() {
+    let stage = Stage::with("[backend]\n# no key\n").await;
+    let order = Order::bash(&stage, "echo signed >> effects");
+    for point in ["unsigned", "signed"] {
+        let id = if point == "signed" {
+            stage.ask(order.sent(&order.sign(&KEY))).await
+        } else {
+            stage.ask(Ask::bash("echo unsigned >> effects")).await
+        };
+        // It is accepted, and the runner ends before it is begun.
+        let runner = stage.run_armed(&stage.setting.url, "accept.after=kill");
+        runner.end().await;
+        assert_eq!(stage.state(&id), Some(punie_runner::journal::State::Accepted));
+        if point == "unsigned" {
+            stage.configure("# no key", &format!("request_key = \"{}\"", public_key_of(&KEY)));
+        }
+        let runner = stage.run();
+        let answer = stage.answer(&id).await;
+        if point == "unsigned" {
+            assert_eq!(answer.verdict(), ("error", "policy_denied"), "{answer:?}");
+            assert!(answer.text().contains("has no signature"), "{answer:?}");
+        } else {
+            assert_eq!(answer.outcome, "ok", "{answer:?}");
+        }
+        runner.terminate();
+        runner.end().await;
+        if point == "unsigned" {
+            assert_eq!(stage.read("effects"), "", "nothing ran");
+            continue;
+        }
+        assert_eq!(stage.read("effects"), "signed\n");
+    }
+}

@@ -26,6 +26,10 @@ const VERSIONS: &[(&str, &str)] = &[
         include_str!("../../../migrations/journal/0003_life.sql"),
         include_str!("../fixtures/journal/rows_3.sql"),
     ),
+    (
+        include_str!("../../../migrations/journal/0004_signature.sql"),
+        include_str!("../fixtures/journal/rows_4.sql"),
+    ),
 ];
 
 /// A journal as a runner of this version left it.

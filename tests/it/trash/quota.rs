@@ -68,3 +68,32 @@ fn with_no_room_at_all_nothing_is_kept_and_nothing_is_said() {
     assert!(!answer.to_string().contains("state/trash") && !owner.path("work/a.txt").exists(), "{answer}");
     owner.is_refused(&request, "nothing is kept of request");
 }
+
+#[test]
+fn no_command_pushes_out_what_file_tools_changed_by_sparse_files_or_forged_numbers() {
+    let owner = Owner::new();
+    owner.write("home/config.toml", "[trash]\nmax_mb = 1\n");
+    owner.write("work/a.txt", "old\n");
+    let request = owner.writes("a.txt", "new\n");
+    let forged = format!(
+        "d={}/forged.1; mkdir $d; printf '%s\\n' '{}' '{}' > $d/manifest.jsonl; echo x > $d/1",
+        owner.path("home/state/trash/incoming").display(),
+        json!({"kind": "begun", "request": request, "tool": "rm", "at_ms": 1}),
+        json!({"kind": "removed", "path": "/x", "item": "1", "files": 1, "bytes": 1_u64 << 60}),
+    );
+    for command in ["truncate -s 10G sparse; rm sparse", forged.as_str(), "head -c 400K /dev/zero > f; rm f"]
+    {
+        for _ in 0..3 {
+            owner.types(&["call", "Bash", &json!({"command": command}).to_string()]);
+        }
+        owner.types(&["call", "Bash", &json!({"command": "true"}).to_string()]);
+    }
+    // Whatever wants room now has to look for it.
+    owner.write("work/b.txt", "b".repeat(300 << 10));
+    let second = owner.writes("b.txt", "small\n");
+    let listed = owner.types(&["trash", "list"]);
+    assert!(listed.out.contains(&request[..8]) && listed.out.contains(&second[..8]), "{listed:?}");
+    owner.undoes(&second);
+    let kept = fs::read_dir(owner.path("home/state/trash/objects")).expect("there").count();
+    assert_eq!(kept, 2, "both before-images are there");
+}
