@@ -83,6 +83,8 @@ mod text_lines;
 mod text_window;
 #[cfg(unix)]
 mod ties;
+#[cfg(target_os = "linux")]
+mod traces;
 
 use std::sync::Arc;
 
