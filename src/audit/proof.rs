@@ -13,7 +13,7 @@ use super::{Entry, Event, Head, Who};
 /// # Errors
 /// The files cannot be read now.
 pub(super) fn look(chain: &mut Chain, sign: Option<&Sign>, now_ms: i64) -> io::Result<Option<Entry>> {
-    let held = chain.hold()?;
+    let chained = chain.hold()?;
     let unproven = |why: &str| Some(Entry::new(Event::Unproven, Who::Runner, now_ms).saying(why));
     let head = match Head::read(&chain.places.head) {
         Ok(head) => head,
@@ -23,12 +23,12 @@ pub(super) fn look(chain: &mut Chain, sign: Option<&Sign>, now_ms: i64) -> io::R
         Err(error) => return Err(error),
     };
     let Some(head) = head else {
-        if rows(&held.file)?.any(|row| row.is_ok_and(|row| !row.is_owners())) {
+        if rows(&chained.file)?.any(|row| row.is_ok_and(|row| !row.is_owners())) {
             return Ok(unproven("the head was missing"));
         }
         // From here on there is one before there is a row of a runner.
-        let signature = sign.map(|sign| sign(&Head::text(&held.last)));
-        let head = Head { at: held.last, signature };
+        let signature = sign.map(|sign| sign(&Head::text(&chained.last)));
+        let head = Head { at: chained.last, signature };
         head.write(&chain.places.head)?;
         super::chain::private_file(&chain.places.head, |options| options.read(true))?.sync_all()?;
         super::chain::sync_folder(&chain.places.head)?;
@@ -38,18 +38,20 @@ pub(super) fn look(chain: &mut Chain, sign: Option<&Sign>, now_ms: i64) -> io::R
     if sign.is_some_and(|sign| head.signature.as_ref() != Some(&sign(&Head::text(&head.at)))) {
         return Ok(unproven("the head was not signed by this device"));
     }
-    if let Some(broken) = break_at(&held, &head.at)? {
-        drop(held);
+    if let Some(broken) = break_at(&chained, &head.at)? {
+        drop(chained);
         chain.follows(broken);
     }
     Ok(None)
 }
 
 /// What the next row has to follow for the gap to show; none where the head's row is there.
-fn break_at(held: &Held, head: &Link) -> io::Result<Option<Link>> {
-    if head.seq > held.last.seq {
+fn break_at(chained: &Held, head: &Link) -> io::Result<Option<Link>> {
+    if head.seq > chained.last.seq {
         return Ok(Some(head.clone()));
     }
-    let there = row_at(&held.file, held.length, head.seq)?;
-    Ok(there.filter(|hash| *hash != head.hash).map(|_| Link { seq: held.last.seq, hash: head.hash.clone() }))
+    let there = row_at(&chained.file, chained.length, head.seq)?;
+    Ok(there
+        .filter(|hash| *hash != head.hash)
+        .map(|_| Link { seq: chained.last.seq, hash: head.hash.clone() }))
 }

@@ -110,8 +110,8 @@ struct Stamp {
 #[cfg(target_os = "linux")]
 impl Stamp {
     /// Of which one it is, whatever is in it.
-    fn of(path: &PathBuf) -> Self {
-        Self { path: path.clone(), state: state(path, false), listed: false }
+    fn of(path: &Path) -> Self {
+        Self { path: path.to_owned(), state: state(path, false), listed: false }
     }
 }
 
@@ -248,7 +248,7 @@ impl Cages {
             .listed
             .iter()
             .map(|path| Stamp { path: path.clone(), state: state(path, true), listed: true })
-            .chain(granted.map(Stamp::of).chain(holes.iter().map(Stamp::of)));
+            .chain(granted.map(|path| Stamp::of(path)).chain(holes.iter().map(|path| Stamp::of(path))));
         let stamps: Vec<Stamp> = stamps.collect();
         let ruleset = super::ruleset::ruleset(&places.list, network == Network::None)
             .map_err(io::Error::other)?

@@ -24,9 +24,15 @@ pub(super) fn set_mode(of: impl AsFd, mode: u32) -> io::Result<()> {
 }
 
 /// `mode_t` is narrower on some systems.
-#[expect(clippy::useless_conversion, reason = "not on every system")]
+#[cfg(not(target_os = "linux"))]
 fn bits(mode: u32) -> rustix::fs::RawMode {
     rustix::fs::RawMode::try_from(mode).unwrap_or_default()
+}
+
+/// A mode as it is.
+#[cfg(target_os = "linux")]
+fn bits(mode: u32) -> rustix::fs::RawMode {
+    mode
 }
 
 /// Copies what a path names to a name that must be new, with modes and times. Links on the way to the two folders are
@@ -52,7 +58,8 @@ fn copy_at(from: &OwnedFd, name: &OsStr, to: &OwnedFd, new: &OsStr) -> io::Resul
             let target = rustix::fs::readlinkat(from, name, Vec::new())?;
             rustix::fs::symlinkat(&target, to, new)?;
             // Times are worth no failure, here as below.
-            let seconds = |tv_sec, tv_nsec| Timespec { tv_sec, tv_nsec: tv_nsec as _ };
+            let seconds =
+                |tv_sec, tv_nsec: u64| Timespec { tv_sec, tv_nsec: i64::try_from(tv_nsec).unwrap_or(0) };
             let times = Timestamps {
                 last_access: seconds(kind.st_atime as _, kind.st_atime_nsec),
                 last_modification: seconds(kind.st_mtime as _, kind.st_mtime_nsec),

@@ -123,11 +123,7 @@ fn carry_out_one(step: &Step, contents: &Contents) -> io::Result<Done> {
         }
         Step::Folder { path, mode } => {
             let (folder, name) = path.open_parent(true)?;
-            let made = make_folder(&folder, &name, *mode);
-            if let Err(cause) = made {
-                let _ = folder.remove_folder(&name);
-                return Err(cause);
-            }
+            make_folder(&folder, &name, *mode)?;
             Ok(Done::MadeFolder(folder, name))
         }
     }
@@ -135,10 +131,16 @@ fn carry_out_one(step: &Step, contents: &Contents) -> io::Result<Done> {
 
 /// A new folder with this mode; a link that is put in its place meanwhile gets none.
 fn make_folder(folder: &Folder, name: &OsStr, mode: u32) -> io::Result<()> {
-    let made = folder.path_of(name);
-    fs::create_dir(&made)?;
+    let path = folder.path_of(name);
+    fs::create_dir(&path)?;
     #[cfg(unix)]
-    super::copy::set_mode(super::copy::open_folder(rustix::fs::CWD, made.as_os_str())?, mode)?;
+    if let Err(cause) = super::copy::open_folder(rustix::fs::CWD, path.as_os_str())
+        .and_then(|opened| super::copy::set_mode(opened, mode))
+    {
+        // It is this one's own: it was not there before.
+        let _ = folder.remove_folder(name);
+        return Err(cause);
+    }
     #[cfg(not(unix))]
     let _ = mode;
     Ok(())
@@ -208,9 +210,9 @@ impl Done {
 
     /// Lets go of what the request had left.
     fn finish(self) {
-        let (folder, name) = match self {
-            Self::Exchanged { folder, aside, .. } | Self::Aside { folder, aside, .. } => (folder, aside),
-            _ => return,
+        let (Self::Exchanged { folder, aside: name, .. } | Self::Aside { folder, aside: name, .. }) = self
+        else {
+            return;
         };
         if let Err(cause) = folder.remove(&name).and_then(|()| folder.sync()) {
             tracing::warn!(name = %name.display(), %cause, "what an undo replaced is left beside its file");

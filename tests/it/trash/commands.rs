@@ -260,9 +260,10 @@ fn a_restore_follows_no_link_out_of_its_folder_whatever_a_manifest_says() {
         let mut lines = vec![json!({"kind": "begun", "request": request, "tool": "rm", "at_ms": 1})];
         for path in items {
             let item = path.replace('/', ".");
-            match path.ends_with("rc") {
-                true => fs::write(folder.join(&item), "planted\n").expect("written"),
-                false => symlink(&outside, folder.join(&item)).expect("linked"),
+            if path.ends_with("rc") {
+                fs::write(folder.join(&item), "planted\n").expect("written");
+            } else {
+                symlink(&outside, folder.join(&item)).expect("linked");
             }
             let path = work.join(path);
             lines.push(json!({"kind": "removed", "path": path, "item": item, "files": 1, "bytes": 8}));
