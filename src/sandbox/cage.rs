@@ -6,10 +6,16 @@ use std::io;
 #[cfg(target_os = "linux")]
 use std::os::fd::OwnedFd;
 #[cfg(target_os = "linux")]
-use std::path::{Path, PathBuf};
+use std::path::Path;
 #[cfg(target_os = "linux")]
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+#[cfg(target_os = "linux")]
+use std::time::SystemTime;
 
+#[cfg(target_os = "linux")]
+use super::bpf::Instruction;
+#[cfg(target_os = "linux")]
+use super::stamps::{Stamp, stamps};
 use super::{Network, Rules};
 
 /// Everything that confines one process; it shares its parts with others.
@@ -18,9 +24,9 @@ pub struct Cage {
     /// The Landlock ruleset; none where the kernel has no Landlock.
     #[cfg(target_os = "linux")]
     pub ruleset: Option<Arc<OwnedFd>>,
-    /// The filters of system calls.
+    /// The filter of system calls; empty for none.
     #[cfg(target_os = "linux")]
-    pub filters: Arc<Vec<seccompiler::BpfProgram>>,
+    pub filter: Arc<Vec<Instruction>>,
     /// The namespaces that it enters.
     #[cfg(target_os = "linux")]
     pub namespaces: Spaces,
@@ -71,7 +77,7 @@ impl Cage {
     /// No confinement but namespaces of its own, for the process that makes them.
     pub fn to_make_namespaces(network: bool) -> Self {
         let namespaces = Spaces::Anew { network };
-        Self { ruleset: None, filters: Arc::default(), namespaces, covers: Vec::new() }
+        Self { ruleset: None, filter: Arc::default(), namespaces, covers: Vec::new() }
     }
 }
 
@@ -82,9 +88,7 @@ pub struct Cages {
     #[cfg(target_os = "linux")]
     namespaces: OnceLock<Option<Arc<Namespaces>>>,
     #[cfg(target_os = "linux")]
-    filters: OnceLock<Option<Arc<Vec<seccompiler::BpfProgram>>>>,
-    #[cfg(target_os = "linux")]
-    can_cover: OnceLock<bool>,
+    filter: OnceLock<Option<Arc<Vec<Instruction>>>>,
     #[cfg(target_os = "linux")]
     latest: Mutex<Option<Latest>>,
 }
@@ -97,35 +101,6 @@ struct Latest {
     ruleset: Option<Arc<OwnedFd>>,
 }
 
-/// A folder as it was when a ruleset was made.
-#[cfg(target_os = "linux")]
-#[derive(Debug)]
-struct Stamp {
-    path: PathBuf,
-    state: State,
-    /// Its children were granted one by one.
-    listed: bool,
-}
-
-#[cfg(target_os = "linux")]
-impl Stamp {
-    /// Of which one it is, whatever is in it.
-    fn of(path: &Path) -> Self {
-        Self { path: path.to_owned(), state: state(path, false), listed: false }
-    }
-}
-
-/// Device, inode and, where its children matter, when they last changed.
-#[cfg(target_os = "linux")]
-type State = Option<(u64, u64, Option<(i64, u64)>)>;
-
-#[cfg(target_os = "linux")]
-fn state(path: &Path, listed: bool) -> State {
-    let stat = rustix::fs::stat(path).ok()?;
-    let changed = listed.then_some((stat.st_mtime, stat.st_mtime_nsec));
-    Some((stat.st_dev, stat.st_ino, changed))
-}
-
 impl Cages {
     /// By these rules.
     pub fn new(rules: Rules) -> Self {
@@ -134,9 +109,7 @@ impl Cages {
             #[cfg(target_os = "linux")]
             namespaces: OnceLock::new(),
             #[cfg(target_os = "linux")]
-            filters: OnceLock::new(),
-            #[cfg(target_os = "linux")]
-            can_cover: OnceLock::new(),
+            filter: OnceLock::new(),
             #[cfg(target_os = "linux")]
             latest: Mutex::default(),
         }
@@ -165,7 +138,7 @@ impl Cages {
     /// Tells once whether namespaces could be made, which cages then enter.
     #[cfg(target_os = "linux")]
     pub fn found(&self, namespaces: Option<Namespaces>) {
-        // The first finding stands: filters follow from it.
+        // The first finding stands: the filter follows from it.
         let _ = self.namespaces.set(namespaces.map(Arc::new));
     }
 
@@ -173,18 +146,6 @@ impl Cages {
     #[cfg(target_os = "linux")]
     pub fn has_namespaces(&self) -> bool {
         matches!(self.namespaces.get(), Some(Some(_)))
-    }
-
-    /// Tells once whether covers hold.
-    #[cfg(target_os = "linux")]
-    pub fn found_covers(&self, hold: bool) {
-        let _ = self.can_cover.set(hold);
-    }
-
-    /// Whether covers hold: not before that was found out.
-    #[cfg(target_os = "linux")]
-    pub fn can_cover(&self) -> bool {
-        self.can_cover.get() == Some(&true)
     }
 
     /// The cage for a process that starts now, without covers.
@@ -215,45 +176,36 @@ impl Cages {
 
     #[cfg(target_os = "linux")]
     fn with(&self, ruleset: Option<Arc<OwnedFd>>, network: Network) -> io::Result<Cage> {
-        let made = self.filters.get_or_init(|| {
-            super::seccomp::filters(network, super::ruleset::keeps_lengths())
-                .map(|both| Arc::new(Vec::from(both)))
-        });
-        let Some(filters) = made else {
-            let text = "there are no filters of system calls for this processor";
+        let made = self
+            .filter
+            .get_or_init(|| super::seccomp::filter(network, super::ruleset::keeps_lengths()).map(Arc::new));
+        let Some(filter) = made else {
+            let text = "there is no filter of system calls for this processor";
             return Err(io::Error::new(io::ErrorKind::Unsupported, text));
         };
         let namespaces = match self.namespaces.get() {
             Some(Some(made)) => Spaces::Made(Arc::clone(made)),
             _ => Spaces::Ours,
         };
-        Ok(Cage { ruleset, filters: Arc::clone(filters), namespaces, covers: Vec::new() })
+        Ok(Cage { ruleset, filter: Arc::clone(filter), namespaces, covers: Vec::new() })
     }
 
     #[cfg(target_os = "linux")]
     fn ruleset(&self, network: Network) -> io::Result<Option<Arc<OwnedFd>>> {
         let mut latest = self.latest.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(Latest { stamps, ruleset }) = &*latest
-            && stamps.iter().all(|stamp| state(&stamp.path, stamp.listed) == stamp.state)
+            && stamps.iter().all(Stamp::holds)
         {
             return Ok(ruleset.clone());
         }
+        let began = SystemTime::now();
         let places = super::places::places(&self.rules);
-        // Of the granted folders only which they are: what is in them changes all the time. What is hidden may come to be
-        // in a folder that had nothing to hide and was granted whole.
-        let Rules { workspaces, write, shown, temp, .. } = &self.rules;
-        let holes = super::hidden::holes(&self.rules);
-        let granted = workspaces.iter().chain(write).chain(shown).chain([temp]);
-        let stamps = places
-            .listed
-            .iter()
-            .map(|path| Stamp { path: path.clone(), state: state(path, true), listed: true })
-            .chain(granted.map(|path| Stamp::of(path)).chain(holes.iter().map(|path| Stamp::of(path))));
-        let stamps: Vec<Stamp> = stamps.collect();
+        let stamps = stamps(&self.rules, &places.listed);
         let ruleset = super::ruleset::ruleset(&places.list, network == Network::None)
             .map_err(io::Error::other)?
             .map(Arc::new);
-        *latest = Some(Latest { stamps, ruleset: ruleset.clone() });
+        let stays = stamps.iter().all(|stamp| stamp.is_older_than(began));
+        *latest = stays.then(|| Latest { stamps, ruleset: ruleset.clone() });
         Ok(ruleset)
     }
 }

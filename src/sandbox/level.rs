@@ -22,12 +22,23 @@ pub enum Escape {
     Trace,
     /// Signalling the runner.
     Signal,
+    /// Writing what is protected in a workspace.
+    Protected,
 }
 
 impl Escape {
     /// All of them, in the order in which they are tried.
-    pub const ALL: [Self; 8] =
-        [Self::Write, Self::Append, Self::Read, Self::Link, Self::Tcp, Self::Udp, Self::Trace, Self::Signal];
+    pub const ALL: [Self; 9] = [
+        Self::Write,
+        Self::Append,
+        Self::Read,
+        Self::Link,
+        Self::Tcp,
+        Self::Udp,
+        Self::Trace,
+        Self::Signal,
+        Self::Protected,
+    ];
 
     /// Whether it is about files outside, or the runner's memory, which is as good as a file of its keys. With one of
     /// them open nothing is kept in.
@@ -46,6 +57,7 @@ impl Escape {
             Self::Udp => "udp",
             Self::Trace => "trace_runner",
             Self::Signal => "signal_runner",
+            Self::Protected => "write_protected",
         }
     }
 }
@@ -68,6 +80,15 @@ impl Level {
             0 => Self::Full,
             some if some < Escape::ALL.len() => Self::Partial(open),
             _ => Self::None,
+        }
+    }
+
+    /// Whether commands find the protected paths of the workspaces read-only.
+    pub fn keeps_protected(&self) -> bool {
+        match self {
+            Self::Full => true,
+            Self::Partial(open) => !open.contains(&Escape::Protected),
+            Self::None => false,
         }
     }
 
@@ -164,7 +185,10 @@ mod tests {
 
     #[test]
     fn a_level_meets_what_asks_for_no_more() {
-        let partial = Level::of(vec![Escape::Signal]);
+        let partial = Level::of(vec![Escape::Signal, Escape::Protected]);
+        assert!(
+            !partial.keeps_protected() && Level::Full.keeps_protected() && !Level::None.keeps_protected()
+        );
         assert!(!partial.meets(Require::Full) && partial.meets(Require::Partial));
         for open in [Escape::Write, Escape::Append, Escape::Read, Escape::Link, Escape::Trace] {
             let without_a_wall = Level::of(vec![open, Escape::Signal]);

@@ -1,7 +1,9 @@
-//! What commands may touch, prepared for the kernel to enforce: files (places, hidden, ruleset), system calls (seccomp), macOS's profile (seatbelt), and
-//! what of it holds (level, self_test). Not here: starting a process in it (acp::local), which is all that happens
+//! What commands may touch, prepared for the kernel to enforce: files (places, hidden, ruleset), system calls (seccomp,
+//! bpf), macOS's profile (seatbelt), and what of it holds (level, self_test). Not here: starting a process in it (acp::local), which is all that happens
 //! between a child's making and its program; and the file tools, which prove each path themselves (acp::workspace).
 
+#[cfg(target_os = "linux")]
+mod bpf;
 pub mod cage;
 mod hidden;
 pub mod hint;
@@ -15,6 +17,8 @@ pub mod seatbelt;
 #[cfg(target_os = "linux")]
 mod seccomp;
 pub mod self_test;
+#[cfg(target_os = "linux")]
+mod stamps;
 
 pub use cage::{Cage, Cages};
 pub use level::{Escape, Level, Network, Require};

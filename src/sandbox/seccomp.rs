@@ -1,16 +1,12 @@
-//! The system calls that a confined command is refused, as programs for the kernel's filter. Not here: loading them
-//! (acp::local::launch).
+//! The system calls that a confined command is refused. Not here: the filter that they make (bpf), and loading it
+//! (acp::local::shut_in).
 //!
 //! What is listed reaches past the other walls: kernel interfaces with a history of holes, other processes' memory,
 //! namespaces, and sockets of every family that the network setting does not name.
 
 use std::collections::BTreeMap;
 
-use seccompiler::{
-    BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter, SeccompRule,
-    TargetArch,
-};
-
+use super::bpf::{self, Instruction, Test, Verdict};
 use super::level::Network;
 
 /// Refused whatever their arguments.
@@ -59,86 +55,64 @@ const REFUSED: &[libc::c_long] = &[
 const ABSENT: &[libc::c_long] =
     &[libc::SYS_clone3, libc::SYS_io_uring_setup, libc::SYS_io_uring_enter, libc::SYS_io_uring_register];
 
-/// On x86-64 the kernel may know each call by a second number (the x32 ABI).
+/// On x86-64 the kernel may know each call by a second number (the x32 ABI). Nothing is built for it.
 #[cfg(target_arch = "x86_64")]
-const X32: libc::c_long = 0x4000_0000;
-/// Those that have a number of their own there: `ptrace`, `process_vm_readv`, `process_vm_writev`, `kexec_load`.
-#[cfg(target_arch = "x86_64")]
-const X32_OWN: &[libc::c_long] = &[521, 539, 540, 528];
+const X32: u32 = 0x4000_0000;
 
-type Rules = BTreeMap<i64, Vec<SeccompRule>>;
+type Calls = BTreeMap<u32, Verdict>;
 
-/// The filters for this setting; none on a processor for which there are none. Where nothing else keeps files from being
+/// The filter for this setting; none on a processor for which there is none. Where nothing else keeps files from being
 /// cut short by whoever may only read them, that is refused here.
-pub(super) fn filters(network: Network, lengths_are_kept: bool) -> Option<[BpfProgram; 2]> {
-    let arch = TargetArch::try_from(std::env::consts::ARCH).ok()?;
-    let program = |rules: Rules, errno: i32| {
-        let errno = SeccompAction::Errno(errno.unsigned_abs());
-        BpfProgram::try_from(SeccompFilter::new(rules, SeccompAction::Allow, errno, arch).ok()?).ok()
-    };
-    let (mut refused, mut absent) = (refused(network)?, absent());
-    if !lengths_are_kept {
-        keep_lengths(&mut refused, &mut absent)?;
-    }
-    Some([program(refused, libc::EPERM)?, program(absent, libc::ENOSYS)?])
-}
-
-fn refused(network: Network) -> Option<Rules> {
-    let mut rules = Rules::new();
+pub(super) fn filter(network: Network, lengths_are_kept: bool) -> Option<Vec<Instruction>> {
+    let mut calls = Calls::new();
     for call in REFUSED {
-        add(&mut rules, *call, &[]);
+        add(&mut calls, *call, Verdict::Fails(libc::EPERM));
+    }
+    for call in ABSENT {
+        add(&mut calls, *call, Verdict::Fails(libc::ENOSYS));
+    }
+    let namespaces = libc::CLONE_NEWNS
+        | libc::CLONE_NEWCGROUP
+        | libc::CLONE_NEWUTS
+        | libc::CLONE_NEWIPC
+        | libc::CLONE_NEWUSER
+        | libc::CLONE_NEWPID
+        | libc::CLONE_NEWNET;
+    add(&mut calls, libc::SYS_clone, refused_if(vec![vec![Test::HasAnyOf(0, bits(namespaces))]]));
+    add(&mut calls, libc::SYS_socket, refused_if(sockets(network)));
+    // Limits of another process: one of processor time ends it.
+    add(&mut calls, libc::SYS_prlimit64, refused_if(vec![vec![Test::IsNot(0, 0)]]));
+    if !lengths_are_kept {
+        keep_lengths(&mut calls);
+    }
+    // What nothing is said of is allowed, from the number behind each that something is said of.
+    let behind: Vec<u32> = calls.keys().map(|call| call + 1).collect();
+    for call in behind {
+        calls.entry(call).or_insert(Verdict::Allowed);
     }
     #[cfg(target_arch = "x86_64")]
-    for call in X32_OWN {
-        rules.insert(*call | X32, Vec::new());
-    }
-    // Namespaces through clone, each by its bit.
-    let mut clones = Vec::new();
-    for bit in [
-        libc::CLONE_NEWNS,
-        libc::CLONE_NEWCGROUP,
-        libc::CLONE_NEWUTS,
-        libc::CLONE_NEWIPC,
-        libc::CLONE_NEWUSER,
-        libc::CLONE_NEWPID,
-        libc::CLONE_NEWNET,
-    ] {
-        let bit = u64::from(bit.cast_unsigned());
-        clones.push(SeccompRule::new(vec![is(0, SeccompCmpOp::MaskedEq(bit), bit)?]).ok()?);
-    }
-    add(&mut rules, libc::SYS_clone, &clones);
-    add(&mut rules, libc::SYS_socket, &sockets(network)?);
-    // Limits of another process: one of processor time ends it.
-    let of_another = is(0, SeccompCmpOp::Ne, 0)?;
-    add(&mut rules, libc::SYS_prlimit64, &[SeccompRule::new(vec![of_another]).ok()?]);
-    Some(rules)
+    calls.insert(X32, Verdict::Fails(libc::ENOSYS));
+    bpf::program(&calls)
+}
+
+fn refused_if(lists: Vec<Vec<Test>>) -> Verdict {
+    Verdict::FailsIf(libc::EPERM, lists)
 }
 
 /// By path, or by opening a file for reading and cutting it. What `openat2` is asked for cannot be seen.
-fn keep_lengths(refused: &mut Rules, absent: &mut Rules) -> Option<()> {
-    let cuts = |argument: u8| {
-        let mask = number(libc::O_ACCMODE | libc::O_TRUNC);
-        let only_reads = is(argument, SeccompCmpOp::MaskedEq(mask), number(libc::O_RDONLY | libc::O_TRUNC))?;
-        SeccompRule::new(vec![only_reads]).ok()
-    };
-    add(refused, libc::SYS_truncate, &[]);
-    add(refused, libc::SYS_openat, &[cuts(2)?]);
+fn keep_lengths(calls: &mut Calls) {
+    let mask = bits(libc::O_ACCMODE | libc::O_TRUNC);
+    let cuts =
+        |flags: u8| refused_if(vec![vec![Test::Masked(flags, mask, bits(libc::O_RDONLY | libc::O_TRUNC))]]);
+    add(calls, libc::SYS_truncate, Verdict::Fails(libc::EPERM));
+    add(calls, libc::SYS_openat, cuts(2));
     #[cfg(target_arch = "x86_64")]
-    add(refused, libc::SYS_open, &[cuts(1)?]);
-    add(absent, libc::SYS_openat2, &[]);
-    Some(())
-}
-
-fn absent() -> Rules {
-    let mut rules = Rules::new();
-    for call in ABSENT {
-        add(&mut rules, *call, &[]);
-    }
-    rules
+    add(calls, libc::SYS_open, cuts(1));
+    add(calls, libc::SYS_openat2, Verdict::Fails(libc::ENOSYS));
 }
 
 /// Which sockets are refused.
-fn sockets(network: Network) -> Option<Vec<SeccompRule>> {
+fn sockets(network: Network) -> Vec<Vec<Test>> {
     let families: &[libc::c_int] = match network {
         Network::None => &[libc::AF_UNIX],
         // Netlink tells a program which addresses there are.
@@ -146,52 +120,102 @@ fn sockets(network: Network) -> Option<Vec<SeccompRule>> {
             &[libc::AF_UNIX, libc::AF_INET, libc::AF_INET6, libc::AF_NETLINK]
         }
     };
-    let other: Option<Vec<_>> =
-        families.iter().map(|family| is(0, SeccompCmpOp::Ne, number(*family))).collect();
-    let mut refused = vec![SeccompRule::new(other?).ok()?];
+    let mut refused = vec![families.iter().map(|family| Test::IsNot(0, bits(*family))).collect()];
     if network != Network::None {
-        let netlink = is(0, SeccompCmpOp::Eq, number(libc::AF_NETLINK))?;
-        let not_routes = is(2, SeccompCmpOp::Ne, number(libc::NETLINK_ROUTE))?;
-        refused.push(SeccompRule::new(vec![netlink, not_routes]).ok()?);
+        let of = |family: libc::c_int| Test::Is(0, bits(family));
+        refused.push(vec![of(libc::AF_NETLINK), Test::IsNot(2, bits(libc::NETLINK_ROUTE))]);
         for family in [libc::AF_INET, libc::AF_INET6] {
-            let family = is(0, SeccompCmpOp::Eq, number(family))?;
-            let raw = is(1, SeccompCmpOp::MaskedEq(0xf), number(libc::SOCK_RAW))?;
-            refused.push(SeccompRule::new(vec![family, raw]).ok()?);
+            refused.push(vec![of(family), Test::Masked(1, 0xf, bits(libc::SOCK_RAW))]);
         }
     }
-    Some(refused)
+    refused
 }
 
-fn number(of: libc::c_int) -> u64 {
-    u64::from(of.cast_unsigned())
+fn bits(of: libc::c_int) -> u32 {
+    of.cast_unsigned()
 }
 
-fn is(argument: u8, how: SeccompCmpOp, value: u64) -> Option<SeccompCondition> {
-    SeccompCondition::new(argument, SeccompCmpArgLen::Dword, how, value).ok()
-}
-
-/// A call with the rules by which it is refused; without any it always is.
-fn add(rules: &mut Rules, call: libc::c_long, when: &[SeccompRule]) {
-    rules.insert(call, when.to_vec());
-    #[cfg(target_arch = "x86_64")]
-    rules.insert(call | X32, when.to_vec());
+fn add(calls: &mut Calls, call: libc::c_long, verdict: Verdict) {
+    calls.insert(u32::try_from(call).expect("the numbers of calls are small"), verdict);
 }
 
 #[cfg(test)]
 mod tests {
+    use libc::{
+        AF_INET, AF_INET6, AF_NETLINK, AF_PACKET, AF_UNIX, AF_VSOCK, SOCK_CLOEXEC, SOCK_RAW, SOCK_STREAM,
+    };
+
+    use super::super::bpf::tests::run;
     use super::*;
 
+    const REFUSAL: u32 = libc::SECCOMP_RET_ERRNO | libc::EPERM.unsigned_abs();
+    const ABSENCE: u32 = libc::SECCOMP_RET_ERRNO | libc::ENOSYS.unsigned_abs();
+    const ALLOWANCE: u32 = libc::SECCOMP_RET_ALLOW;
+
+    fn number(call: libc::c_long) -> u32 {
+        u32::try_from(call).expect("small")
+    }
+
     #[test]
-    fn every_setting_has_its_filters_within_the_kernels_limit() {
+    fn what_is_listed_is_refused_and_the_rest_is_not_in_a_few_steps() {
         for network in [Network::None, Network::Loopback, Network::Full] {
             for kept in [true, false] {
-                let filters = filters(network, kept).expect("this processor is known");
+                let filter = filter(network, kept).expect("this processor is known");
                 // BPF_MAXINSNS.
-                assert!(
-                    filters.iter().all(|program| !program.is_empty() && program.len() < 4096),
-                    "{network:?}"
-                );
+                assert!(filter.len() < 4096, "{network:?}");
+                let mut special = vec![libc::SYS_socket, libc::SYS_prlimit64];
+                special.extend_from_slice(if kept { &[] } else { &[libc::SYS_truncate, libc::SYS_openat2] });
+                for call in 0..1000 {
+                    let (given, steps) = run(&filter, call, [0; 6]);
+                    let is_in = |list: &[libc::c_long]| list.iter().any(|listed| number(*listed) == call);
+                    if !is_in(&special) {
+                        let expected = match () {
+                            () if is_in(REFUSED) => REFUSAL,
+                            () if is_in(ABSENT) => ABSENCE,
+                            () => ALLOWANCE,
+                        };
+                        assert_eq!(given, expected, "{call} with {network:?}");
+                    }
+                    assert!(steps <= 24, "{steps} steps for {call}");
+                }
+                #[cfg(target_arch = "x86_64")]
+                for call in [X32, X32 | number(libc::SYS_read), X32 | 0x209, u32::MAX] {
+                    assert_eq!(run(&filter, call, [0; 6]).0, ABSENCE, "{call:#x}");
+                }
             }
         }
+    }
+
+    #[test]
+    fn what_depends_on_arguments_is_refused_by_them() {
+        let given = |network: Network, call: libc::c_long, args: [libc::c_int; 3]| {
+            let filter = filter(network, false).expect("this processor is known");
+            let args = args.map(|arg| u64::from(bits(arg)));
+            run(&filter, number(call), [args[0], args[1], args[2], 0, 0, 0]).0
+        };
+        for network in [Network::Loopback, Network::Full] {
+            for (args, expected) in [
+                ([AF_UNIX, SOCK_STREAM, 0], ALLOWANCE),
+                ([AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0], ALLOWANCE),
+                ([AF_INET6, SOCK_RAW | SOCK_CLOEXEC, 0], REFUSAL),
+                ([AF_INET, SOCK_RAW, 0], REFUSAL),
+                ([AF_NETLINK, SOCK_RAW, libc::NETLINK_ROUTE], ALLOWANCE),
+                ([AF_NETLINK, SOCK_RAW, libc::NETLINK_ROUTE + 1], REFUSAL),
+                ([AF_PACKET, SOCK_RAW, 0], REFUSAL),
+                ([AF_VSOCK, SOCK_STREAM, 0], REFUSAL),
+            ] {
+                assert_eq!(given(network, libc::SYS_socket, args), expected, "{args:?}");
+            }
+        }
+        assert_eq!(given(Network::None, libc::SYS_socket, [AF_UNIX, SOCK_STREAM, 0]), ALLOWANCE);
+        assert_eq!(given(Network::None, libc::SYS_socket, [AF_INET, SOCK_STREAM, 0]), REFUSAL);
+        let other = |call, args| given(Network::Loopback, call, args);
+        assert_eq!(other(libc::SYS_clone, [libc::CLONE_VM | libc::SIGCHLD, 0, 0]), ALLOWANCE);
+        assert_eq!(other(libc::SYS_clone, [libc::CLONE_NEWUSER | libc::SIGCHLD, 0, 0]), REFUSAL);
+        assert_eq!(other(libc::SYS_prlimit64, [0, 1, 0]), ALLOWANCE);
+        assert_eq!(other(libc::SYS_prlimit64, [1, 1, 0]), REFUSAL);
+        let open = |flags| other(libc::SYS_openat, [libc::AT_FDCWD, 0, flags]);
+        assert_eq!((open(libc::O_RDONLY), open(libc::O_WRONLY | libc::O_TRUNC)), (ALLOWANCE, ALLOWANCE));
+        assert_eq!(open(libc::O_RDONLY | libc::O_TRUNC | libc::O_CLOEXEC), REFUSAL);
     }
 }

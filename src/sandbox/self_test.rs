@@ -6,13 +6,14 @@
 )]
 
 /// The script: the folder outside, the ports of a TCP listener and of a UDP socket outside, the runner's process id, a
-/// name that is free, and a file that is covered, in this order. Builtins of the shell where there are any, so that it takes milliseconds.
+/// name that is free, and a file that is covered, in this order. Builtins of the shell where there are any, so that it takes
+/// milliseconds. What cannot be tried counts as if it got through.
 pub const SCRIPT: &str = r#"
 echo began
 { : > "$1/made"; } 2>/dev/null
 { echo x >> "$1/rc"; } 2>/dev/null
 { read -r line < "$1/hidden" && echo "read $line"; } 2>/dev/null
-ln "$1/hidden" "./$5" 2>/dev/null && rm "./$5" && echo linked
+if command -v ln >/dev/null; then ln "$1/hidden" "./$5" 2>/dev/null && rm "./$5" && echo linked; else echo linked; fi
 (exec 3<>"/dev/tcp/127.0.0.1/$2") 2>/dev/null
 { echo x > "/dev/udp/127.0.0.1/$3"; } 2>/dev/null
 (exec 3<"/proc/$4/mem") 2>/dev/null && echo traced
@@ -96,7 +97,7 @@ mod outside {
         }
 
         /// Whether its cover held.
-        pub fn cover_held(&self) -> bool {
+        fn cover_held(&self) -> bool {
             if !fs::symlink_metadata(&self.covered).is_ok_and(|file| file.is_file()) {
                 return false;
             }
@@ -119,6 +120,7 @@ mod outside {
                 Escape::Udp => network != Network::Full && self.udp.recv(&mut [0; 8]).is_ok(),
                 Escape::Trace => lines.contains(&"traced"),
                 Escape::Signal => lines.contains(&"signalled"),
+                Escape::Protected => !self.cover_held(),
             };
             let open = Escape::ALL.into_iter().filter(|escape| reached(*escape)).collect();
             Some(Level::of(open))

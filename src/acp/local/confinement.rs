@@ -130,10 +130,7 @@ impl Confinement {
     /// Whether commands find the protected paths of the workspaces read-only. False where they are only looked at
     /// afterwards, and until the self-test has run.
     pub fn covers(&self) -> bool {
-        #[cfg(target_os = "linux")]
-        return self.shared.as_ref().is_some_and(|shared| shared.cages.can_cover());
-        #[cfg(not(target_os = "linux"))]
-        false
+        self.shared.as_ref().is_some_and(|shared| shared.proven.get().is_some_and(Level::keeps_protected))
     }
 
     /// Whether the processes of all commands are counted together and limited: apart from the user's others, and not for
@@ -247,8 +244,11 @@ impl Confinement {
     pub async fn words_before(&self, _cwd: &Path) -> Result<Vec<String>, ToolError> {
         Ok(Vec::new())
     }
+}
 
-    /// Nothing: this system's confinement is not built yet.
+#[cfg(not(target_os = "linux"))]
+impl Confinement {
+    /// Nothing: what confines a program here is the words before it, if anything does.
     ///
     /// # Errors
     /// None.

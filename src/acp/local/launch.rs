@@ -82,6 +82,8 @@ mod shared_memory {
 
     /// The child's stack until the program starts. What runs on it is a handful of system calls.
     const STACK_BYTES: usize = 128 << 10;
+    /// Beside the number of what the system said: that it was the confinement which could not be taken on.
+    const OF_CONFINEMENT: c_int = 1 << 16;
     /// Real-time signals included.
     const LAST_SIGNAL: c_int = 64;
 
@@ -140,7 +142,13 @@ mod shared_memory {
         }
         let collect = || rustix::process::waitpid(Some(pid), rustix::process::WaitOptions::empty());
         while matches!(collect(), Err(rustix::io::Errno::INTR)) {}
-        Err(io::Error::from_raw_os_error(failed))
+        let cause = io::Error::from_raw_os_error(failed & !OF_CONFINEMENT);
+        let is_of_confinement = failed & OF_CONFINEMENT != 0;
+        Err(if is_of_confinement {
+            io::Error::other(format!("it cannot be confined: {cause}"))
+        } else {
+            cause
+        })
     }
 
     fn pointers<'a>(texts: impl IntoIterator<Item = &'a CString>) -> Vec<*const c_char> {
@@ -233,7 +241,9 @@ mod shared_memory {
         }
         // Last: what comes before it needs more than the program may have.
         if let Some((cage, maps)) = &orders.cage {
-            shut_in(cage, maps)?;
+            shut_in(cage, maps).map_err(|cause| {
+                io::Error::from_raw_os_error(cause.raw_os_error().unwrap_or(libc::EIO) | OF_CONFINEMENT)
+            })?;
         }
         let mut refused = io::Error::from_raw_os_error(libc::ENOENT);
         for place in &orders.places {

@@ -34,12 +34,13 @@ impl Confinement {
         let Some(shared) = self.shared.as_ref().filter(|shared| shared.setup.confine) else {
             return Ok(None);
         };
-        if self.level().await == Level::None {
+        let level = self.level().await;
+        if level == Level::None {
             return Ok(None);
         }
         let made = shown.map_or_else(|| shared.cages.cage(), |folder| shared.cages.cage_showing(folder));
         let mut cage = made.map_err(|cause| ToolError::io("the confinement of the command", &cause))?;
-        if shared.cages.can_cover() {
+        if level.keeps_protected() {
             cage.covers = watch.map(covers).unwrap_or_default();
         }
         Ok(Some(cage))
@@ -102,12 +103,10 @@ pub(super) async fn tried(shared: &Shared) -> io::Result<Option<Level>> {
         let path = CString::new(outside.covered().as_os_str().as_bytes())?;
         let cage = Cage { covers: vec![Cover { path, read_only: true }], ..cage.clone() };
         if let Ok(Some(level)) = attempt(&spawner, &outside, shared, cage).await {
-            shared.cages.found_covers(outside.cover_held());
             return Ok(Some(level));
         }
         // Where it is the covers that the system refuses, the rest may still hold.
     }
-    shared.cages.found_covers(false);
     attempt(&spawner, &outside, shared, cage).await
 }
 
@@ -117,8 +116,7 @@ async fn attempt(
     shared: &Shared,
     cage: Cage,
 ) -> io::Result<Option<Level>> {
-    let temp = &shared.setup.rules.temp;
-    let plan = Plan { cage: Some(cage), ..script(SCRIPT, outside.arguments()?, temp)? };
+    let plan = Plan { cage: Some(cage), ..script(SCRIPT, outside.arguments()?, &shared.setup.rules)? };
     let said = said_by(spawner, plan).await?;
     Ok(outside.level(&said, shared.cages.network()))
 }
@@ -145,4 +143,43 @@ async fn namespaces(spawner: &Spawner, network: bool) -> io::Result<Namespaces> 
     };
     let network = network.then(|| held("net")).transpose()?;
     Ok(Namespaces { user: held("user")?, network })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Setup;
+    use super::*;
+    use crate::sandbox::{Require, Rules};
+
+    #[tokio::test]
+    async fn a_command_whose_cover_the_system_refuses_is_not_started() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let temp = folder.path().canonicalize().expect("real");
+        let rules = Rules {
+            workspaces: Vec::new(),
+            user_home: None,
+            own_home: temp.join("home"),
+            shown: Vec::new(),
+            pipes: temp.join("pipes"),
+            temp: temp.clone(),
+            search_path: Vec::new(),
+            write: Vec::new(),
+            read: Vec::new(),
+            hide: Vec::new(),
+            network: Network::None,
+        };
+        let (self_test, require) = (temp.join("self-test"), Require::Full);
+        let setup = Setup { rules: rules.clone(), require, confine: true, apps: false, self_test };
+        let confinement = Confinement::new(setup);
+        let cage = confinement.cage(None, None).await.expect("it is made").expect("this system confines");
+        let spawner = Spawner::new().expect("a thread");
+        let run = async |path: String| {
+            let covers = vec![Cover { path: CString::new(path).expect("no NUL"), read_only: true }];
+            let plan = script("echo ran", Vec::new(), &rules).expect("a plan");
+            said_by(&spawner, Plan { cage: Some(Cage { covers, ..cage.clone() }), ..plan }).await
+        };
+        assert_eq!(run("/no/such/file".to_owned()).await.expect("it runs").trim(), "ran", "gone meanwhile");
+        let refused = run(format!("/{}", "x".repeat(300))).await.expect_err("its name is too long");
+        assert!(refused.to_string().starts_with("it cannot be confined: "), "{refused}");
+    }
 }

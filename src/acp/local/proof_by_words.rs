@@ -2,6 +2,7 @@
 //! wants (confinement), and which words these are (sandbox::seatbelt).
 
 use std::io;
+use std::path::Path;
 
 use super::super::process::{Plan, Spawner};
 use super::super::self_test::{led_by, said_by, script};
@@ -9,12 +10,12 @@ use super::Shared;
 use crate::sandbox::Level;
 use crate::sandbox::self_test::{Outside, SCRIPT};
 
-/// Finds out what gets through with these words before the command.
-async fn tried_with(shared: &Shared, words: Vec<String>) -> io::Result<Option<Level>> {
+/// Finds out what gets through with the words before the command that also keep this file from being written.
+async fn tried_with(shared: &Shared, words: impl FnOnce(&Path) -> Vec<String>) -> io::Result<Option<Level>> {
     let temp = &shared.setup.rules.temp;
     let outside = Outside::lay_out(&shared.setup.self_test.join(std::process::id().to_string()), temp)?;
-    let plan = script(SCRIPT, outside.arguments()?, temp)?;
-    let (program, args) = led_by(words, plan.program.clone(), plan.args.clone());
+    let plan = script(SCRIPT, outside.arguments()?, &shared.setup.rules)?;
+    let (program, args) = led_by(words(outside.covered()), plan.program.clone(), plan.args.clone());
     let said = said_by(&Spawner::new()?, Plan { program, args, ..plan }).await?;
     Ok(outside.level(&said, shared.setup.rules.network))
 }
@@ -28,7 +29,7 @@ mod macos {
     use std::path::{Path, PathBuf};
 
     use super::super::{Confinement, Shared};
-    use crate::acp::local::guarded::{Cover, Watch};
+    use crate::acp::local::guarded::Cover;
     use crate::sandbox::{Level, seatbelt};
     use crate::tool::ToolError;
 
@@ -45,39 +46,23 @@ mod macos {
                 return Ok(Vec::new());
             }
             let watch = self.watch(cwd).await;
-            Ok(words(shared, watch.as_ref()))
-        }
-
-        /// Nothing: the words before a program confine it.
-        ///
-        /// # Errors
-        /// None.
-        pub async fn confine(
-            &self,
-            _command: &mut tokio::process::Command,
-            _writes: bool,
-        ) -> Result<(), ToolError> {
-            Ok(())
+            let covered = |wanted: Cover| -> Vec<PathBuf> {
+                let all = watch.iter().flat_map(|watch| watch.covers());
+                all.filter(|(_, cover)| *cover == wanted).map(|(path, _)| path.to_owned()).collect()
+            };
+            Ok(words(shared, &covered(Cover::ReadOnly), &covered(Cover::InPlace)))
         }
     }
 
-    fn words(shared: &Shared, watch: Option<&Watch>) -> Vec<String> {
-        let covered = |wanted: Cover| -> Vec<PathBuf> {
-            let all = watch.iter().flat_map(|watch| watch.covers());
-            all.filter(|(_, cover)| *cover == wanted).map(|(path, _)| path.to_owned()).collect()
-        };
+    fn words(shared: &Shared, read_only: &[PathBuf], in_place: &[PathBuf]) -> Vec<String> {
         let mut words = vec![seatbelt::PROGRAM.to_owned()];
-        words.extend(seatbelt::words(
-            &shared.setup.rules,
-            &covered(Cover::ReadOnly),
-            &covered(Cover::InPlace),
-        ));
+        words.extend(seatbelt::words(&shared.setup.rules, read_only, in_place));
         words
     }
 
     /// Finds out what gets through.
     pub(in super::super) async fn tried(shared: &Shared) -> io::Result<Option<Level>> {
-        super::tried_with(shared, words(shared, None)).await
+        super::tried_with(shared, |covered| words(shared, &[covered.to_owned()], &[])).await
     }
 }
 
@@ -108,10 +93,10 @@ mod tests {
         let setup = Setup { rules, require, confine: true, apps: false, self_test };
         let confinement = Confinement::new(setup);
         let shared = confinement.shared.as_ref().expect("it is set up");
-        let level = tried_with(shared, vec!["/usr/bin/env".to_owned()]).await.expect("it runs");
+        let level = tried_with(shared, |_| vec!["/usr/bin/env".to_owned()]).await.expect("it runs");
         let level = level.expect("it got to its end").to_string();
         assert!(level == "none" || level.contains("write_outside") && level.contains("tcp"), "{level}");
-        let gone = tried_with(shared, vec!["/no/such/program".to_owned()]).await;
+        let gone = tried_with(shared, |_| vec!["/no/such/program".to_owned()]).await;
         assert!(gone.is_err(), "{gone:?}");
     }
 }

@@ -12,18 +12,25 @@ use super::command::command_of;
 use super::process::{Plan, Spawned, Spawner};
 use super::ties::Ties;
 use crate::acp::terminals::Launch;
+use crate::sandbox::Rules;
 
 /// How long the self-test may take on a machine that is busy.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// A shell with this script and its arguments, which starts in this folder; nothing confines it yet.
-pub(super) fn script(text: &str, arguments: Vec<String>, folder: &Path) -> io::Result<Plan> {
+/// A shell with this script and its arguments, which starts in the folder for temporary files and finds the programs that
+/// commands find; nothing confines it yet.
+pub(super) fn script(text: &str, arguments: Vec<String>, rules: &Rules) -> io::Result<Plan> {
     let (program, mut args) = command_of(&Launch::Shell(text.to_owned()))
         .map_err(|error| io::Error::other(error.text().to_owned()))?;
     args.push("self-test".to_owned());
     args.extend(arguments);
-    let env = [("PATH".to_owned(), "/usr/local/bin:/usr/bin:/bin".to_owned())].into();
-    let cwd = folder.to_owned();
+    let usual = ["/usr/local/bin", "/usr/bin", "/bin"].map(Path::new);
+    let folders = usual.into_iter().chain(rules.search_path.iter().map(PathBuf::as_path));
+    // One with a colon in its name is on no PATH.
+    let folders: Vec<_> =
+        folders.map(|folder| folder.display().to_string()).filter(|name| !name.contains(':')).collect();
+    let env = [("PATH".to_owned(), folders.join(":"))].into();
+    let cwd = rules.temp.clone();
     Ok(Plan { program, args, env, cwd, stdin: None, tty: None, ties: Ties::default(), cage: None })
 }
 

@@ -70,13 +70,12 @@ pub(super) fn shut_in(cage: &Cage, maps: &Maps) -> io::Result<()> {
             return Err(io::Error::last_os_error());
         }
     }
-    for filter in cage.filters.iter() {
+    if !cage.filter.is_empty() {
         let program = libc::sock_fprog {
-            len: u16::try_from(filter.len()).unwrap_or(0),
-            filter: filter.as_ptr().cast_mut().cast(),
+            len: u16::try_from(cage.filter.len()).unwrap_or(0),
+            filter: cage.filter.as_ptr().cast_mut(),
         };
-        // SAFETY: the kernel copies the program, which is alive and as long as it says, and writes nothing to it. Its
-        // instructions have the layout that the kernel's header gives them, in both crates.
+        // SAFETY: the kernel copies the program, which is alive and as long as it says, and writes nothing to it.
         let done = unsafe {
             libc::syscall(libc::SYS_seccomp, libc::SECCOMP_SET_MODE_FILTER, 0u32, &raw const program)
         };
@@ -99,8 +98,11 @@ fn cover(covers: &[Cover]) -> io::Result<()> {
         return Err(io::Error::last_os_error());
     }
     for one in covers {
-        // Gone meanwhile, or exchanged for a link: it is looked at again when the command has ended.
-        let _ = cover_one(one);
+        match cover_one(one).map_err(|cause| cause.raw_os_error()) {
+            // Gone meanwhile, or exchanged for a link: it is looked at again when the command has ended.
+            Ok(()) | Err(Some(libc::ENOENT | libc::ENOTDIR | libc::ELOOP)) => {}
+            Err(cause) => return Err(io::Error::from_raw_os_error(cause.unwrap_or(libc::EIO))),
+        }
     }
     // The folder was entered before: from there a name would lead below the covers.
     let mut here = [0_u8; PATH_BYTES];

@@ -249,10 +249,8 @@ fn script(tool: &ToolSpec, args: &Map<String, Value>) -> Result<Option<Script>, 
 /// Variables of a call may change what its commands are, as those of a command line may.
 fn with_variables(mut script: Script, args: &Map<String, Value>) -> Script {
     let Some(variables) = args.get("env").and_then(Value::as_object) else { return script };
-    script.assigns |= !variables.is_empty();
-    let mut values = variables.values().filter_map(Value::as_str);
-    if values.any(|value| value.contains("$(") || value.contains('`')) {
-        script.hidden.push("a variable holds text that looks like a substitution".to_owned());
+    for (name, value) in variables {
+        script.is_given(name, value.as_str().unwrap_or_default());
     }
     script
 }

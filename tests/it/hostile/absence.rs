@@ -22,7 +22,7 @@ pub(super) struct Bare {
 impl Bare {
     /// Where there is no Landlock.
     fn new(config: &str) -> Self {
-        Self::under("no_landlock", &[], config)
+        Self::under("without", &["landlock"], config)
     }
 
     /// Where Landlock is of this version.
@@ -169,12 +169,15 @@ fn heard(stage: &Stage) -> String {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_level_is_the_same_in_a_result_a_heartbeat_and_the_status() {
     let folder = tempfile::tempdir().expect("a folder");
-    let (none, older) = (compiled("no_landlock", folder.path()), compiled("older_landlock", folder.path()));
+    let (none, older) = (compiled("without", folder.path()), compiled("older_landlock", folder.path()));
     let (none, older) = (none.display().to_string(), older.display().to_string());
     for (launcher, expected) in [
         (vec![], "full"),
         (vec![older.as_str(), "5"], "partial:[signal_runner]"),
-        (vec![none.as_str()], "partial:[write_outside,append_outside,read_hidden,link_hidden,signal_runner]"),
+        (
+            vec![none.as_str(), "landlock"],
+            "partial:[write_outside,append_outside,read_hidden,link_hidden,signal_runner]",
+        ),
     ] {
         let config = "[backend]\nheartbeat_ms = 100\n[sandbox]\nrequire = \"none\"\n";
         let stage = Stage::with(config).await;

@@ -193,10 +193,15 @@ async fn the_view_of_others_is_left_as_it_is() {
 
 #[test]
 fn where_there_are_no_namespaces_what_was_changed_is_told_of() {
-    let bare = Bare::under("no_namespaces", &[], "");
+    let bare = Bare::under("without", &["namespaces"], "");
+    let level = "partial:[write_protected]";
+    let refused = bare.says(&["call", "Bash", r#"{"command":"echo ran"}"#]);
+    let text = refused["error"].as_str().unwrap_or_default();
+    assert!(text.contains(level) && text.contains("require = \"partial\" under [sandbox]"), "{refused}");
+    let bare = Bare::under("without", &["namespaces"], "[sandbox]\nrequire = \"partial\"\n");
     furnish(&bare.path("work"));
     let status = bare.says(&["status"]);
-    assert_eq!((&status["confinement"], &status["protectedPaths"]), (&json!("full"), &json!("watched")));
+    assert_eq!((&status["confinement"], &status["protectedPaths"]), (&json!(level), &json!("watched")));
     assert_eq!(status["limits"]["fileSize"], true, "{status}");
     assert_eq!(status["limits"]["memory"], false, "no runner runs that it could be known of: {status}");
     let answer = bare.says(&[

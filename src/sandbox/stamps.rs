@@ -1,0 +1,152 @@
+//! What was found on the disk when a ruleset was made, so that it is made again only once that has changed: a look at a
+//! few folders rather than at every place with something to hide. Not here: what is found there (places, hidden).
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use rustix::fs::{FileType, lstat, stat};
+
+use super::Rules;
+
+/// A path as it was when a ruleset was made.
+#[derive(Debug)]
+pub(super) struct Stamp {
+    path: PathBuf,
+    state: Option<State>,
+    /// Which children it has matters, not only which one it is.
+    listed: bool,
+}
+
+/// Device and inode; of what is listed when it last changed, in seconds and nanoseconds, which no command can set.
+type State = (u64, u64, Option<(i64, u64)>);
+
+/// A change so shortly before a look may have come after it: the times of files go forward in steps.
+const STEP: Duration = Duration::from_millis(50);
+
+impl Stamp {
+    fn of(path: PathBuf, listed: bool) -> Self {
+        Self { state: Self::state(&path, listed), path, listed }
+    }
+
+    fn state(path: &Path, listed: bool) -> Option<State> {
+        let stat = stat(path).ok()?;
+        Some((stat.st_dev, stat.st_ino, listed.then_some((stat.st_ctime, stat.st_ctime_nsec))))
+    }
+
+    /// Whether that has not changed.
+    pub(super) fn holds(&self) -> bool {
+        Self::state(&self.path, self.listed) == self.state
+    }
+
+    /// Whether it was as it is now before this moment.
+    pub(super) fn is_older_than(&self, moment: SystemTime) -> bool {
+        let Some((.., Some((seconds, nanos)))) = self.state else { return true };
+        let changed = Duration::from_secs(seconds.max(0).cast_unsigned()) + Duration::from_nanos(nanos);
+        moment.duration_since(UNIX_EPOCH).is_ok_and(|moment| changed + STEP < moment)
+    }
+}
+
+/// What rules that were found out in this way must be found out again for, once it has changed: which folders were granted,
+/// the children of those that were granted child by child, and those in which something to hide may come to be.
+pub(super) fn stamps(rules: &Rules, listed: &[PathBuf]) -> Vec<Stamp> {
+    let Rules { workspaces, write, shown, temp, .. } = rules;
+    let granted = workspaces.iter().chain(write).chain(shown).chain([temp]);
+    // Of the granted folders only which they are: what is in them changes all the time.
+    let mut identities: BTreeSet<PathBuf> = granted.cloned().collect();
+    let mut folders: BTreeSet<PathBuf> = listed.iter().cloned().collect();
+    for hole in super::hidden::holes(rules) {
+        match hole.canonicalize() {
+            // What holds it is listed, or not granted at all.
+            Ok(real) if real == hole => {}
+            Ok(_) => drop(identities.insert(hole)),
+            Err(_) => {
+                let Some(there) = hole.ancestors().find(|path| lstat(*path).is_ok()) else { continue };
+                let is_folder = stat(there).is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode).is_dir());
+                let stamped = if is_folder { &mut folders } else { &mut identities };
+                stamped.insert(there.to_owned());
+            }
+        }
+    }
+    let identities = identities.into_iter().map(|path| Stamp::of(path, false));
+    identities.chain(folders.into_iter().map(|path| Stamp::of(path, true))).collect()
+}
+
+#[cfg(test)]
+#[expect(clippy::disallowed_methods, reason = "a home is laid out and changed")]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+    use crate::sandbox::{Network, places};
+
+    fn rules(home: &Path) -> Rules {
+        Rules {
+            workspaces: vec![home.join("work")],
+            user_home: Some(home.to_owned()),
+            own_home: home.join(".punie"),
+            shown: Vec::new(),
+            pipes: home.join(".punie/pipes"),
+            temp: home.join(".punie/tmp"),
+            search_path: Vec::new(),
+            write: Vec::new(),
+            read: Vec::new(),
+            hide: Vec::new(),
+            network: Network::None,
+        }
+    }
+
+    /// Whether these stamps tell of a change.
+    fn tells(home: &Path, change: impl FnOnce()) -> bool {
+        let listed = places::places(&rules(home)).listed;
+        let before = stamps(&rules(home), &listed);
+        assert!(before.iter().all(Stamp::holds));
+        change();
+        !before.iter().all(Stamp::holds)
+    }
+
+    #[test]
+    fn whatever_changes_what_is_granted_is_noticed() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let home = folder.path().canonicalize().expect("real");
+        for inside in ["work", ".punie", ".config/app", ".cargo", "dotfiles/aws", "dotfiles/other"] {
+            fs::create_dir_all(home.join(inside)).expect("made");
+        }
+        symlink("dotfiles/aws", home.join(".aws")).expect("a link");
+        symlink("dotfiles/later", home.join(".kube")).expect("a link to nothing");
+        let at = |name: &str| home.join(name);
+        assert!(
+            !tells(&home, || fs::write(at("work/file"), "x").expect("written")),
+            "what is in a workspace"
+        );
+        assert!(tells(&home, || fs::create_dir(at(".config/gh")).expect("made")), "something to hide, new");
+        assert!(tells(&home, || fs::write(at(".netrc"), "x").expect("written")));
+        assert!(
+            tells(&home, || fs::write(at("new"), "x").expect("written")),
+            "a child that no grant has yet"
+        );
+        assert!(
+            tells(&home, || fs::write(at("dotfiles/later"), "x").expect("written")),
+            "where a link leads"
+        );
+        assert!(tells(&home, || {
+            fs::remove_file(at(".aws")).expect("removed");
+            symlink("dotfiles/other", at(".aws")).expect("a link");
+        }));
+        assert!(tells(&home, || {
+            fs::rename(at("work"), at("old")).expect("moved");
+            fs::create_dir(at("work")).expect("made");
+        }));
+    }
+
+    #[test]
+    fn a_change_of_this_moment_is_not_older_than_it() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let stamp = Stamp::of(folder.path().to_owned(), true);
+        assert!(!stamp.is_older_than(SystemTime::now()));
+        assert!(stamp.is_older_than(SystemTime::now() + Duration::from_hours(1)));
+        let gone = Stamp::of(folder.path().join("gone"), true);
+        assert!(gone.is_older_than(SystemTime::now()) && gone.holds());
+    }
+}
