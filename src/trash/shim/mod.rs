@@ -4,6 +4,7 @@
 
 mod bin;
 mod options;
+mod plan;
 mod quoting;
 mod removal;
 mod rmdir;

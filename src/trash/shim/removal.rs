@@ -12,29 +12,25 @@ use rustix::fs::Access;
 
 use super::bin::{Bin, empty_folder, removed};
 use super::options::{Ask, PreserveRoot, Rm};
+use super::plan::Way;
 use super::quoting::quoted;
 use super::terms::Terms;
-use super::walk::{Tree, is_behind_a_link, kind, last_part, look, may, trimmed, true_path};
+use super::walk::{Tree, is_behind_a_link, kind, last_part, may, trimmed, true_path};
 use super::{complain, complain_plainly, in_words, say};
 use crate::output::figures;
 use crate::trash::tree;
 
 /// A removal at work.
 pub(super) struct Removal<'a> {
-    name: &'static str,
-    terms: &'a Terms,
-    asked: &'a Rm,
-    bin: Bin<'a>,
+    pub name: &'static str,
+    pub terms: &'a Terms,
+    pub asked: &'a Rm,
+    pub bin: Bin<'a>,
     failed: bool,
     /// Somebody sits at the other end of stdin.
-    attended: bool,
-    warned: bool,
-}
-
-/// A tree or file that goes to the trash in one step, written down already.
-struct Whole {
-    item: String,
-    tree: Tree,
+    pub attended: bool,
+    /// That something is gone for good was said.
+    pub warned: bool,
 }
 
 /// `rm`.
@@ -52,9 +48,9 @@ pub(super) fn remove(terms: &Terms, asked: &Rm) -> u8 {
     if asked.ask == Ask::Once && !removal.is_wanted_at_all() {
         return 0;
     }
-    let planned = removal.plan();
-    for (operand, whole) in asked.operands.iter().zip(planned) {
-        removal.operand(operand, whole);
+    let paths: Vec<PathBuf> = asked.operands.iter().map(PathBuf::from).collect();
+    for (path, way) in paths.iter().zip(removal.plan(&paths)) {
+        removal.operand(path, &way);
     }
     u8::from(removal.failed)
 }
@@ -88,47 +84,7 @@ impl Removal<'_> {
         self.is_wanted(&format!("remove {arguments}{how}? "))
     }
 
-    /// Writes everything down that can go in one step, at once: one wait for the disk, however much there is.
-    fn plan(&mut self) -> Vec<Option<Whole>> {
-        let asks = self.asked.ask == Ask::Always || (self.asked.ask != Ask::Never && self.attended);
-        let (mut planned, mut lines) = (Vec::new(), Vec::new());
-        let mut taken = 0;
-        for operand in &self.asked.operands {
-            let whole = (!asks).then(|| self.whole(Path::new(operand), taken)).flatten();
-            planned.push(whole.map(|(path, tree)| {
-                let item = self.bin.name();
-                taken += tree.on_disk;
-                lines.push(removed(&path, &item, tree.files, tree.bytes));
-                Whole { item, tree }
-            }));
-        }
-        if lines.is_empty() || self.bin.announce(&lines) {
-            return planned;
-        }
-        planned.into_iter().map(|_| None).collect()
-    }
-
-    /// What goes to the trash in one step, with its true path.
-    fn whole(&self, path: &Path, taken: u64) -> Option<(PathBuf, Tree)> {
-        let metadata = fs::symlink_metadata(path).ok()?;
-        if metadata.is_dir() && !self.asked.recursive {
-            return None;
-        }
-        let real = true_path(path)?;
-        let workspace = self.terms.workspace(&real)?;
-        if self.terms.into.starts_with(&real)
-            || self.terms.is_above(&real)
-            || is_behind_a_link(path, &metadata)
-        {
-            return None;
-        }
-        let tree = look(path, &metadata, self.asked.verbose);
-        let fits = taken + tree.on_disk <= self.terms.most(&real, workspace);
-        (tree.goes_whole && fits).then_some((real, tree))
-    }
-
-    fn operand(&mut self, operand: &OsStr, whole: Option<Whole>) {
-        let path = Path::new(operand);
+    fn operand(&mut self, path: &Path, way: &Way) {
         let metadata = match fs::symlink_metadata(path) {
             Ok(metadata) => metadata,
             Err(cause) => {
@@ -142,12 +98,19 @@ impl Removal<'_> {
         if metadata.is_dir() && !self.may_begin(path, &metadata) {
             return;
         }
-        if let Some(Whole { item, tree }) = whole
-            && self.go_whole(path, &item, &tree)
-        {
-            return;
+        self.go(path, &metadata, &metadata, way);
+    }
+
+    /// In this way, and one by one where it cannot go in one step. False where something stays.
+    fn go(&mut self, path: &Path, metadata: &Metadata, top: &Metadata, way: &Way) -> bool {
+        match way {
+            Way::Whole(item, tree) if self.go_whole(path, item, tree) => true,
+            Way::ForGood(tree) if tree::remove(Path::new(trimmed(path.as_os_str()))).is_ok() => {
+                self.tell_all(tree);
+                true
+            }
+            _ => self.one_by_one(path, metadata, top),
         }
-        self.one_by_one(path, &metadata, &metadata);
     }
 
     /// Whether a folder may be removed at all.
@@ -194,11 +157,7 @@ impl Removal<'_> {
             let _ = tree::remove(&place);
             return fs::symlink_metadata(path).is_err();
         }
-        if self.asked.verbose {
-            for (path, is_folder) in &tree.told {
-                self.tell(path, *is_folder);
-            }
-        }
+        self.tell_all(tree);
         true
     }
 
@@ -232,12 +191,13 @@ impl Removal<'_> {
             }
         }
         let mut all_gone = true;
-        for entry in names {
-            match entry.metadata() {
-                Ok(below) => all_gone &= self.one_by_one(&entry.path(), &below, top),
+        let paths: Vec<PathBuf> = names.iter().map(fs::DirEntry::path).collect();
+        for (path, way) in paths.iter().zip(self.plan(&paths)) {
+            match fs::symlink_metadata(path) {
+                Ok(below) => all_gone &= self.go(path, &below, top, &way),
                 Err(cause) if cause.kind() == io::ErrorKind::NotFound => {}
                 Err(cause) => {
-                    self.cannot(&entry.path(), &in_words(&cause));
+                    self.cannot(path, &in_words(&cause));
                     all_gone = false;
                 }
             }
@@ -289,17 +249,7 @@ impl Removal<'_> {
         let Some((real, most)) = inside else { return fs::remove_file(path) };
         let size = if metadata.is_file() { tree::taken(metadata) } else { 0 };
         if self.bin.taken() + size > most {
-            if !self.warned {
-                self.warned = true;
-                let most = figures::size(most);
-                let shown = quoted(path.as_os_str());
-                complain(
-                    self.name,
-                    &format!(
-                        "{shown} and what follows is over the {most} that the trash takes of this; it is removed for good"
-                    ),
-                );
-            }
+            self.tell_what_is_over(path, most);
             return fs::remove_file(path);
         }
         let item = self.bin.name();
@@ -358,6 +308,12 @@ impl Removal<'_> {
         let _ = write!(err, "{}: {question}", self.name).and_then(|()| err.flush());
         let mut answer = String::new();
         io::stdin().lock().read_line(&mut answer).is_ok() && answer.starts_with(['y', 'Y'])
+    }
+
+    fn tell_all(&mut self, tree: &Tree) {
+        for (path, is_folder) in &tree.told {
+            self.tell(path, *is_folder);
+        }
     }
 
     fn tell(&mut self, path: &Path, is_folder: bool) {

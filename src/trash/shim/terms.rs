@@ -51,11 +51,19 @@ impl Terms {
 
     /// How many bytes of this path, in this workspace, the trash takes.
     pub fn most(&self, path: &Path, workspace: &Path) -> u64 {
-        let below = path.strip_prefix(workspace).unwrap_or(path);
-        let made_again = below.iter().any(|part| MADE_AGAIN.iter().any(|name| part == *name));
-        let in_git = below.parent().is_some_and(|above| above.iter().any(|part| part == ".git"));
-        if made_again || in_git { self.max_bytes / 4 } else { self.max_bytes }
+        let in_git =
+            below(path, workspace).parent().is_some_and(|above| above.iter().any(|part| part == ".git"));
+        if in_git || self.is_made_again(path, workspace) { self.max_bytes / 4 } else { self.max_bytes }
     }
+
+    /// Whether it can be made again, for the most part.
+    pub fn is_made_again(&self, path: &Path, workspace: &Path) -> bool {
+        below(path, workspace).iter().any(|part| MADE_AGAIN.iter().any(|name| part == *name))
+    }
+}
+
+fn below<'a>(path: &'a Path, workspace: &Path) -> &'a Path {
+    path.strip_prefix(workspace).unwrap_or(path)
 }
 
 #[cfg(test)]

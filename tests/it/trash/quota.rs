@@ -1,6 +1,7 @@
 //! How much is kept, and for how long.
 
 use std::fs;
+use std::path::Path;
 
 use serde_json::json;
 
@@ -43,6 +44,42 @@ fn what_does_not_fit_is_changed_and_removed_all_the_same_after_saying_so() {
         fs::read_dir(owner.path("work")).expect("there").map(|e| e.expect("one").file_name()).collect();
     assert!(back.contains(&"src".into()) && !back.contains(&"big".into()), "{back:?}");
     assert!(!owner.path("work/target/built").exists(), "what can be made again has a share of an eighth");
+}
+
+#[test]
+fn of_a_tree_that_is_too_large_what_fits_is_kept_and_what_can_be_made_again_is_not_divided() {
+    let owner = Owner::new();
+    owner.write("home/config.toml", "[trash]\nmax_mb = 1\n");
+    owner.write("work/project/large.bin", "x".repeat(2 << 20));
+    for n in 0..40 {
+        owner.write(&format!("work/project/src/deep/{n}.rs"), format!("{n}\n"));
+        owner.write(&format!("work/project/node_modules/{n}/a.js"), "x".repeat(8 << 10));
+    }
+    let (request, answer) = owner.calls("Bash", &json!({"command": "rm -rf project"}));
+    let text = answer.to_string();
+    assert_eq!(text.matches("removed for good").count(), 1, "{text}");
+    assert!(!owner.path("work/project").exists());
+    let incoming = owner.path("home/state/trash");
+    let lines = manifests(&incoming).matches("\"kind\":\"removed\"").count();
+    assert_eq!(lines, 1, "all that is kept of the sources went in one step");
+    owner.undoes(&request);
+    assert_eq!(owner.read("work/project/src/deep/39.rs"), "39\n");
+    assert!(
+        !owner.path("work/project/large.bin").exists() && !owner.path("work/project/node_modules").exists()
+    );
+}
+
+/// Every manifest below a folder.
+fn manifests(folder: &Path) -> String {
+    let below = |entry: fs::DirEntry| {
+        let path = entry.path();
+        match entry.file_type().expect("known") {
+            kind if kind.is_dir() => manifests(&path),
+            _ if path.ends_with("manifest.jsonl") => fs::read_to_string(&path).expect("text"),
+            _ => String::new(),
+        }
+    };
+    fs::read_dir(folder).expect("there").map(|entry| below(entry.expect("one"))).collect()
 }
 
 #[test]

@@ -1,0 +1,106 @@
+//! How each of several paths is to go: into the trash in one step, for good because the trash does not take it, or one
+//! by one as the program itself would go about it. Not here: removing (removal).
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use super::bin::removed;
+use super::complain;
+use super::options::Ask;
+use super::quoting::quoted;
+use super::removal::Removal;
+use super::walk::{Tree, is_behind_a_link, look, true_path};
+use crate::output::figures;
+
+/// Where the trash has less left than this part of what it takes, whole trees are no longer divided to fill it.
+const REST: u64 = 64;
+
+/// How something goes.
+pub(super) enum Way {
+    /// To the trash in one step, as this item, which is written down already.
+    Whole(String, Tree),
+    /// In one step, and not to the trash.
+    ForGood(Tree),
+    /// What is in it first.
+    OneByOne,
+}
+
+/// What the trash makes of a path that could go in one step.
+enum Place {
+    Fits(PathBuf, Tree),
+    Over(Tree),
+    /// Parts of it may fit.
+    Divided,
+}
+
+impl Removal<'_> {
+    /// How these go. Those that go to the trash in one step are all written down, at once: one wait for the disk, however
+    /// many there are.
+    pub fn plan(&mut self, paths: &[PathBuf]) -> Vec<Way> {
+        if self.asked.ask == Ask::Always || (self.asked.ask != Ask::Never && self.attended) {
+            return paths.iter().map(|_| Way::OneByOne).collect();
+        }
+        let (mut planned, mut lines) = (Vec::new(), Vec::new());
+        let mut taken = self.bin.taken();
+        for path in paths {
+            planned.push(match self.place(path, taken) {
+                Some(Place::Fits(real, tree)) => {
+                    let item = self.bin.name();
+                    taken += tree.on_disk;
+                    lines.push(removed(&real, &item, tree.files, tree.bytes));
+                    Way::Whole(item, tree)
+                }
+                Some(Place::Over(tree)) => Way::ForGood(tree),
+                Some(Place::Divided) | None => Way::OneByOne,
+            });
+        }
+        if !lines.is_empty() && !self.bin.announce(&lines) {
+            let not_kept = |way| if let Way::Whole(..) = way { Way::OneByOne } else { way };
+            planned = planned.into_iter().map(not_kept).collect();
+        }
+        planned
+    }
+
+    /// None for what cannot go in one step, or is none of the trash's.
+    fn place(&mut self, path: &Path, taken: u64) -> Option<Place> {
+        let metadata = fs::symlink_metadata(path).ok()?;
+        if metadata.is_dir() && !self.asked.recursive {
+            return None;
+        }
+        let real = true_path(path)?;
+        let workspace = self.terms.workspace(&real)?;
+        if self.terms.into.starts_with(&real)
+            || self.terms.is_above(&real)
+            || is_behind_a_link(path, &metadata)
+        {
+            return None;
+        }
+        let tree = look(path, &metadata, self.asked.verbose);
+        if !tree.goes_whole {
+            return None;
+        }
+        let most = self.terms.most(&real, workspace);
+        if taken.saturating_add(tree.on_disk) <= most {
+            return Some(Place::Fits(real, tree));
+        }
+        let is_full = taken >= most - most / REST;
+        if metadata.is_dir() && !is_full && !self.terms.is_made_again(&real, workspace) {
+            return Some(Place::Divided);
+        }
+        self.tell_what_is_over(path, most);
+        Some(Place::Over(tree))
+    }
+
+    /// Once.
+    pub fn tell_what_is_over(&mut self, path: &Path, most: u64) {
+        if !self.warned {
+            self.warned = true;
+            let (shown, most) = (quoted(path.as_os_str()), figures::size(most));
+            let text = format!(
+                "{shown} and what follows is over the {most} that the trash takes of this; what does not fit is removed \
+                 for good"
+            );
+            complain(self.name, &text);
+        }
+    }
+}
