@@ -86,6 +86,11 @@ impl RequestAuth {
         VerifyingKey::from_bytes(key).ok().filter(|key| !key.is_weak()).map(|key| Self { device, key })
     }
 
+    /// The key: its 32 bytes as base64.
+    pub fn key_text(&self) -> String {
+        STANDARD.encode(self.key.as_bytes())
+    }
+
     /// Checks a request at this time of this machine, in milliseconds; one without a deadline is good for `ttl_ms`.
     ///
     /// # Errors

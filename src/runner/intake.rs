@@ -130,9 +130,12 @@ impl Engine {
 
     /// The same for one that an earlier life of the runner accepted: perhaps before a key was pinned, or under another
     /// one. It was in time when it came; how long it may wait is another matter. What a call of this device made
-    /// (Task) is signed by nobody.
-    pub(super) fn unsigned_left(&self, call: &Accepted) -> Option<Outcome> {
-        let why = self.unsigned_why(call.request()).filter(|_| call.origin() == Origin::Backend)?;
+    /// (Task) is signed by nobody, and as good as the key that the life had which made it.
+    pub(super) fn unsigned_left(&self, call: &Accepted, key_is_new: bool) -> Option<Outcome> {
+        let why = match call.origin() {
+            Origin::Backend => self.unsigned_why(call.request())?,
+            Origin::Task => key_is_new.then_some(NotSigned::Missing)?,
+        };
         if matches!(why, NotSigned::Expired(_) | NotSigned::Early(_)) {
             return None;
         }

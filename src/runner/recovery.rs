@@ -10,10 +10,13 @@ use super::endings::never_ran;
 use super::engine::Engine;
 use crate::journal::{Accepted, Fate, Unfinished, Verdict};
 use crate::output::OutputStore;
-use crate::request::{ErrorCode, Failure, Meta, Outcome, Sealing};
+use crate::request::{ErrorCode, Failure, Meta, Outcome, RequestAuth, Sealing};
 
 /// How much of a killed call's output its answer carries.
 const PARTIAL_CHARS: usize = 8_000;
+
+/// Where the journal has the key that requests had to be signed with; empty for none.
+const REQUEST_KEY: &str = "request_key";
 
 /// Settles what was left; returns the requests that are still to be run, oldest first.
 pub(super) async fn settle(engine: &Arc<Engine>) -> Result<Vec<Accepted>, RunnerError> {
@@ -33,11 +36,15 @@ pub(super) async fn settle(engine: &Arc<Engine>) -> Result<Vec<Accepted>, Runner
     let unfinished = reader.unfinished()?;
     let ids = unfinished.iter().map(|left| left.request.id.clone()).collect();
     let fates = engine.journal.found(ids, engine.clock.now_ms()).await?;
+    // Of this life; that of the last one stays written down until all that it left is settled.
+    let key = engine.request_auth.as_ref().map(RequestAuth::key_text);
+    let key_is_new = key.is_some() && reader.recall(REQUEST_KEY)? != key;
     let mut again = Vec::new();
     for (left, fate) in unfinished.into_iter().zip(fates) {
         let declared = if fate == Fate::Compare { reader.declared(&left.request.id)? } else { Vec::new() };
-        again.extend(engine.settle_one(left, fate, declared).await?);
+        again.extend(engine.settle_one(left, fate, declared, key_is_new).await?);
     }
+    engine.journal.remember(REQUEST_KEY, key.unwrap_or_default()).await?;
     Ok(again)
 }
 
@@ -47,6 +54,7 @@ impl Engine {
         left: Unfinished,
         mut fate: Fate,
         declared: Vec<String>,
+        key_is_new: bool,
     ) -> Result<Option<Accepted>, RunnerError> {
         let attempt = left.attempt;
         let call = Accepted::from(left);
@@ -58,7 +66,7 @@ impl Engine {
             found = outcome;
         }
         let outcome = match fate {
-            Fate::Run => match self.unsigned_left(&call) {
+            Fate::Run => match self.unsigned_left(&call, key_is_new) {
                 Some(denied) => denied,
                 None => return Ok(Some(call)),
             },

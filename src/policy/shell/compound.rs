@@ -98,27 +98,7 @@ impl Reader<'_, '_> {
         if !self.eat("((") {
             return Err("a loop has no list");
         }
-        let (mut open, mut scratch) = (0_u32, super::Word::default());
-        loop {
-            self.step()?;
-            match self.ahead(0) {
-                Some('(') => {
-                    open += 1;
-                    self.bump(1);
-                }
-                Some(')') if open > 0 => {
-                    open -= 1;
-                    self.bump(1);
-                }
-                Some(')') if self.eat("))") => return Ok(()),
-                Some('$' | '`') => {
-                    let c = self.ahead(0).unwrap_or('$');
-                    self.expanding(c, &mut scratch, true)?;
-                }
-                Some(c) if c.is_ascii_alphanumeric() || " \t_+-*/%<>=!&|^~?:,;[]".contains(c) => self.bump(1),
-                _ => return Err("the head of a loop is no arithmetic"),
-            }
-        }
+        if self.signs(";")? { Ok(()) } else { Err("the head of a loop is no arithmetic") }
     }
 
     fn case(&mut self) -> Read<()> {

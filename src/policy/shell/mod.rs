@@ -114,6 +114,17 @@ impl Script {
         let simple = Simple { words: words.collect(), ..Simple::default() };
         unfold::unfolded(reader::Found::with(vec![simple]))
     }
+
+    /// Takes in a variable that it is given from outside: it may change what a name stands for, as one that it sets itself.
+    pub fn is_given(&mut self, name: &str, value: &str) {
+        self.assigns = true;
+        if names::sets_program(&format!("{name}={value}")) {
+            self.hidden.push(format!("by the variable {} programs run others", one_line(name)));
+        }
+        if reader::holds_substitution(value) {
+            self.hidden.push("a variable holds text that looks like a substitution".to_owned());
+        }
+    }
 }
 
 /// Reads a command line. It always gives a script; what could not be read is in its `hidden`.

@@ -182,8 +182,23 @@ impl Reader<'_, '_> {
     pub fn arithmetic(&mut self) -> Read<bool> {
         let (begin, kept) = (self.at, self.found.script.commands.len());
         self.bump(2);
+        let is_it = self.signs("")?;
+        if !is_it {
+            self.at = begin;
+            // They are found again when it is read as what it is.
+            self.found.script.commands.truncate(kept);
+            if !self.is_nested_group()? {
+                return Err("`((` begins neither plain arithmetic nor clearly a group in a group");
+            }
+        }
+        Ok(is_it)
+    }
+
+    /// Goes past the plain signs and expansions of arithmetic, and these signs, to behind its `))`; false where it comes to
+    /// anything else, at which it stays.
+    pub fn signs(&mut self, more: &str) -> Read<bool> {
         let (mut open, mut scratch) = (0_u32, Word::default());
-        let is_it = loop {
+        loop {
             self.step()?;
             match self.ahead(0) {
                 Some('(') => {
@@ -196,25 +211,15 @@ impl Reader<'_, '_> {
                 }
                 Some(')') if self.ahead(1) == Some(')') => {
                     self.bump(2);
-                    break true;
+                    return Ok(true);
                 }
                 Some('$') => self.dollar(&mut scratch, true)?,
+                // Arithmetic is no quote to what is in them.
                 Some('`') => self.backquoted(&mut scratch, false)?,
-                Some(c) if c.is_ascii_alphanumeric() || " \t_+-*/%<>=!&|^~?:,[]#@".contains(c) => {
-                    self.bump(1);
-                }
-                _ => break false,
-            }
-        };
-        if !is_it {
-            self.at = begin;
-            // They are found again when it is read as what it is.
-            self.found.script.commands.truncate(kept);
-            if !self.is_nested_group()? {
-                return Err("`((` begins neither plain arithmetic nor clearly a group in a group");
+                Some(c) if is_sign(c) || more.contains(c) => self.bump(1),
+                _ => return Ok(false),
             }
         }
-        Ok(is_it)
     }
 
     /// Whether the inner one of these two brackets clearly closes before the outer: by signs that mean the same in
@@ -350,6 +355,11 @@ impl Shape {
             _ => {}
         }
     }
+}
+
+/// A plain sign of arithmetic.
+fn is_sign(c: char) -> bool {
+    c.is_ascii_alphanumeric() || " \t_+-*/%<>=!&|^~?:,[]#@".contains(c)
 }
 
 /// Whether a backslash before this sign is no more there once expansions are made.

@@ -3,6 +3,7 @@
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use punie_runner::ids::{ConversationId, DeviceId, RequestId};
+use punie_runner::journal::State;
 use punie_runner::request::{Signed, public_key_of};
 use serde_json::{Value, json};
 
@@ -332,7 +333,7 @@ async fn h97_what_was_accepted_before_the_key_was_pinned_is_checked_with_it_befo
         // It is accepted, and the runner ends before it is begun.
         let runner = stage.run_armed(&stage.setting.url, "accept.after=kill");
         runner.end().await;
-        assert_eq!(stage.state(&id), Some(punie_runner::journal::State::Accepted));
+        assert_eq!(stage.state(&id), Some(State::Accepted));
         if point == "unsigned" {
             stage.configure("# no key", &format!("request_key = \"{}\"", public_key_of(&KEY)));
         }
@@ -351,5 +352,36 @@ async fn h97_what_was_accepted_before_the_key_was_pinned_is_checked_with_it_befo
             continue;
         }
         assert_eq!(stage.read("effects"), "signed\n");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn h97_a_task_that_was_begun_before_the_key_was_pinned_is_not_run_after_that() {
+    // How many run beside each other.
+    const AT_ONCE: usize = 8;
+    for is_pinned in [true, false] {
+        let stage = Stage::with("[backend]\n# no key\n").await;
+        let runner = stage.run();
+        let mut tasks = Vec::new();
+        let blocks = "touch up; until [ -e go ]; do sleep 0.02; done";
+        for command in [blocks; AT_ONCE].into_iter().chain(["echo ran >> effects"]) {
+            let args = json!({ "tool": "Bash", "args": { "command": command } });
+            let id = stage.ask(Ask::new("Task", &args)).await;
+            assert_eq!(stage.answer(&id).await.outcome, "ok");
+            tasks.push(format!("{id}-task"));
+            until("the first to run", || stage.file("up").exists()).await;
+        }
+        stage.reaches(&tasks[AT_ONCE], State::Accepted).await;
+        runner.kill();
+        if is_pinned {
+            stage.configure("# no key", &format!("request_key = \"{}\"", public_key_of(&KEY)));
+        }
+        let runner = stage.run();
+        stage.write("go", "");
+        let over = |id: &str| !matches!(stage.state(id), Some(State::Accepted | State::Started));
+        until("all to be over", || tasks.iter().all(|task| over(task))).await;
+        assert_eq!(stage.read("effects"), if is_pinned { "" } else { "ran\n" });
+        runner.terminate();
+        runner.end().await;
     }
 }

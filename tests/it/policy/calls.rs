@@ -45,6 +45,9 @@ async fn h56_a_denied_command_does_not_run_in_any_shape_of_a_real_call() {
         let text = denied(&stage, Ask::bash(line)).await.text();
         assert!(text.contains("cannot be told") && text.contains("nobody answered"), "{line}: {text}");
     }
+    let variable = json!({"command": "git fetch", "env": {"GIT_SSH_COMMAND": "touch effect"}});
+    let text = denied(&stage, Ask::new("Bash", &variable)).await.text();
+    assert!(text.contains("by the variable GIT_SSH_COMMAND programs run others"), "{text}");
     let program = json!({"command": "touch", "args": ["effect"]});
     denied(&stage, Ask::new("run_command", &program)).await;
     // A task's call is judged when it runs.
