@@ -1,7 +1,7 @@
 //! What a runner at rest gives back: memory that was freed, and the pages of its own program, code and constants, that
-//! are not needed until it looks again. These are clean and on the disk, and come back by themselves when they are used; until then they count
-//! neither against a limit of memory nor against the runner when the system looks for something to kill. Not here: the
-//! heartbeat.
+//! are not needed until it looks again. These are clean and on the disk, and come back by themselves when they are used;
+//! until then they count neither against a limit of memory nor against the runner when the system looks for something to
+//! kill. Not here: the heartbeat.
 #![expect(unsafe_code, reason = "the kernel is told which pages of the program are not needed now")]
 #![expect(clippy::disallowed_methods, reason = "the kernel's list of this process's mappings is a file")]
 
@@ -15,25 +15,49 @@ use super::engine::Engine;
 
 /// How long the start takes at most; what it needed is given back then.
 const START: Duration = Duration::from_secs(5);
-/// Gives back what the start needed, and then what each heartbeat finds, unless calls have begun since the last one:
-/// the heartbeat is the most that a quiet runner does. Until it is over.
+/// After so many heartbeats without a call what they needed is given back too. More often it would cost more time than it
+/// saves memory: what a heartbeat needs comes back with the next one.
+const QUIET: u32 = 10;
+
+/// Gives back what the start needed, and then, with a heartbeat, what calls needed that are over: that is the most that a
+/// quiet runner does. Until it is over.
 pub(super) async fn keep(engine: Arc<Engine>) {
     let Ok(maps) = std::fs::read_to_string("/proc/self/smaps") else { return };
     let clean = clean_pages(&maps);
     drop(maps);
     let begun = || engine.begun.load(Ordering::Relaxed);
-    let mut seen = begun();
+    let mut rest = Rest { seen: begun(), beats: QUIET };
     let mut wait = tokio::time::timeout(START, engine.over.cancelled()).await;
     while wait.is_err() {
-        let now = begun();
-        if now == seen {
+        if rest.is_due(begun()) {
             give_back(&clean);
         }
-        seen = now;
         wait = tokio::select! {
             () = engine.beaten.notified() => continue,
             () = engine.over.cancelled() => Ok(()),
         };
+    }
+}
+
+/// When something is given back.
+struct Rest {
+    /// How many calls had begun at the last look.
+    seen: u64,
+    /// How many looks found nothing begun since something was given back.
+    beats: u32,
+}
+
+impl Rest {
+    /// Whether now, at which so many calls have begun.
+    fn is_due(&mut self, begun: u64) -> bool {
+        let quiet = std::mem::replace(&mut self.seen, begun) == begun;
+        let due = quiet && self.beats >= QUIET;
+        self.beats = match (quiet, due) {
+            (_, true) => 0,
+            (true, false) => self.beats + 1,
+            (false, _) => QUIET,
+        };
+        due
     }
 }
 
@@ -86,6 +110,17 @@ fn mapping(line: &str) -> Option<Range<usize>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_calls_needed_is_given_back_once_they_are_over_and_the_rest_now_and_then() {
+        let mut rest = Rest { seen: 0, beats: QUIET };
+        assert!(rest.is_due(0), "the start");
+        assert!((0..QUIET).all(|_| !rest.is_due(0)));
+        assert!(rest.is_due(0), "after ten heartbeats");
+        assert!(!rest.is_due(3) && !rest.is_due(5), "calls begin");
+        assert!(rest.is_due(5), "and none since");
+        assert!(!rest.is_due(5));
+    }
 
     #[test]
     fn only_what_is_a_files_and_was_never_written_is_given_back() {
