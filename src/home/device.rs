@@ -3,7 +3,7 @@
 #![expect(clippy::disallowed_methods, reason = "this file owns the identity's two files")]
 
 use std::fmt;
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File};
 use std::io::{ErrorKind, Read};
 use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -16,6 +16,7 @@ use serde::{Deserialize, Serialize};
 use super::atomic::{self, Readers};
 use super::error::HomeError;
 use super::layout::Home;
+use super::lock;
 use super::machine::Machine;
 use super::modes;
 use super::tokens::random_32;
@@ -29,6 +30,7 @@ const MEND: &str = "Restore it from a backup; or move device.json and keys/devic
                     new device";
 
 /// This device, able to sign.
+#[derive(Clone)]
 pub struct DeviceIdentity {
     record: Record,
     key: SigningKey,
@@ -74,7 +76,7 @@ impl DeviceIdentity {
     /// # Errors
     /// As above, and [`HomeError::OtherMachine`].
     pub fn on(home: &Home, machine: &Machine) -> Result<Self, HomeError> {
-        let _making = lock(&home.identity_lock_file())?;
+        let _making = lock::wait_for(&home.identity_lock_file())?;
         let record = read_record(&home.device_file())?;
         let key = read_key(&home.key_file())?;
         match (record, key) {
@@ -165,17 +167,6 @@ impl DeviceIdentity {
             _ => Err(HomeError::HalfIdentity { missing: finished, present: home.key_file() }),
         }
     }
-}
-
-/// Waits for whoever makes or reads the identity at this moment; the lock goes with the file.
-fn lock(path: &Path) -> Result<File, HomeError> {
-    let mut options = OpenOptions::new();
-    options.read(true).write(true).create(true).truncate(false);
-    #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-    let file = options.open(path).map_err(HomeError::unwritable(path))?;
-    file.lock().map_err(HomeError::unwritable(path))?;
-    Ok(file)
 }
 
 fn read_record(path: &Path) -> Result<Option<Record>, HomeError> {

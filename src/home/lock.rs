@@ -1,5 +1,5 @@
-//! One runner per home: an operating system lock that a crash releases by itself. Not here: the lock that guards
-//! the making of an identity.
+//! One runner per home: an operating system lock that a crash releases by itself. Beside it the lock files that guard one
+//! file's change.
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{self, ErrorKind, Read, Seek, SeekFrom, Write};
@@ -45,6 +45,22 @@ impl LockError {
     }
 }
 
+/// Waits for whoever holds this lock at the moment; it goes with what is returned.
+pub(super) fn wait_for(path: &Path) -> Result<File, HomeError> {
+    let file = lock_file(path)?;
+    file.lock().map_err(HomeError::unwritable(path))?;
+    Ok(file)
+}
+
+/// The file that a lock is on, made if it is not there.
+fn lock_file(path: &Path) -> Result<File, HomeError> {
+    let mut options = OpenOptions::new();
+    options.read(true).write(true).create(true).truncate(false);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    options.open(path).map_err(HomeError::unwritable(path))
+}
+
 impl RunnerLock {
     /// Takes the lock, at once or not at all, and writes down who holds it.
     ///
@@ -52,11 +68,7 @@ impl RunnerLock {
     /// [`LockError::Held`] while another process (or another part of this one) holds it.
     pub fn acquire(home: &Home) -> Result<Self, LockError> {
         let path = home.lock_file();
-        let mut options = OpenOptions::new();
-        options.read(true).write(true).create(true).truncate(false);
-        #[cfg(unix)]
-        std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-        let mut file = options.open(&path).map_err(HomeError::unwritable(&path))?;
+        let mut file = lock_file(&path)?;
         let began = Instant::now();
         while began.elapsed() < ONLOOKERS {
             if taken(file.try_lock(), &path)? {

@@ -6,7 +6,6 @@
 //! from other programs of the same user.
 
 use std::collections::BTreeMap;
-use std::fs::{File, OpenOptions};
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -20,6 +19,7 @@ use tokio::sync::watch;
 use super::atomic::{self, Readers};
 use super::error::HomeError;
 use super::layout::Home;
+use super::lock;
 use super::modes;
 use super::sealed::{self, Key};
 use super::tokens::random_32;
@@ -115,7 +115,7 @@ impl Secrets {
     /// [`SecretError`] for a name or a value that cannot be used, and as above. What was kept stays as it was then.
     pub fn set(&self, name: &str, value: &Secret<String>) -> Result<bool, SecretError> {
         check(name, value.expose()).map_err(SecretError::Unusable)?;
-        let _writing = self.writing()?;
+        let _writing = lock::wait_for(&self.lock)?;
         let mut all = self.read()?;
         let kept = Kept { value: value.expose().clone(), set_at_ms: now_ms() };
         let is_new = all.insert(name.to_owned(), kept).is_none();
@@ -128,7 +128,7 @@ impl Secrets {
     /// # Errors
     /// As [`Secrets::list`], and when the file cannot be written.
     pub fn remove(&self, name: &str) -> Result<bool, HomeError> {
-        let _writing = self.writing()?;
+        let _writing = lock::wait_for(&self.lock)?;
         let mut all = self.read()?;
         let was_there = all.remove(name).is_some();
         if was_there {
@@ -158,17 +158,6 @@ impl Secrets {
                 None
             }
         }
-    }
-
-    /// Waits for whoever changes the file at this moment; the lock goes with what is returned.
-    fn writing(&self) -> Result<File, HomeError> {
-        let mut options = OpenOptions::new();
-        options.read(true).write(true).create(true).truncate(false);
-        #[cfg(unix)]
-        std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-        let file = options.open(&self.lock).map_err(HomeError::unwritable(&self.lock))?;
-        file.lock().map_err(HomeError::unwritable(&self.lock))?;
-        Ok(file)
     }
 
     /// All that is kept; nothing where there is no file.

@@ -274,12 +274,11 @@ fn published(item: home::CatalogItem) -> CatalogItem {
 }
 
 /// The audit of this home, its head signed by this device.
-pub(super) fn audit(config: &Config, home: &Home) -> anyhow::Result<Audit> {
+pub(super) fn audit(config: &Config, home: &Home, identity: DeviceIdentity) -> anyhow::Result<Audit> {
     let keep = Keep {
         age: Duration::from_hours(24 * config.audit.keep_days as u64),
         bytes: (config.audit.max_mb as u64) << 20,
     };
-    let identity = DeviceIdentity::load_or_create(home)?;
     let sign: Sign = Box::new(move |text| identity.sign(text));
     Audit::open(Places::within(&home.audit_dir()), keep, Some(sign)).context("no thread for the audit")
 }

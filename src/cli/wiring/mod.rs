@@ -63,6 +63,8 @@ pub struct Machine {
     pub shells: Arc<shell::ShellBoard>,
     /// What confines commands.
     pub confinement: Confinement,
+    /// What is kept of what they change.
+    trash: Trash,
 }
 
 /// Puts the machine together. The journal is told of processes, where there is one; the tools are laid over the editors
@@ -135,7 +137,7 @@ pub fn machine(
         },
     })?;
     let registry =
-        if config.trash.max_mb == 0 { registry } else { keeping(registry, trash, &workspace, &terminals) };
+        if config.trash.max_mb == 0 { registry } else { keeping(registry, &trash, &workspace, &terminals) };
     let policy = Policy {
         standing: approvals::rules(home, &workspace, &registry)?,
         workspace: workspace.clone(),
@@ -152,13 +154,14 @@ pub fn machine(
         terminals,
         shells,
         confinement,
+        trash,
     })
 }
 
 /// The tools, with what they change and what commands remove kept in the trash.
-fn keeping(registry: Registry, trash: Trash, workspace: &Workspace, terminals: &LocalTerminals) -> Registry {
-    joints::shims(&trash, workspace, terminals);
-    let images: Arc<dyn BeforeImages> = Arc::new(Images::new(trash, workspace.clone()));
+fn keeping(registry: Registry, trash: &Trash, workspace: &Workspace, terminals: &LocalTerminals) -> Registry {
+    joints::shims(trash, workspace, terminals);
+    let images: Arc<dyn BeforeImages> = Arc::new(Images::new(trash.clone(), workspace.clone()));
     registry.keeping(&images)
 }
 
@@ -295,9 +298,9 @@ pub fn runner(
     let machine = machine(config, home, environment, board.clone(), Some(&journal), editors)?;
     board.know(&machine);
     let taken_up = shells::take_up(&journal, home, &machine.terminals, &machine.outputs, &machine.shells)?;
-    let backend = device_backend(config, home, identity, &machine.redactor, pairing_code)?;
+    let backend = device_backend(config, home, identity.clone(), &machine.redactor, pairing_code)?;
     let processes = Processes {
-        trash: trash(config, home),
+        trash: machine.trash,
         terminals: machine.terminals,
         journal: journal.clone(),
         secrets: Secrets::of(home),
@@ -306,7 +309,7 @@ pub fn runner(
     let parts = Parts {
         backend,
         journal: journal.clone(),
-        audit: joints::audit(config, home)?,
+        audit: joints::audit(config, home, identity)?,
         request_auth,
         registry: Arc::clone(&machine.registry),
         gate: machine.gate,
