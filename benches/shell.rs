@@ -77,15 +77,9 @@ fn confined(bencher: Bencher<'_, '_>, command: &str, files: &[&str]) {
         rules: Rules {
             workspaces: vec![work],
             user_home: std::env::home_dir(),
-            own_home: home.root().to_owned(),
-            shown: Vec::new(),
             pipes: home.shells_dir(),
-            temp: home.temp_dir(),
-            search_path: Vec::new(),
-            write: Vec::new(),
-            read: Vec::new(),
-            hide: Vec::new(),
             network: Network::Loopback,
+            ..Rules::least(home.root().to_owned(), home.temp_dir())
         },
         require: Require::Full,
         confine: true,

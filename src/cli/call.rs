@@ -1,6 +1,5 @@
 //! `call`: run a tool here, with no backend: the same registry, gate and limits as for a remote caller.
 
-use std::sync::Arc;
 use std::time::Instant;
 
 use clap::Args;
@@ -11,9 +10,7 @@ use super::exit::{Exit, Stop};
 use super::send::{ToolCall, show};
 use super::stop;
 use super::wiring::{self, Machine};
-use crate::acp::editor::Editors;
 use crate::config::WorkspaceRule;
-use crate::handlers::state::board::NoTasks;
 use crate::ids::{RequestId, ToolName};
 use crate::request::{Failure, Outcome, Reply, Sealing};
 use crate::tool::{Gate, ToolCx, ToolError};
@@ -33,14 +30,7 @@ pub fn call(args: &CallArgs, context: &Context) -> anyhow::Result<Exit> {
     let text = args.call.args()?;
     let runtime = runtime()?;
     let (id, answer) = runtime.block_on(async {
-        let machine = wiring::machine(
-            &config,
-            &home,
-            context.environment(),
-            Arc::new(NoTasks),
-            None,
-            &Editors::default(),
-        )?;
+        let machine = wiring::machine_alone(&config, &home, context.environment())?;
         let cx = ToolCx::detached(RequestId::new());
         let stop = crate::runner::Stop::new();
         let _signals = stop::on_signals(&stop)?;

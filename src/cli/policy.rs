@@ -4,7 +4,6 @@
 mod change;
 mod show;
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
@@ -14,10 +13,8 @@ use tokio::runtime::Runtime;
 use super::context::{Context, runtime};
 use super::exit::{Exit, Stop};
 use super::{print, wiring};
-use crate::acp::editor::Editors;
 use crate::acp::permission::StandingRules;
 use crate::config::{Config, WorkspaceRule};
-use crate::handlers::state::board::NoTasks;
 use crate::policy::shell::quoted;
 use crate::policy::{Decision, Verdict};
 
@@ -132,14 +129,7 @@ struct Desk<'a> {
 impl<'a> Desk<'a> {
     fn open(config: &'a Config, context: &Context, runtime: &'a Runtime) -> anyhow::Result<Self> {
         let home = Context::home(config)?;
-        let machine = wiring::machine(
-            config,
-            &home,
-            context.environment(),
-            Arc::new(NoTasks),
-            None,
-            &Editors::default(),
-        )?;
+        let machine = wiring::machine_alone(config, &home, context.environment())?;
         Ok(Self { machine, config, runtime, file: home.policy_file().display().to_string() })
     }
 

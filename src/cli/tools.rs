@@ -1,16 +1,12 @@
 //! `tools`: the catalog, and everything about one tool.
 
-use std::sync::Arc;
-
 use clap::Args;
 
 use super::context::{Context, runtime};
 use super::exit::{Exit, Stop};
 use super::print;
 use super::wiring;
-use crate::acp::editor::Editors;
 use crate::config::WorkspaceRule;
-use crate::handlers::state::board::NoTasks;
 use crate::tool::{Lane, ToolSpec, page};
 
 #[derive(Debug, Args)]
@@ -32,8 +28,7 @@ pub fn tools(args: &ToolsArgs, context: &Context) -> anyhow::Result<Exit> {
     }
     let runtime = runtime()?;
     let _inside = runtime.enter();
-    let machine =
-        wiring::machine(&config, &home, context.environment(), Arc::new(NoTasks), None, &Editors::default())?;
+    let machine = wiring::machine_alone(&config, &home, context.environment())?;
     match &args.name {
         None if args.markdown => print::line(page(machine.registry.specs()).trim_end()),
         None => list(machine.registry.specs(), context.json()),

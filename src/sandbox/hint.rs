@@ -135,15 +135,9 @@ mod tests {
         Rules {
             workspaces: vec!["/home/a/work".into()],
             user_home: Some("/home/a".into()),
-            own_home: "/home/a/.punie".into(),
-            shown: Vec::new(),
-            pipes: "/home/a/.punie/pipes".into(),
-            temp: "/home/a/.punie/tmp".into(),
-            search_path: Vec::new(),
             write: vec!["/var/tmp/ours".into()],
-            read: Vec::new(),
-            hide: Vec::new(),
             network: Network::Loopback,
+            ..Rules::least("/home/a/.punie".into(), "/home/a/.punie/tmp".into())
         }
     }
 

@@ -51,3 +51,22 @@ pub struct Rules {
     /// What they may reach.
     pub network: Network,
 }
+
+impl Rules {
+    /// The least: the runner's own folder is hidden, one for temporary files is there, and nothing else is granted.
+    pub fn least(own_home: PathBuf, temp: PathBuf) -> Self {
+        Self {
+            workspaces: Vec::new(),
+            user_home: None,
+            shown: Vec::new(),
+            pipes: own_home.join("pipes"),
+            search_path: Vec::new(),
+            write: Vec::new(),
+            read: Vec::new(),
+            hide: Vec::new(),
+            network: Network::None,
+            own_home,
+            temp,
+        }
+    }
+}

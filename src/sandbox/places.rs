@@ -158,22 +158,15 @@ mod tests {
     use std::fs;
     use std::os::unix::fs::symlink;
 
-    use super::super::Network;
     use super::*;
 
     fn rules(home: &Path) -> Rules {
+        let least = Rules::least(home.join(".punie"), home.join(".punie/tmp"));
         Rules {
             workspaces: vec![home.join("work")],
             user_home: Some(home.to_owned()),
-            own_home: home.join(".punie"),
             shown: vec![home.join(".punie/skills")],
-            pipes: home.join(".punie/pipes"),
-            temp: home.join(".punie/tmp"),
-            search_path: Vec::new(),
-            write: Vec::new(),
-            read: Vec::new(),
-            hide: Vec::new(),
-            network: Network::None,
+            ..least
         }
     }
 

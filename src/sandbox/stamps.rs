@@ -79,22 +79,11 @@ mod tests {
     use std::os::unix::fs::symlink;
 
     use super::*;
-    use crate::sandbox::{Network, places};
+    use crate::sandbox::places;
 
     fn rules(home: &Path) -> Rules {
-        Rules {
-            workspaces: vec![home.join("work")],
-            user_home: Some(home.to_owned()),
-            own_home: home.join(".punie"),
-            shown: Vec::new(),
-            pipes: home.join(".punie/pipes"),
-            temp: home.join(".punie/tmp"),
-            search_path: Vec::new(),
-            write: Vec::new(),
-            read: Vec::new(),
-            hide: Vec::new(),
-            network: Network::None,
-        }
+        let least = Rules::least(home.join(".punie"), home.join(".punie/tmp"));
+        Rules { workspaces: vec![home.join("work")], user_home: Some(home.to_owned()), ..least }
     }
 
     /// Whether these stamps tell of a change.

@@ -74,15 +74,11 @@ impl Yard {
         let mut rules = Rules {
             workspaces: vec![root.join("work")],
             user_home: Some(root.join("user")),
-            own_home: home.root().to_owned(),
             shown: vec![home.skills_dir()],
             pipes: home.shells_dir(),
-            temp: home.temp_dir(),
             search_path: std::env::split_paths(&std::env::var_os("PATH").unwrap_or_default()).collect(),
-            write: Vec::new(),
-            read: Vec::new(),
-            hide: Vec::new(),
             network,
+            ..Rules::least(home.root().to_owned(), home.temp_dir())
         };
         change(&mut rules);
         let self_test = home.self_test_dir();

@@ -155,19 +155,7 @@ mod tests {
     async fn a_command_whose_cover_the_system_refuses_is_not_started() {
         let folder = tempfile::tempdir().expect("a folder");
         let temp = folder.path().canonicalize().expect("real");
-        let rules = Rules {
-            workspaces: Vec::new(),
-            user_home: None,
-            own_home: temp.join("home"),
-            shown: Vec::new(),
-            pipes: temp.join("pipes"),
-            temp: temp.clone(),
-            search_path: Vec::new(),
-            write: Vec::new(),
-            read: Vec::new(),
-            hide: Vec::new(),
-            network: Network::None,
-        };
+        let rules = Rules::least(temp.join("home"), temp.clone());
         let (self_test, require) = (temp.join("self-test"), Require::Full);
         let setup = Setup { rules: rules.clone(), require, confine: true, apps: false, self_test };
         let confinement = Confinement::new(setup);

@@ -70,25 +70,13 @@ mod macos {
 mod tests {
     use super::*;
     use crate::acp::local::confinement::{Confinement, Setup};
-    use crate::sandbox::{Network, Require, Rules};
+    use crate::sandbox::{Require, Rules};
 
     #[tokio::test]
     async fn words_that_confine_nothing_are_found_out() {
         let folder = tempfile::tempdir().expect("a folder");
         let temp = folder.path().to_owned();
-        let rules = Rules {
-            workspaces: Vec::new(),
-            user_home: None,
-            own_home: temp.join("home"),
-            shown: Vec::new(),
-            pipes: temp.join("pipes"),
-            temp: temp.clone(),
-            search_path: Vec::new(),
-            write: Vec::new(),
-            read: Vec::new(),
-            hide: Vec::new(),
-            network: Network::None,
-        };
+        let rules = Rules::least(temp.join("home"), temp.clone());
         let (self_test, require) = (temp.join("self-test"), Require::Full);
         let setup = Setup { rules, require, confine: true, apps: false, self_test };
         let confinement = Confinement::new(setup);

@@ -6,6 +6,7 @@ mod board;
 mod confining;
 mod device;
 mod joints;
+mod settings;
 mod shells;
 
 use std::ffi::OsString;
@@ -17,7 +18,7 @@ use tokio::task::JoinSet;
 
 use super::exit::{self, Exit};
 use super::logging;
-use crate::acp::editor::{Discover, EditorSettings, Editors, Overlay};
+use crate::acp::editor::{Editors, Overlay};
 use crate::acp::local::client_tools::LocalPolicy;
 use crate::acp::local::confinement::Confinement;
 use crate::acp::local::environment;
@@ -25,16 +26,15 @@ use crate::acp::local::terminals::{LocalSetup, LocalTerminals};
 use crate::acp::permission::{InsideWorkspace, Policy};
 use crate::acp::terminals::Ladder;
 use crate::acp::{LocalClient, Workspace};
-use crate::config::{self, Config, Environment};
-use crate::handlers::state::board::TaskBoard;
+use crate::config::{Config, Environment};
+use crate::handlers::state::board::{NoTasks, TaskBoard};
 use crate::handlers::{self, file, git, search, shell, sqlite, state, terminal};
 use crate::home::{self, Approvals, DeviceIdentity, Home, HomeError, Secrets, Switches, TokenName, Tokens};
 use crate::ids::LeaseId;
 use crate::journal::Journal;
 use crate::output::OutputStore;
 use crate::redact::{Redactor, Secret};
-use crate::request::Effect;
-use crate::runner::{Bench, Clock, Parts, Runner, Settings, Stop, Tasks, WakeUp, Watchdog, wakes};
+use crate::runner::{Bench, Clock, Parts, Runner, Stop, Tasks, Watchdog, wakes};
 use crate::tool::{BeforeImages, Registry};
 use crate::trash::{self, Images, Trash};
 
@@ -42,6 +42,7 @@ use backends::device_backend;
 pub use backends::{backend, functions, probe};
 pub use confining::confinement;
 pub use device::{Device, StoredToken};
+pub use settings::{editor_settings, least_free};
 
 /// This machine with its tools: what `call`, `tools` and the runner share.
 pub struct Machine {
@@ -156,6 +157,11 @@ pub fn machine(
         confinement,
         trash,
     })
+}
+
+/// The machine for a command that runs no requests: without tasks, journal and editors.
+pub fn machine_alone(config: &Config, home: &Home, environment: &Environment) -> anyhow::Result<Machine> {
+    machine(config, home, environment, Arc::new(NoTasks), None, &Editors::default())
 }
 
 /// The tools, with what they change and what commands remove kept in the trash.
@@ -318,7 +324,7 @@ pub fn runner(
         lease,
         survivors: Arc::new(joints::Aftercare { taken_up, workspace: machine.workspace, git: machine.git }),
         catalog: joints::home_catalog(home),
-        settings: settings(config),
+        settings: settings::settings(config),
         clock,
         confinement: Arc::new(machine.confinement),
         switches: Switches::of(home),
@@ -333,68 +339,4 @@ pub fn runner(
 fn text_variable(environment: &Environment, name: &str) -> Option<String> {
     let found = environment.variables().iter().find(|(known, _)| known == name)?;
     found.1.to_str().map(str::to_owned)
-}
-
-/// What the owner wants of editors.
-pub fn editor_settings(config: &Config) -> EditorSettings {
-    let editor = &config.editor;
-    let effect = |asked: &config::AskedAbout| match asked {
-        config::AskedAbout::Reads => Effect::Reads,
-        config::AskedAbout::Writes => Effect::Writes,
-        config::AskedAbout::Executes => Effect::Executes,
-    };
-    EditorSettings {
-        files: editor.files,
-        terminals: editor.terminals,
-        ask: editor.ask.iter().map(effect).collect(),
-        timeout: editor.timeout,
-        tool_timeout: editor.tool_timeout,
-        discover: match editor.discover {
-            config::Discover::Announced => Discover::Announced,
-            config::Discover::Always => Discover::Always,
-            config::Discover::Never => Discover::Never,
-        },
-    }
-}
-
-/// How many bytes the home's disk must have free for anything new to be begun.
-pub fn least_free(config: &Config) -> u64 {
-    (config.limits.least_free_mb as u64) << 20
-}
-
-fn settings(config: &Config) -> Settings {
-    let (poll, limits) = (&config.poll, &config.limits);
-    Settings {
-        hold: poll.hold,
-        active_interval: poll.active,
-        active_for: poll.active_for,
-        recent_interval: poll.recent,
-        recent_for: poll.recent_for,
-        idle_interval: poll.idle,
-        listening_interval: poll.listening,
-        wakeup: match config.backend.wakeup {
-            config::WakeUp::Auto => WakeUp::Auto,
-            config::WakeUp::On => WakeUp::On,
-            config::WakeUp::Off => WakeUp::Off,
-        },
-        jitter: poll.jitter,
-        retry: (poll.error_base, poll.error_cap),
-        slow_retry: (poll.function_error_min, poll.function_error_max),
-        unauthorized: poll.unauthorized,
-        heartbeat: config.backend.heartbeat,
-        list_open: config.backend.list_open,
-        progress: config.backend.progress,
-        approval: config.policy.patience,
-        lease_renew: limits.lease_renew,
-        reads: limits.reads,
-        total: limits.total,
-        queue: limits.queue,
-        ttl: limits.ttl,
-        drain: limits.drain,
-        crash_limit: config.safe_mode.crashes,
-        crash_window: config.safe_mode.within,
-        safe_mode_for: config.safe_mode.quiet,
-        least_free: least_free(config),
-        ..Settings::default()
-    }
 }
