@@ -2,9 +2,13 @@
 //! (acp::local::launch).
 
 #[cfg(target_os = "linux")]
+use std::ffi::CString;
+#[cfg(target_os = "linux")]
 use std::io;
 #[cfg(target_os = "linux")]
 use std::os::fd::OwnedFd;
+#[cfg(target_os = "linux")]
+use std::os::unix::ffi::OsStringExt as _;
 #[cfg(target_os = "linux")]
 use std::path::Path;
 #[cfg(target_os = "linux")]
@@ -41,9 +45,19 @@ pub struct Cage {
 #[derive(Debug, Clone)]
 pub struct Cover {
     /// Without any link in it; one that is none by then is left as it is.
-    pub path: std::ffi::CString,
+    pub path: CString,
     /// Nor written.
     pub read_only: bool,
+}
+
+/// A path that leads nowhere.
+#[cfg(target_os = "linux")]
+#[derive(Debug, Clone)]
+pub struct Shut {
+    /// Without any link in it.
+    pub path: CString,
+    /// An empty folder is in its place.
+    pub is_folder: bool,
 }
 
 /// Which namespaces a process is in.
@@ -52,17 +66,19 @@ pub struct Cover {
 pub enum Spaces {
     /// The runner's.
     Ours,
-    /// A user's of its own, made by it, and a network's where that is asked for.
+    /// A user's of its own, made by it, a view of the files, and a network's where that is asked for.
     Anew {
         /// Whether it has a network of its own too.
         network: bool,
+        /// What is not there in that view.
+        shut: Vec<Shut>,
     },
     /// Those that were made before.
     Made(Arc<Namespaces>),
 }
 
-/// A user namespace, which is there for the others, and, for commands that reach each other only, a network namespace
-/// with a loopback and nothing else.
+/// A user namespace, which is there for the others; a view of the files in which doors to daemons are shut; and, for
+/// commands that reach each other only, a network namespace with a loopback and nothing else.
 #[cfg(target_os = "linux")]
 #[derive(Debug)]
 pub struct Namespaces {
@@ -70,13 +86,20 @@ pub struct Namespaces {
     pub user: OwnedFd,
     /// Entered with the rights that the first gives.
     pub network: Option<OwnedFd>,
+    /// Likewise; none where the system refuses one.
+    pub mounts: Option<OwnedFd>,
 }
 
 #[cfg(target_os = "linux")]
 impl Cage {
     /// No confinement but namespaces of its own, for the process that makes them.
-    pub fn to_make_namespaces(network: bool) -> Self {
-        let namespaces = Spaces::Anew { network };
+    pub fn to_make_namespaces(rules: &Rules) -> Self {
+        let shut = super::doors::doors(rules).into_iter().filter_map(|door| {
+            let path = CString::new(door.path.into_os_string().into_vec()).ok()?;
+            Some(Shut { path, is_folder: door.is_folder })
+        });
+        let network = rules.network == Network::Loopback;
+        let namespaces = Spaces::Anew { network, shut: shut.collect() };
         Self { ruleset: None, filter: Arc::default(), namespaces, covers: Vec::new() }
     }
 }

@@ -1,10 +1,12 @@
-//! What commands may touch, prepared for the kernel to enforce: files (places, hidden, ruleset), system calls (seccomp,
-//! bpf), macOS's profile (seatbelt), and what of it holds (level, self_test). Not here: starting a process in it (acp::local), which is all that happens
+//! What commands may touch, prepared for the kernel to enforce: files (places, hidden, ruleset, doors), system calls
+//! (seccomp, bpf), macOS's profile (seatbelt), and what of it holds (level, self_test). Not here: starting a process in it (acp::local), which is all that happens
 //! between a child's making and its program; and the file tools, which prove each path themselves (acp::workspace).
 
 #[cfg(target_os = "linux")]
 mod bpf;
 pub mod cage;
+#[cfg(target_os = "linux")]
+mod doors;
 mod hidden;
 pub mod hint;
 pub mod level;

@@ -2,31 +2,48 @@
 
 use std::fmt;
 
-use serde::de::{self, Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
+use serde::de::{self, DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Number, Value};
 
 /// Why a text was refused.
 #[derive(Debug)]
 pub(super) struct StrictError(pub String);
 
-/// Parses a JSON text; serde_json bounds its depth (128) and refuses lone surrogates and huge exponents.
+/// How many arrays and objects may lie in each other.
+const DEEPEST: usize = 64;
+
+/// Parses a JSON text; serde_json refuses lone surrogates and huge exponents.
 pub(super) fn parse(text: &str) -> Result<Value, StrictError> {
-    serde_json::from_str::<Strict>(text)
-        .map(|strict| strict.0)
-        .map_err(|error| StrictError(error.to_string()))
+    let mut reader = serde_json::Deserializer::from_str(text);
+    let parsed = Strict { deeper: DEEPEST }.deserialize(&mut reader);
+    let parsed = parsed.and_then(|value| reader.end().map(|()| value));
+    parsed.map_err(|error| StrictError(error.to_string()))
 }
 
-struct Strict(Value);
+/// A value in which at most so many more lie in each other.
+#[derive(Clone, Copy)]
+struct Strict {
+    deeper: usize,
+}
 
-impl<'de> Deserialize<'de> for Strict {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(StrictVisitor).map(Strict)
+impl Strict {
+    fn within<E: de::Error>(self) -> Result<Self, E> {
+        let deeper = self.deeper.checked_sub(1);
+        let deeper =
+            deeper.ok_or_else(|| E::custom(format_args!("it is nested more than {DEEPEST} deep")))?;
+        Ok(Self { deeper })
     }
 }
 
-struct StrictVisitor;
+impl<'de> DeserializeSeed<'de> for Strict {
+    type Value = Value;
 
-impl<'de> Visitor<'de> for StrictVisitor {
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Value, D::Error> {
+        deserializer.deserialize_any(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Strict {
     type Value = Value;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -54,21 +71,35 @@ impl<'de> Visitor<'de> for StrictVisitor {
         Ok(Value::String(v))
     }
     fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Value, A::Error> {
-        let mut items = Vec::new();
-        while let Some(Strict(item)) = seq.next_element()? {
+        let (mut items, within) = (Vec::new(), self.within()?);
+        while let Some(item) = seq.next_element_seed(within)? {
             items.push(item);
         }
         Ok(Value::Array(items))
     }
     fn visit_map<A: MapAccess<'de>>(self, mut access: A) -> Result<Value, A::Error> {
-        let mut map = Map::new();
+        let (mut map, within) = (Map::new(), self.within()?);
         while let Some(key) = access.next_key::<String>()? {
             if map.contains_key(&key) {
                 return Err(de::Error::custom(format_args!("the key {key:?} is there twice")));
             }
-            let Strict(value) = access.next_value()?;
-            map.insert(key, value);
+            map.insert(key, access.next_value_seed(within)?);
         }
         Ok(Value::Object(map))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sixty_four_lie_in_each_other_and_no_more() {
+        let nested = |depth: usize| format!("{}1{}", "[".repeat(depth), "]".repeat(depth));
+        assert!(parse(&nested(DEEPEST)).is_ok());
+        let refused = parse(&nested(DEEPEST + 1)).expect_err("one too many");
+        assert!(refused.0.starts_with("it is nested more than 64 deep"), "{}", refused.0);
+        let objects = format!("{}1{}", "{\"a\":".repeat(65), "}".repeat(65));
+        assert!(parse(&objects).is_err() && parse("{} 1").is_err());
     }
 }

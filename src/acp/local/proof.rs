@@ -5,7 +5,7 @@ use std::ffi::CString;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
 
-use rustix::fs::{Mode, OFlags, open};
+use rustix::fs::{Mode, OFlags, fstat, open, stat};
 
 use super::super::command::command_of;
 use super::super::guarded::{self, Watch};
@@ -17,7 +17,7 @@ use super::{Confinement, Shared};
 use crate::acp::terminals::{Launch, WindowSize};
 use crate::sandbox::cage::{Cage, Cover, Namespaces};
 use crate::sandbox::self_test::{Outside, SCRIPT};
-use crate::sandbox::{Level, Network};
+use crate::sandbox::{Level, Network, Rules};
 use crate::tool::ToolError;
 
 impl Confinement {
@@ -88,7 +88,7 @@ fn covers(watch: &Watch) -> Vec<Cover> {
 /// Finds out what gets through.
 pub(super) async fn tried(shared: &Shared) -> io::Result<Option<Level>> {
     let spawner = Spawner::new()?;
-    let made = namespaces(&spawner, shared.setup.rules.network == Network::Loopback).await;
+    let made = namespaces(&spawner, &shared.setup.rules).await;
     if let Err(cause) = &made {
         tracing::info!(%cause, "commands get no namespaces of their own, and so no loopback and no covers");
     }
@@ -122,7 +122,7 @@ async fn attempt(
 }
 
 /// Makes the namespaces in a process that waits until they are held here, and is ended then.
-async fn namespaces(spawner: &Spawner, network: bool) -> io::Result<Namespaces> {
+async fn namespaces(spawner: &Spawner, rules: &Rules) -> io::Result<Namespaces> {
     let (program, args) = command_of(&Launch::Shell("read -r _".to_owned()))
         .map_err(|error| io::Error::other(error.text().to_owned()))?;
     let plan = Plan {
@@ -134,22 +134,26 @@ async fn namespaces(spawner: &Spawner, network: bool) -> io::Result<Namespaces> 
         // Something to read from that never comes to an end.
         tty: Some(WindowSize::default()),
         ties: Ties::default(),
-        cage: Some(Cage::to_make_namespaces(network)),
+        cage: Some(Cage::to_make_namespaces(rules)),
     };
     let maker = spawner.spawn(plan).await?;
     let held = |kind: &str| {
         let path = format!("/proc/{}/ns/{kind}", maker.child.pid());
         open(path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())
     };
-    let network = network.then(|| held("net")).transpose()?;
-    Ok(Namespaces { user: held("user")?, network })
+    let network = (rules.network == Network::Loopback).then(|| held("net")).transpose()?;
+    // Where none was made, it is the runner's own, which commands may not enter again.
+    let mounts = held("mnt")?;
+    let (ours, theirs) = (stat("/proc/self/ns/mnt")?, fstat(&mounts)?);
+    let mounts = (ours.st_ino != theirs.st_ino).then_some(mounts);
+    Ok(Namespaces { user: held("user")?, network, mounts })
 }
 
 #[cfg(test)]
 mod tests {
     use super::super::Setup;
     use super::*;
-    use crate::sandbox::{Require, Rules};
+    use crate::sandbox::Require;
 
     #[tokio::test]
     async fn a_command_whose_cover_the_system_refuses_is_not_started() {

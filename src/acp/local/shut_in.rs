@@ -5,13 +5,14 @@
 use std::ffi::CStr;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
+use std::ptr;
 
 use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, open, openat2};
 use rustix::net::{AddressFamily, SocketType, socket};
 use rustix::process::{Resource, Rlimit, setrlimit};
 use rustix::thread::{CapabilitySet, CapabilitySets, LinkNameSpaceType, move_into_link_name_space};
 
-use crate::sandbox::cage::{Cage, Cover, Spaces};
+use crate::sandbox::cage::{Cage, Cover, Shut, Spaces};
 
 /// The longest path, its end included (PATH_MAX).
 const PATH_BYTES: usize = 4096;
@@ -45,13 +46,25 @@ impl Maps {
 pub(super) fn shut_in(cage: &Cage, maps: &Maps) -> io::Result<()> {
     match &cage.namespaces {
         Spaces::Ours => {}
-        Spaces::Anew { network } => make_namespaces(maps, *network)?,
+        Spaces::Anew { network, shut } => {
+            make_namespaces(maps, *network)?;
+            shut_doors(shut);
+        }
         Spaces::Made(made) => {
             move_into_link_name_space(made.user.as_fd(), Some(LinkNameSpaceType::User))?;
             if let Some(network) = &made.network {
                 move_into_link_name_space(network.as_fd(), Some(LinkNameSpaceType::Network))?;
             }
-            cover(&cage.covers)?;
+            if made.mounts.is_some() || !cage.covers.is_empty() {
+                // The folder was entered before: from there names lead past what changes now.
+                let mut here = [0; PATH_BYTES];
+                let here = folder(&mut here)?;
+                if let Some(mounts) = &made.mounts {
+                    move_into_link_name_space(mounts.as_fd(), Some(LinkNameSpaceType::Mount))?;
+                }
+                cover(&cage.covers)?;
+                rustix::process::chdir(here)?;
+            }
             let most = Rlimit { current: Some(MOST_PROCESSES), maximum: Some(MOST_PROCESSES) };
             // A lower limit that is there already stays.
             let _ = setrlimit(Resource::Nproc, most);
@@ -104,15 +117,41 @@ fn cover(covers: &[Cover]) -> io::Result<()> {
             Err(cause) => return Err(io::Error::from_raw_os_error(cause.unwrap_or(libc::EIO))),
         }
     }
-    // The folder was entered before: from there a name would lead below the covers.
-    let mut here = [0_u8; PATH_BYTES];
-    // SAFETY: writes into `here`, no more than its length.
-    if unsafe { libc::syscall(libc::SYS_getcwd, here.as_mut_ptr(), PATH_BYTES) } < 0 {
+    Ok(())
+}
+
+/// The folder of this process.
+fn folder(path: &mut [u8; PATH_BYTES]) -> io::Result<&CStr> {
+    // SAFETY: writes into `path`, no more than its length.
+    if unsafe { libc::syscall(libc::SYS_getcwd, path.as_mut_ptr(), PATH_BYTES) } < 0 {
         return Err(io::Error::last_os_error());
     }
-    let here =
-        CStr::from_bytes_until_nul(&here).map_err(|_| io::Error::from_raw_os_error(libc::ENAMETOOLONG))?;
-    Ok(rustix::process::chdir(here)?)
+    CStr::from_bytes_until_nul(path).map_err(|_| io::Error::from_raw_os_error(libc::ENAMETOOLONG))
+}
+
+/// Takes a view of the files of its own, in which these lead nowhere, as far as the system lets it.
+fn shut_doors(doors: &[Shut]) {
+    // SAFETY: what is unshared is this process's alone; no mount of another view changes by what is done in this one.
+    if doors.is_empty() || unsafe { libc::unshare(libc::CLONE_NEWNS) } != 0 {
+        return;
+    }
+    let flags = libc::MS_RDONLY | libc::MS_NOSUID | libc::MS_NODEV | libc::MS_NOEXEC;
+    for door in doors {
+        let at = door.path.as_ptr();
+        // SAFETY: texts that end in NUL, all alive. One that fails leaves its door as it was.
+        unsafe {
+            if door.is_folder {
+                let (name, how) = (c"none".as_ptr(), c"size=4k,nr_inodes=1,mode=0");
+                libc::mount(name, at, c"tmpfs".as_ptr(), flags, how.as_ptr().cast());
+            } else {
+                // Nobody may write the first, which is asked for before it is seen that it is no socket: the refusal is
+                // the same as for a folder.
+                let _ = [c"/proc/version", c"/dev/null"]
+                    .into_iter()
+                    .any(|file| libc::mount(file.as_ptr(), at, ptr::null(), libc::MS_BIND, ptr::null()) == 0);
+            }
+        }
+    }
 }
 
 fn cover_one(one: &Cover) -> io::Result<()> {

@@ -54,7 +54,11 @@ async fn h90_ten_thousand_levels_are_refused_by_the_device() {
     let stage = Stage::new().await;
     let (deep, objects) = (nested(10_000), r#"{"env":"#.repeat(10_000));
     let args = format!(r#"{{"command":"echo ran >> effects","env":{deep}}}"#);
-    refused_by_the_device(&stage, &[(&args, "recursion limit"), (&objects, "recursion limit")]).await;
+    refused_by_the_device(
+        &stage,
+        &[(&args, "nested more than 64 deep"), (&objects, "nested more than 64 deep")],
+    )
+    .await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

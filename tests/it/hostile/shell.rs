@@ -120,7 +120,7 @@ async fn h47_the_variables_that_lead_to_agents_and_daemons_are_not_there_which_l
     let yard = Yard::new();
     let text = yard.bash("env | grep -E '^(SSH_|DOCKER_|DBUS_|XDG_RUNTIME)' || echo none").await;
     assert_eq!(text, "none");
-    // The gap: who knows the path of a socket can still connect. The page on safety says so.
+    // The gap: who knows the path of another socket can still connect. The page on safety says so.
     let place = yard.path("outside/daemon.sock");
     let daemon = UnixListener::bind(&place).expect("a socket");
     daemon.set_nonblocking(true).expect("set");
@@ -129,6 +129,33 @@ async fn h47_the_variables_that_lead_to_agents_and_daemons_are_not_there_which_l
     assert_eq!(told == "path out", reached);
     assert!(reached, "the gap is closed here: the page on safety and this test can say so");
     assert!(include_str!("../../../docs/safety.md").contains("Sockets by path"), "the gap is named");
+}
+
+#[tokio::test]
+async fn h47_no_socket_of_a_hidden_daemon_is_reached_nor_seen() {
+    for network in [Network::Loopback, Network::None, Network::Full] {
+        let mut daemons = Vec::new();
+        let yard = Yard::with(network, |rules| {
+            let user = rules.user_home.clone().expect("a home");
+            std::fs::create_dir_all(user.join(".docker/run")).expect("made");
+            for socket in [".docker/run/docker.sock", "agent.sock"] {
+                let daemon = UnixListener::bind(user.join(socket)).expect("a socket");
+                daemon.set_nonblocking(true).expect("set");
+                daemons.push(daemon);
+            }
+            rules.hide.push(user.join("agent.sock"));
+        });
+        for socket in ["user/.docker/run/docker.sock", "user/agent.sock"] {
+            let told = yard.escape(&format!("path {}", yard.path(socket).display())).await;
+            assert_ne!(told, "path out", "{socket} with {network:?}");
+        }
+        assert!(daemons.iter().all(|daemon| daemon.accept().is_err()), "{network:?}");
+        let text =
+            yard.bash("stat -c %a ../user/.docker ../user/.docker/run; chmod 700 ../user/.docker; pwd").await;
+        assert!(text.starts_with("0\n") && text.contains("Permission denied"), "{text}");
+        assert!(text.contains("Read-only") && text.ends_with("/work"), "it is where it started: {text}");
+        assert!(yard.path("user/.docker/run/docker.sock").exists(), "nothing changed for anybody else");
+    }
 }
 
 #[tokio::test]
