@@ -119,8 +119,7 @@ impl Workspace {
     /// # Errors
     /// `CrossesDevices` when the path lies in no workspace, or why it cannot be opened.
     pub fn open_found(&self, absolute: &Path) -> io::Result<File> {
-        let found =
-            self.roots.iter().find_map(|root| Some((root, absolute.strip_prefix(&root.canonical).ok()?)));
+        let found = self.roots.iter().find_map(|root| Some((root, rest_of(absolute, &root.canonical)?)));
         let (root, rel) =
             found.ok_or_else(|| io::Error::new(io::ErrorKind::CrossesDevices, "is in no workspace"))?;
         root.held.open_file(rel)
@@ -305,4 +304,43 @@ fn stumble(root: &Root, rel: &Path) -> Stumble {
 
 fn is_file(root: &Root, rel: &Path) -> bool {
     root.held.metadata(rel).is_ok_and(|metadata| !metadata.is_dir())
+}
+
+/// What of a path comes behind this folder's. The texts first: part by part takes a quarter as long as opening it.
+#[cfg(unix)]
+fn rest_of<'a>(path: &'a Path, folder: &Path) -> Option<&'a Path> {
+    use std::os::unix::ffi::OsStrExt as _;
+    let (text, above) = (path.as_os_str().as_bytes(), folder.as_os_str().as_bytes());
+    let rest = text.strip_prefix(above).and_then(|rest| rest.strip_prefix(b"/"));
+    match rest.filter(|rest| rest.first().is_some_and(|first| *first != b'/')) {
+        Some(rest) => Some(Path::new(std::ffi::OsStr::from_bytes(rest))),
+        None => path.strip_prefix(folder).ok(),
+    }
+}
+
+#[cfg(not(unix))]
+fn rest_of<'a>(path: &'a Path, folder: &Path) -> Option<&'a Path> {
+    path.strip_prefix(folder).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_comes_behind_a_folder_is_the_same_by_its_text_and_by_its_parts() {
+        for (path, folder) in [
+            ("/w/a/b", "/w"),
+            ("/w", "/w"),
+            ("/w/", "/w"),
+            ("/w//a", "/w"),
+            ("/wide/a", "/w"),
+            ("/a/b", "/"),
+            ("/x/a", "/w"),
+            ("/w/../x", "/w"),
+        ] {
+            let (path, folder) = (Path::new(path), Path::new(folder));
+            assert_eq!(rest_of(path, folder), path.strip_prefix(folder).ok(), "{}", path.display());
+        }
+    }
 }
