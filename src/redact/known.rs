@@ -56,6 +56,10 @@ impl Known {
         let mut places: Vec<Range<usize>> = finder.all(&self.forms, bytes).collect();
         let shown = Unescaped::of(bytes, at_end);
         if let Some(shown) = &shown {
+            // With the rest of a sequence: cut, it would end elsewhere, and what it hid or showed would be another text.
+            for place in &mut places {
+                *place = shown.whole(place, bytes);
+            }
             places.extend(finder.all(&self.forms, &shown.bytes).map(|found| shown.origins(&found)));
         }
         let places = joined(places);

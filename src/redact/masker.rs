@@ -129,6 +129,18 @@ mod tests {
     }
 
     #[test]
+    fn a_value_inside_of_a_sequence_takes_it_along_so_that_no_other_text_is_shown_than_before() {
+        let redactor = redactor(&["/\"/\"+/\"/"]);
+        let text = "a\x1b/\"/\"+/\"//\x1b[1;31m\"/\"+/\"/";
+        assert_eq!(masked(&redactor, &[text.as_bytes()]).0, "a[REDACTED:secret]\x1b[1;31m\"/\"+/\"/");
+        let link = "\x1b]8;;http://x/?k=/\"/\"+/\"/&y\x07here";
+        assert_eq!(
+            masked(&redactor, &[link.as_bytes()]).0,
+            "\x1b]8;;http://x/?k=[REDACTED:secret]&y\x07here"
+        );
+    }
+
+    #[test]
     fn nothing_shows_a_value() {
         let redactor = redactor(&["hunter2hunter2"]);
         assert!(!format!("{redactor:?} {:?}", redactor.stream()).contains("hunter"));

@@ -9,6 +9,9 @@ const ESC: u8 = 0x1b;
 /// A sequence that has not ended after so many bytes is none: only its ESC is left out.
 const LONGEST: usize = 4 << 10;
 
+/// What begins a string, after an ESC.
+const STRINGS: &[u8] = b"]PX^_";
+
 /// Bytes without sequences and NULs.
 pub(super) struct Unescaped {
     /// What is left.
@@ -66,6 +69,17 @@ impl Unescaped {
         place.min(from + before)
     }
 
+    /// The same place of the original with all of the sequences that it begins or ends inside of; but for one within a
+    /// string, which goes on to its own end whatever is in it.
+    pub fn whole(&self, place: &Range<usize>, original: &[u8]) -> Range<usize> {
+        let start = self.border(place.start);
+        let after = self.gaps.partition_point(|(from, left_out)| from + left_out < place.end);
+        let end = self.gaps.get(after).map(|(from, left_out)| from + left_out);
+        let end = end.filter(|_| self.border(place.end) < place.end).unwrap_or(place.end);
+        let is_string = original.get(start + 1).is_some_and(|kind| STRINGS.contains(kind));
+        if start < place.start && is_string && place.end < end { place.clone() } else { start..end }
+    }
+
     /// Where bytes stood, with what was left out between them.
     pub fn origins(&self, found: &Range<usize>) -> Range<usize> {
         self.origin(found.start)..self.origin(found.end - 1) + 1
@@ -81,7 +95,7 @@ fn sequence(bytes: &[u8]) -> Sequence {
     let (place, known) = match rest.first() {
         None => return Sequence::Open,
         Some(b'[') => (1, ended(&rest[1..], 0x20..=0x3f, 0x40..=0x7e)),
-        Some(b']' | b'P' | b'X' | b'^' | b'_') => (1, string(&rest[1..])),
+        Some(kind) if STRINGS.contains(kind) => (1, string(&rest[1..])),
         Some(0x20..=0x2f) => (0, ended(rest, 0x20..=0x2f, 0x30..=0x7e)),
         Some(0x30..=0x7e) => (1, Some(0)),
         Some(_) => (0, Some(0)),
@@ -148,6 +162,7 @@ mod tests {
         }
         assert_eq!(&text[left.origins(&(0..5))], text);
         assert_eq!(&text[left.origins(&(1..3))], "bc");
+        assert_eq!([3..4, 0..1, 2..8].map(|place| left.whole(&place, text.as_bytes())), [1..6, 0..1, 1..8]);
         let borders: Vec<usize> = (0..=text.len()).map(|place| left.border(place)).collect();
         assert_eq!(borders, [0, 1, 1, 1, 1, 1, 6, 7, 8, 9, 10, 11, 11, 11, 11, 15, 16]);
     }
