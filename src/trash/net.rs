@@ -80,9 +80,10 @@ fn fold(nets: &mut Vec<Net>, next: Net) {
     known.mode_changes |= next.mode_changes;
 }
 
-/// What commands removed and the request did not make itself, in order.
+/// What commands removed and the request did not make itself, in order. What was announced and never came is none of it.
 pub(super) fn gone(kept: &Kept) -> Vec<Gone> {
     let mut gone: Vec<Gone> = Vec::new();
+    let mut went: Vec<&Path> = Vec::new();
     for record in &kept.records {
         let Some(folder) = &record.folder else { continue };
         for line in &record.lines {
@@ -95,9 +96,18 @@ pub(super) fn gone(kept: &Kept) -> Vec<Gone> {
                 _ => continue,
             };
             // What lies at or below something that was gone already came there afterwards.
-            if !gone.iter().any(|earlier| path.0.starts_with(&earlier.path)) {
-                gone.push(Gone { path: path.0.clone(), what });
+            if went.iter().any(|earlier| path.0.starts_with(earlier)) {
+                continue;
             }
+            match &what {
+                What::Item { at, .. } if at.symlink_metadata().is_err() => continue,
+                // One that is there was not empty, could not be removed, or is back.
+                What::EmptyFolder(_) if path.0.symlink_metadata().is_ok_and(|found| found.is_dir()) => {
+                    continue;
+                }
+                _ => went.push(&path.0),
+            }
+            gone.push(Gone { path: path.0.clone(), what });
         }
     }
     gone

@@ -1,7 +1,6 @@
 //! Taking a request back: every file as it was before, or nothing at all. What changed since the request is never
 //! overwritten. Not here: how it is carried out (steps).
 
-use std::fs;
 use std::io;
 use std::path::Path;
 
@@ -224,14 +223,6 @@ impl Plan<'_> {
     /// What commands removed, the last first: so what a folder held that went after it finds its folder again.
     fn removals(&mut self) {
         for Gone { path, what } in gone(self.kept).into_iter().rev() {
-            let is_kept = match &what {
-                // What never came here was never removed.
-                What::Item { at, .. } => fs::symlink_metadata(at).is_ok(),
-                What::EmptyFolder(_) => true,
-            };
-            if !is_kept {
-                continue;
-            }
             let Some(path) = self.path(&path) else { continue };
             if let Some(protection) = path.protection() {
                 self.faults.push(protection.denied(&path.shown()).text().to_owned());

@@ -6,7 +6,7 @@ use std::fs::{self, DirBuilder, File};
 use std::io;
 use std::path::{Path, PathBuf};
 
-use super::terms::Terms;
+use super::terms::{Share, Taken, Terms};
 use crate::failpoint::reach;
 use crate::trash::inventory::MANIFEST;
 use crate::trash::manifest::{self, Line, Name};
@@ -20,8 +20,8 @@ pub(super) struct Bin<'a> {
     /// Why it cannot be used; that is said once.
     pub unusable: Option<String>,
     next: u64,
-    /// How many bytes it has taken.
-    taken: u64,
+    /// What it has taken.
+    taken: Taken,
 }
 
 struct Open {
@@ -32,12 +32,17 @@ struct Open {
 
 impl<'a> Bin<'a> {
     pub fn new(terms: &'a Terms, tool: &'static str) -> Self {
-        Self { terms, tool, open: None, unusable: None, next: 0, taken: 0 }
+        Self { terms, tool, open: None, unusable: None, next: 0, taken: Taken::default() }
     }
 
-    /// How many bytes it has taken.
-    pub fn taken(&self) -> u64 {
+    /// What it has taken.
+    pub fn taken(&self) -> Taken {
         self.taken
+    }
+
+    /// So many bytes on the disk have come.
+    pub fn took(&mut self, share: Share, on_disk: u64) {
+        self.taken.add(share, on_disk);
     }
 
     /// A name for something that is about to come; it is the line's, whatever becomes of it.
@@ -68,12 +73,7 @@ impl<'a> Bin<'a> {
             self.open = Some(self.make()?);
         }
         let Some(open) = &self.open else { return Ok(()) };
-        manifest::append(&open.folder.join(MANIFEST), lines)?;
-        self.taken += lines
-            .iter()
-            .map(|line| if let Line::Removed { bytes, .. } = line { *bytes } else { 0 })
-            .sum::<u64>();
-        Ok(())
+        manifest::append(&open.folder.join(MANIFEST), lines)
     }
 
     /// Under a name that nobody looks at until its manifest is held.

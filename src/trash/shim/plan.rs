@@ -9,16 +9,17 @@ use super::complain;
 use super::options::Ask;
 use super::quoting::quoted;
 use super::removal::Removal;
+use super::terms::{Share, Taken};
 use super::walk::{Tree, is_behind_a_link, look, true_path};
 use crate::output::figures;
 
-/// Where the trash has less left than this part of what it takes, whole trees are no longer divided to fill it.
-const REST: u64 = 64;
+/// Where the trash takes no more than this, trees are no longer divided to fill it.
+const REST: u64 = 64 << 10;
 
 /// How something goes.
 pub(super) enum Way {
-    /// To the trash in one step, as this item, which is written down already.
-    Whole(String, Tree),
+    /// To the trash in one step, as this item, which is written down already and counts against that share.
+    Whole(String, Tree, Share),
     /// In one step, and not to the trash.
     ForGood(Tree),
     /// What is in it first.
@@ -27,7 +28,7 @@ pub(super) enum Way {
 
 /// What the trash makes of a path that could go in one step.
 enum Place {
-    Fits(PathBuf, Tree),
+    Fits(PathBuf, Tree, Share),
     Over(Tree),
     /// Parts of it may fit.
     Divided,
@@ -44,11 +45,11 @@ impl Removal<'_> {
         let mut taken = self.bin.taken();
         for path in paths {
             planned.push(match self.place(path, taken) {
-                Some(Place::Fits(real, tree)) => {
+                Some(Place::Fits(real, tree, share)) => {
                     let item = self.bin.name();
-                    taken += tree.on_disk;
+                    taken.add(share, tree.on_disk);
                     lines.push(removed(&real, &item, tree.files, tree.bytes));
-                    Way::Whole(item, tree)
+                    Way::Whole(item, tree, share)
                 }
                 Some(Place::Over(tree)) => Way::ForGood(tree),
                 Some(Place::Divided) | None => Way::OneByOne,
@@ -62,7 +63,7 @@ impl Removal<'_> {
     }
 
     /// None for what cannot go in one step, or is none of the trash's.
-    fn place(&mut self, path: &Path, taken: u64) -> Option<Place> {
+    fn place(&mut self, path: &Path, taken: Taken) -> Option<Place> {
         let metadata = fs::symlink_metadata(path).ok()?;
         if metadata.is_dir() && !self.asked.recursive {
             return None;
@@ -79,23 +80,23 @@ impl Removal<'_> {
         if !tree.goes_whole {
             return None;
         }
-        let most = self.terms.most(&real, workspace);
-        if taken.saturating_add(tree.on_disk) <= most {
-            return Some(Place::Fits(real, tree));
+        let share = self.terms.share(&real, workspace);
+        let room = self.terms.room(share, taken);
+        if tree.on_disk <= room {
+            return Some(Place::Fits(real, tree, share));
         }
-        let is_full = taken >= most - most / REST;
-        if metadata.is_dir() && !is_full && !self.terms.is_made_again(&real, workspace) {
+        if metadata.is_dir() && room > REST && share == Share::Usual {
             return Some(Place::Divided);
         }
-        self.tell_what_is_over(path, most);
+        self.tell_what_is_over(path, share);
         Some(Place::Over(tree))
     }
 
     /// Once.
-    pub fn tell_what_is_over(&mut self, path: &Path, most: u64) {
+    pub fn tell_what_is_over(&mut self, path: &Path, share: Share) {
         if !self.warned {
             self.warned = true;
-            let (shown, most) = (quoted(path.as_os_str()), figures::size(most));
+            let (shown, most) = (quoted(path.as_os_str()), figures::size(self.terms.most(share)));
             let text = format!(
                 "{shown} and what follows is over the {most} that the trash takes of this; what does not fit is removed \
                  for good"

@@ -104,7 +104,10 @@ impl Removal<'_> {
     /// In this way, and one by one where it cannot go in one step. False where something stays.
     fn go(&mut self, path: &Path, metadata: &Metadata, top: &Metadata, way: &Way) -> bool {
         match way {
-            Way::Whole(item, tree) if self.go_whole(path, item, tree) => true,
+            Way::Whole(item, tree, share) if self.go_whole(path, item, tree) => {
+                self.bin.took(*share, tree.on_disk);
+                true
+            }
             Way::ForGood(tree) if tree::remove(Path::new(trimmed(path.as_os_str()))).is_ok() => {
                 self.tell_all(tree);
                 true
@@ -243,39 +246,43 @@ impl Removal<'_> {
     fn dispose(&mut self, path: &Path, metadata: &Metadata) -> io::Result<()> {
         let real = true_path(path).filter(|real| !real.starts_with(&self.terms.into));
         let inside = real.and_then(|real| {
-            let most = self.terms.most(&real, self.terms.workspace(&real)?);
-            Some((real, most))
+            let share = self.terms.share(&real, self.terms.workspace(&real)?);
+            Some((real, share))
         });
-        let Some((real, most)) = inside else { return fs::remove_file(path) };
-        let size = if metadata.is_file() { tree::taken(metadata) } else { 0 };
-        if self.bin.taken() + size > most {
-            self.tell_what_is_over(path, most);
+        let Some((real, share)) = inside else { return fs::remove_file(path) };
+        let (size, length) =
+            if metadata.is_file() { (tree::taken(metadata), metadata.len()) } else { (0, 0) };
+        if size > self.terms.room(share, self.bin.taken()) {
+            self.tell_what_is_over(path, share);
             return fs::remove_file(path);
         }
         let item = self.bin.name();
-        if self.bin.announce(&[removed(&real, &item, 1, if metadata.is_file() { metadata.len() } else { 0 })])
-            && let Some(place) = self.bin.place(&item)
-        {
-            match tree::move_new(path, &place) {
-                Err(cause)
-                    if !matches!(cause.kind(), io::ErrorKind::NotFound | io::ErrorKind::PermissionDenied) =>
-                {
-                    let _ = tree::remove(&place);
-                    complain(
-                        self.name,
-                        &format!(
-                            "{} cannot be put into the trash ({}); it is removed for good",
-                            quoted(path.as_os_str()),
-                            in_words(&cause)
-                        ),
-                    );
-                }
-                moved => return moved,
-            }
-        } else {
+        if !self.bin.announce(&[removed(&real, &item, 1, length)]) {
             self.warn_once();
+            return fs::remove_file(path);
         }
-        fs::remove_file(path)
+        let Some(place) = self.bin.place(&item) else { return fs::remove_file(path) };
+        match tree::move_new(path, &place) {
+            Ok(()) => {
+                self.bin.took(share, size);
+                Ok(())
+            }
+            Err(cause)
+                if matches!(cause.kind(), io::ErrorKind::NotFound | io::ErrorKind::PermissionDenied) =>
+            {
+                Err(cause)
+            }
+            Err(cause) => {
+                let _ = tree::remove(&place);
+                fs::remove_file(path)?;
+                let (shown, why) = (quoted(path.as_os_str()), in_words(&cause));
+                complain(
+                    self.name,
+                    &format!("{shown} could not be put into the trash ({why}); it is removed for good"),
+                );
+                Ok(())
+            }
+        }
     }
 
     fn warn_once(&mut self) {

@@ -49,21 +49,56 @@ impl Terms {
         self.workspaces.iter().any(|workspace| workspace.starts_with(path) && workspace != path)
     }
 
-    /// How many bytes of this path, in this workspace, the trash takes.
-    pub fn most(&self, path: &Path, workspace: &Path) -> u64 {
-        let in_git =
-            below(path, workspace).parent().is_some_and(|above| above.iter().any(|part| part == ".git"));
-        if in_git || self.is_made_again(path, workspace) { self.max_bytes / 4 } else { self.max_bytes }
+    /// Which share of the trash this path, in this workspace, counts against.
+    pub fn share(&self, path: &Path, workspace: &Path) -> Share {
+        let below = path.strip_prefix(workspace).unwrap_or(path);
+        let made_again = below.iter().any(|part| MADE_AGAIN.iter().any(|name| part == *name));
+        let in_git = below.parent().is_some_and(|above| above.iter().any(|part| part == ".git"));
+        if made_again || in_git { Share::MadeAgain } else { Share::Usual }
     }
 
-    /// Whether it can be made again, for the most part.
-    pub fn is_made_again(&self, path: &Path, workspace: &Path) -> bool {
-        below(path, workspace).iter().any(|part| MADE_AGAIN.iter().any(|name| part == *name))
+    /// How many bytes of a share the trash takes.
+    pub fn most(&self, share: Share) -> u64 {
+        match share {
+            Share::Usual => self.max_bytes,
+            Share::MadeAgain => self.max_bytes / 4,
+        }
+    }
+
+    /// How many more bytes of a share it takes, beside what it has taken.
+    pub fn room(&self, share: Share, taken: Taken) -> u64 {
+        let of_share = match share {
+            Share::Usual => self.max_bytes,
+            Share::MadeAgain => self.most(share).saturating_sub(taken.made_again),
+        };
+        of_share.min(self.max_bytes.saturating_sub(taken.all))
     }
 }
 
-fn below<'a>(path: &'a Path, workspace: &Path) -> &'a Path {
-    path.strip_prefix(workspace).unwrap_or(path)
+/// Of which part of the trash something is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Share {
+    /// All of it.
+    Usual,
+    /// A quarter: what can be made again for the most part, or lies in a repository's own folder.
+    MadeAgain,
+}
+
+/// What was taken already, in bytes on the disk.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Taken {
+    all: u64,
+    made_again: u64,
+}
+
+impl Taken {
+    /// So many more.
+    pub fn add(&mut self, share: Share, bytes: u64) {
+        self.all += bytes;
+        if share == Share::MadeAgain {
+            self.made_again += bytes;
+        }
+    }
 }
 
 #[cfg(test)]
@@ -79,11 +114,27 @@ mod tests {
             workspaces: vec![PathBuf::from("/w/target")],
             programs: PathBuf::from("/p"),
         };
-        let most = |path: &str| terms.most(Path::new(path), Path::new("/w/target"));
+        let most = |path: &str| terms.most(terms.share(Path::new(path), Path::new("/w/target")));
         assert_eq!([most("/w/target/src"), most("/w/target/.git"), most("/w/target/a/target.rs")], [800; 3]);
         assert_eq!(
             [most("/w/target/a/target"), most("/w/target/node_modules/x"), most("/w/target/.git/objects")],
             [200; 3]
         );
+    }
+
+    #[test]
+    fn what_was_made_again_takes_room_from_all_and_not_the_other_way_round() {
+        let terms = Terms {
+            request: RequestId::new(),
+            into: PathBuf::from("/h"),
+            max_bytes: 800,
+            workspaces: Vec::new(),
+            programs: PathBuf::from("/p"),
+        };
+        let mut taken = Taken::default();
+        taken.add(Share::Usual, 500);
+        assert_eq!((terms.room(Share::Usual, taken), terms.room(Share::MadeAgain, taken)), (300, 200));
+        taken.add(Share::MadeAgain, 150);
+        assert_eq!((terms.room(Share::Usual, taken), terms.room(Share::MadeAgain, taken)), (150, 50));
     }
 }

@@ -69,6 +69,39 @@ fn of_a_tree_that_is_too_large_what_fits_is_kept_and_what_can_be_made_again_is_n
     );
 }
 
+#[test]
+fn what_counts_is_what_is_taken_on_the_disk_and_only_of_what_went() {
+    let owner = Owner::new();
+    owner.write("home/config.toml", "[trash]\nmax_mb = 1\n");
+    for folder in ["a", "b", "c", "d"] {
+        for n in 0..50 {
+            owner.write(&format!("work/many/{folder}/{n}"), "x\n");
+        }
+    }
+    let (request, answer) = owner.calls("Bash", &json!({"command": "rm -rf many"}));
+    assert!(
+        answer.to_string().contains("removed for good"),
+        "small files take more than they hold: {answer}"
+    );
+    owner.types(&["call", "Bash", r#"{"command":"true"}"#]);
+    owner.undoes(&request);
+    let files = |folder: &str| {
+        let entries = fs::read_dir(owner.path(&format!("work/many/{folder}")));
+        entries.map_or(0, Iterator::count)
+    };
+    let back: usize = ["a", "b", "c", "d"].into_iter().map(files).sum();
+    assert!((100..200).contains(&back), "{back} of 200, as much as fits");
+    fs::remove_dir_all(owner.path("work/many")).expect("there");
+    // The workspace itself cannot be moved: what is in it goes, and counts once.
+    for name in ["first", "second"] {
+        owner.write(&format!("work/{name}"), name.repeat(25 << 10));
+    }
+    let (request, answer) = owner.calls("Bash", &json!({"command": "rm -rf \"$PWD\""}));
+    assert!(!answer.to_string().contains("for good"), "{answer}");
+    owner.undoes(&request);
+    assert_eq!(owner.read("work/second"), "second".repeat(25 << 10));
+}
+
 /// Every manifest below a folder.
 fn manifests(folder: &Path) -> String {
     let below = |entry: fs::DirEntry| {
