@@ -223,7 +223,16 @@ fn why_unclear(part: Part<'_>) -> String {
     match part {
         Part::Hidden(why) => why.to_owned(),
         Part::Command(simple, _) => {
-            simple.opaque.unwrap_or("its words are known only when it runs").to_owned()
+            let is_known = simple.words.iter().all(|word| word.literal);
+            let why = match simple.opaque {
+                Some(why) => why,
+                None if is_known && simple.open_end => "more of its words come when it runs",
+                None if is_known && (simple.starts_from.is_some() || !simple.perhaps.is_empty()) => {
+                    "it may start another command"
+                }
+                None => "its words are known only when it runs",
+            };
+            why.to_owned()
         }
         Part::Place(place) if place.is_folder => "the rule is about something in that folder".to_owned(),
         _ => "its path is known only when it runs".to_owned(),

@@ -60,6 +60,14 @@ fn a_denied_command_is_known_wherever_its_words_stand() {
         let verdict = decide(NO_PUSH, &bash(line));
         assert!(verdict.decision >= Decision::Ask, "{line}: {verdict:?}");
     }
+    for (line, why) in [
+        ("git $X", "its words are known only when it runs"),
+        ("echo push | xargs git", "more of its words come when it runs"),
+        ("frob git push", "it may start another command"),
+    ] {
+        let verdict = decide(NO_PUSH, &bash(line));
+        assert!(verdict.cause().contains(why), "{line}: {verdict:?}");
+    }
     for line in ["git commit -m push", "git log --oneline", "echo git push", "ls push", "gitk push"] {
         assert_eq!(decide(NO_PUSH, &bash(line)).decision, Decision::Allow, "{line}");
     }

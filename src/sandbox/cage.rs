@@ -8,8 +8,6 @@ use std::io;
 #[cfg(target_os = "linux")]
 use std::os::fd::OwnedFd;
 #[cfg(target_os = "linux")]
-use std::os::unix::ffi::OsStringExt as _;
-#[cfg(target_os = "linux")]
 use std::path::Path;
 #[cfg(target_os = "linux")]
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -18,6 +16,8 @@ use std::time::SystemTime;
 
 #[cfg(target_os = "linux")]
 use super::bpf::Instruction;
+#[cfg(target_os = "linux")]
+use super::doors::Doors;
 #[cfg(target_os = "linux")]
 use super::stamps::{Stamp, stamps};
 use super::{Network, Rules};
@@ -38,6 +38,9 @@ pub struct Cage {
     /// Only in namespaces that were made before.
     #[cfg(target_os = "linux")]
     pub covers: Vec<Cover>,
+    /// What leads nowhere in that view. Likewise.
+    #[cfg(target_os = "linux")]
+    pub doors: Vec<CString>,
 }
 
 /// A path that is covered by a mount of itself: it cannot be moved or removed.
@@ -50,35 +53,23 @@ pub struct Cover {
     pub read_only: bool,
 }
 
-/// A path that leads nowhere.
-#[cfg(target_os = "linux")]
-#[derive(Debug, Clone)]
-pub struct Shut {
-    /// Without any link in it.
-    pub path: CString,
-    /// An empty folder is in its place.
-    pub is_folder: bool,
-}
-
 /// Which namespaces a process is in.
 #[cfg(target_os = "linux")]
 #[derive(Debug, Clone)]
 pub enum Spaces {
     /// The runner's.
     Ours,
-    /// A user's of its own, made by it, a view of the files, and a network's where that is asked for.
+    /// A user's of its own, made by it, and a network's where that is asked for.
     Anew {
         /// Whether it has a network of its own too.
         network: bool,
-        /// What is not there in that view.
-        shut: Vec<Shut>,
     },
     /// Those that were made before.
     Made(Arc<Namespaces>),
 }
 
-/// A user namespace, which is there for the others; a view of the files in which doors to daemons are shut; and, for
-/// commands that reach each other only, a network namespace with a loopback and nothing else.
+/// A user namespace, which is there for the others, and, for commands that reach each other only, a network namespace
+/// with a loopback and nothing else.
 #[cfg(target_os = "linux")]
 #[derive(Debug)]
 pub struct Namespaces {
@@ -86,21 +77,14 @@ pub struct Namespaces {
     pub user: OwnedFd,
     /// Entered with the rights that the first gives.
     pub network: Option<OwnedFd>,
-    /// Likewise; none where the system refuses one.
-    pub mounts: Option<OwnedFd>,
 }
 
 #[cfg(target_os = "linux")]
 impl Cage {
     /// No confinement but namespaces of its own, for the process that makes them.
-    pub fn to_make_namespaces(rules: &Rules) -> Self {
-        let shut = super::doors::doors(rules).into_iter().filter_map(|door| {
-            let path = CString::new(door.path.into_os_string().into_vec()).ok()?;
-            Some(Shut { path, is_folder: door.is_folder })
-        });
-        let network = rules.network == Network::Loopback;
-        let namespaces = Spaces::Anew { network, shut: shut.collect() };
-        Self { ruleset: None, filter: Arc::default(), namespaces, covers: Vec::new() }
+    pub fn to_make_namespaces(network: bool) -> Self {
+        let namespaces = Spaces::Anew { network };
+        Self { ruleset: None, filter: Arc::default(), namespaces, covers: Vec::new(), doors: Vec::new() }
     }
 }
 
@@ -112,6 +96,8 @@ pub struct Cages {
     namespaces: OnceLock<Option<Arc<Namespaces>>>,
     #[cfg(target_os = "linux")]
     filter: OnceLock<Option<Arc<Vec<Instruction>>>>,
+    #[cfg(target_os = "linux")]
+    doors: Doors,
     #[cfg(target_os = "linux")]
     latest: Mutex<Option<Latest>>,
 }
@@ -128,6 +114,8 @@ impl Cages {
     /// By these rules.
     pub fn new(rules: Rules) -> Self {
         Self {
+            #[cfg(target_os = "linux")]
+            doors: Doors::new(&rules),
             rules,
             #[cfg(target_os = "linux")]
             namespaces: OnceLock::new(),
@@ -171,7 +159,13 @@ impl Cages {
         matches!(self.namespaces.get(), Some(Some(_)))
     }
 
-    /// The cage for a process that starts now, without covers.
+    /// What is to lead nowhere for a process that starts now.
+    #[cfg(target_os = "linux")]
+    pub fn doors(&self) -> Vec<CString> {
+        self.doors.now()
+    }
+
+    /// The cage for a process that starts now, without covers and with all doors open.
     ///
     /// # Errors
     /// What the kernel says to a ruleset that it should know.
@@ -210,7 +204,8 @@ impl Cages {
             Some(Some(made)) => Spaces::Made(Arc::clone(made)),
             _ => Spaces::Ours,
         };
-        Ok(Cage { ruleset, filter: Arc::clone(filter), namespaces, covers: Vec::new() })
+        let (covers, doors) = (Vec::new(), Vec::new());
+        Ok(Cage { ruleset, filter: Arc::clone(filter), namespaces, covers, doors })
     }
 
     #[cfg(target_os = "linux")]

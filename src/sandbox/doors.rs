@@ -1,104 +1,209 @@
 //! Doors to programs that would do for a command what it may not do itself: the sockets of daemons and agents. Landlock
-//! lets everybody connect to a socket by its path, so these are taken out of the view that commands have of the files.
+//! lets everybody connect to a socket by its path, so these are taken out of the view that each command has of the files.
 //! Not here: taking them out (acp::local::shut_in).
+#![expect(
+    clippy::disallowed_methods,
+    reason = "folders with something in them that commands are given are looked into"
+)]
 
+use std::ffi::CString;
+use std::fs;
+use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::FileTypeExt as _;
 use std::path::{Path, PathBuf};
 
 use super::Rules;
-use super::hidden::holes;
 
 /// Where systems keep the sockets of what runs as root or for the whole session: containers, virtual machines, D-Bus,
-/// agents of keys, the service manager, terminals of others.
-const DOORS: &[&str] = &[
+/// agents of keys, the service manager, terminals of others. Folders come first.
+const OF_THE_SYSTEM: &[&str] = &[
     "/run/user",
     "/run/dbus",
-    "/run/docker.sock",
     "/run/docker",
     "/run/containerd",
     "/run/podman",
     "/run/crio",
+    "/run/k3s",
     "/run/buildkit",
     "/run/libvirt",
     "/run/incus",
-    "/run/lxd.socket",
-    "/run/snapd.socket",
-    "/run/snapd-snap.socket",
-    "/run/systemd/private",
     "/run/tailscale",
     "/run/pcscd",
     "/run/screen",
     "/run/tmux",
-    "/var/run/docker.sock",
+    "/run/WSL",
     "/var/lib/incus",
     "/var/lib/lxd",
     "/var/snap/lxd/common/lxd",
-    "/tmp",
+    TEMPORARY,
+    "/run/docker.sock",
+    "/run/cri-dockerd.sock",
+    "/run/lxd.socket",
+    "/run/snapd.socket",
+    "/run/snapd-snap.socket",
+    "/run/systemd/private",
+    "/var/run/docker.sock",
+];
+/// Here too agents and terminals have theirs; it is left as it is where something that commands are given is in it.
+const TEMPORARY: &str = "/tmp";
+/// The same in the user's own folder.
+const OF_THE_USER: &[&str] = &[
+    ".ssh",
+    ".gnupg",
+    ".docker",
+    ".1password",
+    ".colima",
+    ".lima",
+    ".rd",
+    ".orbstack",
+    ".local/share/keyrings",
+    ".bitwarden-ssh-agent.sock",
 ];
 
-/// One that is there.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Door {
-    /// Without links.
-    pub path: PathBuf,
-    /// An empty folder takes its place; of a socket, what is none.
-    pub is_folder: bool,
+/// How far below a folder that commands may read its sockets are looked for, and among how many names.
+const DEEPEST: usize = 3;
+const MOST_NAMES: usize = 1_000;
+
+/// What is to be shut for a command that starts now, by path; what of it is not there needs nothing.
+#[derive(Debug)]
+pub(super) struct Doors {
+    /// The same for every command.
+    whole: Vec<CString>,
+    /// Something in these is given to commands, so that what lies beside it is shut one by one.
+    divided: Vec<PathBuf>,
+    /// Commands may read these: only what is a socket is shut.
+    read: Vec<PathBuf>,
+    given: Vec<PathBuf>,
 }
 
-/// Those that are there: of the system, and the folders and sockets that are hidden. Not what holds something that commands
-/// are given, nor what the owner names.
-pub(super) fn doors(rules: &Rules) -> Vec<Door> {
-    let Rules { workspaces, shown, pipes, temp, search_path, write, read, .. } = rules;
-    let lists = [workspaces, shown, search_path, write, read];
-    let given: Vec<&PathBuf> = lists.into_iter().flatten().chain([pipes, temp]).collect();
-    let found =
-        DOORS.iter().map(PathBuf::from).chain(holes(rules)).filter_map(|path| path.canonicalize().ok());
-    let mut doors: Vec<Door> = Vec::new();
-    for path in found.filter(|path| !given.iter().any(|given| given.starts_with(path))) {
-        let is_there = |door: &Door| path.starts_with(&door.path);
-        if let Some(is_folder) = kind(&path).filter(|_| !doors.iter().any(is_there)) {
-            doors.push(Door { path, is_folder });
+impl Doors {
+    /// By these rules: of the system, of the user, what the owner hides, and the runner's own sockets. What the owner lets
+    /// commands write is open.
+    pub(super) fn new(rules: &Rules) -> Self {
+        let Rules { workspaces, shown, pipes, temp, search_path, write, read, .. } = rules;
+        let there = search_path.iter().filter(|folder| folder.is_dir());
+        let lists = [workspaces, shown, write, read];
+        let given: Vec<PathBuf> =
+            lists.into_iter().flatten().chain([pipes, temp]).chain(there).cloned().collect();
+        let of_the_user =
+            rules.user_home.iter().flat_map(|home| OF_THE_USER.iter().map(|name| home.join(name)));
+        let all = OF_THE_SYSTEM.iter().map(PathBuf::from).chain(of_the_user);
+        let mut doors = Self { whole: Vec::new(), divided: Vec::new(), read: Vec::new(), given };
+        for path in all.chain(rules.hide.iter().chain(&rules.sockets).cloned()) {
+            let is_open = write.iter().any(|open| path.starts_with(open));
+            let holds_given = doors.given.iter().any(|given| given.starts_with(&path) && *given != path);
+            match () {
+                () if is_open || (holds_given && path == Path::new(TEMPORARY)) => {}
+                () if read.contains(&path) => doors.read.push(path),
+                () if holds_given => doors.divided.push(path),
+                () => doors.whole.extend(text(&path)),
+            }
+        }
+        doors
+    }
+
+    /// The paths that lead nowhere for a command that starts now.
+    pub(super) fn now(&self) -> Vec<CString> {
+        let mut all = self.whole.clone();
+        for folder in &self.divided {
+            self.divide(folder, &mut all);
+        }
+        for folder in &self.read {
+            sockets(folder, DEEPEST, &mut MOST_NAMES.clone(), &mut all);
+        }
+        all
+    }
+
+    /// What lies beside what commands are given.
+    fn divide(&self, folder: &Path, shut: &mut Vec<CString>) {
+        for entry in fs::read_dir(folder).into_iter().flatten().filter_map(Result::ok) {
+            let (path, Ok(kind)) = (entry.path(), entry.file_type()) else { continue };
+            if self.given.contains(&path) {
+                continue;
+            }
+            match self.given.iter().any(|given| given.starts_with(&path)) {
+                true => self.divide(&path, shut),
+                false if kind.is_dir() || kind.is_socket() => shut.extend(text(&path)),
+                false => {}
+            }
         }
     }
-    doors
 }
 
-/// Whether it is a folder; none for what is no socket either, which needs no more than not to be read.
-fn kind(path: &Path) -> Option<bool> {
-    let kind = path.symlink_metadata().ok()?.file_type();
-    (kind.is_dir() || kind.is_socket()).then_some(kind.is_dir())
+fn sockets(folder: &Path, deeper: usize, names: &mut usize, shut: &mut Vec<CString>) {
+    for entry in fs::read_dir(folder).into_iter().flatten().filter_map(Result::ok) {
+        let Some(left) = names.checked_sub(1) else { return };
+        *names = left;
+        let (path, Ok(kind)) = (entry.path(), entry.file_type()) else { continue };
+        if kind.is_socket() {
+            shut.extend(text(&path));
+        } else if kind.is_dir() && deeper > 0 {
+            sockets(&path, deeper - 1, names, shut);
+        }
+    }
+}
+
+/// Whether a path is behind a door of the system's or the user's.
+pub(super) fn is_behind_one(rules: &Rules, path: &Path) -> bool {
+    let of_the_user =
+        |name: &&str| rules.user_home.as_ref().is_some_and(|home| path.starts_with(home.join(name)));
+    let of_the_system = OF_THE_SYSTEM.iter().filter(|door| **door != TEMPORARY);
+    of_the_system.map(Path::new).any(|door| path.starts_with(door))
+        || path.starts_with("/var/run/docker.sock")
+        || OF_THE_USER.iter().any(of_the_user) && path.extension().is_some_and(|ending| ending == "sock")
+}
+
+fn text(path: &Path) -> Option<CString> {
+    CString::new(path.as_os_str().as_bytes()).ok()
 }
 
 #[cfg(test)]
-#[expect(clippy::disallowed_methods, reason = "a home is laid out")]
 mod tests {
-    use std::fs;
     use std::os::unix::net::UnixListener;
 
     use super::*;
 
     #[test]
-    fn what_is_hidden_is_shut_and_what_commands_are_given_is_not() {
+    fn what_lies_beside_what_commands_are_given_is_shut_one_by_one() {
         let folder = tempfile::tempdir().expect("a folder");
         let home = folder.path().canonicalize().expect("real");
-        for inside in ["work", ".punie/tmp", ".docker/run", ".gnupg", ".ssh", "private/shown"] {
-            fs::create_dir_all(home.join(inside)).expect("made");
+        let at = |name: &str| home.join(name);
+        for inside in
+            ["work", ".docker/run", ".docker/cli/bin", ".ssh/keys", "private/shown/x", "session/deep/bin"]
+        {
+            fs::create_dir_all(at(inside)).expect("made");
         }
-        fs::write(home.join(".netrc"), "x").expect("written");
-        let _daemon = UnixListener::bind(home.join("daemon.sock")).expect("a socket");
+        for file in [".docker/config.json", "private/file"] {
+            fs::write(at(file), "x").expect("written");
+        }
+        let sockets =
+            [".docker/run/docker.sock", ".ssh/master", "session/bus", "session/deep/agent", "own.sock"];
+        let _listeners = sockets.map(|name| UnixListener::bind(at(name)).expect("a socket"));
         let rules = Rules {
-            workspaces: vec![home.join("work")],
+            workspaces: vec![at("work")],
             user_home: Some(home.clone()),
-            hide: vec![home.join("private"), home.join("daemon.sock"), home.join(".docker/run")],
-            read: vec![home.join("private/shown"), home.join(".ssh")],
-            ..Rules::least(home.join(".punie"), home.join(".punie/tmp"))
+            hide: vec![at("private"), at("session"), at("open")],
+            sockets: vec![at("own.sock")],
+            read: vec![at("private/shown"), at(".ssh")],
+            write: vec![at("open")],
+            search_path: vec![at(".docker/cli/bin"), at("session/deep/bin"), at(".gnupg/bin")],
+            ..Rules::least(at(".punie"), at(".punie/tmp"))
         };
-        let found = doors(&rules);
-        let ours: Vec<_> = found
+        let shut = Doors::new(&rules).now();
+        let mut ours: Vec<_> = shut
             .iter()
-            .filter_map(|door| Some((door.path.strip_prefix(&home).ok()?.to_str()?, door.is_folder)))
+            .filter_map(|path| path.to_str().ok()?.strip_prefix(home.to_str()?)?.strip_prefix('/'))
+            .filter(|path| at(path).exists() || path.starts_with(".gn"))
             .collect();
-        assert_eq!(ours, [(".gnupg", true), (".docker", true), ("daemon.sock", false)]);
-        assert!(!found.iter().any(|door| door.path == Path::new("/tmp") && home.starts_with("/tmp")));
+        ours.sort_unstable();
+        let expected =
+            [".docker/run", ".gnupg", ".ssh/master", "own.sock", "session/bus", "session/deep/agent"];
+        assert_eq!(ours, expected);
+        assert!(!shut.iter().any(|path| path.as_bytes() == b"/tmp") || !home.starts_with("/tmp"));
+        assert!(is_behind_one(&rules, Path::new("/run/user/7/bus")));
+        assert!(
+            is_behind_one(&rules, &at(".docker/run/docker.sock"))
+                && !is_behind_one(&rules, &at(".docker/config.json"))
+        );
     }
 }

@@ -8,7 +8,8 @@ use super::{Network, Rules};
 /// How much of the end of an output is looked at.
 const TAIL: usize = 8_000;
 
-const REFUSED: &[&str] = &["Permission denied", "Operation not permitted", "EACCES", "EPERM"];
+const REFUSED: &[&str] =
+    &["Permission denied", "permission denied", "Operation not permitted", "EACCES", "EPERM"];
 const NO_NETWORK: &[&str] = &[
     "Could not resolve host",
     "Temporary failure in name resolution",
@@ -62,6 +63,15 @@ fn says_one(line: &str, words: &[&str]) -> bool {
 
 fn about_path(rules: &Rules, path: &Path) -> String {
     let shown = path.display();
+    #[cfg(target_os = "linux")]
+    if super::doors::is_behind_one(rules, path) {
+        return format!(
+            "This may be because {shown} leads to programs that do for whoever connects what commands may not do; it is \
+             shut for them. The owner can open it: write = [{:?}] under [sandbox] in config.toml. Docker's socket is as \
+             good as root.",
+            shown.to_string()
+        );
+    }
     if holds_more(rules, path) {
         return format!(
             "This may be because {shown} holds what is hidden from commands, or is too much to be given to them: it can \
@@ -171,6 +181,16 @@ mod tests {
         let text = said("curl: (6) Could not resolve host: example.com").expect("a line");
         assert!(text.contains("network = \"full\""), "{text}");
         assert_eq!(line(&rules(), Network::Full, "curl: (6) Could not resolve host: example.com"), None);
+    }
+
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn a_door_is_called_one() {
+        let line = said(
+            "dial unix /var/run/docker.sock: connect: permission denied\nls: cannot open directory '/run/user/7': Permission denied",
+        );
+        let line = line.expect("a line");
+        assert!(line.contains("/run/user/7 leads to programs") && line.contains("as good as root"), "{line}");
     }
 
     #[test]

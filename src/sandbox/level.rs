@@ -24,11 +24,13 @@ pub enum Escape {
     Signal,
     /// Writing what is protected in a workspace.
     Protected,
+    /// Coming to where sockets of daemons are.
+    Door,
 }
 
 impl Escape {
     /// All of them, in the order in which they are tried.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::Write,
         Self::Append,
         Self::Read,
@@ -38,6 +40,7 @@ impl Escape {
         Self::Trace,
         Self::Signal,
         Self::Protected,
+        Self::Door,
     ];
 
     /// Whether it is about files outside, or the runner's memory, which is as good as a file of its keys. With one of
@@ -58,6 +61,7 @@ impl Escape {
             Self::Trace => "trace_runner",
             Self::Signal => "signal_runner",
             Self::Protected => "write_protected",
+            Self::Door => "reach_daemons",
         }
     }
 }
@@ -90,6 +94,11 @@ impl Level {
             Self::Partial(open) => !open.contains(&Escape::Protected),
             Self::None => false,
         }
+    }
+
+    /// Whether commands have a view of the files of their own, in which either can be kept from them.
+    pub fn has_views(&self) -> bool {
+        self.keeps_protected() || matches!(self, Self::Partial(open) if !open.contains(&Escape::Door))
     }
 
     /// Whether it is at least what is required.

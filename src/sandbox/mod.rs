@@ -50,6 +50,8 @@ pub struct Rules {
     pub read: Vec<PathBuf>,
     /// What the owner hides beside.
     pub hide: Vec<PathBuf>,
+    /// Sockets by which the runner itself is reached, and no command.
+    pub sockets: Vec<PathBuf>,
     /// What they may reach.
     pub network: Network,
 }
@@ -66,6 +68,7 @@ impl Rules {
             write: Vec::new(),
             read: Vec::new(),
             hide: Vec::new(),
+            sockets: Vec::new(),
             network: Network::None,
             own_home,
             temp,

@@ -100,6 +100,7 @@ mod tests {
             write: vec!["/Users/a/.punie/state/trash/incoming".into()],
             read: vec!["/Users/a/.docker".into()],
             hide: vec!["/Users/a/private".into()],
+            sockets: Vec::new(),
             network,
         }
     }

@@ -19,6 +19,7 @@ if command -v ln >/dev/null; then ln "$1/hidden" "./$5" 2>/dev/null && rm "./$5"
 (exec 3<"/proc/$4/mem") 2>/dev/null && echo traced
 kill -0 "$4" 2>/dev/null && echo signalled
 { echo x >> "./$6"; } 2>/dev/null
+[ -e "$1/door/inside" ] && echo entered
 echo ended
 "#;
 
@@ -55,7 +56,8 @@ mod outside {
         /// # Errors
         /// The system's.
         pub fn lay_out(folder: &Path, inside: &Path) -> io::Result<Self> {
-            fs::create_dir_all(folder)?;
+            fs::create_dir_all(folder.join("door"))?;
+            fs::write(folder.join("door/inside"), BEFORE)?;
             let random = || uuid::Uuid::new_v4().simple().to_string();
             let covered = inside.join(format!("self-test-{}", random()));
             // New, so that nothing is written through a link that a command left there.
@@ -91,6 +93,11 @@ mod outside {
             ])
         }
 
+        /// The folder to be shut.
+        pub fn door(&self) -> PathBuf {
+            self.folder.join("door")
+        }
+
         /// The file to be covered.
         pub fn covered(&self) -> &Path {
             &self.covered
@@ -121,6 +128,7 @@ mod outside {
                 Escape::Trace => lines.contains(&"traced"),
                 Escape::Signal => lines.contains(&"signalled"),
                 Escape::Protected => !self.cover_held(),
+                Escape::Door => lines.contains(&"entered"),
             };
             let open = Escape::ALL.into_iter().filter(|escape| reached(*escape)).collect();
             Some(Level::of(open))

@@ -1,6 +1,7 @@
 //! The runner as an editor's agent: turns, what is shown in them, what a person there is asked, and rude editors.
 
 mod asking;
+mod impostors;
 mod rude;
 mod terminals;
 mod turns;

@@ -10,6 +10,8 @@ use tokio::sync::OnceCell;
 
 #[cfg(unix)]
 use super::guarded::Watch;
+#[cfg(unix)]
+use super::repositories::Repositories;
 use crate::sandbox::{Cages, Level, Network, Require, Rules};
 use crate::tool::{ErrorCode, Meta, ToolError};
 
@@ -29,6 +31,8 @@ struct Shared {
     setup: Setup,
     cages: Cages,
     proven: OnceCell<Level>,
+    #[cfg(unix)]
+    repositories: Repositories,
 }
 
 /// What the owner wants of it, and where it is proven.
@@ -50,7 +54,14 @@ impl Confinement {
     /// By the owner's wish. Nothing is done yet.
     pub fn new(setup: Setup) -> Self {
         let cages = Cages::new(setup.rules.clone());
-        Self { shared: Some(Arc::new(Shared { setup, cages, proven: OnceCell::new() })) }
+        let shared = Shared {
+            setup,
+            cages,
+            proven: OnceCell::new(),
+            #[cfg(unix)]
+            repositories: Repositories::default(),
+        };
+        Self { shared: Some(Arc::new(shared)) }
     }
 
     /// How far commands are confined. The first to ask waits for the self-test, some tens of milliseconds.
@@ -124,7 +135,9 @@ impl Confinement {
     pub(super) async fn watch(&self, cwd: &Path) -> Option<Watch> {
         let shared = self.shared.clone().filter(|shared| shared.setup.confine)?;
         let cwd = cwd.to_owned();
-        tokio::task::spawn_blocking(move || Watch::begin(&shared.setup.rules, &cwd)).await.ok()
+        tokio::task::spawn_blocking(move || Watch::begin(&shared.setup.rules, &cwd, &shared.repositories))
+            .await
+            .ok()
     }
 
     /// Whether commands find the protected paths of the workspaces read-only. False where they are only looked at

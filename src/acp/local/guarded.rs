@@ -3,7 +3,7 @@
 //! making them read-only (shut_in).
 //!
 //! Looked at are the workspaces' folders, those on the way from there to where the command starts, and the repositories
-//! directly in a workspace: a look at everything would cost more than most commands.
+//! in a workspace (repositories): a look at everything would cost more than most commands.
 #![expect(
     clippy::disallowed_methods,
     reason = "the protected paths are looked at as they are, links included"
@@ -15,6 +15,7 @@ use std::io::Read as _;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
+use super::repositories::Repositories;
 use crate::acp::protected;
 use crate::sandbox::Rules;
 
@@ -61,18 +62,22 @@ pub(super) struct Watch {
     roots: Vec<PathBuf>,
     cwd: PathBuf,
     free: Vec<PathBuf>,
+    /// With repositories, further down than directly in a workspace.
+    deeper: Vec<PathBuf>,
     before: BTreeMap<PathBuf, Seen>,
 }
 
 impl Watch {
     /// What is there now. Blocks for some tens of system calls. What the owner lets commands write is left out, and so
     /// is the runner's own folder.
-    pub fn begin(rules: &Rules, cwd: &Path) -> Self {
+    pub fn begin(rules: &Rules, cwd: &Path, repositories: &Repositories) -> Self {
         let real = |path: &PathBuf| path.canonicalize().unwrap_or_else(|_| path.clone());
         let roots: Vec<PathBuf> = rules.workspaces.iter().map(real).collect();
         let named = rules.write.iter().filter(|path| roots.iter().all(|root| !root.starts_with(path)));
         let free = named.chain([&rules.own_home]).cloned().collect();
-        let mut watch = Self { roots, cwd: real(&cwd.to_owned()), free, before: BTreeMap::new() };
+        let deeper = repositories.below(&roots);
+        let cwd = real(&cwd.to_owned());
+        let mut watch = Self { roots, cwd, free, deeper, before: BTreeMap::new() };
         watch.before = watch.look();
         watch
     }
@@ -149,6 +154,9 @@ impl Watch {
 
     fn look(&self) -> BTreeMap<PathBuf, Seen> {
         let mut found = Found { free: &self.free, seen: BTreeMap::new() };
+        for folder in &self.deeper {
+            found.repository(&folder.join(".git"));
+        }
         for root in &self.roots {
             found.folder(root);
             for child in folders_in(root) {

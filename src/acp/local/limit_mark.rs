@@ -79,6 +79,18 @@ impl LimitMark {
     }
 }
 
+/// Whether a process is one that a command of this runner's started; an error where nobody can tell.
+///
+/// # Errors
+/// The system's: the process has ended, or is another user's.
+#[cfg(target_os = "linux")]
+pub fn is_of_a_command(pid: u32) -> std::io::Result<bool> {
+    // Unlike a limit that is none, a file that is none tells nothing.
+    std::fs::metadata(format!("/proc/{pid}/limits"))?;
+    let ours = rustix::process::getrlimit(rustix::process::Resource::Locks).maximum;
+    Ok(limit_of(pid).is_some_and(|theirs| theirs >> TOP_BIT == 1 && ours.is_none_or(|ours| theirs < ours)))
+}
+
 /// So many low bits.
 fn ones(bits: u32) -> u64 {
     (1 << bits) - 1

@@ -40,7 +40,7 @@ pub mod kill;
 mod launch;
 mod lent;
 #[cfg(unix)]
-mod limit_mark;
+pub(crate) mod limit_mark;
 mod line_index;
 #[cfg(unix)]
 mod listeners;
@@ -62,6 +62,8 @@ mod pty;
 mod pump;
 mod recent_indexes;
 mod removal;
+#[cfg(unix)]
+mod repositories;
 mod reshaping;
 pub(in crate::acp) mod script_file;
 #[cfg(unix)]

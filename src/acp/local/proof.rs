@@ -5,7 +5,7 @@ use std::ffi::CString;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
 
-use rustix::fs::{Mode, OFlags, fstat, open, stat};
+use rustix::fs::{Mode, OFlags, open};
 
 use super::super::command::command_of;
 use super::super::guarded::{self, Watch};
@@ -17,7 +17,7 @@ use super::{Confinement, Shared};
 use crate::acp::terminals::{Launch, WindowSize};
 use crate::sandbox::cage::{Cage, Cover, Namespaces};
 use crate::sandbox::self_test::{Outside, SCRIPT};
-use crate::sandbox::{Level, Network, Rules};
+use crate::sandbox::{Level, Network};
 use crate::tool::ToolError;
 
 impl Confinement {
@@ -40,8 +40,9 @@ impl Confinement {
         }
         let made = shown.map_or_else(|| shared.cages.cage(), |folder| shared.cages.cage_showing(folder));
         let mut cage = made.map_err(|cause| ToolError::io("the confinement of the command", &cause))?;
-        if level.keeps_protected() {
+        if level.has_views() {
             cage.covers = watch.map(covers).unwrap_or_default();
+            cage.doors = shared.cages.doors();
         }
         Ok(Some(cage))
     }
@@ -77,6 +78,10 @@ impl Confinement {
     }
 }
 
+fn text(path: &std::path::Path) -> io::Result<CString> {
+    Ok(CString::new(path.as_os_str().as_bytes())?)
+}
+
 fn covers(watch: &Watch) -> Vec<Cover> {
     let cover = |(path, how): (&std::path::Path, guarded::Cover)| {
         let path = CString::new(path.as_os_str().as_bytes()).ok()?;
@@ -88,7 +93,7 @@ fn covers(watch: &Watch) -> Vec<Cover> {
 /// Finds out what gets through.
 pub(super) async fn tried(shared: &Shared) -> io::Result<Option<Level>> {
     let spawner = Spawner::new()?;
-    let made = namespaces(&spawner, &shared.setup.rules).await;
+    let made = namespaces(&spawner, shared.setup.rules.network == Network::Loopback).await;
     if let Err(cause) = &made {
         tracing::info!(%cause, "commands get no namespaces of their own, and so no loopback and no covers");
     }
@@ -99,14 +104,25 @@ pub(super) async fn tried(shared: &Shared) -> io::Result<Option<Level>> {
     let laid_out = tokio::task::spawn_blocking(move || Outside::lay_out(&folder, &inside));
     let outside = laid_out.await.map_err(io::Error::other)??;
     let cage = shared.cages.cage()?;
-    if can_cover {
-        let path = CString::new(outside.covered().as_os_str().as_bytes())?;
-        let cage = Cage { covers: vec![Cover { path, read_only: true }], ..cage.clone() };
-        if let Ok(Some(level)) = attempt(&spawner, &outside, shared, cage).await {
-            return Ok(Some(level));
+    let with_view = Cage {
+        covers: vec![Cover { path: text(outside.covered())?, read_only: true }],
+        doors: shared.cages.doors().into_iter().chain([text(&outside.door())?]).collect(),
+        ..cage.clone()
+    };
+    // Twice, since the level is for life and a machine can be busy.
+    for _ in 0..2 {
+        if !can_cover {
+            break;
         }
-        // Where it is the covers that the system refuses, the rest may still hold.
+        match attempt(&spawner, &outside, shared, with_view.clone()).await {
+            Ok(Some(level)) => return Ok(Some(level)),
+            Ok(None) => {}
+            Err(cause) => {
+                tracing::info!(%cause, "a command with a view of the files of its own did not start");
+            }
+        }
     }
+    // Where it is that view which the system refuses, the rest may still hold.
     attempt(&spawner, &outside, shared, cage).await
 }
 
@@ -122,7 +138,7 @@ async fn attempt(
 }
 
 /// Makes the namespaces in a process that waits until they are held here, and is ended then.
-async fn namespaces(spawner: &Spawner, rules: &Rules) -> io::Result<Namespaces> {
+async fn namespaces(spawner: &Spawner, network: bool) -> io::Result<Namespaces> {
     let (program, args) = command_of(&Launch::Shell("read -r _".to_owned()))
         .map_err(|error| io::Error::other(error.text().to_owned()))?;
     let plan = Plan {
@@ -134,26 +150,22 @@ async fn namespaces(spawner: &Spawner, rules: &Rules) -> io::Result<Namespaces> 
         // Something to read from that never comes to an end.
         tty: Some(WindowSize::default()),
         ties: Ties::default(),
-        cage: Some(Cage::to_make_namespaces(rules)),
+        cage: Some(Cage::to_make_namespaces(network)),
     };
     let maker = spawner.spawn(plan).await?;
     let held = |kind: &str| {
         let path = format!("/proc/{}/ns/{kind}", maker.child.pid());
         open(path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())
     };
-    let network = (rules.network == Network::Loopback).then(|| held("net")).transpose()?;
-    // Where none was made, it is the runner's own, which commands may not enter again.
-    let mounts = held("mnt")?;
-    let (ours, theirs) = (stat("/proc/self/ns/mnt")?, fstat(&mounts)?);
-    let mounts = (ours.st_ino != theirs.st_ino).then_some(mounts);
-    Ok(Namespaces { user: held("user")?, network, mounts })
+    let network = network.then(|| held("net")).transpose()?;
+    Ok(Namespaces { user: held("user")?, network })
 }
 
 #[cfg(test)]
 mod tests {
     use super::super::Setup;
     use super::*;
-    use crate::sandbox::Require;
+    use crate::sandbox::{Require, Rules};
 
     #[tokio::test]
     async fn a_command_whose_cover_the_system_refuses_is_not_started() {

@@ -2,7 +2,7 @@
 //! is made of (sandbox), and the rest of the child's way to its program (launch).
 #![expect(unsafe_code, reason = "the child's side runs between its making and the program's start")]
 
-use std::ffi::CStr;
+use std::ffi::{CStr, CString, c_char};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
 use std::ptr;
@@ -12,7 +12,7 @@ use rustix::net::{AddressFamily, SocketType, socket};
 use rustix::process::{Resource, Rlimit, setrlimit};
 use rustix::thread::{CapabilitySet, CapabilitySets, LinkNameSpaceType, move_into_link_name_space};
 
-use crate::sandbox::cage::{Cage, Cover, Shut, Spaces};
+use crate::sandbox::cage::{Cage, Cover, Spaces};
 
 /// The longest path, its end included (PATH_MAX).
 const PATH_BYTES: usize = 4096;
@@ -46,25 +46,13 @@ impl Maps {
 pub(super) fn shut_in(cage: &Cage, maps: &Maps) -> io::Result<()> {
     match &cage.namespaces {
         Spaces::Ours => {}
-        Spaces::Anew { network, shut } => {
-            make_namespaces(maps, *network)?;
-            shut_doors(shut);
-        }
+        Spaces::Anew { network } => make_namespaces(maps, *network)?,
         Spaces::Made(made) => {
             move_into_link_name_space(made.user.as_fd(), Some(LinkNameSpaceType::User))?;
             if let Some(network) = &made.network {
                 move_into_link_name_space(network.as_fd(), Some(LinkNameSpaceType::Network))?;
             }
-            if made.mounts.is_some() || !cage.covers.is_empty() {
-                // The folder was entered before: from there names lead past what changes now.
-                let mut here = [0; PATH_BYTES];
-                let here = folder(&mut here)?;
-                if let Some(mounts) = &made.mounts {
-                    move_into_link_name_space(mounts.as_fd(), Some(LinkNameSpaceType::Mount))?;
-                }
-                cover(&cage.covers)?;
-                rustix::process::chdir(here)?;
-            }
+            take_view(cage)?;
             let most = Rlimit { current: Some(MOST_PROCESSES), maximum: Some(MOST_PROCESSES) };
             // A lower limit that is there already stays.
             let _ = setrlimit(Resource::Nproc, most);
@@ -99,25 +87,39 @@ pub(super) fn shut_in(cage: &Cage, maps: &Maps) -> io::Result<()> {
     Ok(())
 }
 
-/// Takes a view of the files of its own, in which what is covered cannot be moved and, where that is asked for, not
-/// written. Before the rest of the cage, which refuses mounts.
-fn cover(covers: &[Cover]) -> io::Result<()> {
-    if covers.is_empty() {
+/// Takes a view of the files of its own, in which doors are shut and what is covered cannot be moved and, where that is
+/// asked for, not written. Before the rest of the cage, which refuses mounts.
+fn take_view(cage: &Cage) -> io::Result<()> {
+    if cage.covers.is_empty() && cage.doors.is_empty() {
         return Ok(());
     }
+    let mut here = [0; PATH_BYTES];
+    let here = folder(&mut here)?;
     // SAFETY: what is unshared is this process's alone. In a user namespace that is not the files' own, the kernel sees
     // to it that nothing of this reaches the other view.
     if unsafe { libc::unshare(libc::CLONE_NEWNS) } != 0 {
         return Err(io::Error::last_os_error());
     }
-    for one in covers {
-        match cover_one(one).map_err(|cause| cause.raw_os_error()) {
+    shut(&cage.doors)?;
+    for one in &cage.covers {
+        match cover_one(one) {
             // Gone meanwhile, or exchanged for a link: it is looked at again when the command has ended.
-            Ok(()) | Err(Some(libc::ENOENT | libc::ENOTDIR | libc::ELOOP)) => {}
-            Err(cause) => return Err(io::Error::from_raw_os_error(cause.unwrap_or(libc::EIO))),
+            Err(cause) if !is_out_of_reach(&cause) => return Err(cause),
+            _ => {}
         }
     }
-    Ok(())
+    // The folder was entered before: from there a name would lead below the covers.
+    match rustix::process::chdir(here) {
+        // One that this user cannot come to any more, but for what it was entered with, can stay where none is on its way.
+        Err(rustix::io::Errno::ACCESS) if !cage.covers.iter().any(|one| leads_through(here, &one.path)) => {
+            Ok(())
+        }
+        entered => Ok(entered?),
+    }
+}
+
+fn leads_through(path: &CStr, folder: &CStr) -> bool {
+    path.to_bytes().strip_prefix(folder.to_bytes()).is_some_and(|rest| rest.is_empty() || rest[0] == b'/')
 }
 
 /// The folder of this process.
@@ -129,29 +131,42 @@ fn folder(path: &mut [u8; PATH_BYTES]) -> io::Result<&CStr> {
     CStr::from_bytes_until_nul(path).map_err(|_| io::Error::from_raw_os_error(libc::ENAMETOOLONG))
 }
 
-/// Takes a view of the files of its own, in which these lead nowhere, as far as the system lets it.
-fn shut_doors(doors: &[Shut]) {
-    // SAFETY: what is unshared is this process's alone; no mount of another view changes by what is done in this one.
-    if doors.is_empty() || unsafe { libc::unshare(libc::CLONE_NEWNS) } != 0 {
-        return;
-    }
+/// Has these lead nowhere: folders to an empty one that nobody may enter, sockets to a file that nobody may write.
+fn shut(doors: &[CString]) -> io::Result<()> {
     let flags = libc::MS_RDONLY | libc::MS_NOSUID | libc::MS_NODEV | libc::MS_NOEXEC;
+    let mut empty: Option<&CStr> = None;
     for door in doors {
-        let at = door.path.as_ptr();
-        // SAFETY: texts that end in NUL, all alive. One that fails leaves its door as it was.
-        unsafe {
-            if door.is_folder {
-                let (name, how) = (c"none".as_ptr(), c"size=4k,nr_inodes=1,mode=0");
-                libc::mount(name, at, c"tmpfs".as_ptr(), flags, how.as_ptr().cast());
-            } else {
-                // Nobody may write the first, which is asked for before it is seen that it is no socket: the refusal is
-                // the same as for a folder.
-                let _ = [c"/proc/version", c"/dev/null"]
-                    .into_iter()
-                    .any(|file| libc::mount(file.as_ptr(), at, ptr::null(), libc::MS_BIND, ptr::null()) == 0);
+        let at = door.as_ptr();
+        // SAFETY: texts that end in NUL, all alive; what is mounted is in this process's view alone.
+        let mount = |from: &CStr, kind: *const c_char, flags, how: *const c_char| unsafe {
+            libc::mount(from.as_ptr(), at, kind, flags, how.cast()) == 0
+        };
+        let is_shut = match empty {
+            Some(empty) => mount(empty, ptr::null(), libc::MS_BIND, ptr::null()),
+            None => mount(c"none", c"tmpfs".as_ptr(), flags, c"size=4k,nr_inodes=1,mode=0".as_ptr()),
+        };
+        if is_shut {
+            empty = empty.or(Some(door));
+            continue;
+        }
+        let mut cause = io::Error::last_os_error();
+        if cause.raw_os_error() == Some(libc::ENOTDIR) {
+            // To write it is refused before it is seen that it is no socket: as with a folder, permission is what lacks.
+            if mount(c"/proc/version", ptr::null(), libc::MS_BIND, ptr::null()) {
+                continue;
             }
+            cause = io::Error::last_os_error();
+        }
+        if !is_out_of_reach(&cause) {
+            return Err(cause);
         }
     }
+    Ok(())
+}
+
+/// Not there, or nowhere that the command gets to.
+fn is_out_of_reach(cause: &io::Error) -> bool {
+    matches!(cause.raw_os_error(), Some(libc::ENOENT | libc::ENOTDIR | libc::ELOOP | libc::EACCES))
 }
 
 fn cover_one(one: &Cover) -> io::Result<()> {

@@ -64,7 +64,7 @@ async fn admit(listener: UnixListener, setup: AgentSetup) {
             }
         };
         if open.len() >= MOST || !is_ours(&socket) {
-            tracing::warn!("an editor was not let in: too many, or another user");
+            tracing::warn!("an editor was not let in: too many, another user, or a command of this runner");
             continue;
         }
         let setup = setup.clone();
@@ -79,8 +79,24 @@ async fn admit(listener: UnixListener, setup: AgentSetup) {
     }
 }
 
+/// Whether somebody of this user is there, and none of the runner's own commands: whoever is let in here is asked what
+/// may run.
 fn is_ours(socket: &UnixStream) -> bool {
-    socket.peer_cred().is_ok_and(|peer| peer.uid() == rustix::process::getuid().as_raw())
+    let Ok(peer) = socket.peer_cred() else { return false };
+    peer.uid() == rustix::process::getuid().as_raw() && !is_of_a_command(peer.pid())
+}
+
+#[cfg(target_os = "linux")]
+fn is_of_a_command(pid: Option<i32>) -> bool {
+    let pid = pid.and_then(|pid| u32::try_from(pid).ok());
+    // Who has ended since is nobody to be asked.
+    pid.is_none_or(|pid| crate::acp::local::limit_mark::is_of_a_command(pid).unwrap_or(true))
+}
+
+/// Nothing tells: commands carry no mark here.
+#[cfg(not(target_os = "linux"))]
+fn is_of_a_command(_pid: Option<i32>) -> bool {
+    false
 }
 
 /// Connects to the runner, which may be about to open its door: two windows of an editor start at one moment.

@@ -32,6 +32,9 @@ pub fn confinement(config: &Config, home: &Home, environment: &Environment) -> C
         write: sandbox.write.iter().chain(&of_trash).map(|path| real(path)).collect(),
         read: sandbox.read.iter().map(|path| real(path)).collect(),
         hide: sandbox.hide.iter().map(|path| real(path)).collect(),
+        sockets: vec![
+            real(home.root()).join(home.editor_socket().strip_prefix(home.root()).unwrap_or(Path::new("s"))),
+        ],
         network: match sandbox.network {
             config::Network::None => Network::None,
             config::Network::Loopback => Network::Loopback,

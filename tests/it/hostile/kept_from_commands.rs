@@ -156,6 +156,20 @@ async fn a_name_under_write_wins() {
 }
 
 #[tokio::test]
+async fn a_repository_in_a_folder_of_projects_is_kept_too_and_worked_in() {
+    let yard = Yard::new();
+    let repository = yard.path("work/host/team/project");
+    std::fs::create_dir_all(&repository).expect("made");
+    furnish(&repository);
+    for command in ["echo x >> $D/.git/config", "echo x > $D/.git/hooks/pre-commit", "mv $D/.git other"] {
+        let text = yard.bash(&format!("D=host/team/project; {command} || exit 7")).await;
+        assert!(text.contains("Exit code 7"), "{command}: {text}");
+    }
+    let text = yard.bash("git -C host/team/project commit -q --allow-empty -m two && echo done").await;
+    assert_eq!(text, "done");
+}
+
+#[tokio::test]
 async fn what_appears_is_told_of_in_the_text_and_beside_it_once() {
     let yard = Yard::new();
     let reply = yard.call(json!({"command": "mkdir .vscode && echo {} > .vscode/tasks.json"})).await;
@@ -194,7 +208,7 @@ async fn the_view_of_others_is_left_as_it_is() {
 #[test]
 fn where_there_are_no_namespaces_what_was_changed_is_told_of() {
     let bare = Bare::under("without", &["namespaces"], "");
-    let level = "partial:[write_protected]";
+    let level = "partial:[write_protected,reach_daemons]";
     let refused = bare.says(&["call", "Bash", r#"{"command":"echo ran"}"#]);
     let text = refused["error"].as_str().unwrap_or_default();
     assert!(text.contains(level) && text.contains("require = \"partial\" under [sandbox]"), "{refused}");

@@ -1,0 +1,36 @@
+//! Who is let in as an editor, and so asked what may run: somebody of this user, and no command of the runner's own.
+
+use std::path::Path;
+use std::process::Command;
+
+use serde_json::json;
+
+use crate::harness::caller::Ask;
+use crate::harness::process::PROGRAM;
+use crate::harness::stage::Stage;
+
+/// What asks to be let in as an editor prints.
+fn as_editor(home: &Path) -> String {
+    let hello = json!({"jsonrpc": "2.0", "id": 0, "method": "initialize",
+                       "params": {"protocolVersion": 1, "clientCapabilities": {}}});
+    format!(
+        "(printf '%s\\n' '{hello}'; sleep 2) | timeout 20 '{PROGRAM}' acp --home '{}' 2>&1; true",
+        home.display()
+    )
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn no_command_of_the_runners_own_is_let_in_as_an_editor_to_say_yes_to_itself() {
+    for (config, confined) in [("", true), ("[sandbox]\nconfine = false\nrequire = \"none\"\n", false)] {
+        let stage = Stage::with(config).await;
+        let runner = stage.run();
+        let line = as_editor(&stage.setting.home);
+        let text = stage.caller.have(Ask::bash(&line)).await.text();
+        assert!(!text.contains("agentCapabilities"), "confined {confined}: {text}");
+        let output = Command::new("/bin/bash").args(["-c", &line]).output().expect("it runs");
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        assert!(text.contains("agentCapabilities"), "the owner's editor: {text}");
+        runner.terminate();
+        runner.end().await;
+    }
+}
