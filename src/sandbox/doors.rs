@@ -72,7 +72,9 @@ pub(super) struct Doors {
     /// Something in these is given to commands, so that what lies beside it is shut one by one.
     divided: Vec<PathBuf>,
     /// Commands may read these: only what is a socket is shut.
-    read: Vec<PathBuf>,
+    looked_into: Vec<PathBuf>,
+    /// What commands may read and no more.
+    readable: Vec<PathBuf>,
     given: Vec<PathBuf>,
 }
 
@@ -81,25 +83,33 @@ impl Doors {
     /// commands write is open.
     pub(super) fn new(rules: &Rules) -> Self {
         let Rules { workspaces, shown, pipes, temp, search_path, write, read, .. } = rules;
+        let real = |path: &PathBuf| path.canonicalize().unwrap_or_else(|_| path.clone());
         let there = search_path.iter().filter(|folder| folder.is_dir());
-        let lists = [workspaces, shown, write, read];
-        let given: Vec<PathBuf> =
-            lists.into_iter().flatten().chain([pipes, temp]).chain(there).cloned().collect();
+        let readable: Vec<PathBuf> = read.iter().chain(shown).chain(there).map(real).collect();
+        let writable = workspaces.iter().chain(write).chain([pipes, temp]).map(real);
+        let given: Vec<PathBuf> = writable.chain(readable.iter().cloned()).collect();
         let of_the_user =
             rules.user_home.iter().flat_map(|home| OF_THE_USER.iter().map(|name| home.join(name)));
         let all = OF_THE_SYSTEM.iter().map(PathBuf::from).chain(of_the_user);
-        let mut doors = Self { whole: Vec::new(), divided: Vec::new(), read: Vec::new(), given };
-        for path in all.chain(rules.hide.iter().chain(&rules.sockets).cloned()) {
-            let is_open = write.iter().any(|open| path.starts_with(open));
-            let holds_given = doors.given.iter().any(|given| given.starts_with(&path) && *given != path);
+        let all = all.chain(rules.hide.iter().chain(&rules.sockets).cloned());
+        let (mut whole, mut divided, mut looked_into) = (Vec::new(), Vec::new(), Vec::new());
+        for door in all {
+            let path = real(&door);
+            let is_open = write.iter().any(|open| path.starts_with(open) || door.starts_with(open));
+            let holds_given = given.iter().any(|given| given.starts_with(&path) && *given != path);
             match () {
-                () if is_open || (holds_given && path == Path::new(TEMPORARY)) => {}
-                () if read.contains(&path) => doors.read.push(path),
-                () if holds_given => doors.divided.push(path),
-                () => doors.whole.extend(text(&path)),
+                () if is_open || (holds_given && door == Path::new(TEMPORARY)) => {}
+                () if readable.contains(&path) => looked_into.push(path),
+                () if given.contains(&path) => {}
+                () if holds_given => divided.push(path),
+                () => whole.push(path),
             }
         }
-        doors
+        // What lies in another is shut with it.
+        let outer =
+            |path: &&PathBuf| !path.ancestors().skip(1).any(|above| whole.iter().any(|door| door == above));
+        let whole = whole.iter().filter(outer).filter_map(|path| text(path)).collect();
+        Self { whole, divided, looked_into, readable, given }
     }
 
     /// The paths that lead nowhere for a command that starts now.
@@ -108,7 +118,7 @@ impl Doors {
         for folder in &self.divided {
             self.divide(folder, &mut all);
         }
-        for folder in &self.read {
+        for folder in &self.looked_into {
             sockets(folder, DEEPEST, &mut MOST_NAMES.clone(), &mut all);
         }
         all
@@ -119,6 +129,9 @@ impl Doors {
         for entry in fs::read_dir(folder).into_iter().flatten().filter_map(Result::ok) {
             let (path, Ok(kind)) = (entry.path(), entry.file_type()) else { continue };
             if self.given.contains(&path) {
+                if self.readable.contains(&path) {
+                    sockets(&path, DEEPEST, &mut MOST_NAMES.clone(), shut);
+                }
                 continue;
             }
             match self.given.iter().any(|given| given.starts_with(&path)) {
@@ -176,8 +189,14 @@ mod tests {
         for file in [".docker/config.json", "private/file"] {
             fs::write(at(file), "x").expect("written");
         }
-        let sockets =
-            [".docker/run/docker.sock", ".ssh/master", "session/bus", "session/deep/agent", "own.sock"];
+        let sockets = [
+            ".docker/run/docker.sock",
+            ".ssh/master",
+            "session/bus",
+            "session/deep/agent",
+            "own.sock",
+            "private/shown/x/s.sock",
+        ];
         let _listeners = sockets.map(|name| UnixListener::bind(at(name)).expect("a socket"));
         let rules = Rules {
             workspaces: vec![at("work")],
@@ -196,8 +215,15 @@ mod tests {
             .filter(|path| at(path).exists() || path.starts_with(".gn"))
             .collect();
         ours.sort_unstable();
-        let expected =
-            [".docker/run", ".gnupg", ".ssh/master", "own.sock", "session/bus", "session/deep/agent"];
+        let expected = [
+            ".docker/run",
+            ".gnupg",
+            ".ssh/master",
+            "own.sock",
+            "private/shown/x/s.sock",
+            "session/bus",
+            "session/deep/agent",
+        ];
         assert_eq!(ours, expected);
         assert!(!shut.iter().any(|path| path.as_bytes() == b"/tmp") || !home.starts_with("/tmp"));
         assert!(is_behind_one(&rules, Path::new("/run/user/7/bus")));

@@ -59,6 +59,9 @@ const ABSENT: &[libc::c_long] =
 #[cfg(target_arch = "x86_64")]
 const X32: u32 = 0x4000_0000;
 
+/// `RLIMIT_LOCKS`, the same on all of these processors.
+const LOCKS: u32 = 10;
+
 type Calls = BTreeMap<u32, Verdict>;
 
 /// The filter for this setting; none on a processor for which there is none. Where nothing else keeps files from being
@@ -80,8 +83,11 @@ pub(super) fn filter(network: Network, lengths_are_kept: bool) -> Option<Vec<Ins
         | libc::CLONE_NEWNET;
     add(&mut calls, libc::SYS_clone, refused_if(vec![vec![Test::HasAnyOf(0, bits(namespaces))]]));
     add(&mut calls, libc::SYS_socket, refused_if(sockets(network)));
-    // Limits of another process: one of processor time ends it.
-    add(&mut calls, libc::SYS_prlimit64, refused_if(vec![vec![Test::IsNot(0, 0)]]));
+    // Limits of another process: one of processor time ends it. And the one by which commands are known.
+    let lowers = vec![Test::Is(1, LOCKS), Test::IsNot(2, 0)];
+    add(&mut calls, libc::SYS_prlimit64, refused_if(vec![vec![Test::IsNot(0, 0)], lowers]));
+    #[cfg(not(target_arch = "riscv64"))]
+    add(&mut calls, libc::SYS_setrlimit, refused_if(vec![vec![Test::Is(0, LOCKS)]]));
     if !lengths_are_kept {
         keep_lengths(&mut calls);
     }
@@ -163,7 +169,7 @@ mod tests {
                 let filter = filter(network, kept).expect("this processor is known");
                 // BPF_MAXINSNS.
                 assert!(filter.len() < 4096, "{network:?}");
-                let mut special = vec![libc::SYS_socket, libc::SYS_prlimit64];
+                let mut special = vec![libc::SYS_socket, libc::SYS_prlimit64, libc::SYS_setrlimit];
                 special.extend_from_slice(if kept { &[] } else { &[libc::SYS_truncate, libc::SYS_openat2] });
                 for call in 0..1000 {
                     let (given, steps) = run(&filter, call, [0; 6]);
@@ -214,6 +220,8 @@ mod tests {
         assert_eq!(other(libc::SYS_clone, [libc::CLONE_NEWUSER | libc::SIGCHLD, 0, 0]), REFUSAL);
         assert_eq!(other(libc::SYS_prlimit64, [0, 1, 0]), ALLOWANCE);
         assert_eq!(other(libc::SYS_prlimit64, [1, 1, 0]), REFUSAL);
+        assert_eq!(other(libc::SYS_prlimit64, [0, 10, 0]), ALLOWANCE, "to ask is allowed");
+        assert_eq!(other(libc::SYS_prlimit64, [0, 10, 1]), REFUSAL);
         let open = |flags| other(libc::SYS_openat, [libc::AT_FDCWD, 0, flags]);
         assert_eq!((open(libc::O_RDONLY), open(libc::O_WRONLY | libc::O_TRUNC)), (ALLOWANCE, ALLOWANCE));
         assert_eq!(open(libc::O_RDONLY | libc::O_TRUNC | libc::O_CLOEXEC), REFUSAL);

@@ -20,6 +20,7 @@ if command -v ln >/dev/null; then ln "$1/hidden" "./$5" 2>/dev/null && rm "./$5"
 kill -0 "$4" 2>/dev/null && echo signalled
 { echo x >> "./$6"; } 2>/dev/null
 [ -e "$1/door/inside" ] && echo entered
+[ -S "$1/door.sock" ] && echo entered
 echo ended
 "#;
 
@@ -31,6 +32,7 @@ mod outside {
     use std::fs::{self, File};
     use std::io::{self, Write as _};
     use std::net::{TcpListener, UdpSocket};
+    use std::os::unix::net::UnixListener;
     use std::path::{Path, PathBuf};
 
     use crate::sandbox::{Escape, Level, Network};
@@ -58,6 +60,9 @@ mod outside {
         pub fn lay_out(folder: &Path, inside: &Path) -> io::Result<Self> {
             fs::create_dir_all(folder.join("door"))?;
             fs::write(folder.join("door/inside"), BEFORE)?;
+            let _ = fs::remove_file(folder.join("door.sock"));
+            // It is enough that it is there.
+            drop(UnixListener::bind(folder.join("door.sock"))?);
             let random = || uuid::Uuid::new_v4().simple().to_string();
             let covered = inside.join(format!("self-test-{}", random()));
             // New, so that nothing is written through a link that a command left there.
@@ -93,9 +98,9 @@ mod outside {
             ])
         }
 
-        /// The folder to be shut.
-        pub fn door(&self) -> PathBuf {
-            self.folder.join("door")
+        /// The folder and the socket to be shut.
+        pub fn doors(&self) -> [PathBuf; 2] {
+            ["door", "door.sock"].map(|name| self.folder.join(name))
         }
 
         /// The file to be covered.

@@ -67,7 +67,7 @@ impl Kept {
     pub fn files(&self) -> u64 {
         self.lines()
             .map(|line| match line {
-                Line::Begun { .. } | Line::EmptyFolder { .. } => 0,
+                Line::Begun { .. } | Line::EmptyFolder { .. } | Line::Stayed { .. } => 0,
                 Line::File { .. } | Line::Move { .. } => 1,
                 Line::Removed { files, .. } => *files,
             })
@@ -98,7 +98,10 @@ impl Kept {
 fn paths_of(line: &Line) -> Vec<&Name> {
     match line {
         Line::Begun { .. } => Vec::new(),
-        Line::File { path, .. } | Line::Removed { path, .. } | Line::EmptyFolder { path, .. } => vec![path],
+        Line::File { path, .. }
+        | Line::Removed { path, .. }
+        | Line::EmptyFolder { path, .. }
+        | Line::Stayed { path } => vec![path],
         Line::Move { from, to, .. } => vec![from, to],
     }
 }

@@ -43,6 +43,8 @@ pub(super) enum Line {
     },
     /// An empty folder is removed; there is nothing of it to keep but this.
     EmptyFolder { path: Name, mode: u32 },
+    /// One that was to be removed could not be.
+    Stayed { path: Name },
 }
 
 /// What a file was.

@@ -93,20 +93,21 @@ pub(super) fn gone(kept: &Kept) -> Vec<Gone> {
                     (path, What::Item { at, files: *files, bytes: *bytes })
                 }
                 Line::EmptyFolder { path, mode } => (path, What::EmptyFolder(*mode)),
+                Line::Stayed { path } => {
+                    went.retain(|earlier| **earlier != path.0);
+                    gone.retain(|earlier| earlier.path != path.0);
+                    continue;
+                }
                 _ => continue,
             };
             // What lies at or below something that was gone already came there afterwards.
             if went.iter().any(|earlier| path.0.starts_with(earlier)) {
                 continue;
             }
-            match &what {
-                What::Item { at, .. } if at.symlink_metadata().is_err() => continue,
-                // One that is there was not empty, could not be removed, or is back.
-                What::EmptyFolder(_) if path.0.symlink_metadata().is_ok_and(|found| found.is_dir()) => {
-                    continue;
-                }
-                _ => went.push(&path.0),
+            if matches!(&what, What::Item { at, .. } if at.symlink_metadata().is_err()) {
+                continue;
             }
+            went.push(&path.0);
             gone.push(Gone { path: path.0.clone(), what });
         }
     }

@@ -223,6 +223,10 @@ impl Plan<'_> {
     /// What commands removed, the last first: so what a folder held that went after it finds its folder again.
     fn removals(&mut self) {
         for Gone { path, what } in gone(self.kept).into_iter().rev() {
+            let is_folder = || path.symlink_metadata().is_ok_and(|found| found.is_dir());
+            if matches!(what, What::EmptyFolder(_)) && is_folder() {
+                continue;
+            }
             let Some(path) = self.path(&path) else { continue };
             if let Some(protection) = path.protection() {
                 self.faults.push(protection.denied(&path.shown()).text().to_owned());
@@ -230,7 +234,6 @@ impl Plan<'_> {
             }
             match (path.metadata(), what) {
                 (Err(cause), what) if cause.kind() == io::ErrorKind::NotFound => self.bring(path, what),
-                (Ok(found), What::EmptyFolder(_)) if found.is_dir() => {}
                 (Ok(_), _) => self.changed_since(&path, &Now::Strange("is there again".to_owned())),
                 (Err(cause), _) => self.faults.push(format!("{}: {cause}", path.shown())),
             }

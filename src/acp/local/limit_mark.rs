@@ -1,4 +1,4 @@
-//! A mark on a command's processes that none of them can take off: a resource limit that limits nothing.
+//! A mark on a command's processes that none of them can raise again: a resource limit that limits nothing.
 //! Not here: who looks for it (family) and who puts it on (launch).
 //!
 //! Linux has counted no file locks since 2.4, but still keeps a limit for them (`RLIMIT_LOCKS`): inherited by every
@@ -79,7 +79,8 @@ impl LimitMark {
     }
 }
 
-/// Whether a process is one that a command of this runner's started; an error where nobody can tell.
+/// Whether a process may be one that a command of this runner's started; an error where nobody can tell. The mark can be
+/// lowered by whoever carries it, which takes its number away and not that there is a limit.
 ///
 /// # Errors
 /// The system's: the process has ended, or is another user's.
@@ -88,7 +89,7 @@ pub fn is_of_a_command(pid: u32) -> std::io::Result<bool> {
     // Unlike a limit that is none, a file that is none tells nothing.
     std::fs::metadata(format!("/proc/{pid}/limits"))?;
     let ours = rustix::process::getrlimit(rustix::process::Resource::Locks).maximum;
-    Ok(limit_of(pid).is_some_and(|theirs| theirs >> TOP_BIT == 1 && ours.is_none_or(|ours| theirs < ours)))
+    Ok(limit_of(pid).is_some_and(|theirs| ours.is_none_or(|ours| theirs < ours)))
 }
 
 /// So many low bits.

@@ -104,9 +104,13 @@ pub(super) async fn tried(shared: &Shared) -> io::Result<Option<Level>> {
     let laid_out = tokio::task::spawn_blocking(move || Outside::lay_out(&folder, &inside));
     let outside = laid_out.await.map_err(io::Error::other)??;
     let cage = shared.cages.cage()?;
+    let mut doors = shared.cages.doors();
+    for door in outside.doors() {
+        doors.push(text(&door)?);
+    }
     let with_view = Cage {
         covers: vec![Cover { path: text(outside.covered())?, read_only: true }],
-        doors: shared.cages.doors().into_iter().chain([text(&outside.door())?]).collect(),
+        doors,
         ..cage.clone()
     };
     // Twice, since the level is for life and a machine can be busy.

@@ -7,7 +7,7 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
 use std::ptr;
 
-use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, open, openat2};
+use rustix::fs::{Access, CWD, Mode, OFlags, ResolveFlags, access, open, openat2};
 use rustix::net::{AddressFamily, SocketType, socket};
 use rustix::process::{Resource, Rlimit, setrlimit};
 use rustix::thread::{CapabilitySet, CapabilitySets, LinkNameSpaceType, move_into_link_name_space};
@@ -101,17 +101,22 @@ fn take_view(cage: &Cage) -> io::Result<()> {
         return Err(io::Error::last_os_error());
     }
     shut(&cage.doors)?;
+    let mut missed = false;
     for one in &cage.covers {
         match cover_one(one) {
             // Gone meanwhile, or exchanged for a link: it is looked at again when the command has ended.
             Err(cause) if !is_out_of_reach(&cause) => return Err(cause),
-            _ => {}
+            Err(cause) => missed |= cause.kind() == io::ErrorKind::PermissionDenied,
+            Ok(()) => {}
         }
     }
     // The folder was entered before: from there a name would lead below the covers.
     match rustix::process::chdir(here) {
-        // One that this user cannot come to any more, but for what it was entered with, can stay where none is on its way.
-        Err(rustix::io::Errno::ACCESS) if !cage.covers.iter().any(|one| leads_through(here, &one.path)) => {
+        // One that this user cannot come to any more, but for what it was entered with, can stay: where nothing of it was
+        // to be covered, by a path that nobody can come by.
+        Err(rustix::io::Errno::ACCESS)
+            if !missed && !cage.covers.iter().any(|one| leads_through(here, &one.path)) =>
+        {
             Ok(())
         }
         entered => Ok(entered?),
@@ -151,11 +156,19 @@ fn shut(doors: &[CString]) -> io::Result<()> {
         }
         let mut cause = io::Error::last_os_error();
         if cause.raw_os_error() == Some(libc::ENOTDIR) {
-            // To write it is refused before it is seen that it is no socket: as with a folder, permission is what lacks.
-            if mount(c"/proc/version", ptr::null(), libc::MS_BIND, ptr::null()) {
+            // The first may not be written, which is refused before it is seen that it is no socket: as with a folder,
+            // permission is what lacks.
+            if [c"/proc/version", c"/dev/null"]
+                .into_iter()
+                .any(|file| mount(file, ptr::null(), libc::MS_BIND, ptr::null()))
+            {
                 continue;
             }
             cause = io::Error::last_os_error();
+        } else if cause.raw_os_error() == Some(libc::ENOENT)
+            && empty.is_some_and(|empty| access(empty, Access::EXISTS).is_err())
+        {
+            return Err(cause);
         }
         if !is_out_of_reach(&cause) {
             return Err(cause);

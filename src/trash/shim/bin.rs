@@ -40,9 +40,14 @@ impl<'a> Bin<'a> {
         self.taken
     }
 
-    /// So many bytes on the disk have come.
-    pub fn took(&mut self, share: Share, on_disk: u64) {
+    /// So many bytes on the disk come.
+    pub fn takes(&mut self, share: Share, on_disk: u64) {
         self.taken.add(share, on_disk);
+    }
+
+    /// They did not.
+    pub fn gives_back(&mut self, share: Share, on_disk: u64) {
+        self.taken.give_back(share, on_disk);
     }
 
     /// A name for something that is about to come; it is the line's, whatever becomes of it.
@@ -74,6 +79,13 @@ impl<'a> Bin<'a> {
         }
         let Some(open) = &self.open else { return Ok(()) };
         manifest::append(&open.folder.join(MANIFEST), lines)
+    }
+
+    /// A folder that was announced could not be removed.
+    pub fn stayed(&mut self, announced: Option<PathBuf>) {
+        if let Some(path) = announced {
+            self.announce(&[Line::Stayed { path: Name(path) }]);
+        }
     }
 
     /// Under a name that nobody looks at until its manifest is held.

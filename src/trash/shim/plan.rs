@@ -12,6 +12,7 @@ use super::removal::Removal;
 use super::terms::{Share, Taken};
 use super::walk::{Tree, is_behind_a_link, look, true_path};
 use crate::output::figures;
+use crate::trash::tree::taken as taken_by;
 
 /// Where the trash takes no more than this, trees are no longer divided to fill it.
 const REST: u64 = 64 << 10;
@@ -57,7 +58,13 @@ impl Removal<'_> {
         }
         if !lines.is_empty() && !self.bin.announce(&lines) {
             let not_kept = |way| if let Way::Whole(..) = way { Way::OneByOne } else { way };
-            planned = planned.into_iter().map(not_kept).collect();
+            return planned.into_iter().map(not_kept).collect();
+        }
+        // From now on: what is divided between them must not fill their room.
+        for way in &planned {
+            if let Way::Whole(_, tree, share) = way {
+                self.bin.takes(*share, tree.on_disk);
+            }
         }
         planned
     }
@@ -76,7 +83,11 @@ impl Removal<'_> {
         {
             return None;
         }
-        let tree = look(path, &metadata, self.asked.verbose);
+        let mut tree = look(path, &metadata, self.asked.verbose);
+        if metadata.is_file() {
+            // Where its other names are is not known.
+            tree.on_disk = taken_by(&metadata);
+        }
         if !tree.goes_whole {
             return None;
         }

@@ -14,7 +14,7 @@ use super::bin::{Bin, empty_folder, removed};
 use super::options::{Ask, PreserveRoot, Rm};
 use super::plan::Way;
 use super::quoting::quoted;
-use super::terms::Terms;
+use super::terms::{Share, Terms};
 use super::walk::{Tree, is_behind_a_link, kind, last_part, may, trimmed, true_path};
 use super::{complain, complain_plainly, in_words, say};
 use crate::output::figures;
@@ -104,9 +104,8 @@ impl Removal<'_> {
     /// In this way, and one by one where it cannot go in one step. False where something stays.
     fn go(&mut self, path: &Path, metadata: &Metadata, top: &Metadata, way: &Way) -> bool {
         match way {
-            Way::Whole(item, tree, share) if self.go_whole(path, item, tree) => {
-                self.bin.took(*share, tree.on_disk);
-                true
+            Way::Whole(item, tree, share) => {
+                self.go_whole(path, item, tree, *share) || self.one_by_one(path, metadata, top)
             }
             Way::ForGood(tree) if tree::remove(Path::new(trimmed(path.as_os_str()))).is_ok() => {
                 self.tell_all(tree);
@@ -148,10 +147,11 @@ impl Removal<'_> {
     }
 
     /// False where it cannot go in one step: then it goes one by one.
-    fn go_whole(&mut self, path: &Path, item: &str, tree: &Tree) -> bool {
+    fn go_whole(&mut self, path: &Path, item: &str, tree: &Tree, share: Share) -> bool {
         let Some(place) = self.bin.place(item) else { return false };
         let from = Path::new(trimmed(path.as_os_str()));
         if let Err(cause) = tree::move_new(from, &place) {
+            self.bin.gives_back(share, tree.on_disk);
             if cause.kind() == io::ErrorKind::NotFound {
                 self.operand_vanished(path, &cause);
                 return true;
@@ -225,17 +225,16 @@ impl Removal<'_> {
         // What a link leads to is not removed by its name: that fails below.
         let real = true_path(path)
             .filter(|real| !is_behind_a_link(path, metadata) && self.terms.workspace(real).is_some());
-        if let Some(real) = real
-            && !self.bin.announce(&[empty_folder(&real, metadata.mode() & 0o7777)])
-        {
-            self.warn_once();
-        }
+        let announced =
+            real.filter(|real| self.bin.announce(&[empty_folder(real, metadata.mode() & 0o7777)]));
+        self.warn_once();
         match fs::remove_dir(trimmed(path.as_os_str())) {
             Ok(()) => {
                 self.tell(path, true);
                 true
             }
             Err(cause) => {
+                self.bin.stayed(announced);
                 self.cannot(path, &in_words(unread.unwrap_or(&cause)));
                 false
             }
@@ -264,7 +263,7 @@ impl Removal<'_> {
         let Some(place) = self.bin.place(&item) else { return fs::remove_file(path) };
         match tree::move_new(path, &place) {
             Ok(()) => {
-                self.bin.took(share, size);
+                self.bin.takes(share, size);
                 Ok(())
             }
             Err(cause)

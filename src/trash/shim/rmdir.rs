@@ -2,7 +2,6 @@
 //! mode, is written down first. Not here: the options.
 #![expect(clippy::disallowed_methods, reason = "this file removes folders, which is what was asked for")]
 
-use std::ffi::OsStr;
 use std::fs;
 use std::io;
 use std::os::unix::fs::PermissionsExt as _;
@@ -54,7 +53,8 @@ fn one(terms: &Terms, bin: &mut Bin<'_>, path: &Path) -> io::Result<()> {
         && metadata.is_dir()
         && fs::read_dir(path).is_ok_and(|mut entries| entries.next().is_none())
     {
-        bin.announce(&[empty_folder(&real, metadata.permissions().mode() & 0o7777)]);
+        let announced = bin.announce(&[empty_folder(&real, metadata.permissions().mode() & 0o7777)]);
+        return fs::remove_dir(path).inspect_err(|_| bin.stayed(announced.then_some(real)));
     }
-    fs::remove_dir(OsStr::new(path))
+    fs::remove_dir(path)
 }

@@ -99,6 +99,14 @@ impl Taken {
             self.made_again += bytes;
         }
     }
+
+    /// So many less, which did not come after all.
+    pub fn give_back(&mut self, share: Share, bytes: u64) {
+        self.all = self.all.saturating_sub(bytes);
+        if share == Share::MadeAgain {
+            self.made_again = self.made_again.saturating_sub(bytes);
+        }
+    }
 }
 
 #[cfg(test)]

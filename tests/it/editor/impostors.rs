@@ -25,8 +25,10 @@ async fn no_command_of_the_runners_own_is_let_in_as_an_editor_to_say_yes_to_itse
         let stage = Stage::with(config).await;
         let runner = stage.run();
         let line = as_editor(&stage.setting.home);
-        let text = stage.caller.have(Ask::bash(&line)).await.text();
-        assert!(!text.contains("agentCapabilities"), "confined {confined}: {text}");
+        for before in ["", "ulimit -x 1000; "] {
+            let text = stage.caller.have(Ask::bash(&format!("{before}{line}"))).await.text();
+            assert!(!text.contains("agentCapabilities"), "confined {confined}, {before}: {text}");
+        }
         let output = Command::new("/bin/bash").args(["-c", &line]).output().expect("it runs");
         let text = String::from_utf8_lossy(&output.stdout).into_owned();
         assert!(text.contains("agentCapabilities"), "the owner's editor: {text}");

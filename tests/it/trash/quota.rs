@@ -102,6 +102,43 @@ fn what_counts_is_what_is_taken_on_the_disk_and_only_of_what_went() {
     assert_eq!(owner.read("work/second"), "second".repeat(25 << 10));
 }
 
+#[test]
+fn what_is_divided_leaves_the_room_of_what_goes_whole_and_names_of_one_file_count_once() {
+    let owner = Owner::new();
+    owner.write("home/config.toml", "[trash]\nmax_mb = 1\n");
+    for n in 0..5 {
+        owner.write(&format!("work/a/{n}"), "x".repeat(150 << 10));
+    }
+    owner.write("work/b/one", "x".repeat(400 << 10));
+    let (request, answer) = owner.calls("Bash", &json!({"command": "rm -r a b"}));
+    assert!(answer.to_string().contains("removed for good"), "{answer}");
+    owner.types(&["call", "Bash", r#"{"command":"true"}"#]);
+    owner.undoes(&request);
+    assert_eq!(owner.read("work/b/one").len(), 400 << 10);
+    for name in ["c", "d"] {
+        owner.write(&format!("work/linked/{name}"), name.repeat(300 << 10));
+        let other = owner.path(&format!("work/linked/{name}-too"));
+        fs::hard_link(owner.path(&format!("work/linked/{name}")), other).expect("linked");
+    }
+    let (request, answer) = owner.calls("Bash", &json!({"command": "rm -r linked"}));
+    assert!(answer.to_string().contains("removed for good"), "600 KiB of 512: {answer}");
+    owner.types(&["call", "Bash", r#"{"command":"true"}"#]);
+    owner.undoes(&request);
+    assert_eq!(fs::read_dir(owner.path("work/linked")).expect("there").count(), 1);
+}
+
+#[test]
+fn a_folder_that_went_and_came_again_hides_what_came_with_it() {
+    let owner = Owner::new();
+    owner.write("work/keep", "kept\n");
+    fs::create_dir(owner.path("work/e")).expect("made");
+    let remade = "rm keep; rmdir e; mkdir e; touch e/x; rm -r e; mkdir e";
+    let (request, _) = owner.calls("Bash", &json!({"command": remade}));
+    owner.undoes(&request);
+    assert_eq!(owner.read("work/keep"), "kept\n");
+    assert_eq!(fs::read_dir(owner.path("work/e")).expect("there").count(), 0);
+}
+
 /// Every manifest below a folder.
 fn manifests(folder: &Path) -> String {
     let below = |entry: fs::DirEntry| {
