@@ -141,6 +141,8 @@ pub(super) struct Engine {
     pub beat_soon: tokio::sync::Notify,
     /// Rings when a heartbeat got through.
     pub beaten: tokio::sync::Notify,
+    /// Whether goodbye is said: held for reading by every beat.
+    pub parted: tokio::sync::RwLock<bool>,
     pub looks: super::looks::Looks,
     pub tally: super::tally::Last,
     /// Changes after each sleep of the machine.
@@ -203,6 +205,7 @@ impl Engine {
             born: tokio::time::Instant::now(),
             beat_soon: tokio::sync::Notify::new(),
             beaten: tokio::sync::Notify::new(),
+            parted: tokio::sync::RwLock::new(false),
             looks: super::looks::Looks::default(),
             tally: super::tally::Last::default(),
             woken: tokio::sync::watch::Sender::default(),

@@ -52,8 +52,16 @@ pub(super) async fn beat(engine: Arc<Engine>) {
 }
 
 impl Engine {
-    /// One beat; a second one where only the signature was at fault.
+    /// One beat; a second one where only the signature was at fault. None goes beside or after the one that says goodbye:
+    /// the backend goes by the beat that was signed last.
     pub(super) async fn beat_once(&self, online: bool) -> Result<Option<Duration>, BackendError> {
+        if !online {
+            *self.parted.write().await = true;
+        }
+        let parted = self.parted.read().await;
+        if online && *parted {
+            return Ok(None);
+        }
         let health = self.health().await;
         let asked = self.server_clock.asking();
         let mut beat = self.with_session(|| self.backend.beat(online, health.clone())).await;
