@@ -88,6 +88,7 @@ impl Runner {
             engine.ending.cancel();
             self.wait_for_calls(stop.hurry_is_over(), engine.settings.last_words).await;
         }
+        engine.calls_over.cancel();
         stop.calls_are_over();
         crate::failpoint::reach("drain.flush");
         let flushed = CancellationToken::new();

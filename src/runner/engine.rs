@@ -154,6 +154,8 @@ pub(super) struct Engine {
     pub stopping: CancellationToken,
     /// Cancelled when running calls must end.
     pub ending: CancellationToken,
+    /// Cancelled when no call is waited for any more: one that says something later is not heard.
+    pub calls_over: CancellationToken,
     /// Cancelled when everything must end.
     pub over: CancellationToken,
     /// Says which recorded reply may be posted when.
@@ -213,6 +215,7 @@ impl Engine {
             tasks: TaskTracker::new(),
             stopping: CancellationToken::new(),
             ending: CancellationToken::new(),
+            calls_over: CancellationToken::new(),
             over: CancellationToken::new(),
             outbox: Outbox::new(waits, Arc::clone(&budget)),
             budget,

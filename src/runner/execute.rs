@@ -278,15 +278,15 @@ impl Engine {
                 stop.cancel();
                 tokio::select! {
                     last = tokio::time::timeout(LAST_WORDS, &mut running) => (Some(cut), last.ok()),
-                    // What a tool says while everything ends around it is not to be trusted.
-                    () = self.over.cancelled() => {
-                        running.abort();
-                        return Work::Left;
-                    }
+                    () = self.calls_over.cancelled() => (Some(cut), None),
                 }
             }
         };
         running.abort();
+        if self.calls_over.is_cancelled() {
+            // What a tool says while everything ends around it is not to be trusted: its terminal is gone, say.
+            return Work::Left;
+        }
         if let Some(following) = following {
             following.end().await;
         }
