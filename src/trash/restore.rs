@@ -34,14 +34,17 @@ impl Trash {
         // before may be one.
         let folder = Workspace::open(&[to.to_owned()])?;
         let (mut lines, mut left_out) = (Vec::new(), Vec::new());
-        for (path, at) in self.sources(kept) {
+        let mut trees: Vec<PathBuf> = Vec::new();
+        for (path, what) in self.sources(kept) {
             let Some(target) = folder.found(&below(folder.first(), &path)) else { continue };
-            if fs::symlink_metadata(&at).is_err() {
-                continue;
-            }
+            // What came with a folder is newer than this: the request had made it there before it removed the folder.
+            let instead = trees.iter().any(|tree| path.starts_with(tree));
             let shown = below(to, &path).display().to_string();
-            match bring(&at, &target) {
-                Ok(true) => lines.push(shown),
+            match bring(&what, &target, instead) {
+                Ok(true) => {
+                    lines.push(shown);
+                    trees.push(path);
+                }
                 Ok(false) => {}
                 Err(cause) => {
                     tracing::warn!(path = shown, %cause, "one of the things that were to be restored is left out");
@@ -59,36 +62,52 @@ impl Trash {
         Ok(Undone { request: kept.request.clone(), lines })
     }
 
-    /// Each path with where its content is kept. What a command removed comes as an undo would bring it: a folder
-    /// before what it had lost earlier, and nothing that came there after it was gone.
-    fn sources(&self, kept: &Kept) -> Vec<(PathBuf, PathBuf)> {
+    /// Each path with what is kept of it. What a command removed comes as an undo would bring it: a folder before what
+    /// it had lost earlier, and nothing that came there after it was gone.
+    fn sources(&self, kept: &Kept) -> Vec<(PathBuf, Source)> {
         let contents = Contents::in_folder(self.home.trash_objects_dir());
         let mut sources = Vec::new();
         for line in kept.records.iter().filter(|record| record.folder.is_none()).flat_map(|r| &r.lines) {
             if let Line::File { path, before: Some(before), .. } = line
                 && before.kept
             {
-                sources.push((path.0.clone(), contents.path(&before.sha256)));
+                sources.push((path.0.clone(), Source::At(contents.path(&before.sha256))));
             }
         }
         for Gone { path, what } in gone(kept).into_iter().rev() {
-            if let What::Item { at, .. } = what {
-                sources.push((path, at));
-            }
+            let source = match what {
+                What::Item { at, .. } => Source::At(at),
+                What::EmptyFolder(_) => Source::EmptyFolder,
+            };
+            sources.push((path, source));
         }
+        sources.retain(|(_, source)| !matches!(source, Source::At(at) if fs::symlink_metadata(at).is_err()));
         sources
     }
 }
 
-/// Copies one to where it belongs; false where there is something already.
-fn bring(at: &Path, target: &WorkspacePath) -> io::Result<bool> {
+/// What is kept of a path.
+enum Source {
+    /// A copy of it, with its mode.
+    At(PathBuf),
+    /// That it was a folder with nothing in it.
+    EmptyFolder,
+}
+
+/// Copies one to where it belongs; false where there is something already that this is not to be put in place of.
+fn bring(what: &Source, target: &WorkspacePath, instead: bool) -> io::Result<bool> {
     let (folder, name) = target.open_parent(true)?;
+    let path = folder.path_of(&name);
     match folder.metadata(&name) {
         Err(cause) if cause.kind() == io::ErrorKind::NotFound => {}
+        Ok(_) if instead => tree::remove(&path)?,
         Ok(_) => return Ok(false),
         Err(cause) => return Err(cause),
     }
-    tree::copy_new(at, &folder.path_of(&name))?;
+    match what {
+        Source::At(at) => tree::copy_new(at, &path)?,
+        Source::EmptyFolder => fs::create_dir(&path)?,
+    }
     Ok(true)
 }
 

@@ -5,7 +5,7 @@
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use super::contents::{Contents, hash};
 use super::tree;
@@ -23,10 +23,11 @@ pub(super) enum Step {
     Drop { path: WorkspacePath, expected: String },
     /// A file goes back where it was.
     MoveBack { at: WorkspacePath, to: WorkspacePath },
-    /// Something comes out of the trash.
-    Bring { item: PathBuf, to: WorkspacePath },
-    /// An empty folder is made again.
-    Folder { path: WorkspacePath, mode: u32 },
+    /// Something comes out of the trash. What an earlier step brought there with a folder makes room and is kept at
+    /// `newer`.
+    Bring { item: PathBuf, to: WorkspacePath, newer: Option<PathBuf> },
+    /// An empty folder is made again; `newer` as above.
+    Folder { path: WorkspacePath, mode: u32, newer: Option<PathBuf> },
 }
 
 /// A step that is done, with what it takes to take it back.
@@ -35,8 +36,8 @@ enum Done {
     Made(Folder, OsString),
     Aside { folder: Folder, aside: OsString, name: OsString, expected: String },
     Moved { at: (Folder, OsString), to: (Folder, OsString) },
-    Brought { item: PathBuf, folder: Folder, name: OsString },
-    MadeFolder(Folder, OsString),
+    Brought { item: PathBuf, folder: Folder, name: OsString, newer: Option<PathBuf> },
+    MadeFolder { folder: Folder, name: OsString, newer: Option<PathBuf> },
 }
 
 /// Does all of it, or nothing. What was put aside is looked at once more before it goes: it may have been changed since
@@ -73,7 +74,7 @@ fn take_all_back(done: Vec<(&Step, Done)>, why: &str) -> String {
 }
 
 impl Step {
-    pub fn path(&self) -> &std::path::Path {
+    pub fn path(&self) -> &Path {
         match self {
             Self::Put { path, .. } | Self::Drop { path, .. } | Self::Folder { path, .. } => path.absolute(),
             Self::MoveBack { to, .. } | Self::Bring { to, .. } => to.absolute(),
@@ -115,18 +116,37 @@ fn carry_out_one(step: &Step, contents: &Contents) -> io::Result<Done> {
             to.0.sync()?;
             Ok(Done::Moved { at, to })
         }
-        Step::Bring { item, to } => {
+        Step::Bring { item, to, newer } => {
             let (folder, name) = to.open_parent(true)?;
-            tree::move_new(item, &folder.path_of(&name))?;
+            let newer = make_room(&folder, &name, newer.as_deref())?;
+            let moved = tree::move_new(item, &folder.path_of(&name));
+            moved.or_else(|cause| back(newer.as_deref(), &folder, &name).and(Err(cause)))?;
             folder.sync()?;
-            Ok(Done::Brought { item: item.clone(), folder, name })
+            Ok(Done::Brought { item: item.clone(), folder, name, newer })
         }
-        Step::Folder { path, mode } => {
+        Step::Folder { path, mode, newer } => {
             let (folder, name) = path.open_parent(true)?;
-            make_folder(&folder, &name, *mode)?;
-            Ok(Done::MadeFolder(folder, name))
+            let newer = make_room(&folder, &name, newer.as_deref())?;
+            let made = make_folder(&folder, &name, *mode);
+            made.or_else(|cause| back(newer.as_deref(), &folder, &name).and(Err(cause)))?;
+            Ok(Done::MadeFolder { folder, name, newer })
         }
     }
+}
+
+/// Moves what came with a folder out of the way of what was there before it; where to, if there was something.
+fn make_room(folder: &Folder, name: &OsStr, newer: Option<&Path>) -> io::Result<Option<PathBuf>> {
+    let Some(newer) = newer else { return Ok(None) };
+    match folder.metadata(name) {
+        Ok(_) => tree::move_new(&folder.path_of(name), newer).map(|()| Some(newer.to_owned())),
+        Err(cause) if cause.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(cause) => Err(cause),
+    }
+}
+
+/// Moves what made room back.
+fn back(newer: Option<&Path>, folder: &Folder, name: &OsStr) -> io::Result<()> {
+    newer.map_or(Ok(()), |newer| tree::move_new(newer, &folder.path_of(name)))
 }
 
 /// A new folder with this mode; a link that is put in its place meanwhile gets none.
@@ -189,8 +209,14 @@ impl Done {
             // It may be no file any more.
             Self::Aside { folder, aside, name, .. } => folder.move_new(&aside, &folder, &name),
             Self::Moved { at, to } => to.0.move_new(&to.1, &at.0, &at.1),
-            Self::Brought { item, folder, name } => tree::move_new(&folder.path_of(&name), &item),
-            Self::MadeFolder(folder, name) => folder.remove_folder(&name),
+            Self::Brought { item, folder, name, newer } => {
+                tree::move_new(&folder.path_of(&name), &item)?;
+                back(newer.as_deref(), &folder, &name)
+            }
+            Self::MadeFolder { folder, name, newer } => {
+                folder.remove_folder(&name)?;
+                back(newer.as_deref(), &folder, &name)
+            }
         }
     }
 
@@ -267,5 +293,36 @@ mod tests {
         fs::write(work.join("first"), "new\n").expect("written");
         carry_out(&[put("first")], &contents).expect("as it was left");
         assert_eq!(read("first"), "old\n");
+    }
+    #[test]
+    fn what_made_room_for_something_older_is_put_back_when_a_later_step_fails() {
+        let dir = tempfile::tempdir().expect("a folder");
+        let [work, trash, objects] = ["work", "trash", "objects"].map(|name| dir.path().join(name));
+        fs::create_dir_all(trash.join("1/sub")).expect("made");
+        for (path, text) in [("1/out", "newer"), ("1/sub/f", "newer"), ("0", "older")] {
+            fs::write(trash.join(path), text).expect("written");
+        }
+        fs::create_dir(&work).expect("made");
+        let workspace = Workspace::open(std::slice::from_ref(&work)).expect("open");
+        let path = |name: &str| workspace.found(&workspace.first().join(name)).expect("inside");
+        let newer = |name: &str| Some(trash.join(name));
+        fs::write(work.join("last"), "by hand").expect("written");
+        let mut steps = vec![
+            Step::Bring { item: trash.join("1"), to: path("build"), newer: None },
+            Step::Bring { item: trash.join("0"), to: path("build/out"), newer: newer("a") },
+            Step::Folder { path: path("build/sub"), mode: 0o700, newer: newer("b") },
+            Step::Drop { path: path("last"), expected: "something else".to_owned() },
+        ];
+        let contents = Contents::in_folder(objects);
+        carry_out(&steps, &contents).expect_err("the last was changed");
+        let read = |path: PathBuf| fs::read_to_string(&path).expect("there");
+        assert_eq!(["1/out", "1/sub/f", "0"].map(|it| read(trash.join(it))), ["newer", "newer", "older"]);
+        assert_eq!(fs::read_dir(&trash).expect("there").count(), 2, "nothing lies about");
+        assert!(!work.join("build").exists());
+        steps.pop();
+        carry_out(&steps, &contents).expect("nothing is in the way");
+        assert_eq!(read(work.join("build/out")), "older");
+        assert_eq!(fs::read_dir(work.join("build/sub")).expect("there").count(), 0);
+        assert_eq!([read(trash.join("a")), read(trash.join("b/f"))], ["newer", "newer"]);
     }
 }

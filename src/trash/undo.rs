@@ -2,7 +2,7 @@
 //! overwritten. Not here: how it is carried out (steps).
 
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use super::contents::{Contents, hash};
 use super::inventory::{Kept, Taken};
@@ -242,17 +242,27 @@ impl Plan<'_> {
 
     fn bring(&mut self, path: WorkspacePath, what: What) {
         let shown = path.shown();
+        let newer = self.newer(&path);
         match what {
             What::Item { at, files, bytes } => {
                 let much = format!("{}, {}", figures::counted(files, "file"), figures::size(bytes));
                 self.lines.push(format!("{shown} comes back ({much})"));
-                self.steps.push(Step::Bring { item: at, to: path });
+                self.steps.push(Step::Bring { item: at, to: path, newer });
             }
             What::EmptyFolder(mode) => {
                 self.lines.push(format!("{shown} comes back (an empty folder)"));
-                self.steps.push(Step::Folder { path, mode });
+                self.steps.push(Step::Folder { path, mode, newer });
             }
         }
+    }
+
+    /// Where what is newer than this goes that comes with a folder: the request had made it there after it had
+    /// removed this, and then removed the folder. Nobody looks for it, but as long as the request is kept it is, too.
+    fn newer(&self, path: &WorkspacePath) -> Option<PathBuf> {
+        let with_it =
+            |step: &&Step| matches!(step, Step::Bring { .. }) && path.absolute().starts_with(step.path());
+        let Step::Bring { item, .. } = self.steps.iter().find(with_it)? else { return None };
+        Some(item.with_file_name(format!("newer-{}", uuid::Uuid::new_v4().simple())))
     }
 
     fn path(&mut self, path: &Path) -> Option<WorkspacePath> {

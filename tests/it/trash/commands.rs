@@ -119,6 +119,33 @@ fn everything_that_one_command_removed_comes_back_and_what_it_had_made_itself_do
 }
 
 #[test]
+fn what_was_made_again_in_a_folder_that_then_went_is_not_what_comes_back() {
+    let owner = Owner::new();
+    owner.write("work/build/out", "old\n");
+    owner.write("work/build/kept", "kept\n");
+    owner.write("work/set/sub/f", "f\n");
+    owner.write("work/turned/file", "file\n");
+    fs::create_dir(owner.path("work/turned/bare")).expect("made");
+    let before = tree(&owner.path("work"));
+    let (request, code, text) = owner.runs(
+        "rm build/out && echo new > build/out && rm -r build && \
+         rm set/sub/f && rmdir set/sub && mkdir set/sub && touch set/sub/other && rm -r set && \
+         rm turned/file && mkdir -p turned/file/deep && rmdir turned/bare && echo x > turned/bare && rm -r turned",
+    );
+    assert_eq!((code, tree(&owner.path("work")).len()), (0, 1), "{text}");
+    let held = |all: &BTreeMap<PathBuf, (u32, i64, Vec<u8>)>| {
+        all.iter().map(|(path, (mode, _, holds))| (path.clone(), *mode, holds.clone())).collect::<Vec<_>>()
+    };
+    let to = owner.path("out");
+    let restored = owner.types(&["trash", "restore", &request, "--to", to.to_str().expect("plain")]);
+    assert_eq!(restored.code, 0, "{restored:?}");
+    let copy = to.join(owner.path("work").strip_prefix("/").expect("absolute"));
+    assert_eq!(held(&tree(&copy))[1..], held(&before)[1..], "{restored:?}");
+    owner.undoes(&request);
+    assert_eq!(held(&tree(&owner.path("work"))), held(&before));
+}
+
+#[test]
 fn what_is_there_again_is_not_replaced() {
     let owner = Owner::new();
     owner.write("work/a/b.txt", "old\n");
