@@ -101,10 +101,34 @@ fn copy_file(mut from: File, to: &OwnedFd, new: &OsStr) -> io::Result<()> {
     }
     let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let mut file = File::from(openat(to, new, flags, Mode::from_raw_mode(0o600))?);
-    io::copy(&mut from, &mut file)?;
+    copy_data(&mut from, &mut file, like.len())?;
     set_mode(&file, like.mode())?;
     set_times(&file, &like);
     file.sync_all()
+}
+
+/// Copies what a file holds, holes as holes: a file may be much longer than the disk.
+fn copy_data(from: &mut File, to: &mut File, length: u64) -> io::Result<()> {
+    use io::{Read as _, Seek as _};
+    use rustix::fs::{SeekFrom, seek};
+    let mut at = 0;
+    while at < length {
+        let (start, end) = match seek(&*from, SeekFrom::Data(at)) {
+            Ok(start) => (start, seek(&*from, SeekFrom::Hole(start))?),
+            Err(rustix::io::Errno::NXIO) => break,
+            // This file system knows of no holes.
+            Err(_) => (at, u64::MAX),
+        };
+        from.seek(io::SeekFrom::Start(start))?;
+        to.seek(io::SeekFrom::Start(start))?;
+        let copied = io::copy(&mut from.by_ref().take(end - start), to)?;
+        if copied < end - start {
+            // It became shorter meanwhile, or this was all of it.
+            return Ok(());
+        }
+        at = end;
+    }
+    to.set_len(length.max(to.metadata()?.len()))
 }
 
 fn set_times(file: &File, like: &Metadata) {

@@ -16,7 +16,8 @@ use crate::ids::RequestId;
 /// The manifest in a folder of removed things.
 pub(super) const MANIFEST: &str = "manifest.jsonl";
 
-/// What is kept of one request.
+/// What is kept of one request: by file tools, or by the shims of its commands. Where commands may write, any request may
+/// be named, so that the two are never one.
 #[derive(Debug, Clone)]
 pub struct Kept {
     /// The request.
@@ -85,6 +86,11 @@ impl Kept {
             .sum()
     }
 
+    /// Whether commands removed it.
+    pub(super) fn is_of_commands(&self) -> bool {
+        self.records.iter().any(|record| record.folder.is_some())
+    }
+
     /// Whether it changed this path, or something above or below it.
     pub(super) fn touches(&self, path: &Path) -> bool {
         self.lines().flat_map(paths_of).any(|name| path.starts_with(&name.0) || name.0.starts_with(path))
@@ -101,7 +107,7 @@ fn paths_of(line: &Line) -> Vec<&Name> {
         Line::File { path, .. }
         | Line::Removed { path, .. }
         | Line::EmptyFolder { path, .. }
-        | Line::Stayed { path } => vec![path],
+        | Line::Stayed { path, .. } => vec![path],
         Line::Move { from, to, .. } => vec![from, to],
     }
 }
@@ -139,30 +145,28 @@ impl Trash {
             });
         }
         let now = now_ms();
-        let mut all: BTreeMap<RequestId, Kept> = BTreeMap::new();
+        let mut all: BTreeMap<(RequestId, bool), Kept> = BTreeMap::new();
         for record in records {
             let Some(Line::Begun { request, tool, at_ms }) = record.lines.first().cloned() else { continue };
-            let kept = all.entry(request.clone()).or_insert_with(|| Kept {
+            let is_of_commands = record.folder.is_some();
+            let kept = all.entry((request.clone(), is_of_commands)).or_insert_with(|| Kept {
                 request,
                 tool,
                 at_ms,
                 undone_at_ms: None,
                 records: Vec::new(),
             });
-            // Records of file tools come first, and are nobody else's to write. Where a command wrote it, the time may
-            // be anything: it makes nothing older, and nothing comes from the future.
-            let is_trusted = record.folder.is_none() || kept.records.is_empty();
-            kept.at_ms = match kept.records.first() {
-                _ if is_trusted => kept.at_ms.min(at_ms),
-                Some(first) if first.folder.is_none() => kept.at_ms,
-                _ => kept.at_ms.max(at_ms),
-            }
-            .min(now);
+            // Where a command wrote it, the time may be anything: it makes nothing older, and nothing comes from the
+            // future.
+            let at_ms = if is_of_commands { kept.at_ms.max(at_ms) } else { kept.at_ms.min(at_ms) };
+            kept.at_ms = at_ms.min(now);
             kept.records.push(record);
         }
         for taken in self.taken()? {
-            if let Some(kept) = all.get_mut(&taken.request) {
-                kept.undone_at_ms = Some(taken.at_ms);
+            for is_of_commands in [false, true] {
+                if let Some(kept) = all.get_mut(&(taken.request.clone(), is_of_commands)) {
+                    kept.undone_at_ms = Some(taken.at_ms);
+                }
             }
         }
         let mut all: Vec<Kept> = all.into_values().collect();

@@ -43,8 +43,13 @@ pub(super) enum Line {
     },
     /// An empty folder is removed; there is nothing of it to keep but this.
     EmptyFolder { path: Name, mode: u32 },
-    /// One that was to be removed could not be.
-    Stayed { path: Name },
+    /// What was announced did not come: it is where it was, or went otherwise.
+    Stayed {
+        path: Name,
+        /// As what it was announced; none for a folder that was to be removed as an empty one.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        item: Option<String>,
+    },
 }
 
 /// What a file was.

@@ -1,5 +1,6 @@
 //! What a request did to each path in the end, from the lines of its manifests. Not here: what is there now (undo).
 
+use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
 use super::inventory::Kept;
@@ -27,6 +28,8 @@ pub(super) enum What {
     Item { at: PathBuf, files: u64, bytes: u64 },
     /// An empty folder with this mode.
     EmptyFolder(u32),
+    /// It was to be kept, and nothing of it is.
+    Lost,
 }
 
 /// What file tools did, path by path.
@@ -80,42 +83,109 @@ fn fold(nets: &mut Vec<Net>, next: Net) {
     known.mode_changes |= next.mode_changes;
 }
 
-/// What commands removed and the request did not make itself, in order. What was announced and never came is none of it.
+/// What commands removed and the request did not make itself, in order. What was announced and did not come is none of
+/// it.
 pub(super) fn gone(kept: &Kept) -> Vec<Gone> {
-    let mut gone: Vec<Gone> = Vec::new();
-    let mut went: Vec<&Path> = Vec::new();
+    let mut all = AllGone::default();
     for record in &kept.records {
         let Some(folder) = &record.folder else { continue };
+        all.emptied = None;
         for line in &record.lines {
-            let (path, what) = match line {
-                Line::Removed { path, item, files, bytes } if is_plain(item) => {
-                    let at = folder.join(item);
-                    (path, What::Item { at, files: *files, bytes: *bytes })
-                }
-                Line::EmptyFolder { path, mode } => (path, What::EmptyFolder(*mode)),
-                Line::Stayed { path } => {
-                    went.retain(|earlier| **earlier != path.0);
-                    gone.retain(|earlier| earlier.path != path.0);
-                    continue;
-                }
-                _ => continue,
-            };
-            // What lies at or below something that was gone already came there afterwards.
-            if went.iter().any(|earlier| path.0.starts_with(earlier)) {
-                continue;
-            }
-            if matches!(&what, What::Item { at, .. } if at.symlink_metadata().is_err()) {
-                continue;
-            }
-            went.push(&path.0);
-            gone.push(Gone { path: path.0.clone(), what });
+            all.line(folder, line);
         }
     }
-    gone
+    all.gone
+}
+
+#[derive(Default)]
+struct AllGone {
+    gone: Vec<Gone>,
+    /// The paths of those that are not lost.
+    went: HashSet<PathBuf>,
+    /// The folder that the line before said to be removed, and whether that is news.
+    emptied: Option<(PathBuf, bool)>,
+}
+
+impl AllGone {
+    fn line(&mut self, folder: &Path, line: &Line) {
+        let emptied = self.emptied.take();
+        match line {
+            Line::Removed { path, item, files, bytes } if is_plain(item) => {
+                let at = folder.join(item);
+                let is_there = at.symlink_metadata().is_ok();
+                let what = What::Item { at, files: *files, bytes: *bytes };
+                self.add(&path.0, if is_there { what } else { What::Lost });
+            }
+            Line::EmptyFolder { path, mode } => {
+                let is_news = self.add(&path.0, What::EmptyFolder(*mode));
+                self.emptied = Some((path.0.clone(), is_news));
+            }
+            // What came before is what is meant.
+            Line::Stayed { path, item: None } if emptied == Some((path.0.clone(), true)) => {
+                self.gone.pop();
+                self.went.remove(&path.0);
+            }
+            Line::Stayed { path, item: Some(_) } => {
+                self.gone.retain(|gone| gone.path != path.0 || gone.what != What::Lost);
+            }
+            _ => {}
+        }
+    }
+
+    /// False for what lies at or below something that was gone already: it came there afterwards.
+    fn add(&mut self, path: &Path, what: What) -> bool {
+        let is_news = !path.ancestors().any(|above| self.went.contains(above));
+        if is_news {
+            if what != What::Lost {
+                self.went.insert(path.to_owned());
+            }
+            self.gone.push(Gone { path: path.to_owned(), what });
+        }
+        is_news
+    }
 }
 
 /// A manifest of removed things was written where commands may write, so nothing in it is trusted to lead elsewhere.
 pub(super) fn is_plain(item: &str) -> bool {
     let mut parts = Path::new(item).components();
     matches!((parts.next(), parts.next()), (Some(std::path::Component::Normal(_)), None))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::manifest::Name;
+    use super::*;
+
+    #[test]
+    fn only_the_removal_that_failed_did_not_happen() {
+        let folder = tempfile::tempdir().expect("a folder");
+        std::fs::write(folder.path().join("1"), "kept").expect("written");
+        let name = |path: &str| Name(path.into());
+        let removed = |path: &str, item: &str| Line::Removed {
+            path: name(path),
+            item: item.to_owned(),
+            files: 1,
+            bytes: 4,
+        };
+        let emptied = |path: &str| Line::EmptyFolder { path: name(path), mode: 0o755 };
+        let stayed =
+            |path: &str, item: Option<&str>| Line::Stayed { path: name(path), item: item.map(str::to_owned) };
+        let item = || What::Item { at: folder.path().join("1"), files: 1, bytes: 4 };
+        let all = |lines: &[Line]| {
+            let mut all = AllGone::default();
+            lines.iter().for_each(|line| all.line(folder.path(), line));
+            all.gone.into_iter().map(|gone| (gone.path.display().to_string(), gone.what)).collect::<Vec<_>>()
+        };
+        let of = |path: &str, what| (path.to_owned(), what);
+        // Removed, made again, and then not removed.
+        assert_eq!(all(&[removed("/d", "1"), emptied("/d"), stayed("/d", None)]), [of("/d", item())]);
+        let again = [emptied("/d"), emptied("/d"), stayed("/d", None)];
+        assert_eq!(all(&again), [of("/d", What::EmptyFolder(0o755))]);
+        assert_eq!(all(&[emptied("/d"), stayed("/d", None)]), []);
+        assert_eq!(all(&[removed("/d", "2"), stayed("/d", Some("2"))]), [], "it went otherwise, or is there");
+        assert_eq!(all(&[removed("/d", "2")]), [of("/d", What::Lost)]);
+        // Then one by one.
+        let one_by_one = [removed("/d", "2"), stayed("/d", Some("2")), removed("/d/f", "1"), emptied("/d")];
+        assert_eq!(all(&one_by_one), [of("/d/f", item()), of("/d", What::EmptyFolder(0o755))]);
+    }
 }

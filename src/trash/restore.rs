@@ -2,6 +2,7 @@
 //! it back in its place (undo).
 #![expect(clippy::disallowed_methods, reason = "this file writes into the folder that the owner names")]
 
+use std::collections::HashSet;
 use std::fs;
 use std::io;
 use std::path::{Component, Path, PathBuf};
@@ -34,16 +35,16 @@ impl Trash {
         // before may be one.
         let folder = Workspace::open(&[to.to_owned()])?;
         let (mut lines, mut left_out) = (Vec::new(), Vec::new());
-        let mut trees: Vec<PathBuf> = Vec::new();
+        let mut trees: HashSet<PathBuf> = HashSet::new();
         for (path, what) in self.sources(kept) {
             let Some(target) = folder.found(&below(folder.first(), &path)) else { continue };
             // What came with a folder is newer than this: the request had made it there before it removed the folder.
-            let instead = trees.iter().any(|tree| path.starts_with(tree));
+            let instead = path.ancestors().any(|above| trees.contains(above));
             let shown = below(to, &path).display().to_string();
             match bring(&what, &target, instead) {
                 Ok(true) => {
                     lines.push(shown);
-                    trees.push(path);
+                    trees.insert(path);
                 }
                 Ok(false) => {}
                 Err(cause) => {
@@ -75,11 +76,11 @@ impl Trash {
             }
         }
         for Gone { path, what } in gone(kept).into_iter().rev() {
-            let source = match what {
-                What::Item { at, .. } => Source::At(at),
-                What::EmptyFolder(_) => Source::EmptyFolder,
-            };
-            sources.push((path, source));
+            match what {
+                What::Item { at, .. } => sources.push((path, Source::At(at))),
+                What::EmptyFolder(_) => sources.push((path, Source::EmptyFolder)),
+                What::Lost => {}
+            }
         }
         sources.retain(|(_, source)| !matches!(source, Source::At(at) if fs::symlink_metadata(at).is_err()));
         sources

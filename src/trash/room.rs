@@ -18,13 +18,6 @@ use crate::ids::RequestId;
 /// What no command has collected by then is nobody's.
 const DEBRIS: Duration = Duration::from_hours(24);
 
-/// Which records of a request go.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Whose {
-    All,
-    Commands,
-}
-
 impl Trash {
     /// Lets go of what is over its time and over the quota. For the start of a runner, and now and then.
     ///
@@ -142,14 +135,10 @@ impl Trash {
     fn let_go(&self, more: u64, spared: Option<&RequestId>) -> io::Result<u64> {
         let mut all = self.inventory()?;
         let oldest = now_ms().saturating_sub(i64::try_from(self.limits.keep.as_millis()).unwrap_or(i64::MAX));
-        while let Some((at, whose)) = self.next_to_go(&all, oldest, more, spared)? {
-            let kept = &mut all[at];
+        while let Some(at) = self.next_to_go(&all, oldest, more, spared)? {
+            let kept = all.remove(at);
             tracing::info!(request.id = %kept.request, "the trash lets go of what it kept of a request");
-            let goes = |record: &Record| whose == Whose::All || record.folder.is_some();
-            let (going, staying) = std::mem::take(&mut kept.records).into_iter().partition(goes);
-            kept.records = staying;
-            self.condemn(going);
-            all.retain(|kept| !kept.records.is_empty());
+            self.condemn(kept.records);
             self.forget_unwanted(&all)?;
         }
         self.forget_unwanted(&all)?;
@@ -166,10 +155,10 @@ impl Trash {
         oldest: i64,
         more: u64,
         spared: Option<&RequestId>,
-    ) -> io::Result<Option<(usize, Whose)>> {
+    ) -> io::Result<Option<usize>> {
         let may_go = |kept: &Kept| spared != Some(&kept.request);
         if let Some(old) = all.iter().rposition(|kept| kept.at_ms < oldest && may_go(kept)) {
-            return Ok(Some((old, Whose::All)));
+            return Ok(Some(old));
         }
         if self.count(all)? + more <= self.limits.max_bytes {
             return Ok(None);
@@ -178,10 +167,9 @@ impl Trash {
         let takes = |kept: &Kept| kept.records.iter().any(|record| record.bytes() > 0);
         let of_commands = all.iter().rposition(|kept| takes(kept) && may_go(kept));
         if let Some(at) = of_commands.filter(|_| removed > self.limits.max_bytes / 2) {
-            // A command may have named any request: what file tools kept of it stays.
-            return Ok(Some((at, Whose::Commands)));
+            return Ok(Some(at));
         }
-        Ok(all.iter().rposition(may_go).map(|at| (at, Whose::All)))
+        Ok(all.iter().rposition(may_go))
     }
 
     /// Takes records out of the inventory; what they have goes with [`Trash::burn`].

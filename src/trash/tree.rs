@@ -6,12 +6,24 @@ use std::io;
 use std::path::Path;
 
 /// Gives something another path where nothing is yet; over a border of file systems it is copied, and the original
-/// removed.
+/// removed. A file that cannot be removed keeps its path alone. Of a folder the copy stays once it is whole, since
+/// nobody knows what is left of the original then.
 pub(super) fn move_new(from: &Path, to: &Path) -> io::Result<()> {
     match rename_new(from, to) {
         Err(cause) if cause.kind() == io::ErrorKind::CrossesDevices => {
             copy_new(from, to)?;
-            remove(from)
+            let Err(cause) = remove(from) else { return Ok(()) };
+            match fs::symlink_metadata(from) {
+                Ok(found) if !found.is_dir() => {
+                    remove(to)?;
+                    Err(cause)
+                }
+                Ok(_) => {
+                    tracing::warn!(path = %from.display(), %cause, "something was copied and could not be removed");
+                    Ok(())
+                }
+                Err(_) => Ok(()),
+            }
         }
         moved => moved,
     }

@@ -1,6 +1,7 @@
 //! Taking a request back: every file as it was before, or nothing at all. What changed since the request is never
 //! overwritten. Not here: how it is carried out (steps).
 
+use std::collections::HashMap;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -89,11 +90,18 @@ impl Trash {
             steps: vec![],
             lines: vec![],
             faults: vec![],
+            brought: HashMap::new(),
+            lost: vec![],
         };
         plan.files();
         plan.removals();
-        let Plan { steps, lines, faults, .. } = plan;
+        let Plan { steps, mut lines, mut faults, lost, .. } = plan;
         let request = kept.request.clone();
+        if steps.is_empty() {
+            faults.extend(lost);
+        } else {
+            lines.extend(lost);
+        }
         if !faults.is_empty() {
             return Err(Unready::Refused(request, faults));
         }
@@ -111,14 +119,20 @@ impl Trash {
 }
 
 pub(super) fn find<'a>(all: &'a [Kept], typed: &str) -> Result<&'a Kept, Unready> {
-    if let Some(exactly) = all.iter().find(|kept| kept.request.as_str() == typed) {
+    let exactly = all.iter().filter(|kept| kept.request.as_str() == typed);
+    if let Some(exactly) = exactly.min_by_key(|kept| kept.is_of_commands()) {
         return Ok(exactly);
     }
     let alike = |kept: &&Kept| {
         !typed.is_empty()
             && (kept.request.as_str().starts_with(typed) || kept.request.as_str().ends_with(typed))
     };
-    let found: Vec<&Kept> = all.iter().filter(alike).collect();
+    let mut found: Vec<&Kept> = all.iter().filter(alike).collect();
+    // What a command says of a request of file tools is not what is meant by it.
+    let is_said = |kept: &Kept| {
+        kept.is_of_commands() && all.iter().any(|of| of.request == kept.request && !of.is_of_commands())
+    };
+    found.retain(|kept| !is_said(kept));
     match found.as_slice() {
         [] => Err(Unready::Unknown(typed.to_owned())),
         [only] => Ok(only),
@@ -138,6 +152,10 @@ struct Plan<'a> {
     steps: Vec<Step>,
     lines: Vec<String>,
     faults: Vec<String>,
+    /// What comes out of the trash as a whole, and where it is there.
+    brought: HashMap<PathBuf, PathBuf>,
+    /// What is gone and not kept: no reason to leave the rest.
+    lost: Vec<String>,
 }
 
 impl Plan<'_> {
@@ -233,6 +251,10 @@ impl Plan<'_> {
                 continue;
             }
             match (path.metadata(), what) {
+                (Err(cause), What::Lost) if cause.kind() == io::ErrorKind::NotFound => {
+                    self.lost.push(format!("{}: nothing of it is kept", path.shown()));
+                }
+                (_, What::Lost) => {}
                 (Err(cause), what) if cause.kind() == io::ErrorKind::NotFound => self.bring(path, what),
                 (Ok(_), _) => self.changed_since(&path, &Now::Strange("is there again".to_owned())),
                 (Err(cause), _) => self.faults.push(format!("{}: {cause}", path.shown())),
@@ -247,8 +269,10 @@ impl Plan<'_> {
             What::Item { at, files, bytes } => {
                 let much = format!("{}, {}", figures::counted(files, "file"), figures::size(bytes));
                 self.lines.push(format!("{shown} comes back ({much})"));
+                self.brought.insert(path.absolute().to_owned(), at.clone());
                 self.steps.push(Step::Bring { item: at, to: path, newer });
             }
+            What::Lost => {}
             What::EmptyFolder(mode) => {
                 self.lines.push(format!("{shown} comes back (an empty folder)"));
                 self.steps.push(Step::Folder { path, mode, newer });
@@ -259,9 +283,7 @@ impl Plan<'_> {
     /// Where what is newer than this goes that comes with a folder: the request had made it there after it had
     /// removed this, and then removed the folder. Nobody looks for it, but as long as the request is kept it is, too.
     fn newer(&self, path: &WorkspacePath) -> Option<PathBuf> {
-        let with_it =
-            |step: &&Step| matches!(step, Step::Bring { .. }) && path.absolute().starts_with(step.path());
-        let Step::Bring { item, .. } = self.steps.iter().find(with_it)? else { return None };
+        let item = path.absolute().ancestors().find_map(|above| self.brought.get(above))?;
         Some(item.with_file_name(format!("newer-{}", uuid::Uuid::new_v4().simple())))
     }
 

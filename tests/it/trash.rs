@@ -2,6 +2,8 @@
 #![cfg(unix)]
 
 #[cfg(target_os = "linux")]
+mod border;
+#[cfg(target_os = "linux")]
 mod commands;
 mod files;
 #[cfg(target_os = "linux")]
@@ -19,6 +21,8 @@ use tempfile::TempDir;
 /// An owner with a home and a workspace.
 struct Owner {
     dir: TempDir,
+    /// With `home` in it, where that is on another file system.
+    far: Option<TempDir>,
 }
 
 /// How a command ended.
@@ -37,13 +41,25 @@ impl Owner {
     /// The same below this folder.
     fn below(folder: &std::path::Path) -> Self {
         let dir = tempfile::tempdir_in(folder).expect("a folder for the test");
-        let owner = Self { dir };
+        let owner = Self { dir, far: None };
         std::fs::create_dir(owner.path("work")).expect("made");
         owner
     }
 
+    /// One whose home is on another file system than the workspace.
+    #[cfg(target_os = "linux")]
+    fn with_a_home_far_away() -> Self {
+        use std::os::unix::fs::MetadataExt as _;
+        let far = tempfile::tempdir().expect("a folder");
+        let near = Self::below(std::path::Path::new("/dev/shm"));
+        let device = |path: &std::path::Path| std::fs::metadata(path).expect("there").dev();
+        assert_ne!(device(near.dir.path()), device(far.path()), "the test needs two file systems");
+        Self { far: Some(far), ..near }
+    }
+
     fn path(&self, below: &str) -> PathBuf {
-        std::fs::canonicalize(self.dir.path()).expect("there").join(below)
+        let dir = self.far.as_ref().filter(|_| below.starts_with("home")).unwrap_or(&self.dir);
+        std::fs::canonicalize(dir.path()).expect("there").join(below)
     }
 
     fn write(&self, below: &str, text: impl AsRef<[u8]>) {

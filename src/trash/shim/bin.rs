@@ -10,7 +10,7 @@ use super::terms::{Share, Taken, Terms};
 use crate::failpoint::reach;
 use crate::trash::inventory::MANIFEST;
 use crate::trash::manifest::{self, Line, Name};
-use crate::trash::now_ms;
+use crate::trash::{now_ms, tree};
 
 /// The folder of one run, made when it is needed first.
 pub(super) struct Bin<'a> {
@@ -84,8 +84,16 @@ impl<'a> Bin<'a> {
     /// A folder that was announced could not be removed.
     pub fn stayed(&mut self, announced: Option<PathBuf>) {
         if let Some(path) = announced {
-            self.announce(&[Line::Stayed { path: Name(path) }]);
+            self.announce(&[Line::Stayed { path: Name(path), item: None }]);
         }
+    }
+
+    /// What was announced as this item did not come, or not whole: nothing of it is kept there.
+    pub fn did_not_come(&mut self, path: &Path, item: &str) {
+        if let Some(place) = self.place(item) {
+            let _ = tree::remove(&place);
+        }
+        self.announce(&[Line::Stayed { path: Name(path.to_owned()), item: Some(item.to_owned()) }]);
     }
 
     /// Under a name that nobody looks at until its manifest is held.

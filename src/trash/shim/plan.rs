@@ -1,7 +1,8 @@
 //! How each of several paths is to go: into the trash in one step, for good because the trash does not take it, or one
 //! by one as the program itself would go about it. Not here: removing (removal).
 
-use std::fs;
+use std::fs::{self, Metadata};
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use super::bin::removed;
@@ -12,19 +13,28 @@ use super::removal::Removal;
 use super::terms::{Share, Taken};
 use super::walk::{Tree, is_behind_a_link, look, true_path};
 use crate::output::figures;
-use crate::trash::tree::taken as taken_by;
 
 /// Where the trash takes no more than this, trees are no longer divided to fill it.
 const REST: u64 = 64 << 10;
 
 /// How something goes.
 pub(super) enum Way {
-    /// To the trash in one step, as this item, which is written down already and counts against that share.
-    Whole(String, Tree, Share),
+    /// To the trash in one step, as what is written down already.
+    Whole(Announced),
     /// In one step, and not to the trash.
     ForGood(Tree),
     /// What is in it first.
     OneByOne,
+}
+
+/// Something that is written down as about to go to the trash.
+pub(super) struct Announced {
+    /// Its path without links.
+    pub real: PathBuf,
+    pub item: String,
+    pub tree: Tree,
+    /// What it counts against.
+    pub share: Share,
 }
 
 /// What the trash makes of a path that could go in one step.
@@ -50,7 +60,7 @@ impl Removal<'_> {
                     let item = self.bin.name();
                     taken.add(share, tree.on_disk);
                     lines.push(removed(&real, &item, tree.files, tree.bytes));
-                    Way::Whole(item, tree, share)
+                    Way::Whole(Announced { real, item, tree, share })
                 }
                 Some(Place::Over(tree)) => Way::ForGood(tree),
                 Some(Place::Divided) | None => Way::OneByOne,
@@ -62,7 +72,7 @@ impl Removal<'_> {
         }
         // From now on: what is divided between them must not fill their room.
         for way in &planned {
-            if let Way::Whole(_, tree, share) = way {
+            if let Way::Whole(Announced { tree, share, .. }) = way {
                 self.bin.takes(*share, tree.on_disk);
             }
         }
@@ -83,11 +93,11 @@ impl Removal<'_> {
         {
             return None;
         }
-        let mut tree = look(path, &metadata, self.asked.verbose);
-        if metadata.is_file() {
-            // Where its other names are is not known.
-            tree.on_disk = taken_by(&metadata);
+        // Over a border of file systems only files go, one by one: what was copied must be what is removed.
+        if metadata.is_dir() && self.is_elsewhere(&metadata) {
+            return None;
         }
+        let tree = look(path, &metadata, self.asked.verbose);
         if !tree.goes_whole {
             return None;
         }
@@ -101,6 +111,11 @@ impl Removal<'_> {
         }
         self.tell_what_is_over(path, share);
         Some(Place::Over(tree))
+    }
+
+    /// Whether this is on another file system than the trash.
+    fn is_elsewhere(&self, metadata: &Metadata) -> bool {
+        fs::metadata(&self.terms.into).is_ok_and(|trash| trash.dev() != metadata.dev())
     }
 
     /// Once.

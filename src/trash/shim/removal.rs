@@ -12,9 +12,9 @@ use rustix::fs::Access;
 
 use super::bin::{Bin, empty_folder, removed};
 use super::options::{Ask, PreserveRoot, Rm};
-use super::plan::Way;
+use super::plan::{Announced, Way};
 use super::quoting::quoted;
-use super::terms::{Share, Terms};
+use super::terms::Terms;
 use super::walk::{Tree, is_behind_a_link, kind, last_part, may, trimmed, true_path};
 use super::{complain, complain_plainly, in_words, say};
 use crate::output::figures;
@@ -104,9 +104,7 @@ impl Removal<'_> {
     /// In this way, and one by one where it cannot go in one step. False where something stays.
     fn go(&mut self, path: &Path, metadata: &Metadata, top: &Metadata, way: &Way) -> bool {
         match way {
-            Way::Whole(item, tree, share) => {
-                self.go_whole(path, item, tree, *share) || self.one_by_one(path, metadata, top)
-            }
+            Way::Whole(announced) => self.go_whole(path, announced) || self.one_by_one(path, metadata, top),
             Way::ForGood(tree) if tree::remove(Path::new(trimmed(path.as_os_str()))).is_ok() => {
                 self.tell_all(tree);
                 true
@@ -147,21 +145,26 @@ impl Removal<'_> {
     }
 
     /// False where it cannot go in one step: then it goes one by one.
-    fn go_whole(&mut self, path: &Path, item: &str, tree: &Tree, share: Share) -> bool {
-        let Some(place) = self.bin.place(item) else { return false };
+    fn go_whole(&mut self, path: &Path, announced: &Announced) -> bool {
+        let Some(place) = self.bin.place(&announced.item) else { return false };
         let from = Path::new(trimmed(path.as_os_str()));
-        if let Err(cause) = tree::move_new(from, &place) {
-            self.bin.gives_back(share, tree.on_disk);
-            if cause.kind() == io::ErrorKind::NotFound {
-                self.operand_vanished(path, &cause);
-                return true;
+        let moved = match tree::rename_new(from, &place) {
+            Err(cause) if cause.kind() == io::ErrorKind::CrossesDevices && !from.is_dir() => {
+                tree::move_new(from, &place)
             }
-            // What a copy left half done would be taken for all there was.
-            let _ = tree::remove(&place);
-            return fs::symlink_metadata(path).is_err();
+            moved => moved,
+        };
+        let Err(cause) = moved else {
+            self.tell_all(&announced.tree);
+            return true;
+        };
+        self.bin.gives_back(announced.share, announced.tree.on_disk);
+        self.bin.did_not_come(&announced.real, &announced.item);
+        let is_gone = fs::symlink_metadata(from).is_err_and(|cause| cause.kind() == io::ErrorKind::NotFound);
+        if is_gone {
+            self.operand_vanished(path, &cause);
         }
-        self.tell_all(tree);
-        true
+        is_gone
     }
 
     fn operand_vanished(&mut self, path: &Path, cause: &io::Error) {
@@ -269,11 +272,12 @@ impl Removal<'_> {
             Err(cause)
                 if matches!(cause.kind(), io::ErrorKind::NotFound | io::ErrorKind::PermissionDenied) =>
             {
+                self.bin.did_not_come(&real, &item);
                 Err(cause)
             }
             Err(cause) => {
                 let _ = tree::remove(&place);
-                fs::remove_file(path)?;
+                fs::remove_file(path).inspect_err(|_| self.bin.did_not_come(&real, &item))?;
                 let (shown, why) = (quoted(path.as_os_str()), in_words(&cause));
                 complain(
                     self.name,

@@ -2,7 +2,7 @@
 //! Not here: removing.
 #![expect(clippy::disallowed_methods, reason = "this file looks at what is to be removed")]
 
-use std::collections::HashMap;
+use std::collections::HashSet;
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, Metadata};
 use std::io;
@@ -23,21 +23,16 @@ pub(super) struct Tree {
     pub on_disk: u64,
     /// Nothing in it would stop a removal one by one, so that it may go in one step.
     pub goes_whole: bool,
-    /// How many names were seen of each file that has several.
-    names: HashMap<(u64, u64), u64>,
+    /// Files with several names that were counted: each counts once, and as if it had no name elsewhere, since the trash
+    /// may be the last to have it.
+    counted: HashSet<(u64, u64)>,
     /// What went, in the order in which it is told, and whether it is a folder; only where somebody wants to know.
     pub told: Vec<(PathBuf, bool)>,
 }
 
 impl Tree {
-    /// Whether this is the last of a file's names, all of which are in the tree.
-    fn has_all_names(&mut self, metadata: &Metadata) -> bool {
-        if metadata.nlink() == 1 {
-            return true;
-        }
-        let names = self.names.entry((metadata.dev(), metadata.ino())).or_default();
-        *names += 1;
-        *names == metadata.nlink()
+    fn is_counted(&mut self, metadata: &Metadata) -> bool {
+        metadata.nlink() > 1 && !self.counted.insert((metadata.dev(), metadata.ino()))
     }
 }
 
@@ -77,8 +72,7 @@ fn visit(path: &Path, metadata: &Metadata, tree: &mut Tree, seen: &Seen) -> io::
         }
     } else {
         tree.files += 1;
-        // Of a file with names elsewhere only names go.
-        let counts = metadata.is_file() && tree.has_all_names(metadata);
+        let counts = metadata.is_file() && !tree.is_counted(metadata);
         tree.bytes += if counts { metadata.len() } else { 0 };
         tree.on_disk += if counts { taken(metadata) } else { 0 };
     }

@@ -12,7 +12,7 @@ use serde_json::json;
 use super::{Owner, said};
 
 /// Everything below a folder: what each thing is, its mode, its time and what it holds.
-fn tree(folder: &Path) -> BTreeMap<PathBuf, (u32, i64, Vec<u8>)> {
+pub(super) fn tree(folder: &Path) -> BTreeMap<PathBuf, (u32, i64, Vec<u8>)> {
     fn walk(top: &Path, path: &Path, all: &mut BTreeMap<PathBuf, (u32, i64, Vec<u8>)>) {
         let metadata = fs::symlink_metadata(path).expect("there");
         let holds = if metadata.is_symlink() {
@@ -35,7 +35,7 @@ fn tree(folder: &Path) -> BTreeMap<PathBuf, (u32, i64, Vec<u8>)> {
     all
 }
 
-fn build(folder: &Path) {
+pub(super) fn build(folder: &Path) {
     fs::create_dir_all(folder.join("deep/empty")).expect("made");
     fs::write(folder.join("plain.txt"), "text\n").expect("written");
     fs::write(folder.join("new\nline"), "odd\n").expect("written");
@@ -49,7 +49,7 @@ fn build(folder: &Path) {
 
 impl Owner {
     /// Runs a command; its request, exit code and what it printed.
-    fn runs(&self, command: &str) -> (String, i64, String) {
+    pub(super) fn runs(&self, command: &str) -> (String, i64, String) {
         let said = self.types(&["call", "Bash", &json!({"command": command}).to_string(), "--json"]);
         let answer: serde_json::Value = serde_json::from_str(&said.out).expect(&said.out);
         let text = answer["result"].as_str().or(answer["error"].as_str()).unwrap_or_default().to_owned();
@@ -78,26 +78,6 @@ fn tree_below(
     all.iter()
         .filter_map(|(path, what)| Some((path.strip_prefix(name).ok()?.to_owned(), what.clone())))
         .collect()
-}
-
-#[test]
-fn a_copy_to_another_file_system_comes_back_as_well() {
-    let other = Path::new("/dev/shm");
-    let owner = Owner::new();
-    let here = fs::metadata(owner.path("work")).expect("there").dev();
-    let far = fs::metadata(other).expect("a second file system for this test").dev();
-    assert_ne!(here, far, "the test needs two file systems");
-    let home = tempfile::tempdir_in(other).expect("a folder");
-    build(&owner.path("work/folder"));
-    let before = tree(&owner.path("work/folder"));
-    let args = json!({"command": "rm -r folder"}).to_string();
-    let call = said(owner.command(&["call", "Bash", &args, "--json"]).env("PUNIE_HOME", home.path()));
-    let answer: serde_json::Value = serde_json::from_str(&call.out).expect(&call.out);
-    assert!(!owner.path("work/folder").exists(), "{call:?}");
-    let request = answer["requestId"].as_str().expect("an id");
-    let undone = said(owner.command(&["undo", request]).env("PUNIE_HOME", home.path()));
-    assert_eq!(undone.code, 0, "{undone:?}");
-    assert_eq!(tree(&owner.path("work/folder")), before);
 }
 
 #[test]
@@ -231,6 +211,24 @@ fn what_a_command_forges_in_the_trash_neither_holds_nor_misleads_the_runner() {
     ));
     assert!(code == 0 && text.contains("own.txt"), "{text}");
     owner.undoes(&write);
+    assert_eq!(owner.read("work/own.txt"), "own\n");
+    assert!(!owner.path("work/made.txt").exists());
+}
+
+#[test]
+fn what_a_command_says_of_another_request_does_not_keep_that_from_being_undone() {
+    let owner = Owner::new();
+    owner.write("work/own.txt", "own\n");
+    let write = owner.writes("made.txt", "made\n");
+    let begun = format!("{{\"kind\":\"begun\",\"request\":\"{write}\",\"tool\":\"rm\",\"at_ms\":1}}");
+    let line = r#"{"kind":"removed","path":"$PWD/own.txt","item":"1","files":1,"bytes":1}"#;
+    let (_, code, text) = owner.runs(&format!(
+        "d=$(echo \"$PUNIE_TRASH\" | sed 's/.*\"into\":\"\\([^\"]*\\).*/\\1/'); mkdir $d/forged; echo x > $d/forged/1; \
+         printf '%s\\n' '{begun}' > $d/forged/manifest.jsonl; printf '%s\\n' \"{}\" >> $d/forged/manifest.jsonl",
+        line.replace('"', "\\\"")
+    ));
+    assert_eq!(code, 0, "{text}");
+    owner.undoes(&write[write.len() - 8..]);
     assert_eq!(owner.read("work/own.txt"), "own\n");
     assert!(!owner.path("work/made.txt").exists());
 }
