@@ -21,11 +21,14 @@ pub(super) enum Verdict {
     FailsIf(libc::c_int, Vec<Vec<Test>>),
 }
 
-/// Something about one argument, by its place; of what is longer the low 32 bits.
+/// Something about one argument, by its place: about its low 32 bits, where nothing else is said. The kernel looks at no
+/// more of what it takes for an `int`; a pointer has two halves.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Test {
     Is(u8, u32),
     IsNot(u8, u32),
+    /// The high 32 bits are not that.
+    UpperIsNot(u8, u32),
     /// These bits of it are that.
     Masked(u8, u32, u32),
     HasAnyOf(u8, u32),
@@ -100,12 +103,14 @@ fn one_list(tests: &[Test], errno: libc::c_int) -> Vec<Instruction> {
     let mut backwards = vec![fail(errno)];
     for test in tests.iter().rev() {
         let away = u8::try_from(backwards.len()).expect("a list has a few tests");
+        // All of these processors put the low half first.
+        let half = if matches!(test, Test::UpperIsNot(..)) { 4 } else { 0 };
         let place = match test {
             Test::Is(place, value) => {
                 backwards.push(jump(IF_EQUAL, *value, 0, away));
                 place
             }
-            Test::IsNot(place, value) => {
+            Test::IsNot(place, value) | Test::UpperIsNot(place, value) => {
                 backwards.push(jump(IF_EQUAL, *value, away, 0));
                 place
             }
@@ -119,8 +124,7 @@ fn one_list(tests: &[Test], errno: libc::c_int) -> Vec<Instruction> {
                 place
             }
         };
-        // All of these processors put the low half first.
-        backwards.push(plain(LOAD, offset_of!(libc::seccomp_data, args) + 8 * usize::from(*place)));
+        backwards.push(plain(LOAD, offset_of!(libc::seccomp_data, args) + 8 * usize::from(*place) + half));
     }
     backwards.reverse();
     backwards
@@ -158,7 +162,10 @@ pub(super) mod tests {
                 LOAD => {
                     let place = (k as usize).checked_sub(offset_of!(libc::seccomp_data, args));
                     held = match place {
-                        Some(place) => u32::try_from(args[place / 8] & 0xffff_ffff).expect("32 bits"),
+                        Some(place) => {
+                            let half = args[place / 8] >> (8 * (place % 8));
+                            u32::try_from(half & 0xffff_ffff).expect("32 bits")
+                        }
                         None if k == 0 => number,
                         None => PROCESSOR.expect("this one is known"),
                     };

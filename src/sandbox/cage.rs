@@ -8,7 +8,7 @@ use std::io;
 #[cfg(target_os = "linux")]
 use std::os::fd::OwnedFd;
 #[cfg(target_os = "linux")]
-use std::path::Path;
+use std::path::{Path, PathBuf};
 #[cfg(target_os = "linux")]
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 #[cfg(target_os = "linux")]
@@ -97,7 +97,7 @@ pub struct Cages {
     #[cfg(target_os = "linux")]
     filter: OnceLock<Option<Arc<Vec<Instruction>>>>,
     #[cfg(target_os = "linux")]
-    doors: Doors,
+    doors: Mutex<Arc<Doors>>,
     #[cfg(target_os = "linux")]
     latest: Mutex<Option<Latest>>,
 }
@@ -115,7 +115,7 @@ impl Cages {
     pub fn new(rules: Rules) -> Self {
         Self {
             #[cfg(target_os = "linux")]
-            doors: Doors::new(&rules),
+            doors: Mutex::new(Arc::new(Doors::new(&rules))),
             rules,
             #[cfg(target_os = "linux")]
             namespaces: OnceLock::new(),
@@ -162,7 +162,16 @@ impl Cages {
     /// What is to lead nowhere for a process that starts now.
     #[cfg(target_os = "linux")]
     pub fn doors(&self) -> Vec<CString> {
-        self.doors.now()
+        let doors = Arc::clone(&self.doors.lock().unwrap_or_else(PoisonError::into_inner));
+        doors.now()
+    }
+
+    /// Programs are looked for here too: from now on these folders are in sight.
+    #[cfg(target_os = "linux")]
+    pub fn look_for_programs_in(&self, folders: impl IntoIterator<Item = PathBuf>) {
+        let mut rules = self.rules.clone();
+        rules.search_path.extend(folders);
+        *self.doors.lock().unwrap_or_else(PoisonError::into_inner) = Arc::new(Doors::new(&rules));
     }
 
     /// The cage for a process that starts now, without covers and with all doors open.

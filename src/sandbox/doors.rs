@@ -6,7 +6,7 @@
     reason = "folders with something in them that commands are given are looked into"
 )]
 
-use std::ffi::CString;
+use std::ffi::{CString, OsStr, OsString};
 use std::fs;
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::FileTypeExt as _;
@@ -44,8 +44,11 @@ const OF_THE_SYSTEM: &[&str] = &[
     "/run/systemd/private",
     "/var/run/docker.sock",
 ];
-/// Here too agents and terminals have theirs; it is left as it is where something that commands are given is in it.
+/// Here too agents and terminals have theirs. Where something that commands are given is in it, only sockets are shut, and
+/// the folders by these names: there may be thousands of others.
 const TEMPORARY: &str = "/tmp";
+const OF_TERMINALS: &[&str] =
+    &["tmux-", "screen", "uscreens", ".X11-unix", ".ICE-unix", "ssh-", "agent", "dbus-"];
 /// The same in the user's own folder.
 const OF_THE_USER: &[&str] = &[
     ".ssh",
@@ -63,6 +66,8 @@ const OF_THE_USER: &[&str] = &[
 /// How far below a folder that commands may read its sockets are looked for, and among how many names.
 const DEEPEST: usize = 3;
 const MOST_NAMES: usize = 1_000;
+/// As many links as the kernel follows on the way to a path.
+const MOST_LINKS: usize = 40;
 
 /// What is to be shut for a command that starts now, by path; what of it is not there needs nothing.
 #[derive(Debug)]
@@ -73,6 +78,8 @@ pub(super) struct Doors {
     divided: Vec<PathBuf>,
     /// Commands may read these: only what is a socket is shut.
     looked_into: Vec<PathBuf>,
+    /// The folder for temporary files, where something in it is given to commands.
+    temporary: Option<PathBuf>,
     /// What commands may read and no more.
     readable: Vec<PathBuf>,
     given: Vec<PathBuf>,
@@ -85,20 +92,23 @@ impl Doors {
         let Rules { workspaces, shown, pipes, temp, search_path, write, read, .. } = rules;
         let real = |path: &PathBuf| path.canonicalize().unwrap_or_else(|_| path.clone());
         let there = search_path.iter().filter(|folder| folder.is_dir());
-        let readable: Vec<PathBuf> = read.iter().chain(shown).chain(there).map(real).collect();
+        let readable: Vec<PathBuf> = read.iter().chain(shown).chain(there.clone()).map(real).collect();
         let writable = workspaces.iter().chain(write).chain([pipes, temp]).map(real);
-        let given: Vec<PathBuf> = writable.chain(readable.iter().cloned()).collect();
+        let links = there.flat_map(|folder| links_to(folder));
+        let given: Vec<PathBuf> = writable.chain(readable.iter().cloned()).chain(links).collect();
         let of_the_user =
             rules.user_home.iter().flat_map(|home| OF_THE_USER.iter().map(|name| home.join(name)));
         let all = OF_THE_SYSTEM.iter().map(PathBuf::from).chain(of_the_user);
         let all = all.chain(rules.hide.iter().chain(&rules.sockets).cloned());
         let (mut whole, mut divided, mut looked_into) = (Vec::new(), Vec::new(), Vec::new());
+        let mut temporary = None;
         for door in all {
             let path = real(&door);
             let is_open = write.iter().any(|open| path.starts_with(open) || door.starts_with(open));
             let holds_given = given.iter().any(|given| given.starts_with(&path) && *given != path);
             match () {
-                () if is_open || (holds_given && door == Path::new(TEMPORARY)) => {}
+                () if is_open => {}
+                () if holds_given && door == Path::new(TEMPORARY) => temporary = Some(path),
                 () if readable.contains(&path) => looked_into.push(path),
                 () if given.contains(&path) => {}
                 () if holds_given => divided.push(path),
@@ -109,7 +119,7 @@ impl Doors {
         let outer =
             |path: &&PathBuf| !path.ancestors().skip(1).any(|above| whole.iter().any(|door| door == above));
         let whole = whole.iter().filter(outer).filter_map(|path| text(path)).collect();
-        Self { whole, divided, looked_into, readable, given }
+        Self { whole, divided, looked_into, temporary, readable, given }
     }
 
     /// The paths that lead nowhere for a command that starts now.
@@ -119,18 +129,39 @@ impl Doors {
             self.divide(folder, &mut all);
         }
         for folder in &self.looked_into {
-            sockets(folder, DEEPEST, &mut MOST_NAMES.clone(), &mut all);
+            self.sockets(folder, DEEPEST, &mut MOST_NAMES.clone(), &mut all);
+        }
+        if let Some(folder) = &self.temporary {
+            self.terminals(folder, &mut all);
+            self.sockets(folder, 1, &mut MOST_NAMES.clone(), &mut all);
         }
         all
+    }
+
+    /// What terminals and agents keep in the folder for temporary files: by its name, and each socket.
+    fn terminals(&self, folder: &Path, shut: &mut Vec<CString>) {
+        for entry in fs::read_dir(folder).into_iter().flatten().filter_map(Result::ok) {
+            let (path, name, Ok(kind)) = (entry.path(), entry.file_name(), entry.file_type()) else {
+                continue;
+            };
+            let is_theirs = OF_TERMINALS.iter().any(|start| name.as_bytes().starts_with(start.as_bytes()));
+            let is_given = || self.given.iter().any(|given| given.starts_with(&path));
+            if kind.is_socket() || kind.is_dir() && is_theirs && !is_given() {
+                shut.extend(text(&path));
+            }
+        }
     }
 
     /// What lies beside what commands are given.
     fn divide(&self, folder: &Path, shut: &mut Vec<CString>) {
         for entry in fs::read_dir(folder).into_iter().flatten().filter_map(Result::ok) {
             let (path, Ok(kind)) = (entry.path(), entry.file_type()) else { continue };
+            if kind.is_symlink() {
+                continue;
+            }
             if self.given.contains(&path) {
                 if self.readable.contains(&path) {
-                    sockets(&path, DEEPEST, &mut MOST_NAMES.clone(), shut);
+                    self.sockets(&path, DEEPEST, &mut MOST_NAMES.clone(), shut);
                 }
                 continue;
             }
@@ -141,19 +172,48 @@ impl Doors {
             }
         }
     }
-}
 
-fn sockets(folder: &Path, deeper: usize, names: &mut usize, shut: &mut Vec<CString>) {
-    for entry in fs::read_dir(folder).into_iter().flatten().filter_map(Result::ok) {
-        let Some(left) = names.checked_sub(1) else { return };
-        *names = left;
-        let (path, Ok(kind)) = (entry.path(), entry.file_type()) else { continue };
-        if kind.is_socket() {
-            shut.extend(text(&path));
-        } else if kind.is_dir() && deeper > 0 {
-            sockets(&path, deeper - 1, names, shut);
+    /// The sockets of a folder, and then those further down, but for what commands may write.
+    fn sockets(&self, folder: &Path, deeper: usize, names: &mut usize, shut: &mut Vec<CString>) {
+        let mut below = Vec::new();
+        for entry in fs::read_dir(folder).into_iter().flatten().filter_map(Result::ok) {
+            let Some(left) = names.checked_sub(1) else { break };
+            *names = left;
+            let (path, Ok(kind)) = (entry.path(), entry.file_type()) else { continue };
+            if kind.is_socket() {
+                shut.extend(text(&path));
+            } else if kind.is_dir() && deeper > 0 {
+                below.push(path);
+            }
+        }
+        for folder in below {
+            if self.readable.contains(&folder) || !self.given.contains(&folder) {
+                self.sockets(&folder, deeper - 1, names, shut);
+            }
         }
     }
+}
+
+/// The links on the way to a folder, each by its own real path: whoever is given the folder goes by them.
+fn links_to(folder: &Path) -> Vec<PathBuf> {
+    let (mut links, mut here) = (Vec::new(), PathBuf::new());
+    let parts = |path: &Path| path.iter().rev().map(OsStr::to_owned).collect::<Vec<OsString>>();
+    let mut left = parts(folder);
+    while let Some(part) = left.pop() {
+        if part == ".." {
+            here.pop();
+            continue;
+        }
+        let next = here.join(&part);
+        match fs::read_link(&next) {
+            Ok(target) if links.len() < MOST_LINKS => {
+                links.push(next);
+                left.extend(parts(&target));
+            }
+            _ => here = next,
+        }
+    }
+    links
 }
 
 /// Whether a path is behind a door of the system's or the user's.
@@ -208,6 +268,13 @@ mod tests {
             search_path: vec![at(".docker/cli/bin"), at("session/deep/bin"), at(".gnupg/bin")],
             ..Rules::least(at(".punie"), at(".punie/tmp"))
         };
+        // As tools do it that choose a version: a link to a folder elsewhere, by which it is found.
+        fs::create_dir_all(at("versions/7/bin")).expect("made");
+        fs::create_dir_all(at("session/shells")).expect("made");
+        std::os::unix::fs::symlink(at("versions/7"), at("session/shells/one")).expect("linked");
+        std::os::unix::fs::symlink("shells", at("session/by")).expect("linked");
+        let rules =
+            Rules { search_path: [rules.search_path, vec![at("session/by/one/bin")]].concat(), ..rules };
         let shut = Doors::new(&rules).now();
         let mut ours: Vec<_> = shut
             .iter()
@@ -215,6 +282,8 @@ mod tests {
             .filter(|path| at(path).exists() || path.starts_with(".gn"))
             .collect();
         ours.sort_unstable();
+        // By its name, and as a socket in the folder for temporary files.
+        ours.dedup();
         let expected = [
             ".docker/run",
             ".gnupg",

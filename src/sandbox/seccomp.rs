@@ -84,8 +84,10 @@ pub(super) fn filter(network: Network, lengths_are_kept: bool) -> Option<Vec<Ins
     add(&mut calls, libc::SYS_clone, refused_if(vec![vec![Test::HasAnyOf(0, bits(namespaces))]]));
     add(&mut calls, libc::SYS_socket, refused_if(sockets(network)));
     // Limits of another process: one of processor time ends it. And the one by which commands are known.
-    let lowers = vec![Test::Is(1, LOCKS), Test::IsNot(2, 0)];
-    add(&mut calls, libc::SYS_prlimit64, refused_if(vec![vec![Test::IsNot(0, 0)], lowers]));
+    // That one may be asked for: by no pointer at all.
+    let sets = [Test::IsNot(2, 0), Test::UpperIsNot(2, 0)].map(|half| vec![Test::Is(1, LOCKS), half]);
+    let of_others = vec![Test::IsNot(0, 0)];
+    add(&mut calls, libc::SYS_prlimit64, refused_if([vec![of_others], sets.to_vec()].concat()));
     #[cfg(not(target_arch = "riscv64"))]
     add(&mut calls, libc::SYS_setrlimit, refused_if(vec![vec![Test::Is(0, LOCKS)]]));
     if !lengths_are_kept {
@@ -222,6 +224,9 @@ mod tests {
         assert_eq!(other(libc::SYS_prlimit64, [1, 1, 0]), REFUSAL);
         assert_eq!(other(libc::SYS_prlimit64, [0, 10, 0]), ALLOWANCE, "to ask is allowed");
         assert_eq!(other(libc::SYS_prlimit64, [0, 10, 1]), REFUSAL);
+        let filter = filter(Network::Loopback, true).expect("this processor is known");
+        let by_pointer = |at| run(&filter, number(libc::SYS_prlimit64), [0, 10, at, 0, 0, 0]).0;
+        assert_eq!([by_pointer(1 << 32), by_pointer(7 << 40), by_pointer(u64::MAX)], [REFUSAL; 3]);
         let open = |flags| other(libc::SYS_openat, [libc::AT_FDCWD, 0, flags]);
         assert_eq!((open(libc::O_RDONLY), open(libc::O_WRONLY | libc::O_TRUNC)), (ALLOWANCE, ALLOWANCE));
         assert_eq!(open(libc::O_RDONLY | libc::O_TRUNC | libc::O_CLOEXEC), REFUSAL);

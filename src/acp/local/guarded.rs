@@ -196,11 +196,27 @@ impl Found<'_> {
         self.note(git, protected::REPOSITORY, Some(Cover::InPlace), None);
         self.inside_of_git(git);
         self.modules(&git.join("modules"), 0);
+        // What they have of their own leads to the repository that they belong to.
+        let worktrees = git.join("worktrees");
+        self.in_place(&worktrees);
+        for worktree in folders_in(&worktrees) {
+            self.in_place(&worktree);
+            self.inside_of_git(&worktree);
+        }
+    }
+
+    /// A folder on the way to what is covered: exchanged for another, it would lead somewhere else.
+    fn in_place(&mut self, folder: &Path) {
+        if self.admitted(folder).is_some_and(|metadata| metadata.is_dir()) {
+            self.note(folder, protected::REPOSITORY, Some(Cover::InPlace), None);
+        }
     }
 
     /// The repositories of submodules, which are named by their paths: one may lie some folders down.
     fn modules(&mut self, folder: &Path, depth: usize) {
+        self.in_place(folder);
         for module in folders_in(folder) {
+            self.in_place(&module);
             if module.join("config").symlink_metadata().is_ok() {
                 self.inside_of_git(&module);
                 self.modules(&module.join("modules"), depth + 1);

@@ -47,6 +47,13 @@ impl Confinement {
         Ok(Some(cage))
     }
 
+    /// Programs are also looked for in the folders of this PATH, which are therefore in a command's sight.
+    pub(in crate::acp::local) fn learn_path(&self, path: &str) {
+        if let Some(shared) = &self.shared {
+            shared.cages.look_for_programs_in(std::env::split_paths(path));
+        }
+    }
+
     /// The words before a program that confine it: none, since a process here takes its confinement on by itself.
     ///
     /// # Errors

@@ -188,6 +188,8 @@ impl LocalTerminals {
             if let Some(tell) = told.get() {
                 tell(withheld);
             }
+            #[cfg(target_os = "linux")]
+            environment.get("PATH").into_iter().for_each(|path| setup.confinement.learn_path(path));
             environment
         });
         captured.await

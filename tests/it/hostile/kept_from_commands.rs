@@ -170,6 +170,30 @@ async fn a_repository_in_a_folder_of_projects_is_kept_too_and_worked_in() {
 }
 
 #[tokio::test]
+async fn the_folders_on_the_way_to_what_is_kept_cannot_be_exchanged() {
+    let yard = furnished(Network::Loopback);
+    git(&yard.path("work"), &["worktree", "add", "-q", "tree", "-b", "other"]);
+    std::fs::create_dir_all(yard.path("work/.git/modules/a/b/hooks")).expect("made");
+    std::fs::write(yard.path("work/.git/modules/a/b/config"), "[core]\n").expect("written");
+    for command in [
+        "mv .git/modules .git/before",
+        "mv .git/modules/a .git/modules/before",
+        "mv .git/modules/a/b .git/modules/a/before",
+        "mv .git/worktrees .git/before",
+        "mv .git/worktrees/tree .git/worktrees/before",
+        "echo /elsewhere > .git/worktrees/tree/commondir",
+        "rm -f .git/worktrees/tree/commondir",
+    ] {
+        let text = yard.bash(&format!("{command} || exit 7")).await;
+        assert!(text.contains("Exit code 7"), "{command}: {text}");
+    }
+    let text = yard
+        .bash("cd tree && echo x > new && git add new && git commit -q -m new && git log --format=%s -1")
+        .await;
+    assert_eq!(text, "new");
+}
+
+#[tokio::test]
 async fn what_appears_is_told_of_in_the_text_and_beside_it_once() {
     let yard = Yard::new();
     let reply = yard.call(json!({"command": "mkdir .vscode && echo {} > .vscode/tasks.json"})).await;

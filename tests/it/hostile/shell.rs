@@ -159,6 +159,33 @@ async fn h47_no_socket_of_a_hidden_daemon_is_reached_nor_seen() {
 }
 
 #[tokio::test]
+async fn h47_terminals_and_agents_beside_a_workspace_for_a_while_are_not_reached() {
+    let yard = Yard::new();
+    let beside = yard.path("..").canonicalize().expect("there");
+    assert_eq!(
+        beside,
+        std::path::Path::new("/tmp"),
+        "the workspace of this test is where terminals have their sockets"
+    );
+    let name = uuid::Uuid::new_v4().simple().to_string();
+    let folder = beside.join(format!("tmux-{name}"));
+    std::fs::create_dir_all(folder.join("deep/er")).expect("made");
+    let places = [folder.join("deep/er/default"), folder.join("default"), beside.join(&name)];
+    let daemons = places.each_ref().map(|place| UnixListener::bind(place).expect("a socket"));
+    let text = yard.bash(&format!("ls {}; echo > own; ls", folder.display())).await;
+    let mut told = Vec::new();
+    for place in &places {
+        told.push(yard.escape(&format!("path {}", place.display())).await);
+    }
+    std::fs::remove_dir_all(&folder).and(std::fs::remove_file(&places[2])).expect("removed");
+    for (daemon, told) in daemons.iter().zip(&told) {
+        daemon.set_nonblocking(true).expect("set");
+        assert!(daemon.accept().is_err() && told != "path out", "{told}");
+    }
+    assert!(text.contains("Permission denied") && text.ends_with("own"), "{text}");
+}
+
+#[tokio::test]
 async fn h48_an_abstract_socket_outside_is_not_reached() {
     let yard = Yard::new();
     let name = format!("punie-hostile-{}", std::process::id());
