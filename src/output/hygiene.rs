@@ -260,8 +260,8 @@ fn control_end(bytes: &[u8], from: usize) -> Option<usize> {
 /// Where a text holds something to remove: a control character but line feed and tab. U+0080 to U+009F are control
 /// characters too; their first byte is looked at with the second.
 ///
-/// A block is looked at as a whole, which the compiler turns into few steps, and remembered as one bit a byte: between
-/// colours text is so short that a search of its own for each stretch costs more than the search finds.
+/// A block is looked at eight bytes at a time and remembered as one bit a byte: between colours text is so short that a
+/// search of its own for each stretch costs more than the search finds.
 #[derive(Default)]
 struct Controls {
     block: usize,
@@ -302,29 +302,41 @@ impl Controls {
         let rest = &bytes[from..];
         self.block = from;
         self.end = from + rest.len().min(Self::BLOCK);
-        let mut flags = [0_u8; Self::BLOCK];
-        if let Some(block) = rest.first_chunk::<{ Self::BLOCK }>() {
-            for (flag, byte) in flags.iter_mut().zip(block) {
-                *flag = u8::from(suspect(*byte));
-            }
-        } else {
-            for (flag, byte) in flags.iter_mut().zip(rest) {
-                *flag = u8::from(suspect(*byte));
-            }
-        }
-        let (words, _) = flags.as_chunks::<8>();
+        let mut padded = [b' '; Self::BLOCK];
+        let block = rest.first_chunk().unwrap_or_else(|| {
+            padded[..rest.len()].copy_from_slice(rest);
+            &padded
+        });
+        let (words, _) = block.as_chunks::<8>();
         self.found = 0;
         for (place, word) in words.iter().enumerate() {
-            // The product gathers the lowest bits of eight bytes in the highest byte.
-            let bits = u64::from_le_bytes(*word).wrapping_mul(0x0102_0408_1020_4080) >> 56;
-            self.found |= bits << (8 * place);
+            let found = suspects(u64::from_le_bytes(*word));
+            if found != 0 {
+                // The product gathers the lowest bits of eight bytes in the highest byte.
+                let bits = (found >> 7).wrapping_mul(0x0102_0408_1020_4080) >> 56;
+                self.found |= bits << (8 * place);
+            }
         }
     }
 }
 
+/// The highest bit of each of eight bytes that may be something to remove. Sums that stay within their bytes say it of all
+/// eight at once: seven bits and a number that carries into the eighth.
 #[inline]
-fn suspect(byte: u8) -> bool {
-    matches!(byte, 0..=8 | 11..=31 | 0x7f | 0xc2)
+fn suspects(bytes: u64) -> u64 {
+    const HIGHEST: u64 = each(0x80);
+    let is = |byte: u8| {
+        let differs = bytes ^ each(byte);
+        !(((differs & !HIGHEST) + !HIGHEST) | differs) & HIGHEST
+    };
+    let low = !(((bytes & !HIGHEST) + each(0x80 - b' ')) | bytes) & HIGHEST;
+    let found = low | is(0x7f) | is(0xc2);
+    if low == 0 { found } else { found & !(is(b'\n') | is(b'\t')) }
+}
+
+/// Eight times this byte.
+const fn each(byte: u8) -> u64 {
+    u64::from_ne_bytes([byte; 8])
 }
 
 #[cfg(test)]
@@ -341,6 +353,21 @@ mod tests {
         }
         text.finish(&mut out);
         out
+    }
+
+    #[test]
+    fn every_byte_is_known_in_every_place() {
+        for byte in 0..=255_u8 {
+            let expected = matches!(byte, 0..=8 | 11..=31 | 0x7f | 0xc2);
+            for around in [b' ', b'\n', 0, 0x1f, 0x7f, 0x80, 0xc2, 0xff] {
+                for place in 0..8 {
+                    let mut word = [around; 8];
+                    word[place] = byte;
+                    let found = suspects(u64::from_le_bytes(word)) >> (8 * place) & 0xff;
+                    assert_eq!(found, if expected { 0x80 } else { 0 }, "{byte:#x} among {around:#x}");
+                }
+            }
+        }
     }
 
     #[test]
