@@ -146,7 +146,7 @@ impl Doors {
             };
             let is_theirs = OF_TERMINALS.iter().any(|start| name.as_bytes().starts_with(start.as_bytes()));
             let is_given = || self.given.iter().any(|given| given.starts_with(&path));
-            if kind.is_socket() || kind.is_dir() && is_theirs && !is_given() {
+            if (kind.is_socket() || kind.is_dir() && is_theirs) && !is_given() {
                 shut.extend(text(&path));
             }
         }
@@ -180,16 +180,15 @@ impl Doors {
             let Some(left) = names.checked_sub(1) else { break };
             *names = left;
             let (path, Ok(kind)) = (entry.path(), entry.file_type()) else { continue };
-            if kind.is_socket() {
+            let is_open = self.given.contains(&path) && !self.readable.contains(&path);
+            if kind.is_socket() && !is_open {
                 shut.extend(text(&path));
-            } else if kind.is_dir() && deeper > 0 {
+            } else if kind.is_dir() && deeper > 0 && !is_open {
                 below.push(path);
             }
         }
         for folder in below {
-            if self.readable.contains(&folder) || !self.given.contains(&folder) {
-                self.sockets(&folder, deeper - 1, names, shut);
-            }
+            self.sockets(&folder, deeper - 1, names, shut);
         }
     }
 }

@@ -49,6 +49,11 @@ pub(super) struct Taken {
 }
 
 impl Record {
+    /// By the lines of its manifest.
+    pub fn new(folder: Option<PathBuf>, file: PathBuf, lines: Vec<Line>) -> Self {
+        Self { folder, file, lines: manifest::settled(lines), counted: OnceLock::new() }
+    }
+
     /// What the folder takes on the disk, in bytes: looked at, and not what its manifest says.
     pub fn bytes(&self) -> u64 {
         *self.counted.get_or_init(|| self.folder.as_deref().map_or(0, super::tree::on_disk))
@@ -56,6 +61,11 @@ impl Record {
 }
 
 impl Kept {
+    #[cfg(test)]
+    pub(super) fn of(records: Vec<Record>) -> Self {
+        Self { request: RequestId::new(), tool: "rm".to_owned(), at_ms: 0, undone_at_ms: None, records }
+    }
+
     /// The paths that the request changed.
     pub fn paths(&self) -> Vec<&Path> {
         let mut paths: Vec<&Path> = self.lines().flat_map(paths_of).map(|name| name.0.as_path()).collect();
@@ -68,7 +78,7 @@ impl Kept {
     pub fn files(&self) -> u64 {
         self.lines()
             .map(|line| match line {
-                Line::Begun { .. } | Line::EmptyFolder { .. } | Line::Stayed { .. } => 0,
+                Line::Now { .. } | Line::Begun { .. } | Line::EmptyFolder { .. } | Line::Stayed { .. } => 0,
                 Line::File { .. } | Line::Move { .. } => 1,
                 Line::Removed { files, .. } => *files,
             })
@@ -103,7 +113,7 @@ impl Kept {
 
 fn paths_of(line: &Line) -> Vec<&Name> {
     match line {
-        Line::Begun { .. } => Vec::new(),
+        Line::Now { .. } | Line::Begun { .. } => Vec::new(),
         Line::File { path, .. }
         | Line::Removed { path, .. }
         | Line::EmptyFolder { path, .. }
@@ -127,22 +137,14 @@ impl Trash {
     pub(super) fn inventory(&self) -> io::Result<Vec<Kept>> {
         let mut records = Vec::new();
         for file in entries(&self.home.trash_manifests_dir())? {
-            records.push(Record {
-                folder: None,
-                lines: manifest::read(&file)?,
-                file,
-                counted: OnceLock::new(),
-            });
+            let lines = manifest::read(&file)?;
+            records.push(Record::new(None, file, lines));
         }
         for folder in entries(&self.home.trash_removed_dir())?.into_iter().filter(|folder| is_folder(folder))
         {
             let file = folder.join(MANIFEST);
-            records.push(Record {
-                lines: manifest::read(&file)?,
-                file,
-                folder: Some(folder),
-                counted: OnceLock::new(),
-            });
+            let lines = manifest::read(&file)?;
+            records.push(Record::new(Some(folder), file, lines));
         }
         let now = now_ms();
         let mut all: BTreeMap<(RequestId, bool), Kept> = BTreeMap::new();

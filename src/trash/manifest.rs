@@ -2,6 +2,7 @@
 //! crash cut off is passed over; what it would have said did not happen. Not here: what is made of the lines.
 #![expect(clippy::disallowed_methods, reason = "this file owns the trash's manifests")]
 
+use std::collections::HashSet;
 use std::ffi::OsString;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom, Write};
@@ -16,6 +17,9 @@ use crate::ids::RequestId;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub(super) enum Line {
+    /// When the lines that follow were written, in microseconds since the machine was started: lines of programs that
+    /// removed beside each other are read in this order.
+    Now { us: u64 },
     /// Whose lines follow.
     Begun { request: RequestId, tool: String, at_ms: i64 },
     /// A file is changed, made or taken away.
@@ -109,8 +113,8 @@ fn from_bytes(bytes: Vec<u8>) -> OsString {
     String::from_utf8_lossy(&bytes).into_owned().into()
 }
 
-/// Appends lines, durable when this returns.
-pub(super) fn append<T: Serialize>(path: &Path, lines: &[T]) -> io::Result<()> {
+/// Appends lines, durable when this returns; gives how many bytes these are.
+pub(super) fn append<T: Serialize>(path: &Path, lines: &[T]) -> io::Result<u64> {
     let mut options = OpenOptions::new();
     options.read(true).append(true).create(true);
     #[cfg(unix)]
@@ -131,11 +135,12 @@ pub(super) fn append<T: Serialize>(path: &Path, lines: &[T]) -> io::Result<()> {
         text.push(b'\n');
     }
     file.write_all(&text)?;
-    file.sync_all()
+    file.sync_all()?;
+    Ok(text.len() as u64)
 }
 
-/// A manifest above this size is none of ours.
-const LARGEST: u64 = 64 << 20;
+/// A manifest above this size is none of ours: one that nears it is followed by another.
+pub(super) const LARGEST: u64 = 64 << 20;
 
 /// Opens a manifest, if there is one: a regular file. A command may have put anything in its place, so no link is
 /// followed and nobody is waited for.
@@ -157,6 +162,35 @@ pub(super) fn read<T: DeserializeOwned>(path: &Path) -> io::Result<Vec<T>> {
     let mut bytes = Vec::new();
     file.take(LARGEST).read_to_end(&mut bytes)?;
     Ok(bytes.split(|b| *b == b'\n').filter_map(|line| serde_json::from_slice(line).ok()).collect())
+}
+
+/// Without what was announced and did not come, and the lines that say so.
+pub(super) fn settled(lines: Vec<Line>) -> Vec<Line> {
+    let stayed: HashSet<String> = lines
+        .iter()
+        .filter_map(|line| match line {
+            Line::Stayed { item: Some(item), .. } => Some(item.clone()),
+            _ => None,
+        })
+        .collect();
+    let mut settled: Vec<Line> = Vec::with_capacity(lines.len());
+    for line in lines {
+        match line {
+            Line::Removed { item, .. } if stayed.contains(&item) => {}
+            // Of a folder it is said at once.
+            Line::Stayed { path: stays, item: None } => {
+                let last = settled.iter().rposition(|line| !matches!(line, Line::Now { .. }));
+                if let Some(last) = last
+                    && matches!(&settled[last], Line::EmptyFolder { path, .. } if *path == stays)
+                {
+                    settled.remove(last);
+                }
+            }
+            Line::Stayed { .. } => {}
+            line => settled.push(line),
+        }
+    }
+    settled
 }
 
 /// Makes the names in a folder durable, where systems have a way to do so.

@@ -83,65 +83,63 @@ fn fold(nets: &mut Vec<Net>, next: Net) {
     known.mode_changes |= next.mode_changes;
 }
 
-/// What commands removed and the request did not make itself, in order. What was announced and did not come is none of
-/// it.
-pub(super) fn gone(kept: &Kept) -> Vec<Gone> {
-    let mut all = AllGone::default();
+/// What commands removed.
+#[derive(Debug, Default)]
+pub(super) struct AllGone {
+    /// What the request did not make itself, in order.
+    pub gone: Vec<Gone>,
+    /// What came to a path that was cleared before, and was removed too: made by the request, or moved there.
+    pub later: Vec<(PathBuf, PathBuf)>,
+    /// The paths that were cleared.
+    went: HashSet<PathBuf>,
+}
+
+/// What commands removed, whichever of them wrote it down.
+pub(super) fn gone(kept: &Kept) -> AllGone {
+    let mut dated: Vec<(u64, &Path, &Line)> = Vec::new();
     for record in &kept.records {
         let Some(folder) = &record.folder else { continue };
-        all.emptied = None;
+        let mut now = 0;
         for line in &record.lines {
-            all.line(folder, line);
+            match line {
+                Line::Now { us } => now = now.max(*us),
+                line => dated.push((now, folder, line)),
+            }
         }
     }
-    all.gone
-}
-
-#[derive(Default)]
-struct AllGone {
-    gone: Vec<Gone>,
-    /// The paths of those that are not lost.
-    went: HashSet<PathBuf>,
-    /// The folder that the line before said to be removed, and whether that is news.
-    emptied: Option<(PathBuf, bool)>,
-}
-
-impl AllGone {
-    fn line(&mut self, folder: &Path, line: &Line) {
-        let emptied = self.emptied.take();
+    // Within a manifest the order stays.
+    dated.sort_by_key(|(at, ..)| *at);
+    let mut all = AllGone::default();
+    for (_, folder, line) in dated {
         match line {
             Line::Removed { path, item, files, bytes } if is_plain(item) => {
                 let at = folder.join(item);
                 let is_there = at.symlink_metadata().is_ok();
                 let what = What::Item { at, files: *files, bytes: *bytes };
-                self.add(&path.0, if is_there { what } else { What::Lost });
+                all.add(&path.0, if is_there { what } else { What::Lost });
             }
-            Line::EmptyFolder { path, mode } => {
-                let is_news = self.add(&path.0, What::EmptyFolder(*mode));
-                self.emptied = Some((path.0.clone(), is_news));
-            }
-            // What came before is what is meant.
-            Line::Stayed { path, item: None } if emptied == Some((path.0.clone(), true)) => {
-                self.gone.pop();
-                self.went.remove(&path.0);
-            }
-            Line::Stayed { path, item: Some(_) } => {
-                self.gone.retain(|gone| gone.path != path.0 || gone.what != What::Lost);
-            }
+            Line::EmptyFolder { path, mode } => all.add(&path.0, What::EmptyFolder(*mode)),
             _ => {}
         }
     }
+    all
+}
 
-    /// False for what lies at or below something that was gone already: it came there afterwards.
-    fn add(&mut self, path: &Path, what: What) -> bool {
-        let is_news = !path.ancestors().any(|above| self.went.contains(above));
-        if is_news {
-            if what != What::Lost {
-                self.went.insert(path.to_owned());
+impl AllGone {
+    /// What lies at or below something that was gone already came there afterwards.
+    fn add(&mut self, path: &Path, what: What) {
+        let is_later = path.ancestors().any(|above| self.went.contains(above));
+        match what {
+            What::Item { at, .. } if is_later => self.later.push((path.to_owned(), at)),
+            _ if is_later => {}
+            what => {
+                // What is neither kept nor gone was put back already.
+                if what != What::Lost || path.symlink_metadata().is_ok() {
+                    self.went.insert(path.to_owned());
+                }
+                self.gone.push(Gone { path: path.to_owned(), what });
             }
-            self.gone.push(Gone { path: path.to_owned(), what });
         }
-        is_news
     }
 }
 
@@ -153,6 +151,7 @@ pub(super) fn is_plain(item: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use super::super::inventory::Record;
     use super::super::manifest::Name;
     use super::*;
 
@@ -170,22 +169,36 @@ mod tests {
         let emptied = |path: &str| Line::EmptyFolder { path: name(path), mode: 0o755 };
         let stayed =
             |path: &str, item: Option<&str>| Line::Stayed { path: name(path), item: item.map(str::to_owned) };
+        let now = |us| Line::Now { us };
         let item = || What::Item { at: folder.path().join("1"), files: 1, bytes: 4 };
-        let all = |lines: &[Line]| {
-            let mut all = AllGone::default();
-            lines.iter().for_each(|line| all.line(folder.path(), line));
-            all.gone.into_iter().map(|gone| (gone.path.display().to_string(), gone.what)).collect::<Vec<_>>()
+        let all = |records: &[&[Line]]| {
+            let record =
+                |lines: &&[Line]| Record::new(Some(folder.path().to_owned()), PathBuf::new(), lines.to_vec());
+            let kept = Kept::of(records.iter().map(record).collect());
+            let AllGone { gone, later, .. } = gone(&kept);
+            let gone: Vec<_> =
+                gone.into_iter().map(|gone| (gone.path.display().to_string(), gone.what)).collect();
+            (gone, later.len())
         };
         let of = |path: &str, what| (path.to_owned(), what);
         // Removed, made again, and then not removed.
-        assert_eq!(all(&[removed("/d", "1"), emptied("/d"), stayed("/d", None)]), [of("/d", item())]);
+        let again = [now(1), removed("/d", "1"), now(2), emptied("/d"), now(3), stayed("/d", None)];
+        assert_eq!(all(&[&again]), (vec![of("/d", item())], 0));
         let again = [emptied("/d"), emptied("/d"), stayed("/d", None)];
-        assert_eq!(all(&again), [of("/d", What::EmptyFolder(0o755))]);
-        assert_eq!(all(&[emptied("/d"), stayed("/d", None)]), []);
-        assert_eq!(all(&[removed("/d", "2"), stayed("/d", Some("2"))]), [], "it went otherwise, or is there");
-        assert_eq!(all(&[removed("/d", "2")]), [of("/d", What::Lost)]);
+        assert_eq!(all(&[&again]), (vec![of("/d", What::EmptyFolder(0o755))], 0));
+        assert_eq!(all(&[&[emptied("/d"), stayed("/d", None)]]), (vec![], 0));
+        assert_eq!(all(&[&[removed("/d", "2"), stayed("/d", Some("2"))]]), (vec![], 0), "it is there");
+        assert_eq!(all(&[&[removed("/d", "2")]]), (vec![of("/d", What::Lost)], 0));
         // Then one by one.
         let one_by_one = [removed("/d", "2"), stayed("/d", Some("2")), removed("/d/f", "1"), emptied("/d")];
-        assert_eq!(all(&one_by_one), [of("/d/f", item()), of("/d", What::EmptyFolder(0o755))]);
+        let expected = vec![of("/d/f", item()), of("/d", What::EmptyFolder(0o755))];
+        assert_eq!(all(&[&one_by_one]), (expected.clone(), 0));
+        // By two, beside each other: the first to begin was the last to end.
+        let first = [now(10), emptied("/d/a"), now(30), emptied("/d")];
+        let second = [now(20), removed("/d/f", "1")];
+        let [a, d] = ["/d/a", "/d"].map(|path| of(path, What::EmptyFolder(0o755)));
+        assert_eq!(all(&[&first, &second]), (vec![a, expected[0].clone(), d], 0));
+        // Something else that came there.
+        assert_eq!(all(&[&[removed("/f", "1"), removed("/f", "1")]]), (vec![of("/f", item())], 1));
     }
 }

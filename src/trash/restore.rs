@@ -2,7 +2,7 @@
 //! it back in its place (undo).
 #![expect(clippy::disallowed_methods, reason = "this file writes into the folder that the owner names")]
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::fs;
 use std::io;
 use std::path::{Component, Path, PathBuf};
@@ -10,7 +10,7 @@ use std::path::{Component, Path, PathBuf};
 use super::contents::Contents;
 use super::inventory::Kept;
 use super::manifest::Line;
-use super::net::{Gone, What, gone};
+use super::net::{AllGone, Gone, What, gone};
 use super::undo::{Undone, Unready, find};
 use super::{Trash, tree};
 use crate::acp::{Workspace, WorkspacePath};
@@ -39,7 +39,8 @@ impl Trash {
         for (path, what) in self.sources(kept) {
             let Some(target) = folder.found(&below(folder.first(), &path)) else { continue };
             // What came with a folder is newer than this: the request had made it there before it removed the folder.
-            let instead = path.ancestors().any(|above| trees.contains(above));
+            let is_first = !matches!(what, Source::Later(_));
+            let instead = is_first && path.ancestors().any(|above| trees.contains(above));
             let shown = below(to, &path).display().to_string();
             match bring(&what, &target, instead) {
                 Ok(true) => {
@@ -64,7 +65,7 @@ impl Trash {
     }
 
     /// Each path with what is kept of it. What a command removed comes as an undo would bring it: a folder before what
-    /// it had lost earlier, and nothing that came there after it was gone.
+    /// it had lost earlier; what came there after it was gone comes last.
     fn sources(&self, kept: &Kept) -> Vec<(PathBuf, Source)> {
         let contents = Contents::in_folder(self.home.trash_objects_dir());
         let mut sources = Vec::new();
@@ -75,14 +76,23 @@ impl Trash {
                 sources.push((path.0.clone(), Source::At(contents.path(&before.sha256))));
             }
         }
-        for Gone { path, what } in gone(kept).into_iter().rev() {
+        let AllGone { gone, later, .. } = gone(kept);
+        for Gone { path, what } in gone.into_iter().rev() {
             match what {
                 What::Item { at, .. } => sources.push((path, Source::At(at))),
                 What::EmptyFolder(_) => sources.push((path, Source::EmptyFolder)),
                 What::Lost => {}
             }
         }
-        sources.retain(|(_, source)| !matches!(source, Source::At(at) if fs::symlink_metadata(at).is_err()));
+        // Beside the first state of a path, under names of their own.
+        let mut earlier: HashMap<PathBuf, u32> = HashMap::new();
+        for (path, at) in later {
+            let number = earlier.entry(path.clone()).and_modify(|number| *number += 1).or_insert(1);
+            let mut name = path.file_name().unwrap_or_default().to_owned();
+            name.push(format!(".later-{number}"));
+            sources.push((path.with_file_name(name), Source::Later(at)));
+        }
+        sources.retain(|(_, source)| !matches!(source, Source::At(at) | Source::Later(at) if fs::symlink_metadata(at).is_err()));
         sources
     }
 }
@@ -91,6 +101,8 @@ impl Trash {
 enum Source {
     /// A copy of it, with its mode.
     At(PathBuf),
+    /// The same of what came there afterwards.
+    Later(PathBuf),
     /// That it was a folder with nothing in it.
     EmptyFolder,
 }
@@ -106,7 +118,7 @@ fn bring(what: &Source, target: &WorkspacePath, instead: bool) -> io::Result<boo
         Err(cause) => return Err(cause),
     }
     match what {
-        Source::At(at) => tree::copy_new(at, &path)?,
+        Source::At(at) | Source::Later(at) => tree::copy_new(at, &path)?,
         Source::EmptyFolder => fs::create_dir(&path)?,
     }
     Ok(true)

@@ -30,14 +30,15 @@ pub(super) enum Step {
     Folder { path: WorkspacePath, mode: u32, newer: Option<PathBuf> },
 }
 
-/// A step that is done, with what it takes to take it back.
+/// A step that is done, with what it takes to take it back. No folder is held meanwhile: there may be more than a process
+/// may have open.
 enum Done {
-    Exchanged { folder: Folder, aside: OsString, name: OsString, expected: String },
-    Made(Folder, OsString),
-    Aside { folder: Folder, aside: OsString, name: OsString, expected: String },
-    Moved { at: (Folder, OsString), to: (Folder, OsString) },
-    Brought { item: PathBuf, folder: Folder, name: OsString, newer: Option<PathBuf> },
-    MadeFolder { folder: Folder, name: OsString, newer: Option<PathBuf> },
+    Exchanged { aside: OsString, expected: String },
+    Made,
+    Aside { aside: OsString, expected: String },
+    Moved,
+    Brought { newer: Option<PathBuf> },
+    MadeFolder { newer: Option<PathBuf> },
 }
 
 /// Does all of it, or nothing. What was put aside is looked at once more before it goes: it may have been changed since
@@ -51,21 +52,21 @@ pub(super) fn carry_out(steps: &[Step], contents: &Contents) -> Result<(), Strin
         }
         reach("undo.step");
     }
-    let changed = done.iter().find_map(|(step, this)| Some((step.path().display(), this.check().err()?)));
+    let changed = done.iter().find_map(|(step, this)| Some((step.path().display(), this.check(step).err()?)));
     if let Some((path, cause)) = changed {
         let text = format!("{path}: {cause}");
         return Err(take_all_back(done, &text));
     }
-    for (_, this) in done {
-        this.finish();
+    for (step, this) in done {
+        this.finish(step);
     }
     Ok(())
 }
 
 fn take_all_back(done: Vec<(&Step, Done)>, why: &str) -> String {
     let mut text = why.to_owned();
-    for (_, this) in done.into_iter().rev() {
-        if let Err(cause) = this.take_back() {
+    for (step, this) in done.into_iter().rev() {
+        if let Err(cause) = this.take_back(step) {
             text.push_str("; what was put back before it could not be taken away again: ");
             text.push_str(&cause.to_string());
         }
@@ -75,9 +76,13 @@ fn take_all_back(done: Vec<(&Step, Done)>, why: &str) -> String {
 
 impl Step {
     pub fn path(&self) -> &Path {
+        self.of().absolute()
+    }
+
+    fn of(&self) -> &WorkspacePath {
         match self {
-            Self::Put { path, .. } | Self::Drop { path, .. } | Self::Folder { path, .. } => path.absolute(),
-            Self::MoveBack { to, .. } | Self::Bring { to, .. } => to.absolute(),
+            Self::Put { path, .. } | Self::Drop { path, .. } | Self::Folder { path, .. } => path,
+            Self::MoveBack { to, .. } | Self::Bring { to, .. } => to,
         }
     }
 }
@@ -100,21 +105,21 @@ fn carry_out_one(step: &Step, contents: &Contents) -> io::Result<Done> {
             }
             folder.sync()?;
             Ok(match expected.clone() {
-                Some(expected) => Done::Exchanged { folder, aside: temp, name, expected },
-                None => Done::Made(folder, name),
+                Some(expected) => Done::Exchanged { aside: temp, expected },
+                None => Done::Made,
             })
         }
         Step::Drop { path, expected } => {
             let (folder, name) = path.open_parent(false)?;
             let aside = temp_name(&name)?;
             folder.rename(&name, &aside)?;
-            Ok(Done::Aside { folder, aside, name, expected: expected.clone() })
+            Ok(Done::Aside { aside, expected: expected.clone() })
         }
         Step::MoveBack { at, to } => {
             let (at, to) = (at.open_parent(false)?, to.open_parent(true)?);
             at.0.move_new(&at.1, &to.0, &to.1)?;
             to.0.sync()?;
-            Ok(Done::Moved { at, to })
+            Ok(Done::Moved)
         }
         Step::Bring { item, to, newer } => {
             let (folder, name) = to.open_parent(true)?;
@@ -122,14 +127,14 @@ fn carry_out_one(step: &Step, contents: &Contents) -> io::Result<Done> {
             let moved = tree::move_new(item, &folder.path_of(&name));
             moved.or_else(|cause| back(newer.as_deref(), &folder, &name).and(Err(cause)))?;
             folder.sync()?;
-            Ok(Done::Brought { item: item.clone(), folder, name, newer })
+            Ok(Done::Brought { newer })
         }
         Step::Folder { path, mode, newer } => {
             let (folder, name) = path.open_parent(true)?;
             let newer = make_room(&folder, &name, newer.as_deref())?;
             let made = make_folder(&folder, &name, *mode);
             made.or_else(|cause| back(newer.as_deref(), &folder, &name).and(Err(cause)))?;
-            Ok(Done::MadeFolder { folder, name, newer })
+            Ok(Done::MadeFolder { newer })
         }
     }
 }
@@ -199,49 +204,60 @@ fn temp_name(name: &OsStr) -> io::Result<OsString> {
 }
 
 impl Done {
-    fn take_back(self) -> io::Result<()> {
-        match self {
-            Self::Exchanged { folder, aside, name, .. } => {
+    fn take_back(self, step: &Step) -> io::Result<()> {
+        let (folder, name) = step.of().open_parent(false)?;
+        match (self, step) {
+            (Self::Exchanged { aside, .. }, _) => {
                 folder.exchange(&aside, &name)?;
                 folder.remove(&aside)
             }
-            Self::Made(folder, name) => folder.remove(&name),
+            (Self::Made, _) => folder.remove(&name),
             // It may be no file any more.
-            Self::Aside { folder, aside, name, .. } => folder.move_new(&aside, &folder, &name),
-            Self::Moved { at, to } => to.0.move_new(&to.1, &at.0, &at.1),
-            Self::Brought { item, folder, name, newer } => {
-                tree::move_new(&folder.path_of(&name), &item)?;
+            (Self::Aside { aside, .. }, _) => folder.move_new(&aside, &folder, &name),
+            (Self::Brought { newer }, Step::Bring { item, .. }) => {
+                tree::move_new(&folder.path_of(&name), item)?;
                 back(newer.as_deref(), &folder, &name)
             }
-            Self::MadeFolder { folder, name, newer } => {
+            (Self::MadeFolder { newer }, _) => {
                 folder.remove_folder(&name)?;
                 back(newer.as_deref(), &folder, &name)
             }
+            (Self::Moved, Step::MoveBack { at, .. }) => {
+                let (from, old) = at.open_parent(true)?;
+                folder.move_new(&name, &from, &old)
+            }
+            (Self::Brought { .. } | Self::Moved, _) => Ok(()),
+        }
+    }
+
+    /// What was put aside, and what it is to hold.
+    fn aside(&self) -> Option<(&OsStr, &str)> {
+        match self {
+            Self::Exchanged { aside, expected } | Self::Aside { aside, expected } => Some((aside, expected)),
+            _ => None,
         }
     }
 
     /// Whether what was put aside is what the request had left, so that nothing is lost with it.
-    fn check(&self) -> io::Result<()> {
-        let (Self::Exchanged { folder, aside, expected, .. } | Self::Aside { folder, aside, expected, .. }) =
-            self
-        else {
-            return Ok(());
-        };
+    fn check(&self, step: &Step) -> io::Result<()> {
+        let Some((aside, expected)) = self.aside() else { return Ok(()) };
+        let (folder, _) = step.of().open_parent(false)?;
         let is_file = folder.metadata(aside)?.is_file();
-        if is_file && hash(&mut folder.open_file(aside)?)?.0 == *expected {
+        if is_file && hash(&mut folder.open_file(aside)?)?.0 == expected {
             return Ok(());
         }
         Err(io::Error::other("it was changed while it was being put back; nothing of the change was lost"))
     }
 
     /// Lets go of what the request had left.
-    fn finish(self) {
-        let (Self::Exchanged { folder, aside: name, .. } | Self::Aside { folder, aside: name, .. }) = self
-        else {
-            return;
-        };
-        if let Err(cause) = folder.remove(&name).and_then(|()| folder.sync()) {
-            tracing::warn!(name = %name.display(), %cause, "what an undo replaced is left beside its file");
+    fn finish(self, step: &Step) {
+        let Some((aside, _)) = self.aside() else { return };
+        let removed = step.of().open_parent(false).and_then(|(folder, _)| {
+            folder.remove(aside)?;
+            folder.sync()
+        });
+        if let Err(cause) = removed {
+            tracing::warn!(name = %aside.display(), %cause, "what an undo replaced is left beside its file");
         }
     }
 }

@@ -29,6 +29,31 @@ pub(super) fn move_new(from: &Path, to: &Path) -> io::Result<()> {
     }
 }
 
+/// Which half of a move over a border of file systems failed.
+#[cfg(target_os = "linux")]
+#[derive(Debug)]
+pub(super) enum Unmoved {
+    /// The copy: nothing of it is there, and the original is untouched.
+    Copy(io::Error),
+    /// The removal of the original, or a move in one step: nothing changed.
+    Removal(io::Error),
+}
+
+/// Moves something that is no folder: in one step, or over a border of file systems.
+#[cfg(target_os = "linux")]
+pub(super) fn move_file_new(from: &Path, to: &Path) -> Result<(), Unmoved> {
+    match rename_new(from, to) {
+        Err(cause) if cause.kind() == io::ErrorKind::CrossesDevices => {
+            copy_new(from, to).map_err(Unmoved::Copy)?;
+            fs::remove_file(from).map_err(|cause| {
+                let _ = fs::remove_file(to);
+                Unmoved::Removal(cause)
+            })
+        }
+        moved => moved.map_err(Unmoved::Removal),
+    }
+}
+
 /// Gives something another path on the same file system, where nothing is yet.
 #[cfg(target_os = "linux")]
 pub(super) fn rename_new(from: &Path, to: &Path) -> io::Result<()> {

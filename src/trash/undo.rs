@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use super::contents::{Contents, hash};
 use super::inventory::{Kept, Taken};
-use super::net::{Gone, Net, What, gone, nets};
+use super::net::{AllGone, Gone, Net, What, gone, nets};
 use super::steps::{Step, carry_out};
 use super::{Trash, manifest, now_ms};
 use crate::acp::{Workspace, WorkspacePath};
@@ -90,17 +90,18 @@ impl Trash {
             steps: vec![],
             lines: vec![],
             faults: vec![],
-            brought: HashMap::new(),
+            anew: HashMap::new(),
             lost: vec![],
+            later: None,
         };
         plan.files();
         plan.removals();
-        let Plan { steps, mut lines, mut faults, lost, .. } = plan;
+        let Plan { steps, mut lines, mut faults, lost, later, .. } = plan;
         let request = kept.request.clone();
         if steps.is_empty() {
             faults.extend(lost);
         } else {
-            lines.extend(lost);
+            lines.extend(lost.into_iter().chain(later));
         }
         if !faults.is_empty() {
             return Err(Unready::Refused(request, faults));
@@ -152,10 +153,12 @@ struct Plan<'a> {
     steps: Vec<Step>,
     lines: Vec<String>,
     faults: Vec<String>,
-    /// What comes out of the trash as a whole, and where it is there.
-    brought: HashMap<PathBuf, PathBuf>,
+    /// What comes back as a whole or as a folder, and where it is in the trash if it is there.
+    anew: HashMap<PathBuf, Option<PathBuf>>,
     /// What is gone and not kept: no reason to leave the rest.
     lost: Vec<String>,
+    /// What of the request's own is not put back, in words.
+    later: Option<String>,
 }
 
 impl Plan<'_> {
@@ -240,13 +243,25 @@ impl Plan<'_> {
 
     /// What commands removed, the last first: so what a folder held that went after it finds its folder again.
     fn removals(&mut self) {
-        for Gone { path, what } in gone(self.kept).into_iter().rev() {
+        let AllGone { gone, later, .. } = gone(self.kept);
+        if let Some((path, _)) = later.first() {
+            let many = figures::counted(later.len() as u64, "thing");
+            self.later = Some(format!(
+                "{many} that the request had put where it had removed something before (at {}), and removed too, stay in the \
+                 trash: `punie-runner trash restore {} --to DIR` copies them",
+                path.display(),
+                self.kept.request
+            ));
+        }
+        for Gone { path, what } in gone.into_iter().rev() {
             let is_folder = || path.symlink_metadata().is_ok_and(|found| found.is_dir());
             if matches!(what, What::EmptyFolder(_)) && is_folder() {
                 continue;
             }
             let Some(path) = self.path(&path) else { continue };
-            if let Some(protection) = path.protection() {
+            // What is in a folder that comes back as a whole is what it had.
+            let is_within = path.absolute().ancestors().skip(1).any(|above| self.anew.contains_key(above));
+            if let Some(protection) = path.protection().filter(|_| !is_within) {
                 self.faults.push(protection.denied(&path.shown()).text().to_owned());
                 continue;
             }
@@ -269,12 +284,13 @@ impl Plan<'_> {
             What::Item { at, files, bytes } => {
                 let much = format!("{}, {}", figures::counted(files, "file"), figures::size(bytes));
                 self.lines.push(format!("{shown} comes back ({much})"));
-                self.brought.insert(path.absolute().to_owned(), at.clone());
+                self.anew.insert(path.absolute().to_owned(), Some(at.clone()));
                 self.steps.push(Step::Bring { item: at, to: path, newer });
             }
             What::Lost => {}
             What::EmptyFolder(mode) => {
                 self.lines.push(format!("{shown} comes back (an empty folder)"));
+                self.anew.insert(path.absolute().to_owned(), None);
                 self.steps.push(Step::Folder { path, mode, newer });
             }
         }
@@ -283,7 +299,7 @@ impl Plan<'_> {
     /// Where what is newer than this goes that comes with a folder: the request had made it there after it had
     /// removed this, and then removed the folder. Nobody looks for it, but as long as the request is kept it is, too.
     fn newer(&self, path: &WorkspacePath) -> Option<PathBuf> {
-        let item = path.absolute().ancestors().find_map(|above| self.brought.get(above))?;
+        let item = path.absolute().ancestors().find_map(|above| self.anew.get(above)?.as_ref())?;
         Some(item.with_file_name(format!("newer-{}", uuid::Uuid::new_v4().simple())))
     }
 

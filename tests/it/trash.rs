@@ -83,16 +83,25 @@ impl Owner {
 
     fn command(&self, args: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_punie-runner"));
+        self.at_home(command.args(args));
         command
-            .args(args)
+    }
+
+    /// The same by another program, which becomes it.
+    #[cfg(target_os = "linux")]
+    fn instead<'a>(&self, program: &'a mut Command, args: &[&str]) -> &'a mut Command {
+        self.at_home(program.arg(env!("CARGO_BIN_EXE_punie-runner")).args(args))
+    }
+
+    fn at_home<'a>(&self, command: &'a mut Command) -> &'a mut Command {
+        command
             .env_clear()
             .env("PATH", "/usr/local/bin:/usr/bin:/bin")
             .env("HOME", self.dir.path())
             .env("TMPDIR", self.dir.path())
             .env("PUNIE_HOME", self.path("home"))
             .current_dir(self.path("work"))
-            .stdin(Stdio::null());
-        command
+            .stdin(Stdio::null())
     }
 
     fn types(&self, args: &[&str]) -> Said {

@@ -12,11 +12,17 @@ use crate::trash::inventory::MANIFEST;
 use crate::trash::manifest::{self, Line, Name};
 use crate::trash::{now_ms, tree};
 
+/// A manifest is followed by another once it is longer than this, in bytes, and gets so many lines at once, each with a
+/// path: together less than is read of one.
+const LONG: u64 = manifest::LARGEST / 2;
+const MOST_LINES: usize = 4_000;
+
 /// The folder of one run, made when it is needed first.
 pub(super) struct Bin<'a> {
     terms: &'a Terms,
     tool: &'static str,
-    open: Option<Open>,
+    /// The latest last: one whose manifest has become long is followed by another.
+    open: Vec<Open>,
     /// Why it cannot be used; that is said once.
     pub unusable: Option<String>,
     next: u64,
@@ -26,13 +32,17 @@ pub(super) struct Bin<'a> {
 
 struct Open {
     folder: PathBuf,
+    /// The number of the first item that is announced here.
+    first: u64,
+    /// How long the manifest is.
+    written: u64,
     /// Held until this run is over, so that nobody takes the folder away before.
     _held: File,
 }
 
 impl<'a> Bin<'a> {
     pub fn new(terms: &'a Terms, tool: &'static str) -> Self {
-        Self { terms, tool, open: None, unusable: None, next: 0, taken: Taken::default() }
+        Self { terms, tool, open: Vec::new(), unusable: None, next: 0, taken: Taken::default() }
     }
 
     /// What it has taken.
@@ -74,11 +84,20 @@ impl<'a> Bin<'a> {
         if self.unusable.is_some() {
             return Err(io::Error::other("it could not be used before"));
         }
-        if self.open.is_none() {
-            self.open = Some(self.make()?);
+        for lines in lines.chunks(MOST_LINES) {
+            if self.open.last().is_none_or(|open| open.written > LONG) {
+                let numbers = lines.iter().filter_map(|line| match line {
+                    Line::Removed { item, .. } => item.parse().ok(),
+                    _ => None,
+                });
+                let made = self.make(numbers.min().unwrap_or(self.next + 1))?;
+                self.open.push(made);
+            }
+            let Some(open) = self.open.last_mut() else { return Ok(()) };
+            let dated = [&[now()], lines].concat();
+            open.written += manifest::append(&open.folder.join(MANIFEST), &dated)?;
         }
-        let Some(open) = &self.open else { return Ok(()) };
-        manifest::append(&open.folder.join(MANIFEST), lines)
+        Ok(())
     }
 
     /// A folder that was announced could not be removed.
@@ -97,7 +116,7 @@ impl<'a> Bin<'a> {
     }
 
     /// Under a name that nobody looks at until its manifest is held.
-    fn make(&self) -> io::Result<Open> {
+    fn make(&self, first: u64) -> io::Result<Open> {
         let name = format!("{}.{}", self.terms.request, uuid::Uuid::now_v7().simple());
         let hidden = self.terms.into.join(format!(".{name}"));
         let mut builder = DirBuilder::new();
@@ -112,13 +131,21 @@ impl<'a> Bin<'a> {
         fs::rename(&hidden, &folder)?;
         manifest::sync_folder(&folder)?;
         manifest::sync_folder(&self.terms.into)?;
-        Ok(Open { folder, _held: held })
+        Ok(Open { folder, first, written: 0, _held: held })
     }
 
     /// Where something of this name goes.
     pub fn place(&self, item: &str) -> Option<PathBuf> {
-        self.open.as_ref().map(|open| open.folder.join(item))
+        let number: u64 = item.parse().ok()?;
+        let open = self.open.iter().rfind(|open| open.first <= number)?;
+        Some(open.folder.join(item))
     }
+}
+
+fn now() -> Line {
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
+    let us = now.tv_sec.saturating_mul(1_000_000).saturating_add(now.tv_nsec / 1_000);
+    Line::Now { us: us.unsigned_abs() }
 }
 
 /// The line of something that goes.
@@ -129,4 +156,53 @@ pub(super) fn removed(path: &Path, item: &str, files: u64, bytes: u64) -> Line {
 /// The line of an empty folder.
 pub(super) fn empty_folder(path: &Path, mode: u32) -> Line {
     Line::EmptyFolder { path: Name(path.to_owned()), mode }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_long_manifest_is_followed_by_another_and_each_item_has_its_folder() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let terms = Terms {
+            request: crate::ids::RequestId::new(),
+            into: folder.path().to_owned(),
+            max_bytes: 0,
+            workspaces: Vec::new(),
+            programs: PathBuf::new(),
+        };
+        let mut bin = Bin::new(&terms, "rm");
+        let long = PathBuf::from("/w").join("x".repeat(4_000));
+        // With the next lines the first manifest would be longer than what is read of one.
+        let lines: Vec<Line> = (0..MOST_LINES * 5).map(|_| removed(&long, &bin.name(), 1, 1)).collect();
+        assert!(bin.announce(&lines), "{:?}", bin.unusable);
+        let places: Vec<PathBuf> = lines
+            .iter()
+            .map(|line| match line {
+                Line::Removed { item, .. } => bin.place(item).expect("announced"),
+                _ => unreachable!("only these"),
+            })
+            .collect();
+        let mut folders = Vec::new();
+        for place in &places {
+            let folder = place.parent().expect("in a folder").to_owned();
+            if folders.last() != Some(&folder) {
+                folders.push(folder);
+            }
+        }
+        assert!(folders.len() > 1, "{folders:?}");
+        let mut at = 0;
+        for folder in &folders {
+            let manifest = folder.join(MANIFEST);
+            assert!(manifest.metadata().expect("there").len() < manifest::LARGEST);
+            for line in manifest::read::<Line>(&manifest).expect("readable") {
+                if let Line::Removed { item, .. } = line {
+                    assert_eq!(places[at], folder.join(item));
+                    at += 1;
+                }
+            }
+        }
+        assert_eq!(at, places.len());
+    }
 }

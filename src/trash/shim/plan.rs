@@ -93,18 +93,19 @@ impl Removal<'_> {
         {
             return None;
         }
+        let share = self.terms.share(&real, workspace);
         // Over a border of file systems only files go, one by one: what was copied must be what is removed.
-        if metadata.is_dir() && self.is_elsewhere(&metadata) {
+        let is_divided = metadata.is_dir() && self.is_elsewhere(&metadata);
+        if is_divided && share == Share::Usual {
             return None;
         }
         let tree = look(path, &metadata, self.asked.verbose);
         if !tree.goes_whole {
             return None;
         }
-        let share = self.terms.share(&real, workspace);
         let room = self.terms.room(share, taken);
         if tree.on_disk <= room {
-            return Some(Place::Fits(real, tree, share));
+            return (!is_divided).then_some(Place::Fits(real, tree, share));
         }
         if metadata.is_dir() && room > REST && share == Share::Usual {
             return Some(Place::Divided);

@@ -18,7 +18,7 @@ use super::terms::Terms;
 use super::walk::{Tree, is_behind_a_link, kind, last_part, may, trimmed, true_path};
 use super::{complain, complain_plainly, in_words, say};
 use crate::output::figures;
-use crate::trash::tree;
+use crate::trash::tree::{self, Unmoved};
 
 /// A removal at work.
 pub(super) struct Removal<'a> {
@@ -148,11 +148,12 @@ impl Removal<'_> {
     fn go_whole(&mut self, path: &Path, announced: &Announced) -> bool {
         let Some(place) = self.bin.place(&announced.item) else { return false };
         let from = Path::new(trimmed(path.as_os_str()));
-        let moved = match tree::rename_new(from, &place) {
-            Err(cause) if cause.kind() == io::ErrorKind::CrossesDevices && !from.is_dir() => {
-                tree::move_new(from, &place)
-            }
-            moved => moved,
+        let is_folder = fs::symlink_metadata(from).is_ok_and(|found| found.is_dir());
+        let moved = if is_folder {
+            tree::rename_new(from, &place)
+        } else {
+            tree::move_file_new(from, &place)
+                .map_err(|(Unmoved::Copy(cause) | Unmoved::Removal(cause))| cause)
         };
         let Err(cause) = moved else {
             self.tell_all(&announced.tree);
@@ -165,6 +166,11 @@ impl Removal<'_> {
             self.operand_vanished(path, &cause);
         }
         is_gone
+    }
+
+    /// Whether somebody else was faster, where that is as good.
+    fn is_gone_anyhow(&self, cause: &io::Error) -> bool {
+        self.asked.missing_is_fine && cause.kind() == io::ErrorKind::NotFound
     }
 
     fn operand_vanished(&mut self, path: &Path, cause: &io::Error) {
@@ -217,6 +223,7 @@ impl Removal<'_> {
                 self.tell(path, false);
                 true
             }
+            Err(cause) if self.is_gone_anyhow(&cause) => true,
             Err(cause) => {
                 self.cannot(path, &in_words(&cause));
                 false
@@ -234,6 +241,10 @@ impl Removal<'_> {
         match fs::remove_dir(trimmed(path.as_os_str())) {
             Ok(()) => {
                 self.tell(path, true);
+                true
+            }
+            Err(cause) if self.is_gone_anyhow(&cause) => {
+                self.bin.stayed(announced);
                 true
             }
             Err(cause) => {
@@ -264,18 +275,18 @@ impl Removal<'_> {
             return fs::remove_file(path);
         }
         let Some(place) = self.bin.place(&item) else { return fs::remove_file(path) };
-        match tree::move_new(path, &place) {
+        match tree::move_file_new(path, &place) {
             Ok(()) => {
                 self.bin.takes(share, size);
                 Ok(())
             }
-            Err(cause)
+            Err(Unmoved::Removal(cause))
                 if matches!(cause.kind(), io::ErrorKind::NotFound | io::ErrorKind::PermissionDenied) =>
             {
                 self.bin.did_not_come(&real, &item);
                 Err(cause)
             }
-            Err(cause) => {
+            Err(Unmoved::Copy(cause) | Unmoved::Removal(cause)) => {
                 let _ = tree::remove(&place);
                 fs::remove_file(path).inspect_err(|_| self.bin.did_not_come(&real, &item))?;
                 let (shown, why) = (quoted(path.as_os_str()), in_words(&cause));

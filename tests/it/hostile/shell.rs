@@ -186,6 +186,17 @@ async fn h47_terminals_and_agents_beside_a_workspace_for_a_while_are_not_reached
 }
 
 #[tokio::test]
+async fn a_socket_for_a_while_that_the_owner_names_is_reached() {
+    let place = std::path::Path::new("/tmp").join(uuid::Uuid::new_v4().simple().to_string());
+    let daemon = UnixListener::bind(&place).expect("a socket");
+    let yard = Yard::with(Network::Loopback, |rules| rules.write.push(place.clone()));
+    let told = yard.escape(&format!("path {}", place.display())).await;
+    std::fs::remove_file(&place).expect("removed");
+    daemon.set_nonblocking(true).expect("set");
+    assert!(daemon.accept().is_ok() && told == "path out", "{told}");
+}
+
+#[tokio::test]
 async fn h48_an_abstract_socket_outside_is_not_reached() {
     let yard = Yard::new();
     let name = format!("punie-hostile-{}", std::process::id());

@@ -6,8 +6,8 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use super::Owner;
 use super::commands::{build, tree};
+use super::{Owner, said};
 
 /// The same without the times of folders, which a copy of their files changes.
 fn held(folder: &Path) -> BTreeMap<PathBuf, (u32, i64, Vec<u8>)> {
@@ -126,4 +126,116 @@ fn files_with_names_elsewhere_count_as_what_the_trash_may_be_the_last_to_have() 
     owner.runs("true");
     owner.undoes(&request);
     assert_eq!(owner.read("work/important"), "important\n");
+}
+
+#[test]
+fn more_folders_come_back_than_a_process_may_have_open() {
+    let owner = Owner::with_a_home_far_away();
+    for n in 0..300 {
+        owner.write(&format!("work/many/{n}/file"), "x");
+    }
+    let (request, code, text) = owner.runs("rm -rf many");
+    assert_eq!(code, 0, "{text}");
+    let mut undo = Command::new("sh");
+    undo.args(["-c", "ulimit -n 128; exec \"$0\" \"$@\""]);
+    let undone = said(owner.instead(&mut undo, &["undo", &request]));
+    assert_eq!(undone.code, 0, "{undone:?}");
+    assert_eq!(tree(&owner.path("work/many")).len(), 601);
+}
+
+#[test]
+fn protected_names_in_a_tree_that_went_come_back_with_it_and_alone_they_do_not() {
+    let owner = Owner::with_a_home_far_away();
+    owner.write("work/app/src/work.txt", "x");
+    owner.write("work/app/src/.vscode/tasks.json", "{}");
+    owner.write("work/app/src/.envrc", "x");
+    let before = held(&owner.path("work/app"));
+    let (request, code, text) = owner.runs("rm -rf app");
+    assert_eq!(code, 0, "{text}");
+    owner.undoes(&request);
+    assert_eq!(held(&owner.path("work/app")), before);
+    let (request, code, text) = owner.runs("rm app/src/.envrc");
+    assert_eq!(code, 0, "{text}");
+    owner.is_refused(&request, "protected-path");
+}
+
+#[test]
+fn what_several_remove_beside_each_other_comes_back_whole() {
+    let owner = Owner::with_a_home_far_away();
+    for n in 0..150 {
+        for folder in ["a", "b", "a/deep"] {
+            owner.write(&format!("work/both/{folder}/{n}"), "x");
+        }
+    }
+    let before = held(&owner.path("work/both"));
+    for line in [
+        "rm -rf both/a both/b both & rm -rf both/b both/a both; wait",
+        "rm -rf both/b & rm -rf both; wait",
+        "(sleep 0.3; echo y) | rm -I both/a/1 both/a/2 both/a/3 both/a/4 & rm -rf both/b both/a/deep; wait; rm -rf both",
+    ] {
+        let (request, _, text) = owner.runs(line);
+        assert!(!owner.path("work/both").exists() && !text.contains("cannot"), "{line}: {text}");
+        owner.undoes(&request);
+        assert!(held(&owner.path("work/both")) == before, "{line}");
+    }
+}
+
+#[test]
+fn a_file_that_cannot_be_read_goes_all_the_same_and_that_is_said() {
+    let owner = Owner::with_a_home_far_away();
+    owner.write("work/unread", "x");
+    owner.set_mode("work/unread", 0o000);
+    let (request, code, text) = owner.runs("rm -f unread");
+    assert!(code == 0 && text.contains("removed for good") && !owner.path("work/unread").exists(), "{text}");
+    owner.is_refused(&request, "nothing of it is kept");
+}
+
+#[test]
+fn what_can_be_made_again_and_does_not_fit_is_not_divided_here_either() {
+    let owner = Owner::with_a_home_far_away();
+    owner.write("home/config.toml", "[trash]\nmax_mb = 4\n");
+    owner.set_mode("home", 0o700);
+    for n in 0..30 {
+        owner.write(&format!("work/node_modules/package/{n}.js"), "x".repeat(50 << 10));
+    }
+    let (request, code, text) = owner.runs("rm -rf node_modules");
+    assert!(code == 0 && text.contains("removed for good"), "{text}");
+    owner.is_refused(&request, "nothing is kept of request");
+}
+
+#[test]
+fn what_came_to_a_removed_name_and_went_too_is_named_and_can_be_copied() {
+    let owner = Owner::new();
+    owner.write("work/conf", "old\n");
+    owner.write("work/conf.new", "new\n");
+    let (request, _, _) = owner.runs("rm conf; mv conf.new conf; rm conf");
+    let undone = owner.types(&["undo", &request]);
+    assert!(undone.code == 0 && undone.out.contains("1 thing that the request had put where"), "{undone:?}");
+    assert_eq!(owner.read("work/conf"), "old\n");
+    let to = owner.path("out");
+    let restored = owner.types(&["trash", "restore", &request, "--to", to.to_str().expect("plain")]);
+    assert_eq!(restored.code, 0, "{restored:?}");
+    let copy = to.join(owner.path("work/conf.later-1").strip_prefix("/").expect("absolute"));
+    assert_eq!(fs::read_to_string(copy).expect("copied"), "new\n");
+}
+
+#[test]
+fn the_list_counts_what_came_and_not_what_was_announced() {
+    let owner = Owner::new();
+    fs::create_dir_all(owner.path("work/.git")).expect("made");
+    for n in 0..20 {
+        owner.write(&format!("work/.git/own/a/b/{n}"), "x");
+    }
+    // `.git` cannot be moved, so that what is in it is on another mount.
+    let (request, code, text) = owner.runs("rm -rf .git/own");
+    assert_eq!(code, 0, "{text}");
+    let listed = owner.types(&["trash", "list", "--json"]);
+    let kept: serde_json::Value = serde_json::from_str(&listed.out).expect(&listed.out);
+    assert_eq!(
+        (&kept["requestId"], &kept["files"]),
+        (&serde_json::json!(request), &serde_json::json!(20)),
+        "{kept}"
+    );
+    owner.undoes(&request);
+    assert_eq!(fs::read_dir(owner.path("work/.git/own/a/b")).expect("there").count(), 20);
 }
