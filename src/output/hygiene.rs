@@ -111,7 +111,8 @@ impl CommandText {
                 Some(b'\x08') => self.backspace(),
                 // U+0080 to U+009F have two bytes.
                 Some(0xc2) => at += 1,
-                Some(_) => {}
+                // Binary output has thousands of the same.
+                Some(other) => at += bytes[at..].iter().take_while(|next| *next == other).count(),
             }
         }
     }
