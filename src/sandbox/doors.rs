@@ -44,11 +44,27 @@ const OF_THE_SYSTEM: &[&str] = &[
     "/run/systemd/private",
     "/var/run/docker.sock",
 ];
-/// Here too agents and terminals have theirs. Where something that commands are given is in it, only sockets are shut, and
-/// the folders by these names: there may be thousands of others.
+/// Here too agents, terminals and editors have theirs. Where something that commands are given is in it, only the sockets
+/// directly in it are shut, and the folders whose names begin so: there may be thousands of others.
 const TEMPORARY: &str = "/tmp";
-const OF_TERMINALS: &[&str] =
-    &["tmux-", "screen", "uscreens", ".X11-unix", ".ICE-unix", "ssh-", "agent", "dbus-"];
+const OF_TERMINALS: &[&str] = &[
+    ".ICE-unix",
+    ".X11-unix",
+    "agent",
+    "dbus-",
+    "emacs",
+    "gpg-",
+    "keyring-",
+    "kitty",
+    "nvim",
+    "pulse-",
+    "runtime-",
+    "screen",
+    "ssh-",
+    "tmux-",
+    "uscreens",
+    "vscode-",
+];
 /// The same in the user's own folder.
 const OF_THE_USER: &[&str] = &[
     ".ssh",
@@ -133,7 +149,6 @@ impl Doors {
         }
         if let Some(folder) = &self.temporary {
             self.terminals(folder, &mut all);
-            self.sockets(folder, 1, &mut MOST_NAMES.clone(), &mut all);
         }
         all
     }
@@ -281,8 +296,6 @@ mod tests {
             .filter(|path| at(path).exists() || path.starts_with(".gn"))
             .collect();
         ours.sort_unstable();
-        // By its name, and as a socket in the folder for temporary files.
-        ours.dedup();
         let expected = [
             ".docker/run",
             ".gnupg",

@@ -1,6 +1,8 @@
 //! How each of several paths is to go: into the trash in one step, for good because the trash does not take it, or one
 //! by one as the program itself would go about it. Not here: removing (removal).
 
+#![expect(clippy::disallowed_methods, reason = "this file looks at what is to be removed")]
+
 use std::fs::{self, Metadata};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
