@@ -169,6 +169,10 @@ impl Scene {
             }
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
+        // Another life may have answered all of it, so that this one has only just begun.
+        while !hears_of_a_stop(child.id()) && child.try_wait()?.is_none() {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
         let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw).context("a process id")?;
         kill_process(pid, Signal::TERM)?;
         let stopped = tokio::task::spawn_blocking(move || child.wait()).await??;
@@ -193,6 +197,17 @@ impl Scene {
         }
         Ok(())
     }
+}
+
+/// Whether a process has a handler for the signal that asks it to stop: before that, the signal simply ends it.
+fn hears_of_a_stop(pid: u32) -> bool {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status"));
+    let caught = status.ok().and_then(|status| {
+        let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:"))?;
+        u64::from_str_radix(caught.trim(), 16).ok()
+    });
+    // Where the system does not tell, it is taken for granted.
+    caught.is_none_or(|caught| caught >> (Signal::TERM.as_raw() - 1) & 1 == 1)
 }
 
 /// This program as the runner.

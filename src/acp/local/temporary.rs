@@ -70,7 +70,8 @@ fn oldest_user(folder: &Path) -> Option<Duration> {
 
 #[cfg(test)]
 mod tests {
-    use std::process::Command;
+    use std::io::Read as _;
+    use std::process::{Command, Stdio};
 
     use super::*;
 
@@ -98,8 +99,12 @@ mod tests {
     fn what_a_command_that_lives_may_have_made_stays() {
         let folder = tempfile::tempdir().expect("a folder");
         let temp = folder.path();
-        let mut command = Command::new("sleep");
-        let mut lives = command.arg("600").env("TMPDIR", temp).spawn().expect("it starts");
+        let mut command = Command::new("sh");
+        command.args(["-c", "echo up; read -r _"]).env("TMPDIR", temp);
+        let mut lives = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("it starts");
+        // A process that has only just begun shows no environment yet.
+        let mut up = [0; 3];
+        lives.stdout.take().expect("a pipe").read_exact(&mut up).expect("it is up");
         assert!(oldest_user(temp).is_some_and(|age| age < Duration::from_mins(5)), "it is seen");
         assert!(oldest_user(Path::new("/nobody/uses/this")).is_none());
         lives.kill().expect("ended");
