@@ -3,6 +3,7 @@
 //! The floor plan, in reading order:
 //!
 //! - [`failpoint`]: where a test can end the process; nothing in a normal build.
+//! - [`record_locks`]: how SQLite locks its files.
 //! - [`ids`], [`request`]: what travels and what comes of it.
 //! - [`output`], [`redact`]: text on its way out.
 //! - [`tool`]: the contract between engine and tools.
@@ -19,6 +20,7 @@
 
 pub mod failpoint;
 pub mod ids;
+pub mod record_locks;
 pub mod request;
 
 pub mod output;

@@ -6,12 +6,14 @@ mod payload;
 mod reply;
 mod seal;
 mod signature;
+mod uncut;
 
 pub use meta::{FileChange, Meta};
 pub use payload::shrink_payload;
 pub use reply::{Body, Reply};
 pub use seal::{CleanReply, Sealing};
 pub use signature::{NotSigned, RequestAuth, Signed, public_key_of};
+pub use uncut::uncut;
 
 use serde::{Deserialize, Serialize};
 

@@ -170,7 +170,7 @@ impl Scene {
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
         // Another life may have answered all of it, so that this one has only just begun.
-        while !hears_of_a_stop(child.id()) && child.try_wait()?.is_none() {
+        while !hears_of_a_stop(child.id()) && child.try_wait()?.is_none() && Instant::now() < until {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
         let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw).context("a process id")?;

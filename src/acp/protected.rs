@@ -74,6 +74,9 @@ const FILES: &[(&str, &str)] = &[
     (".login", SHELL),
 ];
 
+/// Folders in a user's `.config`.
+const CONFIGS: &[(&str, &str)] = &[(".config/fish", SHELL), (".config/git", GIT)];
+
 /// The rule for a path from a workspace folder, whether the path exists or not.
 pub fn rule_for(rel: &Path) -> Option<Protection> {
     let names: Vec<String> = rel
@@ -88,8 +91,9 @@ pub fn rule_for(rel: &Path) -> Option<Protection> {
         if let Some((rule, why)) = FOLDERS.iter().find(|(rule, _)| rule == name) {
             return Some(Protection { rule, why });
         }
-        if name == ".git" || name == "git~1" {
-            if within.is_empty() {
+        let is_bare = name.strip_suffix(".git").is_some_and(|stem| !stem.is_empty());
+        if name == ".git" || name == "git~1" || is_bare {
+            if within.is_empty() && !is_bare {
                 return Some(Protection { rule: ".git", why: REPOSITORY });
             }
             // Also below modules and worktrees, which hold whole repositories.
@@ -104,8 +108,11 @@ pub fn rule_for(rel: &Path) -> Option<Protection> {
                 return Some(Protection { rule: ".git/commondir", why: GIT });
             }
         }
-        if name == ".config" && within.first().is_some_and(|name| name == "fish") {
-            return Some(Protection { rule: ".config/fish", why: SHELL });
+        let below_config = within.first().filter(|_| name == ".config");
+        if let Some((rule, why)) =
+            CONFIGS.iter().find(|(rule, _)| below_config.is_some_and(|name| rule[8..] == **name))
+        {
+            return Some(Protection { rule, why });
         }
         // As a folder too: a file's parent of that name is the same mistake.
         if let Some((rule, why)) = FILES.iter().find(|(rule, _)| rule == name) {
@@ -117,12 +124,12 @@ pub fn rule_for(rel: &Path) -> Option<Protection> {
 
 /// The protected names with what they could do, but for those within a repository.
 pub(in crate::acp) fn names() -> impl Iterator<Item = (&'static str, &'static str)> {
-    FOLDERS.iter().chain(FILES).chain(&[(".config/fish", SHELL)]).copied()
+    FOLDERS.iter().chain(FILES).chain(CONFIGS).copied()
 }
 
 /// A name as the most lenient file system would compare it: without case, invisible and combining characters,
 /// without what Windows drops at the end, and without a stream's name.
-fn folded(name: &OsStr) -> String {
+pub(in crate::acp) fn folded(name: &OsStr) -> String {
     let text = name.to_string_lossy();
     let text = text.split(':').next().unwrap_or_default();
     let folded: String = text
@@ -185,6 +192,10 @@ mod tests {
             ("a/.envrc", ".envrc"),
             (".mcp.json", ".mcp.json"),
             (".gitmodules", ".gitmodules"),
+            ("bare/repo.git/hooks/post-receive", ".git/hooks"),
+            ("repo.GIT/config", ".git/config"),
+            (".config/git/config", ".config/git"),
+            ("a/.config/fish/config.fish", ".config/fish"),
         ] {
             assert_eq!(rule(path), Some(expect), "{path}");
         }
@@ -198,6 +209,9 @@ mod tests {
             "src/config",
             "hooks/x",
             ".github/workflows/ci.yml",
+            "repo.git",
+            "repo.git/description",
+            ".config/app/x",
             "",
             "profile",
         ] {

@@ -31,7 +31,8 @@ pub fn call(args: &CallArgs, context: &Context) -> anyhow::Result<Exit> {
     let runtime = runtime()?;
     let (id, answer) = runtime.block_on(async {
         let machine = wiring::machine_alone(&config, &home, context.environment())?;
-        let cx = ToolCx::detached(RequestId::new());
+        let uncut = crate::request::uncut(&machine.redactor);
+        let cx = ToolCx { uncut, ..ToolCx::detached(RequestId::new()) };
         let stop = crate::runner::Stop::new();
         let _signals = stop::on_signals(&stop)?;
         let begun = Instant::now();

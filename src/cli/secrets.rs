@@ -4,14 +4,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{IsTerminal, Read};
 
-use clap::{Args, Subcommand};
+use clap::{Args, Subcommand, ValueEnum};
 use serde::Serialize;
 
 use super::context::Context;
 use super::exit::{Exit, Stop};
 use super::{moments, print};
 use crate::config::WorkspaceRule;
-use crate::home::{Home, SecretError, Secrets, load_skills};
+use crate::home::{Home, KeyPlace, SecretError, Secrets, load_skills};
 use crate::redact::{Redactor, Secret};
 use crate::runner::Clock;
 
@@ -38,6 +38,18 @@ enum Word {
         /// The name
         name: String,
     },
+    /// Say where the key is that opens them, or move it
+    Key {
+        /// Where it is to be: a file of the home's, or the keychain of the system
+        #[arg(long, value_name = "PLACE")]
+        to: Option<Place>,
+    },
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum Place {
+    File,
+    Keychain,
 }
 
 /// One name, as `--json` shows it.
@@ -58,7 +70,31 @@ pub fn secrets(args: &SecretsArgs, context: &Context) -> anyhow::Result<Exit> {
         Word::List => list(&home, context.json()),
         Word::Set { name } => set(&home, name, context.json()),
         Word::Remove { name } => remove(&home, name, context.json()),
+        Word::Key { to } => key(&home, *to, context.json()),
     }
+}
+
+fn key(home: &Home, to: Option<Place>, as_json: bool) -> anyhow::Result<Exit> {
+    let secrets = Secrets::of(home);
+    let wanted = to.map(|place| match place {
+        Place::File => KeyPlace::File,
+        Place::Keychain => KeyPlace::Keychain,
+    });
+    let moved = wanted.map_or(Ok(false), |place| secrets.keep_key_in(place))?;
+    let place = secrets.key_place()?;
+    if as_json {
+        print::json(&serde_json::json!({ "place": place, "moved": moved }));
+        return Ok(Exit::Done);
+    }
+    let verb = if moved { "is now" } else { "is" };
+    print::line(&match place {
+        KeyPlace::File => format!("The key {verb} in {}.", home.secrets_key_file().display()),
+        KeyPlace::Keychain => format!(
+            "The key {verb} in the system's keychain. While that is locked, nothing of the secrets can be read, and no \
+             skill gets one."
+        ),
+    });
+    Ok(Exit::Done)
 }
 
 fn list(home: &Home, as_json: bool) -> anyhow::Result<Exit> {

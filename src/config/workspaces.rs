@@ -2,7 +2,7 @@
 //! it. Not here: keeping the tools inside.
 
 use std::ffi::OsStr;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 use super::error::ConfigError;
 use super::sources::{self, Environment, Origin};
@@ -42,15 +42,19 @@ pub(super) fn resolve(
             _ => return Err(ConfigError::NoWorkspace { file: file.to_owned() }),
         }
     };
-    let mut workspaces = Vec::new();
+    let (mut workspaces, mut full) = (Vec::new(), Vec::new());
     for path in named {
         let real = one(environment, &path, base, home).map_err(|why| match why {
-            Wrong::Relative => ConfigError::NoCurrentDir { origin: origin.clone(), path },
+            Wrong::Relative => ConfigError::NoCurrentDir { origin: origin.clone(), path: path.clone() },
             Wrong::Because(why) => ConfigError::Value { origin: origin.clone(), why },
         })?;
+        full.extend(environment.full_path(&path, base).map(|full| (full, real.clone())));
         if !workspaces.contains(&real) {
             workspaces.push(real);
         }
+    }
+    if let Some(why) = full.iter().find_map(|(full, real)| led(full, real, &workspaces)) {
+        return Err(ConfigError::Value { origin, why });
     }
     let value = super::value::Value::written(&workspaces).unwrap_or_default();
     Ok((workspaces, Setting { key: "workspaces.paths", value, origin }))
@@ -58,6 +62,27 @@ pub(super) fn resolve(
 
 fn split_list(list: &OsStr) -> Vec<PathBuf> {
     std::env::split_paths(list).filter(|path| !path.as_os_str().is_empty()).collect()
+}
+
+/// Why a workspace cannot be used to which a link in another one leads: commands may have put it there.
+fn led(full: &Path, real: &Path, workspaces: &[PathBuf]) -> Option<String> {
+    let within = |above: &Path| {
+        let place = sources::real_place(above);
+        workspaces.iter().any(|other| other != real && place.starts_with(other)).then_some(place)
+    };
+    let (above, place) = full.ancestors().skip(1).find_map(|above| Some((above, within(above)?)))?;
+    let rest = full.strip_prefix(above).ok()?;
+    // What goes out of it again is nothing that lies in it.
+    let goes_out = rest.components().any(|part| part == Component::ParentDir);
+    let is_led = !goes_out && place.join(rest) != real;
+    is_led.then(|| {
+        format!(
+            "the workspace {} is reached by a link that lies in another workspace, where commands may have put it. Name \
+             what it leads to, {}, if that is what you mean",
+            full.display(),
+            real.display()
+        )
+    })
 }
 
 enum Wrong {

@@ -230,6 +230,7 @@ fn lock(path: &Path) -> Result<File, StoreError> {
 
 /// A connection with the settings that all of this database have.
 pub(super) fn connect(path: &Path) -> Result<Connection, StoreError> {
+    crate::record_locks::install();
     let db = Connection::open(path)?;
     db.busy_timeout(Duration::from_secs(5))?;
     // WAL lets reads run beside the writer; NORMAL loses nothing when the process dies.

@@ -18,7 +18,8 @@ pub enum Readers {
 /// Writes the file, in place of the one that may be there. A link in its place is replaced, not followed.
 ///
 /// # Errors
-/// What the system said; the old file is then untouched.
+/// What the system said. The old file is then untouched, unless it was the folder that could not be synced: then the new one
+/// stands there, and may be gone again after a power cut.
 pub fn write(path: &Path, bytes: &[u8], readers: Readers) -> io::Result<()> {
     let draft = Draft::write(path, bytes, readers)?;
     fs::rename(&draft.path, path)?;

@@ -3,7 +3,7 @@
 #![expect(clippy::disallowed_methods, reason = "this file owns the reading of skills and agents")]
 
 use std::fmt;
-use std::fs::{self, OpenOptions};
+use std::fs;
 use std::io::{ErrorKind, Read};
 use std::path::{Path, PathBuf};
 
@@ -13,6 +13,7 @@ use sha2::{Digest, Sha256};
 
 use super::frontmatter;
 use super::layout::Home;
+use super::modes;
 use crate::ids::hex;
 
 /// No skill or agent is longer.
@@ -149,15 +150,8 @@ fn read_inside(home: &Home, file: &Path, file_name: &str) -> Result<String, Stri
     if !real.starts_with(&root) {
         return Err(format!("a link leads out of the home, to {}. Copy the file instead", real.display()));
     }
-    let mut options = OpenOptions::new();
-    options.read(true);
-    #[cfg(unix)]
-    {
-        use rustix::fs::OFlags;
-        let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits();
-        std::os::unix::fs::OpenOptionsExt::custom_flags(&mut options, flags.cast_signed());
-    }
-    let opened = options.open(&real).map_err(|error| format!("cannot be read: {error}"))?;
+    let opened =
+        modes::open_without_waiting(&real, false).map_err(|error| format!("cannot be read: {error}"))?;
     let meta = opened.metadata().map_err(|error| format!("cannot be read: {error}"))?;
     if !meta.is_file() {
         return Err("is not a plain file".to_owned());

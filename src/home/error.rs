@@ -69,6 +69,19 @@ pub enum HomeError {
         /// What to do.
         mend: String,
     },
+    /// The system's keychain does not keep or give the key of the owner's secrets.
+    #[error(
+        "the key of the secrets is not to be had from the system's keychain: {why}. Unlock it, or log in to the desktop \
+         that it belongs to. Where it is lost, restore {} from a backup of the time when the key was in it; or move that \
+         file and the secrets aside and set them again",
+        file.display()
+    )]
+    Keychain {
+        /// What was wrong, as a part of a sentence.
+        why: String,
+        /// The file that the key is in otherwise.
+        file: PathBuf,
+    },
     /// The home was copied here from the machine that the identity belongs to.
     #[error(
         "{} belongs to another machine: this home was copied. Two runners under one identity would take each other's \
@@ -123,7 +136,7 @@ impl HomeError {
     /// Which kind of failure it is.
     pub fn cause(&self) -> Cause {
         match self {
-            Self::Unwritable { .. } | Self::Unreadable { .. } => Cause::Disk,
+            Self::Unwritable { .. } | Self::Unreadable { .. } | Self::Keychain { .. } => Cause::Disk,
             Self::TooOpen { .. } | Self::NotOurs { .. } | Self::OtherMachine { .. } => Cause::Safety,
             Self::WrongKind { .. }
             | Self::Damaged { .. }

@@ -172,6 +172,10 @@ impl Home {
     pub fn trash_log_file(&self) -> PathBuf {
         self.trash_dir().join("undone.jsonl")
     }
+    /// `state/trash/key`: proves whose manifest is whose.
+    pub fn trash_key_file(&self) -> PathBuf {
+        self.trash_dir().join("key")
+    }
     /// `state/trash/lock`: held while something in the trash is moved.
     pub fn trash_lock_file(&self) -> PathBuf {
         self.trash_dir().join("lock")

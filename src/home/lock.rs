@@ -78,9 +78,9 @@ impl RunnerLock {
             // A runner's lock is exclusive, an onlooker's is shared: if a shared one is to be had, no runner runs.
             if !taken(file.try_lock_shared(), &path)? {
                 let pid = read_pid(&mut file);
-                // Killed while it started a command, a runner leaves its lock to that for the moment before the
-                // command's program runs.
-                if pid.is_none_or(lives) {
+                // Ended while it started a command, a runner leaves its lock to that for the moment before the command's
+                // program runs. One that has just begun says who it is in a moment.
+                if pid.is_some_and(lives) {
                     return Err(LockError::Held { pid });
                 }
                 std::thread::yield_now();

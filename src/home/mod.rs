@@ -10,6 +10,7 @@ mod error;
 mod frontmatter;
 #[cfg(any(fuzzing, test))]
 pub(crate) mod fuzzing;
+mod keychain;
 mod layout;
 mod lock;
 mod machine;
@@ -39,7 +40,7 @@ pub use new_device::set_aside;
 pub use policy::{GrantFiles, PolicyFile, PolicyStamp};
 pub use request_key::{make_request_key, read_request_key};
 pub use secret_mounts::{MountPlace, SecretMount};
-pub use secrets::{SecretEntry, SecretError, Secrets, SecretsWatch};
+pub use secrets::{KeyPlace, SecretEntry, SecretError, Secrets, SecretsWatch};
 pub use skills::{Skill, load_skills};
 pub use switches::{Switch, SwitchWatch, SwitchedOn, Switches};
 pub use tokens::{TokenName, Tokens, fresh_token};

@@ -118,19 +118,27 @@ pub(super) fn check_writable(dir: &Path) -> Result<(), HomeError> {
     }
 }
 
-/// Opens a secret file for reading, if it is there: a plain file, ours, and closed to everybody else.
-pub(super) fn open_secret(path: &Path) -> Result<Option<File>, HomeError> {
-    let wrong_kind = || HomeError::WrongKind { path: path.to_owned(), wanted: "a plain file" };
+/// Opens what may be no file for reading: a pipe would stop us there for ever. A link at its end is followed or refused.
+pub(super) fn open_without_waiting(path: &Path, follows: bool) -> std::io::Result<File> {
     let mut options = OpenOptions::new();
     options.read(true);
     #[cfg(unix)]
     {
-        // A link could lead to a file that others may change; a pipe would stop us here for ever.
         use rustix::fs::OFlags;
-        let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits();
+        let links = if follows { OFlags::empty() } else { OFlags::NOFOLLOW };
+        let flags = (links | OFlags::NONBLOCK).bits();
         std::os::unix::fs::OpenOptionsExt::custom_flags(&mut options, flags.cast_signed());
     }
-    let file = match options.open(path) {
+    #[cfg(not(unix))]
+    let _ = follows;
+    options.open(path)
+}
+
+/// Opens a secret file for reading, if it is there: a plain file, ours, and closed to everybody else.
+pub(super) fn open_secret(path: &Path) -> Result<Option<File>, HomeError> {
+    let wrong_kind = || HomeError::WrongKind { path: path.to_owned(), wanted: "a plain file" };
+    // A link could lead to a file that others may change.
+    let file = match open_without_waiting(path, false) {
         Ok(file) => file,
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
         Err(error) if is_link(&error) => return Err(wrong_kind()),

@@ -2,19 +2,22 @@
 #![expect(clippy::disallowed_methods, reason = "this file owns the policy's files in the home")]
 
 use std::fs;
-use std::io::{self, ErrorKind};
+use std::io::{self, ErrorKind, Read};
 use std::path::PathBuf;
 use std::time::{Duration, SystemTime};
 
 use super::atomic::{self, Readers};
 use super::error::HomeError;
 use super::layout::Home;
+use super::modes;
 use crate::ids::RequestId;
 
 /// How long a file that was just changed must stay as it is: an editor may be in the middle of saving it.
 const SETTLED_FOR: Duration = Duration::from_millis(30);
 /// How often that is looked at before the text is taken as it is.
 const LOOKS: u32 = 10;
+/// A larger file is not read.
+const MAX_BYTES: u64 = 1024 * 1024;
 
 /// The text of policy.toml.
 #[derive(Debug, Clone)]
@@ -65,7 +68,7 @@ impl PolicyFile {
     /// The text as it is now; none where there is no file.
     ///
     /// # Errors
-    /// The system's; `InvalidData` where it is no UTF-8, `PermissionDenied` where others may write it.
+    /// The system's; `InvalidData` where it is no file, too large or no UTF-8, `PermissionDenied` where others may write it.
     pub fn read(&self) -> io::Result<Option<String>> {
         match fs::symlink_metadata(&self.path) {
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
@@ -77,11 +80,26 @@ impl PolicyFile {
                 }
             }
         }
-        match fs::read_to_string(&self.path) {
+        match self.text() {
             Ok(text) => Ok(Some(text)),
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
             Err(error) => Err(error),
         }
+    }
+
+    /// What is in the file.
+    fn text(&self) -> io::Result<String> {
+        let invalid = |text: &str| Err(io::Error::new(ErrorKind::InvalidData, text));
+        let file = modes::open_without_waiting(&self.path, true)?;
+        if !file.metadata()?.is_file() {
+            return invalid("is no file; put a file with the rules here, or remove it");
+        }
+        let mut text = String::new();
+        file.take(MAX_BYTES + 1).read_to_string(&mut text)?;
+        if text.len() as u64 > MAX_BYTES {
+            return invalid("is larger than 1 MiB; keep fewer rules in it");
+        }
+        Ok(text)
     }
 
     /// A link is as safe as what it leads to.
@@ -249,6 +267,15 @@ mod tests {
         assert_eq!(file.settled().expect("read").0.as_deref(), Some("default = \"ask\""));
         fs::set_permissions(file.path(), fs::Permissions::from_mode(0o666)).expect("opened up");
         assert_eq!(file.read().expect_err("others may write it").kind(), ErrorKind::PermissionDenied);
+        let pipe = at("pipe");
+        let mode = rustix::fs::Mode::from_raw_mode(0o600);
+        rustix::fs::mknodat(rustix::fs::CWD, pipe.path(), rustix::fs::FileType::Fifo, mode, 0).expect("made");
+        let large = at("large");
+        large.write(&" ".repeat(1024 * 1024 + 1)).expect("written");
+        for (file, words) in [(&pipe, "is no file"), (&large, "larger than 1 MiB")] {
+            let error = file.read().expect_err(words);
+            assert!(error.kind() == ErrorKind::InvalidData && error.to_string().contains(words), "{error}");
+        }
         let link = at("link");
         std::os::unix::fs::symlink(file.path(), link.path()).expect("linked");
         assert_eq!(

@@ -1,9 +1,9 @@
 //! The owner's secrets, by name: one sealed file, its key beside the device's. Not here: the runner's own tokens (tokens),
 //! and giving secrets to commands (mounted).
 //!
-//! The key is a file that only this user may read. That keeps the values out of backups and syncs of the home that
-//! leave `keys/` out, out of the way of whoever looks at the file, and shows any change to it. It does not keep them
-//! from other programs of the same user.
+//! The key is a file that only this user may read, or, at the owner's wish, in the system's keychain, which the file then
+//! says. That keeps the values out of backups and syncs of the home that leave `keys/` out, out of the way of whoever
+//! looks at the file, and shows any change to it. It does not keep them from other programs of the same user.
 
 use std::collections::BTreeMap;
 use std::io::Read;
@@ -18,6 +18,7 @@ use tokio::sync::watch;
 
 use super::atomic::{self, Readers};
 use super::error::HomeError;
+use super::keychain::Entry;
 use super::layout::Home;
 use super::lock;
 use super::modes;
@@ -69,6 +70,43 @@ pub enum SecretError {
     Home(#[from] HomeError),
 }
 
+/// Where the key is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum KeyPlace {
+    /// In a file of the home's, `keys/secrets.key`.
+    File,
+    /// In the system's keychain.
+    Keychain,
+}
+
+/// How a key's file begins that says where the key is: then comes the name of the keychain's entry.
+const ELSEWHERE: &str = "keychain ";
+
+/// What the key's file holds.
+enum Stored {
+    /// The key.
+    Here(Key),
+    /// The entry of the keychain that does.
+    Elsewhere(Entry),
+}
+
+impl Stored {
+    fn entry(self) -> Option<Entry> {
+        match self {
+            Self::Here(_) => None,
+            Self::Elsewhere(entry) => Some(entry),
+        }
+    }
+
+    fn place(&self) -> KeyPlace {
+        match self {
+            Self::Here(_) => KeyPlace::File,
+            Self::Elsewhere(_) => KeyPlace::Keychain,
+        }
+    }
+}
+
 /// What is sealed, by name.
 type All = BTreeMap<String, Kept>;
 
@@ -90,7 +128,7 @@ impl Secrets {
     /// [`HomeError`] when the file or its key is damaged, gone, or open to others.
     pub fn list(&self) -> Result<Vec<SecretEntry>, HomeError> {
         let entry = |(name, kept): (String, Kept)| SecretEntry { name, set_at_ms: kept.set_at_ms };
-        Ok(self.read()?.into_iter().map(entry).collect())
+        Ok(self.read()?.0.into_iter().map(entry).collect())
     }
 
     /// The value of this name, if there is one.
@@ -98,7 +136,7 @@ impl Secrets {
     /// # Errors
     /// As above.
     pub fn get(&self, name: &str) -> Result<Option<Secret<String>>, HomeError> {
-        Ok(self.read()?.remove(name).map(|kept| Secret::new(kept.value)))
+        Ok(self.read()?.0.remove(name).map(|kept| Secret::new(kept.value)))
     }
 
     /// Every value, for masking.
@@ -106,7 +144,7 @@ impl Secrets {
     /// # Errors
     /// As above.
     pub fn values(&self) -> Result<Vec<Secret<String>>, HomeError> {
-        Ok(self.read()?.into_values().map(|kept| Secret::new(kept.value)).collect())
+        Ok(self.read()?.0.into_values().map(|kept| Secret::new(kept.value)).collect())
     }
 
     /// Keeps a value under this name, in place of the one that may be there. Returns whether the name is new.
@@ -116,10 +154,10 @@ impl Secrets {
     pub fn set(&self, name: &str, value: &Secret<String>) -> Result<bool, SecretError> {
         check(name, value.expose()).map_err(SecretError::Unusable)?;
         let _writing = lock::wait_for(&self.lock)?;
-        let mut all = self.read()?;
+        let (mut all, key) = self.read()?;
         let kept = Kept { value: value.expose().clone(), set_at_ms: now_ms() };
         let is_new = all.insert(name.to_owned(), kept).is_none();
-        self.write(&all)?;
+        self.write(&all, key)?;
         Ok(is_new)
     }
 
@@ -129,12 +167,92 @@ impl Secrets {
     /// As [`Secrets::list`], and when the file cannot be written.
     pub fn remove(&self, name: &str) -> Result<bool, HomeError> {
         let _writing = lock::wait_for(&self.lock)?;
-        let mut all = self.read()?;
+        let (mut all, key) = self.read()?;
         let was_there = all.remove(name).is_some();
         if was_there {
-            self.write(&all)?;
+            self.write(&all, key)?;
         }
         Ok(was_there)
+    }
+
+    /// Where the key is, or will be.
+    ///
+    /// # Errors
+    /// [`HomeError`] when its file cannot be read.
+    pub fn key_place(&self) -> Result<KeyPlace, HomeError> {
+        Ok(self.key_file()?.map_or(KeyPlace::File, |stored| stored.place()))
+    }
+
+    /// Moves the key, or makes it there. Returns whether it was elsewhere.
+    ///
+    /// # Errors
+    /// [`HomeError::Keychain`] where the keychain does not keep it or does not give it, and as [`Secrets::list`]. The key
+    /// is where it was then.
+    pub fn keep_key_in(&self, place: KeyPlace) -> Result<bool, HomeError> {
+        let _writing = lock::wait_for(&self.lock)?;
+        let before = self.key_file()?;
+        if before.as_ref().map_or(KeyPlace::File, Stored::place) == place {
+            return Ok(false);
+        }
+        let key = before.as_ref().map(|stored| self.key_in(stored)).transpose()?;
+        // A key that does not open what is sealed, or that is gone, is not moved: that would look as if all were well.
+        if let Some(text) = text_of(&self.file)? {
+            self.unsealed(&text, key)?;
+        }
+        let key = key.unwrap_or_else(random_32);
+        let entry = match place {
+            KeyPlace::File => None,
+            KeyPlace::Keychain => Some(self.keep_in_keychain(&key)?),
+        };
+        let text =
+            entry.as_ref().map_or_else(|| STANDARD.encode(key), |it| format!("{ELSEWHERE}{}", it.name()));
+        let written = atomic::write(&self.key, format!("{text}\n").as_bytes(), Readers::OwnerOnly);
+        let before = before.and_then(Stored::entry);
+        self.forget_unnamed(before.into_iter().chain(entry));
+        written.map(|()| true).map_err(HomeError::unwritable(&self.key))
+    }
+
+    /// Forgets those entries of the keychain that the key's file does not name. Writing may fail once the file is replaced:
+    /// only it says which is needed.
+    fn forget_unnamed(&self, entries: impl Iterator<Item = Entry>) {
+        let Ok(now) = self.key_file() else { return };
+        let named = now.and_then(Stored::entry);
+        entries.filter(|entry| Some(entry) != named.as_ref()).for_each(|entry| forget(&entry));
+    }
+
+    /// What the key's file says, where there is one.
+    fn key_file(&self) -> Result<Option<Stored>, HomeError> {
+        let Some(text) = text_of(&self.key)? else { return Ok(None) };
+        // What was read is not shown: it may be most of a key.
+        let (stored, why) = match text.strip_prefix(ELSEWHERE) {
+            Some(name) => {
+                (Entry::named(name.trim()).map(Stored::Elsewhere), "it names no entry of the keychain")
+            }
+            None => (key_of(&text).map(Stored::Here), "it does not hold 32 bytes as base64"),
+        };
+        let damaged =
+            || HomeError::Damaged { path: self.key.clone(), why: why.to_owned(), mend: mend(&self.file) };
+        stored.map(Some).ok_or_else(damaged)
+    }
+
+    /// Under a new name, which it is only told by once it was seen to be there.
+    fn keep_in_keychain(&self, key: &Key) -> Result<Entry, HomeError> {
+        let entry = Entry::new();
+        let told = |why| HomeError::Keychain { why, file: self.key.clone() };
+        entry.keep(&Secret::new(STANDARD.encode(key))).map_err(told)?;
+        let failed = match self.in_keychain(&entry) {
+            Ok(given) if given == *key => return Ok(entry),
+            Ok(_) => told("it gives something else than it was given".to_owned()),
+            Err(failed) => failed,
+        };
+        forget(&entry);
+        Err(failed)
+    }
+
+    fn in_keychain(&self, entry: &Entry) -> Result<Key, HomeError> {
+        let told = |why| HomeError::Keychain { why, file: self.key.clone() };
+        let value = entry.value().map_err(told)?;
+        key_of(value.expose()).ok_or_else(|| told("what it gives is no key".to_owned()))
     }
 
     /// Tells when the file changes; none where the system cannot.
@@ -160,23 +278,29 @@ impl Secrets {
         }
     }
 
-    /// All that is kept; nothing where there is no file.
-    fn read(&self) -> Result<All, HomeError> {
-        let Some(text) = text_of(&self.file)? else { return Ok(All::new()) };
-        let Some(key) = self.read_key()? else {
+    /// All that is kept, with the key that opens it; nothing where there is no file.
+    fn read(&self) -> Result<(All, Option<Key>), HomeError> {
+        let Some(text) = text_of(&self.file)? else { return Ok((All::new(), None)) };
+        let key = self.read_key()?;
+        Ok((self.unsealed(&text, key)?, key))
+    }
+
+    fn unsealed(&self, text: &str, key: Option<Key>) -> Result<All, HomeError> {
+        let Some(key) = key else {
             return Err(self.damaged(format!(
                 "its key {} is gone, and without it nobody can read it",
                 self.key.display()
             )));
         };
-        let plain = sealed::open(&key, &text).map_err(|why| self.damaged(why.to_owned()))?;
+        let plain = sealed::open(&key, text).map_err(|why| self.damaged(why.to_owned()))?;
         serde_json::from_slice(&plain)
             .map_err(|_| self.damaged("what is sealed in it cannot be read".to_owned()))
     }
 
-    /// Only after [`Secrets::read`] has read what is there: a file that could not be read is never written over.
-    fn write(&self, all: &All) -> Result<(), HomeError> {
-        let key = match self.read_key()? {
+    /// Only after [`Secrets::read`] has read what is there, and with the key that it gave: a file that could not be read is
+    /// never written over.
+    fn write(&self, all: &All, key: Option<Key>) -> Result<(), HomeError> {
+        let key = match key.map_or_else(|| self.read_key(), |key| Ok(Some(key)))? {
             Some(key) => key,
             None => self.new_key()?,
         };
@@ -187,14 +311,14 @@ impl Secrets {
     }
 
     fn read_key(&self) -> Result<Option<Key>, HomeError> {
-        let Some(text) = text_of(&self.key)? else { return Ok(None) };
-        let key = STANDARD.decode(text.trim()).ok().and_then(|bytes| Key::try_from(bytes).ok());
-        // What was read is not shown: it may be most of a key.
-        key.map(Some).ok_or_else(|| HomeError::Damaged {
-            path: self.key.clone(),
-            why: "it does not hold 32 bytes as base64".to_owned(),
-            mend: mend(&self.file),
-        })
+        self.key_file()?.map(|stored| self.key_in(&stored)).transpose()
+    }
+
+    fn key_in(&self, stored: &Stored) -> Result<Key, HomeError> {
+        match stored {
+            Stored::Here(key) => Ok(*key),
+            Stored::Elsewhere(entry) => self.in_keychain(entry),
+        }
     }
 
     /// Under the lock, so that nobody makes another one meanwhile.
@@ -209,6 +333,16 @@ impl Secrets {
     fn damaged(&self, why: String) -> HomeError {
         HomeError::Damaged { path: self.file.clone(), why, mend: mend(&self.file) }
     }
+}
+
+fn forget(entry: &Entry) {
+    if let Err(why) = entry.forget() {
+        tracing::warn!(why, "the keychain keeps a key of the secrets that is not needed");
+    }
+}
+
+fn key_of(text: &str) -> Option<Key> {
+    STANDARD.decode(text.trim()).ok().and_then(|bytes| Key::try_from(bytes).ok())
 }
 
 fn mend(file: &Path) -> String {

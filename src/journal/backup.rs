@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use rusqlite::{Connection, OpenFlags};
 
 use super::{JournalError, integrity, swap};
+use crate::record_locks;
 
 /// Where the journal of this version is kept.
 fn place(path: &Path, version: usize) -> PathBuf {
@@ -18,6 +19,7 @@ pub(super) fn make(connection: &Connection, path: &Path, version: usize) -> Resu
     let failed = |cause| JournalError::File { path: place(path, version).display().to_string(), cause };
     let draft = swap::draft(path).map_err(failed)?;
     copy(connection, &draft)?;
+    record_locks::install();
     let copied = Connection::open_with_flags(&draft, OpenFlags::SQLITE_OPEN_READ_ONLY)?;
     integrity::check(&copied, &draft)?;
     drop(copied);

@@ -8,6 +8,8 @@ use rusqlite::config::DbConfig;
 use rusqlite::types::Value;
 use rusqlite::{Connection, Row};
 
+use crate::record_locks;
+
 /// How many single rows are asked for between what can be read from both ends.
 const PROBES: i64 = 50_000;
 
@@ -25,6 +27,7 @@ pub(super) fn columns(connection: &Connection, table: &str) -> rusqlite::Result<
 impl Debris {
     /// None where SQLite knows nothing of it at all.
     pub(super) fn open(path: &Path) -> Option<Self> {
+        record_locks::install();
         let connection = Connection::open(path).ok()?;
         // It is kept as it was found.
         connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true).ok()?;

@@ -10,6 +10,7 @@ use rusqlite::config::DbConfig;
 use rusqlite_migration::{M, Migrations};
 
 use super::{JournalError, backup, integrity, salvage, swap};
+use crate::record_locks;
 
 /// Up to this size, in bytes, a file is checked at every start; a larger one when it was not closed.
 const CHECKED: u64 = 16 << 20;
@@ -50,7 +51,7 @@ pub(super) fn open(path: &Path, suspicious: bool) -> Result<Connection, JournalE
 
 /// A new file with all tables, for what is read from a broken one.
 pub(super) fn new_file(path: &Path) -> Result<Connection, JournalError> {
-    let mut connection = Connection::open(path).map_err(open_failed(path))?;
+    let mut connection = connect(path)?;
     bring_up_to_date(&mut connection, path)?;
     Ok(connection)
 }
@@ -58,7 +59,7 @@ pub(super) fn new_file(path: &Path) -> Result<Connection, JournalError> {
 pub(super) fn open_sound(path: &Path, suspicious: bool) -> Result<Connection, JournalError> {
     let unclean = swap::beside(path, "-wal").metadata().is_ok_and(|log| log.len() > 0);
     let small = path.metadata().is_ok_and(|file| file.len() <= CHECKED);
-    let mut connection = Connection::open(path).map_err(open_failed(path))?;
+    let mut connection = connect(path)?;
     // Closing a file that is not ours to touch must not write its log into it.
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true).map_err(open_failed(path))?;
     let version: i64 =
@@ -118,6 +119,11 @@ fn settle_change(connection: Connection, path: &Path) -> Result<Connection, Jour
     drop(connection);
     File::open(path).and_then(|file| file.sync_all()).map_err(file_failed(path))?;
     swap::sync_folder(path).map_err(file_failed(path))?;
+    connect(path)
+}
+
+fn connect(path: &Path) -> Result<Connection, JournalError> {
+    record_locks::install();
     Connection::open(path).map_err(open_failed(path))
 }
 

@@ -73,6 +73,7 @@ impl Reader {
     /// [`JournalError::Open`], also when there is no journal yet.
     pub fn open(path: &Path) -> Result<Self, JournalError> {
         let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+        crate::record_locks::install();
         let connection = Connection::open_with_flags(path, flags)
             .map_err(|cause| JournalError::Open { path: path.display().to_string(), cause })?;
         connection.busy_timeout(std::time::Duration::from_secs(5))?;

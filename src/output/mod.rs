@@ -15,6 +15,7 @@ mod search;
 mod spool;
 pub mod store;
 mod stretch;
+pub mod uncut;
 
 pub use clip::{Budget, Clipped};
 pub use filter::{FilterFactory, StreamFilter};
@@ -23,3 +24,4 @@ pub use kept::{Halt, KeptLine, KeptOutput, Page, Totals, Window};
 pub use search::{Found, Query, SearchError};
 pub use spool::Spool;
 pub use store::{FindError, Limits, OutputHandle, OutputStore};
+pub use uncut::{MaskedTexts, Standing, Uncut};

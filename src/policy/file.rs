@@ -1,5 +1,6 @@
 //! policy.toml: read, checked, and added to. Not here: what a rule fits.
 
+use std::collections::HashSet;
 use std::fmt;
 
 use serde::Deserialize;
@@ -81,18 +82,24 @@ impl Rules {
     /// # Errors
     /// [`Broken`], with the line: also where a rule's examples are not as it says.
     pub fn parse(text: &str, is_tool: &dyn Fn(&str) -> bool) -> Result<Self, Broken> {
-        let line_at = |offset: usize| text[..offset.min(text.len())].matches('\n').count() + 1;
+        let breaks = |part: &str| part.matches('\n').count();
+        let line_at = |offset: usize| breaks(&text[..offset.min(text.len())]) + 1;
         let written: Written = toml::from_str(text).map_err(|error| Broken {
             line: error.span().map(|span| line_at(span.start)),
             text: error.message().trim().to_owned(),
         })?;
         let mut rules: Vec<Rule> = Vec::new();
+        let mut names = HashSet::new();
+        let (mut line, mut counted) = (1, 0);
         for written in written.rule {
-            let line = line_at(written.span().start);
+            // They come as they stand in the text, so each line break is counted once.
+            let begin = written.span().start.min(text.len());
+            line += text.get(counted..begin).map_or(0, breaks);
+            counted = counted.max(begin);
             let broken = |text: String| Broken { line: Some(line), text };
             let written = written.into_inner();
             let name = written.name.clone();
-            if rules.iter().any(|rule| rule.name == name) {
+            if !names.insert(name.clone()) {
                 return Err(broken(format!(
                     "two rules are called {name:?}; grants name a rule, so give one another name"
                 )));

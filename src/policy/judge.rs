@@ -19,7 +19,7 @@ enum Said {
 /// Judges a call. `asked_about` says whether the configuration wants a person to be asked about such calls; `grants` are
 /// those in force.
 pub fn judge(rules: &Rules, asked_about: bool, call: &Call, grants: &[Grant]) -> Verdict {
-    let mut bench = Bench { rules, call, grants, used: Vec::new() };
+    let mut bench = Bench { rules, call, grants, used: Vec::new(), granted: None };
     let parts = parts(call);
     let mut against = Vec::new();
     let mut uncovered = Vec::new();
@@ -43,12 +43,16 @@ pub fn judge(rules: &Rules, asked_about: bool, call: &Call, grants: &[Grant]) ->
         let verdict = bench.fallback(asked_about, &uncovered);
         if verdict.decision != Decision::Allow {
             against.push(verdict);
-        } else if against.is_empty() {
-            return Verdict { grants: bench.used, ..verdict };
+        } else if against.is_empty() && bench.used.is_empty() {
+            return verdict;
         }
     }
     if let Some(verdict) = strictest(against) {
         return Verdict { grants: bench.used, ..verdict };
+    }
+    // What rests on a grant says so, whatever else is for it.
+    if let Some(words) = bench.granted {
+        return Verdict::allowed(By::Grant, words, bench.used);
     }
     let (by, words) = whole.or(covered).unwrap_or((By::Nothing, String::new()));
     Verdict::allowed(by, words, bench.used)
@@ -81,12 +85,14 @@ struct Bench<'a> {
     call: &'a Call,
     grants: &'a [Grant],
     used: Vec<String>,
+    /// The words of the first part that needs a grant.
+    granted: Option<String>,
 }
 
 impl Bench<'_> {
     fn hear(&mut self, part: Part<'_>) -> Said {
         if let Some(grant) = self.grants.iter().find(|grant| grant.covers(part)) {
-            self.use_up(&grant.id);
+            self.use_up(&grant.id, part);
             return Said::For(By::Grant, self.words(part));
         }
         let tool_grant =
@@ -106,7 +112,7 @@ impl Bench<'_> {
             if let Some(grant) = granted {
                 // One for a rule speaks of what the rule names, not of what only may be meant.
                 lifted |= fit != Fit::Maybe || matches!(grant.target, Target::Tool(_));
-                self.use_up(&grant.id);
+                self.use_up(&grant.id, part);
                 continue;
             }
             against.push(self.against(rule, fit, part));
@@ -123,14 +129,22 @@ impl Bench<'_> {
         Said::Nothing
     }
 
-    fn use_up(&mut self, id: &str) {
+    fn use_up(&mut self, id: &str, part: Part<'_>) {
+        if self.granted.is_none() {
+            self.granted = Some(self.words(part));
+        }
         if !self.used.iter().any(|known| known == id) {
             self.used.push(id.to_owned());
         }
     }
 
     fn against(&self, rule: &Rule, fit: Fit, part: Part<'_>) -> Verdict {
-        let change = Some(format!("punie-runner policy allow --once {}", quoted(&rule.name)));
+        // What a rule only may be meant for is not named by a grant for the rule.
+        let grant = match fit {
+            Fit::Yes(_) => quoted(&rule.name),
+            _ => format!("--tool {}", quoted(&self.call.tool)),
+        };
+        let change = Some(format!("punie-runner policy allow --once {grant}"));
         let whole = self.words(part);
         let (decision, by, matched, reason) = match fit {
             Fit::Yes(words) => (rule.decision, By::Rule(rule.name.clone()), words, rule.reason.clone()),
@@ -177,7 +191,7 @@ impl Bench<'_> {
         if let Some(grant) =
             self.grants.iter().find(|grant| grant.target == Target::Tool(self.call.tool.clone()))
         {
-            self.use_up(&grant.id);
+            self.use_up(&grant.id, part);
             return Verdict::allowed(By::Grant, self.words(part), Vec::new());
         }
         let by = if default >= asked { By::Default } else { By::Ask };
@@ -195,11 +209,23 @@ impl Bench<'_> {
             by,
             matched: self.words(part),
             inside: None,
-            reason: None,
+            reason: self.does_not_hold(part),
             change: Some(change),
             grants: Vec::new(),
             about,
         }
+    }
+
+    /// Why a rule that allows this part by its words does not.
+    fn does_not_hold(&self, part: Part<'_>) -> Option<String> {
+        let Part::Command(simple, true) = part else { return None };
+        let mut about = self.rules.about(&self.call.tool, self.call.effect);
+        let bare = Part::Command(simple, false);
+        let rule = about.find(|rule| rule.decision == Decision::Allow && rule.names(bare))?;
+        Some(format!(
+            "the owner's rule {:?} allows it only where no variables are set, and the line or the call sets some",
+            rule.name
+        ))
     }
 
     /// The smallest thing that could be granted for this part.

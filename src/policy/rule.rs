@@ -70,6 +70,7 @@ impl PathGlob {
         if bare.is_empty() {
             return Err(format!("the path {text:?} names nothing; `**` is everything in a workspace"));
         }
+        check_parts(text, bare)?;
         let folder = bare.strip_suffix("/**").unwrap_or(bare);
         let build = |pattern: &str| {
             GlobBuilder::new(pattern)
@@ -100,6 +101,41 @@ impl PathGlob {
         let parts = folder.split('/').filter(|part| !part.is_empty());
         plain.filter(|part| !part.is_empty()).zip(parts).all(|(a, b)| same(a, b))
     }
+}
+
+/// Refuses what no path can fit: these are held against it without `.`, `..` and empty parts, and nothing stands for a
+/// home. `text` is the pattern as it was written, `bare` without what may stand around it.
+fn check_parts(text: &str, bare: &str) -> Result<(), String> {
+    const WILD: [char; 4] = ['*', '?', '[', '{'];
+    let parts: Vec<&str> = bare.split('/').collect();
+    let is_root = |at: usize| at == 0 && bare.starts_with('/');
+    let is_odd =
+        |(at, part): (usize, &&str)| matches!(*part, "." | "..") || (part.is_empty() && !is_root(at));
+    if !parts.iter().enumerate().any(is_odd) && !bare.starts_with('~') {
+        return Ok(());
+    }
+    let mut plain: Vec<&str> = Vec::new();
+    let mut is_clear = !bare.starts_with('~');
+    for part in parts {
+        match part {
+            "" | "." => {}
+            ".." => is_clear &= plain.pop().is_some_and(|part| !part.contains(WILD)),
+            part => plain.push(part),
+        }
+    }
+    let whole = plain.join("/");
+    Err(if is_clear && !whole.is_empty() {
+        let root = if bare.starts_with('/') { "/" } else { "" };
+        format!(
+            "the path {text:?} fits nothing, for paths have no `.`, `..` and `//`; write {:?}",
+            format!("{root}{whole}")
+        )
+    } else {
+        format!(
+            "the path {text:?} fits nothing; write it from a workspace folder, as \"a/b/**\", or what lies outside of \
+             all by its whole path, as \"/home/me/x\""
+        )
+    })
 }
 
 fn same(a: &str, b: &str) -> bool {
@@ -178,11 +214,30 @@ impl Rule {
             return true;
         }
         let Some(from) = simple.starts_from else { return false };
+        if from == 1 && simple.words[1..].iter().any(|word| self.is_in_text(word)) {
+            return true;
+        }
         let places = (from..simple.words.len())
             .filter(|at| simple.words[*at].literal && self.is_name(&simple.words[*at]));
         places
             .enumerate()
             .any(|(n, at)| n >= MOST || self.fit_command(&simple.words[at..], simple.open_end) != Fit::No)
+    }
+
+    /// Whether a word of several is a text that holds such a command.
+    fn is_in_text(&self, word: &Word) -> bool {
+        /// The most pieces of a text that are looked at; in a longer one nothing is certain.
+        const MOST: usize = 200;
+        if !word.literal || !word.text.trim().contains(char::is_whitespace) {
+            return false;
+        }
+        let parts = |c: char| c.is_whitespace() || ";|&(){}!`'\"".contains(c);
+        let pieces = word.text.split(parts).filter(|piece| !piece.is_empty());
+        let pieces: Vec<Word> = pieces.take(MOST).map(Word::literally).collect();
+        let is_it =
+            |at: usize| self.is_name(&pieces[at]) && self.fit_command(&pieces[at..], false) != Fit::No;
+        (0..pieces.len()).any(is_it)
+            || (pieces.len() == MOST && pieces.iter().any(|piece| self.is_name(piece)))
     }
 
     /// Whether a word names the rule's program.

@@ -1,5 +1,9 @@
 //! What rules say to calls.
 
+mod code;
+mod lines;
+mod programs;
+
 use super::{About, By, Call, Decision, Grant, NewRule, Place, Rules, Target, Verdict, judge, shell};
 
 fn is_tool(name: &str) -> bool {
@@ -27,6 +31,10 @@ fn file(tool: &str, effect: &'static str, path: &str) -> Call {
 
 fn decide(text: &str, call: &Call) -> Verdict {
     judge(&rules(text), false, call, &[])
+}
+
+fn grant(id: &str, target: Target) -> Grant {
+    Grant { id: id.to_owned(), target, once: true, made_ms: 0, until_ms: 10 }
 }
 
 const NO_PUSH: &str = "[[rule]]\nname = \"no-push\"\ndecision = \"deny\"\nreason = \"people push\"\ncommand = [\"git\", [\"push\", \"send-pack\"]]\n";
@@ -67,6 +75,10 @@ fn a_denied_command_is_known_wherever_its_words_stand() {
     ] {
         let verdict = decide(NO_PUSH, &bash(line));
         assert!(verdict.cause().contains(why), "{line}: {verdict:?}");
+        // What is said to help does.
+        assert_eq!(verdict.change.as_deref(), Some("punie-runner policy allow --once --tool Bash"));
+        let tool = [grant("g", Target::Tool("Bash".to_owned()))];
+        assert_eq!(judge(&rules(NO_PUSH), false, &bash(line), &tool).decision, Decision::Allow, "{line}");
     }
     for line in ["git commit -m push", "git log --oneline", "echo git push", "ls push", "gitk push"] {
         assert_eq!(decide(NO_PUSH, &bash(line)).decision, Decision::Allow, "{line}");
@@ -104,6 +116,10 @@ fn an_allow_rule_covers_no_more_than_it_names() {
     ] {
         assert_eq!(decide(text, &bash(line)).decision, Decision::Deny, "{line}");
     }
+    let verdict = decide(text, &bash("FOO=1 cargo test"));
+    assert_eq!(verdict.decision, Decision::Deny);
+    assert!(verdict.cause().contains("\"tests\" allows it only where no variables are set"), "{verdict:?}");
+    assert!(decide(text, &bash("FOO=1 ls")).cause().starts_with("no rule of the owner's names it"));
     let mut redirected = bash("cargo test > out");
     redirected.places = file("Bash", "executes", "out").places;
     let verdict = decide(text, &redirected);
@@ -257,7 +273,6 @@ fn a_rule_against_one_part_lifts_the_default_for_no_other() {
 
 #[test]
 fn a_part_whose_rules_a_grant_lifts_is_allowed_by_it_and_every_verdict_says_which_grants() {
-    let grant = |id: &str, target| Grant { id: id.to_owned(), target, once: true, made_ms: 0, until_ms: 10 };
     let text = format!("default = \"ask\"\n{NO_PUSH}");
     let push = [grant("g", Target::Rule("no-push".to_owned()))];
     let verdict = judge(&rules(&text), false, &bash("git push"), &push);
@@ -265,6 +280,19 @@ fn a_part_whose_rules_a_grant_lifts_is_allowed_by_it_and_every_verdict_says_whic
         (verdict.decision, verdict.by, verdict.grants),
         (Decision::Allow, By::Grant, vec!["g".to_owned()])
     );
+    // What rests on it says so, also where nothing is against the rest.
+    for default in ["allow", "ask"] {
+        let text = format!(
+            "default = \"{default}\"\n{NO_PUSH}[[rule]]\nname = \"l\"\ndecision = \"allow\"\ncommand = [\"ls\"]\n"
+        );
+        for line in ["ls; git push; ls", "git push"] {
+            let verdict = judge(&rules(&text), false, &bash(line), &push);
+            assert_eq!((verdict.decision, verdict.rule()), (Decision::Allow, Some("grant")), "{line}");
+            assert!(verdict.cause().contains("a grant of the owner's allows `git push`"), "{verdict:?}");
+        }
+    }
+    let verdict = judge(&rules(NO_PUSH), false, &bash("git push; ls"), &push);
+    assert_eq!((verdict.decision, verdict.rule()), (Decision::Allow, Some("grant")));
     let verdict = judge(&rules(&text), true, &bash("git push; ls"), &push);
     assert_eq!(
         (verdict.decision, verdict.by, verdict.grants),
@@ -290,6 +318,17 @@ fn a_broken_file_is_refused_with_its_line_and_the_reason() {
         ("[[rule]]\nname = \"x\"\ndecision = \"deny\"\ncommand = [\"git push\"]", Some(1), "single words"),
         ("[[rule]]\nname = \"x\"\ndecision = \"deny\"\ncommand = [7]", Some(4), "a word in quotes"),
         ("[[rule]]\nname = \"x\"\ndecision = \"deny\"\npaths = [\"a[\"]", Some(1), "no pattern"),
+        (
+            "\n[[rule]]\nname = \"x\"\ndecision = \"deny\"\npaths = [\"a/./b/**\"]",
+            Some(2),
+            "write \"a/b/**\"",
+        ),
+        ("[[rule]]\nname = \"x\"\ndecision = \"deny\"\npaths = [\"a//b\"]", Some(1), "write \"a/b\""),
+        ("[[rule]]\nname = \"x\"\ndecision = \"deny\"\npaths = [\"/a/../b/.\"]", Some(1), "write \"/b\""),
+        ("[[rule]]\nname = \"x\"\ndecision = \"deny\"\npaths = [\"./a/../b\"]", Some(1), "write \"b\""),
+        ("[[rule]]\nname = \"x\"\ndecision = \"deny\"\npaths = [\"../x\"]", Some(1), "its whole path"),
+        ("[[rule]]\nname = \"x\"\ndecision = \"deny\"\npaths = [\"**/../x\"]", Some(1), "its whole path"),
+        ("[[rule]]\nname = \"x\"\ndecision = \"deny\"\npaths = [\"~/x\"]", Some(1), "its whole path"),
         (
             "[[rule]]\nname = \"x\"\ndecision = \"deny\"\npaths = [\"a\"]\ncommand = [\"b\"]",
             Some(1),

@@ -103,7 +103,10 @@ impl Verdict {
                     self.matched
                 )
             }
-            By::Default => format!("no rule of the owner's names it, and the policy's default {verb}{about}"),
+            By::Default => {
+                let why = self.reason.as_deref().unwrap_or("no rule of the owner's names it");
+                format!("{why}, and the policy's default {verb}{about}")
+            }
             By::Ask => format!("`ask` of the owner's configuration {verb}{about}"),
             By::Grant => format!("a grant of the owner's {verb}{about}"),
             By::Nothing => "nothing is against it".to_owned(),

@@ -10,15 +10,21 @@ use std::ops::Range;
 const BLOCK: usize = 3;
 /// The window needs no more: what is further on is compared where the window fits.
 const WIDEST: usize = 16;
-const SLOTS: usize = 1 << 16;
+/// How large the table of moves is, as a power of two: in the least, and at the most, which the processor's cache holds.
+const FEWEST_SLOTS: u32 = 16;
+const MOST_SLOTS: u32 = 20;
+/// So many slots for each block that a text has: most of what is looked up is in none then.
+const ROOM: usize = 8;
 
 /// Finds each of its texts wherever it stands.
 pub(super) struct Finder {
     window: usize,
+    /// By how many bits a block's product is shifted for its slot.
+    shift: u32,
     /// By the window's last block: how far to move on; nothing where a text may be there.
     moves: Vec<u8>,
     /// By the last block of their first `window` bytes, which texts that is; sorted.
-    heads: Vec<(u16, u32)>,
+    heads: Vec<(u32, u32)>,
 }
 
 impl Finder {
@@ -29,18 +35,21 @@ impl Finder {
             return None;
         }
         let furthest = window - BLOCK + 1;
-        let mut moves = vec![u8::try_from(furthest).unwrap_or(u8::MAX); SLOTS];
+        let wanted = (texts.len() * furthest * ROOM).next_power_of_two().ilog2();
+        let bits = wanted.clamp(FEWEST_SLOTS, MOST_SLOTS);
+        let shift = u32::BITS - bits;
+        let mut moves = vec![u8::try_from(furthest).unwrap_or(u8::MAX); 1 << bits];
         let mut heads = Vec::with_capacity(texts.len());
         for (number, text) in texts.iter().enumerate() {
             let bytes = text.as_bytes();
             for end in BLOCK..=window {
-                let slot = usize::from(slot(&bytes[end - BLOCK..end]));
+                let slot = slot(&bytes[end - BLOCK..end], shift) as usize;
                 moves[slot] = moves[slot].min(u8::try_from(window - end).unwrap_or(u8::MAX));
             }
-            heads.push((slot(&bytes[window - BLOCK..window]), u32::try_from(number).ok()?));
+            heads.push((slot(&bytes[window - BLOCK..window], shift), u32::try_from(number).ok()?));
         }
         heads.sort_unstable();
-        Some(Self { window, moves, heads })
+        Some(Self { window, shift, moves, heads })
     }
 
     /// Every place where one of the texts stands, those within others too, in the order in which they begin. Of those
@@ -50,11 +59,22 @@ impl Finder {
         texts: &'f [String],
         bytes: &'f [u8],
     ) -> impl Iterator<Item = Range<usize>> + 'f {
-        let mut end = self.window;
+        self.beginning_in(0..bytes.len(), texts, bytes)
+    }
+
+    /// The same of those that begin in a part of the bytes.
+    pub fn beginning_in<'f>(
+        &'f self,
+        part: Range<usize>,
+        texts: &'f [String],
+        bytes: &'f [u8],
+    ) -> impl Iterator<Item = Range<usize>> + 'f {
+        let mut end = part.start + self.window;
+        let until = &bytes[..bytes.len().min(part.end + self.window - 1)];
         std::iter::from_fn(move || {
-            while let Some(block) = bytes.get(..end).and_then(|until| until.last_chunk::<BLOCK>()) {
-                let slot = slot(block);
-                let step = usize::from(self.moves[usize::from(slot)]);
+            while let Some(block) = until.get(..end).and_then(|until| until.last_chunk::<BLOCK>()) {
+                let slot = slot(block, self.shift);
+                let step = usize::from(self.moves[slot as usize]);
                 if step > 0 {
                     end += step;
                     continue;
@@ -71,7 +91,7 @@ impl Finder {
 
     /// How long the longest text is that these bytes begin with.
     #[cold]
-    fn longest(&self, texts: &[String], slot: u16, bytes: &[u8]) -> Option<usize> {
+    fn longest(&self, texts: &[String], slot: u32, bytes: &[u8]) -> Option<usize> {
         let from = self.heads.partition_point(|(other, _)| *other < slot);
         let alike = self.heads[from..].iter().take_while(|(other, _)| *other == slot);
         let fitting = alike.map(|(_, number)| texts[*number as usize].as_bytes());
@@ -81,10 +101,10 @@ impl Finder {
 
 /// Where three bytes are looked up.
 #[inline]
-fn slot(block: &[u8]) -> u16 {
+fn slot(block: &[u8], shift: u32) -> u32 {
     let number = u32::from(block[0]) | u32::from(block[1]) << 8 | u32::from(block[2]) << 16;
     // Fibonacci hashing: the product's upper half is well mixed.
-    (number.wrapping_mul(0x9e37_79b1) >> 16) as u16
+    number.wrapping_mul(0x9e37_79b1) >> shift
 }
 
 #[cfg(test)]
@@ -97,6 +117,7 @@ mod tests {
         #[test]
         fn it_finds_what_looking_everywhere_finds(
             texts in prop::collection::btree_set("[ab/é+]{3,20}", 1..60), bytes in "[abc/é+\n]{0,300}",
+            part in any::<(prop::sample::Index, prop::sample::Index)>(),
         ) {
             let texts: Vec<String> = texts.into_iter().collect();
             let expected: Vec<Range<usize>> = (0..bytes.len())
@@ -107,7 +128,10 @@ mod tests {
                 })
                 .collect();
             let finder = Finder::new(&texts).expect("texts");
-            prop_assert_eq!(finder.all(&texts, bytes.as_bytes()).collect::<Vec<_>>(), expected);
+            prop_assert_eq!(finder.all(&texts, bytes.as_bytes()).collect::<Vec<_>>(), expected.clone());
+            let (from, to) = (part.0.index(bytes.len() + 1), part.1.index(bytes.len() + 1));
+            let of_part: Vec<_> = expected.into_iter().filter(|place| (from..to).contains(&place.start)).collect();
+            prop_assert_eq!(finder.beginning_in(from..to, &texts, bytes.as_bytes()).collect::<Vec<_>>(), of_part);
         }
     }
 

@@ -5,7 +5,7 @@ use std::fmt;
 use std::ops::Range;
 
 use super::finder::Finder;
-use super::unescaped::Unescaped;
+use super::unescaped::{self, Unescaped};
 
 /// What is searched for, built anew with every addition.
 #[derive(Default)]
@@ -15,6 +15,8 @@ pub(super) struct Known {
     /// A bit for every two bytes that a form begins with.
     firsts: Vec<u64>,
     longest: usize,
+    /// Whether a form has in it what begins a sequence.
+    is_escaping: bool,
     finder: Option<Finder>,
 }
 
@@ -45,23 +47,41 @@ impl Known {
             firsts[word] |= bit;
         }
         let longest = forms.iter().map(String::len).max().unwrap_or(0);
+        let is_escaping = forms.iter().any(|form| unescaped::has_any(form.as_bytes()));
         let finder = Finder::new(&forms);
-        Self { forms, firsts, longest, finder }
+        Self { forms, firsts, longest, is_escaping, finder }
+    }
+
+    /// How many bytes the longest form has.
+    pub fn longest(&self) -> usize {
+        self.longest
     }
 
     /// Every place where a known value stands, as it is and with escape sequences within it. What is found does not
     /// depend on how a text was cut: what stands before `decided` no more bytes can change. `at_end` where none follow.
     pub fn find(&self, bytes: &[u8], at_end: bool) -> Found {
         let Some(finder) = &self.finder else { return Found { places: Vec::new(), decided: bytes.len() } };
-        let mut places: Vec<Range<usize>> = finder.all(&self.forms, bytes).collect();
         let shown = Unescaped::of(bytes, at_end);
-        if let Some(shown) = &shown {
-            // With the rest of a sequence: cut, it would end elsewhere, and what it hid or showed would be another text.
-            for place in &mut places {
-                *place = shown.whole(place, bytes);
+        let places = match &shown {
+            None => finder.all(&self.forms, bytes).collect(),
+            Some(shown) => {
+                let mut places: Vec<Range<usize>> =
+                    finder.all(&self.forms, &shown.bytes).map(|found| shown.origins(&found)).collect();
+                // With the rest of a sequence: cut, it would end elsewhere, and what it hid or showed would be another
+                // text.
+                let mut look = |part| {
+                    let within = finder.beginning_in(part, &self.forms, bytes);
+                    places.extend(within.map(|place| shown.whole(&place, bytes)));
+                };
+                if self.is_escaping {
+                    look(0..bytes.len());
+                } else {
+                    // No form goes over the beginning of a sequence: what stands before it or after it is shown.
+                    shown.insides().for_each(look);
+                }
+                places
             }
-            places.extend(finder.all(&self.forms, &shown.bytes).map(|found| shown.origins(&found)));
-        }
+        };
         let places = joined(places);
         let decided = if at_end { bytes.len() } else { self.decided(bytes, shown.as_ref(), &places) };
         Found { places, decided }
@@ -136,5 +156,37 @@ fn joined(mut places: Vec<Range<usize>>) -> Vec<Range<usize>> {
 impl fmt::Debug for Known {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Known({} forms)", self.forms.len())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn what_stands_within_sequences_is_found_as_if_everything_were_looked_at(
+            forms in prop::collection::btree_set("[ab3;m\\[\\]]{3,9}", 1..20),
+            text in "(?:[ab3;m\\[\\]]|\x1b|\x1b\\[3?m|\x1b\\][ab3;]{0,9}(?:\x07|\x1b\\\\)|\0){0,60}", at_end: bool,
+        ) {
+            let known = Known::default().with(forms.into_iter().collect());
+            prop_assert!(!known.is_escaping);
+            let found = known.find(text.as_bytes(), at_end);
+            let all = Known { is_escaping: true, ..known }.find(text.as_bytes(), at_end);
+            let decided = all.decided;
+            prop_assert_eq!(found.decided, decided);
+            let until = |found: Found| {
+                found.places.into_iter().take_while(|place| place.end <= decided).collect::<Vec<_>>()
+            };
+            prop_assert_eq!(until(found), until(all));
+        }
+    }
+
+    #[test]
+    fn a_value_with_the_beginning_of_a_sequence_in_it_is_found() {
+        let known = Known::default().with(vec!["ab\x1b[31mcd".to_owned()]);
+        assert_eq!(known.find(b"x ab\x1b[31mcd y", true).places, [Range { start: 2, end: 11 }]);
     }
 }

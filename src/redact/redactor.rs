@@ -1,6 +1,7 @@
 //! Masks known secret values in a text. Not here: streams (masker) and guesses (patterns).
 
 use std::borrow::Cow;
+use std::ops::Range;
 use std::sync::{Arc, PoisonError, RwLock};
 
 use super::known::Known;
@@ -60,6 +61,18 @@ impl Redactor {
     /// Masks a stream of bytes, across the borders of its chunks.
     pub fn stream(&self) -> Masker {
         Masker::new(self.clone())
+    }
+
+    /// Where known values stand in bytes, in order, and from where on bytes that follow may still make one of what is
+    /// there; `at_end` where none follow.
+    pub fn places(&self, bytes: &[u8], at_end: bool) -> (Vec<Range<usize>>, usize) {
+        let found = self.known().find(bytes, at_end);
+        (found.places, found.decided)
+    }
+
+    /// How many bytes the longest form of a known value has; nothing where no value is known.
+    pub fn longest(&self) -> usize {
+        self.known().longest()
     }
 
     pub(super) fn known(&self) -> Arc<Known> {

@@ -22,6 +22,11 @@ pub(super) struct Unescaped {
     pub open: Option<usize>,
 }
 
+/// Whether there is anything to leave out.
+pub(super) fn has_any(bytes: &[u8]) -> bool {
+    memchr2(ESC, 0, bytes).is_some()
+}
+
 /// How far a sequence reaches.
 enum Sequence {
     Bytes(usize),
@@ -53,6 +58,12 @@ impl Unescaped {
         }
         left.bytes.extend_from_slice(&bytes[from..]);
         Some(left)
+    }
+
+    /// What was left out, but for the byte that each begins with. What an open sequence has so far is none of it.
+    pub fn insides(&self) -> impl Iterator<Item = Range<usize>> {
+        let before = std::iter::once(0).chain(self.gaps.iter().map(|(_, left_out)| *left_out));
+        self.gaps.iter().zip(before).map(|((from, left_out), before)| from + before + 1..from + left_out)
     }
 
     /// Where a byte stood.

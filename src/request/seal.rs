@@ -94,8 +94,9 @@ impl Outcome {
         meta.duration_ms = u64::try_from(sealing.duration.as_millis()).ok();
         meta.attempt = sealing.attempt;
         let mut scrub = Scrub { redactor: sealing.redactor, masked: 0 };
-        bound(&mut meta);
+        // A warning that is cut first would show a part of a value.
         scrub.meta(&mut meta);
+        bound(&mut meta);
         let body = scrub.body(body);
         if scrub.masked > 0 {
             meta.redactions = Some(meta.redactions.unwrap_or(0) + scrub.masked);

@@ -230,6 +230,7 @@ impl Engine {
             intents: Arc::new(Unrecorded),
             keeping: None,
             progress: Progress::default(),
+            uncut: crate::request::uncut(&self.redactor),
         }
     }
 

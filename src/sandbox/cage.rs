@@ -19,6 +19,8 @@ use super::bpf::Instruction;
 #[cfg(target_os = "linux")]
 use super::doors::Doors;
 #[cfg(target_os = "linux")]
+use super::seccomp::Elsewhere;
+#[cfg(target_os = "linux")]
 use super::stamps::{Stamp, stamps};
 use super::{Network, Rules};
 
@@ -68,14 +70,16 @@ pub enum Spaces {
     Made(Arc<Namespaces>),
 }
 
-/// A user namespace, which is there for the others, and, for commands that reach each other only, a network namespace
-/// with a loopback and nothing else.
+/// A user namespace, which is there for the others; one of names of memory and queues, where the kernel has such; and, for
+/// commands that reach each other only, a network namespace with a loopback and nothing else.
 #[cfg(target_os = "linux")]
 #[derive(Debug)]
 pub struct Namespaces {
     /// Entered first.
     pub user: OwnedFd,
     /// Entered with the rights that the first gives.
+    pub names: Option<OwnedFd>,
+    /// Likewise.
     pub network: Option<OwnedFd>,
 }
 
@@ -169,8 +173,13 @@ impl Cages {
     /// Programs are looked for here too: from now on these folders are in sight.
     #[cfg(target_os = "linux")]
     pub fn look_for_programs_in(&self, folders: impl IntoIterator<Item = PathBuf>) {
+        let more: Vec<PathBuf> =
+            folders.into_iter().filter(|folder| !self.rules.search_path.contains(folder)).collect();
+        if more.is_empty() {
+            return;
+        }
         let mut rules = self.rules.clone();
-        rules.search_path.extend(folders);
+        rules.search_path.extend(more);
         *self.doors.lock().unwrap_or_else(PoisonError::into_inner) = Arc::new(Doors::new(&rules));
     }
 
@@ -202,9 +211,11 @@ impl Cages {
 
     #[cfg(target_os = "linux")]
     fn with(&self, ruleset: Option<Arc<OwnedFd>>, network: Network) -> io::Result<Cage> {
-        let made = self
-            .filter
-            .get_or_init(|| super::seccomp::filter(network, super::ruleset::keeps_lengths()).map(Arc::new));
+        let has_names = || matches!(self.namespaces.get(), Some(Some(made)) if made.names.is_some());
+        let made = self.filter.get_or_init(|| {
+            let elsewhere = Elsewhere { lengths: super::ruleset::keeps_lengths(), names: has_names() };
+            super::seccomp::filter(network, elsewhere).map(Arc::new)
+        });
         let Some(filter) = made else {
             let text = "there is no filter of system calls for this processor";
             return Err(io::Error::new(io::ErrorKind::Unsupported, text));

@@ -6,13 +6,15 @@
     reason = "folders with something in them that commands are given are looked into"
 )]
 
-use std::ffi::{CString, OsStr, OsString};
-use std::fs;
+use std::collections::HashSet;
+use std::ffi::{CString, OsString};
+use std::fs::{self, DirEntry};
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::FileTypeExt as _;
 use std::path::{Path, PathBuf};
 
 use super::Rules;
+use super::links::{Way, Writable};
 
 /// Where systems keep the sockets of what runs as root or for the whole session: containers, virtual machines, D-Bus,
 /// agents of keys, the service manager, terminals of others. Folders come first.
@@ -22,6 +24,12 @@ const OF_THE_SYSTEM: &[&str] = &[
     "/run/docker",
     "/run/containerd",
     "/run/podman",
+    "/run/nscd",
+    "/run/avahi-daemon",
+    "/run/cups",
+    "/run/postgresql",
+    "/run/mysqld",
+    "/run/redis",
     "/run/crio",
     "/run/k3s",
     "/run/buildkit",
@@ -36,6 +44,11 @@ const OF_THE_SYSTEM: &[&str] = &[
     "/var/lib/lxd",
     "/var/snap/lxd/common/lxd",
     TEMPORARY,
+    "/run/systemd/resolve/io.systemd.Resolve",
+    "/run/systemd/resolve/io.systemd.Resolve.Monitor",
+    "/run/systemd/io.system.ManagedOOM",
+    "/run/systemd/userdb",
+    "/var/lib/mysql/mysql.sock",
     "/run/docker.sock",
     "/run/cri-dockerd.sock",
     "/run/lxd.socket",
@@ -44,26 +57,33 @@ const OF_THE_SYSTEM: &[&str] = &[
     "/run/systemd/private",
     "/var/run/docker.sock",
 ];
-/// Here too agents, terminals and editors have theirs. Where something that commands are given is in it, only the sockets
-/// directly in it are shut, and the folders whose names begin so: there may be thousands of others.
+/// Where most of the system's are.
+const RUN: &str = "/run";
+/// Here too agents, terminals, editors and, without a folder of the session's, containers have theirs. Where something
+/// that commands are given is in it, only the sockets directly in it are shut, and the folders whose names begin so:
+/// there may be thousands of others.
 const TEMPORARY: &str = "/tmp";
-const OF_TERMINALS: &[&str] = &[
+const OF_SESSIONS: &[&str] = &[
     ".ICE-unix",
     ".X11-unix",
     "agent",
+    "containers-user-",
     "dbus-",
     "emacs",
     "gpg-",
     "keyring-",
     "kitty",
     "nvim",
+    "podman-run-",
     "pulse-",
     "runtime-",
     "screen",
     "ssh-",
+    "storage-run-",
     "tmux-",
     "uscreens",
     "vscode-",
+    "zellij-",
 ];
 /// The same in the user's own folder.
 const OF_THE_USER: &[&str] = &[
@@ -82,14 +102,15 @@ const OF_THE_USER: &[&str] = &[
 /// How far below a folder that commands may read its sockets are looked for, and among how many names.
 const DEEPEST: usize = 3;
 const MOST_NAMES: usize = 1_000;
-/// As many links as the kernel follows on the way to a path.
-const MOST_LINKS: usize = 40;
 
 /// What is to be shut for a command that starts now, by path; what of it is not there needs nothing.
 #[derive(Debug)]
 pub(super) struct Doors {
     /// The same for every command.
     whole: Vec<CString>,
+    /// The same where it is there, by its first name in [`RUN`]: most are not, and to find that out one by one takes as long
+    /// as it takes to shut some.
+    running: Vec<(OsString, CString)>,
     /// Something in these is given to commands, so that what lies beside it is shut one by one.
     divided: Vec<PathBuf>,
     /// Commands may read these: only what is a socket is shut.
@@ -107,10 +128,20 @@ impl Doors {
     pub(super) fn new(rules: &Rules) -> Self {
         let Rules { workspaces, shown, pipes, temp, search_path, write, read, .. } = rules;
         let real = |path: &PathBuf| path.canonicalize().unwrap_or_else(|_| path.clone());
-        let there = search_path.iter().filter(|folder| folder.is_dir());
-        let readable: Vec<PathBuf> = read.iter().chain(shown).chain(there.clone()).map(real).collect();
-        let writable = workspaces.iter().chain(write).chain([pipes, temp]).map(real);
-        let links = there.flat_map(|folder| links_to(folder));
+        // What a link of the commands' own leads to is given to nobody.
+        let commands = Writable::of(rules);
+        let owned = |path: &PathBuf| commands.real(path);
+        let there: Vec<Way> = search_path
+            .iter()
+            .filter(|folder| folder.is_dir())
+            .map(|folder| commands.way(folder))
+            .filter(|way| !way.is_led)
+            .collect();
+        let readable: Vec<PathBuf> = read.iter().chain(shown).filter_map(owned).collect();
+        let readable = [readable, there.iter().map(|way| way.path.clone()).collect()].concat();
+        let write: Vec<PathBuf> = write.iter().filter_map(owned).collect();
+        let writable = workspaces.iter().chain(&write).chain([pipes, temp]).filter_map(owned);
+        let links = there.into_iter().flat_map(|way| way.links);
         let given: Vec<PathBuf> = writable.chain(readable.iter().cloned()).chain(links).collect();
         let of_the_user =
             rules.user_home.iter().flat_map(|home| OF_THE_USER.iter().map(|name| home.join(name)));
@@ -134,13 +165,27 @@ impl Doors {
         // What lies in another is shut with it.
         let outer =
             |path: &&PathBuf| !path.ancestors().skip(1).any(|above| whole.iter().any(|door| door == above));
-        let whole = whole.iter().filter(outer).filter_map(|path| text(path)).collect();
-        Self { whole, divided, looked_into, temporary, readable, given }
+        // Through the pipes commands would write each other's output. A command that opens its own again, as by
+        // /dev/stdout, goes by the pipe that it has and not by this folder.
+        let (mut always, mut running) = (Vec::new(), Vec::new());
+        for path in whole.iter().filter(outer).chain([pipes]) {
+            let Some(door) = text(path) else { continue };
+            match path.strip_prefix(RUN).ok().and_then(|below| below.iter().next()) {
+                Some(name) => running.push((name.to_owned(), door)),
+                None => always.push(door),
+            }
+        }
+        Self { whole: always, running, divided, looked_into, temporary, readable, given }
     }
 
     /// The paths that lead nowhere for a command that starts now.
     pub(super) fn now(&self) -> Vec<CString> {
         let mut all = self.whole.clone();
+        let there: Option<HashSet<OsString>> = fs::read_dir(RUN)
+            .ok()
+            .map(|entries| entries.filter_map(|entry| Some(entry.ok()?.file_name())).collect());
+        let is_there = |name: &OsString| there.as_ref().is_none_or(|names| names.contains(name));
+        all.extend(self.running.iter().filter(|(name, _)| is_there(name)).map(|(_, door)| door.clone()));
         for folder in &self.divided {
             self.divide(folder, &mut all);
         }
@@ -159,7 +204,7 @@ impl Doors {
             let (path, name, Ok(kind)) = (entry.path(), entry.file_name(), entry.file_type()) else {
                 continue;
             };
-            let is_theirs = OF_TERMINALS.iter().any(|start| name.as_bytes().starts_with(start.as_bytes()));
+            let is_theirs = OF_SESSIONS.iter().any(|start| name.as_bytes().starts_with(start.as_bytes()));
             let is_given = || self.given.iter().any(|given| given.starts_with(&path));
             if (kind.is_socket() || kind.is_dir() && is_theirs) && !is_given() {
                 shut.extend(text(&path));
@@ -169,7 +214,7 @@ impl Doors {
 
     /// What lies beside what commands are given.
     fn divide(&self, folder: &Path, shut: &mut Vec<CString>) {
-        for entry in fs::read_dir(folder).into_iter().flatten().filter_map(Result::ok) {
+        for entry in listed(folder, shut) {
             let (path, Ok(kind)) = (entry.path(), entry.file_type()) else { continue };
             if kind.is_symlink() {
                 continue;
@@ -191,7 +236,7 @@ impl Doors {
     /// The sockets of a folder, and then those further down, but for what commands may write.
     fn sockets(&self, folder: &Path, deeper: usize, names: &mut usize, shut: &mut Vec<CString>) {
         let mut below = Vec::new();
-        for entry in fs::read_dir(folder).into_iter().flatten().filter_map(Result::ok) {
+        for entry in listed(folder, shut) {
             let Some(left) = names.checked_sub(1) else { break };
             *names = left;
             let (path, Ok(kind)) = (entry.path(), entry.file_type()) else { continue };
@@ -208,26 +253,13 @@ impl Doors {
     }
 }
 
-/// The links on the way to a folder, each by its own real path: whoever is given the folder goes by them.
-fn links_to(folder: &Path) -> Vec<PathBuf> {
-    let (mut links, mut here) = (Vec::new(), PathBuf::new());
-    let parts = |path: &Path| path.iter().rev().map(OsStr::to_owned).collect::<Vec<OsString>>();
-    let mut left = parts(folder);
-    while let Some(part) = left.pop() {
-        if part == ".." {
-            here.pop();
-            continue;
-        }
-        let next = here.join(&part);
-        match fs::read_link(&next) {
-            Ok(target) if links.len() < MOST_LINKS => {
-                links.push(next);
-                left.extend(parts(&target));
-            }
-            _ => here = next,
-        }
-    }
-    links
+/// What is in a folder. One that cannot be listed is shut as a whole: commands may have made it so, and may list it later.
+fn listed(folder: &Path, shut: &mut Vec<CString>) -> Vec<DirEntry> {
+    let Ok(entries) = fs::read_dir(folder) else {
+        shut.extend(text(folder));
+        return Vec::new();
+    };
+    entries.filter_map(Result::ok).collect()
 }
 
 /// Whether a path is behind a door of the system's or the user's.

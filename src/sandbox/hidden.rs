@@ -1,8 +1,10 @@
 //! What commands do not read of the user's own folder. Not here: how that is enforced (places, seatbelt).
 
+use std::fs::Metadata;
+use std::io;
 use std::path::{Path, PathBuf};
 
-use super::Rules;
+use super::{Rules, links};
 
 /// Where programs keep what opens other doors, from the user's own folder: keys, tokens, passwords, browsers' profiles,
 /// what was typed into shells.
@@ -98,14 +100,61 @@ fn names() -> impl Iterator<Item = &'static &'static str> {
 }
 
 /// What is hidden: the runner's own folder, what the owner hides, and the list, but for what the owner names by itself: a
-/// folder that holds something hidden does not show it. Of a link what it leads to as well.
+/// folder that holds something hidden does not show it. Of a link what it leads to as well; and where that cannot be told,
+/// all of the user's own folder.
 pub(super) fn holes(rules: &Rules) -> Vec<PathBuf> {
+    let mut holes = named(rules);
+    let leads: Vec<Result<PathBuf, PathBuf>> = holes.iter().filter_map(|path| leads(path)).collect();
+    let user_home = rules.user_home.iter().filter(|_| leads.iter().any(Result::is_err));
+    holes.extend(user_home.cloned());
+    holes.extend(leads.into_iter().flatten());
+    holes
+}
+
+/// A folder of the user's own that nobody may enter, so that where something hidden leads cannot be told.
+pub(super) fn shut(rules: &Rules) -> Option<PathBuf> {
+    named(rules).iter().find_map(|path| leads(path)?.err())
+}
+
+/// Whether a look failed because nothing is there, for certain. What cannot be looked at is there: commands can shut the way
+/// to something, and open it again later.
+pub fn is_absent(cause: &io::Error) -> bool {
+    matches!(cause.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
+}
+
+/// By their names.
+fn named(rules: &Rules) -> Vec<PathBuf> {
     let named = |path: &Path| rules.read.iter().chain(&rules.write).any(|named| path == named);
     let listed = rules.user_home.iter().flat_map(|home| names().map(|name| home.join(name)));
     let mut holes: Vec<PathBuf> = listed.filter(|path| !named(path)).collect();
     holes.extend(rules.hide.iter().cloned());
     holes.push(rules.own_home.clone());
-    let real: Vec<PathBuf> = holes.iter().filter_map(|path| path.canonicalize().ok()).collect();
-    holes.extend(real);
     holes
+}
+
+/// Where a path leads, if it is there; an error is the folder on the way that was shut and could be opened again.
+fn leads(path: &Path) -> Option<Result<PathBuf, PathBuf>> {
+    match path.canonicalize() {
+        Ok(real) => Some(Ok(real)),
+        Err(cause) if cause.kind() == io::ErrorKind::PermissionDenied => {
+            // A link names what it leads to, and not what is shut on the way there.
+            let (there, metadata) = links::followed(path)
+                .ancestors()
+                .find_map(|above| Some((above.to_owned(), above.symlink_metadata().ok()?)))?;
+            // Whom another user keeps out stays out.
+            is_ours(&metadata).then_some(Err(there))
+        }
+        Err(_) => None,
+    }
+}
+
+#[cfg(unix)]
+fn is_ours(metadata: &Metadata) -> bool {
+    use std::os::unix::fs::MetadataExt as _;
+    metadata.uid() == rustix::process::geteuid().as_raw()
+}
+
+#[cfg(not(unix))]
+fn is_ours(_: &Metadata) -> bool {
+    true
 }

@@ -63,6 +63,14 @@ fn says_one(line: &str, words: &[&str]) -> bool {
 
 fn about_path(rules: &Rules, path: &Path) -> String {
     let shown = path.display();
+    let is_home = rules.user_home.as_ref().is_some_and(|home| path.starts_with(home));
+    if let Some(folder) = is_home.then(|| super::hidden::shut(rules)).flatten() {
+        return format!(
+            "This may be because {} lets nobody in (see its mode): where what is hidden in it leads cannot be told, and until \
+             that is put right commands read nothing of the user's own folder. `chmod u+rwx` opens it.",
+            folder.display()
+        );
+    }
     #[cfg(target_os = "linux")]
     if super::doors::is_behind_one(rules, path) {
         return format!(

@@ -1,6 +1,7 @@
-//! What commands may touch, prepared for the kernel to enforce: files (places, hidden, ruleset, doors), system calls
-//! (seccomp, bpf), macOS's profile (seatbelt), and what of it holds (level, self_test). Not here: starting a process in it (acp::local), which is all that happens
-//! between a child's making and its program; and the file tools, which prove each path themselves (acp::workspace).
+//! What commands may touch, prepared for the kernel to enforce: files (places, links, hidden, ruleset, doors), system
+//! calls (seccomp, bpf), macOS's profile (seatbelt), and what of it holds (level, self_test). Not here: starting a
+//! process in it (acp::local), which is all that happens between a child's making and its program; and the file tools,
+//! which prove each path themselves (acp::workspace).
 
 #[cfg(target_os = "linux")]
 mod bpf;
@@ -10,6 +11,7 @@ mod doors;
 mod hidden;
 pub mod hint;
 pub mod level;
+mod links;
 #[cfg(target_os = "linux")]
 mod places;
 #[cfg(target_os = "linux")]
@@ -23,7 +25,9 @@ pub mod self_test;
 mod stamps;
 
 pub use cage::{Cage, Cages};
+pub use hidden::is_absent;
 pub use level::{Escape, Level, Network, Require};
+pub use links::settled;
 
 use std::path::PathBuf;
 

@@ -8,7 +8,8 @@
 use std::path::{Path, PathBuf};
 
 use super::Rules;
-use super::hidden::holes;
+use super::hidden::{holes, is_absent};
+use super::links::Writable;
 
 /// How a place may be used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -72,26 +73,26 @@ const DEVICES: &[&str] = &["/dev/null", "/dev/zero", "/dev/full", "/dev/random",
 /// What the rules come to on this machine, as it is now.
 pub(super) fn places(rules: &Rules) -> Places {
     let holes = holes(rules);
+    let writable = Writable::of(rules);
+    // What is not there cannot be granted.
+    let real = |folder: &Path| writable.real(folder).filter(|real| real.symlink_metadata().is_ok());
     let mut places = Places::default();
     for device in DEVICES {
         places.push(Path::new(device), Use::Device);
     }
     let programs = rules.search_path.iter().map(|folder| installation(folder));
-    for system in SYSTEM.iter().map(Path::new).chain(programs) {
-        places.grant(system, &holes, Use::Read);
+    let shown = SYSTEM.iter().map(Path::new).chain(programs).chain(rules.user_home.as_deref());
+    for folder in shown.filter_map(real) {
+        places.grant(&folder, &holes, Use::Read);
     }
-    if let Some(home) = &rules.user_home {
-        places.grant(home, &holes, Use::Read);
-    }
-    for folder in &rules.read {
+    for folder in rules.read.iter().filter_map(|folder| real(folder)) {
         // What is named lies in something hidden perhaps; what is hidden in it stays so. The runner's own never shows.
         if !folder.starts_with(&rules.own_home) {
-            places.grant(folder, &beneath(&holes, folder), Use::Read);
+            places.grant(&folder, &beneath(&holes, &folder), Use::Read);
         }
     }
-    for folder in rules.workspaces.iter().chain(&rules.write) {
-        let inside = beneath(&holes, folder);
-        places.grant(folder, &inside, Use::Write);
+    for folder in rules.workspaces.iter().chain(&rules.write).filter_map(|folder| real(folder)) {
+        places.grant(&folder, &beneath(&holes, &folder), Use::Write);
     }
     places.push(&rules.temp, Use::Write);
     places.push(&rules.pipes, Use::Reopen);
@@ -115,10 +116,13 @@ fn installation(folder: &Path) -> &Path {
     }
 }
 
+fn may_be_there(hole: &Path) -> bool {
+    hole.symlink_metadata().map_or_else(|cause| !is_absent(&cause), |_| true)
+}
+
 /// Those below a folder: one that was named itself is not hidden by what is above it.
-fn beneath(holes: &[PathBuf], folder: &Path) -> Vec<PathBuf> {
-    let real = folder.canonicalize().unwrap_or_else(|_| folder.to_owned());
-    holes.iter().filter(|hole| **hole != real && hole.starts_with(&real)).cloned().collect()
+fn beneath(holes: &[PathBuf], real: &Path) -> Vec<PathBuf> {
+    holes.iter().filter(|hole| *hole != real && hole.starts_with(real)).cloned().collect()
 }
 
 impl Places {
@@ -129,25 +133,19 @@ impl Places {
         }
     }
 
-    /// Grants a folder, or what of it is not hidden.
-    fn grant(&mut self, folder: &Path, holes: &[PathBuf], usage: Use) {
-        // What is not there, or not for this user, cannot be granted.
-        let Ok(real) = folder.canonicalize() else { return };
-        self.grant_real(&real, holes, usage);
-    }
-
-    fn grant_real(&mut self, path: &Path, holes: &[PathBuf], usage: Use) {
+    /// Grants a folder by its real path, or what of it is not hidden.
+    fn grant(&mut self, path: &Path, holes: &[PathBuf], usage: Use) {
         if holes.iter().any(|hole| path.starts_with(hole)) {
             return;
         }
-        if !holes.iter().any(|hole| hole.starts_with(path) && hole.symlink_metadata().is_ok()) {
+        if !holes.iter().any(|hole| hole.starts_with(path) && may_be_there(hole)) {
             return self.push(path, usage);
         }
         self.listed.push(path.to_owned());
         for child in std::fs::read_dir(path).into_iter().flatten().filter_map(Result::ok) {
             // A link leads to a place that has its own grant, or none.
             if child.file_type().is_ok_and(|kind| !kind.is_symlink()) {
-                self.grant_real(&child.path(), holes, usage);
+                self.grant(&child.path(), holes, usage);
             }
         }
     }
@@ -225,6 +223,112 @@ mod tests {
         ] {
             assert_eq!(installation(Path::new(folder)), Path::new(granted), "{folder}");
         }
+    }
+
+    #[test]
+    fn a_link_that_commands_may_have_made_leads_no_grant_anywhere() {
+        let (_kept, home) = home();
+        for (link, target) in
+            [("freed", ".ssh"), ("venv", ".config/gh"), ("sub", "dotfiles"), ("shown", ".ssh")]
+        {
+            symlink(home.join(target), home.join("work").join(link)).expect("a link");
+        }
+        let work = |name: &str| home.join("work").join(name);
+        let rules = Rules {
+            write: vec![work("freed"), work("freed/deeper")],
+            read: vec![work("shown")],
+            search_path: vec![work("venv"), work("venv/bin")],
+            workspaces: vec![home.join("work"), work("sub")],
+            ..rules(&home)
+        };
+        assert_eq!(uses(&rules, &home, Use::Write), [".punie/tmp", "work"]);
+        assert_eq!(uses(&rules, &home, Use::Read), [".cargo", ".config/app", ".punie/skills", "work"]);
+        // The owner's own links are followed.
+        symlink(home.join(".cargo"), home.join("mine")).expect("a link");
+        let rules = Rules { write: vec![home.join("mine")], ..rules };
+        assert_eq!(uses(&rules, &home, Use::Write), [".cargo", ".punie/tmp", "work"]);
+    }
+
+    /// As another user than root, whom nothing keeps out.
+    fn as_a_user<T: Send>(home: &Path, run: impl FnOnce() -> T + Send) -> T {
+        let is_root = rustix::process::geteuid().is_root();
+        let user =
+            rustix::fs::Uid::from_raw(if is_root { 54_321 } else { rustix::process::geteuid().as_raw() });
+        let mut waiting = vec![home.to_owned()];
+        while let Some(path) = waiting.pop() {
+            std::os::unix::fs::lchown(&path, Some(user.as_raw()), None).expect("given");
+            if path.symlink_metadata().expect("there").is_dir() {
+                waiting
+                    .extend(fs::read_dir(&path).expect("a folder").map(|entry| entry.expect("one").path()));
+            }
+        }
+        std::thread::scope(|scope| {
+            let running = scope.spawn(|| {
+                // Of this thread alone.
+                rustix::thread::set_thread_res_uid(user, user, user).expect("a user");
+                run()
+            });
+            running.join().expect("it ran")
+        })
+    }
+
+    #[test]
+    fn what_a_command_shuts_shows_nothing_of_what_is_hidden_in_it_or_by_it() {
+        use std::os::unix::fs::PermissionsExt as _;
+        let (_kept, home) = home();
+        let rules = rules(&home);
+        let set = |name: &str, mode: u32| {
+            fs::set_permissions(home.join(name), fs::Permissions::from_mode(mode)).expect("shut");
+        };
+        as_a_user(&home, || {
+            let usual = uses(&rules, &home, Use::Read);
+            assert_eq!(usual, [".cargo", ".config/app", ".punie/skills", "work"]);
+            // What is hidden lies in the first; the second holds what a link of that kind leads to.
+            for folder in [".config", "dotfiles", ""] {
+                set(folder, 0o000);
+                assert_eq!(uses(&rules, &home, Use::Read), [".punie/skills"], "{folder}");
+                let hint = |path: &Path| {
+                    let output = format!("cat: {}: Permission denied", path.display());
+                    crate::sandbox::hint::line(&rules, crate::sandbox::Network::Full, &output).expect("said")
+                };
+                let shut: PathBuf = home.join(folder).components().collect();
+                let way_in = format!("{} lets nobody in", shut.display());
+                assert!(hint(&home.join("notes")).contains(&way_in), "{folder}");
+                assert!(!hint(Path::new("/srv/other/file")).contains("lets nobody in"), "{folder}");
+                // A workspace that is shut as well is granted and opens for nobody.
+                assert_eq!(
+                    uses(&rules, &home, Use::Write).last().map(String::as_str),
+                    Some(if folder.is_empty() { ".punie/tmp" } else { "work" })
+                );
+                set(folder, 0o700);
+                assert_eq!(uses(&rules, &home, Use::Read), usual, "{folder}");
+            }
+        });
+    }
+
+    #[test]
+    fn a_folder_that_becomes_a_link_while_it_is_granted_leads_nowhere() {
+        use std::sync::atomic::{AtomicBool, Ordering};
+        let (_kept, home) = home();
+        let (sub, link) = (home.join("work/sub"), home.join("work/link"));
+        fs::create_dir(&sub).expect("made");
+        symlink(home.join(".config/gh"), &link).expect("a link");
+        let rules = Rules { write: vec![sub.clone()], read: vec![sub.clone()], ..rules(&home) };
+        let secret = home.join(".config/gh");
+        let done = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                use rustix::fs::{CWD, RenameFlags, renameat_with};
+                while !done.load(Ordering::Relaxed) {
+                    renameat_with(CWD, &sub, CWD, &link, RenameFlags::EXCHANGE).expect("exchanged");
+                }
+            });
+            for _ in 0..500 {
+                let granted = places(&rules).list;
+                assert!(granted.iter().all(|place| !place.path.starts_with(&secret)), "{granted:?}");
+            }
+            done.store(true, Ordering::Relaxed);
+        });
     }
 
     #[test]

@@ -1,13 +1,16 @@
 //! The places as a ruleset of the kernel's Landlock. Not here: which places (places), and taking it on
 //! (acp::local::launch).
 
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsRawFd as _, OwnedFd};
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::Path;
 
 use landlock::{
     ABI, Access, AccessFs, AccessNet, BitFlags, CompatLevel, Compatible, PathBeneath, Ruleset, RulesetAttr,
     RulesetCreatedAttr, RulesetError, Scope,
 };
-use rustix::fs::{FileType, Mode, OFlags, fstat, open};
+use rustix::fs::{CWD, FileType, Mode, OFlags, ResolveFlags, fstat, open, openat2, readlink};
+use rustix::io::Errno;
 
 use super::places::{Place, Use};
 
@@ -26,8 +29,8 @@ pub(super) fn ruleset(places: &[Place], shut_tcp: bool) -> Result<Option<OwnedFd
     }
     let mut made = asked.create()?;
     for place in places {
-        // One that went meanwhile, or that this user may not even look at, needs no grant.
-        let Ok(held) = open(&place.path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty()) else { continue };
+        // One that went meanwhile, that this user may not even look at, or that became a link, gets no grant.
+        let Ok(held) = held(&place.path) else { continue };
         let is_folder =
             fstat(&held).is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode) == FileType::Directory);
         let mut access = access(place.usage);
@@ -37,6 +40,24 @@ pub(super) fn ruleset(places: &[Place], shut_tcp: bool) -> Result<Option<OwnedFd
         made = made.add_rule(PathBeneath::new(held, access))?;
     }
     Ok(made.into())
+}
+
+/// What a path without links names; a link that came meanwhile leads nowhere.
+fn held(path: &Path) -> rustix::io::Result<OwnedFd> {
+    let flags = OFlags::PATH | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+    let how = ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
+    match openat2(CWD, path, flags, Mode::empty(), how) {
+        // Kept from this process, in some containers.
+        Err(Errno::NOSYS | Errno::PERM) => by_its_name(path, flags),
+        held => held,
+    }
+}
+
+/// The same where only afterwards can be asked what was opened.
+fn by_its_name(path: &Path, flags: OFlags) -> rustix::io::Result<OwnedFd> {
+    let held = open(path, flags, Mode::empty())?;
+    let name = readlink(format!("/proc/self/fd/{}", held.as_raw_fd()), Vec::new())?;
+    if name.as_bytes() == path.as_os_str().as_bytes() { Ok(held) } else { Err(Errno::LOOP) }
 }
 
 /// Whether the kernel's Landlock keeps files from being cut short, as it does from its third version (Linux 6.2) on.
@@ -52,5 +73,30 @@ fn access(usage: Use) -> BitFlags<AccessFs> {
         Use::Write => AccessFs::from_all(NEWEST),
         Use::Reopen => AccessFs::ReadFile | AccessFs::WriteFile,
         Use::Device => AccessFs::ReadFile | AccessFs::WriteFile | AccessFs::ReadDir | AccessFs::IoctlDev,
+    }
+}
+
+#[cfg(test)]
+#[expect(clippy::disallowed_methods, reason = "folders and links are laid out")]
+mod tests {
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    #[test]
+    fn a_link_anywhere_on_the_way_leads_to_no_grant() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let top = folder.path().canonicalize().expect("real");
+        std::fs::create_dir_all(top.join("real/deep")).expect("made");
+        symlink("real", top.join("link")).expect("a link");
+        let flags = OFlags::PATH | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+        let is_folder =
+            |held: OwnedFd| fstat(&held).is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode).is_dir());
+        for (path, leads) in [("real/deep", true), ("link/deep", false), ("link", false)] {
+            let path = top.join(path);
+            // A link at the end is opened itself, and what is granted of one is nothing.
+            assert_eq!(held(&path).is_ok_and(is_folder), leads, "{}", path.display());
+            assert_eq!(by_its_name(&path, flags).is_ok_and(is_folder), leads, "{}", path.display());
+        }
     }
 }

@@ -22,6 +22,7 @@ const REFUSED: &[libc::c_long] = &[
     libc::SYS_bpf,
     libc::SYS_userfaultfd,
     libc::SYS_perf_event_open,
+    libc::SYS_fanotify_init,
     libc::SYS_keyctl,
     libc::SYS_add_key,
     libc::SYS_request_key,
@@ -59,15 +60,48 @@ const ABSENT: &[libc::c_long] =
 #[cfg(target_arch = "x86_64")]
 const X32: u32 = 0x4000_0000;
 
+/// System V's shared memory, semaphores and messages, and POSIX's queues: what has these names is everybody's who has the
+/// same kind of namespace.
+const BY_COMMON_NAMES: &[libc::c_long] = &[
+    libc::SYS_shmget,
+    libc::SYS_shmat,
+    libc::SYS_shmctl,
+    libc::SYS_semget,
+    libc::SYS_semop,
+    libc::SYS_semtimedop,
+    libc::SYS_semctl,
+    libc::SYS_msgget,
+    libc::SYS_msgsnd,
+    libc::SYS_msgrcv,
+    libc::SYS_msgctl,
+    libc::SYS_mq_open,
+    libc::SYS_mq_unlink,
+];
+
 /// `RLIMIT_LOCKS`, the same on all of these processors.
 const LOCKS: u32 = 10;
 
+/// What types into a terminal for whoever sits there, as `ioctl` is asked for it: `TIOCSTI`, and on a console `TIOCLINUX`.
+const TYPING: [u32; 2] = [0x5412, 0x541c];
+
 type Calls = BTreeMap<u32, Verdict>;
 
-/// The filter for this setting; none on a processor for which there is none. Where nothing else keeps files from being
-/// cut short by whoever may only read them, that is refused here.
-pub(super) fn filter(network: Network, lengths_are_kept: bool) -> Option<Vec<Instruction>> {
+/// What is refused by something else than this filter.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Elsewhere {
+    /// Files are not cut short by whoever may only read them.
+    pub lengths: bool,
+    /// Names of memory and queues are the commands' own.
+    pub names: bool,
+}
+
+/// The filter for this setting; none on a processor for which there is none. What is not refused elsewhere is refused
+/// here.
+pub(super) fn filter(network: Network, elsewhere: Elsewhere) -> Option<Vec<Instruction>> {
     let mut calls = Calls::new();
+    for call in BY_COMMON_NAMES.iter().filter(|_| !elsewhere.names) {
+        add(&mut calls, *call, Verdict::Fails(libc::ENOSYS));
+    }
     for call in REFUSED {
         add(&mut calls, *call, Verdict::Fails(libc::EPERM));
     }
@@ -81,7 +115,9 @@ pub(super) fn filter(network: Network, lengths_are_kept: bool) -> Option<Vec<Ins
         | libc::CLONE_NEWUSER
         | libc::CLONE_NEWPID
         | libc::CLONE_NEWNET;
-    add(&mut calls, libc::SYS_clone, refused_if(vec![vec![Test::HasAnyOf(0, bits(namespaces))]]));
+    // A child of the parent's would be one of the runner's, which nobody collects.
+    let made = bits(namespaces | libc::CLONE_PARENT);
+    add(&mut calls, libc::SYS_clone, refused_if(vec![vec![Test::HasAnyOf(0, made)]]));
     add(&mut calls, libc::SYS_socket, refused_if(sockets(network)));
     // Limits of another process: one of processor time ends it. And the one by which commands are known.
     // That one may be asked for: by no pointer at all.
@@ -90,7 +126,10 @@ pub(super) fn filter(network: Network, lengths_are_kept: bool) -> Option<Vec<Ins
     add(&mut calls, libc::SYS_prlimit64, refused_if([vec![of_others], sets.to_vec()].concat()));
     #[cfg(not(target_arch = "riscv64"))]
     add(&mut calls, libc::SYS_setrlimit, refused_if(vec![vec![Test::Is(0, LOCKS)]]));
-    if !lengths_are_kept {
+    keep_pace(&mut calls);
+    let types = TYPING.map(|request| vec![Test::Is(1, request)]);
+    add(&mut calls, libc::SYS_ioctl, refused_if(types.to_vec()));
+    if !elsewhere.lengths {
         keep_lengths(&mut calls);
     }
     // What nothing is said of is allowed, from the number behind each that something is said of.
@@ -107,11 +146,24 @@ fn refused_if(lists: Vec<Vec<Test>>) -> Verdict {
     Verdict::FailsIf(libc::EPERM, lists)
 }
 
-/// By path, or by opening a file for reading and cutting it. What `openat2` is asked for cannot be seen.
+/// How soon another process gets the processor or the disk: its own is each program's to set, by 0.
+fn keep_pace(calls: &mut Calls) {
+    let of_others = |process: u8| vec![Test::IsNot(process, 0)];
+    for call in [libc::SYS_sched_setscheduler, libc::SYS_sched_setparam, libc::SYS_sched_setattr] {
+        add(calls, call, refused_if(vec![of_others(0)]));
+    }
+    // Of all processes of this user (`PRIO_USER`, `IOPRIO_WHO_USER`).
+    for (call, of_the_user) in [(libc::SYS_setpriority, 2), (libc::SYS_ioprio_set, 3)] {
+        add(calls, call, refused_if(vec![of_others(1), vec![Test::Is(0, of_the_user)]]));
+    }
+}
+
+/// By path, or by opening a file and cutting it, though not for writing: for reading, or for neither, which is a mode too
+/// (3, for `ioctl` only). What `openat2` is asked for cannot be seen.
 fn keep_lengths(calls: &mut Calls) {
     let mask = bits(libc::O_ACCMODE | libc::O_TRUNC);
-    let cuts =
-        |flags: u8| refused_if(vec![vec![Test::Masked(flags, mask, bits(libc::O_RDONLY | libc::O_TRUNC))]]);
+    let cut = |flags: u8, mode: libc::c_int| vec![Test::Masked(flags, mask, bits(mode | libc::O_TRUNC))];
+    let cuts = |flags: u8| refused_if(vec![cut(flags, libc::O_RDONLY), cut(flags, libc::O_ACCMODE)]);
     add(calls, libc::SYS_truncate, Verdict::Fails(libc::EPERM));
     add(calls, libc::SYS_openat, cuts(2));
     #[cfg(target_arch = "x86_64")]
@@ -160,6 +212,8 @@ mod tests {
     const ABSENCE: u32 = libc::SECCOMP_RET_ERRNO | libc::ENOSYS.unsigned_abs();
     const ALLOWANCE: u32 = libc::SECCOMP_RET_ALLOW;
 
+    const NOWHERE: Elsewhere = Elsewhere { lengths: false, names: false };
+
     fn number(call: libc::c_long) -> u32 {
         u32::try_from(call).expect("small")
     }
@@ -168,10 +222,18 @@ mod tests {
     fn what_is_listed_is_refused_and_the_rest_is_not_in_a_few_steps() {
         for network in [Network::None, Network::Loopback, Network::Full] {
             for kept in [true, false] {
-                let filter = filter(network, kept).expect("this processor is known");
+                let elsewhere = Elsewhere { lengths: kept, names: kept };
+                let filter = filter(network, elsewhere).expect("this processor is known");
                 // BPF_MAXINSNS.
                 assert!(filter.len() < 4096, "{network:?}");
-                let mut special = vec![libc::SYS_socket, libc::SYS_prlimit64, libc::SYS_setrlimit];
+                let mut special = vec![
+                    libc::SYS_socket,
+                    libc::SYS_prlimit64,
+                    libc::SYS_setrlimit,
+                    libc::SYS_ioctl,
+                    libc::SYS_setpriority,
+                    libc::SYS_ioprio_set,
+                ];
                 special.extend_from_slice(if kept { &[] } else { &[libc::SYS_truncate, libc::SYS_openat2] });
                 for call in 0..1000 {
                     let (given, steps) = run(&filter, call, [0; 6]);
@@ -179,7 +241,7 @@ mod tests {
                     if !is_in(&special) {
                         let expected = match () {
                             () if is_in(REFUSED) => REFUSAL,
-                            () if is_in(ABSENT) => ABSENCE,
+                            () if is_in(ABSENT) || !kept && is_in(BY_COMMON_NAMES) => ABSENCE,
                             () => ALLOWANCE,
                         };
                         assert_eq!(given, expected, "{call} with {network:?}");
@@ -197,7 +259,7 @@ mod tests {
     #[test]
     fn what_depends_on_arguments_is_refused_by_them() {
         let given = |network: Network, call: libc::c_long, args: [libc::c_int; 3]| {
-            let filter = filter(network, false).expect("this processor is known");
+            let filter = filter(network, NOWHERE).expect("this processor is known");
             let args = args.map(|arg| u64::from(bits(arg)));
             run(&filter, number(call), [args[0], args[1], args[2], 0, 0, 0]).0
         };
@@ -220,15 +282,39 @@ mod tests {
         let other = |call, args| given(Network::Loopback, call, args);
         assert_eq!(other(libc::SYS_clone, [libc::CLONE_VM | libc::SIGCHLD, 0, 0]), ALLOWANCE);
         assert_eq!(other(libc::SYS_clone, [libc::CLONE_NEWUSER | libc::SIGCHLD, 0, 0]), REFUSAL);
+        assert_eq!(other(libc::SYS_clone, [libc::CLONE_PARENT | libc::SIGCHLD, 0, 0]), REFUSAL);
+        for (call, args, expected) in [
+            (libc::SYS_setpriority, [0, 0, 19], ALLOWANCE),
+            (libc::SYS_setpriority, [0, 7, 19], REFUSAL),
+            (libc::SYS_setpriority, [2, 0, 19], REFUSAL),
+            (libc::SYS_ioprio_set, [1, 0, 3], ALLOWANCE),
+            (libc::SYS_ioprio_set, [3, 0, 3], REFUSAL),
+            (libc::SYS_sched_setscheduler, [0, libc::SCHED_IDLE, 0], ALLOWANCE),
+            (libc::SYS_sched_setscheduler, [7, libc::SCHED_IDLE, 0], REFUSAL),
+            (libc::SYS_sched_setattr, [7, 0, 0], REFUSAL),
+        ] {
+            assert_eq!(other(call, args), expected, "{call} {args:?}");
+        }
         assert_eq!(other(libc::SYS_prlimit64, [0, 1, 0]), ALLOWANCE);
         assert_eq!(other(libc::SYS_prlimit64, [1, 1, 0]), REFUSAL);
         assert_eq!(other(libc::SYS_prlimit64, [0, 10, 0]), ALLOWANCE, "to ask is allowed");
         assert_eq!(other(libc::SYS_prlimit64, [0, 10, 1]), REFUSAL);
-        let filter = filter(Network::Loopback, true).expect("this processor is known");
+        let filter = filter(Network::Loopback, NOWHERE).expect("this processor is known");
         let by_pointer = |at| run(&filter, number(libc::SYS_prlimit64), [0, 10, at, 0, 0, 0]).0;
         assert_eq!([by_pointer(1 << 32), by_pointer(7 << 40), by_pointer(u64::MAX)], [REFUSAL; 3]);
+        for (request, expected) in
+            [(0x5412, REFUSAL), (0x541c, REFUSAL), (0x5413, ALLOWANCE), (0x5401, ALLOWANCE)]
+        {
+            let with =
+                |upper: u64| run(&filter, number(libc::SYS_ioctl), [0, upper << 32 | request, 0, 0, 0, 0]).0;
+            assert_eq!((with(0), with(1)), (expected, expected), "{request:#x}");
+        }
         let open = |flags| other(libc::SYS_openat, [libc::AT_FDCWD, 0, flags]);
         assert_eq!((open(libc::O_RDONLY), open(libc::O_WRONLY | libc::O_TRUNC)), (ALLOWANCE, ALLOWANCE));
-        assert_eq!(open(libc::O_RDONLY | libc::O_TRUNC | libc::O_CLOEXEC), REFUSAL);
+        for neither_to_write in [libc::O_RDONLY, libc::O_ACCMODE] {
+            assert_eq!(open(neither_to_write | libc::O_TRUNC | libc::O_CLOEXEC), REFUSAL);
+            assert_eq!(open(neither_to_write | libc::O_CLOEXEC), ALLOWANCE);
+        }
+        assert_eq!(open(libc::O_RDWR | libc::O_TRUNC), ALLOWANCE);
     }
 }

@@ -34,6 +34,7 @@ mod outside {
     use std::net::{TcpListener, UdpSocket};
     use std::os::unix::net::UnixListener;
     use std::path::{Path, PathBuf};
+    use std::sync::atomic::{AtomicU32, Ordering};
 
     use crate::sandbox::{Escape, Level, Network};
 
@@ -53,11 +54,15 @@ mod outside {
     }
 
     impl Outside {
-        /// Lays it out in this folder, which is made, and a file to be covered in that one, where the script runs.
+        /// Lays it out in a folder of its own in this one, since another may be tried at the same time, and a file to be
+        /// covered in that one, where the script runs.
         ///
         /// # Errors
         /// The system's.
         pub fn lay_out(folder: &Path, inside: &Path) -> io::Result<Self> {
+            static NEXT: AtomicU32 = AtomicU32::new(0);
+            let number = NEXT.fetch_add(1, Ordering::Relaxed);
+            let folder = folder.join(format!("{}-{number}", std::process::id()));
             fs::create_dir_all(folder.join("door"))?;
             fs::write(folder.join("door/inside"), BEFORE)?;
             let _ = fs::remove_file(folder.join("door.sock"));
@@ -73,13 +78,7 @@ mod outside {
             let (tcp, udp) = (TcpListener::bind("127.0.0.1:0")?, UdpSocket::bind("127.0.0.1:0")?);
             tcp.set_nonblocking(true)?;
             udp.set_nonblocking(true)?;
-            Ok(Self {
-                folder: folder.to_owned(),
-                covered,
-                free_name: format!("self-test-{}", random()),
-                tcp,
-                udp,
-            })
+            Ok(Self { folder, covered, free_name: format!("self-test-{}", random()), tcp, udp })
         }
 
         /// The script's arguments.

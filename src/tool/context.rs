@@ -11,6 +11,7 @@ use super::intent::{Intent, Intents, Unrecorded};
 use super::keeping::Keeping;
 use super::progress::Progress;
 use crate::ids::{ConversationId, RequestId};
+use crate::output::Uncut;
 
 /// The request's own facts, handed to every tool.
 #[derive(Debug, Clone)]
@@ -33,6 +34,8 @@ pub struct ToolCx {
     pub keeping: Option<Keeping>,
     /// Shows what there is while it runs.
     pub progress: Progress,
+    /// What is masked on its way out: who cuts a text for an answer does not cut through it.
+    pub uncut: Uncut,
 }
 
 impl ToolCx {
@@ -49,6 +52,7 @@ impl ToolCx {
             intents: Arc::new(Unrecorded),
             keeping: None,
             progress: Progress::default(),
+            uncut: Uncut::default(),
         }
     }
 

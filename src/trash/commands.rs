@@ -47,8 +47,11 @@ impl ForCommands for Shims {
             tracing::warn!(%cause, "what commands have removed stays where they can reach it");
         }
         let programs = self.trash.home.trash_programs_dir();
+        let proof = self.trash.proofs.of(&self.trash.home, request);
+        let proof = proof.inspect_err(|cause| tracing::warn!(%cause, "nothing that commands remove is kept"));
         let terms = Terms {
             request: request.clone(),
+            proof: proof.ok()?,
             into: self.trash.home.trash_incoming_dir(),
             // Half is for what file tools change.
             max_bytes: self.trash.limits.max_bytes / 2,

@@ -83,7 +83,12 @@ impl Images {
         }
         let path = self.trash.home.trash_manifests_dir().join(format!("{request}.jsonl"));
         if manifest::read::<Line>(&path)?.is_empty() {
-            let begun = Line::Begun { request: request.clone(), tool: tool.to_owned(), at_ms: now_ms() };
+            let begun = Line::Begun {
+                request: request.clone(),
+                tool: tool.to_owned(),
+                at_ms: now_ms(),
+                proof: String::new(),
+            };
             lines.insert(0, begun);
             manifest::append(&path, &lines)?;
             manifest::sync_folder(&self.trash.home.trash_manifests_dir())?;

@@ -16,8 +16,7 @@ use crate::ids::RequestId;
 /// The manifest in a folder of removed things.
 pub(super) const MANIFEST: &str = "manifest.jsonl";
 
-/// What is kept of one request: by file tools, or by the shims of its commands. Where commands may write, any request may
-/// be named, so that the two are never one.
+/// What is kept of one request, by one source.
 #[derive(Debug, Clone)]
 pub struct Kept {
     /// The request.
@@ -26,9 +25,24 @@ pub struct Kept {
     pub tool: String,
     /// When it began, in milliseconds since 1970.
     pub at_ms: i64,
-    /// When it was taken back.
+    /// When it was taken back, all that there is of it.
     pub undone_at_ms: Option<i64>,
+    /// Whether taking it back was begun.
+    pub(super) was_begun: bool,
+    pub(super) source: Source,
     pub(super) records: Vec<Record>,
+}
+
+/// Whose word it is that a request did something. Where commands may write, any request may be named, so that these are
+/// never one: the first that there is of a request is meant by its name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Source {
+    /// The file tools'.
+    Tools,
+    /// The shims' of its commands.
+    Shims,
+    /// Some command's.
+    Hearsay,
 }
 
 /// One manifest with its lines.
@@ -38,6 +52,8 @@ pub(super) struct Record {
     pub folder: Option<PathBuf>,
     pub file: PathBuf,
     pub lines: Vec<Line>,
+    /// Taken back.
+    pub is_undone: bool,
     counted: OnceLock<u64>,
 }
 
@@ -46,12 +62,24 @@ pub(super) struct Record {
 pub(super) struct Taken {
     pub request: RequestId,
     pub at_ms: i64,
+    /// It only begins.
+    #[serde(default)]
+    pub begun: bool,
+    /// The names of the folders that its commands had filled by then: one that goes on removes more.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub records: Vec<String>,
 }
 
 impl Record {
     /// By the lines of its manifest.
     pub fn new(folder: Option<PathBuf>, file: PathBuf, lines: Vec<Line>) -> Self {
-        Self { folder, file, lines: manifest::settled(lines), counted: OnceLock::new() }
+        let lines = manifest::settled(lines);
+        Self { folder, file, lines, is_undone: false, counted: OnceLock::new() }
+    }
+
+    /// The name of its folder.
+    fn name(&self) -> Option<String> {
+        Some(self.folder.as_ref()?.file_name()?.to_string_lossy().into_owned())
     }
 
     /// What the folder takes on the disk, in bytes: looked at, and not what its manifest says.
@@ -61,11 +89,6 @@ impl Record {
 }
 
 impl Kept {
-    #[cfg(test)]
-    pub(super) fn of(records: Vec<Record>) -> Self {
-        Self { request: RequestId::new(), tool: "rm".to_owned(), at_ms: 0, undone_at_ms: None, records }
-    }
-
     /// The paths that the request changed.
     pub fn paths(&self) -> Vec<&Path> {
         let mut paths: Vec<&Path> = self.lines().flat_map(paths_of).map(|name| name.0.as_path()).collect();
@@ -78,9 +101,9 @@ impl Kept {
     pub fn files(&self) -> u64 {
         self.lines()
             .map(|line| match line {
-                Line::Now { .. } | Line::Begun { .. } | Line::EmptyFolder { .. } | Line::Stayed { .. } => 0,
                 Line::File { .. } | Line::Move { .. } => 1,
                 Line::Removed { files, .. } => *files,
+                _ => 0,
             })
             .sum()
     }
@@ -96,9 +119,22 @@ impl Kept {
             .sum()
     }
 
-    /// Whether commands removed it.
-    pub(super) fn is_of_commands(&self) -> bool {
-        self.records.iter().any(|record| record.folder.is_some())
+    /// The names of the folders that commands filled.
+    pub(super) fn records_of_commands(&self) -> Vec<String> {
+        self.records.iter().filter_map(Record::name).collect()
+    }
+
+    /// Notes what a line of the log says of it.
+    fn note(&mut self, taken: &Taken) {
+        self.was_begun = true;
+        if taken.begun {
+            return;
+        }
+        for record in &mut self.records {
+            record.is_undone |=
+                taken.records.is_empty() || record.name().is_some_and(|name| taken.records.contains(&name));
+        }
+        self.undone_at_ms = self.records.iter().all(|record| record.is_undone).then_some(taken.at_ms);
     }
 
     /// Whether it changed this path, or something above or below it.
@@ -113,12 +149,9 @@ impl Kept {
 
 fn paths_of(line: &Line) -> Vec<&Name> {
     match line {
-        Line::Now { .. } | Line::Begun { .. } => Vec::new(),
-        Line::File { path, .. }
-        | Line::Removed { path, .. }
-        | Line::EmptyFolder { path, .. }
-        | Line::Stayed { path, .. } => vec![path],
+        Line::File { path, .. } | Line::Removed { path, .. } | Line::EmptyFolder { path, .. } => vec![path],
         Line::Move { from, to, .. } => vec![from, to],
+        Line::Now { .. } | Line::Begun { .. } | Line::Stayed | Line::NotCome { .. } => Vec::new(),
     }
 }
 
@@ -147,15 +180,24 @@ impl Trash {
             records.push(Record::new(Some(folder), file, lines));
         }
         let now = now_ms();
-        let mut all: BTreeMap<(RequestId, bool), Kept> = BTreeMap::new();
+        let mut all: BTreeMap<(RequestId, Source), Kept> = BTreeMap::new();
         for record in records {
-            let Some(Line::Begun { request, tool, at_ms }) = record.lines.first().cloned() else { continue };
+            let Some(Line::Begun { request, tool, at_ms, proof }) = record.lines.first().cloned() else {
+                continue;
+            };
             let is_of_commands = record.folder.is_some();
-            let kept = all.entry((request.clone(), is_of_commands)).or_insert_with(|| Kept {
+            let source = match is_of_commands {
+                false => Source::Tools,
+                true if self.proofs.of(&self.home, &request)? == proof => Source::Shims,
+                true => Source::Hearsay,
+            };
+            let kept = all.entry((request.clone(), source)).or_insert_with(|| Kept {
                 request,
                 tool,
                 at_ms,
                 undone_at_ms: None,
+                was_begun: false,
+                source,
                 records: Vec::new(),
             });
             // Where a command wrote it, the time may be anything: it makes nothing older, and nothing comes from the
@@ -165,9 +207,9 @@ impl Trash {
             kept.records.push(record);
         }
         for taken in self.taken()? {
-            for is_of_commands in [false, true] {
-                if let Some(kept) = all.get_mut(&(taken.request.clone(), is_of_commands)) {
-                    kept.undone_at_ms = Some(taken.at_ms);
+            for source in [Source::Tools, Source::Shims, Source::Hearsay] {
+                if let Some(kept) = all.get_mut(&(taken.request.clone(), source)) {
+                    kept.note(&taken);
                 }
             }
         }
@@ -185,7 +227,8 @@ impl Trash {
     /// # Errors
     /// The system's.
     pub fn undone(&self) -> io::Result<Vec<(RequestId, i64)>> {
-        Ok(self.taken()?.into_iter().map(|taken| (taken.request, taken.at_ms)).collect())
+        let done = self.taken()?.into_iter().filter(|taken| !taken.begun);
+        Ok(done.map(|taken| (taken.request, taken.at_ms)).collect())
     }
 
     pub(super) fn taken(&self) -> io::Result<Vec<Taken>> {

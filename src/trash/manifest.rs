@@ -20,8 +20,14 @@ pub(super) enum Line {
     /// When the lines that follow were written, in microseconds since the machine was started: lines of programs that
     /// removed beside each other are read in this order.
     Now { us: u64 },
-    /// Whose lines follow.
-    Begun { request: RequestId, tool: String, at_ms: i64 },
+    /// Whose lines follow, and what shows that.
+    Begun {
+        request: RequestId,
+        tool: String,
+        at_ms: i64,
+        #[serde(default, skip_serializing_if = "String::is_empty")]
+        proof: String,
+    },
     /// A file is changed, made or taken away.
     File {
         path: Name,
@@ -47,13 +53,10 @@ pub(super) enum Line {
     },
     /// An empty folder is removed; there is nothing of it to keep but this.
     EmptyFolder { path: Name, mode: u32 },
-    /// What was announced did not come: it is where it was, or went otherwise.
-    Stayed {
-        path: Name,
-        /// As what it was announced; none for a folder that was to be removed as an empty one.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        item: Option<String>,
-    },
+    /// The empty folder of the line before could not be removed.
+    Stayed,
+    /// What was announced as this item did not come: it is where it was, or went otherwise.
+    NotCome { item: String },
 }
 
 /// What a file was.
@@ -166,27 +169,20 @@ pub(super) fn read<T: DeserializeOwned>(path: &Path) -> io::Result<Vec<T>> {
 
 /// Without what was announced and did not come, and the lines that say so.
 pub(super) fn settled(lines: Vec<Line>) -> Vec<Line> {
-    let stayed: HashSet<String> = lines
-        .iter()
-        .filter_map(|line| match line {
-            Line::Stayed { item: Some(item), .. } => Some(item.clone()),
-            _ => None,
-        })
-        .collect();
+    let item_of = |line: &Line| if let Line::NotCome { item } = line { Some(item.clone()) } else { None };
+    let missing: HashSet<String> = lines.iter().filter_map(item_of).collect();
     let mut settled: Vec<Line> = Vec::with_capacity(lines.len());
     for line in lines {
         match line {
-            Line::Removed { item, .. } if stayed.contains(&item) => {}
-            // Of a folder it is said at once.
-            Line::Stayed { path: stays, item: None } => {
+            Line::Removed { item, .. } if missing.contains(&item) => {}
+            Line::NotCome { .. } => {}
+            Line::Stayed => {
+                // Between the two stands when the second was written.
                 let last = settled.iter().rposition(|line| !matches!(line, Line::Now { .. }));
-                if let Some(last) = last
-                    && matches!(&settled[last], Line::EmptyFolder { path, .. } if *path == stays)
-                {
+                if let Some(last) = last.filter(|last| matches!(settled[*last], Line::EmptyFolder { .. })) {
                     settled.remove(last);
                 }
             }
-            Line::Stayed { .. } => {}
             line => settled.push(line),
         }
     }

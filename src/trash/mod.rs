@@ -12,11 +12,13 @@ mod images;
 mod inventory;
 mod manifest;
 mod net;
+mod proof;
 mod restore;
 mod room;
 #[cfg(target_os = "linux")]
 pub mod shim;
 mod steps;
+mod survey;
 mod tree;
 mod undo;
 
@@ -53,6 +55,7 @@ pub struct Trash {
     limits: Limits,
     /// How many bytes are kept, as far as this process knows; none before it has looked.
     used: Arc<Mutex<Option<u64>>>,
+    proofs: proof::Proofs,
 }
 
 /// Holds the trash against everybody else who would move something in it, until it is dropped.
@@ -62,7 +65,7 @@ struct Held(#[expect(dead_code, reason = "it is held, not used")] File);
 impl Trash {
     /// The trash of this home.
     pub fn of(home: &Home, limits: Limits) -> Self {
-        Self { home: home.clone(), limits, used: Arc::default() }
+        Self { home: home.clone(), limits, used: Arc::default(), proofs: proof::Proofs::default() }
     }
 
     /// The folders that a command must be allowed to write, so that what it removes can go to the trash: for whoever
@@ -81,6 +84,15 @@ fn hold(path: &Path) -> io::Result<Held> {
     let file = File::create(path)?;
     file.lock()?;
     Ok(Held(file))
+}
+
+/// A path in a line of text, whatever its bytes: nothing in it begins another line or steers a terminal.
+fn named(path: &Path) -> String {
+    let mut text = String::new();
+    for c in path.display().to_string().chars() {
+        if c.is_control() { text.extend(c.escape_default()) } else { text.push(c) }
+    }
+    text
 }
 
 /// Milliseconds since 1970.

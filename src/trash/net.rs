@@ -3,8 +3,11 @@
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
-use super::inventory::Kept;
+use sha2::{Digest as _, Sha256};
+
+use super::inventory::{Kept, Record};
 use super::manifest::{Before, Line};
+use crate::ids::hex;
 
 /// One path, as it was before the request and as the request left it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -25,7 +28,7 @@ pub(super) struct Gone {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum What {
     /// It is kept here.
-    Item { at: PathBuf, files: u64, bytes: u64 },
+    Item(PathBuf),
     /// An empty folder with this mode.
     EmptyFolder(u32),
     /// It was to be kept, and nothing of it is.
@@ -94,11 +97,24 @@ pub(super) struct AllGone {
     went: HashSet<PathBuf>,
 }
 
-/// What commands removed, whichever of them wrote it down.
-pub(super) fn gone(kept: &Kept) -> AllGone {
+/// Where what is newer than something goes, beside the item that both lie in: an undo that goes on with another one tells by
+/// it that room was made.
+pub(super) fn newer_name(path: &Path) -> String {
+    format!("newer-{}", hex(&Sha256::digest(path.as_os_str().as_encoded_bytes())[..16]))
+}
+
+fn has_room(folders: &[&Path], path: &Path) -> bool {
+    let name = newer_name(path);
+    folders.iter().any(|folder| folder.join(&name).symlink_metadata().is_ok())
+}
+
+/// What commands removed, whichever of them wrote it down. `was_begun` where an undo may have put some of it back.
+pub(super) fn gone<'a>(records: impl IntoIterator<Item = &'a Record>, was_begun: bool) -> AllGone {
     let mut dated: Vec<(u64, &Path, &Line)> = Vec::new();
-    for record in &kept.records {
+    let mut folders: Vec<&Path> = Vec::new();
+    for record in records {
         let Some(folder) = &record.folder else { continue };
+        folders.push(folder);
         let mut now = 0;
         for line in &record.lines {
             match line {
@@ -112,13 +128,15 @@ pub(super) fn gone(kept: &Kept) -> AllGone {
     let mut all = AllGone::default();
     for (_, folder, line) in dated {
         match line {
-            Line::Removed { path, item, files, bytes } if is_plain(item) => {
+            Line::Removed { path, item, .. } if is_plain(item) => {
                 let at = folder.join(item);
                 let is_there = at.symlink_metadata().is_ok();
-                let what = What::Item { at, files: *files, bytes: *bytes };
-                all.add(&path.0, if is_there { what } else { What::Lost });
+                let what = What::Item(at);
+                let is_back =
+                    || was_begun && (path.0.symlink_metadata().is_ok() || has_room(&folders, &path.0));
+                all.add(&path.0, if is_there { what } else { What::Lost }, is_there || is_back());
             }
-            Line::EmptyFolder { path, mode } => all.add(&path.0, What::EmptyFolder(*mode)),
+            Line::EmptyFolder { path, mode } => all.add(&path.0, What::EmptyFolder(*mode), true),
             _ => {}
         }
     }
@@ -126,15 +144,15 @@ pub(super) fn gone(kept: &Kept) -> AllGone {
 }
 
 impl AllGone {
-    /// What lies at or below something that was gone already came there afterwards.
-    fn add(&mut self, path: &Path, what: What) {
+    /// What lies at or below something that was gone already came there afterwards. What is neither kept nor put back by an
+    /// undo never went: who removes it was ended before that.
+    fn add(&mut self, path: &Path, what: What, went: bool) {
         let is_later = path.ancestors().any(|above| self.went.contains(above));
         match what {
-            What::Item { at, .. } if is_later => self.later.push((path.to_owned(), at)),
+            What::Item(at) if is_later => self.later.push((path.to_owned(), at)),
             _ if is_later => {}
             what => {
-                // What is neither kept nor gone was put back already.
-                if what != What::Lost || path.symlink_metadata().is_ok() {
+                if went {
                     self.went.insert(path.to_owned());
                 }
                 self.gone.push(Gone { path: path.to_owned(), what });
@@ -143,17 +161,24 @@ impl AllGone {
     }
 }
 
-/// A manifest of removed things was written where commands may write, so nothing in it is trusted to lead elsewhere.
+/// Whether an item has a name as a shim gives it. A manifest of removed things was written where commands may write, so
+/// nothing in it is trusted to lead elsewhere: a slash at its end would lead through a link.
 pub(super) fn is_plain(item: &str) -> bool {
-    let mut parts = Path::new(item).components();
-    matches!((parts.next(), parts.next()), (Some(std::path::Component::Normal(_)), None))
+    !item.is_empty() && item.bytes().all(|byte| byte.is_ascii_digit())
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::inventory::Record;
     use super::super::manifest::Name;
     use super::*;
+
+    #[test]
+    fn only_a_number_is_the_name_of_an_item() {
+        assert!(is_plain("1") && is_plain("4711"));
+        for name in ["", "1/", "1/.", "./1", "..", ".", "1/..", "/1", "1\0", "a", "-1", "1 "] {
+            assert!(!is_plain(name), "{name:?}");
+        }
+    }
 
     #[test]
     #[expect(clippy::disallowed_methods, reason = "a test lays out what is kept")]
@@ -168,30 +193,29 @@ mod tests {
             bytes: 4,
         };
         let emptied = |path: &str| Line::EmptyFolder { path: name(path), mode: 0o755 };
-        let stayed =
-            |path: &str, item: Option<&str>| Line::Stayed { path: name(path), item: item.map(str::to_owned) };
+        let not_come = |item: &str| Line::NotCome { item: item.to_owned() };
         let now = |us| Line::Now { us };
-        let item = || What::Item { at: folder.path().join("1"), files: 1, bytes: 4 };
+        let item = || What::Item(folder.path().join("1"));
         let all = |records: &[&[Line]]| {
             let record =
                 |lines: &&[Line]| Record::new(Some(folder.path().to_owned()), PathBuf::new(), lines.to_vec());
-            let kept = Kept::of(records.iter().map(record).collect());
-            let AllGone { gone, later, .. } = gone(&kept);
+            let records: Vec<Record> = records.iter().map(record).collect();
+            let AllGone { gone, later, .. } = gone(&records, false);
             let gone: Vec<_> =
                 gone.into_iter().map(|gone| (gone.path.display().to_string(), gone.what)).collect();
             (gone, later.len())
         };
         let of = |path: &str, what| (path.to_owned(), what);
         // Removed, made again, and then not removed.
-        let again = [now(1), removed("/d", "1"), now(2), emptied("/d"), now(3), stayed("/d", None)];
+        let again = [now(1), removed("/d", "1"), now(2), emptied("/d"), now(3), Line::Stayed];
         assert_eq!(all(&[&again]), (vec![of("/d", item())], 0));
-        let again = [emptied("/d"), emptied("/d"), stayed("/d", None)];
+        let again = [emptied("/d"), emptied("/d"), Line::Stayed];
         assert_eq!(all(&[&again]), (vec![of("/d", What::EmptyFolder(0o755))], 0));
-        assert_eq!(all(&[&[emptied("/d"), stayed("/d", None)]]), (vec![], 0));
-        assert_eq!(all(&[&[removed("/d", "2"), stayed("/d", Some("2"))]]), (vec![], 0), "it is there");
+        assert_eq!(all(&[&[emptied("/d"), Line::Stayed]]), (vec![], 0));
+        assert_eq!(all(&[&[removed("/d", "2"), not_come("2")]]), (vec![], 0), "it is there");
         assert_eq!(all(&[&[removed("/d", "2")]]), (vec![of("/d", What::Lost)], 0));
         // Then one by one.
-        let one_by_one = [removed("/d", "2"), stayed("/d", Some("2")), removed("/d/f", "1"), emptied("/d")];
+        let one_by_one = [removed("/d", "2"), not_come("2"), removed("/d/f", "1"), emptied("/d")];
         let expected = vec![of("/d/f", item()), of("/d", What::EmptyFolder(0o755))];
         assert_eq!(all(&[&one_by_one]), (expected.clone(), 0));
         // By two, beside each other: the first to begin was the last to end.

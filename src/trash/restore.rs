@@ -12,7 +12,7 @@ use super::inventory::Kept;
 use super::manifest::Line;
 use super::net::{AllGone, Gone, What, gone};
 use super::undo::{Undone, Unready, find};
-use super::{Trash, tree};
+use super::{Trash, named, tree};
 use crate::acp::{Workspace, WorkspacePath};
 
 impl Trash {
@@ -39,13 +39,15 @@ impl Trash {
         for (path, what) in self.sources(kept) {
             let Some(target) = folder.found(&below(folder.first(), &path)) else { continue };
             // What came with a folder is newer than this: the request had made it there before it removed the folder.
-            let is_first = !matches!(what, Source::Later(_));
-            let instead = is_first && path.ancestors().any(|above| trees.contains(above));
-            let shown = below(to, &path).display().to_string();
+            let went = matches!(what, Source::Gone(_) | Source::EmptyFolder);
+            let instead = went && path.ancestors().skip(1).any(|above| trees.contains(above));
+            let shown = named(&below(to, &path));
             match bring(&what, &target, instead) {
                 Ok(true) => {
                     lines.push(shown);
-                    trees.insert(path);
+                    if went {
+                        trees.insert(path);
+                    }
                 }
                 Ok(false) => {}
                 Err(cause) => {
@@ -73,13 +75,16 @@ impl Trash {
             if let Line::File { path, before: Some(before), .. } = line
                 && before.kept
             {
-                sources.push((path.0.clone(), Source::At(contents.path(&before.sha256))));
+                let at = contents.path(&before.sha256);
+                if fs::symlink_metadata(&at).is_ok() {
+                    sources.push((path.0.clone(), Source::Before(at)));
+                }
             }
         }
-        let AllGone { gone, later, .. } = gone(kept);
+        let AllGone { gone, later, .. } = gone(&kept.records, kept.was_begun);
         for Gone { path, what } in gone.into_iter().rev() {
             match what {
-                What::Item { at, .. } => sources.push((path, Source::At(at))),
+                What::Item(at) => sources.push((path, Source::Gone(at))),
                 What::EmptyFolder(_) => sources.push((path, Source::EmptyFolder)),
                 What::Lost => {}
             }
@@ -92,15 +97,16 @@ impl Trash {
             name.push(format!(".later-{number}"));
             sources.push((path.with_file_name(name), Source::Later(at)));
         }
-        sources.retain(|(_, source)| !matches!(source, Source::At(at) | Source::Later(at) if fs::symlink_metadata(at).is_err()));
         sources
     }
 }
 
 /// What is kept of a path.
 enum Source {
-    /// A copy of it, with its mode.
-    At(PathBuf),
+    /// What it held before a file tool changed it.
+    Before(PathBuf),
+    /// What a command removed.
+    Gone(PathBuf),
     /// The same of what came there afterwards.
     Later(PathBuf),
     /// That it was a folder with nothing in it.
@@ -118,7 +124,7 @@ fn bring(what: &Source, target: &WorkspacePath, instead: bool) -> io::Result<boo
         Err(cause) => return Err(cause),
     }
     match what {
-        Source::At(at) | Source::Later(at) => tree::copy_new(at, &path)?,
+        Source::Before(at) | Source::Gone(at) | Source::Later(at) => tree::copy_new(at, &path)?,
         Source::EmptyFolder => fs::create_dir(&path)?,
     }
     Ok(true)

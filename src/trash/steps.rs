@@ -23,22 +23,28 @@ pub(super) enum Step {
     Drop { path: WorkspacePath, expected: String },
     /// A file goes back where it was.
     MoveBack { at: WorkspacePath, to: WorkspacePath },
-    /// Something comes out of the trash. What an earlier step brought there with a folder makes room and is kept at
-    /// `newer`.
+    /// Something comes out of the trash, or into something else there that is to come after it. What is there makes room
+    /// and is kept at `newer`.
     Bring { item: PathBuf, to: WorkspacePath, newer: Option<PathBuf> },
     /// An empty folder is made again; `newer` as above.
     Folder { path: WorkspacePath, mode: u32, newer: Option<PathBuf> },
 }
 
-/// A step that is done, with what it takes to take it back. No folder is held meanwhile: there may be more than a process
-/// may have open.
-enum Done {
-    Exchanged { aside: OsString, expected: String },
-    Made,
-    Aside { aside: OsString, expected: String },
-    Moved,
-    Brought { newer: Option<PathBuf> },
-    MadeFolder { newer: Option<PathBuf> },
+/// What a step that is done left somewhere else. No folder is held meanwhile: there may be more than a process may have
+/// open.
+#[derive(Default)]
+struct Done {
+    /// In the same folder, what the request had left: until all is done.
+    aside: Option<OsString>,
+    room: Option<Room>,
+}
+
+/// Room for something.
+struct Room {
+    /// In the trash, what made it.
+    newer: PathBuf,
+    /// Nothing had to.
+    was_empty: bool,
 }
 
 /// Does all of it, or nothing. What was put aside is looked at once more before it goes: it may have been changed since
@@ -104,54 +110,58 @@ fn carry_out_one(step: &Step, contents: &Contents) -> io::Result<Done> {
                 return Err(cause);
             }
             folder.sync()?;
-            Ok(match expected.clone() {
-                Some(expected) => Done::Exchanged { aside: temp, expected },
-                None => Done::Made,
-            })
+            Ok(Done { aside: expected.is_some().then_some(temp), ..Done::default() })
         }
-        Step::Drop { path, expected } => {
+        Step::Drop { path, .. } => {
             let (folder, name) = path.open_parent(false)?;
             let aside = temp_name(&name)?;
             folder.rename(&name, &aside)?;
-            Ok(Done::Aside { aside, expected: expected.clone() })
+            Ok(Done { aside: Some(aside), ..Done::default() })
         }
         Step::MoveBack { at, to } => {
             let (at, to) = (at.open_parent(false)?, to.open_parent(true)?);
             at.0.move_new(&at.1, &to.0, &to.1)?;
             to.0.sync()?;
-            Ok(Done::Moved)
+            Ok(Done::default())
         }
         Step::Bring { item, to, newer } => {
             let (folder, name) = to.open_parent(true)?;
-            let newer = make_room(&folder, &name, newer.as_deref())?;
+            let room = make_room(&folder, &name, newer.as_deref())?;
             let moved = tree::move_new(item, &folder.path_of(&name));
-            moved.or_else(|cause| back(newer.as_deref(), &folder, &name).and(Err(cause)))?;
+            moved.or_else(|cause| back(room.as_ref(), &folder, &name).and(Err(cause)))?;
             folder.sync()?;
-            Ok(Done::Brought { newer })
+            Ok(Done { room, ..Done::default() })
         }
         Step::Folder { path, mode, newer } => {
             let (folder, name) = path.open_parent(true)?;
-            let newer = make_room(&folder, &name, newer.as_deref())?;
+            let room = make_room(&folder, &name, newer.as_deref())?;
             let made = make_folder(&folder, &name, *mode);
-            made.or_else(|cause| back(newer.as_deref(), &folder, &name).and(Err(cause)))?;
-            Ok(Done::MadeFolder { newer })
+            made.or_else(|cause| back(room.as_ref(), &folder, &name).and(Err(cause)))?;
+            Ok(Done { room, ..Done::default() })
         }
     }
 }
 
-/// Moves what came with a folder out of the way of what was there before it; where to, if there was something.
-fn make_room(folder: &Folder, name: &OsStr, newer: Option<&Path>) -> io::Result<Option<PathBuf>> {
+/// Moves what is newer out of the way of what was there before it; where nothing is, an empty folder says so.
+fn make_room(folder: &Folder, name: &OsStr, newer: Option<&Path>) -> io::Result<Option<Room>> {
     let Some(newer) = newer else { return Ok(None) };
-    match folder.metadata(name) {
-        Ok(_) => tree::move_new(&folder.path_of(name), newer).map(|()| Some(newer.to_owned())),
-        Err(cause) if cause.kind() == io::ErrorKind::NotFound => Ok(None),
-        Err(cause) => Err(cause),
+    // A link is something too.
+    let was_empty = folder.metadata(name).is_err_and(|cause| cause.kind() == io::ErrorKind::NotFound);
+    if was_empty {
+        fs::create_dir(newer)?;
+    } else {
+        tree::move_new(&folder.path_of(name), newer)?;
     }
+    Ok(Some(Room { newer: newer.to_owned(), was_empty }))
 }
 
-/// Moves what made room back.
-fn back(newer: Option<&Path>, folder: &Folder, name: &OsStr) -> io::Result<()> {
-    newer.map_or(Ok(()), |newer| tree::move_new(newer, &folder.path_of(name)))
+/// Has it as it was before room was made.
+fn back(room: Option<&Room>, folder: &Folder, name: &OsStr) -> io::Result<()> {
+    match room {
+        None => Ok(()),
+        Some(Room { newer, was_empty: true }) => fs::remove_dir(newer),
+        Some(Room { newer, .. }) => tree::move_new(newer, &folder.path_of(name)),
+    }
 }
 
 /// A new folder with this mode; a link that is put in its place meanwhile gets none.
@@ -203,47 +213,53 @@ fn temp_name(name: &OsStr) -> io::Result<OsString> {
     Ok(format!(".{stem}.{}.tmp", hex(&random)).into())
 }
 
+/// Whether a name is that of a file with this content.
+fn holds(folder: &Folder, name: &OsStr, sha256: &str) -> io::Result<bool> {
+    Ok(folder.metadata(name)?.is_file() && hash(&mut folder.open_file(name)?)?.0 == sha256)
+}
+
 impl Done {
     fn take_back(self, step: &Step) -> io::Result<()> {
         let (folder, name) = step.of().open_parent(false)?;
-        match (self, step) {
-            (Self::Exchanged { aside, .. }, _) => {
+        match (step, self.aside) {
+            // What somebody made of it meanwhile is theirs.
+            (Step::Put { sha256, .. }, Some(aside)) => {
                 folder.exchange(&aside, &name)?;
-                folder.remove(&aside)
+                if !holds(&folder, &aside, sha256)? {
+                    let text = format!("it was changed meanwhile; the change is kept as {}", aside.display());
+                    return Err(io::Error::other(text));
+                }
+                folder.remove(&aside)?;
             }
-            (Self::Made, _) => folder.remove(&name),
+            (Step::Put { sha256, .. }, None) => {
+                if !holds(&folder, &name, sha256)? {
+                    return Err(io::Error::other("it was changed meanwhile, and stays as it is"));
+                }
+                folder.remove(&name)?;
+            }
             // It may be no file any more.
-            (Self::Aside { aside, .. }, _) => folder.move_new(&aside, &folder, &name),
-            (Self::Brought { newer }, Step::Bring { item, .. }) => {
-                tree::move_new(&folder.path_of(&name), item)?;
-                back(newer.as_deref(), &folder, &name)
+            (Step::Drop { .. }, aside) => {
+                aside.map_or(Ok(()), |aside| folder.move_new(&aside, &folder, &name))?;
             }
-            (Self::MadeFolder { newer }, _) => {
-                folder.remove_folder(&name)?;
-                back(newer.as_deref(), &folder, &name)
-            }
-            (Self::Moved, Step::MoveBack { at, .. }) => {
+            (Step::MoveBack { at, .. }, _) => {
                 let (from, old) = at.open_parent(true)?;
-                folder.move_new(&name, &from, &old)
+                folder.move_new(&name, &from, &old)?;
             }
-            (Self::Brought { .. } | Self::Moved, _) => Ok(()),
+            (Step::Bring { item, .. }, _) => tree::move_new(&folder.path_of(&name), item)?,
+            (Step::Folder { .. }, _) => folder.remove_folder(&name)?,
         }
-    }
-
-    /// What was put aside, and what it is to hold.
-    fn aside(&self) -> Option<(&OsStr, &str)> {
-        match self {
-            Self::Exchanged { aside, expected } | Self::Aside { aside, expected } => Some((aside, expected)),
-            _ => None,
-        }
+        back(self.room.as_ref(), &folder, &name)
     }
 
     /// Whether what was put aside is what the request had left, so that nothing is lost with it.
     fn check(&self, step: &Step) -> io::Result<()> {
-        let Some((aside, expected)) = self.aside() else { return Ok(()) };
+        let (Some(aside), Step::Put { expected: Some(expected), .. } | Step::Drop { expected, .. }) =
+            (&self.aside, step)
+        else {
+            return Ok(());
+        };
         let (folder, _) = step.of().open_parent(false)?;
-        let is_file = folder.metadata(aside)?.is_file();
-        if is_file && hash(&mut folder.open_file(aside)?)?.0 == expected {
+        if holds(&folder, aside, expected)? {
             return Ok(());
         }
         Err(io::Error::other("it was changed while it was being put back; nothing of the change was lost"))
@@ -251,9 +267,9 @@ impl Done {
 
     /// Lets go of what the request had left.
     fn finish(self, step: &Step) {
-        let Some((aside, _)) = self.aside() else { return };
+        let Some(aside) = self.aside else { return };
         let removed = step.of().open_parent(false).and_then(|(folder, _)| {
-            folder.remove(aside)?;
+            folder.remove(&aside)?;
             folder.sync()
         });
         if let Err(cause) = removed {

@@ -6,31 +6,27 @@ use std::io;
 use std::path::Path;
 
 /// Gives something another path where nothing is yet; over a border of file systems it is copied, and the original
-/// removed. A file that cannot be removed keeps its path alone. Of a folder the copy stays once it is whole, since
-/// nobody knows what is left of the original then.
+/// removed. Of a folder the copy stays once it is whole: where the original cannot be removed, nobody knows what is left
+/// of it.
 pub(super) fn move_new(from: &Path, to: &Path) -> io::Result<()> {
+    itself(from)?;
+    if !fs::symlink_metadata(from)?.is_dir() {
+        return move_file_new(from, to).map_err(|(Unmoved::Copy(cause) | Unmoved::Removal(cause))| cause);
+    }
     match rename_new(from, to) {
         Err(cause) if cause.kind() == io::ErrorKind::CrossesDevices => {
             copy_new(from, to)?;
-            let Err(cause) = remove(from) else { return Ok(()) };
-            match fs::symlink_metadata(from) {
-                Ok(found) if !found.is_dir() => {
-                    remove(to)?;
-                    Err(cause)
-                }
-                Ok(_) => {
-                    tracing::warn!(path = %from.display(), %cause, "something was copied and could not be removed");
-                    Ok(())
-                }
-                Err(_) => Ok(()),
+            sync_name(to)?;
+            if let Err(cause) = remove(from) {
+                tracing::warn!(path = %from.display(), %cause, "something was copied and could not be removed");
             }
+            Ok(())
         }
         moved => moved,
     }
 }
 
 /// Which half of a move over a border of file systems failed.
-#[cfg(target_os = "linux")]
 #[derive(Debug)]
 pub(super) enum Unmoved {
     /// The copy: nothing of it is there, and the original is untouched.
@@ -39,12 +35,11 @@ pub(super) enum Unmoved {
     Removal(io::Error),
 }
 
-/// Moves something that is no folder: in one step, or over a border of file systems.
-#[cfg(target_os = "linux")]
+/// The same for something that is no folder: all or nothing.
 pub(super) fn move_file_new(from: &Path, to: &Path) -> Result<(), Unmoved> {
     match rename_new(from, to) {
         Err(cause) if cause.kind() == io::ErrorKind::CrossesDevices => {
-            copy_new(from, to).map_err(Unmoved::Copy)?;
+            copy_new(from, to).and_then(|()| sync_name(to)).map_err(Unmoved::Copy)?;
             fs::remove_file(from).map_err(|cause| {
                 let _ = fs::remove_file(to);
                 Unmoved::Removal(cause)
@@ -52,6 +47,21 @@ pub(super) fn move_file_new(from: &Path, to: &Path) -> Result<(), Unmoved> {
         }
         moved => moved.map_err(Unmoved::Removal),
     }
+}
+
+/// A path that ends in a slash or in dots means what a link leads to, and not the link.
+fn itself(path: &Path) -> io::Result<()> {
+    let bytes = path.as_os_str().as_encoded_bytes();
+    if bytes.ends_with(b"/") || bytes.ends_with(b"/.") || path.file_name().is_none() {
+        let text = format!("{} does not name a thing by itself", path.display());
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, text));
+    }
+    Ok(())
+}
+
+/// Makes the name of something durable.
+fn sync_name(path: &Path) -> io::Result<()> {
+    path.parent().map_or(Ok(()), super::manifest::sync_folder)
 }
 
 /// Gives something another path on the same file system, where nothing is yet.
@@ -150,14 +160,15 @@ pub(super) fn on_disk(path: &Path) -> u64 {
     bytes
 }
 
+/// Whether a file counts: one with several names does once.
 #[cfg(unix)]
-fn is_new(metadata: &fs::Metadata, seen: &mut std::collections::HashSet<(u64, u64)>) -> bool {
+pub(super) fn is_new(metadata: &fs::Metadata, seen: &mut std::collections::HashSet<(u64, u64)>) -> bool {
     use std::os::unix::fs::MetadataExt as _;
     metadata.is_dir() || metadata.nlink() == 1 || seen.insert((metadata.dev(), metadata.ino()))
 }
 
 #[cfg(not(unix))]
-fn is_new(_: &fs::Metadata, _: &mut std::collections::HashSet<(u64, u64)>) -> bool {
+pub(super) fn is_new(_: &fs::Metadata, _: &mut std::collections::HashSet<(u64, u64)>) -> bool {
     true
 }
 

@@ -1,5 +1,7 @@
 //! Taking a request back: every file as it was before, or nothing at all. What changed since the request is never
-//! overwritten. Not here: how it is carried out (steps).
+//! overwritten. Not here: what comes back of what commands removed (removals), and how it is carried out (steps).
+
+mod removals;
 
 use std::collections::HashMap;
 use std::io;
@@ -7,9 +9,9 @@ use std::path::{Path, PathBuf};
 
 use super::contents::{Contents, hash};
 use super::inventory::{Kept, Taken};
-use super::net::{AllGone, Gone, Net, What, gone, nets};
+use super::net::{Net, nets};
 use super::steps::{Step, carry_out};
-use super::{Trash, manifest, now_ms};
+use super::{Trash, manifest, named, now_ms};
 use crate::acp::{Workspace, WorkspacePath};
 use crate::failpoint::reach;
 use crate::ids::RequestId;
@@ -74,7 +76,8 @@ impl Trash {
         let kept = match find(&all, request) {
             Ok(kept) => kept,
             Err(unknown) => {
-                let taken = self.taken()?.into_iter().rfind(|taken| taken.request.as_str() == request);
+                let is_it = |taken: &Taken| !taken.begun && taken.request.as_str() == request;
+                let taken = self.taken()?.into_iter().rfind(is_it);
                 return Err(taken.map_or(unknown, |taken| Unready::Already(taken.request, taken.at_ms)));
             }
         };
@@ -82,9 +85,12 @@ impl Trash {
             return Err(Unready::Already(kept.request.clone(), at_ms));
         }
         let contents = Contents::in_folder(self.home.trash_objects_dir());
+        let removed = self.home.trash_removed_dir();
+        let trash = Workspace::open(std::slice::from_ref(&removed))?;
         let mut plan = Plan {
             workspace,
             contents: &contents,
+            trash: (&trash, &removed),
             all: &all,
             kept,
             steps: vec![],
@@ -110,10 +116,15 @@ impl Trash {
             return Err(Unready::Nothing(request));
         }
         if !dry {
+            let log = |begun| {
+                let records = kept.records_of_commands();
+                let taken = Taken { request: request.clone(), at_ms: now_ms(), begun, records };
+                manifest::append(&self.home.trash_log_file(), &[taken])
+            };
+            log(true)?;
             carry_out(&steps, &contents).map_err(|text| Unready::Failed(request.clone(), text))?;
             reach("undo.done");
-            let taken = Taken { request: request.clone(), at_ms: now_ms() };
-            manifest::append(&self.home.trash_log_file(), &[taken])?;
+            log(false)?;
         }
         Ok(Undone { request, lines })
     }
@@ -121,7 +132,7 @@ impl Trash {
 
 pub(super) fn find<'a>(all: &'a [Kept], typed: &str) -> Result<&'a Kept, Unready> {
     let exactly = all.iter().filter(|kept| kept.request.as_str() == typed);
-    if let Some(exactly) = exactly.min_by_key(|kept| kept.is_of_commands()) {
+    if let Some(exactly) = exactly.min_by_key(|kept| kept.source) {
         return Ok(exactly);
     }
     let alike = |kept: &&Kept| {
@@ -129,10 +140,8 @@ pub(super) fn find<'a>(all: &'a [Kept], typed: &str) -> Result<&'a Kept, Unready
             && (kept.request.as_str().starts_with(typed) || kept.request.as_str().ends_with(typed))
     };
     let mut found: Vec<&Kept> = all.iter().filter(alike).collect();
-    // What a command says of a request of file tools is not what is meant by it.
-    let is_said = |kept: &Kept| {
-        kept.is_of_commands() && all.iter().any(|of| of.request == kept.request && !of.is_of_commands())
-    };
+    // What a command says of a request of file tools, or of another command's, is not what is meant by it.
+    let is_said = |kept: &Kept| all.iter().any(|of| of.request == kept.request && of.source < kept.source);
     found.retain(|kept| !is_said(kept));
     match found.as_slice() {
         [] => Err(Unready::Unknown(typed.to_owned())),
@@ -148,12 +157,14 @@ pub(super) fn find<'a>(all: &'a [Kept], typed: &str) -> Result<&'a Kept, Unready
 struct Plan<'a> {
     workspace: &'a Workspace,
     contents: &'a Contents,
+    /// What commands removed, opened as calls open a workspace: whatever they put there leads nowhere. And its path.
+    trash: (&'a Workspace, &'a Path),
     all: &'a [Kept],
     kept: &'a Kept,
     steps: Vec<Step>,
     lines: Vec<String>,
     faults: Vec<String>,
-    /// What comes back as a whole or as a folder, and where it is in the trash if it is there.
+    /// What comes back, and where it is in the trash if it is there: an empty folder is not.
     anew: HashMap<PathBuf, Option<PathBuf>>,
     /// What is gone and not kept: no reason to leave the rest.
     lost: Vec<String>,
@@ -195,7 +206,7 @@ impl Plan<'_> {
         match (Self::now(&to), Self::now(&at)) {
             (Now::File { sha256, .. }, Now::Absent) if Some(&sha256) == source.after.as_ref() => true,
             (Now::Absent, Now::File { sha256, .. }) if Some(&sha256) == source.after.as_ref() => {
-                self.lines.push(format!("{} goes back to {}", at.shown(), to.shown()));
+                self.lines.push(format!("{} goes back to {}", shown(&at), shown(&to)));
                 self.steps.push(Step::MoveBack { at, to });
                 true
             }
@@ -233,81 +244,18 @@ impl Plan<'_> {
             return self.steps.push(Step::Drop { path, expected });
         };
         if !was.kept || !self.contents.has(&was.sha256, was.size) {
-            return self.faults.push(format!("{}: what it held before is not kept", path.shown()));
+            return self.faults.push(format!("{}: what it held before is not kept", shown(&path)));
         }
         let expected = sha256.cloned();
         let verb = if expected.is_some() { "gets back what it held" } else { "comes back" };
-        self.lines.push(format!("{} {verb} ({})", path.shown(), figures::size(was.size)));
+        self.lines.push(format!("{} {verb} ({})", shown(&path), figures::size(was.size)));
         self.steps.push(Step::Put { path, sha256: was.sha256.clone(), mode: was.mode, expected });
-    }
-
-    /// What commands removed, the last first: so what a folder held that went after it finds its folder again.
-    fn removals(&mut self) {
-        let AllGone { gone, later, .. } = gone(self.kept);
-        if let Some((path, _)) = later.first() {
-            let many = figures::counted(later.len() as u64, "thing");
-            self.later = Some(format!(
-                "{many} that the request had put where it had removed something before (at {}), and removed too, stay in the \
-                 trash: `punie-runner trash restore {} --to DIR` copies them",
-                path.display(),
-                self.kept.request
-            ));
-        }
-        for Gone { path, what } in gone.into_iter().rev() {
-            let is_folder = || path.symlink_metadata().is_ok_and(|found| found.is_dir());
-            if matches!(what, What::EmptyFolder(_)) && is_folder() {
-                continue;
-            }
-            let Some(path) = self.path(&path) else { continue };
-            // What is in a folder that comes back as a whole is what it had.
-            let is_within = path.absolute().ancestors().skip(1).any(|above| self.anew.contains_key(above));
-            if let Some(protection) = path.protection().filter(|_| !is_within) {
-                self.faults.push(protection.denied(&path.shown()).text().to_owned());
-                continue;
-            }
-            match (path.metadata(), what) {
-                (Err(cause), What::Lost) if cause.kind() == io::ErrorKind::NotFound => {
-                    self.lost.push(format!("{}: nothing of it is kept", path.shown()));
-                }
-                (_, What::Lost) => {}
-                (Err(cause), what) if cause.kind() == io::ErrorKind::NotFound => self.bring(path, what),
-                (Ok(_), _) => self.changed_since(&path, &Now::Strange("is there again".to_owned())),
-                (Err(cause), _) => self.faults.push(format!("{}: {cause}", path.shown())),
-            }
-        }
-    }
-
-    fn bring(&mut self, path: WorkspacePath, what: What) {
-        let shown = path.shown();
-        let newer = self.newer(&path);
-        match what {
-            What::Item { at, files, bytes } => {
-                let much = format!("{}, {}", figures::counted(files, "file"), figures::size(bytes));
-                self.lines.push(format!("{shown} comes back ({much})"));
-                self.anew.insert(path.absolute().to_owned(), Some(at.clone()));
-                self.steps.push(Step::Bring { item: at, to: path, newer });
-            }
-            What::Lost => {}
-            What::EmptyFolder(mode) => {
-                self.lines.push(format!("{shown} comes back (an empty folder)"));
-                self.anew.insert(path.absolute().to_owned(), None);
-                self.steps.push(Step::Folder { path, mode, newer });
-            }
-        }
-    }
-
-    /// Where what is newer than this goes that comes with a folder: the request had made it there after it had
-    /// removed this, and then removed the folder. Nobody looks for it, but as long as the request is kept it is, too.
-    fn newer(&self, path: &WorkspacePath) -> Option<PathBuf> {
-        let item = path.absolute().ancestors().find_map(|above| self.anew.get(above)?.as_ref())?;
-        Some(item.with_file_name(format!("newer-{}", uuid::Uuid::new_v4().simple())))
     }
 
     fn path(&mut self, path: &Path) -> Option<WorkspacePath> {
         let found = self.workspace.found(path);
         if found.is_none() {
-            let text =
-                format!("{} lies in no workspace here; name its folder with --workspace", path.display());
+            let text = format!("{} lies in no workspace here; name its folder with --workspace", named(path));
             self.faults.push(text);
         }
         found
@@ -349,10 +297,14 @@ impl Plan<'_> {
         let hint = later.map_or_else(String::new, |later| {
             format!(", by request {} ({}): undo that one first", later.request, later.tool)
         });
-        self.faults.push(format!("{} {what}{hint}", path.shown()));
+        self.faults.push(format!("{} {what}{hint}", shown(path)));
     }
 }
 
+fn shown(path: &WorkspacePath) -> String {
+    named(path.absolute())
+}
+
 fn dropped(path: &Path) -> String {
-    format!("{} goes: the request had made it", path.display())
+    format!("{} goes: the request had made it", named(path))
 }

@@ -9,10 +9,11 @@ use std::path::{Path, PathBuf};
 
 use source::Source;
 
-/// Who may use whom, besides `ids`, which is for all.
+/// Who may use whom, besides `ids`, `record_locks` and `failpoint`, which are for all.
 const TABLE: &[(&str, &[&str])] = &[
     ("ids", &[]),
     ("failpoint", &[]),
+    ("record_locks", &[]),
     ("output", &[]),
     ("redact", &[]),
     ("audit", &[]),
@@ -77,7 +78,7 @@ fn trespasses(path: &Path, text: &str) -> Vec<String> {
     };
     let closed = own == ["config", "raw"];
     let may = |used: &[String]| match used.first().map(String::as_str) {
-        None | Some("ids" | "failpoint") => true,
+        None | Some("ids" | "record_locks" | "failpoint") => true,
         Some(other) if other != room => allowed.contains(&other),
         Some("handlers") => used.get(1) == own.get(1) || own.len() < 2,
         Some(_) => !closed || used.starts_with(own),
@@ -95,6 +96,20 @@ fn every_room_uses_only_what_the_table_allows() {
     let found: Vec<String> =
         rust_files(&root().join("src")).iter().flat_map(|(path, text)| trespasses(path, text)).collect();
     assert_none("imports against the table", &found);
+}
+
+#[test]
+fn no_room_opens_a_database_before_its_locks_are_settled() {
+    let mut found = Vec::new();
+    for (path, text) in rust_files(&root().join("src")) {
+        let code = text.split("mod tests {").next().unwrap_or_default();
+        let opens =
+            code.matches("Connection::open").count() - code.matches("Connection::open_in_memory").count();
+        if opens > code.matches("record_locks::install()").count() {
+            found.push(path.display().to_string());
+        }
+    }
+    assert_none("record_locks::install() is missing before Connection::open in", &found);
 }
 
 #[test]

@@ -3,6 +3,7 @@
 
 mod alone;
 mod dev;
+mod keychain;
 mod owner;
 mod remote;
 mod secrets;

@@ -221,6 +221,23 @@ fn a_workspace_must_be_a_folder_and_keep_away_from_the_home() {
     symlink(user.path(".punie"), user.path("link")).expect("a link");
     assert!(user.refused().contains("lies in the runner's home"), "links do not hide it");
 
+    // Nor may a workspace decide what another one is.
+    let both = |inner: &str| {
+        let paths = ["~/work".into(), PathBuf::from(inner)];
+        let user = User::new().flags(move |flags| flags.workspaces = paths.to_vec());
+        fs::create_dir_all(user.path("outside/deep")).expect("made");
+        fs::create_dir_all(user.path("work/real")).expect("made");
+        symlink(user.path("outside"), user.path("work/led")).expect("a link");
+        symlink(user.path("work/real"), user.path("own")).expect("a link");
+        user
+    };
+    for led in ["~/work/led", "~/work/led/deep"] {
+        assert!(both(led).refused().contains("by a link that lies in another workspace"), "{led}");
+    }
+    for fine in ["~/work/real", "~/own", "~/outside"] {
+        assert_eq!(both(fine).config().workspaces.len(), 2, "{fine}");
+    }
+
     // A home that is not there yet is looked for behind links and `..` as well.
     symlink(user.path("work"), user.path("to-work")).expect("a link");
     for (home, apart) in

@@ -12,14 +12,17 @@ mod edit;
 mod edit_encodings;
 mod list_files;
 mod long_edit;
+mod masking;
 mod multi_edit;
 mod patch_laws;
 mod paths;
+mod pdf_packing;
 mod plain;
 mod read;
 mod read_documents;
 mod read_encodings;
 mod read_file;
+mod rights;
 mod write;
 
 use std::fs;

@@ -7,6 +7,7 @@ mod absence;
 mod at_work;
 mod done;
 mod editing;
+mod flooded;
 mod homes;
 mod kept_from_commands;
 mod packed;
@@ -18,6 +19,7 @@ mod races;
 mod shell;
 mod shown;
 mod table;
+mod without_links;
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -95,6 +97,7 @@ impl Yard {
             confinement: confinement.clone(),
         })
         .expect("a thread");
+        terminals.outlive_in(home.shells_dir());
         let client: Arc<dyn TerminalClient> = Arc::new(terminals.clone());
         let entries = shell_tools::tools(ShellDeps {
             terminals: client,

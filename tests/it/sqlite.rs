@@ -4,6 +4,9 @@ mod asking;
 mod changing;
 mod files;
 mod hostile;
+#[cfg(all(target_os = "linux", target_pointer_width = "64"))]
+mod locking;
+mod reach;
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -11,6 +14,7 @@ use std::path::{Path, PathBuf};
 
 use punie_runner::acp::Workspace;
 use punie_runner::handlers::sqlite::{SqliteDeps, tools};
+use punie_runner::redact::{Redactor, Secret};
 use punie_runner::request::Reply;
 use punie_runner::tool::{Registry, ToolError};
 use rusqlite::Connection;
@@ -26,6 +30,9 @@ const USERS: &str = "
     INSERT INTO users VALUES (1, 'ann', 9007199254740993, x'89504e470d0a1a0a0000'), (2, 'bob', NULL, NULL), (3, 'cy', -1, x'01');
 ";
 
+/// What a desk knows as one of the owner's secrets.
+const SECRET: &str = "zq81Kf93hfLw02mXbT75vRcD";
+
 struct Desk {
     dir: TempDir,
     scratch: TempDir,
@@ -34,6 +41,7 @@ struct Desk {
 
 impl Desk {
     fn new(sql: &str) -> Self {
+        punie_runner::record_locks::install();
         let dir = tempfile::tempdir().expect("a folder");
         let scratch = tempfile::tempdir().expect("a folder");
         let connection = Connection::open(dir.path().join("app.db")).expect("a database");
@@ -44,6 +52,7 @@ impl Desk {
             workspace,
             scratch: scratch.path().join("deeper"),
             home: dir.path().join("home"),
+            redactor: Redactor::new([Secret::new(SECRET.to_owned())]),
         }));
         Self { dir, scratch, tools }
     }

@@ -6,6 +6,7 @@ mod border;
 #[cfg(target_os = "linux")]
 mod commands;
 mod files;
+mod forged;
 #[cfg(target_os = "linux")]
 mod quota;
 #[cfg(target_os = "linux")]
@@ -66,6 +67,12 @@ impl Owner {
         let path = self.path(below);
         std::fs::create_dir_all(path.parent().expect("below")).expect("made");
         std::fs::write(path, text).expect("written");
+    }
+
+    /// Limits the trash to so many megabytes.
+    #[cfg(target_os = "linux")]
+    fn has_a_trash_of(&self, max_mb: u32) {
+        self.write("home/config.toml", format!("[trash]\nmax_mb = {max_mb}\n"));
     }
 
     fn read(&self, below: &str) -> String {

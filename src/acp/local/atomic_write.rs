@@ -145,7 +145,7 @@ impl Prepared {
 
     /// Fills the new file and makes it durable.
     fn fill(&self, file: &mut File, warnings: &mut Vec<String>) -> io::Result<Option<Filled>> {
-        let old = self.old.as_ref().map(|old| &old.metadata);
+        let old = self.old.as_ref().map(|old| (&old.file, &old.metadata));
         let sync = |file: &File| {
             set_mode(file, old, self.request.executable, warnings)?;
             file.sync_all()

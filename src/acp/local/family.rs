@@ -203,7 +203,7 @@ impl Family {
         let (young, claimed): (Vec<Stat>, Vec<bool>) = pids
             .filter(|pid| *pid != own)
             .filter_map(Stat::of)
-            .filter(|stat| stat.start >= self.leader.start())
+            .filter(|stat| stat.start >= self.leader.start() && !is_a_thread_of_ours(stat.pid))
             .map(|stat| {
                 let in_group =
                     || grouped.contains(&stat.pid) && self.groups.iter().any(|group| group.holds(stat.pid));
@@ -319,6 +319,13 @@ fn newest_first() -> Vec<u32> {
     pids
 }
 
+/// Whether an id is that of a thread of this process, whose files and environment are not worth a look: threads have
+/// theirs out of the same numbers as processes.
+#[cfg(target_os = "linux")]
+fn is_a_thread_of_ours(id: u32) -> bool {
+    rustix::fs::access(format!("/proc/self/task/{id}"), rustix::fs::Access::EXISTS).is_ok()
+}
+
 /// The id that was given out last.
 #[cfg(target_os = "linux")]
 fn latest_pid() -> Option<u32> {
@@ -329,11 +336,21 @@ fn latest_pid() -> Option<u32> {
 #[cfg(target_os = "linux")]
 fn command_line(pid: u32) -> String {
     let words = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-    let line = String::from_utf8_lossy(&words).replace('\0', " ");
-    let mut shown: String =
-        line.trim().chars().take(SHOWN).map(|c| if c.is_control() { ' ' } else { c }).collect();
-    if line.trim().chars().count() > SHOWN {
-        shown.push('…');
+    shown(&String::from_utf8_lossy(&words).replace('\0', " "))
+}
+
+/// The beginning of a command line. A word is shown whole or not at all: part of one could be part of a secret, which
+/// nobody would know any more.
+#[cfg(target_os = "linux")]
+fn shown(line: &str) -> String {
+    let mut shown = String::new();
+    for word in line.split_whitespace() {
+        if shown.chars().count() + word.chars().count() >= SHOWN {
+            shown.push_str(if shown.is_empty() { "a process …" } else { " …" });
+            break;
+        }
+        shown.extend((!shown.is_empty()).then_some(' '));
+        shown.extend(word.chars().map(|c| if c.is_control() { ' ' } else { c }));
     }
     if shown.is_empty() { "a process".to_owned() } else { shown }
 }
@@ -341,6 +358,16 @@ fn command_line(pid: u32) -> String {
 #[cfg(all(test, target_os = "linux"))]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_name_ends_between_words() {
+        assert_eq!(shown("sleep  601 "), "sleep 601");
+        assert_eq!(shown(""), "a process");
+        let token = "t".repeat(60);
+        assert_eq!(shown(&format!("tool --verbose --token {token}")), "tool --verbose --token …");
+        assert_eq!(shown(&"x".repeat(100)), "a process …");
+        assert_eq!(shown(&format!("tool {token}")), format!("tool {token}"));
+    }
 
     #[test]
     fn this_process_is_read_from_the_system() {

@@ -38,8 +38,8 @@ impl LocalFiles {
 
 impl FileClient for LocalFiles {
     fn read_text_file<'a>(&'a self, cx: &'a ToolCx, request: ReadTextFile) -> Answer<'a, TextWindow> {
-        let indexes = Arc::clone(&self.indexes);
-        blocking(cx, move |cancel| text_window::read(&request, &indexes, cancel))
+        let (indexes, uncut) = (Arc::clone(&self.indexes), cx.uncut.clone());
+        blocking(cx, move |cancel| text_window::read(&request, &uncut, &indexes, cancel))
     }
 
     fn write_text_file<'a>(&'a self, cx: &'a ToolCx, request: WriteTextFile) -> Answer<'a, Written> {
@@ -146,9 +146,10 @@ pub(in crate::acp) fn window_of(
     request: ReadTextFile,
     bytes: Arc<Vec<u8>>,
 ) -> Answer<'_, TextWindow> {
+    let uncut = cx.uncut.clone();
     blocking(cx, move |_| {
         let encoding = Encoding::Utf8.in_file(&bytes);
-        let mut window = text_window::in_memory(&request, &bytes, encoding, false)?;
+        let mut window = text_window::in_memory(&request, &uncut, &bytes, encoding, false)?;
         window.sha256 = Some(text_window::sha256_hex(&bytes));
         Ok(window)
     })

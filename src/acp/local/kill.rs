@@ -11,7 +11,7 @@ use super::control_group;
 use super::family::{Family, Member, names};
 use super::identity::ProcessIdentity;
 use super::process::Child;
-use crate::acp::terminals::{Ladder, Rung, StopSignal, Stopped};
+use crate::acp::terminals::{Ladder, ProcessName, Rung, StopSignal, Stopped};
 use crate::ids::RequestId;
 
 /// How long the killed may take to be gone. Only one that hangs in the kernel takes long.
@@ -48,6 +48,12 @@ pub fn kill_survivor(identity: &ProcessIdentity, request: &RequestId) -> Stopped
 /// first. Blocks until it is done, two seconds at most for what does as it is asked.
 pub fn end_all_of(request: &RequestId) -> Stopped {
     stop_tree(Family::of_a_request(request).as_ref(), None, &Ladder::timeout())
+}
+
+/// Everything that still runs of what was started for `request`, found by its marks alone. Blocks while all processes are
+/// looked through.
+pub fn left_of(request: &RequestId) -> Vec<ProcessName> {
+    Family::of_a_request(request).map(|family| names(&family.members())).unwrap_or_default()
 }
 
 /// How a command's processes are found when they are to be ended, for people who ask.

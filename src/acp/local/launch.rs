@@ -24,7 +24,7 @@ pub(super) struct Streams<'a> {
 
 /// What is done in the child before the program starts, the same on every system: system calls only, since the
 /// child may share memory and locks with the runner, or have copied locks that nobody will ever open.
-fn set_up_child(runner: Pid, knots: &Knots) -> io::Result<()> {
+pub(super) fn set_up_child(runner: Pid, knots: &Knots) -> io::Result<()> {
     // A session of its own: no terminal to ask on, and one group to signal.
     rustix::process::setsid()?;
     // A refusal costs one of the traits by which the command's processes are found, never the command.

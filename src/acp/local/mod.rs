@@ -5,6 +5,8 @@ mod apps;
 pub(in crate::acp) mod arguments;
 mod atomic_write;
 #[cfg(unix)]
+mod attributes;
+#[cfg(unix)]
 mod capture;
 pub mod children;
 pub mod client_tools;
@@ -15,6 +17,8 @@ pub mod confinement;
 mod control_group;
 mod decoding;
 pub mod descriptors;
+#[cfg(unix)]
+mod entries;
 pub mod environment;
 #[cfg(unix)]
 mod family;
@@ -28,6 +32,8 @@ pub(in crate::acp) mod foreign;
 #[cfg(not(unix))]
 #[path = "foreign_elsewhere.rs"]
 pub(in crate::acp) mod foreign;
+#[cfg(unix)]
+mod git_config;
 #[cfg(unix)]
 pub mod group_limits;
 #[cfg(unix)]
@@ -56,6 +62,8 @@ mod out_of_memory;
 mod planning;
 #[cfg(unix)]
 mod process;
+#[cfg(unix)]
+mod protected_paths;
 #[cfg(unix)]
 mod pty;
 #[cfg(unix)]
@@ -87,6 +95,8 @@ mod text_window;
 mod ties;
 #[cfg(target_os = "linux")]
 mod traces;
+#[cfg(unix)]
+pub(crate) mod tying;
 
 use std::sync::Arc;
 
@@ -101,6 +111,7 @@ use super::terminals::{
     TerminalId, TerminalOutput, Typed,
 };
 use super::{Answer, Workspace, WorkspacePath};
+pub(crate) use crate::sandbox::is_absent;
 use crate::tool::ToolCx;
 use client_tools::{LocalPolicy, Serving};
 use files::LocalFiles;

@@ -3,6 +3,9 @@
 use std::fs::{File, Metadata};
 use std::io;
 
+#[cfg(unix)]
+use super::attributes::{self, Acl};
+
 /// Whether the file has the right to be run that is wanted for it already.
 #[cfg(unix)]
 pub(super) fn mode_stays(metadata: &Metadata, executable: Option<bool>) -> bool {
@@ -15,40 +18,74 @@ pub(super) fn mode_stays(_metadata: &Metadata, _executable: Option<bool>) -> boo
     true
 }
 
-/// Mode and owner of the file that is replaced, and the right to run it.
+/// Mode, owner and attributes of the file that is replaced, and the right to run it. Nobody gets a right to the new file
+/// that they did not have to the old one.
 #[cfg(unix)]
 pub(super) fn set_mode(
     file: &File,
-    old: Option<&Metadata>,
+    old: Option<(&File, &Metadata)>,
     executable: Option<bool>,
     warnings: &mut Vec<String>,
 ) -> io::Result<()> {
-    use std::os::unix::fs::{MetadataExt, PermissionsExt, fchown};
+    use std::os::unix::fs::PermissionsExt;
 
-    let new = file.metadata()?;
-    if let Some(old) = old
-        && (old.uid(), old.gid()) != (new.uid(), new.gid())
-        && fchown(file, Some(old.uid()), Some(old.gid())).is_err()
-    {
-        warnings.push("The file's owner could not be kept; it belongs to the runner's user now.".to_owned());
-    }
-    // Without the set-user and set-group bits, which a write in place takes away too.
-    let kept = old.unwrap_or(&new).permissions().mode() & 0o777;
+    let kept = match old {
+        // Without the set-user and set-group bits, which a write in place takes away too.
+        Some((old, metadata)) => {
+            let group_stays = keep_owner(file, metadata, warnings)?;
+            let acl = attributes::copy(old, file, group_stays, warnings);
+            bits(metadata.permissions().mode() & 0o777, group_stays, acl)
+        }
+        None => file.metadata()?.permissions().mode() & 0o777,
+    };
     let mode = match executable {
         Some(true) => kept | ((kept & 0o444) >> 2),
         Some(false) => kept & !0o111,
         None => kept,
     };
-    if mode != new.permissions().mode() & 0o777 {
+    if mode != file.metadata()?.permissions().mode() & 0o777 {
         file.set_permissions(std::fs::Permissions::from_mode(mode))?;
     }
     Ok(())
 }
 
+/// Gives the new file the old one's owner and group; whether the group is the same then.
+#[cfg(unix)]
+fn keep_owner(file: &File, old: &Metadata, warnings: &mut Vec<String>) -> io::Result<bool> {
+    use std::os::unix::fs::{MetadataExt, fchown};
+
+    let new = file.metadata()?;
+    if (old.uid(), old.gid()) == (new.uid(), new.gid())
+        || fchown(file, Some(old.uid()), Some(old.gid())).is_ok()
+    {
+        return Ok(true);
+    }
+    let group_stays = old.gid() == new.gid() || fchown(file, None, Some(old.gid())).is_ok();
+    warnings.push(if group_stays {
+        "The file's owner could not be kept; it belongs to the runner's user now.".to_owned()
+    } else {
+        "The file's owner and group could not be kept; it belongs to the runner's user and group now, and the group has \
+         no rights to it."
+            .to_owned()
+    });
+    Ok(group_stays)
+}
+
+/// The bits of the new file. Under an access control list the group's bits are the mask of all that it names, not what
+/// the group may (acl(5)): without the list they would be given to the group.
+#[cfg(unix)]
+fn bits(old: u32, group_stays: bool, acl: Acl) -> u32 {
+    match acl {
+        _ if !group_stays => old & 0o707,
+        Acl::Same => old,
+        Acl::Lost { group } => old & (0o707 | group << 3),
+    }
+}
+
 #[cfg(not(unix))]
 pub(super) fn set_mode(
     _file: &File,
-    _old: Option<&Metadata>,
+    _old: Option<(&File, &Metadata)>,
     executable: Option<bool>,
     warnings: &mut Vec<String>,
 ) -> io::Result<()> {
@@ -56,4 +93,18 @@ pub(super) fn set_mode(
         warnings.push("This system has no executable bit; the name decides.".to_owned());
     }
     Ok(())
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_group_gets_what_only_a_mask_allowed_or_what_another_group_had() {
+        assert_eq!(bits(0o664, true, Acl::Same), 0o664);
+        assert_eq!(bits(0o664, true, Acl::Lost { group: 0 }), 0o604);
+        assert_eq!(bits(0o674, true, Acl::Lost { group: 4 }), 0o644);
+        assert_eq!(bits(0o664, false, Acl::Same), 0o604);
+        assert_eq!(bits(0o775, false, Acl::Lost { group: 7 }), 0o705);
+    }
 }

@@ -1,4 +1,5 @@
-//! Opening a file to read it, and what tells one state of it from another. Not here: what is read.
+//! Opening a file to read it, what tells one state of it from another, and a window before anything is read. Not here:
+//! what is read.
 
 use std::fs::{File, Metadata};
 use std::io;
@@ -7,7 +8,7 @@ use sha2::{Digest, Sha256};
 
 use super::near_names;
 use crate::acp::WorkspacePath;
-use crate::acp::files::Stamp;
+use crate::acp::files::{Encoding, Endings, LineTotal, Source, Stamp, TextWindow};
 use crate::acp::workspace::in_words;
 use crate::ids::hex;
 use crate::tool::{ErrorCode, ToolError};
@@ -54,4 +55,27 @@ pub(super) fn open(path: &WorkspacePath) -> Result<(File, Metadata), ToolError> 
         }
         _ => ToolError::io(path.shown(), &cause),
     })
+}
+
+/// A window of a file on disk before anything is read of it.
+pub(super) fn blank(size: u64, encoding: Encoding, endings: Endings) -> TextWindow {
+    TextWindow {
+        text: String::new(),
+        first: 1,
+        lines: 0,
+        total: LineTotal::MoreThan(0),
+        at_end: false,
+        stopped_in_line: false,
+        size,
+        encoding,
+        endings,
+        sha256: None,
+        changed: false,
+        lossy: 0,
+        invalid_bytes: 0,
+        control: 0,
+        omitted_bytes: 0,
+        back: 0,
+        source: Source::Disk,
+    }
 }

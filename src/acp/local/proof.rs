@@ -106,8 +106,7 @@ pub(super) async fn tried(shared: &Shared) -> io::Result<Option<Level>> {
     }
     let can_cover = made.is_ok();
     shared.cages.found(made.ok());
-    let (id, temp) = (std::process::id().to_string(), &shared.setup.rules.temp);
-    let (folder, inside) = (shared.setup.self_test.join(id), temp.clone());
+    let (folder, inside) = (shared.setup.self_test.clone(), shared.setup.rules.temp.clone());
     let laid_out = tokio::task::spawn_blocking(move || Outside::lay_out(&folder, &inside));
     let outside = laid_out.await.map_err(io::Error::other)??;
     let cage = shared.cages.cage()?;
@@ -169,7 +168,11 @@ async fn namespaces(spawner: &Spawner, network: bool) -> io::Result<Namespaces> 
         open(path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())
     };
     let network = network.then(|| held("net")).transpose()?;
-    Ok(Namespaces { user: held("user")?, network })
+    // Without one of its own it would be held in the runner's, and the filter would take it for kept apart.
+    let own = |path: &str| std::fs::read_link(format!("{path}/ns/ipc")).ok();
+    let is_apart = own("/proc/self") != own(&format!("/proc/{}", maker.child.pid()));
+    let names = if is_apart { held("ipc").ok() } else { None };
+    Ok(Namespaces { user: held("user")?, names, network })
 }
 
 #[cfg(test)]
@@ -177,6 +180,21 @@ mod tests {
     use super::super::Setup;
     use super::*;
     use crate::sandbox::{Require, Rules};
+
+    #[tokio::test]
+    async fn proofs_beside_each_other_find_the_same() {
+        let folders = [(); 2].map(|()| tempfile::tempdir().expect("a folder"));
+        let [home, temp] = folders.each_ref().map(|folder| folder.path().canonicalize().expect("real"));
+        let level = async || {
+            let (rules, self_test) = (Rules::least(home.clone(), temp.clone()), home.join("self-test"));
+            let setup = Setup { rules, require: Require::Full, confine: true, apps: false, self_test };
+            Confinement::new(setup).level().await
+        };
+        for _ in 0..5 {
+            let found = tokio::join!(level(), level(), level());
+            assert_eq!(found, (Level::Full, Level::Full, Level::Full));
+        }
+    }
 
     #[tokio::test]
     async fn a_command_whose_cover_the_system_refuses_is_not_started() {

@@ -13,7 +13,7 @@ use crate::sandbox::self_test::{Outside, SCRIPT};
 /// Finds out what gets through with the words before the command that also keep this file from being written.
 async fn tried_with(shared: &Shared, words: impl FnOnce(&Path) -> Vec<String>) -> io::Result<Option<Level>> {
     let temp = &shared.setup.rules.temp;
-    let outside = Outside::lay_out(&shared.setup.self_test.join(std::process::id().to_string()), temp)?;
+    let outside = Outside::lay_out(&shared.setup.self_test, temp)?;
     let plan = script(SCRIPT, outside.arguments()?, &shared.setup.rules)?;
     let (program, args) = led_by(words(outside.covered()), plan.program.clone(), plan.args.clone());
     let said = said_by(&Spawner::new()?, Plan { program, args, ..plan }).await?;

@@ -49,6 +49,9 @@ pub(super) fn shut_in(cage: &Cage, maps: &Maps) -> io::Result<()> {
         Spaces::Anew { network } => make_namespaces(maps, *network)?,
         Spaces::Made(made) => {
             move_into_link_name_space(made.user.as_fd(), Some(LinkNameSpaceType::User))?;
+            if let Some(names) = &made.names {
+                move_into_link_name_space(names.as_fd(), Some(LinkNameSpaceType::InterProcessCommunication))?;
+            }
             if let Some(network) = &made.network {
                 move_into_link_name_space(network.as_fd(), Some(LinkNameSpaceType::Network))?;
             }
@@ -218,11 +221,13 @@ fn cover_one(one: &Cover) -> io::Result<()> {
     if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// Leaves the runner's user and network namespaces for new ones, in which the loopback works.
+/// Leaves the runner's user and network namespaces for new ones, in which the loopback works, and that of the names of
+/// memory and queues where the kernel has such.
 fn make_namespaces(maps: &Maps, network: bool) -> io::Result<()> {
     let which = libc::CLONE_NEWUSER | if network { libc::CLONE_NEWNET } else { 0 };
     // SAFETY: shares no files with another thread; what is unshared is this process's alone.
-    if unsafe { libc::unshare(which) } != 0 {
+    let unshare = |which| unsafe { libc::unshare(which) } == 0;
+    if !unshare(which | libc::CLONE_NEWIPC) && !unshare(which) {
         return Err(io::Error::last_os_error());
     }
     let told = [

@@ -1,9 +1,9 @@
 //! Lines gathered from a stream of bytes within bounds, however long a line runs. Not here: where bytes come from.
 
-use crate::output::figures;
+use crate::output::{Standing, Uncut, figures};
 use memchr::memchr;
 
-/// So many bytes of a line's beginning and of its end are kept; more than any cut shows.
+/// So many bytes of a line's beginning and of its end are kept in the least; more than any cut shows.
 const KEEP: usize = 64 << 10;
 
 /// Gathers lines until there are enough of them, or enough characters.
@@ -12,9 +12,13 @@ pub(super) struct Lines {
     want: u64,
     max_chars: usize,
     line_chars: usize,
+    /// No cut goes through one of these.
+    uncut: Uncut,
+    /// So many bytes of a line's beginning and of its end are kept.
+    keep: usize,
     out: Vec<u8>,
     line_start: usize,
-    /// The end of a line that is longer than [`KEEP`].
+    /// The end of a line of which not all is kept.
     tail: Vec<u8>,
     line_bytes: u64,
     chars: usize,
@@ -30,8 +34,10 @@ pub(super) struct Lines {
 }
 
 impl Lines {
-    pub(super) fn new(want: u64, max_chars: usize, line_chars: usize) -> Self {
+    pub(super) fn new(want: u64, max_chars: usize, line_chars: usize, uncut: Uncut) -> Self {
         Self {
+            keep: KEEP + uncut.reach(),
+            uncut,
             want,
             max_chars,
             line_chars: line_chars.clamp(80, KEEP / 2),
@@ -71,6 +77,12 @@ impl Lines {
     /// There is no more: what is gathered of a line is a line. `cut_off` says that the line would go on.
     pub(super) fn finish(&mut self, cut_off: bool) {
         if !self.full && self.line_bytes > 0 {
+            if cut_off && self.tail.is_empty() {
+                let line = &self.out[self.line_start..];
+                let end = self.line_start + self.uncut.end_before(line, line.len(), false);
+                self.omitted += (self.out.len() - end) as u64;
+                self.out.truncate(end);
+            }
             self.end_line(cut_off);
         }
         self.full = true;
@@ -90,13 +102,13 @@ impl Lines {
     fn take(&mut self, piece: &[u8]) {
         self.line_bytes += piece.len() as u64;
         let kept = self.out.len() - self.line_start;
-        let fits = piece.len().min(KEEP.saturating_sub(kept));
+        let fits = piece.len().min(self.keep.saturating_sub(kept));
         self.out.extend_from_slice(&piece[..fits]);
         let rest = &piece[fits..];
         if !rest.is_empty() {
-            self.tail.extend_from_slice(&rest[rest.len().saturating_sub(KEEP)..]);
-            if self.tail.len() > 2 * KEEP {
-                self.tail.drain(..self.tail.len() - KEEP);
+            self.tail.extend_from_slice(&rest[rest.len().saturating_sub(self.keep)..]);
+            if self.tail.len() > 2 * self.keep {
+                self.tail.drain(..self.tail.len() - self.keep);
             }
         }
     }
@@ -141,8 +153,10 @@ impl Lines {
         }
         let half = self.line_chars / 2;
         let body = &last[..last.len() - ending.len()];
-        let head = line[..offset_of_char(line, half)].to_vec();
-        let tail = body[offset_of_last_chars(body, half)..].to_vec();
+        let is_all = self.tail.is_empty() && !cut_off;
+        let head = line[..self.uncut.end_before(line, offset_of_char(line, half), is_all)].to_vec();
+        let body = if cut_off { &body[..self.uncut.end_before(body, body.len(), false)] } else { body };
+        let tail = body[self.uncut.start_after(body, offset_of_last_chars(body, half))..].to_vec();
         let full_bytes = self.line_bytes - ending.len() as u64;
         let omitted = full_bytes.saturating_sub((head.len() + tail.len()) as u64);
         let length = match whole {
@@ -161,11 +175,16 @@ impl Lines {
     }
 }
 
-/// Gathers the rest of one line from a character on.
+/// Gathers the rest of one line from a character on. What is masked on its way out is gathered as a whole or not at all.
 #[derive(Debug)]
 pub(super) struct LineRest {
+    uncut: Uncut,
+    /// What is not decided before more of the line is there.
+    held: Vec<u8>,
     skip: u64,
     left: usize,
+    /// So many characters before the one asked for are gathered too: it stands within what is masked.
+    pub back: u64,
     pub out: Vec<u8>,
     /// The line goes on after what is gathered.
     pub more: bool,
@@ -174,10 +193,13 @@ pub(super) struct LineRest {
 }
 
 impl LineRest {
-    pub(super) fn new(column: u64, max_chars: usize) -> Self {
+    pub(super) fn new(column: u64, max_chars: usize, uncut: Uncut) -> Self {
         Self {
+            uncut,
+            held: Vec::new(),
             skip: column.saturating_sub(1),
             left: max_chars,
+            back: 0,
             out: Vec::new(),
             more: false,
             reached: column <= 1,
@@ -188,17 +210,72 @@ impl LineRest {
     pub(super) fn push(&mut self, bytes: &[u8]) -> bool {
         let end = memchr(b'\n', bytes);
         let body = &bytes[..end.unwrap_or(bytes.len())];
+        if self.held.is_empty() {
+            let done = self.look(body, end.is_some());
+            self.held.extend_from_slice(&body[done..]);
+        } else {
+            let mut joined = std::mem::take(&mut self.held);
+            joined.extend_from_slice(body);
+            let done = self.look(&joined, end.is_some());
+            joined.drain(..done);
+            self.held = joined;
+        }
+        end.is_none() && !self.more
+    }
+
+    /// There is no more. `cut_off` says that the line would go on: what is not decided then is left out.
+    pub(super) fn finish(&mut self, cut_off: bool) {
+        let held = std::mem::take(&mut self.held);
+        if cut_off {
+            self.more = true;
+        } else {
+            self.look(&held, true);
+        }
+    }
+
+    /// Takes what is decided, and says how far that reaches.
+    fn look(&mut self, bytes: &[u8], at_end: bool) -> usize {
+        let Standing { places, decided } = self.uncut.standing(bytes, at_end);
+        let mut from = 0;
+        for place in places.into_iter().take_while(|place| place.end <= decided) {
+            self.take(&bytes[from..place.start]);
+            self.take_whole(&bytes[place.clone()]);
+            from = place.end;
+        }
+        self.take(&bytes[from..decided]);
+        decided
+    }
+
+    fn take(&mut self, bytes: &[u8]) {
+        if self.more {
+            return;
+        }
         let skipped = usize::try_from(self.skip).unwrap_or(usize::MAX);
         // Once something is gathered, a character's end at the beginning belongs to it.
-        let from = if self.out.is_empty() { offset_of_char(body, skipped) } else { 0 };
-        self.skip -= (char_count(&body[..from]) as u64).min(self.skip);
-        let body = &body[from..];
-        self.reached |= !body.is_empty();
-        let to = offset_of_char(body, self.left);
-        self.left -= char_count(&body[..to]);
-        self.out.extend_from_slice(&body[..to]);
-        self.more = to < body.len();
-        end.is_none() && !self.more
+        let from = if self.out.is_empty() { offset_of_char(bytes, skipped) } else { 0 };
+        self.skip -= (char_count(&bytes[..from]) as u64).min(self.skip);
+        let bytes = &bytes[from..];
+        self.reached |= !bytes.is_empty();
+        let to = offset_of_char(bytes, self.left);
+        self.left -= char_count(&bytes[..to]);
+        self.out.extend_from_slice(&bytes[..to]);
+        self.more = to < bytes.len();
+    }
+
+    /// Takes what is masked: where it does not fit, the next part begins with it, unless this one would be empty.
+    fn take_whole(&mut self, value: &[u8]) {
+        let chars = char_count(value);
+        if self.more || self.skip >= chars as u64 {
+            self.skip = self.skip.saturating_sub(chars as u64);
+            return;
+        }
+        self.back = std::mem::take(&mut self.skip);
+        self.reached = true;
+        self.more = chars > self.left && !self.out.is_empty();
+        if !self.more {
+            self.out.extend_from_slice(value);
+            self.left = self.left.saturating_sub(chars);
+        }
     }
 }
 
@@ -232,7 +309,7 @@ mod tests {
     use super::*;
 
     fn gather(text: &[u8], chunk: usize, want: u64, max_chars: usize) -> (Vec<u8>, u64, u64) {
-        let mut lines = Lines::new(want, max_chars, 2_000);
+        let mut lines = Lines::new(want, max_chars, 2_000, Uncut::default());
         let mut wanted = true;
         for piece in text.chunks(chunk.max(1)) {
             wanted = lines.push(piece);
@@ -275,16 +352,16 @@ mod tests {
 
     #[test]
     fn the_rest_of_a_line_starts_at_a_character() {
-        let mut rest = LineRest::new(3, 2);
+        let mut rest = LineRest::new(3, 2, Uncut::default());
         assert!(!rest.push("äöüßx\nno".as_bytes()));
         assert_eq!((rest.out.as_slice(), rest.more), ("üß".as_bytes(), true));
 
-        let mut rest = LineRest::new(3, 9);
+        let mut rest = LineRest::new(3, 9, Uncut::default());
         assert!(rest.push(b"a"));
         assert!(!rest.push(b"bcd\nno"));
         assert_eq!((rest.out.as_slice(), rest.more, rest.reached), (b"cd".as_slice(), false, true));
 
-        let mut rest = LineRest::new(9, 9);
+        let mut rest = LineRest::new(9, 9, Uncut::default());
         assert!(!rest.push(b"abc\n"));
         assert!(!rest.reached);
     }

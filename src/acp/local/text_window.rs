@@ -7,13 +7,14 @@ use tokio_util::sync::CancellationToken;
 
 use super::decoding::{Decoding, Feed};
 use super::line_index::{CHUNK, LineIndex, Miss, Scan, last_lines, read_at};
+use super::opening::blank;
 pub(super) use super::opening::{open, sha256_hex, stamp_of};
 use super::recent_indexes::LineIndexes;
 use super::sniff::{self, InvalidBytes};
 use super::text_lines::{LineRest, Lines};
-use crate::acp::files::{Encoding, Endings, LineTotal, ReadTextFile, Source, Start, TextWindow};
+use crate::acp::files::{Encoding, Endings, LineTotal, ReadTextFile, Start, TextWindow};
 use crate::acp::workspace::in_words;
-use crate::output::figures;
+use crate::output::{Uncut, figures};
 use crate::tool::{ErrorCode, ToolError};
 
 /// Files up to this size are held whole for a window. A file whose size the system does not know is read so far.
@@ -30,6 +31,7 @@ const LONGEST_LINE: u64 = 64 << 20;
 /// Reads a window.
 pub(super) fn read(
     request: &ReadTextFile,
+    uncut: &Uncut,
     indexes: &LineIndexes,
     cancel: &CancellationToken,
 ) -> Result<TextWindow, ToolError> {
@@ -37,7 +39,7 @@ pub(super) fn read(
     let failed = |cause: io::Error| ToolError::io(request.path.shown(), &in_words(cause));
     let stamp = stamp_of(&metadata);
     let mut window = if stamp.size <= HELD {
-        held(request, &file, stamp.size)?
+        held(request, uncut, &file, stamp.size)?
     } else {
         let mut head = vec![0; JUDGED];
         let n = read_at(&file, 0, &mut head).map_err(failed)?;
@@ -47,6 +49,7 @@ pub(super) fn read(
         let mut index = indexes.take(stamp, feed);
         let reach = if stamp.size > SCANNED { NEAR } else { u64::MAX };
         let scan = Scan { file: &file, size: stamp.size, reach, feed, cancel };
+        let request = Asked { request, uncut };
         let window = streamed(request, &scan, &mut index, encoding, &head);
         indexes.put(stamp, feed, index);
         window?
@@ -69,7 +72,7 @@ fn told(request: &ReadTextFile, bytes: &[u8], size: u64, whole: bool) -> Result<
 
 /// A window of a file that fits in memory. What is appended meanwhile is not looked at. A file of /proc says that it
 /// has 0 bytes and has some: those are bounded.
-fn held(request: &ReadTextFile, file: &File, size: u64) -> Result<TextWindow, ToolError> {
+fn held(request: &ReadTextFile, uncut: &Uncut, file: &File, size: u64) -> Result<TextWindow, ToolError> {
     let limit = if size == 0 { HELD } else { size };
     let mut bytes = Vec::with_capacity(usize::try_from(size).unwrap_or_default());
     file.take(limit)
@@ -86,7 +89,7 @@ fn held(request: &ReadTextFile, file: &File, size: u64) -> Result<TextWindow, To
         return Err(ToolError::new(ErrorCode::TooLarge, text));
     }
     let encoding = told(request, &bytes, bytes.len() as u64, !goes_on)?;
-    let mut window = in_memory(request, &bytes, encoding, goes_on)?;
+    let mut window = in_memory(request, uncut, &bytes, encoding, goes_on)?;
     if bytes.len() as u64 == size {
         window.sha256 = Some(sha256_hex(&bytes));
     }
@@ -96,6 +99,7 @@ fn held(request: &ReadTextFile, file: &File, size: u64) -> Result<TextWindow, To
 /// A window of bytes that are held.
 pub(super) fn in_memory(
     request: &ReadTextFile,
+    uncut: &Uncut,
     bytes: &[u8],
     encoding: Encoding,
     goes_on: bool,
@@ -131,11 +135,13 @@ pub(super) fn in_memory(
             .map_or(body.len(), |newline| newline + 1),
     };
     if let Start::Inside { column, .. } = request.start {
-        let mut rest = LineRest::new(column, request.max_chars);
-        rest.push(&body[start..]);
+        let mut rest = LineRest::new(column, request.max_chars, uncut.clone());
+        if rest.push(&body[start..]) {
+            rest.finish(goes_on);
+        }
         return inside(request, window, rest, line, column);
     }
-    let mut lines = Lines::new(request.lines, request.max_chars, request.line_chars);
+    let mut lines = Lines::new(request.lines, request.max_chars, request.line_chars, uncut.clone());
     if lines.push(&body[start..]) {
         lines.finish(goes_on);
     }
@@ -143,14 +149,22 @@ pub(super) fn in_memory(
     Ok(filled(window, lines))
 }
 
+/// What is asked for, and what is not to be cut of it.
+#[derive(Clone, Copy)]
+struct Asked<'a> {
+    request: &'a ReadTextFile,
+    uncut: &'a Uncut,
+}
+
 /// A window of a file that is too big to hold.
 fn streamed(
-    request: &ReadTextFile,
+    asked: Asked<'_>,
     scan: &Scan<'_>,
     index: &mut LineIndex,
     encoding: Encoding,
     head: &[u8],
 ) -> Result<TextWindow, ToolError> {
+    let request = asked.request;
     let failed = |miss| explain(request, scan, miss);
     if scan.size <= TextWindow::HASHED {
         index.count_all(scan).map_err(failed)?;
@@ -186,21 +200,21 @@ fn streamed(
     // The bytes as they are tell the encoding, if it is not one of those with two bytes a character.
     let as_is = if encoding.is_utf16() || request.encoding.is_some() { encoding } else { Encoding::Utf8 };
     if let Start::Inside { line, column } = request.start {
-        let mut rest = rest_of_line(request, scan, start, column, as_is).map_err(failed)?;
+        let mut rest = rest_of_line(asked, scan, start, column, as_is).map_err(failed)?;
         if request.encoding.is_none() {
             window.encoding = sniff::judged(head, &rest.out, encoding);
             if !window.encoding.is_utf8() && window.encoding != as_is {
-                rest = rest_of_line(request, scan, start, column, window.encoding).map_err(failed)?;
+                rest = rest_of_line(asked, scan, start, column, window.encoding).map_err(failed)?;
             }
         }
         window.total = total_of(index, scan, &window);
         return inside(request, window, rest, line, column);
     }
-    let mut page = page_of_lines(request, scan, start, as_is).map_err(failed)?;
+    let mut page = page_of_lines(asked, scan, start, as_is).map_err(failed)?;
     if request.encoding.is_none() {
         window.encoding = sniff::judged(head, page.lines.bytes(), encoding);
         if !window.encoding.is_utf8() && window.encoding != as_is {
-            page = page_of_lines(request, scan, start, window.encoding).map_err(failed)?;
+            page = page_of_lines(asked, scan, start, window.encoding).map_err(failed)?;
         }
     }
     window.at_end = page.at_end;
@@ -217,13 +231,9 @@ struct Page {
     stopped_in_line: bool,
 }
 
-fn page_of_lines(
-    request: &ReadTextFile,
-    scan: &Scan<'_>,
-    start: u64,
-    encoding: Encoding,
-) -> Result<Page, Miss> {
-    let mut lines = Lines::new(request.lines, request.max_chars, request.line_chars);
+fn page_of_lines(asked: Asked<'_>, scan: &Scan<'_>, start: u64, encoding: Encoding) -> Result<Page, Miss> {
+    let Asked { request, uncut } = asked;
+    let mut lines = Lines::new(request.lines, request.max_chars, request.line_chars, uncut.clone());
     let mut wanted = true;
     let at_end = for_pieces(scan, start, encoding, |piece, _| {
         wanted = lines.push(piece);
@@ -237,14 +247,21 @@ fn page_of_lines(
 }
 
 fn rest_of_line(
-    request: &ReadTextFile,
+    asked: Asked<'_>,
     scan: &Scan<'_>,
     start: u64,
     column: u64,
     encoding: Encoding,
 ) -> Result<LineRest, Miss> {
-    let mut rest = LineRest::new(column, request.max_chars);
-    for_pieces(scan, start, encoding, |piece, passed| rest.push(piece) && passed < LONGEST_LINE)?;
+    let mut rest = LineRest::new(column, asked.request.max_chars, asked.uncut.clone());
+    let mut wanted = true;
+    let at_end = for_pieces(scan, start, encoding, |piece, passed| {
+        wanted = rest.push(piece);
+        wanted && passed < LONGEST_LINE
+    })?;
+    if wanted {
+        rest.finish(!at_end);
+    }
     Ok(rest)
 }
 
@@ -311,29 +328,9 @@ fn inside(
     }
     window.lines = 1;
     window.stopped_in_line = rest.more;
+    window.back = rest.back;
     set_text(&mut window, rest.out);
     Ok(window)
-}
-
-fn blank(size: u64, encoding: Encoding, endings: Endings) -> TextWindow {
-    TextWindow {
-        text: String::new(),
-        first: 1,
-        lines: 0,
-        total: LineTotal::MoreThan(0),
-        at_end: false,
-        stopped_in_line: false,
-        size,
-        encoding,
-        endings,
-        sha256: None,
-        changed: false,
-        lossy: 0,
-        invalid_bytes: 0,
-        control: 0,
-        omitted_bytes: 0,
-        source: Source::Disk,
-    }
 }
 
 fn filled(mut window: TextWindow, lines: Lines) -> TextWindow {

@@ -2,7 +2,9 @@
 //! is a relative by that (family).
 #![expect(clippy::disallowed_methods, reason = "processes are read from /proc")]
 
-use std::path::PathBuf;
+use std::ffi::OsStr;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
 
 use super::family::OutputPipe;
 
@@ -18,41 +20,78 @@ pub(super) fn carries(pid: u32, mark: &str) -> bool {
 /// for its output does. The runner's own ends are closed on exec, so a copy of the runner that has not started its
 /// program yet, whoever's it is, is none that counts: it has all of the runner's files, and loses them one by one.
 pub(super) fn holds(pid: u32, pipe: &OutputPipe) -> bool {
-    use std::os::unix::fs::PermissionsExt;
-    const READABLE: u32 = 0o400;
-    const WRITABLE: u32 = 0o200;
-    let (wanted, named) = match pipe {
-        OutputPipe::Unnamed(inode) => (PathBuf::from(format!("pipe:[{inode}]")), false),
-        OutputPipe::Named(path) => (path.clone(), true),
+    let (wanted, inode) = match pipe {
+        OutputPipe::Unnamed(inode) => (PathBuf::from(format!("pipe:[{inode}]")), Some(*inode)),
+        OutputPipe::Named(path) => (path.clone(), std::fs::metadata(path).ok().map(|found| found.ino())),
     };
-    let ends: Vec<u32> = std::fs::read_dir(format!("/proc/{pid}/fd"))
+    let mut ends = std::fs::read_dir(format!("/proc/{pid}/fd"))
         .into_iter()
         .flatten()
         .filter_map(Result::ok)
         .filter(|entry| std::fs::read_link(entry.path()).is_ok_and(|target| target == wanted))
-        .filter(|entry| is_handed_on(pid, &entry.file_name()))
-        // The entry's own mode tells how the file was opened.
-        .map(|entry| entry.metadata().map_or(0, |entry| entry.permissions().mode()))
-        .collect();
-    if named {
-        return ends.iter().any(|mode| mode & WRITABLE != 0);
+        .filter_map(|entry| Descriptor::of(pid, &entry.file_name()))
+        // The number may have become another file's since its link was read: a program that has just been started opens
+        // its own files where those were that it lost.
+        .filter(|end| end.is_handed_on && (end.inode.is_none() || end.inode == inode))
+        .peekable();
+    match pipe {
+        OutputPipe::Named(_) => ends.any(|end| end.access != READS),
+        OutputPipe::Unnamed(_) => ends.peek().is_some() && ends.all(|end| end.access == WRITES),
     }
-    !ends.is_empty() && ends.iter().all(|mode| mode & READABLE == 0)
 }
 
-/// Whether a program that the process starts would have this file, too.
-fn is_handed_on(pid: u32, descriptor: &std::ffi::OsStr) -> bool {
-    const CLOSED_ON_EXEC: u32 = 0o2_000_000;
-    let info = std::path::Path::new("/proc").join(pid.to_string()).join("fdinfo").join(descriptor);
-    let text = std::fs::read_to_string(info).unwrap_or_default();
-    let flags =
-        text.lines().find_map(|line| u32::from_str_radix(line.strip_prefix("flags:")?.trim(), 8).ok());
-    flags.is_some_and(|flags| flags & CLOSED_ON_EXEC == 0)
+/// How a file was opened, the low bits of its flags.
+const ACCESS: u32 = 0o3;
+const READS: u32 = 0o0;
+const WRITES: u32 = 0o1;
+
+/// One open file of a process, as the system told of it at one moment.
+struct Descriptor {
+    access: u32,
+    /// Whether a program that the process starts would have it too.
+    is_handed_on: bool,
+    /// Not before Linux 5.14.
+    inode: Option<u64>,
+}
+
+impl Descriptor {
+    fn of(pid: u32, number: &OsStr) -> Option<Self> {
+        const CLOSED_ON_EXEC: u32 = 0o2_000_000;
+        let info = Path::new("/proc").join(pid.to_string()).join("fdinfo").join(number);
+        let text = std::fs::read_to_string(info).ok()?;
+        let of = |name: &str| text.lines().find_map(|line| line.strip_prefix(name)).map(str::trim);
+        let flags = u32::from_str_radix(of("flags:")?, 8).ok()?;
+        let inode = of("ino:").and_then(|number| number.parse().ok());
+        Some(Self { access: flags & ACCESS, is_handed_on: flags & CLOSED_ON_EXEC == 0, inode })
+    }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicBool, Ordering};
+
     use super::*;
+
+    /// As of a copy of the runner that starts its program, which then opens pipes of its own under the same numbers.
+    #[test]
+    fn a_number_that_another_file_takes_meanwhile_is_not_taken_for_the_pipe() {
+        let (reading, _writing) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC).expect("a pipe");
+        let (_reading, other) = rustix::pipe::pipe().expect("a pipe");
+        let pipe = OutputPipe::Unnamed(rustix::fs::fstat(&reading).expect("known").st_ino);
+        let mut number = rustix::io::dup(&other).expect("a number");
+        let done = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                while !done.load(Ordering::Relaxed) {
+                    rustix::io::dup3(&reading, &mut number, rustix::io::DupFlags::CLOEXEC).expect("a copy");
+                    rustix::io::dup2(&other, &mut number).expect("a copy");
+                }
+            });
+            let taken = (0..2_000).filter(|_| holds(std::process::id(), &pipe)).count();
+            done.store(true, Ordering::Relaxed);
+            assert_eq!(taken, 0);
+        });
+    }
 
     #[test]
     fn a_copy_of_the_runner_that_loses_its_files_holds_no_commands_output() {

@@ -11,19 +11,16 @@ use base64::engine::general_purpose::STANDARD;
 use sha2::{Digest, Sha256};
 
 use crate::policy::Call;
-use crate::policy::shell::{Script, Simple};
+use crate::policy::shell::{Script, Simple, Word, moves_somewhere, runs_files};
 use crate::tool::{ErrorCode, ToolError, ToolSpec};
 
 /// A larger file is known by its size and time only.
 const LARGEST: u64 = 256 << 20;
-/// Programs that run a file which they are given.
-const RUN_FILES: &[&str] = &[
-    "bash", "sh", "dash", "zsh", "ksh", "fish", "source", ".", "python", "python3", "node", "perl", "ruby",
-    "php", "make", "deno", "bun", "lua",
-];
-
 /// The most folders of a line in which its programs are looked for.
 const MOST_FOLDERS: usize = 16;
+
+/// The most files of one command's redirections.
+const MOST_READ: usize = 16;
 
 /// Each thing with its digest.
 type Bound = Vec<(String, String)>;
@@ -73,17 +70,65 @@ fn moved_to(script: &Script, folder: Option<&Path>) -> Vec<PathBuf> {
     known.split_off(1)
 }
 
-/// Which programs of a line that moves are found nowhere: nobody can be shown what they are.
+/// Which programs and scripts of a line are known only when it runs: nobody can be shown what they are.
 pub(super) fn unfound(call: &Call, folder: Option<&Path>) -> Option<String> {
-    let script = call.script.as_ref().filter(|script| script.moves)?;
+    let script = call.script.as_ref()?;
     let mut known = moved_to(script, folder);
     known.extend(folder.map(Path::to_owned));
-    let mut named =
-        script.commands.iter().filter_map(|simple| simple.words.first()).filter(|name| name.literal);
-    let relative = |text: &str| text.contains('/') && !text.starts_with('/');
-    let missing = named
-        .find(|name| relative(&name.text) && !known.iter().any(|folder| folder.join(&name.text).is_file()))?;
-    Some(format!("which file `{}` is cannot be told before the line runs", missing.text))
+    let somewhere = script.commands.iter().any(moves_somewhere);
+    let runs = |simple: &Simple| {
+        let name = simple.words.first().map_or("", |name| &name.text);
+        simple.opaque.is_some() || runs_files(base(name))
+    };
+    // Brackets with a redirection have no name: any command in them may read it.
+    let runs_input = script.commands.iter().any(runs);
+    let is_missing = |text: &str| {
+        let is_found = || known.iter().any(|folder| folder.join(text).is_file());
+        !text.starts_with('/') && (somewhere || (script.moves && !is_found()))
+    };
+    for simple in &script.commands {
+        let name = simple.words.first().filter(|name| name.literal).map_or("", |name| &name.text);
+        if name.contains('/') && is_missing(name) {
+            return Some(format!("which file `{name}` is cannot be told before the line runs"));
+        }
+        if script.paths && is_looked_up(name) {
+            return Some(format!(
+                "which program `{name}` is cannot be told before the line runs, for it sets PATH"
+            ));
+        }
+        // A script that lies in the first folder may be another one's namesake.
+        let scripts = scripts_of(simple).filter(|_| somewhere).find(|word| is_missing(&word.text));
+        let given =
+            simple.redirects.iter().filter(|redirect| redirect.reads).map(|redirect| &redirect.target);
+        let is_unclear = |word: &&Word| !word.literal || (somewhere && is_missing(&word.text));
+        let reads = runs(simple) || (simple.words.is_empty() && runs_input);
+        let given = given.filter(|_| reads).find(is_unclear);
+        if let Some(word) = scripts.or(given) {
+            return Some(format!("which file `{}` is cannot be told before the line runs", word.raw));
+        }
+    }
+    None
+}
+
+/// The words of a command that may be scripts, where it runs such.
+fn scripts_of(simple: &Simple) -> impl Iterator<Item = &Word> {
+    let runs = simple.words.first().is_some_and(|name| name.literal && runs_files(base(&name.text)));
+    let words = simple.words.iter().skip(1).filter(move |_| runs);
+    words.filter(|word| word.literal && !word.text.starts_with('-'))
+}
+
+/// Whether a shell looks a command of this name up.
+fn is_looked_up(name: &str) -> bool {
+    const BUILTINS: &[&str] = &[
+        ":", "alias", "builtin", "cd", "command", "declare", "echo", "eval", "exec", "exit", "export",
+        "false", "local", "popd", "printf", "pushd", "pwd", "read", "readonly", "return", "set", "shift",
+        "source", ".", "test", "[", "trap", "true", "typeset", "umask", "unset", "wait", "env",
+    ];
+    !name.is_empty() && !name.contains('/') && !BUILTINS.contains(&name)
+}
+
+fn base(name: &str) -> &str {
+    Path::new(name).file_name().and_then(|name| name.to_str()).unwrap_or_default()
 }
 
 /// Refuses what is not what was asked about.
@@ -109,18 +154,19 @@ fn note(bound: &mut Bound, what: String, digest: String) {
     }
 }
 
-/// The program of a command, and the script that it is given.
+/// The program of a command, the script that it is given, and the files that it reads by redirections.
 fn files_of(simple: &Simple, folder: Option<&Path>, search_path: &str) -> Vec<PathBuf> {
-    let Some((name, words)) = simple.words.split_first().filter(|(name, _)| name.literal) else {
-        return Vec::new();
-    };
-    let mut found = Vec::from_iter(program(&name.text, folder, search_path));
-    let base = Path::new(&name.text).file_name().and_then(|name| name.to_str()).unwrap_or_default();
-    if RUN_FILES.contains(&base) {
-        let named = words.iter().filter(|word| word.literal && !word.text.starts_with('-'));
-        let paths = named.filter_map(|word| Some(folder?.join(&word.text)));
-        found
-            .extend(paths.filter(|path| fs::metadata(path).is_ok_and(|metadata| metadata.is_file())).take(2));
+    let is_file = |path: &PathBuf| fs::metadata(path).is_ok_and(|metadata| metadata.is_file());
+    // Without a folder only whole paths lead anywhere.
+    let whole = |word: &Word| folder.or(Path::new(&word.text).is_absolute().then_some(Path::new("/")));
+    let path = |word: &Word| Some(whole(word)?.join(&word.text));
+    // What is read may be a script: it is told by the program alone.
+    let read = simple.redirects.iter().filter(|redirect| redirect.reads && redirect.target.literal);
+    let mut found: Vec<PathBuf> =
+        read.filter_map(|redirect| path(&redirect.target)).filter(is_file).take(MOST_READ).collect();
+    if let Some(name) = simple.words.first().filter(|name| name.literal) {
+        found.extend(program(&name.text, folder, search_path));
+        found.extend(scripts_of(simple).filter_map(path).filter(is_file).take(2));
     }
     found
 }

@@ -50,8 +50,9 @@ pub(super) fn of(
     let folder = folder_of(workspace, tool, &args);
     if let Some(script) = &call.script {
         let redirects = script.commands.iter().flat_map(|simple| &simple.redirects);
-        let targets =
-            redirects.map(|redirect| &redirect.target).filter(|word| !NO_FILES.contains(&word.text.as_str()));
+        // Of a word that is not written out, its text is not all.
+        let is_none = |word: &&shell::Word| word.literal && NO_FILES.contains(&word.text.as_str());
+        let targets = redirects.map(|redirect| &redirect.target).filter(|word| !is_none(word));
         let found = targets.map(|word| {
             let whole = Path::new(&word.text).is_absolute();
             match folder.as_deref().filter(|_| whole || !script.moves).or(whole.then_some(Path::new("/"))) {

@@ -171,10 +171,20 @@ impl Folder {
         self.rename(&aside, one)
     }
 
-    /// Gives a file its name only if nothing has that name, in one step.
+    /// Gives a file its name only if nothing has that name, in one step where the file system can.
     pub fn rename_new(&self, from: &OsStr, to: &OsStr) -> io::Result<()> {
-        rustix::fs::linkat(&self.fd, from, &self.fd, to, AtFlags::empty())?;
-        self.remove(from)
+        match rustix::fs::renameat_with(&self.fd, from, &self.fd, to, RenameFlags::NOREPLACE) {
+            Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) => {}
+            renamed => return Ok(renamed?),
+        }
+        match rustix::fs::linkat(&self.fd, from, &self.fd, to, AtFlags::empty()) {
+            Ok(()) => self.remove(from),
+            // There are no hard links on this file system; a name that is taken says so before.
+            Err(Errno::PERM | Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP | Errno::MLINK) => {
+                self.look_and_rename(from, self, to)
+            }
+            Err(cause) => Err(cause.into()),
+        }
     }
 
     /// Gives a file a name in another folder only if nothing there has that name, in one step where the file system
@@ -184,6 +194,11 @@ impl Folder {
             Err(Errno::INVAL | Errno::NOSYS) => {}
             moved => return Ok(moved?),
         }
+        self.look_and_rename(from, folder, to)
+    }
+
+    /// The same in two steps: what gets the name between them is replaced.
+    fn look_and_rename(&self, from: &OsStr, folder: &Self, to: &OsStr) -> io::Result<()> {
         match folder.metadata(to) {
             Err(cause) if cause.kind() == io::ErrorKind::NotFound => {
                 Ok(rustix::fs::renameat(&self.fd, from, &folder.fd, to)?)
@@ -230,5 +245,40 @@ impl Folder {
             }
         }
         Ok(names)
+    }
+}
+
+#[cfg(test)]
+#[expect(clippy::disallowed_methods, reason = "a test makes its own files")]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    type Step<'a> = &'a dyn Fn(&OsStr, &OsStr) -> io::Result<()>;
+
+    #[test]
+    fn a_name_that_is_taken_is_never_replaced_whichever_way_the_file_system_can() {
+        let base = tempfile::tempdir().expect("a folder");
+        let at = |name: &str| base.path().join(name);
+        let read = |name: &str| fs::read_to_string(at(name)).expect("a file");
+        let (held, _) = Held::open(base.path()).expect("opened");
+        let folder = held.open_folder(Path::new("")).expect("opened");
+        let [one, two, new] = ["one", "two", "new"].map(OsStr::new);
+        let steps: [Step<'_>; 3] = [
+            &|from, to| folder.rename_new(from, to),
+            &|from, to| folder.move_new(from, &folder, to),
+            &|from, to| folder.look_and_rename(from, &folder, to),
+        ];
+        for step in steps {
+            fs::write(at("one"), "one").expect("written");
+            fs::write(at("two"), "two").expect("written");
+            assert_eq!(step(one, two).expect_err("taken").kind(), io::ErrorKind::AlreadyExists);
+            assert_eq!((read("one"), read("two")), ("one".to_owned(), "two".to_owned()));
+            step(one, new).expect("free");
+            assert_eq!(read("new"), "one");
+            assert!(!at("one").exists());
+            fs::remove_file(at("new")).expect("removed");
+        }
     }
 }

@@ -201,6 +201,7 @@ pub(super) const STEPS: &[Step] = &[
 
 /// Puts something to work on into the workspace.
 pub(super) fn furnish(workspace: &Path) -> anyhow::Result<()> {
+    crate::record_locks::install();
     let made = rusqlite::Connection::open(workspace.join("stars.sqlite3")).and_then(|stars| {
         stars.execute_batch(
             "create table star (name text, parsecs real);

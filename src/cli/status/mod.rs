@@ -11,7 +11,7 @@ use super::context::{Context, runtime};
 use super::exit::Exit;
 use super::{print, wiring};
 use crate::config::{Config, WorkspaceRule};
-use crate::home::{DeviceIdentity, Home, RunnerLock, Secrets, Switch, SwitchedOn, Switches};
+use crate::home::{DeviceIdentity, Home, KeyPlace, RunnerLock, Secrets, Switch, SwitchedOn, Switches};
 use crate::journal::{LiveCounts, Pending, Reader, Salvage, has_room_at};
 use crate::runner::{Clock, SKEW_MS};
 use crate::sandbox::Level;
@@ -28,6 +28,8 @@ struct Status {
     device_key: &'static str,
     /// How many secrets the owner keeps, in their sealed file; null where it cannot be read.
     secrets: Option<usize>,
+    /// Where the key of the secrets is: `file` or `keychain`; null where its file cannot be read.
+    secrets_key: Option<KeyPlace>,
     backend: BackendStatus,
     confinement: String,
     /// `signed` where only requests with the pinned key's signature are run, else `transport`.
@@ -170,6 +172,7 @@ fn look(config: &Config, home: &Home, confined: Confined) -> anyhow::Result<Stat
         device_id: DeviceIdentity::load_or_create(home)?.id().to_string(),
         device_key: "file",
         secrets,
+        secrets_key: Secrets::of(home).key_place().ok(),
         backend: BackendStatus {
             kind: config.backend.kind.as_str(),
             url,

@@ -2,7 +2,7 @@
 
 use super::super::{moments, print};
 use super::Status;
-use crate::home::SwitchedOn;
+use crate::home::{KeyPlace, SwitchedOn};
 use crate::runner::Clock;
 
 pub(super) fn show(status: &Status) {
@@ -68,7 +68,9 @@ pub(super) fn show(status: &Status) {
         }
     ));
     if let Some(count @ 1..) = status.secrets {
-        print::line(&format!("Secrets       {count}, in a sealed file"));
+        let in_keychain = status.secrets_key == Some(KeyPlace::Keychain);
+        let key = if in_keychain { "; its key is in the system's keychain" } else { "" };
+        print::line(&format!("Secrets       {count}, in a sealed file{key}"));
     }
     if status.policy.rules > 0 || status.policy.default != "allow" {
         print::line(&format!(

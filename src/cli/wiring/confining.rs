@@ -7,7 +7,7 @@ use crate::acp::local::confinement::{Confinement, Setup};
 use crate::config::{self, Config, Environment};
 use crate::home::Home;
 use crate::runner::Confines;
-use crate::sandbox::{Network, Require, Rules};
+use crate::sandbox::{Network, Require, Rules, settled};
 
 /// What confines the commands of this machine. They may put what they remove into the trash, by the names of this program.
 pub fn confinement(config: &Config, home: &Home, environment: &Environment) -> Confinement {
@@ -29,8 +29,8 @@ pub fn confinement(config: &Config, home: &Home, environment: &Environment) -> C
         pipes: real(&home.shells_dir()),
         temp: real(&home.temp_dir()),
         search_path: path.filter(|folder| folder.is_absolute()).collect(),
-        write: sandbox.write.iter().chain(&of_trash).map(|path| real(path)).collect(),
-        read: sandbox.read.iter().map(|path| real(path)).collect(),
+        write: settled(&config.workspaces, sandbox.write.iter().chain(&of_trash).map(PathBuf::as_path)),
+        read: settled(&config.workspaces, sandbox.read.iter().map(PathBuf::as_path)),
         hide: sandbox.hide.iter().map(|path| real(path)).collect(),
         sockets: vec![
             real(home.root()).join(home.editor_socket().strip_prefix(home.root()).unwrap_or(Path::new("s"))),

@@ -57,20 +57,27 @@ pub(super) fn learning(redactor: &Redactor) -> TellWithheld {
     Arc::new(move |values| redactor.add_all(values.into_iter().map(Secret::new)))
 }
 
+/// How long secrets that could not be read are left alone: to ask a keychain may open a window.
+const ASKED_AGAIN: Duration = Duration::from_mins(5);
+
 /// Masks the secrets that the owner stores while the runner runs, from the moment at which they are there.
 pub(super) async fn hearing_of_secrets(secrets: Secrets, redactor: Redactor) {
     let Some(mut news) = secrets.watch() else { return };
     loop {
         let secrets = secrets.clone();
-        match tokio::task::spawn_blocking(move || secrets.values()).await {
+        let read = tokio::task::spawn_blocking(move || secrets.values()).await;
+        let is_read = matches!(read, Ok(Ok(_)));
+        match read {
             Ok(Ok(values)) => redactor.add_all(values),
             Ok(Err(error)) => {
-                tracing::error!(%error, "the owner's secrets cannot be read; new ones are not masked");
+                tracing::error!(%error, "the owner's secrets cannot be read; they are not masked");
             }
             Err(fault) => tracing::error!(%fault, "reading the owner's secrets broke off"),
         }
-        if news.changed.changed().await.is_err() {
-            return;
+        tokio::select! {
+            heard = news.changed.changed() => if heard.is_err() { return },
+            // That a keychain is open now is told by nobody.
+            () = tokio::time::sleep(ASKED_AGAIN), if !is_read => {}
         }
     }
 }

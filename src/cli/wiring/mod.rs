@@ -135,6 +135,7 @@ pub fn machine(
             workspace: workspace.clone(),
             scratch: home.state_dir().join("scratch"),
             home: home.root().to_owned(),
+            redactor: redactor.clone(),
         },
     })?;
     let registry =

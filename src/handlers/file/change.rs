@@ -7,6 +7,7 @@ use super::matcher::{Found, MOST, find, replacement};
 use super::miss;
 use super::sheet::Sheet;
 use crate::acp::files::Splice;
+use crate::output::Uncut;
 use crate::output::figures::{counted, grouped, size};
 use crate::tool::{ErrorCode, ToolError};
 
@@ -24,6 +25,8 @@ pub(super) struct Change {
     pub replace_all: bool,
     /// Every place, if there are exactly so many.
     pub expected_count: Option<u64>,
+    /// What is masked on its way out, for what is said of a refusal.
+    pub uncut: Uncut,
 }
 
 /// What a change comes to in a text.
@@ -100,7 +103,7 @@ impl Change {
                 "old_string stands at places that overlap in {shown}: lines {}. Nothing was changed. Quote more \
                  lines around the one you mean, or set replace_all=true to replace from the first on.\n{}",
                 lines_of(text, places, 2),
-                neighbours(text, places)
+                neighbours(text, places, &self.uncut)
             ));
         }
         let wanted = match self.expected_count {
@@ -119,7 +122,7 @@ impl Change {
             counted(found.count, "place"),
             if found.count == 1 { "" } else { "s" },
             lines_of(text, ranges(), found.count),
-            neighbours(text, ranges())
+            neighbours(text, ranges(), &self.uncut)
         ))
     }
 
@@ -132,7 +135,7 @@ impl Change {
             let line = line_of(text, range.start);
             return Ok(Step::Nothing(done_before(shown, &span(line, &text[range.clone()]))));
         }
-        let why = miss::explain(text, &self.old)
+        let why = miss::explain(text, &self.old, &self.uncut)
             .unwrap_or_else(|| "Nothing in the file is like it. Read the file and quote it.".to_owned());
         let text = format!("old_string is not in {shown}. Nothing was changed.\n{why}");
         Err(ToolError::new(ErrorCode::NoMatch, text))

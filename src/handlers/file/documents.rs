@@ -15,7 +15,7 @@ use super::{archive, image, notebook};
 use crate::acp::content::{Binary, Format};
 use crate::acp::files::OpenedFile;
 use crate::acp::{FileClient, WorkspacePath};
-use crate::output::figures;
+use crate::output::{Uncut, figures};
 use crate::tool::{ErrorCode, Reply, ToolCx, ToolError};
 
 /// No format is worked on longer than this.
@@ -71,13 +71,13 @@ pub(super) async fn notebook(
     if opened.size > NOTEBOOK {
         return Ok(Err(format!("it is over {}", figures::size(NOTEBOOK))));
     }
-    let shown = path.shown();
+    let (shown, uncut) = (path.shown(), cx.uncut.clone());
     on_a_thread(cx, &path.shown(), move |_| {
         let mut bytes = Vec::new();
         if let Err(cause) = opened.bytes.take(NOTEBOOK).read_to_end(&mut bytes) {
             return Ok(Err(cause.to_string()));
         }
-        Ok(notebook::render(&shown, &bytes).map(|rendered| rendered.show(ask.lines)))
+        Ok(notebook::render(&shown, &bytes).map(|rendered| rendered.show(ask.lines, &uncut)))
     })
     .await
 }
@@ -103,7 +103,8 @@ pub(super) async fn show(
     if binary.format == Format::Other {
         return Err(refusal);
     }
-    on_a_thread(cx, &path.shown(), move |clock| of_format(&shown, opened, binary, &ask, clock)).await
+    let uncut = cx.uncut.clone();
+    on_a_thread(cx, &path.shown(), move |clock| of_format(&shown, opened, binary, &ask, clock, &uncut)).await
 }
 
 fn of_format(
@@ -112,16 +113,17 @@ fn of_format(
     binary: Binary,
     ask: &Ask,
     clock: &Clock,
+    uncut: &Uncut,
 ) -> Result<Reply, ToolError> {
     if let Some(mime_type) = image::mime_type(binary.format) {
         return image::show(shown, opened, mime_type);
     }
     if binary.format == Format::Pdf {
-        return pdf::show(shown, opened, ask, clock);
+        return pdf::show(shown, opened, ask, clock, uncut);
     }
     let lines = Lines { limit: archive::page(ask.limit), ..ask.lines };
     match archive::render(shown, &mut opened, binary.format, &|| clock.runs()) {
-        Ok(rendered) => Ok(rendered.show(lines)),
+        Ok(rendered) => Ok(rendered.show(lines, uncut)),
         Err(cause) => {
             let kind = binary.kind;
             let size = figures::size(opened.size);

@@ -14,6 +14,7 @@ use super::write::{check_size, checked_sha256};
 use super::{FileDeps, changed, long_edit, mask};
 use crate::acp::files::{LoadedFile, NewContent, Precondition, Splice, Stamp, WriteTextFile};
 use crate::acp::{RawPath, WorkspacePath};
+use crate::output::Uncut;
 use crate::tool::{Effect, ErrorCode, Meta, Reply, Tool, ToolCx, ToolError};
 
 /// The largest file that is held whole to be edited.
@@ -94,10 +95,10 @@ impl Tool for Edit {
                     plan
                 } else {
                     let loaded = deps.client.load_file(cx, path.clone(), MAX_BYTES).await?;
-                    self.plan_held(&path, loaded, expected).await?
+                    self.plan_held(cx, &path, loaded, expected).await?
                 }
             }
-            loaded => self.plan_held(&path, loaded?, expected).await?,
+            loaded => self.plan_held(cx, &path, loaded?, expected).await?,
         };
         self.carry_out(cx, deps, path, plan).await
     }
@@ -127,12 +128,13 @@ pub(super) struct Prepared {
 
 impl Edit {
     /// What is asked for.
-    pub(super) fn change(&self) -> Change {
+    pub(super) fn change(&self, uncut: &Uncut) -> Change {
         Change {
             old: self.old_string.clone(),
             new: self.new_string.clone(),
             replace_all: self.replace_all,
             expected_count: self.expected_count,
+            uncut: uncut.clone(),
         }
     }
 
@@ -148,23 +150,25 @@ impl Edit {
         text: Sheet<'_>,
         splices: &[Splice],
         more: usize,
+        uncut: &Uncut,
     ) -> (String, String) {
         let view = if self.dry_run {
             diff(&path.relative().display().to_string(), text, splices, more)
         } else {
-            after(text, splices, more)
+            after(text, splices, more, uncut)
         };
         (replacements(text, splices, more), view)
     }
 
     async fn plan_held(
         &self,
+        cx: &ToolCx,
         path: &WorkspacePath,
         loaded: LoadedFile,
         expected: Option<String>,
     ) -> Result<Plan, ToolError> {
-        let (this, path) = (self.clone(), path.clone());
-        tokio::task::spawn_blocking(move || this.plan(&path, &loaded, expected.as_deref()))
+        let (this, path, uncut) = (self.clone(), path.clone(), cx.uncut.clone());
+        tokio::task::spawn_blocking(move || this.plan(&path, &loaded, expected.as_deref(), &uncut))
             .await
             .map_err(|fault| ToolError::internal(format!("The search broke off: {fault}")))?
     }
@@ -174,16 +178,17 @@ impl Edit {
         path: &WorkspacePath,
         loaded: &LoadedFile,
         expected: Option<&str>,
+        uncut: &Uncut,
     ) -> Result<Plan, ToolError> {
         let shown = &path.shown();
         check_hash(shown, expected, || loaded.sha256())?;
         let transcoded = Transcoded::of(shown, loaded)?;
         let text = transcoded.text();
         mask::refuse_beside(shown, text, &self.texts())?;
-        Ok(match self.change().step(shown, text)? {
+        Ok(match self.change(uncut).step(shown, text)? {
             Step::Nothing(words) => Plan::Nothing(words, loaded.sha256()),
             Step::Splices { splices, notes } => {
-                let (places, view) = self.said(path, (&**text).into(), &splices, 0);
+                let (places, view) = self.said(path, (&**text).into(), &splices, 0, uncut);
                 let splices = transcoded.stored(shown, splices)?;
                 let content = NewContent::Spliced { old: Arc::clone(&loaded.bytes), splices };
                 Plan::Change(Prepared { places, view, notes, content, stamp: loaded.stamp })

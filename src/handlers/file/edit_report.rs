@@ -8,6 +8,7 @@ use memchr::{memchr, memchr_iter, memrchr};
 use super::patch::report::diff_of;
 use super::sheet::Sheet;
 use crate::acp::files::Splice;
+use crate::output::Uncut;
 
 /// Lines shown before and after a changed place.
 const CONTEXT: usize = 3;
@@ -84,6 +85,7 @@ pub(super) fn lines_of<'a, 't>(
 pub(super) fn neighbours<'a, 't>(
     text: impl Into<Sheet<'t>>,
     ranges: impl IntoIterator<Item = &'a Range<usize>>,
+    uncut: &Uncut,
 ) -> String {
     let sheet = text.into();
     let text = sheet.text;
@@ -99,7 +101,7 @@ pub(super) fn neighbours<'a, 't>(
         if shown_to > 0 && from > shown_to {
             out.push_str("   ...\n");
         }
-        numbered(&mut out, &text[from..to], line_of(sheet, from));
+        numbered(&mut out, &text[from..to], line_of(sheet, from), uncut);
         shown_to = to;
     }
     out
@@ -107,7 +109,7 @@ pub(super) fn neighbours<'a, 't>(
 
 /// The changed places as they are now, each with the lines around it, numbered. There are `more` behind those that are
 /// given.
-pub(super) fn after<'t>(old: impl Into<Sheet<'t>>, splices: &[Splice], more: usize) -> String {
+pub(super) fn after<'t>(old: impl Into<Sheet<'t>>, splices: &[Splice], more: usize, uncut: &Uncut) -> String {
     let sheet = old.into();
     let old = sheet.text;
     let mut out = String::new();
@@ -142,12 +144,12 @@ pub(super) fn after<'t>(old: impl Into<Sheet<'t>>, splices: &[Splice], more: usi
         }
         if now.len() > LONG && taken < rest.len() {
             now.truncate(memrchr(b'\n', &now).map_or(LONG, |newline| newline + 1));
-            numbered(&mut out, &now, line);
+            numbered(&mut out, &now, line, uncut);
             out.push_str(AND_MORE);
             return out;
         }
         now.extend_from_slice(&old[kept_from..to]);
-        numbered(&mut out, &now, line);
+        numbered(&mut out, &now, line, uncut);
         line += memchr_iter(b'\n', &now).count();
         at = to;
         rest = &rest[taken..];
@@ -158,7 +160,7 @@ pub(super) fn after<'t>(old: impl Into<Sheet<'t>>, splices: &[Splice], more: usi
     out
 }
 
-fn numbered(out: &mut String, lines: &[u8], first: usize) {
+fn numbered(out: &mut String, lines: &[u8], first: usize, uncut: &Uncut) {
     let text = String::from_utf8_lossy(lines);
     let all = text.lines().count();
     for (at, line) in text.lines().enumerate() {
@@ -168,7 +170,7 @@ fn numbered(out: &mut String, lines: &[u8], first: usize) {
             }
             continue;
         }
-        let _ = writeln!(out, "{:>6}\t{}", first + at, short(line));
+        let _ = writeln!(out, "{:>6}\t{}", first + at, short(line, uncut));
     }
 }
 
@@ -216,9 +218,9 @@ fn without_equal_lines(old: &[u8], splice: &Splice) -> Splice {
     Splice { range, with: with.to_vec() }
 }
 
-fn short(line: &str) -> String {
-    let mut short: String = line.chars().take(WIDTH).collect();
-    if short.len() < line.len() {
+fn short(line: &str, uncut: &Uncut) -> String {
+    let (mut short, is_cut) = uncut.beginning(line, WIDTH);
+    if is_cut {
         short.push('…');
     }
     short
@@ -259,7 +261,7 @@ mod tests {
         let old = b"1\n2\n3\n4\n5\n6\n7\n8\n9\n";
         let splice = Splice { range: 8..9, with: b"five\nand a half".to_vec() };
         assert_eq!(
-            after(old, std::slice::from_ref(&splice), 0),
+            after(old, std::slice::from_ref(&splice), 0, &Uncut::default()),
             "     2\t2\n     3\t3\n     4\t4\n     5\tfive\n     6\tand a half\n     7\t6\n     8\t7\n     9\t8\n"
         );
         assert_eq!(
@@ -280,7 +282,7 @@ mod tests {
             Splice { range: at(4)..at(4) + 1, with: b"four".to_vec() },
             Splice { range: at(20)..at(20) + 2, with: b"twenty".to_vec() },
         ];
-        let view = after(old.as_bytes(), &splices, 0);
+        let view = after(old.as_bytes(), &splices, 0, &Uncut::default());
         assert_eq!(view.matches("   ...\n").count(), 1, "{view}");
         for line in [
             "     1\t1\n",
@@ -300,7 +302,7 @@ mod tests {
     fn places_are_told_apart_by_their_neighbours() {
         let text = b"fn a() {\n    run();\n}\nfn b() {\n    run();\n}\n";
         let places: Vec<_> = memchr::memmem::find_iter(text, "run();").map(|at| at..at + 6).collect();
-        let said = neighbours(text, places.iter());
+        let said = neighbours(text, places.iter(), &Uncut::default());
         for line in
             ["     1\tfn a() {\n     2\t    run();\n     3\t}\n", "     4\tfn b() {\n     5\t    run();\n"]
         {
@@ -320,7 +322,7 @@ mod tests {
                 [&old[..splice.range.start], &splice.with, &old[splice.range.end..]].concat()
             };
             prop_assert_eq!(put(&without_equal_lines(old, &splice)), put(&splice));
-            let view = after(old, &[splice], 0);
+            let view = after(old, &[splice], 0, &Uncut::default());
             prop_assert!(view.lines().count() <= SHOWN + 1 + CONTEXT);
         }
     }

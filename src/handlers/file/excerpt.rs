@@ -221,13 +221,14 @@ mod tests {
                 .map(|range| Splice { range: range.clone(), with: new.as_bytes().to_vec() })
                 .collect()
         };
+        let nothing = crate::output::Uncut::default();
         let (of_whole, of_parts) = (splices(&whole), splices(&excerpt.places));
         let (sheet, more) = (excerpt.sheet(), whole.len() - of_parts.len());
         prop_assert_eq!(replacements(sheet, &of_parts, more), replacements(text, &of_whole, 0));
-        prop_assert_eq!(after(sheet, &of_parts, more), after(text, &of_whole, 0));
+        prop_assert_eq!(after(sheet, &of_parts, more, &nothing), after(text, &of_whole, 0, &nothing));
         let count = whole.len() as u64;
         prop_assert_eq!(lines_of(sheet, &excerpt.places, count), lines_of(text, &whole, count));
-        prop_assert_eq!(neighbours(sheet, &excerpt.places), neighbours(text, &whole));
+        prop_assert_eq!(neighbours(sheet, &excerpt.places, &nothing), neighbours(text, &whole, &nothing));
         if !sheet.cuts_lines() {
             prop_assert_eq!(diff("f", sheet, &of_parts, more), diff("f", text, &of_whole, 0));
         }

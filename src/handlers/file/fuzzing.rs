@@ -6,6 +6,7 @@ use super::patch::rewrite::{applied, woven};
 use super::patch::{Action, Hunk, Patch, report};
 use super::{matcher, miss};
 use crate::acp::files::Splice;
+use crate::output::Uncut;
 
 /// Reads a patch and places each of its files' hunks in the text.
 pub(crate) fn patch(text: &[u8], patch: &str) {
@@ -14,7 +15,7 @@ pub(crate) fn patch(text: &[u8], patch: &str) {
         let (Action::Update { hunks, .. } | Action::Delete { hunks: Some(hunks) }) = &section.action else {
             continue;
         };
-        let Ok((splices, _)) = applied(text, hunks, &|| false) else { continue };
+        let Ok((splices, _)) = applied(text, hunks, &Uncut::default(), &|| false) else { continue };
         check_order(text, &splices);
         let new = woven(text, &splices);
         if std::str::from_utf8(text).is_err() || std::str::from_utf8(&new).is_err() || splices.is_empty() {
@@ -22,8 +23,8 @@ pub(crate) fn patch(text: &[u8], patch: &str) {
         }
         let diff = report::diff_of("f", text.into(), &splices);
         let again = hunks_of(&parse(&diff).unwrap_or_else(|error| panic!("{error}\n{diff}")));
-        let (splices, _) =
-            applied(text, &again, &|| false).unwrap_or_else(|trouble| panic!("{trouble:?}\n{diff}"));
+        let (splices, _) = applied(text, &again, &Uncut::default(), &|| false)
+            .unwrap_or_else(|trouble| panic!("{trouble:?}\n{diff}"));
         assert_eq!(woven(text, &splices), new, "the diff gives other bytes:\n{diff}");
     }
 }
@@ -51,7 +52,7 @@ pub(crate) fn edit(text: &[u8], old: &str, new: &str) {
         return;
     }
     let Some(found) = matcher::find(text, old) else {
-        let _ = miss::explain(text, old);
+        let _ = miss::explain(text, old, &Uncut::default());
         return;
     };
     assert!(!found.places.is_empty());

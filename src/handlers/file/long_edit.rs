@@ -58,7 +58,7 @@ pub(super) async fn plan(
     };
     let search = Search {
         edit: edit.clone(),
-        change: edit.change(),
+        change: edit.change(&cx.uncut),
         path: path.clone(),
         stamp: opened.stamp,
         marked,
@@ -215,7 +215,7 @@ impl Search {
             return self.nothing(file, words);
         }
         let more = on_disk.len().saturating_sub(splices.len());
-        let (places, view) = self.edit.said(&self.path, excerpt.sheet(), &splices, more);
+        let (places, view) = self.edit.said(&self.path, excerpt.sheet(), &splices, more, &self.cx.uncut);
         let content = NewContent::SplicedOnDisk { old: old.as_bytes().into(), splices: on_disk };
         Ok(Plan::Change(Prepared { places, view, notes, content, stamp: self.stamp }))
     }

@@ -9,7 +9,7 @@ use memchr::memmem;
 use super::difference::{self, Part, is_invisible};
 use super::leniency::{Plain, Tier};
 use super::matcher::{Line, Lines};
-use crate::output::figures;
+use crate::output::{Uncut, figures};
 
 /// So much of a text is looked at.
 const SEARCHED: usize = 4 << 20;
@@ -29,9 +29,13 @@ const ALIKE: f64 = 0.45;
 const ANCHOR: usize = 24;
 
 /// Says what stands nearest to `old` and where they part; none where nothing is near.
-pub(super) fn explain(text: &[u8], old: &str) -> Option<String> {
+pub(super) fn explain(text: &[u8], old: &str, uncut: &Uncut) -> Option<String> {
     let whole = text.len();
-    let text = &text[..whole.min(SEARCHED)];
+    let head = &text[..whole.min(SEARCHED)];
+    let head = if head.len() < whole { &head[..uncut.end_before(head, head.len(), false)] } else { head };
+    // Parts of lines are quoted below: of a value that is masked on its way out none is.
+    let masked = uncut.masked(head);
+    let text = &*masked;
     let lines: Vec<Line> = Lines::of(text).take(LINES).collect();
     let quoted: Vec<&str> = old.lines().collect();
     let near = nearest(text, &lines, &quoted);
@@ -40,7 +44,7 @@ pub(super) fn explain(text: &[u8], old: &str) -> Option<String> {
         None => part_of_a_line(text, &lines, old),
     };
     let end = lines.last().map_or(0, |line| line.end);
-    if end < whole {
+    if head.len() < whole || end < text.len() {
         let note = format!("\nOnly the first {} were looked at for what is near.", figures::size(end as u64));
         said.get_or_insert_with(|| "Nothing that was looked at is like it.".to_owned()).push_str(&note);
     }
@@ -235,23 +239,28 @@ mod tests {
             ("price:\u{A0}10 EUR\n", "price: 10 EUR!\n", "the file ends the line and old_string has \"!\""),
             ("Hello World\n", "hello world\n", "upper and lower case"),
         ] {
-            let text = explain(file.as_bytes(), old).unwrap_or_default();
+            let text = explain(file.as_bytes(), old, &Uncut::default()).unwrap_or_default();
             assert!(text.contains(expect), "{file:?}: {text}");
             assert!(text.contains("First difference, line"), "{text}");
         }
-        let text =
-            explain(b"  let a = one();\n  let b = two();\n", "let a = one();\n  let b = 2;").expect("near");
+        let text = explain(
+            b"  let a = one();\n  let b = two();\n",
+            "let a = one();\n  let b = 2;",
+            &Uncut::default(),
+        )
+        .expect("near");
         assert!(text.contains("First difference, line 2"), "the end of a line is quoted as it is: {text}");
     }
 
     #[test]
     fn the_block_that_shares_most_lines_is_nearest() {
         let text = "use a;\nfn one() {\n    work();\n}\nfn two() {\n    work();\n    more();\n}\n";
-        let said = explain(text.as_bytes(), "fn two() {\n    work();\n    less();\n}\n").expect("near");
+        let said = explain(text.as_bytes(), "fn two() {\n    work();\n    less();\n}\n", &Uncut::default())
+            .expect("near");
         assert!(said.starts_with("The nearest block is at lines 5-8:"), "{said}");
         assert!(said.contains("line 7") && said.contains("more();"), "{said}");
-        assert_eq!(explain(b"completely different\n", "zzz qqq"), None);
-        assert_eq!(explain(b"", "x"), None);
+        assert_eq!(explain(b"completely different\n", "zzz qqq", &Uncut::default()), None);
+        assert_eq!(explain(b"", "x", &Uncut::default()), None);
     }
 
     #[test]
@@ -261,14 +270,17 @@ mod tests {
             "\"k\":1,".repeat(900),
             "\"z\":2,".repeat(900)
         );
-        let said = explain(text.as_bytes(), "\"name\":\"alpha beta gamma DELTA\"").expect("a piece");
+        let said = explain(text.as_bytes(), "\"name\":\"alpha beta gamma DELTA\"", &Uncut::default())
+            .expect("a piece");
         assert!(said.contains("in line 1") && said.contains("alpha beta gamma "), "{said}");
         assert!(said.contains("the file has \"delta") && said.contains("old_string has \"DELTA"), "{said}");
     }
 
     #[test]
     fn a_final_line_ending_that_the_file_lacks_is_named() {
-        let said = explain(b"one two three\nfour five six", "one two three\nfour five six\n").expect("near");
+        let said =
+            explain(b"one two three\nfour five six", "one two three\nfour five six\n", &Uncut::default())
+                .expect("near");
         assert!(said.contains("does not end in a line ending"), "{said}");
     }
 }

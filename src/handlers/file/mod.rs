@@ -27,6 +27,7 @@ mod numbered;
 mod patch;
 mod pdf;
 mod pdf_font;
+mod pdf_packing;
 mod pdf_text;
 mod read;
 mod read_file;

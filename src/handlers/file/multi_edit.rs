@@ -16,6 +16,7 @@ use super::write::{check_size, checked_sha256};
 use super::{FileDeps, changed, mask};
 use crate::acp::files::{LoadedFile, NewContent, Precondition, Splice, WriteTextFile};
 use crate::acp::{RawPath, WorkspacePath};
+use crate::output::Uncut;
 use crate::output::figures::counted;
 use crate::tool::{Effect, ErrorCode, Meta, Reply, Tool, ToolCx, ToolError};
 
@@ -86,8 +87,9 @@ impl Tool for MultiEdit {
             Some(deps.client.load_file(cx, path.clone(), MAX_BYTES).await?)
         };
         let shown = path.shown();
+        let uncut = cx.uncut.clone();
         let (this, planned) = tokio::task::spawn_blocking(move || {
-            let planned = self.plan(&shown, loaded.as_ref(), expected.as_deref());
+            let planned = self.plan(&shown, loaded.as_ref(), expected.as_deref(), &uncut);
             (self, planned.map(|plan| (loaded, plan)))
         })
         .await
@@ -141,6 +143,7 @@ impl MultiEdit {
         shown: &str,
         loaded: Option<&LoadedFile>,
         expected: Option<&str>,
+        uncut: &Uncut,
     ) -> Result<Plan, ToolError> {
         let transcoded = match loaded {
             Some(loaded) => {
@@ -158,8 +161,9 @@ impl MultiEdit {
         let mut revision = Revision::of(&text);
         let (mut report, mut notes) = (String::new(), Vec::new());
         for (at, edit) in self.edits.iter().enumerate() {
-            let (line, forgiven) =
-                edit.apply(shown, &mut revision).map_err(|error| numbered(&error, at, self.edits.len()))?;
+            let (line, forgiven) = edit
+                .apply(shown, &mut revision, uncut)
+                .map_err(|error| numbered(&error, at, self.edits.len()))?;
             let _ = writeln!(report, "{}. {line}", at + 1);
             for note in forgiven {
                 let _ = writeln!(report, "   {note}");
@@ -196,7 +200,7 @@ impl MultiEdit {
             );
             return Ok(Reply::text(text).with_meta(Meta { warnings: plan.notes, ..Meta::default() }));
         }
-        let view = after(&*plan.text, &plan.splices, 0);
+        let view = after(&*plan.text, &plan.splices, 0, &cx.uncut);
         let (content, only_if) = match &loaded {
             Some(loaded) => (
                 NewContent::Spliced { old: Arc::clone(&loaded.bytes), splices: plan.stored },
@@ -217,7 +221,12 @@ impl MultiEdit {
 impl OneEdit {
     /// Makes the edit; gives a line that says what it did, and what was forgiven. Lines are those that the text has
     /// then.
-    fn apply(&self, shown: &str, revision: &mut Revision) -> Result<(String, Vec<String>), ToolError> {
+    fn apply(
+        &self,
+        shown: &str,
+        revision: &mut Revision,
+        uncut: &Uncut,
+    ) -> Result<(String, Vec<String>), ToolError> {
         if self.old_string.is_empty() {
             if !revision.text().is_empty() {
                 return Err(ToolError::invalid_args(format!(
@@ -233,6 +242,7 @@ impl OneEdit {
             new: self.new_string.clone(),
             replace_all: self.replace_all,
             expected_count: self.expected_count,
+            uncut: uncut.clone(),
         };
         match change.step(shown, revision.text())? {
             Step::Nothing(words) => Ok((words, Vec::new())),

@@ -4,20 +4,17 @@
 use std::fmt::Write as _;
 use std::io::Read as _;
 
-use flate2::read::ZlibDecoder;
 use hayro_syntax::{DecryptionError, LoadPdfError, Pdf};
-use memchr::memmem;
 
 use super::documents::{Ask, Clock};
-use super::pdf_text;
+use super::{pdf_packing, pdf_text};
 use crate::acp::files::OpenedFile;
+use crate::output::Uncut;
 use crate::output::figures::{self, counted, grouped};
 use crate::tool::{ErrorCode, Meta, Reply, ToolError};
 
 /// Bigger documents are not read: their reader holds them in memory.
 const HELD: u64 = 64 << 20;
-/// No stream of a document may unpack to more, nor all together to eight times as much.
-const UNPACKED: u64 = 32 << 20;
 /// So many pages where the call does not say.
 const PAGES: usize = 10;
 /// Left for the footer.
@@ -43,7 +40,13 @@ pub(super) fn parse_pages(text: &str) -> Result<Vec<PageRange>, ToolError> {
 }
 
 /// The text of the pages asked for.
-pub(super) fn show(shown: &str, opened: OpenedFile, ask: &Ask, clock: &Clock) -> Result<Reply, ToolError> {
+pub(super) fn show(
+    shown: &str,
+    opened: OpenedFile,
+    ask: &Ask,
+    clock: &Clock,
+    uncut: &Uncut,
+) -> Result<Reply, ToolError> {
     const INSTEAD: &str = "Try Bash, for example `pdftotext` or `qpdf`.";
     let size = figures::size(opened.size);
     if opened.size > HELD {
@@ -55,7 +58,7 @@ pub(super) fn show(shown: &str, opened: OpenedFile, ask: &Ask, clock: &Clock) ->
     }
     let mut bytes = Vec::with_capacity(usize::try_from(opened.size).unwrap_or_default());
     opened.bytes.take(HELD).read_to_end(&mut bytes).map_err(|cause| ToolError::io(shown, &cause))?;
-    if let Some(why) = unpacks_to_too_much(&bytes, clock) {
+    if let Some(why) = pdf_packing::too_much(&bytes, clock) {
         let text = format!("{shown} is a PDF document of {size}, but {why}. {INSTEAD}");
         return Err(ToolError::new(ErrorCode::TooLarge, text));
     }
@@ -109,7 +112,7 @@ pub(super) fn show(shown: &str, opened: OpenedFile, ask: &Ask, clock: &Clock) ->
                 break;
             }
             // One page alone is more than the budget: its beginning.
-            text.extend(block.chars().take(room - found.used));
+            text.push_str(&uncut.beginning(&block, room - found.used).0);
             found.notes.push(format!(
                 "Page {page} has {} characters of text, of which the first are shown. max_chars (up to 200,000) shows more.",
                 grouped(chars as u64)
@@ -190,31 +193,6 @@ fn ranges(pages: &[usize]) -> String {
         .iter()
         .map(|(first, last)| if first == last { first.to_string() } else { format!("{first}-{last}") });
     shown.collect::<Vec<_>>().join(",")
-}
-
-/// Why this document is not to be unpacked. The parser would hold whatever a stream unpacks to, so each is unpacked
-/// into nothing first.
-fn unpacks_to_too_much(bytes: &[u8], clock: &Clock) -> Option<String> {
-    let mut all = 0;
-    for at in memmem::find_iter(bytes, b"stream") {
-        if !clock.runs() {
-            return Some("looking through it took too long".to_owned());
-        }
-        let data = &bytes[at + b"stream".len()..];
-        let data = data.strip_prefix(b"\r").unwrap_or(data);
-        let data = data.strip_prefix(b"\n").unwrap_or(data);
-        let mut sink = ZlibDecoder::new(data).take(UNPACKED + 1);
-        let mut buffer = [0; 16 << 10];
-        let mut one = 0;
-        while let Ok(n @ 1..) = sink.read(&mut buffer) {
-            one += n as u64;
-        }
-        all += one;
-        if one > UNPACKED || all > 8 * UNPACKED {
-            return Some(format!("what is packed in it is more than {}", figures::size(UNPACKED)));
-        }
-    }
-    None
 }
 
 #[cfg(test)]

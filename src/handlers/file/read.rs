@@ -12,8 +12,8 @@ use super::{FileDeps, listing, numbered, pdf};
 use crate::acp::RawPath;
 use crate::acp::encoding::Encoding;
 use crate::acp::files::{Endings, LineTotal, ReadTextFile, Start, TextWindow};
-use crate::output::Budget;
 use crate::output::figures::{counted, grouped, size};
+use crate::output::{Budget, Uncut};
 use crate::tool::{Effect, ErrorCode, Meta, Reply, Tool, ToolCx, ToolError};
 
 /// Lines where the call does not say.
@@ -111,7 +111,8 @@ impl Tool for Read {
                 path.shown()
             ))),
             Ok(window) => {
-                let mut reply = answer(&path.shown(), &window, start, limit, budget, encoding.is_some());
+                let mut reply =
+                    answer(&path.shown(), &window, start, limit, budget, encoding.is_some(), &cx.uncut);
                 if let Some(why) = no_notebook {
                     reply.meta.warnings.push(format!("Shown as text, not as a notebook: {why}."));
                 }
@@ -155,7 +156,15 @@ fn encoding_called(label: &str) -> Result<Encoding, ToolError> {
     })
 }
 
-fn answer(shown: &str, window: &TextWindow, start: Start, asked: u64, budget: Budget, forced: bool) -> Reply {
+fn answer(
+    shown: &str,
+    window: &TextWindow,
+    start: Start,
+    asked: u64,
+    budget: Budget,
+    forced: bool,
+    uncut: &Uncut,
+) -> Reply {
     let mut meta = Meta {
         sha256: window.sha256.clone(),
         source: window.source.fact(),
@@ -173,8 +182,7 @@ fn answer(shown: &str, window: &TextWindow, start: Start, asked: u64, budget: Bu
     }
     let room = budget.max_chars().saturating_sub(text.chars().count() + FOOTER);
     if let Start::Inside { line, column } = start {
-        inside(&mut text, window, line, column, room);
-        meta.truncated = window.stopped_in_line;
+        meta.truncated = inside(&mut text, window, line, column, room, uncut);
         return Reply::fitted(text).with_budget(budget).with_meta(meta);
     }
     let body = numbered::number(&window.text, window.first, room);
@@ -246,18 +254,33 @@ fn nothing_there(text: &mut String, window: &TextWindow) {
     }
 }
 
-/// The rest of one line.
-fn inside(text: &mut String, window: &TextWindow, line: u64, column: u64, room: usize) {
+/// The rest of one line, from this column on; whether the line has more.
+fn inside(
+    text: &mut String,
+    window: &TextWindow,
+    line: u64,
+    column: u64,
+    room: usize,
+    uncut: &Uncut,
+) -> bool {
+    let column = column - window.back;
     // The carriage return before a line feed is no part of the line.
     let body = if window.stopped_in_line || window.endings == Endings::Lf {
         window.text.as_str()
     } else {
         window.text.strip_suffix('\r').unwrap_or(&window.text)
     };
-    let shown: String = body.chars().take(room).collect();
+    let shown = match body.char_indices().nth(room) {
+        None => body,
+        // What is masked as a whole is short then: one at the beginning is shown, though it has no room as it is.
+        Some((at, _)) => match uncut.end_before(body.as_bytes(), at, true) {
+            0 => &body[..uncut.whole(body.as_bytes(), 0..at).end],
+            end => &body[..end],
+        },
+    };
     let count = shown.chars().count() as u64;
     let more = window.stopped_in_line || shown.len() < body.len();
-    text.push_str(&shown);
+    text.push_str(shown);
     let next = column + count;
     let _ = match (count, more) {
         (0, _) => write!(text, "Line {line} ends before column {column}."),
@@ -269,6 +292,7 @@ fn inside(text: &mut String, window: &TextWindow, line: u64, column: u64, room: 
         _ => write!(text, "\n\nShowing characters {column}-{} of line {line}, which ends there.", next - 1),
     };
     text.push('\n');
+    more
 }
 
 fn footer(text: &mut String, window: &TextWindow, shown: u64) {

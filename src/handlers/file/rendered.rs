@@ -2,8 +2,8 @@
 //! here: making it.
 
 use super::numbered;
-use crate::output::Budget;
 use crate::output::figures::{counted, grouped};
+use crate::output::{Budget, Uncut};
 use crate::tool::{Meta, Reply};
 
 /// Left for the footer.
@@ -34,7 +34,7 @@ pub(super) struct Rendered {
 
 impl Rendered {
     /// The lines asked for as an answer.
-    pub(super) fn show(mut self, asked: Lines) -> Reply {
+    pub(super) fn show(mut self, asked: Lines, uncut: &Uncut) -> Reply {
         let total = self.lines.len() as u64;
         let first = match asked.offset {
             ..0 => total.saturating_sub(asked.offset.unsigned_abs()) + 1,
@@ -45,7 +45,7 @@ impl Rendered {
         let from = usize::try_from(first - 1).unwrap_or(usize::MAX).min(self.lines.len());
         let limit = usize::try_from(asked.limit).unwrap_or(usize::MAX);
         let wanted: String =
-            self.lines.drain(from..).take(limit).map(|line| one_line(&line) + "\n").collect();
+            self.lines.drain(from..).take(limit).map(|line| one_line(&line, uncut) + "\n").collect();
         let room = asked.budget.max_chars().saturating_sub(text.chars().count() + FOOTER);
         let body = numbered::number(&wanted, i64::try_from(first).unwrap_or(i64::MAX), room);
         text.push_str(&body.text);
@@ -76,10 +76,14 @@ impl Rendered {
 }
 
 /// A line that is too long is cut in its middle.
-fn one_line(line: &str) -> String {
+fn one_line(line: &str, uncut: &Uncut) -> String {
+    if line.chars().count() <= Budget::LINE {
+        return line.to_owned();
+    }
+    let line = uncut.masked_text(line);
     let chars = line.chars().count();
     if chars <= Budget::LINE {
-        return line.to_owned();
+        return line.into_owned();
     }
     let half = Budget::LINE / 2;
     let head: String = line.chars().take(half).collect();

@@ -12,7 +12,7 @@ use tokio::process::Command;
 use tokio::sync::mpsc;
 
 use super::GitDeps;
-use super::process::{Ending, Out, Plan, drive};
+use super::process::{Ending, MAX_COMPLAINT, Out, Plan, drive};
 use super::settings::{NO_HOOKS, PLAIN, SAFE, VARIABLES};
 use super::{names, program};
 use crate::acp::local::children::CALL_MARK;
@@ -32,6 +32,8 @@ pub(super) struct Git {
     folder: PathBuf,
     environment: Vec<(OsString, OsString)>,
     settings: Vec<(String, String)>,
+    /// Those for runs without hooks.
+    without_hooks: Vec<(String, String)>,
     confinement: Confinement,
 }
 
@@ -119,6 +121,7 @@ impl Git {
             folder: folder.to_owned(),
             environment,
             settings: Vec::new(),
+            without_hooks: Vec::new(),
             confinement: deps.confinement.clone(),
         })
     }
@@ -132,6 +135,16 @@ impl Git {
     /// `=` would end it.
     pub(super) fn set(&mut self, key: String, value: &str) {
         self.settings.push((key, value.to_owned()));
+    }
+
+    /// The same, but where hooks run.
+    pub(super) fn set_but_for_hooks(&mut self, key: String, value: &str) {
+        self.without_hooks.push((key, value.to_owned()));
+    }
+
+    /// Whether settings name hooks.
+    pub(super) fn knows_more_hooks(&self) -> bool {
+        !self.without_hooks.is_empty()
     }
 
     /// Runs git to its end, until enough is printed, or until the call is over.
@@ -152,7 +165,7 @@ impl Git {
     ) -> Result<Answer, ToolError> {
         let mut output = Vec::new();
         let ending = self.start(cx, arguments, manner, Out::Hold(&mut output, MAX_OUTPUT)).await?;
-        Ok(answer(&ending, output))
+        Ok(answer(cx, &ending, output))
     }
 
     /// Runs git into a sink.
@@ -173,7 +186,7 @@ impl Git {
         });
         let ending = self.start(cx, arguments, Manner::default(), Out::Pour(pieces)).await;
         let sink = taking.await.map_err(|fault| ToolError::internal(format!("git's output: {fault}")))?;
-        Ok((answer(&ending?, Vec::new()), sink))
+        Ok((answer(cx, &ending?, Vec::new()), sink))
     }
 
     async fn start<S: AsRef<OsStr>>(
@@ -219,6 +232,7 @@ impl Git {
         if !manner.hooks {
             settings.push(NO_HOOKS);
             settings.extend(PLAIN);
+            settings.extend(self.without_hooks.iter().map(|(key, value)| (key.as_str(), value.as_str())));
         }
         settings.extend(self.settings.iter().map(|(key, value)| (key.as_str(), value.as_str())));
         command
@@ -235,15 +249,22 @@ impl Git {
         for (i, (key, value)) in settings.iter().enumerate() {
             command.env(format!("GIT_CONFIG_KEY_{i}"), key).env(format!("GIT_CONFIG_VALUE_{i}"), value);
         }
-        // A group of its own: what git starts is stopped with it.
+        // Before it is confined: then it can neither lower the limit nor tell the system who goes first.
         #[cfg(unix)]
-        command.process_group(0);
+        crate::acp::local::tying::tie(&mut command, &cx.request);
         command
     }
 }
 
-fn answer(ending: &Ending, output: Vec<u8>) -> Answer {
-    let complaint = said(&ending.complaint);
+fn answer(cx: &ToolCx, ending: &Ending, output: Vec<u8>) -> Answer {
+    let heard = &ending.complaint;
+    let end = if heard.len() < MAX_COMPLAINT {
+        heard.len()
+    } else {
+        cx.uncut.end_before(heard, heard.len(), false)
+    };
+    // Masked before it is cut.
+    let complaint = said(&cx.uncut.masked(&heard[..end]));
     Answer { exit_code: ending.exit_code, output, complaint, cut: ending.cut, left_open: ending.left_open }
 }
 

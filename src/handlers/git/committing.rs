@@ -314,6 +314,21 @@ pub(super) async fn made_before(
     Ok(reply)
 }
 
+/// What still runs of what the call started, by name.
+async fn left_running(cx: &ToolCx) -> Vec<String> {
+    #[cfg(unix)]
+    {
+        let request = cx.request.clone();
+        let left = tokio::task::spawn_blocking(move || crate::acp::local::kill::left_of(&request)).await;
+        left.unwrap_or_default().iter().map(ToString::to_string).collect()
+    }
+    #[cfg(not(unix))]
+    {
+        let _ = cx;
+        Vec::new()
+    }
+}
+
 /// A commit that was made.
 struct Report {
     id: String,
@@ -363,7 +378,13 @@ impl Report {
         if self.answer.exit_code != Some(0) {
             self.notes.push("git made the commit and ended with an error all the same".to_owned());
         }
-        if self.answer.left_open {
+        let left = if self.hooks.is_empty() { Vec::new() } else { left_running(cx).await };
+        if !left.is_empty() {
+            self.notes.push(format!(
+                "a hook left running: {}; what it prints from now on is not shown, and nothing ends it but a signal",
+                left.join(", ")
+            ));
+        } else if self.answer.left_open {
             self.notes
                 .push("a hook left a program running; what it prints from now on is not shown".to_owned());
         }

@@ -34,6 +34,11 @@ pub(super) async fn disarm(cx: &ToolCx, git: &mut Git) -> Result<Vec<String>, To
             | ("remote", "uploadpack" | "receivepack" | "vcs" | "proxy")
             | ("trailer", "command" | "cmd")
             | ("credential", "helper") => git.set(key.to_owned(), "false"),
+            // Since git 2.54 settings name hooks as well; those of a commit run with the others.
+            ("hook", "command") => {
+                git.set_but_for_hooks(key.to_owned(), "true");
+                git.set_but_for_hooks(format!("hook.{name}.enabled"), "false");
+            }
             _ => {}
         }
     }

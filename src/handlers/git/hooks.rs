@@ -25,7 +25,30 @@ pub(super) async fn of_a_commit(
     let manner = Manner { hooks: true, ..Manner::default() };
     let answer = repository.git.run_as(cx, &["rev-parse", "--git-path", "hooks"], manner).await?;
     let folder = repository.top.join(PathBuf::from(answer.line()));
-    Ok(OF_A_COMMIT.into_iter().filter(|name| may_run(&folder.join(name))).collect())
+    let named = named(cx, repository).await?;
+    let is_one = |name: &&str| may_run(&folder.join(name)) || named.iter().any(|event| event == name);
+    Ok(OF_A_COMMIT.into_iter().filter(is_one).collect())
+}
+
+/// The events for which settings name hooks, by a git that knows of that (2.54).
+async fn named(cx: &ToolCx, repository: &Repository) -> Result<Vec<String>, ToolError> {
+    if !repository.git.knows_more_hooks() || !knows_of_it(&repository.git.run(cx, &["version"]).await?.line())
+    {
+        return Ok(Vec::new());
+    }
+    let answer = repository.git.run(cx, &["config", "-z", "--get-regexp", r"^hook\..*\.event$"]).await?;
+    let pairs = answer.text();
+    Ok(pairs.split('\0').filter_map(|pair| Some(pair.split_once('\n')?.1.to_owned())).collect())
+}
+
+/// `git version 2.54.0`.
+fn knows_of_it(version: &str) -> bool {
+    let mut numbers = version.trim_start_matches("git version ").split('.').map(str::parse::<u32>);
+    match (numbers.next(), numbers.next()) {
+        (Some(Ok(major)), Some(Ok(minor))) => (major, minor) >= (2, 54),
+        // Rather one too many than none.
+        _ => true,
+    }
 }
 
 #[cfg(unix)]
@@ -37,4 +60,23 @@ fn may_run(hook: &std::path::Path) -> bool {
 #[cfg(not(unix))]
 fn may_run(hook: &std::path::Path) -> bool {
     hook.metadata().is_ok_and(|meta| meta.is_file())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn settings_name_hooks_from_a_version_on() {
+        for (version, knows) in [
+            ("git version 2.47.3", false),
+            ("git version 2.54.0", true),
+            ("git version 2.54.0.windows.1", true),
+            ("git version 3.0.1", true),
+            ("git version 2.9.5 (Apple Git-1)", false),
+            ("something else", true),
+        ] {
+            assert_eq!(knows_of_it(version), knows, "{version}");
+        }
+    }
 }

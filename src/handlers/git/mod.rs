@@ -20,6 +20,7 @@ mod history;
 mod hooks;
 mod log;
 mod names;
+mod objects;
 mod patch;
 mod porcelain;
 mod process;

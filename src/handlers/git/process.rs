@@ -14,7 +14,7 @@ use crate::ids::RequestId;
 use crate::tool::{ErrorCode, ToolCx, ToolError};
 
 /// How much of git's complaints, and of what its hooks print, is held.
-const MAX_COMPLAINT: usize = 256 << 10;
+pub(super) const MAX_COMPLAINT: usize = 256 << 10;
 /// How long after its end nothing may come before what holds its output open is left alone.
 const DRAIN: Duration = Duration::from_secs(1);
 /// How long a git that writes may take to put its locks away.

@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 
 use super::GitDeps;
 use super::command::{Answer, Git};
-use super::{disarm, names};
-use crate::acp::RawPath;
+use super::{disarm, names, objects};
+use crate::acp::{RawPath, Workspace};
 use crate::tool::{ErrorCode, ToolCx, ToolError};
 
 /// What a path names in its repository.
@@ -136,15 +136,26 @@ async fn places(cx: &ToolCx, deps: &GitDeps, git: &Git, marker: &Path) -> Result
     }
     let text =
         String::from_utf8(answer.output).map_err(|_| outside("its folders have names that are no text"))?;
+    let workspace = deps.workspace.clone();
+    tokio::task::spawn_blocking(move || inside(&text, &workspace))
+        .await
+        .map_err(|_| ToolError::internal("The look at the repository did not get to its end."))?
+}
+
+/// The real paths of these places, which lie in the workspace with what the repository is made of. Blocks.
+fn inside(places: &str, workspace: &Workspace) -> Result<[PathBuf; 3], ToolError> {
     let mut found = Vec::new();
-    for place in text.lines() {
+    for place in places.lines() {
         let real = Path::new(place).canonicalize().map_err(|cause| ToolError::io(place, &cause))?;
-        if !deps.workspace.roots().any(|root| real.starts_with(root)) {
+        if !workspace.roots().any(|root| real.starts_with(root)) {
             return Err(outside(&format!("it uses {place}")));
         }
         found.push(real);
     }
-    <[PathBuf; 3]>::try_from(found).map_err(|_| outside("its folders have names with line breaks"))
+    let found =
+        <[PathBuf; 3]>::try_from(found).map_err(|_| outside("its folders have names with line breaks"))?;
+    let reaches = objects::outside(&found[1], &found[2], workspace);
+    reaches.map_or(Ok(found), |why| Err(outside(&why)))
 }
 
 /// The folder to look for the repository from, and what the path is. For what was deleted that is the deepest folder

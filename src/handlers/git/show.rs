@@ -272,7 +272,8 @@ impl Commit {
             author: names::line(field(1)),
             committer: names::line(field(2)),
             refs: names::line(field(3)),
-            message: names::block(field(4).trim()),
+            // It is cut later.
+            message: names::block(&cx.uncut.masked_text(field(4).trim())),
         })
     }
 

@@ -269,10 +269,12 @@ async fn ignored(
             continue;
         }
         // A rule from elsewhere may stand among the user's own affairs.
-        let rule = if Path::new(&source).is_absolute() {
-            "a rule of the user's own".to_owned()
-        } else {
+        let is_the_repositorys =
+            |rules: PathBuf| rules.starts_with(&repository.top) || rules.starts_with(&repository.git_dir);
+        let rule = if repository.top.join(&source).canonicalize().is_ok_and(is_the_repositorys) {
             format!("{source}:{} `{pattern}`", String::from_utf8_lossy(record[1]))
+        } else {
+            "a rule of the user's own".to_owned()
         };
         let path = record[3].strip_prefix(b"./").unwrap_or(record[3]);
         found.insert(path.to_vec(), format!("it is ignored by {rule}"));

@@ -15,8 +15,8 @@ use super::report;
 use super::scope::{Scope, types};
 use super::sweep::{Findings, Patterns, Plan, Search};
 use crate::acp::RawPath;
-use crate::output::Budget;
 use crate::output::figures::counted;
+use crate::output::{Budget, Uncut};
 use crate::tool::{Effect, Reply, Tool, ToolCx, ToolError};
 
 /// How many files or lines one answer gives at most.
@@ -178,7 +178,7 @@ impl Tool for Grep {
         let patterns = self.patterns()?;
         let glob = self.glob.as_deref().filter(|glob| !glob.is_empty()).map(FileGlob::new).transpose()?;
         let types = self.file_type.as_deref().filter(|name| !name.is_empty()).map(types).transpose()?;
-        let plan = self.plan()?;
+        let plan = self.plan(&cx.uncut)?;
         let scope = Scope {
             roots: Scope::roots(&deps.workspace, self.path.as_ref())?,
             include_ignored: self.include_ignored,
@@ -214,7 +214,7 @@ impl Grep {
         Ok(Patterns { exact, any_case })
     }
 
-    fn plan(&self) -> Result<Plan, ToolError> {
+    fn plan(&self, uncut: &Uncut) -> Result<Plan, ToolError> {
         let context = |asked: Option<u64>| {
             usize::try_from(asked.unwrap_or(self.context_lines).min(MAX_CONTEXT)).unwrap_or(0)
         };
@@ -236,6 +236,7 @@ impl Grep {
             multiline: self.multiline,
             max_filesize: self.max_filesize.clamp(1, largest),
             encoding: encoding.transpose()?,
+            uncut: uncut.clone(),
         })
     }
 

@@ -11,6 +11,7 @@ use grep_regex::RegexMatcher;
 use grep_searcher::{Searcher, Sink, SinkContext, SinkMatch};
 
 use super::halt::Halt;
+use crate::output::Uncut;
 
 /// A line longer than this is cut around its match.
 const MAX_LINE: usize = 400;
@@ -50,11 +51,13 @@ pub(super) struct Lines {
     pub(super) binary: bool,
     /// Lines with bytes that are no text.
     pub(super) lossy: u64,
+    /// No cut goes through one of these.
+    uncut: Uncut,
 }
 
 impl Lines {
-    pub(super) fn new(matcher: RegexMatcher, keep: Keep) -> Self {
-        Self { matcher, keep, kept: Vec::new(), matched: 0, binary: false, lossy: 0 }
+    pub(super) fn new(matcher: RegexMatcher, keep: Keep, uncut: Uncut) -> Self {
+        Self { matcher, keep, kept: Vec::new(), matched: 0, binary: false, lossy: 0, uncut }
     }
 
     fn text(&mut self, line: &[u8]) -> String {
@@ -65,7 +68,7 @@ impl Lines {
             return String::from_utf8_lossy(line).into_owned();
         }
         let found = self.matcher.find(line).ok().flatten();
-        cut(line, found.map_or(0..0, |found| found.start()..found.end()))
+        cut(line, found.map_or(0..0, |found| found.start()..found.end()), &self.uncut)
     }
 }
 
@@ -111,7 +114,7 @@ impl Sink for &mut Lines {
 }
 
 /// About [`MAX_LINE`] bytes of a line around what matches in it.
-fn cut(line: &[u8], found: Range<usize>) -> String {
+fn cut(line: &[u8], found: Range<usize>, uncut: &Uncut) -> String {
     let boundary = |mut at: usize| {
         while at < line.len() && line[at] & 0xC0 == 0x80 {
             at += 1;
@@ -120,7 +123,8 @@ fn cut(line: &[u8], found: Range<usize>) -> String {
     };
     let before = MAX_LINE.saturating_sub(found.len()) / 2;
     let start = found.start.saturating_sub(before).min(line.len().saturating_sub(MAX_LINE));
-    let (start, end) = (boundary(start), boundary(start + MAX_LINE));
+    // What is masked as a whole is short then, however long it is here.
+    let Range { start, end } = uncut.whole(line, boundary(start)..boundary(start + MAX_LINE));
     let left = if start > 0 { "[...] " } else { "" };
     let right = if end < line.len() { " [...]" } else { "" };
     format!("{left}{}{right} (line of {} bytes)", String::from_utf8_lossy(&line[start..end]), line.len())
@@ -206,7 +210,7 @@ mod tests {
     #[test]
     fn a_long_line_is_cut_around_its_match() {
         let line = format!("{}needle{}", "a".repeat(5_000), "b".repeat(5_000));
-        let text = cut(line.as_bytes(), 5_000..5_006);
+        let text = cut(line.as_bytes(), 5_000..5_006, &Uncut::default());
         assert!(text.contains("aneedleb") && text.len() < 500, "{text}");
         assert!(text.contains("line of 10006 bytes"), "{text}");
     }
@@ -215,7 +219,7 @@ mod tests {
     fn a_cut_never_splits_a_character() {
         let line = "ä€😀".repeat(1_000);
         for at in 0..60 {
-            let text = cut(line.as_bytes(), at * 9..at * 9 + 2);
+            let text = cut(line.as_bytes(), at * 9..at * 9 + 2, &Uncut::default());
             assert!(!text.contains('\u{FFFD}'), "{text}");
         }
     }

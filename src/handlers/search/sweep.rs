@@ -20,6 +20,7 @@ use super::listing::Kind;
 use super::page::{Page, unlocked};
 use super::scope::{Look, Scope, Take};
 use super::walk::{Next, Spot};
+use crate::output::Uncut;
 
 /// One piece of a file in memory: a line longer than this cannot be searched.
 const MAX_HEAP: usize = 64 << 20;
@@ -40,6 +41,8 @@ pub(super) struct Plan {
     pub(super) multiline: bool,
     pub(super) max_filesize: u64,
     pub(super) encoding: Option<Encoding>,
+    /// What is masked on its way out.
+    pub(super) uncut: Uncut,
 }
 
 /// What to look for.
@@ -233,7 +236,11 @@ impl FileSearch<'_> {
             }
         }
         let binary = plain && memchr::memchr(0, text).is_some();
-        let mut lines = Lines::new(exact.clone(), if binary { Keep::Whether } else { self.keep() });
+        let mut lines = Lines::new(
+            exact.clone(),
+            if binary { Keep::Whether } else { self.keep() },
+            self.search.plan.uncut.clone(),
+        );
         let searched = if binary {
             self.binary_searcher.search_reader(exact, text, &mut lines)
         } else {
@@ -244,7 +251,7 @@ impl FileSearch<'_> {
             && lines.matched == 0
             && self.nothing_yet()
             && self.patterns.any_case.as_ref().is_some_and(|any_case| {
-                let mut again = Lines::new(any_case.clone(), Keep::Whether);
+                let mut again = Lines::new(any_case.clone(), Keep::Whether, Uncut::default());
                 self.searcher.search_slice(any_case, text, &mut again).is_ok() && again.matched > 0
             })
         {
@@ -270,7 +277,7 @@ impl FileSearch<'_> {
         let mut stopped = None;
         let file = spot.open().map_err(|_| Unsearched::Unreadable)?;
         let file = Reading::new(file, self.search.plan.max_filesize, self.search.halt, &mut stopped);
-        let mut lines = Lines::new(matcher.clone(), keep);
+        let mut lines = Lines::new(matcher.clone(), keep, self.search.plan.uncut.clone());
         let searched = self.piece_searcher.search_reader(matcher, file, &mut lines);
         match stopped {
             Some(why) => Err(why),

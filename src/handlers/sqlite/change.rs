@@ -4,8 +4,10 @@
 use std::fmt::Write as _;
 
 use rusqlite::Connection;
+use rusqlite::ffi::ErrorCode as Code;
 
 use super::guard::Guard;
+use super::page::interrupted;
 use super::shape::{Shape, Verb};
 use crate::output::figures::counted;
 use crate::tool::{ErrorCode, ToolError};
@@ -65,6 +67,10 @@ impl<'a> Change<'a> {
 
     /// Makes it last. Readers of other programs may be in the way for a while.
     pub(super) fn keep(self) -> rusqlite::Result<()> {
+        if !self.guard.claim().commit() {
+            // Whoever asked was told that nothing is changed.
+            return Err(interrupted());
+        }
         self.guard.patiently(|| self.guard.own(|| self.connection.execute_batch("COMMIT")))
     }
 }
@@ -99,10 +105,59 @@ pub(super) fn check_reach(shape: Shape, confirm: bool) -> Result<(), ToolError> 
     ))
 }
 
+/// Says what a change came to that failed while it was being made to last.
+pub(super) fn not_kept(cause: &rusqlite::Error, error: &ToolError) -> ToolError {
+    let surely = matches!(
+        cause.sqlite_error_code(),
+        Some(
+            Code::DatabaseBusy
+                | Code::DatabaseLocked
+                | Code::ConstraintViolation
+                | Code::OperationInterrupted
+        )
+    );
+    if surely {
+        return undone(error);
+    }
+    ToolError::new(
+        error.code(),
+        format!(
+            "{}\nIt failed while the change was being committed, so the change may have been made or not. Look with mode=ro \
+             before you send it again.",
+            error.text()
+        ),
+    )
+}
+
 /// Says that a failed change left nothing behind.
 pub(super) fn undone(error: &ToolError) -> ToolError {
     ToolError::new(
         error.code(),
         format!("{}\nNothing was changed: the transaction was rolled back.", error.text()),
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::super::guard::Scope;
+    use super::super::leave::Left;
+    use super::*;
+
+    #[test]
+    fn a_change_whose_call_was_answered_is_not_kept() {
+        let connection = Connection::open_in_memory().expect("a database");
+        connection.execute_batch("CREATE TABLE t (a)").expect("a table");
+        for leaves in [true, false] {
+            let guard = Guard::new(Scope::Changing, Duration::from_mins(1));
+            let change = Change::begin(&connection, &guard).expect("a transaction");
+            connection.execute_batch("INSERT INTO t VALUES (1)").expect("a row");
+            assert!(!leaves || guard.claim().leave(&Left::default()));
+            assert_eq!(change.keep().is_ok(), !leaves);
+            let rows: i64 =
+                connection.query_row("SELECT count(*) FROM t", [], |row| row.get(0)).expect("a number");
+            assert_eq!(rows, i64::from(!leaves));
+        }
+    }
 }

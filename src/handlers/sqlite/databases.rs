@@ -7,7 +7,7 @@
 //! where it is, always: a change of a copy would be lost.
 #![expect(clippy::disallowed_methods, reason = "this room looks at database files before SQLite does")]
 
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsString;
 use std::fmt::Write as _;
 use std::fs;
 use std::io::{self, Read};
@@ -18,10 +18,12 @@ use rusqlite::ffi::ErrorCode as Code;
 use rusqlite::{Connection, OpenFlags};
 
 use super::guard::{Guard, Scope, is_busy};
+use super::interface::Interface;
 use super::parked::{Locking, Parked};
 use super::snapshot::{Copy, Witness, beside, open_beneath};
 use super::trouble::of_file;
 use crate::output::figures::size;
+use crate::record_locks;
 use crate::tool::{ErrorCode, ToolError};
 
 /// How long a reader waits for another program's lock before it reads a copy.
@@ -32,6 +34,8 @@ const MAGIC: &[u8; 16] = b"SQLite format 3\0";
 /// An opened database.
 pub(super) struct Database {
     pub(super) connection: Connection,
+    // After the connection, which uses it.
+    _interface: Interface,
     witness: Option<Witness>,
     // After the connection, so that these go once it is closed.
     copied: Option<(Copy, &'static str)>,
@@ -114,38 +118,40 @@ impl Opener<'_> {
             Scope::Reading => OpenFlags::SQLITE_OPEN_READ_ONLY,
             Scope::Changing => OpenFlags::SQLITE_OPEN_READ_WRITE,
         };
-        self.connect(|| in_place(path.as_os_str(), access | PLAIN | OpenFlags::SQLITE_OPEN_NOFOLLOW))
+        self.connect(path, access | OpenFlags::SQLITE_OPEN_NOFOLLOW, self.guard.scope() == Scope::Changing)
     }
 
-    fn connect(&self, open: impl Fn() -> rusqlite::Result<Connection>) -> rusqlite::Result<Database> {
+    /// With `deletes` SQLite may remove the database's journal and log.
+    fn connect(&self, name: &Path, flags: OpenFlags, deletes: bool) -> rusqlite::Result<Database> {
         let locking = self.parked.locking();
-        let connection = open()?;
+        record_locks::install();
+        let interface = Interface::new(self.guard.ledger(), deletes)?;
+        let connection = Connection::open_with_flags_and_vfs(name, flags | PLAIN, interface.name())?;
         self.guard.install(&connection)?;
         // Opening reads nothing yet; this does, so that a file that cannot be read shows now.
         self.guard
             .patiently(|| connection.query_row("SELECT count(*) FROM sqlite_schema", [], |_| Ok(())))?;
-        Ok(Database { connection, witness: None, copied: None, _locking: locking })
+        // A database file can ask for a cache, and so for sorts in memory, of any size.
+        self.guard.own(|| connection.execute_batch(CACHE))?;
+        Ok(Database { connection, _interface: interface, witness: None, copied: None, _locking: locking })
     }
 
     fn immutable(&self, path: &Path) -> Result<Database, ToolError> {
         let witness = Witness::of(path);
-        let flags = OpenFlags::SQLITE_OPEN_READ_ONLY
-            | PLAIN
-            | OpenFlags::SQLITE_OPEN_NOFOLLOW
-            | OpenFlags::SQLITE_OPEN_URI;
+        let flags =
+            OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NOFOLLOW | OpenFlags::SQLITE_OPEN_URI;
         let mut database = self
-            .connect(|| in_place(&immutable_uri(path), flags))
+            .connect(Path::new(&immutable_uri(path)), flags, false)
             .map_err(|error| of_file(self.shown, self.guard, &error))?;
         database.witness = Some(witness);
         Ok(database)
     }
 
     fn copied(&self, path: &Path, why: &'static str) -> Result<Database, ToolError> {
-        let copy = Copy::of(path, self.shown, self.scratch, self.parked)?;
+        let copy = Copy::of(path, self)?;
         // To be written, for what was left unfinished is undone in it first. The guard holds the caller to reading.
-        let access = OpenFlags::SQLITE_OPEN_READ_WRITE | PLAIN;
         let mut database = self
-            .connect(|| Connection::open_with_flags(copy.database(), access))
+            .connect(&copy.database(), OpenFlags::SQLITE_OPEN_READ_WRITE, true)
             .map_err(|error| of_file(self.shown, self.guard, &error))?;
         database.copied = Some((copy, why));
         Ok(database)
@@ -154,8 +160,7 @@ impl Opener<'_> {
     /// A file of two names is not written: its journal belongs to one of them, and whoever opens it by the other
     /// would not find what has to be undone.
     fn one_name(&self, path: &Path) -> Result<(), ToolError> {
-        #[cfg(unix)]
-        if fs::symlink_metadata(path).is_ok_and(|meta| std::os::unix::fs::MetadataExt::nlink(&meta) > 1) {
+        if fs::symlink_metadata(path).is_ok_and(|meta| has_other_names(&meta)) {
             return Err(ToolError::new(
                 ErrorCode::PolicyDenied,
                 format!(
@@ -165,8 +170,6 @@ impl Opener<'_> {
                 ),
             ));
         }
-        #[cfg(not(unix))]
-        let _ = path;
         Ok(())
     }
 
@@ -209,17 +212,8 @@ impl Opener<'_> {
 
 /// A connection belongs to one thread here.
 const PLAIN: OpenFlags = OpenFlags::SQLITE_OPEN_NO_MUTEX;
-
-/// Opens a database where it is.
-#[cfg(target_os = "linux")]
-fn in_place(name: &OsStr, flags: OpenFlags) -> rusqlite::Result<Connection> {
-    Connection::open_with_flags_and_vfs(Path::new(name), flags, super::held_names::interface()?)
-}
-
-#[cfg(not(target_os = "linux"))]
-fn in_place(name: &OsStr, flags: OpenFlags) -> rusqlite::Result<Connection> {
-    Connection::open_with_flags(Path::new(name), flags)
-}
+/// What SQLite takes by itself: 2 MB.
+const CACHE: &str = "PRAGMA cache_size = -2000";
 
 /// Refuses what lies in the runner's own folder: it is no database of the user's, and a second look at a file that
 /// this process holds open would give up its locks.
@@ -273,6 +267,17 @@ fn missing(path: &Path, shown: &str, cause: &io::Error) -> ToolError {
     ToolError::not_found(format!("There is no file {shown}, and SqliteQuery makes none. {next}"))
 }
 
+/// Whether the file has another name than the one by which it was found.
+#[cfg(unix)]
+fn has_other_names(meta: &fs::Metadata) -> bool {
+    std::os::unix::fs::MetadataExt::nlink(meta) > 1
+}
+
+#[cfg(not(unix))]
+fn has_other_names(_: &fs::Metadata) -> bool {
+    false
+}
+
 /// A file beside the database, with the database's name and an ending.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Beside {
@@ -282,10 +287,18 @@ enum Beside {
 }
 
 impl Beside {
-    /// Refuses anything but a regular file: SQLite would follow a link to wherever it leads.
+    /// Refuses anything but a regular file of one name: SQLite would follow a link to wherever it leads, and writes to the
+    /// index of a log for readers, too.
     fn look(database: &Path, shown: &str, ending: &str) -> Result<Self, ToolError> {
         let path = beside(database, ending);
         match fs::symlink_metadata(&path) {
+            Ok(meta) if meta.is_file() && has_other_names(&meta) => Err(ToolError::new(
+                ErrorCode::PolicyDenied,
+                format!(
+                    "{shown}{ending} has more than one name (a hard link): SQLite writes to that file even for a reader, and \
+                     would destroy the file of the other name. Remove {shown}{ending}, or copy the database alone."
+                ),
+            )),
             Ok(meta) if meta.is_file() => Ok(if meta.len() == 0 { Self::Empty } else { Self::Filled }),
             Ok(_) => Err(ToolError::new(
                 ErrorCode::PolicyDenied,

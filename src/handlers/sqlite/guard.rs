@@ -10,14 +10,20 @@ use rusqlite::hooks::{AuthAction, AuthContext, Authorization};
 use rusqlite::limits::Limit;
 use rusqlite::{Connection, Error};
 
+use super::interface::{Ledger, memory_used};
+use super::leave::Claim;
+use super::linear::{self, MAX_PATTERN};
 use super::vocabulary::{FUNCTIONS, INSIDE_ALTER, TELLING, TELLING_ALONE};
+use super::weight::{MAX_VALUE, Weight};
 
 /// The longest text of a statement.
 pub(super) const MAX_SQL: usize = 256 << 10;
-/// The longest text or blob that SQLite makes; what would be longer is an error at once.
-const MAX_VALUE: i32 = 16 << 20;
-/// After how many steps of its machine SQLite looks at the clock: some tens of microseconds.
-const STEPS: i32 = 2_000;
+/// By how much SQLite's memory may grow while a statement runs, in bytes. SQLite counts for the whole process only.
+const MAX_MEMORY: i64 = 256 << 20;
+/// After how many steps of its machine SQLite looks at the clock: some microseconds.
+const STEPS: i32 = 500;
+/// The same for a statement whose every step may make a value of some megabytes.
+const HEAVY_STEPS: i32 = 20;
 
 /// How long SQLite waits for a lock before it asks the guard whether to go on.
 const LOCK_PATIENCE: Duration = Duration::from_millis(20);
@@ -39,12 +45,17 @@ pub(super) enum Scope {
 pub(super) struct Guard {
     scope: Scope,
     cancelled: Arc<AtomicBool>,
+    claim: Claim,
     /// While a statement of our own runs, such as the one that begins the transaction.
     ours: Arc<AtomicBool>,
     deadline: Arc<Mutex<Instant>>,
     /// Rung when the call is cancelled.
     bell: Arc<Condvar>,
     denied: Arc<Mutex<Option<String>>>,
+    ledger: Arc<Ledger>,
+    /// How much SQLite's memory may come to.
+    most_memory: i64,
+    gorged: Arc<AtomicBool>,
 }
 
 impl Guard {
@@ -52,16 +63,25 @@ impl Guard {
         Self {
             scope,
             cancelled: Arc::default(),
+            claim: Claim::default(),
             ours: Arc::default(),
             deadline: Arc::new(Mutex::new(Instant::now() + limit)),
             bell: Arc::default(),
             denied: Arc::default(),
+            ledger: Arc::default(),
+            most_memory: memory_used().saturating_add(MAX_MEMORY),
+            gorged: Arc::default(),
         }
     }
 
     /// What the caller's statement may do.
     pub(super) fn scope(&self) -> Scope {
         self.scope
+    }
+
+    /// Whether the call may still commit, or be left.
+    pub(super) fn claim(&self) -> &Claim {
+        &self.claim
     }
 
     /// Puts the connection under watch. From here on it does what its scope allows, and nothing else.
@@ -82,13 +102,32 @@ impl Guard {
         connection.set_limit(Limit::SQLITE_LIMIT_EXPR_DEPTH, 200)?;
         connection.set_limit(Limit::SQLITE_LIMIT_ATTACHED, 0)?;
         connection.set_limit(Limit::SQLITE_LIMIT_COMPOUND_SELECT, 200)?;
-        connection.set_limit(Limit::SQLITE_LIMIT_LIKE_PATTERN_LENGTH, 10_000)?;
+        connection.set_limit(Limit::SQLITE_LIMIT_LIKE_PATTERN_LENGTH, MAX_PATTERN)?;
         connection.set_limit(Limit::SQLITE_LIMIT_WORKER_THREADS, 0)?;
         connection.busy_timeout(LOCK_PATIENCE)?;
-        let watch = self.clone();
-        connection.progress_handler(STEPS, Some(move || watch.over()))?;
+        linear::install(connection)?;
+        self.watch_every(STEPS, connection)?;
         let watch = self.clone();
         connection.authorizer(Some(move |context: AuthContext<'_>| watch.judge(&context)))
+    }
+
+    /// Holds the next statement to what its program can hold at a time.
+    pub(super) fn weigh(&self, connection: &Connection, sql: &str) -> rusqlite::Result<()> {
+        let weight = Weight::of(connection, sql)?;
+        if weight.makes() {
+            self.watch_every(HEAVY_STEPS, connection)?;
+        }
+        weight.apply(connection)
+    }
+
+    fn watch_every(&self, steps: i32, connection: &Connection) -> rusqlite::Result<()> {
+        let watch = self.clone();
+        connection.progress_handler(steps, Some(move || watch.over()))
+    }
+
+    /// What the connection's system interface refused.
+    pub(super) fn ledger(&self) -> &Arc<Ledger> {
+        &self.ledger
     }
 
     /// From now on at most this long, and never longer than before.
@@ -138,7 +177,17 @@ impl Guard {
 
     /// Whether to stop now.
     pub(super) fn over(&self) -> bool {
-        self.cancelled() || Instant::now() >= *self.deadline.lock().unwrap_or_else(PoisonError::into_inner)
+        if memory_used() > self.most_memory {
+            self.gorged.store(true, Ordering::Relaxed);
+        }
+        self.gorged()
+            || self.cancelled()
+            || Instant::now() >= *self.deadline.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether it was stopped for its memory.
+    pub(super) fn gorged(&self) -> bool {
+        self.gorged.load(Ordering::Relaxed)
     }
 
     /// What the last refusal was about.
@@ -219,4 +268,27 @@ fn is_change(action: AuthAction<'_>) -> bool {
 /// Whether another program holds the lock.
 pub(super) fn is_busy(error: &Error) -> bool {
     matches!(error.sqlite_error_code(), Some(Code::DatabaseBusy | Code::DatabaseLocked))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_statement_whose_memory_grows_from_row_to_row_is_stopped() {
+        let connection = Connection::open_in_memory().expect("a database");
+        let mut guard = Guard::new(Scope::Reading, Duration::from_mins(1));
+        // Some three megabytes, which grow with every row.
+        let list = "WITH RECURSIVE c(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM c WHERE i < 400000)
+            SELECT length(group_concat(i)) FROM c";
+        guard.install(&connection).expect("a guard");
+        let length: i64 = connection.query_row(list, [], |row| row.get(0)).expect("a number");
+        assert!(length > 2 << 20, "{length}");
+        assert!(!guard.gorged());
+        guard.most_memory = memory_used() + (1 << 20);
+        guard.install(&connection).expect("a guard");
+        let stopped = connection.query_row(list, [], |row| row.get::<_, i64>(0)).expect_err("a stop");
+        assert_eq!(stopped.sqlite_error_code(), Some(Code::OperationInterrupted), "{stopped}");
+        assert!(guard.gorged());
+    }
 }

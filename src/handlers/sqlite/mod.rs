@@ -4,22 +4,27 @@
 mod change;
 mod databases;
 mod guard;
-#[cfg(target_os = "linux")]
-mod held_names;
+mod interface;
 mod layout;
+mod leave;
+mod linear;
 mod overview;
+mod page;
 mod parameters;
 mod parked;
 mod query;
 mod shape;
 mod snapshot;
+mod spill;
 mod trouble;
 mod value;
 mod vocabulary;
+mod weight;
 
 use std::path::PathBuf;
 
 use crate::acp::Workspace;
+use crate::redact::Redactor;
 use crate::tool::{Entry, ToolSet};
 
 /// What the SQLite tool needs.
@@ -31,6 +36,8 @@ pub struct SqliteDeps {
     pub scratch: PathBuf,
     /// The runner's own folder: nothing in it is opened, wherever the workspace is.
     pub home: PathBuf,
+    /// What masks the owner's secrets, before a long text is cut.
+    pub redactor: Redactor,
 }
 
 /// What its tools share.
@@ -38,11 +45,12 @@ pub struct SqliteDeps {
 struct Room {
     deps: SqliteDeps,
     parked: parked::Parked,
+    left: leave::Left,
 }
 
 /// The SQLite tools.
 pub fn tools(deps: SqliteDeps) -> Vec<Entry> {
-    ToolSet::new("sqlite", Room { deps, parked: parked::Parked::default() })
+    ToolSet::new("sqlite", Room { deps, parked: parked::Parked::default(), left: leave::Left::default() })
         .with::<query::SqliteQuery>()
         .into_entries()
 }

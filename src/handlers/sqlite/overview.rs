@@ -7,12 +7,17 @@ use rusqlite::ffi::ErrorCode as Code;
 use rusqlite::{Connection, Error};
 
 use super::guard::Guard;
+use super::value::Taker;
 use crate::output::figures::{counted, grouped};
+use crate::redact::Redactor;
 
 /// How many objects are described.
 const MAX_OBJECTS: usize = 500;
 /// How much of one definition is shown.
 const MAX_DEFINITION: usize = 2_000;
+/// How much of it is read: a secret that goes on where the shown part ends has to be known as one. No statement is
+/// longer.
+const MAX_READ: i64 = 256 << 10;
 
 struct Object {
     kind: String,
@@ -26,6 +31,8 @@ pub(super) struct Overview {
     pub(super) text: String,
     /// What SQLite says of the file when a table of it cannot be read because the file is damaged.
     pub(super) damage: Option<String>,
+    /// How many secrets were masked.
+    pub(super) masked: u64,
 }
 
 /// Describes the database; counting rows takes at most `patience`.
@@ -33,8 +40,10 @@ pub(super) fn describe(
     connection: &Connection,
     guard: &Guard,
     patience: Duration,
+    redactor: &Redactor,
 ) -> rusqlite::Result<Overview> {
-    let objects = objects(connection)?;
+    let mut taker = Taker::new(redactor);
+    let objects = objects(connection, &mut taker)?;
     let count = |kind: &str| objects.iter().filter(|object| object.kind == kind).count() as u64;
     let mut text = format!("{}, {}", counted(count("table"), "table"), counted(count("view"), "view"));
     let mut damage = None;
@@ -69,24 +78,24 @@ pub(super) fn describe(
             grouped(MAX_OBJECTS as u64)
         );
     }
-    Ok(Overview { text, damage })
+    Ok(Overview { text, damage, masked: taker.masked })
 }
 
-fn objects(connection: &Connection) -> rusqlite::Result<Vec<Object>> {
+fn objects(connection: &Connection, taker: &mut Taker<'_>) -> rusqlite::Result<Vec<Object>> {
     let mut statement = connection.prepare(
-        "SELECT type, name, tbl_name, coalesce(sql, '') FROM sqlite_schema
+        "SELECT type, name, tbl_name, substr(coalesce(sql, ''), 1, ?) FROM sqlite_schema
          WHERE name NOT LIKE 'sqlite\\_%' ESCAPE '\\' ORDER BY type = 'view', name",
     )?;
     let text = |row: &rusqlite::Row<'_>, at: usize| -> rusqlite::Result<String> {
         let value = row.get_ref(at)?;
         Ok(String::from_utf8_lossy(value.as_bytes_or_null().ok().flatten().unwrap_or_default()).into_owned())
     };
-    let objects = statement.query_map([], |row| {
+    let objects = statement.query_map([MAX_READ], |row| {
         Ok(Object {
             kind: text(row, 0)?,
             name: text(row, 1)?,
             table: text(row, 2)?,
-            definition: text(row, 3)?,
+            definition: cut(&taker.masked(&text(row, 3)?)),
         })
     })?;
     objects.take(MAX_OBJECTS).collect()
@@ -128,10 +137,15 @@ fn of_error(error: &Error) -> String {
     }
 }
 
+fn cut(definition: &str) -> String {
+    match definition.char_indices().nth(MAX_DEFINITION) {
+        Some((end, _)) => format!("{}...", definition[..end].trim_end()),
+        None => definition.to_owned(),
+    }
+}
+
 fn indented(definition: &str) -> String {
-    let end = definition.char_indices().nth(MAX_DEFINITION).map_or(definition.len(), |(at, _)| at);
-    let dots = if end < definition.len() { "..." } else { "" };
-    definition[..end].lines().map(str::trim_end).collect::<Vec<_>>().join("\n  ") + dots
+    definition.lines().map(str::trim_end).collect::<Vec<_>>().join("\n  ")
 }
 
 #[cfg(test)]
@@ -145,13 +159,14 @@ mod tests {
         connection.execute_batch("CREATE TABLE t (a); INSERT INTO t VALUES (1);").expect("a schema");
         let guard = Guard::new(Scope::Reading, Duration::from_mins(1));
         guard.install(&connection).expect("a guard");
-        let late = describe(&connection, &guard, Duration::ZERO).expect("an overview");
+        let late = describe(&connection, &guard, Duration::ZERO, &Redactor::default()).expect("an overview");
         assert!(
             late.text.contains("table t: rows not counted, for want of time\n  CREATE TABLE t (a)"),
             "{}",
             late.text
         );
-        let counted = describe(&connection, &guard, Duration::from_mins(1)).expect("an overview");
+        let counted =
+            describe(&connection, &guard, Duration::from_mins(1), &Redactor::default()).expect("an overview");
         assert!(counted.text.contains("table t: 1 row\n"), "{}", counted.text);
     }
 }

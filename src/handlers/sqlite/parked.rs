@@ -3,7 +3,8 @@
 //! SQLite's locks on a file belong to the process (POSIX advisory locks), and closing *any* descriptor of that file
 //! gives all of them up: a look at a database's first bytes would unlock a query that another call is running on
 //! it, and a program could write into what that query reads. So a descriptor that was only looked through is kept
-//! while any connection with locks is open. SQLite does the same with its own.
+//! while any connection with locks is open. SQLite does the same with its own. Where
+//! `record_locks` gives SQLite locks of another kind, nothing would be unlocked, and waiting does no harm.
 
 use std::fs::File;
 use std::sync::{Arc, Mutex, PoisonError};

@@ -5,7 +5,6 @@ use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use rusqlite::Statement;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -14,21 +13,17 @@ use super::change::{self, Change};
 use super::databases::{self, Database, Opener};
 use super::guard::{Guard, MAX_SQL, Scope};
 use super::layout::Format;
+use super::leave;
 use super::overview;
+use super::page::{Page, Wanted, interrupted};
 use super::parameters::{self, Parameters};
 use super::parked::Parked;
 use super::shape::{Shape, Verb};
 use super::trouble;
-use super::value::Shown;
 use crate::acp::{RawPath, WorkspacePath};
 use crate::output::Budget;
-use crate::output::figures::{counted, grouped};
+use crate::redact::Redactor;
 use crate::tool::{Effect, ErrorCode, Meta, Reply, Tool, ToolCx, ToolError};
-
-/// How many rows one answer shows at most.
-const MAX_ROWS: u64 = 1_000;
-/// How much text of values is collected; more would be clipped anyway.
-const MAX_TEXT: usize = 2 << 20;
 
 /// Run one SQL statement on a SQLite database file: a question, or with mode=rw a change.
 ///
@@ -115,9 +110,11 @@ impl Tool for SqliteQuery {
         "100 rows a call, 1,000 at most",
         "10 s a call, 600 s at most",
         "texts over 200 characters are cut in a table, over 20,000 in json and csv",
-        "16 MB for one value inside a query",
+        "16 MB for one value inside a query; more than 8 functions in one share 128 MB, more than 16 tables, indexes, columns and functions 256 MB",
+        "200 bytes for a pattern of LIKE or GLOB, and for the characters that trim(text, characters) takes off",
+        "256 MB of memory and 256 MB of temporary files for one query",
         "500 tables, views and indexes in the overview",
-        "a copy is read only of a database up to 512 MB",
+        "a copy is read only of a database up to 512 MB, with a journal up to 128 MB",
     ];
     type Deps = Room;
     type Output = Reply;
@@ -148,26 +145,13 @@ impl Tool for SqliteQuery {
             path,
             scratch: room.deps.scratch.clone(),
             parked: room.parked.clone(),
+            redactor: room.deps.redactor.clone(),
             ask: self,
         };
         let limit = cx.time_left(Duration::from_millis(job.ask.timeout_ms.clamp(1, 600_000)));
         let guard = Guard::new(job.ask.scope(), limit);
         let watch = guard.clone();
-        let mut running = tokio::task::spawn_blocking(move || job.run(&watch, limit));
-        let finished = tokio::select! {
-            biased;
-            () = cx.cancelled() => {
-                guard.cancel();
-                // SQLite looks at the guard every few microseconds, so this wait is short.
-                running.await
-            }
-            finished = &mut running => finished,
-        };
-        finished.unwrap_or_else(|_| {
-            Err(ToolError::internal(
-                "The query failed in a way that it should not. Names in this database may not be valid text.",
-            ))
-        })
+        leave::run(cx, &guard, limit, &room.left, move || job.run(&watch, limit)).await
     }
 }
 
@@ -188,6 +172,7 @@ struct Job {
     shown: String,
     scratch: PathBuf,
     parked: Parked,
+    redactor: Redactor,
     ask: SqliteQuery,
 }
 
@@ -230,8 +215,9 @@ impl Job {
         limit: Duration,
         meta: &mut Meta,
     ) -> Result<String, ToolError> {
-        let overview = overview::describe(&database.connection, guard, limit / 2)
+        let overview = overview::describe(&database.connection, guard, limit / 2, &self.redactor)
             .map_err(|error| self.trouble(database, guard, &error))?;
+        meta.redactions = Some(overview.masked).filter(|masked| *masked > 0);
         meta.warnings.extend(
             overview.damage.map(|why| {
                 format!("{} is damaged ({why}); what is shown may lack rows or tables", self.shown)
@@ -250,7 +236,7 @@ impl Job {
             return Err(trouble(interrupted()));
         }
         let tally = change.tally(shape);
-        change.keep().map_err(trouble)?;
+        change.keep().map_err(|error| change::not_kept(&error, &self.trouble(database, guard, &error)))?;
         let done = if ran.only_read {
             "[the statement only reads, so nothing was changed; mode=ro does not keep other programs waiting]"
                 .to_owned()
@@ -277,88 +263,26 @@ impl Job {
                 "The query holds no statement that gives rows, such as SELECT.",
             ));
         }
+        if statement.is_explain() == 0 {
+            guard.patiently(|| guard.weigh(&database.connection, sql)).map_err(trouble)?;
+        }
         parameters::bind(&mut statement, self.ask.params.as_ref())?;
+        let wanted =
+            Wanted { limit: self.ask.limit, offset: self.ask.offset, longest: self.ask.format.max_text() };
         let columns: Vec<String> = statement.column_names().into_iter().map(str::to_owned).collect();
-        let page = guard.patiently(|| self.collect(&mut statement, columns.len(), guard)).map_err(trouble)?;
+        let page = guard
+            .patiently(|| Page::collect(&mut statement, &wanted, guard, &self.redactor))
+            .map_err(trouble)?;
         meta.lossy_chars = Some(page.lossy).filter(|lossy| *lossy > 0);
+        meta.redactions = Some(page.masked).filter(|masked| *masked > 0);
         // Some ALTERs check the rows by a query of SQLite's own, whose columns are nobody's business.
         let silent = !only_read && page.rows.is_empty() && shape.verb == Verb::Other;
         let text = if columns.is_empty() || silent {
             String::new()
         } else {
-            format!("{}\n{}", self.ask.format.lay_out(&columns, &page.rows), self.footer(&page))
+            format!("{}\n{}", self.ask.format.lay_out(&columns, &page.rows), page.footer(&wanted))
         };
         Ok(Ran { text, only_read })
-    }
-
-    /// Steps through the rows and stops: a LIMIT glued to the caller's text would change what it means. A change is
-    /// stepped to its end, however many of its rows are shown.
-    fn collect(
-        &self,
-        statement: &mut Statement<'_>,
-        columns: usize,
-        guard: &Guard,
-    ) -> rusqlite::Result<Page> {
-        let limit = usize::try_from(self.ask.limit.clamp(1, MAX_ROWS)).unwrap_or(1);
-        let mut page = Page { rows: Vec::new(), skipped: 0, more: false, beyond: 0, full: false, lossy: 0 };
-        let mut size = 0;
-        let mut rows = statement.raw_query();
-        while let Some(row) = rows.next()? {
-            // A row that costs no steps of the machine is not seen by the progress handler.
-            if guard.over() {
-                return Err(interrupted());
-            }
-            if page.skipped < self.ask.offset {
-                page.skipped += 1;
-                continue;
-            }
-            if page.rows.len() == limit || page.full {
-                page.more = true;
-                if guard.scope() == Scope::Reading {
-                    break;
-                }
-                page.beyond += 1;
-                continue;
-            }
-            let mut values = Vec::with_capacity(columns);
-            for at in 0..columns {
-                let value = Shown::new(row.get_ref(at)?, self.ask.format.max_text(), &mut page.lossy);
-                size += if let Shown::Text { text, .. } = &value { text.len() + 16 } else { 32 };
-                values.push(value);
-            }
-            page.rows.push(values);
-            page.full = size > MAX_TEXT;
-        }
-        Ok(page)
-    }
-
-    fn footer(&self, page: &Page) -> String {
-        let shown = page.rows.len() as u64;
-        if shown == 0 && self.ask.offset > 0 {
-            return format!(
-                "[no rows: there are {}, and offset={} is past the end]",
-                counted(page.skipped, "row"),
-                self.ask.offset
-            );
-        }
-        let next = self.ask.offset + shown;
-        let range = if self.ask.offset > 0 || page.more {
-            format!(" ({}-{})", grouped(self.ask.offset + 1), grouped(next))
-        } else {
-            String::new()
-        };
-        let mut text = format!("[{}{range}", counted(shown, "row"));
-        if page.beyond > 0 {
-            let _ = write!(text, "; {} more were changed and are not shown", grouped(page.beyond));
-        } else if page.more {
-            let _ = write!(text, "; more rows exist: offset={next}");
-        }
-        if page.full {
-            text.push_str(
-                "; stopped early because the values are large: choose fewer columns or use substr()",
-            );
-        }
-        text + "]"
     }
 
     fn trouble(&self, database: &Database, guard: &Guard, error: &rusqlite::Error) -> ToolError {
@@ -372,20 +296,4 @@ struct Ran {
     text: String,
     /// By SQLite's own verdict.
     only_read: bool,
-}
-
-/// The rows of an answer.
-struct Page {
-    rows: Vec<Vec<Shown>>,
-    skipped: u64,
-    more: bool,
-    /// Rows of a change that are not shown; asking for them would repeat it.
-    beyond: u64,
-    /// The text collected is enough.
-    full: bool,
-    lossy: u64,
-}
-
-fn interrupted() -> rusqlite::Error {
-    rusqlite::Error::SqliteFailure(rusqlite::ffi::Error::new(rusqlite::ffi::SQLITE_INTERRUPT), None)
 }

@@ -7,12 +7,15 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
-use super::parked::Parked;
+use super::databases::Opener;
+use super::guard::Guard;
 use crate::output::figures::{grouped, size};
 use crate::tool::{ErrorCode, ToolError};
 
 /// A snapshot larger than this is not made.
 const MAX_SNAPSHOT: u64 = 512 << 20;
+/// Nor one with a larger journal: SQLite plays it back in one go.
+const MAX_JOURNAL: u64 = 128 << 20;
 /// What belongs to a database, in the order in which it is copied.
 const PARTS: [&str; 3] = ["-wal", "-journal", ""];
 
@@ -43,28 +46,31 @@ pub(super) struct Copy {
 
 impl Copy {
     /// Copies a database as it is at one moment.
-    pub(super) fn of(path: &Path, shown: &str, scratch: &Path, parked: &Parked) -> Result<Self, ToolError> {
-        let total: u64 = PARTS
-            .iter()
-            .filter_map(|ending| fs::symlink_metadata(beside(path, ending)).ok())
-            .map(|meta| meta.len())
-            .sum();
-        if total > MAX_SNAPSHOT {
-            return Err(ToolError::new(
-                ErrorCode::TooLarge,
-                format!(
-                    "{shown} can only be read from a copy now, and {} bytes are more than the {} that are copied. Close \
-                     the program that uses it, or open and close it once with its own program, and ask again.",
-                    grouped(total),
-                    size(MAX_SNAPSHOT)
-                ),
-            ));
+    pub(super) fn of(path: &Path, opener: &Opener<'_>) -> Result<Self, ToolError> {
+        let shown = opener.shown;
+        let size_of = |ending| fs::symlink_metadata(beside(path, ending)).map_or(0, |meta| meta.len());
+        let total: u64 = PARTS.iter().map(|ending| size_of(ending)).sum();
+        for (what, bytes, most) in
+            [("", total, MAX_SNAPSHOT), (" of its journal", size_of("-journal"), MAX_JOURNAL)]
+        {
+            if bytes > most {
+                return Err(too_large(shown, what, bytes, most));
+            }
         }
-        let copy =
-            Self::folder(scratch).map_err(|cause| ToolError::io("The folder for a snapshot", &cause))?;
+        let copy = Self::folder(opener.scratch)
+            .map_err(|cause| ToolError::io("The folder for a snapshot", &cause))?;
         for _ in 0..3 {
             let before = Witness::of(path);
-            copy.fill(path, parked).map_err(|cause| ToolError::io(format!("Copying {shown}"), &cause))?;
+            if let Err(cause) = copy.fill(path, opener) {
+                return Err(if opener.guard.cancelled() {
+                    ToolError::cancelled("The query was cancelled before it began.")
+                } else if opener.guard.over() {
+                    let text = format!("Copying {shown} took longer than timeout_ms. Raise it.");
+                    ToolError::new(ErrorCode::Timeout, text)
+                } else {
+                    ToolError::io(format!("Copying {shown}"), &cause)
+                });
+            }
             if before == Witness::of(path) {
                 return Ok(copy);
             }
@@ -93,7 +99,7 @@ impl Copy {
         self.folder.join("copy.db")
     }
 
-    fn fill(&self, path: &Path, parked: &Parked) -> io::Result<()> {
+    fn fill(&self, path: &Path, opener: &Opener<'_>) -> io::Result<()> {
         let mut budget = MAX_SNAPSHOT;
         for ending in PARTS {
             let target = beside(&self.database(), ending);
@@ -105,12 +111,45 @@ impl Copy {
                 Err(cause) => return Err(cause),
             };
             let mut to = File::create(&target)?;
-            let copied = io::copy(&mut (&mut from).take(budget + 1), &mut to);
-            parked.close(from);
-            budget = budget.checked_sub(copied?).ok_or_else(|| io::Error::other("it grew past the limit"))?;
+            let most = if ending == "-journal" { budget.min(MAX_JOURNAL) } else { budget };
+            let stoppable = Stoppable { from: &mut from, guard: opener.guard };
+            let copied = io::copy(&mut stoppable.take(most + 1), &mut to);
+            opener.parked.close(from);
+            let copied = copied?;
+            if copied > most {
+                return Err(io::Error::other("it grew past the limit"));
+            }
+            budget -= copied;
         }
         Ok(())
     }
+}
+
+/// A file that is read for as long as its call may take.
+struct Stoppable<'a> {
+    from: &'a mut File,
+    guard: &'a Guard,
+}
+
+impl Read for Stoppable<'_> {
+    fn read(&mut self, to: &mut [u8]) -> io::Result<usize> {
+        if self.guard.over() {
+            return Err(io::ErrorKind::TimedOut.into());
+        }
+        self.from.read(to)
+    }
+}
+
+fn too_large(shown: &str, what: &str, bytes: u64, most: u64) -> ToolError {
+    ToolError::new(
+        ErrorCode::TooLarge,
+        format!(
+            "{shown} can only be read from a copy now, and {} bytes{what} are more than the {} that are copied. Close the \
+             program that uses it, or open and close it once with its own program, and ask again.",
+            grouped(bytes),
+            size(most)
+        ),
+    )
 }
 
 impl Drop for Copy {

@@ -1,10 +1,15 @@
 //! SQLite's errors as a model can act on them. Not here: refusals of our own.
 
 use rusqlite::ffi::ErrorCode as Code;
+use rusqlite::limits::Limit;
 use rusqlite::{Connection, Error};
 use std::fmt::Write as _;
 
 use super::guard::{Guard, Scope};
+use super::linear::MAX_PATTERN;
+use super::spill::MAX_SPILL;
+use super::weight::MAX_VALUE;
+use crate::output::figures::size;
 use crate::tool::{ErrorCode, ToolError};
 
 /// Words of the language that resemble names of tables.
@@ -69,7 +74,11 @@ const KEYWORDS: &[&str] = &[
 
 /// The file cannot be opened, read or written as a database.
 pub(super) fn of_file(shown: &str, guard: &Guard, error: &Error) -> ToolError {
-    let (code, text) = match error.sqlite_error_code() {
+    let failed = error.sqlite_error_code();
+    if let (Some(Code::CannotOpen), Some(other)) = (failed, guard.ledger().other()) {
+        return names_another(shown, &other);
+    }
+    let (code, text) = match failed {
         _ if guard.cancelled() => (ErrorCode::Cancelled, "The query was cancelled.".to_owned()),
         Some(Code::ReadOnly | Code::PermissionDenied) if guard.scope() == Scope::Changing => (
             ErrorCode::PermissionDenied,
@@ -107,6 +116,22 @@ pub(super) fn of_file(shown: &str, guard: &Guard, error: &Error) -> ToolError {
     ToolError::new(code, text)
 }
 
+/// SQLite asked for a file that is not the database's: its journal names one.
+fn names_another(shown: &str, other: &str) -> ToolError {
+    let other: String = other.chars().take(300).flat_map(char::escape_debug).collect();
+    ToolError::new(
+        ErrorCode::PolicyDenied,
+        format!(
+            "{shown} can be neither read nor changed now: its journal, {shown}-journal, belongs to a transaction over \
+             several databases that was not finished, and names another file, {other}. To finish it SQLite would read and \
+             delete that file, which SqliteQuery does for no file but the database's own. Nothing was changed. Do \
+             not open it with the sqlite3 command either, and tell the user: if one of their programs left that journal, \
+             opening and closing the database once with its own program finishes the transaction; if none did, somebody \
+             may have made it so that the other file is deleted."
+        ),
+    )
+}
+
 /// A statement was refused or failed.
 pub(super) fn of_statement(
     connection: &Connection,
@@ -129,6 +154,26 @@ pub(super) fn of_statement(
         Some(Code::OperationInterrupted) if guard.cancelled() => {
             ToolError::cancelled("The query was cancelled.")
         }
+        Some(Code::OperationInterrupted) if guard.gorged() => ToolError::new(
+            ErrorCode::TooLarge,
+            "The query was stopped: SQLite's memory grew by more than 256 MB while it ran. Ask for fewer rows or columns, \
+             or take parts of long values with substr(). If other large queries ran beside it, ask again when they are \
+             done.",
+        ),
+        Some(Code::DiskFull) if guard.ledger().overflowed() => ToolError::new(
+            ErrorCode::TooLarge,
+            format!(
+                "The query was stopped: it sorts or collects more than {}, the limit for its temporary files. Sort fewer \
+                 rows or columns (a WHERE, long columns left out or taken in parts with substr()), use an index whose order \
+                 saves the sort, or a LIMIT in the query; EXPLAIN QUERY PLAN shows what needs a temporary B-tree.{}",
+                size(MAX_SPILL.unsigned_abs()),
+                if guard.scope() == Scope::Changing {
+                    " A change that needs more is made with the database's own program."
+                } else {
+                    ""
+                }
+            ),
+        ),
         Some(Code::OperationInterrupted) => ToolError::new(
             ErrorCode::Timeout,
             "The query took longer than timeout_ms. Narrow it (an index, a WHERE, a smaller join) or raise timeout_ms; \
@@ -138,10 +183,7 @@ pub(super) fn of_statement(
         code if denied.is_some() || code == Some(Code::AuthorizationForStatementDenied) => {
             refused(guard.scope(), denied.as_deref())
         }
-        Some(Code::TooBig) => ToolError::new(
-            ErrorCode::TooLarge,
-            "A value of the query would be larger than 16 MB. Use substr() to take a part of it.",
-        ),
+        Some(Code::TooBig) => too_big(connection),
         Some(
             Code::NotADatabase
             | Code::DatabaseCorrupt
@@ -153,6 +195,22 @@ pub(super) fn of_statement(
         ) => of_file(shown, guard, error),
         _ => unusable(connection, guard, sql, error),
     }
+}
+
+/// A value is longer than the statement's values may be.
+fn too_big(connection: &Connection) -> ToolError {
+    let limit = connection.limit(Limit::SQLITE_LIMIT_LENGTH).unwrap_or(MAX_VALUE);
+    let longest = size(u64::from(limit.unsigned_abs()));
+    let why = if limit < MAX_VALUE {
+        " Values of this statement get less than 16 MB each, because it has so many functions, operators, columns, tables and \
+         indexes that may each hold one: with fewer of them, or fewer columns, each may be larger."
+    } else {
+        ""
+    };
+    let text = format!(
+        "A value or a row of the query would be larger than {longest}.{why} Use substr() to take a part of it."
+    );
+    ToolError::new(ErrorCode::TooLarge, text)
 }
 
 /// The statement would do more than is allowed.
@@ -188,6 +246,10 @@ fn unusable(connection: &Connection, guard: &Guard, sql: &str, error: &Error) ->
         }
         other => format!("SQLite refuses the query: {other}"),
     };
+    if text.contains("pattern too complex") {
+        let _ = write!(text, ". A pattern has at most {MAX_PATTERN} bytes here; instr() finds a longer text");
+        return ToolError::invalid_args(text + ".");
+    }
     text.push_str(&names(connection, guard, sql).unwrap_or_default());
     ToolError::invalid_args(text)
 }

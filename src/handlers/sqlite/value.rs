@@ -2,10 +2,12 @@
 
 use rusqlite::types::ValueRef;
 use serde_json::{Number, Value, json};
+use std::borrow::Cow;
 use std::fmt::Write as _;
 
 use crate::ids::hex;
 use crate::output::figures::{counted, grouped};
+use crate::redact::Redactor;
 
 /// A value, taken out of SQLite's memory and within bounds.
 #[derive(Debug, Clone, PartialEq)]
@@ -22,29 +24,52 @@ pub(super) enum Shown {
     Blob(String),
 }
 
-impl Shown {
-    /// Takes a value; `lossy` counts the characters that were no valid text.
-    pub(super) fn new(value: ValueRef<'_>, max_chars: usize, lossy: &mut u64) -> Self {
+/// Takes values out of SQLite's memory.
+pub(super) struct Taker<'a> {
+    redactor: &'a Redactor,
+    /// How many characters were no valid text.
+    pub(super) lossy: u64,
+    /// How many secrets were masked.
+    pub(super) masked: u64,
+}
+
+impl<'a> Taker<'a> {
+    pub(super) fn new(redactor: &'a Redactor) -> Self {
+        Self { redactor, lossy: 0, masked: 0 }
+    }
+
+    /// Takes a value. Secrets are masked before a long text is cut: cut ones would not be known any more.
+    pub(super) fn take(&mut self, value: ValueRef<'_>, max_chars: usize) -> Shown {
         match value {
-            ValueRef::Null => Self::Null,
-            ValueRef::Integer(n) => Self::Integer(n),
-            ValueRef::Real(x) => Self::Real(x),
-            ValueRef::Blob(bytes) => Self::Blob(blob(bytes)),
+            ValueRef::Null => Shown::Null,
+            ValueRef::Integer(n) => Shown::Integer(n),
+            ValueRef::Real(x) => Shown::Real(x),
+            ValueRef::Blob(bytes) => Shown::Blob(blob(bytes)),
             ValueRef::Text(bytes) => {
                 let text = String::from_utf8_lossy(bytes);
-                if matches!(text, std::borrow::Cow::Owned(_)) {
-                    *lossy += text.chars().filter(|c| *c == char::REPLACEMENT_CHARACTER).count() as u64;
+                if matches!(text, Cow::Owned(_)) {
+                    self.lossy += text.chars().filter(|c| *c == char::REPLACEMENT_CHARACTER).count() as u64;
                 }
+                let text = self.masked(&text);
                 match text.char_indices().nth(max_chars) {
-                    None => Self::Text { text: text.into_owned(), of: None },
+                    None => Shown::Text { text: text.into_owned(), of: None },
                     Some((at, _)) => {
-                        Self::Text { text: text[..at].to_owned(), of: Some(text.chars().count()) }
+                        Shown::Text { text: text[..at].to_owned(), of: Some(text.chars().count()) }
                     }
                 }
             }
         }
     }
 
+    /// The text with the owner's secrets masked.
+    pub(super) fn masked<'t>(&mut self, text: &'t str) -> Cow<'t, str> {
+        let (text, masked) = self.redactor.scrub(text);
+        self.masked += masked;
+        text
+    }
+}
+
+impl Shown {
     /// On one line, as a cell of a table. NULL and the text `NULL` look different: the text is quoted.
     pub(super) fn cell(&self) -> String {
         match self {
@@ -164,7 +189,7 @@ mod tests {
     use super::*;
 
     fn shown(value: ValueRef<'_>) -> Shown {
-        Shown::new(value, 10, &mut 0)
+        Taker::new(&Redactor::default()).take(value, 10)
     }
 
     #[test]
@@ -185,9 +210,10 @@ mod tests {
             shown(ValueRef::Text("ä".repeat(1_500).as_bytes())).cell(),
             format!("{}... (1,500 characters)", "ä".repeat(10))
         );
-        let mut lossy = 0;
-        assert_eq!(Shown::new(ValueRef::Text(b"a\xffb"), 10, &mut lossy).cell(), "a\u{FFFD}b");
-        assert_eq!(lossy, 1);
+        let redactor = Redactor::default();
+        let mut taker = Taker::new(&redactor);
+        assert_eq!(taker.take(ValueRef::Text(b"a\xffb"), 10).cell(), "a\u{FFFD}b");
+        assert_eq!(taker.lossy, 1);
     }
 
     #[test]

@@ -1,7 +1,8 @@
 //! Text in `$'...'`, whose backslashes stand for other signs. Not here: other quotes.
 
 use super::Word;
-use super::reader::{Read, Reader};
+use super::found::Read;
+use super::reader::Reader;
 
 impl Reader<'_, '_> {
     /// Reads it, from after its first quote. What a sign cannot be told of leaves the word uncertain.

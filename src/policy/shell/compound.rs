@@ -1,12 +1,16 @@
 //! Compound commands: loops, conditions, cases, functions, arrays. Not here: what stands between them.
 
-use super::reader::{Read, Reader, Until, breaks, holds_substitution};
+use super::found::{Read, holds_substitution, may_set};
+use super::reader::{Reader, Until, breaks, is_blank};
 
 /// Words that mean something where a command begins.
 const KEYWORDS: &[&str] = &[
     "if", "then", "elif", "else", "fi", "while", "until", "do", "done", "{", "}", "!", "time", "coproc",
     "for", "select", "case", "esac", "in", "[[", "function",
 ];
+
+/// Signs in `[[` beside which arithmetic stands.
+const COUNTING: &[&str] = &["-eq", "-ne", "-lt", "-le", "-gt", "-ge", "-v", "-R"];
 
 impl Reader<'_, '_> {
     /// The keyword that is next, without quotes and whole, and how many characters it has.
@@ -33,6 +37,8 @@ impl Reader<'_, '_> {
         let Some((word, length)) = self.keyword() else { return self.simple() };
         match word {
             "in" => return self.simple(),
+            // With an option it is the program of that name, for some shells.
+            "time" if self.is_program_time()? => return self.simple(),
             "esac" => return Err("`esac` stands outside of `case`"),
             _ => self.bump(length),
         }
@@ -70,26 +76,47 @@ impl Reader<'_, '_> {
         }
     }
 
+    /// Whether options follow `time` that are not the keyword's.
+    fn is_program_time(&mut self) -> Read<bool> {
+        let begin = self.at;
+        self.bump(4);
+        while self.ahead(0).is_some_and(is_blank) {
+            self.step()?;
+            self.bump(1);
+        }
+        let is_keyword = matches!(self.ahead(1), Some('p' | '-')) && self.ahead(2).is_none_or(breaks);
+        let is_program = self.ahead(0) == Some('-') && !is_keyword;
+        self.at = begin;
+        Ok(is_program)
+    }
+
     fn head_of_loop(&mut self) -> Read<()> {
         self.blanks_only();
         if self.ahead(0) == Some('(') {
             return self.counting();
         }
-        self.word()?;
+        let name = self.word()?;
+        self.found.note_variable(&name.text);
         self.gap()?;
         if self.keyword().is_none_or(|(word, _)| word != "in") {
+            self.found.counting.sets(&name.text, "$@", "");
+            self.found.counting.uses_argument();
             return Ok(());
         }
         self.bump(2);
         loop {
             self.step()?;
             self.blanks();
-            match self.ahead(0) {
-                Some('<' | '>') if self.ahead(1) == Some('(') => drop(self.word()?),
+            let is_word = match self.ahead(0) {
+                Some('<' | '>') => self.ahead(1) == Some('('),
                 Some(';' | '\n') => return Ok(()),
-                Some(c) if !breaks(c) => drop(self.word()?),
-                _ => return Err("a loop has no list"),
+                c => c.is_some_and(|c| !breaks(c)),
+            };
+            if !is_word {
+                return Err("a loop has no list");
             }
+            let word = self.word()?;
+            self.found.counting.sets(&name.text, &word.raw, &word.text);
         }
     }
 
@@ -103,7 +130,8 @@ impl Reader<'_, '_> {
 
     fn case(&mut self) -> Read<()> {
         self.blanks_only();
-        self.word()?;
+        let word = self.word()?;
+        self.found.data |= holds_substitution(&word.text);
         self.gap()?;
         if self.keyword().is_none_or(|(word, _)| word != "in") {
             return Err("a `case` has no `in`");
@@ -143,6 +171,7 @@ impl Reader<'_, '_> {
 
     /// `[[ ... ]]`, from after its beginning.
     fn condition(&mut self) -> Read<()> {
+        let (mut counts, mut sets, mut written) = (false, false, String::new());
         loop {
             self.step()?;
             self.blanks_only();
@@ -155,8 +184,19 @@ impl Reader<'_, '_> {
                 Some(_) => {
                     let word = self.word()?;
                     if word.raw == "]]" {
+                        self.found.script.assigns |= counts && sets;
+                        if counts {
+                            self.found.counting.uses(&written);
+                        }
                         return Ok(());
                     }
+                    // What is on both sides of these is arithmetic, and so is the index of a variable that is looked for.
+                    written = written + " " + &word.raw;
+                    counts |= COUNTING.contains(&word.text.as_str());
+                    let is_sign = matches!(word.raw.as_str(), "=" | "==" | "!=" | "=~");
+                    let has_output = word.raw.contains("$(") || word.raw.contains('`');
+                    sets |= has_output || (!is_sign && may_set(&word.raw));
+                    self.found.counts_output |= has_output;
                     if holds_substitution(&word.text) {
                         self.found.data = true;
                         self.found.hide("a condition compares text that looks like a substitution");
@@ -180,6 +220,9 @@ impl Reader<'_, '_> {
                 Some('<' | '>') if self.ahead(1) == Some('(') => drop(self.word()?),
                 Some(c) if !breaks(c) => {
                     let word = self.word()?;
+                    if word.raw.starts_with('[') {
+                        self.found.counting.uses(word.raw.split(']').next().unwrap_or_default());
+                    }
                     self.found.note_value(&word);
                 }
                 _ => return Err("an array is not closed"),

@@ -2,7 +2,8 @@
 //! line breaks end a command.
 
 use super::Word;
-use super::reader::{Read, Reader, holds_substitution};
+use super::found::{Read, holds_substitution};
+use super::reader::Reader;
 
 /// A here-document whose body is still to come.
 pub(super) struct HereDoc {
@@ -28,7 +29,11 @@ impl Reader<'_, '_> {
         for awaited in std::mem::take(&mut self.awaited) {
             let body = self.body(&awaited)?;
             if awaited.quoted {
-                self.found.data |= holds_substitution(&body.iter().collect::<String>());
+                let text = body.iter().collect::<String>();
+                self.found.data |= holds_substitution(&text);
+                if self.in_brackets {
+                    self.found.counting.text(&text);
+                }
             } else {
                 self.substitutions(&body)?;
             }
@@ -44,6 +49,11 @@ impl Reader<'_, '_> {
             let bare: String = line.iter().skip_while(|c| doc.strips_tabs && **c == '\t').collect();
             if bare == doc.end {
                 return Ok(body);
+            }
+            // In a substitution bash ends it here, too, and reads on behind the word.
+            let rest = bare.strip_prefix(&doc.end).filter(|_| self.in_brackets);
+            if rest.is_some_and(|rest| rest.contains(')')) {
+                return Err("a line of a here-document begins as its last one and holds a bracket");
             }
             body.extend(line);
             body.push('\n');

@@ -1,31 +1,24 @@
-//! Shells and interpreters whose words are programs themselves. Not here: builtins; wrappers, behind which a command
-//! stands word by word.
+//! What a command runs beside itself, by its name; shells. Not here: builtins; interpreters of other languages; wrappers,
+//! behind which a command stands word by word.
 
+use super::Simple;
 use super::builtins::builtin;
-use super::names::sets_git_program;
-use super::{Simple, Word};
+use super::files::is_device;
+use super::git::sets_git_program;
+use super::languages::{interpreted, is_interpreter};
+use super::tools::started_by_option;
 
+/// Letters of a shell's options that change nothing about which commands are run, or are looked at one by one.
+const SHELL_LETTERS: &str = "abcefhilmnoprstuvxBCEHOPT";
+const UNKNOWN_OPTIONS: &str = "its options are not known here";
+const TAKES_VARIABLES: &str = "it takes variables from behind a command's name";
 const READS_ITS_FILES: &str = "it runs files of its own first, or what it ran before";
 
 /// Shells whose command lines bash would read alike, as far as they are read here.
-const SHELLS: &[&str] = &["bash", "sh", "dash", "ksh", "mksh", "ash", "rbash"];
+const SHELLS: &[&str] = &["bash", "sh", "dash", "ksh", "ksh93", "mksh", "ash", "rbash"];
 /// Shells of another language.
 const STRANGE_SHELLS: &[&str] =
-    &["zsh", "fish", "csh", "tcsh", "nu", "pwsh", "powershell", "elvish", "xonsh"];
-/// Interpreters, and the options behind which they take a program.
-const INTERPRETERS: &[(&str, &[char])] = &[
-    ("python", &['c']),
-    ("pypy", &['c']),
-    ("perl", &['e', 'E']),
-    ("ruby", &['e']),
-    ("node", &['e', 'p']),
-    ("nodejs", &['e', 'p']),
-    ("bun", &['e', 'p']),
-    ("php", &['r']),
-    ("lua", &['e']),
-    ("osascript", &['e']),
-    ("Rscript", &['e']),
-];
+    &["zsh", "yash", "fish", "csh", "tcsh", "nu", "pwsh", "powershell", "elvish", "xonsh"];
 /// Programs that hand text to a shell, whatever their options.
 const HAND_TO_SHELL: &[&str] = &[
     "su",
@@ -56,6 +49,7 @@ pub(super) enum Program {
     Hidden(&'static str),
 }
 
+pub(super) const RUNS_WHAT_IT_READS: &str = "it runs what it reads";
 pub(super) const NOT_WRITTEN_OUT: &str = "what it runs is not written out";
 
 /// What this command does, by its name.
@@ -70,12 +64,28 @@ pub(super) fn program(name: &str, simple: &Simple) -> Program {
         }
         _ if SHELLS.contains(&name) => shell(name, simple),
         _ if STRANGE_SHELLS.contains(&name) => Program::Opaque("its language is not read here"),
+        "tmux" if only_looks(simple) => Program::None,
         _ if HAND_TO_SHELL.contains(&name) => Program::Opaque("it hands its words to a shell"),
-        "awk" | "gawk" | "mawk" | "nawk" if simple.words.iter().any(runs_in_awk) => {
-            Program::Opaque("its program may start commands")
-        }
-        _ => interpreter(name, simple),
+        _ => match interpreted(name, simple).or_else(|| started_by_option(name, simple)) {
+            Some(why) => Program::Opaque(why),
+            None => Program::None,
+        },
     }
+}
+
+/// Whether `tmux` is told by a single word to show or to end something.
+fn only_looks(simple: &Simple) -> bool {
+    const LOOKS: &[&str] = &[
+        "ls",
+        "list-sessions",
+        "list-windows",
+        "list-panes",
+        "has-session",
+        "kill-session",
+        "kill-server",
+        "-V",
+    ];
+    matches!(&simple.words[1..], [word] if word.literal && LOOKS.contains(&word.text.as_str()) && !simple.open_end)
 }
 
 /// Whether this is a shell that is read here.
@@ -83,9 +93,25 @@ pub(super) fn is_shell(name: &str) -> bool {
     SHELLS.contains(&name)
 }
 
-/// `system(...)`, a pipe to a command or from one. `||` is none.
-fn runs_in_awk(word: &Word) -> bool {
-    word.text.contains("system") || word.text.replace("||", "").contains('|')
+/// Whether bash reads a text as another shell would: what is arithmetic, a condition, a redirection to one may be a
+/// command, or two, to the other.
+fn reads_alike(text: &str) -> bool {
+    const STRANGE: &[&str] = &["((", "[[", "&>", "<<<", "|&", "<(", ">(", "$'"];
+    // A line break after a backslash is taken out, but for comments.
+    let joined = text.replace("\\\n", "");
+    [text, joined.as_str()].iter().all(|text| {
+        // This begins arithmetic for all of them.
+        let rest = text.replace("$((", "");
+        STRANGE.iter().all(|sign| !rest.contains(sign))
+    })
+}
+
+/// Whether a program of this name runs a file that it is given.
+pub fn runs_files(name: &str) -> bool {
+    is_shell(name)
+        || STRANGE_SHELLS.contains(&name)
+        || is_interpreter(name)
+        || matches!(name, "source" | "." | "make" | "gmake" | "just")
 }
 
 /// `bash` and its kin: `-c TEXT`, a script's file, or commands from its input.
@@ -109,7 +135,7 @@ fn shell(name: &str, simple: &Simple) -> Program {
                 }
                 "version" | "help" => return Program::None,
                 "login" | "norc" | "noprofile" | "posix" | "restricted" | "verbose" | "noediting" => {}
-                _ => return Program::Opaque("its options are not known here"),
+                _ => return Program::Opaque(UNKNOWN_OPTIONS),
             }
             continue;
         }
@@ -119,12 +145,17 @@ fn shell(name: &str, simple: &Simple) -> Program {
         };
         if text.starts_with('-') {
             if letters.contains('s') {
-                return Program::Opaque("it runs what it reads");
+                return Program::Opaque(RUNS_WHAT_IT_READS);
             }
             takes_text |= letters.contains('c');
         }
         if letters.contains(['i', 'H']) {
             more = Some(READS_ITS_FILES);
+        }
+        if letters.contains('k') {
+            more = Some(TAKES_VARIABLES);
+        } else if !letters.chars().all(|letter| SHELL_LETTERS.contains(letter)) {
+            return Program::Opaque(UNKNOWN_OPTIONS);
         }
         for value in words.iter().skip(at).take(letters.matches(['o', 'O']).count()) {
             if !value.literal {
@@ -132,63 +163,26 @@ fn shell(name: &str, simple: &Simple) -> Program {
             }
             if value.text.starts_with("hist") {
                 more = Some("it may run what it ran before");
+            } else if value.text.starts_with("key") {
+                more = Some(TAKES_VARIABLES);
             }
             at += 1;
         }
     }
     match words.get(at) {
-        // Other shells know no `$'...'`: what is quoted in there for one is a command for the other.
         Some(script)
             if takes_text
                 && script.literal
                 && !matches!(name, "bash" | "rbash")
-                && script.text.contains("$'") =>
+                && !reads_alike(&script.text) =>
         {
             Program::Opaque("its text means other things to other shells")
         }
         Some(script) if takes_text && script.literal => Program::Script(script.text.clone(), more),
         Some(script) if takes_text || !script.literal => Program::Opaque(NOT_WRITTEN_OUT),
         // `/dev/stdin` and its kin are what it reads, too.
-        Some(script) if script.text.starts_with("/dev/") || script.text.starts_with("/proc/") => {
-            Program::Opaque("it runs what it reads")
-        }
+        Some(script) if is_device(&script.text) => Program::Opaque(RUNS_WHAT_IT_READS),
         Some(_) => more.map_or(Program::None, Program::Opaque),
-        None => Program::Opaque("it runs what it reads"),
+        None => Program::Opaque(RUNS_WHAT_IT_READS),
     }
-}
-
-/// An interpreter that is given a program in its words, or reads one.
-fn interpreter(name: &str, simple: &Simple) -> Program {
-    let bare = name.trim_end_matches(|c: char| c.is_ascii_digit() || c == '.');
-    let Some((_, letters)) = INTERPRETERS.iter().find(|(known, _)| *known == bare || *known == name) else {
-        return Program::None;
-    };
-    let words = &simple.words[1..];
-    let gives_text = |text: &str| {
-        text == "-"
-            || matches!(text, "--eval" | "--print" | "--run")
-            || text.strip_prefix('-').is_some_and(|rest| !rest.starts_with('-') && rest.contains(*letters))
-    };
-    let asks_only = |text: &str| matches!(text, "--version" | "-V" | "-v" | "--help" | "-h");
-    match words.first() {
-        None => Program::Opaque("it runs what it reads"),
-        Some(word) if asks_only(&word.text) => Program::None,
-        Some(_)
-            if words
-                .iter()
-                .take_while(|word| !is_file(&word.text))
-                .any(|word| !word.literal || gives_text(&word.text)) =>
-        {
-            Program::Opaque("it runs a program that is not read here")
-        }
-        Some(_) if simple.open_end && words.iter().all(|word| !is_file(&word.text)) => {
-            Program::Opaque(NOT_WRITTEN_OUT)
-        }
-        Some(_) => Program::None,
-    }
-}
-
-/// The first word that is no option: what comes after it is the script's own.
-fn is_file(text: &str) -> bool {
-    !text.is_empty() && !text.starts_with('-')
 }

@@ -5,17 +5,28 @@
 //! and then a person is asked (docs/decisions.md says why no parser was taken). It works in bounded depth and steps.
 
 mod ansi;
+mod arithmetic;
 mod builtins;
 mod compound;
+mod counting;
+mod files;
+mod folders;
+mod found;
+mod git;
 mod heredocs;
 mod interpreters;
+mod languages;
 mod names;
 mod perhaps;
 mod reader;
+mod sed;
+mod tools;
 mod unfold;
 mod words;
 mod wrappers;
 
+pub use folders::moves_somewhere;
+pub use interpreters::runs_files;
 pub(super) use unfold::base_name;
 
 /// What a command line would do, as far as its text tells.
@@ -27,7 +38,9 @@ pub struct Script {
     pub hidden: Vec<String>,
     /// It sets variables, which may change what a name stands for.
     pub assigns: bool,
-    /// It changes the folder, so that relative paths in it are uncertain.
+    /// It changes, or may change, where programs are looked for.
+    pub paths: bool,
+    /// It changes the folder, or may, so that relative paths in it are uncertain.
     pub moves: bool,
 }
 
@@ -75,6 +88,8 @@ pub struct Redirect {
     pub target: Word,
     /// Whether it is opened for writing.
     pub writes: bool,
+    /// Whether it is opened for reading.
+    pub reads: bool,
 }
 
 impl Word {
@@ -112,16 +127,17 @@ impl Script {
     pub fn of_program(program: &str, args: &[String]) -> Self {
         let words = std::iter::once(program).chain(args.iter().map(String::as_str)).map(Word::literally);
         let simple = Simple { words: words.collect(), ..Simple::default() };
-        unfold::unfolded(reader::Found::with(vec![simple]))
+        unfold::unfolded(found::Found::with(vec![simple]))
     }
 
     /// Takes in a variable that it is given from outside: it may change what a name stands for, as one that it sets itself.
     pub fn is_given(&mut self, name: &str, value: &str) {
         self.assigns = true;
+        self.paths |= name == "PATH";
         if names::sets_program(&format!("{name}={value}")) {
             self.hidden.push(format!("by the variable {} programs run others", one_line(name)));
         }
-        if reader::holds_substitution(value) {
+        if found::holds_substitution(value) {
             self.hidden.push("a variable holds text that looks like a substitution".to_owned());
         }
     }
@@ -130,7 +146,7 @@ impl Script {
 /// Reads a command line. It always gives a script; what could not be read is in its `hidden`.
 pub fn read(text: &str) -> Script {
     let chars: Vec<char> = text.chars().collect();
-    let mut found = reader::Found::for_text(chars.len());
+    let mut found = found::Found::for_text(chars.len());
     if let Err(why) = reader::Reader::new(&chars, 0, &mut found).whole() {
         found.hide(&format!("the command line cannot be read: {why}"));
     }

@@ -1,9 +1,94 @@
 //! Names that matter: variables by which programs run others, and how a program's name is compared. Not here: what the
 //! programs do.
 
+use super::Word;
+
 /// Variables whose value a shell or a program runs, or takes commands from.
-const PROGRAM_VARIABLES: &[&str] =
-    &["BASH_ENV", "ENV", "PROMPT_COMMAND", "BASH_CMDS", "BASH_ALIASES", "SHELLOPTS", "BASHOPTS"];
+const PROGRAM_VARIABLES: &[&str] = &[
+    "BASH_ENV",
+    "ENV",
+    "PROMPT_COMMAND",
+    "BASH_CMDS",
+    "BASH_ALIASES",
+    "SHELLOPTS",
+    "BASHOPTS",
+    // A shell makes substitutions in its prompts; `set -x` shows one for every command.
+    "PS0",
+    "PS1",
+    "PS2",
+    "PS4",
+    "MAKEFLAGS",
+    "GNUMAKEFLAGS",
+    "MAKEFILES",
+    "LESSOPEN",
+    "LESSCLOSE",
+    "PERL5OPT",
+    "PERL5DB",
+    "TAR_OPTIONS",
+    "RSYNC_RSH",
+    "RSYNC_CONNECT_PROG",
+    "SVN_SSH",
+    "CVS_RSH",
+    "SSH_ASKPASS",
+    "SUDO_ASKPASS",
+    "SUDO_EDITOR",
+    "SVN_EDITOR",
+    "HGEDITOR",
+    "FCEDIT",
+    "BROWSER",
+    "MANOPT",
+    "ZIPOPT",
+    "ZDOTDIR",
+    "EXINIT",
+    "VIMINIT",
+    "LESSKEYIN",
+    "LESSKEY_CONTENT",
+    "RIPGREP_CONFIG_PATH",
+    "LUA_INIT",
+    "PYTHONSTARTUP",
+    "PYTHONBREAKPOINT",
+    "PHPRC",
+    "PHP_INI_SCAN_DIR",
+    "RUSTC",
+    "RUSTDOC",
+    "RUSTC_WRAPPER",
+    "RUSTC_WORKSPACE_WRAPPER",
+    "CARGO_BUILD_RUSTC",
+    "CARGO_BUILD_RUSTDOC",
+    "CARGO_BUILD_RUSTC_WRAPPER",
+    "CARGO_BUILD_RUSTC_WORKSPACE_WRAPPER",
+];
+/// Variables that hold options, and the beginnings of those that run nothing.
+const OPTION_VARIABLES: &[(&str, &[&str])] = &[
+    (
+        "NODE_OPTIONS",
+        &[
+            "--max-old-space-size",
+            "--max_old_space_size",
+            "--max-semi-space-size",
+            "--max-http-header-size",
+            "--stack-trace-limit",
+            "--no-warnings",
+            "--no-deprecation",
+            "--trace-",
+            "--enable-source-maps",
+            "--experimental-vm-modules",
+            "--experimental-strip-types",
+            "--openssl-legacy-provider",
+            "--unhandled-rejections",
+            "--dns-result-order",
+        ],
+    ),
+    ("RUBYOPT", &["-W", "-w", "--enable", "--disable", "--yjit"]),
+    ("LESS", &["-"]),
+    (
+        "GOFLAGS",
+        &["-mod=", "-tags=", "-v", "-race", "-count=", "-trimpath", "-buildvcs=", "-ldflags=", "-p="],
+    ),
+    ("JAVA_TOOL_OPTIONS", &["-X", "-D", "-XX:"]),
+    ("_JAVA_OPTIONS", &["-X", "-D", "-XX:"]),
+    ("JDK_JAVA_OPTIONS", &["-X", "-D", "-XX:"]),
+];
 /// Beginnings of the names of more of them.
 const PROGRAM_PREFIXES: &[&str] = &["GIT_", "LD_", "DYLD_", "BASH_FUNC_"];
 /// Variables that hold a program's name, which is often a harmless one.
@@ -21,7 +106,19 @@ pub(super) fn sets_program(text: &str) -> bool {
     if PAGERS.contains(&name) {
         return !HARMLESS.contains(&value);
     }
+    if let Some((_, harmless)) = OPTION_VARIABLES.iter().find(|(known, _)| *known == name) {
+        let is_harmless = |option: &str| harmless.iter().any(|known| option.starts_with(known));
+        return !value.split_whitespace().all(is_harmless)
+            || value.contains("OnError")
+            || value.contains("OnOutOf");
+    }
     names_program(name)
+}
+
+/// The same for a word, of which not all may be known.
+pub(super) fn word_sets_program(word: &Word) -> bool {
+    let name = word.text.split(['=', '[', '+']).next().unwrap_or_default();
+    sets_program(&word.text) || (!word.literal && word.text.contains('=') && names_program(name))
 }
 
 /// Whether a variable of this name is one by which programs run others.
@@ -31,6 +128,8 @@ pub(super) fn names_program(name: &str) -> bool {
     !harmless
         && (PROGRAM_VARIABLES.contains(&name)
             || PAGERS.contains(&name)
+            || (name.starts_with("CARGO_TARGET_")
+                && (name.ends_with("_RUNNER") || name.ends_with("_LINKER")))
             || PROGRAM_PREFIXES.iter().any(|prefix| name.starts_with(prefix)))
 }
 
@@ -48,40 +147,4 @@ pub(super) fn known_name(text: &str, folds_case: bool) -> String {
     }
     let name = name.to_ascii_lowercase();
     name.strip_suffix(".exe").map(str::to_owned).unwrap_or(name)
-}
-
-/// Parts of the names of git's settings by which it runs commands.
-const GIT_PROGRAMS: &[&str] = &[
-    "alias.",
-    "pager",
-    "editor",
-    "command",
-    "helper",
-    "external",
-    "textconv",
-    "cmd",
-    "hook",
-    "fsmonitor",
-    "program",
-    "filter.",
-    "driver",
-    "askpass",
-    "proxy",
-    "uploadpack",
-    "receivepack",
-    "include",
-];
-
-/// Whether words of git's set what it runs: an alias, a pager, a helper.
-pub(super) fn sets_git_program(words: &[super::Word]) -> bool {
-    let runs = |text: &str| GIT_PROGRAMS.iter().any(|part| text.contains(part));
-    let value = |pair: &[super::Word]| {
-        let name = pair[1].text.split('=').next().unwrap_or_default().to_ascii_lowercase();
-        pair[0].text == "-c" && (!pair[1].literal && !pair[1].text.contains('=') || runs(&name))
-    };
-    words.windows(2).any(value)
-        || words.iter().any(|word| {
-            let text = word.text.to_ascii_lowercase();
-            text.contains("alias.") || text.contains("--config-env")
-        })
 }

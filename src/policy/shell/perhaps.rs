@@ -1,11 +1,13 @@
 //! Commands that a program may start although it is no wrapper that is known here: what follows in its words may be one,
 //! and so may a text that it hands to a shell. Not here: wrappers, whose command is certain.
 
+use super::found::Found;
 use super::interpreters::{NOT_WRITTEN_OUT, Program, is_shell, program};
+use super::languages::{NOT_READ, is_interpreter};
 use super::names::known_name;
-use super::reader::Found;
+use super::tools::{has_letter, is_long};
 use super::unfold::{nested, walked};
-use super::{Simple, Word, quoted};
+use super::{Simple, Word, git};
 use crate::policy::rule::FOLDS_CASE;
 
 /// Programs and builtins that start nothing that is named in their words.
@@ -50,8 +52,8 @@ const QUIET: &[&str] = &[
     "whereis",
     "whatis",
     "type",
-    "man",
     "info",
+    "man",
     "help",
     "hash",
     "test",
@@ -144,6 +146,21 @@ const WITH_SUBCOMMANDS: &[&str] = &[
     "hg",
     "jj",
 ];
+/// Those of them whose words are names of packages where they are told to do this.
+const PACKAGERS: &[&str] = &["apt", "apt-get", "brew", "pip", "pip3"];
+const WITH_PACKAGES: &[&str] = &[
+    "install",
+    "reinstall",
+    "remove",
+    "uninstall",
+    "purge",
+    "upgrade",
+    "show",
+    "search",
+    "info",
+    "download",
+    "list",
+];
 /// Programs that are there to start others.
 const LAUNCHERS: &[&str] = &[
     "setpriv",
@@ -202,11 +219,20 @@ pub(super) fn note(found: &mut Found, name: &str, simple: &mut Simple, depth: u3
         return;
     }
     let mut inner = Vec::new();
+    let texts = scripts(name, simple);
+    for text in texts {
+        inner.extend(nested(found, &text, depth));
+    }
     if name == "git" {
-        git(found, simple, depth, &mut inner);
+        if let Some((from, other)) = git::unknown(simple) {
+            simple.starts_from = Some(from);
+            inner.push((other, depth + 1));
+        }
     } else {
-        simple.starts_from =
-            Some(if WITH_SUBCOMMANDS.contains(&name) { after_subcommand(&simple.words) } else { 1 });
+        let from = if WITH_SUBCOMMANDS.contains(&name) { after_subcommand(&simple.words) } else { 1 };
+        let command = simple.words.get(from - 1).filter(|_| PACKAGERS.contains(&name));
+        let is_list = command.is_some_and(|word| word.literal && WITH_PACKAGES.contains(&word.text.as_str()));
+        simple.starts_from = (!is_list).then_some(from);
     }
     if let Some(command) = name.strip_prefix("git-") {
         let words = [Word::literally("git"), Word::literally(command)];
@@ -220,19 +246,30 @@ pub(super) fn note(found: &mut Found, name: &str, simple: &mut Simple, depth: u3
             simple.opaque = Some(NOT_WRITTEN_OUT);
         }
     }
+    // By such a word a shell may be given a text.
+    let gives_text = |word: &Word| !word.literal || has_letter(&word.text, "c");
+    let last_text = simple.words.iter().rposition(gives_text);
+    let is_given_text =
+        |name: &str, at: usize| !is_interpreter(name) && last_text.is_some_and(|last| last > at);
     for at in simple.starts_from.unwrap_or(simple.words.len())..simple.words.len() {
         let word = &simple.words[at];
         if !word.literal {
             continue;
         }
+        if found.steps(1).is_err() {
+            simple.opaque = Some(NOT_WRITTEN_OUT);
+            break;
+        }
         let inner_name = known_name(&word.text, FOLDS_CASE);
-        if !is_launcher && !is_shell(&inner_name) && inner_name != "eval" {
+        if !is_launcher && !is_shell(&inner_name) && !is_interpreter(&inner_name) && inner_name != "eval" {
             continue;
         }
         let words = simple.words[at..].iter().take(SHELL_WORDS).cloned().collect();
         match program(&inner_name, &Simple { words, open_end: simple.open_end, ..Simple::default() }) {
             Program::Script(text, _) => inner.extend(nested(found, &text, depth)),
-            Program::Opaque(why) if is_launcher => simple.opaque = Some(why),
+            Program::Opaque(why) if is_launcher || why == NOT_READ || is_given_text(&inner_name, at) => {
+                simple.opaque = Some(why);
+            }
             _ => {}
         }
     }
@@ -241,57 +278,51 @@ pub(super) fn note(found: &mut Found, name: &str, simple: &mut Simple, depth: u3
     }
 }
 
+/// The texts among a program's words that it runs as command lines.
+fn scripts(name: &str, simple: &mut Simple) -> Vec<String> {
+    match name {
+        "git" => git::scripts(simple),
+        "npx" | "npm" | "pnpm" | "pnpx" | "yarn" | "bunx" => called(simple),
+        _ => Vec::new(),
+    }
+}
+
+/// What `npm exec -c TEXT` and its kin run.
+fn called(simple: &mut Simple) -> Vec<String> {
+    let mut texts = Vec::new();
+    if let Some(at) = simple.words.iter().position(|word| word.text == "explore") {
+        let rest = simple.words.get(at + 2..).unwrap_or_default().iter().filter(|word| word.text != "--");
+        let texts_of_it: Vec<&Word> = rest.collect();
+        if texts_of_it.iter().any(|word| !word.literal) {
+            simple.opaque = Some(NOT_WRITTEN_OUT);
+        }
+        texts.push(texts_of_it.iter().map(|word| word.text.as_str()).collect::<Vec<_>>().join(" "));
+    }
+    for at in 1..simple.words.len() {
+        let word = &simple.words[at];
+        let attached =
+            word.text.strip_prefix("--").and_then(|text| text.split_once('=')).map(|(_, text)| text);
+        let is_call = is_long(&word.text, "call") || is_long(&word.text, "shell-mode");
+        let value = match attached {
+            _ if !is_call && !has_letter(&word.text, "c") => continue,
+            Some(text) => Some((text.to_owned(), word.literal)),
+            None => simple.words.get(at + 1).map(|word| (word.text.clone(), word.literal)),
+        };
+        let Some((text, literal)) = value else { continue };
+        if !literal {
+            simple.opaque = Some(NOT_WRITTEN_OUT);
+        }
+        texts.push(text);
+    }
+    texts
+}
+
 fn is_system(path: &str) -> bool {
-    path.starts_with("/bin/") || path.starts_with("/usr/bin/")
+    let name = path.strip_prefix("/usr").unwrap_or(path).strip_prefix("/bin/");
+    name.is_some_and(|name| !name.contains('/'))
 }
 
 /// The place after the first word that is no option.
 fn after_subcommand(words: &[Word]) -> usize {
     words.iter().skip(1).position(|word| !word.text.starts_with('-')).map_or(words.len(), |at| at + 2)
-}
-
-/// The commands of git that start others.
-fn git(found: &mut Found, simple: &mut Simple, depth: u32, inner: &mut Vec<(Simple, u32)>) {
-    let place = |wanted: &str| simple.words.iter().position(|word| word.text == wanted);
-    let mut texts = Vec::new();
-    let starting = [("submodule", "foreach"), ("bisect", "run")];
-    for (command, action) in starting {
-        let Some(at) = place(command).and_then(|_| place(action)) else { continue };
-        let rest = simple.words.get(at + 1..).unwrap_or_default();
-        let rest: Vec<&Word> = rest.iter().skip_while(|word| word.text.starts_with('-')).collect();
-        if simple.open_end || rest.iter().any(|word| !word.literal) {
-            simple.opaque = Some(NOT_WRITTEN_OUT);
-        }
-        // One word is a command line, more are words of one.
-        texts.push(match rest.as_slice() {
-            [one] => one.text.clone(),
-            more => more.iter().map(|word| quoted(&word.text)).collect::<Vec<_>>().join(" "),
-        });
-        texts.push(rest.iter().map(|word| word.text.as_str()).collect::<Vec<_>>().join(" "));
-    }
-    if place("rebase").is_some() {
-        let mut words = simple.words.iter();
-        while let Some(word) = words.next() {
-            let text = word.text.as_str();
-            let attached = text.strip_prefix("--exec=").or_else(|| text.strip_prefix("-x"));
-            let script = match attached {
-                Some(text) if !text.is_empty() => Some((text.to_owned(), word.literal)),
-                _ if text == "--exec" || text == "-x" => {
-                    words.next().map(|script| (script.text.clone(), script.literal))
-                }
-                // A beginning of the long option is one, too.
-                _ if text.starts_with("--ex") => Some((String::new(), false)),
-                _ => None,
-            };
-            if let Some((text, literal)) = script {
-                if !literal {
-                    simple.opaque = Some(NOT_WRITTEN_OUT);
-                }
-                texts.push(text);
-            }
-        }
-    }
-    for text in texts {
-        inner.extend(nested(found, &text, depth));
-    }
 }

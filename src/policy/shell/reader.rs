@@ -2,74 +2,12 @@
 
 use std::mem;
 
+use super::found::{Found, Read, holds_substitution};
 use super::heredocs::HereDoc;
-use super::names::sets_program;
-use super::{Redirect, Script, Simple, Word};
+use super::{Redirect, Simple, Word};
 
 /// How deeply things may be nested.
 const DEEPEST: u32 = 60;
-/// Steps for each character, and those that every text has.
-const STEPS: (usize, usize) = (200, 100_000);
-/// How many commands may be kept of one text.
-const MOST: usize = 100_000;
-
-/// Why a text cannot be read.
-pub(super) type Unread = &'static str;
-pub(super) type Read<T> = Result<T, Unread>;
-
-/// What was found so far, and how much more may be done to find more.
-#[derive(Default)]
-pub(super) struct Found {
-    pub script: Script,
-    /// Text that looks like a substitution stands somewhere where it is mere text.
-    pub data: bool,
-    steps: usize,
-}
-
-impl Found {
-    pub fn for_text(length: usize) -> Self {
-        Self { steps: length.saturating_mul(STEPS.0) + STEPS.1, ..Self::default() }
-    }
-
-    pub fn with(commands: Vec<Simple>) -> Self {
-        let length = commands.iter().flat_map(|simple| &simple.words).map(|word| word.text.len()).sum();
-        let mut found = Self::for_text(length);
-        found.script.commands = commands;
-        found
-    }
-
-    /// Notes that something cannot be told.
-    pub fn hide(&mut self, why: &str) {
-        if !self.script.hidden.iter().any(|known| known == why) {
-            self.script.hidden.push(why.to_owned());
-        }
-    }
-
-    /// Keeps a command.
-    pub fn keep(&mut self, simple: Simple) -> Read<()> {
-        if self.script.commands.len() >= MOST {
-            return Err("it has too many commands");
-        }
-        self.script.commands.push(simple);
-        Ok(())
-    }
-
-    /// Text that looks like a substitution becomes one where a shell takes a variable for code; and some variables are
-    /// commands whatever they hold.
-    pub fn note_value(&mut self, word: &Word) {
-        if sets_program(&word.text) {
-            self.hide("it sets a variable by which programs run others");
-        }
-        if holds_substitution(&word.text) {
-            self.hide("text that looks like a substitution is put into a variable, which a shell may run");
-        }
-    }
-}
-
-/// Whether quoted text would be a substitution if somebody took it for code.
-pub(super) fn holds_substitution(text: &str) -> bool {
-    text.contains("$(") || text.contains('`') || text.contains("${")
-}
 
 /// Where a list ends.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -92,6 +30,8 @@ pub(super) struct Reader<'t, 'f> {
     pub awaited: Vec<HereDoc>,
     /// Some are awaited outside of this bracket: then a line break in here would be theirs.
     outer_waits: bool,
+    /// It is in brackets, which may be those of a substitution.
+    pub in_brackets: bool,
 }
 
 pub(super) fn is_blank(c: char) -> bool {
@@ -105,7 +45,7 @@ pub(super) fn breaks(c: char) -> bool {
 
 impl<'t, 'f> Reader<'t, 'f> {
     pub fn new(text: &'t [char], depth: u32, found: &'f mut Found) -> Self {
-        Self { text, at: 0, depth, found, awaited: Vec::new(), outer_waits: false }
+        Self { text, at: 0, depth, found, awaited: Vec::new(), outer_waits: false, in_brackets: false }
     }
 
     /// Reads all of it.
@@ -119,8 +59,7 @@ impl<'t, 'f> Reader<'t, 'f> {
 
     /// Counts a step, so that no text takes long.
     pub fn step(&mut self) -> Read<()> {
-        self.found.steps = self.found.steps.checked_sub(1).ok_or("it is too intricate")?;
-        Ok(())
+        self.found.step()
     }
 
     /// From this place on, the next that is not a line break after a backslash, which a shell takes out first.
@@ -216,14 +155,16 @@ impl<'t, 'f> Reader<'t, 'f> {
 
     /// A list in brackets, the first of which is gone past.
     pub fn bracketed(&mut self) -> Read<()> {
-        self.deeper(Self::in_brackets)
+        self.deeper(Self::list_in_brackets)
     }
 
-    fn in_brackets(&mut self) -> Read<()> {
+    fn list_in_brackets(&mut self) -> Read<()> {
         let outer = mem::take(&mut self.awaited);
         let waits = self.outer_waits;
         self.outer_waits |= !outer.is_empty();
+        let was_in = mem::replace(&mut self.in_brackets, true);
         self.list(Until::Bracket)?;
+        self.in_brackets = was_in;
         if !self.awaited.is_empty() {
             return Err("a here-document and a bracket cross");
         }
@@ -298,15 +239,32 @@ impl<'t, 'f> Reader<'t, 'f> {
     /// A word of a command, which may be an assignment before it; whether it is one.
     fn argument(&mut self, simple: &mut Simple) -> Read<bool> {
         let word = self.word()?;
-        if matches!(self.ahead(0), Some('<' | '>')) && names_descriptor(&word) {
-            return Ok(false);
+        if matches!(self.ahead(0), Some('<' | '>')) {
+            // A part of an array may be named there, too.
+            if let Some(name) = word.raw.strip_prefix('{').and_then(|rest| rest.strip_suffix('}')) {
+                let (name, index) = name.split_once('[').unwrap_or((name, ""));
+                self.found.note_variable(name);
+                self.found.counting.uses(index);
+            }
+            if names_descriptor(&word) {
+                return Ok(false);
+            }
         }
         let is_array = word.text.ends_with('=') && self.ahead(0) == Some('(');
         if word.assigns {
             self.found.note_value(&word);
+            let name = word.raw.split('=').next().unwrap_or_default();
+            if let Some((_, index)) = name.split_once('[') {
+                self.found.counting.uses(index);
+            }
         }
         if is_array {
+            self.found.counting.sets(word.text.split(['=', '+', '[']).next().unwrap_or_default(), "()", "");
             self.array()?;
+            // Text right behind it is no argument: what follows it would be the command.
+            if !self.ahead(0).is_none_or(breaks) {
+                return Err("text stands right behind an array");
+            }
         }
         if simple.words.is_empty() && word.assigns {
             return Ok(true);
@@ -315,7 +273,6 @@ impl<'t, 'f> Reader<'t, 'f> {
             // Blanks in a subscript belong to it, and what follows it would be the command.
             return Err("an array's subscript stands before a command");
         }
-        self.found.data |= holds_substitution(&word.text);
         simple.words.push(word);
         Ok(false)
     }
@@ -324,6 +281,7 @@ impl<'t, 'f> Reader<'t, 'f> {
         if self.eat("<<<") {
             let word = self.target()?;
             self.found.data |= holds_substitution(&word.text);
+            self.found.counting.text(&word.text);
             return Ok(());
         }
         if self.eat("<<-") {
@@ -340,7 +298,8 @@ impl<'t, 'f> Reader<'t, 'f> {
         let digits = target.text.trim_end_matches('-');
         let duplicates = form.ends_with('&') && target.literal && digits.chars().all(|c| c.is_ascii_digit());
         if !duplicates {
-            simple.redirects.push(Redirect { target, writes: form != "<" && form != "<&" });
+            let (writes, reads) = (form != "<" && form != "<&", form.starts_with('<'));
+            simple.redirects.push(Redirect { target, writes, reads });
         }
         Ok(())
     }

@@ -215,3 +215,26 @@ fn a_known_name_is_known_in_any_case_where_the_system_tells_none_apart() {
         );
     }
 }
+
+/// How many steps it takes to read a text and what it starts; all of them where they do not suffice.
+fn steps(text: &str) -> usize {
+    let chars: Vec<char> = text.chars().collect();
+    let mut found = super::found::Found::for_text(chars.len());
+    let before = found.left();
+    super::reader::Reader::new(&chars, 0, &mut found).whole().expect("it can be read");
+    let queue = std::mem::take(&mut found.script.commands).into_iter().map(|simple| (simple, 0));
+    super::unfold::walked(&mut found, queue.collect());
+    before - found.left()
+}
+
+#[test]
+fn what_takes_long_is_counted_and_ends() {
+    // Blanks behind `time` are gone past twice, and not once more for each of them.
+    let blanks = steps(&format!("time{}ls", " ".repeat(60_000)));
+    assert!((60_000..200_000).contains(&blanks), "{blanks}");
+    // A word that may begin a command line is as much work as that line.
+    let once = steps(&format!("x {}", "x eval ".repeat(20)));
+    assert!((20_000..1_000_000).contains(&once), "{once}");
+    let script = read(&format!("x {}", "x eval ".repeat(17_000)));
+    assert!(script.hidden.iter().any(|why| why.contains("too intricate")), "{:?}", script.hidden);
+}

@@ -1,8 +1,11 @@
 //! From the commands of a text to those behind them: wrappers, shells, `find`, `eval`. Not here: how the text is read.
 
+use super::builtins::sets_variables;
+use super::folders::moves;
+use super::found::Found;
 use super::interpreters::{NOT_WRITTEN_OUT, Program, program};
-use super::names::{known_name, sets_program};
-use super::reader::{Found, Reader};
+use super::names::{known_name, word_sets_program};
+use super::reader::Reader;
 use super::wrappers::{Started, find_is_unclear, started_by_find, wrapper};
 use super::{Script, Simple, perhaps};
 use crate::policy::rule::FOLDS_CASE;
@@ -11,20 +14,14 @@ use crate::policy::rule::FOLDS_CASE;
 const DEEPEST: u32 = 20;
 /// How many commands may come of one text: those that start one more each are that many, too.
 const MOST: usize = 100_000;
+/// How many steps it is worth to begin a text inside the text.
+const NESTED: usize = 2_000;
 
 /// Everything that the commands found so far start.
 pub(super) fn unfolded(mut found: Found) -> Script {
     let commands = std::mem::take(&mut found.script.commands);
     found.script.commands = walked(&mut found, commands.into_iter().map(|simple| (simple, 0)).collect());
-    let reads = |simple: &Simple| {
-        simple
-            .words
-            .first()
-            .is_some_and(|word| matches!(word.text.as_str(), "read" | "mapfile" | "readarray"))
-    };
-    if found.data && found.script.commands.iter().any(reads) {
-        found.hide("text that looks like a substitution may be read into a variable, which a shell may run");
-    }
+    found.finish();
     found.script
 }
 
@@ -35,6 +32,10 @@ pub(super) fn walked(found: &mut Found, mut queue: Vec<(Simple, u32)>) -> Vec<Si
     while let Some((mut simple, depth)) = queue.pop() {
         if done.len() >= MOST || depth > DEEPEST {
             found.hide("the command line cannot be read: it is nested too deeply");
+            break;
+        }
+        if let Err(why) = found.steps(simple.words.len()) {
+            found.hide(&format!("the command line cannot be read: {why}"));
             break;
         }
         let started = one(found, &mut simple, depth);
@@ -53,25 +54,20 @@ fn one(found: &mut Found, simple: &mut Simple, depth: u32) -> Vec<(Simple, u32)>
     }
     let name = known_name(&first.text, FOLDS_CASE);
     let is_elsewhere = first.text.contains(['/', '\\']);
-    match name.as_str() {
-        "cd" | "pushd" | "popd" => found.script.moves = true,
-        "export" | "declare" | "typeset" | "readonly" | "local" | "unset" | "read" | "printf" | "set"
-        | "shopt" => {
-            found.script.assigns |= simple.words.len() > 1 && name != "printf"
-                || simple.words.iter().any(|word| word.text == "-v");
+    let (assigns, paths) = sets_variables(&name, simple);
+    found.script.assigns |= assigns;
+    found.script.paths |= paths;
+    found.counting.builtin(&name, simple);
+    found.script.moves |= moves(&name, simple);
+    if name == "find" {
+        if find_is_unclear(simple) {
+            simple.opaque = Some(NOT_WRITTEN_OUT);
         }
-        "find" => {
-            if find_is_unclear(simple) {
-                simple.opaque = Some(NOT_WRITTEN_OUT);
-            }
-            let started = started_by_find(simple);
-            perhaps::note(found, &name, simple, depth);
-            return started.into_iter().map(|inner| (inner, depth + 1)).collect();
-        }
-        _ => {}
+        let started = started_by_find(simple);
+        perhaps::note(found, &name, simple, depth);
+        return started.into_iter().map(|inner| (inner, depth + 1)).collect();
     }
-    if (is_elsewhere || !perhaps::is_quiet(&name)) && simple.words.iter().any(|word| sets_program(&word.text))
-    {
+    if (is_elsewhere || !perhaps::is_quiet(&name)) && simple.words.iter().any(word_sets_program) {
         found.hide(&format!("`{}`: it sets a variable by which programs run others", simple.shown()));
     }
     if let Some(wrapper) = wrapper(&name) {
@@ -106,9 +102,12 @@ fn one(found: &mut Found, simple: &mut Simple, depth: u32) -> Vec<(Simple, u32)>
             Vec::new()
         }
         Program::Script(text, more) => {
-            simple.transparent = more.is_none() && !is_elsewhere;
+            let inner = nested(found, &text, depth);
+            // Where no command is found in it, nothing else stands for what it does.
+            let names_any = inner.iter().any(|(inner, _)| !inner.words.is_empty());
+            simple.transparent = more.is_none() && !is_elsewhere && names_any;
             simple.opaque = more;
-            nested(found, &text, depth)
+            inner
         }
     }
 }
@@ -117,7 +116,9 @@ fn one(found: &mut Found, simple: &mut Simple, depth: u32) -> Vec<(Simple, u32)>
 pub(super) fn nested(found: &mut Found, text: &str, depth: u32) -> Vec<(Simple, u32)> {
     let chars: Vec<char> = text.chars().collect();
     let outer = std::mem::take(&mut found.script.commands);
-    if let Err(why) = Reader::new(&chars, 0, found).whole() {
+    found.read.insert(text.to_owned());
+    let read = found.steps(NESTED).and_then(|()| Reader::new(&chars, 0, found).whole());
+    if let Err(why) = read {
         found.hide(&format!("a command line in the command line cannot be read: {why}"));
     }
     let inner = std::mem::replace(&mut found.script.commands, outer);

@@ -1,8 +1,9 @@
 //! Words: quotes, expansions, and the commands inside these. Not here: what words make a command.
 
 use super::Word;
+use super::found::{Read, holds_substitution};
 use super::names::is_command_table;
-use super::reader::{Read, Reader, breaks, holds_substitution, is_name};
+use super::reader::{Reader, breaks, is_name};
 
 /// What a word was found to be while it is read.
 #[derive(Default)]
@@ -17,11 +18,11 @@ struct Shape {
 impl Reader<'_, '_> {
     /// Reads a word; an empty one where none begins.
     pub fn word(&mut self) -> Read<Word> {
-        let begin = self.at;
         let mut word = Word { literal: true, plain: true, ..Word::default() };
         let mut shape = Shape::default();
         while let Some(c) = self.ahead(0) {
             self.step()?;
+            let begin = self.at;
             match c {
                 '<' | '>' if self.ahead(1) == Some('(') => {
                     word.literal = false;
@@ -61,9 +62,11 @@ impl Reader<'_, '_> {
                     word.text.push(c);
                 }
             }
+            // In these quotes nothing joins lines.
+            let piece = self.text.get(begin..self.at).unwrap_or_default();
+            if c == '\'' { word.raw.extend(piece) } else { word.raw.push_str(&joined(piece)) }
         }
         word.assigns = shape.assigns;
-        word.raw = self.text[begin..self.at].iter().collect();
         Ok(word)
     }
 
@@ -119,7 +122,7 @@ impl Reader<'_, '_> {
         }
     }
 
-    fn dollar(&mut self, word: &mut Word, in_quotes: bool) -> Read<()> {
+    pub fn dollar(&mut self, word: &mut Word, in_quotes: bool) -> Read<()> {
         self.deeper(|reader| reader.expansion(word, in_quotes))
     }
 
@@ -158,14 +161,22 @@ impl Reader<'_, '_> {
                 word.literal = false;
                 word.splits |= !in_quotes;
                 self.bump(1);
+                let begin = self.at;
                 while self.ahead(0).is_some_and(|c| c.is_ascii_alphanumeric() || c == '_') {
                     self.bump(1);
+                }
+                // What the command before it ended with is an argument of that one.
+                if self.at == begin + 1 && c == '_' {
+                    self.found.counting.uses_argument();
                 }
                 Ok(())
             }
             Some(c) if c.is_ascii_digit() || "@*#?-$!".contains(c) => {
                 word.literal = false;
                 word.splits |= !in_quotes || c == '@';
+                if c.is_ascii_digit() || matches!(c, '@' | '*') {
+                    self.found.counting.uses_argument();
+                }
                 self.bump(2);
                 Ok(())
             }
@@ -177,90 +188,12 @@ impl Reader<'_, '_> {
         }
     }
 
-    /// Goes past `((...))` if this is arithmetic, which only plain signs and expansions are taken for; stays where it
-    /// is clearly a group in a group. What it may be else cannot be read: in arithmetic quotes are no quotes.
-    pub fn arithmetic(&mut self) -> Read<bool> {
-        let (begin, kept) = (self.at, self.found.script.commands.len());
-        self.bump(2);
-        let is_it = self.signs("")?;
-        if !is_it {
-            self.at = begin;
-            // They are found again when it is read as what it is.
-            self.found.script.commands.truncate(kept);
-            if !self.is_nested_group()? {
-                return Err("`((` begins neither plain arithmetic nor clearly a group in a group");
-            }
-        }
-        Ok(is_it)
-    }
-
-    /// Goes past the plain signs and expansions of arithmetic, and these signs, to behind its `))`; false where it comes to
-    /// anything else, at which it stays.
-    pub fn signs(&mut self, more: &str) -> Read<bool> {
-        let (mut open, mut scratch) = (0_u32, Word::default());
-        loop {
-            self.step()?;
-            match self.ahead(0) {
-                Some('(') => {
-                    open += 1;
-                    self.bump(1);
-                }
-                Some(')') if open > 0 => {
-                    open -= 1;
-                    self.bump(1);
-                }
-                Some(')') if self.ahead(1) == Some(')') => {
-                    self.bump(2);
-                    return Ok(true);
-                }
-                Some('$') => self.dollar(&mut scratch, true)?,
-                // Arithmetic is no quote to what is in them.
-                Some('`') => self.backquoted(&mut scratch, false)?,
-                Some(c) if is_sign(c) || more.contains(c) => self.bump(1),
-                _ => return Ok(false),
-            }
-        }
-    }
-
-    /// Whether the inner one of these two brackets clearly closes before the outer: by signs that mean the same in
-    /// whichever way it is read, and counted with what is in quotes and without it.
-    fn is_nested_group(&mut self) -> Read<bool> {
-        let (mut all, mut unquoted, mut quote) = (0_i64, 0_i64, None);
-        let (mut all_closed, mut unquoted_closed) = (false, false);
-        let mut at = self.at + 1;
-        while !(all_closed && unquoted_closed) {
-            self.step()?;
-            let (Some(&c), next) = (self.text.get(at), self.text.get(at + 1)) else { return Ok(false) };
-            at += 1;
-            let change = match c {
-                '#' | '\\' | '`' => return Ok(false),
-                '<' if next == Some(&'<') => return Ok(false),
-                'c' if self.text[at - 1..].starts_with(&['c', 'a', 's', 'e']) => return Ok(false),
-                '\'' | '"' if quote.is_none_or(|open| open == c) => {
-                    quote = if quote.is_none() { Some(c) } else { None };
-                    continue;
-                }
-                '(' => 1,
-                ')' => -1,
-                _ => continue,
-            };
-            all += if all_closed { 0 } else { change };
-            unquoted += if unquoted_closed || quote.is_some() { 0 } else { change };
-            let closes = (!all_closed && all == 0) || (!unquoted_closed && unquoted == 0 && quote.is_none());
-            all_closed |= all == 0;
-            unquoted_closed |= unquoted == 0;
-            if closes && next == Some(&')') {
-                return Ok(false);
-            }
-        }
-        Ok(true)
-    }
-
     /// `${...}`, from after its brace.
     fn parameter(&mut self, in_quotes: bool) -> Read<()> {
         if self.ahead(0).is_none_or(breaks) {
             return Err("`${` runs a command or names nothing");
         }
+        let begin = self.at;
         let mut scratch = Word::default();
         loop {
             self.step()?;
@@ -275,7 +208,7 @@ impl Reader<'_, '_> {
                     scratch.text.extend(self.text.get(self.at));
                     self.at = (self.at + 1).min(self.text.len());
                 }
-                Some('\'') if in_quotes => return Err("a quote in `${` in quotes means different things"),
+                Some('\'') if in_quotes => self.plainly_quoted(&mut scratch)?,
                 Some('\'') => {
                     self.bump(1);
                     self.single_quoted(&mut scratch)?;
@@ -301,14 +234,33 @@ impl Reader<'_, '_> {
             self.found
                 .hide("text in `${` that looks like a substitution may be run as an index or an offset");
         }
+        self.found.counting.value("", &scratch.text);
         if is_command_table(&scratch.text) {
             self.found.hide("it may give a command another name");
+        }
+        let written: String = self.text[begin..self.at].iter().collect();
+        self.found.note_parameter(&written.replace("\\\n", ""));
+        Ok(())
+    }
+
+    /// A text between two quotes where these may be quotes or mere signs: it must mean the same either way.
+    fn plainly_quoted(&mut self, word: &mut Word) -> Read<()> {
+        self.bump(1);
+        let rest = self.text.get(self.at..).unwrap_or_default();
+        let length = rest.iter().take_while(|c| c.is_alphanumeric() || " _-.,:/%+@".contains(**c)).count();
+        if rest.get(length) != Some(&'\'') {
+            return Err("a quote in `${` in quotes means different things");
+        }
+        for _ in 0..=length {
+            self.step()?;
+            word.text.extend(self.text.get(self.at).filter(|c| **c != '\''));
+            self.at += 1;
         }
         Ok(())
     }
 
     /// A substitution in backquotes. Its text loses a layer of backslashes before it is a script.
-    fn backquoted(&mut self, word: &mut Word, in_quotes: bool) -> Read<()> {
+    pub fn backquoted(&mut self, word: &mut Word, in_quotes: bool) -> Read<()> {
         word.literal = false;
         self.bump(1);
         let mut inner = Vec::new();
@@ -357,9 +309,21 @@ impl Shape {
     }
 }
 
-/// A plain sign of arithmetic.
-fn is_sign(c: char) -> bool {
-    c.is_ascii_alphanumeric() || " \t_+-*/%<>=!&|^~?:,[]#@".contains(c)
+/// A piece of a text without the line breaks behind a backslash, which a shell takes out before it looks at it.
+fn joined(piece: &[char]) -> String {
+    let mut joined = String::new();
+    let mut rest = piece.iter();
+    while let Some(&c) = rest.next() {
+        match (c, rest.as_slice().first()) {
+            ('\\', Some('\n')) => drop(rest.next()),
+            ('\\', Some(&next)) => {
+                joined.extend([c, next]);
+                rest.next();
+            }
+            _ => joined.push(c),
+        }
+    }
+    joined
 }
 
 /// Whether a backslash before this sign is no more there once expansions are made.

@@ -27,10 +27,11 @@ const fn plain(name: &'static str, flags: &'static str, valued: &'static str) ->
     Wrapper { name, flags, valued, attached: "", long: &[], long_valued: &[], skips: 0, transparent: true }
 }
 
+/// A program that is told another name of its own may do other things: options that give one are not known here.
 const WRAPPERS: &[Wrapper] = &[
     plain("builtin", "", ""),
     plain("command", "p", ""),
-    plain("exec", "cl", "a"),
+    plain("exec", "cl", ""),
     plain("nohup", "", ""),
     Wrapper {
         long: &["portability", "verbose", "append"],
@@ -49,8 +50,8 @@ const WRAPPERS: &[Wrapper] = &[
     },
     Wrapper {
         long: &["ignore-environment", "null", "debug", "block-signal", "ignore-signal", "default-signal"],
-        long_valued: &["unset", "chdir", "argv0", "block-signal", "ignore-signal", "default-signal"],
-        ..plain("env", "i0v", "uCPa")
+        long_valued: &["unset", "chdir", "block-signal", "ignore-signal", "default-signal"],
+        ..plain("env", "i0v", "uCP")
     },
     Wrapper {
         long: &["null", "no-run-if-empty", "verbose", "exit", "open-tty", "interactive", "show-limits"],

@@ -10,7 +10,7 @@ use super::terms::{Share, Taken, Terms};
 use crate::failpoint::reach;
 use crate::trash::inventory::MANIFEST;
 use crate::trash::manifest::{self, Line, Name};
-use crate::trash::{now_ms, tree};
+use crate::trash::now_ms;
 
 /// A manifest is followed by another once it is longer than this, in bytes, and gets so many lines at once, each with a
 /// path: together less than is read of one.
@@ -86,33 +86,36 @@ impl<'a> Bin<'a> {
         }
         for lines in lines.chunks(MOST_LINES) {
             if self.open.last().is_none_or(|open| open.written > LONG) {
-                let numbers = lines.iter().filter_map(|line| match line {
-                    Line::Removed { item, .. } => item.parse().ok(),
-                    _ => None,
-                });
-                let made = self.make(numbers.min().unwrap_or(self.next + 1))?;
+                let number = |line: &Line| {
+                    if let Line::Removed { item, .. } = line { item.parse().ok() } else { None }
+                };
+                let made = self.make(lines.iter().find_map(number).unwrap_or(self.next + 1))?;
                 self.open.push(made);
             }
-            let Some(open) = self.open.last_mut() else { return Ok(()) };
-            let dated = [&[now()], lines].concat();
-            open.written += manifest::append(&open.folder.join(MANIFEST), &dated)?;
+            self.open.last_mut().map_or(Ok(()), |open| open.append(lines))?;
         }
         Ok(())
     }
 
-    /// A folder that was announced could not be removed.
-    pub fn stayed(&mut self, announced: Option<PathBuf>) {
-        if let Some(path) = announced {
-            self.announce(&[Line::Stayed { path: Name(path), item: None }]);
+    /// The folder that was announced last could not be removed.
+    pub fn stayed(&mut self) {
+        if let Some(last) = self.open.len().checked_sub(1) {
+            self.take_back(last, Line::Stayed);
         }
     }
 
-    /// What was announced as this item did not come, or not whole: nothing of it is kept there.
-    pub fn did_not_come(&mut self, path: &Path, item: &str) {
-        if let Some(place) = self.place(item) {
-            let _ = tree::remove(&place);
+    /// What was announced as this item did not come; nothing of it is kept.
+    pub fn did_not_come(&mut self, item: &str) {
+        if let Some(at) = self.of(item) {
+            self.take_back(at, Line::NotCome { item: item.to_owned() });
         }
-        self.announce(&[Line::Stayed { path: Name(path.to_owned()), item: Some(item.to_owned()) }]);
+    }
+
+    /// In the manifest that it was announced in.
+    fn take_back(&mut self, at: usize, line: Line) {
+        if let Err(cause) = self.open[at].append(&[line]) {
+            self.unusable = Some(super::in_words(&cause));
+        }
     }
 
     /// Under a name that nobody looks at until its manifest is held.
@@ -122,8 +125,12 @@ impl<'a> Bin<'a> {
         let mut builder = DirBuilder::new();
         std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
         builder.create(&hidden)?;
-        let begun =
-            Line::Begun { request: self.terms.request.clone(), tool: self.tool.to_owned(), at_ms: now_ms() };
+        let begun = Line::Begun {
+            request: self.terms.request.clone(),
+            tool: self.tool.to_owned(),
+            at_ms: now_ms(),
+            proof: self.terms.proof.clone(),
+        };
         manifest::append(&hidden.join(MANIFEST), &[begun])?;
         let held = File::open(hidden.join(MANIFEST))?;
         held.lock()?;
@@ -136,16 +143,24 @@ impl<'a> Bin<'a> {
 
     /// Where something of this name goes.
     pub fn place(&self, item: &str) -> Option<PathBuf> {
+        Some(self.open[self.of(item)?].folder.join(item))
+    }
+
+    /// Which of the folders an item was announced in.
+    fn of(&self, item: &str) -> Option<usize> {
         let number: u64 = item.parse().ok()?;
-        let open = self.open.iter().rfind(|open| open.first <= number)?;
-        Some(open.folder.join(item))
+        self.open.iter().rposition(|open| open.first <= number)
     }
 }
 
-fn now() -> Line {
-    let now = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
-    let us = now.tv_sec.saturating_mul(1_000_000).saturating_add(now.tv_nsec / 1_000);
-    Line::Now { us: us.unsigned_abs() }
+impl Open {
+    fn append(&mut self, lines: &[Line]) -> io::Result<()> {
+        let now = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
+        let us = now.tv_sec.saturating_mul(1_000_000).saturating_add(now.tv_nsec / 1_000);
+        let dated = [&[Line::Now { us: us.unsigned_abs() }], lines].concat();
+        self.written += manifest::append(&self.folder.join(MANIFEST), &dated)?;
+        Ok(())
+    }
 }
 
 /// The line of something that goes.
@@ -167,6 +182,7 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         let terms = Terms {
             request: crate::ids::RequestId::new(),
+            proof: String::new(),
             into: folder.path().to_owned(),
             max_bytes: 0,
             workspaces: Vec::new(),
@@ -204,5 +220,12 @@ mod tests {
             }
         }
         assert_eq!(at, places.len());
+        // What did not come is said where it was announced, and is not among the rest then.
+        bin.did_not_come("1");
+        let first = manifest::read::<Line>(&folders[0].join(MANIFEST)).expect("readable");
+        let has_first = |lines: &[Line]| {
+            lines.iter().any(|line| matches!(line, Line::Removed { item, .. } if item == "1"))
+        };
+        assert!(has_first(&first) && !has_first(&manifest::settled(first)));
     }
 }

@@ -1,6 +1,5 @@
 //! How each of several paths is to go: into the trash in one step, for good because the trash does not take it, or one
 //! by one as the program itself would go about it. Not here: removing (removal).
-
 #![expect(clippy::disallowed_methods, reason = "this file looks at what is to be removed")]
 
 use std::fs::{self, Metadata};
@@ -31,8 +30,6 @@ pub(super) enum Way {
 
 /// Something that is written down as about to go to the trash.
 pub(super) struct Announced {
-    /// Its path without links.
-    pub real: PathBuf,
     pub item: String,
     pub tree: Tree,
     /// What it counts against.
@@ -62,7 +59,7 @@ impl Removal<'_> {
                     let item = self.bin.name();
                     taken.add(share, tree.on_disk);
                     lines.push(removed(&real, &item, tree.files, tree.bytes));
-                    Way::Whole(Announced { real, item, tree, share })
+                    Way::Whole(Announced { item, tree, share })
                 }
                 Some(Place::Over(tree)) => Way::ForGood(tree),
                 Some(Place::Divided) | None => Way::OneByOne,

@@ -87,13 +87,7 @@ impl Removal<'_> {
     fn operand(&mut self, path: &Path, way: &Way) {
         let metadata = match fs::symlink_metadata(path) {
             Ok(metadata) => metadata,
-            Err(cause) => {
-                let missing = matches!(cause.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory);
-                if !(missing && self.asked.missing_is_fine) {
-                    self.cannot(path, &in_words(&cause));
-                }
-                return;
-            }
+            Err(cause) => return self.cannot_find(path, &cause),
         };
         if metadata.is_dir() && !self.may_begin(path, &metadata) {
             return;
@@ -150,33 +144,36 @@ impl Removal<'_> {
         let from = Path::new(trimmed(path.as_os_str()));
         let is_folder = fs::symlink_metadata(from).is_ok_and(|found| found.is_dir());
         let moved = if is_folder {
-            tree::rename_new(from, &place)
+            tree::rename_new(from, &place).is_ok()
         } else {
-            tree::move_file_new(from, &place)
-                .map_err(|(Unmoved::Copy(cause) | Unmoved::Removal(cause))| cause)
+            tree::move_file_new(from, &place).is_ok()
         };
-        let Err(cause) = moved else {
+        if moved {
             self.tell_all(&announced.tree);
             return true;
-        };
-        self.bin.gives_back(announced.share, announced.tree.on_disk);
-        self.bin.did_not_come(&announced.real, &announced.item);
-        let is_gone = fs::symlink_metadata(from).is_err_and(|cause| cause.kind() == io::ErrorKind::NotFound);
-        if is_gone {
-            self.operand_vanished(path, &cause);
         }
-        is_gone
+        self.bin.gives_back(announced.share, announced.tree.on_disk);
+        self.bin.did_not_come(&announced.item);
+        match fs::symlink_metadata(from) {
+            Err(cause) if cause.kind() == io::ErrorKind::NotFound => {
+                self.cannot_find(path, &cause);
+                true
+            }
+            _ => false,
+        }
     }
 
-    /// Whether somebody else was faster, where that is as good.
-    fn is_gone_anyhow(&self, cause: &io::Error) -> bool {
-        self.asked.missing_is_fine && cause.kind() == io::ErrorKind::NotFound
-    }
-
-    fn operand_vanished(&mut self, path: &Path, cause: &io::Error) {
-        if !self.asked.missing_is_fine {
+    /// Complains of what is not there, unless that is fine.
+    fn cannot_find(&mut self, path: &Path, cause: &io::Error) {
+        if !self.is_gone_anyhow(cause) {
             self.cannot(path, &in_words(cause));
         }
+    }
+
+    /// Whether it is not there, or somebody else was faster, where that is as good.
+    fn is_gone_anyhow(&self, cause: &io::Error) -> bool {
+        self.asked.missing_is_fine
+            && matches!(cause.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
     }
 
     /// As the program itself goes about it: what is in a folder first. False where something stays.
@@ -188,12 +185,14 @@ impl Removal<'_> {
             self.fails(&format!("skipping {}, since it's on a different device", quoted(path.as_os_str())));
             return false;
         }
-        let names = match fs::read_dir(path).and_then(Iterator::collect::<io::Result<Vec<_>>>) {
-            Ok(names) => names,
+        // Paths, since entries would hold the folder open, and folders lie deeper than many may be open.
+        let read = fs::read_dir(path).and_then(|all| all.map(|entry| Ok(entry?.path())).collect());
+        let paths: Vec<PathBuf> = match read {
+            Ok(paths) => paths,
             // It may be empty all the same.
             Err(cause) => return self.folder(path, metadata, Some(&cause)),
         };
-        if !names.is_empty() {
+        if !paths.is_empty() {
             if !self.asked.recursive {
                 self.cannot(path, "Directory not empty");
                 return false;
@@ -203,7 +202,6 @@ impl Removal<'_> {
             }
         }
         let mut all_gone = true;
-        let paths: Vec<PathBuf> = names.iter().map(fs::DirEntry::path).collect();
         for (path, way) in paths.iter().zip(self.plan(&paths)) {
             match fs::symlink_metadata(path) {
                 Ok(below) => all_gone &= self.go(path, &below, top, &way),
@@ -236,21 +234,22 @@ impl Removal<'_> {
         let real = true_path(path)
             .filter(|real| !is_behind_a_link(path, metadata) && self.terms.workspace(real).is_some());
         let announced =
-            real.filter(|real| self.bin.announce(&[empty_folder(real, metadata.mode() & 0o7777)]));
+            real.is_some_and(|real| self.bin.announce(&[empty_folder(&real, metadata.mode() & 0o7777)]));
         self.warn_once();
         match fs::remove_dir(trimmed(path.as_os_str())) {
             Ok(()) => {
                 self.tell(path, true);
                 true
             }
-            Err(cause) if self.is_gone_anyhow(&cause) => {
-                self.bin.stayed(announced);
-                true
-            }
             Err(cause) => {
-                self.bin.stayed(announced);
-                self.cannot(path, &in_words(unread.unwrap_or(&cause)));
-                false
+                if announced {
+                    self.bin.stayed();
+                }
+                let is_gone = self.is_gone_anyhow(&cause);
+                if !is_gone {
+                    self.cannot(path, &in_words(unread.unwrap_or(&cause)));
+                }
+                is_gone
             }
         }
     }
@@ -283,12 +282,11 @@ impl Removal<'_> {
             Err(Unmoved::Removal(cause))
                 if matches!(cause.kind(), io::ErrorKind::NotFound | io::ErrorKind::PermissionDenied) =>
             {
-                self.bin.did_not_come(&real, &item);
+                self.bin.did_not_come(&item);
                 Err(cause)
             }
             Err(Unmoved::Copy(cause) | Unmoved::Removal(cause)) => {
-                let _ = tree::remove(&place);
-                fs::remove_file(path).inspect_err(|_| self.bin.did_not_come(&real, &item))?;
+                fs::remove_file(path).inspect_err(|_| self.bin.did_not_come(&item))?;
                 let (shown, why) = (quoted(path.as_os_str()), in_words(&cause));
                 complain(
                     self.name,

@@ -54,7 +54,11 @@ fn one(terms: &Terms, bin: &mut Bin<'_>, path: &Path) -> io::Result<()> {
         && fs::read_dir(path).is_ok_and(|mut entries| entries.next().is_none())
     {
         let announced = bin.announce(&[empty_folder(&real, metadata.permissions().mode() & 0o7777)]);
-        return fs::remove_dir(path).inspect_err(|_| bin.stayed(announced.then_some(real)));
+        return fs::remove_dir(path).inspect_err(|_| {
+            if announced {
+                bin.stayed();
+            }
+        });
     }
     fs::remove_dir(path)
 }

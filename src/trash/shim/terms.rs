@@ -18,6 +18,8 @@ const MADE_AGAIN: &[&str] = &["target", "node_modules"];
 pub struct Terms {
     /// The request.
     pub request: RequestId,
+    /// What shows that a manifest is its own.
+    pub proof: String,
     /// The folder that takes it.
     pub into: PathBuf,
     /// The most that it takes, in bytes.
@@ -117,6 +119,7 @@ mod tests {
     fn what_is_made_again_gets_a_share_and_a_repository_does_not_count_as_that() {
         let terms = Terms {
             request: RequestId::new(),
+            proof: String::new(),
             into: PathBuf::from("/h"),
             max_bytes: 800,
             workspaces: vec![PathBuf::from("/w/target")],
@@ -134,6 +137,7 @@ mod tests {
     fn what_was_made_again_takes_room_from_all_and_not_the_other_way_round() {
         let terms = Terms {
             request: RequestId::new(),
+            proof: String::new(),
             into: PathBuf::from("/h"),
             max_bytes: 800,
             workspaces: Vec::new(),

@@ -10,7 +10,7 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
-use crate::trash::tree::taken;
+use crate::trash::tree::{is_new, taken};
 use rustix::fs::{Access, AtFlags, CWD, accessat};
 
 /// A tree, looked at as a whole.
@@ -28,12 +28,6 @@ pub(super) struct Tree {
     counted: HashSet<(u64, u64)>,
     /// What went, in the order in which it is told, and whether it is a folder; only where somebody wants to know.
     pub told: Vec<(PathBuf, bool)>,
-}
-
-impl Tree {
-    fn is_counted(&mut self, metadata: &Metadata) -> bool {
-        metadata.nlink() > 1 && !self.counted.insert((metadata.dev(), metadata.ino()))
-    }
 }
 
 /// Looks at everything below a path.
@@ -60,10 +54,20 @@ fn visit(path: &Path, metadata: &Metadata, tree: &mut Tree, seen: &Seen) -> io::
     }
     if is_folder {
         let mut is_empty = true;
+        // Looked into once this one is closed: they lie deeper than many may be open.
+        let mut folders = Vec::new();
         for entry in fs::read_dir(path)? {
             let entry = entry?;
             is_empty = false;
-            visit(&entry.path(), &entry.metadata()?, tree, seen)?;
+            let (below, metadata) = (entry.path(), entry.metadata()?);
+            if metadata.is_dir() {
+                folders.push((below, metadata));
+            } else {
+                visit(&below, &metadata, tree, seen)?;
+            }
+        }
+        for (below, metadata) in folders {
+            visit(&below, &metadata, tree, seen)?;
         }
         // One by one, what is in it could not be removed. One that is not ours could not be moved either.
         let sticky = metadata.permissions().mode() & 0o1000 != 0 && metadata.uid() != seen.us && seen.us != 0;
@@ -72,7 +76,7 @@ fn visit(path: &Path, metadata: &Metadata, tree: &mut Tree, seen: &Seen) -> io::
         }
     } else {
         tree.files += 1;
-        let counts = metadata.is_file() && !tree.is_counted(metadata);
+        let counts = metadata.is_file() && is_new(metadata, &mut tree.counted);
         tree.bytes += if counts { metadata.len() } else { 0 };
         tree.on_disk += if counts { taken(metadata) } else { 0 };
     }

@@ -144,6 +144,7 @@ async fn status_says_the_same_keys_without_a_runner() {
         "safeMode",
         "salvage",
         "secrets",
+        "secretsKey",
         "version",
         "waiting",
     ];

@@ -76,12 +76,15 @@ async fn f50_a_stranger_with_a_recorded_process_id_is_not_signalled() {
     let runner = stage.run();
     let id = stage.ask(Ask::bash("echo here > begun; sleep 600")).await;
     stage.line("begun").await;
+    let journal =
+        || rusqlite::Connection::open(stage.setting.home.join("state/journal.sqlite3")).expect("the journal");
+    let identity = || journal().query_row("select identity from child", [], |row| row.get::<_, String>(0));
+    // The command may be quicker than the note of it.
+    until("a note of the child", || identity().is_ok()).await;
     runner.kill();
     let mut stranger = Command::new("sleep").arg("600").spawn().expect("a process");
-    let db =
-        rusqlite::Connection::open(stage.setting.home.join("state/journal.sqlite3")).expect("the journal");
-    let recorded: String =
-        db.query_row("select identity from child", [], |row| row.get(0)).expect("one child");
+    let recorded = identity().expect("one child");
+    let db = journal();
     // Its id was given out again: same boot, another start.
     let (boot, _) = recorded.split_once(':').expect("parts");
     let reused = format!("{boot}:{}:1", stranger.id());

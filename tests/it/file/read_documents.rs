@@ -91,14 +91,20 @@ async fn a_big_image_says_how_to_see_it() {
 
 // PDF documents.
 
-fn packed(bytes: &[u8]) -> Vec<u8> {
+pub(super) fn packed(bytes: &[u8]) -> Vec<u8> {
     let mut encoder = ZlibEncoder::new(Vec::new(), Compression::best());
     encoder.write_all(bytes).unwrap();
     encoder.finish().unwrap()
 }
 
 /// A document of these content streams, each packed; `font` is the font's dictionary, and `more` more objects.
-fn pdf(pages: &[&str], font: &str, more: &[Vec<u8>]) -> Vec<u8> {
+pub(super) fn pdf(pages: &[&str], font: &str, more: &[Vec<u8>]) -> Vec<u8> {
+    let packed = pages.iter().map(|content| stream("/Filter /FlateDecode", &packed(content.as_bytes())));
+    pdf_of(&packed.collect::<Vec<_>>(), font, more)
+}
+
+/// The same of streams as they are.
+pub(super) fn pdf_of(pages: &[Vec<u8>], font: &str, more: &[Vec<u8>]) -> Vec<u8> {
     let kids: Vec<String> = (0..pages.len()).map(|n| format!("{} 0 R", 4 + 2 * n)).collect();
     let mut objects = vec![
         b"<< /Type /Catalog /Pages 2 0 R >>".to_vec(),
@@ -111,7 +117,7 @@ fn pdf(pages: &[&str], font: &str, more: &[Vec<u8>]) -> Vec<u8> {
             5 + 2 * n
         );
         objects.push(page.into_bytes());
-        objects.push(stream("/Filter /FlateDecode", &packed(content.as_bytes())));
+        objects.push(content.clone());
     }
     objects.extend_from_slice(more);
     let mut bytes = b"%PDF-1.5\n".to_vec();
@@ -133,14 +139,15 @@ fn pdf(pages: &[&str], font: &str, more: &[Vec<u8>]) -> Vec<u8> {
     bytes
 }
 
-fn stream(keys: &str, data: &[u8]) -> Vec<u8> {
+pub(super) fn stream(keys: &str, data: &[u8]) -> Vec<u8> {
     let mut object = format!("<< /Length {} {keys} >>\nstream\n", data.len()).into_bytes();
     object.extend(data);
     object.extend(b"\nendstream");
     object
 }
 
-const PLAIN: &str = "<< /Type /Font /Subtype /Type1 /BaseFont /Helvetica /Encoding /WinAnsiEncoding >>";
+pub(super) const PLAIN: &str =
+    "<< /Type /Font /Subtype /Type1 /BaseFont /Helvetica /Encoding /WinAnsiEncoding >>";
 
 #[tokio::test]
 async fn a_document_is_read_by_page() {

@@ -6,7 +6,7 @@ use punie_runner::request::ErrorCode;
 use serde_json::json;
 
 use super::bench::{Bench, bench_tools, system_path};
-use crate::harness::tools::call;
+use crate::harness::tools::{call, text};
 
 #[tokio::test]
 async fn what_is_staged_is_committed_and_told() {
@@ -119,13 +119,46 @@ async fn a_program_that_a_hook_leaves_running_does_not_hold_the_answer() {
     let args = json!({"paths": ["repo/a.txt"], "message": "x"});
     let reply = bench.ask("GitCommit", args).await.expect("a commit");
     assert!(
-        reply.meta.warnings.iter().any(|note| note.contains("left a program running")),
+        reply
+            .meta
+            .warnings
+            .iter()
+            .any(|note| note.contains("a hook left running: ") && note.contains("sleep 600")),
         "{:?}",
         reply.meta
     );
     let pid = fs::read_to_string(pid).expect("a pid");
     let pid = rustix::process::Pid::from_raw(pid.trim().parse().expect("a number")).expect("a pid");
     rustix::process::kill_process(pid, rustix::process::Signal::KILL).expect("it was still there");
+}
+
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn a_hook_has_no_terminal_of_the_runners_and_the_mark_of_its_call() {
+    let bench = Bench::new();
+    bench.hook(
+        "pre-commit",
+        "read -r _ _ _ _ _ session _ < /proc/$$/stat; echo session $session; grep 'file locks' /proc/self/limits\n\
+         (setsid env -i sh -c 'exec 0<&- 1>&- 2>&-; (setsid sleep 601 &)')",
+    );
+    bench.write("a.txt", "x\n");
+    let args = json!({"paths": ["repo/a.txt"], "message": "x"});
+    let reply = bench.ask("GitCommit", args).await.expect("a commit");
+    let said = text(&reply);
+    let session = said.lines().find_map(|line| line.strip_prefix("session ")?.trim().parse::<i32>().ok());
+    // A session that is not the runner's has none of its terminals. Ours is 0 where who leads it is in another
+    // namespace of processes, as in a container that a command was sent into.
+    let stat = fs::read_to_string("/proc/self/stat").expect("told");
+    let after_name = stat.rsplit(')').next().expect("fields");
+    let ours = after_name.split_ascii_whitespace().nth(3).and_then(|field| field.parse().ok());
+    assert!(session.is_some_and(|session| session > 0) && session != ours, "{said}");
+    let limit = said.lines().find(|line| line.contains("file locks")).expect("it is told");
+    assert!(!limit.contains("unlimited"), "{said}");
+    // What shed everything else is found by that mark, and told.
+    let warnings = reply.meta.warnings.join("; ");
+    let left = warnings.split("sleep 601 (pid ").nth(1).and_then(|rest| rest.split(')').next());
+    let pid = left.and_then(|pid| rustix::process::Pid::from_raw(pid.parse().ok()?));
+    rustix::process::kill_process(pid.expect(&warnings), rustix::process::Signal::KILL).expect("it runs");
 }
 
 #[tokio::test]

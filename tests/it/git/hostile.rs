@@ -317,6 +317,65 @@ async fn h58_a_git_in_the_workspace_is_never_started() {
 }
 
 #[tokio::test]
+async fn h76_objects_are_taken_from_no_repository_outside() {
+    let bench = Bench::new();
+    let other = bench.outside.path().join("other");
+    fs::create_dir(&other).expect("a folder");
+    bench.plain(&other, &["init", "-q"]);
+    fs::write(other.join("secret.txt"), "top-secret-words\n").expect("written");
+    bench.plain(&other, &["add", "."]);
+    bench.plain(&other, &["-c", "user.name=a", "-c", "user.email=a@b", "commit", "-qm", "one"]);
+    let id = String::from_utf8(bench.plain(&other, &["rev-parse", "HEAD"]).stdout).expect("text");
+    let show = json!({"path": "repo", "ref": id.trim()});
+    let objects = bench.repo().join(".git/objects");
+    let theirs = other.join(".git/objects");
+    fs::write(objects.join("info/alternates"), format!("{}\n", theirs.display())).expect("written");
+    let text = bench.refused_as("GitShow", show.clone(), ErrorCode::OutsideWorkspace).await;
+    assert!(text.contains("it takes objects from") && !text.contains("top-secret"), "{text}");
+    // By way of one that lies here.
+    let between = bench.inside.path().join("between/info");
+    fs::create_dir_all(&between).expect("a folder");
+    fs::write(between.join("alternates"), format!("{}\n", theirs.display())).expect("written");
+    fs::write(objects.join("info/alternates"), "../../../between\n").expect("written");
+    bench.refused_as("GitShow", show.clone(), ErrorCode::OutsideWorkspace).await;
+    // One that whoever reads it would wait for.
+    fs::remove_file(objects.join("info/alternates")).expect("there");
+    let made = std::process::Command::new("mkfifo").arg(objects.join("info/alternates")).status();
+    assert!(made.expect("it runs").success());
+    let text = bench.refused_as("GitShow", show.clone(), ErrorCode::OutsideWorkspace).await;
+    assert!(text.contains("it is no plain file"), "{text}");
+    fs::remove_file(objects.join("info/alternates")).expect("there");
+    fs::rename(&objects, bench.inside.path().join("objects")).expect("moved");
+    std::os::unix::fs::symlink(&theirs, &objects).expect("a link");
+    bench.refused_as("GitShow", show, ErrorCode::OutsideWorkspace).await;
+    // Its own, wherever they are in the workspace.
+    fs::remove_file(&objects).expect("there");
+    std::os::unix::fs::symlink(bench.inside.path().join("objects"), &objects).expect("a link");
+    bench.answer("GitLog", json!({"path": "repo"})).await;
+}
+
+#[tokio::test]
+async fn a_rule_of_ignoring_from_elsewhere_is_not_told_however_it_is_reached() {
+    let bench = Bench::new();
+    fs::write(bench.outside.path().join("secret"), "top-secret-words\n*.txt\n").expect("a file");
+    bench.write("b.txt", "x");
+    let up = "../".repeat(12);
+    let place =
+        format!("{up}{}", bench.outside.path().join("secret").display().to_string().trim_start_matches('/'));
+    bench.git(&["config", "core.excludesFile", &place]);
+    let add = json!({"paths": ["repo/b.txt"]});
+    let text = bench.refused_as("GitAdd", add.clone(), ErrorCode::PolicyDenied).await;
+    assert!(text.contains("by a rule of the user's own") && !text.contains("*.txt"), "{text}");
+    bench.git(&["config", "--unset", "core.excludesFile"]);
+    let exclude = bench.repo().join(".git/info/exclude");
+    let _ = fs::remove_file(&exclude);
+    fs::create_dir_all(exclude.parent().expect("below")).expect("made");
+    std::os::unix::fs::symlink(bench.outside.path().join("secret"), &exclude).expect("a link");
+    let text = bench.refused_as("GitAdd", add, ErrorCode::PolicyDenied).await;
+    assert!(text.contains("by a rule of the user's own") && !text.contains("*.txt"), "{text}");
+}
+
+#[tokio::test]
 async fn settings_cannot_show_files_from_elsewhere() {
     let bench = Bench::new();
     let secret = bench.outside.path().join("secret");

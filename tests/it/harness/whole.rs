@@ -66,6 +66,7 @@ pub fn whole() -> Whole {
             workspace,
             scratch: folders.path().join("scratch"),
             home: folders.path().join("home"),
+            redactor: Redactor::default(),
         },
     })
     .expect("no two tools of one name");

@@ -5,7 +5,7 @@ use std::fs;
 use std::sync::Barrier;
 use std::thread;
 
-use punie_runner::home::{Cause, Home, Mounted, MountedFile, SecretError, Secrets, remove_left};
+use punie_runner::home::{Cause, Home, KeyPlace, Mounted, MountedFile, SecretError, Secrets, remove_left};
 use punie_runner::redact::Secret;
 
 use super::{chmod, home, mode};
@@ -91,6 +91,8 @@ fn a_damaged_file_is_said_to_be_and_is_never_written_over() {
         assert!(said.to_string().contains(why) && said.to_string().contains("aside"), "{said}");
         assert!(secrets.set("another", &secret("value")).is_err(), "{why}");
         assert!(secrets.remove("openai").is_err(), "{why}");
+        let refused = secrets.keep_key_in(KeyPlace::Keychain).expect_err(why);
+        assert!(refused.to_string().contains(why), "nothing is moved: {refused}");
         assert_eq!(whole(&home), before, "{why}: nothing is lost");
     }
 }

@@ -174,3 +174,24 @@ async fn the_users_other_terminals_are_neither_typed_into_nor_read() {
     let text = Yard::new().bash(&format!("echo sudo password: > {name}; cat < {name}; ls /dev/pts")).await;
     assert_eq!(text.matches("Permission denied").count(), 3, "{text}");
 }
+
+#[tokio::test]
+async fn what_a_command_in_the_background_prints_is_its_own_and_it_opens_its_output_again() {
+    let yard = Yard::new();
+    let command =
+        "while [ ! -e go ]; do sleep 0.1; done; echo own > /dev/stdout; echo by-name > /proc/self/fd/1";
+    yard.call(json!({"command": command, "run_in_background": true})).await.expect("it starts");
+    let home = Home::open(&yard.path("punie")).expect("the home");
+    let mut pipes = std::fs::read_dir(home.shells_dir()).expect("the pipes");
+    let pipe = pipes.next().expect("one").expect("a name").path();
+    let text =
+        yard.bash(&format!("echo forged > {0} || head -c 1 < {0} || exit 7; touch go", pipe.display())).await;
+    assert!(text.contains("Exit code 7"), "{text}");
+    yard.bash("touch go").await;
+    let status = json!({"shell_id": "sh_1", "wait_ms": 20_000, "pattern": "by-name"});
+    tools::call(&yard.registry, "ShellStatus", status).await.expect("it is there");
+    let told =
+        tools::call(&yard.registry, "ShellStatus", json!({"shell_id": "sh_1"})).await.expect("so it is");
+    let text = tools::text(&told);
+    assert!(text.contains("\nown\nby-name\n") && !text.contains("forged"), "{text}");
+}

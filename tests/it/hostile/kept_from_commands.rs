@@ -11,7 +11,7 @@ use super::Yard;
 use super::absence::Bare;
 use crate::harness::tools;
 
-const APPEARED: &str = "appeared while this command ran";
+pub(super) const APPEARED: &str = "appeared while this command ran";
 
 fn git(folder: &Path, args: &[&str]) {
     let done = Command::new("git")
@@ -24,7 +24,7 @@ fn git(folder: &Path, args: &[&str]) {
 }
 
 /// A repository with a commit, and what editors and shells run.
-fn furnish(work: &Path) {
+pub(super) fn furnish(work: &Path) {
     git(work, &["init", "-q"]);
     for (file, text) in [
         (".git/hooks/pre-push", "hook"),
@@ -43,10 +43,16 @@ fn furnish(work: &Path) {
     git(work, &["commit", "-q", "-m", "one"]);
 }
 
-fn furnished(network: Network) -> Yard {
+pub(super) fn furnished(network: Network) -> Yard {
     let yard = Yard::with(network, |_| {});
     furnish(&yard.path("work"));
     yard
+}
+
+/// A command runs and does not do it.
+pub(super) async fn fails(yard: &Yard, command: &str) {
+    let text = yard.bash(&format!("{command} || exit 7")).await;
+    assert!(text.contains("Exit code 7"), "{command}: {text}");
 }
 
 #[tokio::test]
@@ -72,8 +78,7 @@ async fn what_is_there_can_be_neither_written_nor_moved_nor_reached_from_inside(
             "mount -o remount,rw .git/config",
             "umount .git/config",
         ] {
-            let text = yard.bash(&format!("{command} || exit 7")).await;
-            assert!(text.contains("Exit code 7"), "{network:?}, {command}: {text}");
+            fails(&yard, command).await;
         }
         for folder in [".git", ".git/hooks", "deep/er"] {
             let command = "echo x > pre-commit; echo x > config; echo x > .envrc; true";
@@ -151,8 +156,30 @@ async fn a_name_under_write_wins() {
     let text =
         yard.bash("git config user.name b && echo x > .vscode/tasks.json && git config user.name").await;
     assert_eq!(text, "b");
-    let text = yard.bash("echo x > .git/hooks/pre-push || exit 7").await;
-    assert!(text.contains("Exit code 7"), "{text}");
+    fails(&yard, "echo x > .git/hooks/pre-push").await;
+}
+
+#[tokio::test]
+async fn what_is_free_leads_nowhere_else_once_a_command_has_made_a_link_of_it() {
+    let yard = Yard::with(Network::Loopback, |rules| {
+        let freed = rules.workspaces[0].join(".git/config");
+        rules.write.push(freed);
+    });
+    furnish(&yard.path("work"));
+    std::fs::write(yard.path("outside/kept"), "kept").expect("written");
+    let outside = yard.path("outside").display().to_string();
+    let text = yard.bash(&format!("mv .git/config mine && ln -s {outside} .git/config && echo linked")).await;
+    assert_eq!(text, "linked", "it is free");
+    for command in
+        [format!("cat {outside}/kept"), format!("echo x > {outside}/made"), "ls .git/config/".to_owned()]
+    {
+        fails(&yard, &command).await;
+    }
+    assert!(!yard.path("outside/made").exists());
+    let text = yard
+        .bash("rm .git/config && mv mine .git/config && git config user.name b && git config user.name")
+        .await;
+    assert_eq!(text, "b", "and is so again");
 }
 
 #[tokio::test]
@@ -162,8 +189,7 @@ async fn a_repository_in_a_folder_of_projects_is_kept_too_and_worked_in() {
     std::fs::create_dir_all(&repository).expect("made");
     furnish(&repository);
     for command in ["echo x >> $D/.git/config", "echo x > $D/.git/hooks/pre-commit", "mv $D/.git other"] {
-        let text = yard.bash(&format!("D=host/team/project; {command} || exit 7")).await;
-        assert!(text.contains("Exit code 7"), "{command}: {text}");
+        fails(&yard, &format!("D=host/team/project; {command}")).await;
     }
     let text = yard.bash("git -C host/team/project commit -q --allow-empty -m two && echo done").await;
     assert_eq!(text, "done");
@@ -184,8 +210,7 @@ async fn the_folders_on_the_way_to_what_is_kept_cannot_be_exchanged() {
         "echo /elsewhere > .git/worktrees/tree/commondir",
         "rm -f .git/worktrees/tree/commondir",
     ] {
-        let text = yard.bash(&format!("{command} || exit 7")).await;
-        assert!(text.contains("Exit code 7"), "{command}: {text}");
+        fails(&yard, command).await;
     }
     let text = yard
         .bash("cd tree && echo x > new && git add new && git commit -q -m new && git log --format=%s -1")

@@ -15,14 +15,14 @@ use crate::harness::foreign::can_be_tried;
 use crate::harness::process::PROGRAM;
 
 /// Somebody who is not root, with the program, a workspace and a home.
-struct Ordinary {
+pub(super) struct Ordinary {
     folder: TempDir,
 }
 
 const NOBODY: u32 = 65_534;
 
 impl Ordinary {
-    fn new() -> Self {
+    pub(super) fn new() -> Self {
         let folder = tempfile::tempdir().expect("a folder");
         let user = Self { folder };
         fs::copy(PROGRAM, user.path("program")).expect("a copy that this user can reach");
@@ -39,11 +39,11 @@ impl Ordinary {
         user
     }
 
-    fn path(&self, name: &str) -> PathBuf {
+    pub(super) fn path(&self, name: &str) -> PathBuf {
         self.folder.path().join(name)
     }
 
-    fn says(&self, args: &[&str]) -> Value {
+    pub(super) fn says(&self, args: &[&str]) -> Value {
         let mut command = Command::new(self.path("program"));
         command.arg("--json").args(args).env_clear().current_dir(self.path("work"));
         command.env("PATH", std::env::var_os("PATH").unwrap_or_default()).env("HOME", self.path("user"));

@@ -211,6 +211,25 @@ async fn h48_an_abstract_socket_outside_is_not_reached() {
 }
 
 #[tokio::test]
+async fn what_others_share_by_a_number_is_not_reached_and_nothing_is_typed_into_a_terminal() {
+    for network in [Network::Loopback, Network::Full] {
+        let yard = Yard::with(network, |_| {});
+        let escapes = super::compiled("escapes", &yard.path("outside"));
+        let outside = |words: &[&str]| {
+            let output = Command::new(&escapes).args(words).output().expect("it starts");
+            String::from_utf8(output.stdout).expect("text").trim().to_owned()
+        };
+        // As databases and the desktop do.
+        let id = outside(&["share"]);
+        let told = [yard.escape(&format!("memory {id}")).await, yard.escape(&format!("forget {id}")).await];
+        assert_eq!(told, ["memory EINVAL", "forget EINVAL"], "{network:?}");
+        assert_eq!(outside(&["memory", &id]), "memory out", "it is there");
+        assert_eq!(outside(&["forget", &id]), "forget out");
+        assert_eq!(yard.escape("type").await, "type EPERM");
+    }
+}
+
+#[tokio::test]
 async fn h49_neither_the_runner_nor_anybody_else_is_signalled() {
     let yard = Yard::new();
     let mut stranger = Stranger::new();

@@ -88,6 +88,19 @@ async fn paths_are_denied_to_file_tools_patches_and_redirections() {
         let text = denied(&stage, Ask::new(tool, &args)).await.text();
         assert!(text.contains("\"keys\"") && text.contains("not yours"), "{tool} {args}: {text}");
     }
+    // Where the folder is another one, or a word is not written out, nobody knows which file it is.
+    for line in [
+        "echo x > \"$PWD/dev/null\"",
+        "env -C keys bash -c 'echo x > d'",
+        "sudo -D keys sh -c 'echo x > d'",
+        ". ./free; echo x > d",
+    ] {
+        let text = denied(&stage, Ask::bash(line)).await.text();
+        assert!(
+            text.contains("\"keys\"") && text.contains("its path is known only when it runs"),
+            "{line}: {text}"
+        );
+    }
     let text = denied(&stage, Ask::new("Grep", &json!({"pattern": "secret"}))).await.text();
     assert!(text.contains("the rule is about something in that folder"), "{text}");
     assert_eq!(stage.read("keys/a"), "secret\n");

@@ -58,6 +58,23 @@ const RUN: &[&str] = &[
     "BASH_ENV=/proc/self/fd/9 bash -c : 9<<< 'git push'",
     "set -o history; history -s 'git push'\nfc -s",
     "jobs -x git push",
+    // Line breaks, here-documents and arrays that end elsewhere.
+    "[[ a ]\\\n] && git push && [[ b ]]",
+    "echo $(cat <<'E'\nE git push )\nE\n)",
+    "a=(1)echo git push",
+    // Text that becomes code in arithmetic.
+    "for x in 'a[$(git push)]'; do ((x)); done",
+    "set -- 'a[$(git push)]'; (( $1 ))",
+    "f() { echo $(( $1 )); }; f 'a[$(git push)]'",
+    "bash -c '(( $1 ))' _ 'a[$(git push)]'",
+    ": 'a[$(git push)]'; (( $_ ))",
+    "[ -v \"$(echo 'a[$(git push)]')\" ]",
+    "x=$(echo 'a[$(git push)]'); ((x))",
+    "x=$(printf 'a[\\44\\50git push\\51]'); ((x))",
+    "printf -v y 'a[\\44\\50git push\\51]'; ((y))",
+    "env 'x=a[$(git push)]' bash -c 'echo $((x))'",
+    "x='a[$'; y='(git push)]'; (( $x$y ))",
+    "x='a[$'; x+='(git push)]'; ((x))",
 ];
 
 /// Lines that may run `git push`, with programs or settings that are not everywhere.

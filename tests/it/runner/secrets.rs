@@ -25,6 +25,10 @@ async fn the_session_s_token_is_masked_in_results_and_in_kept_output() {
         let token = std::fs::read_to_string(&token_file).expect("there").trim().to_owned();
         assert!(token.len() > 20, "a token: {}", token.len());
         stage.write("leak.txt", &format!("before {token} after\n"));
+        // Cut before it is masked, in the middle of the token.
+        stage.write("long.txt", &format!("before {}{token}{}\n", ".".repeat(973), "-".repeat(3_000)));
+        let long = stage.caller.have(Ask::new("Read", &json!({ "file_path": "long.txt" }))).await;
+        assert!(long.text().contains("before ...") && !long.raw.contains(&token[..8]), "{long:?}");
         let big = "cat leak.txt; seq 1 20000; cat leak.txt >&2";
         let asks = [
             Ask::bash("cat leak.txt"),

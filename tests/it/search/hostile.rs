@@ -285,3 +285,23 @@ async fn a_wide_tree_costs_little_memory() {
         assert!(large < small + 12_000, "{tool}: {large} kB, and {small} kB for a small folder");
     }
 }
+
+#[tokio::test]
+async fn a_long_line_that_is_cut_around_its_match_keeps_a_secret_whole_or_leaves_it_out() {
+    use punie_runner::redact::{Redactor, Secret};
+    let secret = "zq81Kf93hfWx72Lmna";
+    let redactor = Redactor::new([Secret::new(secret.to_owned())]);
+    for dots in 170..200 {
+        let dots = ".".repeat(dots);
+        let line = format!("{}{secret}{dots}needle{dots}{secret}{}\n", "-".repeat(900), "-".repeat(900));
+        let tree = Tree::new(&[("a", line.as_str())]);
+        let cx =
+            ToolCx { uncut: punie_runner::request::uncut(&redactor), ..ToolCx::detached(RequestId::new()) };
+        let args = json!({ "pattern": "needle", "output_mode": "content" });
+        let reply = call_with(&tree.tools, "Grep", args, cx).await.expect("an answer");
+        let shown = redactor.scrub(text(&reply)).0.into_owned();
+        assert!(shown.contains("needle") && shown.contains("[...]"), "{shown}");
+        let part = (0..secret.len() - 3).map(|at| &secret[at..at + 4]).find(|part| shown.contains(part));
+        assert_eq!(part, None, "{shown}");
+    }
+}

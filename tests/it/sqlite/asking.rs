@@ -6,7 +6,7 @@ use punie_runner::request::ErrorCode;
 use rusqlite::Connection;
 use serde_json::{Value, json};
 
-use super::{Desk, USERS};
+use super::{Desk, SECRET, USERS};
 use crate::harness::tools::text;
 
 #[tokio::test]
@@ -172,4 +172,22 @@ async fn a_view_without_end_is_described_and_not_counted() {
     );
     let answer = desk.answer(json!({})).await;
     assert!(answer.contains("table wide: 200,000 rows") && answer.contains("view endless"), "{answer}");
+}
+
+#[tokio::test]
+async fn a_secret_is_masked_before_its_text_is_cut() {
+    let desk = Desk::new("CREATE TABLE t (a);");
+    // The cut after 200 characters, or 20,000, goes through the secret; so does that of a definition.
+    for (before, format) in [(190, "table"), (19_990, "json"), (19_990, "csv")] {
+        let long = format!("{}{SECRET}{}", "x".repeat(before), "y".repeat(200));
+        let args = json!({"query": "SELECT ? AS a", "params": [long], "format": format, "max_chars": 60_000});
+        let reply = desk.ask(args).await.expect("an answer");
+        assert!(!text(&reply).contains(&SECRET[..5]), "{format}: {}", text(&reply));
+        assert!(text(&reply).contains("x[REDACTED"), "{format}: {}", text(&reply));
+        assert_eq!(reply.meta.redactions, Some(1), "{format}");
+    }
+    let view = format!("CREATE VIEW v AS SELECT '{}{SECRET}' AS a", "x".repeat(1_960));
+    desk.answer(json!({"query": view, "mode": "rw"})).await;
+    let answer = desk.answer(json!({})).await;
+    assert!(!answer.contains(&SECRET[..5]) && answer.contains("x[REDACTED"), "{answer}");
 }

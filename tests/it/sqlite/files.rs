@@ -183,3 +183,42 @@ async fn what_a_killed_program_left_unfinished_is_not_shown() {
     assert!(answer.contains('7') && answer.contains("snapshot") && answer.contains("killed"), "{answer}");
     assert_eq!(desk.files(), before);
 }
+
+#[cfg(unix)]
+#[tokio::test]
+async fn a_companion_that_is_a_second_name_of_another_file_is_refused() {
+    let desk = Desk::new("PRAGMA journal_mode = WAL; CREATE TABLE t (a); INSERT INTO t VALUES (7);");
+    let kept = Connection::open(desk.path("app.db")).expect("a program");
+    kept.execute_batch("INSERT INTO t VALUES (8)").expect("a log");
+    for (name, others) in
+        [("one", ["-wal", "-shm"]), ("two", ["-shm", "-wal"]), ("three", ["-journal", "-wal"])]
+    {
+        let database = format!("{name}.db");
+        fs::copy(desk.path("app.db"), desk.path(&database)).expect("a copy");
+        let notes = desk.path(&format!("{name}.txt"));
+        fs::write(&notes, "what the owner wrote").expect("a file");
+        let [linked, copied] = others.map(|ending| format!("{database}{ending}"));
+        fs::hard_link(&notes, desk.path(&linked)).expect("a link");
+        fs::copy(desk.path(&format!("app.db{}", others[1])), desk.path(&copied)).expect("a copy");
+        for mode in ["ro", "rw"] {
+            let ask = json!({"database_path": database, "query": "SELECT a FROM t", "mode": mode});
+            let refused = desk.refused(ask).await;
+            assert_eq!(refused.code(), ErrorCode::PolicyDenied, "{linked}: {refused}");
+            assert!(refused.text().contains("hard link"), "{linked}: {refused}");
+            assert_eq!(fs::read_to_string(&notes).expect("a file"), "what the owner wrote", "{linked}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn no_copy_is_made_with_a_journal_that_is_too_large() {
+    let desk = Desk::new("CREATE TABLE t (a); INSERT INTO t VALUES (7);");
+    let other = Connection::open(desk.path("app.db")).expect("a program");
+    other.execute_batch("BEGIN EXCLUSIVE").expect("a lock");
+    let journal = fs::File::create(desk.path("app.db-journal")).expect("a journal");
+    journal.set_len(129 << 20).expect("a size");
+    let refused = desk.refused(json!({"query": "SELECT a FROM t"})).await;
+    assert_eq!(refused.code(), ErrorCode::TooLarge, "{refused}");
+    assert!(refused.text().contains("of its journal are more than the 128"), "{refused}");
+    assert!(!desk.scratch.path().join("deeper").exists(), "nothing was copied");
+}

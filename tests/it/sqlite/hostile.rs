@@ -175,3 +175,45 @@ async fn h89_text_that_is_no_text_is_shown_safely() {
     assert!(!answer.contains('\0') && !answer.contains('\u{1b}'));
     assert_eq!(reply.meta.lossy_chars, Some(1));
 }
+
+#[tokio::test]
+async fn one_function_over_megabytes_does_not_outlast_the_time_limit() {
+    let desk = Desk::new(USERS);
+    for (query, found) in [
+        ("SELECT 'at ' || instr(zeroblob(15000000), CAST(zeroblob(7000000) || x'01' AS BLOB)) AS x", "at 0"),
+        (
+            "SELECT 'long ' || length(replace(hex(zeroblob(1000000)), hex(zeroblob(500000)) || '1', '')) AS x",
+            "long 2000000",
+        ),
+    ] {
+        let answer = desk.answer(json!({"query": query})).await;
+        assert!(answer.contains(found), "{query}: {answer}");
+    }
+    for (query, part) in [
+        ("SELECT hex(zeroblob(1000000)) LIKE '%' || hex(zeroblob(4900)) || '%'", "instr()"),
+        ("SELECT hex(zeroblob(1000000)) GLOB '*' || hex(zeroblob(4900)) || '*'", "200 bytes"),
+        ("SELECT trim(hex(zeroblob(1000000)), hex(zeroblob(100000)) || 'x')", "200 bytes"),
+    ] {
+        let refused = desk.refused(json!({"query": query})).await;
+        assert_eq!(refused.code(), ErrorCode::InvalidArgs, "{query}: {refused}");
+        assert!(refused.text().contains(part), "{query}: {refused}");
+    }
+}
+
+#[tokio::test]
+async fn indexes_and_views_that_use_such_functions_work_as_ever() {
+    let desk = Desk::new(
+        "CREATE TABLE t (a, b AS (trim(a, 'x')), CHECK (instr(a, '!') = 0));
+         CREATE INDEX i ON t (replace(a, 'x', 'y')); CREATE VIEW v AS SELECT ltrim(a, 'x') AS l FROM t;
+         INSERT INTO t (a) VALUES ('xax');",
+    );
+    desk.answer(json!({"query": "INSERT INTO t (a) VALUES ('xxbx')", "mode": "rw"})).await;
+    let answer = desk.answer(json!({"query": "SELECT b FROM t WHERE replace(a, 'x', 'y') = 'yyby'"})).await;
+    assert!(answer.contains("\nb\n"), "{answer}");
+    let answer = desk.answer(json!({"query": "SELECT l FROM v ORDER BY 1"})).await;
+    assert!(answer.contains("ax\nbx"), "{answer}");
+    let refused = desk.refused(json!({"query": "INSERT INTO t (a) VALUES ('!')", "mode": "rw"})).await;
+    assert!(refused.text().contains("CHECK"), "{refused}");
+    let answer = desk.answer(json!({"query": "PRAGMA integrity_check"})).await;
+    assert!(answer.contains("ok"), "{answer}");
+}

@@ -6,7 +6,10 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use serde_json::json;
+
 use super::commands::{build, tree};
+use super::forged::{FOLDER, REQUEST};
 use super::{Owner, said};
 
 /// The same without the times of folders, which a copy of their files changes.
@@ -93,8 +96,7 @@ fn files_that_come_and_go_meanwhile_keep_nothing_from_being_removed() {
 #[test]
 fn a_file_with_holes_is_kept_with_them_and_pushes_nothing_out() {
     let owner = Owner::with_a_home_far_away();
-    owner.write("home/config.toml", "[trash]\nmax_mb = 4\n");
-    owner.set_mode("home", 0o700);
+    owner.has_a_trash_of(4);
     owner.write("work/first", "first\n");
     let (first, _, _) = owner.runs("rm first");
     let image = fs::File::create(owner.path("work/disk.img")).expect("made");
@@ -114,8 +116,7 @@ fn a_file_with_holes_is_kept_with_them_and_pushes_nothing_out() {
 #[test]
 fn files_with_names_elsewhere_count_as_what_the_trash_may_be_the_last_to_have() {
     let owner = Owner::new();
-    owner.write("home/config.toml", "[trash]\nmax_mb = 4\n");
-    owner.set_mode("home", 0o700);
+    owner.has_a_trash_of(4);
     owner.write("work/important", "important\n");
     let (request, _, _) = owner.runs("rm important");
     owner.write("store/large", "x".repeat(6 << 20));
@@ -193,8 +194,7 @@ fn a_file_that_cannot_be_read_goes_all_the_same_and_that_is_said() {
 #[test]
 fn what_can_be_made_again_and_does_not_fit_is_not_divided_here_either() {
     let owner = Owner::with_a_home_far_away();
-    owner.write("home/config.toml", "[trash]\nmax_mb = 4\n");
-    owner.set_mode("home", 0o700);
+    owner.has_a_trash_of(4);
     for n in 0..30 {
         owner.write(&format!("work/node_modules/package/{n}.js"), "x".repeat(50 << 10));
     }
@@ -238,4 +238,47 @@ fn the_list_counts_what_came_and_not_what_was_announced() {
     );
     owner.undoes(&request);
     assert_eq!(fs::read_dir(owner.path("work/.git/own/a/b")).expect("there").count(), 20);
+}
+
+#[test]
+fn what_was_copied_back_before_an_undo_was_cut_off_is_no_reason_to_refuse_the_rest() {
+    let owner = Owner::with_a_home_far_away();
+    build(&owner.path("work/folder"));
+    owner.write("work/file", "file\n");
+    owner.write("work/rest", "rest\n");
+    let before = tree(&owner.path("work"));
+    let (request, _, _) = owner.runs("rm file rest; rm -r folder");
+    // The state behind a copy whose original is still there.
+    let to = owner.path("back");
+    assert_eq!(owner.types(&["trash", "restore", &request, "--to", to.to_str().expect("text")]).code, 0);
+    let copies = to.join(owner.path("work").strip_prefix("/").expect("absolute"));
+    for name in ["file", "folder"] {
+        fs::rename(copies.join(name), owner.path("work").join(name)).expect("moved");
+    }
+    owner.undoes(&request);
+    let contents = |all: BTreeMap<PathBuf, (u32, i64, Vec<u8>)>| -> Vec<_> {
+        all.into_iter().map(|(path, (_, _, held))| (path, held)).collect()
+    };
+    assert_eq!(contents(tree(&owner.path("work"))), contents(before));
+}
+
+#[test]
+fn a_forged_name_leads_through_no_link_to_what_lies_outside() {
+    let owner = Owner::with_a_home_far_away();
+    owner.write("victim/own.txt", "own\n");
+    for item in ["1/", "1/.", "1/../1/"] {
+        let line = json!({"kind": "removed", "path": owner.path("work/innocent"), "item": item, "files": 1, "bytes": 4});
+        let begun = r#"{\"kind\":\"begun\",\"request\":\"$r\",\"tool\":\"rm\",\"at_ms\":1,\"proof\":\"$p\"}"#;
+        let (request, code, text) = owner.runs(&format!(
+            "{FOLDER}; {REQUEST}; mkdir $d/forged; ln -s {} $d/forged/1; echo \"{begun}\" > $d/forged/manifest.jsonl; \
+             echo '{line}' >> $d/forged/manifest.jsonl",
+            owner.path("victim").display()
+        ));
+        assert_eq!(code, 0, "{text}");
+        let undone = owner.types(&["undo", &request]);
+        assert_ne!(undone.code, 0, "{item}: {undone:?}");
+        assert_eq!(owner.read("victim/own.txt"), "own\n", "{item}");
+        assert!(!owner.path("work/innocent").exists(), "{item}");
+        fs::remove_dir_all(owner.path("home/state/trash")).expect("there");
+    }
 }

@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::json;
 
+use super::forged::FOLDER;
 use super::{Owner, said};
 
 /// Everything below a folder: what each thing is, its mode, its time and what it holds.
@@ -181,56 +182,149 @@ fn outside_of_the_workspaces_it_removes_as_rm_does() {
 }
 
 #[test]
-fn a_forged_manifest_leads_nowhere_outside_of_the_workspaces() {
-    let owner = Owner::new();
-    owner.write("work/own.txt", "x\n");
-    let (request, code, _) = owner.runs(
-        "d=$(echo \"$PUNIE_TRASH\" | sed 's/.*\"into\":\"\\([^\"]*\\)\".*/\\1/'); r=$(echo \"$PUNIE_TRASH\" | sed \
-         's/.*\"request\":\"\\([^\"]*\\)\".*/\\1/'); f=$d/$r.forged; mkdir \"$f\"; echo evil > \"$f/1\"; \
-         printf '{\"kind\":\"begun\",\"request\":\"%s\",\"tool\":\"rm\",\"at_ms\":1}\\n{\"kind\":\"removed\",\"path\":\"%s\",\
-         \"item\":\"1\",\"files\":1,\"bytes\":1}\\n' \"$r\" \"$PWD/../outside.txt\" > \"$f/manifest.jsonl\"",
-    );
-    assert_eq!(code, 0);
-    owner.is_refused(&request, "lies in no workspace");
-    assert!(!owner.path("outside.txt").exists());
+fn an_undo_that_was_cut_off_anywhere_is_finished_by_the_next_whatever_made_room_for_what() {
+    for nth in 1..=8 {
+        let owner = Owner::new();
+        owner.write("work/build/out", "first\n");
+        owner.write("work/build/sub/deep/old", "first\n");
+        owner.write("work/build/rest", "rest\n");
+        owner.write("work/build/gone/old", "first\n");
+        let before = tree(&owner.path("work/build"));
+        let (request, code, text) = owner.runs(
+            "rm build/out build/sub/deep/old build/gone/old; rmdir build/sub/deep build/gone; echo second > build/out; \
+             mkdir build/sub/deep; echo second > build/sub/deep/new; rm -r build",
+        );
+        assert_eq!(code, 0, "{text}");
+        let point = format!("undo.step=kill@{nth}");
+        let cut = said(owner.command(&["undo", &request]).env("PUNIE_FAILPOINTS", point));
+        if cut.code == -1 {
+            let finished = owner.types(&["undo", &request]);
+            let was_all = finished.err.contains("there is nothing to undo");
+            assert!(finished.code == 0 && nth < 6 || was_all && nth == 6, "{nth}: {finished:?}");
+            assert!(!finished.out.contains("nothing of it is kept"), "{nth}: {finished:?}");
+        } else {
+            assert!(cut.code == 0 && nth > 6, "{nth}: {cut:?}");
+        }
+        let times_aside = |mut all: BTreeMap<PathBuf, (u32, i64, Vec<u8>)>| {
+            for (_, modified, _) in all.values_mut() {
+                *modified = 0;
+            }
+            all
+        };
+        assert_eq!(times_aside(tree(&owner.path("work/build"))), times_aside(before), "{nth}");
+    }
 }
 
 #[test]
-fn what_a_command_forges_in_the_trash_neither_holds_nor_misleads_the_runner() {
-    let owner = Owner::new();
-    owner.write("work/own.txt", "own\n");
-    let write = owner.writes("made.txt", "made\n");
-    let begun = format!("{{\"kind\":\"begun\",\"request\":\"{write}\",\"tool\":\"rm\",\"at_ms\":1}}");
-    // As if that request had made the owner's file; the hash is that of what it holds.
-    let line = r#"{"kind":"file","path":"$PWD/own.txt","after":"$(sha256sum own.txt | cut -c1-64)"}"#;
-    let (_, code, text) = owner.runs(&format!(
-        "d=$(echo \"$PUNIE_TRASH\" | sed 's/.*\"into\":\"\\([^\"]*\\).*/\\1/'); mkdir $d/forged $d/piped; ln -s /tmp $d/linked; \
-         mkfifo $d/piped/manifest.jsonl; printf '%s\\n' '{begun}' > $d/forged/manifest.jsonl; \
-         printf '%s\\n' \"{}\" >> $d/forged/manifest.jsonl; cat $d/forged/manifest.jsonl",
-        line.replace('"', "\\\"")
-    ));
-    assert!(code == 0 && text.contains("own.txt"), "{text}");
-    owner.undoes(&write);
-    assert_eq!(owner.read("work/own.txt"), "own\n");
-    assert!(!owner.path("work/made.txt").exists());
+fn what_was_removed_twice_and_then_with_its_folder_comes_back_as_it_was_first_wherever_an_undo_is_cut_off() {
+    for nth in 1..=3 {
+        let owner = Owner::new();
+        owner.write("work/d/s/f", "first\n");
+        let before = tree(&owner.path("work/d")).into_keys().collect::<Vec<_>>();
+        let (request, code, text) =
+            owner.runs("rm -r d/s; mkdir d/s; echo two > d/s/g; rm -r d/s; echo x > d/y; rm -r d");
+        assert_eq!(code, 0, "{text}");
+        let point = format!("undo.step=kill@{nth}");
+        let cut = said(owner.command(&["undo", &request]).env("PUNIE_FAILPOINTS", point));
+        let copied = owner.path("back");
+        let restored = owner.types(&["trash", "restore", &request, "--to", copied.to_str().expect("text")]);
+        if cut.code == -1 && nth == 1 {
+            let first = copied.join(owner.path("work/d/s/f").strip_prefix("/").expect("absolute"));
+            assert_eq!(fs::read_to_string(first).expect("copied"), "first\n", "{restored:?}");
+            owner.undoes(&request);
+        }
+        let mut now = tree(&owner.path("work/d")).into_keys().collect::<Vec<_>>();
+        now.retain(|path| path != Path::new("y"));
+        assert_eq!(now, before, "{nth}: {cut:?}");
+        assert_eq!(owner.read("work/d/s/f"), "first\n");
+    }
 }
 
 #[test]
-fn what_a_command_says_of_another_request_does_not_keep_that_from_being_undone() {
+fn what_a_request_removes_after_it_was_undone_can_be_undone_too() {
     let owner = Owner::new();
-    owner.write("work/own.txt", "own\n");
-    let write = owner.writes("made.txt", "made\n");
-    let begun = format!("{{\"kind\":\"begun\",\"request\":\"{write}\",\"tool\":\"rm\",\"at_ms\":1}}");
-    let line = r#"{"kind":"removed","path":"$PWD/own.txt","item":"1","files":1,"bytes":1}"#;
-    let (_, code, text) = owner.runs(&format!(
-        "d=$(echo \"$PUNIE_TRASH\" | sed 's/.*\"into\":\"\\([^\"]*\\).*/\\1/'); mkdir $d/forged; echo x > $d/forged/1; \
-         printf '%s\\n' '{begun}' > $d/forged/manifest.jsonl; printf '%s\\n' \"{}\" >> $d/forged/manifest.jsonl",
-        line.replace('"', "\\\"")
+    owner.write("work/one", "one\n");
+    owner.write("work/two", "two\n");
+    let gate = owner.path("work/gate");
+    rustix::fs::mknodat(rustix::fs::CWD, &gate, rustix::fs::FileType::Fifo, rustix::fs::Mode::RWXU, 0)
+        .expect("made");
+    let (request, code, text) = std::thread::scope(|scope| {
+        let running = scope.spawn(|| owner.runs("rm one; read -r _ < gate; rm two"));
+        // Opened once it is read from.
+        let open = fs::OpenOptions::new().write(true).open(&gate).expect("the command reads");
+        let listed = owner.types(&["trash", "list", "--json"]);
+        let kept: serde_json::Value = serde_json::from_str(&listed.out).expect(&listed.out);
+        owner.undoes(kept["requestId"].as_str().expect("an id"));
+        drop(open);
+        running.join().expect("no panic")
+    });
+    assert_eq!(code, 0, "{text}");
+    assert_eq!((owner.read("work/one"), owner.path("work/two").exists()), ("one\n".into(), false));
+    owner.write("work/one", "by hand\n");
+    owner.undoes(&request);
+    assert_eq!((owner.read("work/one"), owner.read("work/two")), ("by hand\n".into(), "two\n".into()));
+    owner.is_refused(&request, "was undone already");
+}
+
+#[test]
+fn a_removal_that_was_killed_and_run_again_is_one_removal() {
+    let owner = Owner::new();
+    let remove = |owner: &Owner| {
+        owner.write("work/a", "old\n");
+        let (request, _, _) = owner.runs("echo \"$PUNIE_TRASH\" > terms");
+        for failpoints in ["shim.announced=kill", ""] {
+            let mut shim = std::process::Command::new(owner.path("home/state/trash/programs/rm"));
+            shim.arg("a").env_clear().env("PUNIE_TRASH", owner.read("work/terms").trim());
+            let done = said(shim.env("PUNIE_FAILPOINTS", failpoints).current_dir(owner.path("work")));
+            assert_eq!(done.code == 0, failpoints.is_empty(), "{done:?}");
+        }
+        request
+    };
+    let request = remove(&owner);
+    let undone = owner.types(&["undo", &request]);
+    assert!(undone.code == 0 && !undone.out.contains("nothing of it is kept"), "{undone:?}");
+    assert_eq!(owner.read("work/a"), "old\n");
+    let request = remove(&owner);
+    owner.write("work/a", "by hand\n");
+    owner.is_refused(&request, "a is there again");
+    let to = owner.path("back");
+    let restored = owner.types(&["trash", "restore", &request, "--to", to.to_str().expect("text")]);
+    let copy = to.join(owner.path("work/a").strip_prefix("/").expect("absolute"));
+    assert_eq!(fs::read_to_string(copy).expect("copied"), "old\n", "{restored:?}");
+}
+
+#[test]
+fn what_programs_run_is_named_before_it_comes_back_and_no_name_forges_a_line() {
+    let owner = Owner::new();
+    owner.write("work/keep/file", "x\n");
+    owner.write("work/x\nrequest 42 was undone\n", "x\n");
+    let (request, code, text) = owner.runs(&format!(
+        "rm -r keep x*; {FOLDER}; d=$(echo $d/*/); for n in 1 2; do [ -d $d/$n ] && mkdir -p $d/$n/.git/hooks && \
+         echo evil > $d/$n/.git/hooks/post-commit && echo evil > $d/$n/.envrc; done; true"
     ));
     assert_eq!(code, 0, "{text}");
-    owner.undoes(&write[write.len() - 8..]);
-    assert_eq!(owner.read("work/own.txt"), "own\n");
-    assert!(!owner.path("work/made.txt").exists());
+    let would = owner.types(&["undo", "--dry-run", &request]);
+    assert!(
+        would.out.contains("(3 files, 12 bytes; programs run what is in its .envrc, .git/hooks)"),
+        "{would:?}"
+    );
+    assert!(would.out.contains("x\\nrequest 42 was undone\\n comes back (1 file, 2 bytes)"), "{would:?}");
+    owner.write("work/x\nrequest 42 was undone\n", "again\n");
+    let refused = owner.types(&["undo", &request]);
+    assert!(!refused.err.contains("\nrequest 42") && refused.err.contains("is there again"), "{refused:?}");
+}
+
+#[test]
+fn a_tree_deeper_than_files_may_be_open_goes_and_comes_back() {
+    let owner = Owner::new();
+    let deep: PathBuf = std::iter::repeat_n("d", 600).collect();
+    owner.write(&format!("work/top/{}/file", deep.display()), "deep\n");
+    // A place that cannot go in one step, so that every folder is gone through.
+    let (request, code, text) =
+        owner.runs("ulimit -Sn 256; mkdir -p top/.git && touch top/.git/config; rm -rf top; ls");
+    assert_eq!((code, text.contains("Too many open files")), (0, false), "{text}");
+    owner.undoes(&request);
+    assert_eq!(owner.read(&format!("work/top/{}/file", deep.display())), "deep\n");
 }
 
 #[test]
@@ -269,39 +363,6 @@ fn the_trash_is_emptied_only_by_a_clear_word() {
         let left = fs::read_dir(owner.path("home/state/trash").join(folder)).expect("there").count();
         assert_eq!(left, 0, "{folder}");
     }
-}
-
-#[test]
-fn a_restore_follows_no_link_out_of_its_folder_whatever_a_manifest_says() {
-    let owner = Owner::new();
-    fs::create_dir(owner.path("outside")).expect("made");
-    owner.write("work/b/one", "one\n");
-    let (request, ..) = owner.runs("rm b/one; rm -r b");
-    // As a command writes it: a link under a path, and a file below that path, in either order.
-    let (work, outside) = (owner.path("work"), owner.path("outside"));
-    for (n, items) in [(1, ["a", "a/rc"]), (2, ["c/rc", "c"])] {
-        let folder = owner.path(&format!("home/state/trash/incoming/{request}.000{n}"));
-        fs::create_dir(&folder).expect("made");
-        let mut lines = vec![json!({"kind": "begun", "request": request, "tool": "rm", "at_ms": 1})];
-        for path in items {
-            let item = path.replace('/', ".");
-            if path.ends_with("rc") {
-                fs::write(folder.join(&item), "planted\n").expect("written");
-            } else {
-                symlink(&outside, folder.join(&item)).expect("linked");
-            }
-            let path = work.join(path);
-            lines.push(json!({"kind": "removed", "path": path, "item": item, "files": 1, "bytes": 8}));
-        }
-        let text: Vec<String> = lines.iter().map(ToString::to_string).collect();
-        fs::write(folder.join("manifest.jsonl"), text.join("\n") + "\n").expect("written");
-    }
-    let to = owner.path("back");
-    let said = owner.types(&["trash", "restore", &request, "--to", to.to_str().expect("text")]);
-    assert_eq!(fs::read_dir(&outside).expect("there").count(), 0, "{said:?}");
-    let below = to.join(work.strip_prefix("/").expect("absolute"));
-    assert_eq!(fs::read_to_string(below.join("b/one")).expect("it came"), "one\n", "{said:?}");
-    assert!(said.code == 0 && said.out.contains("left out"), "{said:?}");
 }
 
 #[test]

@@ -131,6 +131,25 @@ fn an_undo_that_was_cut_off_is_finished_by_the_next() {
 }
 
 #[test]
+fn a_restore_gives_what_a_file_was_first() {
+    let owner = Owner::new();
+    owner.write("work/a.txt", "first\n");
+    let request = owner.writes("a.txt", "second\n");
+    let later = owner.writes("a.txt", "third\n");
+    // As of a call that was cut off behind its change, and run again.
+    let manifest = |request: &str| owner.path(&format!("home/state/trash/requests/{request}.jsonl"));
+    let lines =
+        [manifest(&request), manifest(&later)].map(|path| std::fs::read_to_string(path).expect("there"));
+    let again = lines[1].lines().last().expect("a line");
+    std::fs::write(manifest(&request), format!("{}{again}\n", lines[0])).expect("written");
+    let to = owner.path("back");
+    let restored = owner.types(&["trash", "restore", &request, "--to", to.to_str().expect("text")]);
+    let copy = to.join(owner.path("work/a.txt").strip_prefix("/").expect("absolute"));
+    assert_eq!(std::fs::read_to_string(copy).expect("copied"), "first\n", "{restored:?}");
+    assert_eq!(restored.out.lines().count(), 2, "{restored:?}");
+}
+
+#[test]
 fn a_step_that_fails_takes_back_those_before_it() {
     let owner = Owner::new();
     owner.write("work/a.txt", "a\n");

@@ -10,7 +10,7 @@ use super::Owner;
 #[test]
 fn the_oldest_goes_when_the_trash_is_full() {
     let owner = Owner::new();
-    owner.write("home/config.toml", "[trash]\nmax_mb = 1\n");
+    owner.has_a_trash_of(1);
     let mut requests = Vec::new();
     for name in ["a", "b", "c"] {
         owner.write(&format!("work/{name}"), name.repeat(400 << 10));
@@ -25,7 +25,7 @@ fn the_oldest_goes_when_the_trash_is_full() {
 #[test]
 fn what_does_not_fit_is_changed_and_removed_all_the_same_after_saying_so() {
     let owner = Owner::new();
-    owner.write("home/config.toml", "[trash]\nmax_mb = 1\n");
+    owner.has_a_trash_of(1);
     owner.write("work/big", "x".repeat(2 << 20));
     owner.write("work/target/built", "x".repeat(200 << 10));
     owner.write("work/src/written", "x".repeat(200 << 10));
@@ -49,7 +49,7 @@ fn what_does_not_fit_is_changed_and_removed_all_the_same_after_saying_so() {
 #[test]
 fn of_a_tree_that_is_too_large_what_fits_is_kept_and_what_can_be_made_again_is_not_divided() {
     let owner = Owner::new();
-    owner.write("home/config.toml", "[trash]\nmax_mb = 1\n");
+    owner.has_a_trash_of(1);
     owner.write("work/project/large.bin", "x".repeat(2 << 20));
     for n in 0..40 {
         owner.write(&format!("work/project/src/deep/{n}.rs"), format!("{n}\n"));
@@ -72,7 +72,7 @@ fn of_a_tree_that_is_too_large_what_fits_is_kept_and_what_can_be_made_again_is_n
 #[test]
 fn what_counts_is_what_is_taken_on_the_disk_and_only_of_what_went() {
     let owner = Owner::new();
-    owner.write("home/config.toml", "[trash]\nmax_mb = 1\n");
+    owner.has_a_trash_of(1);
     for folder in ["a", "b", "c", "d"] {
         for n in 0..50 {
             owner.write(&format!("work/many/{folder}/{n}"), "x\n");
@@ -105,7 +105,7 @@ fn what_counts_is_what_is_taken_on_the_disk_and_only_of_what_went() {
 #[test]
 fn what_is_divided_leaves_the_room_of_what_goes_whole_and_names_of_one_file_count_once() {
     let owner = Owner::new();
-    owner.write("home/config.toml", "[trash]\nmax_mb = 1\n");
+    owner.has_a_trash_of(1);
     for n in 0..5 {
         owner.write(&format!("work/a/{n}"), "x".repeat(150 << 10));
     }
@@ -167,7 +167,7 @@ fn a_trash_that_cannot_be_written_stops_no_write_and_the_answer_says_that_it_can
 #[test]
 fn with_no_room_at_all_nothing_is_kept_and_nothing_is_said() {
     let owner = Owner::new();
-    owner.write("home/config.toml", "[trash]\nmax_mb = 0\n");
+    owner.has_a_trash_of(0);
     owner.write("work/a.txt", "old\n");
     let (request, answer) = owner.calls("Write", &json!({"file_path": "a.txt", "content": "new\n"}));
     assert!(!answer.to_string().contains("undone"), "{answer}");
@@ -179,7 +179,7 @@ fn with_no_room_at_all_nothing_is_kept_and_nothing_is_said() {
 #[test]
 fn no_command_pushes_out_what_file_tools_changed_by_sparse_files_or_forged_numbers() {
     let owner = Owner::new();
-    owner.write("home/config.toml", "[trash]\nmax_mb = 1\n");
+    owner.has_a_trash_of(1);
     owner.write("work/a.txt", "old\n");
     let request = owner.writes("a.txt", "new\n");
     let forged = format!(

@@ -6,6 +6,7 @@ use super::spots::{self, Anchors};
 use super::{Hunk, Kind};
 use crate::handlers::file::leniency::Tier;
 use crate::handlers::file::miss;
+use crate::output::Uncut;
 use crate::tool::ErrorCode;
 
 /// Places named in an answer.
@@ -58,6 +59,7 @@ fn core(hunk: &Hunk, start: usize) -> (usize, usize) {
 pub(super) fn place(
     file: &mut FileLines<'_>,
     hunks: &[Hunk],
+    uncut: &Uncut,
     is_cancelled: &dyn Fn() -> bool,
 ) -> Result<Placed, Trouble> {
     let mut placed = Placed::default();
@@ -68,7 +70,7 @@ pub(super) fn place(
             let text = "The call was cancelled before anything was changed.".to_owned();
             return Err(Trouble { code: ErrorCode::Cancelled, text });
         }
-        let this = look(file, hunk, number, drift, &mut placed.notes)?;
+        let this = look(file, hunk, number, drift, &mut placed.notes, uncut)?;
         match &this {
             Known::Among { starts, .. } if starts.len() == 1 => drift = drift_at(hunk, starts[0], drift),
             Known::Decided(Place::Applied(at)) => drift = drift_behind(hunk, *at, drift),
@@ -160,6 +162,7 @@ fn look(
     number: usize,
     drift: isize,
     notes: &mut Vec<String>,
+    uncut: &Uncut,
 ) -> Result<Known, Trouble> {
     if !hunk.changes() {
         notes.push(format!("{} has neither + nor - lines; it changes nothing.", named(hunk, number)));
@@ -189,7 +192,7 @@ fn look(
     if let Some(at) = spots::applied(file, hunk) {
         return Ok(Known::Decided(Place::Applied(at)));
     }
-    Err(miss(file, hunk, number))
+    Err(miss(file, hunk, number, uncut))
 }
 
 /// A hunk of added lines only: behind its anchor, by its number, or at the end.
@@ -319,10 +322,10 @@ fn ambiguous(hunk: &Hunk, number: usize, starts: &[usize], note: Option<&str>) -
     Trouble { code: ErrorCode::Ambiguous, text }
 }
 
-fn miss(file: &FileLines<'_>, hunk: &Hunk, number: usize) -> Trouble {
+fn miss(file: &FileLines<'_>, hunk: &Hunk, number: usize, uncut: &Uncut) -> Trouble {
     let old: String = hunk.before().iter().flat_map(|line| [line.text.as_str(), "\n"]).collect();
     let start = file.start(0).min(file.text.len());
-    let why = miss::explain(&file.text[start..], &old).map_or_else(
+    let why = miss::explain(&file.text[start..], &old, uncut).map_or_else(
         || "Nothing in the file is like it. Read the file and write the hunk anew.".to_owned(),
         |why| {
             format!(

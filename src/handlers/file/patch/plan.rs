@@ -300,10 +300,12 @@ async fn placed(
     loaded: LoadedFile,
     hunks: Vec<Hunk>,
 ) -> Result<(Edit, Vec<String>), ToolError> {
-    let (cancel, shown) = (cx.cancel.clone(), path.shown());
-    tokio::task::spawn_blocking(move || rewrite::edit(&shown, &loaded, &hunks, &|| cancel.is_cancelled()))
-        .await
-        .map_err(|fault| ToolError::internal(format!("The search broke off: {fault}")))?
+    let (cancel, shown, uncut) = (cx.cancel.clone(), path.shown(), cx.uncut.clone());
+    tokio::task::spawn_blocking(move || {
+        rewrite::edit(&shown, &loaded, &hunks, &uncut, &|| cancel.is_cancelled())
+    })
+    .await
+    .map_err(|fault| ToolError::internal(format!("The search broke off: {fault}")))?
 }
 
 impl Change {

@@ -5,6 +5,7 @@ use super::lines::{FileLines, MARK};
 use super::placing::{self, Place, Placed, Trouble};
 use super::{Hunk, weave};
 use crate::acp::files::{Encoding, LoadedFile, Splice};
+use crate::output::Uncut;
 use crate::tool::{ErrorCode, ToolError};
 
 /// A change of a file's content.
@@ -23,6 +24,7 @@ pub(super) fn edit(
     shown: &str,
     loaded: &LoadedFile,
     hunks: &[Hunk],
+    uncut: &Uncut,
     is_cancelled: &dyn Fn() -> bool,
 ) -> Result<(Edit, Vec<String>), ToolError> {
     // The whole file tells more than its beginning.
@@ -35,7 +37,7 @@ pub(super) fn edit(
         other => Some(decoded(shown, &loaded.bytes, other)?),
     };
     let text = decoded.as_deref().unwrap_or(&loaded.bytes);
-    let (splices, placed) = applied(text, hunks, is_cancelled).map_err(|trouble| {
+    let (splices, placed) = applied(text, hunks, uncut, is_cancelled).map_err(|trouble| {
         let text = match trouble.code {
             ErrorCode::Cancelled => trouble.text,
             _ => format!("{shown}: {}", trouble.text),
@@ -55,12 +57,13 @@ pub(super) fn edit(
 pub(crate) fn applied(
     text: &[u8],
     hunks: &[Hunk],
+    uncut: &Uncut,
     is_cancelled: &dyn Fn() -> bool,
 ) -> Result<(Vec<Splice>, Placed), Trouble> {
     // Who writes the mark means it: such a patch may take it away.
     let with_mark = hunks.iter().flat_map(|hunk| &hunk.lines).any(|line| line.text.starts_with(MARK));
     let mut file = FileLines::of(text, with_mark);
-    let placed = placing::place(&mut file, hunks, is_cancelled)?;
+    let placed = placing::place(&mut file, hunks, uncut, is_cancelled)?;
     Ok((weave::splices(&file, hunks, &placed), placed))
 }
 
@@ -140,7 +143,8 @@ mod tests {
     fn patched(text: &str, patch: &str) -> Result<(String, Vec<String>), String> {
         let patch = parse(patch).map_err(|error| error.to_string())?;
         let Action::Update { hunks, .. } = &patch.sections[0].action else { panic!("{patch:?}") };
-        let (splices, placed) = applied(text.as_bytes(), hunks, &|| false).map_err(|trouble| trouble.text)?;
+        let (splices, placed) =
+            applied(text.as_bytes(), hunks, &Uncut::default(), &|| false).map_err(|trouble| trouble.text)?;
         let new = String::from_utf8(woven(text.as_bytes(), &splices)).expect("text");
         Ok((new, notes(&placed)))
     }

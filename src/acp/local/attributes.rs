@@ -1,0 +1,157 @@
+//! What a file has beside its bytes, mode and owner: extended attributes, an access control list among them (xattr(7),
+//! acl(5)), on their way to the file that replaces it. Not here: mode and owner (modes).
+
+use std::fs::File;
+
+#[cfg(target_os = "linux")]
+use rustix::fs::{XattrFlags, fgetxattr, flistxattr, flistxattr_query, fremovexattr, fsetxattr};
+#[cfg(target_os = "linux")]
+use rustix::io::{Errno, Result};
+
+/// What became of the access control list.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Acl {
+    /// The new file has the same, or neither has one.
+    Same,
+    /// The new file has none, or none that is the old one's.
+    Lost {
+        /// What the owning group may by the old one, as three bits.
+        group: u32,
+    },
+}
+
+/// No other system has a list that the mode's bits do not tell the truth of.
+#[cfg(not(target_os = "linux"))]
+pub(super) fn copy(_from: &File, _to: &File, _group_stays: bool, _warnings: &mut Vec<String>) -> Acl {
+    Acl::Same
+}
+
+#[cfg(target_os = "linux")]
+const ACL: &str = "system.posix_acl_access";
+/// What a write in place takes away too, or what speaks of the old content.
+#[cfg(target_os = "linux")]
+const NOT_COPIED: [&str; 3] = ["security.capability", "security.ima", "security.evm"];
+/// The kernel's limit for all names together, and for a value.
+#[cfg(target_os = "linux")]
+const MOST: usize = 64 << 10;
+
+/// Gives the new file the old one's attributes. A list that names the group's rights is not copied where the group is
+/// another now.
+#[cfg(target_os = "linux")]
+pub(super) fn copy(from: &File, to: &File, group_stays: bool, warnings: &mut Vec<String>) -> Acl {
+    let mut lost = Vec::new();
+    for name in names(from) {
+        if name == ACL || NOT_COPIED.contains(&name.as_str()) {
+            continue;
+        }
+        let copied = value(from, &name).and_then(|value| match value {
+            Some(value) => fsetxattr(to, name.as_str(), &value, XattrFlags::empty()),
+            None => Ok(()),
+        });
+        // The system labels a new file itself, and root's own are not for others.
+        if copied.is_err() && (name.starts_with("user.") || name.starts_with("system.")) {
+            lost.push(name);
+        }
+    }
+    if !lost.is_empty() {
+        warnings.push(format!("These attributes of the file could not be kept: {}.", lost.join(", ")));
+    }
+    let acl = copy_acl(from, to, group_stays);
+    if matches!(acl, Acl::Lost { .. }) {
+        warnings.push(
+            "The file's access control list could not be kept: those whom it named have no rights by it any more. \
+             setfacl sets it again."
+                .to_owned(),
+        );
+    }
+    acl
+}
+
+#[cfg(target_os = "linux")]
+fn copy_acl(from: &File, to: &File, group_stays: bool) -> Acl {
+    let Ok(old) = value(from, ACL) else { return without(to, 0) };
+    match old {
+        Some(old) if group_stays && fsetxattr(to, ACL, &old, XattrFlags::empty()).is_ok() => Acl::Same,
+        Some(old) => without(to, group_rights(&old)),
+        // A list that the new file has of its folder would name others than the old file did.
+        None => match fremovexattr(to, ACL) {
+            Ok(()) | Err(Errno::NODATA | Errno::OPNOTSUPP) => Acl::Same,
+            Err(_) => Acl::Lost { group: 0 },
+        },
+    }
+}
+
+/// Leaves the new file without a list, even one of its folder's.
+#[cfg(target_os = "linux")]
+fn without(to: &File, group: u32) -> Acl {
+    let removed = fremovexattr(to, ACL);
+    let is_gone = matches!(removed, Ok(()) | Err(Errno::NODATA | Errno::OPNOTSUPP));
+    // Where one stays, the group's bits are its mask: nobody gets anything by it.
+    Acl::Lost { group: if is_gone { group } else { 0 } }
+}
+
+/// What the owning group may by this list: its own entry, as far as the mask allows. The kernel's format is a version,
+/// then entries of a tag, rights and an id, all little-endian.
+#[cfg(target_os = "linux")]
+fn group_rights(acl: &[u8]) -> u32 {
+    const OWNING_GROUP: u16 = 0x04;
+    const MASK: u16 = 0x10;
+    let entries = acl.get(4..).unwrap_or_default().chunks_exact(8);
+    let of = |wanted: u16| {
+        entries.clone().find(|entry| u16::from_le_bytes([entry[0], entry[1]]) == wanted).map(|entry| entry[2])
+    };
+    u32::from(of(OWNING_GROUP).unwrap_or(0) & of(MASK).unwrap_or(7) & 7)
+}
+
+/// The names of a file's attributes; none where the file system has none.
+#[cfg(target_os = "linux")]
+fn names(of: &File) -> Vec<String> {
+    if matches!(flistxattr_query(of), Err(_) | Ok(0)) {
+        return Vec::new();
+    }
+    let mut names = vec![0_u8; MOST];
+    let length = flistxattr(of, &mut names[..]).unwrap_or(0);
+    let names = names[..length].split(|byte| *byte == 0).filter(|name| !name.is_empty());
+    names.filter_map(|name| String::from_utf8(name.to_vec()).ok()).collect()
+}
+
+/// An attribute's value; none where there is none.
+#[cfg(target_os = "linux")]
+fn value(of: &File, name: &str) -> Result<Option<Vec<u8>>> {
+    let mut value = vec![0_u8; MOST];
+    match fgetxattr(of, name, &mut value[..]) {
+        Ok(length) => {
+            value.truncate(length);
+            Ok(Some(value))
+        }
+        Err(Errno::NODATA | Errno::OPNOTSUPP) => Ok(None),
+        Err(cause) => Err(cause),
+    }
+}
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_owning_group_has_what_its_entry_says_within_the_mask() {
+        let entry = |tag: u16, rights: u16, id: u32| {
+            [&tag.to_le_bytes()[..], &rights.to_le_bytes(), &id.to_le_bytes()].concat()
+        };
+        let acl = |group: u16, mask: u16| {
+            let entries = [entry(1, 6, u32::MAX), entry(2, 6, 65_534), entry(4, group, u32::MAX)];
+            [
+                2_u32.to_le_bytes().to_vec(),
+                entries.concat(),
+                entry(16, mask, u32::MAX),
+                entry(32, 0, u32::MAX),
+            ]
+            .concat()
+        };
+        assert_eq!(
+            [(0, 6), (4, 6), (7, 4), (6, 0)].map(|(group, mask)| group_rights(&acl(group, mask))),
+            [0, 4, 4, 0]
+        );
+        assert_eq!(group_rights(b"nothing"), 0);
+    }
+}

@@ -1,0 +1,118 @@
+//! Whether a configuration of git's runs programs, as far as that can be told: one that has none but plain keys, each on a
+//! line of its own, does not. Not here: which configurations are looked at (guarded).
+
+use std::fs::File;
+use std::io::Read as _;
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::Path;
+
+/// The longest configuration that is looked into, in bytes.
+const MOST_CONFIG: u64 = 64 << 10;
+
+/// The text of a small plain file; never waits for one that was made to be waited for.
+fn text_of(path: &Path) -> Option<String> {
+    let mut options = File::options();
+    let file = options.read(true).custom_flags(libc::O_NONBLOCK | libc::O_NOFOLLOW).open(path).ok()?;
+    if !file.metadata().is_ok_and(|metadata| metadata.is_file() && metadata.len() < MOST_CONFIG) {
+        return None;
+    }
+    let mut text = String::new();
+    file.take(MOST_CONFIG).read_to_string(&mut text).ok()?;
+    Some(text)
+}
+
+/// Whether a file is a configuration that makes git run nothing; false where it cannot be told.
+pub(super) fn runs_nothing(path: &Path) -> bool {
+    text_of(path).is_some_and(|text| is_plain(&text))
+}
+
+/// Whether a configuration has none but keys that neither run a program nor lead git elsewhere.
+fn is_plain(text: &str) -> bool {
+    const PLAIN: &[(&str, &[&str])] = &[
+        (
+            "core",
+            &[
+                "repositoryformatversion",
+                "filemode",
+                "bare",
+                "logallrefupdates",
+                "ignorecase",
+                "precomposeunicode",
+                "symlinks",
+            ],
+        ),
+        ("user", &["name", "email"]),
+        ("remote", &["url", "fetch"]),
+        ("branch", &["remote", "merge", "rebase"]),
+    ];
+    let mut keys: &[&str] = &[];
+    text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with(['#', ';'])).all(|line| {
+        if line.starts_with('[') {
+            let name = section(line).unwrap_or_default().to_ascii_lowercase();
+            let known = PLAIN.iter().find(|(section, _)| *section == name);
+            keys = known.map_or(&[], |(_, keys)| keys);
+            return known.is_some();
+        }
+        let Some((key, value)) = line.split_once('=') else { return false };
+        let key = key.trim().to_ascii_lowercase();
+        // `ext::` and its kin name a program; what goes on in the next line could be anything.
+        keys.contains(&key.as_str()) && !value.contains("::") && !value.ends_with('\\')
+    })
+}
+
+/// The name of `[name]` or `[name "part"]`; none where anything stands behind it: a key on the line of its section, or a
+/// comment, is nothing that git writes.
+fn section(line: &str) -> Option<&str> {
+    let inner = line.strip_prefix('[')?;
+    let (name, rest) = inner.split_at(inner.find([' ', '\t', '"', ']'])?);
+    let rest = rest.trim_start_matches([' ', '\t']);
+    let rest = match rest.strip_prefix('"') {
+        None => rest,
+        Some(part) => {
+            let mut escaped = false;
+            let end = part.find(|c| {
+                let ends = c == '"' && !escaped;
+                escaped = c == '\\' && !escaped;
+                ends
+            })?;
+            &part[end + 1..]
+        }
+    };
+    (rest == "]").then_some(name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_configuration_is_plain_while_it_runs_nothing() {
+        let fresh = "[core]\n\trepositoryformatversion = 0\n\tfilemode = true\n\tbare = false\n# note\n[user]\n\tname = a\n\
+                     [remote \"origin\"]\n\turl = https://example.com/x.git\n\tfetch = +refs/heads/*:refs/remotes/origin/*\n\
+                     [branch \"main\"]\n\tremote = origin\n\tmerge = refs/heads/main\n";
+        assert!(is_plain(fresh) && is_plain(""));
+        assert!(is_plain("[remote \"a \\\"]b\"]\n\turl = x\n[branch\t\"]\"]\n\tmerge = y"));
+        for more in [
+            "[core]\n\thooksPath = x",
+            "[core]\n\tFSMonitor = x",
+            "[Core] sshCommand = x",
+            "[core] fsmonitor = \"x\" #]",
+            "[core]fsmonitor = x;]",
+            "[remote \"o\"] proxy = \"]",
+            "[remote \"o\\\"]\"] uploadpack = x #]",
+            "[remote \"o",
+            "[remote o]",
+            "[core",
+            "[remote \"o\"]\n\tuploadpack = x",
+            "[remote \"o\"]\n\turl = ext::sh -c x",
+            "[user]\n\tname = a\\\n\tpager",
+            "[filter \"x\"]\n\tclean = x",
+            "[include]\n\tpath = x",
+            "[user]\n\tname",
+            "pager = x",
+        ] {
+            assert!(!is_plain(&format!("{fresh}{more}\n")), "{more}");
+        }
+        assert!(!is_plain("pager = x\n"), "before any section");
+    }
+}

@@ -1,0 +1,18 @@
+//! A program of another room's that the standard library starts, tied to this runner and to its request as a command is.
+//! Not here: commands (launch), and what the ties are (ties).
+#![expect(unsafe_code, reason = "the child's side runs between its making and the program's start")]
+
+use super::children::call_mark;
+use super::launch::set_up_child;
+use super::limit_mark::LimitMark;
+use super::ties::Ties;
+use crate::ids::RequestId;
+
+/// Gives the program a session of its own, so that it has no terminal to type at; the request's mark, so that all that it
+/// starts is found; and the runner's end.
+pub(crate) fn tie(command: &mut tokio::process::Command, request: &RequestId) {
+    let ties = Ties { limit: LimitMark::of(&call_mark(request, 0)), ..Ties::default() };
+    let (runner, knots) = (rustix::process::getpid(), ties.knots());
+    // SAFETY: between fork and exec, `set_up_child` makes system calls only: it neither allocates nor locks.
+    unsafe { command.pre_exec(move || set_up_child(runner, &knots)) };
+}

@@ -1,0 +1,118 @@
+//! Where what a repository is made of lies: its objects, with what it borrows from others, and its state must lie in the
+//! workspace, or it would show what is elsewhere. Not here: where the repository itself is (repository).
+#![expect(clippy::disallowed_methods, reason = "what git would follow is looked at as git would find it")]
+
+use std::io::{self, Read as _};
+use std::path::{Path, PathBuf};
+
+use crate::acp::Workspace;
+use crate::acp::local::is_absent;
+
+/// As deep as git goes.
+const DEEPEST: usize = 5;
+/// A list of others that is longer than this is none that anybody made by hand, in bytes.
+const LONGEST: u64 = 64 << 10;
+/// How many entries of a folder are looked at.
+const MOST: usize = 4_096;
+/// Of objects: the folders whose entries git opens by name, and how many of these are looked at.
+const FOLDERS: &[(&str, usize)] =
+    &[("", MOST), ("pack", 65_536), ("info", MOST), ("info/commit-graphs", MOST)];
+/// What in a repository may lead anywhere, since no tool here reads it.
+const APART: &[&str] = &["hooks", "lfs", "annex", "modules"];
+
+/// Where it reaches outside, in words; none where all of it lies in the workspace. Blocks.
+pub(super) fn outside(git_dir: &Path, common: &Path, workspace: &Workspace) -> Option<String> {
+    let own = (git_dir != common).then_some(git_dir);
+    let mut places = own.into_iter().chain([common]);
+    places.find_map(|place| linked_entry(place, MOST, workspace)).or_else(|| objects(common, workspace))
+}
+
+fn objects(common: &Path, workspace: &Workspace) -> Option<String> {
+    let mut waiting = vec![(common.join("objects"), 0)];
+    while let Some((objects, depth)) = waiting.pop() {
+        // What is not there gives no objects.
+        let Ok(real) = objects.canonicalize() else { continue };
+        if !is_in(&real, workspace) {
+            return Some(format!("it takes objects from {}", objects.display()));
+        }
+        let folder = |name: &str| if name.is_empty() { real.clone() } else { real.join(name) };
+        let linked = FOLDERS.iter().find_map(|(name, most)| linked_entry(&folder(name), *most, workspace));
+        if linked.is_some() {
+            return linked;
+        }
+        let list = real.join("info/alternates");
+        let text = match text_of(workspace, &list) {
+            Ok(text) => text,
+            Err(cause) if cause.kind() == io::ErrorKind::NotFound => continue,
+            Err(cause) => return Some(format!("{} cannot be looked at: {cause}", list.display())),
+        };
+        for line in text.split(|byte| *byte == b'\n').filter(|line| !line.is_empty() && line[0] != b'#') {
+            let Some(path) = unquoted(line) else {
+                return Some(format!("{} has a line that is not plain", list.display()));
+            };
+            if depth == DEEPEST {
+                return Some(format!("{} goes on for too long", list.display()));
+            }
+            waiting.push((real.join(path), depth + 1));
+        }
+    }
+    None
+}
+
+fn is_in(path: &Path, workspace: &Workspace) -> bool {
+    workspace.roots().any(|root| path.starts_with(root))
+}
+
+/// An entry of a folder that is a link to somewhere else, or that the folder cannot be looked through.
+fn linked_entry(folder: &Path, most: usize, workspace: &Workspace) -> Option<String> {
+    let entries = match std::fs::read_dir(folder) {
+        Ok(entries) => entries,
+        Err(cause) if is_absent(&cause) => return None,
+        Err(cause) => return Some(format!("{} cannot be looked at: {cause}", folder.display())),
+    };
+    for (number, entry) in entries.enumerate() {
+        let Ok(entry) = entry else { return Some(format!("{} cannot be looked at", folder.display())) };
+        if number == most {
+            return Some(format!(
+                "{} holds more than {most} entries, any of which may lead there",
+                folder.display()
+            ));
+        }
+        let is_link = entry.file_type().is_ok_and(|kind| kind.is_symlink());
+        let is_apart = APART.iter().any(|name| entry.file_name() == *name);
+        if is_link
+            && !is_apart
+            && let Some(why) = leads_outside(&entry.path(), workspace)
+        {
+            return Some(why);
+        }
+    }
+    None
+}
+
+/// Of a link, in words, if it does. One that leads nowhere shows nothing.
+fn leads_outside(link: &Path, workspace: &Workspace) -> Option<String> {
+    match link.canonicalize() {
+        Ok(real) if is_in(&real, workspace) => None,
+        Ok(_) => Some(format!("{} is a link that leads there", link.display())),
+        Err(cause) if is_absent(&cause) => None,
+        Err(cause) => Some(format!("{} cannot be looked at: {cause}", link.display())),
+    }
+}
+
+/// The list, read without waiting for what is no file, and without following a link.
+fn text_of(workspace: &Workspace, list: &Path) -> io::Result<Vec<u8>> {
+    let file = workspace.open_found(list)?;
+    if !file.metadata()?.is_file() {
+        return Err(io::Error::other("it is no plain file"));
+    }
+    let mut text = Vec::new();
+    file.take(LONGEST + 1).read_to_end(&mut text)?;
+    if text.len() as u64 > LONGEST { Err(io::Error::other("it is too long")) } else { Ok(text) }
+}
+
+/// A line as a path; none where git would read it as quoted, or it is no text.
+fn unquoted(line: &[u8]) -> Option<PathBuf> {
+    let text = std::str::from_utf8(line).ok()?;
+    (!text.starts_with('"')).then(|| PathBuf::from(text))
+}

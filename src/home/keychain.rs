@@ -1,0 +1,162 @@
+//! The system's keychain, for the key of the owner's secrets: asked by the program that comes with it, so that nothing of
+//! it stays in this process. Not here: what is kept there and when (secrets).
+//!
+//! Linux has `secret-tool` for the Secret Service (libsecret); macOS has `security`. Values go by pipes, never on a command
+//! line, which everybody may read.
+#![expect(clippy::disallowed_methods, reason = "this file starts the keychain's own program")]
+
+use std::io::{Read, Write as _};
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use super::tokens::random_32;
+use crate::ids::hex;
+use crate::redact::Secret;
+
+/// How long it may take. It may ask the user to unlock it.
+const PATIENCE: Duration = Duration::from_mins(1);
+const LOOK: Duration = Duration::from_millis(10);
+/// More than it has to say, in bytes.
+const MOST: u64 = 8 << 10;
+
+const SERVICE: &str = "punie-runner";
+const LABEL: &str = "punie-runner: the key of the secrets";
+
+/// One entry of the keychain, by its name: letters and digits.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Entry(String);
+
+/// The keychain's program with its words, and what it reads.
+struct Asked {
+    program: &'static str,
+    args: Vec<String>,
+    input: String,
+}
+
+impl Entry {
+    /// Under a new name.
+    pub fn new() -> Self {
+        Self(hex(&random_32()[..16]))
+    }
+
+    /// Of this name; none where it has anything but letters and digits.
+    pub fn named(name: &str) -> Option<Self> {
+        let is_plain = !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric());
+        is_plain.then(|| Self(name.to_owned()))
+    }
+
+    pub fn name(&self) -> &str {
+        &self.0
+    }
+
+    /// Keeps a value, in place of the one that may be there. It has letters, digits, `+`, `/` and `=`.
+    ///
+    /// # Errors
+    /// Why not, as a part of a sentence.
+    pub fn keep(&self, value: &Secret<String>) -> Result<(), String> {
+        run(&self.asked("store", Some(value))?).map(drop)
+    }
+
+    /// The value.
+    ///
+    /// # Errors
+    /// Why it is not to be had, as a part of a sentence; also where there is none.
+    pub fn value(&self) -> Result<Secret<String>, String> {
+        let said = run(&self.asked("lookup", None)?)?;
+        Ok(Secret::new(said.trim().to_owned()))
+    }
+
+    /// Forgets it.
+    ///
+    /// # Errors
+    /// Why not, as a part of a sentence.
+    pub fn forget(&self) -> Result<(), String> {
+        run(&self.asked("clear", None)?).map(drop)
+    }
+
+    #[cfg(not(any(target_os = "macos", windows)))]
+    fn asked(&self, verb: &str, value: Option<&Secret<String>>) -> Result<Asked, String> {
+        const PLACES: &[&str] = &["/usr/bin/secret-tool", "/usr/local/bin/secret-tool", "/bin/secret-tool"];
+        let program = PLACES.iter().find(|place| Path::new(place).is_file()).ok_or_else(|| {
+            "`secret-tool`, which asks the Secret Service, is not installed (libsecret-tools)".to_owned()
+        })?;
+        let mut args = vec![verb.to_owned()];
+        args.extend(value.map(|_| format!("--label={LABEL}")));
+        args.extend(["service", SERVICE, "name", &self.0].map(str::to_owned));
+        Ok(Asked { program, args, input: value.map(|value| value.expose().clone()).unwrap_or_default() })
+    }
+
+    /// By the program's own prompt: what it reads there stands on no command line.
+    #[cfg(target_os = "macos")]
+    fn asked(&self, verb: &str, value: Option<&Secret<String>>) -> Result<Asked, String> {
+        let (name, value) = (&self.0, value.map(Secret::expose).map(String::as_str).unwrap_or_default());
+        let line = match verb {
+            "store" => {
+                format!("add-generic-password -U -s {SERVICE} -a {name} -l \"{LABEL}\" -w \"{value}\"")
+            }
+            "lookup" => format!("find-generic-password -s {SERVICE} -a {name} -w"),
+            _ => format!("delete-generic-password -s {SERVICE} -a {name}"),
+        };
+        Ok(Asked { program: "/usr/bin/security", args: vec!["-i".to_owned()], input: format!("{line}\n") })
+    }
+
+    #[cfg(windows)]
+    fn asked(&self, _: &str, _: Option<&Secret<String>>) -> Result<Asked, String> {
+        Err("there is no program here that asks it".to_owned())
+    }
+}
+
+/// What the program says when all is well.
+fn run(asked: &Asked) -> Result<String, String> {
+    let Asked { program, args, input } = asked;
+    let name = Path::new(program).file_name().unwrap_or_default().display();
+    let failed = |why: &dyn std::fmt::Display| format!("`{name}` {why}");
+    let mut command = Command::new(program);
+    command.args(args).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().map_err(|cause| failed(&format!("could not be started ({cause})")))?;
+    let until = Instant::now() + PATIENCE;
+    // As short as this, it fits into the pipe; dropped, the program sees its end.
+    let written = child.stdin.take().map_or(Ok(()), |mut pipe| pipe.write_all(input.as_bytes()));
+    let status = loop {
+        match child.try_wait() {
+            Ok(Some(status)) => break status,
+            Ok(None) if Instant::now() < until => thread::sleep(LOOK),
+            outcome => {
+                let _ = child.kill().and_then(|()| child.wait());
+                let why = outcome
+                    .err()
+                    .map_or_else(|| "gave no answer in a minute".to_owned(), |cause| cause.to_string());
+                return Err(failed(&why));
+            }
+        }
+    };
+    let (said, complained) = (text(child.stdout.take()), text(child.stderr.take()));
+    let complaint = complained.lines().map(str::trim).find(|line| !line.is_empty());
+    match (status.success(), complaint) {
+        (true, _) => written.map(|()| said).map_err(|cause| failed(&cause)),
+        (false, Some(complaint)) => Err(failed(&format!("says: {complaint}"))),
+        // Of what is not there and of what stays locked it says nothing.
+        (false, None) => Err(failed(&"does not have it, or stays locked")),
+    }
+}
+
+/// What an ended program left in a pipe. A program of its own that holds the pipe open is not waited for.
+#[cfg(unix)]
+fn text(pipe: Option<impl Read + std::os::fd::AsFd>) -> String {
+    let mut bytes = Vec::new();
+    if let Some(pipe) = pipe
+        && rustix::fs::fcntl_setfl(&pipe, rustix::fs::OFlags::NONBLOCK).is_ok()
+    {
+        // What was read before it would have to wait stays.
+        let _ = pipe.take(MOST).read_to_end(&mut bytes);
+    }
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+/// Nothing: no program is asked here.
+#[cfg(not(unix))]
+fn text(_: Option<impl Read>) -> String {
+    String::new()
+}

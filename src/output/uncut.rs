@@ -1,0 +1,178 @@
+//! Where texts stand that are masked on their way out, for whoever cuts a text before that: a part of one would not be
+//! known any more. Not here: which texts these are (redact), and the masking itself.
+
+use std::borrow::Cow;
+use std::fmt;
+use std::ops::Range;
+use std::sync::Arc;
+
+/// A text may be longer than its longest form says, by escape sequences within it: so much more is looked at.
+const SEQUENCES: usize = 8 << 10;
+
+/// Where masked texts stand in some bytes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Standing {
+    /// In order, none over another.
+    pub places: Vec<Range<usize>>,
+    /// From here on bytes that follow may still make one of what is there. No place lies over it.
+    pub decided: usize,
+}
+
+impl Standing {
+    /// The place that a cut at `at` would go through.
+    fn over(&self, at: usize) -> Option<&Range<usize>> {
+        let after = self.places.partition_point(|place| place.start < at);
+        self.places[..after].last().filter(|place| at < place.end)
+    }
+}
+
+/// Knows which texts are masked.
+pub trait MaskedTexts: Send + Sync {
+    /// Where they stand; `at_end` where no bytes follow these.
+    fn standing(&self, bytes: &[u8], at_end: bool) -> Standing;
+    /// How many bytes the longest has; nothing where none is known.
+    fn longest(&self) -> usize;
+    /// What stands in their place.
+    fn mask(&self) -> &'static str;
+}
+
+/// What is not to be cut. Clones share what they know; the default knows nothing and costs nothing.
+#[derive(Clone, Default)]
+pub struct Uncut(Option<Arc<dyn MaskedTexts>>);
+
+impl Uncut {
+    /// The texts that these know.
+    pub fn new(texts: impl MaskedTexts + 'static) -> Self {
+        Self(Some(Arc::new(texts)))
+    }
+
+    /// How many bytes around a cut decide whether it goes through one.
+    pub fn reach(&self) -> usize {
+        match self.0.as_ref().map_or(0, |texts| texts.longest()) {
+            0 => 0,
+            longest => longest + SEQUENCES,
+        }
+    }
+
+    /// Where they stand in bytes; `at_end` where none follow.
+    pub fn standing(&self, bytes: &[u8], at_end: bool) -> Standing {
+        match &self.0 {
+            Some(texts) => texts.standing(bytes, at_end),
+            None => Standing { places: Vec::new(), decided: bytes.len() },
+        }
+    }
+
+    /// The end of a part that begins with these bytes and goes to `at`: earlier where it would end within one.
+    pub fn end_before(&self, bytes: &[u8], at: usize, at_end: bool) -> usize {
+        let standing = self.standing(bytes, at_end);
+        let at = at.min(standing.decided);
+        standing.over(at).map_or(at, |place| place.start)
+    }
+
+    /// The beginning of a part that begins at `at`: later where it would begin within one.
+    pub fn start_after(&self, bytes: &[u8], at: usize) -> usize {
+        self.standing(bytes, true).over(at).map_or(at, |place| place.end)
+    }
+
+    /// The part with all of those that it begins or ends within.
+    pub fn whole(&self, bytes: &[u8], part: Range<usize>) -> Range<usize> {
+        let standing = self.standing(bytes, true);
+        let start = standing.over(part.start).map_or(part.start, |place| place.start);
+        start..standing.over(part.end).map_or(part.end, |place| place.end)
+    }
+
+    /// The text as it is once it is masked, for whoever shows a part of it. Its line feeds stay, so that lines keep
+    /// their numbers.
+    pub fn masked<'t>(&self, text: &'t [u8]) -> Cow<'t, [u8]> {
+        let (Some(texts), places) = (&self.0, self.standing(text, true).places) else {
+            return Cow::Borrowed(text);
+        };
+        if places.is_empty() {
+            return Cow::Borrowed(text);
+        }
+        let mut out = Vec::with_capacity(text.len());
+        let mut from = 0;
+        for place in places {
+            out.extend_from_slice(&text[from..place.start]);
+            out.extend_from_slice(texts.mask().as_bytes());
+            out.extend(text[place.clone()].iter().filter(|byte| **byte == b'\n'));
+            from = place.end;
+        }
+        out.extend_from_slice(&text[from..]);
+        Cow::Owned(out)
+    }
+
+    /// The same of a text that stays one.
+    pub fn masked_text<'t>(&self, text: &'t str) -> Cow<'t, str> {
+        match self.masked(text.as_bytes()) {
+            Cow::Borrowed(_) => Cow::Borrowed(text),
+            Cow::Owned(masked) => Cow::Owned(String::from_utf8_lossy(&masked).into_owned()),
+        }
+    }
+
+    /// The first so many characters, masked, and whether that is not all.
+    pub fn beginning(&self, text: &str, chars: usize) -> (String, bool) {
+        let Some((end, _)) = text.char_indices().nth(chars) else { return (text.to_owned(), false) };
+        let looked_at = text.floor_char_boundary(end.saturating_add(self.reach()));
+        (self.masked_text(&text[..looked_at]).chars().take(chars).collect(), true)
+    }
+}
+
+impl fmt::Debug for Uncut {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Uncut({})", if self.0.is_some() { "known" } else { "nothing" })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Word(&'static str);
+
+    impl MaskedTexts for Word {
+        fn standing(&self, bytes: &[u8], _at_end: bool) -> Standing {
+            let found = memchr::memmem::find_iter(bytes, self.0);
+            Standing { places: found.map(|at| at..at + self.0.len()).collect(), decided: bytes.len() }
+        }
+        fn longest(&self) -> usize {
+            self.0.len()
+        }
+        fn mask(&self) -> &'static str {
+            "[M]"
+        }
+    }
+
+    #[test]
+    fn no_cut_goes_through_a_masked_text() {
+        let uncut = Uncut::new(Word("secret"));
+        let text = b"a secret b";
+        let ends: Vec<usize> = (0..=10).map(|at| uncut.end_before(text, at, true)).collect();
+        assert_eq!(ends, [0, 1, 2, 2, 2, 2, 2, 2, 8, 9, 10]);
+        let starts: Vec<usize> = (0..=10).map(|at| uncut.start_after(text, at)).collect();
+        assert_eq!(starts, [0, 1, 2, 8, 8, 8, 8, 8, 8, 9, 10]);
+        assert_eq!([3..7, 0..5, 2..8, 9..10].map(|part| uncut.whole(text, part)), [2..8, 0..8, 2..8, 9..10]);
+        assert_eq!(uncut.beginning("a secret b", 4), ("a [M".to_owned(), true));
+        assert_eq!(
+            uncut.beginning("a secret", 8),
+            ("a secret".to_owned(), false),
+            "whole, to be masked at its end"
+        );
+    }
+
+    #[test]
+    fn who_knows_nothing_changes_nothing() {
+        let uncut = Uncut::default();
+        assert_eq!(
+            (uncut.end_before(b"secret", 3, false), uncut.start_after(b"secret", 3), uncut.reach()),
+            (3, 3, 0)
+        );
+        assert!(matches!(uncut.masked(b"secret"), Cow::Borrowed(b"secret")));
+    }
+
+    #[test]
+    fn masked_lines_keep_their_numbers() {
+        let uncut = Uncut::new(Word("one\ntwo"));
+        assert_eq!(uncut.masked(b"x one\ntwo y\nz").as_ref(), b"x [M]\n y\nz");
+    }
+}

@@ -1,0 +1,130 @@
+//! Where a path leads, as far as commands cannot decide that: a link in a folder that they write may have been put there by
+//! one of them, and a grant that followed it would be theirs to choose. Not here: what is granted (places).
+
+use std::ffi::{OsStr, OsString};
+use std::path::{Path, PathBuf};
+
+#[cfg(target_os = "linux")]
+use super::Rules;
+
+/// As many links as the kernel follows on the way to a path.
+const MOST: usize = 40;
+
+/// The folders that commands write.
+pub(super) struct Writable(Vec<PathBuf>);
+
+/// Where a path leads.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Way {
+    /// Without any link, as far as it was followed.
+    pub path: PathBuf,
+    /// The links on the way to it, each by its own real path.
+    pub links: Vec<PathBuf>,
+    /// It would go on by a link that commands may have made.
+    pub is_led: bool,
+}
+
+impl Writable {
+    /// By these rules.
+    #[cfg(target_os = "linux")]
+    pub fn of(rules: &Rules) -> Self {
+        let Rules { workspaces, write, temp, .. } = rules;
+        Self::around(workspaces.iter().chain(write).chain([temp]))
+    }
+
+    fn around<'a>(folders: impl Iterator<Item = &'a PathBuf>) -> Self {
+        let mut folders: Vec<&PathBuf> = folders.collect();
+        // The outer first: what lies in one of them is a folder of theirs only where no link of theirs leads to it.
+        folders.sort_by_key(|folder| folder.components().count());
+        let mut writable = Self(Vec::new());
+        for folder in folders {
+            let way = writable.way(folder);
+            if !way.is_led {
+                writable.0.push(way.path);
+            }
+        }
+        writable
+    }
+
+    /// Where a path leads. What is not there is taken as it is written.
+    pub fn way(&self, path: &Path) -> Way {
+        let parts = |path: &Path| path.iter().rev().map(OsStr::to_owned).collect::<Vec<OsString>>();
+        let (mut here, mut left, mut links) = (PathBuf::new(), parts(path), Vec::new());
+        while let Some(part) = left.pop() {
+            if part == ".." {
+                here.pop();
+                continue;
+            }
+            let next = here.join(&part);
+            match std::fs::read_link(&next) {
+                Ok(target) if links.len() < MOST => {
+                    let is_theirs = self.0.iter().any(|folder| here.starts_with(folder));
+                    if is_theirs {
+                        let path = left.iter().rev().fold(next, |path, part| path.join(part));
+                        return Way { path, links, is_led: true };
+                    }
+                    links.push(next);
+                    left.extend(parts(&target));
+                }
+                _ => here = next,
+            }
+        }
+        Way { path: here, links, is_led: false }
+    }
+
+    /// The real path; none where it is led.
+    #[cfg(target_os = "linux")]
+    pub fn real(&self, path: &Path) -> Option<PathBuf> {
+        let way = self.way(path);
+        (!way.is_led).then_some(way.path)
+    }
+}
+
+/// Where a path leads by links, as far as they can be read.
+pub(super) fn followed(path: &Path) -> PathBuf {
+    Writable(Vec::new()).way(path).path
+}
+
+/// Paths of the owner's choice as the kernel knows them, but for links in folders that commands write: those stay as they
+/// are written, and are no part of what is granted.
+pub fn settled<'a>(workspaces: &[PathBuf], paths: impl IntoIterator<Item = &'a Path>) -> Vec<PathBuf> {
+    let writable = Writable::around(workspaces.iter());
+    paths.into_iter().map(|path| writable.way(path).path).collect()
+}
+
+#[cfg(all(test, target_os = "linux"))]
+#[expect(clippy::disallowed_methods, reason = "folders and links are laid out")]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    #[test]
+    fn links_of_the_owners_are_followed_and_those_in_a_workspace_are_not() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let top = folder.path().canonicalize().expect("real");
+        for made in ["data/work/sub", "data/work/config", "outside/deep"] {
+            fs::create_dir_all(top.join(made)).expect("made");
+        }
+        symlink("data/work", top.join("work")).expect("linked");
+        symlink(top.join("outside"), top.join("data/work/link")).expect("linked");
+        let rules =
+            Rules { workspaces: vec![top.join("work")], ..Rules::least(top.join("home"), top.join("tmp")) };
+        let writable = Writable::of(&rules);
+        let real = |path: &str| {
+            writable.real(&top.join(path)).map(|path| path.strip_prefix(&top).expect("in it").to_owned())
+        };
+        assert_eq!(real("work/sub"), Some("data/work/sub".into()));
+        assert_eq!(real("work/sub/../config"), Some("data/work/config".into()));
+        assert_eq!(real("work/none/at/all"), Some("data/work/none/at/all".into()));
+        assert_eq!([real("work/link"), real("work/link/deep"), real("data/work/link")], [None, None, None]);
+        let way = writable.way(&top.join("work/link/deep"));
+        assert_eq!((way.path, way.links), (top.join("data/work/link/deep"), vec![top.join("work")]));
+        let settled = settled(
+            &rules.workspaces,
+            [top.join("work/link/deep"), top.join("work/sub")].iter().map(PathBuf::as_path),
+        );
+        assert_eq!(settled, [top.join("data/work/link/deep"), top.join("data/work/sub")]);
+    }
+}

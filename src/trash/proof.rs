@@ -1,0 +1,71 @@
+//! What shows that a manifest was written for the request that it names. Every command may write where commands remove to,
+//! and any request's name; what only its own shims are told, none but them writes down. Not here: what is made of it
+//! (inventory).
+#![expect(clippy::disallowed_methods, reason = "a key that is none is taken away here")]
+
+use std::io;
+use std::path::Path;
+use std::sync::{Arc, OnceLock};
+
+use sha2::{Digest as _, Sha256};
+
+use crate::home::{Home, HomeError, make_request_key, read_request_key};
+use crate::ids::{RequestId, hex};
+
+/// Makes proofs. Clones share the key, which no confined command reads.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Proofs(Arc<OnceLock<[u8; 32]>>);
+
+impl Proofs {
+    /// What the shims of this request's commands are told, and nobody else.
+    ///
+    /// # Errors
+    /// The system's, where the key is neither there nor can be made.
+    pub fn of(&self, home: &Home, request: &RequestId) -> io::Result<String> {
+        if self.0.get().is_none() {
+            let _ = self.0.set(key(&home.trash_key_file())?);
+        }
+        let key = self.0.get().ok_or_else(|| io::Error::other("there is no key"))?;
+        // Twice, as HMAC does it, so that nothing can be hung on.
+        let inner = Sha256::new().chain_update(key).chain_update(request.as_str()).finalize();
+        Ok(hex(&Sha256::new().chain_update(key).chain_update(inner).finalize()))
+    }
+}
+
+/// The key of the trash, made where there is none. In place of one that is none anybody can make another: what was
+/// proven by it then counts as said.
+fn key(file: &Path) -> io::Result<[u8; 32]> {
+    match read_request_key(file) {
+        Ok(Some(key)) => return Ok(*key.expose()),
+        Ok(None) => {}
+        Err(HomeError::Damaged { .. }) => std::fs::remove_file(file)?,
+        Err(cause) => return Err(io::Error::other(cause)),
+    }
+    make_request_key(file)
+        // Somebody else made one meanwhile.
+        .or_else(|failed| read_request_key(file)?.ok_or(failed))
+        .map(|key| *key.expose())
+        .map_err(io::Error::other)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_proof_is_of_one_request_and_one_home_and_the_same_in_the_next_life() {
+        let folders = [(); 2].map(|()| tempfile::tempdir().expect("a folder"));
+        let [one, other] = folders.each_ref().map(|folder| Home::open(folder.path()).expect("a home"));
+        let of = |home: &Home, request: &str| {
+            let request = RequestId::parse(request).expect("an id");
+            Proofs::default().of(home, &request).expect("a key")
+        };
+        let first = of(&one, "request-1");
+        assert_eq!(first, of(&one, "request-1"));
+        assert!(![of(&one, "request-2"), of(&other, "request-1")].contains(&first));
+        std::fs::remove_file(one.trash_key_file()).expect("there");
+        assert_ne!(first, of(&one, "request-1"));
+        std::fs::write(one.trash_key_file(), "").expect("cut");
+        assert_eq!(of(&one, "request-1").len(), 64, "one that is broken is replaced");
+    }
+}

@@ -1,0 +1,116 @@
+//! SqliteQuery while other calls and other programs are at the same file: its locks hold until it is done with them.
+
+use std::process::Command;
+
+use punie_runner::acp::Workspace;
+use punie_runner::handlers::search::{SearchDeps, tools};
+use punie_runner::ids::RequestId;
+use punie_runner::request::ErrorCode;
+use punie_runner::tool::ToolCx;
+use rusqlite::Connection;
+use serde_json::json;
+
+use super::Desk;
+use crate::harness::tools::{call, call_with, registry, text};
+
+/// Where the other program finds the database.
+const NAMED: &str = "PUNIE_TEST_DATABASE";
+
+/// What another program comes to that writes to the database: a process of its own, since locks are the process's.
+fn another_program_writes(desk: &Desk) -> bool {
+    let program = Command::new(std::env::current_exe().expect("this program"))
+        .args(["--exact", "--ignored", "--test-threads=1", "sqlite::locking::alone_another_program"])
+        .env(NAMED, desk.path("app.db"))
+        .output()
+        .expect("a program");
+    let said = String::from_utf8_lossy(&program.stdout);
+    assert!(said.contains("running 1 test"), "{said}");
+    assert!(program.status.success() || said.contains("database is locked"), "{said}");
+    program.status.success()
+}
+
+#[test]
+#[ignore = "run as another program"]
+fn alone_another_program() {
+    let path = std::env::var_os(NAMED).expect("a database");
+    let connection = Connection::open(path).expect("a database");
+    connection.busy_timeout(std::time::Duration::ZERO).expect("no patience");
+    connection.execute_batch("BEGIN IMMEDIATE; INSERT INTO t VALUES ('theirs'); COMMIT;").expect("a change");
+}
+
+/// An insert that writes at once, and that no test waits for.
+const ENDLESS: &str = "INSERT INTO t WITH RECURSIVE c(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM c) SELECT i FROM c WHERE i = 1 OR i % 100000 = 0";
+
+#[tokio::test]
+async fn a_search_beside_a_change_does_not_let_another_program_write_into_it() {
+    let desk = Desk::new("CREATE TABLE t (a); INSERT INTO t VALUES ('ours');");
+    let workspace = Workspace::open(&[desk.dir.path().to_owned()]).expect("a workspace");
+    let search = registry(tools(SearchDeps { workspace, user_ignore: None }));
+    let cx = ToolCx::detached(RequestId::new());
+    let cancel = cx.cancel.clone();
+    let args = json!({"database_path": "app.db", "query": ENDLESS, "mode": "rw", "timeout_ms": 600_000});
+    let changing = call_with(&desk.tools, "SqliteQuery", args, cx);
+    let meanwhile = async {
+        while !desk.path("app.db-journal").exists() {
+            tokio::task::yield_now().await;
+        }
+        let before = another_program_writes(&desk);
+        let found = call(&search, "Grep", json!({"pattern": "nowhere", "path": "app.db"})).await;
+        found.expect("a search");
+        desk.answer(json!({"query": "SELECT a FROM t"})).await;
+        let after = another_program_writes(&desk);
+        // Before anything is asserted: the change would go on under a test that failed.
+        cancel.cancel();
+        (before, after)
+    };
+    let (answer, writes) = tokio::join!(changing, meanwhile);
+    assert_eq!(writes, (false, false), "the change keeps its lock");
+    let refused = answer.expect_err("a cancel");
+    assert_eq!(refused.code(), ErrorCode::Cancelled, "{refused}");
+    assert!(refused.text().contains("Nothing was changed"), "{refused}");
+    assert!(another_program_writes(&desk), "the lock is given up");
+    let rows = desk.answer(json!({"query": "SELECT a FROM t"})).await;
+    assert!(rows.starts_with("a\n------\nours\ntheirs\n[2 rows]"), "{rows}");
+}
+
+#[tokio::test]
+async fn a_change_is_made_although_a_reader_was_there_first_and_is_done() {
+    let desk = Desk::new("CREATE TABLE t (a); INSERT INTO t VALUES ('ours');");
+    let reader = Connection::open(desk.path("app.db")).expect("a reader");
+    reader.execute_batch("BEGIN; SELECT a FROM t;").expect("a question");
+    let args = json!({"database_path": "app.db", "query": "INSERT INTO t VALUES (2)", "mode": "rw", "timeout_ms": 600_000});
+    let changing = call_with(&desk.tools, "SqliteQuery", args, ToolCx::detached(RequestId::new()));
+    let meanwhile = async {
+        while !desk.path("app.db-journal").exists() {
+            tokio::task::yield_now().await;
+        }
+        reader.execute_batch("COMMIT").expect("an end");
+    };
+    let (answer, ()) = tokio::join!(changing, meanwhile);
+    let answer = answer.expect("a change");
+    assert!(text(&answer).contains("1 row affected"), "{}", text(&answer));
+}
+
+#[tokio::test]
+async fn an_error_while_a_change_is_committed_is_not_called_no_change() {
+    let desk = Desk::new("CREATE TABLE t (a); INSERT INTO t VALUES ('ours');");
+    let reader = Connection::open(desk.path("app.db")).expect("a reader");
+    reader.execute_batch("BEGIN; SELECT a FROM t;").expect("a question");
+    let args = json!({"database_path": "app.db", "query": "INSERT INTO t VALUES (2)", "mode": "rw", "timeout_ms": 600_000});
+    let changing = call_with(&desk.tools, "SqliteQuery", args, ToolCx::detached(RequestId::new()));
+    let journal = desk.path("app.db-journal");
+    let meanwhile = async {
+        while !journal.exists() {
+            tokio::task::yield_now().await;
+        }
+        // Its removal, which is what commits, will fail.
+        std::fs::rename(&journal, desk.path("aside")).expect("a rename");
+        std::fs::create_dir(&journal).expect("a folder");
+        reader.execute_batch("COMMIT").expect("an end");
+    };
+    let (answer, ()) = tokio::join!(changing, meanwhile);
+    let refused = answer.expect_err("an error");
+    assert_eq!(refused.code(), ErrorCode::Io, "{refused}");
+    assert!(!refused.text().contains("Nothing was changed"), "{refused}");
+    assert!(refused.text().contains("may have been made or not"), "{refused}");
+}
