@@ -263,7 +263,7 @@ fn steps(whole: &Whole, undone: Option<i64>) -> Vec<Step> {
     };
     let mut steps: Vec<Step> = Vec::new();
     if let Some(life) = &whole.life {
-        let offered = (life.offers > 1).then(|| format!("offered {} times since", life.offers));
+        let offered = (life.offers > 1).then(|| format!("offered {} times", life.offers));
         steps.push(step(life.received_at_ms, "accepted", offered));
         if let Some(at) = life.started_at_ms {
             let epoch =

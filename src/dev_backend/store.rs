@@ -85,7 +85,7 @@ impl Store {
         let (jobs, queue) = mpsc::channel::<Job>();
         let thread = std::thread::Builder::new()
             .name("dev-backend-writer".into())
-            .spawn(move || write_in_turn(writer, &queue, lock))
+            .spawn(move || write_in_turn(writer, &queue, &lock))
             .map_err(|source| StoreError::File { path: path.into(), source })?;
         Ok(Self {
             jobs: Mutex::new(Some(jobs)),
@@ -199,14 +199,15 @@ impl Readers {
 
 /// The writer's thread: one job after the other. A job that panics is rolled back and costs only
 /// its own caller an answer.
-fn write_in_turn(mut db: Connection, queue: &mpsc::Receiver<Job>, lock: File) {
+fn write_in_turn(mut db: Connection, queue: &mpsc::Receiver<Job>, lock: &File) {
     for job in queue {
         if catch_unwind(AssertUnwindSafe(|| job(&mut db))).is_err() {
             tracing::error!("a function of the embedded backend panicked; its transaction was rolled back");
         }
     }
     drop(db);
-    drop(lock);
+    // By name: with the file alone it would stay with a program that is just being started, until that begins.
+    let _ = lock.unlock();
 }
 
 /// One backend per file: the lock lies beside it and goes with the process.

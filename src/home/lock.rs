@@ -119,8 +119,10 @@ pub struct Holder {
 
 impl Drop for RunnerLock {
     fn drop(&mut self) {
-        // The system releases the lock with the file; the number is only taken back so that nobody is misled.
+        // The number is taken back so that nobody is misled, and the lock given up by name: with the file alone it would
+        // go only when the last program has begun that was being started meanwhile. A crash releases both that way.
         let _ = write_pid(&mut self.file, None);
+        let _ = self.file.unlock();
     }
 }
 
@@ -157,4 +159,21 @@ fn read_pid(file: &mut File) -> Option<u32> {
     file.seek(SeekFrom::Start(0)).ok()?;
     file.take(32).read_to_string(&mut text).ok()?;
     text.trim().parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lock_that_is_given_up_does_not_stay_with_a_program_that_is_being_started() {
+        let folder = tempfile::tempdir().expect("a folder for the test");
+        let home = Home::open(&folder.path().join("home")).expect("a home");
+        let lock = RunnerLock::acquire(&home).expect("free");
+        // What a process shares that is being made, until its program begins.
+        let shared = lock.file.try_clone().expect("a copy");
+        drop(lock);
+        assert_eq!(RunnerLock::peek(&home).expect("readable"), None);
+        drop(shared);
+    }
 }

@@ -50,7 +50,11 @@ impl Runner {
                     self.pass.polled += 1;
                     self.place(accepted);
                 }
-                Admission::Answered(reply) | Admission::Refused(reply) => {
+                Admission::Refused(reply) => {
+                    let engine = Arc::clone(&self.engine);
+                    self.engine.tasks.spawn(async move { engine.deliver(reply).await });
+                }
+                Admission::Answered(reply) => {
                     let engine = Arc::clone(&self.engine);
                     self.engine.tasks.spawn(async move { engine.deliver_again(reply).await });
                 }

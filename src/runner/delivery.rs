@@ -32,13 +32,16 @@ impl Engine {
         }
     }
 
-    /// Posts a reply that was asked for again. What is on its way now was sent before that: where nobody confirms more
-    /// than its arrival, whoever asked after it gets it once more.
+    /// Posts a reply that was asked for again. Where nobody confirms more than a reply's arrival, what is on its way now
+    /// was sent before that, and whoever asked after it gets it once more. Else it is posted only if it is still
+    /// undelivered: the page that asks may have been listed before the backend had it.
     pub(super) async fn deliver_again(self: &Arc<Self>, reply: RecordedReply) {
         if self.backend.link().is_some() {
             self.outbox.is_idle(reply.id()).await;
+            self.deliver(reply).await;
+        } else if !Arc::clone(self).post_recorded(reply.id()).await {
+            self.outbox.ring();
         }
-        self.deliver(reply).await;
     }
 
     /// Posts a reply and tells the outbox how that went.

@@ -1,6 +1,7 @@
 //! How run_command reads what it is given: a line for bash, or a program with its arguments.
 
 use super::*;
+use crate::harness::program::make_program;
 
 async fn run(args: Value) -> String {
     Bench::new().text("run_command", args).await
@@ -35,10 +36,9 @@ async fn an_unbalanced_quote_is_bashs_own_error() {
 
 #[tokio::test]
 async fn a_program_whose_path_has_a_blank_runs_with_arguments() {
-    use std::os::unix::fs::PermissionsExt;
     let bench = Bench::new();
-    let program = bench.put("a program.sh", "#!/bin/sh\necho \"ran with $1\"\n");
-    std::fs::set_permissions(&program, PermissionsExt::from_mode(0o755)).expect("its mode");
+    let program = bench.root.join("a program.sh");
+    make_program(&program, "#!/bin/sh\necho \"ran with $1\"\n");
     let args = json!({"command": program, "args": ["this one"]});
     assert_eq!(bench.text("run_command", args).await, "ran with this one");
 }

@@ -1,7 +1,6 @@
 //! A workspace with a repository, a plain git beside it that nothing is switched off in, and traps.
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::Arc;
@@ -16,6 +15,7 @@ use punie_runner::tool::{Registry, ToolCx, ToolError};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
+use crate::harness::program::make_program;
 use crate::harness::tools::{call, call_with, registry, text};
 
 /// A workspace with a repository in `repo`, and a place outside it.
@@ -125,17 +125,14 @@ impl Bench {
         let mark = self.outside.path().join("ran");
         let program = self.outside.path().join("payload.sh");
         let script = format!("#!/bin/sh\ntouch '{}'\ncat 2>/dev/null\nexit 0\n", mark.display());
-        fs::write(&program, script).expect("a file");
-        fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).expect("a mode");
+        make_program(&program, &script);
         (program.display().to_string(), mark)
     }
 
     /// A hook that runs these lines.
     pub fn hook(&self, name: &str, lines: &str) {
         let hook = self.repo().join(".git/hooks").join(name);
-        fs::create_dir_all(hook.parent().expect("a parent")).expect("a folder");
-        fs::write(&hook, format!("#!/bin/sh\n{lines}\n")).expect("a hook");
-        fs::set_permissions(&hook, fs::Permissions::from_mode(0o755)).expect("a mode");
+        make_program(&hook, &format!("#!/bin/sh\n{lines}\n"));
     }
 
     /// Plain git runs the payload; none of the tools does.

@@ -7,6 +7,7 @@ pub mod flip;
 pub mod foreign;
 pub mod inside;
 pub mod process;
+pub mod program;
 pub mod proxy;
 pub mod relay;
 pub mod stage;

@@ -4,7 +4,7 @@
 
 use std::net::{TcpListener, UdpSocket};
 use std::os::linux::net::SocketAddrExt;
-use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::os::unix::fs::MetadataExt;
 use std::os::unix::net::{SocketAddr, UnixListener};
 use std::process::{Child, Command, Stdio};
 
@@ -13,6 +13,7 @@ use punie_runner::sandbox::{Level, Network};
 use serde_json::json;
 
 use super::Yard;
+use crate::harness::program::make_program;
 
 /// Somebody else's process. Ended with the test.
 struct Stranger(Child);
@@ -338,9 +339,7 @@ async fn h57_variables_that_load_code_are_refused() {
 #[tokio::test]
 async fn h58_a_program_of_the_workspaces_in_the_place_of_another_is_confined_as_that() {
     let yard = Yard::new();
-    std::fs::write(yard.path("work/git"), "#!/bin/sh\necho ours; echo x > \"$OUT\"/outside/kept\n")
-        .expect("written");
-    std::fs::set_permissions(yard.path("work/git"), PermissionsExt::from_mode(0o755)).expect("set");
+    make_program(&yard.path("work/git"), "#!/bin/sh\necho ours; echo x > \"$OUT\"/outside/kept\n");
     let text = yard.bash("PATH=.:$PATH; git status").await;
     assert!(text.starts_with("ours"), "{text}");
     assert_eq!(yard.read("outside/kept"), "kept");

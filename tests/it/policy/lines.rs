@@ -2,7 +2,6 @@
 //! texts that nobody would write.
 
 use std::cell::Cell;
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -11,6 +10,8 @@ use proptest::test_runner::{Config, TestRunner};
 use punie_runner::policy::shell::{self, quoted};
 use punie_runner::policy::{Call, Decision, Rules, Verdict, judge};
 use tempfile::TempDir;
+
+use crate::harness::program::make_program;
 
 const NO_PUSH: &str = "[[rule]]\nname = \"no-push\"\ndecision = \"deny\"\ncommand = [\"git\", \"push\"]\nmatch = [\"git push origin\"]\n";
 
@@ -41,8 +42,7 @@ impl Yard {
             "#!/bin/sh\n[ \"$1\" = push ] && echo ran >> {}\nexit 1\n",
             dir.path().join("ran").display()
         );
-        std::fs::write(&git, text).expect("written");
-        std::fs::set_permissions(&git, std::fs::Permissions::from_mode(0o755)).expect("made a program");
+        make_program(&git, &text);
         for shell in ["bash", "sh"] {
             std::os::unix::fs::symlink(format!("/bin/{shell}"), bin.join(shell)).expect("linked");
         }

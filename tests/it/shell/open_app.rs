@@ -1,14 +1,11 @@
 //! OpenApp: applications for the person at the machine; here they are scripts.
 
-use std::os::unix::fs::PermissionsExt;
-
 use super::*;
+use crate::harness::program::make_program;
 
 /// A script in this folder.
 fn script(folder: &Path, name: &str, lines: &str) {
-    let file = folder.join(name);
-    std::fs::write(&file, format!("#!/bin/bash\n{lines}\n")).expect("a script");
-    std::fs::set_permissions(&file, PermissionsExt::from_mode(0o755)).expect("its mode");
+    make_program(&folder.join(name), &format!("#!/bin/bash\n{lines}\n"));
 }
 
 /// A bench with a folder of programs on its PATH, and with these entries in the runner's environment.

@@ -1,6 +1,7 @@
 //! run_command: from start to end, and on a terminal that lasts.
 
 use super::*;
+use crate::harness::program::make_program;
 
 #[tokio::test]
 async fn a_command_line_is_read_by_bash_and_a_program_by_nobody() {
@@ -26,15 +27,10 @@ async fn the_exit_code_is_told_and_is_no_error() {
 
 #[tokio::test]
 async fn what_cannot_be_started_is_an_error_that_says_why() {
-    use std::os::unix::fs::PermissionsExt;
     let bench = Bench::new();
     let folder = bench.workspace.path();
-    let put = |name: &str, text: &str| {
-        std::fs::write(folder.join(name), text).expect("a file");
-        std::fs::set_permissions(folder.join(name), PermissionsExt::from_mode(0o755)).expect("its mode");
-    };
-    put("no-interpreter", "#!/no/such/interpreter\n");
-    put("no-program", "just text\n");
+    make_program(&folder.join("no-interpreter"), "#!/no/such/interpreter\n");
+    make_program(&folder.join("no-program"), "just text\n");
     std::fs::write(folder.join("no-permission"), "#!/bin/sh\n").expect("a file");
     for (command, code, words) in [
         ("no-such-program", ErrorCode::NotFound, "no program"),
