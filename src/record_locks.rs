@@ -24,7 +24,7 @@
 //! where SQLite knows that no other connection of the process has the byte, so that ours do not count there, either.
 //!
 //! A file that SQLite opens is opened without waiting, and refused where it is neither a regular file nor a folder: a
-//! pipe that was put there after we looked would stop the thread for ever.
+//! pipe that was put there after we looked would stop the thread for ever. The system's own [`DEVICES`] it may have.
 #![cfg_attr(
     all(target_os = "linux", target_pointer_width = "64"),
     expect(unsafe_code, reason = "SQLite takes its system calls as C functions only")
@@ -55,6 +55,10 @@ mod calls {
 
     /// Where the bytes begin that readers share: SQLite's `SHARED_FIRST`, in every database of every version.
     const SHARED: i64 = 0x4000_0002;
+
+    /// What SQLite opens of itself that is no file: where its random numbers begin, and what it puts in the place of
+    /// descriptors that it does not use.
+    const DEVICES: [&CStr; 2] = [c"/dev/urandom", c"/dev/null"];
 
     /// A file that SQLite has open.
     #[derive(Debug)]
@@ -140,7 +144,8 @@ mod calls {
     extern "C" fn open(path: *const c_char, flags: c_int, mode: c_int) -> c_int {
         // SAFETY: SQLite gives a text that ends in NUL.
         let fd = unsafe { libc::open(path, flags | libc::O_NONBLOCK, mode) };
-        if fd < 0 {
+        // SAFETY: as above.
+        if fd < 0 || DEVICES.contains(&unsafe { CStr::from_ptr(path) }) {
             return fd;
         }
         // SAFETY: it was just opened, and nobody else knows it yet.
@@ -312,6 +317,19 @@ mod tests {
         drop(first);
         assert!(!index.exists(), "the last one tidies up");
         assert!(locks(&database.path()).is_empty());
+    }
+
+    #[test]
+    fn random_numbers_begin_with_the_system_s() {
+        let _database = Database::new();
+        let mut bytes = [0_u8; 44];
+        // SAFETY: a null name asks for the default interface, which is there and is never freed; it writes as many bytes
+        // as it is told.
+        let given = unsafe {
+            let usual = rusqlite::ffi::sqlite3_vfs_find(std::ptr::null());
+            (*usual).xRandomness.expect("a source")(usual, 44, bytes.as_mut_ptr().cast())
+        };
+        assert_eq!(given, 44, "fewer are the time and the process's number: {bytes:?}");
     }
 
     #[test]

@@ -1,30 +1,34 @@
-//! Files that may not be closed yet. Not here: opening databases.
+//! What may not be closed yet. Not here: opening databases.
 //!
 //! SQLite's locks on a file belong to the process (POSIX advisory locks), and closing *any* descriptor of that file
 //! gives all of them up: a look at a database's first bytes would unlock a query that another call is running on
 //! it, and a program could write into what that query reads. So a descriptor that was only looked through is kept
 //! while any connection with locks is open. SQLite does the same with its own. Where
 //! `record_locks` gives SQLite locks of another kind, nothing would be unlocked, and waiting does no harm.
+//!
+//! The folder of a database waits as well. SQLite keeps one index of a log (`-shm`) for all connections of the process to
+//! that database, and whichever is the last removes it by the name that the first one gave, which leads through the
+//! first one's open folder. Were that closed by then, its number could stand for another folder with such a file.
 
-use std::fs::File;
+use std::any::Any;
 use std::sync::{Arc, Mutex, PoisonError};
 
 #[derive(Debug, Default)]
 struct Lot {
     locking: usize,
-    files: Vec<File>,
+    kept: Vec<Box<dyn Any + Send>>,
 }
 
-/// Where such files wait.
+/// Where such things wait.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Parked(Arc<Mutex<Lot>>);
 
 impl Parked {
-    /// Closes the file as soon as that unlocks nothing.
-    pub(super) fn close(&self, file: File) {
+    /// Closes a file or a folder as soon as no connection with locks is open.
+    pub(super) fn close(&self, open: impl Any + Send) {
         let mut lot = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if lot.locking > 0 {
-            lot.files.push(file);
+            lot.kept.push(Box::new(open));
         }
         // Else it is closed here, under the lock: no connection can be opened in between.
     }
@@ -45,7 +49,7 @@ impl Drop for Locking {
         let mut lot = self.0.0.lock().unwrap_or_else(PoisonError::into_inner);
         lot.locking -= 1;
         if lot.locking == 0 {
-            lot.files.clear();
+            lot.kept.clear();
         }
     }
 }
@@ -57,7 +61,7 @@ mod tests {
     #[test]
     fn a_file_waits_for_the_last_connection() {
         let parked = Parked::default();
-        let waiting = |parked: &Parked| parked.0.lock().expect("a lock").files.len();
+        let waiting = |parked: &Parked| parked.0.lock().expect("a lock").kept.len();
         let file = || tempfile::tempfile().expect("a file");
         parked.close(file());
         assert_eq!(waiting(&parked), 0);

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use schemars::JsonSchema;
@@ -182,20 +182,26 @@ impl Job {
             return Err(ToolError::cancelled("The query was cancelled before it began."));
         }
         let opener = Opener { scratch: &self.scratch, guard, parked: &self.parked, shown: &self.shown };
-        // Held until the database is closed: SQLite opens by name, and only through this folder the names stay true.
+        // Held until all databases are closed: SQLite goes by name, and only through this folder the names stay true.
         let (folder, name) = self.path.open_parent(false).map_err(|cause| match cause.kind() {
             io::ErrorKind::IsADirectory => databases::folder(&self.shown),
             _ => ToolError::io(&self.shown, &cause),
         })?;
-        let path = folder.path_of(&name);
-        let database = opener.open(&path)?;
+        let answered = self.answer(&opener, &folder.path_of(&name), limit);
+        self.parked.close(folder);
+        answered
+    }
+
+    fn answer(&self, opener: &Opener<'_>, path: &Path, limit: Duration) -> Result<Reply, ToolError> {
+        let guard = opener.guard;
+        let database = opener.open(path)?;
         let mut meta = Meta::default();
         let answered = match guard.scope() {
             Scope::Changing => self.change(&database, guard, &mut meta),
             Scope::Reading if self.ask.is_empty() => self.overview(&database, guard, limit, &mut meta),
             Scope::Reading => self.rows(&database, guard, &mut meta).map(|ran| ran.text),
         };
-        if database.changed_meanwhile(&path) {
+        if database.changed_meanwhile(path) {
             return Err(ToolError::new(
                 ErrorCode::Busy,
                 format!("A program began to write {} while it was read. Ask again.", self.shown),

@@ -172,3 +172,6 @@ pub(super) const FUNCTIONS: &[&str] = &[
     "upper",
     "zeroblob",
 ];
+
+/// The ends of the names of the tables that an R*Tree keeps its own in.
+pub(super) const R_TREE: [&str; 3] = ["_node", "_rowid", "_parent"];

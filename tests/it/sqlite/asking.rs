@@ -191,3 +191,19 @@ async fn a_secret_is_masked_before_its_text_is_cut() {
     let answer = desk.answer(json!({})).await;
     assert!(!answer.contains(&SECRET[..5]) && answer.contains("x[REDACTED"), "{answer}");
 }
+
+#[tokio::test]
+async fn a_spatial_index_is_read_without_leave_to_write() {
+    let desk = Desk::new(
+        "CREATE VIRTUAL TABLE places USING rtree(id, west, east, +name); INSERT INTO places VALUES (1, 2, 3, 'here');",
+    );
+    let rows = desk.answer(json!({"query": "SELECT name FROM places WHERE west < 5"})).await;
+    assert!(rows.contains("here"), "{rows}");
+    assert!(desk.answer(json!({})).await.contains("places"), "the overview knows it");
+    let before = desk.files();
+    for change in ["INSERT INTO places VALUES (2, 2, 3, 'x')", "DELETE FROM places_node", "DROP TABLE places"]
+    {
+        desk.refused(json!({"query": change})).await;
+    }
+    assert_eq!(desk.files(), before);
+}
