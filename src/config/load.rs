@@ -64,12 +64,14 @@ impl Config {
 
         let paths_origin = origin_of(&tables.settings, "workspaces.paths");
         let from_file = (tables.workspaces.paths.as_slice(), &paths_origin, file.as_path());
-        let (workspaces, setting) = workspaces::resolve(flags, environment, from_file, &home, rule)?;
+        let file_folder = file.parent().map(Path::to_owned).unwrap_or_default();
+        let sandbox = in_full(tables.sandbox, environment, &file_folder);
+        let (workspaces, setting) =
+            workspaces::resolve(flags, environment, from_file, (&home, &sandbox.write), rule)?;
         tables.settings.retain(|other| other.key != setting.key);
         tables.settings.push(setting);
 
         settings.append(&mut tables.settings);
-        let file_folder = file.parent().map(Path::to_owned).unwrap_or_default();
         let caller = caller(flags, environment, &mut settings)?;
         Ok(Self {
             home,
@@ -81,7 +83,7 @@ impl Config {
             limits: tables.limits,
             safe_mode: tables.safe_mode,
             policy: tables.policy,
-            sandbox: in_full(tables.sandbox, environment, &file_folder),
+            sandbox,
             trash: tables.trash,
             audit: tables.audit,
             editor: tables.editor,

@@ -19,12 +19,13 @@ pub enum WorkspaceRule {
     NotNeeded,
 }
 
-/// The folders in the order they were named, each once, each real, none touching the home.
+/// The folders in the order they were named, each once, each real, none touching the home, and none decided by what
+/// commands write: the other workspaces, and `writes`.
 pub(super) fn resolve(
     flags: &Flags,
     environment: &Environment,
     from_file: (&[PathBuf], &Origin, &Path),
-    home: &Path,
+    (home, writes): (&Path, &[PathBuf]),
     rule: WorkspaceRule,
 ) -> Result<(Vec<PathBuf>, Setting), ConfigError> {
     let (paths, file_origin, file) = from_file;
@@ -53,7 +54,9 @@ pub(super) fn resolve(
             workspaces.push(real);
         }
     }
-    if let Some(why) = full.iter().find_map(|(full, real)| led(full, real, &workspaces)) {
+    let mut written = workspaces.clone();
+    written.extend(writes.iter().map(|path| sources::real_place(path)));
+    if let Some(why) = full.iter().find_map(|(full, real)| led(full, real, &written)) {
         return Err(ConfigError::Value { origin, why });
     }
     let value = super::value::Value::written(&workspaces).unwrap_or_default();
@@ -64,11 +67,11 @@ fn split_list(list: &OsStr) -> Vec<PathBuf> {
     std::env::split_paths(list).filter(|path| !path.as_os_str().is_empty()).collect()
 }
 
-/// Why a workspace cannot be used to which a link in another one leads: commands may have put it there.
-fn led(full: &Path, real: &Path, workspaces: &[PathBuf]) -> Option<String> {
+/// Why a workspace cannot be used to which a link in what commands write leads: one of them may have put it there.
+fn led(full: &Path, real: &Path, written: &[PathBuf]) -> Option<String> {
     let within = |above: &Path| {
         let place = sources::real_place(above);
-        workspaces.iter().any(|other| other != real && place.starts_with(other)).then_some(place)
+        written.iter().any(|other| other != real && place.starts_with(other)).then_some(place)
     };
     let (above, place) = full.ancestors().skip(1).find_map(|above| Some((above, within(above)?)))?;
     let rest = full.strip_prefix(above).ok()?;
@@ -77,7 +80,7 @@ fn led(full: &Path, real: &Path, workspaces: &[PathBuf]) -> Option<String> {
     let is_led = !goes_out && place.join(rest) != real;
     is_led.then(|| {
         format!(
-            "the workspace {} is reached by a link that lies in another workspace, where commands may have put it. Name \
+            "the workspace {} is reached by a link in what commands write, where one of them may have put it. Name \
              what it leads to, {}, if that is what you mean",
             full.display(),
             real.display()

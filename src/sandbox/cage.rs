@@ -203,7 +203,7 @@ impl Cages {
         let network = self.network();
         let mut rules = self.rules.clone();
         rules.shown.push(folder.to_owned());
-        let places = super::places::places(&rules);
+        let places = super::places::places(&rules)?;
         let ruleset =
             super::ruleset::ruleset(&places.list, network == Network::None).map_err(io::Error::other)?;
         self.with(ruleset.map(Arc::new), network)
@@ -237,7 +237,7 @@ impl Cages {
             return Ok(ruleset.clone());
         }
         let began = SystemTime::now();
-        let places = super::places::places(&self.rules);
+        let places = super::places::places(&self.rules)?;
         let stamps = stamps(&self.rules, &places.listed);
         let ruleset = super::ruleset::ruleset(&places.list, network == Network::None)
             .map_err(io::Error::other)?

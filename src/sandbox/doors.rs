@@ -200,7 +200,7 @@ impl Doors {
 
     /// What terminals and agents keep in the folder for temporary files: by its name, and each socket.
     fn terminals(&self, folder: &Path, shut: &mut Vec<CString>) {
-        for entry in fs::read_dir(folder).into_iter().flatten().filter_map(Result::ok) {
+        for entry in listed(folder, shut) {
             let (path, name, Ok(kind)) = (entry.path(), entry.file_name(), entry.file_type()) else {
                 continue;
             };

@@ -1,10 +1,13 @@
 //! What commands do not read of the user's own folder. Not here: how that is enforced (places, seatbelt).
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::Metadata;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
 
-use super::{Rules, links};
+use super::Rules;
+use super::links::{self, Writable};
 
 /// Where programs keep what opens other doors, from the user's own folder: keys, tokens, passwords, browsers' profiles,
 /// what was typed into shells.
@@ -99,15 +102,48 @@ fn names() -> impl Iterator<Item = &'static &'static str> {
     HIDDEN.iter().chain(HIDDEN_IN_LIBRARY.iter().filter(|_| cfg!(target_os = "macos")))
 }
 
+/// Where what is hidden was found to lie besides under its own name, for as long as the rules live: the way there may be
+/// shut later. A name that is in here was looked at, and led nowhere else if nothing is under it.
+#[derive(Debug, Default)]
+pub struct Found(Mutex<BTreeMap<PathBuf, BTreeSet<PathBuf>>>);
+
+/// What is hidden, now.
+#[derive(Debug)]
+pub(super) struct Holes {
+    pub(super) paths: Vec<PathBuf>,
+    /// A folder that lets nobody in, and something hidden beyond it may lie anywhere: it was never seen where.
+    pub(super) unknown: Option<PathBuf>,
+}
+
 /// What is hidden: the runner's own folder, what the owner hides, and the list, but for what the owner names by itself: a
-/// folder that holds something hidden does not show it. Of a link what it leads to as well; and where that cannot be told,
-/// all of the user's own folder.
-pub(super) fn holes(rules: &Rules) -> Vec<PathBuf> {
-    let mut holes = named(rules);
-    let leads: Vec<Result<PathBuf, PathBuf>> = holes.iter().filter_map(|path| leads(path)).collect();
-    let user_home = rules.user_home.iter().filter(|_| leads.iter().any(Result::is_err));
-    holes.extend(user_home.cloned());
-    holes.extend(leads.into_iter().flatten());
+/// folder that holds something hidden does not show it. Of a link what it leads to as well, and ever led to; and where
+/// that cannot be told, all of the user's own folder.
+pub(super) fn holes(rules: &Rules) -> Holes {
+    let named = named(rules);
+    let mut holes = Holes { paths: named.clone(), unknown: None };
+    let mut found = rules.found.0.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut is_shut = false;
+    for path in named {
+        match leads(&path) {
+            Some(Ok(real)) => {
+                let known = found.entry(path.clone()).or_default();
+                // What commands may have led there is hidden while it is so, and not for ever.
+                if real != path && !Writable::of(rules).way(&path).is_led {
+                    known.insert(real.clone());
+                }
+                holes.paths.push(real);
+            }
+            Some(Err(there)) => {
+                is_shut = true;
+                if !found.contains_key(&path) {
+                    holes.unknown.get_or_insert(there);
+                }
+            }
+            None => drop(found.entry(path.clone()).or_default()),
+        }
+        holes.paths.extend(found.get(&path).into_iter().flatten().cloned());
+    }
+    holes.paths.extend(rules.user_home.clone().filter(|_| is_shut));
     holes
 }
 

@@ -140,7 +140,7 @@ fn writable(rules: &Rules, path: &Path) -> bool {
 
 fn readable(rules: &Rules, path: &Path) -> bool {
     let home = rules.user_home.as_ref().is_some_and(|home| path.starts_with(home));
-    let hidden = super::hidden::holes(rules).iter().any(|hole| path.starts_with(hole));
+    let hidden = super::hidden::holes(rules).paths.iter().any(|hole| path.starts_with(hole));
     !hidden
         && (home || !path.starts_with("/root") && !path.starts_with("/mnt") && !path.starts_with("/media"))
 }

@@ -4,7 +4,6 @@
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
-#[cfg(target_os = "linux")]
 use super::Rules;
 
 /// As many links as the kernel follows on the way to a path.
@@ -26,7 +25,6 @@ pub struct Way {
 
 impl Writable {
     /// By these rules.
-    #[cfg(target_os = "linux")]
     pub fn of(rules: &Rules) -> Self {
         let Rules { workspaces, write, temp, .. } = rules;
         Self::around(workspaces.iter().chain(write).chain([temp]))
@@ -87,8 +85,8 @@ pub(super) fn followed(path: &Path) -> PathBuf {
 
 /// Paths of the owner's choice as the kernel knows them, but for links in folders that commands write: those stay as they
 /// are written, and are no part of what is granted.
-pub fn settled<'a>(workspaces: &[PathBuf], paths: impl IntoIterator<Item = &'a Path>) -> Vec<PathBuf> {
-    let writable = Writable::around(workspaces.iter());
+pub fn settled<'a>(writes: &[PathBuf], paths: impl IntoIterator<Item = &'a Path>) -> Vec<PathBuf> {
+    let writable = Writable::around(writes.iter());
     paths.into_iter().map(|path| writable.way(path).path).collect()
 }
 

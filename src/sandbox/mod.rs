@@ -25,11 +25,12 @@ pub mod self_test;
 mod stamps;
 
 pub use cage::{Cage, Cages};
-pub use hidden::is_absent;
+pub use hidden::{Found, is_absent};
 pub use level::{Escape, Level, Network, Require};
 pub use links::settled;
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
 /// What the owner and the layout of this machine say about commands.
 #[derive(Debug, Clone)]
@@ -58,6 +59,8 @@ pub struct Rules {
     pub sockets: Vec<PathBuf>,
     /// What they may reach.
     pub network: Network,
+    /// Where what is hidden was found to lie: shared by all copies of these rules.
+    pub found: Arc<Found>,
 }
 
 impl Rules {
@@ -74,6 +77,7 @@ impl Rules {
             hide: Vec::new(),
             sockets: Vec::new(),
             network: Network::None,
+            found: Arc::default(),
             own_home,
             temp,
         }

@@ -5,10 +5,11 @@
 //! child, as it is now, and not itself: it cannot be listed, and what is made in it later is not part of the grant.
 #![expect(clippy::disallowed_methods, reason = "the folders that are granted child by child are listed here")]
 
+use std::io;
 use std::path::{Path, PathBuf};
 
 use super::Rules;
-use super::hidden::{holes, is_absent};
+use super::hidden::{Holes, holes, is_absent};
 use super::links::Writable;
 
 /// How a place may be used.
@@ -71,8 +72,19 @@ const SYSTEM: &[&str] = &[
 const DEVICES: &[&str] = &["/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/tty"];
 
 /// What the rules come to on this machine, as it is now.
-pub(super) fn places(rules: &Rules) -> Places {
-    let holes = holes(rules);
+///
+/// # Errors
+/// It cannot be told where something hidden lies, so that any grant might hold it.
+pub(super) fn places(rules: &Rules) -> io::Result<Places> {
+    let Holes { paths: holes, unknown } = holes(rules);
+    if let Some(folder) = unknown {
+        let text = format!(
+            "{} lets nobody in (see its mode), so that nobody can tell where what is hidden in it leads. `chmod u+rwx` \
+             opens it",
+            folder.display()
+        );
+        return Err(io::Error::new(io::ErrorKind::PermissionDenied, text));
+    }
     let writable = Writable::of(rules);
     // What is not there cannot be granted.
     let real = |folder: &Path| writable.real(folder).filter(|real| real.symlink_metadata().is_ok());
@@ -99,7 +111,7 @@ pub(super) fn places(rules: &Rules) -> Places {
     for shown in &rules.shown {
         places.push(shown, Use::Read);
     }
-    places
+    Ok(places)
 }
 
 /// What a folder of programs belongs to: a toolchain needs what lies beside its `bin`. Not where that is somebody's
@@ -180,7 +192,7 @@ mod tests {
     }
 
     fn uses(rules: &Rules, home: &Path, wanted: Use) -> Vec<String> {
-        let list = places(rules).list;
+        let list = places(rules).expect("known").list;
         let below = list.iter().filter(|place| place.usage == wanted);
         let mut names: Vec<String> = below
             .filter_map(|place| place.path.strip_prefix(home).ok())
@@ -307,6 +319,52 @@ mod tests {
     }
 
     #[test]
+    fn what_a_hidden_link_leads_to_stays_hidden_in_a_workspace_when_the_way_is_shut() {
+        use std::os::unix::fs::PermissionsExt as _;
+        let (_kept, home) = home();
+        for made in ["dotfiles/gh", "dotfiles/ssh/.ssh", "dotfiles/app", "shared/kube"] {
+            fs::create_dir_all(home.join(made)).expect("made");
+        }
+        for (link, target) in
+            [(".config/gh", "dotfiles/gh"), (".ssh", "dotfiles/ssh/.ssh"), (".kube", "shared/kube")]
+        {
+            let link = home.join(link);
+            drop(fs::remove_dir(&link));
+            symlink(home.join(target), link).expect("a link");
+        }
+        let rules = || Rules {
+            workspaces: vec![home.join("dotfiles")],
+            read: vec![home.join("shared")],
+            ..rules(&home)
+        };
+        let set = |name: &str, mode: u32| {
+            fs::set_permissions(home.join(name), fs::Permissions::from_mode(mode)).expect("set");
+        };
+        as_a_user(&home, || {
+            let known = rules();
+            let granted = |wanted: Use| uses(&known, &home, wanted);
+            let usual = granted(Use::Write);
+            assert_eq!(usual, [".punie/tmp", "dotfiles/app"], "and none of what the links lead to");
+            for shut in [".config", "dotfiles/ssh"] {
+                set(shut, 0o000);
+                assert_eq!(granted(Use::Write), usual, "{shut}");
+                assert_eq!(granted(Use::Read), [".punie/skills"], "{shut}");
+                // Where it was never seen, nothing is given at all.
+                let unknown = places(&rules()).expect_err("unknown");
+                assert!(unknown.to_string().contains(&format!("{shut} lets nobody in")), "{unknown}");
+                set(shut, 0o700);
+                assert_eq!(granted(Use::Write), usual, "{shut}");
+            }
+            // What commands have led somewhere is not hidden for good.
+            let led = Rules { hide: vec![home.join("dotfiles/app/led")], ..rules() };
+            symlink(home.join("work"), home.join("dotfiles/app/led")).expect("a link");
+            assert!(!uses(&led, &home, Use::Read).contains(&"work".to_owned()));
+            fs::remove_file(home.join("dotfiles/app/led")).expect("removed");
+            assert!(uses(&led, &home, Use::Read).contains(&"work".to_owned()));
+        });
+    }
+
+    #[test]
     fn a_folder_that_becomes_a_link_while_it_is_granted_leads_nowhere() {
         use std::sync::atomic::{AtomicBool, Ordering};
         let (_kept, home) = home();
@@ -324,7 +382,7 @@ mod tests {
                 }
             });
             for _ in 0..500 {
-                let granted = places(&rules).list;
+                let granted = places(&rules).expect("known").list;
                 assert!(granted.iter().all(|place| !place.path.starts_with(&secret)), "{granted:?}");
             }
             done.store(true, Ordering::Relaxed);

@@ -7,7 +7,7 @@
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
-use super::hidden::holes;
+use super::hidden::{Holes, holes};
 use super::{Network, Rules};
 
 /// By its absolute path: what is found first on a PATH could be anything.
@@ -39,7 +39,9 @@ const LOOPBACK: &str = "(deny network*)
 pub fn words(rules: &Rules, read_only: &[PathBuf], in_place: &[PathBuf]) -> Vec<String> {
     let mut profile = Profile { text: BEGINNING.to_owned(), words: Vec::new() };
     let writable = rules.workspaces.iter().chain(&rules.write).chain([&rules.temp]);
-    let hidden = holes(rules);
+    let Holes { paths: mut hidden, unknown } = holes(rules);
+    // Where something hidden lies cannot be told: then it may be anywhere in what is theirs.
+    hidden.extend(unknown.iter().flat_map(|_| rules.workspaces.iter().chain(&rules.write)).cloned());
     profile.rules("allow file-write*", "subpath", "WRITE", writable.map(PathBuf::as_path));
     profile.rules("allow file-write-data", "subpath", "PIPES", [rules.pipes.as_path()]);
     profile.rules("deny file-read* file-write*", "subpath", "HIDE", hidden.iter().map(PathBuf::as_path));
@@ -92,16 +94,13 @@ mod tests {
         Rules {
             workspaces: vec!["/Users/a/wo\"rk) (allow default".into(), "/Users/a/more".into()],
             user_home: Some("/Users/a".into()),
-            own_home: "/Users/a/.punie".into(),
             shown: vec!["/Users/a/.punie/skills".into()],
             pipes: "/Users/a/.punie/state/shells".into(),
-            temp: "/Users/a/.punie/tmp".into(),
-            search_path: Vec::new(),
             write: vec!["/Users/a/.punie/state/trash/incoming".into()],
             read: vec!["/Users/a/.docker".into()],
             hide: vec!["/Users/a/private".into()],
-            sockets: Vec::new(),
             network,
+            ..Rules::least("/Users/a/.punie".into(), "/Users/a/.punie/tmp".into())
         }
     }
 

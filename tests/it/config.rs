@@ -232,11 +232,19 @@ fn a_workspace_must_be_a_folder_and_keep_away_from_the_home() {
         user
     };
     for led in ["~/work/led", "~/work/led/deep"] {
-        assert!(both(led).refused().contains("by a link that lies in another workspace"), "{led}");
+        assert!(both(led).refused().contains("by a link in what commands write"), "{led}");
     }
     for fine in ["~/work/real", "~/own", "~/outside"] {
         assert_eq!(both(fine).config().workspaces.len(), 2, "{fine}");
     }
+
+    // Nor may what commands write beside.
+    let user = User::with_file("[sandbox]\nwrite = [\"~/data\"]\n")
+        .flags(|flags| flags.workspaces = vec!["~/data/project".into()]);
+    fs::create_dir_all(user.path("data")).expect("made");
+    fs::create_dir_all(user.path("outside")).expect("made");
+    symlink(user.path("outside"), user.path("data/project")).expect("a link");
+    assert!(user.refused().contains("by a link in what commands write"));
 
     // A home that is not there yet is looked for behind links and `..` as well.
     symlink(user.path("work"), user.path("to-work")).expect("a link");

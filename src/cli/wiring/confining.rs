@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 use std::pin::Pin;
+use std::sync::Arc;
 
 use crate::acp::local::confinement::{Confinement, Setup};
 use crate::config::{self, Config, Environment};
@@ -17,6 +18,8 @@ pub fn confinement(config: &Config, home: &Home, environment: &Environment) -> C
     let own_program = std::env::current_exe().ok().filter(|_| keeps);
     let path = environment.path().map(std::env::split_paths).into_iter().flatten();
     // Paths as the kernel knows them: what a link leads to.
+    // A link in what commands write may be theirs, in whichever of these folders, and leads to no other grant.
+    let writes = [config.workspaces.as_slice(), &sandbox.write].concat();
     let rules = Rules {
         workspaces: config.workspaces.clone(),
         user_home: environment.user_dir().map(real),
@@ -29,12 +32,13 @@ pub fn confinement(config: &Config, home: &Home, environment: &Environment) -> C
         pipes: real(&home.shells_dir()),
         temp: real(&home.temp_dir()),
         search_path: path.filter(|folder| folder.is_absolute()).collect(),
-        write: settled(&config.workspaces, sandbox.write.iter().chain(&of_trash).map(PathBuf::as_path)),
-        read: settled(&config.workspaces, sandbox.read.iter().map(PathBuf::as_path)),
+        write: settled(&writes, sandbox.write.iter().chain(&of_trash).map(PathBuf::as_path)),
+        read: settled(&writes, sandbox.read.iter().map(PathBuf::as_path)),
         hide: sandbox.hide.iter().map(|path| real(path)).collect(),
         sockets: vec![
             real(home.root()).join(home.editor_socket().strip_prefix(home.root()).unwrap_or(Path::new("s"))),
         ],
+        found: Arc::default(),
         network: match sandbox.network {
             config::Network::None => Network::None,
             config::Network::Loopback => Network::Loopback,

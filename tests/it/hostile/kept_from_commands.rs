@@ -9,6 +9,7 @@ use serde_json::json;
 
 use super::Yard;
 use super::absence::Bare;
+use crate::harness::program::make_program;
 use crate::harness::tools;
 
 pub(super) const APPEARED: &str = "appeared while this command ran";
@@ -281,13 +282,11 @@ fn where_there_are_no_namespaces_what_was_changed_is_told_of() {
 
 #[test]
 fn a_hook_of_a_commit_finds_them_read_only_too() {
-    use std::os::unix::fs::PermissionsExt;
     let bare = Bare::under("older_landlock", &["7"], "");
     let work = bare.path("work");
     furnish(&work);
     let (hook, config) = (work.join(".git/hooks/pre-commit"), work.join(".git/config"));
-    std::fs::write(&hook, "#!/bin/sh\necho ran > ran\necho x >> .git/config\nexit 0\n").expect("written");
-    std::fs::set_permissions(&hook, std::fs::Permissions::from_mode(0o755)).expect("it may be run");
+    make_program(&hook, "#!/bin/sh\necho ran > ran\necho x >> .git/config\nexit 0\n");
     let before = std::fs::read_to_string(&config).expect("there");
     std::fs::write(work.join("a.txt"), "two\n").expect("written");
     bare.says(&["call", "GitAdd", r#"{"paths":["a.txt"]}"#]);
@@ -295,4 +294,20 @@ fn a_hook_of_a_commit_finds_them_read_only_too() {
     assert_eq!(answer["outcome"], "ok", "{answer}");
     assert!(work.join("ran").exists(), "the hook ran: {answer}");
     assert_eq!(std::fs::read_to_string(&config).expect("there"), before);
+}
+
+#[test]
+fn a_link_in_what_commands_may_write_beside_leads_no_other_grant_anywhere() {
+    let config = "[sandbox]\nwrite = [\"~/data\"]\nread = [\"~/data/models\"]\n";
+    let bare = Bare::under("older_landlock", &["7"], config);
+    let user = bare.path("user");
+    for made in ["data", ".ssh"] {
+        std::fs::create_dir(user.join(made)).expect("made");
+    }
+    std::fs::write(user.join(".ssh/id"), "the-key").expect("written");
+    std::os::unix::fs::symlink(user.join(".ssh"), user.join("data/models")).expect("a link");
+    let command = format!("echo x > {0}/data/made; cat {0}/.ssh/id; echo tried", user.display());
+    let answer = bare.says(&["call", "Bash", &json!({"command": command}).to_string()]).to_string();
+    assert!(answer.contains("tried") && !answer.contains("the-key"), "{answer}");
+    assert!(user.join("data/made").exists(), "the rest of it is written");
 }
