@@ -207,7 +207,8 @@ impl Secrets {
         let text =
             entry.as_ref().map_or_else(|| STANDARD.encode(key), |it| format!("{ELSEWHERE}{}", it.name()));
         let written = atomic::write(&self.key, format!("{text}\n").as_bytes(), Readers::OwnerOnly);
-        let before = before.and_then(Stored::entry);
+        // The file of before may be there again after a power cut, where writing did not get to its end.
+        let before = before.and_then(Stored::entry).filter(|_| written.is_ok());
         self.forget_unnamed(before.into_iter().chain(entry));
         written.map(|()| true).map_err(HomeError::unwritable(&self.key))
     }

@@ -149,7 +149,10 @@ impl Kept {
 
 fn paths_of(line: &Line) -> Vec<&Name> {
     match line {
-        Line::File { path, .. } | Line::Removed { path, .. } | Line::EmptyFolder { path, .. } => vec![path],
+        Line::File { path, .. }
+        | Line::Removed { path, .. }
+        | Line::EmptyFolder { path, .. }
+        | Line::ForGood { path } => vec![path],
         Line::Move { from, to, .. } => vec![from, to],
         Line::Now { .. } | Line::Begun { .. } | Line::Stayed | Line::NotCome { .. } => Vec::new(),
     }

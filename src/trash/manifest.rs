@@ -57,6 +57,8 @@ pub(super) enum Line {
     Stayed,
     /// What was announced as this item did not come: it is where it was, or went otherwise.
     NotCome { item: String },
+    /// Something was removed, and nothing of it is kept: the trash does not take it.
+    ForGood { path: Name },
 }
 
 /// What a file was.

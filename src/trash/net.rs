@@ -31,8 +31,10 @@ pub(super) enum What {
     Item(PathBuf),
     /// An empty folder with this mode.
     EmptyFolder(u32),
-    /// It was to be kept, and nothing of it is.
+    /// It was to be kept, and nothing of it is; perhaps it never went.
     Lost,
+    /// It went, and nothing of it is kept.
+    ForGood,
 }
 
 /// What file tools did, path by path.
@@ -136,6 +138,7 @@ pub(super) fn gone<'a>(records: impl IntoIterator<Item = &'a Record>, was_begun:
                     || was_begun && (path.0.symlink_metadata().is_ok() || has_room(&folders, &path.0));
                 all.add(&path.0, if is_there { what } else { What::Lost }, is_there || is_back());
             }
+            Line::ForGood { path } => all.add(&path.0, What::ForGood, true),
             Line::EmptyFolder { path, mode } => all.add(&path.0, What::EmptyFolder(*mode), true),
             _ => {}
         }
@@ -223,6 +226,11 @@ mod tests {
         let second = [now(20), removed("/d/f", "1")];
         let [a, d] = ["/d/a", "/d"].map(|path| of(path, What::EmptyFolder(0o755)));
         assert_eq!(all(&[&first, &second]), (vec![a, expected[0].clone(), d], 0));
+        // What went for good, and what the request itself put there and removed as well.
+        let for_good = Line::ForGood { path: name("/d") };
+        let made_anew = [for_good.clone(), removed("/d", "1"), emptied("/d/e")];
+        assert_eq!(all(&[&made_anew]), (vec![of("/d", What::ForGood)], 1));
+        assert_eq!(all(&[&[removed("/d", "1"), for_good]]), (vec![of("/d", item())], 0));
         // Something else that came there.
         assert_eq!(all(&[&[removed("/f", "1"), removed("/f", "1")]]), (vec![of("/f", item())], 1));
     }

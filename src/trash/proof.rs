@@ -38,7 +38,8 @@ fn key(file: &Path) -> io::Result<[u8; 32]> {
     match read_request_key(file) {
         Ok(Some(key)) => return Ok(*key.expose()),
         Ok(None) => {}
-        Err(HomeError::Damaged { .. }) => std::fs::remove_file(file)?,
+        // Nor can others vouch for what they may read or change.
+        Err(HomeError::Damaged { .. } | HomeError::TooOpen { .. }) => std::fs::remove_file(file)?,
         Err(cause) => return Err(io::Error::other(cause)),
     }
     make_request_key(file)
@@ -66,6 +67,13 @@ mod tests {
         std::fs::remove_file(one.trash_key_file()).expect("there");
         assert_ne!(first, of(&one, "request-1"));
         std::fs::write(one.trash_key_file(), "").expect("cut");
-        assert_eq!(of(&one, "request-1").len(), 64, "one that is broken is replaced");
+        let before = of(&one, "request-1");
+        assert_eq!(before.len(), 64, "one that is broken is replaced");
+        #[cfg(unix)]
+        {
+            let mode = std::os::unix::fs::PermissionsExt::from_mode(0o644);
+            std::fs::set_permissions(one.trash_key_file(), mode).expect("opened to others");
+            assert_ne!(before, of(&one, "request-1"), "and so is one that others could read");
+        }
     }
 }

@@ -86,7 +86,7 @@ impl Trash {
             match what {
                 What::Item(at) => sources.push((path, Source::Gone(at))),
                 What::EmptyFolder(_) => sources.push((path, Source::EmptyFolder)),
-                What::Lost => {}
+                What::Lost | What::ForGood => {}
             }
         }
         // Beside the first state of a path, under names of their own.

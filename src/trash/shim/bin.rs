@@ -28,6 +28,8 @@ pub(super) struct Bin<'a> {
     next: u64,
     /// What it has taken.
     taken: Taken,
+    /// What went for good and is not written down yet.
+    lost: Vec<Line>,
 }
 
 struct Open {
@@ -42,7 +44,8 @@ struct Open {
 
 impl<'a> Bin<'a> {
     pub fn new(terms: &'a Terms, tool: &'static str) -> Self {
-        Self { terms, tool, open: Vec::new(), unusable: None, next: 0, taken: Taken::default() }
+        let (open, lost) = (Vec::new(), Vec::new());
+        Self { terms, tool, open, unusable: None, next: 0, taken: Taken::default(), lost }
     }
 
     /// What it has taken.
@@ -80,10 +83,20 @@ impl<'a> Bin<'a> {
         }
     }
 
+    /// This was removed, and not to the trash. It is written down with what comes next, or at the end: nothing of it is
+    /// kept that could depend on it.
+    pub fn went_for_good(&mut self, path: &Path) {
+        self.lost.push(Line::ForGood { path: Name(path.to_owned()) });
+        if self.lost.len() >= MOST_LINES {
+            self.announce(&[]);
+        }
+    }
+
     fn try_announce(&mut self, lines: &[Line]) -> io::Result<()> {
         if self.unusable.is_some() {
             return Err(io::Error::other("it could not be used before"));
         }
+        let lines = [std::mem::take(&mut self.lost).as_slice(), lines].concat();
         for lines in lines.chunks(MOST_LINES) {
             if self.open.last().is_none_or(|open| open.written > LONG) {
                 let number = |line: &Line| {
@@ -150,6 +163,14 @@ impl<'a> Bin<'a> {
     fn of(&self, item: &str) -> Option<usize> {
         let number: u64 = item.parse().ok()?;
         self.open.iter().rposition(|open| open.first <= number)
+    }
+}
+
+impl Drop for Bin<'_> {
+    fn drop(&mut self) {
+        if !self.lost.is_empty() {
+            self.announce(&[]);
+        }
     }
 }
 

@@ -23,7 +23,7 @@ pub(super) enum Way {
     /// To the trash in one step, as what is written down already.
     Whole(Announced),
     /// In one step, and not to the trash.
-    ForGood(Tree),
+    ForGood(PathBuf, Tree),
     /// What is in it first.
     OneByOne,
 }
@@ -39,7 +39,7 @@ pub(super) struct Announced {
 /// What the trash makes of a path that could go in one step.
 enum Place {
     Fits(PathBuf, Tree, Share),
-    Over(Tree),
+    Over(PathBuf, Tree),
     /// Parts of it may fit.
     Divided,
 }
@@ -61,7 +61,7 @@ impl Removal<'_> {
                     lines.push(removed(&real, &item, tree.files, tree.bytes));
                     Way::Whole(Announced { item, tree, share })
                 }
-                Some(Place::Over(tree)) => Way::ForGood(tree),
+                Some(Place::Over(real, tree)) => Way::ForGood(real, tree),
                 Some(Place::Divided) | None => Way::OneByOne,
             });
         }
@@ -110,7 +110,7 @@ impl Removal<'_> {
             return Some(Place::Divided);
         }
         self.tell_what_is_over(path, share);
-        Some(Place::Over(tree))
+        Some(Place::Over(real, tree))
     }
 
     /// Whether this is on another file system than the trash.

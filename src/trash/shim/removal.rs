@@ -99,7 +99,8 @@ impl Removal<'_> {
     fn go(&mut self, path: &Path, metadata: &Metadata, top: &Metadata, way: &Way) -> bool {
         match way {
             Way::Whole(announced) => self.go_whole(path, announced) || self.one_by_one(path, metadata, top),
-            Way::ForGood(tree) if tree::remove(Path::new(trimmed(path.as_os_str()))).is_ok() => {
+            Way::ForGood(real, tree) if tree::remove(Path::new(trimmed(path.as_os_str()))).is_ok() => {
+                self.bin.went_for_good(real);
                 self.tell_all(tree);
                 true
             }
@@ -266,7 +267,9 @@ impl Removal<'_> {
             if metadata.is_file() { (tree::taken(metadata), metadata.len()) } else { (0, 0) };
         if size > self.terms.room(share, self.bin.taken()) {
             self.tell_what_is_over(path, share);
-            return fs::remove_file(path);
+            fs::remove_file(path)?;
+            self.bin.went_for_good(&real);
+            return Ok(());
         }
         let item = self.bin.name();
         if !self.bin.announce(&[removed(&real, &item, 1, length)]) {
@@ -286,7 +289,10 @@ impl Removal<'_> {
                 Err(cause)
             }
             Err(Unmoved::Copy(cause) | Unmoved::Removal(cause)) => {
-                fs::remove_file(path).inspect_err(|_| self.bin.did_not_come(&item))?;
+                let removed = fs::remove_file(path);
+                self.bin.did_not_come(&item);
+                removed?;
+                self.bin.went_for_good(&real);
                 let (shown, why) = (quoted(path.as_os_str()), in_words(&cause));
                 complain(
                     self.name,

@@ -49,6 +49,7 @@ impl Plan<'_> {
         match (path.metadata(), what) {
             (Err(cause), What::Lost) if cause.kind() == io::ErrorKind::NotFound => self.is_lost(path),
             (_, What::Lost) => {}
+            (_, What::ForGood) => self.is_lost(path),
             (Err(cause), what) if cause.kind() == io::ErrorKind::NotFound => {
                 let step = self.bring(path, what, path.clone(), None);
                 self.steps.extend(step);
@@ -73,6 +74,7 @@ impl Plan<'_> {
         match (place.metadata(), what) {
             (Err(cause), What::Lost) if cause.kind() == io::ErrorKind::NotFound => self.is_lost(path),
             (_, What::Lost) => {}
+            (_, What::ForGood) => self.is_lost(path),
             (Ok(_), What::EmptyFolder(_)) if has_room => {}
             (_, what) => {
                 let newer = Some(newer).filter(|_| !has_room);
@@ -115,7 +117,7 @@ impl Plan<'_> {
                 self.anew.insert(name, None);
                 Some(Step::Folder { path: to, mode, newer })
             }
-            What::Lost => None,
+            What::Lost | What::ForGood => None,
         }
     }
 

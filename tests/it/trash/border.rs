@@ -200,7 +200,7 @@ fn what_can_be_made_again_and_does_not_fit_is_not_divided_here_either() {
     }
     let (request, code, text) = owner.runs("rm -rf node_modules");
     assert!(code == 0 && text.contains("removed for good"), "{text}");
-    owner.is_refused(&request, "nothing is kept of request");
+    owner.is_refused(&request, "node_modules: nothing of it is kept");
 }
 
 #[test]

@@ -204,3 +204,24 @@ fn no_command_pushes_out_what_file_tools_changed_by_sparse_files_or_forged_numbe
     let kept = fs::read_dir(owner.path("home/state/trash/objects")).expect("there").count();
     assert_eq!(kept, 2, "both before-images are there");
 }
+
+#[test]
+fn what_was_made_in_the_place_of_what_went_for_good_does_not_come_back_as_that() {
+    let owner = Owner::new();
+    owner.has_a_trash_of(1);
+    owner.write("work/target/theirs", "x".repeat(2 << 20));
+    let command = "rm -rf target; mkdir target; echo made > target/ours; rm -rf target; rm kept";
+    owner.write("work/kept", "kept\n");
+    let (request, answer) = owner.calls("Bash", &json!({"command": command}));
+    assert!(answer.to_string().contains("removed for good"), "{answer}");
+    let said = owner.types(&["undo", &request]);
+    for words in ["target: nothing of it is kept", "left in the trash"] {
+        assert!(said.out.contains(words), "{said:?}");
+    }
+    assert!(!owner.path("work/target").exists());
+    assert_eq!(owner.read("work/kept"), "kept\n");
+    // Alone: there is nothing to undo, and it says what is lost.
+    owner.write("work/target/theirs", "x".repeat(2 << 20));
+    let (request, _) = owner.calls("Bash", &json!({"command": "rm -rf target"}));
+    owner.is_refused(&request, "target: nothing of it is kept");
+}
