@@ -2,6 +2,7 @@
 //! workspace, or it would show what is elsewhere. Not here: where the repository itself is (repository).
 #![expect(clippy::disallowed_methods, reason = "what git would follow is looked at as git would find it")]
 
+use std::collections::HashSet;
 use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 
@@ -10,6 +11,8 @@ use crate::acp::local::is_absent;
 
 /// As deep as git goes.
 const DEEPEST: usize = 5;
+/// From how many other places objects may be taken.
+const PLACES: usize = 1_000;
 /// A list of others that is longer than this is none that anybody made by hand, in bytes.
 const LONGEST: u64 = 64 << 10;
 /// How many entries of a folder are looked at.
@@ -28,12 +31,16 @@ pub(super) fn outside(git_dir: &Path, common: &Path, workspace: &Workspace) -> O
 }
 
 fn objects(common: &Path, workspace: &Workspace) -> Option<String> {
-    let mut waiting = vec![(common.join("objects"), 0)];
+    let (mut waiting, mut seen) = (vec![(common.join("objects"), 0)], HashSet::new());
     while let Some((objects, depth)) = waiting.pop() {
         // What is not there gives no objects.
         let Ok(real) = objects.canonicalize() else { continue };
         if !is_in(&real, workspace) {
             return Some(format!("it takes objects from {}", objects.display()));
+        }
+        // Lists may name a place again and again, and each other.
+        if !seen.insert(real.clone()) {
+            continue;
         }
         let folder = |name: &str| if name.is_empty() { real.clone() } else { real.join(name) };
         let linked = FOLDERS.iter().find_map(|(name, most)| linked_entry(&folder(name), *most, workspace));
@@ -50,7 +57,7 @@ fn objects(common: &Path, workspace: &Workspace) -> Option<String> {
             let Some(path) = unquoted(line) else {
                 return Some(format!("{} has a line that is not plain", list.display()));
             };
-            if depth == DEEPEST {
+            if depth == DEEPEST || seen.len() > PLACES {
                 return Some(format!("{} goes on for too long", list.display()));
             }
             waiting.push((real.join(path), depth + 1));

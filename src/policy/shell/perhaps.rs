@@ -146,6 +146,16 @@ const WITH_SUBCOMMANDS: &[&str] = &[
     "hg",
     "jj",
 ];
+/// Subcommands of them that start what follows, which may be a program that takes whole command lines.
+const STARTING: &[(&str, &[&str])] = &[
+    ("cargo", &["watch"]),
+    ("npm", &["exec", "x"]),
+    ("pnpm", &["exec", "dlx"]),
+    ("yarn", &["exec", "dlx"]),
+    ("bundle", &["exec"]),
+    ("poetry", &["run"]),
+    ("uv", &["run"]),
+];
 /// Those of them whose words are names of packages where they are told to do this.
 const PACKAGERS: &[&str] = &["apt", "apt-get", "brew", "pip", "pip3"];
 const WITH_PACKAGES: &[&str] = &[
@@ -232,7 +242,11 @@ pub(super) fn note(found: &mut Found, name: &str, simple: &mut Simple, depth: u3
         let from = if WITH_SUBCOMMANDS.contains(&name) { after_subcommand(&simple.words) } else { 1 };
         let command = simple.words.get(from - 1).filter(|_| PACKAGERS.contains(&name));
         let is_list = command.is_some_and(|word| word.literal && WITH_PACKAGES.contains(&word.text.as_str()));
-        simple.starts_from = (!is_list).then_some(from);
+        let starts = |word: &Word| {
+            STARTING.iter().any(|(of, words)| *of == name && words.contains(&word.text.as_str()))
+        };
+        let is_all_of_it = simple.words.get(from - 1).is_some_and(starts);
+        simple.starts_from = (!is_list).then_some(if is_all_of_it { 1 } else { from });
     }
     if let Some(command) = name.strip_prefix("git-") {
         let words = [Word::literally("git"), Word::literally(command)];

@@ -143,6 +143,8 @@ fn what_only_names_a_command_is_not_asked_about() {
         "gh pr create --title 'do not curl it'",
         "sqlite3 x 'select 1 from curls'",
         "npm explore x -- ls",
+        "cargo watch -x test",
+        "npm run build -- --message 'do not curl it'",
         "go test ./... -run TestX",
         "echo \"${x:-'a b' 'c'}\"",
     ];
@@ -165,6 +167,8 @@ fn what_only_names_a_command_is_not_asked_about() {
         "nodemon --exec 'sleep 1; curl x'",
         "go test -exec 'curl x'",
         "npm explore x -- 'curl x'",
+        "cargo watch -s 'curl x'",
+        "pnpm dlx concurrently 'sleep 1' 'curl x'",
     ];
     assert_eq!(allowed(NO_CURL, &lines), Vec::<&str>::new());
 }

@@ -2,13 +2,13 @@
 //! anything is in `vectors`.
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
 
 use punie_runner::request::ErrorCode;
 use serde_json::json;
 
 use super::bench::{Bench, bench_tools, system_path};
 use crate::harness::foreign::can_be_tried;
+use crate::harness::program::make_program;
 use crate::harness::tools::call;
 
 #[tokio::test]
@@ -61,8 +61,7 @@ async fn h67_a_commit_that_should_be_signed_is_made_without() {
         let signer = bench.outside.path().join("signer.sh");
         let script = "#!/bin/sh\ncat > /dev/null\necho '[GNUPG:] SIG_CREATED ' >&2\n\
                       printf -- '-----BEGIN PGP SIGNATURE-----\\n\\nx\\n-----END PGP SIGNATURE-----\\n'\n";
-        fs::write(&signer, script).expect("a file");
-        fs::set_permissions(&signer, fs::Permissions::from_mode(0o755)).expect("a mode");
+        make_program(&signer, script);
         let program = format!("gpg.program={}", signer.display());
         bench.git(&["-c", &program, "commit", "-q", "-S", "--allow-empty", "-m", "signed"]);
         let (program, mark) = bench.payload();
@@ -338,6 +337,14 @@ async fn h76_objects_are_taken_from_no_repository_outside() {
     fs::write(between.join("alternates"), format!("{}\n", theirs.display())).expect("written");
     fs::write(objects.join("info/alternates"), "../../../between\n").expect("written");
     bench.refused_as("GitShow", show.clone(), ErrorCode::OutsideWorkspace).await;
+    // Lists that name each other and one place again and again, which must not be gone through as often.
+    for (name, others) in [("one", "../two\n"), ("two", "../three\n"), ("three", "../one\n")] {
+        let list = bench.inside.path().join(name).join("info");
+        fs::create_dir_all(&list).expect("a folder");
+        fs::write(list.join("alternates"), others.repeat(5_000)).expect("written");
+    }
+    fs::write(objects.join("info/alternates"), "../../../one\n".repeat(5_000)).expect("written");
+    bench.answer("GitLog", json!({"path": "repo"})).await;
     // One that whoever reads it would wait for.
     fs::remove_file(objects.join("info/alternates")).expect("there");
     let made = std::process::Command::new("mkfifo").arg(objects.join("info/alternates")).status();
