@@ -24,7 +24,7 @@
 //! where SQLite knows that no other connection of the process has the byte, so that ours do not count there, either.
 //!
 //! A file that SQLite opens is opened without waiting, and refused where it is neither a regular file nor a folder: a
-//! pipe that was put there after we looked would stop the thread for ever. The system's own [`DEVICES`] it may have.
+//! pipe that was put there after we looked would stop the thread for ever. Two devices of the system's it may have.
 #![cfg_attr(
     all(target_os = "linux", target_pointer_width = "64"),
     expect(unsafe_code, reason = "SQLite takes its system calls as C functions only")
