@@ -19,6 +19,8 @@ use super::bpf::Instruction;
 #[cfg(target_os = "linux")]
 use super::doors::Doors;
 #[cfg(target_os = "linux")]
+use super::places::Places;
+#[cfg(target_os = "linux")]
 use super::seccomp::Elsewhere;
 #[cfg(target_os = "linux")]
 use super::stamps::{Stamp, stamps};
@@ -186,7 +188,7 @@ impl Cages {
     /// The cage for a process that starts now, without covers and with all doors open.
     ///
     /// # Errors
-    /// What the kernel says to a ruleset that it should know.
+    /// What the kernel says to a ruleset that it should know; and that nobody can tell where something hidden lies.
     #[cfg(target_os = "linux")]
     pub fn cage(&self) -> io::Result<Cage> {
         let network = self.network();
@@ -203,10 +205,17 @@ impl Cages {
         let network = self.network();
         let mut rules = self.rules.clone();
         rules.shown.push(folder.to_owned());
-        let places = super::places::places(&rules)?;
-        let ruleset =
-            super::ruleset::ruleset(&places.list, network == Network::None).map_err(io::Error::other)?;
-        self.with(ruleset.map(Arc::new), network)
+        self.with(ruleset_of(&super::places::places(&rules)?, network)?, network)
+    }
+
+    /// The same for the self-test, which finds out what is enforced whatever the owner's folders are like.
+    ///
+    /// # Errors
+    /// As [`Cages::cage`].
+    #[cfg(target_os = "linux")]
+    pub fn cage_for_a_trial(&self) -> io::Result<Cage> {
+        let network = self.network();
+        self.with(ruleset_of(&super::places::for_a_trial(&self.rules), network)?, network)
     }
 
     #[cfg(target_os = "linux")]
@@ -238,12 +247,17 @@ impl Cages {
         }
         let began = SystemTime::now();
         let places = super::places::places(&self.rules)?;
-        let stamps = stamps(&self.rules, &places.listed);
-        let ruleset = super::ruleset::ruleset(&places.list, network == Network::None)
-            .map_err(io::Error::other)?
-            .map(Arc::new);
+        let stamps = stamps(&self.rules, &places);
+        let ruleset = ruleset_of(&places, network)?;
         let stays = stamps.iter().all(|stamp| stamp.is_older_than(began));
         *latest = stays.then(|| Latest { stamps, ruleset: ruleset.clone() });
         Ok(ruleset)
     }
+}
+
+/// None where the kernel knows no Landlock.
+#[cfg(target_os = "linux")]
+fn ruleset_of(places: &Places, network: Network) -> io::Result<Option<Arc<OwnedFd>>> {
+    let made = super::ruleset::ruleset(&places.list, network == Network::None).map_err(io::Error::other)?;
+    Ok(made.map(Arc::new))
 }

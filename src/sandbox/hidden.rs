@@ -119,7 +119,7 @@ pub(super) struct Holes {
 /// folder that holds something hidden does not show it. Of a link what it leads to as well, and ever led to; and where
 /// that cannot be told, all of the user's own folder.
 pub(super) fn holes(rules: &Rules) -> Holes {
-    let named = named(rules);
+    let (named, writable) = (named(rules), Writable::of(rules));
     let mut holes = Holes { paths: named.clone(), unknown: None };
     let mut found = rules.found.0.lock().unwrap_or_else(PoisonError::into_inner);
     let mut is_shut = false;
@@ -128,7 +128,7 @@ pub(super) fn holes(rules: &Rules) -> Holes {
             Some(Ok(real)) => {
                 let known = found.entry(path.clone()).or_default();
                 // What commands may have led there is hidden while it is so, and not for ever.
-                if real != path && !Writable::of(rules).way(&path).is_led {
+                if real != path && !writable.way(&path).is_led {
                     known.insert(real.clone());
                 }
                 holes.paths.push(real);
@@ -193,4 +193,119 @@ fn is_ours(metadata: &Metadata) -> bool {
 #[cfg(not(unix))]
 fn is_ours(_: &Metadata) -> bool {
     true
+}
+
+#[cfg(all(test, target_os = "linux"))]
+#[expect(clippy::disallowed_methods, reason = "folders and links are laid out")]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::{PermissionsExt as _, symlink};
+
+    use super::super::Cages;
+    use super::super::places::tests::{home, rules, uses};
+    use super::super::places::{Use, places};
+    use super::*;
+
+    /// As another user than root, whom nothing keeps out.
+    fn as_a_user<T: Send>(home: &Path, run: impl FnOnce() -> T + Send) -> T {
+        let is_root = rustix::process::geteuid().is_root();
+        let user =
+            rustix::fs::Uid::from_raw(if is_root { 54_321 } else { rustix::process::geteuid().as_raw() });
+        let mut waiting = vec![home.to_owned()];
+        while let Some(path) = waiting.pop() {
+            std::os::unix::fs::lchown(&path, Some(user.as_raw()), None).expect("given");
+            if path.symlink_metadata().expect("there").is_dir() {
+                waiting
+                    .extend(fs::read_dir(&path).expect("a folder").map(|entry| entry.expect("one").path()));
+            }
+        }
+        std::thread::scope(|scope| {
+            let running = scope.spawn(|| {
+                // Of this thread alone.
+                rustix::thread::set_thread_res_uid(user, user, user).expect("a user");
+                run()
+            });
+            running.join().expect("it ran")
+        })
+    }
+
+    #[test]
+    fn what_a_command_shuts_shows_nothing_of_what_is_hidden_in_it_or_by_it() {
+        let (_kept, home) = home();
+        let rules = rules(&home);
+        let set = |name: &str, mode: u32| {
+            fs::set_permissions(home.join(name), fs::Permissions::from_mode(mode)).expect("shut");
+        };
+        as_a_user(&home, || {
+            let usual = uses(&rules, &home, Use::Read);
+            assert_eq!(usual, [".cargo", ".config/app", ".punie/skills", "work"]);
+            // What is hidden lies in the first; the second holds what a link of that kind leads to.
+            for folder in [".config", "dotfiles", ""] {
+                set(folder, 0o000);
+                assert_eq!(uses(&rules, &home, Use::Read), [".punie/skills"], "{folder}");
+                let hint = |path: &Path| {
+                    let output = format!("cat: {}: Permission denied", path.display());
+                    crate::sandbox::hint::line(&rules, crate::sandbox::Network::Full, &output).expect("said")
+                };
+                let shut: PathBuf = home.join(folder).components().collect();
+                let way_in = format!("{} lets nobody in", shut.display());
+                assert!(hint(&home.join("notes")).contains(&way_in), "{folder}");
+                assert!(!hint(Path::new("/srv/other/file")).contains("lets nobody in"), "{folder}");
+                // A workspace that is shut as well is granted and opens for nobody.
+                assert_eq!(
+                    uses(&rules, &home, Use::Write).last().map(String::as_str),
+                    Some(if folder.is_empty() { ".punie/tmp" } else { "work" })
+                );
+                set(folder, 0o700);
+                assert_eq!(uses(&rules, &home, Use::Read), usual, "{folder}");
+            }
+        });
+    }
+
+    #[test]
+    fn what_a_hidden_link_leads_to_stays_hidden_in_a_workspace_when_the_way_is_shut() {
+        let (_kept, home) = home();
+        for made in ["dotfiles/gh", "dotfiles/ssh/.ssh", "dotfiles/app", "shared/kube"] {
+            fs::create_dir_all(home.join(made)).expect("made");
+        }
+        for (link, target) in
+            [(".config/gh", "dotfiles/gh"), (".ssh", "dotfiles/ssh/.ssh"), (".kube", "shared/kube")]
+        {
+            let link = home.join(link);
+            drop(fs::remove_dir(&link));
+            symlink(home.join(target), link).expect("a link");
+        }
+        let rules = || Rules {
+            workspaces: vec![home.join("dotfiles")],
+            read: vec![home.join("shared")],
+            ..rules(&home)
+        };
+        let set = |name: &str, mode: u32| {
+            fs::set_permissions(home.join(name), fs::Permissions::from_mode(mode)).expect("set");
+        };
+        as_a_user(&home, || {
+            let known = rules();
+            let granted = |wanted: Use| uses(&known, &home, wanted);
+            let usual = granted(Use::Write);
+            assert_eq!(usual, [".punie/tmp", "dotfiles/app"], "and none of what the links lead to");
+            for shut in [".config", "dotfiles/ssh"] {
+                set(shut, 0o000);
+                assert_eq!(granted(Use::Write), usual, "{shut}");
+                assert_eq!(granted(Use::Read), [".punie/skills"], "{shut}");
+                // Where it was never seen, nothing is given at all.
+                let unknown = places(&rules()).expect_err("unknown");
+                assert!(unknown.to_string().contains(&format!("{shut} lets nobody in")), "{unknown}");
+                // Yet what is enforced can be found out: the way may be opened again in this life.
+                assert!(Cages::new(rules()).cage_for_a_trial().is_ok(), "{shut}");
+                set(shut, 0o700);
+                assert_eq!(granted(Use::Write), usual, "{shut}");
+            }
+            // What commands have led somewhere is not hidden for good.
+            let led = Rules { hide: vec![home.join("dotfiles/app/led")], ..rules() };
+            symlink(home.join("work"), home.join("dotfiles/app/led")).expect("a link");
+            assert!(!uses(&led, &home, Use::Read).contains(&"work".to_owned()));
+            fs::remove_file(home.join("dotfiles/app/led")).expect("removed");
+            assert!(uses(&led, &home, Use::Read).contains(&"work".to_owned()));
+        });
+    }
 }

@@ -32,11 +32,12 @@ pub(super) struct Place {
     pub(super) usage: Use,
 }
 
-/// All places, and the folders that were listed to find them.
+/// All places, the folders that were listed to find them, and what is hidden in them.
 #[derive(Debug, Default)]
 pub(super) struct Places {
     pub(super) list: Vec<Place>,
     pub(super) listed: Vec<PathBuf>,
+    pub(super) holes: Vec<PathBuf>,
 }
 
 /// Where systems keep programs and what these need. Not temporary files, mail, mounted media, other people's folders.
@@ -76,7 +77,7 @@ const DEVICES: &[&str] = &["/dev/null", "/dev/zero", "/dev/full", "/dev/random",
 /// # Errors
 /// It cannot be told where something hidden lies, so that any grant might hold it.
 pub(super) fn places(rules: &Rules) -> io::Result<Places> {
-    let Holes { paths: holes, unknown } = holes(rules);
+    let Holes { paths, unknown } = holes(rules);
     if let Some(folder) = unknown {
         let text = format!(
             "{} lets nobody in (see its mode), so that nobody can tell where what is hidden in it leads. `chmod u+rwx` \
@@ -85,6 +86,16 @@ pub(super) fn places(rules: &Rules) -> io::Result<Places> {
         );
         return Err(io::Error::new(io::ErrorKind::PermissionDenied, text));
     }
+    Ok(around(paths, rules))
+}
+
+/// The same for a trial, which runs nothing of anybody's: also where it cannot be told.
+pub(super) fn for_a_trial(rules: &Rules) -> Places {
+    around(holes(rules).paths, rules)
+}
+
+/// All of it but what is hidden.
+fn around(holes: Vec<PathBuf>, rules: &Rules) -> Places {
     let writable = Writable::of(rules);
     // What is not there cannot be granted.
     let real = |folder: &Path| writable.real(folder).filter(|real| real.symlink_metadata().is_ok());
@@ -111,7 +122,7 @@ pub(super) fn places(rules: &Rules) -> io::Result<Places> {
     for shown in &rules.shown {
         places.push(shown, Use::Read);
     }
-    Ok(places)
+    Places { holes, ..places }
 }
 
 /// What a folder of programs belongs to: a toolchain needs what lies beside its `bin`. Not where that is somebody's
@@ -164,13 +175,13 @@ impl Places {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use std::fs;
     use std::os::unix::fs::symlink;
 
     use super::*;
 
-    fn rules(home: &Path) -> Rules {
+    pub(in crate::sandbox) fn rules(home: &Path) -> Rules {
         let least = Rules::least(home.join(".punie"), home.join(".punie/tmp"));
         Rules {
             workspaces: vec![home.join("work")],
@@ -181,7 +192,7 @@ mod tests {
     }
 
     /// A home with secrets; its name is the real one.
-    fn home() -> (tempfile::TempDir, PathBuf) {
+    pub(in crate::sandbox) fn home() -> (tempfile::TempDir, PathBuf) {
         let folder = tempfile::tempdir().expect("a folder");
         let home = folder.path().canonicalize().expect("real");
         for inside in ["work", ".punie", ".ssh", ".cargo/bin", ".config/gh", ".config/app", "dotfiles/aws"] {
@@ -191,7 +202,7 @@ mod tests {
         (folder, home)
     }
 
-    fn uses(rules: &Rules, home: &Path, wanted: Use) -> Vec<String> {
+    pub(in crate::sandbox) fn uses(rules: &Rules, home: &Path, wanted: Use) -> Vec<String> {
         let list = places(rules).expect("known").list;
         let below = list.iter().filter(|place| place.usage == wanted);
         let mut names: Vec<String> = below
@@ -259,109 +270,6 @@ mod tests {
         symlink(home.join(".cargo"), home.join("mine")).expect("a link");
         let rules = Rules { write: vec![home.join("mine")], ..rules };
         assert_eq!(uses(&rules, &home, Use::Write), [".cargo", ".punie/tmp", "work"]);
-    }
-
-    /// As another user than root, whom nothing keeps out.
-    fn as_a_user<T: Send>(home: &Path, run: impl FnOnce() -> T + Send) -> T {
-        let is_root = rustix::process::geteuid().is_root();
-        let user =
-            rustix::fs::Uid::from_raw(if is_root { 54_321 } else { rustix::process::geteuid().as_raw() });
-        let mut waiting = vec![home.to_owned()];
-        while let Some(path) = waiting.pop() {
-            std::os::unix::fs::lchown(&path, Some(user.as_raw()), None).expect("given");
-            if path.symlink_metadata().expect("there").is_dir() {
-                waiting
-                    .extend(fs::read_dir(&path).expect("a folder").map(|entry| entry.expect("one").path()));
-            }
-        }
-        std::thread::scope(|scope| {
-            let running = scope.spawn(|| {
-                // Of this thread alone.
-                rustix::thread::set_thread_res_uid(user, user, user).expect("a user");
-                run()
-            });
-            running.join().expect("it ran")
-        })
-    }
-
-    #[test]
-    fn what_a_command_shuts_shows_nothing_of_what_is_hidden_in_it_or_by_it() {
-        use std::os::unix::fs::PermissionsExt as _;
-        let (_kept, home) = home();
-        let rules = rules(&home);
-        let set = |name: &str, mode: u32| {
-            fs::set_permissions(home.join(name), fs::Permissions::from_mode(mode)).expect("shut");
-        };
-        as_a_user(&home, || {
-            let usual = uses(&rules, &home, Use::Read);
-            assert_eq!(usual, [".cargo", ".config/app", ".punie/skills", "work"]);
-            // What is hidden lies in the first; the second holds what a link of that kind leads to.
-            for folder in [".config", "dotfiles", ""] {
-                set(folder, 0o000);
-                assert_eq!(uses(&rules, &home, Use::Read), [".punie/skills"], "{folder}");
-                let hint = |path: &Path| {
-                    let output = format!("cat: {}: Permission denied", path.display());
-                    crate::sandbox::hint::line(&rules, crate::sandbox::Network::Full, &output).expect("said")
-                };
-                let shut: PathBuf = home.join(folder).components().collect();
-                let way_in = format!("{} lets nobody in", shut.display());
-                assert!(hint(&home.join("notes")).contains(&way_in), "{folder}");
-                assert!(!hint(Path::new("/srv/other/file")).contains("lets nobody in"), "{folder}");
-                // A workspace that is shut as well is granted and opens for nobody.
-                assert_eq!(
-                    uses(&rules, &home, Use::Write).last().map(String::as_str),
-                    Some(if folder.is_empty() { ".punie/tmp" } else { "work" })
-                );
-                set(folder, 0o700);
-                assert_eq!(uses(&rules, &home, Use::Read), usual, "{folder}");
-            }
-        });
-    }
-
-    #[test]
-    fn what_a_hidden_link_leads_to_stays_hidden_in_a_workspace_when_the_way_is_shut() {
-        use std::os::unix::fs::PermissionsExt as _;
-        let (_kept, home) = home();
-        for made in ["dotfiles/gh", "dotfiles/ssh/.ssh", "dotfiles/app", "shared/kube"] {
-            fs::create_dir_all(home.join(made)).expect("made");
-        }
-        for (link, target) in
-            [(".config/gh", "dotfiles/gh"), (".ssh", "dotfiles/ssh/.ssh"), (".kube", "shared/kube")]
-        {
-            let link = home.join(link);
-            drop(fs::remove_dir(&link));
-            symlink(home.join(target), link).expect("a link");
-        }
-        let rules = || Rules {
-            workspaces: vec![home.join("dotfiles")],
-            read: vec![home.join("shared")],
-            ..rules(&home)
-        };
-        let set = |name: &str, mode: u32| {
-            fs::set_permissions(home.join(name), fs::Permissions::from_mode(mode)).expect("set");
-        };
-        as_a_user(&home, || {
-            let known = rules();
-            let granted = |wanted: Use| uses(&known, &home, wanted);
-            let usual = granted(Use::Write);
-            assert_eq!(usual, [".punie/tmp", "dotfiles/app"], "and none of what the links lead to");
-            for shut in [".config", "dotfiles/ssh"] {
-                set(shut, 0o000);
-                assert_eq!(granted(Use::Write), usual, "{shut}");
-                assert_eq!(granted(Use::Read), [".punie/skills"], "{shut}");
-                // Where it was never seen, nothing is given at all.
-                let unknown = places(&rules()).expect_err("unknown");
-                assert!(unknown.to_string().contains(&format!("{shut} lets nobody in")), "{unknown}");
-                set(shut, 0o700);
-                assert_eq!(granted(Use::Write), usual, "{shut}");
-            }
-            // What commands have led somewhere is not hidden for good.
-            let led = Rules { hide: vec![home.join("dotfiles/app/led")], ..rules() };
-            symlink(home.join("work"), home.join("dotfiles/app/led")).expect("a link");
-            assert!(!uses(&led, &home, Use::Read).contains(&"work".to_owned()));
-            fs::remove_file(home.join("dotfiles/app/led")).expect("removed");
-            assert!(uses(&led, &home, Use::Read).contains(&"work".to_owned()));
-        });
     }
 
     #[test]

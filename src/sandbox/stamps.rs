@@ -8,6 +8,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use rustix::fs::{FileType, lstat, stat};
 
 use super::Rules;
+use super::places::Places;
 
 /// A path as it was when a ruleset was made.
 #[derive(Debug)]
@@ -49,13 +50,13 @@ impl Stamp {
 
 /// What rules that were found out in this way must be found out again for, once it has changed: which folders were granted,
 /// the children of those that were granted child by child, and those in which something to hide may come to be.
-pub(super) fn stamps(rules: &Rules, listed: &[PathBuf]) -> Vec<Stamp> {
+pub(super) fn stamps(rules: &Rules, places: &Places) -> Vec<Stamp> {
     let Rules { workspaces, write, shown, temp, .. } = rules;
     let granted = workspaces.iter().chain(write).chain(shown).chain([temp]);
     // Of the granted folders only which they are: what is in them changes all the time.
     let mut identities: BTreeSet<PathBuf> = granted.cloned().collect();
-    let mut folders: BTreeSet<PathBuf> = listed.iter().cloned().collect();
-    for hole in super::hidden::holes(rules).paths {
+    let mut folders: BTreeSet<PathBuf> = places.listed.iter().cloned().collect();
+    for hole in places.holes.iter().cloned() {
         match hole.canonicalize() {
             // What holds it is listed, or not granted at all.
             Ok(real) if real == hole => {}
@@ -88,8 +89,8 @@ mod tests {
 
     /// Whether these stamps tell of a change.
     fn tells(home: &Path, change: impl FnOnce()) -> bool {
-        let listed = places::places(&rules(home)).expect("known").listed;
-        let before = stamps(&rules(home), &listed);
+        let found = places::places(&rules(home)).expect("known");
+        let before = stamps(&rules(home), &found);
         assert!(before.iter().all(Stamp::holds));
         change();
         !before.iter().all(Stamp::holds)

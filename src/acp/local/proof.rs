@@ -109,7 +109,7 @@ pub(super) async fn tried(shared: &Shared) -> io::Result<Option<Level>> {
     let (folder, inside) = (shared.setup.self_test.clone(), shared.setup.rules.temp.clone());
     let laid_out = tokio::task::spawn_blocking(move || Outside::lay_out(&folder, &inside));
     let outside = laid_out.await.map_err(io::Error::other)??;
-    let cage = shared.cages.cage()?;
+    let cage = shared.cages.cage_for_a_trial()?;
     let mut doors = shared.cages.doors();
     for door in outside.doors() {
         doors.push(text(&door)?);

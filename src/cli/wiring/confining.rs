@@ -17,9 +17,9 @@ pub fn confinement(config: &Config, home: &Home, environment: &Environment) -> C
     let of_trash = if keeps { super::trash(config, home).folders_for_commands() } else { Vec::new() };
     let own_program = std::env::current_exe().ok().filter(|_| keeps);
     let path = environment.path().map(std::env::split_paths).into_iter().flatten();
-    // Paths as the kernel knows them: what a link leads to.
     // A link in what commands write may be theirs, in whichever of these folders, and leads to no other grant.
     let writes = [config.workspaces.as_slice(), &sandbox.write].concat();
+    // Paths as the kernel knows them: what a link leads to.
     let rules = Rules {
         workspaces: config.workspaces.clone(),
         user_home: environment.user_dir().map(real),
