@@ -3,11 +3,12 @@
 use anyhow::Context as _;
 use serde_json::{Value, json};
 
+use crate::work::Job;
+
 pub struct Caller {
     http: reqwest::Client,
     url: String,
     token: String,
-    device: String,
 }
 
 /// A stored result.
@@ -21,11 +22,11 @@ pub struct Answer {
 }
 
 impl Caller {
-    pub fn new(url: &str, token: String, device: String) -> anyhow::Result<Self> {
+    pub fn new(url: &str, token: String) -> anyhow::Result<Self> {
         // A second time changes nothing.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let http = reqwest::Client::builder().no_proxy().build()?;
-        Ok(Self { http, url: url.to_owned(), token, device })
+        Ok(Self { http, url: url.to_owned(), token })
     }
 
     async fn call(&self, kind: &str, path: &str, mut args: Value) -> anyhow::Result<Value> {
@@ -38,10 +39,10 @@ impl Caller {
         Ok(envelope["value"].take())
     }
 
-    pub async fn ask(&self, id: &str, tool: &str, args: &Value, conversation: &str) -> anyhow::Result<()> {
+    pub async fn ask(&self, device: &str, job: &Job) -> anyhow::Result<()> {
         let fields = json!({
-            "requestId": id, "deviceId": self.device, "toolName": tool, "args": args.to_string(),
-            "conversationId": conversation,
+            "requestId": job.id, "deviceId": device, "toolName": job.tool(), "args": job.args().to_string(),
+            "conversationId": job.conversation.to_string(),
         });
         self.call("mutation", "events:appendRequest", fields).await.map(drop)
     }

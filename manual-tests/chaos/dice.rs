@@ -23,6 +23,11 @@ impl Dice {
         self.next() % n.max(1)
     }
 
+    /// An index into a list of `len`.
+    pub fn index(&mut self, len: usize) -> usize {
+        usize::try_from(self.below(len as u64)).unwrap_or_default()
+    }
+
     /// True once in `n` times.
     pub fn once_in(&mut self, n: u64) -> bool {
         self.below(n) == 0

@@ -1,6 +1,7 @@
-//! Rounds of crashes: a real runner on a real backend, killed and cut off at random while it works on requests whose
-//! effects can be counted. Afterwards everything is let run, and each request must have one result that tells the
-//! truth. The same seed gives the same plan; when exactly a kill strikes is the machine's.
+//! Rounds of crashes: a real runner that is switched between two real backends, and killed and cut off at random while it
+//! works on requests whose effects can be counted. The backends stop and start at random, too. Afterwards everything may
+//! run, and each request must have one result that tells the truth, at its own backend. The same seed gives the same plan;
+//! the machine decides when exactly a kill strikes.
 //!
 //! `cargo run --release --example chaos -- --seeds 500`
 #![expect(clippy::disallowed_methods, reason = "a program of its own: it starts processes and makes files")]
@@ -9,6 +10,7 @@
 mod caller;
 mod dice;
 mod round;
+mod site;
 mod tally;
 mod work;
 

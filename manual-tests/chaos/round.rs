@@ -7,13 +7,13 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, bail, ensure};
-use punie_runner::dev_backend::{Clock, DevBackend, DevBackendOptions, Fault, Faults};
 use punie_runner::journal::Reader;
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::AS_RUNNER;
-use crate::caller::{Answer, Caller};
+use crate::caller::Answer;
 use crate::dice::Dice;
+use crate::site::Site;
 use crate::tally::Tally;
 use crate::work::{self, Job};
 
@@ -29,14 +29,13 @@ unauthorized_ms = 200
 crashes = 0
 ";
 
-/// How long the last life has.
+/// How long the last run at a backend may take.
 const CALM: Duration = Duration::from_secs(90);
 
 struct Scene {
     dir: tempfile::TempDir,
-    backend: DevBackend,
-    faults: Faults,
-    caller: Caller,
+    sites: Vec<Site>,
+    device: String,
 }
 
 pub async fn play(seed: u64, requests: usize) -> anyhow::Result<Tally> {
@@ -46,11 +45,18 @@ pub async fn play(seed: u64, requests: usize) -> anyhow::Result<Tally> {
     let mut tally = Tally { rounds: 1, requests: jobs.len() as u64, ..Tally::default() };
 
     scene.disturb(&jobs, &mut dice, &mut tally).await?;
-    scene.faults.clear();
-    let answers = scene.let_run(&jobs).await?;
-    for (job, answer) in jobs.iter().zip(&answers) {
+    for site in &mut scene.sites {
+        site.faults.clear();
+        site.ensure_started().await?;
+    }
+    let mut answers = Vec::new();
+    for backend in 0..scene.sites.len() {
+        answers.extend(scene.finish_at(backend, &jobs).await?);
+    }
+    for (job, answer) in &answers {
         judge(job, answer.as_ref(), &scene.work(), &mut tally).with_context(|| job.id.clone())?;
     }
+    scene.judge_other_backends(&jobs, &mut tally).await?;
     scene.look_around(&mut tally)?;
     let broken = !tally.violations.is_empty();
     if broken {
@@ -58,7 +64,9 @@ pub async fn play(seed: u64, requests: usize) -> anyhow::Result<Tally> {
         tally.violations.iter_mut().for_each(|what| *what = format!("seed {seed}: {what} ({kept})"));
         scene.dir.disable_cleanup(true);
     }
-    scene.backend.stop().await;
+    for site in &mut scene.sites {
+        site.stop().await;
+    }
     Ok(tally)
 }
 
@@ -70,59 +78,47 @@ impl Scene {
         }
         std::fs::write(dir.path().join("home/config.toml"), QUICK)?;
         work::prepare(&dir.path().join("work"), jobs)?;
-        let faults = Faults::new();
-        let backend = DevBackend::start(DevBackendOptions {
-            db: dir.path().join("backend.sqlite3"),
-            port: 0,
-            clock: Clock::system(),
-            production_errors: false,
-            holds: true,
-            faults: Some(faults.clone()),
-        })
-        .await?;
-        let token = backend.mint_caller("chaos")?;
-        let (url, code) = (backend.url().to_owned(), backend.pairing_code().to_owned());
-        let pairing = runner(dir.path(), &url, &["--json", "pair", &code])?;
+        let mut scene = Self { dir, sites: Vec::new(), device: String::new() };
+        for number in 0..work::BACKENDS {
+            let site = Site::start(&scene.dir.path().join(format!("backend-{number}.sqlite3"))).await?;
+            scene.device = scene.pair(&site).await?;
+            scene.sites.push(site);
+        }
+        Ok(scene)
+    }
+
+    /// Registers the device at a backend and returns its id.
+    async fn pair(&self, site: &Site) -> anyhow::Result<String> {
+        let pairing = runner(self.dir.path(), &site.url, &["--json", "pair", &site.pairing_code])?;
         let pair = tokio::task::spawn_blocking(|| pairing.wait_with_output()).await??;
-        let log = || std::fs::read_to_string(dir.path().join("logs/runner.log")).unwrap_or_default();
+        let log = || std::fs::read_to_string(self.dir.path().join("logs/runner.log")).unwrap_or_default();
         ensure!(pair.status.success(), "the device could not be paired: {}", log());
         let paired: serde_json::Value = serde_json::from_slice(&pair.stdout)?;
-        let device = paired["deviceId"].as_str().context("a device id")?.to_owned();
-        let caller = Caller::new(&url, token, device)?;
-        Ok(Self { dir, backend, faults, caller })
+        Ok(paired["deviceId"].as_str().context("a device id")?.to_owned())
     }
 
     fn work(&self) -> PathBuf {
         self.dir.path().join("work")
     }
 
-    fn run(&self) -> anyhow::Result<Child> {
-        runner(self.dir.path(), self.backend.url(), &["run"])
+    fn run_at(&self, backend: usize) -> anyhow::Result<Child> {
+        runner(self.dir.path(), &self.sites[backend].url, &["run"])
     }
 
-    /// Asks in parts, and between them kills the runner and spoils its calls.
-    async fn disturb(&self, jobs: &[Job], dice: &mut Dice, tally: &mut Tally) -> anyhow::Result<()> {
-        let lives = 2 + dice.below(4);
-        let mut rest = jobs;
-        for life in 0..lives {
-            let mut child = self.run()?;
-            let left = lives - life;
-            let part = rest.len().div_ceil(usize::try_from(left)?);
+    /// Asks in parts. Between them it kills the runner, switches it to another backend, stops backends and spoils calls.
+    async fn disturb(&mut self, jobs: &[Job], dice: &mut Dice, tally: &mut Tally) -> anyhow::Result<()> {
+        let runs = 3 + dice.below(4);
+        let (mut rest, mut last) = (jobs, 0);
+        for run in 0..runs {
+            let backend = dice.index(self.sites.len());
+            tally.switches += u64::from(run > 0 && backend != last);
+            last = backend;
+            let mut child = self.run_at(backend)?;
+            let part = rest.len().div_ceil(usize::try_from(runs - run)?);
             let (now, later) = rest.split_at(part.min(rest.len()));
             rest = later;
             for job in now {
-                if dice.once_in(3) {
-                    tokio::time::sleep(dice.between(0, 40)).await;
-                }
-                if dice.once_in(4) {
-                    self.spoil(dice);
-                    tally.network_faults += 1;
-                }
-                self.caller.ask(&job.id, job.tool(), &job.args(), &job.conversation.to_string()).await?;
-                if dice.once_in(10) {
-                    tokio::time::sleep(dice.between(0, 60)).await;
-                    self.caller.cancel(&job.id).await?;
-                }
+                self.ask(job, dice, tally).await?;
             }
             tokio::time::sleep(dice.between(0, 250)).await;
             child.kill()?;
@@ -132,45 +128,44 @@ impl Scene {
         Ok(())
     }
 
-    /// Something goes wrong on the wire.
-    fn spoil(&self, dice: &mut Dice) {
-        let functions = [
-            "events:listForDevice",
-            "events:appendResult",
-            "events:claim",
-            "events:listOpen",
-            "devices:openSession",
-            "devices:heartbeat",
-        ];
-        let function = functions[usize::try_from(dice.below(functions.len() as u64)).unwrap_or_default()];
-        let fault = match dice.below(9) {
-            0 => Fault::Unheard,
-            1 | 2 => Fault::Drop,
-            3 => Fault::Cut(usize::try_from(dice.below(200)).unwrap_or_default()),
-            4 => Fault::Half,
-            5 => Fault::Html,
-            6 => Fault::Duplicate,
-            7 => Fault::Rewind,
-            _ => Fault::Status { status: 503, code: "Overloaded".into(), retry_after: None },
-        };
-        self.faults.plan(function, 1 + u32::try_from(dice.below(3)).unwrap_or_default(), fault);
+    async fn ask(&mut self, job: &Job, dice: &mut Dice, tally: &mut Tally) -> anyhow::Result<()> {
+        if dice.once_in(3) {
+            tokio::time::sleep(dice.between(0, 40)).await;
+        }
+        if dice.once_in(6) {
+            let stopped = dice.index(self.sites.len());
+            tally.backend_stops += u64::from(self.sites[stopped].stop().await);
+        }
+        let site = &mut self.sites[job.backend];
+        site.ensure_started().await?;
+        if dice.once_in(4) {
+            site.plan_fault(dice);
+            tally.network_faults += 1;
+        }
+        site.caller.ask(&self.device, job).await?;
+        if dice.once_in(10) {
+            tokio::time::sleep(dice.between(0, 60)).await;
+            site.caller.cancel(&job.id).await?;
+        }
+        Ok(())
     }
 
-    /// The last life, undisturbed, until each request has a result.
-    async fn let_run(&self, jobs: &[Job]) -> anyhow::Result<Vec<Option<Answer>>> {
-        let mut child = self.run()?;
+    /// The last run at a backend, undisturbed, until each of its requests has a result.
+    async fn finish_at(&self, backend: usize, jobs: &[Job]) -> anyhow::Result<Vec<(Job, Option<Answer>)>> {
+        let mut child = self.run_at(backend)?;
         let until = Instant::now() + CALM;
-        let mut answers = vec![None; jobs.len()];
-        while answers.iter().any(Option::is_none) && Instant::now() < until {
-            for (job, answer) in jobs.iter().zip(&mut answers) {
+        let own = jobs.iter().filter(|job| job.backend == backend);
+        let mut answers: Vec<(Job, Option<Answer>)> = own.map(|job| (job.clone(), None)).collect();
+        while answers.iter().any(|(_, answer)| answer.is_none()) && Instant::now() < until {
+            for (job, answer) in &mut answers {
                 if answer.is_none() {
-                    *answer = self.caller.result(&job.id).await?;
+                    *answer = self.sites[backend].caller.result(&job.id).await?;
                 }
             }
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
-        // Another life may have answered all of it, so that this one has only just begun.
-        while !hears_of_a_stop(child.id()) && child.try_wait()?.is_none() && Instant::now() < until {
+        // An earlier run may have answered all of it, so that this one has only just begun.
+        while !handles_stop_signal(child.id()) && child.try_wait()?.is_none() && Instant::now() < until {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
         let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw).context("a process id")?;
@@ -180,6 +175,18 @@ impl Scene {
             bail!("the runner did not stop well: {stopped}");
         }
         Ok(answers)
+    }
+
+    /// No backend may know a result of another one's request.
+    async fn judge_other_backends(&self, jobs: &[Job], tally: &mut Tally) -> anyhow::Result<()> {
+        for (number, site) in self.sites.iter().enumerate() {
+            for job in jobs.iter().filter(|job| job.backend != number) {
+                if site.caller.result(&job.id).await?.is_some() {
+                    tally.violations.push(format!("{} has a result at backend {number}", job.id));
+                }
+            }
+        }
+        Ok(())
     }
 
     /// What should be nowhere.
@@ -200,7 +207,7 @@ impl Scene {
 }
 
 /// Whether a process has a handler for the signal that asks it to stop: before that, the signal simply ends it.
-fn hears_of_a_stop(pid: u32) -> bool {
+fn handles_stop_signal(pid: u32) -> bool {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status"));
     let caught = status.ok().and_then(|status| {
         let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:"))?;

@@ -15,6 +15,10 @@ pub struct Tally {
     pub recovered: u64,
     pub kills: u64,
     pub network_faults: u64,
+    /// Stops of a backend, each followed by a start on the same file.
+    pub backend_stops: u64,
+    /// Runs of the runner at another backend than the run before.
+    pub switches: u64,
     pub violations: Vec<String>,
 }
 
@@ -30,6 +34,8 @@ impl Tally {
         self.recovered += other.recovered;
         self.kills += other.kills;
         self.network_faults += other.network_faults;
+        self.backend_stops += other.backend_stops;
+        self.switches += other.switches;
         self.violations.extend(other.violations);
     }
 
@@ -37,6 +43,8 @@ impl Tally {
         println!("rounds          {}", self.rounds);
         println!("kills           {}", self.kills);
         println!("network faults  {}", self.network_faults);
+        println!("backend stops   {}", self.backend_stops);
+        println!("switches        {}", self.switches);
         println!("requests        {}", self.requests);
         println!("results         {}", self.results);
         for (outcome, count) in &self.outcomes {

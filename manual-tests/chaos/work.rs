@@ -37,7 +37,9 @@ const KINDS: [Kind; 12] = [
     Kind::Grep,
 ];
 
-/// Conversations of a round. Each has files of its own, so that they do not get in each other's way.
+/// Backends of a round.
+pub const BACKENDS: usize = 2;
+/// Conversations at one backend. Each has files of its own, so that they do not get in each other's way.
 const CONVERSATIONS: u64 = 3;
 
 /// One request.
@@ -45,6 +47,8 @@ const CONVERSATIONS: u64 = 3;
 pub struct Job {
     pub id: String,
     pub kind: Kind,
+    /// The backend that it is asked through, and whose result it is.
+    pub backend: usize,
     pub conversation: u64,
     /// For a command: how long it takes before and after its effect, in hundredths of a second.
     pauses: (u64, u64),
@@ -52,11 +56,13 @@ pub struct Job {
 
 impl Job {
     pub fn new(seed: u64, number: usize, dice: &mut Dice) -> Self {
-        let kind = KINDS[usize::try_from(dice.below(KINDS.len() as u64)).unwrap_or_default()];
-        let conversation = dice.below(CONVERSATIONS);
+        let kind = KINDS[dice.index(KINDS.len())];
+        let backend = dice.index(BACKENDS);
+        let conversation = dice.below(CONVERSATIONS) + CONVERSATIONS * backend as u64;
         Self {
             id: format!("job-{seed}-{number}-x"),
             kind,
+            backend,
             conversation,
             pauses: (dice.below(12), dice.below(12)),
         }
@@ -150,7 +156,7 @@ fn lines(file: &Path, id: &str) -> usize {
 
 /// What the requests find.
 pub fn prepare(work: &Path, jobs: &[Job]) -> anyhow::Result<()> {
-    for talk in 0..CONVERSATIONS {
+    for talk in 0..CONVERSATIONS * BACKENDS as u64 {
         for name in [format!("edit-{talk}.txt"), format!("patch-{talk}.txt"), format!("patch-{talk}b.txt")] {
             fs::write(work.join(name), "BEGIN\nEND\n")?;
         }

@@ -1,0 +1,101 @@
+//! One backend of a round: it can be stopped, and started again on the same file and port. Not here: when that happens.
+
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use anyhow::Context as _;
+use punie_runner::dev_backend::{Clock, DevBackend, DevBackendError, DevBackendOptions, Fault, Faults};
+
+use crate::caller::Caller;
+use crate::dice::Dice;
+
+/// How long a stopped backend's port is waited for, which another round may have been given meanwhile.
+const PORT_WAIT: Duration = Duration::from_secs(10);
+
+pub struct Site {
+    db: PathBuf,
+    port: u16,
+    pub url: String,
+    pub pairing_code: String,
+    pub faults: Faults,
+    pub caller: Caller,
+    running: Option<DevBackend>,
+}
+
+impl Site {
+    /// Starts a backend with its database in this file.
+    pub async fn start(db: &Path) -> anyhow::Result<Self> {
+        let faults = Faults::new();
+        let backend = start_backend(db, 0, &faults).await?;
+        let url = backend.url().to_owned();
+        let port = url.rsplit(':').next().context("a port")?.trim_end_matches('/').parse()?;
+        let caller = Caller::new(&url, backend.mint_caller("chaos")?)?;
+        Ok(Self {
+            db: db.to_owned(),
+            port,
+            pairing_code: backend.pairing_code().to_owned(),
+            url,
+            faults,
+            caller,
+            running: Some(backend),
+        })
+    }
+
+    /// Stops the backend; whether it ran.
+    pub async fn stop(&mut self) -> bool {
+        let Some(backend) = self.running.take() else { return false };
+        backend.stop().await;
+        true
+    }
+
+    /// Starts it again where it is stopped.
+    pub async fn ensure_started(&mut self) -> anyhow::Result<()> {
+        let until = Instant::now() + PORT_WAIT;
+        while self.running.is_none() {
+            match start_backend(&self.db, self.port, &self.faults).await {
+                Ok(backend) => self.running = Some(backend),
+                Err(error) if Instant::now() > until => {
+                    return Err(error).with_context(|| format!("port {}", self.port));
+                }
+                Err(_) => tokio::time::sleep(Duration::from_millis(20)).await,
+            }
+        }
+        Ok(())
+    }
+
+    /// Plans a fault for one of the calls that the device makes.
+    pub fn plan_fault(&self, dice: &mut Dice) {
+        let functions = [
+            "events:listForDevice",
+            "events:appendResult",
+            "events:claim",
+            "events:listOpen",
+            "devices:openSession",
+            "devices:heartbeat",
+        ];
+        let function = functions[dice.index(functions.len())];
+        let fault = match dice.below(9) {
+            0 => Fault::Unheard,
+            1 | 2 => Fault::Drop,
+            3 => Fault::Cut(dice.index(200)),
+            4 => Fault::Half,
+            5 => Fault::Html,
+            6 => Fault::Duplicate,
+            7 => Fault::Rewind,
+            _ => Fault::Status { status: 503, code: "Overloaded".into(), retry_after: None },
+        };
+        self.faults.plan(function, 1 + u32::try_from(dice.below(3)).unwrap_or_default(), fault);
+    }
+}
+
+async fn start_backend(db: &Path, port: u16, faults: &Faults) -> Result<DevBackend, DevBackendError> {
+    DevBackend::start(DevBackendOptions {
+        db: db.to_owned(),
+        port,
+        clock: Clock::system(),
+        production_errors: false,
+        holds: true,
+        faults: Some(faults.clone()),
+    })
+    .await
+}
