@@ -5,11 +5,11 @@ use std::sync::Arc;
 
 use tokio_util::sync::CancellationToken;
 
+use super::Runner;
 use super::engine::Engine;
 use super::execute::Call;
 use super::lanes::Share;
 use super::wake::{Ended, Wake, Waker};
-use super::{Mode, Runner};
 use crate::audit::{Entry, Event, Who};
 use crate::backend::{Declined, Offered};
 use crate::ids::{ConversationId, RequestId};
@@ -160,9 +160,6 @@ impl Runner {
             && let Some(waiting) = self.lanes.next()
         {
             self.start(waiting.call, waiting.share);
-        }
-        if self.poll_at.is_none() && !self.polling && (self.mode == Mode::Stay || !self.drained) {
-            self.poll();
         }
     }
 

@@ -65,7 +65,9 @@ pub use watchdog::Watchdog;
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
+
+use tokio::time::Instant;
 
 use crate::backend::{BackendError, Disposition, Next, Offered, Page};
 use crate::ids::RequestId;
@@ -103,7 +105,7 @@ pub struct Runner {
     polling: bool,
     /// Which poll is awaited: the answer to an earlier one is not taken.
     poll_number: u64,
-    poll_at: Option<tokio::time::Instant>,
+    poll_at: Option<Instant>,
     /// How many events are asked for at once.
     page: u32,
     pushed: Pushed,
@@ -344,7 +346,7 @@ impl Runner {
             self.poll();
         } else {
             self.engine.moves.again_within(Mover::Poll, wait);
-            self.poll_at = Some(tokio::time::Instant::now() + wait);
+            self.poll_at = Some(Instant::now() + wait);
         }
     }
 

@@ -14,6 +14,7 @@ mod mounts;
 mod once;
 mod pages;
 mod progress;
+mod schedule;
 mod secrets;
 mod shells;
 mod sizes;

@@ -11,6 +11,7 @@ pub mod program;
 pub mod proxy;
 pub mod relay;
 pub mod stage;
+pub mod stepped_time;
 pub mod tools;
 pub mod wait;
 pub mod whole;

@@ -1,12 +1,12 @@
 //! A relay between the runner and its backend that can misbehave, call by call, and remembers what passed.
 
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Instant;
 
 use serde_json::Value;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
+use tokio::time::Instant;
 
 use super::caller::http;
 
@@ -14,6 +14,8 @@ use super::caller::http;
 pub enum Fate {
     /// It is passed on, and so is its answer.
     Pass,
+    /// It is passed on, and its answer is changed so.
+    Alter(fn(&mut Value)),
     /// It is passed on, and nothing comes back.
     AnswerLost,
     /// It is passed on, and the connection is reset after so many bytes of the answer.
@@ -113,15 +115,20 @@ impl Relay {
 }
 
 async fn serve(shared: &Shared, mut socket: TcpStream) -> Option<()> {
-    let (route, body) = request(&mut socket).await?;
+    let head = head(&mut socket).await?;
+    if head.to_ascii_lowercase().contains("\r\nupgrade: websocket\r\n") {
+        return splice(shared, socket, &head).await;
+    }
+    let (route, body) = request(&mut socket, &head).await?;
     let call: Value = serde_json::from_slice(&body).unwrap_or_default();
     let path = call["path"].as_str().unwrap_or_default().to_owned();
     let fate = shared.rule.lock().unwrap_or_else(PoisonError::into_inner)(&path, &call["args"]);
     let mut seen = Call { path, args: call["args"].clone(), answer: Value::Null, at: Instant::now() };
     let reply = match fate {
-        Fate::Pass => forward(shared, &route, body, &mut seen).await,
-        Fate::AnswerLost => forward(shared, &route, body, &mut seen).await.and(None),
-        Fate::Cut(bytes) => forward(shared, &route, body, &mut seen)
+        Fate::Pass => forward(shared, &route, body, &mut seen, |_| {}).await,
+        Fate::Alter(change) => forward(shared, &route, body, &mut seen, change).await,
+        Fate::AnswerLost => forward(shared, &route, body, &mut seen, |_| {}).await.and(None),
+        Fate::Cut(bytes) => forward(shared, &route, body, &mut seen, |_| {})
             .await
             .map(|reply| reply[..bytes.min(reply.len())].to_vec()),
         Fate::Unheard => None,
@@ -132,13 +139,24 @@ async fn serve(shared: &Shared, mut socket: TcpStream) -> Option<()> {
     socket.shutdown().await.ok()
 }
 
-/// The route and the body of one request.
-async fn request(socket: &mut TcpStream) -> Option<(String, Vec<u8>)> {
+/// The request line and the headers of one request.
+async fn head(socket: &mut TcpStream) -> Option<String> {
     let mut head = Vec::new();
     while !head.ends_with(b"\r\n\r\n") {
         head.push(socket.read_u8().await.ok()?);
     }
-    let head = String::from_utf8(head).ok()?;
+    String::from_utf8(head).ok()
+}
+
+/// Carries a WebSocket's bytes both ways until it ends.
+async fn splice(shared: &Shared, mut near: TcpStream, head: &str) -> Option<()> {
+    let mut far = TcpStream::connect(shared.upstream.trim_start_matches("http://")).await.ok()?;
+    far.write_all(head.as_bytes()).await.ok()?;
+    tokio::io::copy_bidirectional(&mut near, &mut far).await.ok().map(drop)
+}
+
+/// The route and the body of one request.
+async fn request(socket: &mut TcpStream, head: &str) -> Option<(String, Vec<u8>)> {
     let length = head.lines().find_map(|line| {
         let (name, value) = line.split_once(':')?;
         name.eq_ignore_ascii_case("content-length").then(|| value.trim().parse().ok())?
@@ -149,12 +167,20 @@ async fn request(socket: &mut TcpStream) -> Option<(String, Vec<u8>)> {
 }
 
 /// The backend's answer as bytes; none where the backend does not answer.
-async fn forward(shared: &Shared, route: &str, body: Vec<u8>, seen: &mut Call) -> Option<Vec<u8>> {
+async fn forward(
+    shared: &Shared,
+    route: &str,
+    body: Vec<u8>,
+    seen: &mut Call,
+    change: fn(&mut Value),
+) -> Option<Vec<u8>> {
     let post = shared.http.post(format!("{}{route}", shared.upstream)).body(body);
     let reply = post.header("content-type", "application/json").send().await.ok()?;
     let status = reply.status();
     let text = reply.text().await.ok()?;
     seen.answer = serde_json::from_str(&text).unwrap_or_default();
+    change(&mut seen.answer);
+    let text = if seen.answer.is_null() { text } else { seen.answer.to_string() };
     match Fate::say(status.as_str(), "content-type: application/json\r\n", &text) {
         Fate::Say(reply) => Some(reply.into_bytes()),
         _ => None,

@@ -1,0 +1,57 @@
+//! When the backend is asked: by the schedule, after a wake-up, after an error, and at no other time.
+
+use std::time::Duration;
+
+use punie_runner::backend::TransportOptions;
+use punie_runner::runner::{Settings, WakeUp};
+use punie_runner::tool::Registry;
+use serde_json::json;
+
+use crate::harness::inside::Inside;
+use crate::harness::relay::{Fate, Relay};
+use crate::harness::stage::Stage;
+use crate::harness::stepped_time::SteppedTime;
+
+const POLL: &str = "events:listForDevice";
+
+/// Between the polls of an idle device, by this schedule: the `waits` after the first polls, which open the session and
+/// the socket.
+async fn idle_polls(wakeup: WakeUp, asked: bool, skipped: usize, waits: usize) -> Vec<Duration> {
+    let stage = Stage::unheld("").await;
+    let relay = Relay::before(&stage.setting.url).await;
+    if asked {
+        relay.rule(|path, _| match path {
+            POLL => Fate::Alter(|answer| answer["value"]["nextPollMs"] = json!(7_000)),
+            _ => Fate::Pass,
+        });
+    }
+    let time = SteppedTime::stop();
+    // A machine that is slow while time is moved is no silent backend.
+    let day = Duration::from_hours(24);
+    let way = TransportOptions { connect_timeout: day, total_timeout: day, ..TransportOptions::default() };
+    let settings = Settings { wakeup, jitter: 0.0, ..Settings::default() };
+    let runner =
+        Inside::start_at(&stage, &relay.url, way, Registry::new([]).expect("no names, none twice"), settings);
+    let polls = skipped + waits + 1;
+    time.move_until("polls", Duration::from_millis(250), || relay.calls(POLL).len() >= polls).await;
+    let at: Vec<_> = relay.calls(POLL).iter().skip(skipped).map(|call| call.at).collect();
+    drop((runner, time));
+    at.windows(2).take(waits).map(|pair| pair[1].duration_since(pair[0])).collect()
+}
+
+#[tokio::test]
+async fn only_the_schedule_polls_an_idle_backend() {
+    let seconds = Duration::from_secs;
+    for (wakeup, asked, least) in [
+        (WakeUp::Off, false, seconds(30)),
+        (WakeUp::Off, true, seconds(7)),
+        (WakeUp::On, false, seconds(120)),
+        (WakeUp::On, true, seconds(7)),
+    ] {
+        // The socket's first word makes a poll of its own.
+        let skipped = usize::from(wakeup == WakeUp::On);
+        let waits = idle_polls(wakeup, asked, skipped, 6).await;
+        let soon = waits.iter().any(|wait| *wait < least);
+        assert!(!soon, "{wakeup:?}, asked by the backend: {asked}: {waits:?}");
+    }
+}
