@@ -137,7 +137,8 @@ impl Program {
         self.child.try_wait().expect("it can be asked")
     }
 
-    fn signal(&self, signal: Signal) {
+    /// Sends it this signal.
+    pub fn signal(&self, signal: Signal) {
         let pid = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw).expect("a process id");
         kill_process(pid, signal).expect("it is ours to signal");
     }
