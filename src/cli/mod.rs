@@ -14,6 +14,8 @@ mod demo;
 mod dev;
 pub mod exit;
 mod history;
+#[cfg(unix)]
+mod ignored_signals;
 mod init;
 mod keygen;
 mod log_file;

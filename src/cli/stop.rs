@@ -1,12 +1,17 @@
 //! SIGINT, SIGTERM and SIGHUP (a closed terminal): the first asks the runner to stop, the second to hurry. Whatever
-//! hangs meanwhile, the process ends.
+//! hangs meanwhile, the process ends. SIGINT and SIGHUP stay ignored where the process was started so (`nohup`, a shell's
+//! background).
 
 use std::thread;
 use std::time::{Duration, Instant};
 
+#[cfg(unix)]
+use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::task::JoinSet;
 
 use super::exit::Exit;
+#[cfg(unix)]
+use super::ignored_signals::is_ignored;
 use crate::runner::Stop;
 
 /// How long the process may live on after the first request to stop. A stop that goes well takes twenty seconds at
@@ -21,17 +26,16 @@ pub fn on_signals(stop: &Stop) -> anyhow::Result<JoinSet<()>> {
     let stop = stop.clone();
     #[cfg(unix)]
     {
-        use tokio::signal::unix::{SignalKind, signal};
-        let (mut interrupt, mut terminate) =
-            (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?);
-        let mut hangup = signal(SignalKind::hangup())?;
+        let mut terminate = signal(SignalKind::terminate())?;
+        let (mut interrupt, mut hangup) =
+            (unless_ignored(SignalKind::interrupt())?, unless_ignored(SignalKind::hangup())?);
         listening.spawn(async move {
             let mut limits = [HARD_STOP, HARD_HURRY].into_iter();
             loop {
                 tokio::select! {
-                    _ = interrupt.recv() => {}
+                    () = received(&mut interrupt) => {}
                     _ = terminate.recv() => {}
-                    _ = hangup.recv() => {}
+                    () = received(&mut hangup) => {}
                 }
                 tracing::info!("asked to stop");
                 stop.ask();
@@ -48,6 +52,21 @@ pub fn on_signals(stop: &Stop) -> anyhow::Result<JoinSet<()>> {
         }
     });
     Ok(listening)
+}
+
+/// Listens for a signal, which would no longer be ignored then; none for one that is.
+#[cfg(unix)]
+fn unless_ignored(kind: SignalKind) -> std::io::Result<Option<Signal>> {
+    if is_ignored(kind.as_raw_value()) { Ok(None) } else { signal(kind).map(Some) }
+}
+
+/// Waits for the next one; for ever where it is not listened for.
+#[cfg(unix)]
+async fn received(listener: &mut Option<Signal>) {
+    match listener {
+        Some(listener) => drop(listener.recv().await),
+        None => std::future::pending().await,
+    }
 }
 
 /// Ends the process, should it still be there by then. A thread of its own sees to it, since what hangs may be

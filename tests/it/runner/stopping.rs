@@ -1,7 +1,9 @@
 //! Being told to stop: what runs may finish, what does not is answered, and the backend learns that nobody is there.
 
+use rustix::process::Signal;
+
 use crate::harness::caller::Ask;
-use crate::harness::process::is_alive;
+use crate::harness::process::{Program, is_alive};
 use crate::harness::stage::Stage;
 use crate::harness::wait::{eventually, until};
 
@@ -94,4 +96,27 @@ async fn f59_a_stop_while_the_backend_is_away_keeps_what_is_undelivered() {
     assert_eq!(stage.once().await["delivered"], 1);
     assert!(stage.answer(&id).await.text().contains("the end"));
     assert_eq!(stage.read("began"), "ran\n");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_runner_that_was_started_with_hangups_ignored_outlives_its_terminal() {
+    let stage = Stage::new().await;
+    for words in ["trap '' HUP", "trap '' HUP INT"] {
+        let runner = Program::start_after(&stage.setting, words, &["run"]);
+        runner.logs("the runner is up").await;
+        runner.signal(Signal::HUP);
+        if words.contains("INT") {
+            runner.signal(Signal::INT);
+        }
+        assert_eq!(stage.caller.have(Ask::bash("echo still here")).await.outcome, "ok");
+        runner.terminate();
+        let ended = runner.end().await;
+        assert_eq!(ended.code, Some(0), "{ended:?}");
+        assert_eq!(ended.log.matches("asked to stop").count(), 1, "{}", ended.log);
+    }
+    // One that was not ends with its terminal, as ever.
+    let runner = stage.run();
+    runner.logs("the runner is up").await;
+    runner.signal(Signal::HUP);
+    assert_eq!(runner.end().await.code, Some(0));
 }
