@@ -148,8 +148,7 @@ impl Traffic {
             Message::Binary(_) => return self.write(Message::text(frames::binary())).await,
             Message::Pong(payload) => self.answered(&payload),
             Message::Close(frame) => {
-                // The library has put the answer in line; this sends it.
-                let _ = tokio::time::timeout(LINGER, self.socket.close(None)).await;
+                self.acknowledge_close().await;
                 return Err(self.dialer.closed(frame.as_ref()));
             }
             // The library answers pings itself.
@@ -200,13 +199,29 @@ impl Traffic {
         let frame = CloseFrame { code, reason: reason.chars().take(100).collect::<String>().into() };
         let parting = async {
             if self.socket.close(Some(frame)).await.is_ok() {
-                let mut unread = vec![0; 64 << 10];
-                while matches!(self.socket.get_mut().read(&mut unread).await, Ok(read) if read > 0) {}
+                discard_rest(&mut self.socket).await;
             }
         };
         let _ = tokio::time::timeout(LINGER, parting).await;
         self.dialer.unreachable(&format!("the connection was closed from here: {reason}"))
     }
+
+    /// Answers the other end's Close frame with its own status code (RFC 6455, 5.5.1). The library has queued that frame,
+    /// and refuses to send another: it is only flushed. Then the other end closes the connection.
+    async fn acknowledge_close(&mut self) {
+        let parting = async {
+            if self.socket.flush().await.is_ok() {
+                discard_rest(&mut self.socket).await;
+            }
+        };
+        let _ = tokio::time::timeout(LINGER, parting).await;
+    }
+}
+
+/// Reads what the other end still sends, until it closes the connection.
+async fn discard_rest(socket: &mut Socket) {
+    let mut unread = vec![0; 64 << 10];
+    while matches!(socket.get_mut().read(&mut unread).await, Ok(read) if read > 0) {}
 }
 
 async fn at(moment: Option<Instant>) {

@@ -48,6 +48,23 @@ async fn the_token_is_shown_and_masked_and_a_worker_that_refuses_it_is_left_in_p
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_close_of_the_worker_is_answered_with_its_own_code() {
+    let worker = Worker::new().await;
+    let _runner = worker.run();
+    for code in [1000, 1001, 1012, 4000] {
+        let mut line = worker.accept().await;
+        let goodbye = CloseFrame { code: CloseCode::from(code), reason: "see you".into() };
+        line.send(Message::Close(Some(goodbye.clone()))).await;
+        let Some(Message::Close(Some(answer))) = line.message().await else { panic!("no answer to {code}") };
+        assert_eq!(answer.code, goodbye.code);
+    }
+    // One without a code is answered, too.
+    let mut line = worker.accept().await;
+    line.send(Message::Close(None)).await;
+    assert_eq!(line.message().await, Some(Message::Close(None)));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_worker_that_falls_silent_is_noticed_and_status_says_so() {
     let worker = Worker::with("[backend.websocket]\nping_ms = 100\npong_timeout_ms = 200\n").await;
     let runner = worker.run();
