@@ -151,7 +151,6 @@ impl Socket {
                 self.clock_skew = told.map(|told| self.backend.clock.now_ms() - told);
                 Ok(())
             }
-            Err(Failure::Refused(why)) => Err(End::Fatal(why)),
             Err(failure) => Err(End::failed(&failure)),
         }
     }
