@@ -138,10 +138,14 @@ impl Caller {
 
     /// Appends a request and waits for its result; how long both took.
     pub fn ask(&mut self, results: &Results, ask: &Ask) -> Duration {
-        let id = RequestId::new();
-        let result = results.expect(&id);
+        self.ask_as(results, &RequestId::new(), ask)
+    }
+
+    /// The same under a name of the caller's.
+    pub fn ask_as(&mut self, results: &Results, id: &RequestId, ask: &Ask) -> Duration {
+        let result = results.expect(id);
         let begun = Instant::now();
-        self.append(&id, ask);
+        self.append(id, ask);
         let stored = result.recv_timeout(PATIENCE).expect("a result within two minutes");
         stored.duration_since(begun)
     }

@@ -14,6 +14,8 @@ use super::stage::Stage;
 pub enum Kind {
     /// The least that the wire allows.
     Floor,
+    /// The same with a journal.
+    Journal,
     /// The real program.
     Runner,
 }
@@ -26,25 +28,31 @@ impl Kind {
     pub fn name(self) -> &'static str {
         match self {
             Self::Floor => "floor",
+            Self::Journal => "floor with a journal",
             Self::Runner => "runner",
         }
     }
 
     /// How it is started on this stage.
     pub fn command(self, stage: &Stage, runner: &Path, once: bool) -> Command {
+        self.command_in(stage, runner, &stage.workspace(), once)
+    }
+
+    fn command_in(self, stage: &Stage, runner: &Path, workspace: &Path, once: bool) -> Command {
         let mut command = match self {
             Self::Runner => {
                 let mut command = Command::new(runner);
-                command.arg("--home").arg(stage.home()).arg("--workspace").arg(stage.workspace());
+                command.arg("--home").arg(stage.home()).arg("--workspace").arg(workspace);
                 command.args(["--backend-url", &stage.url]);
                 command.args(if once { &["--once"][..] } else { &[] });
                 command.args(["run", "--pairing-code", &stage.pairing_code]);
                 command
             }
-            Self::Floor => {
+            Self::Floor | Self::Journal => {
                 let mut command = Command::new(std::env::current_exe().expect("this program"));
                 command.arg(floor::WORD).arg(stage.root()).args([&stage.url, &stage.pairing_code]);
-                command.args(if once { &["--once"][..] } else { &[] });
+                command.args(once.then_some(floor::ONCE));
+                command.args((self == Self::Journal).then_some(floor::JOURNAL));
                 command
             }
         };
@@ -71,7 +79,12 @@ pub struct Usage {
 impl Device {
     /// Starts one; the backend knows it when this returns.
     pub fn start(kind: Kind, stage: &Stage, runner: &Path) -> Self {
-        let child = kind.command(stage, runner, false).spawn().expect("the device starts");
+        Self::start_in(kind, stage, runner, &stage.workspace())
+    }
+
+    /// The same, with another workspace than the stage's.
+    pub fn start_in(kind: Kind, stage: &Stage, runner: &Path, workspace: &Path) -> Self {
+        let child = kind.command_in(stage, runner, workspace, false).spawn().expect("the device starts");
         stage.wait_for_device();
         Self { child }
     }

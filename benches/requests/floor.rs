@@ -1,11 +1,13 @@
 //! The least device that the wire allows: polls with a cursor, claims beside the work, does the work without limits
-//! or checks, posts. No journal, no redaction, no lanes, no retries. What it costs, nobody can avoid.
+//! or checks, posts. No redaction, no lanes, no retries. What it costs, nobody can avoid. With a journal it also writes
+//! down, synced, that a command begins and what came of it: what nobody can avoid who runs each command once.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use punie_runner::home::{DeviceIdentity, Home};
+use rusqlite::Connection;
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 use tokio::task::JoinSet;
@@ -15,13 +17,18 @@ pub const WORD: &str = "floor-device";
 
 const TOKEN: &str = "the-token-of-the-floor-device";
 
+/// The word that gives it a journal, and the one for one pass.
+pub const JOURNAL: &str = "--journal";
+pub const ONCE: &str = "--once";
+
 /// Runs until killed, or one pass.
 pub fn run(words: &[String]) {
     let [root, url, code, rest @ ..] = words else { panic!("a root, a URL and a pairing code") };
-    let once = !rest.is_empty();
+    let has = |word: &str| rest.iter().any(|other| other == word);
+    let once = has(ONCE);
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
     runtime.expect("a runtime").block_on(async {
-        let device = Arc::new(Floor::open(Path::new(root), url));
+        let device = Arc::new(Floor::open(Path::new(root), url, has(JOURNAL)));
         if !(once && device.root.join("paired").exists()) {
             device.pair(code).await;
         }
@@ -35,15 +42,24 @@ struct Floor {
     id: String,
     root: PathBuf,
     identity: DeviceIdentity,
+    journal: Option<Arc<Mutex<Connection>>>,
 }
 
 impl Floor {
-    fn open(root: &Path, url: &str) -> Self {
+    fn open(root: &Path, url: &str, with_journal: bool) -> Self {
         let _ = rustls::crypto::ring::default_provider().install_default();
         let home = Home::open(&root.join("home")).expect("a home");
         let identity = DeviceIdentity::load_or_create(&home).expect("an identity");
         let http = reqwest::Client::builder().no_proxy().tcp_nodelay(true).build().expect("a client");
-        Self { http, url: url.to_owned(), id: identity.id().to_string(), root: root.to_owned(), identity }
+        let journal = with_journal.then(|| Arc::new(Mutex::new(journal(root))));
+        Self {
+            http,
+            url: url.to_owned(),
+            id: identity.id().to_string(),
+            root: root.to_owned(),
+            identity,
+            journal,
+        }
     }
 
     async fn call(&self, kind: &str, path: &str, args: Value) -> Value {
@@ -104,14 +120,34 @@ impl Floor {
     async fn answer(&self, request: &Value) {
         let (id, tool) = (&request["requestId"], request["toolName"].as_str().unwrap_or_default());
         let claim = json!({"deviceId": self.id, "token": TOKEN, "requestId": id, "leaseId": "floor"});
-        let (_, result) =
-            tokio::join!(self.call("mutation", "events:claim", claim), self.work(tool, request));
+        let claim = self.call("mutation", "events:claim", claim);
+        let result = if self.journal.is_some() && tool == "Bash" {
+            // An effect begins when it is claimed and written down, which may go on side by side.
+            tokio::join!(claim, self.write_down(id, &request["args"]));
+            self.work(tool, request).await
+        } else {
+            tokio::join!(claim, self.work(tool, request)).1
+        };
         let payload = json!({"toolName": tool, "result": result, "meta": {}}).to_string();
+        if self.journal.is_some() && tool == "Bash" {
+            self.write_down(id, &Value::from(payload.as_str())).await;
+        }
         let post = json!({
             "deviceId": self.id, "token": TOKEN, "requestId": id, "leaseId": "floor", "outcome": "ok",
             "payload": payload,
         });
         self.call("mutation", "events:appendResult", post).await;
+    }
+
+    /// A row in a transaction of its own, on the disk when this returns.
+    async fn write_down(&self, id: &Value, text: &Value) {
+        let Some(journal) = self.journal.clone() else { return };
+        let row = (id.as_str().unwrap_or_default().to_owned(), text.as_str().unwrap_or_default().to_owned());
+        let writing = tokio::task::spawn_blocking(move || {
+            let db = journal.lock().expect("no panic");
+            db.prepare_cached("insert into rows (id, text) values (?, ?)")?.execute(row)
+        });
+        writing.await.expect("no panic").expect("a row");
     }
 
     async fn work(&self, tool: &str, request: &Value) -> String {
@@ -133,6 +169,15 @@ impl Floor {
             _ => "none".to_owned(),
         }
     }
+}
+
+fn journal(root: &Path) -> Connection {
+    let db = Connection::open(root.join("floor.sqlite3")).expect("a journal");
+    db.execute_batch(
+        "pragma journal_mode = wal; pragma synchronous = full; create table if not exists rows (id text, text text);",
+    )
+    .expect("a table");
+    db
 }
 
 fn numbered(path: &Path, limit: u64) -> String {

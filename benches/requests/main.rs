@@ -1,12 +1,14 @@
 //! Requests through the embedded backend, measured from the caller's append to the stored result: the real program
 //! against the least device that the wire allows (`floor`), in the same run, so that every figure is a ratio.
 //!
-//! `cargo bench --bench requests -- [latency] [idle] [wakeup] [throughput] [burst] [once] [rest] [memory]`;
+//! `cargo bench --bench requests -- [latency] [idle] [wakeup] [throughput] [burst] [first] [output] [grep]
+//! [once] [rest] [memory]`;
 //! without words, the quick ones. `--runner PATH` measures another build. Nothing here is asserted: it prints a table.
 #![expect(clippy::disallowed_methods, reason = "a benchmark makes files, processes and pauses")]
 #![expect(clippy::print_stdout, reason = "a benchmark prints its table")]
 
 mod caller;
+mod commands;
 mod device;
 mod figures;
 mod floor;
@@ -18,7 +20,7 @@ mod wire;
 use std::path::PathBuf;
 
 /// What is measured when nothing is named.
-const QUICK: &[&str] = &["latency", "throughput", "burst", "once"];
+const QUICK: &[&str] = &["latency", "throughput", "burst", "first", "output", "grep", "once"];
 
 fn main() {
     let mut words: Vec<String> = std::env::args().skip(1).collect();
@@ -44,6 +46,9 @@ fn main() {
             "wakeup" => measures::wakeup(&runner),
             "throughput" => measures::throughput(&runner),
             "burst" => measures::burst(&runner),
+            "first" => commands::first(&runner),
+            "output" => commands::output(&runner),
+            "grep" => commands::grep(&runner),
             "once" => measures::once(&runner),
             "rest" => resources::rest(&runner),
             "memory" => resources::memory(&runner),

@@ -12,6 +12,9 @@ use super::device::{Device, Kind};
 use super::figures::{Times, ms, per_second, ratio};
 use super::stage::Stage;
 
+/// All devices, in the order of measuring.
+pub const IN_TURN: [Kind; 3] = [Kind::Floor, Kind::Journal, Kind::Runner];
+
 /// Requests under way at once.
 const IN_FLIGHT: usize = 8;
 
@@ -61,14 +64,14 @@ pub fn wakeup(runner: &Path) {
 }
 
 fn rounds(runner: &Path, asks: &[(&str, Ask)], count: u64, pause: impl Fn(u64) -> Duration) {
-    let mut times = [vec![Times::default(); asks.len()], vec![Times::default(); asks.len()]];
+    let mut times: [_; 3] = std::array::from_fn(|_| vec![Times::default(); asks.len()]);
     // In turn, so that a machine that gets slower meanwhile slows both.
-    for _round in 0..2 {
-        for (kind, times) in Kind::BOTH.into_iter().zip(&mut times) {
+    for _round in 0..4 {
+        for (kind, times) in IN_TURN.into_iter().zip(&mut times) {
             let stage = Stage::set();
             let all: Vec<Ask> = asks.iter().map(|(_, ask)| ask.clone()).collect();
             let (_device, results, mut caller) = warm(kind, &stage, runner, &all);
-            for n in 0..count / 2 {
+            for n in 0..count / 4 {
                 for (ask, times) in all.iter().zip(times.iter_mut()) {
                     std::thread::sleep(pause(n));
                     times.add(caller.ask(&results, ask));
@@ -76,10 +79,16 @@ fn rounds(runner: &Path, asks: &[(&str, Ask)], count: u64, pause: impl Fn(u64) -
             }
         }
     }
-    println!("| one at a time | floor p50 / p99 | runner | ratio |\n|---|---|---|---|");
+    println!(
+        "| one at a time | floor p50 / p99 | floor with a journal | runner | ratio | ratio to that with a journal |\n\
+         |---|---|---|---|---|---|"
+    );
     for (at, (name, _)) in asks.iter().enumerate() {
-        let (floor, runner) = (&times[0][at], &times[1][at]);
-        println!("| {name} | {} | {} | {} |", floor.shown(), runner.shown(), runner.ratio(floor));
+        let [floor, journal, runner] = &times;
+        let (floor, journal, runner) = (&floor[at], &journal[at], &runner[at]);
+        let ratios = (runner.ratio(floor), runner.ratio(journal));
+        let (floor, journal, runner) = (floor.shown(), journal.shown(), runner.shown());
+        println!("| {name} | {floor} | {journal} | {runner} | {} | {} |", ratios.0, ratios.1);
     }
 }
 

@@ -31,6 +31,8 @@ pub struct CommandText {
     looked: usize,
     /// A carriage return came; whether it clears the line is decided by what follows.
     returned: bool,
+    /// NUL bytes left out so far.
+    nuls: u64,
 }
 
 /// Where in an escape sequence (ECMA-48) the stream is.
@@ -75,7 +77,17 @@ impl CommandText {
     /// Appends what was held back: the line that has no end. A sequence that has no end is dropped.
     pub fn finish(&mut self, out: &mut String) {
         out.push_str(&self.line);
-        *self = Self::default();
+        *self = Self { nuls: self.nuls, ..Self::default() };
+    }
+
+    /// Counts NUL bytes that were left out before they came here.
+    pub fn count_nuls(&mut self, count: u64) {
+        self.nuls += count;
+    }
+
+    /// How many NUL bytes were left out so far.
+    pub fn nuls(&self) -> u64 {
+        self.nuls
     }
 
     /// The line under way, which no output has seen yet: a prompt that waits for an answer, for example.
@@ -112,7 +124,13 @@ impl CommandText {
                 // U+0080 to U+009F have two bytes.
                 Some(0xc2) => at += 1,
                 // Binary output has thousands of the same.
-                Some(other) => at += bytes[at..].iter().take_while(|next| *next == other).count(),
+                Some(other) => {
+                    let more = leading(bytes, at, *other);
+                    if *other == 0 {
+                        self.nuls += 1 + more as u64;
+                    }
+                    at += more;
+                }
             }
         }
     }
@@ -231,6 +249,14 @@ impl CommandText {
             }
         }
     }
+}
+
+/// How often this byte stands here before another one comes.
+fn leading(bytes: &[u8], from: usize, byte: u8) -> usize {
+    let rest = &bytes[from..];
+    let (blocks, _) = rest.as_chunks::<64>();
+    let whole = 64 * blocks.iter().take_while(|block| **block == [byte; 64]).count();
+    whole + rest[whole..].iter().take_while(|next| **next == byte).count()
 }
 
 /// A whole text without escapes, each line in its last state.

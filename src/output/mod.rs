@@ -1,6 +1,7 @@
 //! Text on its way to a model: how much of it, how clean, and where the rest is kept.
 //! Not here: what is secret (redact) and how a result is put together (request).
 
+mod binary;
 pub mod clip;
 mod decode;
 pub mod figures;
@@ -17,6 +18,7 @@ pub mod store;
 mod stretch;
 pub mod uncut;
 
+pub use binary::{BinaryTail, Skipped, is_binary};
 pub use clip::{Budget, Clipped};
 pub use filter::{FilterFactory, StreamFilter};
 pub use headtail::HeadTail;

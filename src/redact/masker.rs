@@ -141,6 +141,23 @@ mod tests {
     }
 
     #[test]
+    fn nul_bytes_without_end_are_not_held_back_after_what_may_begin_a_secret() {
+        let redactor = redactor(&["hunter2hunter2"]);
+        let nuls = vec![0; 100_000];
+        let text = [b"the hunt".as_slice(), &nuls, b"er2hunter2 h\0u\0nter2hunter2"].concat();
+        for size in [1_000, 4_096, 70_000] {
+            let (mut masker, mut out) = (redactor.stream(), Vec::new());
+            for chunk in text.chunks(size) {
+                masker.push(chunk, &mut out);
+                assert!(masker.held().len() < 10_000, "{} are held by {size}", masker.held().len());
+            }
+            masker.finish(&mut out);
+            let expected = [b"the hunt".as_slice(), &nuls, b"er2hunter2 [REDACTED:secret]"].concat();
+            assert!(out == expected, "by {size}");
+        }
+    }
+
+    #[test]
     fn nothing_shows_a_value() {
         let redactor = redactor(&["hunter2hunter2"]);
         assert!(!format!("{redactor:?} {:?}", redactor.stream()).contains("hunter"));

@@ -6,7 +6,8 @@ use std::ops::Range;
 use memchr::memchr2;
 
 const ESC: u8 = 0x1b;
-/// A sequence that has not ended after so many bytes is none: only its ESC is left out.
+/// A sequence that has not ended after so many bytes is none: only its ESC is left out. More NUL bytes than this are
+/// not left out as one.
 const LONGEST: usize = 4 << 10;
 
 /// What begins a string, after an ESC.
@@ -16,10 +17,28 @@ const STRINGS: &[u8] = b"]PX^_";
 pub(super) struct Unescaped {
     /// What is left.
     pub bytes: Vec<u8>,
-    /// From which of them on how many bytes were left out before, in all.
-    gaps: Vec<(usize, usize)>,
+    /// What was left out, in order: sequences, and runs of NUL bytes.
+    gaps: Vec<Gap>,
     /// Where a sequence begins that has no end yet: more bytes decide what it is.
     pub open: Option<usize>,
+}
+
+/// One sequence, or a run of NUL bytes, that was left out.
+#[derive(Clone, Copy)]
+struct Gap {
+    /// Before this byte of what is left.
+    at: usize,
+    /// How many bytes were left out up to its end, in all.
+    left_out: usize,
+    /// A place within a run of NUL bytes is as good as any other; a sequence must not be cut.
+    is_sequence: bool,
+}
+
+impl Gap {
+    /// Where it ends in the original.
+    fn end(&self) -> usize {
+        self.at + self.left_out
+    }
 }
 
 /// Whether there is anything to leave out.
@@ -41,6 +60,7 @@ impl Unescaped {
         let mut from = 0;
         loop {
             left.bytes.extend_from_slice(&bytes[from..next]);
+            let is_sequence = bytes[next] == ESC;
             let length = match sequence(&bytes[next..]) {
                 Sequence::Bytes(length) => length,
                 Sequence::Open if at_end => 1,
@@ -50,7 +70,13 @@ impl Unescaped {
                 }
             };
             from = next + length;
-            left.gaps.push((left.bytes.len(), from - left.bytes.len()));
+            if !is_sequence && length > LONGEST {
+                // No value is written with so many between two of its bytes. One of them stays and keeps apart what is
+                // around them, so that nothing is held back until they end.
+                left.bytes.push(0);
+            }
+            let at = left.bytes.len();
+            left.gaps.push(Gap { at, left_out: from - at, is_sequence });
             match memchr2(ESC, 0, &bytes[from..]) {
                 Some(more) => next = from + more,
                 None => break,
@@ -60,32 +86,34 @@ impl Unescaped {
         Some(left)
     }
 
-    /// What was left out, but for the byte that each begins with. What an open sequence has so far is none of it.
+    /// The sequences that were left out, but for the byte that each begins with. What an open one has so far is none of
+    /// it.
     pub fn insides(&self) -> impl Iterator<Item = Range<usize>> {
-        let before = std::iter::once(0).chain(self.gaps.iter().map(|(_, left_out)| *left_out));
-        self.gaps.iter().zip(before).map(|((from, left_out), before)| from + before + 1..from + left_out)
+        let before = std::iter::once(0).chain(self.gaps.iter().map(|gap| gap.left_out));
+        let gaps = self.gaps.iter().zip(before).filter(|(gap, _)| gap.is_sequence);
+        gaps.map(|(gap, before)| gap.at + before + 1..gap.end())
     }
 
     /// Where a byte stood.
     pub fn origin(&self, at: usize) -> usize {
-        let before = self.gaps.partition_point(|(from, _)| *from <= at);
-        at + before.checked_sub(1).map_or(0, |last| self.gaps[last].1)
+        let before = self.gaps.partition_point(|gap| gap.at <= at);
+        at + before.checked_sub(1).map_or(0, |last| self.gaps[last].left_out)
     }
 
     /// The beginning of the sequence that this place of the original is inside of; the place itself where it is not.
     pub fn border(&self, place: usize) -> usize {
-        let after = self.gaps.partition_point(|(from, left_out)| from + left_out <= place);
-        let Some((from, _)) = self.gaps.get(after) else { return place };
-        let before = after.checked_sub(1).map_or(0, |last| self.gaps[last].1);
-        place.min(from + before)
+        let after = self.gaps.partition_point(|gap| gap.end() <= place);
+        let Some(gap) = self.gaps.get(after).filter(|gap| gap.is_sequence) else { return place };
+        let before = after.checked_sub(1).map_or(0, |last| self.gaps[last].left_out);
+        place.min(gap.at + before)
     }
 
     /// The same place of the original with all of the sequences that it begins or ends inside of; but for one within a
     /// string, which goes on to its own end whatever is in it.
     pub fn whole(&self, place: &Range<usize>, original: &[u8]) -> Range<usize> {
         let start = self.border(place.start);
-        let after = self.gaps.partition_point(|(from, left_out)| from + left_out < place.end);
-        let end = self.gaps.get(after).map(|(from, left_out)| from + left_out);
+        let after = self.gaps.partition_point(|gap| gap.end() < place.end);
+        let end = self.gaps.get(after).map(Gap::end);
         let end = end.filter(|_| self.border(place.end) < place.end).unwrap_or(place.end);
         let is_string = original.get(start + 1).is_some_and(|kind| STRINGS.contains(kind));
         if start < place.start && is_string && place.end < end { place.clone() } else { start..end }
@@ -97,10 +125,17 @@ impl Unescaped {
     }
 }
 
-/// What begins with an ESC or a NUL here, by ECMA-48.
+/// How many of these bytes are NUL before the first that is not.
+fn leading_nuls(bytes: &[u8]) -> usize {
+    let (blocks, _) = bytes.as_chunks::<64>();
+    let whole = 64 * blocks.iter().take_while(|block| **block == [0; 64]).count();
+    whole + bytes[whole..].iter().take_while(|byte| **byte == 0).count()
+}
+
+/// What begins with an ESC here, by ECMA-48; or all NUL bytes that stand here.
 fn sequence(bytes: &[u8]) -> Sequence {
     if bytes[0] != ESC {
-        return Sequence::Bytes(1);
+        return Sequence::Bytes(leading_nuls(bytes));
     }
     let rest = &bytes[1..];
     let (place, known) = match rest.first() {

@@ -1,12 +1,16 @@
 //! What is made of a command's bytes: masked, kept on disk from the first one, decoded, cleaned, and held in memory
 //! as head, tail and the latest. Not here: reading them (pump), and the latest for those who follow (follow).
 
+use std::fmt::Write as _;
 use std::io::Read as _;
 
 use super::follow::Recent;
 use crate::ids::RequestId;
+use crate::output::figures::{counted, size};
 use crate::output::hygiene::{CommandText, Decoder};
-use crate::output::{Budget, HeadTail, OutputHandle, OutputStore, Spool, StreamFilter};
+use crate::output::{
+    BinaryTail, Budget, HeadTail, OutputHandle, OutputStore, Spool, StreamFilter, is_binary,
+};
 
 /// So much of what may be the beginning of a secret is shown all the same: a prompt would lose its last letter, and
 /// nobody learns a secret from so little.
@@ -28,6 +32,8 @@ pub(super) struct Capture {
     cleaner: Option<CommandText>,
     head_tail: HeadTail,
     recent: Recent,
+    /// Binary data that came last, not decoded yet.
+    binary: BinaryTail,
     masked: Vec<u8>,
     decoded: String,
     clean: String,
@@ -98,6 +104,7 @@ impl Capture {
             cleaner: (!raw).then(CommandText::default),
             head_tail: HeadTail::new(budget),
             recent: Recent::new(raw),
+            binary: BinaryTail::default(),
             masked: Vec::new(),
             decoded: String::new(),
             clean: String::new(),
@@ -142,18 +149,8 @@ impl Capture {
         let mut masked = Vec::new();
         self.filter.finish(&mut masked);
         self.pass_on(&masked);
-        let mut rest = String::new();
-        self.decoder.finish(&mut rest);
-        let mut clean = String::new();
-        match &mut self.cleaner {
-            Some(cleaner) => {
-                cleaner.push(&rest, &mut clean);
-                cleaner.finish(&mut clean);
-            }
-            None => clean = rest,
-        }
-        self.head_tail.push(&clean);
-        self.recent.push(&clean);
+        self.decode_binary();
+        self.end_text();
         self.keeping.end();
         // A finished command may stay listed for long; its buffers need not.
         self.masked = Vec::new();
@@ -164,6 +161,7 @@ impl Capture {
     /// What there is now, or what is new since the cursor. A line that has not ended yet is shown as it stands.
     pub fn show(&mut self, since: Option<u64>) -> Shown {
         self.keeping.flush();
+        self.decode_binary();
         let (under_way, held_back) = self.under_way();
         let cursor = self.recent.look(&under_way);
         let handle = self.keeping.handle().cloned();
@@ -172,7 +170,10 @@ impl Capture {
         } else {
             let mut whole = self.head_tail.clone();
             whole.push(&under_way);
-            let clipped = whole.render(handle.as_ref().map(OutputHandle::as_str));
+            let mut clipped = whole.render(handle.as_ref().map(OutputHandle::as_str));
+            if let Some(cleaner) = self.cleaner.as_ref().filter(|cleaner| cleaner.nuls() > 0) {
+                add_nul_note(&mut clipped.text, cleaner.nuls());
+            }
             (clipped.text, clipped.omitted_bytes)
         };
         Shown {
@@ -210,6 +211,45 @@ impl Capture {
     }
 
     fn show_on(&mut self, masked: &[u8]) {
+        if !(self.head_tail.has_gap() && is_binary(masked)) {
+            self.decode_binary();
+            self.decode(masked);
+        } else if let Some(skipped) = self.binary.push(masked) {
+            // What came before it is as far from the tail as this is.
+            self.end_text();
+            self.decoder.count_lossy(skipped.non_ascii);
+            if let Some(cleaner) = &mut self.cleaner {
+                cleaner.count_nuls(skipped.nuls);
+            }
+            self.head_tail.skip(skipped.bytes, skipped.newlines);
+            self.recent.skip(skipped.bytes);
+        }
+    }
+
+    fn decode_binary(&mut self) {
+        let binary = self.binary.take();
+        if !binary.is_empty() {
+            self.decode(&binary);
+        }
+    }
+
+    /// Passes on what waits for the rest of a character or of a line.
+    fn end_text(&mut self) {
+        let mut rest = String::new();
+        self.decoder.finish(&mut rest);
+        let mut clean = String::new();
+        match &mut self.cleaner {
+            Some(cleaner) => {
+                cleaner.push(&rest, &mut clean);
+                cleaner.finish(&mut clean);
+            }
+            None => clean = rest,
+        }
+        self.head_tail.push(&clean);
+        self.recent.push(&clean);
+    }
+
+    fn decode(&mut self, masked: &[u8]) {
         self.decoded.clear();
         self.decoder.push(masked, &mut self.decoded);
         let clean = match &mut self.cleaner {
@@ -240,4 +280,15 @@ impl Capture {
             spool.write(masked);
         }
     }
+}
+
+/// Says on a line of its own how many NUL bytes the text does not show. A success that printed nothing else is then not
+/// taken for one that printed nothing.
+fn add_nul_note(text: &mut String, nuls: u64) {
+    if !text.is_empty() && !text.ends_with('\n') {
+        text.push('\n');
+    }
+    let what = if nuls < 1024 { counted(nuls, "NUL byte") } else { format!("{} of NUL bytes", size(nuls)) };
+    // Writing to a text cannot fail.
+    let _ = writeln!(text, "[{what} left out]");
 }

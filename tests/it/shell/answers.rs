@@ -101,6 +101,36 @@ async fn what_is_masked_reaches_neither_the_answer_nor_the_disk() {
 }
 
 #[tokio::test]
+async fn nul_bytes_are_left_out_and_told() {
+    let bench = Bench::new();
+    assert_eq!(bench.bash(r"printf 'one\0two\0'").await.0, "onetwo\n[2 NUL bytes left out]");
+    assert_eq!(bench.bash("head -c 3000000 /dev/zero").await.0, "[2.8 MB of NUL bytes left out]");
+    let failed = bench.bash("head -c 70000 /dev/zero; exit 3").await.0;
+    assert!(failed.starts_with("[68 KB of NUL bytes left out]\nExit code 3 ("), "{failed}");
+    let raw = bench.text("Bash", json!({"command": r"printf '\0\0'", "raw": true})).await;
+    assert!(!raw.contains("left out"), "{raw:?}");
+}
+
+#[tokio::test]
+async fn binary_data_between_head_and_tail_is_counted_and_kept() {
+    let bench = Bench::new();
+    let command = "seq 1 9000; head -c 5000000 /dev/urandom; echo; seq 1 9; echo the end";
+    let (text, meta) = bench.bash(command).await;
+    let (text, nuls) = text.rsplit_once('\n').expect("a note of NUL bytes");
+    assert!(nuls.ends_with("KB of NUL bytes left out]"), "{nuls}");
+    assert!(text.starts_with("1\n2\n3\n") && text.ends_with("\n8\n9\nthe end"), "{text}");
+    // Less than half of random bytes are text.
+    assert!(meta.lossy_chars > Some(2_000_000), "{meta:?}");
+    assert!(meta.omitted_bytes > Some(4_000_000) && meta.truncated, "{meta:?}");
+    let handle = meta.handle.expect("it is kept");
+    let kept = std::fs::metadata(bench.outputs.path().join(&handle)).expect("its file").len();
+    let printed = 5_000_000 + (1..=9_000).map(|n: u32| n.to_string().len() as u64 + 1).sum::<u64>();
+    assert_eq!(kept, printed + 1 + 18 + 8);
+    let end = bench.text("ReadOutput", json!({"handle": handle, "tail": 3})).await;
+    assert!(end.contains("the end"), "{end}");
+}
+
+#[tokio::test]
 async fn escapes_go_unless_they_are_asked_for() {
     let bench = Bench::new();
     let command = r"printf '\033[31mred\033[0m\n10%%\r100%%\n'";
