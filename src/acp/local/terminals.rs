@@ -24,10 +24,11 @@ use super::login;
 use super::planning::Planned;
 use super::process::{Child, Spawned, Spawner, reading_end};
 use super::pty::Keyboard;
+use super::self_test::said_by;
 use super::terminal::{From, Parts, Terminal};
 use crate::acp::Answer;
 use crate::acp::terminals::{
-    CreateTerminal, Ladder, Lasting, OpenTerminal, OutputQuery, Stopped, Stroke, TerminalClient,
+    CreateTerminal, Ladder, Lasting, Launch, OpenTerminal, OutputQuery, Stopped, Stroke, TerminalClient,
     TerminalExit, TerminalId, TerminalOutput, Typed,
 };
 use crate::ids::RequestId;
@@ -148,9 +149,23 @@ impl LocalTerminals {
 
     /// Captures the login environment and proves the confinement now, so that the first command need not wait for
     /// them. Without this, the first command waits, 3 s at most; once captured or given up on, the environment is not
-    /// asked for again.
+    /// asked for again. Then runs a program that does nothing, as a command is run: which folders are in sight, where
+    /// control groups are and how long entering one takes, is known after that.
     pub async fn warm_up(&self) {
         tokio::join!(self.environment(), self.shared.setup.confinement.level());
+        if let Err(cause) = self.run_nothing().await {
+            tracing::debug!(%cause, "no program could be run ahead of the first command");
+        }
+    }
+
+    async fn run_nothing(&self) -> io::Result<()> {
+        let failed = |error: ToolError| io::Error::other(error.text().to_owned());
+        let launch = Launch::Program { command: "true".to_owned(), args: Vec::new() };
+        let request = CreateTerminal::new(&RequestId::new(), launch, PathBuf::from("/"));
+        let Planned { plan, bonds, .. } = self.planned(&request).await.map_err(failed)?;
+        let ended = said_by(&self.shared.spawner, plan).await;
+        bonds.untie();
+        ended.map(drop)
     }
 
     /// Stops everything that still runs, all at once.

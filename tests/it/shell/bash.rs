@@ -1,6 +1,10 @@
 //! Bash: its arguments, commands that go on by themselves, and commands with a terminal. How commands end, what they
 //! get and how they are stopped is in the files beside this one.
 
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use punie_runner::acp::local::environment::{Beginning, ForCommands};
+
 use super::*;
 
 #[tokio::test]
@@ -257,4 +261,27 @@ async fn a_command_on_a_terminal_is_stopped_with_its_jobs() {
     let stopped = bench.call("Bash", json!({"command": "echo on; cat", "tty": true, "timeout": 3_000})).await;
     let stopped = stopped.expect_err("nobody types");
     assert!(stopped.code() == ErrorCode::Timeout && stopped.text().starts_with("on\n"), "{stopped}");
+}
+
+/// Counts the commands that are prepared.
+#[derive(Debug, Default)]
+struct Counting(AtomicU32);
+
+impl ForCommands for Counting {
+    fn beginning(&self, _request: &RequestId) -> Option<Beginning> {
+        self.0.fetch_add(1, Ordering::Relaxed);
+        None
+    }
+}
+
+#[tokio::test]
+async fn warming_up_prepares_and_runs_one_command_and_keeps_nothing_of_it() {
+    let bench = Bench::new();
+    let counting = Arc::new(Counting::default());
+    bench.terminals.give(Arc::<Counting>::clone(&counting));
+    bench.terminals.warm_up().await;
+    assert_eq!(counting.0.load(Ordering::Relaxed), 1);
+    assert_eq!(std::fs::read_dir(bench.outputs.path()).expect("the store").count(), 0);
+    assert_eq!(bench.bash("echo warm").await.0, "warm");
+    assert_eq!(counting.0.load(Ordering::Relaxed), 2);
 }
