@@ -148,8 +148,8 @@ enum Command {
     Secrets(secrets::SecretsArgs),
     /// Let nothing new begin; calls that run go on and results are delivered
     Pause(pause::PauseArgs),
-    /// Let calls begin again, after a pause or in safe mode
-    Resume,
+    /// Let calls begin again: after a pause, in safe mode, or of a conversation that was stopped in an editor
+    Resume(pause::ResumeArgs),
     /// The calls that wait for somebody's word, and yours
     Approvals(approvals::ApprovalsArgs),
     /// The rules for calls: show them, try a call against them, allow or deny something
@@ -244,7 +244,7 @@ fn dispatch(command: Option<Command>, once: bool, context: &Context) -> anyhow::
         Command::Trash(args) => trash::trash(&args, context),
         Command::Secrets(args) => secrets::secrets(&args, context),
         Command::Pause(args) => pause::pause(&args, context),
-        Command::Resume => pause::resume(context),
+        Command::Resume(args) => pause::resume(&args, context),
         Command::Policy(args) => policy::policy(&args, context),
         Command::Pair(args) => pair::pair(&args, context),
         Command::Keygen(args) => keygen::keygen(&args, context),

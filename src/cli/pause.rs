@@ -1,15 +1,17 @@
-//! `pause` and `resume`: the owner's switch. It is a file of the home, so that it holds over restarts and can be
-//! moved whether or not a runner runs; one that runs heeds it at once. Not here: what the runner then does (runner).
+//! `pause` and `resume`: the owner's switch, and the way on for conversations that a person has stopped in an editor.
+//! Both are files of the home, so that they hold over restarts and can be changed whether or not a runner runs; one
+//! that runs obeys at once. Not here: what the runner then does (runner).
 
 use clap::Args;
 use serde::Serialize;
 
 use super::context::Context;
-use super::exit::Exit;
-use super::{audit, print};
-use crate::audit::Event;
+use super::exit::{Exit, Stop};
+use super::{audit, moments, print};
+use crate::audit::{Entry, Event};
 use crate::config::WorkspaceRule;
-use crate::home::{Home, RunnerLock, Switch, SwitchedOn, Switches};
+use crate::home::{Home, RunnerLock, StoppedConversation, Supervision, Switch, SwitchedOn, Switches};
+use crate::ids::ConversationId;
 use crate::journal::Reader;
 use crate::runner::Clock;
 
@@ -18,6 +20,21 @@ pub struct PauseArgs {
     /// Why, for `status`
     #[arg(long, value_name = "TEXT")]
     reason: Option<String>,
+}
+
+#[derive(Debug, Args)]
+pub struct ResumeArgs {
+    /// Let this conversation go on, which a person has stopped in an editor
+    conversation: Option<String>,
+}
+
+/// What `resume CONVERSATION --json` says.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Resumed {
+    conversation_id: String,
+    /// Whether it was stopped.
+    changed: bool,
 }
 
 /// What `--json` says.
@@ -30,6 +47,8 @@ struct Answer {
     running: bool,
     waiting: u32,
     in_flight: u32,
+    /// The conversations that a person has stopped in an editor.
+    stopped: Vec<StoppedConversation>,
 }
 
 /// Lets nothing new begin.
@@ -59,8 +78,11 @@ pub fn pause(args: &PauseArgs, context: &Context) -> anyhow::Result<Exit> {
 }
 
 /// Lets calls begin again.
-pub fn resume(context: &Context) -> anyhow::Result<Exit> {
+pub fn resume(args: &ResumeArgs, context: &Context) -> anyhow::Result<Exit> {
     let home = home(context)?;
+    if let Some(conversation) = &args.conversation {
+        return resume_conversation(&home, conversation, context);
+    }
     let switches = Switches::of(&home);
     // What waits is counted before it begins.
     let before = answer(&home, false, false)?;
@@ -84,6 +106,42 @@ pub fn resume(context: &Context) -> anyhow::Result<Exit> {
         let when = if answer.running { "begin now" } else { "wait for a runner" };
         print::line(&format!("{} requests {when}.", answer.waiting));
     }
+    let now_ms = Clock::system().now_ms();
+    for stop in &answer.stopped {
+        print::line(&stop_in_words(stop, now_ms));
+    }
+    Ok(Exit::Done)
+}
+
+/// A stopped conversation, with the command that lets it go on.
+pub(super) fn stop_in_words(stop: &StoppedConversation, now_ms: i64) -> String {
+    let since = moments::ago(stop.since_ms, now_ms);
+    format!(
+        "Conversation {} was stopped {since} ({}): `punie-runner resume {}` lets it write and run again.",
+        stop.conversation_id,
+        print::cell(&stop.reason, 100),
+        stop.conversation_id
+    )
+}
+
+/// Lets one conversation go on.
+fn resume_conversation(home: &Home, conversation: &str, context: &Context) -> anyhow::Result<Exit> {
+    let conversation =
+        ConversationId::parse(conversation).map_err(|bad| Stop::with(Exit::Usage, bad.to_string()))?;
+    let changed = Supervision::of(home).resume(&conversation)?;
+    if changed {
+        audit::note(
+            home,
+            Entry { conversation_id: Some(conversation.to_string()), ..audit::by_owner(Event::Resume) },
+        );
+    }
+    if context.json() {
+        print::json(&Resumed { conversation_id: conversation.to_string(), changed });
+    } else if changed {
+        print::line(&format!("Conversation {conversation} may write and run again."));
+    } else {
+        print::line(&format!("Conversation {conversation} was not stopped."));
+    }
     Ok(Exit::Done)
 }
 
@@ -95,5 +153,6 @@ fn answer(home: &Home, paused: bool, changed: bool) -> anyhow::Result<Answer> {
     let reader = Reader::find(&home.journal_file())?;
     let counts = reader.map(|reader| reader.counts()).transpose()?.unwrap_or_default();
     let running = RunnerLock::peek(home)?.is_some();
-    Ok(Answer { paused, changed, running, waiting: counts.accepted, in_flight: counts.started })
+    let stopped = Supervision::of(home).stopped();
+    Ok(Answer { paused, changed, running, waiting: counts.accepted, in_flight: counts.started, stopped })
 }

@@ -30,6 +30,7 @@ impl Home {
             home.approvals_dir(),
             home.mounts_dir(),
             home.grants_dir(),
+            home.supervision_dir(),
             home.trash_dir(),
             home.trash_manifests_dir(),
             home.trash_objects_dir(),
@@ -135,6 +136,10 @@ impl Home {
     /// `state/approvals/`: what waits for the word of the person here.
     pub fn approvals_dir(&self) -> PathBuf {
         self.state_dir().join("approvals")
+    }
+    /// `state/supervision/`: the conversations that persons at editors have stopped.
+    pub fn supervision_dir(&self) -> PathBuf {
+        self.state_dir().join("supervision")
     }
     /// `state/grants/`: what the owner allowed for once or for a while.
     pub fn grants_dir(&self) -> PathBuf {

@@ -73,7 +73,7 @@ impl Word {
     /// Anything but a clear yes is a no.
     fn of(answer: Answer) -> Self {
         Self {
-            allowed: matches!(answer.option.as_str(), "allow_once" | "allow_always"),
+            allowed: said_yes(&answer.option),
             always: matches!(answer.option.as_str(), "allow_always" | "reject_always"),
             by: answer.by,
         }
@@ -92,6 +92,11 @@ impl Word {
         let text = format!("{tool} was not run: {}, and {who} refused it, {then}", because(asked));
         Err(denied(text, asked))
     }
+}
+
+/// Whether an option is a clear yes.
+fn said_yes(option: &str) -> bool {
+    matches!(option, "allow_once" | "allow_always")
 }
 
 /// Why somebody was asked, as a part of a sentence.
@@ -174,12 +179,16 @@ impl Engine {
         let _aside = Aside::step(&self.waker, &call.accepted);
         tracing::info!(request.id = %request.id, tool.name = %request.tool, "a call waits for somebody's word");
         let answer = self.hear(call, &question, asks_there).await;
+        self.resume_if_allowed_here(&request.conversation, &question.id);
         open.close().await;
         let answer = match answer? {
-            Heard::InEditor(verdict) if publicly => {
-                return self.desk.seen(request, judged(&verdict, &request.tool));
+            Heard::InEditor(verdict) => {
+                if verdict.allowed {
+                    self.resume_conversation(&request.conversation);
+                }
+                let judged = judged(&verdict, &request.tool);
+                return if publicly { self.desk.seen(request, judged) } else { judged };
             }
-            Heard::InEditor(verdict) => return judged(&verdict, &request.tool),
             Heard::Answer(answer) => answer,
         };
         let Some(answer) = answer else {

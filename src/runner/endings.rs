@@ -43,7 +43,8 @@ pub(super) fn outcome(cut: Option<Cut>, answer: Option<Result<Reply, ToolError>>
         None | Some(Cut::Cancelled) => Outcome::Cancelled(failure),
         Some(Cut::Followed) => Outcome::Cancelled(led(
             ErrorCode::Cancelled,
-            "Stopped by the person at the editor, who ended the turn.",
+            "Stopped by the person at the editor, who ended the turn. Do not start it again before that person lets the \
+             conversation go on.",
         )),
         Some(Cut::Deadline(limit)) => Outcome::Error(led(
             ErrorCode::Timeout,

@@ -24,7 +24,7 @@ use super::wakeups::Ears;
 use super::watchdog::Watchdog;
 use crate::audit::Audit;
 use crate::backend::{Backend, BackendError, CatalogItem, CatalogKind};
-use crate::home::{Approvals, Switches};
+use crate::home::{Approvals, Supervision, Switches};
 use crate::ids::{LeaseId, RequestId};
 use crate::journal::Journal;
 use crate::output::OutputStore;
@@ -66,6 +66,8 @@ pub struct Parts {
     pub switches: Switches,
     /// What waits for the word of the person here.
     pub approvals: Approvals,
+    /// The conversations that a person has stopped.
+    pub supervision: Supervision,
     /// The service manager, where there is one.
     pub watchdog: Option<Watchdog>,
     /// Who follows calls.
@@ -131,6 +133,7 @@ pub(super) struct Engine {
     /// What is heard of the wake-up socket.
     pub ears: Ears,
     pub desk: Desk,
+    pub supervision: Supervision,
     pub condition: Condition,
     pub moves: Moves,
     /// How many calls were begun in this life.
@@ -201,6 +204,7 @@ impl Engine {
             ears: Ears::default(),
             hold: Hold::new(parts.switches),
             desk: Desk::new(parts.approvals),
+            supervision: parts.supervision,
             condition: Condition::default(),
             moves: Moves::default(),
             begun: std::sync::atomic::AtomicU64::new(0),

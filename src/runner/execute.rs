@@ -140,12 +140,12 @@ impl Engine {
         }
     }
 
-    /// What a call comes to that was taken back, or is late, before it began.
+    /// What a call comes to that was taken back, is late, or was stopped by a person, before it began.
     fn unwanted(&self, call: &Call) -> Option<Outcome> {
         if call.cancel.is_cancelled() {
             return Some(never_ran());
         }
-        self.lateness(&call.accepted).map(Outcome::Error)
+        self.lateness(&call.accepted).or_else(|| self.refuse_if_stopped(&call.accepted)).map(Outcome::Error)
     }
 
     /// Everything that can refuse a call before anything is done about it.

@@ -41,6 +41,7 @@ mod recovery;
 mod sealing;
 mod session;
 mod settings;
+mod stopped;
 mod tally;
 mod tasks;
 mod telling;

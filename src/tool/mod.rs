@@ -23,7 +23,7 @@ pub use gate::{Asked, Gate, Permission, Permit, Still};
 pub use guests::Stay;
 pub use intent::{Aftermath, Declared, Intent, Intents, Unrecorded};
 pub use keeping::{BeforeImages, Keeping, Kept};
-pub use observer::{CallView, Ended, ObservedCall, Observer, Unobserved, Verdict, Word};
+pub use observer::{CallView, Ended, ObservedCall, Observer, Unobserved, Verdict, Word, advice_when_stopped};
 pub use page::page;
 pub use progress::{Audience, Progress, Untold};
 pub use registry::{DuplicateName, Registry};

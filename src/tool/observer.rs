@@ -47,6 +47,15 @@ pub struct Verdict {
     pub then: String,
 }
 
+/// The advice to a model whose conversation a person has stopped.
+pub fn advice_when_stopped(conversation: &ConversationId) -> String {
+    format!(
+        "Do not ask again, in this or another way: nothing of this conversation writes or runs anything until the \
+         person lets it go on, by attaching it in the editor again or by `punie-runner resume {conversation}` on the \
+         device. Reading works."
+    )
+}
+
 /// The answer to a question, some time.
 pub type Word<'a> = Pin<Box<dyn Future<Output = Verdict> + Send + 'a>>;
 

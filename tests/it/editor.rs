@@ -3,5 +3,6 @@
 mod asking;
 mod impostors;
 mod rude;
+mod stopping;
 mod terminals;
 mod turns;

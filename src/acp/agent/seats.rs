@@ -47,10 +47,19 @@ struct Seat {
     session: Arc<EditorSession>,
     /// The runner cannot take calls in, for this reason.
     trouble: tokio::sync::watch::Receiver<Option<Result<String, String>>>,
-    /// Cancelled to end the prompt that is under way.
-    prompt: Mutex<Option<CancellationToken>>,
+    /// The prompt that is under way.
+    prompt: Mutex<Option<OpenPrompt>>,
     /// How many of its turns are open: an older one may be ending.
     attached: AtomicUsize,
+}
+
+/// A prompt that has not been answered.
+#[derive(Clone, Default)]
+struct OpenPrompt {
+    /// Cancelled to end it.
+    cancel: CancellationToken,
+    /// Cancelled once a stop of it is stored: a turn that begins after it must not be stopped by it.
+    stopped: CancellationToken,
 }
 
 impl Seats {
@@ -154,8 +163,11 @@ impl Seats {
         self.tasks.spawn(async move {
             let reason = match ask {
                 Ask::Attach(of) => {
-                    if let Some(cancel) = begun.flatten() {
-                        seats.attach(&seat, of, cancel, responder.cancellation()).await
+                    if let Some((prompt, before)) = begun.flatten() {
+                        if let Some(before) = before {
+                            before.stopped.cancelled().await;
+                        }
+                        seats.attach(&seat, of, prompt, responder.cancellation()).await
                     } else {
                         say(&seat.session, "This session is attached already; its turn is still open.");
                         StopReason::EndTurn
@@ -188,10 +200,11 @@ impl Seats {
         &self,
         seat: &Seat,
         of: Option<ConversationId>,
-        cancel: CancellationToken,
+        prompt: OpenPrompt,
         withdrawn: RequestCancellation,
     ) -> StopReason {
-        let _over = cancel.clone().drop_guard();
+        let OpenPrompt { cancel, stopped } = prompt;
+        let (_over, stopped) = (cancel.clone().drop_guard(), stopped.drop_guard());
         let opened = tokio::select! {
             opened = seat.opened() => opened,
             () = cancel.cancelled() => return StopReason::Cancelled,
@@ -214,8 +227,9 @@ impl Seats {
             () = self.gone.cancelled() => return StopReason::Cancelled,
         };
         if reason == StopReason::Cancelled {
-            turn.stop();
+            turn.stop().await;
         }
+        drop(stopped);
         // All that is shown comes before the end of the turn.
         tokio::select! {
             _ = tokio::time::timeout(LAST_WORDS, turn.quiet()) => {}
@@ -241,7 +255,7 @@ impl Seats {
         if let Some(seat) = seat
             && let Some(prompt) = &*seat.prompt.lock().unwrap_or_else(PoisonError::into_inner)
         {
-            prompt.cancel();
+            prompt.cancel.cancel();
         }
     }
 
@@ -271,15 +285,16 @@ impl Drop for Attached<'_> {
 }
 
 impl Seat {
-    /// Takes the place of the one prompt of a session that waits; none where one waits already.
-    fn begin(&self) -> Option<CancellationToken> {
+    /// Takes the place of the one prompt of a session that waits, and returns the one before; none where one waits
+    /// already.
+    fn begin(&self) -> Option<(OpenPrompt, Option<OpenPrompt>)> {
         let mut prompt = self.prompt.lock().unwrap_or_else(PoisonError::into_inner);
-        if prompt.as_ref().is_some_and(|standing| !standing.is_cancelled()) {
+        if prompt.as_ref().is_some_and(|standing| !standing.cancel.is_cancelled()) {
             return None;
         }
-        let cancel = CancellationToken::new();
-        *prompt = Some(cancel.clone());
-        Some(cancel)
+        let begun = OpenPrompt::default();
+        let before = prompt.replace(begun.clone());
+        Some((begun, before))
     }
 
     /// What is said when the turn is open.

@@ -84,6 +84,11 @@ impl EditorSession {
         }
     }
 
+    /// The person there, as a part of a sentence.
+    pub(super) fn person(&self) -> String {
+        format!("the person at {}", self.editor)
+    }
+
     /// Whether a file belongs to the editor's project.
     pub fn holds(&self, path: &WorkspacePath) -> bool {
         self.roots.iter().any(|root| path.absolute().starts_with(root))

@@ -5,6 +5,7 @@ use std::future::Future;
 use std::path::Path;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use serde_json::{Value, json};
 
@@ -20,13 +21,14 @@ use crate::acp::protocol::{
     TerminalId, ToolCall, ToolCallContent, ToolCallId, ToolCallStatus, ToolCallUpdate, ToolCallUpdateFields,
     ToolKind, is_connection_terminated, is_incoming_transport_closed,
 };
-use crate::ids::RequestId;
-use crate::tool::{CallView, Effect, Ended, Lane, ObservedCall, Verdict, Word};
+use crate::ids::{ConversationId, RequestId};
+use crate::tool::{CallView, Effect, Ended, Lane, ObservedCall, Verdict, Word, advice_when_stopped};
 
 /// The most of an answer's text that is shown.
 const ANSWER: usize = 16 * 1024;
-/// What to do where a turn ended over a question.
-const POLICY_DECIDES: &str = "Ask again: without an open turn the device's own policy decides.";
+/// How long after a question was put away it may turn out that the whole turn was stopped: the two messages come in
+/// either order.
+const STOP_FOLLOWS: Duration = Duration::from_secs(1);
 /// Diffs of longer texts are not shown.
 const DIFF: usize = 256 * 1024;
 /// Nor more of them in all: each update of the call carries them again.
@@ -36,6 +38,7 @@ const DIFFS: usize = 512 * 1024;
 pub struct ShownCall {
     turn: Arc<Open>,
     request: RequestId,
+    conversation: ConversationId,
     id: ToolCallId,
     title: String,
     kind: ToolKind,
@@ -69,6 +72,7 @@ impl ShownCall {
         let asks = call.tool.always_asks || asked && !known;
         let shown = Self {
             request: call.request.clone(),
+            conversation: call.conversation.clone(),
             id: ToolCallId::from(call.request.to_string()),
             title: glance::title(call, &session.roots),
             kind: glance::kind(call.tool.kind()),
@@ -198,8 +202,23 @@ impl ShownCall {
         self.turn.live.send_modify(|live| *live -= 1);
     }
 
-    fn person(&self) -> String {
-        format!("the person at {}", self.turn.session.editor)
+    /// The refusal of a call whose question will not be answered any more: for good, and its conversation is stopped.
+    async fn refuse_for_good(&self, why: String) -> Verdict {
+        self.turn.stop_conversations([self.conversation.clone()], why.clone()).await;
+        Verdict { allowed: false, by: why, then: advice_when_stopped(&self.conversation) }
+    }
+
+    /// Completes with the reason when the person stops the turn over the question, or the editor is closed.
+    async fn given_up(&self) -> String {
+        tokio::select! {
+            biased;
+            () = self.turn.stop.cancelled() => format!("{} stopped the turn", self.turn.session.person()),
+            () = self.turn.over.cancelled() => self.closed(),
+        }
+    }
+
+    fn closed(&self) -> String {
+        format!("{} was closed before anybody answered", self.turn.session.editor)
     }
 
     async fn put(&self) -> Verdict {
@@ -207,7 +226,7 @@ impl ShownCall {
         if let Some(verdict) = self.known() {
             return verdict;
         }
-        let person = self.person();
+        let person = session.person();
         let offered = permission::options(&self.scope);
         let fields = ToolCallUpdateFields::new()
             .title(self.title.clone())
@@ -219,13 +238,9 @@ impl ShownCall {
         let request = RequestPermissionRequest::new(session.id.clone(), call, offered.clone());
         let no = |by: String, then: &str| Verdict { allowed: false, by, then: then.into() };
         let again = "Do without it, or say why it is needed and ask again.";
-        let closed = || format!("{} was closed before anybody answered", session.editor);
         let answered = tokio::select! {
             biased;
-            () = self.turn.stop.cancelled() => {
-                return no(format!("{person} ended the turn before answering"), POLICY_DECIDES);
-            }
-            () = self.turn.over.cancelled() => return no(closed(), POLICY_DECIDES),
+            why = self.given_up() => return self.refuse_for_good(why).await,
             answered = session.client.request_permission(request) => answered,
         };
         match answered.map(|answer| permission::said(&answer.outcome, &offered)) {
@@ -239,13 +254,16 @@ impl ShownCall {
                 Verdict { allowed: true, by: person, then: "for this session".into() }
             }
             Ok(Said::No) => no(format!("{person} rejected it"), again),
-            Ok(Said::Dismissed) => no(format!("{person} put the question away without an answer"), again),
+            Ok(Said::Dismissed) => match tokio::time::timeout(STOP_FOLLOWS, self.given_up()).await {
+                Ok(why) => self.refuse_for_good(why).await,
+                Err(_) => no(format!("{person} put the question away without an answer"), again),
+            },
             Ok(Said::Unclear) => {
                 no(format!("{} answered with none of the offered options", session.editor), again)
             }
             // The connection may be over before the turn is.
             Err(error) if is_incoming_transport_closed(&error) || is_connection_terminated(&error) => {
-                no(closed(), POLICY_DECIDES)
+                self.refuse_for_good(self.closed()).await
             }
             Err(error) => {
                 tracing::warn!(%error, "the editor could not be asked");
@@ -266,7 +284,8 @@ impl ObservedCall for ShownCall {
         if holds {
             remembered.allowed(&self.request);
         }
-        holds.then(|| Verdict { allowed: true, by: self.person(), then: "for this session".into() })
+        let person = || self.turn.session.person();
+        holds.then(|| Verdict { allowed: true, by: person(), then: "for this session".into() })
     }
 
     fn ask(&self) -> Word<'_> {

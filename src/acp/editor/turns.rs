@@ -1,7 +1,7 @@
 //! Which open turn of which session a call belongs to. A person opens a turn by attaching a session; until it ends,
 //! calls are shown in it and the editor may serve them. Not here: how the wire says that (`acp::agent`).
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::time::Duration;
 
@@ -12,6 +12,7 @@ use tokio_util::sync::CancellationToken;
 use super::session::EditorSession;
 use super::shown::ShownCall;
 use crate::acp::Workspace;
+use crate::home::Supervision;
 use crate::ids::{ConversationId, RequestId};
 use crate::tool::{CallView, ObservedCall, Observer};
 
@@ -26,6 +27,8 @@ struct Shared {
     open: watch::Sender<usize>,
     /// Where paths are, once it is known.
     workspace: OnceLock<Workspace>,
+    /// Where the conversations are stored that a person has stopped, once it is known.
+    supervision: OnceLock<Supervision>,
     /// When a call was last begun, shown or not.
     latest: watch::Sender<Option<Instant>>,
 }
@@ -41,6 +44,9 @@ pub(super) struct Open {
     pub(super) session: Arc<EditorSession>,
     /// The one conversation that it is for; all, where none is named.
     of: Option<ConversationId>,
+    /// The conversations of the calls that it was shown.
+    conversations: Mutex<HashSet<ConversationId>>,
+    supervision: Option<Supervision>,
     /// Cancelled when it is over: nothing is shown in it any more.
     pub(super) over: CancellationToken,
     /// Cancelled when the person wants its calls to stop.
@@ -62,10 +68,18 @@ impl Editors {
         let _ = self.0.workspace.set(workspace);
     }
 
-    /// Opens a turn of this session: for one conversation, or for all.
+    /// Where the conversations are stored that a person has stopped.
+    pub fn supervise(&self, supervision: Supervision) {
+        // There is one home to a set of editors.
+        let _ = self.0.supervision.set(supervision);
+    }
+
+    /// Opens a turn of this session: for one conversation, or for all. What a person has stopped there goes on.
     pub fn attach(&self, session: Arc<EditorSession>, of: Option<ConversationId>) -> Turn {
         let open = Arc::new(Open {
             session,
+            conversations: Mutex::default(),
+            supervision: self.0.supervision.get().cloned(),
             of,
             over: CancellationToken::new(),
             stop: CancellationToken::new(),
@@ -75,6 +89,7 @@ impl Editors {
         state.turns.push(Arc::clone(&open));
         self.0.open.send_replace(state.turns.len());
         drop(state);
+        open.resume_conversations();
         Turn { editors: self.clone(), open }
     }
 
@@ -117,11 +132,59 @@ impl Observer for Editors {
     fn observe(&self, call: CallView<'_>) -> Option<Arc<dyn ObservedCall>> {
         self.0.latest.send_replace(Some(Instant::now()));
         let turn = self.turn_for(call.conversation)?;
+        turn.note_conversation(&call);
         let shown = Arc::new(ShownCall::begin(&turn, call, self.0.workspace.get()));
         let mut state = self.state();
         state.calls.retain(|_, call| call.strong_count() > 0);
         state.calls.insert(call.request.clone(), Arc::downgrade(&shown));
         Some(shown)
+    }
+}
+
+impl Open {
+    /// Records which conversation a shown call belongs to. A request without one is its own, and has no later calls.
+    fn note_conversation(&self, call: &CallView<'_>) {
+        if call.conversation.as_str() != call.request.as_str() {
+            self.conversations().insert(call.conversation.clone());
+        }
+    }
+
+    fn conversations(&self) -> MutexGuard<'_, HashSet<ConversationId>> {
+        self.conversations.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Lets the conversations go on that this turn is for.
+    fn resume_conversations(&self) {
+        let Some(supervision) = &self.supervision else { return };
+        let resumed = match &self.of {
+            Some(conversation) => supervision.resume(conversation).map(usize::from),
+            None => supervision.resume_all(),
+        };
+        match resumed {
+            Ok(0) => {}
+            Ok(conversations) => {
+                tracing::info!(conversations, "stopped conversations go on: they are attached again");
+            }
+            Err(error) => tracing::error!(%error, "a conversation stays stopped"),
+        }
+    }
+
+    /// Refuses what these conversations would write or run until a person lets them go on.
+    pub(super) async fn stop_conversations(
+        &self,
+        conversations: impl IntoIterator<Item = ConversationId> + Send + 'static,
+        reason: String,
+    ) {
+        let Some(supervision) = self.supervision.clone() else { return };
+        let stopping = tokio::task::spawn_blocking(move || {
+            for conversation in conversations {
+                if let Err(error) = supervision.stop(&conversation, &reason) {
+                    tracing::error!(%error, %conversation, "a stopped conversation is not held");
+                }
+            }
+        });
+        // It ends by itself.
+        let _ = stopping.await;
     }
 }
 
@@ -131,9 +194,14 @@ impl Turn {
         &self.open.session
     }
 
-    /// The person wants it to end: calls that are shown in it are told to stop, and later ones are not shown. Where it
-    /// is only dropped, as when the editor was closed, calls go on by themselves.
-    pub fn stop(&self) {
+    /// The person stops it: its conversations write and run nothing more, the calls that are shown in it are told to
+    /// stop, and later ones are not shown. Where it is only dropped, as when the editor was closed, calls go on by
+    /// themselves.
+    pub async fn stop(&self) {
+        let mut conversations = self.open.conversations().clone();
+        conversations.extend(self.open.of.clone());
+        let reason = format!("{} stopped the turn", self.open.session.person());
+        self.open.stop_conversations(conversations, reason).await;
         self.open.stop.cancel();
     }
 

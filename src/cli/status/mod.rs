@@ -11,7 +11,10 @@ use super::context::{Context, runtime};
 use super::exit::Exit;
 use super::{print, wiring};
 use crate::config::{Config, WorkspaceRule};
-use crate::home::{DeviceIdentity, Home, KeyPlace, RunnerLock, Secrets, Switch, SwitchedOn, Switches};
+use crate::home::{
+    DeviceIdentity, Home, KeyPlace, RunnerLock, Secrets, StoppedConversation, Supervision, Switch,
+    SwitchedOn, Switches,
+};
 use crate::journal::{LiveCounts, Pending, Reader, Salvage, has_room_at};
 use crate::runner::{Clock, SKEW_MS};
 use crate::sandbox::Level;
@@ -51,6 +54,8 @@ struct Status {
     waiting: Waiting,
     paused: Option<SwitchedOn>,
     safe_mode: Option<SwitchedOn>,
+    /// The conversations that a person has stopped in an editor.
+    stopped_conversations: Vec<StoppedConversation>,
     policy: PolicyStatus,
     /// `disk`, `intercepted`, `clock_skew`, `secrets`, `paused`, `safe_mode`, `audit`, `policy`: what keeps it from being all it should be.
     degraded: Vec<&'static str>,
@@ -205,6 +210,7 @@ fn look(config: &Config, home: &Home, confined: Confined) -> anyhow::Result<Stat
         waiting: Waiting { count: facts.pending.count, oldest_ms: facts.pending.oldest_ms.map(since) },
         paused,
         safe_mode,
+        stopped_conversations: Supervision::of(home).stopped(),
         policy,
         degraded,
     })

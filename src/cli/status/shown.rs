@@ -1,9 +1,13 @@
 //! The status in words, for people. Not here: finding it out.
 
+use super::super::pause::stop_in_words;
 use super::super::{moments, print};
 use super::Status;
 use crate::home::{KeyPlace, SwitchedOn};
 use crate::runner::Clock;
+
+/// How many stopped conversations are listed.
+const MOST_STOPPED: usize = 5;
 
 pub(super) fn show(status: &Status) {
     let running = match (status.running, status.pid) {
@@ -25,6 +29,7 @@ pub(super) fn show(status: &Status) {
     for hindrance in hindrances(status, now_ms) {
         print::line(&format!("Attention     {hindrance}"));
     }
+    show_stopped(status, now_ms);
     print::line(&format!("Device        {} (its key is kept in a {})", status.device_id, status.device_key));
     print::line(&format!("Backend       {backend}, {}", status.backend.kind));
     if let Some(link) = &status.backend.link {
@@ -81,6 +86,18 @@ pub(super) fn show(status: &Status) {
     #[cfg(unix)]
     print::line(&format!("A stop ends   {}", crate::acp::local::kill::reach()));
     print::line(&format!("Version       {}", status.version));
+}
+
+/// The conversations that a person has stopped.
+fn show_stopped(status: &Status, now_ms: i64) {
+    for stop in status.stopped_conversations.iter().take(MOST_STOPPED) {
+        print::line(&format!("Attention     {}", stop_in_words(stop, now_ms)));
+    }
+    if let Some(more @ 1..) = status.stopped_conversations.len().checked_sub(MOST_STOPPED) {
+        print::line(&format!(
+            "Attention     {more} more conversations are stopped: `punie-runner resume` lists them."
+        ));
+    }
 }
 
 /// What is not as it should be, in sentences.

@@ -29,7 +29,9 @@ use crate::acp::{LocalClient, Workspace};
 use crate::config::{Config, Environment};
 use crate::handlers::state::board::{NoTasks, TaskBoard};
 use crate::handlers::{self, file, git, search, shell, sqlite, state, terminal};
-use crate::home::{self, Approvals, DeviceIdentity, Home, HomeError, Secrets, Switches, TokenName, Tokens};
+use crate::home::{
+    self, Approvals, DeviceIdentity, Home, HomeError, Secrets, Supervision, Switches, TokenName, Tokens,
+};
 use crate::ids::LeaseId;
 use crate::journal::Journal;
 use crate::output::OutputStore;
@@ -298,6 +300,7 @@ pub fn runner(
         tracing::info!(folders = left, "secrets that commands of an earlier life were given are removed");
     }
     let journal = Journal::open(&home.journal_file())?;
+    editors.supervise(Supervision::of(home));
     let (clock, lease) = (Clock::system(), LeaseId::random());
     let wakes = wakes();
     let tasks = Tasks::new(journal.clone(), lease.clone(), wakes.0.clone(), clock.clone());
@@ -330,6 +333,7 @@ pub fn runner(
         confinement: Arc::new(machine.confinement),
         switches: Switches::of(home),
         approvals: Approvals::of(home),
+        supervision: Supervision::of(home),
         watchdog: Watchdog::from_variables(|name| text_variable(environment, name)),
         observer: Arc::new(editors.clone()),
         bench: bench.clone(),

@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::{Mutex, PoisonError};
 
-use super::{Cleared, Stopped, Word};
+use super::{Cleared, Stopped, Word, said_yes};
 use crate::home::Approvals;
 use crate::ids::{ConversationId, RequestId, ToolName};
 use crate::request::ToolRequest;
@@ -29,6 +29,11 @@ impl Desk {
         // What an earlier life asked, this one asks anew when it comes to it.
         open.close_all();
         Self { open, remembered: Mutex::default(), tasks: Mutex::default() }
+    }
+
+    /// Whether the person at this device has answered this question with a yes.
+    pub(in crate::runner) fn is_allowed_here(&self, question: &RequestId) -> bool {
+        self.open.answered(question).is_some_and(|option| said_yes(&option))
     }
 
     pub(super) fn recall(&self, place: &Place) -> Option<Word> {

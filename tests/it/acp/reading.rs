@@ -162,7 +162,7 @@ async fn a_call_whose_turn_is_over_is_served_here() {
     let turn = bench.attach(&fake, serves(true, true, true));
     let path = bench.put("a.txt", "on disk\n");
     fake.open(&path, "unsaved");
-    turn.stop();
+    turn.stop().await;
     assert!(bench.text("Read", file(&path)).await.contains("\ton disk\n"));
     drop(turn);
     assert_eq!(bench.text("Bash", json!({"command": "echo here"})).await, "here");

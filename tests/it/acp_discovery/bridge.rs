@@ -220,7 +220,7 @@ async fn a_call_that_is_taken_back_is_given_up() {
 #[tokio::test]
 async fn without_a_turn_nothing_is_sent() {
     let it = attached("search", Says::This(json!("found"))).await;
-    it.turn.stop();
+    it.turn.stop().await;
     let (code, said) = refused(it.call().await);
     assert_eq!(code, ErrorCode::NotFound);
     assert!(said.contains("no editor has attached itself") && said.contains("Attach"), "{said}");

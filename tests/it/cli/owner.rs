@@ -42,7 +42,7 @@ async fn the_owner_s_commands_work_without_a_runner_and_without_a_past() {
     let status = user.types(&["status", "--json"]).await.done().json();
     assert!(status["paused"]["sinceMs"].is_i64() && status["degraded"][0] == "paused", "{status}");
     let resumed = user.types(&["resume", "--json"]).await.done().json();
-    assert_eq!(keys(&resumed), ["changed", "inFlight", "paused", "running", "waiting"]);
+    assert_eq!(keys(&resumed), ["changed", "inFlight", "paused", "running", "stopped", "waiting"]);
     assert!(user.types(&["resume"]).await.done().out.starts_with("It was not paused"));
 }
 

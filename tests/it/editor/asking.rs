@@ -147,7 +147,7 @@ async fn a_question_ends_with_its_call_and_with_its_turn() {
     until("the question", || editor.requests("session/request_permission").len() == 2).await;
     editor.notify("session/cancel", &json!({ "sessionId": session }));
     let answer = stage.answer(&id).await;
-    assert!(answer.text().contains("ended the turn before answering"), "{answer:?}");
+    assert!(answer.text().contains("the person at Testedit 1.0 stopped the turn"), "{answer:?}");
     assert_eq!(editor.answer(turn).await["result"]["stopReason"], "cancelled");
     assert_eq!(editor.stages(&session, &id), ["pending", "failed"]);
     assert!(!stage.file("new.txt").exists());

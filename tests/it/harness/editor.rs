@@ -193,6 +193,12 @@ impl Editor {
         hold(Arc::clone(&self.shared.reading))
     }
 
+    /// Kills the agent, and waits until it is gone.
+    pub fn kill(mut self) {
+        self.child.kill().expect("it is ours");
+        self.child.wait().expect("it ends");
+    }
+
     /// Its process id.
     pub fn pid(&self) -> u32 {
         self.child.id()

@@ -10,7 +10,7 @@ use punie_runner::audit::{Audit, Keep, Places};
 use punie_runner::backend::{
     CatalogItem, CatalogKind, ConvexBackend, HttpFunctions, Signer, TokenStore, TransportOptions,
 };
-use punie_runner::home::{Approvals, DeviceIdentity, Home, Switches, fresh_token};
+use punie_runner::home::{Approvals, DeviceIdentity, Home, Supervision, Switches, fresh_token};
 use punie_runner::ids::{DeviceId, LeaseId, RequestId};
 use punie_runner::journal::Journal;
 use punie_runner::output::OutputStore;
@@ -86,6 +86,7 @@ impl Inside {
             confinement: Arc::new(Confinement::default()),
             switches: Switches::of(&home),
             approvals: Approvals::of(&home),
+            supervision: Supervision::of(&home),
             watchdog: None,
             observer: Arc::new(Unobserved),
             bench: Bench::default(),

@@ -1,0 +1,164 @@
+//! The conversations that a person has stopped in an editor: a file each, so that the stop holds over restarts of the
+//! runner and can be lifted whether or not one runs. Not here: which calls that refuses (runner).
+#![expect(clippy::disallowed_methods, reason = "this file owns the stopped conversations of the home")]
+
+use std::fs;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+use std::time::UNIX_EPOCH;
+
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+
+use super::atomic::{self, Readers};
+use super::error::HomeError;
+use super::layout::Home;
+use crate::ids::{ConversationId, hex};
+
+/// A conversation that a person has stopped.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct StoppedConversation {
+    /// Its id.
+    pub conversation_id: String,
+    /// Who stopped it, or how that came, as `the person at Zed stopped the turn`.
+    pub reason: String,
+    /// Since when, in milliseconds since 1970.
+    pub since_ms: i64,
+}
+
+/// The file of a stopped conversation.
+#[derive(Serialize, Deserialize)]
+struct StopFile {
+    conversation: ConversationId,
+    reason: String,
+}
+
+/// What persons at editors decided about conversations.
+#[derive(Debug, Clone)]
+pub struct Supervision {
+    folder: PathBuf,
+}
+
+impl Supervision {
+    /// The decisions stored in this home.
+    pub fn of(home: &Home) -> Self {
+        Self { folder: home.supervision_dir() }
+    }
+
+    /// The file of a stop. Conversation ids may be longer than a file name and hold slashes.
+    fn stop_file(&self, conversation: &ConversationId) -> PathBuf {
+        self.folder.join(format!("stopped-{}", hex(&Sha256::digest(conversation.as_str()))))
+    }
+
+    /// Stops a conversation. One that is stopped already keeps its moment and reason.
+    ///
+    /// # Errors
+    /// [`HomeError`] when it cannot be written.
+    ///
+    /// # Panics
+    /// Never: texts are always JSON.
+    pub fn stop(&self, conversation: &ConversationId, reason: &str) -> Result<(), HomeError> {
+        let path = self.stop_file(conversation);
+        let stop = StopFile { conversation: conversation.clone(), reason: reason.to_owned() };
+        let text = serde_json::to_vec(&stop).expect("texts are JSON");
+        match atomic::create_new(&path, &text, Readers::OwnerOnly) {
+            Err(error) if error.kind() != ErrorKind::AlreadyExists => {
+                Err(HomeError::unwritable(&path)(error))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Why this conversation is stopped, if it is. A file that cannot be read counts: it was written to stop something.
+    pub fn why_stopped(&self, conversation: &ConversationId) -> Option<String> {
+        match fs::read(self.stop_file(conversation)) {
+            Err(error) if error.kind() == ErrorKind::NotFound => None,
+            read => Some(
+                read.ok()
+                    .and_then(|text| serde_json::from_slice::<StopFile>(&text).ok())
+                    .map_or_else(|| "a person stopped the conversation".to_owned(), |stop| stop.reason),
+            ),
+        }
+    }
+
+    /// Lets a conversation go on. Returns whether it was stopped.
+    ///
+    /// # Errors
+    /// [`HomeError`] when the file cannot be removed.
+    pub fn resume(&self, conversation: &ConversationId) -> Result<bool, HomeError> {
+        remove(&self.stop_file(conversation))
+    }
+
+    /// Lets every conversation go on. Returns how many were stopped.
+    ///
+    /// # Errors
+    /// [`HomeError`] when a file cannot be removed.
+    pub fn resume_all(&self) -> Result<usize, HomeError> {
+        let mut resumed = 0;
+        for path in self.stop_files() {
+            resumed += usize::from(remove(&path)?);
+        }
+        Ok(resumed)
+    }
+
+    /// The stopped conversations, oldest first.
+    pub fn stopped(&self) -> Vec<StoppedConversation> {
+        let read = |path: PathBuf| {
+            let stop: StopFile = serde_json::from_slice(&fs::read(&path).ok()?).ok()?;
+            let since = fs::metadata(&path).and_then(|file| file.modified()).ok();
+            let since = since.and_then(|at| at.duration_since(UNIX_EPOCH).ok()).unwrap_or_default();
+            Some(StoppedConversation {
+                conversation_id: stop.conversation.to_string(),
+                reason: stop.reason,
+                since_ms: i64::try_from(since.as_millis()).unwrap_or(i64::MAX),
+            })
+        };
+        let mut all: Vec<_> = self.stop_files().filter_map(read).collect();
+        all.sort_by(|a, b| (a.since_ms, &a.conversation_id).cmp(&(b.since_ms, &b.conversation_id)));
+        all
+    }
+
+    fn stop_files(&self) -> impl Iterator<Item = PathBuf> {
+        let files = fs::read_dir(&self.folder).into_iter().flatten().flatten();
+        files
+            .filter(|file| file.file_name().to_str().is_some_and(|name| name.starts_with("stopped-")))
+            .map(|file| file.path())
+    }
+}
+
+fn remove(path: &Path) -> Result<bool, HomeError> {
+    match fs::remove_file(path) {
+        Ok(()) => Ok(true),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(false),
+        Err(error) => Err(HomeError::unwritable(path)(error)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_conversation_is_stopped_until_it_is_resumed_and_no_other_is() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let supervision = Supervision { folder: folder.path().to_owned() };
+        let id = |text: &str| ConversationId::parse(text).expect("an id");
+        let (one, two, long) = (id("talk/1"), id("talk/2"), id(&"x".repeat(256)));
+        assert_eq!(supervision.why_stopped(&one), None);
+        for conversation in [&one, &long] {
+            supervision.stop(conversation, "the person at Zed stopped the turn").expect("written");
+        }
+        supervision.stop(&one, "later").expect("it is stopped already");
+        assert_eq!(supervision.why_stopped(&one).as_deref(), Some("the person at Zed stopped the turn"));
+        assert_eq!(supervision.why_stopped(&two), None);
+        let listed: Vec<_> = supervision.stopped().into_iter().map(|stop| stop.conversation_id).collect();
+        assert!(listed.len() == 2 && listed.contains(&"talk/1".to_owned()), "{listed:?}");
+        assert!(supervision.resume(&one).expect("removed"));
+        assert!(!supervision.resume(&one).expect("it goes on"));
+        fs::write(supervision.stop_file(&two), "{").expect("written");
+        assert!(supervision.why_stopped(&two).is_some(), "a file that cannot be read stops");
+        assert_eq!(supervision.resume_all().expect("removed"), 2);
+        assert_eq!((supervision.why_stopped(&two), supervision.stopped()), (None, Vec::new()));
+    }
+}
