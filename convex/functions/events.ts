@@ -19,5 +19,6 @@ export const listOpen = query(open.listOpen);
 export const claim = mutation(claims.claim);
 export const appendProgress = mutation(progress.appendProgress);
 export const listProgress = query(progress.listProgress);
+export const watchProgress = mutation(progress.watchProgress);
 export const appendResult = mutation(results.appendResult);
 export const getResult = query(results.getResult);

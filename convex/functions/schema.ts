@@ -60,6 +60,8 @@ export default defineSchema({
     attempt: v.number(),
     leaseId: v.optional(v.string()),
     leaseExpiresAtMs: v.optional(v.number()),
+    /** Until when a caller listens for progress, as it last said. */
+    watchedUntilMs: v.optional(v.number()),
     toolName: v.string(),
     bodyHash: v.string(),
     bodyId: v.id("requestBodies"),

@@ -126,6 +126,7 @@ test("public functions are those of the contract, and each says what it takes an
     "events:listForDevice",
     "events:listOpen",
     "events:listProgress",
+    "events:watchProgress",
     "permissions:answer",
     "permissions:ask",
     "permissions:pending",

@@ -15,7 +15,7 @@ use super::http::{BadUrl, FunctionKind, HttpFunctions};
 use super::session::{Signer, TokenStore, beat_text, session_text, token_hash};
 use super::{
     Answer, Backend, Beat, CatalogItem, CatalogKind, Claim, Offered, Page, Permissions, Posted, Question,
-    Reply, ResultPost, Session, wakeup, wire,
+    Reply, ResultPost, Session, Told, wakeup, wire,
 };
 use crate::ids::{LeaseId, RequestId};
 use crate::redact::Secret;
@@ -233,7 +233,7 @@ impl Backend for ConvexBackend {
         })
     }
 
-    fn tell<'a>(&'a self, id: &'a RequestId, lease: &'a LeaseId, n: u64, data: &'a str) -> Reply<'a, bool> {
+    fn tell<'a>(&'a self, id: &'a RequestId, lease: &'a LeaseId, n: u64, data: &'a str) -> Reply<'a, Told> {
         Box::pin(async move {
             let fields = [
                 ("requestId", Some(json!(id.as_str()))),
@@ -244,7 +244,7 @@ impl Backend for ConvexBackend {
             let answer = self
                 .device_call(FunctionKind::Mutation, "events:appendProgress", fields, Duration::ZERO)
                 .await?;
-            Ok(wire::cancelled(&answer))
+            Ok(Told { cancelled: wire::cancelled(&answer), watched: wire::watched(&answer) })
         })
     }
 

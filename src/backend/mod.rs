@@ -44,16 +44,16 @@ pub trait Backend: Send + Sync + 'static {
     fn list_open(&self) -> Reply<'_, Vec<Offered>>;
     /// Claims a request for this lease, or renews the claim.
     fn claim<'a>(&'a self, id: &'a RequestId, lease: &'a LeaseId) -> Reply<'a, Claim>;
-    /// Tells what a running request has to show so far: the `n`-th piece, JSON text. Says whether the caller took the
-    /// request back. A backend without a place for it drops it.
+    /// Tells what a running request has to show so far: the `n`-th piece, JSON text. A backend without a place for it
+    /// drops it.
     fn tell<'a>(
         &'a self,
         _id: &'a RequestId,
         _lease: &'a LeaseId,
         _n: u64,
         _data: &'a str,
-    ) -> Reply<'a, bool> {
-        Box::pin(std::future::ready(Ok(false)))
+    ) -> Reply<'a, Told> {
+        Box::pin(std::future::ready(Ok(Told { cancelled: false, watched: false })))
     }
     /// Stores a result; storing it again changes nothing.
     fn post<'a>(&'a self, result: ResultPost<'a>) -> Reply<'a, Posted>;
@@ -161,6 +161,17 @@ pub struct Claim {
     pub answered: bool,
     /// Whether the caller took it back meanwhile.
     pub cancelled: bool,
+    /// Whether a caller listens for progress.
+    pub watched: bool,
+}
+
+/// The answer to a piece of progress.
+#[derive(Debug, Clone, Copy)]
+pub struct Told {
+    /// Whether the caller took the request back.
+    pub cancelled: bool,
+    /// Whether a caller still listens.
+    pub watched: bool,
 }
 
 /// A result on its way out.

@@ -144,12 +144,18 @@ pub(super) fn claim(value: &Value) -> Result<Claim, Misfit> {
         leased_for,
         answered: reason == "finished",
         cancelled: cancelled(value),
+        watched: watched(value),
     })
 }
 
 /// Whether the caller took the request back, as replies say beside their own.
 pub(super) fn cancelled(value: &Value) -> bool {
     value.get("cancelled").and_then(Value::as_bool).unwrap_or(false)
+}
+
+/// Whether a caller listens for progress. A backend that does not say is sent it, as it always was.
+pub(super) fn watched(value: &Value) -> bool {
+    value.get("watched").and_then(Value::as_bool).unwrap_or(true)
 }
 
 pub(super) fn posted(value: &Value) -> Result<Posted, Misfit> {

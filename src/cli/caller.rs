@@ -9,6 +9,9 @@ use crate::backend::{BackendError, FunctionKind, HttpFunctions};
 use crate::ids::{DeviceId, RequestId};
 use crate::redact::Secret;
 
+/// How often a caller says that it listens for progress; the backend takes that to be so for a minute.
+const WATCH_AGAIN: Duration = Duration::from_secs(30);
+
 /// Asks devices through a backend.
 #[derive(Debug, Clone)]
 pub struct Caller {
@@ -27,6 +30,8 @@ pub struct Ask {
     pub args: String,
     /// The conversation, if it belongs to one.
     pub conversation: Option<String>,
+    /// Whether we listen for progress from the start.
+    pub progress: bool,
     /// When it was signed, in milliseconds since 1970, and the signature, where it is.
     pub signed: Option<(i64, String)>,
 }
@@ -95,6 +100,7 @@ impl Caller {
             ("toolName", Some(json!(ask.tool))),
             ("args", Some(json!(ask.args))),
             ("conversationId", ask.conversation.as_ref().map(|id| json!(id))),
+            ("progress", ask.progress.then_some(Value::Bool(true))),
             ("issuedAtMs", ask.signed.as_ref().map(|(issued, _)| millis(*issued))),
             ("signature", ask.signed.as_ref().map(|(_, signature)| json!(signature))),
         ];
@@ -122,6 +128,12 @@ impl Caller {
             outcome: row.get("outcome").and_then(Value::as_str).unwrap_or("error").to_owned(),
             payload: serde_json::from_str(text).unwrap_or_else(|_| json!({"error": text})),
         }))
+    }
+
+    /// Says that we listen for a request's progress, for the next minute.
+    async fn watch_progress(&self, id: &RequestId) -> Result<(), BackendError> {
+        let fields = [("requestId", Some(json!(id.as_str())))];
+        self.call(FunctionKind::Mutation, "events:watchProgress", fields).await.map(drop)
     }
 
     /// What a request has to show after the piece of this number, in order.
@@ -152,11 +164,16 @@ impl Caller {
         mut show: Option<&mut (dyn FnMut(&Piece) + Send)>,
     ) -> Result<Option<Answer>, BackendError> {
         let deadline = Instant::now() + limit;
+        let mut said = Instant::now();
         let mut pause = Duration::from_millis(2);
         let mut seen = None;
         loop {
             // Asked before the result is, so that what came before the result is shown before it.
             if let Some(show) = &mut show {
+                if said.elapsed() >= WATCH_AGAIN {
+                    said = Instant::now();
+                    self.watch_progress(id).await?;
+                }
                 for piece in self.progress(id, seen).await? {
                     seen = Some(piece.n);
                     show(&piece);

@@ -74,6 +74,7 @@ pub fn send(args: &SendArgs, context: &Context) -> anyhow::Result<Exit> {
         tool: args.call.tool.clone(),
         args: args.call.args()?,
         conversation: args.conversation.clone(),
+        progress: args.progress,
         signed: None,
     };
     runtime()?.block_on(async {

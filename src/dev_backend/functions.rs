@@ -27,6 +27,7 @@ const FUNCTIONS: &[Function] = &[
     query::<events::open::ListOpen>(),
     mutation::<events::claim::Claim>(),
     mutation::<events::progress::AppendProgress>(),
+    mutation::<events::progress::WatchProgress>(),
     query::<events::progress::ListProgress>(),
     mutation::<events::results::AppendResult>(),
     query::<events::results::GetResult>(),

@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use tokio::sync::Notify;
+use tokio::sync::{Notify, watch};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
@@ -27,6 +27,8 @@ pub(super) struct Leases {
 struct Held {
     lease: LeaseId,
     lost: bool,
+    /// Whether a caller listens for progress, as the backend last said.
+    watched: watch::Sender<bool>,
 }
 
 /// What became of a claim.
@@ -48,8 +50,8 @@ pub(super) enum Claimed {
 }
 
 impl Leases {
-    fn hold(&self, id: &RequestId, lease: &LeaseId) {
-        let held = Held { lease: lease.clone(), lost: false };
+    fn hold(&self, id: &RequestId, lease: &LeaseId, watched: bool) {
+        let held = Held { lease: lease.clone(), lost: false, watched: watch::Sender::new(watched) };
         self.lock().insert(id.clone(), held);
         self.taken.notify_one();
     }
@@ -72,6 +74,18 @@ impl Leases {
             .filter(|(_, held)| !held.lost)
             .map(|(id, held)| (id.clone(), held.lease.clone()))
             .collect()
+    }
+
+    /// Whether a caller listens for a call's progress, as it changes; none for a call that is not claimed.
+    pub(super) fn watched(&self, id: &RequestId) -> Option<watch::Receiver<bool>> {
+        Some(self.lock().get(id)?.watched.subscribe())
+    }
+
+    /// The backend has said whether a caller listens.
+    pub(super) fn set_watched(&self, id: &RequestId, watched: bool) {
+        if let Some(held) = self.lock().get(id) {
+            held.watched.send_if_modified(|now| std::mem::replace(now, watched) != watched);
+        }
     }
 
     fn lose(&self, id: &RequestId) {
@@ -137,7 +151,7 @@ impl Engine {
                         Claimed::NotOurs(claim.reason)
                     });
                 }
-                self.leases.hold(id, call.lease());
+                self.leases.hold(id, call.lease(), claim.watched);
                 let in_doubt = claim.attempt > 1 && call.effect().at_most_once();
                 Ok(if in_doubt { Claimed::InDoubt } else { Claimed::Ours })
             }
@@ -187,7 +201,7 @@ impl Engine {
                 tracing::warn!(request.id = %id, reason = claim.reason, "the lease of a running call was lost");
                 self.leases.lose(&id);
             }
-            Ok(_) => {}
+            Ok(claim) => self.leases.set_watched(&id, claim.watched),
             Err(error) => tracing::debug!(request.id = %id, %error, "a lease could not be renewed now"),
         }
     }

@@ -16,7 +16,7 @@ use super::engine::Engine;
 use super::settings::WakeUp;
 use crate::backend::{
     Answer, Backend, BackendError, Beat, CatalogItem, CatalogKind, Claim, Declined, Disposition, Offered,
-    Page, Permissions, Posted, Question, Reply, ResultPost, Session,
+    Page, Permissions, Posted, Question, Reply, ResultPost, Session, Told,
 };
 use crate::ids::{LeaseId, RequestId};
 
@@ -207,7 +207,7 @@ impl Backend for Line {
         Box::pin(self.made("claim", self.backend.claim(id, lease)))
     }
 
-    fn tell<'a>(&'a self, id: &'a RequestId, lease: &'a LeaseId, n: u64, data: &'a str) -> Reply<'a, bool> {
+    fn tell<'a>(&'a self, id: &'a RequestId, lease: &'a LeaseId, n: u64, data: &'a str) -> Reply<'a, Told> {
         Box::pin(self.made("tell", self.backend.tell(id, lease, n, data)))
     }
 

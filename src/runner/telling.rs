@@ -1,10 +1,12 @@
-//! What running commands have to show, told to the caller while they run. Lossy by design: one piece at a time, at most
-//! one a second and fewer the longer a call takes, never repeated. Not here: the result, which waits for none of this.
+//! What running commands have to show, told to the caller while they run and a caller listens. Lossy by design: one piece
+//! at a time, at most one a second and fewer the longer a call takes, never repeated. Not here: the result, which waits
+//! for none of this.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::json;
+use tokio::sync::watch;
 use tokio::time::Instant;
 use tokio_util::task::AbortOnDropHandle;
 
@@ -28,21 +30,33 @@ impl Engine {
         let wanted = !self.settings.progress.is_zero()
             && call.origin() == Origin::Backend
             && call.effect() == Effect::Executes;
-        if !wanted {
+        let Some(watched) = wanted.then(|| self.leases.watched(&call.request().id)).flatten() else {
             return (Progress::default(), None);
-        }
+        };
         let (progress, audience) = Progress::watched();
-        let telling = pass_on(Arc::clone(self), call.clone(), audience);
+        let telling = pass_on(Arc::clone(self), call.clone(), audience, watched);
         (progress, Some(AbortOnDropHandle::new(self.tasks.spawn(telling))))
     }
 }
 
-async fn pass_on(engine: Arc<Engine>, call: Accepted, mut audience: Audience) {
+/// Passes on what there is while a caller listens. What was shown before that is kept meanwhile, its end at least.
+async fn pass_on(
+    engine: Arc<Engine>,
+    call: Accepted,
+    mut audience: Audience,
+    mut watched: watch::Receiver<bool>,
+) {
     let (begun, id) = (Instant::now(), &call.request().id);
     // Once more, now that escape sequences are gone that may have stood within a secret.
     let mut masker = engine.redactor.stream();
-    for n in 0.. {
-        let mut untold = audience.next().await;
+    let mut n = 0;
+    // The lease ends with the call.
+    while watched.wait_for(|watched| *watched).await.is_ok() {
+        let mut untold = tokio::select! {
+            biased;
+            () = async { let _ = watched.wait_for(|watched| !watched).await; } => continue,
+            untold = audience.next() => untold,
+        };
         let mut clean = Vec::with_capacity(untold.text.len());
         masker.push(untold.text.as_bytes(), &mut clean);
         untold.text = String::from_utf8_lossy(&clean).into_owned();
@@ -50,11 +64,16 @@ async fn pass_on(engine: Arc<Engine>, call: Accepted, mut audience: Audience) {
             continue;
         }
         match engine.backend.tell(id, call.lease(), n, &piece(untold)).await {
-            Ok(true) => engine.waker.wake(Wake::CancelSeen(id.clone())),
-            Ok(false) => {}
+            Ok(told) => {
+                engine.leases.set_watched(id, told.watched);
+                if told.cancelled {
+                    engine.waker.wake(Wake::CancelSeen(id.clone()));
+                }
+            }
             Err(error) if error.disposition() == Disposition::Never => return,
             Err(error) => tracing::debug!(request.id = %id, %error, "a piece of progress is not told"),
         }
+        n += 1;
         tokio::time::sleep(pause(engine.settings.progress, begun.elapsed())).await;
     }
 }

@@ -10,7 +10,7 @@ import { bounded, finite, numeric, PAYLOAD_LIMIT, payload } from "../wire/argume
 import { failure } from "../wire/failure";
 import * as ids from "../wire/ids";
 import { fieldsHash } from "../wire/text";
-import { notify, requestRow } from "./request";
+import { notify, requestRow, WATCH_MS } from "./request";
 
 /** How long a device that is there has to answer a late request itself. */
 const GRACE_MS = 60_000;
@@ -26,6 +26,8 @@ const args = {
   deadlineMs: v.optional(numeric),
   issuedAtMs: v.optional(numeric),
   signature: v.optional(v.string()),
+  // The caller listens for progress, as if it had called watchProgress at once. Not part of what was asked.
+  progress: v.optional(v.boolean()),
 };
 type Asked = ObjectType<typeof args>;
 
@@ -82,7 +84,7 @@ async function hashOf(asked: Asked, times: Times): Promise<string> {
 }
 
 async function insert(ctx: MutationCtx, asked: Asked, times: Times, bodyHash: string): Promise<void> {
-  const { callerToken, requestId, deviceId, toolName, deadlineMs, issuedAtMs, ...body } = asked;
+  const { callerToken, requestId, deviceId, toolName, deadlineMs, issuedAtMs, progress, ...body } = asked;
   const createdAtMs = Date.now();
   const bodyId = await ctx.db.insert("requestBodies", { ...body, ...times, createdAtMs });
   const forgottenAtMs = createdAtMs + retentionMs();
@@ -97,6 +99,7 @@ async function insert(ctx: MutationCtx, asked: Asked, times: Times, bodyHash: st
     toolName,
     bodyHash,
     bodyId,
+    ...(progress === true && { watchedUntilMs: createdAtMs + WATCH_MS }),
     closeAtMs: Math.min(said === undefined ? forgottenAtMs : said + GRACE_MS, forgottenAtMs),
   });
   await notify(ctx, deviceId, "tool_request", requestId);

@@ -9,7 +9,7 @@ import { deviceArgs, requireDevice } from "../identity/device";
 import { finite, numeric } from "../wire/arguments";
 import { invalid } from "../wire/failure";
 import * as ids from "../wire/ids";
-import { requestRow } from "./request";
+import { isWatched, requestRow } from "./request";
 
 /** How long a lease lives when the device does not say. */
 const LEASE_MS = 60_000;
@@ -43,6 +43,8 @@ const claimed = v.object({
   cancelled: v.boolean(),
   // What is left of the lease in force, ours or the other's; 0 when there is none.
   expiresInMs: v.number(),
+  // Whether a caller listens for progress: while none does, the device sends none.
+  watched: v.boolean(),
 });
 
 export const claim = {
@@ -55,10 +57,11 @@ export const claim = {
     const leaseMs = leaseOf(asked.leaseMs);
     const request = await requestRow(ctx, asked.requestId);
     if (request?.deviceId !== asked.deviceId) {
-      return { granted: false, reason: "unknown", attempt: 0, cancelled: false, expiresInMs: 0 };
+      return { granted: false, reason: "unknown", attempt: 0, cancelled: false, expiresInMs: 0, watched: false };
     }
     const now = Date.now();
     const { attempt, cancelled, leaseExpiresAtMs = 0 } = request;
+    const watched = isWatched(request, now);
     const judged = judge(request, asked.leaseId, now);
     switch (judged) {
       case "granted":
@@ -71,12 +74,12 @@ export const claim = {
           // A deadline that passes meanwhile is the device's to keep: it knows what it has done.
           closeAtMs: Math.max(request.closeAtMs, now + leaseMs),
         });
-        return { granted: true, reason: judged, attempt: grown, cancelled, expiresInMs: leaseMs };
+        return { granted: true, reason: judged, attempt: grown, cancelled, expiresInMs: leaseMs, watched };
       }
       case "leased":
-        return { granted: false, reason: judged, attempt, cancelled, expiresInMs: leaseExpiresAtMs - now };
+        return { granted: false, reason: judged, attempt, cancelled, expiresInMs: leaseExpiresAtMs - now, watched };
       case "finished":
-        return { granted: false, reason: judged, attempt, cancelled, expiresInMs: 0 };
+        return { granted: false, reason: judged, attempt, cancelled, expiresInMs: 0, watched };
     }
   },
 };

@@ -8,6 +8,9 @@ import { failure } from "../wire/failure";
 
 type Request = Doc<"requests">;
 
+/** How long a caller counts as listening for progress since it last said so. */
+export const WATCH_MS = 60_000;
+
 /** What a device is asked to do. */
 export const toolRequest = v.object({
   requestId: v.string(),
@@ -46,6 +49,11 @@ export function requireLease(request: Request, leaseId: string): void {
     "LEASE_LOST",
     request.leaseId === undefined ? "this request was never claimed" : "another lease was granted for this request",
   );
+}
+
+/** Tells whether a caller listens for a request's progress, so that sending it is worth a call. */
+export function isWatched(request: Request, nowMs: number): boolean {
+  return request.state === "open" && nowMs < (request.watchedUntilMs ?? 0);
 }
 
 /** A request with its body, or null where retention has taken the body. */

@@ -139,6 +139,7 @@ impl Backend for WebSocketBackend {
             attempt: 1,
             answered: false,
             cancelled: false,
+            watched: false,
         };
         Box::pin(std::future::ready(Ok(granted)))
     }

@@ -131,6 +131,7 @@ async fn ask(
         id: RequestId::new(),
         tool: step.tool.to_owned(),
         args: (step.args)(memory).to_string(),
+        progress: false,
         conversation: Some("demo".to_owned()),
         signed: None,
     };

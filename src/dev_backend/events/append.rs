@@ -3,6 +3,7 @@
 use rusqlite::OptionalExtension as _;
 use serde::{Deserialize, Serialize};
 
+use super::request::WATCH_MS;
 use crate::dev_backend::args::{self, Number, PAYLOAD_LIMIT, optional};
 use crate::dev_backend::auth;
 use crate::dev_backend::commits::Topic;
@@ -32,6 +33,9 @@ pub(in crate::dev_backend) struct AppendRequest {
     issued_at_ms: Option<Number>,
     #[serde(default, deserialize_with = "optional")]
     signature: Option<String>,
+    /// The caller listens for progress, as if it had called `watchProgress` at once. Not part of what was asked.
+    #[serde(default, deserialize_with = "optional")]
+    progress: Option<bool>,
 }
 
 /// The value.
@@ -88,8 +92,8 @@ impl AppendRequest {
         let seq = db.seq()?;
         db.prepare_cached(
             "INSERT INTO requests (request_id, device_id, seq, state, body_hash, tool_name, conversation_id, \
-             agent_type, created_at_ms, deadline_ms, issued_at_ms, signature) \
-             VALUES (?1, ?2, ?3, 'open', ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)",
+             agent_type, created_at_ms, deadline_ms, issued_at_ms, signature, watched_until_ms) \
+             VALUES (?1, ?2, ?3, 'open', ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)",
         )?
         .execute(rusqlite::params![
             id.as_str(),
@@ -103,6 +107,7 @@ impl AppendRequest {
             deadline,
             issued,
             self.signature,
+            (self.progress == Some(true)).then_some(db.now_ms + WATCH_MS),
         ])?;
         db.prepare_cached("INSERT INTO request_args (number, args) VALUES (?1, ?2)")?
             .execute((db.last_insert_rowid(), &self.args))?;

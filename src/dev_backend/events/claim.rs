@@ -39,6 +39,8 @@ pub(in crate::dev_backend) struct Claimed {
     cancelled: bool,
     /// What is left of the lease in force, ours or the other's; 0 when there is none.
     expires_in_ms: f64,
+    /// Whether a caller listens for progress: while none does, the device sends none.
+    watched: bool,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Serialize)]
@@ -97,6 +99,7 @@ impl Mutation for Claim {
                 attempt: 0.0,
                 cancelled: false,
                 expires_in_ms: 0.0,
+                watched: false,
             });
         };
         let reason = self.judge(&standing, db.now_ms);
@@ -113,6 +116,13 @@ impl Mutation for Claim {
             Reason::Leased => standing.lease_expires_at_ms - db.now_ms,
             Reason::Finished | Reason::Unknown => 0.0,
         };
-        Ok(Claimed { granted, reason, attempt: attempt.into(), cancelled: standing.cancelled, expires_in_ms })
+        Ok(Claimed {
+            granted,
+            reason,
+            attempt: attempt.into(),
+            cancelled: standing.cancelled,
+            expires_in_ms,
+            watched: standing.is_watched(db.now_ms),
+        })
     }
 }

@@ -1,10 +1,12 @@
-//! `events:appendProgress` and `events:listProgress`: what a running request has to say so far.
-//! Lossy by design: a piece may be missing, and none ever holds up the result.
+//! `events:appendProgress`, `events:watchProgress` and `events:listProgress`: what a running request has to say so far.
+//! Lossy by design: a piece may be missing, and none ever holds up the result. A device sends pieces only while a
+//! caller listens: the caller says so with `watchProgress`, again and again, and the device learns it from the replies
+//! to `claim` and `appendProgress`.
 
 use serde::{Deserialize, Serialize};
 use serde_json::value::{RawValue, to_raw_value};
 
-use super::request::{PAGE_BYTES, Standing};
+use super::request::{PAGE_BYTES, Standing, WATCH_MS};
 use crate::dev_backend::args::{self, Number, optional};
 use crate::dev_backend::auth;
 use crate::dev_backend::commits::{Topic, Topics};
@@ -37,6 +39,8 @@ pub(in crate::dev_backend) struct Noted {
     stored: bool,
     /// Whether the caller has cancelled: progress doubles as a look at that.
     cancelled: bool,
+    /// Whether a caller still listens.
+    watched: bool,
 }
 
 impl Mutation for AppendProgress {
@@ -57,7 +61,57 @@ impl Mutation for AppendProgress {
                 .prepare_cached("INSERT OR IGNORE INTO progress (request_id, n, data) VALUES (?1, ?2, ?3)")?
                 .execute((request.as_str(), n, &self.data))?
                 == 1;
-        Ok(Noted { stored, cancelled: standing.cancelled })
+        Ok(Noted { stored, cancelled: standing.cancelled, watched: standing.is_watched(db.now_ms) })
+    }
+}
+
+/// The arguments of `watchProgress`.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(in crate::dev_backend) struct WatchProgress {
+    #[serde(default)]
+    caller_token: String,
+    request_id: String,
+}
+
+/// The value of `watchProgress`.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(in crate::dev_backend) struct Watching {
+    state: WatchState,
+    /// For how long that counts: call it again before then.
+    expires_in_ms: f64,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "lowercase")]
+enum WatchState {
+    /// Progress is sent from the device's next reply on.
+    Watching,
+    /// There is a result, and no more progress.
+    Finished,
+    /// No such request.
+    Unknown,
+}
+
+impl Mutation for WatchProgress {
+    const PATH: &'static str = "events:watchProgress";
+    type Reply = Watching;
+
+    fn run(self, db: &mut Commit<'_>) -> Result<Watching, Failure> {
+        auth::caller(db, &self.caller_token)?;
+        let request = RequestId::parse(&self.request_id)?;
+        db.changes_only([]);
+        let state = match Standing::of(db, &request)? {
+            None => WatchState::Unknown,
+            Some(standing) if standing.finished => WatchState::Finished,
+            Some(_) => {
+                db.prepare_cached("UPDATE requests SET watched_until_ms = ?2 WHERE request_id = ?1")?
+                    .execute((request.as_str(), db.now_ms + WATCH_MS))?;
+                return Ok(Watching { state: WatchState::Watching, expires_in_ms: WATCH_MS });
+            }
+        };
+        Ok(Watching { state, expires_in_ms: 0.0 })
     }
 }
 

@@ -54,6 +54,9 @@ impl ToolRequest {
     }
 }
 
+/// How long a caller counts as listening for progress since it last said so.
+pub(in crate::dev_backend) const WATCH_MS: f64 = 60_000.0;
+
 /// Where a request stands.
 pub(in crate::dev_backend) struct Standing {
     pub device: String,
@@ -63,13 +66,16 @@ pub(in crate::dev_backend) struct Standing {
     /// The last lease granted, expired or not.
     pub lease: Option<String>,
     pub lease_expires_at_ms: f64,
+    /// Until when a caller listens for progress.
+    pub watched_until_ms: f64,
 }
 
 impl Standing {
     /// Looks a request up.
     pub fn of(db: &Connection, request: &RequestId) -> rusqlite::Result<Option<Self>> {
         db.prepare_cached(
-            "SELECT device_id, state = 'finished', cancelled, attempt, lease_id, lease_expires_at_ms \
+            "SELECT device_id, state = 'finished', cancelled, attempt, lease_id, lease_expires_at_ms, \
+             watched_until_ms \
              FROM requests WHERE request_id = ?1",
         )?
         .query_row([request.as_str()], |row| {
@@ -80,6 +86,7 @@ impl Standing {
                 attempt: row.get(3)?,
                 lease: row.get(4)?,
                 lease_expires_at_ms: row.get::<_, Option<f64>>(5)?.unwrap_or(0.0),
+                watched_until_ms: row.get::<_, Option<f64>>(6)?.unwrap_or(0.0),
             })
         })
         .optional()
@@ -90,6 +97,11 @@ impl Standing {
         Self::of(db, request)?
             .filter(|standing| standing.device == device.as_str())
             .ok_or_else(|| Failure::thrown(Code::RequestUnknown, "this device has no request of this id"))
+    }
+
+    /// Whether a caller listens for progress, so that sending it is worth a call.
+    pub fn is_watched(&self, now_ms: f64) -> bool {
+        !self.finished && now_ms < self.watched_until_ms
     }
 
     /// Refuses a lease that is not the last one granted. A request that was never claimed has none.

@@ -120,6 +120,12 @@ impl Caller {
         rows.as_array().expect("a list").iter().map(piece).collect()
     }
 
+    /// Says that somebody listens for progress; what the backend says to that.
+    pub async fn watch_progress(&self, id: &str) -> String {
+        let answer = self.call("mutation", "events:watchProgress", json!({ "requestId": id })).await;
+        answer["state"].as_str().expect("a state").to_owned()
+    }
+
     /// What waits for somebody's word.
     pub async fn questions(&self) -> Vec<Value> {
         let open = self.call("query", "permissions:pending", json!({})).await;

@@ -16,7 +16,7 @@ const TALK: &str = "echo first words; until [ -e go ]; do sleep 0.02; done; echo
 async fn a_running_command_is_seen_before_it_ends() {
     let stage = Stage::new().await;
     let _runner = stage.run();
-    let id = stage.ask(Ask::bash(TALK)).await;
+    let id = stage.ask(Ask::bash(TALK).with("progress", json!(true))).await;
     let pieces =
         eventually("a piece", async || Some(stage.caller.pieces(&id).await).filter(|p| !p.is_empty())).await;
     assert_eq!(pieces, [json!({ "text": "first words\n" })]);
@@ -38,7 +38,9 @@ async fn a_token_is_masked_in_what_is_shown_too() {
         "leak.txt",
         &format!("before {token} then {half}\u{1b}[0m{rest} after\n{}\n", "x".repeat(300)),
     );
-    let id = stage.ask(Ask::bash("cat leak.txt; until [ -e go ]; do sleep 0.02; done")).await;
+    let id = stage
+        .ask(Ask::bash("cat leak.txt; until [ -e go ]; do sleep 0.02; done").with("progress", json!(true)))
+        .await;
     let pieces =
         eventually("a piece", async || Some(stage.caller.pieces(&id).await).filter(|p| !p.is_empty())).await;
     let shown = Value::from(pieces).to_string();
@@ -53,7 +55,7 @@ async fn a_backend_that_takes_no_progress_delays_no_result() {
     let proxy = Proxy::before(&stage.setting.url);
     proxy.poison_those_with("events:appendProgress", Toxic::BlackHole);
     let _runner = stage.run_at(&proxy.url);
-    let id = stage.ask(Ask::bash(TALK)).await;
+    let id = stage.ask(Ask::bash(TALK).with("progress", json!(true))).await;
     until("a piece on its way", || proxy.met() > 0).await;
     stage.write("go", "");
     assert_eq!(stage.answer(&id).await.text(), "first words\nlast words");
@@ -64,7 +66,8 @@ async fn a_backend_that_takes_no_progress_delays_no_result() {
 async fn a_cancel_is_learned_from_the_answer_to_a_piece() {
     let stage = Stage::new().await;
     let relay = Relay::before(&stage.setting.url).await;
-    let id = stage.ask(Ask::bash("while :; do echo again; sleep 0.1; done")).await;
+    let id =
+        stage.ask(Ask::bash("while :; do echo again; sleep 0.1; done").with("progress", json!(true))).await;
     // No poll tells of the cancel: only the first one comes through.
     let mut polls = 0;
     relay.rule(move |path, _| {
@@ -82,7 +85,8 @@ async fn nothing_is_told_where_the_owner_wants_none() {
     let stage = Stage::with("[backend]\nprogress_ms = 0\n").await;
     let relay = Relay::before(&stage.setting.url).await;
     let _runner = stage.run_at(&relay.url);
-    let answer = stage.caller.have(Ask::bash("echo a; sleep 1.3; echo b")).await;
+    let answer =
+        stage.caller.have(Ask::bash("echo a; sleep 1.3; echo b").with("progress", json!(true))).await;
     assert_eq!(answer.text(), "a\nb");
     assert!(relay.calls("events:appendProgress").is_empty());
 }
@@ -103,4 +107,45 @@ async fn send_shows_it_beside_the_answer() {
     stage.write("go", "");
     let ended = send.end().await;
     assert_eq!((ended.code, ended.out.as_str()), (Some(0), "first words\nlast words\n"), "{ended:?}");
+}
+
+/// Prints often, until a file is there.
+const CHATTER: &str = "echo begun > begun; until [ -e go ]; do echo word; sleep 0.02; done";
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nothing_is_told_while_nobody_listens_and_all_of_it_once_somebody_does() {
+    let stage = Stage::with("[limits]\nlease_renew_ms = 1000\n").await;
+    let relay = Relay::before(&stage.setting.url).await;
+    let _runner = stage.run_at(&relay.url);
+    let id = stage.ask(Ask::bash(CHATTER)).await;
+    stage.line("begun").await;
+    let told = || relay.calls("events:appendProgress").len();
+    // It has run for longer than any pause between pieces.
+    until("renewals of the lease", || relay.calls("events:claim").len() >= 4).await;
+    assert_eq!(told(), 0, "nobody listens");
+    // Reading is no sign of listening: a query cannot write.
+    assert!(stage.caller.pieces(&id).await.is_empty());
+
+    assert_eq!(stage.caller.watch_progress(&id).await, "watching");
+    let pieces =
+        eventually("a piece", async || Some(stage.caller.pieces(&id).await).filter(|p| !p.is_empty())).await;
+    assert!(
+        pieces[0]["text"].as_str().expect("text").starts_with("word\nword\n"),
+        "from the beginning: {pieces:?}"
+    );
+    until("more pieces", || told() >= 2).await;
+
+    stage.advance_backend(61_000);
+    until("the last of them", || {
+        relay
+            .calls("events:appendProgress")
+            .last()
+            .is_some_and(|call| call.answer["value"]["watched"] == false)
+    })
+    .await;
+    let (before, renewed) = (told(), relay.calls("events:claim").len());
+    until("two more renewals", || relay.calls("events:claim").len() >= renewed + 2).await;
+    assert_eq!(told(), before, "nobody listens any more");
+    stage.write("go", "");
+    assert_eq!(stage.answer(&id).await.outcome, "ok");
 }
