@@ -38,6 +38,8 @@ export default defineSchema({
     deviceId: v.string(),
     signedAtMs: v.number(),
     seenAtMs: v.number(),
+    /** How long after a beat the next one comes. */
+    beatMs: v.optional(v.number()),
     online: v.boolean(),
     health: v.optional(v.string()),
   }).index("by_device", ["deviceId"]),

@@ -264,8 +264,9 @@ impl Backend for ConvexBackend {
         })
     }
 
-    fn beat(&self, online: bool, health: Value) -> Reply<'_, Beat> {
+    fn beat(&self, online: bool, every: Duration, health: Value) -> Reply<'_, Beat> {
         Box::pin(async move {
+            let every_ms = i64::try_from(every.as_millis()).unwrap_or(i64::MAX);
             let device = self.signer.device_id();
             let signed_at = self.signing_time();
             let args = wire::args([
@@ -273,6 +274,7 @@ impl Backend for ConvexBackend {
                 ("signedAtMs", Some(wire::millis(signed_at))),
                 ("signature", Some(json!(self.signer.sign(&beat_text(device, signed_at))))),
                 ("online", (!online).then_some(Value::Bool(false))),
+                ("beatMs", Some(wire::millis(every_ms))),
                 ("health", (!health.is_null()).then(|| Value::String(health.to_string()))),
             ]);
             let answer = self.call(FunctionKind::Mutation, "devices:heartbeat", args, Duration::ZERO).await?;

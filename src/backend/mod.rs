@@ -57,8 +57,8 @@ pub trait Backend: Send + Sync + 'static {
     }
     /// Stores a result; storing it again changes nothing.
     fn post<'a>(&'a self, result: ResultPost<'a>) -> Reply<'a, Posted>;
-    /// Says that the device is there, or about to go.
-    fn beat(&self, online: bool, health: Value) -> Reply<'_, Beat>;
+    /// Says that the device is there, or about to go, and how long after this it means to say so again.
+    fn beat(&self, online: bool, every: Duration, health: Value) -> Reply<'_, Beat>;
     /// Replaces the catalog of one kind.
     fn publish<'a>(&'a self, kind: CatalogKind, revision: u64, items: &'a [CatalogItem]) -> Reply<'a, ()>;
     /// Tells whoever waits that a request offered again gets no result, where the wire has a way to say so.

@@ -93,8 +93,12 @@ tables! {
         wakeup, "wakeup": WakeUp = WakeUp::Auto, ..;
         /// How often the device says that it is there, until the backend says otherwise.
         heartbeat, "heartbeat_ms": Duration = ms(60_000), ms(100)..=HOUR;
+        /// The same while the backend tells of news by itself (wakeup). A device that is gone without a word is missed after two and a half of these.
+        listening_heartbeat, "listening_heartbeat_ms": Duration = ms(300_000), ms(100)..=HOUR;
         /// How often it asks for all unfinished work, in case an event was missed.
         list_open, "list_open_ms": Duration = ms(300_000), ms(100)..=DAY;
+        /// The same while the backend tells of news by itself (wakeup).
+        listening_list_open, "listening_list_open_ms": Duration = ms(3_600_000), ms(100)..=DAY;
         /// The least pause between pieces of a running command's output, 1000 or more; it grows as the command runs on. 0: callers see only results.
         progress, "progress_ms": Duration = ms(1_000), ms(0)..=HOUR;
     }
@@ -114,7 +118,7 @@ tables! {
         /// The wait when nothing has come for long.
         idle, "idle_ms": Duration = ms(30_000), ms(10)..=HOUR;
         /// The wait while the backend tells of news by itself (wakeup).
-        listening, "listening_ms": Duration = ms(120_000), ms(10)..=HOUR;
+        listening, "listening_ms": Duration = ms(300_000), ms(10)..=HOUR;
         /// The share by which a wait is longer or shorter, so that devices do not ask in step.
         jitter, "jitter": f64 = 0.2, 0.0..=0.5;
         /// The first wait after an error; it doubles with each further one.

@@ -11,13 +11,15 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use tokio::time::Instant;
+
 use super::engine::Engine;
 
 /// How long the start takes at most; what it needed is given back then.
 const START: Duration = Duration::from_secs(5);
-/// After so many heartbeats without a call what they needed is given back too. More often it would cost more time than it
-/// saves memory: what a heartbeat needs comes back with the next one.
-const QUIET: u32 = 10;
+/// With the first heartbeat after so long without a call what they needed is given back too. More often it would cost
+/// more time than it saves memory: what a heartbeat needs comes back with the next one.
+const QUIET: Duration = Duration::from_mins(10);
 
 /// Gives back what the start needed, and then, with a heartbeat, what calls needed that are over: that is the most that a
 /// quiet runner does. Until it is over.
@@ -26,10 +28,10 @@ pub(super) async fn keep(engine: Arc<Engine>) {
     let clean = clean_pages(&maps);
     drop(maps);
     let begun = || engine.begun.load(Ordering::Relaxed);
-    let mut rest = Rest { seen: begun(), beats: QUIET };
+    let mut rest = Rest { seen: begun(), given_back: None };
     let mut wait = tokio::time::timeout(START, engine.over.cancelled()).await;
     while wait.is_err() {
-        if rest.is_due(begun()) {
+        if rest.is_due(begun(), Instant::now()) {
             give_back(&clean);
         }
         wait = tokio::select! {
@@ -43,20 +45,21 @@ pub(super) async fn keep(engine: Arc<Engine>) {
 struct Rest {
     /// How many calls had begun at the last look.
     seen: u64,
-    /// How many looks found nothing begun since something was given back.
-    beats: u32,
+    /// When something was given back, where no call has begun since.
+    given_back: Option<Instant>,
 }
 
 impl Rest {
     /// Whether now, at which so many calls have begun.
-    fn is_due(&mut self, begun: u64) -> bool {
-        let quiet = std::mem::replace(&mut self.seen, begun) == begun;
-        let due = quiet && self.beats >= QUIET;
-        self.beats = match (quiet, due) {
-            (_, true) => 0,
-            (true, false) => self.beats + 1,
-            (false, _) => QUIET,
-        };
+    fn is_due(&mut self, begun: u64, now: Instant) -> bool {
+        if std::mem::replace(&mut self.seen, begun) != begun {
+            self.given_back = None;
+            return false;
+        }
+        let due = self.given_back.is_none_or(|at| now - at >= QUIET);
+        if due {
+            self.given_back = Some(now);
+        }
         due
     }
 }
@@ -113,13 +116,16 @@ mod tests {
 
     #[test]
     fn what_calls_needed_is_given_back_once_they_are_over_and_the_rest_now_and_then() {
-        let mut rest = Rest { seen: 0, beats: QUIET };
-        assert!(rest.is_due(0), "the start");
-        assert!((0..QUIET).all(|_| !rest.is_due(0)));
-        assert!(rest.is_due(0), "after ten heartbeats");
-        assert!(!rest.is_due(3) && !rest.is_due(5), "calls begin");
-        assert!(rest.is_due(5), "and none since");
-        assert!(!rest.is_due(5));
+        let mut rest = Rest { seen: 0, given_back: None };
+        let begun = Instant::now();
+        let at = |minute: u64| begun + Duration::from_mins(minute);
+        assert!(rest.is_due(0, at(0)), "the start");
+        assert!((1..10).all(|minute| !rest.is_due(0, at(minute))));
+        assert!(rest.is_due(0, at(10)), "after ten minutes, however many heartbeats that is");
+        assert!(!rest.is_due(0, at(15)) && rest.is_due(0, at(20)));
+        assert!(!rest.is_due(3, at(21)) && !rest.is_due(5, at(22)), "calls begin");
+        assert!(rest.is_due(5, at(23)), "and none since");
+        assert!(!rest.is_due(5, at(24)));
     }
 
     #[test]

@@ -1,4 +1,5 @@
-//! Saying that the device is there: a task of its own, at once and then every minute, and once more at the end.
+//! Saying that the device is there: a task of its own, at once and then every minute, or every five where the wake-up
+//! socket stands, and once more at the end. The backend is told which, as it judges by that who is gone.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -27,7 +28,7 @@ pub(super) async fn beat(engine: Arc<Engine>) {
             Ok(next) => {
                 retry.reset();
                 engine.beaten.notify_one();
-                (next.unwrap_or(engine.settings.heartbeat), true)
+                (next.unwrap_or_else(|| engine.heartbeat_interval()), true)
             }
             Err(error) => {
                 tracing::debug!(%error, "a heartbeat did not get through");
@@ -52,6 +53,12 @@ pub(super) async fn beat(engine: Arc<Engine>) {
 }
 
 impl Engine {
+    /// How long after a heartbeat the next one comes, unless the backend says otherwise.
+    fn heartbeat_interval(&self) -> Duration {
+        let settings = &self.settings;
+        if self.ears.are_up() { settings.listening_heartbeat } else { settings.heartbeat }
+    }
+
     /// One beat; a second one where only the signature was at fault. None goes beside or after the one that says goodbye:
     /// the backend goes by the beat that was signed last.
     pub(super) async fn beat_once(&self, online: bool) -> Result<Option<Duration>, BackendError> {
@@ -63,8 +70,9 @@ impl Engine {
             return Ok(None);
         }
         let health = self.health().await;
+        let every = self.heartbeat_interval();
         let asked = self.server_clock.asking();
-        let mut beat = self.with_session(|| self.backend.beat(online, health.clone())).await;
+        let mut beat = self.with_session(|| self.backend.beat(online, every, health.clone())).await;
         if let Err(error) = &beat
             && matches!(error.disposition(), Disposition::CorrectClock(_) | Disposition::SignAgain)
         {
@@ -73,7 +81,7 @@ impl Engine {
                 code: Some(code),
                 ..Entry::new(Event::HeartbeatRefused, Who::Backend, self.clock.now_ms())
             }]);
-            beat = self.backend.beat(online, health).await;
+            beat = self.backend.beat(online, every, health).await;
         }
         let beat = beat?;
         match self.server_clock.set(beat.server_now_ms, asked) {

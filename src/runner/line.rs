@@ -215,8 +215,8 @@ impl Backend for Line {
         Box::pin(self.made("post", self.backend.post(result)))
     }
 
-    fn beat(&self, online: bool, health: Value) -> Reply<'_, Beat> {
-        Box::pin(self.made("beat", self.backend.beat(online, health)))
+    fn beat(&self, online: bool, every: Duration, health: Value) -> Reply<'_, Beat> {
+        Box::pin(self.made("beat", self.backend.beat(online, every, health)))
     }
 
     fn publish<'a>(&'a self, kind: CatalogKind, revision: u64, items: &'a [CatalogItem]) -> Reply<'a, ()> {

@@ -4,16 +4,27 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use tokio::time::Instant;
+
 use super::engine::Engine;
 use super::wake::Wake;
 use crate::journal::{Close, JournalError};
 
 /// Ticks until the runner is over.
 pub(super) async fn tick(engine: Arc<Engine>) {
+    let period = engine.settings.list_open;
+    // One was asked for at the start.
+    let mut listed = Instant::now();
     loop {
         tokio::select! {
-            () = engine.looks.rest(engine.settings.list_open) => engine.waker.wake(Wake::ListOpenDue),
+            () = engine.looks.rest(period) => {}
             () = engine.over.cancelled() => return,
+        }
+        let due = if engine.ears.are_up() { engine.settings.listening_list_open } else { period };
+        // A tick is about a period long.
+        if listed.elapsed() + period / 2 >= due {
+            listed = Instant::now();
+            engine.waker.wake(Wake::ListOpenDue);
         }
         if engine.server_clock.is_read() {
             engine.give_up().await;

@@ -120,7 +120,7 @@ mod tests {
         tokio::time::advance(Duration::from_mins(10)).await;
         near(rhythm.page(0, true, AT_ONCE, false).0, 30.0);
         assert_eq!(rhythm.page(64, false, AT_ONCE, false).0, Duration::ZERO, "more is there at once");
-        near(rhythm.page(0, true, AT_ONCE, true).0, 120.0);
+        near(rhythm.page(0, true, AT_ONCE, true).0, 300.0);
     }
 
     #[tokio::test(start_paused = true)]

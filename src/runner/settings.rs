@@ -42,8 +42,12 @@ pub struct Settings {
     pub unauthorized: Duration,
     /// Between heartbeats until the backend says otherwise.
     pub heartbeat: Duration,
+    /// The same while the wake-up socket stands.
+    pub listening_heartbeat: Duration,
     /// Between looks at everything that is open.
     pub list_open: Duration,
+    /// The same while the wake-up socket stands.
+    pub listening_list_open: Duration,
     /// Between renewals of leases.
     pub lease_renew: Duration,
     /// The least pause between pieces of a running command's output; none are told where it is zero.
@@ -98,14 +102,16 @@ impl Default for Settings {
             recent_interval: seconds(5),
             recent_for: seconds(600),
             wakeup: WakeUp::Auto,
-            listening_interval: seconds(120),
+            listening_interval: seconds(300),
             idle_interval: seconds(30),
             jitter: 0.2,
             retry: (seconds(1), seconds(60)),
             slow_retry: (seconds(30), seconds(300)),
             unauthorized: seconds(300),
             heartbeat: seconds(60),
+            listening_heartbeat: seconds(300),
             list_open: seconds(300),
+            listening_list_open: seconds(3_600),
             lease_renew: seconds(20),
             progress: seconds(1),
             approval: seconds(120),

@@ -5,13 +5,15 @@ import { type ObjectType, v } from "convex/values";
 import type { MutationCtx } from "../_generated/server";
 import { deviceRow, revokedDevice, unknownDevice } from "../identity/device";
 import * as signature from "../identity/signature";
-import { numeric, payload, whole } from "../wire/arguments";
+import { finite, numeric, payload, whole } from "../wire/arguments";
 import { failure } from "../wire/failure";
 import * as ids from "../wire/ids";
 import { presenceRow } from "./presence";
 
-/** How often a device is asked to beat. */
+/** How often a device beats that does not say, and how often one may. */
 const BEAT_MS = 60_000;
+/** The least often. */
+const LONGEST_BEAT_MS = 3_600_000;
 /** The most bytes of a health report. */
 const HEALTH_LIMIT = 64 * 1024;
 
@@ -20,6 +22,8 @@ const args = {
   signedAtMs: numeric,
   signature: v.string(),
   online: v.optional(v.boolean()),
+  // How often the device means to beat: seldom while a wake-up socket stands.
+  beatMs: v.optional(numeric),
   // JSON text; the latest beat's word stands, also its silence.
   health: v.optional(v.string()),
 };
@@ -32,6 +36,8 @@ export const heartbeat = {
     ids.deviceId(deviceId);
     const signedAtMs = whole("signedAtMs", asked.signedAtMs);
     if (health !== undefined) payload("health", health, HEALTH_LIMIT);
+    const wanted = asked.beatMs === undefined ? BEAT_MS : finite("beatMs", asked.beatMs);
+    const beatMs = Math.min(Math.max(wanted, BEAT_MS), LONGEST_BEAT_MS);
     const device = await deviceRow(ctx, deviceId);
     if (device === null) throw unknownDevice();
     if (device.revoked) throw revokedDevice();
@@ -46,11 +52,12 @@ export const heartbeat = {
       deviceId,
       signedAtMs,
       seenAtMs: serverNowMs,
+      beatMs,
       online: asked.online ?? true,
       ...(health !== undefined && { health }),
     };
     if (last === null) await ctx.db.insert("presence", beat);
     else await ctx.db.replace(last._id, beat);
-    return { serverNowMs, nextBeatMs: BEAT_MS };
+    return { serverNowMs, nextBeatMs: beatMs };
   },
 };

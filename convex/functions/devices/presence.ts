@@ -1,5 +1,5 @@
 // devices:presence and devices:list: which devices there are, and what each last said.
-// `online` is the last beat's own word. Whether that beat is recent enough (2.5 beats) is the reader's to judge by
+// `online` is the last beat's own word. Whether that beat is recent enough (2.5 times beatMs) is the reader's to judge by
 // seenAtMs: a query that looked at the clock would not be run again when the time is up.
 
 import { type ObjectType, v } from "convex/values";
@@ -14,7 +14,7 @@ import * as ids from "../wire/ids";
 const MOST = 1000;
 
 /** When a device was last heard, and what it said. Absent parts were never said. */
-const sighting = { seenAtMs: v.optional(v.number()), online: v.boolean(), health: v.optional(v.string()) };
+const sighting = { seenAtMs: v.optional(v.number()), beatMs: v.optional(v.number()), online: v.boolean(), health: v.optional(v.string()) };
 
 /** The last beat of a device. */
 export async function presenceRow(ctx: QueryCtx, deviceId: string): Promise<Doc<"presence"> | null> {
@@ -26,8 +26,8 @@ export async function presenceRow(ctx: QueryCtx, deviceId: string): Promise<Doc<
 
 function sightingOf(beat: Doc<"presence"> | null): ObjectType<typeof sighting> {
   if (beat === null) return { online: false };
-  const { seenAtMs, online, health } = beat;
-  return { seenAtMs, online, ...(health !== undefined && { health }) };
+  const { seenAtMs, beatMs, online, health } = beat;
+  return { seenAtMs, online, ...(beatMs !== undefined && { beatMs }), ...(health !== undefined && { health }) };
 }
 
 const presenceArgs = { ...callerArgs, deviceId: v.string() };

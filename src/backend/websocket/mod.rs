@@ -154,7 +154,7 @@ impl Backend for WebSocketBackend {
 
     /// That the connection stands is all that a worker can know of us, and its own pings see to that. The last word closes
     /// it.
-    fn beat(&self, online: bool, _health: Value) -> Reply<'_, Beat> {
+    fn beat(&self, online: bool, _every: Duration, _health: Value) -> Reply<'_, Beat> {
         Box::pin(async move {
             if online {
                 self.links.get().await?;

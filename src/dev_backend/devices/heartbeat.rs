@@ -3,7 +3,7 @@
 use rusqlite::OptionalExtension as _;
 use serde::{Deserialize, Serialize};
 
-use super::BEAT_MS;
+use super::{BEAT_MS, LONGEST_BEAT_MS};
 use crate::dev_backend::args::{self, Number, optional};
 use crate::dev_backend::failure::{Code, Failure};
 use crate::dev_backend::functions::Mutation;
@@ -23,6 +23,9 @@ pub(in crate::dev_backend) struct Heartbeat {
     signature: String,
     #[serde(default, deserialize_with = "optional")]
     online: Option<bool>,
+    /// How often the device means to beat: seldom while a wake-up socket stands.
+    #[serde(default, deserialize_with = "optional")]
+    beat_ms: Option<Number>,
     /// JSON text; the latest beat's word stands, also its silence.
     #[serde(default, deserialize_with = "optional")]
     health: Option<String>,
@@ -46,6 +49,8 @@ impl Mutation for Heartbeat {
         if let Some(health) = &self.health {
             args::payload("health", health, HEALTH_LIMIT)?;
         }
+        let wanted = self.beat_ms.map_or(Ok(BEAT_MS), |ms| ms.finite("beatMs"))?;
+        let beat_ms = wanted.clamp(BEAT_MS, LONGEST_BEAT_MS);
         let (key, revoked): ([u8; 32], bool) = db
             .prepare_cached("SELECT public_key, revoked FROM devices WHERE device_id = ?1")?
             .query_row([device.as_str()], |row| Ok((row.get(0)?, row.get(1)?)))
@@ -59,17 +64,24 @@ impl Mutation for Heartbeat {
         db.changes_only([]);
         let beaten = db
             .prepare_cached(
-                "INSERT INTO presence (device_id, signed_at_ms, seen_at_ms, online, health) \
-                 VALUES (?1, ?2, ?3, ?4, ?5) ON CONFLICT (device_id) DO UPDATE SET \
+                "INSERT INTO presence (device_id, signed_at_ms, seen_at_ms, online, health, beat_ms) \
+                 VALUES (?1, ?2, ?3, ?4, ?5, ?6) ON CONFLICT (device_id) DO UPDATE SET \
                  signed_at_ms = excluded.signed_at_ms, seen_at_ms = excluded.seen_at_ms, \
-                 online = excluded.online, health = excluded.health \
+                 online = excluded.online, health = excluded.health, beat_ms = excluded.beat_ms \
                  WHERE excluded.signed_at_ms > presence.signed_at_ms",
             )?
-            .execute((device.as_str(), signed_at, db.now_ms, self.online.unwrap_or(true), &self.health))?;
+            .execute((
+                device.as_str(),
+                signed_at,
+                db.now_ms,
+                self.online.unwrap_or(true),
+                &self.health,
+                beat_ms,
+            ))?;
         if beaten == 0 {
             let message = "a beat signed at this time or later was heard already; sign again";
             return Err(Failure::thrown(Code::SignatureReplayed, message));
         }
-        Ok(Heard { server_now_ms: db.now_ms, next_beat_ms: BEAT_MS })
+        Ok(Heard { server_now_ms: db.now_ms, next_beat_ms: beat_ms })
     }
 }

@@ -1,5 +1,5 @@
 //! `devices:presence` and `devices:list`: which devices there are, and what each last said.
-//! `online` is the last beat's own word. Whether that beat is recent enough (2.5 beats) is the reader's to judge by
+//! `online` is the last beat's own word. Whether that beat is recent enough (2.5 times `beatMs`) is the reader's to judge by
 //! `seenAtMs`, as on Convex, where a query that looked at the clock would not be run again when the time is up.
 
 use rusqlite::{OptionalExtension as _, Row};
@@ -17,19 +17,23 @@ use crate::ids::DeviceId;
 pub(in crate::dev_backend) struct Sighting {
     #[serde(skip_serializing_if = "Option::is_none")]
     seen_at_ms: Option<f64>,
+    /// How long after that beat the next one is to come.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    beat_ms: Option<f64>,
     online: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     health: Option<String>,
 }
 
 impl Sighting {
-    /// Reads seen_at_ms, online and health, which begin at this index.
+    /// Reads seen_at_ms, online, health and beat_ms, which begin at this index.
     fn from_row(row: &Row<'_>, first: usize) -> rusqlite::Result<Self> {
         let said_online: Option<bool> = row.get(first + 1)?;
         Ok(Self {
             seen_at_ms: row.get(first)?,
             online: said_online == Some(true),
             health: row.get(first + 2)?,
+            beat_ms: row.get(first + 3)?,
         })
     }
 }
@@ -53,7 +57,7 @@ impl Query for Presence {
         let device = DeviceId::parse(&self.device_id)?;
         let seen = view
             .db
-            .prepare_cached("SELECT seen_at_ms, online, health FROM presence WHERE device_id = ?1")?
+            .prepare_cached("SELECT seen_at_ms, online, health, beat_ms FROM presence WHERE device_id = ?1")?
             .query_row([device.as_str()], |row| Sighting::from_row(row, 0))
             .optional()?;
         Ok(seen)
@@ -90,7 +94,7 @@ impl Query for List {
         auth::caller(view.db, &self.caller_token)?;
         let only = self.device_id.as_ref().map(DeviceId::parse).transpose()?;
         let mut statement = view.db.prepare_cached(
-            "SELECT d.device_id, d.name, d.platform, p.seen_at_ms, p.online, p.health FROM devices d \
+            "SELECT d.device_id, d.name, d.platform, p.seen_at_ms, p.online, p.health, p.beat_ms FROM devices d \
              LEFT JOIN presence p ON p.device_id = d.device_id \
              WHERE d.revoked = 0 AND (?1 IS NULL OR d.device_id = ?1) ORDER BY d.device_id",
         )?;
