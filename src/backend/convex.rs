@@ -31,7 +31,7 @@ pub struct ConvexBackend {
     tokens: Arc<dyn TokenStore>,
     token: watch::Sender<Option<Secret<String>>>,
     /// Made when it is first needed: reading the system's certificates takes its time.
-    wakeup: OnceLock<Result<Dialer, BadUrl>>,
+    wakeup: OnceLock<Result<Arc<Dialer>, BadUrl>>,
     pairing_code: Mutex<Option<String>>,
     lease: Duration,
     /// Backend clock minus ours, in milliseconds.
@@ -292,12 +292,13 @@ impl Backend for ConvexBackend {
         Box::pin(async move {
             let dialer = self.wakeup.get_or_init(|| {
                 let (url, allow_insecure) = self.functions.sync_socket();
-                Dialer::new(&url, allow_insecure, wakeup::MOST_BYTES)
+                Dialer::new(&url, allow_insecure, wakeup::MOST_BYTES).map(Arc::new)
             });
             let dialer = dialer
                 .as_ref()
                 .map_err(|bad| BackendError::BadCall { status: 0, message: bad.to_string() })?;
-            Err(wakeup::listen(dialer, self.signer.device_id(), self.token.subscribe(), heard).await)
+            Err(wakeup::listen(Arc::clone(dialer), self.signer.device_id(), self.token.subscribe(), heard)
+                .await)
         })
     }
 

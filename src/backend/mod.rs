@@ -9,6 +9,7 @@ pub(crate) mod fuzzing;
 mod http;
 mod permissions;
 mod session;
+mod subscription;
 mod wakeup;
 mod websocket;
 mod wire;
@@ -18,6 +19,7 @@ pub use error::{BackendError, Disposition, Pause, Refusal};
 pub use http::{BadUrl, FunctionKind, HttpFunctions, TransportOptions};
 pub use permissions::{Answer, Choice, Permissions, Question};
 pub use session::{Signer, TokenStore};
+pub use subscription::{Change, SyncSocket};
 pub use websocket::{ShownToken, WebSocketBackend, WebSocketOptions};
 
 use std::convert::Infallible;

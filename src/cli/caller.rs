@@ -3,14 +3,11 @@
 use std::time::Duration;
 
 use serde_json::{Map, Value, json};
-use tokio::time::Instant;
 
-use crate::backend::{BackendError, FunctionKind, HttpFunctions};
+use super::watching::Watching;
+use crate::backend::{BackendError, FunctionKind, HttpFunctions, SyncSocket};
 use crate::ids::{DeviceId, RequestId};
 use crate::redact::Secret;
-
-/// How often a caller says that it listens for progress; the backend takes that to be so for a minute.
-const WATCH_AGAIN: Duration = Duration::from_secs(30);
 
 /// Asks devices through a backend.
 #[derive(Debug, Clone)]
@@ -57,6 +54,18 @@ pub struct Piece {
 }
 
 impl Answer {
+    /// The answer in a row of the backend; none where there is no row yet.
+    pub(super) fn from_row(row: &Value) -> Option<Self> {
+        if row.is_null() {
+            return None;
+        }
+        let text = row.get("payload").and_then(Value::as_str).unwrap_or_default();
+        Some(Self {
+            outcome: row.get("outcome").and_then(Value::as_str).unwrap_or("error").to_owned(),
+            payload: serde_json::from_str(text).unwrap_or_else(|_| json!({"error": text})),
+        })
+    }
+
     /// The text for the model: the result's or the error's; a JSON result as JSON.
     pub fn text(&self) -> String {
         let body = self.payload.get("result").or_else(|| self.payload.get("error"));
@@ -65,6 +74,18 @@ impl Answer {
             Some(value) => value.to_string(),
             None => String::new(),
         }
+    }
+}
+
+impl Piece {
+    /// The piece in a row of the backend, where it can be read.
+    pub(super) fn from_row(row: &Value) -> Option<Self> {
+        let data: Value = serde_json::from_str(row.get("data")?.as_str()?).unwrap_or_default();
+        Some(Self {
+            n: row.get("n")?.as_f64()?,
+            text: data.get("text").and_then(Value::as_str).unwrap_or_default().to_owned(),
+            omitted_bytes: data.get("omittedBytes").and_then(Value::as_u64).unwrap_or(0),
+        })
     }
 }
 
@@ -80,16 +101,21 @@ impl Caller {
         Self { functions, token }
     }
 
+    /// The arguments of a function with the token added; what is absent is left out.
+    fn args<const N: usize>(&self, fields: [(&str, Option<Value>); N]) -> Value {
+        let mut args: Map<String, Value> =
+            fields.into_iter().filter_map(|(key, value)| Some((key.to_owned(), value?))).collect();
+        args.insert("callerToken".to_owned(), json!(self.token.expose()));
+        Value::Object(args)
+    }
+
     async fn call<const N: usize>(
         &self,
         kind: FunctionKind,
         path: &str,
         fields: [(&str, Option<Value>); N],
     ) -> Result<Value, BackendError> {
-        let mut args: Map<String, Value> =
-            fields.into_iter().filter_map(|(key, value)| Some((key.to_owned(), value?))).collect();
-        args.insert("callerToken".to_owned(), json!(self.token.expose()));
-        self.functions.call(kind, path, &Value::Object(args), Duration::ZERO).await
+        self.functions.call(kind, path, &self.args(fields), Duration::ZERO).await
     }
 
     /// Stores a request for a device.
@@ -120,74 +146,47 @@ impl Caller {
         let row = self
             .call(FunctionKind::Query, "events:getResult", [("requestId", Some(json!(id.as_str())))])
             .await?;
-        if row.is_null() {
-            return Ok(None);
-        }
-        let text = row.get("payload").and_then(Value::as_str).unwrap_or_default();
-        Ok(Some(Answer {
-            outcome: row.get("outcome").and_then(Value::as_str).unwrap_or("error").to_owned(),
-            payload: serde_json::from_str(text).unwrap_or_else(|_| json!({"error": text})),
-        }))
+        Ok(Answer::from_row(&row))
+    }
+
+    /// Opens a socket on which the functions that tell of a request can be subscribed to.
+    pub(super) async fn open_sync_socket(&self) -> Result<SyncSocket, BackendError> {
+        self.functions.open_sync_socket().await
+    }
+
+    /// The arguments of a query about a request.
+    pub(super) fn query_args(&self, id: &RequestId, after: Option<f64>) -> Value {
+        self.args([("requestId", Some(json!(id.as_str()))), ("after", after.map(|n| json!(n)))])
     }
 
     /// Says that we listen for a request's progress, for the next minute.
-    async fn watch_progress(&self, id: &RequestId) -> Result<(), BackendError> {
+    pub(super) async fn watch_progress(&self, id: &RequestId) -> Result<(), BackendError> {
         let fields = [("requestId", Some(json!(id.as_str())))];
         self.call(FunctionKind::Mutation, "events:watchProgress", fields).await.map(drop)
     }
 
     /// What a request has to show after the piece of this number, in order.
-    pub async fn progress(&self, id: &RequestId, after: Option<f64>) -> Result<Vec<Piece>, BackendError> {
+    pub(super) async fn progress(&self, id: &RequestId, after: Option<f64>) -> Result<Value, BackendError> {
         let fields = [("requestId", Some(json!(id.as_str()))), ("after", after.map(|n| json!(n)))];
-        let rows = self.call(FunctionKind::Query, "events:listProgress", fields).await?;
-        let piece = |row: &Value| {
-            let data: Value = serde_json::from_str(row.get("data")?.as_str()?).unwrap_or_default();
-            Some(Piece {
-                n: row.get("n")?.as_f64()?,
-                text: data.get("text").and_then(Value::as_str).unwrap_or_default().to_owned(),
-                omitted_bytes: data.get("omittedBytes").and_then(Value::as_u64).unwrap_or(0),
-            })
-        };
-        Ok(rows.as_array().into_iter().flatten().filter_map(piece).collect())
+        self.call(FunctionKind::Query, "events:listProgress", fields).await
     }
 
-    /// Waits for the result, at most this long. Looks often at first and more seldom as time goes by.
+    /// Waits for the result, at most this long.
     pub async fn wait(&self, id: &RequestId, limit: Duration) -> Result<Option<Answer>, BackendError> {
         self.watch(id, limit, None).await
     }
 
     /// The same, and hands on what the request has to show meanwhile.
-    pub async fn watch(
-        &self,
-        id: &RequestId,
+    pub async fn watch<'a>(
+        &'a self,
+        id: &'a RequestId,
         limit: Duration,
-        mut show: Option<&mut (dyn FnMut(&Piece) + Send)>,
+        show: Option<&'a mut (dyn FnMut(&Piece) + Send)>,
     ) -> Result<Option<Answer>, BackendError> {
-        let deadline = Instant::now() + limit;
-        let mut said = Instant::now();
-        let mut pause = Duration::from_millis(2);
-        let mut seen = None;
-        loop {
-            // Asked before the result is, so that what came before the result is shown before it.
-            if let Some(show) = &mut show {
-                if said.elapsed() >= WATCH_AGAIN {
-                    said = Instant::now();
-                    self.watch_progress(id).await?;
-                }
-                for piece in self.progress(id, seen).await? {
-                    seen = Some(piece.n);
-                    show(&piece);
-                }
-            }
-            if let Some(answer) = self.result(id).await? {
-                return Ok(Some(answer));
-            }
-            let left = deadline.saturating_duration_since(Instant::now());
-            if left.is_zero() {
-                return Ok(None);
-            }
-            tokio::time::sleep(pause.min(left)).await;
-            pause = (pause * 3 / 2).min(Duration::from_millis(500));
+        let watching = Watching::new(self, id, show);
+        match tokio::time::timeout(limit, watching.until_answered()).await {
+            Ok(answered) => answered.map(Some),
+            Err(_elapsed) => Ok(None),
         }
     }
 

@@ -35,6 +35,7 @@ mod stop;
 mod tools;
 mod trash;
 mod undo;
+mod watching;
 mod wiring;
 
 use std::ffi::OsString;

@@ -22,4 +22,5 @@ mod stopping;
 mod storms;
 mod survivors;
 mod tasks;
+mod waiting;
 mod watched;

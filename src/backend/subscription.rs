@@ -1,0 +1,181 @@
+//! Subscriptions by Convex's sync protocol: queries that are held on a socket, and each value that the backend has of
+//! them. Not here: which queries, and what is done with a value.
+
+use std::sync::Arc;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use futures_util::{SinkExt as _, StreamExt as _};
+use serde_json::{Value, json};
+use tokio::time::Instant;
+use tokio_tungstenite::tungstenite::Message;
+use tokio_tungstenite::tungstenite::http::header::{HeaderName, HeaderValue};
+
+use super::dial::{Dialer, Socket};
+use super::error::{BackendError, Refusal};
+use super::http::HttpFunctions;
+
+/// The longest message that a caller reads: a page of progress, or a result.
+const MOST_BYTES: usize = 16 << 20;
+
+/// Silence after which the socket is given up. The backend says something every 15 s.
+const SILENCE: Duration = Duration::from_mins(1);
+
+/// Until a message is written.
+const WRITE: Duration = Duration::from_secs(10);
+
+/// A socket on which queries are subscribed to.
+pub struct SyncSocket {
+    socket: Socket,
+    dialer: Arc<Dialer>,
+    /// Of the set of queries; each change makes the next.
+    version: u32,
+    heard: Instant,
+}
+
+/// The new value of a query by its number, or why it has none.
+pub type Change = (u32, Result<Value, BackendError>);
+
+impl HttpFunctions {
+    /// Opens a socket to the same deployment on which queries can be subscribed to.
+    ///
+    /// # Errors
+    /// [`BackendError`], as a call to the same place would have it.
+    pub async fn open_sync_socket(&self) -> Result<SyncSocket, BackendError> {
+        let (url, allow_insecure) = self.sync_socket();
+        let dialer = Dialer::new(&url, allow_insecure, MOST_BYTES)
+            .map_err(|bad| BackendError::BadCall { status: 0, message: bad.to_string() })?;
+        SyncSocket::open(Arc::new(dialer)).await
+    }
+}
+
+impl SyncSocket {
+    /// Opens the socket.
+    pub(super) async fn open(dialer: Arc<Dialer>) -> Result<Self, BackendError> {
+        let client = HeaderValue::from_static(concat!("punie-runner-", env!("CARGO_PKG_VERSION")));
+        let socket = dialer.dial(None, &[(HeaderName::from_static("convex-client"), client)]).await?;
+        let mut opened = Self { socket, dialer, version: 0, heard: Instant::now() };
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0.0, |age| age.as_secs_f64() * 1e3);
+        // Nothing is ever mutated here, so that no session has to be taken up again.
+        let session = uuid::Uuid::new_v4().to_string();
+        opened
+            .send(&json!({
+                "type": "Connect",
+                "sessionId": session,
+                "connectionCount": 0,
+                "lastCloseReason": "InitialConnect",
+                "clientTs": now,
+            }))
+            .await?;
+        Ok(opened)
+    }
+
+    /// Lets go the queries of these numbers, and subscribes to others: number, path, arguments.
+    ///
+    /// # Errors
+    /// The socket is gone.
+    pub async fn replace_queries(
+        &mut self,
+        removed: &[u32],
+        added: &[(u32, &str, Value)],
+    ) -> Result<(), BackendError> {
+        let base = self.version;
+        self.version += 1;
+        let removed = removed.iter().map(|id| json!({"type": "Remove", "queryId": id}));
+        let added = added
+            .iter()
+            .map(|(id, path, args)| json!({"type": "Add", "queryId": id, "udfPath": path, "args": [args]}));
+        let changes: Vec<Value> = removed.chain(added).collect();
+        self.send(&json!({
+            "type": "ModifyQuerySet",
+            "baseVersion": base,
+            "newVersion": self.version,
+            "modifications": changes,
+        }))
+        .await
+    }
+
+    /// Waits until values have changed; those of one moment come together. Nothing is lost where the wait is given up.
+    ///
+    /// # Errors
+    /// The socket is gone, silent, or speaks another protocol.
+    pub async fn next_changes(&mut self) -> Result<Vec<Change>, BackendError> {
+        loop {
+            let silent_at = self.heard + SILENCE;
+            let message = tokio::select! {
+                message = self.socket.next() => message,
+                () = tokio::time::sleep_until(silent_at) => {
+                    let why = format!("the sync socket said nothing for {} s", SILENCE.as_secs());
+                    return Err(self.dialer.unreachable(&why));
+                }
+            };
+            match message {
+                Some(Ok(Message::Text(text))) => {
+                    self.heard = Instant::now();
+                    let changes = self.changes_in(text.as_str())?;
+                    if !changes.is_empty() {
+                        return Ok(changes);
+                    }
+                }
+                Some(Ok(Message::Close(frame))) => return Err(self.dialer.closed(frame.as_ref())),
+                // Pings of the socket say that a proxy lives, and nothing of what is behind it.
+                Some(Ok(_)) => {}
+                Some(Err(error)) => return Err(self.dialer.unreachable(&error.to_string())),
+                None => return Err(self.dialer.closed(None)),
+            }
+        }
+    }
+
+    async fn send(&mut self, message: &Value) -> Result<(), BackendError> {
+        let sending = self.socket.send(Message::text(message.to_string()));
+        match tokio::time::timeout(WRITE, sending).await {
+            Ok(sent) => sent.map_err(|cause| self.dialer.unreachable(&cause.to_string())),
+            Err(_elapsed) => Err(self.dialer.unreachable("the sync socket takes nothing")),
+        }
+    }
+
+    /// The changes that a message brings.
+    fn changes_in(&self, text: &str) -> Result<Vec<Change>, BackendError> {
+        let mut message: Value = serde_json::from_str(text)
+            .map_err(|cause| self.intercepted(&format!("a message that is not JSON ({cause})")))?;
+        match message.get("type").and_then(Value::as_str) {
+            Some("Transition") => {
+                let changes = message.get_mut("modifications").and_then(Value::as_array_mut);
+                Ok(changes.into_iter().flatten().filter_map(change).collect())
+            }
+            Some("FatalError" | "AuthError") => {
+                Err(BackendError::Function { message: words(&message, "error") })
+            }
+            Some(_) => Ok(Vec::new()),
+            None => Err(self.intercepted("a message without a type")),
+        }
+    }
+
+    fn intercepted(&self, cause: &str) -> BackendError {
+        BackendError::Intercepted { url: self.dialer.url().to_owned(), cause: cause.to_owned() }
+    }
+}
+
+fn change(change: &mut Value) -> Option<Change> {
+    let id = u32::try_from(change["queryId"].as_u64()?).ok()?;
+    match change.get("type").and_then(Value::as_str)? {
+        "QueryUpdated" => Some((id, Ok(change["value"].take()))),
+        "QueryFailed" => Some((id, Err(failure(change)))),
+        _ => None,
+    }
+}
+
+/// The function refused: perhaps because the session is closed.
+fn failure(change: &Value) -> BackendError {
+    let message = words(change, "errorMessage");
+    match change["errorData"]["code"].as_str() {
+        Some(code) => {
+            let code = code.to_owned();
+            BackendError::Refused(Refusal { code, message, limit: None, server_now_ms: None })
+        }
+        None => BackendError::Function { message },
+    }
+}
+
+fn words(value: &Value, key: &str) -> String {
+    value.get(key).and_then(Value::as_str).unwrap_or_default().chars().take(200).collect()
+}

@@ -1,0 +1,72 @@
+//! `send` waits for its answer without asking for it again and again, and loses nothing when its socket goes.
+
+use serde_json::json;
+
+use crate::harness::process::{Ended, Program};
+use crate::harness::relay::Relay;
+use crate::harness::stage::Stage;
+use crate::harness::wait::until;
+
+/// Runs until a file is there.
+const WAIT: &str = "echo begun > begun; echo first words; until [ -e go ]; do sleep 0.02; done; echo done";
+
+fn send(stage: &Stage, url: &str, more: &[&str]) -> Program {
+    let args = json!({ "command": WAIT }).to_string();
+    let caller = &stage.caller;
+    let variables = [("PUNIE_CALLER_TOKEN", caller.token.as_ref()), ("PUNIE_DEVICE", caller.device.as_ref())];
+    let setting = crate::harness::process::Setting { url: url.to_owned(), ..stage.setting.clone() };
+    Program::start_with(&setting, &[&["--log", "off", "send", "Bash", &args], more].concat(), &variables)
+}
+
+fn answered(ended: &Ended) {
+    assert_eq!((ended.code, ended.out.as_str()), (Some(0), "first words\ndone\n"), "{ended:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_answer_and_progress_are_subscribed_to_and_not_asked_for() {
+    for more in [&[] as &[&str], &["--progress"]] {
+        let stage = Stage::new().await;
+        let _runner = stage.run();
+        let send = send(&stage, &stage.setting.url, more);
+        stage.line("begun").await;
+        if !more.is_empty() {
+            send.logs("first words\n").await;
+        }
+        stage.write("go", "");
+        answered(&send.end().await);
+        for path in ["events:getResult", "events:listProgress"] {
+            assert_eq!(stage.faults.calls(path), 0, "{path} {more:?}");
+        }
+        assert_eq!(stage.faults.calls("events:appendProgress") > 0, !more.is_empty());
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_backend_that_goes_and_comes_back_costs_no_answer() {
+    let mut stage = Stage::new().await;
+    let _runner = stage.run();
+    let send = send(&stage, &stage.setting.url, &["--progress"]);
+    stage.line("begun").await;
+    send.logs("first words\n").await;
+    stage.stop_backend().await;
+    stage.start_backend().await;
+    stage.write("go", "");
+    let ended = send.end().await;
+    answered(&ended);
+    assert_eq!(ended.err.matches("first words").count(), 1, "shown once: {ended:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn where_no_socket_can_be_had_the_answer_is_asked_for() {
+    let stage = Stage::new().await;
+    let _runner = stage.run();
+    // It passes on calls, and nothing else.
+    let relay = Relay::before(&stage.setting.url).await;
+    let send = send(&stage, &relay.url, &["--progress"]);
+    stage.line("begun").await;
+    send.logs("first words\n").await;
+    until("a question", || !relay.calls("events:getResult").is_empty()).await;
+    stage.write("go", "");
+    answered(&send.end().await);
+    assert!(!relay.calls("").is_empty(), "a socket was tried");
+}
