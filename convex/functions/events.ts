@@ -16,6 +16,7 @@ export const cancel = mutation(cancellation.cancel);
 export const listForDevice = query(poll.listForDevice);
 export const head = query(heads.head);
 export const listOpen = query(open.listOpen);
+export const listOpenIds = query(open.listOpenIds);
 export const claim = mutation(claims.claim);
 export const appendProgress = mutation(progress.appendProgress);
 export const listProgress = query(progress.listProgress);

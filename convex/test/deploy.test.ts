@@ -125,6 +125,7 @@ test("public functions are those of the contract, and each says what it takes an
     "events:head",
     "events:listForDevice",
     "events:listOpen",
+    "events:listOpenIds",
     "events:listProgress",
     "events:watchProgress",
     "permissions:answer",

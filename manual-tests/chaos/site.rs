@@ -69,7 +69,7 @@ impl Site {
             "events:listForDevice",
             "events:appendResult",
             "events:claim",
-            "events:listOpen",
+            "events:listOpenIds",
             "devices:openSession",
             "devices:heartbeat",
         ];

@@ -214,7 +214,18 @@ impl Backend for ConvexBackend {
 
     fn list_open(&self) -> Reply<'_, Vec<Offered>> {
         Box::pin(async move {
-            let answer = self.device_call(FunctionKind::Query, "events:listOpen", [], Duration::ZERO).await?;
+            let answer =
+                self.device_call(FunctionKind::Query, "events:listOpenIds", [], Duration::ZERO).await?;
+            shaped("events:listOpenIds", wire::open_ids(&answer))
+        })
+    }
+
+    fn fetch_open<'a>(&'a self, ids: &'a [RequestId]) -> Reply<'a, Vec<Offered>> {
+        Box::pin(async move {
+            let ids = ids.iter().map(|id| json!(id.as_str())).collect();
+            let fields = [("requestIds", Some(Value::Array(ids)))];
+            let answer =
+                self.device_call(FunctionKind::Query, "events:listOpen", fields, Duration::ZERO).await?;
             shaped("events:listOpen", wire::open_requests(&answer, self.signer.device_id()))
         })
     }

@@ -42,8 +42,10 @@ pub trait Backend: Send + Sync + 'static {
     fn open_session(&self) -> Reply<'_, Session>;
     /// The next page of events after the cursor, oldest first; may be held for `wait` until there is one.
     fn poll<'a>(&'a self, cursor: Option<&'a str>, limit: u32, wait: Duration) -> Reply<'a, Page>;
-    /// Every request that has no result yet, whatever the cursor says.
+    /// Every request that has no result yet, whatever the cursor says, by its id ([`Offered::Open`]).
     fn list_open(&self) -> Reply<'_, Vec<Offered>>;
+    /// Those of these requests that have no result yet, with their bodies; not more than a page of them.
+    fn fetch_open<'a>(&'a self, ids: &'a [RequestId]) -> Reply<'a, Vec<Offered>>;
     /// Claims a request for this lease, or renews the claim.
     fn claim<'a>(&'a self, id: &'a RequestId, lease: &'a LeaseId) -> Reply<'a, Claim>;
     /// Tells what a running request has to show so far: the `n`-th piece, JSON text. A backend without a place for it
@@ -134,6 +136,13 @@ pub enum Offered {
     Request(ToolRequest),
     /// The caller took this request back.
     Cancel(RequestId),
+    /// A request without a result, by its id alone.
+    Open {
+        /// Its id.
+        id: RequestId,
+        /// Whether the caller took it back.
+        cancelled: bool,
+    },
     /// A request of which only the id (and perhaps more) can be read.
     Unreadable {
         /// What could be read, the rest empty.

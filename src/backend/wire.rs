@@ -32,6 +32,15 @@ fn next_poll(page: &Value) -> Next {
     }
 }
 
+pub(super) fn open_ids(value: &Value) -> Result<Vec<Offered>, Misfit> {
+    let open = value.as_array().ok_or("not a list")?;
+    let offered = |row: &Value| match row.get("requestId").and_then(Value::as_str).map(RequestId::parse) {
+        Some(Ok(id)) => Offered::Open { id, cancelled: cancelled(row) },
+        _ => skipped("an open request without a usable id"),
+    };
+    Ok(open.iter().map(offered).collect())
+}
+
 pub(super) fn open_requests(value: &Value, own: &DeviceId) -> Result<Vec<Offered>, Misfit> {
     let requests = value.as_array().ok_or("not a list")?;
     Ok(requests.iter().map(|body| request(body, own)).collect())
@@ -253,7 +262,7 @@ mod tests {
                 Offered::Request(request) => format!("request {}", request.id),
                 Offered::Cancel(id) => format!("cancel {id}"),
                 Offered::Unreadable { request, why } => format!("unreadable {}: {why}", request.id),
-                Offered::Skipped { .. } => "skipped".to_owned(),
+                Offered::Skipped { .. } | Offered::Open { .. } => "skipped".to_owned(),
             })
             .collect();
         assert_eq!(

@@ -25,6 +25,7 @@ const FUNCTIONS: &[Function] = &[
     query::<events::poll::ListForDevice>(),
     query::<events::head::Head>(),
     query::<events::open::ListOpen>(),
+    query::<events::open::ListOpenIds>(),
     mutation::<events::claim::Claim>(),
     mutation::<events::progress::AppendProgress>(),
     mutation::<events::progress::WatchProgress>(),

@@ -51,6 +51,8 @@ pub enum Offer {
     Cancel(RequestId),
     /// A request that cannot be read; its answer is ready.
     Unreadable(Refusal),
+    /// A request that has no result yet, by its id alone, and whether the caller took it back.
+    Open(RequestId, bool),
 }
 
 /// The answer to a request that cannot be read beyond its id.
@@ -79,6 +81,8 @@ pub enum Admission {
     Conflict(Conflict),
     /// Known, not finished: to be cancelled.
     Cancel(RequestId),
+    /// Offered by its id alone, and not known: its body is needed.
+    Unknown(RequestId),
 }
 
 /// Two different requests under one id.
@@ -149,6 +153,7 @@ impl Page<'_> {
             Offer::Request(request, effect) => self.request(request, effect).map(Some),
             Offer::Cancel(id) => self.cancel(id),
             Offer::Unreadable(refusal) => self.refusal(&refusal).map(Some),
+            Offer::Open(id, cancelled) => self.open(id, cancelled).map(Some),
         }
     }
 
@@ -172,6 +177,16 @@ impl Page<'_> {
         Ok(Admission::Refused(recorded))
     }
 
+    /// An offer by id: what is known is the same request, whatever its arguments.
+    fn open(&self, id: RequestId, cancelled: bool) -> Result<Admission, JournalError> {
+        if self.hash_of_known(&id)?.is_none() {
+            return Ok(Admission::Unknown(id));
+        }
+        let (then, _) =
+            steps::take(self.transaction, &id, Event::Offered { same: true, cancelled }, self.now_ms)?;
+        self.known(&id, then)
+    }
+
     fn cancel(&self, id: RequestId) -> Result<Option<Admission>, JournalError> {
         let (then, _) = steps::take(self.transaction, &id, Event::TakenBack, self.now_ms)?;
         Ok((then == Then::Stop).then_some(Admission::Cancel(id)))
@@ -180,24 +195,33 @@ impl Page<'_> {
     /// What an offer of a known request comes to; none of one that is new.
     fn offered(&self, request: &ToolRequest, hash: &[u8]) -> Result<Option<Admission>, JournalError> {
         let id = &request.id;
-        let known_hash: Option<Vec<u8>> = self
+        let Some(known_hash) = self.hash_of_known(id)? else { return Ok(None) };
+        let event = Event::Offered { same: known_hash == hash, cancelled: request.cancelled };
+        let (then, _) = steps::take(self.transaction, id, event, self.now_ms)?;
+        if then == Then::Conflict {
+            let said = format!("{} with other arguments", request.tool);
+            steps::incident(self.transaction, id, "conflict", Some(&said), self.now_ms)?;
+            return Ok(Some(Admission::Conflict(Conflict { id: id.clone(), request: request.clone() })));
+        }
+        self.known(id, then).map(Some)
+    }
+
+    fn hash_of_known(&self, id: &RequestId) -> Result<Option<Vec<u8>>, JournalError> {
+        let hash = self
             .transaction
             .prepare_cached("select args_hash from request where id = ?")?
             .query_row([id.as_str()], |row| row.get(0))
             .optional()?;
-        let Some(known_hash) = known_hash else { return Ok(None) };
-        let event = Event::Offered { same: known_hash == hash, cancelled: request.cancelled };
-        let (then, _) = steps::take(self.transaction, id, event, self.now_ms)?;
-        Ok(Some(match then {
-            Then::Conflict => {
-                let said = format!("{} with other arguments", request.tool);
-                steps::incident(self.transaction, id, "conflict", Some(&said), self.now_ms)?;
-                Admission::Conflict(Conflict { id: id.clone(), request: request.clone() })
-            }
+        Ok(hash)
+    }
+
+    /// What becomes of a known request that is offered again.
+    fn known(&self, id: &RequestId, then: Then) -> Result<Admission, JournalError> {
+        Ok(match then {
             Then::Post => Admission::Answered(super::read::recorded(self.transaction, id)?),
             Then::Nothing => Admission::Closed(id.clone()),
             _ => Admission::InFlight(super::read::unfinished(self.transaction, id)?),
-        }))
+        })
     }
 
     fn insert(&self, request: &ToolRequest, effect: Effect, hash: &[u8]) -> Result<(), JournalError> {

@@ -65,6 +65,7 @@ impl Runner {
                     self.decline(conflict.id, Declined::Conflict);
                 }
                 Admission::Closed(id) => self.decline(id, Declined::Forgotten),
+                Admission::Unknown(id) => self.unknown.push(id),
             }
         }
         self.start_ready();

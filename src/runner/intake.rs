@@ -89,6 +89,7 @@ impl Engine {
                 Some(Offer::Request(request, effect))
             }
             Offered::Cancel(id) => Some(Offer::Cancel(id)),
+            Offered::Open { id, cancelled } => Some(Offer::Open(id, cancelled)),
             Offered::Unreadable { request, why } => {
                 let text = format!(
                     "The request cannot be read: {why}. It was not run; send it anew under a new id."

@@ -26,7 +26,7 @@ const KEY: &str = "backend_trouble";
 const LINK: &str = "backend_link";
 
 /// Functions whose last call may lie days back: what went wrong then is no trouble of the line.
-const SELDOM: &[&str] = &["tell", "ask", "answer_to", "answer", "decline"];
+const SELDOM: &[&str] = &["fetch_open", "tell", "ask", "answer_to", "answer", "decline"];
 
 /// A backend that is asked no sooner than it wants.
 pub(super) struct Line {
@@ -201,6 +201,10 @@ impl Backend for Line {
 
     fn list_open(&self) -> Reply<'_, Vec<Offered>> {
         Box::pin(self.made("list_open", self.backend.list_open()))
+    }
+
+    fn fetch_open<'a>(&'a self, ids: &'a [RequestId]) -> Reply<'a, Vec<Offered>> {
+        Box::pin(self.made("fetch_open", self.backend.fetch_open(ids)))
     }
 
     fn claim<'a>(&'a self, id: &'a RequestId, lease: &'a LeaseId) -> Reply<'a, Claim> {

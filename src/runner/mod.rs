@@ -70,7 +70,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use crate::backend::{BackendError, Disposition, Next, Offered, Page};
+use crate::backend::{BackendError, Disposition, Next, Page};
 use crate::ids::RequestId;
 use crate::journal::{Accepted, JournalError};
 use backoff::Retry;
@@ -110,6 +110,8 @@ pub struct Runner {
     /// How many events are asked for at once.
     page: u32,
     pushed: Pushed,
+    /// Open requests that the journal does not know, whose bodies are still to be asked for.
+    unknown: Vec<RequestId>,
     listed: bool,
     list_retry: Retry,
     drained: bool,
@@ -138,6 +140,7 @@ impl Runner {
             poll_at: None,
             page,
             pushed: Pushed::default(),
+            unknown: Vec::new(),
             listed: false,
             list_retry,
             drained: false,
@@ -287,40 +290,13 @@ impl Runner {
     }
 
     /// A page that the journal could not take was not taken: it is asked for again.
-    fn page_refused(&mut self, error: JournalError) -> Result<(), RunnerError> {
+    pub(super) fn page_refused(&mut self, error: JournalError) -> Result<(), RunnerError> {
         if self.mode == Mode::OnePass {
             return Err(error.into());
         }
         tracing::error!(%error, "a page of requests could not be accepted; it will be asked for again");
         self.poll_after(self.engine.settings.retry.1);
         Ok(())
-    }
-
-    async fn take_open(&mut self, open: Vec<Offered>) -> Result<(), RunnerError> {
-        self.listed = true;
-        self.list_retry.reset();
-        match self.engine.admit(open, None).await {
-            Ok(admitted) => self.take_in(admitted),
-            Err(error) => return self.page_refused(error),
-        }
-        Ok(())
-    }
-
-    fn list_failed(&mut self, error: &BackendError) -> Result<(), RunnerError> {
-        tracing::warn!(%error, "the open requests could not be listed now");
-        self.listed = true;
-        // Any other failure can wait for the next regular look; a list that is too long does not get shorter so soon.
-        let is_long = matches!(error, BackendError::Oversized { .. });
-        if let (Mode::Stay, false, Disposition::Retry(pause)) = (self.mode, is_long, error.disposition()) {
-            let (engine, wait) = (Arc::clone(&self.engine), self.list_retry.after(pause));
-            self.engine.tasks.spawn(async move {
-                tokio::select! {
-                    () = tokio::time::sleep(wait) => engine.waker.wake(Wake::ListOpenDue),
-                    () = engine.stopping.cancelled() => {}
-                }
-            });
-        }
-        failed_for_good(error)
     }
 
     fn poll_failed(&mut self, error: BackendError) -> Result<(), RunnerError> {

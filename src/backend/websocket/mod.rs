@@ -130,6 +130,10 @@ impl Backend for WebSocketBackend {
         Box::pin(std::future::ready(Ok(Vec::new())))
     }
 
+    fn fetch_open<'a>(&'a self, _ids: &'a [RequestId]) -> Reply<'a, Vec<Offered>> {
+        Box::pin(std::future::ready(Ok(Vec::new())))
+    }
+
     /// A call that is sent to us is ours.
     fn claim<'a>(&'a self, _id: &'a RequestId, _lease: &'a LeaseId) -> Reply<'a, Claim> {
         let granted = Claim {

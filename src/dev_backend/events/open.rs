@@ -1,28 +1,71 @@
-//! `events:listOpen`: a device's requests without a result, oldest first, whatever its cursor says.
-//! Bounded like a page: what does not fit shows once the older ones are answered.
+//! `events:listOpenIds` and `events:listOpen`: a device's requests without a result, oldest first, whatever its cursor
+//! says. A device asks for the ids, and then for those alone that it does not know. Both are bounded: what does not fit
+//! shows once the older ones are answered.
 
 use std::sync::LazyLock;
 
-use serde::Deserialize;
+use rusqlite::Row;
+use serde::{Deserialize, Serialize};
 use serde_json::value::{RawValue, to_raw_value};
 
 use super::request::{COLUMNS, PAGE_BYTES, ToolRequest};
+use crate::dev_backend::args::optional;
 use crate::dev_backend::auth;
 use crate::dev_backend::failure::Failure;
 use crate::dev_backend::functions::{Query, View};
+use crate::ids::RequestId;
 
 /// The most requests in one reply.
 const MOST: usize = 1000;
 
-/// The arguments.
+/// The arguments of `listOpenIds`.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(in crate::dev_backend) struct ListOpenIds {
+    device_id: String,
+    token: String,
+}
+
+/// An open request, without its body.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(in crate::dev_backend) struct OpenId {
+    request_id: String,
+    cancelled: bool,
+}
+
+/// The partial index holds open requests alone, so finished ones cost nothing.
+const IDS_SQL: &str = "SELECT request_id, cancelled FROM requests WHERE device_id = ?1 AND state = 'open' \
+                       ORDER BY seq";
+
+impl Query for ListOpenIds {
+    const PATH: &'static str = "events:listOpenIds";
+    type Reply = Vec<OpenId>;
+
+    fn run(&self, view: &View<'_>) -> Result<Self::Reply, Failure> {
+        let device = auth::device(view.db, &self.device_id, &self.token)?;
+        let mut statement = view.db.prepare_cached(IDS_SQL)?;
+        let open = statement
+            .query_map([device.as_str()], |row| {
+                Ok(OpenId { request_id: row.get(0)?, cancelled: row.get(1)? })
+            })?
+            .take(MOST)
+            .collect::<Result<_, _>>()?;
+        Ok(open)
+    }
+}
+
+/// The arguments of `listOpen`.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(in crate::dev_backend) struct ListOpen {
     device_id: String,
     token: String,
+    /// Only these, as far as they are open; all of them where it is absent.
+    #[serde(default, deserialize_with = "optional")]
+    request_ids: Option<Vec<String>>,
 }
 
-/// The partial index holds open requests alone, so finished ones cost nothing.
 static SQL: LazyLock<String> = LazyLock::new(|| {
     format!(
         "SELECT {COLUMNS} FROM requests r JOIN request_args a ON a.number = r.number \
@@ -30,24 +73,62 @@ static SQL: LazyLock<String> = LazyLock::new(|| {
     )
 });
 
+static NAMED_SQL: LazyLock<String> = LazyLock::new(|| {
+    format!(
+        "SELECT {COLUMNS} FROM requests r JOIN request_args a ON a.number = r.number \
+         WHERE r.device_id = ?1 AND r.state = 'open' AND r.request_id = ?2"
+    )
+});
+
+/// A reply that is filled until it is full.
+#[derive(Default)]
+struct Reply {
+    open: Vec<Box<RawValue>>,
+    bytes: usize,
+}
+
+impl Reply {
+    /// Takes a request. False: it does not fit any more.
+    fn add(&mut self, row: &Row<'_>) -> Result<bool, Failure> {
+        let request = to_raw_value(&ToolRequest::from_row(row, 0)?)?;
+        self.bytes += request.get().len();
+        if self.open.len() == MOST || (self.bytes > PAGE_BYTES && !self.open.is_empty()) {
+            return Ok(false);
+        }
+        self.open.push(request);
+        Ok(true)
+    }
+}
+
 impl Query for ListOpen {
     const PATH: &'static str = "events:listOpen";
     type Reply = Vec<Box<RawValue>>;
 
     fn run(&self, view: &View<'_>) -> Result<Self::Reply, Failure> {
         let device = auth::device(view.db, &self.device_id, &self.token)?;
-        let mut statement = view.db.prepare_cached(&SQL)?;
-        let mut rows = statement.query([device.as_str()])?;
-        let (mut open, mut bytes) = (Vec::new(), 0);
-        while let Some(row) = rows.next()? {
-            let request = to_raw_value(&ToolRequest::from_row(row, 0)?)?;
-            bytes += request.get().len();
-            if open.len() == MOST || (bytes > PAGE_BYTES && !open.is_empty()) {
+        let mut reply = Reply::default();
+        let Some(named) = &self.request_ids else {
+            let mut statement = view.db.prepare_cached(&SQL)?;
+            let mut rows = statement.query([device.as_str()])?;
+            while let Some(row) = rows.next()?
+                && reply.add(row)?
+            {}
+            return Ok(reply.open);
+        };
+        if named.len() > MOST {
+            return Err(Failure::invalid(format!("requestIds must be at most {MOST}")));
+        }
+        let named = named.iter().map(RequestId::parse).collect::<Result<Vec<_>, _>>()?;
+        let mut statement = view.db.prepare_cached(&NAMED_SQL)?;
+        for id in named {
+            let mut rows = statement.query((device.as_str(), id.as_str()))?;
+            if let Some(row) = rows.next()?
+                && !reply.add(row)?
+            {
                 break;
             }
-            open.push(request);
         }
-        Ok(open)
+        Ok(reply.open)
     }
 }
 
@@ -58,8 +139,10 @@ mod tests {
 
     #[test]
     fn only_open_requests_are_walked() {
-        let plan = testing::plan(&testing::database(), &SQL);
-        assert!(plan.iter().any(|step| step.contains("requests_open")), "{plan:?}");
-        assert!(plan.iter().all(|step| step.starts_with("SEARCH")), "{plan:?}");
+        for sql in [SQL.as_str(), IDS_SQL] {
+            let plan = testing::plan(&testing::database(), sql);
+            assert!(plan.iter().any(|step| step.contains("requests_open")), "{plan:?}");
+            assert!(plan.iter().all(|step| step.starts_with("SEARCH")), "{plan:?}");
+        }
     }
 }

@@ -109,8 +109,8 @@ fn count() -> Ask {
 
 /// Waits until the runner has looked at everything once more, from beginning to end.
 async fn a_round(relay: &Relay) {
-    let before = relay.calls("events:listOpen").len();
-    until("two more looks at everything", || relay.calls("events:listOpen").len() >= before + 2).await;
+    let before = relay.calls("events:listOpenIds").len();
+    until("two more looks at everything", || relay.calls("events:listOpenIds").len() >= before + 2).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -127,7 +127,7 @@ async fn f39_what_is_offered_again_29_days_later_is_known_and_after_30_it_is_for
     let again = json!({ "status": "success", "value": [request.expect("it was offered")] }).to_string();
     ahead.pass(29 * DAY, &stage);
     relay.rule(move |path, _| match path {
-        "events:listOpen" => Fate::say("200 OK", "", &again),
+        "events:listOpenIds" => Fate::say("200 OK", "", &again),
         _ => Fate::Pass,
     });
     a_round(&relay).await;

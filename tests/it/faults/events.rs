@@ -92,7 +92,7 @@ async fn f41_pages_out_of_order_and_a_cursor_that_goes_back_lose_and_repeat_noth
     let stage = Stage::new().await;
     let relay = Relay::before(&stage.setting.url).await;
     // Nothing else may find what the pages lose.
-    relay.rule(|path, _| if path == "events:listOpen" { Fate::Unheard } else { Fate::Pass });
+    relay.rule(|path, _| if path == "events:listOpenIds" { Fate::Unheard } else { Fate::Pass });
     stage.faults.plan("events:listForDevice", 2, Fault::Reorder);
     stage.faults.plan("events:listForDevice", 3, Fault::Rewind);
     stage.faults.plan("events:listForDevice", 2, Fault::Reorder);

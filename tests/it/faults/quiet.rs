@@ -17,7 +17,7 @@ const FUNCTIONS: [&str; 7] = [
     "devices:openSession",
     "devices:heartbeat",
     "events:listForDevice",
-    "events:listOpen",
+    "events:listOpenIds",
     "events:claim",
     "events:appendResult",
     "catalog:upsertMany",

@@ -95,7 +95,7 @@ async fn a_result_recorded_before_a_crash_is_posted_after_it() {
 
     stage.start_backend().await;
     // Not because it is offered again: because it is owed.
-    relay.rule(|path, _| if path == "events:listOpen" { Fate::Unheard } else { Fate::Pass });
+    relay.rule(|path, _| if path == "events:listOpenIds" { Fate::Unheard } else { Fate::Pass });
     let _runner = stage.run_at(&relay.url);
     let answer = stage.answer(&id).await;
     assert!(answer.outcome == "ok" && answer.text().contains("the end"), "{answer:?}");

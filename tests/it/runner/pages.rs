@@ -91,9 +91,46 @@ async fn a_missed_event_is_found_by_looking_at_everything_open() {
         _ => Fate::Pass,
     });
     let _runner = stage.run_at(&relay.url);
-    until("the look at the start to be over", || !relay.calls("events:listOpen").is_empty()).await;
+    until("the look at the start to be over", || !relay.calls("events:listOpenIds").is_empty()).await;
     let answer = stage.caller.have(Ask::bash("echo found")).await;
     assert!(answer.text().contains("found"), "{answer:?}");
+    // While one runs that is found, its body is asked for once, however often it is listed.
+    let id = stage.ask(Ask::bash("echo begun > begun; until [ -e go ]; do sleep 0.02; done")).await;
+    stage.line("begun").await;
+    let listed = || relay.calls("events:listOpenIds").len();
+    let before = listed();
+    until("more looks", || listed() >= before + 3).await;
+    let last = relay.calls("events:listOpenIds").pop().expect("a look");
+    assert_eq!(last.answer["value"], json!([{ "requestId": id, "cancelled": false }]), "ids alone");
+    let bodies: Vec<_> =
+        relay.calls("events:listOpen").iter().map(|call| call.args["requestIds"].clone()).collect();
+    assert_eq!(bodies.iter().filter(|ids| **ids == json!([id])).count(), 1, "{bodies:?}");
+    // A cancel is heard there, too.
+    stage.caller.cancel(&id).await;
+    assert_eq!(stage.answer(&id).await.verdict(), ("cancelled", "cancelled"));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn bodies_that_do_not_fit_one_answer_are_asked_for_in_turn() {
+    let stage = Stage::new().await;
+    let relay = Relay::before(&stage.setting.url).await;
+    let empty = json!({ "status": "success", "value": { "events": [], "cursor": null, "isDone": true } });
+    relay.rule(move |path, _| match path {
+        "events:listForDevice" => Fate::say("200 OK", "", &empty.to_string()),
+        _ => Fate::Pass,
+    });
+    let mut asked = Vec::new();
+    // Six of 800 KB are more than the 4 MiB of an answer; with the small ones they are more than are asked for at once.
+    for n in 0..70 {
+        let filler = if n % 12 == 0 { "x".repeat(800_000) } else { String::new() };
+        asked.push(stage.ask(Ask::bash(&format!("echo {n} >> effects # {filler}")).of("one")).await);
+    }
+    let _runner = stage.run_at(&relay.url);
+    for id in &asked {
+        assert_eq!(stage.answer(id).await.outcome, "ok");
+    }
+    assert_eq!(stage.read("effects").lines().count(), 70);
+    assert!(relay.calls("events:listOpen").len() >= 3);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

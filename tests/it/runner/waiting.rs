@@ -53,7 +53,7 @@ async fn a_backend_that_goes_and_comes_back_costs_no_answer() {
     stage.write("go", "");
     let ended = send.end().await;
     answered(&ended);
-    assert_eq!(ended.err.matches("first words").count(), 1, "shown once: {ended:?}");
+    assert_eq!(ended.log.matches("first words").count(), 1, "shown once: {ended:?}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
