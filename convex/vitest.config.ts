@@ -15,6 +15,6 @@ const project = (environment: string, exclude: string[] = []) => ({
 export default defineConfig({
   test: {
     // What reads files and starts programs belongs to Node alone.
-    projects: [project("node"), project("edge-runtime", ["test/deploy.test.ts"])],
+    projects: [project("node"), project("edge-runtime", ["test/deploy.test.ts", "test/costs.test.ts"])],
   },
 });

@@ -159,6 +159,7 @@ pub enum Offered {
 
 /// The answer to a claim.
 #[derive(Debug, Clone)]
+#[expect(clippy::struct_excessive_bools, reason = "they are four answers of the wire, each by itself")]
 pub struct Claim {
     /// Whether the request is ours now.
     pub granted: bool,

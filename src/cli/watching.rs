@@ -17,7 +17,7 @@ const SOCKETS: u32 = 3;
 /// Between questions without a socket, at first and at most.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(5));
 /// How long a backend may be away before waiting for it is given up.
-const AWAY: Duration = Duration::from_secs(60);
+const AWAY: Duration = Duration::from_mins(1);
 /// How often a caller says that it listens for progress; the backend takes that to be so for a minute.
 const WATCH_AGAIN: Duration = Duration::from_secs(30);
 /// So many pieces in one value are enough: each further one would bring all of them once more.

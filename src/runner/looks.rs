@@ -25,7 +25,9 @@ impl Looks {
         let (begun, mut looks) = (Instant::now(), self.0.subscribe());
         let look = async {
             // The sender lives as long as this.
-            while looks.changed().await.is_ok() && begun.elapsed() < wait - (wait / 4).min(LAST) {}
+            while looks.changed().await.is_ok() && begun.elapsed() < wait.saturating_sub((wait / 4).min(LAST))
+            {
+            }
         };
         tokio::select! {
             () = look => {}

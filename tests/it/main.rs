@@ -17,6 +17,7 @@ mod cli;
 mod config;
 mod conformance;
 mod contract;
+mod costs;
 mod dev_backend;
 mod editor;
 mod faults;

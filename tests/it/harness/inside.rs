@@ -40,6 +40,17 @@ impl Inside {
         Self::made(stage, &stage.setting.url, TransportOptions::default(), tools, settings, change)
     }
 
+    /// The same at another address.
+    pub fn with_at(
+        stage: &Stage,
+        url: &str,
+        tools: Registry,
+        settings: Settings,
+        change: impl FnOnce(&mut Parts),
+    ) -> Self {
+        Self::made(stage, url, TransportOptions::default(), tools, settings, change)
+    }
+
     /// The same, at another address and by another way.
     pub fn start_at(
         stage: &Stage,

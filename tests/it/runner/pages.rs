@@ -82,7 +82,7 @@ async fn a_cursor_that_is_lost_or_goes_back_repeats_nothing() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_missed_event_is_found_by_looking_at_everything_open() {
-    let stage = Stage::with("[backend]\nlist_open_ms = 100\n").await;
+    let stage = Stage::with("[backend]\nlist_open_ms = 100\nlistening_list_open_ms = 100\n").await;
     let relay = Relay::before(&stage.setting.url).await;
     // A poll that never comes back with anything.
     let empty = json!({ "status": "success", "value": { "events": [], "cursor": null, "isDone": true } });
@@ -120,16 +120,17 @@ async fn bodies_that_do_not_fit_one_answer_are_asked_for_in_turn() {
         _ => Fate::Pass,
     });
     let mut asked = Vec::new();
-    // Six of 800 KB are more than the 4 MiB of an answer; with the small ones they are more than are asked for at once.
+    // Twelve of 800 KB are more than the 4 MiB of an answer, twice.
     for n in 0..70 {
-        let filler = if n % 12 == 0 { "x".repeat(800_000) } else { String::new() };
-        asked.push(stage.ask(Ask::bash(&format!("echo {n} >> effects # {filler}")).of("one")).await);
+        let content = if n % 6 == 0 { "x".repeat(800_000) } else { "words".to_owned() };
+        let args = json!({ "file_path": format!("{n}.txt"), "content": content });
+        asked.push(stage.ask(Ask::new("Write", &args)).await);
     }
     let _runner = stage.run_at(&relay.url);
     for id in &asked {
         assert_eq!(stage.answer(id).await.outcome, "ok");
     }
-    assert_eq!(stage.read("effects").lines().count(), 70);
+    assert_eq!((stage.read("60.txt").len(), stage.read("69.txt").as_str()), (800_000, "words"));
     assert!(relay.calls("events:listOpen").len() >= 3);
 }
 

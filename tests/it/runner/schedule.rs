@@ -45,7 +45,7 @@ async fn only_the_schedule_polls_an_idle_backend() {
     for (wakeup, asked, least) in [
         (WakeUp::Off, false, seconds(30)),
         (WakeUp::Off, true, seconds(7)),
-        (WakeUp::On, false, seconds(120)),
+        (WakeUp::On, false, seconds(300)),
         (WakeUp::On, true, seconds(7)),
     ] {
         // The socket's first word makes a poll of its own.

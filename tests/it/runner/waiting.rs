@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use crate::harness::process::{Ended, Program};
-use crate::harness::relay::Relay;
+use crate::harness::proxy::{Proxy, Toxic};
 use crate::harness::stage::Stage;
 use crate::harness::wait::until;
 
@@ -60,13 +60,13 @@ async fn a_backend_that_goes_and_comes_back_costs_no_answer() {
 async fn where_no_socket_can_be_had_the_answer_is_asked_for() {
     let stage = Stage::new().await;
     let _runner = stage.run();
-    // It passes on calls, and nothing else.
-    let relay = Relay::before(&stage.setting.url).await;
-    let send = send(&stage, &relay.url, &["--progress"]);
+    let proxy = Proxy::before(&stage.setting.url);
+    proxy.poison_those_with("GET /api/sync", Toxic::ResetAsking(0));
+    let send = send(&stage, &proxy.url, &["--progress"]);
     stage.line("begun").await;
     send.logs("first words\n").await;
-    until("a question", || !relay.calls("events:getResult").is_empty()).await;
+    until("a question", || stage.faults.calls("events:getResult") > 0).await;
     stage.write("go", "");
     answered(&send.end().await);
-    assert!(!relay.calls("").is_empty(), "a socket was tried");
+    assert!(proxy.met() > 0, "a socket was tried");
 }

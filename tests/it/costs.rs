@@ -1,0 +1,319 @@
+//! What an idle device and a short request cost a metered backend, counted on the wire and held against the table of
+//! docs/hosted.md, so that the page cannot become untrue.
+
+use std::collections::BTreeMap;
+use std::convert::Infallible;
+use std::sync::mpsc::{Sender, channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use punie_runner::backend::{
+    Backend, BackendError, Beat, CatalogItem, CatalogKind, Claim, Offered, Page, Posted, Reply, ResultPost,
+    Session, Told,
+};
+use punie_runner::ids::{LeaseId, RequestId};
+use punie_runner::journal::State;
+use punie_runner::runner::{Settings, WakeUp};
+use punie_runner::tool::Registry;
+use serde_json::{Value, json};
+use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::task::JoinSet;
+
+use crate::harness::caller::Ask;
+use crate::harness::inside::Inside;
+use crate::harness::stage::Stage;
+use crate::harness::wait::{eventually, until};
+
+const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/hosted.md");
+/// What of a month is simulated, and how often that is contained in one.
+const DAYS: u64 = 2;
+const MONTH: f64 = 15.0;
+/// Waits are jittered by a fifth, and end with the runner's other waits.
+const CALLS_OFF_BY: f64 = 0.15;
+/// Ports, ids and times differ in length.
+const BYTES_OFF_BY: f64 = 0.1;
+
+/// What was seen of one function.
+#[derive(Debug, Default, Clone, Copy)]
+struct Seen {
+    calls: u64,
+    /// Questions and answers with their HTTP heads.
+    bytes: u64,
+}
+
+type Counts = BTreeMap<String, Seen>;
+
+/// Passes bytes on between a device and its backend, and counts what it sees.
+struct Meter {
+    url: String,
+    counts: Arc<Mutex<Counts>>,
+    _serving: JoinSet<()>,
+}
+
+impl Meter {
+    async fn before(upstream: &str) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let url = format!("http://{}", listener.local_addr().expect("an address"));
+        let upstream = upstream.trim_start_matches("http://").to_owned();
+        let counts = Arc::new(Mutex::new(Counts::new()));
+        let counting = Arc::clone(&counts);
+        let mut serving = JoinSet::new();
+        serving.spawn(async move {
+            let mut open = JoinSet::new();
+            while let Ok((near, _)) = listener.accept().await {
+                let (upstream, counts) = (upstream.clone(), Arc::clone(&counting));
+                open.spawn(async move {
+                    let Ok(far) = TcpStream::connect(upstream).await else { return };
+                    near.set_nodelay(true).and(far.set_nodelay(true)).expect("set");
+                    pass(near, far, &counts).await;
+                });
+            }
+        });
+        Self { url, counts, _serving: serving }
+    }
+
+    /// Takes what was counted since this was last asked.
+    fn take(&self) -> Counts {
+        std::mem::take(&mut self.counts.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    fn calls(&self, path: &str) -> u64 {
+        let counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
+        counts.get(path).map_or(0, |seen| seen.calls)
+    }
+}
+
+/// Until either end is gone. One call after the other comes on a connection, so that bytes belong to the last one asked
+/// for; on a sync socket each new value of the query is a run of its function.
+async fn pass(near: TcpStream, far: TcpStream, counts: &Mutex<Counts>) {
+    let (from_near, to_near) = near.into_split();
+    let (from_far, to_far) = far.into_split();
+    let current = Mutex::new(String::new());
+    let add = |path: &str, calls: u64, bytes: usize| {
+        let mut counts = counts.lock().unwrap_or_else(PoisonError::into_inner);
+        let seen = counts.entry(path.to_owned()).or_default();
+        seen.calls += calls;
+        seen.bytes += bytes as u64;
+    };
+    let mut head = 0;
+    let asked = copy(from_near, to_far, |chunk| {
+        let text = String::from_utf8_lossy(chunk);
+        let mut current = current.lock().unwrap_or_else(PoisonError::into_inner);
+        if text.starts_with("GET /api/sync") {
+            "events:head".clone_into(&mut current);
+        }
+        // The body may come after the head.
+        match text.split_once("\"path\":\"").and_then(|(_, rest)| rest.split_once('"')) {
+            Some((path, _)) => {
+                path.clone_into(&mut current);
+                add(path, 1, std::mem::take(&mut head) + chunk.len());
+            }
+            None if text.starts_with("POST ") => head = chunk.len(),
+            None => add(&current, 0, chunk.len()),
+        }
+    });
+    let answered = copy(from_far, to_near, |chunk| {
+        let current = current.lock().unwrap_or_else(PoisonError::into_inner);
+        let runs = String::from_utf8_lossy(chunk).matches("\"QueryUpdated\"").count() as u64;
+        add(&current, runs, chunk.len());
+    });
+    tokio::select! {
+        () = asked => {}
+        () = answered => {}
+    }
+}
+
+async fn copy(mut from: impl AsyncRead + Unpin, mut to: impl AsyncWrite + Unpin, mut see: impl FnMut(&[u8])) {
+    let mut buffer = vec![0; 64 << 10];
+    while let Ok(read @ 1..) = from.read(&mut buffer).await {
+        see(&buffer[..read]);
+        if to.write_all(&buffer[..read]).await.is_err() {
+            return;
+        }
+    }
+}
+
+/// While it lives, a paused clock does not go on by itself: what is under way on a real socket takes no time. (The
+/// runtime lets the clock stand while a blocking task runs.)
+struct Standing(Option<Sender<Infallible>>);
+
+impl Standing {
+    fn still() -> Self {
+        let (ends, end) = channel();
+        tokio::task::spawn_blocking(move || end.recv().is_err());
+        Self(Some(ends))
+    }
+}
+
+impl Drop for Standing {
+    fn drop(&mut self) {
+        self.0.take();
+    }
+}
+
+/// A backend whose calls take no time of the paused clock.
+struct AtOnce(Arc<dyn Backend>);
+
+fn at_once<'a, T: 'a>(call: Reply<'a, T>) -> Reply<'a, T>
+where
+    Result<T, BackendError>: Send,
+{
+    Box::pin(async move {
+        let _still = Standing::still();
+        call.await
+    })
+}
+
+impl Backend for AtOnce {
+    fn open_session(&self) -> Reply<'_, Session> {
+        at_once(self.0.open_session())
+    }
+    fn poll<'a>(&'a self, cursor: Option<&'a str>, limit: u32, wait: Duration) -> Reply<'a, Page> {
+        at_once(self.0.poll(cursor, limit, wait))
+    }
+    fn list_open(&self) -> Reply<'_, Vec<Offered>> {
+        at_once(self.0.list_open())
+    }
+    fn fetch_open<'a>(&'a self, ids: &'a [RequestId]) -> Reply<'a, Vec<Offered>> {
+        at_once(self.0.fetch_open(ids))
+    }
+    fn claim<'a>(&'a self, id: &'a RequestId, lease: &'a LeaseId) -> Reply<'a, Claim> {
+        at_once(self.0.claim(id, lease))
+    }
+    fn tell<'a>(&'a self, id: &'a RequestId, lease: &'a LeaseId, n: u64, data: &'a str) -> Reply<'a, Told> {
+        at_once(self.0.tell(id, lease, n, data))
+    }
+    fn post<'a>(&'a self, result: ResultPost<'a>) -> Reply<'a, Posted> {
+        at_once(self.0.post(result))
+    }
+    fn beat(&self, online: bool, every: Duration, health: Value) -> Reply<'_, Beat> {
+        at_once(self.0.beat(online, every, health))
+    }
+    fn publish<'a>(&'a self, kind: CatalogKind, revision: u64, items: &'a [CatalogItem]) -> Reply<'a, ()> {
+        at_once(self.0.publish(kind, revision, items))
+    }
+    /// Until it stands.
+    fn wakeups<'a>(&'a self, heard: &'a (dyn Fn() + Send + Sync)) -> Reply<'a, Infallible> {
+        Box::pin(async move {
+            let dialling = Mutex::new(Some(Standing::still()));
+            let heard = || {
+                dialling.lock().unwrap_or_else(PoisonError::into_inner).take();
+                heard();
+            };
+            self.0.wakeups(&heard).await
+        })
+    }
+}
+
+/// What an idle device calls in some days, after the calls of its start.
+async fn idle(wakeup: WakeUp) -> Counts {
+    let stage = Stage::unheld("").await;
+    let meter = Meter::before(&stage.setting.url).await;
+    let settings = Settings { wakeup, ..Settings::default() };
+    let none = Registry::new([]).expect("no tools");
+    let runner = Inside::with_at(&stage, &meter.url, none, settings, |parts| {
+        parts.backend = Arc::new(AtOnce(Arc::clone(&parts.backend)));
+    });
+    until("the start to be over", || {
+        let socket = wakeup == WakeUp::Off || meter.calls("events:head") > 0;
+        socket && meter.calls("catalog:upsertMany") == 3 && meter.calls("devices:heartbeat") > 0
+    })
+    .await;
+    tokio::time::pause();
+    tokio::time::sleep(Duration::from_mins(20)).await;
+    meter.take();
+    tokio::time::sleep(Duration::from_hours(24 * DAYS)).await;
+    let counts = meter.take();
+    tokio::time::resume();
+    runner.stop().await;
+    counts
+}
+
+/// The rows of a table of the page, by what is in backticks in their first column; the numbers in the others.
+fn table(heading: &str) -> BTreeMap<String, Vec<f64>> {
+    let page = std::fs::read_to_string(PAGE).expect("the page");
+    let (_, rest) = page.split_once(heading).unwrap_or_else(|| panic!("the page has no {heading:?}"));
+    let rows =
+        rest.lines().skip_while(|line| !line.starts_with('|')).take_while(|line| line.starts_with('|'));
+    let number = |cell: &str| cell.trim().replace(['*', ','], "").parse().ok();
+    rows.filter_map(|row| {
+        let mut cells = row.trim_matches('|').split('|');
+        let first = cells.next()?;
+        let name = first.split('`').nth(1).unwrap_or(first).trim().trim_matches('*').to_owned();
+        Some((name, cells.filter_map(number).collect()))
+    })
+    .collect()
+}
+
+fn is_near(counted: f64, said: f64, off_by: f64) -> bool {
+    (counted - said).abs() <= said * off_by
+}
+
+#[expect(clippy::cast_precision_loss, reason = "far below 2^53")]
+fn float(n: u64) -> f64 {
+    n as f64
+}
+
+/// Compares the months of an idle device with a column of the page.
+fn compare(counts: &Counts, column: usize) {
+    let said = table("An idle device");
+    for (path, seen) in counts.iter().filter(|(_, seen)| seen.calls > 0) {
+        let row = said.get(path).unwrap_or_else(|| panic!("the page says nothing of {path}: {counts:?}"));
+        let month = float(seen.calls) * MONTH;
+        assert!(is_near(month, row[column], CALLS_OFF_BY), "{path}: {month} calls, the page says {row:?}");
+        if path != "events:head" {
+            let each = float(seen.bytes) / float(seen.calls);
+            assert!(is_near(each, row[2], BYTES_OFF_BY), "{path}: {each:.0} bytes, the page says {row:?}");
+        }
+    }
+    for (path, row) in said.iter().filter(|(path, row)| path.contains(':') && row[column] > 0.0) {
+        assert!(counts.get(path).is_some_and(|seen| seen.calls > 0), "{path} is never called: {row:?}");
+    }
+    let month = counts.values().map(|seen| float(seen.calls)).sum::<f64>() * MONTH;
+    assert!(is_near(month, said["a device"][column], CALLS_OFF_BY), "{month} calls in all");
+}
+
+#[tokio::test]
+async fn an_idle_device_with_the_wake_up_socket_costs_what_the_page_says() {
+    let counts = idle(WakeUp::Auto).await;
+    compare(&counts, 0);
+    let month = counts.values().map(|seen| float(seen.calls)).sum::<f64>() * MONTH;
+    assert!(month < 30_000.0, "{month} calls a month: {counts:?}");
+}
+
+#[tokio::test]
+async fn an_idle_device_without_it_costs_what_the_page_says() {
+    compare(&idle(WakeUp::Off).await, 1);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_short_request_costs_the_device_what_the_page_says() {
+    let stage = Stage::unheld("").await;
+    stage.configure("unauthorized_ms = 200", "unauthorized_ms = 200\nlistening_ms = 3600000");
+    let meter = Meter::before(&stage.setting.url).await;
+    let runner = stage.run_at(&meter.url);
+    runner.logs("the catalog is published").await;
+    eventually("the wake-up socket", async || {
+        (stage.status().await["backend"]["link"] == "up").then_some(())
+    })
+    .await;
+    until("the first heartbeat", || meter.calls("devices:heartbeat") > 0).await;
+    let said = table("A short request");
+    stage.write("there.txt", "words\n");
+    for ask in [Ask::bash("echo words"), Ask::new("Read", &json!({ "file_path": "there.txt" }))] {
+        // Each in the peace after the one before: a wake-up may bring one more look when it is over.
+        meter.take();
+        let id = stage.ask(ask).await;
+        assert_eq!(stage.answer(&id).await.outcome, "ok");
+        stage.reaches(&id, State::Delivered).await;
+        let counts = meter.take();
+        let calls: BTreeMap<_, _> =
+            counts.iter().filter(|(_, seen)| seen.calls > 0).map(|(path, seen)| (path, seen.calls)).collect();
+        assert!(calls.values().sum::<u64>() <= 4, "{calls:?}");
+        for (path, calls) in calls {
+            let row = said.get(path).unwrap_or_else(|| panic!("the page says nothing of {path}"));
+            assert!(float(calls) <= row[0], "{path}: {calls} calls, the page says {row:?}");
+        }
+    }
+}
