@@ -2,7 +2,10 @@
 
 mod asking;
 mod impostors;
+mod loading;
+mod questions;
 mod rude;
 mod stopping;
 mod terminals;
 mod turns;
+mod unattended;

@@ -1,15 +1,18 @@
 //! One session of a connected editor: who it is, what it serves, and which files are its own.
 
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use tokio::sync::OnceCell;
 
 use super::discovery::{Discover, ToolCatalog};
 use super::permission::Remembered;
-use crate::acp::protocol::{ClientCapabilities, SessionId};
+use crate::acp::protocol::{
+    ClientCapabilities, ContentBlock, ContentChunk, SessionId, SessionNotification, SessionUpdate,
+};
 use crate::acp::{ClientTools, WorkspacePath};
+use crate::home::{ThreadEvent, Threads};
 use crate::tool::Effect;
 
 /// What the owner wants of editors.
@@ -60,6 +63,8 @@ pub struct EditorSession {
     pub(super) remembered: Remembered,
     /// The tools it offers of its own; asked for once.
     pub(super) catalog: OnceCell<ToolCatalog>,
+    /// Where it is stored what the session has shown.
+    threads: OnceLock<Threads>,
 }
 
 impl EditorSession {
@@ -81,6 +86,34 @@ impl EditorSession {
             settings,
             remembered: Remembered::default(),
             catalog: OnceCell::new(),
+            threads: OnceLock::new(),
+        }
+    }
+
+    /// Stores from now on what the session shows.
+    pub fn record_in(&self, threads: Threads) {
+        // A session has one place for that.
+        let _ = self.threads.set(threads);
+    }
+
+    /// Stores something that happened in the session.
+    pub fn record(&self, event: &ThreadEvent) {
+        if let Some(threads) = self.threads.get() {
+            threads.add(&self.id.to_string(), event);
+        }
+    }
+
+    /// Says something to the person there.
+    pub fn say(&self, text: &str) {
+        let chunk = ContentChunk::new(ContentBlock::from(text.to_owned()));
+        self.update(SessionUpdate::AgentMessageChunk(chunk));
+    }
+
+    /// Hands something to the connection; nobody waits for it to be shown.
+    pub fn update(&self, update: SessionUpdate) {
+        let sent = self.client.session_update(SessionNotification::new(self.id.clone(), update));
+        if let Some(Err(error)) = futures_util::FutureExt::now_or_never(sent) {
+            tracing::debug!(%error, "the editor is not told");
         }
     }
 
