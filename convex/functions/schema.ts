@@ -23,6 +23,9 @@ export default defineSchema({
   // The code that a new device must show once: one row at most, its hash alone.
   pairing: defineTable({ codeHash: v.string(), setAtMs: v.number() }),
 
+  // Which deployment this is: one row, made when a device first asks.
+  deployment: defineTable({ backendId: v.string() }),
+
   devices: defineTable({
     deviceId: v.string(),
     publicKey: v.string(),

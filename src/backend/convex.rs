@@ -33,6 +33,8 @@ pub struct ConvexBackend {
     /// Made when it is first needed: reading the system's certificates takes its time.
     wakeup: OnceLock<Result<Arc<Dialer>, BadUrl>>,
     pairing_code: Mutex<Option<String>>,
+    /// The deployment that is worked for, once it is known.
+    backend_id: OnceLock<String>,
     lease: Duration,
     /// Backend clock minus ours, in milliseconds.
     clock_offset_ms: AtomicI64,
@@ -59,11 +61,18 @@ impl ConvexBackend {
             token: watch::Sender::new(token),
             wakeup: OnceLock::new(),
             pairing_code: Mutex::new(pairing_code),
+            backend_id: OnceLock::new(),
             lease,
             clock_offset_ms: AtomicI64::new(0),
             clock_told: AtomicBool::new(false),
             last_signed_ms: AtomicI64::new(0),
         }
+    }
+
+    /// Opens sessions with the deployment of this id only, where one is known.
+    #[must_use]
+    pub fn only_with(self, backend_id: Option<String>) -> Self {
+        Self { backend_id: backend_id.map(OnceLock::from).unwrap_or_default(), ..self }
     }
 
     async fn call(
@@ -143,8 +152,17 @@ impl ConvexBackend {
         let answer = self.call(FunctionKind::Mutation, "devices:openSession", args, Duration::ZERO).await?;
         let server_now_ms = shaped("devices:openSession", wire::server_now(&answer))?;
         self.set_clock(server_now_ms);
+        let backend_id = wire::backend_id(&answer);
+        if let Some(id) = &backend_id {
+            self.tokens.keep_backend_id(id).map_err(|cause| BackendError::Function {
+                message: format!("the backend's id cannot be kept: {cause}"),
+            })?;
+            if self.backend_id.get_or_init(|| id.clone()) != id {
+                return Err(BackendError::OtherBackend { url: self.functions.url().to_owned() });
+            }
+        }
         self.token.send_replace(Some(token));
-        Ok(Session { server_now_ms })
+        Ok(Session { server_now_ms, backend_id })
     }
 
     async fn publish_page(

@@ -62,6 +62,12 @@ pub enum BackendError {
     /// A function refused, with a code.
     #[error("the backend refused: {0}")]
     Refused(Refusal),
+    /// Another deployment answers at the address than before: what is kept for that one is not for this one.
+    #[error("another backend answers at {url} than before")]
+    OtherBackend {
+        /// The address.
+        url: String,
+    },
     /// A function's answer is not of the contract's shape.
     #[error("the backend's answer to {function} is not of the agreed shape: {cause}")]
     Shape {
@@ -127,7 +133,7 @@ impl BackendError {
             // Convex gave up a slot after seconds of waiting, or repeated the transaction itself several times.
             Self::Busy { status: 429, .. } => Disposition::Retry(Pause::Intervals(3)),
             Self::Busy { status: 503, .. } => Disposition::Retry(Pause::Intervals(1)),
-            Self::Busy { .. } => Disposition::Retry(Pause::BackOff),
+            Self::Busy { .. } | Self::OtherBackend { .. } => Disposition::Retry(Pause::BackOff),
             Self::Unauthorized { .. } => Disposition::Reopen,
             // Something on the way takes less than the contract says.
             Self::BadCall { status: 413, .. } => Disposition::Shrink(None),

@@ -94,6 +94,8 @@ pub trait Backend: Send + Sync + 'static {
 pub struct Session {
     /// The backend's clock, in milliseconds.
     pub server_now_ms: f64,
+    /// The id of the deployment; none where it has none.
+    pub backend_id: Option<String>,
 }
 
 /// One page of events.

@@ -23,6 +23,10 @@ pub trait TokenStore: Send + Sync + 'static {
     fn load(&self) -> Option<Secret<String>>;
     /// A new token, kept before it is used.
     fn renew(&self) -> std::io::Result<Secret<String>>;
+    /// Keeps the id of the deployment that took the token.
+    fn keep_backend_id(&self, _id: &str) -> std::io::Result<()> {
+        Ok(())
+    }
 }
 
 /// What a session's signature covers.

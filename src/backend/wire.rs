@@ -179,6 +179,13 @@ pub(super) fn server_now(value: &Value) -> Result<f64, Misfit> {
     value.get("serverNowMs").and_then(Value::as_f64).ok_or_else(|| "no serverNowMs".to_owned())
 }
 
+/// The id of the deployment, where it says one that can be kept in a file.
+pub(super) fn backend_id(session: &Value) -> Option<String> {
+    let id = session.get("backendId").and_then(Value::as_str)?;
+    let fits = (1..=64).contains(&id.len()) && id.bytes().all(|byte| byte.is_ascii_graphic());
+    fits.then(|| id.to_owned())
+}
+
 pub(super) fn beat(value: &Value) -> Result<Beat, Misfit> {
     let next =
         value.get("nextBeatMs").and_then(Value::as_f64).filter(|ms| (1_000.0..=3_600_000.0).contains(ms));

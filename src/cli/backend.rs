@@ -6,12 +6,12 @@ use std::path::PathBuf;
 use clap::Args;
 
 use super::context::{Context, runtime};
-use super::dev::{caller_token, keep_admin_key, of_backend};
+use super::dev::of_backend;
 use super::exit::{self, Exit};
-use super::{print, stop};
+use super::{embedded_tokens, print, stop};
 use crate::config::WorkspaceRule;
 use crate::dev_backend::{Clock, DevBackend, DevBackendOptions, Faults};
-use crate::home::{TokenName, Tokens};
+use crate::home::TokenName;
 use crate::runner::Stop;
 
 #[derive(Debug, Args)]
@@ -55,13 +55,12 @@ pub fn backend(args: &BackendArgs, context: &Context) -> anyhow::Result<Exit> {
             faults: args.faults.as_deref().map(faults).transpose()?,
         };
         let backend = DevBackend::start(options).await?;
-        let token = caller_token(&backend, &home)?;
-        keep_admin_key(&backend, &home)?;
-        let ready = of_backend(&backend, &token, &config);
+        let tokens = embedded_tokens::prepare(&backend, &home)?;
+        let ready = of_backend(&backend, &tokens, &config)?;
         if context.json() {
             print::json(&ready);
         } else {
-            let token_file = |name| Tokens::of(&home).path(name).display().to_string();
+            let token_file = |name| tokens.path(name).display().to_string();
             print::line(&format!("Backend       {}", ready.url));
             print::line(&format!("Pairing code  {}", ready.pairing_code));
             print::line(&format!("Caller token  in {}", token_file(TokenName::Caller)));

@@ -2,7 +2,7 @@
 
 use super::exit::{Exit, Stop};
 use super::{Global, caller::Caller, logging, print, wiring};
-use crate::config::{Config, Environment, Flags, WorkspaceRule};
+use crate::config::{BackendKind, Config, Environment, Flags, WorkspaceRule};
 use crate::home::{DeviceIdentity, Home, TokenName, Tokens};
 use crate::ids::DeviceId;
 
@@ -19,6 +19,7 @@ impl Context {
             config: global.config,
             workspaces: global.workspaces,
             backend_url: global.backend_url,
+            backend_kind: None,
             log: global.log,
             json: global.json,
             color: global.color,
@@ -33,6 +34,14 @@ impl Context {
         let mut flags = self.flags.clone();
         change(&mut flags);
         Self { flags, environment: self.environment.clone() }
+    }
+
+    /// The same for work with the embedded backend at this address, whatever backend the configuration names.
+    pub fn with_embedded_backend(&self, url: &str) -> Self {
+        self.with_flags(|flags| {
+            flags.backend_url = Some(url.to_owned());
+            flags.backend_kind = Some(BackendKind::Convex);
+        })
     }
 
     /// The environment, captured once.
@@ -70,9 +79,14 @@ impl Context {
         Ok(config)
     }
 
-    /// The home of a configuration, made where it is not there.
+    /// The home of a configuration, made where it is not there. Tokens of a version that did not say whose they are go to
+    /// the configured backend.
     pub fn home(config: &Config) -> anyhow::Result<Home> {
-        Ok(Home::open(&config.home)?)
+        let home = Home::open(&config.home)?;
+        if let Some(url) = &config.configured_url {
+            Tokens::of(&home, url.as_str()).adopt_unassigned(&home)?;
+        }
+        Ok(home)
     }
 
     /// The device that the caller asks: the one named, else this one, else the only one that the backend knows.
@@ -108,8 +122,8 @@ impl Context {
         let functions = wiring::functions(config)?;
         let token = match &config.caller.token {
             Some(token) => token.clone(),
-            None => Tokens::of(home).read(TokenName::Caller)?.ok_or_else(|| {
-                let path = Tokens::of(home).path(TokenName::Caller);
+            None => wiring::tokens(config, home)?.read(TokenName::Caller)?.ok_or_else(|| {
+                let path = Tokens::of(home, functions.url()).path(TokenName::Caller);
                 let text = format!(
                     "no caller token: set PUNIE_CALLER_TOKEN, or put it into {} (mode 0600)",
                     path.display()

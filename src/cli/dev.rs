@@ -8,14 +8,14 @@ use serde::Serialize;
 use super::acp::EditorHost;
 use super::context::{Context, runtime};
 use super::exit::Exit;
-use super::wiring::{self, Assembled};
-use super::{acp, print, stop};
+use super::wiring::{self, Assembled, BackendSource};
+use super::{acp, embedded_tokens, print, stop};
 use crate::acp::editor::Editors;
 use crate::backend::Backend as _;
 use crate::config::{Config, WorkspaceRule};
 use crate::dev_backend::{Clock, DevBackend, DevBackendOptions};
 use crate::home::{DeviceIdentity, Home, RunnerLock, TokenName, Tokens};
-use crate::redact::{Redactor, Secret};
+use crate::redact::Redactor;
 use crate::runner::{Bench, Stop};
 
 #[derive(Debug, Default, Args)]
@@ -71,22 +71,21 @@ pub async fn serve(
     ready: impl FnOnce(&Ready),
 ) -> anyhow::Result<()> {
     let backend = start_backend(home, port).await?;
-    let token = caller_token(&backend, home)?;
-    keep_admin_key(&backend, home)?;
-    let url = backend.url().to_owned();
-    let config =
-        context.with_flags(|flags| flags.backend_url = Some(url)).config(WorkspaceRule::OrCurrentDir)?;
+    let tokens = embedded_tokens::prepare(&backend, home)?;
+    let config = context.with_embedded_backend(backend.url()).config(WorkspaceRule::OrCurrentDir)?;
     let code = Some(backend.pairing_code().to_owned());
     let identity = DeviceIdentity::load_or_create(home)?;
     let device = identity.id().to_string();
     // Before anybody is told: a request for a device that has opened no session is refused.
     wiring::backend(&config, home, identity, &Redactor::default(), code.clone())?.open_session().await?;
     let editors = Editors::default();
-    let assembled = wiring::runner(&config, home, context.environment(), code, &editors, &Bench::default())?;
+    let source = BackendSource::Embedded;
+    let assembled =
+        wiring::runner(&config, home, context.environment(), source, code, &editors, &Bench::default())?;
     ready(&Ready {
         device_id: Some(device),
         workspaces: config.workspaces.iter().map(|path| path.display().to_string()).collect(),
-        ..of_backend(&backend, &token, &config)
+        ..of_backend(&backend, &tokens, &config)?
     });
     let Assembled { runner, processes, registry, journal } = assembled;
     let host = Arc::new(EditorHost::running(home, &editors, registry, journal));
@@ -110,40 +109,19 @@ pub async fn start_backend(home: &Home, port: u16) -> anyhow::Result<DevBackend>
     Ok(DevBackend::start(options).await?)
 }
 
-/// The caller's token: from its file while this backend knows it, else minted and put there.
-pub fn caller_token(backend: &DevBackend, home: &Home) -> anyhow::Result<Secret<String>> {
-    let tokens = Tokens::of(home);
-    if let Some(kept) = tokens.read(TokenName::Caller)?
-        && backend.caller_token_is_valid(kept.expose())
-    {
-        return Ok(kept);
-    }
-    let minted = Secret::new(backend.mint_caller("command line")?);
-    tokens.write(TokenName::Caller, &minted)?;
-    Ok(minted)
-}
-
-/// Puts the backend's admin key into its file, if it is not there.
-pub fn keep_admin_key(backend: &DevBackend, home: &Home) -> anyhow::Result<()> {
-    let (tokens, key) = (Tokens::of(home), Secret::new(backend.admin_key().to_owned()));
-    if tokens.read(TokenName::Admin)?.is_none_or(|kept| kept.expose() != key.expose()) {
-        tokens.write(TokenName::Admin, &key)?;
-    }
-    Ok(())
-}
-
 /// What is ready, as far as the backend alone goes.
-pub fn of_backend(backend: &DevBackend, token: &Secret<String>, config: &Config) -> Ready {
-    Ready {
+pub fn of_backend(backend: &DevBackend, tokens: &Tokens, config: &Config) -> anyhow::Result<Ready> {
+    let token = tokens.read(TokenName::Caller)?;
+    Ok(Ready {
         url: backend.url().to_owned(),
         console_url: None,
-        caller_token: token.expose().clone(),
+        caller_token: token.map(|token| token.expose().clone()).unwrap_or_default(),
         admin_key: backend.admin_key().to_owned(),
         device_id: None,
         pairing_code: backend.pairing_code().to_owned(),
         home: config.home.display().to_string(),
         workspaces: Vec::new(),
-    }
+    })
 }
 
 fn announce(ready: &Ready, json: bool) {

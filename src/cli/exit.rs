@@ -97,6 +97,7 @@ fn of_cause(cause: &(dyn std::error::Error + 'static)) -> Option<Exit> {
         return Some(match error {
             RunnerError::Journal(_) => Exit::CannotWrite,
             RunnerError::Barred(_) => Exit::Refused,
+            RunnerError::OtherBackend => Exit::Unreachable,
             RunnerError::Backend(error) => of_backend(error),
         });
     }

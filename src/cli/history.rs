@@ -64,6 +64,8 @@ struct Line<'a> {
     failed_posts: u32,
     last_error: Option<&'a str>,
     undone_at_ms: Option<i64>,
+    /// The address of the backend that asked; null where that is not known.
+    backend: Option<&'a str>,
 }
 
 /// One step of a life.
@@ -119,13 +121,16 @@ pub fn history(args: &HistoryArgs, context: &Context) -> anyhow::Result<Exit> {
         conversation: args.conversation.clone(),
         since_ms: args.within.map(|minutes| now_ms - i64::from(minutes) * 60_000),
     };
-    let lives = reader.map_or_else(|| Ok(Vec::new()), |reader| reader.history(&question))?;
+    let (lives, several) = match reader {
+        Some(reader) => (reader.history(&question)?, reader.backend_count()? > 1),
+        None => (Vec::new(), false),
+    };
     if context.json() {
         for life in &lives {
             print::json(&Line::of(life, &undone));
         }
     } else {
-        show(&lives, now_ms, &undone);
+        show(&lives, now_ms, &undone, several);
     }
     Ok(Exit::Done)
 }
@@ -180,6 +185,7 @@ impl<'a> Line<'a> {
             failed_posts: life.failed_posts,
             last_error: life.last_error.as_deref(),
             undone_at_ms: undone.get(&life.id).copied(),
+            backend: life.backend.as_deref(),
         }
     }
 }
@@ -232,24 +238,33 @@ fn notes(life: &Life, undone: bool) -> String {
     notes.join("; ")
 }
 
-fn show(lives: &[Life], now_ms: i64, undone: &HashMap<String, i64>) {
+/// With the backend of each where there are several.
+fn show(lives: &[Life], now_ms: i64, undone: &HashMap<String, i64>, several: bool) {
     if lives.is_empty() {
         return print::line("Nothing that fits was asked of this device within the last 30 days.");
     }
     let rows: Vec<Vec<String>> = lives
         .iter()
         .map(|life| {
-            vec![
+            let mut row = vec![
                 moments::ago(life.received_at_ms, now_ms),
                 print::cell(&life.tool, 30),
                 progress(life),
                 duration(life).map(moments::took).unwrap_or_default(),
                 life.id.clone(),
                 notes(life, undone.contains_key(&life.id)),
-            ]
+            ];
+            if several {
+                row.insert(5, life.backend.clone().unwrap_or_default());
+            }
+            row
         })
         .collect();
-    print::table(&["WHEN", "TOOL", "OUTCOME", "TOOK", "REQUEST", "NOTES"], &rows);
+    let mut head = vec!["WHEN", "TOOL", "OUTCOME", "TOOK", "REQUEST", "NOTES"];
+    if several {
+        head.insert(5, "BACKEND");
+    }
+    print::table(&head, &rows);
 }
 
 /// All steps of a life, in order.
@@ -308,6 +323,9 @@ fn show_whole(id: &str, whole: &Whole, steps: &[Step]) {
     if let Some(life) = &whole.life {
         print::line(&format!("Tool          {} ({})", print::cell(&life.tool, 100), life.effect));
         print::line(&format!("Conversation  {}", print::cell(&life.conversation, 100)));
+        if let Some(backend) = &life.backend {
+            print::line(&format!("Backend       {backend}"));
+        }
         print::line(&format!("Outcome       {}", progress(life)));
         if let Some(deadline) = life.deadline_ms {
             #[expect(clippy::cast_possible_truncation, reason = "milliseconds since 1970")]

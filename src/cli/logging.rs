@@ -5,7 +5,7 @@
 use std::borrow::Cow;
 use std::io::{self, IsTerminal, Write};
 use std::path::PathBuf;
-use std::sync::{Mutex, OnceLock};
+use std::sync::{Mutex, PoisonError, RwLock};
 
 use tracing_subscriber::fmt;
 use tracing_subscriber::prelude::*;
@@ -48,14 +48,14 @@ pub fn is_kept(wanted: Wanted) -> bool {
     }
 }
 
-/// From now on the values that this redactor knows are masked in the log too. The first one stays: a process has one home
-/// whose secrets it handles.
+/// From now on the values that this redactor knows are masked in the log too. The last one counts: a process has one home
+/// whose secrets it handles, and each of its runners reads them anew.
 pub fn mask_by(redactor: &Redactor) {
-    let _ = KNOWN.set(redactor.clone());
+    *KNOWN.write().unwrap_or_else(PoisonError::into_inner) = Some(redactor.clone());
 }
 
 /// What knows the values of this process.
-static KNOWN: OnceLock<Redactor> = OnceLock::new();
+static KNOWN: RwLock<Option<Redactor>> = RwLock::new(None);
 
 /// Masks known values, and credentials by their patterns, and escapes what would steer a terminal. The log's lines arrive
 /// one at a time and whole.
@@ -74,7 +74,8 @@ fn keep_escapes(line: &str) -> String {
 impl<W: Write> Write for Masked<W> {
     fn write(&mut self, line: &[u8]) -> io::Result<usize> {
         let text = String::from_utf8_lossy(line);
-        let known = KNOWN.get().map_or(Cow::Borrowed(&*text), |known| known.scrub(&text).0);
+        let known = KNOWN.read().unwrap_or_else(PoisonError::into_inner);
+        let known = known.as_ref().map_or(Cow::Borrowed(&*text), |known| known.scrub(&text).0);
         let masked = redact::log_line(&known);
         let plain = if self.colored { keep_escapes(&masked) } else { print::plain(&masked).into_owned() };
         self.to.write_all(plain.as_bytes())?;

@@ -12,6 +12,7 @@ mod completions;
 mod context;
 mod demo;
 mod dev;
+mod embedded_tokens;
 pub mod exit;
 mod history;
 #[cfg(unix)]
@@ -103,7 +104,7 @@ struct Global {
     /// When to use colour: auto, always, never
     #[arg(long, global = true, value_name = "WHEN", value_parser = color)]
     color: Option<Color>,
-    /// The caller's token [env: PUNIE_CALLER_TOKEN] [default: tokens/caller in the home]
+    /// The caller's token [env: PUNIE_CALLER_TOKEN] [default: tokens/BACKEND/caller in the home]
     #[arg(long, global = true, value_name = "TOKEN", value_parser = secret, hide = true)]
     caller_token: Option<Secret<String>>,
     /// The device to ask [env: PUNIE_DEVICE] [default: this one]

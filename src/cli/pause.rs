@@ -190,7 +190,8 @@ fn home(context: &Context) -> anyhow::Result<Home> {
 
 fn answer(home: &Home, paused: bool, changed: bool) -> anyhow::Result<Answer> {
     let reader = Reader::find(&home.journal_file())?;
-    let counts = reader.map(|reader| reader.counts()).transpose()?.unwrap_or_default();
+    // What a runner works on, or worked on last.
+    let counts = reader.map(|reader| reader.of_last_backend()?.counts()).transpose()?.unwrap_or_default();
     let running = RunnerLock::peek(home)?.is_some();
     let stopped = Supervision::of(home).stopped();
     Ok(Answer { paused, changed, running, waiting: counts.accepted, in_flight: counts.started, stopped })

@@ -7,12 +7,12 @@ use clap::Args;
 use super::acp::EditorHost;
 use super::context::{Context, lone_runtime, to_the_end};
 use super::exit::Exit;
-use super::wiring::{self, Assembled};
+use super::wiring::{self, Assembled, BackendSource};
 use super::{acp, print, stop};
 use crate::acp::editor::Editors;
-use crate::config::WorkspaceRule;
-use crate::home::RunnerLock;
-use crate::runner::{Bench, Pass, Stop};
+use crate::config::{Config, WorkspaceRule};
+use crate::home::{Home, RunnerLock};
+use crate::runner::{Bench, Pass, RunnerError, Stop};
 
 #[derive(Debug, Default, Args)]
 pub struct RunArgs {
@@ -39,23 +39,55 @@ pub fn run(args: &RunArgs, once: bool, context: &Context) -> anyhow::Result<Exit
     let stop = Stop::new();
     let ended = to_the_end(runtime, async {
         let _signals = stop::on_signals(&stop)?;
-        let editors = Editors::default();
-        let code = args.pairing_code.clone();
-        let assembled = wiring::runner(&config, &home, context.environment(), code, &editors, &bench)?;
-        let Assembled { runner, processes, registry, journal } = assembled;
-        let running = async {
-            if once {
-                return runner.once(&stop).await.map(Some);
+        let work = Work { context, config: &config, home: &home, bench: &bench, args, once };
+        loop {
+            match Box::pin(work.run(&stop.for_next())).await {
+                Err(error) if is_other_backend(&error) && !stop.is_requested() => {
+                    tracing::warn!(
+                        "starting anew for the backend that answers now; what waits for the other one is kept"
+                    );
+                }
+                ended => return ended,
             }
-            tracing::info!(home = %config.home.display(), "the runner is up");
-            let host = Arc::new(EditorHost::running(&home, &editors, registry, journal));
-            let _door = acp::open_door(&config, &home, host, editors, &stop);
-            let _warming = processes.warm_up();
-            runner.run(&stop).await.map(|()| None)
-        };
-        anyhow::Ok(Box::pin(processes.serve(&stop, running)).await?)
+        }
     })?;
     Ok(ended.map_or(Exit::Done, |pass| report(&pass, context.json())))
+}
+
+fn is_other_backend(error: &anyhow::Error) -> bool {
+    matches!(error.downcast_ref(), Some(RunnerError::OtherBackend))
+}
+
+/// What a runner of this process is made of, each time anew.
+struct Work<'a> {
+    context: &'a Context,
+    config: &'a Config,
+    home: &'a Home,
+    bench: &'a Bench,
+    args: &'a RunArgs,
+    once: bool,
+}
+
+impl Work<'_> {
+    /// Runs until it is stopped or meets another backend, or makes one pass.
+    async fn run(&self, stop: &Stop) -> anyhow::Result<Option<Pass>> {
+        let (config, home, editors) = (self.config, self.home, Editors::default());
+        let (code, source) = (self.args.pairing_code.clone(), BackendSource::Configured);
+        let assembled =
+            wiring::runner(config, home, self.context.environment(), source, code, &editors, self.bench)?;
+        let Assembled { runner, processes, registry, journal } = assembled;
+        let running = async {
+            if self.once {
+                return runner.once(stop).await.map(Some);
+            }
+            tracing::info!(home = %config.home.display(), "the runner is up");
+            let host = Arc::new(EditorHost::running(home, &editors, registry, journal));
+            let _door = acp::open_door(config, home, host, editors, stop);
+            let _warming = processes.warm_up();
+            runner.run(stop).await.map(|()| None)
+        };
+        Ok(Box::pin(processes.serve(stop, running)).await?)
+    }
 }
 
 fn report(pass: &Pass, json: bool) -> Exit {

@@ -49,11 +49,16 @@ impl Config {
             Setting { key: "config", value: shown(&file), origin: file_origin },
         ];
 
+        let in_file = tables.backend.url.clone();
         if let Some((url, origin)) =
             given(flags.backend_url.as_deref(), "--backend-url", environment, "PUNIE_BACKEND_URL")?
         {
             tables.backend.url = Some(BackendUrl::parse(&url).map_err(because(&origin))?);
             replace(&mut tables.settings, "backend.url", &tables.backend.url, origin);
+        }
+        if let Some(kind) = flags.backend_kind {
+            tables.backend.kind = kind;
+            replace(&mut tables.settings, "backend.kind", &kind, Origin::Default);
         }
         if let Some((level, origin)) = given(flags.log.as_deref(), "--log", environment, "PUNIE_LOG")? {
             tables.log.level = LogLevel::parse(&level).map_err(because(&origin))?;
@@ -77,6 +82,7 @@ impl Config {
             home,
             file,
             workspaces,
+            configured_url: in_file.or_else(|| tables.backend.url.clone()),
             backend: tables.backend,
             poll: tables.poll,
             websocket: tables.websocket,

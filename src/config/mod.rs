@@ -38,6 +38,9 @@ pub struct Config {
     pub workspaces: Vec<PathBuf>,
     /// The event backend.
     pub backend: Backend,
+    /// The address of the backend that the file names, else of the one in force: the owner's, whatever one command was
+    /// told.
+    pub configured_url: Option<BackendUrl>,
     /// How often the backend is asked.
     pub poll: Poll,
     /// How the connection of a WebSocket backend is kept.
@@ -112,6 +115,8 @@ pub struct Flags {
     pub workspaces: Vec<PathBuf>,
     /// `--backend-url`
     pub backend_url: Option<String>,
+    /// The kind of backend where a command brings its own, which no flag says
+    pub backend_kind: Option<BackendKind>,
     /// `--log`
     pub log: Option<String>,
     /// `--json`

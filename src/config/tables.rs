@@ -133,7 +133,7 @@ tables! {
         unauthorized, "unauthorized_ms": Duration = ms(300_000), ms(10)..=DAY;
     }
 
-    /// How the connection of a websocket backend is kept. The token in tokens/backend of the home, if there is one, is shown to the worker.
+    /// How the connection of a websocket backend is kept. The token in tokens/BACKEND/backend of the home, if there is one, is shown to the worker.
     ["backend.websocket"] WebSocket {
         /// After how much silence the worker is pinged.
         ping, "ping_ms": Duration = ms(20_000), ms(10)..=HOUR;

@@ -57,6 +57,7 @@ pub(super) fn migrations() -> Migrations<'static> {
         M::up(include_str!("../../migrations/dev_backend/004_housekeeping.sql")),
         M::up(include_str!("../../migrations/dev_backend/005_watched_progress.sql")),
         M::up(include_str!("../../migrations/dev_backend/006_beat_interval.sql")),
+        M::up(include_str!("../../migrations/dev_backend/007_deployment.sql")),
     ])
 }
 

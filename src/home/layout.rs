@@ -213,7 +213,7 @@ impl Home {
             _ => Ok(()),
         }
     }
-    /// `tokens/`: one secret per file.
+    /// `tokens/`: a folder for each backend's address, in it one secret per file.
     pub fn tokens_dir(&self) -> PathBuf {
         self.root.join("tokens")
     }

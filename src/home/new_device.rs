@@ -23,15 +23,10 @@ pub fn set_aside(home: &Home) -> Result<Vec<PathBuf>, HomeError> {
     let suffix = format!("aside-{}", since_1970.as_millis());
     let journal = home.journal_file();
     let beside = |ending: &str| PathBuf::from(format!("{}{ending}", journal.display()));
-    let files = [
-        beside(""),
-        beside("-wal"),
-        beside("-shm"),
-        Tokens::of(home).path(TokenName::Device),
-        home.key_file(),
-        home.unfinished_device_file(),
-        home.device_file(),
-    ];
+    let mut files = vec![beside(""), beside("-wal"), beside("-shm")];
+    let sessions = Tokens::of_all(home)?.into_iter().chain([Tokens::unassigned(home)]);
+    files.extend(sessions.map(|tokens| tokens.path(TokenName::Device)));
+    files.extend([home.key_file(), home.unfinished_device_file(), home.device_file()]);
     let mut moved = Vec::new();
     for file in files {
         moved.extend(rename(&file, &suffix)?);

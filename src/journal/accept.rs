@@ -6,7 +6,7 @@ use sha2::{Digest, Sha256};
 use super::entry::{Origin, RecordedReply, State, Unfinished};
 use super::rules::{self, Event, Then};
 use super::writer::Durability;
-use super::{Journal, JournalError, steps};
+use super::{Journal, JournalError, backends, steps};
 use crate::ids::{LeaseId, RequestId};
 use crate::request::{CleanReply, Effect, ToolRequest};
 
@@ -111,16 +111,16 @@ impl Journal {
         let promises_effects =
             offers.iter().any(|offer| matches!(offer, Offer::Request(_, effect) if effect.at_most_once()));
         let durability = if promises_effects { Durability::Power } else { Durability::Process };
-        let lease = lease.clone();
+        let (lease, backend) = (lease.clone(), self.current.number());
         self.writer
             .write(durability, move |transaction| {
-                let page = Page { transaction, origin, lease, now_ms };
+                let page = Page { transaction, backend, origin, lease, now_ms };
                 let mut admissions = Vec::with_capacity(offers.len());
                 for offer in offers {
                     admissions.extend(page.take(offer)?);
                 }
                 if let Some(cursor) = cursor {
-                    move_cursor(transaction, &cursor)?;
+                    move_cursor(transaction, backend, &cursor)?;
                 }
                 Ok(admissions)
             })
@@ -129,19 +129,18 @@ impl Journal {
 }
 
 /// Moves the cursor on, never back.
-fn move_cursor(transaction: &Transaction<'_>, offered: &str) -> rusqlite::Result<()> {
-    let stands: Option<String> = transaction
-        .prepare_cached("select value from kv where key = 'cursor'")?
-        .query_row([], |row| row.get(0))
-        .optional()?;
+fn move_cursor(transaction: &Transaction<'_>, backend: i64, offered: &str) -> rusqlite::Result<()> {
+    let stands = backends::fact(transaction, backend, "cursor")?;
     match rules::cursor(stands.as_deref(), offered) {
-        Some(cursor) => super::transitions::set_kv(transaction, "cursor", cursor),
+        Some(cursor) => backends::set_fact(transaction, backend, "cursor", cursor),
         None => Ok(()),
     }
 }
 
 struct Page<'a> {
     transaction: &'a Transaction<'a>,
+    /// Whose page it is.
+    backend: i64,
     origin: Origin,
     lease: LeaseId,
     now_ms: i64,
@@ -179,15 +178,18 @@ impl Page<'_> {
 
     /// An offer by id: what is known is the same request, whatever its arguments.
     fn open(&self, id: RequestId, cancelled: bool) -> Result<Admission, JournalError> {
-        if self.hash_of_known(&id)?.is_none() {
+        if self.known(&id)?.is_none_or(|known| known.backend != self.backend) {
             return Ok(Admission::Unknown(id));
         }
         let (then, _) =
             steps::take(self.transaction, &id, Event::Offered { same: true, cancelled }, self.now_ms)?;
-        self.known(&id, then)
+        self.admit_again(&id, then)
     }
 
     fn cancel(&self, id: RequestId) -> Result<Option<Admission>, JournalError> {
+        if self.known(&id)?.is_some_and(|known| known.backend != self.backend) {
+            return Ok(None);
+        }
         let (then, _) = steps::take(self.transaction, &id, Event::TakenBack, self.now_ms)?;
         Ok((then == Then::Stop).then_some(Admission::Cancel(id)))
     }
@@ -195,28 +197,25 @@ impl Page<'_> {
     /// What an offer of a known request comes to; none of one that is new.
     fn offered(&self, request: &ToolRequest, hash: &[u8]) -> Result<Option<Admission>, JournalError> {
         let id = &request.id;
-        let Some(known_hash) = self.hash_of_known(id)? else { return Ok(None) };
-        let event = Event::Offered { same: known_hash == hash, cancelled: request.cancelled };
+        let Some(known) = self.known(id)? else { return Ok(None) };
+        // Another backend's request under this id is neither run for this one nor answered to it.
+        let is_own = known.backend == self.backend;
+        let event = Event::Offered { same: is_own && known.hash == hash, cancelled: request.cancelled };
         let (then, _) = steps::take(self.transaction, id, event, self.now_ms)?;
         if then == Then::Conflict {
-            let said = format!("{} with other arguments", request.tool);
+            let said = if is_own {
+                format!("{} with other arguments", request.tool)
+            } else {
+                format!("{} by another backend", request.tool)
+            };
             steps::incident(self.transaction, id, "conflict", Some(&said), self.now_ms)?;
             return Ok(Some(Admission::Conflict(Conflict { id: id.clone(), request: request.clone() })));
         }
-        self.known(id, then).map(Some)
-    }
-
-    fn hash_of_known(&self, id: &RequestId) -> Result<Option<Vec<u8>>, JournalError> {
-        let hash = self
-            .transaction
-            .prepare_cached("select args_hash from request where id = ?")?
-            .query_row([id.as_str()], |row| row.get(0))
-            .optional()?;
-        Ok(hash)
+        self.admit_again(id, then).map(Some)
     }
 
     /// What becomes of a known request that is offered again.
-    fn known(&self, id: &RequestId, then: Then) -> Result<Admission, JournalError> {
+    fn admit_again(&self, id: &RequestId, then: Then) -> Result<Admission, JournalError> {
         Ok(match then {
             Then::Post => Admission::Answered(super::read::recorded(self.transaction, id)?),
             Then::Nothing => Admission::Closed(id.clone()),
@@ -224,12 +223,19 @@ impl Page<'_> {
         })
     }
 
+    fn known(&self, id: &RequestId) -> rusqlite::Result<Option<KnownOffer>> {
+        self.transaction
+            .prepare_cached("select args_hash, backend from request where id = ?")?
+            .query_row([id.as_str()], |row| Ok(KnownOffer { hash: row.get(0)?, backend: row.get(1)? }))
+            .optional()
+    }
+
     fn insert(&self, request: &ToolRequest, effect: Effect, hash: &[u8]) -> Result<(), JournalError> {
         self.transaction
             .prepare_cached(
                 "insert into request (id, origin, tool, args, args_hash, conversation, agent_type, effect, \
                  created_at_ms, deadline_ms, received_at_ms, state, lease_id, cancel_requested, cancel_requested_at_ms, \
-                 signature) values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                 signature, backend) values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
             )?
             .execute(params![
                 request.id.as_str(),
@@ -248,9 +254,16 @@ impl Page<'_> {
                 request.cancelled,
                 request.cancelled.then_some(self.now_ms),
                 request.signature,
+                self.backend,
             ])?;
         Ok(())
     }
+}
+
+/// What the journal has under an id that is offered.
+struct KnownOffer {
+    hash: Vec<u8>,
+    backend: i64,
 }
 
 /// What makes two requests of one id the same request: the tool and its arguments.

@@ -69,6 +69,8 @@ pub struct Life {
     pub last_error: Option<String>,
     /// Until when it was wanted, by the backend's clock.
     pub deadline_ms: Option<f64>,
+    /// The address of the backend that it is of; none where that is not known.
+    pub backend: Option<String>,
 }
 
 /// Something that does not happen to every request.
@@ -110,7 +112,8 @@ pub struct Pending {
 
 const LIFE: &str = "id, tool, origin, conversation, effect, state, outcome, code, offers, attempt, epoch, \
     received_at_ms, started_at_ms, finished_at_ms, closed_at_ms, cancel_requested_at_ms, cancel_requested, \
-    deliver_attempts, last_error, deadline_ms";
+    deliver_attempts, last_error, deadline_ms, \
+    (select nullif(address, '') from backend where number = request.backend)";
 
 impl Reader {
     /// The lives of the requests asked for, the latest first.
@@ -200,10 +203,13 @@ impl Reader {
     /// # Errors
     /// The file cannot be read.
     pub fn pending(&self) -> Result<Pending, JournalError> {
-        let sql = "select count(*), min(received_at_ms) from request where state = 'accepted'";
+        let sql = format!(
+            "select count(*), min(received_at_ms) from request where state = 'accepted' and {}",
+            self.own()
+        );
         Ok(self
             .connection
-            .query_row(sql, [], |row| Ok(Pending { count: row.get(0)?, oldest_ms: row.get(1)? }))?)
+            .query_row(&sql, [], |row| Ok(Pending { count: row.get(0)?, oldest_ms: row.get(1)? }))?)
     }
 
     /// The replies that nobody will want any more: those whose request expired before `expired_before_ms` by the
@@ -216,10 +222,11 @@ impl Reader {
         expired_before_ms: f64,
         ttl_ms: f64,
     ) -> Result<Vec<RequestId>, JournalError> {
-        let mut statement = self.connection.prepare_cached(
-            "select id from request where state = 'finished' and created_at_ms > 0 \
+        let mut statement = self.connection.prepare_cached(&format!(
+            "select id from request where {} and state = 'finished' and created_at_ms > 0 \
              and coalesce(deadline_ms, created_at_ms + ?1) < ?2 order by rowid",
-        )?;
+            self.own()
+        ))?;
         let ids = statement
             .query_map((ttl_ms, expired_before_ms), |row| super::entry::parsed(row, 0, RequestId::parse))?;
         Ok(ids.collect::<Result<_, _>>()?)
@@ -248,5 +255,6 @@ fn life_from_row(row: &Row<'_>) -> rusqlite::Result<Life> {
         failed_posts: row.get(17)?,
         last_error: row.get(18)?,
         deadline_ms: row.get(19)?,
+        backend: row.get(20)?,
     })
 }

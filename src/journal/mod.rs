@@ -8,6 +8,7 @@
 )]
 
 mod accept;
+mod backends;
 mod backup;
 mod debris;
 mod entry;
@@ -32,6 +33,7 @@ mod transitions;
 mod writer;
 
 pub use accept::{Accepted, Admission, Conflict, Offer, Refusal};
+pub use backends::{BackendIdentity, WaitingBackend};
 pub use entry::{Origin, RecordedReply, State, Unfinished};
 pub use history::{Incident, Life, Pending, Question, Whole};
 pub use read::{ListedTask, LiveCounts, Reader, RequestLife};
@@ -130,26 +132,46 @@ pub struct Journal {
     writer: Writer,
     disk: room::Disk,
     path: std::path::PathBuf,
+    current: backends::Current,
 }
 
 impl Journal {
-    /// Opens the file, making it, mending it and bringing it up to date where needed, and counts this life
-    /// of the runner.
+    /// Opens the file for the backend that the last process worked for; else as [`Journal::open_for`].
+    ///
+    /// # Errors
+    /// As [`Journal::open_for`].
+    pub fn open(path: &Path) -> Result<Self, JournalError> {
+        Self::open_with(path, |connection| backends::last_used(connection))
+    }
+
+    /// Opens the file for work for this backend, making it, mending it and bringing it up to date where needed, and
+    /// counts this life of the runner.
     ///
     /// # Errors
     /// [`JournalError::Open`], [`JournalError::Newer`], [`JournalError::Migrate`], [`JournalError::File`].
-    pub fn open(path: &Path) -> Result<Self, JournalError> {
-        let connection = migrate::open(path, false)?;
+    pub fn open_for(path: &Path, backend: &BackendIdentity) -> Result<Self, JournalError> {
+        Self::open_with(path, |connection| backends::select(connection, backend))
+    }
+
+    fn open_with(
+        path: &Path,
+        select: impl Fn(&mut rusqlite::Connection) -> rusqlite::Result<i64>,
+    ) -> Result<Self, JournalError> {
+        let mut connection = migrate::open(path, false)?;
         let disk = room::Disk::below(path);
-        if let Err(error) = count_life(&connection) {
-            if Fault::of(&error) != Fault::Full {
-                return Err(error.into());
-            }
-            disk.release();
+        let mut prepare = || {
             count_life(&connection)?;
-        }
+            select(&mut connection)
+        };
+        let number = match prepare() {
+            Err(error) if Fault::of(&error) == Fault::Full => {
+                disk.release();
+                prepare()?
+            }
+            number => number?,
+        };
         let writer = Writer::start(connection, path, disk.clone());
-        Ok(Self { writer, disk, path: path.to_owned() })
+        Ok(Self { writer, disk, path: path.to_owned(), current: backends::Current::new(number) })
     }
 
     /// Brings everything into the one file, when nothing more is to be written: the next start finds nothing to
@@ -158,12 +180,14 @@ impl Journal {
         self.writer.rest().await;
     }
 
-    /// A read-only view of the same file.
+    /// A read-only view of the same file, as far as it is about the backend that this process works for.
     ///
     /// # Errors
     /// [`JournalError::Open`].
     pub fn reader(&self) -> Result<Reader, JournalError> {
-        Reader::open(&self.path)
+        let mut reader = Reader::open(&self.path)?;
+        reader.backend = Some(self.current.number());
+        Ok(reader)
     }
 }
 

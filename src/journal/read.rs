@@ -17,6 +17,8 @@ use crate::request::{Effect, OutcomeKind};
 #[derive(Debug)]
 pub struct Reader {
     pub(super) connection: Connection,
+    /// The number of the backend that it reads for; none where it reads of all.
+    pub(super) backend: Option<i64>,
 }
 
 /// How many requests are on their way.
@@ -77,7 +79,7 @@ impl Reader {
         let connection = Connection::open_with_flags(path, flags)
             .map_err(|cause| JournalError::Open { path: path.display().to_string(), cause })?;
         connection.busy_timeout(std::time::Duration::from_secs(5))?;
-        Ok(Self { connection })
+        Ok(Self { connection, backend: None })
     }
 
     /// The journal as another process than its runner may read it; none where there is none yet, or where it is just
@@ -100,13 +102,12 @@ impl Reader {
         }
     }
 
-    /// A small fact.
+    /// A small fact of the device, or of the backend that this reads for.
     ///
     /// # Errors
     /// The file cannot be read.
     pub fn recall(&self, key: &str) -> Result<Option<String>, JournalError> {
-        let mut statement = self.connection.prepare_cached("select value from kv where key = ?")?;
-        Ok(statement.query_row([key], |row| row.get(0)).optional()?)
+        Ok(super::backends::fact(&self.connection, self.facts_of()?, key)?)
     }
 
     /// What a previous life accepted or started and did not finish, oldest first.
@@ -116,13 +117,14 @@ impl Reader {
     pub fn unfinished(&self) -> Result<Vec<Unfinished>, JournalError> {
         let mut statement = self.connection.prepare_cached(&format!(
             "select {REQUEST_COLUMNS}, {LIFE_COLUMNS} from request \
-             where state in ('accepted', 'started') order by rowid"
+             where {} and state in ('accepted', 'started') order by rowid",
+            self.own()
         ))?;
         let rows = statement.query_map([], unfinished_from_row)?;
         Ok(rows.collect::<Result<_, _>>()?)
     }
 
-    /// The requests that are begun and not answered, oldest first.
+    /// The requests that are begun and not answered, of all backends, oldest first.
     ///
     /// # Errors
     /// The file cannot be read.
@@ -139,9 +141,9 @@ impl Reader {
     /// # Errors
     /// The file cannot be read.
     pub fn undelivered(&self) -> Result<Vec<RequestId>, JournalError> {
-        let mut statement = self
-            .connection
-            .prepare_cached("select id from request where state = 'finished' order by rowid")?;
+        let sql =
+            format!("select id from request where {} and state = 'finished' order by rowid", self.own());
+        let mut statement = self.connection.prepare_cached(&sql)?;
         let rows = statement.query_map([], |row| parsed(row, 0, RequestId::parse))?;
         Ok(rows.collect::<Result<_, _>>()?)
     }
@@ -153,7 +155,8 @@ impl Reader {
     pub fn undelivered_reply(&self, id: &RequestId) -> Result<Option<RecordedReply>, JournalError> {
         let mut statement = self.connection.prepare_cached(&format!(
             "select {REPLY_COLUMNS} from request join result on request_id = id \
-             where id = ? and state = 'finished'"
+             where id = ? and state = 'finished' and {}",
+            self.own()
         ))?;
         Ok(statement.query_row([id.as_str()], RecordedReply::from_row).optional()?)
     }
@@ -170,7 +173,9 @@ impl Reader {
         busy: impl Fn(&RequestId) -> bool,
     ) -> Result<Vec<Unfinished>, JournalError> {
         let mut statement = self.connection.prepare_cached(&format!(
-            "select {REQUEST_COLUMNS}, {LIFE_COLUMNS} from request where state = 'accepted' and conversation = ? order by rowid"
+            "select {REQUEST_COLUMNS}, {LIFE_COLUMNS} from request \
+             where state = 'accepted' and conversation = ? and {} order by rowid",
+            self.own()
         ))?;
         let mut rows = statement.query([conversation.as_str()])?;
         let mut waiting = Vec::new();
@@ -191,12 +196,13 @@ impl Reader {
     /// The file cannot be read.
     pub fn waiting(&self, id: &RequestId) -> Result<Option<Unfinished>, JournalError> {
         let mut statement = self.connection.prepare_cached(&format!(
-            "select {REQUEST_COLUMNS}, {LIFE_COLUMNS} from request where state = 'accepted' and id = ?"
+            "select {REQUEST_COLUMNS}, {LIFE_COLUMNS} from request where state = 'accepted' and id = ? and {}",
+            self.own()
         ))?;
         Ok(statement.query_row([id.as_str()], unfinished_from_row).optional()?)
     }
 
-    /// The processes that a request's call had started.
+    /// The processes that requests' calls had started, of all backends.
     ///
     /// # Errors
     /// The file cannot be read.
@@ -213,10 +219,11 @@ impl Reader {
     /// The file cannot be read.
     pub fn counts(&self) -> Result<LiveCounts, JournalError> {
         let mut counts = LiveCounts::default();
-        let mut statement = self.connection.prepare_cached(
+        let own = self.own();
+        let mut statement = self.connection.prepare_cached(&format!(
             "select state, count(*), min(finished_at_ms) from request \
-             where state in ('accepted', 'started', 'finished') group by state",
-        )?;
+             where {own} and state in ('accepted', 'started', 'finished') group by state",
+        ))?;
         let mut rows = statement.query([])?;
         while let Some(row) = rows.next()? {
             let count = row.get(1)?;
@@ -227,7 +234,9 @@ impl Reader {
             }
         }
         counts.undeliverable = self.connection.query_row(
-            "select count(*) from request where closed_at_ms is not null and state = 'undeliverable'",
+            &format!(
+                "select count(*) from request where closed_at_ms is not null and state = 'undeliverable' and {own}"
+            ),
             [],
             |row| row.get(0),
         )?;
@@ -239,9 +248,12 @@ impl Reader {
     /// # Errors
     /// The file cannot be read.
     pub fn closed_counts(&self) -> Result<(u32, u32), JournalError> {
-        let sql = "select count(*) filter (where state = 'delivered' and origin = 'backend'), \
-                   count(*) filter (where state = 'undeliverable') from request where closed_at_ms is not null";
-        Ok(self.connection.query_row(sql, [], |row| Ok((row.get(0)?, row.get(1)?)))?)
+        let sql = format!(
+            "select count(*) filter (where state = 'delivered' and origin = 'backend'), \
+             count(*) filter (where state = 'undeliverable') from request where closed_at_ms is not null and {}",
+            self.own()
+        );
+        Ok(self.connection.query_row(&sql, [], |row| Ok((row.get(0)?, row.get(1)?)))?)
     }
 
     /// One request's life.
@@ -249,10 +261,11 @@ impl Reader {
     /// # Errors
     /// The file cannot be read.
     pub fn life(&self, id: &RequestId) -> Result<Option<RequestLife>, JournalError> {
-        let mut statement = self.connection.prepare_cached(
+        let mut statement = self.connection.prepare_cached(&format!(
             "select origin, tool, state, received_at_ms, started_at_ms, finished_at_ms, outcome, payload \
-             from request left join result on request_id = id where id = ?",
-        )?;
+             from request left join result on request_id = id where id = ? and {}",
+            self.own()
+        ))?;
         Ok(statement.query_row([id.as_str()], life_from_row).optional()?)
     }
 
@@ -261,11 +274,12 @@ impl Reader {
     /// # Errors
     /// The file cannot be read.
     pub fn tasks(&self, since_ms: i64, limit: u32) -> Result<Vec<ListedTask>, JournalError> {
-        let mut statement = self.connection.prepare_cached(
+        let mut statement = self.connection.prepare_cached(&format!(
             "select origin, tool, state, received_at_ms, started_at_ms, finished_at_ms, outcome, null, id, \
-             substr(args, 1, 100) from request where origin = 'task' and received_at_ms >= ? \
+             substr(args, 1, 100) from request where {} and origin = 'task' and received_at_ms >= ? \
              order by rowid desc limit ?",
-        )?;
+            self.own()
+        ))?;
         let rows = statement.query_map((since_ms, limit), |row| {
             Ok(ListedTask {
                 id: parsed(row, 8, RequestId::parse)?,

@@ -91,7 +91,8 @@ fn remember(transaction: &Transaction<'_>, salvage: &Salvage) -> Result<(), Jour
 }
 
 /// The tables in the order in which their rows may be written.
-const TABLES: &[&str] = &["request", "result", "child", "kv", "shell", "intent", "incident"];
+const TABLES: &[&str] =
+    &["backend", "backend_fact", "request", "result", "child", "kv", "shell", "intent", "incident"];
 
 fn carry_over(path: &Path, target: &Transaction<'_>) -> Result<Salvage, JournalError> {
     let mut salvage = Salvage { cause: String::new(), file: String::new(), kept: 0, lost: 0, lost_beside: 0 };
@@ -118,7 +119,9 @@ fn carry_tables(
             continue;
         }
         let mut insert = target.prepare(&format!(
-            "insert or ignore into {table} ({}) values ({})",
+            "insert or {} into {table} ({}) values ({})",
+            // A new file has one row of these, which stands for what is carried over.
+            if *table == "backend" { "replace" } else { "ignore" },
             columns.join(", "),
             vec!["?"; columns.len()].join(", ")
         ))?;

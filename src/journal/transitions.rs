@@ -3,6 +3,7 @@
 use rusqlite::{Transaction, params};
 
 use super::accept::Accepted;
+use super::backends::set_fact;
 use super::entry::{RecordedReply, State};
 use super::rules::{Comparison, Event, Then, Verdict, Write};
 use super::writer::Durability;
@@ -211,12 +212,14 @@ impl Journal {
         });
     }
 
-    /// Keeps a small fact (the cursor, the clock's offset) over restarts.
+    /// Keeps a small fact over restarts: of the device, or of the backend that this process works for (the cursor, the
+    /// clock's offset).
     ///
     /// # Errors
     /// The journal could not be written.
     pub async fn remember(&self, key: &'static str, value: String) -> Result<(), JournalError> {
-        self.writer.write_beside(move |transaction| Ok(set_kv(transaction, key, &value)?)).await
+        let backend = self.current.number();
+        self.writer.write_beside(move |transaction| Ok(set_fact(transaction, backend, key, &value)?)).await
     }
 
     /// Keeps small facts that `status` shows and that nobody here waits for; whether that succeeds is only logged.
@@ -224,8 +227,9 @@ impl Journal {
         if facts.is_empty() {
             return;
         }
+        let backend = self.current.number();
         self.writer.write_aside(move |transaction| {
-            facts.iter().try_for_each(|(key, value)| Ok(set_kv(transaction, key, value)?))
+            facts.iter().try_for_each(|(key, value)| Ok(set_fact(transaction, backend, key, value)?))
         });
     }
 

@@ -25,6 +25,17 @@ impl Stop {
         Self::default()
     }
 
+    /// The same for the next runner of this process: who asked one to stop asks the next.
+    #[must_use]
+    pub fn for_next(&self) -> Self {
+        Self { calls_over: CancellationToken::new(), ..self.clone() }
+    }
+
+    /// Whether somebody asked.
+    pub fn is_requested(&self) -> bool {
+        self.requested.is_cancelled()
+    }
+
     /// Asks; asking again hurries.
     pub fn ask(&self) {
         if self.requested.is_cancelled() {

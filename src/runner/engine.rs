@@ -180,7 +180,7 @@ impl Engine {
         let barred_for = parts.settings.unauthorized * 3 / 4;
         let line = Arc::new(Line::new(parts.backend, Arc::clone(&budget), barred_for));
         Arc::new(Self {
-            sessions: Sessions::new(Arc::clone(&line), server_clock.clone()),
+            sessions: Sessions::new(Arc::clone(&line), server_clock.clone(), parts.journal.clone()),
             backend: Arc::clone(&line) as Arc<dyn Backend>,
             line,
             journal: parts.journal,

@@ -13,6 +13,7 @@ mod calls;
 mod catalog;
 mod clock;
 mod condition;
+mod cursors;
 mod declaring;
 mod delivery;
 mod drain;
@@ -103,6 +104,8 @@ pub struct Runner {
     parked: Parked,
     rhythm: Rhythm,
     cursor: Option<String>,
+    /// How many cursors were refused in this process.
+    refused_cursors: u32,
     polling: bool,
     /// Which poll is awaited: the answer to an earlier one is not taken.
     poll_number: u64,
@@ -135,6 +138,7 @@ impl Runner {
             parked: Parked::default(),
             rhythm,
             cursor: None,
+            refused_cursors: 0,
             polling: false,
             poll_number: 0,
             poll_at: None,
@@ -151,7 +155,7 @@ impl Runner {
     /// Runs until it is stopped, then drains.
     ///
     /// # Errors
-    /// [`RunnerError::Journal`], [`RunnerError::Barred`].
+    /// [`RunnerError::Journal`], [`RunnerError::Barred`], [`RunnerError::OtherBackend`].
     pub async fn run(mut self, stop: &Stop) -> Result<(), RunnerError> {
         let left = self.begin().await?;
         let engine = Arc::clone(&self.engine);
@@ -180,10 +184,10 @@ impl Runner {
         lives::begin(&self.engine).await?;
         let left = recovery::settle(&self.engine).await?;
         let reader = self.engine.journal.reader()?;
-        self.cursor = reader.recall("cursor")?;
         if let Some(offset) = reader.recall("clock_offset_ms")?.and_then(|offset| offset.parse().ok()) {
             self.engine.server_clock.recall(offset);
         }
+        self.recall_cursor().await?;
         self.engine.keep("leases", leases::renew);
         Ok(left)
     }
@@ -194,7 +198,7 @@ impl Runner {
             match self.next_wake(stop).await {
                 Wake::Polled(number, ..) if number != self.poll_number => {}
                 Wake::Polled(_, Ok(page), held) => self.take_page(page, held).await?,
-                Wake::Polled(_, Err(error), _) => self.poll_failed(error)?,
+                Wake::Polled(_, Err(error), _) => self.poll_failed(error).await?,
                 Wake::OpenListed(Ok(open)) => self.take_open(open).await?,
                 Wake::OpenListed(Err(error)) => self.list_failed(&error)?,
                 Wake::CallFinished(ended) => self.call_finished(&ended),
@@ -209,6 +213,9 @@ impl Runner {
                 Wake::ListOpenDue if self.engine.condition.lacks_room() => {}
                 Wake::ListOpenDue => self.list_open(),
                 Wake::Stop => return Ok(()),
+            }
+            if self.engine.sessions.has_met_another() {
+                return Err(RunnerError::OtherBackend);
             }
             if self.engine.journal.is_failed() {
                 return Err(JournalError::Failed.into());
@@ -299,9 +306,12 @@ impl Runner {
         Ok(())
     }
 
-    fn poll_failed(&mut self, error: BackendError) -> Result<(), RunnerError> {
+    async fn poll_failed(&mut self, error: BackendError) -> Result<(), RunnerError> {
         self.polling = false;
         self.engine.condition.poll_failed();
+        if error.code() == Some("INVALID_ARGUMENT") && self.cursor.is_some() {
+            return self.begin_anew(&error).await;
+        }
         if matches!(error, BackendError::Oversized { .. }) && self.page > 1 {
             self.page /= 2;
             tracing::warn!(%error, events = self.page, "fewer events are asked for at once");
@@ -362,6 +372,9 @@ impl Runner {
 
 /// A refusal that no further asking can change ends the runner: only the owner can mend it.
 fn failed_for_good(error: &BackendError) -> Result<(), RunnerError> {
+    if let BackendError::OtherBackend { .. } = error {
+        return Err(RunnerError::OtherBackend);
+    }
     if error.disposition() == Disposition::Never {
         return Err(RunnerError::Barred(error.clone()));
     }

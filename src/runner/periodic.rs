@@ -75,7 +75,9 @@ impl Engine {
     }
 
     async fn forget(&self) {
-        let before = self.server_clock.whole_now_ms().saturating_sub(ms(self.settings.remember));
+        // By the earlier of both clocks: what is closed may be of another backend than the one whose clock this is.
+        let now = self.server_clock.whole_now_ms().min(self.clock.now_ms());
+        let before = now.saturating_sub(ms(self.settings.remember));
         let sent = self.server_clock.whole_now_ms().saturating_sub(ms(self.settings.keep_sent));
         // Made at once, so that one transaction takes all.
         let (closed, sent, incidents) = tokio::join!(

@@ -33,6 +33,9 @@ pub(super) async fn settle(engine: &Arc<Engine>) -> Result<Vec<Accepted>, Runner
             engine.journal.child_ended(identity);
         }
     }
+    engine.meet_backend().await?;
+    // Now that it is known whose requests are to be settled.
+    let reader = engine.journal.reader()?;
     let unfinished = reader.unfinished()?;
     let ids = unfinished.iter().map(|left| left.request.id.clone()).collect();
     let fates = engine.journal.found(ids, engine.clock.now_ms()).await?;

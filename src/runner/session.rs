@@ -1,17 +1,25 @@
 //! Keeping the session open: one attempt at a time, whoever notices that it is closed.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
 
 use tokio::sync::Mutex;
 
 use super::clock::ServerClock;
 use super::line::Line;
 use crate::backend::{Backend as _, BackendError, Disposition};
+use crate::journal::Journal;
+
+/// How long a start waits to learn which deployment it meets.
+const FIRST_ANSWER: Duration = Duration::from_secs(5);
 
 pub(super) struct Sessions {
     line: Arc<Line>,
     clock: ServerClock,
+    journal: Journal,
+    /// The deployment turned out to be one whose requests this process has not settled.
+    met_another: AtomicBool,
     opened: AtomicU64,
     tried: AtomicU64,
     /// How the last attempt failed, if it did. Whoever attempts holds it.
@@ -26,8 +34,21 @@ pub(super) struct Generation {
 }
 
 impl Sessions {
-    pub(super) fn new(line: Arc<Line>, clock: ServerClock) -> Self {
-        Self { line, clock, opened: AtomicU64::new(0), tried: AtomicU64::new(0), opening: Mutex::new(None) }
+    pub(super) fn new(line: Arc<Line>, clock: ServerClock, journal: Journal) -> Self {
+        Self {
+            line,
+            clock,
+            journal,
+            met_another: AtomicBool::new(false),
+            opened: AtomicU64::new(0),
+            tried: AtomicU64::new(0),
+            opening: Mutex::new(None),
+        }
+    }
+
+    /// Whether the deployment turned out to be another than the one whose requests this process works for.
+    pub(super) fn has_met_another(&self) -> bool {
+        self.met_another.load(Ordering::Acquire)
     }
 
     /// How far it has come; whoever is refused remembers it from before its call.
@@ -61,12 +82,17 @@ impl Sessions {
             Ok(session) => {
                 let offset = self.clock.set(session.server_now_ms, asked);
                 tracing::info!(clock_offset_ms = offset, "the session with the backend is open");
+                self.name_backend(session.backend_id).await;
                 self.opened.fetch_add(1, Ordering::AcqRel);
                 *failed = None;
                 Ok(())
             }
             Err(error) => {
-                if matches!(error.disposition(), Disposition::Reopen | Disposition::Never) {
+                if let BackendError::OtherBackend { .. } = &error {
+                    tracing::warn!(%error, "nothing more is asked of it under the name of the other");
+                    self.line.bar(&error);
+                    self.met_another.store(true, Ordering::Release);
+                } else if matches!(error.disposition(), Disposition::Reopen | Disposition::Never) {
                     tracing::warn!(%error, "the backend refuses this device; nothing is asked of it for a while");
                     self.line.bar(&error);
                 }
@@ -77,7 +103,36 @@ impl Sessions {
     }
 }
 
+impl Sessions {
+    /// Writes down which deployment answered.
+    async fn name_backend(&self, id: Option<String>) {
+        match self.journal.name_backend(id).await {
+            Ok(false) => {}
+            Ok(true) => self.met_another.store(true, Ordering::Release),
+            // It is written down when the next session is opened.
+            Err(error) => tracing::warn!(%error, "the backend's id could not be noted"),
+        }
+    }
+}
+
 impl super::engine::Engine {
+    /// Learns which deployment answers at an address where none was met before, so that what an earlier process left
+    /// for it is found. Where it does not answer now, that is learned with the first session.
+    ///
+    /// # Errors
+    /// [`super::RunnerError`] when the journal cannot be read, or another deployment answers than was known.
+    pub(super) async fn meet_backend(&self) -> Result<(), super::RunnerError> {
+        if self.journal.backend_is_unnamed()? {
+            let generation = self.sessions.generation();
+            if tokio::time::timeout(FIRST_ANSWER, self.sessions.reopen(generation)).await.is_err() {
+                tracing::info!("the backend did not say in time which one it is");
+            }
+            // Nothing was settled before.
+            self.sessions.met_another.store(false, Ordering::Release);
+        }
+        Ok(())
+    }
+
     /// Makes a call; where the backend says that the session is closed, opens one and makes it once more.
     ///
     /// # Errors

@@ -41,6 +41,12 @@ struct Serving {
     rest: Lines<BufReader<ChildStdout>>,
 }
 
+/// The folder with the tokens of the backend that said this.
+fn tokens_of(ready: &Value) -> String {
+    let url = ready["url"].as_str().expect("an address");
+    format!("home/tokens/{}", url.trim_start_matches("http://").replace(':', "_"))
+}
+
 impl User {
     fn new() -> Self {
         let dir = tempfile::tempdir().expect("a folder for the test");

@@ -1,6 +1,8 @@
 //! The journal on a real disk: what was promised is there after a crash, each step is taken once, a page is taken
 //! whole or not at all.
 
+mod backends;
+
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 

@@ -4,6 +4,8 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
+use punie_runner::config::{Config, Environment, Flags, WorkspaceRule};
+
 use crate::harness::whole::whole;
 
 fn page(name: &str) -> String {
@@ -94,4 +96,35 @@ fn every_fault_of_the_page_is_a_test_and_every_such_test_is_on_the_page() {
     let unnamed: Vec<&String> =
         tests.iter().filter(is_numbered).filter(|name| !named.contains(*name)).collect();
     assert!(unnamed.is_empty(), "not on the page: {unnamed:?}");
+}
+
+/// The names that look like variables of the program.
+fn variables_in(text: &str) -> BTreeSet<String> {
+    let is_part = |c: char| c.is_ascii_uppercase() || c.is_ascii_digit() || c == '_';
+    let words = text.split(|c: char| !is_part(c)).filter(|word| word.starts_with("PUNIE_"));
+    words.map(str::to_owned).collect()
+}
+
+#[test]
+fn every_variable_of_the_readme_is_known_to_the_program() {
+    let readme =
+        fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("README.md")).expect("the page");
+    let named = variables_in(&readme);
+    assert!(named.len() >= 5, "{named:?}");
+    let (home, work) = (tempfile::tempdir().expect("a folder"), tempfile::tempdir().expect("a folder"));
+    let home_text = home.path().to_str().expect("a plain path");
+    let file = home.path().join("config.toml");
+    fs::write(&file, "").expect("written");
+    let value = |name: &str| match name {
+        "PUNIE_BACKEND_URL" => "https://a.example",
+        "PUNIE_LOG" => "info",
+        "PUNIE_CONFIG" => file.to_str().expect("a plain path"),
+        "PUNIE_HOME" => home_text,
+        "PUNIE_WORKSPACE" => work.path().to_str().expect("a plain path"),
+        _ => "a-value",
+    };
+    let variables = named.iter().map(|name| (name.into(), value(name).into()));
+    let environment = Environment::new(variables, None, None);
+    let config = Config::load(&Flags::default(), &environment, WorkspaceRule::NotNeeded).expect("sound");
+    assert_eq!(config.warnings, [] as [String; 0]);
 }

@@ -35,6 +35,7 @@ import type * as events_request from "../events/request.js";
 import type * as events_results from "../events/results.js";
 import type * as identity_caller from "../identity/caller.js";
 import type * as identity_code from "../identity/code.js";
+import type * as identity_deployment from "../identity/deployment.js";
 import type * as identity_device from "../identity/device.js";
 import type * as identity_signature from "../identity/signature.js";
 import type * as pairing from "../pairing.js";
@@ -82,6 +83,7 @@ declare const fullApi: ApiFromModules<{
   "events/results": typeof events_results;
   "identity/caller": typeof identity_caller;
   "identity/code": typeof identity_code;
+  "identity/deployment": typeof identity_deployment;
   "identity/device": typeof identity_device;
   "identity/signature": typeof identity_signature;
   pairing: typeof pairing;

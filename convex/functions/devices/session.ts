@@ -5,6 +5,7 @@ import { type ObjectType, v } from "convex/values";
 
 import type { MutationCtx } from "../_generated/server";
 import { pairingCodeHash } from "../identity/code";
+import { backendId } from "../identity/deployment";
 import { deviceRow, revokedDevice } from "../identity/device";
 import * as signature from "../identity/signature";
 import { bounded, numeric, whole } from "../wire/arguments";
@@ -35,6 +36,8 @@ export const openSession = {
     registered: v.boolean(),
     serverNowMs: v.number(),
     contractVersion: v.number(),
+    // Which deployment this is, whatever its address.
+    backendId: v.string(),
   }),
   handler: async (ctx: MutationCtx, asked: Asked) => {
     const { deviceId, publicKey, name, platform } = asked;
@@ -60,7 +63,8 @@ export const openSession = {
       if (known.revoked) throw revokedDevice();
       await ctx.db.patch(known._id, { tokenHash, name, platform });
     }
-    return { deviceId, registered: known === null, serverNowMs, contractVersion: CONTRACT_VERSION };
+    const id = await backendId(ctx);
+    return { deviceId, registered: known === null, serverNowMs, contractVersion: CONTRACT_VERSION, backendId: id };
   },
 };
 

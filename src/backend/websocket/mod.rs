@@ -113,7 +113,7 @@ impl WebSocketBackend {
 
 /// Nobody has another clock to offer.
 fn now() -> Session {
-    Session { server_now_ms: frames::now_ms() }
+    Session { server_now_ms: frames::now_ms(), backend_id: None }
 }
 
 impl Backend for WebSocketBackend {

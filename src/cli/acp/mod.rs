@@ -18,7 +18,7 @@ use tokio_util::sync::CancellationToken;
 use super::context::{Context, runtime};
 use super::exit::Exit;
 use super::stop;
-use super::wiring::{self, Assembled};
+use super::wiring::{self, Assembled, BackendSource};
 use crate::acp::agent::{AgentSetup, Backlog, lines, serve};
 use crate::acp::editor::Editors;
 use crate::config::{Config, WorkspaceRule};
@@ -130,7 +130,8 @@ fn assemble(
     } else {
         named
     };
-    wiring::runner(&config, home, context.environment(), None, &setup.editors, &Bench::default())
+    let source = BackendSource::Configured;
+    wiring::runner(&config, home, context.environment(), source, None, &setup.editors, &Bench::default())
 }
 
 /// Lets editors in to a runner that runs whatever they do, for as long as what it returns is kept.

@@ -15,7 +15,7 @@ use crate::home::{
     AskedConversations, DeviceIdentity, Home, KeyPlace, RunnerLock, Secrets, StoppedConversation,
     Supervision, Switch, SwitchedOn, Switches,
 };
-use crate::journal::{LiveCounts, Pending, Reader, Salvage, has_room_at};
+use crate::journal::{LiveCounts, Pending, Reader, Salvage, WaitingBackend, has_room_at};
 use crate::runner::{Clock, SKEW_MS};
 use crate::sandbox::Level;
 use protection::{Limits, PolicyStatus};
@@ -45,6 +45,8 @@ struct Status {
     limits: Limits,
     in_flight: u32,
     outbox: Outbox,
+    /// What waits for other backends than the one that the runner works for, or the configured one where none runs.
+    other_backends: Vec<OtherBackend>,
     can_execute: CanExecute,
     /// The last time that the journal was damaged and what became of it.
     salvage: Option<Salvage>,
@@ -61,6 +63,19 @@ struct Status {
     policy: PolicyStatus,
     /// `disk`, `intercepted`, `clock_skew`, `secrets`, `paused`, `safe_mode`, `audit`, `policy`: what keeps it from being all it should be.
     degraded: Vec<&'static str>,
+}
+
+/// A backend for which something waits until the runner works for it again.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct OtherBackend {
+    /// Its address; null of what was there before each request had a backend, and no start has named one since.
+    url: Option<String>,
+    /// The id of the deployment, where it has one.
+    backend_id: Option<String>,
+    requests: u32,
+    results: u32,
+    oldest_ms: Option<i64>,
 }
 
 /// What is accepted and not begun.
@@ -142,7 +157,7 @@ struct Confined {
 
 fn look(config: &Config, home: &Home, confined: Confined) -> anyhow::Result<Status> {
     let holder = RunnerLock::peek(home)?;
-    let facts = Facts::read(home)?;
+    let facts = Facts::read(config, home, holder.is_some())?;
     let switches = Switches::of(home);
     let (paused, safe_mode) = (switches.read(Switch::Paused), switches.read(Switch::SafeMode));
     let secrets = Secrets::of(home).list().map(|all| all.len()).ok();
@@ -201,6 +216,7 @@ fn look(config: &Config, home: &Home, confined: Confined) -> anyhow::Result<Stat
             oldest_ms: counts.outbox_oldest_ms.map(since),
             undeliverable: counts.undeliverable,
         },
+        other_backends: facts.elsewhere.into_iter().map(|other| OtherBackend::from(other, since)).collect(),
         can_execute: CanExecute {
             read: true,
             write: policy.broken.is_none(),
@@ -231,13 +247,45 @@ struct Facts {
     trouble: Option<String>,
     link: Option<String>,
     salvage: Option<Salvage>,
+    elsewhere: Vec<WaitingBackend>,
     /// Whether the runner could not write its audit, as it last said.
     audit_fails: bool,
 }
 
+impl OtherBackend {
+    fn from(waiting: WaitingBackend, since: impl Fn(i64) -> i64) -> Self {
+        Self {
+            url: waiting.address,
+            backend_id: waiting.id,
+            requests: waiting.requests,
+            results: waiting.results,
+            oldest_ms: waiting.oldest_ms.map(since),
+        }
+    }
+
+    /// `2 requests and 3 results`.
+    fn counted(&self) -> String {
+        let count = |n: u32, word: &str| match n {
+            0 => None,
+            1 => Some(format!("1 {word}")),
+            n => Some(format!("{n} {word}s")),
+        };
+        let counts = [count(self.requests, "request"), count(self.results, "result")];
+        counts.into_iter().flatten().collect::<Vec<_>>().join(" and ")
+    }
+}
+
 impl Facts {
-    fn read(home: &Home) -> anyhow::Result<Self> {
+    /// Of the backend that the runner works for; where none runs, of the configured one; without one, of the last.
+    fn read(config: &Config, home: &Home, is_running: bool) -> anyhow::Result<Self> {
         let Some(reader) = Reader::find(&home.journal_file())? else { return Ok(Self::default()) };
+        let reader = match &config.backend.url {
+            Some(url) if !is_running => {
+                let id = wiring::tokens(config, home)?.backend_id();
+                reader.of_backend(url.as_str(), id.as_deref())?
+            }
+            _ => reader.of_last_backend()?,
+        };
         let number = |key| anyhow::Ok(reader.recall(key)?.and_then(|text| text.parse().ok()));
         Ok(Self {
             counts: reader.counts()?,
@@ -249,6 +297,7 @@ impl Facts {
             trouble: reader.recall("backend_trouble")?,
             link: reader.recall("backend_link")?,
             salvage: reader.salvage()?,
+            elsewhere: reader.waiting_elsewhere()?,
             audit_fails: reader
                 .recall("degraded")?
                 .is_some_and(|words| words.split(',').any(|word| word == "audit")),

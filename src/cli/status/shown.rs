@@ -8,6 +8,17 @@ use crate::runner::Clock;
 
 /// How many stopped conversations are listed.
 const MOST_STOPPED: usize = 5;
+/// What waits for other backends.
+fn show_elsewhere(status: &Status) {
+    for other in &status.other_backends {
+        let wait = if other.requests + other.results == 1 { "waits" } else { "wait" };
+        let backend = match &other.url {
+            Some(url) => format!("for {url}"),
+            None => "until a runner starts with the backend that they are from configured".to_owned(),
+        };
+        print::line(&format!("Elsewhere     {} {wait} {backend}", other.counted()));
+    }
+}
 
 pub(super) fn show(status: &Status) {
     let running = match (status.running, status.pid) {
@@ -40,6 +51,7 @@ pub(super) fn show(status: &Status) {
     print::line(&format!("Waiting       {}{}", status.waiting.count, oldest(status.waiting.oldest_ms)));
     print::line(&format!("Running       {}", status.in_flight - status.waiting.count.min(status.in_flight)));
     print::line(&format!("Undelivered   {}{}", status.outbox.pending, oldest(status.outbox.oldest_ms)));
+    show_elsewhere(status);
     if status.outbox.undeliverable > 0 {
         print::line(&format!(
             "Refused       {} answers that the backend will never take (`punie-runner history --failed`)",

@@ -11,8 +11,37 @@ use crate::cli::exit::{self, Exit};
 use crate::config::{BackendKind, Config};
 use crate::home::{DeviceIdentity, Home, TokenName, Tokens};
 use crate::ids::DeviceId;
+use crate::journal::BackendIdentity;
 use crate::redact::Redactor;
 use crate::request::RequestAuth;
+
+/// Where the backend of a process comes from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum BackendSource {
+    /// The owner named it.
+    Configured,
+    /// This process runs it: nothing that belongs to a configured one is its.
+    Embedded,
+}
+
+/// The tokens of the backend that the configuration names.
+pub fn tokens(config: &Config, home: &Home) -> anyhow::Result<Tokens> {
+    Ok(Tokens::of(home, config.backend.url.as_ref().ok_or_else(no_backend)?.as_str()))
+}
+
+/// Which backend it is, as far as that is known without asking it.
+pub(super) fn identity(
+    config: &Config,
+    home: &Home,
+    source: BackendSource,
+) -> anyhow::Result<BackendIdentity> {
+    let url = config.backend.url.as_ref().ok_or_else(no_backend)?;
+    Ok(BackendIdentity {
+        address: url.as_str().to_owned(),
+        id: tokens(config, home)?.backend_id(),
+        adopts_unassigned: source == BackendSource::Configured,
+    })
+}
 
 /// The backend as the configuration names it.
 pub(super) fn device_backend(
@@ -23,11 +52,14 @@ pub(super) fn device_backend(
     pairing_code: Option<String>,
 ) -> anyhow::Result<Arc<dyn Backend>> {
     if config.backend.kind == BackendKind::Convex {
-        return Ok(Arc::new(backend(config, home, identity, redactor, pairing_code)?));
+        let known = tokens(config, home)?.backend_id();
+        let backend = backend(config, home, identity, redactor, pairing_code)?;
+        return Ok(Arc::new(backend.only_with(known)));
     }
     if pairing_code.is_some() {
+        let file = tokens(config, home)?.path(TokenName::Backend);
         let text =
-            "a websocket backend knows no pairing: put its token into tokens/backend of the home instead";
+            format!("a websocket backend knows no pairing: put its token into {} instead", file.display());
         return Err(exit::Stop::with(Exit::Config, text));
     }
     let url = config.backend.url.as_ref().ok_or_else(no_backend)?;
@@ -36,7 +68,7 @@ pub(super) fn device_backend(
         pong_timeout: config.websocket.pong_timeout,
         allow_insecure: config.backend.allow_insecure_http,
     };
-    let (tokens, redactor) = (Tokens::of(home), redactor.clone());
+    let (tokens, redactor) = (tokens(config, home)?, redactor.clone());
     let shown: ShownToken = Arc::new(move || match tokens.read(TokenName::Backend) {
         Ok(token) => {
             // Masked in results from before it is shown for the first time.
@@ -91,7 +123,7 @@ pub fn backend(
     redactor: &Redactor,
     pairing_code: Option<String>,
 ) -> anyhow::Result<ConvexBackend> {
-    let token = StoredToken::new(Tokens::of(home), redactor.clone());
+    let token = StoredToken::new(tokens(config, home)?, redactor.clone());
     Ok(ConvexBackend::new(
         functions(config)?,
         Arc::new(Device::new(identity)),

@@ -70,4 +70,8 @@ impl TokenStore for StoredToken {
         self.tokens.write(TokenName::Device, &token).map_err(io::Error::other)?;
         Ok(token)
     }
+
+    fn keep_backend_id(&self, id: &str) -> io::Result<()> {
+        self.tokens.keep_backend_id(id).map_err(io::Error::other)
+    }
 }

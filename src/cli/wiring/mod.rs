@@ -30,7 +30,7 @@ use crate::config::{Config, Environment};
 use crate::handlers::state::board::{NoTasks, TaskBoard};
 use crate::handlers::{self, file, git, search, shell, sqlite, state, terminal};
 use crate::home::{
-    self, Approvals, DeviceIdentity, Home, HomeError, Secrets, Supervision, Switches, TokenName, Tokens,
+    self, Approvals, DeviceIdentity, Home, Secrets, Supervision, Switches, Tokens,
 };
 use crate::ids::LeaseId;
 use crate::journal::Journal;
@@ -41,7 +41,7 @@ use crate::tool::{BeforeImages, Registry};
 use crate::trash::{self, Images, Trash};
 
 use backends::device_backend;
-pub use backends::{backend, functions, probe};
+pub use backends::{BackendSource, backend, functions, probe, tokens};
 pub use confining::confinement;
 pub use device::{Device, StoredToken};
 pub use settings::{editor_settings, least_free};
@@ -198,7 +198,6 @@ fn readable(variables: &[(OsString, OsString)]) -> Vec<(String, String)> {
 }
 
 fn known_secrets(home: &Home) -> anyhow::Result<Vec<Secret<String>>> {
-    let tokens = Tokens::of(home);
     let mut known: Vec<_> = DeviceIdentity::key_text(home)?.into_iter().collect();
     match Secrets::of(home).values() {
         Ok(values) => known.extend(values),
@@ -208,15 +207,8 @@ fn known_secrets(home: &Home) -> anyhow::Result<Vec<Secret<String>>> {
             tracing::error!(%error, "the owner's secrets cannot be read; they are neither given nor masked");
         }
     }
-    for name in [TokenName::Device, TokenName::Caller, TokenName::Admin, TokenName::Backend] {
-        match tokens.read(name) {
-            Ok(token) => known.extend(token),
-            // A session's token that is no token is replaced by the next session.
-            Err(error @ HomeError::Damaged { .. }) if name == TokenName::Device => {
-                tracing::warn!(%error, "a new session will be opened");
-            }
-            Err(error) => return Err(error.into()),
-        }
+    for tokens in Tokens::of_all(home)?.into_iter().chain([Tokens::unassigned(home)]) {
+        known.extend(tokens.read_all()?);
     }
     Ok(known)
 }
@@ -288,6 +280,7 @@ pub fn runner(
     config: &Config,
     home: &Home,
     environment: &Environment,
+    source: BackendSource,
     pairing_code: Option<String>,
     editors: &Editors,
     bench: &Bench,
@@ -299,7 +292,7 @@ pub fn runner(
     if left > 0 {
         tracing::info!(folders = left, "secrets that commands of an earlier life were given are removed");
     }
-    let journal = Journal::open(&home.journal_file())?;
+    let journal = Journal::open_for(&home.journal_file(), &backends::identity(config, home, source)?)?;
     editors.supervise(Supervision::of(home), editor_settings(config).ask);
     let (clock, lease) = (Clock::system(), LeaseId::random());
     let wakes = wakes();

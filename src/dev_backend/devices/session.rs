@@ -41,6 +41,8 @@ pub(in crate::dev_backend) struct Opened {
     registered: bool,
     server_now_ms: f64,
     contract_version: f64,
+    /// Which deployment this is, whatever its address.
+    backend_id: String,
 }
 
 impl OpenSession {
@@ -69,6 +71,13 @@ impl OpenSession {
             "this device is new here: show the pairing code that the backend printed at its start",
         ))
     }
+}
+
+/// The id of this database, made when it is first asked for.
+fn backend_id(db: &Commit<'_>) -> rusqlite::Result<String> {
+    let fresh = uuid::Uuid::new_v4().to_string();
+    db.execute("INSERT INTO deployment (only, id) VALUES (1, ?1) ON CONFLICT DO NOTHING", [fresh])?;
+    db.query_row("SELECT id FROM deployment", [], |row| row.get(0))
 }
 
 impl Mutation for OpenSession {
@@ -115,6 +124,7 @@ impl Mutation for OpenSession {
             registered,
             server_now_ms: db.now_ms,
             contract_version: CONTRACT_VERSION,
+            backend_id: backend_id(db)?,
         })
     }
 }

@@ -259,7 +259,7 @@ async fn send_signs_with_a_key_that_keygen_made_and_the_device_has_pinned() {
     assert_eq!(bits & 0o777, 0o600);
     stage.configure("#key", &format!("request_key = \"{public}\""));
     let _runner = stage.run();
-    let tokens = stage.setting.home.join("tokens/caller");
+    let tokens = stage.setting.tokens().join("caller");
     std::fs::write(&tokens, &stage.caller.token).expect("written");
     std::fs::set_permissions(&tokens, std::os::unix::fs::PermissionsExt::from_mode(0o600)).expect("set");
     let args = json!({ "command": EFFECT }).to_string();

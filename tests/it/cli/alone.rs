@@ -135,6 +135,7 @@ async fn status_says_the_same_keys_without_a_runner() {
         "inFlight",
         "limits",
         "network",
+        "otherBackends",
         "outbox",
         "paused",
         "pid",

@@ -1,6 +1,6 @@
 //! `dev` and `demo`: everything in one process, for people without an account.
 
-use super::{User, glance, keys};
+use super::{User, glance, keys, tokens_of};
 
 #[tokio::test]
 async fn dev_answers_requests_of_other_processes_until_it_is_stopped() {
@@ -85,4 +85,47 @@ async fn the_demonstration_cleans_up_when_nobody_reads_on() {
     let user = User::new();
     assert_eq!(glance(user.command(&["demo"])).await, 0);
     assert_eq!(left(&user), Vec::<String>::new());
+}
+
+/// A secret file as its owner writes it.
+fn keep(user: &User, below: &str, text: &str) {
+    user.write(below, text);
+    let closed: std::fs::Permissions = std::os::unix::fs::PermissionsExt::from_mode(0o600);
+    std::fs::set_permissions(user.path(below), closed).expect("set");
+    let closed: std::fs::Permissions = std::os::unix::fs::PermissionsExt::from_mode(0o700);
+    std::fs::set_permissions(user.path(below).parent().expect("below"), closed).expect("set");
+}
+
+#[tokio::test]
+async fn dev_and_backend_leave_the_tokens_of_the_configured_backend_alone() {
+    let user = User::new();
+    user.write("home/config.toml", "[backend]\nurl = \"https://hosted.example\"\n");
+    for hosted in ["home/tokens/caller", "home/tokens/hosted.example/caller"] {
+        keep(&user, hosted, "shown-only-once");
+        let mut urls = Vec::new();
+        for command in [&["dev", "--json"], &["backend", "--json"]] {
+            let serving = user.serves(command).await;
+            let ready = serving.ready.clone();
+            assert_eq!(user.read("home/tokens/hosted.example/caller"), "shown-only-once");
+            assert!(!user.path("home/tokens/caller").exists(), "it went to its backend");
+            let own = user.read(&format!("{}/caller", tokens_of(&ready)));
+            assert_eq!(own, ready["callerToken"].as_str().expect("a token"));
+            urls.push((tokens_of(&ready), own));
+            serving.stopped().await;
+        }
+        assert_eq!(urls[0].1, urls[1].1, "the backend of the home has one caller's token, whatever its port");
+        assert!(urls[0].0 == urls[1].0 || !user.path(&urls[0].0).exists(), "no folder is left behind");
+    }
+}
+
+#[tokio::test]
+async fn dev_runs_in_a_home_whose_backend_is_a_websocket() {
+    let user = User::new();
+    let config = "[backend]\nkind = \"websocket\"\nurl = \"wss://worker.example/device\"\n";
+    user.write("home/config.toml", config);
+    let dev = user.serves(&["dev", "--json"]).await;
+    let url = dev.ready["url"].as_str().expect("an address");
+    assert!(url.starts_with("http://127.0.0.1:"), "{url}");
+    assert!(dev.ready["deviceId"].is_string());
+    dev.stopped().await;
 }

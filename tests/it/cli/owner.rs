@@ -3,8 +3,9 @@
 use super::{User, keys};
 
 /// The keys of one line of the history.
-const LINE: [&str; 22] = [
+const LINE: [&str; 23] = [
     "attempts",
+    "backend",
     "cancelRequested",
     "cancelRequestedAtMs",
     "closedAtMs",

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{User, keys};
+use super::{User, keys, tokens_of};
 
 const VALUE: &str = "hunter2hunter2";
 
@@ -90,8 +90,10 @@ async fn h101_no_token_is_logged_at_any_level_while_requests_are_served() {
     let user = User::new();
     let dev = user.serves(&["dev", "--json", "--log", "trace"]).await;
     user.asks(&dev.ready, &["send", "Bash", r#"{"command":"echo one"}"#, "--log", "trace"]).await.done();
-    let tokens: Vec<String> =
-        ["device", "caller"].iter().map(|name| user.read(&format!("home/tokens/{name}"))).collect();
+    let tokens: Vec<String> = ["device", "caller"]
+        .iter()
+        .map(|name| user.read(&format!("{}/{name}", tokens_of(&dev.ready))))
+        .collect();
     let mut looked_at = 0;
     for entry in std::fs::read_dir(user.path("home/logs")).expect("a runner in the background keeps a log") {
         let text = std::fs::read_to_string(entry.expect("an entry").path()).expect("text");

@@ -34,7 +34,7 @@ async fn f02_a_kill_after_the_page_is_taken_runs_what_is_offered_again_once() {
     // The backend never heard that it was taken: it offers all of it anew, twice over.
     let journal =
         rusqlite::Connection::open(stage.setting.home.join("state/journal.sqlite3")).expect("opens");
-    journal.execute("delete from kv where key = 'cursor'", []).expect("forgotten");
+    journal.execute("delete from backend_fact where key = 'cursor'", []).expect("forgotten");
     stage.faults.plan("events:listForDevice", 2, Fault::Duplicate);
     relay.rule(|_, _| Fate::Pass);
     let _runner = stage.run_at(&relay.url);

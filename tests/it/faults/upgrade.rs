@@ -30,6 +30,10 @@ const VERSIONS: &[(&str, &str)] = &[
         include_str!("../../../migrations/journal/0004_signature.sql"),
         include_str!("../fixtures/journal/rows_4.sql"),
     ),
+    (
+        include_str!("../../../migrations/journal/0005_backends.sql"),
+        include_str!("../fixtures/journal/rows_5.sql"),
+    ),
 ];
 
 /// A journal as a runner of this version left it.
@@ -136,6 +140,30 @@ async fn f60_what_every_version_left_is_settled_by_the_rules() {
         assert_eq!(stage.answer("finished-read").await.text(), "as the old version recorded it");
         assert_eq!(stage.read("effects"), "", "version {version}");
     }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn f60_what_belongs_to_no_known_backend_waits_for_a_configured_one() {
+    let stage = Stage::new().await;
+    make_private(&journal_of(&stage), 4);
+    let write = json!({ "file_path": "written.txt", "content": "by the fixture\n" });
+    stage
+        .ask(Ask::new("Write", &write).with("requestId", json!("accepted-write")).of("accepted-write"))
+        .await;
+    let dev = Program::start(&stage.setting, &["dev", "--json"]);
+    dev.logs("the catalog is published").await;
+    let status = stage.status().await;
+    let waiting = &status["otherBackends"];
+    assert_eq!(waiting.as_array().map(Vec::len), Some(1), "{status}");
+    assert_eq!((&waiting[0]["url"], &waiting[0]["results"]), (&json!(null), &json!(1)), "{status}");
+    let words = stage.command(&["status"]).await.out;
+    assert!(words.contains("4 requests and 1 result wait until a runner starts with"), "{words}");
+    dev.terminate();
+    assert_eq!(dev.end().await.code, Some(0));
+    assert_eq!(stage.state("accepted-write"), Some(State::Accepted));
+    let _runner = stage.run();
+    assert_eq!(stage.answer("accepted-write").await.outcome, "ok");
+    assert_eq!(stage.read("written.txt"), "by the fixture\n");
 }
 
 /// The same where the home keeps it, for its owner alone.

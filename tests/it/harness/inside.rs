@@ -12,7 +12,7 @@ use punie_runner::backend::{
 };
 use punie_runner::home::{Approvals, DeviceIdentity, Home, Supervision, Switches, fresh_token};
 use punie_runner::ids::{DeviceId, LeaseId, RequestId};
-use punie_runner::journal::Journal;
+use punie_runner::journal::{BackendIdentity, Journal};
 use punie_runner::output::OutputStore;
 use punie_runner::redact::{Redactor, Secret};
 use punie_runner::runner::{
@@ -75,9 +75,10 @@ impl Inside {
         let functions = HttpFunctions::new(url, way).expect("an address");
         let (signer, tokens) = (Arc::new(Device(identity)), Arc::new(InMemory::default()));
         let backend = ConvexBackend::new(functions, signer, tokens, None, Duration::from_mins(1));
+        let backend_at = BackendIdentity { address: url.to_owned(), id: None, adopts_unassigned: true };
         let mut parts = Parts {
             backend: Arc::new(backend),
-            journal: Journal::open(&home.journal_file()).expect("a journal"),
+            journal: Journal::open_for(&home.journal_file(), &backend_at).expect("a journal"),
             audit: Audit::open(
                 Places::within(&home.audit_dir()),
                 Keep { age: Duration::from_hours(24), bytes: 1 << 20 },

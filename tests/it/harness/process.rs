@@ -25,6 +25,14 @@ pub struct Setting {
     pub roots: Option<PathBuf>,
 }
 
+impl Setting {
+    /// The folder with the tokens of its backend.
+    pub fn tokens(&self) -> PathBuf {
+        let place = self.url.split_once("://").expect("an address").1;
+        self.home.join("tokens").join(place.replace(':', "_").replace('/', "%2f"))
+    }
+}
+
 /// A started program. Dropping it kills it.
 pub struct Program {
     child: Child,
@@ -104,6 +112,11 @@ impl Program {
     /// What it has logged.
     pub fn log(&self) -> String {
         read(&self.log)
+    }
+
+    /// What it has said on stdout.
+    pub fn out(&self) -> String {
+        read(&self.out)
     }
 
     /// Waits until it has logged this.

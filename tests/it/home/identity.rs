@@ -179,7 +179,7 @@ fn nothing_secret_shows_in_debug() {
 #[test]
 fn tokens_are_kept_for_the_owner_alone() {
     let (_dir, home) = home();
-    let tokens = Tokens::of(&home);
+    let tokens = Tokens::of(&home, "https://a.example");
     assert_eq!(tokens.read(TokenName::Caller).expect("readable"), None);
     let token = fresh_token();
     assert_eq!(token.expose().len(), 43, "32 bytes as base64url");
@@ -193,7 +193,8 @@ fn tokens_are_kept_for_the_owner_alone() {
 #[test]
 fn a_token_written_by_hand_may_end_with_a_line_and_must_be_closed_and_usable() {
     let (_dir, home) = home();
-    let tokens = Tokens::of(&home);
+    let tokens = Tokens::of(&home, "https://a.example");
+    tokens.write(TokenName::Backend, &fresh_token()).expect("its folder is made");
     let path = tokens.path(TokenName::Backend);
     fs::write(&path, "abc\n").expect("written");
     chmod(&path, 0o644);
@@ -213,7 +214,7 @@ fn a_token_written_by_hand_may_end_with_a_line_and_must_be_closed_and_usable() {
 #[test]
 fn a_token_minted_by_several_at_once_is_one() {
     let (_dir, home) = home();
-    let tokens = Tokens::of(&home);
+    let tokens = Tokens::of(&home, "https://a.example");
     let together = Barrier::new(8);
     let minted: Vec<_> = thread::scope(|scope| {
         let all: Vec<_> = (0..8)

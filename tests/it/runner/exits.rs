@@ -46,7 +46,7 @@ async fn a_wrong_pairing_code_is_refused_and_the_right_one_works() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_session_that_is_gone_is_opened_anew() {
     let stage = Stage::new().await;
-    let token = stage.setting.home.join("tokens/device");
+    let token = stage.setting.tokens().join("device");
     let spoil: [&dyn Fn(); 3] = [
         &|| std::fs::remove_file(&token).expect("removed"),
         &|| std::fs::write(&token, "a token of somebody else").expect("overwritten"),

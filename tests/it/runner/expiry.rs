@@ -46,7 +46,9 @@ async fn a_clock_that_is_off_expires_nothing() {
             if forgotten {
                 let journal = stage.setting.home.join("state/journal.sqlite3");
                 let journal = rusqlite::Connection::open(journal).expect("opens");
-                journal.execute("delete from kv where key = 'clock_offset_ms'", []).expect("forgotten");
+                journal
+                    .execute("delete from backend_fact where key = 'clock_offset_ms'", [])
+                    .expect("forgotten");
             }
             let fresh = stage.ask(Ask::bash("echo ran")).await;
             let old = Ask::bash("echo ran").with("deadlineMs", json!(1_000.0));

@@ -74,7 +74,7 @@ async fn a_cursor_that_is_lost_or_goes_back_repeats_nothing() {
     stage.once().await;
     let journal =
         rusqlite::Connection::open(stage.setting.home.join("state/journal.sqlite3")).expect("opens");
-    assert_eq!(journal.execute("delete from kv where key = 'cursor'", []).expect("forgotten"), 1);
+    assert_eq!(journal.execute("delete from backend_fact where key = 'cursor'", []).expect("forgotten"), 1);
     let pass = stage.once().await;
     assert_eq!((&pass["polled"], &pass["executed"]), (&json!(0), &json!(0)), "{pass}");
     assert_eq!(stage.read("effects"), "0\n1\n2\n3\n4\n");

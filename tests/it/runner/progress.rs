@@ -31,7 +31,7 @@ async fn a_token_is_masked_in_what_is_shown_too() {
     let _runner = stage.run();
     stage.caller.have(Ask::bash("true")).await;
     let token =
-        std::fs::read_to_string(stage.setting.home.join("tokens/device")).expect("there").trim().to_owned();
+        std::fs::read_to_string(stage.setting.tokens().join("device")).expect("there").trim().to_owned();
     // Once as it is, once with an escape sequence within it, which is gone from what is shown.
     let (half, rest) = token.split_at(token.len() / 2);
     stage.write(

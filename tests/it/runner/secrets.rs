@@ -14,7 +14,7 @@ use crate::harness::wait::eventually;
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_session_s_token_is_masked_in_results_and_in_kept_output() {
     let stage = Stage::new().await;
-    let token_file = stage.setting.home.join("tokens/device");
+    let token_file = stage.setting.tokens().join("device");
     // Once with the token that an earlier life left, once with one of a session that this life opened.
     for reopened in [false, true] {
         if reopened {
@@ -68,7 +68,7 @@ async fn h103_the_own_token_is_masked_when_a_command_prints_it_in_two_goes() {
     let _runner = stage.run();
     stage.caller.have(Ask::bash("true")).await;
     let token =
-        std::fs::read_to_string(stage.setting.home.join("tokens/device")).expect("there").trim().to_owned();
+        std::fs::read_to_string(stage.setting.tokens().join("device")).expect("there").trim().to_owned();
     stage.write("token", &token);
     // The second half comes when the first is known to have been read: what stood before it is kept by then.
     let command = "t=$(<token); printf 'before\\n%s' \"${t:0:20}\"; until [ -e go ]; do sleep 0.02; done; \

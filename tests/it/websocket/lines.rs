@@ -14,8 +14,8 @@ use crate::harness::wait::eventually;
 use crate::harness::worker::Worker;
 
 fn put_token(worker: &Worker, token: &str) {
-    let dir = worker.setting.home.join("tokens");
-    let _ = std::fs::DirBuilder::new().mode(0o700).create(&dir);
+    let dir = worker.setting.tokens();
+    std::fs::DirBuilder::new().mode(0o700).recursive(true).create(&dir).expect("made");
     let mut options = std::fs::OpenOptions::new();
     let mut file = options
         .create(true)

@@ -1,0 +1,248 @@
+//! One home and two backends: each has the requests, the results, the cursor and the tokens that are its own, and what
+//! waits for one is left alone while the runner works for the other.
+
+use punie_runner::dev_backend::{Clock, DevBackend, DevBackendOptions};
+use punie_runner::journal::State;
+use serde_json::{Value, json};
+
+use crate::harness::caller::{Ask, Caller};
+use crate::harness::process::{Program, Setting};
+use crate::harness::stage::Stage;
+use crate::harness::wait::until;
+
+/// A second backend, with which the device of a stage is paired too.
+struct Other {
+    backend: DevBackend,
+    caller: Caller,
+    url: String,
+}
+
+impl Other {
+    async fn new(stage: &Stage) -> Self {
+        Self::at(stage, "other.sqlite3", Clock::system()).await
+    }
+
+    async fn at(stage: &Stage, database: &str, clock: Clock) -> Self {
+        let options = DevBackendOptions {
+            db: stage.setting.logs.with_file_name(database),
+            port: 0,
+            clock,
+            production_errors: false,
+            holds: true,
+            faults: None,
+        };
+        let backend = DevBackend::start(options).await.expect("started");
+        let url = backend.url().to_owned();
+        let paired = stage.command_at(&url, &["--json", "pair", backend.pairing_code()]).await;
+        assert_eq!(paired.code, Some(0), "{paired:?}");
+        let token = backend.mint_caller("test").expect("a token");
+        let caller = Caller::new(&url, token, stage.caller.device.clone());
+        Self { backend, caller, url }
+    }
+}
+
+/// `dev` in the home of this stage, once it has answered a request of its own.
+async fn dev_answers(stage: &Stage) {
+    let dev = Program::start(&stage.setting, &["dev", "--json"]);
+    until("dev to be ready", || dev.out().contains('\n')).await;
+    let ready: Value = serde_json::from_str(dev.out().trim()).expect("JSON");
+    let text = |key: &str| ready[key].as_str().expect("text").to_owned();
+    let caller = Caller::new(&text("url"), text("callerToken"), text("deviceId"));
+    let id = caller.ask(Ask::bash("echo dev")).await;
+    assert_eq!(caller.answer(&id).await.outcome, "ok");
+    // What this process posts at its start it has posted by now.
+    dev.logs("the catalog is published").await;
+    dev.terminate();
+    assert_eq!(dev.end().await.code, Some(0));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_result_waits_for_its_own_backend_while_the_runner_works_for_another() {
+    let mut stage = Stage::new().await;
+    let runner = stage.run();
+    let go = stage.file("go");
+    let id = stage
+        .ask(Ask::bash("echo begun > begun; while [ ! -e go ]; do sleep 0.05; done; echo ran >> effects"))
+        .await;
+    stage.line("begun").await;
+    stage.stop_backend().await;
+    std::fs::write(&go, "").expect("written");
+    stage.reaches(&id, State::Finished).await;
+    runner.terminate();
+    assert_eq!(runner.end().await.code, Some(0));
+
+    dev_answers(&stage).await;
+    let status = stage.status().await;
+    assert_eq!(status["outbox"]["pending"], 1, "{status}");
+    assert_eq!(status["otherBackends"], json!([]), "{status}");
+
+    stage.start_backend().await;
+    let _runner = stage.run();
+    assert_eq!(stage.answer(&id).await.outcome, "ok");
+    assert_eq!(stage.read("effects"), "ran\n");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn requests_that_wait_for_one_backend_are_not_touched_by_another() {
+    let stage = Stage::new().await;
+    let runner = stage.run();
+    runner.logs("the catalog is published").await;
+    assert_eq!(stage.command(&["pause"]).await.code, Some(0));
+    let mut asked = Vec::new();
+    for n in 0..3 {
+        asked.push(stage.ask(Ask::bash(&format!("echo {n} >> effects")).of("talk")).await);
+    }
+    for id in &asked {
+        stage.reaches(id, State::Accepted).await;
+    }
+    runner.terminate();
+    assert_eq!(runner.end().await.code, Some(0));
+    assert_eq!(stage.command(&["resume"]).await.code, Some(0));
+
+    dev_answers(&stage).await;
+    for id in &asked {
+        assert_eq!(stage.state(id), Some(State::Accepted));
+    }
+    let elsewhere = stage.command_at("http://127.0.0.1:9", &["--json", "status"]).await.json();
+    let waiting = &elsewhere["otherBackends"];
+    assert_eq!(waiting.as_array().map(Vec::len), Some(1), "{elsewhere}");
+    assert_eq!((&waiting[0]["url"], &waiting[0]["requests"]), (&json!(stage.setting.url), &json!(3)));
+    let words = stage.command_at("http://127.0.0.1:9", &["status"]).await.out;
+    assert!(words.contains(&format!("3 requests wait for {}", stage.setting.url)), "{words}");
+
+    let _runner = stage.run();
+    for id in &asked {
+        assert_eq!(stage.answer(id).await.outcome, "ok");
+    }
+    assert_eq!(stage.read("effects"), "0\n1\n2\n");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_call_that_a_crash_cut_off_is_answered_to_its_own_backend() {
+    let stage = Stage::new().await;
+    let other = Other::new(&stage).await;
+    let runner = stage.run();
+    let id = stage.ask(Ask::bash("echo so far; echo begun > begun; sleep 600")).await;
+    stage.line("begun").await;
+    stage.keeps(&id, "so far").await;
+    runner.kill();
+
+    let runner = stage.run_at(&other.url);
+    let others = other.caller.ask(Ask::bash("echo there")).await;
+    assert_eq!(other.caller.answer(&others).await.outcome, "ok");
+    assert_eq!(stage.state(&id), Some(State::Started), "it is left to its own backend");
+    assert!(stage.journal().expect("there").children().expect("read").is_empty(), "but not its processes");
+    runner.terminate();
+    assert_eq!(runner.end().await.code, Some(0));
+
+    let _runner = stage.run();
+    let answer = stage.answer(&id).await;
+    assert_eq!(answer.verdict(), ("error", "interrupted"));
+    assert!(answer.text().contains("so far"), "{answer:?}");
+    let listed = stage.command(&["history"]).await.out;
+    assert!(listed.contains(&other.url) && listed.contains(&stage.setting.url), "{listed}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_cursor_of_a_backend_that_is_ahead_is_not_used_with_another() {
+    let stage = Stage::new().await;
+    let now_ms = || std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).expect("after 1970");
+    let ahead = Clock::new(move || now_ms().as_secs_f64() * 1_000.0 + 86_400_000.0);
+    let other = Other::at(&stage, "ahead.sqlite3", ahead).await;
+    let runner = stage.run_at(&other.url);
+    let others = other.caller.ask(Ask::bash("echo there")).await;
+    assert_eq!(other.caller.answer(&others).await.outcome, "ok");
+    runner.terminate();
+    assert_eq!(runner.end().await.code, Some(0));
+    let _runner = stage.run();
+    for _ in 0..2 {
+        let id = stage.ask(Ask::bash("echo here")).await;
+        assert_eq!(stage.answer(&id).await.outcome, "ok");
+    }
+    other.backend.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_cursor_that_is_refused_or_lies_in_the_future_is_dropped() {
+    for (cursor, words) in [
+        ("18446744073709551616", "lies in the backend's future"),
+        ("9000000000000000000", "lies in the backend's future"),
+        ("no cursor", "refuses its cursor"),
+    ] {
+        let stage = Stage::new().await;
+        let before = stage.ask(Ask::bash("echo ran >> effects")).await;
+        stage.once().await;
+        let journal = stage.setting.home.join("state/journal.sqlite3");
+        let journal = rusqlite::Connection::open(journal).expect("opens");
+        let sql = "update backend_fact set value = ? where key = 'cursor'";
+        assert_eq!(journal.execute(sql, [cursor]).expect("written"), 1);
+        let runner = stage.run();
+        let first = stage.ask(Ask::bash("echo 1 >> effects")).await;
+        assert_eq!(stage.answer(&first).await.outcome, "ok", "{cursor}");
+        let second = stage.ask(Ask::bash("echo 2 >> effects")).await;
+        assert_eq!(stage.answer(&second).await.outcome, "ok", "{cursor}");
+        assert!(runner.log().contains(words), "{}", runner.log());
+        assert_eq!(stage.read("effects"), "ran\n1\n2\n", "what is known is not run again");
+        assert_eq!(stage.answer(&before).await.outcome, "ok");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_runner_that_meets_another_deployment_at_the_same_address_works_for_it() {
+    let mut stage = Stage::new().await;
+    let other = Other::new(&stage).await;
+    let runner = stage.run();
+    let held = stage.ask(Ask::bash("echo begun > begun; while [ ! -e go ]; do sleep 0.05; done")).await;
+    stage.line("begun").await;
+
+    // The databases change places; what ran for the first is answered while the second is there.
+    stage.stop_backend().await;
+    other.backend.stop().await;
+    let logs = stage.setting.logs.clone();
+    let exchange = || {
+        let place = |name: &str| logs.with_file_name(name);
+        for (from, to) in
+            [("backend.sqlite3", "kept"), ("other.sqlite3", "backend.sqlite3"), ("kept", "other.sqlite3")]
+        {
+            for ending in ["", "-wal", "-shm"] {
+                // A database that was closed has only the file itself.
+                let _ = std::fs::rename(place(&format!("{from}{ending}")), place(&format!("{to}{ending}")));
+            }
+        }
+    };
+    exchange();
+    stage.start_backend().await;
+    let there = Caller::new(&stage.setting.url, other.caller.token.clone(), other.caller.device.clone());
+    let id = there.ask(Ask::bash("echo for the second")).await;
+    std::fs::write(stage.file("go"), "").expect("written");
+    assert_eq!(there.answer(&id).await.outcome, "ok");
+    assert!(stage.state(&held) != Some(State::Undeliverable), "it is not offered to the second");
+    runner.logs("starting anew for the backend that answers now").await;
+    let status = stage.status().await;
+    assert_eq!(status["otherBackends"].as_array().map(Vec::len), Some(1), "{status}");
+
+    stage.stop_backend().await;
+    exchange();
+    stage.start_backend().await;
+    assert_eq!(stage.answer(&held).await.outcome, "ok");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn one_deployment_at_two_addresses_is_one_backend() {
+    let stage = Stage::new().await;
+    let id = stage.ask(Ask::bash("echo ran >> effects")).await;
+    stage.once().await;
+    assert_eq!(stage.answer(&id).await.outcome, "ok");
+    let same = stage.setting.url.replace("127.0.0.1", "localhost");
+    let runner = Program::start(&Setting { url: same.clone(), ..stage.setting.clone() }, &["run"]);
+    let id = stage.ask(Ask::bash("echo again >> effects")).await;
+    assert_eq!(stage.answer(&id).await.outcome, "ok");
+    assert_eq!(stage.read("effects"), "ran\nagain\n");
+    let status = stage.command_at(&same, &["--json", "status"]).await.json();
+    assert_eq!(status["otherBackends"], json!([]), "{status}");
+    let db = rusqlite::Connection::open(stage.setting.home.join("state/journal.sqlite3")).expect("opens");
+    let count: u32 =
+        db.query_row("select count(distinct backend) from request", [], |row| row.get(0)).expect("read");
+    assert_eq!(count, 1);
+    drop(runner);
+}
