@@ -4,6 +4,7 @@ use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
 use super::error::ConfigError;
+use super::proxy::Proxies;
 use super::raw::Written;
 use super::sources::{self, Environment, Origin};
 use super::tables::{
@@ -77,6 +78,7 @@ impl Config {
             home,
             file,
             workspaces,
+            proxies: Proxies::resolve(tables.backend.proxy.as_ref(), environment),
             backend: tables.backend,
             poll: tables.poll,
             websocket: tables.websocket,

@@ -4,6 +4,7 @@
 pub mod default_file;
 mod error;
 mod load;
+mod proxy;
 mod public_key;
 mod raw;
 mod sources;
@@ -19,6 +20,7 @@ use crate::ids::DeviceId;
 use crate::redact::Secret;
 
 pub use error::ConfigError;
+pub use proxy::{Proxies, ProxySetting};
 pub use public_key::PublicKey;
 pub use raw::Fault;
 pub use sources::{Environment, Origin};
@@ -38,6 +40,8 @@ pub struct Config {
     pub workspaces: Vec<PathBuf>,
     /// The event backend.
     pub backend: Backend,
+    /// The proxies through which it may have to be reached.
+    pub proxies: Proxies,
     /// How often the backend is asked.
     pub poll: Poll,
     /// How the connection of a WebSocket backend is kept.
