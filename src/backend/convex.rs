@@ -11,8 +11,9 @@ use tokio::sync::watch;
 
 use super::dial::Dialer;
 use super::error::{BackendError, Disposition, Refusal};
-use super::http::{BadUrl, FunctionKind, HttpFunctions};
+use super::http::{FunctionKind, HttpFunctions};
 use super::session::{Signer, TokenStore, beat_text, session_text, token_hash};
+use super::transport::BadUrl;
 use super::{
     Answer, Backend, Beat, CatalogItem, CatalogKind, Claim, Offered, Page, Permissions, Posted, Question,
     Reply, ResultPost, Session, Told, wakeup, wire,
@@ -319,10 +320,9 @@ impl Backend for ConvexBackend {
 
     fn wakeups<'a>(&'a self, heard: &'a (dyn Fn() + Send + Sync)) -> Reply<'a, Infallible> {
         Box::pin(async move {
-            let dialer = self.wakeup.get_or_init(|| {
-                let (url, allow_insecure) = self.functions.sync_socket();
-                Dialer::new(&url, allow_insecure, wakeup::MOST_BYTES).map(Arc::new)
-            });
+            let dialer = self
+                .wakeup
+                .get_or_init(|| self.functions.sync_socket(wakeup::MOST_BYTES).map(Arc::new));
             let dialer = dialer
                 .as_ref()
                 .map_err(|bad| BackendError::BadCall { status: 0, message: bad.to_string() })?;

@@ -1,6 +1,7 @@
 //! Opens a WebSocket: the connection, TLS, the handshake, and what each failure means. Not here: what is said on it.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, SystemTime};
 
 use reqwest::Url;
@@ -21,7 +22,9 @@ use tokio_tungstenite::tungstenite::{Error, protocol::CloseFrame};
 use tokio_tungstenite::{WebSocketStream, client_async_with_config};
 
 use super::error::BackendError;
-use super::http::{BadUrl, is_loopback, retry_after};
+use super::http::retry_after;
+use super::proxy::{ProxyRules, ProxyServer};
+use super::transport::{BadUrl, is_loopback};
 use crate::redact::Secret;
 
 /// Any stream of bytes, with TLS or without.
@@ -38,7 +41,10 @@ const CONNECT: Duration = Duration::from_secs(10);
 pub(super) struct Dialer {
     url: Url,
     tls: Option<TlsConnector>,
+    proxy: Option<ProxyServer>,
     limits: WebSocketConfig,
+    /// Whether a socket was ever opened.
+    has_opened: AtomicBool,
 }
 
 impl Dialer {
@@ -46,7 +52,12 @@ impl Dialer {
     ///
     /// # Errors
     /// [`BadUrl`].
-    pub(super) fn new(url: &str, allow_insecure: bool, most_bytes: usize) -> Result<Self, BadUrl> {
+    pub(super) fn new(
+        url: &str,
+        allow_insecure: bool,
+        most_bytes: usize,
+        proxies: &ProxyRules,
+    ) -> Result<Self, BadUrl> {
         let url = Url::parse(url).map_err(|cause| BadUrl::Unparsable(url.to_owned(), cause.to_string()))?;
         if !url.username().is_empty() || url.password().is_some() {
             return Err(BadUrl::Credentials);
@@ -60,12 +71,13 @@ impl Dialer {
                 return Err(BadUrl::Unparsable(url.to_string(), why));
             }
         };
+        let proxy = proxies.server_for(&url)?;
         let limits = WebSocketConfig::default()
             .read_buffer_size(16 << 10)
             .write_buffer_size(16 << 10)
             .max_message_size(Some(most_bytes))
             .max_frame_size(Some(most_bytes));
-        Ok(Self { url, tls, limits })
+        Ok(Self { url, tls, proxy, limits, has_opened: AtomicBool::new(false) })
     }
 
     /// The address, without secrets.
@@ -86,7 +98,9 @@ impl Dialer {
             let stream = self.stream().await.map_err(|cause| self.unreachable(&cause))?;
             let request = self.request(token, extra)?;
             let opened = client_async_with_config(request, stream, Some(self.limits)).await;
-            opened.map(|(socket, _response)| socket).map_err(|error| self.failed(&error))
+            let (socket, _response) = opened.map_err(|error| self.failed(&error))?;
+            self.has_opened.store(true, Ordering::Relaxed);
+            Ok(socket)
         };
         let dialled = tokio::time::timeout(CONNECT, dialling).await;
         dialled.unwrap_or_else(|_| {
@@ -100,12 +114,14 @@ impl Dialer {
         // An IPv6 address has brackets in a URL and nowhere else.
         let host = host.trim_matches(['[', ']']).to_owned();
         let port = self.url.port().unwrap_or(if self.tls.is_some() { 443 } else { 80 });
-        let plain = TcpStream::connect((host.as_str(), port)).await.map_err(|cause| cause.to_string())?;
-        plain.set_nodelay(true).map_err(|cause| cause.to_string())?;
-        let Some(tls) = &self.tls else { return Ok(Box::new(plain)) };
-        let name = ServerName::try_from(host).map_err(|cause| cause.to_string())?;
-        let secret = tls.connect(name, plain).await.map_err(|cause| cause.to_string())?;
-        Ok(Box::new(secret))
+        let plain = match &self.proxy {
+            None => connect(&host, port).await?,
+            Some(proxy) => tunnel(proxy, &host, port).await?,
+        };
+        match &self.tls {
+            None => Ok(plain),
+            Some(tls) => encrypt(tls, host, plain).await,
+        }
     }
 
     fn request(
@@ -143,6 +159,9 @@ impl Dialer {
                 url: self.url().to_owned(),
                 cause: format!("status {status} in place of a WebSocket"),
             },
+            404 if !self.has_opened.load(Ordering::Relaxed) => {
+                BackendError::NoBackend { url: self.url().to_owned() }
+            }
             404 | 408 | 421 | 425 | 429 | 500..=599 => {
                 BackendError::Busy { status, code: String::new(), retry_after: asked_wait(headers) }
             }
@@ -170,6 +189,30 @@ impl Dialer {
     pub(super) fn unreachable(&self, cause: &str) -> BackendError {
         BackendError::Unreachable { url: self.url().to_owned(), cause: cause.to_owned() }
     }
+}
+
+async fn connect(host: &str, port: u16) -> Result<Box<dyn Bytes>, String> {
+    let stream = TcpStream::connect((host, port)).await.map_err(|cause| cause.to_string())?;
+    stream.set_nodelay(true).map_err(|cause| cause.to_string())?;
+    Ok(Box::new(stream))
+}
+
+async fn encrypt(tls: &TlsConnector, host: String, stream: Box<dyn Bytes>) -> Result<Box<dyn Bytes>, String> {
+    let name = ServerName::try_from(host).map_err(|cause| cause.to_string())?;
+    let encrypted = tls.connect(name, stream).await.map_err(|cause| cause.to_string())?;
+    Ok(Box::new(encrypted))
+}
+
+/// A connection with this host that goes through a proxy.
+async fn tunnel(proxy: &ProxyServer, host: &str, port: u16) -> Result<Box<dyn Bytes>, String> {
+    let at_proxy = |cause: String| format!("at the proxy: {cause}");
+    let (proxy_host, proxy_port) = proxy.place();
+    let mut stream = connect(&proxy_host, proxy_port).await.map_err(at_proxy)?;
+    if proxy.is_https() {
+        stream = encrypt(&connector()?, proxy_host, stream).await.map_err(at_proxy)?;
+    }
+    proxy.open_tunnel(&mut stream, host, port).await?;
+    Ok(stream)
 }
 
 fn connector() -> Result<TlsConnector, String> {

@@ -21,6 +21,12 @@ pub enum BackendError {
         /// What came instead.
         cause: String,
     },
+    /// The address answers 404 and has never answered as a backend: it is probably wrong.
+    #[error("no event backend answers at {url} (404): check the address")]
+    NoBackend {
+        /// The backend's address.
+        url: String,
+    },
     /// The answer is longer than what is read.
     #[error("{url} answered with more than {limit} bytes")]
     Oversized {
@@ -126,14 +132,17 @@ impl BackendError {
     /// What to do about it.
     pub fn disposition(&self) -> Disposition {
         match self {
-            Self::Unreachable { .. } | Self::Intercepted { .. } | Self::Oversized { .. } => {
-                Disposition::Retry(Pause::BackOff)
-            }
             Self::Busy { retry_after: Some(time), .. } => Disposition::Retry(Pause::Asked(*time)),
             // Convex gave up a slot after seconds of waiting, or repeated the transaction itself several times.
             Self::Busy { status: 429, .. } => Disposition::Retry(Pause::Intervals(3)),
             Self::Busy { status: 503, .. } => Disposition::Retry(Pause::Intervals(1)),
-            Self::Busy { .. } | Self::OtherBackend { .. } => Disposition::Retry(Pause::BackOff),
+            // An address without a backend may be one whose functions are being deployed.
+            Self::Busy { .. }
+            | Self::Unreachable { .. }
+            | Self::Intercepted { .. }
+            | Self::NoBackend { .. }
+            | Self::OtherBackend { .. }
+            | Self::Oversized { .. } => Disposition::Retry(Pause::BackOff),
             Self::Unauthorized { .. } => Disposition::Reopen,
             // Something on the way takes less than the contract says.
             Self::BadCall { status: 413, .. } => Disposition::Shrink(None),
@@ -146,6 +155,7 @@ impl BackendError {
     pub fn trouble(&self) -> &'static str {
         match self.disposition() {
             _ if matches!(self, Self::Intercepted { .. }) => "intercepted",
+            _ if matches!(self, Self::NoBackend { .. }) => "no_backend",
             _ if matches!(self, Self::Unreachable { .. }) => "unreachable",
             _ if matches!(self, Self::Oversized { .. }) => "failing",
             Disposition::Retry(_) => "busy",

@@ -1,17 +1,19 @@
 //! Convex's HTTP functions API, client side: one call, its answer or its error. Not here: which functions exist.
 
-use std::fmt;
-use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::{Duration, SystemTime};
 
-use reqwest::dns::Resolve;
 use reqwest::header::{CONTENT_TYPE, DATE, HeaderMap, RETRY_AFTER};
 use reqwest::{Client, Response, StatusCode, Url};
 use serde::Serialize;
 use serde_json::Value;
 
+use super::dial::Dialer;
 use super::error::{BackendError, Refusal};
+use super::proxy::ProxyServer;
+use super::transport::{BadUrl, TransportOptions, build_client, is_loopback};
+use super::upload::{Uplink, Upload};
 
 /// Whether a function reads or writes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -22,64 +24,6 @@ pub enum FunctionKind {
     Mutation,
 }
 
-/// The limits of the transport.
-#[derive(Clone)]
-pub struct TransportOptions {
-    /// Until a connection stands.
-    pub connect_timeout: Duration,
-    /// Until the whole answer is there. A call that asks to be held has that long and ten seconds more.
-    pub total_timeout: Duration,
-    /// The largest answer that is read, after decompression.
-    pub max_answer_bytes: usize,
-    /// Whether plain `http` is allowed to hosts other than this machine.
-    pub allow_insecure_http: bool,
-    /// Who finds the addresses of a name; the system where nobody is named.
-    pub resolver: Option<Arc<dyn Resolve>>,
-}
-
-impl fmt::Debug for TransportOptions {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("TransportOptions")
-            .field("connect_timeout", &self.connect_timeout)
-            .field("total_timeout", &self.total_timeout)
-            .field("max_answer_bytes", &self.max_answer_bytes)
-            .field("allow_insecure_http", &self.allow_insecure_http)
-            .finish_non_exhaustive()
-    }
-}
-
-impl Default for TransportOptions {
-    fn default() -> Self {
-        Self {
-            connect_timeout: Duration::from_secs(10),
-            total_timeout: Duration::from_secs(30),
-            // A page of the contract's 4 MiB, escaped once more at worst, and more than any function may return.
-            max_answer_bytes: 24 << 20,
-            allow_insecure_http: false,
-            resolver: None,
-        }
-    }
-}
-
-/// The address cannot be used.
-#[derive(Debug, Clone, thiserror::Error)]
-pub enum BadUrl {
-    /// It is not an address.
-    #[error("{0:?} is not a URL like https://name.convex.cloud: {1}")]
-    Unparsable(String, String),
-    /// It would send the token in the clear.
-    #[error(
-        "{0} is plain http to another machine, which would show the token to everyone in between; use https"
-    )]
-    Insecure(String),
-    /// It carries a password, which would end in logs.
-    #[error("the backend's address must not carry a user name or password")]
-    Credentials,
-    /// The HTTP client cannot be set up.
-    #[error("the HTTP client cannot be set up: {0}")]
-    Client(String),
-}
-
 /// Calls functions of one deployment.
 #[derive(Debug, Clone)]
 pub struct HttpFunctions {
@@ -88,9 +32,13 @@ pub struct HttpFunctions {
     base: Url,
     query: Url,
     mutation: Url,
+    proxy: Option<ProxyServer>,
     options: TransportOptions,
     /// The backend's clock minus ours in milliseconds, as the last answer's date told.
     dated_offset_ms: Arc<AtomicI64>,
+    /// Whether a function has ever answered.
+    has_answered: Arc<AtomicBool>,
+    uplink: Uplink,
 }
 
 /// No answer has told yet.
@@ -132,10 +80,21 @@ impl HttpFunctions {
         }
         // Installing twice is harmless: the first one stays.
         let _ = rustls::crypto::ring::default_provider().install_default();
-        let client = client(&base, &options).map_err(|cause| BadUrl::Client(cause.to_string()))?;
+        let proxy = options.proxies.server_for(&base)?;
+        let client = build_client(&base, proxy.as_ref(), &options)
+            .map_err(|cause| BadUrl::Client(cause.to_string()))?;
         let (query, mutation) = (join(&base, "api/query"), join(&base, "api/mutation"));
-        let dated_offset_ms = Arc::new(AtomicI64::new(UNDATED));
-        Ok(Self { client: Arc::new(RwLock::new(client)), base, query, mutation, options, dated_offset_ms })
+        Ok(Self {
+            client: Arc::new(RwLock::new(client)),
+            base,
+            query,
+            mutation,
+            proxy,
+            options,
+            dated_offset_ms: Arc::new(AtomicI64::new(UNDATED)),
+            has_answered: Arc::default(),
+            uplink: Uplink::default(),
+        })
     }
 
     /// The address, without secrets.
@@ -143,17 +102,21 @@ impl HttpFunctions {
         self.base.as_str().trim_end_matches('/')
     }
 
-    /// Where the sync socket of this deployment is, and whether it may be a plain one to another machine.
-    pub(super) fn sync_socket(&self) -> (String, bool) {
+    /// Prepares to open the sync socket of this deployment; messages of more bytes are not read.
+    ///
+    /// # Errors
+    /// [`BadUrl`].
+    pub(super) fn sync_socket(&self, most_bytes: usize) -> Result<Dialer, BadUrl> {
         let url = join(&self.base, "api/sync");
         // `http` becomes `ws` and `https` becomes `wss`.
-        (url.as_str().replacen("http", "ws", 1), self.options.allow_insecure_http)
+        let url = url.as_str().replacen("http", "ws", 1);
+        Dialer::new(&url, self.options.allow_insecure_http, most_bytes, &self.options.proxies)
     }
 
     /// Forgets all connections that are kept: after a sleep they are dead and do not know it. Calls under way keep
     /// theirs.
     pub fn refresh_connections(&self) {
-        match client(&self.base, &self.options) {
+        match build_client(&self.base, self.proxy.as_ref(), &self.options) {
             Ok(fresh) => *self.client.write().unwrap_or_else(PoisonError::into_inner) = fresh,
             Err(error) => tracing::warn!(%error, "old connections are kept"),
         }
@@ -171,13 +134,16 @@ impl HttpFunctions {
     /// Whether something answers at the address that may be an event backend.
     ///
     /// # Errors
-    /// [`BackendError::Unreachable`], [`BackendError::Intercepted`].
+    /// [`BackendError::Unreachable`], [`BackendError::Intercepted`], [`BackendError::NoBackend`].
     pub async fn probe(&self, timeout: Duration) -> Result<(), BackendError> {
         let sent = self.client().get(join(&self.base, "version")).timeout(timeout).send().await;
         let response = sent.map_err(|cause| self.unreachable(&cause))?;
         let is_page = is_page(response.headers());
         if response.status().is_redirection() || is_page {
             return Err(self.intercepted(if is_page { "a web page" } else { "a redirect" }));
+        }
+        if response.status() == StatusCode::NOT_FOUND {
+            return Err(BackendError::NoBackend { url: self.url().to_owned() });
         }
         Ok(())
     }
@@ -197,13 +163,22 @@ impl HttpFunctions {
             FunctionKind::Query => &self.query,
             FunctionKind::Mutation => &self.mutation,
         };
+        let patience =
+            if held.is_zero() { self.options.total_timeout } else { held + Duration::from_secs(10) };
+        let (body, upload) = self.uplink.begin(Call { path, args, format: "json" }.encode());
+        tokio::select! {
+            answered = self.send(route, body) => answered,
+            waited = upload.stalled(patience) => Err(self.gave_up(&upload, waited)),
+        }
+    }
+
+    async fn send(&self, route: &Url, body: reqwest::Body) -> Result<Value, BackendError> {
         let response = self
             .client()
             .post(route.clone())
             .header(CONTENT_TYPE, "application/json")
             .header("Convex-Client", concat!("punie-runner-", env!("CARGO_PKG_VERSION")))
-            .timeout(if held.is_zero() { self.options.total_timeout } else { held + Duration::from_secs(10) })
-            .body(Call { path, args, format: "json" }.encode())
+            .body(body)
             .send()
             .await
             .map_err(|cause| self.unreachable(&cause))?;
@@ -216,6 +191,9 @@ impl HttpFunctions {
             return Err(self.refused(status, retry_after, &text));
         }
         let answered = self.answer(&text);
+        if matches!(answered, Ok(_) | Err(BackendError::Function { .. } | BackendError::Refused(_))) {
+            self.has_answered.store(true, Ordering::Relaxed);
+        }
         // The date of whatever else may sit on the way is no business of ours.
         if let Some(offset) = offset
             && !matches!(answered, Err(BackendError::Intercepted { .. }))
@@ -260,6 +238,9 @@ impl HttpFunctions {
             401 | 403 | 407 | 511 => self.intercepted(&format!("a gate that answers with {status}")),
             201..=299 => self.intercepted(&format!("an empty success ({status})")),
             300..=399 => self.intercepted(&format!("a redirect ({status}), which is not followed")),
+            404 if !self.has_answered.load(Ordering::Relaxed) => {
+                BackendError::NoBackend { url: self.url().to_owned() }
+            }
             404 | 408 | 409 | 421 | 425 | 429 | 500..=599 => {
                 BackendError::Busy { status: status.as_u16(), code: word("code"), retry_after }
             }
@@ -271,6 +252,12 @@ impl HttpFunctions {
         BackendError::Intercepted { url: self.url().to_owned(), cause: cause.to_owned() }
     }
 
+    fn gave_up(&self, upload: &Upload, waited: Duration) -> BackendError {
+        let (seconds, bytes) = (waited.as_secs(), upload.total());
+        let cause = format!("no answer within {seconds} s to a call of {bytes} bytes");
+        BackendError::Unreachable { url: self.url().to_owned(), cause }
+    }
+
     fn unreachable(&self, cause: &reqwest::Error) -> BackendError {
         let mut words = cause.to_string();
         let mut source = std::error::Error::source(cause);
@@ -280,26 +267,6 @@ impl HttpFunctions {
         }
         BackendError::Unreachable { url: self.url().to_owned(), cause: words }
     }
-}
-
-fn client(base: &Url, options: &TransportOptions) -> reqwest::Result<Client> {
-    // What stands between may forget a connection that was silent for a minute. On this machine nothing does, and a
-    // timer to look would wake an idle device for nothing else.
-    let idle = (!is_loopback(base)).then_some(Duration::from_secs(55));
-    let mut client = Client::builder()
-        .connect_timeout(options.connect_timeout)
-        .pool_idle_timeout(idle)
-        .tcp_nodelay(true)
-        .redirect(reqwest::redirect::Policy::none())
-        .no_proxy();
-    if base.scheme() == "http" {
-        // No certificate will ever be looked at; reading the system's takes longer than all else at the start.
-        client = client.tls_certs_only([]);
-    }
-    if let Some(resolver) = &options.resolver {
-        client = client.dns_resolver(Arc::clone(resolver));
-    }
-    client.build()
 }
 
 fn join(base: &Url, route: &str) -> Url {
@@ -355,16 +322,6 @@ fn dated_offset(headers: &HeaderMap, now: SystemTime) -> Option<i64> {
 fn is_page(headers: &HeaderMap) -> bool {
     let kind = headers.get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
     kind.is_some_and(|kind| kind.trim_start().to_ascii_lowercase().starts_with("text/html"))
-}
-
-pub(super) fn is_loopback(url: &Url) -> bool {
-    url.host_str().is_some_and(|host| {
-        host == "localhost"
-            || host
-                .trim_matches(['[', ']'])
-                .parse::<std::net::IpAddr>()
-                .is_ok_and(|address| address.is_loopback())
-    })
 }
 
 #[cfg(test)]
@@ -425,7 +382,6 @@ mod tests {
             (400, Disposition::RetrySlowly, "failing"),
             (401, Disposition::Reopen, "refused"),
             (403, Disposition::Reopen, "refused"),
-            (404, retry, "busy"),
             (405, Disposition::RetrySlowly, "failing"),
             (407, retry, "intercepted"),
             (408, retry, "busy"),
@@ -446,6 +402,10 @@ mod tests {
         for status in [401, 403] {
             assert_eq!(disposition(status, page), (retry, "intercepted"), "{status}");
         }
+        // Functions that are missing for a moment, at a backend that has answered; else the address is probably wrong.
+        assert_eq!(disposition(404, page), (retry, "no_backend"));
+        functions.has_answered.store(true, Ordering::Relaxed);
+        assert_eq!(disposition(404, json), (retry, "busy"));
         // What the backend names itself goes before everything.
         let named = Some(Duration::from_secs(7));
         for status in [StatusCode::TOO_MANY_REQUESTS, StatusCode::SERVICE_UNAVAILABLE, StatusCode::NOT_FOUND]

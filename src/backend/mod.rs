@@ -8,18 +8,23 @@ mod error;
 pub(crate) mod fuzzing;
 mod http;
 mod permissions;
+mod proxy;
 mod session;
 mod subscription;
+mod transport;
+mod upload;
 mod wakeup;
 mod websocket;
 mod wire;
 
 pub use convex::ConvexBackend;
 pub use error::{BackendError, Disposition, Pause, Refusal};
-pub use http::{BadUrl, FunctionKind, HttpFunctions, TransportOptions};
+pub use http::{FunctionKind, HttpFunctions};
 pub use permissions::{Answer, Choice, Permissions, Question};
+pub use proxy::{ProxyRules, ProxyServer};
 pub use session::{Signer, TokenStore};
 pub use subscription::{Change, SyncSocket};
+pub use transport::{BadUrl, TransportOptions};
 pub use websocket::{ShownToken, WebSocketBackend, WebSocketOptions};
 
 use std::convert::Infallible;

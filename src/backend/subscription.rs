@@ -41,8 +41,8 @@ impl HttpFunctions {
     /// # Errors
     /// [`BackendError`], as a call to the same place would have it.
     pub async fn open_sync_socket(&self) -> Result<SyncSocket, BackendError> {
-        let (url, allow_insecure) = self.sync_socket();
-        let dialer = Dialer::new(&url, allow_insecure, MOST_BYTES)
+        let dialer = self
+            .sync_socket(MOST_BYTES)
             .map_err(|bad| BackendError::BadCall { status: 0, message: bad.to_string() })?;
         SyncSocket::open(Arc::new(dialer)).await
     }

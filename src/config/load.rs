@@ -4,6 +4,7 @@ use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
 use super::error::ConfigError;
+use super::proxy::Proxies;
 use super::raw::Written;
 use super::sources::{self, Environment, Origin};
 use super::tables::{
@@ -83,6 +84,7 @@ impl Config {
             file,
             workspaces,
             configured_url: in_file.or_else(|| tables.backend.url.clone()),
+            proxies: Proxies::resolve(tables.backend.proxy.as_ref(), environment),
             backend: tables.backend,
             poll: tables.poll,
             websocket: tables.websocket,

@@ -4,6 +4,7 @@
 pub mod default_file;
 mod error;
 mod load;
+mod proxy;
 mod public_key;
 mod raw;
 mod sources;
@@ -19,6 +20,7 @@ use crate::ids::DeviceId;
 use crate::redact::Secret;
 
 pub use error::ConfigError;
+pub use proxy::{Proxies, ProxySetting};
 pub use public_key::PublicKey;
 pub use raw::Fault;
 pub use sources::{Environment, Origin};
@@ -41,6 +43,8 @@ pub struct Config {
     /// The address of the backend that the file names, else of the one in force: the owner's, whatever one command was
     /// told.
     pub configured_url: Option<BackendUrl>,
+    /// The proxies through which it may have to be reached.
+    pub proxies: Proxies,
     /// How often the backend is asked.
     pub poll: Poll,
     /// How the connection of a WebSocket backend is kept.

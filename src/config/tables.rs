@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::Setting;
+use super::proxy::ProxySetting;
 use super::public_key::PublicKey;
 use super::raw::{Fault, Written};
 use super::sources::Origin;
@@ -87,6 +88,8 @@ tables! {
         url, "url": Option<BackendUrl> = None, ..;
         /// Allow plain http or ws to other machines. Requests, results and the session's token can then be read on the way.
         allow_insecure_http, "allow_insecure_http": bool = false, ..;
+        /// The HTTP proxy through which the backend is reached: http://host:port, or none for a direct connection. Not set: as HTTPS_PROXY, HTTP_PROXY, ALL_PROXY and NO_PROXY say. A backend on this machine is always reached directly.
+        proxy, "proxy": Option<ProxySetting> = None, ..;
         /// Run only requests that are signed with the private half of this Ed25519 key, for this device, and not expired (docs/audit.md). Not set: whatever the backend hands on is run.
         request_key, "request_key": Option<PublicKey> = None, ..;
         /// auto, on or off: whether a convex backend may tell the device by a WebSocket that there is something to ask for. auto: where it does not hold questions that have no answer yet.

@@ -36,6 +36,11 @@ impl BackendUrl {
         self.0.as_str().trim_end_matches('/')
     }
 
+    /// As the clients take it.
+    pub fn to_url(&self) -> Url {
+        self.0.clone()
+    }
+
     /// Whether it leads to this machine only.
     pub fn is_loopback(&self) -> bool {
         let host = self.0.host_str().unwrap_or_default();

@@ -148,6 +148,19 @@ impl Reader {
         Ok(rows.collect::<Result<_, _>>()?)
     }
 
+    /// The size of all replies that are not delivered, in bytes.
+    ///
+    /// # Errors
+    /// The file cannot be read.
+    pub fn undelivered_bytes(&self) -> Result<u64, JournalError> {
+        let mut statement = self.connection.prepare_cached(
+            "select coalesce(sum(octet_length(payload)), 0) from request join result on request_id = id \
+             where state = 'finished'",
+        )?;
+        let bytes: i64 = statement.query_row([], |row| row.get(0))?;
+        Ok(bytes.unsigned_abs())
+    }
+
     /// A reply that is not delivered; none when it is by now.
     ///
     /// # Errors

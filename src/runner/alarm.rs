@@ -1,31 +1,41 @@
 //! A tick that rings at once when the machine wakes up: on Linux by a timer that goes on while it sleeps, and that the
-//! system rings early when the time of day jumps, as it does after a sleep. Not here: what is done about it (vigil).
+//! system rings early when the time of day jumps, as it does after a sleep; elsewhere by looking every few seconds whether
+//! the machine slept. Not here: what is done about it (vigil).
 
 use std::time::Duration;
 
 use tokio::time::Instant;
+
+use super::clock::Clock;
+
+/// How often it is looked whether the machine slept, where no timer goes on in sleep.
+const SLICE: Duration = Duration::from_secs(5);
+
+/// A slice that took so much longer was a sleep, or nearly.
+const SLEPT_MS: i64 = 2_000;
 
 /// Rings every so often.
 pub(super) struct Alarm {
     period: Duration,
     /// When it rings next where there is no timer.
     due: Option<Instant>,
+    clock: Clock,
     #[cfg(target_os = "linux")]
     timer: Option<Timer>,
 }
 
 impl Alarm {
     /// Rings first after one period. To be made within a runtime.
-    pub(super) fn every(period: Duration) -> Self {
+    pub(super) fn every(period: Duration, clock: Clock) -> Self {
         #[cfg(target_os = "linux")]
         {
             let timer = Timer::new().map_err(|error| {
                 tracing::warn!(%error, "after a sleep of the machine the runner notices that only by and by");
             });
-            Self { period, due: None, timer: timer.ok() }
+            Self { period, due: None, clock, timer: timer.ok() }
         }
         #[cfg(not(target_os = "linux"))]
-        Self { period, due: None }
+        Self { period, due: None, clock }
     }
 
     /// Waits for the next ring. One that is waited for anew, because something else came first, comes no later.
@@ -41,8 +51,22 @@ impl Alarm {
             }
         }
         let due = *self.due.get_or_insert_with(|| Instant::now() + self.period);
-        tokio::time::sleep_until(due).await;
+        self.wait_until(due).await;
         self.due = None;
+    }
+
+    /// Waits for this moment, or until the machine has slept. Timers stand still meanwhile, so that one for the whole time
+    /// would be late by a minute.
+    async fn wait_until(&self, due: Instant) {
+        loop {
+            let slice = due.saturating_duration_since(Instant::now()).min(SLICE);
+            let slice_ms = i64::try_from(slice.as_millis()).unwrap_or(i64::MAX);
+            let began_ms = self.clock.since_boot_ms();
+            tokio::time::sleep(slice).await;
+            if self.clock.since_boot_ms() - began_ms - slice_ms > SLEPT_MS || Instant::now() >= due {
+                return;
+            }
+        }
     }
 }
 
@@ -116,7 +140,7 @@ mod tests {
 
     #[tokio::test]
     async fn it_rings_again_and_again() {
-        let mut alarm = Alarm::every(Duration::from_millis(1));
+        let mut alarm = Alarm::every(Duration::from_millis(1), Clock::system());
         for _ in 0..3 {
             alarm.ring().await;
         }
@@ -127,7 +151,7 @@ mod tests {
     #[cfg(target_os = "linux")]
     #[tokio::test]
     async fn a_jump_that_is_learned_of_while_the_timer_is_set_is_a_ring_and_the_timer_goes_on() {
-        let mut alarm = Alarm::every(Duration::from_hours(1));
+        let mut alarm = Alarm::every(Duration::from_hours(1), Clock::system());
         let timer = alarm.timer.as_mut().expect("a timer");
         // As the system does where the time of day jumped since the last read: set, and told of in one.
         timer.arm = |timer, wait| {
@@ -139,9 +163,30 @@ mod tests {
         assert!(alarm.timer.as_ref().is_some_and(|timer| timer.set), "it is not given up, and is set");
     }
 
+    #[tokio::test(start_paused = true)]
+    async fn without_a_timer_that_goes_on_in_sleep_a_sleep_is_noticed_within_seconds() {
+        let minute = Duration::from_mins(1);
+        for (slept_ms, rings_after) in [(0, minute), (1_800_000, Duration::from_secs(25))] {
+            let begun = Instant::now();
+            let since_boot = move || {
+                let awake = begun.elapsed();
+                let slept_ms = if awake > Duration::from_secs(21) { slept_ms } else { 0 };
+                i64::try_from(awake.as_millis()).expect("small") + slept_ms
+            };
+            let mut alarm = Alarm::every(minute, Clock::from_fns(|| 0, since_boot));
+            #[cfg(target_os = "linux")]
+            {
+                alarm.timer = None;
+            }
+            alarm.ring().await;
+            let late = begun.elapsed().saturating_sub(rings_after);
+            assert!(begun.elapsed() >= rings_after && late < Duration::from_secs(1), "{:?}", begun.elapsed());
+        }
+    }
+
     #[tokio::test]
     async fn a_ring_that_something_else_came_before_comes_no_later() {
-        let mut alarm = Alarm::every(Duration::from_millis(200));
+        let mut alarm = Alarm::every(Duration::from_millis(200), Clock::system());
         let begun = Instant::now();
         // As when something is noted again and again meanwhile: a ring that was put off each time would never come.
         while tokio::time::timeout(Duration::from_millis(50), alarm.ring()).await.is_err() {

@@ -2,19 +2,26 @@
 //! and when a reply may be posted is the outbox's to say.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::task::JoinSet;
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::engine::Engine;
 use super::outbox::{Due, Trouble};
-use crate::backend::{BackendError, Disposition, Posted, ResultPost};
+use crate::backend::{BackendError, Disposition, Pause, Posted, ResultPost};
 use crate::failpoint::reach_of;
 use crate::ids::RequestId;
 use crate::journal::{Close, JournalError, RecordedReply};
 
-/// How many replies are fetched and posted side by side when the outbox is drained.
+/// The most replies that are fetched and posted side by side when the outbox is drained.
 const SIDE_BY_SIDE: usize = 8;
+
+/// Where the journal keeps how many bytes are being sent, for `status`.
+const SENDING: &str = "sending_bytes";
+/// What is sent within this time is not told.
+const TELL_AFTER: Duration = Duration::from_secs(2);
 
 /// A reply of fewer bytes is not made smaller: it holds little but the facts.
 const SMALLEST: usize = 1_000;
@@ -24,7 +31,10 @@ impl Engine {
     pub(super) async fn deliver(self: &Arc<Self>, reply: RecordedReply) {
         let id = reply.id().clone();
         let delivered = match self.outbox.take(&id) {
-            Some(_slot) => self.settle_post(reply).await,
+            Some(slot) => {
+                slot.sends(reply.payload().len());
+                self.settle_post(reply).await
+            }
             None => false,
         };
         if !delivered {
@@ -61,7 +71,7 @@ impl Engine {
     async fn post(&self, mut reply: RecordedReply) -> Result<(), Trouble> {
         // Three corrections suffice for every refusal that a correction can mend.
         for _ in 0..3 {
-            let generation = self.sessions.generation();
+            let (generation, began) = (self.sessions.generation(), Instant::now());
             let post = ResultPost {
                 id: reply.id(),
                 lease: reply.lease(),
@@ -91,14 +101,15 @@ impl Engine {
                     if let Err(cause) = self.sessions.reopen(generation).await {
                         self.note(&reply, &cause).await;
                         return Err(match cause.disposition() {
-                            Disposition::Retry(pause) => Trouble::Backend(pause),
+                            Disposition::Retry(pause) => self.trouble_of(&cause, pause, began),
                             _ => Trouble::Refused,
                         });
                     }
                 }
                 Disposition::Retry(pause) => {
+                    let trouble = self.trouble_of(&error, pause, began);
                     self.note(&reply, &error).await;
-                    return Err(Trouble::Backend(pause));
+                    return Err(trouble);
                 }
                 Disposition::RetrySlowly | Disposition::CorrectClock(_) | Disposition::SignAgain => {
                     self.note(&reply, &error).await;
@@ -107,6 +118,22 @@ impl Engine {
             }
         }
         Err(Trouble::Reply)
+    }
+
+    /// What a post that failed for now means for the others. One that fails while other calls are answered says nothing
+    /// of the backend as a whole: perhaps something on the way takes no large calls.
+    fn trouble_of(&self, error: &BackendError, pause: Pause, began: Instant) -> Trouble {
+        let no_answer = matches!(
+            error,
+            BackendError::Unreachable { .. }
+                | BackendError::Intercepted { .. }
+                | BackendError::NoBackend { .. }
+        );
+        if no_answer && !self.line.has_answered_since(began) {
+            Trouble::Unreachable
+        } else {
+            Trouble::Backend(pause)
+        }
     }
 
     /// Whether posting again can help. A reply whose request was perhaps never claimed is claimed now; a tool with
@@ -202,7 +229,8 @@ impl Engine {
     async fn post_all(self: &Arc<Self>, ids: &[RequestId]) {
         let mut posts = JoinSet::new();
         for id in ids {
-            if posts.len() >= SIDE_BY_SIDE && matches!(posts.join_next().await, Some(Ok(false) | Err(_))) {
+            let most = SIDE_BY_SIDE.min(self.outbox.at_once());
+            if posts.len() >= most && matches!(posts.join_next().await, Some(Ok(false) | Err(_))) {
                 break;
             }
             let (engine, id) = (Arc::clone(self), id.clone());
@@ -213,10 +241,13 @@ impl Engine {
 
     /// Posts one reply of the journal, unless somebody else does or it is delivered by now.
     async fn post_recorded(self: Arc<Self>, id: &RequestId) -> bool {
-        let Some(_slot) = self.outbox.take(id) else { return true };
+        let Some(slot) = self.outbox.take(id) else { return true };
         let (journal, wanted) = (self.journal.clone(), id.clone());
         match blocking(move || journal.reader()?.undelivered_reply(&wanted)).await {
-            Ok(Some(reply)) => self.settle_post(reply).await,
+            Ok(Some(reply)) => {
+                slot.sends(reply.payload().len());
+                self.settle_post(reply).await
+            }
             Ok(None) => true,
             Err(error) => {
                 tracing::error!(request.id = %id, %error, "a reply cannot be read from the journal");
@@ -247,5 +278,31 @@ pub(super) async fn work_outbox(engine: Arc<Engine>) {
         }
         let until = engine.over.clone();
         engine.drain_outbox(&until).await;
+    }
+}
+
+/// Stores how many bytes are being sent, for `status`, which runs in another process; only where sending them takes
+/// longer than a moment.
+pub(super) async fn tell_sending(engine: Arc<Engine>) {
+    let mut sending = engine.outbox.sending();
+    // An earlier process may have left a number.
+    let mut told = None;
+    loop {
+        let now = *sending.borrow_and_update();
+        if told != Some(now) {
+            match engine.journal.remember(SENDING, now.to_string()).await {
+                Ok(()) => told = Some(now),
+                Err(error) => tracing::warn!(%error, "how much is being sent could not be noted"),
+            }
+        }
+        let later = async {
+            // The sender lives as long as the engine.
+            let _ = sending.changed().await;
+            tokio::time::sleep(TELL_AFTER).await;
+        };
+        tokio::select! {
+            () = later => {}
+            () = engine.over.cancelled() => return,
+        }
     }
 }

@@ -162,7 +162,7 @@ pub(super) struct Engine {
     /// Cancelled when everything must end.
     pub over: CancellationToken,
     /// Says which recorded reply may be posted when.
-    pub outbox: Outbox,
+    pub outbox: Arc<Outbox>,
     /// Filled once the backend was asked for its time.
     pub time_asked: tokio::sync::OnceCell<()>,
 }
@@ -178,7 +178,9 @@ impl Engine {
         let budget = Arc::new(Budget::new());
         // Shorter than the shortest wait between polls of a device that is refused: they find out when that changes.
         let barred_for = parts.settings.unauthorized * 3 / 4;
-        let line = Arc::new(Line::new(parts.backend, Arc::clone(&budget), barred_for));
+        let outbox = Arc::new(Outbox::new(waits, Arc::clone(&budget)));
+        let line = Line::new(parts.backend, Arc::clone(&budget), Arc::clone(&outbox), barred_for);
+        let line = Arc::new(line);
         Arc::new(Self {
             sessions: Sessions::new(Arc::clone(&line), server_clock.clone(), parts.journal.clone()),
             backend: Arc::clone(&line) as Arc<dyn Backend>,
@@ -221,7 +223,7 @@ impl Engine {
             ending: CancellationToken::new(),
             calls_over: CancellationToken::new(),
             over: CancellationToken::new(),
-            outbox: Outbox::new(waits, Arc::clone(&budget)),
+            outbox,
             budget,
             time_asked: tokio::sync::OnceCell::new(),
         })

@@ -13,6 +13,7 @@ use tokio::time::Instant;
 
 use super::backoff::Budget;
 use super::engine::Engine;
+use super::outbox::Outbox;
 use super::settings::WakeUp;
 use crate::backend::{
     Answer, Backend, BackendError, Beat, CatalogItem, CatalogKind, Claim, Declined, Disposition, Offered,
@@ -32,6 +33,8 @@ const SELDOM: &[&str] = &["fetch_open", "tell", "ask", "answer_to", "answer", "d
 pub(super) struct Line {
     backend: Arc<dyn Backend>,
     budget: Arc<Budget>,
+    /// Told of every answer.
+    outbox: Arc<Outbox>,
     /// How long nothing is asked after the backend refused to open a session.
     barred_for: Duration,
     state: Mutex<State>,
@@ -46,6 +49,8 @@ struct State {
     barred: Option<Held>,
     /// What is wrong now, by function.
     troubles: BTreeMap<&'static str, &'static str>,
+    /// When a call was last answered.
+    answered: Option<Instant>,
 }
 
 /// An error that stands for a while.
@@ -68,9 +73,14 @@ impl Held {
 }
 
 impl Line {
-    pub(super) fn new(backend: Arc<dyn Backend>, budget: Arc<Budget>, barred_for: Duration) -> Self {
+    pub(super) fn new(
+        backend: Arc<dyn Backend>,
+        budget: Arc<Budget>,
+        outbox: Arc<Outbox>,
+        barred_for: Duration,
+    ) -> Self {
         let trouble = watch::Sender::new("");
-        Self { backend, budget, barred_for, state: Mutex::default(), trouble }
+        Self { backend, budget, outbox, barred_for, state: Mutex::default(), trouble }
     }
 
     /// The backend will not have this device: nothing is asked of it for a while.
@@ -87,6 +97,11 @@ impl Line {
     /// Why nothing comes through now, in one word; none while all does.
     pub(super) fn trouble(&self) -> &'static str {
         *self.trouble.borrow()
+    }
+
+    /// Whether any call was answered since this moment.
+    pub(super) fn has_answered_since(&self, moment: Instant) -> bool {
+        self.state().answered.is_some_and(|answered| answered >= moment)
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -110,38 +125,71 @@ impl Line {
 
     fn heard(&self, function: &'static str, error: Option<&BackendError>) {
         let mut state = self.state();
+        let answer = state.record(function, error, Instant::now());
+        let word = state.worst_trouble();
+        drop(state);
+        if let Some(answer) = answer {
+            self.budget.earn();
+            self.outbox.backend_answered(answer == Answered::WithSession);
+        }
+        self.trouble.send_if_modified(|now| std::mem::replace(now, word) != word);
+    }
+}
+
+/// How the backend answered a call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Answered {
+    /// The call needs an open session.
+    WithSession,
+    /// A heartbeat, which is signed by itself.
+    Signed,
+}
+
+impl State {
+    /// Records how a call ended, and returns how the backend answered it, if it did.
+    fn record(
+        &mut self,
+        function: &'static str,
+        error: Option<&BackendError>,
+        now: Instant,
+    ) -> Option<Answered> {
         // A refusal that is about one request is an answer like any other.
         let is_answer = |error: &BackendError| {
             matches!(error, BackendError::Refused(_))
                 && function != "open_session"
                 && error.disposition() != Disposition::Reopen
         };
-        match error.filter(|error| !is_answer(error)) {
-            None => {
-                self.budget.earn();
-                state.troubles.remove(function);
-                // A call that was under way before says nothing; one that was made since does.
-                if state.barred.as_ref().is_none_or(|held| held.standing(Instant::now()).is_none()) {
-                    state.barred = None;
-                    state.troubles.remove("open_session");
-                }
+        if let Some(error) = error.filter(|error| !is_answer(error)) {
+            if let BackendError::Busy { retry_after: Some(time), .. } = error {
+                let held = Held { until: now + *time, error: error.clone() };
+                self.quiet.insert(function, held);
             }
-            Some(error) => {
-                if let BackendError::Busy { retry_after: Some(time), .. } = error {
-                    let held = Held { until: Instant::now() + *time, error: error.clone() };
-                    state.quiet.insert(function, held);
-                }
-                // What is seldom called says nothing of now.
-                if !SELDOM.contains(&function) {
-                    state.troubles.insert(function, error.trouble());
-                }
+            // What is seldom called says nothing of now.
+            if !SELDOM.contains(&function) {
+                self.troubles.insert(function, error.trouble());
+            }
+            return None;
+        }
+        self.answered = Some(now);
+        self.troubles.remove(function);
+        let answered = if function == "beat" { Answered::Signed } else { Answered::WithSession };
+        // A call that was under way before says nothing; one that was made since does.
+        if self.barred.as_ref().is_none_or(|held| held.standing(now).is_none()) {
+            self.barred = None;
+            self.troubles.remove("open_session");
+            // A call that was refused before the session was opened anew may be repeated only much later.
+            if answered == Answered::WithSession {
+                self.troubles.retain(|_, trouble| *trouble != "refused");
             }
         }
-        // What is worst for whoever looks.
-        let worst = ["refused", "intercepted", "unreachable", "busy", "failing"];
-        let word = worst.into_iter().find(|word| state.troubles.values().any(|trouble| trouble == word));
-        drop(state);
-        self.trouble.send_if_modified(|now| std::mem::replace(now, word.unwrap_or_default()) != *now);
+        Some(answered)
+    }
+
+    /// The trouble that matters most to a person who looks; none while all calls come through.
+    fn worst_trouble(&self) -> &'static str {
+        let worst = ["refused", "intercepted", "no_backend", "unreachable", "busy", "failing"];
+        let found = worst.into_iter().find(|word| self.troubles.values().any(|trouble| trouble == word));
+        found.unwrap_or_default()
     }
 }
 
@@ -281,5 +329,38 @@ impl Permissions for Line {
 
     fn answer<'a>(&'a self, id: &'a RequestId, option: &'a str) -> Reply<'a, Option<Answer>> {
         Box::pin(self.put("answer", move |there| there.answer(id, option)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refused() -> BackendError {
+        BackendError::Unauthorized { code: String::new() }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_refusal_is_over_once_a_call_with_the_new_session_is_answered() {
+        let (mut state, now) = (State::default(), Instant::now());
+        state.record("poll", Some(&refused()), now);
+        assert_eq!(state.worst_trouble(), "refused");
+        // It needs no session.
+        assert_eq!(state.record("beat", None, now), Some(Answered::Signed));
+        assert_eq!(state.worst_trouble(), "refused");
+        // The poll that is made now is held, and says nothing for half a minute.
+        assert_eq!(state.record("open_session", None, now), Some(Answered::WithSession));
+        assert_eq!(state.worst_trouble(), "");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn while_the_device_is_barred_calls_of_before_do_not_end_the_refusal() {
+        let (mut state, now) = (State::default(), Instant::now());
+        state.record("open_session", Some(&refused()), now);
+        state.barred = Some(Held { until: now + Duration::from_mins(3), error: refused() });
+        state.record("post", None, now);
+        assert_eq!(state.worst_trouble(), "refused");
+        state.record("post", None, now + Duration::from_mins(4));
+        assert_eq!(state.worst_trouble(), "");
     }
 }

@@ -160,6 +160,7 @@ impl Runner {
         let left = self.begin().await?;
         let engine = Arc::clone(&self.engine);
         engine.keep("outbox", delivery::work_outbox);
+        engine.keep("sending", delivery::tell_sending);
         engine.outbox.ring();
         engine.keep("heartbeat", heartbeat::beat);
         engine.keep("trouble", line::tell_trouble);
@@ -350,7 +351,9 @@ impl Runner {
         self.poll_number += 1;
         let number = self.poll_number;
         let (engine, cursor, page) = (Arc::clone(&self.engine), self.cursor.clone(), self.page);
-        let wait = if self.mode == Mode::OnePass { Duration::ZERO } else { engine.settings.hold };
+        // While the backend fails, its first answer shall come at once: it ends the outage.
+        let unheld = self.mode == Mode::OnePass || self.rhythm.is_failing();
+        let wait = if unheld { Duration::ZERO } else { engine.settings.hold };
         // At worst it is made, refused, made anew after a session was opened.
         engine.moves.again_within(Mover::Poll, wait * 2 + Duration::from_mins(1));
         let mut woken = engine.woken.subscribe();

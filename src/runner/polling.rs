@@ -41,7 +41,8 @@ impl Rhythm {
         self.slow.reset();
         if events > 0 {
             self.last_event = Some(Instant::now());
-        } else if is_done {
+        } else if is_done && !recovered {
+            // After an error the poll did not ask to be held.
             self.holds = Some(!self.settings.hold.is_zero() && held >= self.settings.hold / 4);
         }
         let wait =

@@ -80,7 +80,7 @@ pub(super) async fn keep(engine: Arc<Engine>) {
         boot: engine.clock.since_boot_ms(),
         awake: i64::try_from(began.elapsed().as_millis()).unwrap_or(i64::MAX),
     };
-    let mut alarm = Alarm::every(period);
+    let mut alarm = Alarm::every(period, engine.clock.clone());
     let mut round = Round::new(now());
     if let Some(watchdog) = &engine.watchdog {
         watchdog.tell("READY=1");

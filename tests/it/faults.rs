@@ -10,6 +10,7 @@ mod backlog;
 mod bytes;
 mod cancels;
 mod clocks;
+mod company_proxy;
 mod corruption;
 #[cfg(target_os = "linux")]
 mod disk;
@@ -25,6 +26,7 @@ mod processes;
 mod quiet;
 mod refusals;
 mod room;
+mod slow_uplink;
 mod stops;
 mod strangers;
 mod tls;

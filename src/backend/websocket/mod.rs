@@ -21,7 +21,8 @@ use self::inbox::Inbox;
 use self::link::Links;
 use self::traffic::Pace;
 use super::dial::Dialer;
-use super::http::BadUrl;
+use super::proxy::ProxyRules;
+use super::transport::BadUrl;
 use super::{
     Backend, Beat, CatalogItem, CatalogKind, Claim, Declined, Next, Offered, Page, Posted, Reply, ResultPost,
     Session,
@@ -47,12 +48,14 @@ pub struct WebSocketOptions {
     pub pong_timeout: Duration,
     /// Whether plain `ws` is allowed to hosts other than this machine.
     pub allow_insecure: bool,
+    /// The proxies that there are.
+    pub proxies: ProxyRules,
 }
 
 impl Default for WebSocketOptions {
     fn default() -> Self {
         let seconds = Duration::from_secs(20);
-        Self { ping: seconds, pong_timeout: seconds, allow_insecure: false }
+        Self { ping: seconds, pong_timeout: seconds, allow_insecure: false, proxies: ProxyRules::default() }
     }
 }
 
@@ -68,7 +71,7 @@ impl WebSocketBackend {
     /// # Errors
     /// [`BadUrl`].
     pub fn new(url: &str, token: ShownToken, options: &WebSocketOptions) -> Result<Self, BadUrl> {
-        let dialer = Dialer::new(url, options.allow_insecure, MOST_BYTES)?;
+        let dialer = Dialer::new(url, options.allow_insecure, MOST_BYTES, &options.proxies)?;
         let pace = Pace { idle: options.ping, patience: options.pong_timeout };
         let inbox = Arc::new(Inbox::new());
         Ok(Self { links: Links::new(dialer, token, Arc::clone(&inbox), pace), inbox })

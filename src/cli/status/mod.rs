@@ -95,7 +95,7 @@ struct BackendStatus {
     /// Whether the lasting connection is `up` or `down`; null where there is none, or no runner runs.
     link: Option<String>,
     reachable: bool,
-    /// Why nothing comes through: `unreachable`, `intercepted`, `refused`, `busy`, `failing`; null while all does.
+    /// Why nothing comes through: `unreachable`, `intercepted`, `no_backend` (404), `refused`, `busy`, `failing`; null while all does.
     trouble: Option<String>,
     last_contact_ms: Option<i64>,
     last_poll_ms: Option<i64>,
@@ -106,6 +106,10 @@ struct BackendStatus {
 #[serde(rename_all = "camelCase")]
 struct Outbox {
     pending: u32,
+    /// The size of the answers that wait.
+    bytes: u64,
+    /// How many bytes of them are being sent, where that takes longer than a moment.
+    sending_bytes: u64,
     oldest_ms: Option<i64>,
     /// Answers that the backend will never take, of the last 30 days.
     undeliverable: u32,
@@ -171,6 +175,10 @@ fn look(config: &Config, home: &Home, confined: Confined) -> anyhow::Result<Stat
     // What the runner has met says more than an answer to us; what it met when it last ran says nothing.
     let running = holder.is_some();
     let met = facts.trouble.filter(|word| running && !word.is_empty());
+    // A running runner that is answered knows better than an address without a version.
+    let probed = probed.or_else(|word| {
+        if running && met.is_none() && word == Some("no_backend") { Ok(()) } else { Err(word) }
+    });
     let link = facts.link.filter(|word| running && !word.is_empty());
     let trouble = met.or_else(|| probed.err().flatten().map(str::to_owned));
     let since = |at: i64| Clock::system().now_ms().saturating_sub(at).max(0);
@@ -213,6 +221,8 @@ fn look(config: &Config, home: &Home, confined: Confined) -> anyhow::Result<Stat
         in_flight: counts.accepted + counts.started,
         outbox: Outbox {
             pending: counts.outbox,
+            bytes: facts.undelivered_bytes,
+            sending_bytes: facts.sending_bytes.filter(|_| running).unwrap_or(0),
             oldest_ms: counts.outbox_oldest_ms.map(since),
             undeliverable: counts.undeliverable,
         },
@@ -239,6 +249,8 @@ fn look(config: &Config, home: &Home, confined: Confined) -> anyhow::Result<Stat
 #[derive(Debug, Default)]
 struct Facts {
     counts: LiveCounts,
+    undelivered_bytes: u64,
+    sending_bytes: Option<u64>,
     pending: Pending,
     last_contact_ms: Option<i64>,
     last_poll_ms: Option<i64>,
@@ -289,6 +301,8 @@ impl Facts {
         let number = |key| anyhow::Ok(reader.recall(key)?.and_then(|text| text.parse().ok()));
         Ok(Self {
             counts: reader.counts()?,
+            undelivered_bytes: reader.undelivered_bytes()?,
+            sending_bytes: reader.recall("sending_bytes")?.and_then(|text| text.parse().ok()),
             pending: reader.pending()?,
             last_contact_ms: number("last_contact_ms")?,
             last_poll_ms: number("last_poll_ms")?,

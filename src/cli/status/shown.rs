@@ -2,8 +2,9 @@
 
 use super::super::pause::stop_in_words;
 use super::super::{moments, print};
-use super::Status;
+use super::{Outbox, Status};
 use crate::home::{KeyPlace, SwitchedOn};
+use crate::output::figures::size;
 use crate::runner::Clock;
 
 /// How many stopped conversations are listed.
@@ -50,7 +51,8 @@ pub(super) fn show(status: &Status) {
     print::line(&format!("Last poll     {}", when(status.backend.last_poll_ms)));
     print::line(&format!("Waiting       {}{}", status.waiting.count, oldest(status.waiting.oldest_ms)));
     print::line(&format!("Running       {}", status.in_flight - status.waiting.count.min(status.in_flight)));
-    print::line(&format!("Undelivered   {}{}", status.outbox.pending, oldest(status.outbox.oldest_ms)));
+    let oldest_answer = oldest(status.outbox.oldest_ms);
+    print::line(&format!("Undelivered   {}", undelivered(&status.outbox, &oldest_answer)));
     show_elsewhere(status);
     if status.outbox.undeliverable > 0 {
         print::line(&format!(
@@ -124,6 +126,16 @@ fn show_stopped(status: &Status, now_ms: i64) {
     }
 }
 
+/// How many answers wait, their size, and how much of them is being sent.
+fn undelivered(outbox: &Outbox, oldest: &str) -> String {
+    let bytes = if outbox.pending > 0 { format!(" ({})", size(outbox.bytes)) } else { String::new() };
+    let sending = match outbox.sending_bytes {
+        0 => String::new(),
+        bytes => format!("; sending {}", size(bytes)),
+    };
+    format!("{}{bytes}{oldest}{sending}", outbox.pending)
+}
+
 /// What is not as it should be, in sentences.
 fn hindrances(status: &Status, now_ms: i64) -> Vec<String> {
     let since = |on: &Option<SwitchedOn>| {
@@ -175,6 +187,7 @@ fn in_words(trouble: &str) -> &str {
         "intercepted" => {
             "intercepted: something else answers in its place, perhaps this network's login page"
         }
+        "no_backend" => "no event backend answers there (404): check the address",
         "refused" => "refuses this device",
         "busy" => "asks for patience",
         "failing" => "fails",

@@ -5,10 +5,11 @@ use std::time::Duration;
 
 use super::{Device, StoredToken};
 use crate::backend::{
-    Backend, ConvexBackend, HttpFunctions, ShownToken, TransportOptions, WebSocketBackend, WebSocketOptions,
+    Backend, ConvexBackend, HttpFunctions, ProxyRules, ShownToken, TransportOptions, WebSocketBackend,
+    WebSocketOptions,
 };
 use crate::cli::exit::{self, Exit};
-use crate::config::{BackendKind, Config};
+use crate::config::{BackendKind, Config, Proxies};
 use crate::home::{DeviceIdentity, Home, TokenName, Tokens};
 use crate::ids::DeviceId;
 use crate::journal::BackendIdentity;
@@ -67,6 +68,7 @@ pub(super) fn device_backend(
         ping: config.websocket.ping,
         pong_timeout: config.websocket.pong_timeout,
         allow_insecure: config.backend.allow_insecure_http,
+        proxies: proxies(config),
     };
     let (tokens, redactor) = (tokens(config, home)?, redactor.clone());
     let shown: ShownToken = Arc::new(move || match tokens.read(TokenName::Backend) {
@@ -98,11 +100,20 @@ pub async fn probe(config: &Config, patience: Duration) -> Result<(), Option<&'s
         let functions = functions(config).map_err(|_| None)?;
         return functions.probe(patience).await.map_err(|error| Some(error.trouble()));
     }
+    let place = match proxies(config).server_for(&url.to_url()).map_err(|_| None)? {
+        Some(proxy) => proxy.place(),
+        None => url.place(),
+    };
     // No handshake: a worker may take a second connection of a device for the end of the first.
-    match tokio::time::timeout(patience, tokio::net::TcpStream::connect(url.place())).await {
+    match tokio::time::timeout(patience, tokio::net::TcpStream::connect(place)).await {
         Ok(Ok(_)) => Ok(()),
         _ => Err(Some("unreachable")),
     }
+}
+
+fn proxies(config: &Config) -> ProxyRules {
+    let Proxies { http, https, all, no } = config.proxies.clone();
+    ProxyRules { http, https, all, no }
 }
 
 /// Whose signature every request must have.
@@ -143,6 +154,7 @@ pub fn functions(config: &Config) -> anyhow::Result<HttpFunctions> {
     }
     let options = TransportOptions {
         allow_insecure_http: config.backend.allow_insecure_http,
+        proxies: proxies(config),
         ..TransportOptions::default()
     };
     Ok(HttpFunctions::new(url.as_str(), options)?)

@@ -150,7 +150,9 @@ fn the_first_file_changes_nothing_and_shows_the_defaults_truly() {
     assert_eq!((config.poll, config.limits, config.log), (plain.poll, plain.limits, plain.log));
     let example = BackendUrl::parse("https://your-deployment.convex.cloud").expect("an address");
     assert!(config.backend.request_key.is_some(), "the example is a key");
-    let shown = Backend { url: Some(example), request_key: config.backend.request_key, ..plain.backend };
+    assert!(config.backend.proxy.is_some(), "the example is a proxy");
+    let (request_key, proxy) = (config.backend.request_key, config.backend.proxy.clone());
+    let shown = Backend { url: Some(example), request_key, proxy, ..plain.backend };
     assert_eq!(config.backend, shown);
     let of_the_file = |setting: &&Setting| setting.key.contains('.') && setting.key != "workspaces.paths";
     for setting in active.config().settings().iter().filter(of_the_file) {

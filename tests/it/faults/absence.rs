@@ -25,6 +25,7 @@ use crate::harness::caller::Ask;
 use crate::harness::inside::Inside;
 use crate::harness::proxy::{Proxy, Toxic};
 use crate::harness::stage::Stage;
+use crate::harness::stepped_time::SteppedTime;
 use crate::harness::wait::{eventually, until};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -203,4 +204,40 @@ async fn f28_one_byte_a_second_does_not_outlast_the_total_deadline() {
     proxy.poison(Toxic::Bandwidth(20));
     let took = vain(&slow, Duration::ZERO).await;
     assert!(took >= Duration::from_secs(29) && took <= Duration::from_secs(30) + SLACK, "{took:?}");
+}
+
+#[tokio::test]
+async fn a_result_is_posted_within_seconds_after_the_first_answer_of_a_backend_that_was_away() {
+    let stage = Stage::new().await;
+    let mut proxy = Proxy::before(&stage.setting.url);
+    let day = Duration::from_hours(24);
+    // A machine that is slow while time is moved is no silent backend.
+    let way = TransportOptions { connect_timeout: day, total_timeout: day, ..TransportOptions::default() };
+    let tools = Registry::new([ToolSet::new("test", ()).with::<Await>().into_entries()]).expect("one tool");
+    let id = stage.ask(Ask::new("Await", &json!({ "file": stage.file("go") }))).await;
+    let time = SteppedTime::stop();
+    let step = Duration::from_millis(250);
+    // Long waits, so that a post is not made at the right moment by chance.
+    let settings =
+        Settings { retry: (Duration::from_secs(1), Duration::from_mins(10)), ..Settings::default() };
+    let runner = Inside::start_at(&stage, &proxy.url, way, tools, settings);
+    time.move_until("the call", step, || stage.state(&id) == Some(State::Started)).await;
+    proxy.down().await;
+    stage.write("go", "");
+    time.move_until("its end", step, || stage.state(&id) == Some(State::Finished)).await;
+    // Until the waits between attempts are long.
+    let (away, mut moved) = (Duration::from_mins(30), Instant::now());
+    time.move_until("the time to pass", step * 4, || moved.elapsed() >= away).await;
+    let answered = || -> u32 {
+        let functions =
+            ["events:listForDevice", "events:listOpen", "devices:heartbeat", "devices:openSession"];
+        functions.iter().map(|function| stage.faults.calls(function)).sum()
+    };
+    let before = answered();
+    proxy.up();
+    time.move_until("an answer", step, || answered() > before).await;
+    moved = Instant::now();
+    time.move_until("the result", step, || stage.state(&id) == Some(State::Delivered)).await;
+    assert!(moved.elapsed() <= Duration::from_secs(5), "{:?}", moved.elapsed());
+    drop((runner, time));
 }

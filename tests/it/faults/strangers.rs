@@ -70,3 +70,26 @@ async fn f36_a_redirect_is_not_followed_and_the_token_not_sent() {
     assert_eq!(looked["backend"]["trouble"], "intercepted");
     assert!(elsewhere.accept().is_err());
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_address_where_no_backend_ever_answered_is_called_probably_wrong() {
+    let stage = Stage::new().await;
+    let relay = Relay::before(&stage.setting.url).await;
+    relay.rule(|_, _| Fate::say("404 Not Found", "content-type: text/plain\r\n", "no such page"));
+    let ended = stage.command_at(&relay.url, &["--once"]).await;
+    let sentence = format!("no event backend answers at {} (404): check the address", relay.url);
+    assert!(ended.code == Some(69) && ended.log.contains(&sentence), "{ended:?}");
+    let without_runner = stage.command_at(&relay.url, &["--json", "status"]).await.json();
+    assert_eq!(without_runner["backend"]["trouble"], "no_backend");
+    let runner = stage.run_at(&relay.url);
+    runner.logs(&sentence).await;
+    until("the runner to say so", || stage.remembers("backend_trouble").as_deref() == Some("no_backend"))
+        .await;
+    let words = stage.command_at(&relay.url, &["status"]).await.out;
+    assert!(words.contains("(404): check the address"), "{words}");
+    // One that has answered is being mended.
+    relay.rule(|_, _| Fate::Pass);
+    until("the trouble to be over", || stage.remembers("backend_trouble").as_deref() == Some("")).await;
+    relay.rule(|_, _| Fate::say("404 Not Found", "", "{}"));
+    until("patience", || stage.remembers("backend_trouble").as_deref() == Some("busy")).await;
+}

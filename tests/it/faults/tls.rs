@@ -15,10 +15,10 @@ use crate::harness::process::{Ended, Program, Setting};
 use crate::harness::stage::Stage;
 use crate::harness::worker::Worker;
 
-type Authority = CertifiedIssuer<'static, KeyPair>;
+pub(super) type Authority = CertifiedIssuer<'static, KeyPair>;
 
 /// An authority of this name.
-fn authority(name: &str) -> Authority {
+pub(super) fn authority(name: &str) -> Authority {
     let mut params = CertificateParams::new(Vec::<String>::new()).expect("no names");
     params.distinguished_name.push(DnType::CommonName, name);
     params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
@@ -26,7 +26,11 @@ fn authority(name: &str) -> Authority {
 }
 
 /// A certificate for this name, valid or expired, by this authority or by nobody but itself.
-fn certificate(name: &str, expired: bool, by: Option<&Authority>) -> (CertificateDer<'static>, KeyPair) {
+pub(super) fn certificate(
+    name: &str,
+    expired: bool,
+    by: Option<&Authority>,
+) -> (CertificateDer<'static>, KeyPair) {
     let mut params = CertificateParams::new(vec![name.to_owned()]).expect("a name");
     params.distinguished_name.push(DnType::CommonName, "a server");
     params.not_before = date_time_ymd(2020, 1, 1);
@@ -40,7 +44,10 @@ fn certificate(name: &str, expired: bool, by: Option<&Authority>) -> (Certificat
 }
 
 /// Speaks TLS with this certificate before a plain backend; its address.
-async fn gate(upstream: &str, certificate: (CertificateDer<'static>, KeyPair)) -> (String, JoinSet<()>) {
+pub(super) async fn gate(
+    upstream: &str,
+    certificate: (CertificateDer<'static>, KeyPair),
+) -> (String, JoinSet<()>) {
     // Whoever comes first installs it; a second time changes nothing.
     let _ = rustls::crypto::ring::default_provider().install_default();
     let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(certificate.1.serialize_der()));

@@ -1,6 +1,7 @@
 //! What the tests share.
 
 pub mod caller;
+pub mod connect_proxy;
 pub mod editor;
 pub mod fake_client;
 pub mod flip;

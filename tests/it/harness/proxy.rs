@@ -12,6 +12,7 @@ use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
+use tokio::time::{Instant, sleep_until};
 
 /// What is done to a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -26,6 +27,8 @@ pub enum Toxic {
     ResetAnswering(usize),
     /// The answers come at so many bytes a second.
     Bandwidth(usize),
+    /// The calls of all connections together go out at so many bytes a second.
+    Uplink(usize),
     /// Everything comes so much later.
     Latency(Duration),
     /// The connection is closed after that time, whatever it is doing.
@@ -45,6 +48,18 @@ struct Shared {
     /// Only for connections on which this text was asked.
     marked: Mutex<Option<(String, Toxic)>>,
     met: AtomicUsize,
+    /// When the line will have carried what went out so far, under [`Toxic::Uplink`].
+    free_at: Mutex<Instant>,
+}
+
+impl Shared {
+    /// When a line of this rate will have carried so many bytes more.
+    fn carry(&self, bytes: usize, rate: usize) -> Instant {
+        let mut free_at = self.free_at.lock().unwrap_or_else(PoisonError::into_inner);
+        let time = Duration::from_micros((bytes * 1_000_000 / rate) as u64);
+        *free_at = (*free_at).max(Instant::now()) + time;
+        *free_at
+    }
 }
 
 /// A running proxy.
@@ -66,6 +81,7 @@ impl Proxy {
             toxic: watch::Sender::new(Toxic::Pass),
             marked: Mutex::default(),
             met: AtomicUsize::new(0),
+            free_at: Mutex::new(Instant::now()),
         });
         let mut proxy = Self { url: format!("http://{address}"), address, shared, serving: JoinSet::new() };
         proxy.serve(listener);
@@ -194,6 +210,7 @@ async fn pump(
                     tokio::time::sleep(Duration::from_secs(1)).await;
                 }
             }
+            (Toxic::Uplink(rate), Way::Asking) => sleep_until(shared.carry(read, rate)).await,
             (Toxic::Latency(time), _) => tokio::time::sleep(time).await,
             (Toxic::Timeout(time), _) => {
                 tokio::time::sleep(time).await;

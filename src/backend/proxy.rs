@@ -1,0 +1,146 @@
+//! The proxy through which a backend is reached, if any: the one of the configuration, else the one that the environment
+//! names. A backend on this machine is reached directly. Not here: reading either (config), the calls (http), the
+//! sockets (dial).
+
+use std::fmt;
+
+use hyper_util::client::proxy::matcher::{Intercept, Matcher};
+use reqwest::Url;
+use reqwest::header::HeaderValue;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+
+use super::dial::Bytes;
+use super::transport::{BadUrl, is_loopback};
+
+/// The most bytes of a proxy's answer to `CONNECT` that are read.
+const MAX_ANSWER: usize = 16 << 10;
+
+/// The proxies that the environment and the configuration name, in the form of the variables `HTTP_PROXY`,
+/// `HTTPS_PROXY`, `ALL_PROXY` and `NO_PROXY`. They may hold passwords, so that they are never shown.
+#[derive(Clone, Default, PartialEq, Eq)]
+pub struct ProxyRules {
+    /// For backends whose address begins with `http` or `ws`.
+    pub http: String,
+    /// For backends whose address begins with `https` or `wss`.
+    pub https: String,
+    /// For backends for which the two above name none.
+    pub all: String,
+    /// The hosts that are reached directly, separated by commas.
+    pub no: String,
+}
+
+impl fmt::Debug for ProxyRules {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ProxyRules").finish_non_exhaustive()
+    }
+}
+
+impl ProxyRules {
+    /// The proxy for this address.
+    ///
+    /// # Errors
+    /// [`BadUrl::Proxy`] for one that speaks no HTTP.
+    pub fn server_for(&self, url: &Url) -> Result<Option<ProxyServer>, BadUrl> {
+        if is_loopback(url) {
+            return Ok(None);
+        }
+        let matcher = Matcher::builder()
+            .http(self.http.as_str())
+            .https(self.https.as_str())
+            .all(self.all.as_str())
+            .no(self.no.as_str())
+            .build();
+        // `ws` becomes `http` and `wss` becomes `https`.
+        let scheme = if matches!(url.scheme(), "https" | "wss") { "https" } else { "http" };
+        let target = format!("{scheme}://{}/", url.authority()).parse();
+        let Some(found) = target.ok().and_then(|target| matcher.intercept(&target)) else { return Ok(None) };
+        ProxyServer::new(&found).map(Some)
+    }
+}
+
+/// A proxy that speaks HTTP.
+#[derive(Clone)]
+pub struct ProxyServer {
+    /// Its address, without user name and password.
+    url: Url,
+    authorization: Option<HeaderValue>,
+}
+
+impl fmt::Debug for ProxyServer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ProxyServer").field("url", &self.url.as_str()).finish_non_exhaustive()
+    }
+}
+
+impl ProxyServer {
+    fn new(found: &Intercept) -> Result<Self, BadUrl> {
+        let scheme = found.uri().scheme_str().unwrap_or_default();
+        if !matches!(scheme, "http" | "https") {
+            return Err(BadUrl::Proxy(format!("a proxy of the kind {scheme:?} is not supported")));
+        }
+        let url = Url::parse(&found.uri().to_string())
+            .map_err(|cause| BadUrl::Proxy(format!("the proxy's address cannot be read: {cause}")))?;
+        let mut authorization = found.basic_auth().cloned();
+        if let Some(value) = &mut authorization {
+            value.set_sensitive(true);
+        }
+        Ok(Self { url, authorization })
+    }
+
+    /// The host and the port to connect to.
+    pub fn place(&self) -> (String, u16) {
+        let host = self.url.host_str().unwrap_or_default().trim_matches(['[', ']']).to_owned();
+        (host, self.url.port_or_known_default().unwrap_or(80))
+    }
+
+    /// Whether the connection with the proxy itself is encrypted.
+    pub(super) fn is_https(&self) -> bool {
+        self.url.scheme() == "https"
+    }
+
+    /// The same for the HTTP client.
+    pub(super) fn for_client(&self) -> reqwest::Result<reqwest::Proxy> {
+        let proxy = reqwest::Proxy::all(self.url.clone())?;
+        Ok(match &self.authorization {
+            Some(value) => proxy.custom_http_auth(value.clone()),
+            None => proxy,
+        })
+    }
+
+    /// Asks the proxy on this connection for a tunnel to a host (`CONNECT`, RFC 9110 section 9.3.6).
+    ///
+    /// # Errors
+    /// Why there is none.
+    pub(super) async fn open_tunnel(
+        &self,
+        stream: &mut impl Bytes,
+        host: &str,
+        port: u16,
+    ) -> Result<(), String> {
+        let host = if host.contains(':') { format!("[{host}]") } else { host.to_owned() };
+        let mut request = format!("CONNECT {host}:{port} HTTP/1.1\r\nHost: {host}:{port}\r\n").into_bytes();
+        if let Some(value) = &self.authorization {
+            request.extend_from_slice(b"Proxy-Authorization: ");
+            request.extend_from_slice(value.as_bytes());
+            request.extend_from_slice(b"\r\n");
+        }
+        request.extend_from_slice(b"\r\n");
+        stream.write_all(&request).await.map_err(|cause| cause.to_string())?;
+        stream.flush().await.map_err(|cause| cause.to_string())?;
+        let mut answer = Vec::new();
+        // Byte by byte: what follows the head is the tunnel's.
+        while !answer.ends_with(b"\r\n\r\n") {
+            if answer.len() >= MAX_ANSWER {
+                return Err("the proxy's answer is too long".to_owned());
+            }
+            answer.push(stream.read_u8().await.map_err(|cause| format!("the proxy hung up: {cause}"))?);
+        }
+        let line = String::from_utf8_lossy(&answer);
+        let status = line.split_ascii_whitespace().nth(1).unwrap_or_default();
+        match status {
+            _ if status.starts_with('2') => Ok(()),
+            "407" => Err("the proxy wants another user name or password (407)".to_owned()),
+            _ => Err(format!("the proxy refused a tunnel ({status:.3})")),
+        }
+    }
+}

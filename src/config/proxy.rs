@@ -1,0 +1,133 @@
+//! The proxy through which the backend is reached: the configuration's, else what the variables that most programs
+//! follow say. Not here: which of them is for which address (backend).
+
+use std::fmt;
+
+use reqwest::Url;
+
+use super::raw::Plain;
+use super::sources::Environment;
+use super::value::{Refusal, Value, quoted};
+
+/// The value of `backend.proxy`.
+#[derive(Clone, PartialEq, Eq)]
+pub enum ProxySetting {
+    /// None, whatever the environment says.
+    Direct,
+    /// This one, for every address. It may hold a password.
+    Server(String),
+}
+
+impl fmt::Debug for ProxySetting {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.shown())
+    }
+}
+
+impl ProxySetting {
+    /// Checks the text. What is wrong is told without repeating the text, because it may hold a password.
+    fn parse(text: &str) -> Result<Self, String> {
+        let text = text.trim();
+        if text == "none" {
+            return Ok(Self::Direct);
+        }
+        let url = Url::parse(text).map_err(|error| format!("the proxy's address is not a URL ({error})"))?;
+        if !matches!(url.scheme(), "http" | "https") || url.host_str().is_none_or(str::is_empty) {
+            return Err("write the proxy's address as http://host:port; other kinds are not supported".into());
+        }
+        Ok(Self::Server(url.as_str().to_owned()))
+    }
+
+    /// As it may be shown: without user name and password.
+    fn shown(&self) -> String {
+        let Self::Server(text) = self else { return "none".to_owned() };
+        let Ok(mut url) = Url::parse(text) else { return "set".to_owned() };
+        // Only addresses without a host refuse these.
+        let _ = (url.set_username(""), url.set_password(None));
+        url.as_str().trim_end_matches('/').to_owned()
+    }
+}
+
+impl Value for Option<ProxySetting> {
+    const WANTED: &'static str = "an address in quotes, or \"none\"";
+    const EXAMPLE: &'static str = "\"http://proxy.example.com:8080\"";
+    fn read(plain: &Plain) -> Result<Self, Refusal> {
+        let Plain::Text(text) = plain else { return Err(Refusal::Kind) };
+        ProxySetting::parse(text).map(Some).map_err(Refusal::Because)
+    }
+    fn written(&self) -> Option<String> {
+        self.as_ref().map(|proxy| quoted(&proxy.shown()))
+    }
+}
+
+/// The proxies in force, in the form of the variables of the same names. They may hold passwords.
+#[derive(Clone, Default, PartialEq, Eq)]
+pub struct Proxies {
+    /// `HTTP_PROXY`.
+    pub http: String,
+    /// `HTTPS_PROXY`.
+    pub https: String,
+    /// `ALL_PROXY`.
+    pub all: String,
+    /// `NO_PROXY`: the hosts that are reached directly.
+    pub no: String,
+}
+
+impl fmt::Debug for Proxies {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Proxies").finish_non_exhaustive()
+    }
+}
+
+impl Proxies {
+    /// The configuration's, else the environment's.
+    pub(super) fn resolve(setting: Option<&ProxySetting>, environment: &Environment) -> Self {
+        let variable = |upper: &str| {
+            let value = environment.get(upper).or_else(|| environment.get(&upper.to_ascii_lowercase()));
+            value.and_then(|value| value.to_str()).unwrap_or_default().to_owned()
+        };
+        match setting {
+            Some(ProxySetting::Direct) => Self::default(),
+            Some(ProxySetting::Server(url)) => Self { all: url.clone(), ..Self::default() },
+            None => Self {
+                http: variable("HTTP_PROXY"),
+                https: variable("HTTPS_PROXY"),
+                all: variable("ALL_PROXY"),
+                no: variable("NO_PROXY"),
+            },
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn resolved(setting: Option<&str>) -> Proxies {
+        let variables = [("https_proxy", "http://a:1"), ("HTTPS_PROXY", "http://b:2"), ("no_proxy", "c")];
+        let variables = variables.map(|(name, value)| (name.into(), value.into()));
+        let setting = setting.map(|text| ProxySetting::parse(text).expect(text));
+        Proxies::resolve(setting.as_ref(), &Environment::new(variables, None, None))
+    }
+
+    #[test]
+    fn the_configuration_goes_before_the_environment() {
+        let from_environment =
+            Proxies { https: "http://b:2".to_owned(), no: "c".to_owned(), ..Proxies::default() };
+        assert_eq!(resolved(None), from_environment);
+        assert_eq!(resolved(Some("none")), Proxies::default());
+        let all = "http://d:3/".to_owned();
+        assert_eq!(resolved(Some("http://d:3")), Proxies { all, ..Proxies::default() });
+    }
+
+    #[test]
+    fn a_password_is_neither_shown_nor_repeated() {
+        let proxy = ProxySetting::parse("http://me:hunter2@proxy:3128").expect("a proxy");
+        assert_eq!(Some(proxy.clone()).written().as_deref(), Some("\"http://proxy:3128\""));
+        assert!(!format!("{proxy:?}").contains("hunter2"));
+        for wrong in ["socks5://me:hunter2@proxy", "me:hunter2@proxy:1", "hunter2", ""] {
+            let refused = ProxySetting::parse(wrong).expect_err(wrong);
+            assert!(!refused.contains("hunter2"), "{refused}");
+        }
+    }
+}

@@ -1,0 +1,90 @@
+//! An HTTP proxy as companies have them: it opens tunnels for those who show its password.
+
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::task::JoinSet;
+
+/// The user name and the password that it wants.
+pub const CREDENTIALS: &str = "me:hunter2";
+
+struct Shared {
+    /// Where every tunnel ends, whatever it was asked for: nobody else knows the names of the tests.
+    upstream: Mutex<Option<SocketAddr>>,
+    tunnels: Mutex<Vec<String>>,
+}
+
+/// A running proxy.
+pub struct ConnectProxy {
+    address: SocketAddr,
+    shared: Arc<Shared>,
+    _serving: JoinSet<()>,
+}
+
+impl ConnectProxy {
+    pub async fn start() -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let address = listener.local_addr().expect("an address");
+        let shared = Arc::new(Shared { upstream: Mutex::default(), tunnels: Mutex::default() });
+        let serves = Arc::clone(&shared);
+        let mut serving = JoinSet::new();
+        serving.spawn(async move {
+            let mut open = JoinSet::new();
+            while let Ok((socket, _)) = listener.accept().await {
+                let shared = Arc::clone(&serves);
+                open.spawn(async move {
+                    // A client that hangs up is no fault here.
+                    let _ = serve(&shared, socket).await;
+                });
+            }
+        });
+        Self { address, shared, _serving: serving }
+    }
+
+    /// Its address, with these credentials.
+    pub fn url(&self, credentials: &str) -> String {
+        format!("http://{credentials}@{}", self.address)
+    }
+
+    /// From now on, tunnels end at this address.
+    pub fn lead_to(&self, url: &str) {
+        let address = url.trim_start_matches("https://").trim_start_matches("http://");
+        let address = address.parse().expect("an address");
+        *self.shared.upstream.lock().unwrap_or_else(PoisonError::into_inner) = Some(address);
+    }
+
+    /// The tunnels that were opened, as they were asked for.
+    pub fn tunnels(&self) -> Vec<String> {
+        self.shared.tunnels.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+async fn serve(shared: &Shared, mut near: TcpStream) -> Option<()> {
+    let mut head = Vec::new();
+    while !head.ends_with(b"\r\n\r\n") {
+        head.push(near.read_u8().await.ok()?);
+    }
+    let head = String::from_utf8(head).ok()?;
+    let mut words = head.split_whitespace();
+    let (method, target) = (words.next()?, words.next()?.to_owned());
+    let wanted = format!("proxy-authorization: basic {}", BASE64_STANDARD.encode(CREDENTIALS));
+    let is_known = head.lines().any(|line| line.eq_ignore_ascii_case(&wanted));
+    let refusal = match (method, is_known) {
+        ("CONNECT", true) => None,
+        ("CONNECT", false) => Some("407 Proxy Authentication Required"),
+        _ => Some("405 Method Not Allowed"),
+    };
+    if let Some(status) = refusal {
+        let answer = format!("HTTP/1.1 {status}\r\ncontent-length: 0\r\n\r\n");
+        return near.write_all(answer.as_bytes()).await.ok();
+    }
+    let upstream = *shared.upstream.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut far = TcpStream::connect(upstream?).await.ok()?;
+    shared.tunnels.lock().unwrap_or_else(PoisonError::into_inner).push(target);
+    near.write_all(b"HTTP/1.1 200 Connection established\r\n\r\n").await.ok()?;
+    tokio::io::copy_bidirectional(&mut near, &mut far).await.ok().map(drop)
+}
