@@ -93,6 +93,10 @@ identifier!(
     /// One process life's claim on requests: made at start, renewed while it runs.
     LeaseId, "a lease id", 128, ""
 );
+identifier!(
+    /// One process of a device: made at its start, so that two processes with one identity are told apart.
+    ProcessId, "a process id", 128, ""
+);
 
 /// Bytes in lower-case hexadecimal, as every hash and every random name travels.
 pub fn hex(bytes: &[u8]) -> String {
@@ -123,6 +127,13 @@ impl DeviceId {
 
 impl LeaseId {
     /// A new random id, one for each process life.
+    pub fn random() -> Self {
+        Self(uuid::Uuid::new_v4().to_string())
+    }
+}
+
+impl ProcessId {
+    /// A new random id, one for each start of a process.
     pub fn random() -> Self {
         Self(uuid::Uuid::new_v4().to_string())
     }

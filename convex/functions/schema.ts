@@ -3,6 +3,7 @@
 import { defineSchema, defineTable } from "convex/server";
 import { v } from "convex/values";
 
+import { processes } from "./devices/processes";
 import { answer, option } from "./permissions/shape";
 
 export const outcome = v.union(v.literal("ok"), v.literal("error"), v.literal("cancelled"));
@@ -40,6 +41,7 @@ export default defineSchema({
     seenAtMs: v.number(),
     online: v.boolean(),
     health: v.optional(v.string()),
+    processes: v.optional(processes),
   }).index("by_device", ["deviceId"]),
 
   // Append-only and tiny. Rows of one transaction share seq; their creation orders them within it.

@@ -17,7 +17,7 @@ use super::{
     Answer, Backend, Beat, CatalogItem, CatalogKind, Claim, Offered, Page, Permissions, Posted, Question,
     Reply, ResultPost, Session, wakeup, wire,
 };
-use crate::ids::{LeaseId, RequestId};
+use crate::ids::{LeaseId, ProcessId, RequestId};
 use crate::redact::Secret;
 
 /// How much of a catalog travels in one call.
@@ -34,6 +34,8 @@ pub struct ConvexBackend {
     wakeup: OnceLock<Result<Dialer, BadUrl>>,
     pairing_code: Mutex<Option<String>>,
     lease: Duration,
+    /// Which process of the device this is, where it is one that beats.
+    process: Option<ProcessId>,
     /// Backend clock minus ours, in milliseconds.
     clock_offset_ms: AtomicI64,
     /// Whether a function has told the time in this life; until then the dates of answers do.
@@ -60,10 +62,22 @@ impl ConvexBackend {
             wakeup: OnceLock::new(),
             pairing_code: Mutex::new(pairing_code),
             lease,
+            process: None,
             clock_offset_ms: AtomicI64::new(0),
             clock_told: AtomicBool::new(false),
             last_signed_ms: AtomicI64::new(0),
         }
+    }
+
+    /// The same as one process of the device, which the backend tells from others with the same identity.
+    #[must_use]
+    pub fn with_process(mut self, process: ProcessId) -> Self {
+        self.process = Some(process);
+        self
+    }
+
+    fn process_id(&self) -> Option<Value> {
+        self.process.as_ref().map(|process| json!(process.as_str()))
     }
 
     async fn call(
@@ -139,12 +153,13 @@ impl ConvexBackend {
             ("tokenHash", Some(json!(hash))),
             ("signature", Some(json!(self.signer.sign(&session_text(device, signed_at, &hash))))),
             ("pairingCode", code.map(Value::String)),
+            ("processId", self.process_id()),
         ]);
         let answer = self.call(FunctionKind::Mutation, "devices:openSession", args, Duration::ZERO).await?;
         let server_now_ms = shaped("devices:openSession", wire::server_now(&answer))?;
         self.set_clock(server_now_ms);
         self.token.send_replace(Some(token));
-        Ok(Session { server_now_ms })
+        Ok(Session { server_now_ms, other_process: wire::other_process(&answer) })
     }
 
     async fn publish_page(
@@ -274,6 +289,7 @@ impl Backend for ConvexBackend {
                 ("signature", Some(json!(self.signer.sign(&beat_text(device, signed_at))))),
                 ("online", (!online).then_some(Value::Bool(false))),
                 ("health", (!health.is_null()).then(|| Value::String(health.to_string()))),
+                ("processId", self.process_id()),
             ]);
             let answer = self.call(FunctionKind::Mutation, "devices:heartbeat", args, Duration::ZERO).await?;
             let beat = shaped("devices:heartbeat", wire::beat(&answer))?;

@@ -90,6 +90,8 @@ pub trait Backend: Send + Sync + 'static {
 pub struct Session {
     /// The backend's clock, in milliseconds.
     pub server_now_ms: f64,
+    /// Whether another process with this device's identity is there, too.
+    pub other_process: bool,
 }
 
 /// One page of events.
@@ -196,6 +198,8 @@ pub struct Beat {
     pub server_now_ms: f64,
     /// When it wants the next one.
     pub next: Option<Duration>,
+    /// Whether another process with this device's identity is there, too.
+    pub other_process: bool,
 }
 
 /// What a catalog lists.

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use tokio::sync::Mutex;
 
 use super::clock::ServerClock;
+use super::condition::Condition;
 use super::line::Line;
 use crate::backend::{Backend as _, BackendError, Disposition};
 
@@ -40,7 +41,11 @@ impl Sessions {
     ///
     /// # Errors
     /// The backend's refusal, or that it cannot be reached.
-    pub(super) async fn reopen(&self, generation: Generation) -> Result<(), BackendError> {
+    pub(super) async fn reopen(
+        &self,
+        generation: Generation,
+        condition: &Condition,
+    ) -> Result<(), BackendError> {
         let mut failed = self.opening.lock().await;
         let now = self.generation();
         if now.opened != generation.opened {
@@ -61,6 +66,10 @@ impl Sessions {
             Ok(session) => {
                 let offset = self.clock.set(session.server_now_ms, asked);
                 tracing::info!(clock_offset_ms = offset, "the session with the backend is open");
+                // That there is none any more, beats tell.
+                if session.other_process {
+                    condition.other_process_is_there(true);
+                }
                 self.opened.fetch_add(1, Ordering::AcqRel);
                 *failed = None;
                 Ok(())
@@ -89,7 +98,7 @@ impl super::engine::Engine {
         let generation = self.sessions.generation();
         match call().await {
             Err(error) if error.disposition() == Disposition::Reopen => {
-                self.sessions.reopen(generation).await?;
+                self.sessions.reopen(generation, &self.condition).await?;
                 let answered = call().await;
                 if let Err(error) = &answered
                     && error.disposition() == Disposition::Reopen

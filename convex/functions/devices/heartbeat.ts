@@ -9,6 +9,7 @@ import { numeric, payload, whole } from "../wire/arguments";
 import { failure } from "../wire/failure";
 import * as ids from "../wire/ids";
 import { presenceRow } from "./presence";
+import { hasOthers, withBeat } from "./processes";
 
 /** How often a device is asked to beat. */
 const BEAT_MS = 60_000;
@@ -22,14 +23,22 @@ const args = {
   online: v.optional(v.boolean()),
   // JSON text; the latest beat's word stands, also its silence.
   health: v.optional(v.string()),
+  // One for each start of the device's process; older devices have none.
+  processId: v.optional(v.string()),
 };
 
 export const heartbeat = {
   args,
-  returns: v.object({ serverNowMs: v.number(), nextBeatMs: v.number() }),
+  returns: v.object({
+    serverNowMs: v.number(),
+    nextBeatMs: v.number(),
+    // True where another process with this device's identity beats, too; absent otherwise.
+    otherProcess: v.optional(v.boolean()),
+  }),
   handler: async (ctx: MutationCtx, asked: ObjectType<typeof args>) => {
-    const { deviceId, health } = asked;
+    const { deviceId, health, processId } = asked;
     ids.deviceId(deviceId);
+    if (processId !== undefined) ids.processId(processId);
     const signedAtMs = whole("signedAtMs", asked.signedAtMs);
     if (health !== undefined) payload("health", health, HEALTH_LIMIT);
     const device = await deviceRow(ctx, deviceId);
@@ -42,15 +51,21 @@ export const heartbeat = {
     if (last !== null && signedAtMs <= last.signedAtMs) {
       throw failure("SIGNATURE_REPLAYED", "a beat signed at this time or later was heard already; sign again");
     }
+    const online = asked.online ?? true;
+    const known = last?.processes ?? [];
+    const times = { online, nowMs: serverNowMs, nextMs: BEAT_MS };
+    const processes = processId === undefined ? known : withBeat(known, processId, times);
     const beat = {
       deviceId,
       signedAtMs,
       seenAtMs: serverNowMs,
-      online: asked.online ?? true,
+      online,
+      processes,
       ...(health !== undefined && { health }),
     };
     if (last === null) await ctx.db.insert("presence", beat);
     else await ctx.db.replace(last._id, beat);
-    return { serverNowMs, nextBeatMs: BEAT_MS };
+    const otherProcess = processId !== undefined && hasOthers(processes, processId, serverNowMs);
+    return { serverNowMs, nextBeatMs: BEAT_MS, ...(otherProcess && { otherProcess }) };
   },
 };

@@ -113,7 +113,7 @@ impl WebSocketBackend {
 
 /// Nobody has another clock to offer.
 fn now() -> Session {
-    Session { server_now_ms: frames::now_ms() }
+    Session { server_now_ms: frames::now_ms(), other_process: false }
 }
 
 impl Backend for WebSocketBackend {
@@ -160,7 +160,7 @@ impl Backend for WebSocketBackend {
             } else {
                 self.links.close().await;
             }
-            Ok(Beat { server_now_ms: now().server_now_ms, next: None })
+            Ok(Beat { server_now_ms: now().server_now_ms, next: None, other_process: false })
         })
     }
 

@@ -10,7 +10,7 @@ use crate::backend::{
 use crate::cli::exit::{self, Exit};
 use crate::config::{BackendKind, Config};
 use crate::home::{DeviceIdentity, Home, TokenName, Tokens};
-use crate::ids::DeviceId;
+use crate::ids::{DeviceId, ProcessId};
 use crate::redact::Redactor;
 use crate::request::RequestAuth;
 
@@ -23,7 +23,8 @@ pub(super) fn device_backend(
     pairing_code: Option<String>,
 ) -> anyhow::Result<Arc<dyn Backend>> {
     if config.backend.kind == BackendKind::Convex {
-        return Ok(Arc::new(backend(config, home, identity, redactor, pairing_code)?));
+        let backend = backend(config, home, identity, redactor, pairing_code)?;
+        return Ok(Arc::new(backend.with_process(ProcessId::random())));
     }
     if pairing_code.is_some() {
         let text =
