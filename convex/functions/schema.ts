@@ -4,6 +4,7 @@ import { defineSchema, defineTable } from "convex/server";
 import { v } from "convex/values";
 
 import { processes } from "./devices/processes";
+import { may } from "./identity/caller";
 import { answer, option } from "./permissions/shape";
 
 export const outcome = v.union(v.literal("ok"), v.literal("error"), v.literal("cancelled"));
@@ -15,6 +16,8 @@ export default defineSchema({
     name: v.string(),
     tokenHash: v.optional(v.string()),
     tokenIdentifier: v.optional(v.string()),
+    // Without a word it may ask and approve.
+    may: v.optional(may),
     mintedAtMs: v.number(),
   })
     .index("by_token", ["tokenHash"])
@@ -52,7 +55,8 @@ export default defineSchema({
     requestId: v.string(),
   }).index("by_device", ["deviceId", "seq"]),
 
-  // What changes during a request's life. The row outlives its body, so that no id ever runs twice.
+  // What changes during a request's life. The row outlives its body, until the time in its id has it refused: no id ever
+  // runs twice.
   requests: defineTable({
     requestId: v.string(),
     deviceId: v.string(),

@@ -56,6 +56,7 @@ pub(super) fn migrations() -> Migrations<'static> {
         M::up(include_str!("../../migrations/dev_backend/003_permissions.sql")),
         M::up(include_str!("../../migrations/dev_backend/004_housekeeping.sql")),
         M::up(include_str!("../../migrations/dev_backend/005_processes.sql")),
+        M::up(include_str!("../../migrations/dev_backend/006_operator.sql")),
     ])
 }
 

@@ -37,7 +37,7 @@ export const presence = {
   /** Null for a device that never beat. */
   returns: v.union(v.object(sighting), v.null()),
   handler: async (ctx: QueryCtx, asked: ObjectType<typeof presenceArgs>) => {
-    await requireCaller(ctx, asked.callerToken);
+    await requireCaller(ctx, asked.callerToken, "look");
     ids.deviceId(asked.deviceId);
     const beat = await presenceRow(ctx, asked.deviceId);
     return beat === null ? null : sightingOf(beat);
@@ -51,7 +51,7 @@ export const list = {
   /** Every device that is not revoked, or the one asked for, by id. */
   returns: v.array(v.object({ deviceId: v.string(), name: v.string(), platform: v.string(), ...sighting })),
   handler: async (ctx: QueryCtx, asked: ObjectType<typeof listArgs>) => {
-    await requireCaller(ctx, asked.callerToken);
+    await requireCaller(ctx, asked.callerToken, "look");
     const devices = await chosen(ctx, asked.deviceId);
     return await Promise.all(
       devices

@@ -33,7 +33,7 @@ export const appendRequest = {
   args,
   returns: v.object({ requestId: v.string(), created: v.boolean() }),
   handler: async (ctx: MutationCtx, asked: Asked) => {
-    await requireCaller(ctx, asked.callerToken);
+    await requireCaller(ctx, asked.callerToken, "ask");
     const { requestId } = asked;
     ids.requestId(requestId);
     const times = check(asked);

@@ -55,7 +55,7 @@ export const listProgress = {
   /** The pieces after `after`, in order; ask again after the last one until there is none. */
   returns: v.array(v.object({ n: v.number(), data: v.string() })),
   handler: async (ctx: QueryCtx, asked: ObjectType<typeof listArgs>) => {
-    await requireCaller(ctx, asked.callerToken);
+    await requireCaller(ctx, asked.callerToken, "ask");
     ids.requestId(asked.requestId);
     const after = asked.after === undefined ? -1 : whole("after", asked.after);
     const rows = ctx.db

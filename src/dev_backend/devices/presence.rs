@@ -49,7 +49,7 @@ impl Query for Presence {
     type Reply = Option<Sighting>;
 
     fn run(&self, view: &View<'_>) -> Result<Self::Reply, Failure> {
-        auth::caller(view.db, &self.caller_token)?;
+        auth::caller(view.db, &self.caller_token, auth::CallerAction::Look)?;
         let device = DeviceId::parse(&self.device_id)?;
         let seen = view
             .db
@@ -87,7 +87,7 @@ impl Query for List {
     type Reply = Vec<Listed>;
 
     fn run(&self, view: &View<'_>) -> Result<Self::Reply, Failure> {
-        auth::caller(view.db, &self.caller_token)?;
+        auth::caller(view.db, &self.caller_token, auth::CallerAction::Look)?;
         let only = self.device_id.as_ref().map(DeviceId::parse).transpose()?;
         let mut statement = view.db.prepare_cached(
             "SELECT d.device_id, d.name, d.platform, p.seen_at_ms, p.online, p.health FROM devices d \

@@ -68,8 +68,10 @@ impl OpenSession {
     }
 
     fn check_pairing(&self, db: &Commit<'_>) -> Result<(), Failure> {
-        let code: String = db.prepare_cached("SELECT code FROM pairing")?.query_row([], |row| row.get(0))?;
-        if self.pairing_code.as_deref().is_some_and(|typed| same_pairing_code(typed, &code)) {
+        let (code, closed): (String, bool) = db
+            .prepare_cached("SELECT code, closed FROM pairing")?
+            .query_row([], |row| Ok((row.get(0)?, row.get(1)?)))?;
+        if !closed && self.pairing_code.as_deref().is_some_and(|typed| same_pairing_code(typed, &code)) {
             return Ok(());
         }
         Err(Failure::thrown(

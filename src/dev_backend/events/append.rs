@@ -117,7 +117,7 @@ impl Mutation for AppendRequest {
     type Reply = Appended;
 
     fn run(self, db: &mut Commit<'_>) -> Result<Appended, Failure> {
-        auth::caller(db, &self.caller_token)?;
+        auth::caller(db, &self.caller_token, auth::CallerAction::Ask)?;
         let request_id = RequestId::parse(&self.request_id)?;
         self.check()?;
         let hash = self.body_hash()?;

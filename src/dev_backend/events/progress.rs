@@ -88,7 +88,7 @@ impl Query for ListProgress {
     }
 
     fn run(&self, view: &View<'_>) -> Result<Self::Reply, Failure> {
-        auth::caller(view.db, &self.caller_token)?;
+        auth::caller(view.db, &self.caller_token, auth::CallerAction::Ask)?;
         let request = RequestId::parse(&self.request_id)?;
         let after = self.after.map_or(Ok(-1), |after| after.whole("after"))?;
         let mut statement = view
