@@ -5,9 +5,11 @@ use serde::{Deserialize, Serialize};
 
 use crate::dev_backend::args::{self, Number, PAYLOAD_LIMIT, optional};
 use crate::dev_backend::auth;
+use crate::dev_backend::clock::last_ms;
 use crate::dev_backend::commits::Topic;
 use crate::dev_backend::failure::{Code, Failure};
 use crate::dev_backend::functions::Mutation;
+use crate::dev_backend::housekeeping::is_past_retention;
 use crate::dev_backend::secrets::{Hash, hash_fields};
 use crate::dev_backend::store::Commit;
 use crate::ids::{ConversationId, DeviceId, RequestId, ToolName};
@@ -130,6 +132,10 @@ impl Mutation for AppendRequest {
             Some(_) => Err(Failure::thrown(
                 Code::RequestIdReused,
                 "a request of this id with another body is stored already; make a new id",
+            )),
+            // By the commit clock, which never goes back: what was deleted once stays refused.
+            None if is_past_retention(&request_id, db.now_ms.max(last_ms(db)?)) => Err(Failure::invalid(
+                "the time in this request id lies before all that is kept here; make a new id, and look at your clock",
             )),
             None => {
                 let device = auth::addressee(db, &self.device_id)?;
