@@ -13,7 +13,7 @@ use crate::dev_backend::{auth, signature};
 use crate::ids::{DeviceId, ProcessId};
 
 /// The most bytes of a health report.
-const HEALTH_LIMIT: usize = 64 * 1024;
+const HEALTH_LIMIT: usize = 4 * 1024;
 
 /// The arguments.
 #[derive(Deserialize)]
