@@ -93,6 +93,10 @@ identifier!(
     /// One process life's claim on requests: made at start, renewed while it runs.
     LeaseId, "a lease id", 128, ""
 );
+identifier!(
+    /// One process of a device: made at its start, so that two processes with one identity are told apart.
+    ProcessId, "a process id", 128, ""
+);
 
 /// Bytes in lower-case hexadecimal, as every hash and every random name travels.
 pub fn hex(bytes: &[u8]) -> String {
@@ -105,6 +109,14 @@ impl RequestId {
     /// A new, time-ordered id (UUIDv7, RFC 9562 section 5.7).
     pub fn new() -> Self {
         Self(uuid::Uuid::now_v7().to_string())
+    }
+
+    /// When it was made, in milliseconds since 1970, where it is a UUIDv7 in its usual form: other ids carry no time.
+    pub fn made_at_ms(&self) -> Option<i64> {
+        let id = uuid::Uuid::try_parse(&self.0).ok()?;
+        let is_v7 = id.get_version_num() == 7 && id.get_variant() == uuid::Variant::RFC4122;
+        let (seconds, nanos) = id.get_timestamp().filter(|_| is_v7 && self.0.len() == 36)?.to_unix();
+        i64::try_from(seconds * 1_000 + u64::from(nanos / 1_000_000)).ok()
     }
 }
 
@@ -128,6 +140,13 @@ impl LeaseId {
     }
 }
 
+impl ProcessId {
+    /// A new random id, one for each start of a process.
+    pub fn random() -> Self {
+        Self(uuid::Uuid::new_v4().to_string())
+    }
+}
+
 impl From<&RequestId> for ConversationId {
     /// A request without a conversation is its own conversation.
     fn from(id: &RequestId) -> Self {
@@ -146,6 +165,22 @@ mod tests {
         assert!(RequestId::parse("").is_err());
         assert!(RequestId::parse("a".repeat(129)).is_err());
         assert!(RequestId::parse("req_1-A").is_ok());
+    }
+
+    #[test]
+    fn a_uuid_of_version_7_tells_when_it_was_made_and_nothing_else_does() {
+        let made = |text: &str| RequestId::parse(text).expect("an id").made_at_ms();
+        // The example of RFC 9562, appendix A.6.
+        assert_eq!(made("017f22e2-79b0-7cc3-98c4-dc0c0c07398f"), Some(1_645_557_742_000));
+        assert_eq!(made("017F22E2-79B0-7CC3-98C4-DC0C0C07398F"), Some(1_645_557_742_000));
+        for other in [
+            "req-1",
+            "017f22e279b07cc398c4dc0c0c07398f",
+            "017f22e2-79b0-4cc3-98c4-dc0c0c07398f",
+            "017f22e2-79b0-7cc3-18c4-dc0c0c07398f",
+        ] {
+            assert_eq!(made(other), None, "{other}");
+        }
     }
 
     #[test]

@@ -1,6 +1,7 @@
 // Who may ask, set by the operator; none of this can be called from outside.
 //
 //   npx convex run callers:mint '{"name": "my agent"}'     prints the token: the only time that it is seen
+//   npx convex run callers:mint '{"name": "...", "may": "ask"}'    one that may ask ("approve": answer questions) alone
 //   npx convex run callers:allow '{"name": "...", "tokenIdentifier": "<issuer>|<subject>"}'
 //   npx convex run callers:list
 //   npx convex run callers:revoke '{"name": "my agent"}'
@@ -9,41 +10,56 @@ import { v } from "convex/values";
 
 import { internal } from "./_generated/api";
 import { internalAction, internalMutation, internalQuery } from "./_generated/server";
+import { may } from "./identity/caller";
 import { newToken } from "./identity/code";
+import { bounded } from "./wire/arguments";
 import { sha256 } from "./wire/text";
+
+/** What a caller may do, as the operator says it. */
+const said = v.union(may, v.literal("both"));
+const minted = v.object({ name: v.string(), callerToken: v.string(), may: v.optional(may) });
+
+/** What is kept of it: nothing for both. */
+function limit(word: typeof said.type | undefined): { may?: typeof may.type } {
+  return word === undefined || word === "both" ? {} : { may: word };
+}
 
 /** Makes a token with which a caller may send requests. Its hash alone is kept. */
 export const mint = internalAction({
-  args: { name: v.string() },
-  returns: v.object({ name: v.string(), callerToken: v.string() }),
-  handler: async (ctx, { name }): Promise<{ name: string; callerToken: string }> => {
+  args: { name: v.string(), may: v.optional(said) },
+  returns: minted,
+  handler: async (ctx, asked): Promise<typeof minted.type> => {
     const callerToken = newToken();
-    await ctx.runMutation(internal.callers.keep, { name, tokenHash: await sha256(callerToken) });
-    return { name, callerToken };
+    const caller = { name: asked.name, ...limit(asked.may) };
+    await ctx.runMutation(internal.callers.keep, { ...caller, tokenHash: await sha256(callerToken) });
+    return { ...caller, callerToken };
   },
 });
 
 /** Keeps the hash of a token made elsewhere. */
 export const keep = internalMutation({
-  args: { name: v.string(), tokenHash: v.string() },
+  args: { name: v.string(), tokenHash: v.string(), may: v.optional(may) },
   returns: v.null(),
-  handler: async (ctx, { name, tokenHash }) => {
-    if (!/^[0-9a-f]{64}$/.test(tokenHash)) throw new Error("tokenHash must be 64 lower-case hexadecimal digits");
-    await ctx.db.insert("callers", { name, tokenHash, mintedAtMs: Date.now() });
+  handler: async (ctx, caller) => {
+    bounded("name", caller.name, 256);
+    if (!/^[0-9a-f]{64}$/.test(caller.tokenHash)) throw new Error("tokenHash must be 64 lower-case hexadecimal digits");
+    await ctx.db.insert("callers", { ...caller, mintedAtMs: Date.now() });
     return null;
   },
 });
 
 /** Lets an identity ask that a provider of auth.config.ts vouches for. */
 export const allow = internalMutation({
-  args: { name: v.string(), tokenIdentifier: v.string() },
+  args: { name: v.string(), tokenIdentifier: v.string(), may: v.optional(said) },
   returns: v.null(),
-  handler: async (ctx, { name, tokenIdentifier }) => {
+  handler: async (ctx, { name, tokenIdentifier, ...asked }) => {
     const known = await ctx.db
       .query("callers")
       .withIndex("by_identity", (q) => q.eq("tokenIdentifier", tokenIdentifier))
       .first();
-    if (known === null) await ctx.db.insert("callers", { name, tokenIdentifier, mintedAtMs: Date.now() });
+    if (known === null) {
+      await ctx.db.insert("callers", { name, tokenIdentifier, ...limit(asked.may), mintedAtMs: Date.now() });
+    }
     return null;
   },
 });
@@ -52,7 +68,12 @@ export const allow = internalMutation({
 export const list = internalQuery({
   args: {},
   returns: v.array(
-    v.object({ name: v.string(), mintedAtMs: v.number(), tokenIdentifier: v.optional(v.string()) }),
+    v.object({
+      name: v.string(),
+      mintedAtMs: v.number(),
+      may: v.optional(may),
+      tokenIdentifier: v.optional(v.string()),
+    }),
   ),
   handler: async (ctx) => {
     const callers = await ctx.db.query("callers").withIndex("by_name").collect();

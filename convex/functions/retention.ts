@@ -1,5 +1,6 @@
-// Deleting what is old: inbox rows, and the results of old requests with all that belongs to them. Small rows of
-// requests stay, so that no id ever runs twice. Every cursor stays good: rows go from behind, and what is open is found
+// Deleting what is old: inbox rows, and the results of old requests with all that belongs to them. No id ever runs twice:
+// the small row of a request goes only where the time in its id has it refused from then on (events:appendRequest); where
+// the id carries no time, the row stays. Every cursor stays good: rows go from behind, and what is open is found
 // by events:listOpen whatever the inbox holds.
 
 import { v } from "convex/values";
@@ -8,7 +9,7 @@ import { internal } from "./_generated/api";
 import { internalMutation } from "./_generated/server";
 import type { MutationCtx } from "./_generated/server";
 import { requestRow } from "./events/request";
-import { exactRetentionMs } from "./retention/period";
+import { exactRetentionMs, isPastRetention } from "./retention/period";
 import { utf8Length } from "./wire/text";
 
 /** The most rows in one transaction, and the most bytes of their bodies that it reads. */
@@ -58,6 +59,11 @@ async function results(ctx: MutationCtx, before: number, batch: Batch): Promise<
     if (!(await belongings(ctx, result.requestId, batch)) || batch.isFull()) return;
     await ctx.db.delete(result._id);
     batch.add(result.payload);
+    const request = await requestRow(ctx, result.requestId);
+    if (request !== null && isPastRetention(result.requestId, Date.now())) {
+      await ctx.db.delete(request._id);
+      batch.add("");
+    }
   }
 }
 

@@ -3,6 +3,8 @@
 import { defineSchema, defineTable } from "convex/server";
 import { v } from "convex/values";
 
+import { processes } from "./devices/processes";
+import { may } from "./identity/caller";
 import { answer, option } from "./permissions/shape";
 
 export const outcome = v.union(v.literal("ok"), v.literal("error"), v.literal("cancelled"));
@@ -14,6 +16,8 @@ export default defineSchema({
     name: v.string(),
     tokenHash: v.optional(v.string()),
     tokenIdentifier: v.optional(v.string()),
+    // Without a word it may ask and approve.
+    may: v.optional(may),
     mintedAtMs: v.number(),
   })
     .index("by_token", ["tokenHash"])
@@ -45,6 +49,7 @@ export default defineSchema({
     beatMs: v.optional(v.number()),
     online: v.boolean(),
     health: v.optional(v.string()),
+    processes: v.optional(processes),
   }).index("by_device", ["deviceId"]),
 
   // Append-only and tiny. Rows of one transaction share seq; their creation orders them within it.
@@ -55,7 +60,8 @@ export default defineSchema({
     requestId: v.string(),
   }).index("by_device", ["deviceId", "seq"]),
 
-  // What changes during a request's life. The row outlives its body, so that no id ever runs twice.
+  // What changes during a request's life. The row outlives its body, until the time in its id has it refused: no id ever
+  // runs twice.
   requests: defineTable({
     requestId: v.string(),
     deviceId: v.string(),

@@ -1,5 +1,5 @@
 // The deployable functions behind HTTP, on convex-test's database. For tests alone: nothing is kept, and two more
-// routes do what a test needs. POST /shim/reset answers {callerToken, pairingCode} of a new, empty database;
+// routes do what a test needs. POST /shim/reset answers {callerToken, pairingCode, adminKey} of a new, empty database;
 // POST /shim/clock {advanceMs} moves the clock, which stands still otherwise, and answers {nowMs}.
 
 import http from "node:http";
@@ -16,6 +16,8 @@ import { decode, error, type Kind, readCall, Refusal, success } from "./wire";
 
 const BODY_LIMIT = 16 * 1024 * 1024 + 2000;
 const KINDS = ["query", "mutation", "action"] as const;
+/** With it, POST /api/function calls internal functions, too, as `npx convex run` does. */
+const ADMIN_KEY = "node-test|0000";
 
 /** Functions by their path, whoever may call them. */
 type Database = Record<Kind, (reference: unknown, args: Record<string, Value>) => Promise<Value>>;
@@ -56,6 +58,10 @@ async function answer(request: http.IncomingMessage): Promise<string> {
   }
   const kind = KINDS.find((kind) => route === `/api/${kind}`);
   if (kind !== undefined) return await call(kind, body);
+  if (route === "/api/function") {
+    if (request.headers.authorization !== `Convex ${ADMIN_KEY}`) throw new Refusal("BadAdminKey", "not the admin key", 401);
+    return await call(undefined, body, undefined, "operator");
+  }
   const named = /^\/api\/run\/(.+)\/([^/]+)$/.exec(route);
   if (named !== null) return await call(undefined, body, `${named[1]}:${named[2]}`);
   if (route.startsWith("/api/run/")) throw new Refusal("BadConvexFunctionIdentifier", "a module and a function are needed");
@@ -73,11 +79,16 @@ async function bodyOf(request: http.IncomingMessage): Promise<string> {
   return Buffer.concat(chunks).toString("utf8");
 }
 
-/** Runs a public function of this kind, or of whatever kind it is. */
-async function call(kind: Kind | undefined, body: string, addressed?: string): Promise<string> {
+/** Runs a function of this kind, or of whatever kind it is; internal ones are the operator's alone. */
+async function call(
+  kind: Kind | undefined,
+  body: string,
+  addressed?: string,
+  scope: "public" | "operator" = "public",
+): Promise<string> {
   const { path, args } = readCall(body, addressed);
   try {
-    const is = await kindOf(path);
+    const is = await kindOf(path, scope);
     if (kind !== undefined && kind !== is) throw new Error(`Trying to execute ${path} as ${kind}, but it is a ${is}.`);
     return success(await database[is](makeFunctionReference(path), decode(args)));
   } catch (thrown) {
@@ -86,11 +97,11 @@ async function call(kind: Kind | undefined, body: string, addressed?: string): P
 }
 
 /** What kind of function is at this path. Internal ones cannot be called from outside: convex-test would let them. */
-async function kindOf(path: string): Promise<Kind> {
+async function kindOf(path: string, scope: "public" | "operator"): Promise<Kind> {
   const [module, name] = path.split(":") as [string, string];
   const load = modules[`./functions/${module}.ts`];
   const found = load && ((await load()) as Record<string, Partial<Record<string, boolean>> | undefined>)[name];
-  if (!found?.isPublic) throw new Error(`Could not find public function for '${path}'.`);
+  if (found === undefined || !(found.isPublic || (scope === "operator" && found.isInternal))) throw new Error(`Could not find public function for '${path}'.`);
   return found.isQuery ? "query" : found.isMutation ? "mutation" : "action";
 }
 
@@ -99,5 +110,5 @@ async function reset(): Promise<string> {
   database = open();
   const minted = await database.action(makeFunctionReference("callers:mint"), { name: "test" });
   const renewed = await database.action(makeFunctionReference("pairing:renew"), {});
-  return JSON.stringify({ ...(minted as object), ...(renewed as object) });
+  return JSON.stringify({ ...(minted as object), ...(renewed as object), adminKey: ADMIN_KEY });
 }

@@ -153,3 +153,33 @@ test("the days may be said, and nonsense is told", async () => {
   vi.stubEnv("PUNIE_RETENTION_DAYS", "1");
   expect(await s.t.mutation(internal.retention.sweep, {})).toEqual({ deleted: 5 });
 });
+
+/** A UUIDv7 of this time. */
+function uuid7(atMs: number): string {
+  const time = atMs.toString(16).padStart(12, "0");
+  return `${time.slice(0, 8)}-${time.slice(8)}-7000-8000-000000000000`;
+}
+
+test("the row of an old request goes where the time in its id has it refused", async () => {
+  const s = await stage();
+  const { D } = await pair(s);
+  const ids = { now: uuid7(BEGIN_MS), ahead: uuid7(BEGIN_MS + 2 * 60 * 60 * 1000), plain: "plain" };
+  for (const id of Object.values(ids)) await finished(s, D, id);
+  await later(s, 30 * DAY_MS + 1);
+  await s.t.mutation(internal.retention.sweep, {});
+  expect(await rows(s)).toMatchObject({ requests: 2, results: 0 });
+  await expect(append(s, [ids.now])).rejects.toMatchObject({ data: { code: "INVALID_ARGUMENT" } });
+  for (const requestId of [ids.ahead, ids.plain]) {
+    const state = await s.t.mutation(api.events.cancel, { callerToken: s.callerToken, requestId });
+    expect(state).toEqual({ state: "finished" });
+  }
+});
+
+test("with a shorter retention ids are refused sooner", async () => {
+  const s = await stage();
+  await pair(s);
+  vi.stubEnv("PUNIE_RETENTION_DAYS", "2");
+  const DAYS_2 = 2 * DAY_MS - 60 * 60 * 1000;
+  await expect(append(s, [uuid7(BEGIN_MS - DAYS_2)])).rejects.toMatchObject({ data: { code: "INVALID_ARGUMENT" } });
+  await append(s, [uuid7(BEGIN_MS - DAYS_2 + 1)]);
+});

@@ -96,3 +96,39 @@ test("a heartbeat writes nothing that a poll reads", async () => {
   await s.t.mutation(api.devices.heartbeat, { deviceId: "dev-1", signedAtMs, signature });
   expect(await s.t.run(async (ctx) => await ctx.db.query("devices").collect())).toEqual(before);
 });
+
+test("a thousand devices with full health are listed within the limits of one query", async () => {
+  const s = await stage();
+  // Full is as much as a beat is let in with.
+  const { D, sign } = await pair(s);
+  const beat = async (bytes: number) => {
+    vi.setSystemTime(Date.now() + 1);
+    const signedAtMs = Date.now();
+    const signature = await sign(`${D.deviceId}:${signedAtMs}`);
+    const health = "x".repeat(bytes);
+    return await s.t.mutation(api.devices.heartbeat, { deviceId: D.deviceId, signedAtMs, signature, health });
+  };
+  const refused = { data: { code: "TOO_LARGE", limit: expect.any(Number) } };
+  const { limit } = await beat(1024 * 1024).then(
+    () => ({ limit: 0 }),
+    (error: { data: { limit: number } }) => {
+      expect(error).toMatchObject(refused);
+      return error.data;
+    },
+  );
+  await beat(limit);
+  for (let batch = 0; batch < 10; batch += 1) {
+    await s.t.run(async (ctx) => {
+      for (let i = 0; i < 100; i += 1) {
+        const deviceId = `d${batch}-${i}`;
+        const device = { deviceId, publicKey: "k", tokenHash: "h", name: "n", platform: "p" };
+        await ctx.db.insert("devices", { ...device, registeredAtMs: 0, revoked: false });
+        const health = "x".repeat(limit);
+        await ctx.db.insert("presence", { deviceId, signedAtMs: 0, seenAtMs: 0, online: true, health });
+      }
+    });
+  }
+  const listed = await s.t.query(api.devices.list, { callerToken: s.callerToken });
+  expect(listed).toHaveLength(1000);
+  expect(listed.every((device) => !("health" in device))).toBe(true);
+});

@@ -28,6 +28,20 @@ test("an identity asks once the operator has allowed it, and a stranger's does n
   await expect(s.t.query(api.events.getResult, { requestId: "r" })).rejects.toMatchObject(refused);
 });
 
+test("an identity that may approve asks for nothing, and one that may ask approves nothing", async () => {
+  const s = await stage();
+  const refused = { data: { code: "CALLER_UNAUTHORIZED" } };
+  const alice = s.t.withIdentity(ALICE);
+  await s.t.mutation(internal.callers.allow, { name: "alice", tokenIdentifier: ALICE.tokenIdentifier, may: "approve" });
+  expect(await alice.query(api.permissions.pending, {})).toEqual([]);
+  await expect(alice.query(api.events.getResult, { requestId: "r" })).rejects.toMatchObject(refused);
+  await s.t.mutation(internal.callers.revoke, { name: "alice" });
+  await s.t.mutation(internal.callers.allow, { name: "alice", tokenIdentifier: ALICE.tokenIdentifier, may: "ask" });
+  expect(await alice.query(api.events.getResult, { requestId: "r" })).toBeNull();
+  await expect(alice.query(api.permissions.pending, {})).rejects.toMatchObject(refused);
+  expect(await s.t.query(internal.callers.list, {})).toMatchObject([{ name: "alice", may: "ask" }, { name: "test" }]);
+});
+
 test("a wrong token is not saved by an identity", async () => {
   const s = await stage();
   await s.t.mutation(internal.callers.allow, { name: "alice", tokenIdentifier: ALICE.tokenIdentifier });

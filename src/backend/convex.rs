@@ -18,7 +18,7 @@ use super::{
     Answer, Backend, Beat, CatalogItem, CatalogKind, Claim, Offered, Page, Permissions, Posted, Question,
     Reply, ResultPost, Session, Told, wakeup, wire,
 };
-use crate::ids::{LeaseId, RequestId};
+use crate::ids::{LeaseId, ProcessId, RequestId};
 use crate::redact::Secret;
 
 /// How much of a catalog travels in one call.
@@ -37,6 +37,8 @@ pub struct ConvexBackend {
     /// The deployment that is worked for, once it is known.
     backend_id: OnceLock<String>,
     lease: Duration,
+    /// Which process of the device this is, where it is one that beats.
+    process: Option<ProcessId>,
     /// Backend clock minus ours, in milliseconds.
     clock_offset_ms: AtomicI64,
     /// Whether a function has told the time in this life; until then the dates of answers do.
@@ -64,6 +66,7 @@ impl ConvexBackend {
             pairing_code: Mutex::new(pairing_code),
             backend_id: OnceLock::new(),
             lease,
+            process: None,
             clock_offset_ms: AtomicI64::new(0),
             clock_told: AtomicBool::new(false),
             last_signed_ms: AtomicI64::new(0),
@@ -74,6 +77,17 @@ impl ConvexBackend {
     #[must_use]
     pub fn only_with(self, backend_id: Option<String>) -> Self {
         Self { backend_id: backend_id.map(OnceLock::from).unwrap_or_default(), ..self }
+    }
+
+    /// The same as one process of the device, which the backend tells from others with the same identity.
+    #[must_use]
+    pub fn with_process(mut self, process: ProcessId) -> Self {
+        self.process = Some(process);
+        self
+    }
+
+    fn process_id(&self) -> Option<Value> {
+        self.process.as_ref().map(|process| json!(process.as_str()))
     }
 
     async fn call(
@@ -149,6 +163,7 @@ impl ConvexBackend {
             ("tokenHash", Some(json!(hash))),
             ("signature", Some(json!(self.signer.sign(&session_text(device, signed_at, &hash))))),
             ("pairingCode", code.map(Value::String)),
+            ("processId", self.process_id()),
         ]);
         let answer = self.call(FunctionKind::Mutation, "devices:openSession", args, Duration::ZERO).await?;
         let server_now_ms = shaped("devices:openSession", wire::server_now(&answer))?;
@@ -163,7 +178,7 @@ impl ConvexBackend {
             }
         }
         self.token.send_replace(Some(token));
-        Ok(Session { server_now_ms, backend_id })
+        Ok(Session { server_now_ms, backend_id, other_process: wire::other_process(&answer) })
     }
 
     async fn publish_page(
@@ -306,6 +321,7 @@ impl Backend for ConvexBackend {
                 ("online", (!online).then_some(Value::Bool(false))),
                 ("beatMs", Some(wire::millis(every_ms))),
                 ("health", (!health.is_null()).then(|| Value::String(health.to_string()))),
+                ("processId", self.process_id()),
             ]);
             let answer = self.call(FunctionKind::Mutation, "devices:heartbeat", args, Duration::ZERO).await?;
             let beat = shaped("devices:heartbeat", wire::beat(&answer))?;

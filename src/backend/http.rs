@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::{Duration, SystemTime};
 
-use reqwest::header::{CONTENT_TYPE, DATE, HeaderMap, RETRY_AFTER};
+use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, DATE, HeaderMap, HeaderValue, RETRY_AFTER};
 use reqwest::{Client, Response, StatusCode, Url};
 use serde::Serialize;
 use serde_json::Value;
@@ -14,6 +14,7 @@ use super::error::{BackendError, Refusal};
 use super::proxy::ProxyServer;
 use super::transport::{BadUrl, TransportOptions, build_client, is_loopback};
 use super::upload::{Uplink, Upload};
+use crate::redact::Secret;
 
 /// Whether a function reads or writes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -22,6 +23,8 @@ pub enum FunctionKind {
     Query,
     /// Writes, in one transaction.
     Mutation,
+    /// Whatever the function is: for the operator, whose functions are not for everybody.
+    Any,
 }
 
 /// Calls functions of one deployment.
@@ -32,6 +35,9 @@ pub struct HttpFunctions {
     base: Url,
     query: Url,
     mutation: Url,
+    any: Url,
+    /// The operator's key, where it is the operator who calls.
+    admin_key: Option<Secret<String>>,
     proxy: Option<ProxyServer>,
     options: TransportOptions,
     /// The backend's clock minus ours in milliseconds, as the last answer's date told.
@@ -84,17 +90,26 @@ impl HttpFunctions {
         let client = build_client(&base, proxy.as_ref(), &options)
             .map_err(|cause| BadUrl::Client(cause.to_string()))?;
         let (query, mutation) = (join(&base, "api/query"), join(&base, "api/mutation"));
+        let any = join(&base, "api/function");
         Ok(Self {
             client: Arc::new(RwLock::new(client)),
             base,
             query,
             mutation,
+            any,
+            admin_key: None,
             proxy,
             options,
             dated_offset_ms: Arc::new(AtomicI64::new(UNDATED)),
             has_answered: Arc::default(),
             uplink: Uplink::default(),
         })
+    }
+
+    /// The same with the operator's key, which goes with every call.
+    #[must_use]
+    pub fn with_admin_key(self, key: Secret<String>) -> Self {
+        Self { admin_key: Some(key), ..self }
     }
 
     /// The address, without secrets.
@@ -162,6 +177,7 @@ impl HttpFunctions {
         let route = match kind {
             FunctionKind::Query => &self.query,
             FunctionKind::Mutation => &self.mutation,
+            FunctionKind::Any => &self.any,
         };
         let patience =
             if held.is_zero() { self.options.total_timeout } else { held + Duration::from_secs(10) };
@@ -173,9 +189,16 @@ impl HttpFunctions {
     }
 
     async fn send(&self, route: &Url, body: reqwest::Body) -> Result<Value, BackendError> {
-        let response = self
-            .client()
-            .post(route.clone())
+        let mut request = self.client().post(route.clone());
+        if let Some(key) = &self.admin_key {
+            let mut value = HeaderValue::from_str(&format!("Convex {}", key.expose())).map_err(|_| {
+                let message = "the admin key cannot stand in a header".to_owned();
+                BackendError::BadCall { status: 0, message }
+            })?;
+            value.set_sensitive(true);
+            request = request.header(AUTHORIZATION, value);
+        }
+        let response = request
             .header(CONTENT_TYPE, "application/json")
             .header("Convex-Client", concat!("punie-runner-", env!("CARGO_PKG_VERSION")))
             .body(body)

@@ -101,6 +101,8 @@ pub struct Session {
     pub server_now_ms: f64,
     /// The id of the deployment; none where it has none.
     pub backend_id: Option<String>,
+    /// Whether another process with this device's identity is there, too.
+    pub other_process: bool,
 }
 
 /// One page of events.
@@ -226,6 +228,8 @@ pub struct Beat {
     pub server_now_ms: f64,
     /// When it wants the next one.
     pub next: Option<Duration>,
+    /// Whether another process with this device's identity is there, too.
+    pub other_process: bool,
 }
 
 /// What a catalog lists.

@@ -189,7 +189,16 @@ pub(super) fn backend_id(session: &Value) -> Option<String> {
 pub(super) fn beat(value: &Value) -> Result<Beat, Misfit> {
     let next =
         value.get("nextBeatMs").and_then(Value::as_f64).filter(|ms| (1_000.0..=3_600_000.0).contains(ms));
-    Ok(Beat { server_now_ms: server_now(value)?, next: next.map(|ms| Duration::from_secs_f64(ms / 1_000.0)) })
+    Ok(Beat {
+        server_now_ms: server_now(value)?,
+        next: next.map(|ms| Duration::from_secs_f64(ms / 1_000.0)),
+        other_process: other_process(value),
+    })
+}
+
+/// Whether the backend knows of another process with this device's identity.
+pub(super) fn other_process(value: &Value) -> bool {
+    value.get("otherProcess").and_then(Value::as_bool).unwrap_or(false)
 }
 
 /// The arguments of a question.

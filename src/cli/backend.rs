@@ -62,7 +62,8 @@ pub fn backend(args: &BackendArgs, context: &Context) -> anyhow::Result<Exit> {
         } else {
             let token_file = |name| tokens.path(name).display().to_string();
             print::line(&format!("Backend       {}", ready.url));
-            print::line(&format!("Pairing code  {}", ready.pairing_code));
+            let code = ready.pairing_code.as_deref();
+            print::line(&format!("Pairing code  {}", code.unwrap_or("none: no new device is let in")));
             print::line(&format!("Caller token  in {}", token_file(TokenName::Caller)));
             print::line(&format!("Admin key     in {}", token_file(TokenName::Admin)));
         }

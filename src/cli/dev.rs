@@ -39,8 +39,8 @@ pub struct Ready {
     pub admin_key: String,
     /// The device, where one runs in the same process.
     pub device_id: Option<String>,
-    /// What a new device must show.
-    pub pairing_code: String,
+    /// What a new device must show; none while none is let in.
+    pub pairing_code: Option<String>,
     /// The home.
     pub home: String,
     /// The folders that the device works in.
@@ -118,7 +118,7 @@ pub fn of_backend(backend: &DevBackend, tokens: &Tokens, config: &Config) -> any
         caller_token: token.map(|token| token.expose().clone()).unwrap_or_default(),
         admin_key: backend.admin_key().to_owned(),
         device_id: None,
-        pairing_code: backend.pairing_code().to_owned(),
+        pairing_code: (!backend.pairing_is_closed()).then(|| backend.pairing_code().to_owned()),
         home: config.home.display().to_string(),
         workspaces: Vec::new(),
     })

@@ -23,6 +23,7 @@ mod log_file;
 mod logging;
 mod logs;
 mod moments;
+mod operator;
 mod pair;
 mod pause;
 mod policy;
@@ -158,6 +159,8 @@ enum Command {
     Policy(policy::PolicyArgs),
     /// The agent that an editor launches: the Agent Client Protocol over stdin and stdout
     Acp,
+    /// What the operator of a backend may do: caller tokens, the pairing code, devices that are withdrawn
+    Operator(operator::OperatorArgs),
     /// Register this device with a backend
     Pair(pair::PairArgs),
     /// Make a key to sign requests with, for devices that require it
@@ -248,6 +251,7 @@ fn dispatch(command: Option<Command>, once: bool, context: &Context) -> anyhow::
         Command::Pause(args) => pause::pause(&args, context),
         Command::Resume(args) => pause::resume(&args, context),
         Command::Policy(args) => policy::policy(&args, context),
+        Command::Operator(args) => operator::operator(&args, context),
         Command::Pair(args) => pair::pair(&args, context),
         Command::Keygen(args) => keygen::keygen(&args, context),
         Command::Init(args) => init::init(&args, context),

@@ -35,17 +35,49 @@ pub(super) fn addressee(db: &Connection, device_id: &str) -> Result<DeviceId, Fa
     }
 }
 
-/// Refuses whoever holds no caller token.
-pub(super) fn caller(db: &Connection, token: &str) -> Result<(), Failure> {
-    if is_caller(db, token)? {
-        return Ok(());
-    }
-    Err(Failure::thrown(Code::CallerUnauthorized, "the caller token is not one of this backend's"))
+/// What a caller wants to do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum CallerAction {
+    /// Ask a device for a tool, take that back, see what comes of it.
+    Ask,
+    /// See and answer what devices ask about.
+    Approve,
+    /// See which devices there are and what they offer: open to every caller.
+    Look,
 }
 
-/// Whether a token was minted here. Looked up by its hash, so timing tells nothing of the token.
-pub(super) fn is_caller(db: &Connection, token: &str) -> rusqlite::Result<bool> {
-    db.prepare_cached("SELECT 1 FROM callers WHERE token_hash = ?1")?.exists([hash(token)])
+impl CallerAction {
+    /// Whether a token with this word of the operator is good for it.
+    fn is_allowed(self, may: Option<&str>) -> bool {
+        match (self, may) {
+            (Self::Look, _) | (_, None) => true,
+            (Self::Ask, Some(word)) => word == "ask",
+            (Self::Approve, Some(word)) => word == "approve",
+        }
+    }
+
+    fn refusal(self) -> &'static str {
+        match self {
+            Self::Ask => "this caller may approve, and not ask: its token was minted for that alone",
+            Self::Approve => "this caller may ask, and not approve: its token was minted for that alone",
+            Self::Look => "this caller may not look",
+        }
+    }
+}
+
+/// Refuses whoever holds no caller token, or one that is not good for this. A token is looked up by its hash, so timing
+/// tells nothing of it.
+pub(super) fn caller(db: &Connection, token: &str, action: CallerAction) -> Result<(), Failure> {
+    let may: Option<Option<String>> = db
+        .prepare_cached("SELECT may FROM callers WHERE token_hash = ?1")?
+        .query_row([hash(token)], |row| row.get(0))
+        .optional()?;
+    let refusal = match may {
+        Some(may) if action.is_allowed(may.as_deref()) => return Ok(()),
+        Some(_) => action.refusal(),
+        None => "the caller token is not one of this backend's",
+    };
+    Err(Failure::thrown(Code::CallerUnauthorized, refusal))
 }
 
 /// The device never opened a session here.

@@ -200,7 +200,7 @@ impl Query for List {
     fn run(&self, view: &View<'_>) -> Result<Self::Reply, Failure> {
         let device = match (&self.caller_token, &self.token) {
             (Some(caller), _) => {
-                auth::caller(view.db, caller)?;
+                auth::caller(view.db, caller, auth::CallerAction::Look)?;
                 DeviceId::parse(&self.device_id)?
             }
             (None, Some(token)) => auth::device(view.db, &self.device_id, token)?,

@@ -58,3 +58,9 @@ pub(super) fn next_seq(tx: &Connection, now_ms: f64) -> rusqlite::Result<i64> {
 pub(super) fn last_seq(db: &Connection) -> rusqlite::Result<i64> {
     db.prepare_cached("SELECT last_seq FROM clock")?.query_row([], |row| row.get(0))
 }
+
+/// The same in milliseconds.
+#[expect(clippy::cast_precision_loss, reason = "to the millisecond")]
+pub(super) fn last_ms(db: &Connection) -> rusqlite::Result<f64> {
+    Ok(last_seq(db)? as f64 / 1e6)
+}

@@ -52,6 +52,9 @@ pub(super) enum Failure {
     /// The value could not be written as JSON.
     #[error("a reply could not be written: {0}")]
     Reply(#[from] serde_json::Error),
+    /// The system gave no random bytes.
+    #[error("no random bytes: {0}")]
+    Random(#[from] getrandom::Error),
     /// The server is stopping, or the call's own job died.
     #[error("the embedded backend is stopping")]
     Stopping,
@@ -105,7 +108,7 @@ impl Failure {
         } else {
             self.to_string()
         };
-        if matches!(self, Self::Database(_) | Self::Reply(_) | Self::Stopping) {
+        if matches!(self, Self::Database(_) | Self::Reply(_) | Self::Random(_) | Self::Stopping) {
             tracing::warn!(error = %self, "a function of the embedded backend failed");
         }
         Told { message, data: self.data() }

@@ -15,7 +15,7 @@ use super::commits::Topics;
 use super::failure::Failure;
 use super::server::Backend;
 use super::store::Commit;
-use super::{args, catalog, devices, events, permissions};
+use super::{args, catalog, devices, events, operator, permissions};
 use crate::ids::DeviceId;
 
 /// Every function, by path.
@@ -42,6 +42,25 @@ const FUNCTIONS: &[Function] = &[
     mutation::<catalog::UpsertMany>(),
     query::<catalog::List>(),
 ];
+
+/// The functions of the operator, who shows the admin key. To everybody else there are none of these names.
+const OPERATOR_FUNCTIONS: &[Function] = &[
+    mutation::<operator::MintCaller>(),
+    query::<operator::ListCallers>(),
+    mutation::<operator::RevokeCaller>(),
+    mutation::<operator::RenewPairing>(),
+    mutation::<operator::ClosePairing>(),
+    mutation::<operator::RevokeDevice>(),
+];
+
+/// Which functions a call may name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Scope {
+    /// Those for everybody.
+    Public,
+    /// Those of the operator, too.
+    Operator,
+}
 
 /// What a function may do. Actions (calls to the outside) exist on the wire; we have none.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -187,8 +206,9 @@ const fn mutation<M: Mutation>() -> Function {
 }
 
 impl Function {
-    fn find(path: &str) -> Result<&'static Self, Failure> {
-        let found = FUNCTIONS.iter().find(|function| function.path == path);
+    fn find(path: &str, scope: Scope) -> Result<&'static Self, Failure> {
+        let beside: &[Self] = if scope == Scope::Operator { OPERATOR_FUNCTIONS } else { &[] };
+        let found = FUNCTIONS.iter().chain(beside).find(|function| function.path == path);
         found.ok_or_else(|| Failure::Refused(format!("Could not find public function for '{path}'.")))
     }
 
@@ -221,8 +241,14 @@ pub(super) fn canonical(path: &str) -> Result<String, String> {
 }
 
 /// Calls a function by its path, as the given kind, or as whatever it is.
-pub(super) async fn call(backend: Arc<Backend>, path: &str, kind: Option<Kind>, args: &RawValue) -> Answer {
-    let function = Function::find(path)?;
+pub(super) async fn call(
+    backend: Arc<Backend>,
+    path: &str,
+    kind: Option<Kind>,
+    args: &RawValue,
+    scope: Scope,
+) -> Answer {
+    let function = Function::find(path, scope)?;
     if let Some(kind) = kind.filter(|kind| *kind != function.kind()) {
         return Err(function.is_no(kind));
     }
@@ -234,7 +260,7 @@ pub(super) async fn call(backend: Arc<Backend>, path: &str, kind: Option<Kind>, 
 
 /// A query, read and not yet run.
 pub(super) fn look(path: &str, args: &RawValue) -> Result<Box<dyn Look>, Failure> {
-    let function = Function::find(path)?;
+    let function = Function::find(path, Scope::Public)?;
     match function.run {
         Run::Query { look, .. } => look(args),
         Run::Mutation(_) => Err(function.is_no(Kind::Query)),
@@ -243,7 +269,7 @@ pub(super) fn look(path: &str, args: &RawValue) -> Result<Box<dyn Look>, Failure
 
 /// A mutation, read and not yet run.
 pub(super) fn change(path: &str, args: &RawValue) -> Result<Box<dyn Change>, Failure> {
-    let function = Function::find(path)?;
+    let function = Function::find(path, Scope::Public)?;
     match function.run {
         Run::Mutation(change) => change(args),
         Run::Query { .. } => Err(function.is_no(Kind::Mutation)),
@@ -252,7 +278,7 @@ pub(super) fn change(path: &str, args: &RawValue) -> Result<Box<dyn Change>, Fai
 
 /// Why there is no such action.
 pub(super) fn no_action(path: &str) -> Failure {
-    Function::find(path).map_or_else(|why| why, |function| function.is_no(Kind::Action))
+    Function::find(path, Scope::Public).map_or_else(|why| why, |function| function.is_no(Kind::Action))
 }
 
 async fn answer_query<Q: Query>(backend: Arc<Backend>, query: Q) -> Answer {
@@ -317,13 +343,14 @@ mod tests {
 
     #[test]
     fn no_path_is_served_twice() {
-        let paths: HashSet<_> = FUNCTIONS.iter().map(|function| function.path).collect();
-        assert_eq!(paths.len(), FUNCTIONS.len());
+        let all = || FUNCTIONS.iter().chain(OPERATOR_FUNCTIONS);
+        let paths: HashSet<_> = all().map(|function| function.path).collect();
+        assert_eq!(paths.len(), all().count());
     }
 
     async fn called(backend: &Arc<Backend>, path: &str, args: Value) -> Value {
         let raw = RawValue::from_string(args.to_string()).expect("JSON");
-        let value = call(Arc::clone(backend), path, None, &raw).await.expect("a value");
+        let value = call(Arc::clone(backend), path, None, &raw, Scope::Public).await.expect("a value");
         serde_json::from_str(value.get()).expect("a reply is JSON")
     }
 

@@ -1,5 +1,6 @@
 //! What happens by itself: requests whose time is up without an answer are closed, and what is old is deleted. Inbox
-//! rows go from behind, so that every cursor stays good; the small rows of requests stay, so that no id runs twice.
+//! rows go from behind, so that every cursor stays good. No id runs twice: the small row of a request goes only where the
+//! time in its id has it refused from then on; where the id carries no time, the row stays.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,6 +11,7 @@ use super::failure::Failure;
 use super::secrets::hash_fields;
 use super::server::Backend;
 use super::store::Commit;
+use crate::ids::RequestId;
 
 /// How often it is looked.
 const EVERY: Duration = Duration::from_mins(1);
@@ -17,8 +19,17 @@ const EVERY: Duration = Duration::from_mins(1);
 const BATCH: u32 = 100;
 /// How long what is finished is kept. A device forgets what it answered no sooner.
 const KEPT_MS: f64 = 30.0 * 86_400_000.0;
+/// How far a caller's clock may be ahead of ours for the rows of its requests to be deleted.
+const AHEAD_MS: f64 = 3_600_000.0;
 /// How long a device that is there has to answer a late request itself.
 const GRACE_MS: f64 = 60_000.0;
+
+/// Whether an id was made before all that is kept, by the time in it: the row of its request may be gone.
+pub(super) fn is_past_retention(id: &RequestId, now_ms: f64) -> bool {
+    #[expect(clippy::cast_precision_loss, reason = "48 bits of milliseconds")]
+    let made_at_ms = id.made_at_ms().map(|made| made as f64);
+    made_at_ms.is_some_and(|made| made <= now_ms - (KEPT_MS - AHEAD_MS))
+}
 
 /// Looks again and again until the backend stops.
 pub(super) async fn keep(backend: Arc<Backend>) {
@@ -121,7 +132,7 @@ fn forget_inbox(db: &Commit<'_>) -> Result<usize, Failure> {
         .execute((before, BATCH))?)
 }
 
-/// Deletes old results with all that belongs to their requests but the small row.
+/// Deletes old results with all that belongs to their requests; the small row where its id is refused from now on.
 fn forget_results(db: &Commit<'_>) -> Result<usize, Failure> {
     let old: Vec<String> = db
         .prepare_cached(
@@ -147,6 +158,9 @@ fn forget_results(db: &Commit<'_>) -> Result<usize, Failure> {
             "DELETE FROM results WHERE request_id = ?1",
         ] {
             db.prepare_cached(sql)?.execute([request])?;
+        }
+        if RequestId::parse(request).is_ok_and(|id| is_past_retention(&id, db.now_ms)) {
+            db.prepare_cached("DELETE FROM requests WHERE request_id = ?1")?.execute([request])?;
         }
         rows += 1;
     }

@@ -20,7 +20,7 @@ use serde_json::value::RawValue;
 
 use super::failure::{Failure, Thrown};
 use super::faults;
-use super::functions::{self, Answer, Kind, View};
+use super::functions::{self, Answer, Kind, Scope, View};
 use super::server::Backend;
 use super::sync::{self, Timestamp};
 use door::Identity;
@@ -135,9 +135,9 @@ type Answered = Result<Response, Refusal>;
 
 /// A call of one kind: the body names the function.
 async fn by_kind(State(backend): State<Arc<Backend>>, request: Request, kind: Kind) -> Answered {
-    let (body, _) = accept(request, &backend).await?;
+    let (body, identity) = accept(request, &backend).await?;
     let call = Call::read(&body)?;
-    Ok(answer(&backend, &call.path()?, Some(kind), call.args()?).await)
+    Ok(answer(&backend, &call.path()?, Some(kind), call.args()?, identity).await)
 }
 
 /// A call of any kind by the owner of the database; `npx convex run` is one.
@@ -148,7 +148,7 @@ async fn by_admin(State(backend): State<Arc<Backend>>, request: Request) -> Answ
         return Err(Refusal::new(StatusCode::UNAUTHORIZED, "Unauthenticated", message));
     }
     let call = Call::read(&body)?;
-    Ok(answer(&backend, &call.path()?, None, call.args()?).await)
+    Ok(answer(&backend, &call.path()?, None, call.args()?, identity).await)
 }
 
 /// Names the snapshot of now, so that queries can be answered from it for a while.
@@ -203,13 +203,20 @@ async fn by_path(
         return Err(Refusal::bad_request("BadConvexFunctionIdentifier", message));
     };
     let path = canonical(&format!("{module}:{function}"));
-    let (body, _) = accept(request, &backend).await?;
+    let (body, identity) = accept(request, &backend).await?;
     let call = Call::read(&body)?;
-    Ok(answer(&backend, &path?, None, call.args()?).await)
+    Ok(answer(&backend, &path?, None, call.args()?, identity).await)
 }
 
-async fn answer(backend: &Arc<Backend>, path: &str, kind: Option<Kind>, args: &RawValue) -> Response {
-    let called = functions::call(Arc::clone(backend), path, kind, args).await;
+async fn answer(
+    backend: &Arc<Backend>,
+    path: &str,
+    kind: Option<Kind>,
+    args: &RawValue,
+    identity: Identity,
+) -> Response {
+    let scope = if identity == Identity::Admin { Scope::Operator } else { Scope::Public };
+    let called = functions::call(Arc::clone(backend), path, kind, args, scope).await;
     enveloped(called, backend.production_errors)
 }
 

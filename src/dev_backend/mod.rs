@@ -3,7 +3,7 @@
 //!
 //! - `server`: start and stop; `http`: calls; `sync`: sockets, with subscriptions.
 //! - `functions`: the table of functions and how a call becomes a reply; `args`: shapes and bounds.
-//! - `events`, `devices`, `catalog`: the functions.
+//! - `events`, `devices`, `catalog`, `permissions`: the functions; `operator`: those behind the admin key.
 //! - `faults`: misbehaving on purpose, for whoever tests an agent; not there unless asked for.
 //! - `store`: the database; `snapshots`: what is read of its past; `clock`: its time; `commits`: what changed; `wakeups`: who waits for a device's inbox.
 
@@ -19,6 +19,7 @@ mod faults;
 mod functions;
 mod housekeeping;
 mod http;
+mod operator;
 mod permissions;
 mod secrets;
 mod server;

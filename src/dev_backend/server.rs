@@ -20,7 +20,7 @@ use super::faults::Faults;
 use super::snapshots::{self, Snapshots};
 use super::store::{Finished, Store, StoreError};
 use super::wakeups::Wakeups;
-use super::{auth, housekeeping, http, secrets};
+use super::{auth, housekeeping, http, operator, secrets};
 
 /// Connections that may wait to be taken: a device that finds no room tries again a second later.
 const BACKLOG: u32 = 4096;
@@ -125,7 +125,7 @@ impl Backend {
 pub struct DevBackend {
     backend: Arc<Backend>,
     url: String,
-    pairing_code: String,
+    pairing: Pairing,
     serving: JoinSet<()>,
     _stop_when_dropped: DropGuard,
 }
@@ -140,7 +140,7 @@ impl DevBackend {
         let DevBackendOptions { db, port, clock, production_errors, holds, faults } = options;
         let store = Store::open(&db)?;
         let snapshots = Snapshots::of(db);
-        let pairing_code = pairing_code(&store)?;
+        let pairing = pairing(&store)?;
         let admin_key = admin_key(&store)?;
         let listen = |source| DevBackendError::Listen { port, source };
         let listener = listener(port).map_err(listen)?;
@@ -171,7 +171,7 @@ impl DevBackend {
         serving.spawn(housekeeping::keep(Arc::clone(&backend)));
         let tidied = Arc::clone(&backend);
         serving.spawn(async move { tidied.tidy().await });
-        Ok(Self { backend, url, pairing_code, serving, _stop_when_dropped: stopping.drop_guard() })
+        Ok(Self { backend, url, pairing, serving, _stop_when_dropped: stopping.drop_guard() })
     }
 
     /// Where it listens, without a slash at the end.
@@ -179,9 +179,14 @@ impl DevBackend {
         &self.url
     }
 
-    /// The code that a new device must show, made at the first start of this database.
+    /// The code that a new device had to show at this start; the operator may have renewed it since.
     pub fn pairing_code(&self) -> &str {
-        &self.pairing_code
+        &self.pairing.code
+    }
+
+    /// Whether the operator lets no new device in, as it was at this start.
+    pub fn pairing_is_closed(&self) -> bool {
+        self.pairing.closed
     }
 
     /// The key of this database's owner, made at its first start.
@@ -194,23 +199,19 @@ impl DevBackend {
     /// # Errors
     /// [`DevBackendError`] when the database or the system's random source fails.
     pub fn mint_caller(&self, name: &str) -> Result<String, DevBackendError> {
-        let token = secrets::new_token()?;
-        let (hash, name, now_ms) = (secrets::hash(&token), name.to_owned(), self.backend.clock.now_ms());
+        let (name, now_ms) = (name.to_owned(), self.backend.clock.now_ms());
         let backend = Arc::clone(&self.backend);
-        self.backend.store.write_now(move |db| {
-            let minted = db.execute(
-                "INSERT INTO callers (token_hash, name, minted_at_ms) VALUES (?1, ?2, ?3)",
-                (hash, name, now_ms),
-            );
+        let minted = self.backend.store.write_now(move |db| {
+            let minted = operator::mint(db, &name, None, now_ms);
             backend.commits.publish(&Topics::All);
             minted
-        })??;
-        Ok(token)
+        })?;
+        Ok(minted?)
     }
 
     /// Whether a token was minted for this database.
     pub fn caller_token_is_valid(&self, token: &str) -> bool {
-        self.backend.store.read(|db| Ok(auth::is_caller(db, token)?)).unwrap_or(false)
+        self.backend.store.read(|db| auth::caller(db, token, auth::CallerAction::Look)).is_ok()
     }
 
     /// Does now what is done every minute: closes requests whose time is up and deletes what is old. Says how many
@@ -255,14 +256,23 @@ fn listener(port: u16) -> io::Result<TcpListener> {
     socket.listen(BACKLOG)
 }
 
-/// The code of this database, made when there is none.
-fn pairing_code(store: &Store) -> Result<String, DevBackendError> {
+/// How new devices are let in.
+#[derive(Debug)]
+struct Pairing {
+    code: String,
+    closed: bool,
+}
+
+/// The pairing code of this database, made when there is none.
+fn pairing(store: &Store) -> Result<Pairing, DevBackendError> {
     let fresh = secrets::new_pairing_code()?;
-    let code = store.write_now(move |db| -> rusqlite::Result<String> {
+    let pairing = store.write_now(move |db| -> rusqlite::Result<Pairing> {
         db.execute("INSERT INTO pairing (only, code) VALUES (1, ?1) ON CONFLICT DO NOTHING", [fresh])?;
-        db.query_row("SELECT code FROM pairing", [], |row| row.get(0))
+        db.query_row("SELECT code, closed FROM pairing", [], |row| {
+            Ok(Pairing { code: row.get(0)?, closed: row.get(1)? })
+        })
     })??;
-    Ok(code)
+    Ok(pairing)
 }
 
 /// The admin key of this database, made when there is none.

@@ -55,9 +55,11 @@ pub(super) fn migrations() -> Migrations<'static> {
         M::up(include_str!("../../migrations/dev_backend/002_sync.sql")),
         M::up(include_str!("../../migrations/dev_backend/003_permissions.sql")),
         M::up(include_str!("../../migrations/dev_backend/004_housekeeping.sql")),
-        M::up(include_str!("../../migrations/dev_backend/005_watched_progress.sql")),
-        M::up(include_str!("../../migrations/dev_backend/006_beat_interval.sql")),
-        M::up(include_str!("../../migrations/dev_backend/007_deployment.sql")),
+        M::up(include_str!("../../migrations/dev_backend/005_processes.sql")),
+        M::up(include_str!("../../migrations/dev_backend/006_operator.sql")),
+        M::up(include_str!("../../migrations/dev_backend/007_watched_progress.sql")),
+        M::up(include_str!("../../migrations/dev_backend/008_beat_interval.sql")),
+        M::up(include_str!("../../migrations/dev_backend/009_deployment.sql")),
     ])
 }
 

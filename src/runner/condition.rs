@@ -21,11 +21,13 @@ const NOTED_ALONE: Duration = Duration::from_secs(90);
 pub(super) struct Condition {
     /// The disk is too full for new work.
     disk: AtomicBool,
+    /// Another process with this device's identity is there, as the backend says.
+    other_process: AtomicBool,
     /// When a poll last succeeded, in milliseconds since 1970; 0 for never.
     polled_ms: AtomicI64,
     contact: Mutex<Contact>,
-    /// What the journal was last told.
-    noted: Mutex<(String, i64)>,
+    /// What the journal was last told; the words are unknown before the first time, for an earlier life left its own.
+    noted: Mutex<(Option<String>, i64)>,
     /// Rings when something of this has changed.
     changed: Notify,
 }
@@ -56,6 +58,23 @@ impl Condition {
             self.touch();
         }
         news
+    }
+
+    /// The backend says whether another process with this device's identity is there, too.
+    pub(super) fn other_process_is_there(&self, there: bool) {
+        if self.other_process.swap(there, Ordering::Relaxed) == there {
+            return;
+        }
+        self.touch();
+        if there {
+            tracing::warn!(
+                "another process with this device's identity is running (a copied home?): both answer the same \
+                 requests; stop one of them, and register the copy as a device of its own with `punie-runner pair \
+                 --new-device`"
+            );
+        } else {
+            tracing::info!("no other process with this device's identity is running any more");
+        }
     }
 
     /// Whether the disk was too full for new work when it was last looked at.
@@ -89,7 +108,7 @@ impl Condition {
 
 impl Engine {
     /// What is not as it should be, in stable words: `disk`, `intercepted`, `clock_skew`, `paused`, `safe_mode`,
-    /// `audit` (its rows cannot be written).
+    /// `audit` (its rows cannot be written), `other_process` (a copy of this home is at work).
     pub(super) fn degraded(&self) -> Vec<&'static str> {
         let condition = &self.condition;
         [
@@ -100,6 +119,7 @@ impl Engine {
             (self.hold.is_safe_mode(), "safe_mode"),
             // A full disk is said already.
             (self.audit.is_failing() && !condition.lacks_room(), "audit"),
+            (condition.other_process.load(Ordering::Relaxed), "other_process"),
         ]
         .into_iter()
         .filter_map(|(is_so, word)| is_so.then_some(word))
@@ -111,7 +131,7 @@ impl Engine {
         let now = (self.degraded().join(","), self.condition.polled_ms.load(Ordering::Relaxed));
         let before = self.condition.noted.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let mut news = Vec::new();
-        if now.0 != before.0 {
+        if before.0.as_ref() != Some(&now.0) {
             news.push(("degraded", now.0.clone()));
         }
         // Not after every poll: an idle device would write for nothing else.
@@ -126,7 +146,7 @@ impl Engine {
             }
         }
         let mut noted = self.condition.noted.lock().unwrap_or_else(PoisonError::into_inner);
-        *noted = (now.0, if told { now.1 } else { noted.1 });
+        *noted = (Some(now.0), if told { now.1 } else { noted.1 });
     }
 
     /// When a poll last succeeded, for a note that is made anyway; none where the journal has heard lately.

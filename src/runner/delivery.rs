@@ -98,7 +98,7 @@ impl Engine {
                     reply = self.shrink(&reply, limit).await?;
                 }
                 Disposition::Reopen => {
-                    if let Err(cause) = self.sessions.reopen(generation).await {
+                    if let Err(cause) = self.sessions.reopen(generation, &self.condition).await {
                         self.note(&reply, &cause).await;
                         return Err(match cause.disposition() {
                             Disposition::Retry(pause) => self.trouble_of(&cause, pause, began),

@@ -84,6 +84,7 @@ impl Engine {
             beat = self.backend.beat(online, every, health).await;
         }
         let beat = beat?;
+        self.condition.other_process_is_there(beat.other_process);
         match self.server_clock.set(beat.server_now_ms, asked) {
             Some(offset) => self.note_contact(offset),
             None => self.beat_soon.notify_one(),

@@ -7,6 +7,7 @@ use std::time::Duration;
 use tokio::sync::Mutex;
 
 use super::clock::ServerClock;
+use super::condition::Condition;
 use super::line::Line;
 use crate::backend::{Backend as _, BackendError, Disposition};
 use crate::journal::Journal;
@@ -61,7 +62,11 @@ impl Sessions {
     ///
     /// # Errors
     /// The backend's refusal, or that it cannot be reached.
-    pub(super) async fn reopen(&self, generation: Generation) -> Result<(), BackendError> {
+    pub(super) async fn reopen(
+        &self,
+        generation: Generation,
+        condition: &Condition,
+    ) -> Result<(), BackendError> {
         let mut failed = self.opening.lock().await;
         let now = self.generation();
         if now.opened != generation.opened {
@@ -83,6 +88,10 @@ impl Sessions {
                 let offset = self.clock.set(session.server_now_ms, asked);
                 tracing::info!(clock_offset_ms = offset, "the session with the backend is open");
                 self.name_backend(session.backend_id).await;
+                // That there is none any more, beats tell.
+                if session.other_process {
+                    condition.other_process_is_there(true);
+                }
                 self.opened.fetch_add(1, Ordering::AcqRel);
                 *failed = None;
                 Ok(())
@@ -124,7 +133,8 @@ impl super::engine::Engine {
     pub(super) async fn meet_backend(&self) -> Result<(), super::RunnerError> {
         if self.journal.backend_is_unnamed()? {
             let generation = self.sessions.generation();
-            if tokio::time::timeout(FIRST_ANSWER, self.sessions.reopen(generation)).await.is_err() {
+            let meeting = self.sessions.reopen(generation, &self.condition);
+            if tokio::time::timeout(FIRST_ANSWER, meeting).await.is_err() {
                 tracing::info!("the backend did not say in time which one it is");
             }
             // Nothing was settled before.
@@ -144,7 +154,7 @@ impl super::engine::Engine {
         let generation = self.sessions.generation();
         match call().await {
             Err(error) if error.disposition() == Disposition::Reopen => {
-                self.sessions.reopen(generation).await?;
+                self.sessions.reopen(generation, &self.condition).await?;
                 let answered = call().await;
                 if let Err(error) = &answered
                     && error.disposition() == Disposition::Reopen

@@ -81,6 +81,8 @@ pub(super) async fn keep(engine: Arc<Engine>) {
         awake: i64::try_from(began.elapsed().as_millis()).unwrap_or(i64::MAX),
     };
     let mut alarm = Alarm::every(period, engine.clock.clone());
+    // What an earlier life said of itself is over.
+    engine.condition.touch();
     let mut round = Round::new(now());
     if let Some(watchdog) = &engine.watchdog {
         watchdog.tell("READY=1");

@@ -83,7 +83,9 @@ impl Engine {
         match error.disposition() {
             Disposition::Retry(pause) => retry.after(pause),
             // It may have stood for days: what session was open then says nothing of now.
-            Disposition::Reopen if self.sessions.reopen(self.sessions.generation()).await.is_ok() => {
+            Disposition::Reopen
+                if self.sessions.reopen(self.sessions.generation(), &self.condition).await.is_ok() =>
+            {
                 retry.after(Pause::BackOff)
             }
             Disposition::Reopen | Disposition::Never => self.settings.unauthorized,

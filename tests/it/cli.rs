@@ -4,6 +4,7 @@
 mod alone;
 mod dev;
 mod keychain;
+mod operator;
 mod owner;
 mod remote;
 mod secrets;

@@ -27,13 +27,14 @@ const FILES: &[(&str, &str)] = &[
     ("catalog", include_str!("../contract/catalog.json")),
     ("permissions", include_str!("../contract/permissions.json")),
     ("parallel", include_str!("../contract/parallel.json")),
+    ("callers", include_str!("../contract/callers.json")),
 ];
 
 struct Case {
     file: &'static str,
     name: String,
     /// What it needs of its stage beside the functions: `clock`, a clock that stands still; `empty`, a backend that
-    /// holds nothing else.
+    /// holds nothing else; `operator`, the admin key.
     needs: Vec<String>,
     steps: Value,
 }

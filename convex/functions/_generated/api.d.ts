@@ -22,6 +22,7 @@ import type * as deadlines from "../deadlines.js";
 import type * as devices from "../devices.js";
 import type * as devices_heartbeat from "../devices/heartbeat.js";
 import type * as devices_presence from "../devices/presence.js";
+import type * as devices_processes from "../devices/processes.js";
 import type * as devices_session from "../devices/session.js";
 import type * as events from "../events.js";
 import type * as events_append from "../events/append.js";
@@ -70,6 +71,7 @@ declare const fullApi: ApiFromModules<{
   devices: typeof devices;
   "devices/heartbeat": typeof devices_heartbeat;
   "devices/presence": typeof devices_presence;
+  "devices/processes": typeof devices_processes;
   "devices/session": typeof devices_session;
   events: typeof events;
   "events/append": typeof events_append;

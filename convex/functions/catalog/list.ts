@@ -22,7 +22,7 @@ export const list = {
     if (callerToken === undefined && token !== undefined) {
       await requireDevice(ctx, deviceId, token);
     } else {
-      await requireCaller(ctx, callerToken);
+      await requireCaller(ctx, callerToken, "look");
       ids.deviceId(deviceId);
     }
     const rows = ctx.db

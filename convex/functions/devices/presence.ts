@@ -1,4 +1,5 @@
-// devices:presence and devices:list: which devices there are, and what each last said.
+// devices:presence and devices:list: which devices there are, and what each last said; how it fares is in the first alone.
+// A subscription to the list is run again at every beat of any device; one to the presence of a device at its own.
 // `online` is the last beat's own word. Whether that beat is recent enough (2.5 times beatMs) is the reader's to judge by
 // seenAtMs: a query that looked at the clock would not be run again when the time is up.
 
@@ -14,7 +15,8 @@ import * as ids from "../wire/ids";
 const MOST = 1000;
 
 /** When a device was last heard, and what it said. Absent parts were never said. */
-const sighting = { seenAtMs: v.optional(v.number()), beatMs: v.optional(v.number()), online: v.boolean(), health: v.optional(v.string()) };
+const seen = { seenAtMs: v.optional(v.number()), beatMs: v.optional(v.number()), online: v.boolean() };
+const sighting = { ...seen, health: v.optional(v.string()) };
 
 /** The last beat of a device. */
 export async function presenceRow(ctx: QueryCtx, deviceId: string): Promise<Doc<"presence"> | null> {
@@ -24,10 +26,10 @@ export async function presenceRow(ctx: QueryCtx, deviceId: string): Promise<Doc<
     .unique();
 }
 
-function sightingOf(beat: Doc<"presence"> | null): ObjectType<typeof sighting> {
+function seenBy(beat: Doc<"presence"> | null): ObjectType<typeof seen> {
   if (beat === null) return { online: false };
-  const { seenAtMs, beatMs, online, health } = beat;
-  return { seenAtMs, online, ...(beatMs !== undefined && { beatMs }), ...(health !== undefined && { health }) };
+  const { seenAtMs, beatMs, online } = beat;
+  return { seenAtMs, online, ...(beatMs !== undefined && { beatMs }) };
 }
 
 const presenceArgs = { ...callerArgs, deviceId: v.string() };
@@ -37,10 +39,11 @@ export const presence = {
   /** Null for a device that never beat. */
   returns: v.union(v.object(sighting), v.null()),
   handler: async (ctx: QueryCtx, asked: ObjectType<typeof presenceArgs>) => {
-    await requireCaller(ctx, asked.callerToken);
+    await requireCaller(ctx, asked.callerToken, "look");
     ids.deviceId(asked.deviceId);
     const beat = await presenceRow(ctx, asked.deviceId);
-    return beat === null ? null : sightingOf(beat);
+    if (beat === null) return null;
+    return { ...seenBy(beat), ...(beat.health !== undefined && { health: beat.health }) };
   },
 };
 
@@ -49,15 +52,15 @@ const listArgs = { ...callerArgs, deviceId: v.optional(v.string()) };
 export const list = {
   args: listArgs,
   /** Every device that is not revoked, or the one asked for, by id. */
-  returns: v.array(v.object({ deviceId: v.string(), name: v.string(), platform: v.string(), ...sighting })),
+  returns: v.array(v.object({ deviceId: v.string(), name: v.string(), platform: v.string(), ...seen })),
   handler: async (ctx: QueryCtx, asked: ObjectType<typeof listArgs>) => {
-    await requireCaller(ctx, asked.callerToken);
+    await requireCaller(ctx, asked.callerToken, "look");
     const devices = await chosen(ctx, asked.deviceId);
     return await Promise.all(
       devices
         .filter((device) => !device.revoked)
         .map(async ({ deviceId, name, platform }) => {
-          return { deviceId, name, platform, ...sightingOf(await presenceRow(ctx, deviceId)) };
+          return { deviceId, name, platform, ...seenBy(await presenceRow(ctx, deviceId)) };
         }),
     );
   },

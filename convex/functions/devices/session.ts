@@ -11,6 +11,8 @@ import * as signature from "../identity/signature";
 import { bounded, numeric, whole } from "../wire/arguments";
 import { failure, invalid } from "../wire/failure";
 import * as ids from "../wire/ids";
+import { presenceRow } from "./presence";
+import { hasOthers } from "./processes";
 
 /** The version of the contract that this backend speaks. */
 const CONTRACT_VERSION = 1;
@@ -25,6 +27,8 @@ const args = {
   tokenHash: v.string(),
   signature: v.string(),
   pairingCode: v.optional(v.string()),
+  // One for each start of the device's process; older devices have none.
+  processId: v.optional(v.string()),
 };
 type Asked = ObjectType<typeof args>;
 
@@ -38,10 +42,13 @@ export const openSession = {
     contractVersion: v.number(),
     // Which deployment this is, whatever its address.
     backendId: v.string(),
+    // True where another process with this device's identity beats, too; absent otherwise.
+    otherProcess: v.optional(v.boolean()),
   }),
   handler: async (ctx: MutationCtx, asked: Asked) => {
-    const { deviceId, publicKey, name, platform } = asked;
+    const { deviceId, publicKey, name, platform, processId } = asked;
     ids.deviceId(deviceId);
+    if (processId !== undefined) ids.processId(processId);
     bounded("name", name, 256);
     bounded("platform", platform, 128);
     if (!/^[0-9a-fA-F]{64}$/.test(asked.tokenHash)) {
@@ -63,8 +70,16 @@ export const openSession = {
       if (known.revoked) throw revokedDevice();
       await ctx.db.patch(known._id, { tokenHash, name, platform });
     }
-    const id = await backendId(ctx);
-    return { deviceId, registered: known === null, serverNowMs, contractVersion: CONTRACT_VERSION, backendId: id };
+    const processes = processId === undefined ? [] : ((await presenceRow(ctx, deviceId))?.processes ?? []);
+    const otherProcess = processId !== undefined && hasOthers(processes, processId, serverNowMs);
+    return {
+      deviceId,
+      registered: known === null,
+      serverNowMs,
+      contractVersion: CONTRACT_VERSION,
+      backendId: await backendId(ctx),
+      ...(otherProcess && { otherProcess }),
+    };
   },
 };
 

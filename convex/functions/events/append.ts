@@ -5,9 +5,9 @@ import { type ObjectType, v } from "convex/values";
 import type { MutationCtx } from "../_generated/server";
 import { callerArgs, requireCaller } from "../identity/caller";
 import { requireAddressee } from "../identity/device";
-import { retentionMs } from "../retention/period";
+import { isPastRetention, retentionMs } from "../retention/period";
 import { bounded, finite, numeric, PAYLOAD_LIMIT, payload } from "../wire/arguments";
-import { failure } from "../wire/failure";
+import { failure, invalid } from "../wire/failure";
 import * as ids from "../wire/ids";
 import { fieldsHash } from "../wire/text";
 import { notify, requestRow, WATCH_MS } from "./request";
@@ -35,7 +35,7 @@ export const appendRequest = {
   args,
   returns: v.object({ requestId: v.string(), created: v.boolean() }),
   handler: async (ctx: MutationCtx, asked: Asked) => {
-    await requireCaller(ctx, asked.callerToken);
+    await requireCaller(ctx, asked.callerToken, "ask");
     const { requestId } = asked;
     ids.requestId(requestId);
     const times = check(asked);
@@ -46,6 +46,11 @@ export const appendRequest = {
       throw failure(
         "REQUEST_ID_REUSED",
         "a request of this id with another body is stored already; make a new id",
+      );
+    }
+    if (isPastRetention(requestId, Date.now())) {
+      throw invalid(
+        "the time in this request id lies before all that is kept here; make a new id, and look at your clock",
       );
     }
     await requireAddressee(ctx, asked.deviceId);

@@ -15,7 +15,7 @@ export const cancel = {
   args,
   returns: v.object({ state }),
   handler: async (ctx: MutationCtx, asked: ObjectType<typeof args>): Promise<Reply> => {
-    await requireCaller(ctx, asked.callerToken);
+    await requireCaller(ctx, asked.callerToken, "ask");
     ids.requestId(asked.requestId);
     const request = await requestRow(ctx, asked.requestId);
     if (request === null) return { state: "unknown" };

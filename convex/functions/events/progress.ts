@@ -59,7 +59,7 @@ export const watchProgress = {
   // For how long that counts: call it again before then.
   returns: v.object({ state: watchState, expiresInMs: v.number() }),
   handler: async (ctx: MutationCtx, asked: ObjectType<typeof watchArgs>): Promise<Watching> => {
-    await requireCaller(ctx, asked.callerToken);
+    await requireCaller(ctx, asked.callerToken, "ask");
     ids.requestId(asked.requestId);
     const request = await requestRow(ctx, asked.requestId);
     if (request === null) return { state: "unknown", expiresInMs: 0 };
@@ -76,7 +76,7 @@ export const listProgress = {
   /** The pieces after `after`, in order; ask again after the last one until there is none. */
   returns: v.array(v.object({ n: v.number(), data: v.string() })),
   handler: async (ctx: QueryCtx, asked: ObjectType<typeof listArgs>) => {
-    await requireCaller(ctx, asked.callerToken);
+    await requireCaller(ctx, asked.callerToken, "ask");
     ids.requestId(asked.requestId);
     const after = asked.after === undefined ? -1 : whole("after", asked.after);
     const rows = ctx.db

@@ -84,7 +84,7 @@ export const getResult = {
     v.null(),
   ),
   handler: async (ctx: QueryCtx, asked: ObjectType<typeof getArgs>) => {
-    await requireCaller(ctx, asked.callerToken);
+    await requireCaller(ctx, asked.callerToken, "ask");
     ids.requestId(asked.requestId);
     const stored = await resultRow(ctx, asked.requestId);
     if (stored === null) return null;

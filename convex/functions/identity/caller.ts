@@ -3,6 +3,7 @@
 
 import { v } from "convex/values";
 
+import type { Doc } from "../_generated/dataModel";
 import type { QueryCtx } from "../_generated/server";
 import { failure } from "../wire/failure";
 import { sha256 } from "../wire/text";
@@ -10,10 +11,25 @@ import { sha256 } from "../wire/text";
 /** The argument by which a caller is known. Who comes with an identity leaves it out. */
 export const callerArgs = { callerToken: v.optional(v.string()) };
 
-/** Refuses whoever is no caller of this backend. */
-export async function requireCaller(ctx: QueryCtx, callerToken: string | undefined): Promise<void> {
-  const known = callerToken === undefined ? await hasIdentity(ctx) : await hasToken(ctx, callerToken);
-  if (known) return;
+/** What a caller may do, where the operator has limited it. */
+export const may = v.union(v.literal("ask"), v.literal("approve"));
+/**
+ * What a caller wants: to ask a device for a tool and see what comes of it; to see and answer what devices ask about; or
+ * to look which devices there are, which every caller may.
+ */
+export type CallerAction = typeof may.type | "look";
+
+/** Refuses whoever is no caller of this backend, or may not do this. */
+export async function requireCaller(
+  ctx: QueryCtx,
+  callerToken: string | undefined,
+  action: CallerAction,
+): Promise<void> {
+  const caller = callerToken === undefined ? await byIdentity(ctx) : await byToken(ctx, callerToken);
+  if (caller !== null) {
+    if (action === "look" || caller.may === undefined || caller.may === action) return;
+    throw failure("CALLER_UNAUTHORIZED", `this caller may ${caller.may}, and not ${action}`);
+  }
   throw failure(
     "CALLER_UNAUTHORIZED",
     callerToken === undefined
@@ -22,21 +38,19 @@ export async function requireCaller(ctx: QueryCtx, callerToken: string | undefin
   );
 }
 
-async function hasToken(ctx: QueryCtx, token: string): Promise<boolean> {
+async function byToken(ctx: QueryCtx, token: string): Promise<Doc<"callers"> | null> {
   const tokenHash = await sha256(token);
-  const caller = await ctx.db
+  return await ctx.db
     .query("callers")
     .withIndex("by_token", (q) => q.eq("tokenHash", tokenHash))
     .first();
-  return caller !== null;
 }
 
-async function hasIdentity(ctx: QueryCtx): Promise<boolean> {
+async function byIdentity(ctx: QueryCtx): Promise<Doc<"callers"> | null> {
   const identity = await ctx.auth.getUserIdentity();
-  if (identity === null) return false;
-  const caller = await ctx.db
+  if (identity === null) return null;
+  return await ctx.db
     .query("callers")
     .withIndex("by_identity", (q) => q.eq("tokenIdentifier", identity.tokenIdentifier))
     .first();
-  return caller !== null;
 }

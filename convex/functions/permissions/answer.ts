@@ -54,6 +54,6 @@ async function side(ctx: MutationCtx, { callerToken, deviceId, token }: Asked): 
     await requireDevice(ctx, deviceId, token);
     return "device";
   }
-  await requireCaller(ctx, callerToken);
+  await requireCaller(ctx, callerToken, "approve");
   return "caller";
 }

@@ -43,7 +43,7 @@ export const pending = {
       const both = [...(await ofDevice(ctx, deviceId, "asked")), ...(await ofDevice(ctx, deviceId, "answered"))];
       return both.sort(byAge).map(travelling);
     }
-    await requireCaller(ctx, callerToken);
+    await requireCaller(ctx, callerToken, "approve");
     wait(asked.waitMs);
     if (deviceId === undefined) {
       const rows = ctx.db.query("permissions").withIndex("by_state", (q) => q.eq("state", "asked"));

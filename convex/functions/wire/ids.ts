@@ -16,6 +16,7 @@ function check(kind: string, text: string, grammar: RegExp, max: number, extra: 
 export const requestId = (text: string): void => check("a request id", text, PLAIN, 128, "");
 export const deviceId = (text: string): void => check("a device id", text, PLAIN, 128, "");
 export const leaseId = (text: string): void => check("a lease id", text, PLAIN, 128, "");
+export const processId = (text: string): void => check("a process id", text, PLAIN, 128, "");
 export const permissionId = (text: string): void => check("a permission id", text, PLAIN, 128, "");
 export const toolName = (text: string): void => check("a tool name", text, TOOL, 128, ".");
 export const conversationId = (text: string): void =>

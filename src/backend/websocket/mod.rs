@@ -116,7 +116,7 @@ impl WebSocketBackend {
 
 /// Nobody has another clock to offer.
 fn now() -> Session {
-    Session { server_now_ms: frames::now_ms(), backend_id: None }
+    Session { server_now_ms: frames::now_ms(), backend_id: None, other_process: false }
 }
 
 impl Backend for WebSocketBackend {
@@ -168,7 +168,7 @@ impl Backend for WebSocketBackend {
             } else {
                 self.links.close().await;
             }
-            Ok(Beat { server_now_ms: now().server_now_ms, next: None })
+            Ok(Beat { server_now_ms: now().server_now_ms, next: None, other_process: false })
         })
     }
 

@@ -61,7 +61,8 @@ struct Status {
     /// The conversations that are asked about, with or without an editor, because one was attached to them.
     asked_conversations: AskedConversations,
     policy: PolicyStatus,
-    /// `disk`, `intercepted`, `clock_skew`, `secrets`, `paused`, `safe_mode`, `audit`, `policy`: what keeps it from being all it should be.
+    /// `disk`, `intercepted`, `clock_skew`, `secrets`, `paused`, `safe_mode`, `audit`, `other_process`, `policy`: what
+    /// keeps it from being all it should be.
     degraded: Vec<&'static str>,
 }
 
@@ -181,6 +182,7 @@ fn look(config: &Config, home: &Home, confined: Confined) -> anyhow::Result<Stat
     });
     let link = facts.link.filter(|word| running && !word.is_empty());
     let trouble = met.or_else(|| probed.err().flatten().map(str::to_owned));
+    let says = |word: &str| facts.degraded.split(',').any(|said| said == word);
     let since = |at: i64| Clock::system().now_ms().saturating_sub(at).max(0);
     let degraded: Vec<&'static str> = [
         (!has_room, "disk"),
@@ -189,7 +191,8 @@ fn look(config: &Config, home: &Home, confined: Confined) -> anyhow::Result<Stat
         (secrets.is_none(), "secrets"),
         (paused.is_some(), "paused"),
         (safe_mode.is_some(), "safe_mode"),
-        (running && facts.audit_fails, "audit"),
+        (running && says("audit"), "audit"),
+        (running && says("other_process"), "other_process"),
         (policy.broken.is_some(), "policy"),
     ]
     .into_iter()
@@ -260,8 +263,8 @@ struct Facts {
     link: Option<String>,
     salvage: Option<Salvage>,
     elsewhere: Vec<WaitingBackend>,
-    /// Whether the runner could not write its audit, as it last said.
-    audit_fails: bool,
+    /// What the runner last said that is not as it should be, in its words.
+    degraded: String,
 }
 
 impl OtherBackend {
@@ -312,9 +315,7 @@ impl Facts {
             link: reader.recall("backend_link")?,
             salvage: reader.salvage()?,
             elsewhere: reader.waiting_elsewhere()?,
-            audit_fails: reader
-                .recall("degraded")?
-                .is_some_and(|words| words.split(',').any(|word| word == "audit")),
+            degraded: reader.recall("degraded")?.unwrap_or_default(),
         })
     }
 }

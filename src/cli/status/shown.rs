@@ -148,7 +148,8 @@ fn hindrances(status: &Status, now_ms: i64) -> Vec<String> {
         };
         format!("{since}{}", reason.unwrap_or_default())
     };
-    let sentence = |word: &&'static str| match *word {
+    let sentence = |word: &&'static str| {
+        match *word {
         "disk" => "The disk is nearly full: nothing new is begun until there is room.".to_owned(),
         "intercepted" => {
             "Something else answers at the backend's address: a login page of the network, or a proxy."
@@ -176,7 +177,13 @@ fn hindrances(status: &Status, now_ms: i64) -> Vec<String> {
         "audit" => {
             "The audit cannot be written; calls go on, and its rows wait (the log says why).".to_owned()
         }
+        "other_process" => {
+            "Another process with this device's identity is running (a copied home?): both answer the same requests. \
+             Stop one; `punie-runner pair --new-device` makes the copy a device of its own."
+                .to_owned()
+        }
         other => other.to_owned(),
+    }
     };
     status.degraded.iter().map(sentence).collect()
 }

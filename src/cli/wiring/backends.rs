@@ -11,7 +11,7 @@ use crate::backend::{
 use crate::cli::exit::{self, Exit};
 use crate::config::{BackendKind, Config, Proxies};
 use crate::home::{DeviceIdentity, Home, TokenName, Tokens};
-use crate::ids::DeviceId;
+use crate::ids::{DeviceId, ProcessId};
 use crate::journal::BackendIdentity;
 use crate::redact::Redactor;
 use crate::request::RequestAuth;
@@ -55,7 +55,7 @@ pub(super) fn device_backend(
     if config.backend.kind == BackendKind::Convex {
         let known = tokens(config, home)?.backend_id();
         let backend = backend(config, home, identity, redactor, pairing_code)?;
-        return Ok(Arc::new(backend.only_with(known)));
+        return Ok(Arc::new(backend.only_with(known).with_process(ProcessId::random())));
     }
     if pairing_code.is_some() {
         let file = tokens(config, home)?.path(TokenName::Backend);

@@ -3,16 +3,17 @@
 use rusqlite::OptionalExtension as _;
 use serde::{Deserialize, Serialize};
 
-use super::{BEAT_MS, LONGEST_BEAT_MS};
+use super::processes::Processes;
+use super::{BEAT_MS, LONGEST_BEAT_MS, is_false};
 use crate::dev_backend::args::{self, Number, optional};
 use crate::dev_backend::failure::{Code, Failure};
 use crate::dev_backend::functions::Mutation;
 use crate::dev_backend::store::Commit;
 use crate::dev_backend::{auth, signature};
-use crate::ids::DeviceId;
+use crate::ids::{DeviceId, ProcessId};
 
 /// The most bytes of a health report.
-const HEALTH_LIMIT: usize = 64 * 1024;
+const HEALTH_LIMIT: usize = 4 * 1024;
 
 /// The arguments.
 #[derive(Deserialize)]
@@ -29,6 +30,9 @@ pub(in crate::dev_backend) struct Heartbeat {
     /// JSON text; the latest beat's word stands, also its silence.
     #[serde(default, deserialize_with = "optional")]
     health: Option<String>,
+    /// One for each start of the device's process; older devices have none.
+    #[serde(default, deserialize_with = "optional")]
+    process_id: Option<String>,
 }
 
 /// The value.
@@ -37,6 +41,9 @@ pub(in crate::dev_backend) struct Heartbeat {
 pub(in crate::dev_backend) struct Heard {
     server_now_ms: f64,
     next_beat_ms: f64,
+    /// Whether another process with this device's identity beats, too.
+    #[serde(skip_serializing_if = "is_false")]
+    other_process: bool,
 }
 
 impl Mutation for Heartbeat {
@@ -62,26 +69,47 @@ impl Mutation for Heartbeat {
         signature::verify(&signature::pinned(&key)?, &format!("{device}:{signed_at}"), &self.signature)?;
         signature::fresh(signed_at, db.now_ms)?;
         db.changes_only([]);
+        let online = self.online.unwrap_or(true);
+        let (processes, other_process) = self.note_process(db, &device, online, beat_ms)?;
         let beaten = db
             .prepare_cached(
-                "INSERT INTO presence (device_id, signed_at_ms, seen_at_ms, online, health, beat_ms) \
-                 VALUES (?1, ?2, ?3, ?4, ?5, ?6) ON CONFLICT (device_id) DO UPDATE SET \
+                "INSERT INTO presence (device_id, signed_at_ms, seen_at_ms, online, health, processes, beat_ms) \
+                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7) ON CONFLICT (device_id) DO UPDATE SET \
                  signed_at_ms = excluded.signed_at_ms, seen_at_ms = excluded.seen_at_ms, \
-                 online = excluded.online, health = excluded.health, beat_ms = excluded.beat_ms \
+                 online = excluded.online, health = excluded.health, processes = excluded.processes, \
+                 beat_ms = excluded.beat_ms \
                  WHERE excluded.signed_at_ms > presence.signed_at_ms",
             )?
             .execute((
                 device.as_str(),
                 signed_at,
                 db.now_ms,
-                self.online.unwrap_or(true),
+                online,
                 &self.health,
+                processes,
                 beat_ms,
             ))?;
         if beaten == 0 {
             let message = "a beat signed at this time or later was heard already; sign again";
             return Err(Failure::thrown(Code::SignatureReplayed, message));
         }
-        Ok(Heard { server_now_ms: db.now_ms, next_beat_ms: beat_ms })
+        Ok(Heard { server_now_ms: db.now_ms, next_beat_ms: beat_ms, other_process })
+    }
+}
+
+impl Heartbeat {
+    /// Gives the list of the device's processes with this beat, and whether there is another one.
+    fn note_process(
+        &self,
+        db: &Commit<'_>,
+        device: &DeviceId,
+        online: bool,
+        beat_ms: f64,
+    ) -> Result<(String, bool), Failure> {
+        let mut processes = Processes::of(db, device)?;
+        let Some(process_id) = &self.process_id else { return Ok((processes.to_text(), false)) };
+        let process = ProcessId::parse(process_id)?;
+        processes.beat(process.as_str(), online, db.now_ms, beat_ms);
+        Ok((processes.to_text(), processes.others_than(process.as_str(), db.now_ms)))
     }
 }

@@ -1,5 +1,5 @@
-//! `devices:presence` and `devices:list`: which devices there are, and what each last said.
-//! `online` is the last beat's own word. Whether that beat is recent enough (2.5 times `beatMs`) is the reader's to judge by
+//! `devices:presence` and `devices:list`: which devices there are, and what each last said; how it fares is in the first
+//! alone. `online` is the last beat's own word. Whether that beat is recent enough (2.5 times `beatMs`) is the reader's to judge by
 //! `seenAtMs`, as on Convex, where a query that looked at the clock would not be run again when the time is up.
 
 use rusqlite::{OptionalExtension as _, Row};
@@ -26,15 +26,9 @@ pub(in crate::dev_backend) struct Sighting {
 }
 
 impl Sighting {
-    /// Reads seen_at_ms, online, health and beat_ms, which begin at this index.
-    fn from_row(row: &Row<'_>, first: usize) -> rusqlite::Result<Self> {
-        let said_online: Option<bool> = row.get(first + 1)?;
-        Ok(Self {
-            seen_at_ms: row.get(first)?,
-            online: said_online == Some(true),
-            health: row.get(first + 2)?,
-            beat_ms: row.get(first + 3)?,
-        })
+    /// Reads seen_at_ms, online, health and beat_ms.
+    fn from_row(row: &Row<'_>) -> rusqlite::Result<Self> {
+        Ok(Self { seen_at_ms: row.get(0)?, online: row.get(1)?, health: row.get(2)?, beat_ms: row.get(3)? })
     }
 }
 
@@ -53,12 +47,12 @@ impl Query for Presence {
     type Reply = Option<Sighting>;
 
     fn run(&self, view: &View<'_>) -> Result<Self::Reply, Failure> {
-        auth::caller(view.db, &self.caller_token)?;
+        auth::caller(view.db, &self.caller_token, auth::CallerAction::Look)?;
         let device = DeviceId::parse(&self.device_id)?;
         let seen = view
             .db
             .prepare_cached("SELECT seen_at_ms, online, health, beat_ms FROM presence WHERE device_id = ?1")?
-            .query_row([device.as_str()], |row| Sighting::from_row(row, 0))
+            .query_row([device.as_str()], Sighting::from_row)
             .optional()?;
         Ok(seen)
     }
@@ -81,8 +75,12 @@ pub(in crate::dev_backend) struct Listed {
     device_id: String,
     name: String,
     platform: String,
-    #[serde(flatten)]
-    seen: Sighting,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    seen_at_ms: Option<f64>,
+    /// How long after that beat the next one is to come.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    beat_ms: Option<f64>,
+    online: bool,
 }
 
 impl Query for List {
@@ -91,10 +89,10 @@ impl Query for List {
     type Reply = Vec<Listed>;
 
     fn run(&self, view: &View<'_>) -> Result<Self::Reply, Failure> {
-        auth::caller(view.db, &self.caller_token)?;
+        auth::caller(view.db, &self.caller_token, auth::CallerAction::Look)?;
         let only = self.device_id.as_ref().map(DeviceId::parse).transpose()?;
         let mut statement = view.db.prepare_cached(
-            "SELECT d.device_id, d.name, d.platform, p.seen_at_ms, p.online, p.health, p.beat_ms FROM devices d \
+            "SELECT d.device_id, d.name, d.platform, p.seen_at_ms, ifnull(p.online, 0), p.beat_ms FROM devices d \
              LEFT JOIN presence p ON p.device_id = d.device_id \
              WHERE d.revoked = 0 AND (?1 IS NULL OR d.device_id = ?1) ORDER BY d.device_id",
         )?;
@@ -104,7 +102,9 @@ impl Query for List {
                     device_id: row.get(0)?,
                     name: row.get(1)?,
                     platform: row.get(2)?,
-                    seen: Sighting::from_row(row, 3)?,
+                    seen_at_ms: row.get(3)?,
+                    online: row.get(4)?,
+                    beat_ms: row.get(5)?,
                 })
             })?
             .collect::<Result<_, _>>()?;

@@ -5,13 +5,15 @@ use ed25519_dalek::VerifyingKey;
 use rusqlite::OptionalExtension as _;
 use serde::{Deserialize, Serialize};
 
+use super::is_false;
+use super::processes::Processes;
 use crate::dev_backend::args::{self, Number, optional};
 use crate::dev_backend::failure::{Code, Failure};
 use crate::dev_backend::functions::Mutation;
 use crate::dev_backend::secrets::{Hash, hash_from_hex, same_pairing_code};
 use crate::dev_backend::store::Commit;
 use crate::dev_backend::{auth, signature};
-use crate::ids::DeviceId;
+use crate::ids::{DeviceId, ProcessId};
 
 /// The version of the contract that this backend speaks.
 const CONTRACT_VERSION: f64 = 1.0;
@@ -30,6 +32,9 @@ pub(in crate::dev_backend) struct OpenSession {
     signature: String,
     #[serde(default, deserialize_with = "optional")]
     pairing_code: Option<String>,
+    /// One for each start of the device's process; older devices have none.
+    #[serde(default, deserialize_with = "optional")]
+    process_id: Option<String>,
 }
 
 /// The value.
@@ -43,6 +48,9 @@ pub(in crate::dev_backend) struct Opened {
     contract_version: f64,
     /// Which deployment this is, whatever its address.
     backend_id: String,
+    /// Whether another process with this device's identity beats, too.
+    #[serde(skip_serializing_if = "is_false")]
+    other_process: bool,
 }
 
 impl OpenSession {
@@ -62,8 +70,10 @@ impl OpenSession {
     }
 
     fn check_pairing(&self, db: &Commit<'_>) -> Result<(), Failure> {
-        let code: String = db.prepare_cached("SELECT code FROM pairing")?.query_row([], |row| row.get(0))?;
-        if self.pairing_code.as_deref().is_some_and(|typed| same_pairing_code(typed, &code)) {
+        let (code, closed): (String, bool) = db
+            .prepare_cached("SELECT code, closed FROM pairing")?
+            .query_row([], |row| Ok((row.get(0)?, row.get(1)?)))?;
+        if !closed && self.pairing_code.as_deref().is_some_and(|typed| same_pairing_code(typed, &code)) {
             return Ok(());
         }
         Err(Failure::thrown(
@@ -119,8 +129,16 @@ impl Mutation for OpenSession {
             &self.platform,
             db.now_ms,
         ))?;
+        let other_process = match &self.process_id {
+            Some(process) => {
+                let process = ProcessId::parse(process)?;
+                Processes::of(db, &device)?.others_than(process.as_str(), db.now_ms)
+            }
+            None => false,
+        };
         Ok(Opened {
             device_id: device,
+            other_process,
             registered,
             server_now_ms: db.now_ms,
             contract_version: CONTRACT_VERSION,

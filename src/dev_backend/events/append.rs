@@ -6,9 +6,11 @@ use serde::{Deserialize, Serialize};
 use super::request::WATCH_MS;
 use crate::dev_backend::args::{self, Number, PAYLOAD_LIMIT, optional};
 use crate::dev_backend::auth;
+use crate::dev_backend::clock::last_ms;
 use crate::dev_backend::commits::Topic;
 use crate::dev_backend::failure::{Code, Failure};
 use crate::dev_backend::functions::Mutation;
+use crate::dev_backend::housekeeping::is_past_retention;
 use crate::dev_backend::secrets::{Hash, hash_fields};
 use crate::dev_backend::store::Commit;
 use crate::ids::{ConversationId, DeviceId, RequestId, ToolName};
@@ -122,7 +124,7 @@ impl Mutation for AppendRequest {
     type Reply = Appended;
 
     fn run(self, db: &mut Commit<'_>) -> Result<Appended, Failure> {
-        auth::caller(db, &self.caller_token)?;
+        auth::caller(db, &self.caller_token, auth::CallerAction::Ask)?;
         let request_id = RequestId::parse(&self.request_id)?;
         self.check()?;
         let hash = self.body_hash()?;
@@ -135,6 +137,10 @@ impl Mutation for AppendRequest {
             Some(_) => Err(Failure::thrown(
                 Code::RequestIdReused,
                 "a request of this id with another body is stored already; make a new id",
+            )),
+            // By the commit clock, which never goes back: what was deleted once stays refused.
+            None if is_past_retention(&request_id, db.now_ms.max(last_ms(db)?)) => Err(Failure::invalid(
+                "the time in this request id lies before all that is kept here; make a new id, and look at your clock",
             )),
             None => {
                 let device = auth::addressee(db, &self.device_id)?;

@@ -41,7 +41,7 @@ impl Mutation for Cancel {
     type Reply = Cancelled;
 
     fn run(self, db: &mut Commit<'_>) -> Result<Cancelled, Failure> {
-        auth::caller(db, &self.caller_token)?;
+        auth::caller(db, &self.caller_token, auth::CallerAction::Ask)?;
         let request = RequestId::parse(&self.request_id)?;
         let Some(standing) = Standing::of(db, &request)? else {
             return Ok(Cancelled { state: State::Unknown });

@@ -99,7 +99,7 @@ impl Mutation for WatchProgress {
     type Reply = Watching;
 
     fn run(self, db: &mut Commit<'_>) -> Result<Watching, Failure> {
-        auth::caller(db, &self.caller_token)?;
+        auth::caller(db, &self.caller_token, auth::CallerAction::Ask)?;
         let request = RequestId::parse(&self.request_id)?;
         db.changes_only([]);
         let state = match Standing::of(db, &request)? {
@@ -142,7 +142,7 @@ impl Query for ListProgress {
     }
 
     fn run(&self, view: &View<'_>) -> Result<Self::Reply, Failure> {
-        auth::caller(view.db, &self.caller_token)?;
+        auth::caller(view.db, &self.caller_token, auth::CallerAction::Ask)?;
         let request = RequestId::parse(&self.request_id)?;
         let after = self.after.map_or(Ok(-1), |after| after.whole("after"))?;
         let mut statement = view

@@ -143,7 +143,7 @@ impl Query for GetResult {
     }
 
     fn run(&self, view: &View<'_>) -> Result<Self::Reply, Failure> {
-        auth::caller(view.db, &self.caller_token)?;
+        auth::caller(view.db, &self.caller_token, auth::CallerAction::Ask)?;
         let request = RequestId::parse(&self.request_id)?;
         let stored = view
             .db

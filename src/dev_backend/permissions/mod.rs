@@ -26,10 +26,11 @@ impl Party {
         device: Option<&str>,
         token: Option<&str>,
     ) -> Result<Self, Failure> {
-        match (device, token) {
-            (Some(device), Some(token)) => Ok(Self::Device(auth::device(db, device, token)?)),
-            _ => auth::caller(db, caller_token.unwrap_or_default()).map(|()| Self::Caller),
+        if let (Some(device), Some(token)) = (device, token) {
+            return Ok(Self::Device(auth::device(db, device, token)?));
         }
+        let token = caller_token.unwrap_or_default();
+        auth::caller(db, token, auth::CallerAction::Approve).map(|()| Self::Caller)
     }
 
     fn name(&self) -> &'static str {

@@ -191,7 +191,9 @@ mod tests {
 
     async fn mutate(backend: &std::sync::Arc<Backend>, path: &str, args: Value) {
         let raw = RawValue::from_string(args.to_string()).expect("JSON");
-        functions::call(std::sync::Arc::clone(backend), path, None, &raw).await.expect("done");
+        functions::call(std::sync::Arc::clone(backend), path, None, &raw, functions::Scope::Public)
+            .await
+            .expect("done");
     }
 
     #[tokio::test]

@@ -68,6 +68,11 @@ impl<'s> Run<'s> {
             self.kept.insert(name.into(), json!(now));
             return Ok(());
         }
+        if let Some(name) = text(step, "uuid7") {
+            let plus = step.get("plusMs").and_then(Value::as_f64).unwrap_or(0.0);
+            self.kept.insert(name.into(), json!(uuid7(self.stage.now_ms().await? + plus)));
+            return Ok(());
+        }
         self.set_the_scene(step)
     }
 
@@ -104,7 +109,10 @@ impl<'s> Run<'s> {
 
     async fn call(&mut self, step: &Step) -> Result<(), String> {
         let (path, kind, args) = self.called(step)?;
-        let envelope = self.stage.wire.call(kind, path, &args).await;
+        let envelope = match kind {
+            "operator" => self.stage.operate(path, &args).await?,
+            kind => self.stage.wire.call(kind, path, &args).await,
+        };
         let told =
             self.judge(step, &envelope).map_err(|why| format!("{path} {}: {why}", short(&step["args"])))?;
         if let Some(Value::Object(saves)) = step.get("save") {
@@ -220,4 +228,13 @@ impl<'s> Run<'s> {
 
 fn text<'s>(step: &'s Step, key: &str) -> Option<&'s str> {
     step.get(key).and_then(Value::as_str)
+}
+
+/// A UUIDv7 of this time.
+fn uuid7(at_ms: f64) -> String {
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a time of this century")]
+    let at_ms = at_ms as u64;
+    let random = *uuid::Uuid::new_v4().as_bytes();
+    let tail = random.last_chunk().expect("16 bytes");
+    uuid::Builder::from_unix_timestamp_millis(at_ms, tail).into_uuid().to_string()
 }

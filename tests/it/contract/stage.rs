@@ -11,6 +11,8 @@ pub struct Stage {
     pub wire: Wire,
     pub caller_token: String,
     pub pairing_code: String,
+    /// The operator's key, where we have it.
+    admin_key: Option<String>,
     clock: Clock,
 }
 
@@ -32,6 +34,7 @@ impl Stage {
             wire: backend.wire.clone(),
             caller_token: backend.caller_token.clone(),
             pairing_code: backend.backend.pairing_code().to_owned(),
+            admin_key: Some(backend.backend.admin_key().to_owned()),
             clock: Clock::Embedded(Box::new(backend)),
         }
     }
@@ -39,11 +42,12 @@ impl Stage {
     /// The Node server with an empty database.
     pub async fn node(server: &NodeServer) -> Self {
         let begun = server.reset().await;
-        let text = |name: &str| begun[name].as_str().expect("a reset hands out both").to_owned();
+        let text = |name: &str| begun[name].as_str().expect("a reset hands out all three").to_owned();
         Self {
             wire: server.wire.clone(),
             caller_token: text("callerToken"),
             pairing_code: text("pairingCode"),
+            admin_key: Some(text("adminKey")),
             clock: Clock::Node,
         }
     }
@@ -54,8 +58,20 @@ impl Stage {
             wire: deployment.wire.clone(),
             caller_token: deployment.caller_token.clone(),
             pairing_code: deployment.pairing_code.clone(),
+            admin_key: None,
             clock: Clock::World,
         }
+    }
+
+    /// The envelope that a call of the operator's gets.
+    pub async fn operate(&self, path: &str, args: &Value) -> Result<Value, String> {
+        let key = self.admin_key.as_ref().ok_or("there is no admin key: the case needs `operator`")?;
+        let body = json!({ "path": path, "args": args, "format": "json" }).to_string();
+        let request = self.wire.http.post(format!("{}/api/function", self.wire.url));
+        let request = request.header("authorization", format!("Convex {key}"));
+        let reply = request.header("content-type", "application/json").body(body).send().await;
+        let text = reply.expect("a reply").text().await.expect("a body");
+        Ok(serde_json::from_str(&text).unwrap_or_else(|bad| panic!("{path}: {bad}: {text}")))
     }
 
     /// What the backend's clock shows.

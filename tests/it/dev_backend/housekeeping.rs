@@ -117,3 +117,50 @@ async fn what_is_old_goes_and_no_id_runs_again() {
         value(&server, "query", "events:listOpen", json!({ "deviceId": "dev-1", "token": token })).await;
     assert_eq!(open.as_array().expect("a list").len(), 1, "{open}");
 }
+
+/// The rows of requests in the database.
+fn request_rows(server: &TestBackend) -> u32 {
+    let db = rusqlite::Connection::open(&server.options().db).expect("the backend's database");
+    db.query_row("select count(*) from requests", [], |row| row.get(0)).expect("counted")
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_rows_of_old_requests_go_where_the_time_in_their_ids_has_them_refused() {
+    let server = TestBackend::start().await;
+    let device = server.pair("dev-1").await;
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a time of this century")]
+    let uuid7 = |plus_ms: f64| {
+        let at_ms = (server.clock.now_ms() + plus_ms) as u64;
+        uuid::Builder::from_unix_timestamp_millis(at_ms, &[7; 10]).into_uuid().to_string()
+    };
+    // One of now, one of a caller whose clock is two hours ahead, and one that carries no time.
+    let (now, ahead, plain) = (uuid7(0.0), uuid7(120.0 * MINUTE), "plain".to_owned());
+    for id in [&now, &ahead, &plain] {
+        asked(&server, id, None).await;
+        device.claim(id, "lease").await;
+        device.post(id, "lease", "{}").await;
+    }
+    server.clock.advance(30.0 * DAY);
+    server.backend.housekeep().await.expect("done");
+    assert_eq!(request_rows(&server), 3, "nothing is older than thirty days");
+    server.clock.advance(1.0);
+    server.backend.housekeep().await.expect("done");
+    assert_eq!(request_rows(&server), 2);
+    for (id, state) in [(&now, "unknown"), (&ahead, "finished"), (&plain, "finished")] {
+        assert_eq!(server.caller().cancel(id).await["state"], state, "{id}");
+    }
+    // What is gone cannot run again, whatever the clock does then.
+    let again = json!({
+        "callerToken": server.caller_token, "requestId": now, "deviceId": "dev-1", "toolName": "Bash", "args": "{}",
+    });
+    for back in [0.0, -2.0 * DAY] {
+        server.clock.advance(back);
+        let refused = server.wire.call("mutation", "events:appendRequest", &again).await;
+        assert_eq!(refused["errorData"]["code"], "INVALID_ARGUMENT", "{refused}");
+    }
+    for id in [&ahead, &plain] {
+        let mut again = again.clone();
+        again["requestId"] = json!(id);
+        assert_eq!(value(&server, "mutation", "events:appendRequest", again).await["created"], false, "{id}");
+    }
+}

@@ -1,7 +1,78 @@
 //! A home that is not where it belongs.
 
+use std::process::Command;
+
+use serde_json::Value;
+
 use crate::harness::caller::Ask;
+use crate::harness::process::{Program, Setting};
 use crate::harness::stage::Stage;
+use crate::harness::wait::{eventually, until};
+
+/// The processes that the backend knows of the device.
+fn processes(stage: &Stage) -> usize {
+    let text: Option<String> = stage
+        .database()
+        .query_row("select processes from presence", [], |row| row.get(0))
+        .unwrap_or_default();
+    text.and_then(|text| serde_json::from_str::<Value>(&text).ok()?.as_array().map(Vec::len)).unwrap_or(0)
+}
+
+async fn is_told(stage: &Stage, told: bool) {
+    eventually(&format!("status to say that another process is there: {told}"), async || {
+        let degraded = stage.status().await["degraded"].clone();
+        (degraded.as_array().expect("words").contains(&"other_process".into()) == told).then_some(())
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn f57_a_home_that_runs_twice_is_noticed_by_both_until_one_of_them_is_gone() {
+    let stage = Stage::new().await;
+    let copy = Setting {
+        home: stage.setting.home.with_file_name("copy"),
+        workspace: stage.setting.logs.clone(),
+        ..stage.setting.clone()
+    };
+    let copied = Command::new("cp").arg("-a").args([&stage.setting.home, &copy.home]).status();
+    assert!(copied.expect("cp is there").success());
+    let original = stage.run();
+    until("the first beat of the original", || processes(&stage) == 1).await;
+    let second = Program::start(&copy, &["run"]);
+    until("the first beat of the copy", || processes(&stage) == 2).await;
+
+    // A pause is told with a beat, at once.
+    let paused = Program::start(&copy, &["pause"]).end().await;
+    assert_eq!(paused.code, Some(0), "{paused:?}");
+    assert_eq!(stage.command(&["pause"]).await.code, Some(0));
+    original.logs("another process with this device's identity is running").await;
+    is_told(&stage, true).await;
+    let shown = stage.command(&["status"]).await.out;
+    assert!(
+        shown.contains("Attention     Another process with this device's identity is running"),
+        "{shown}"
+    );
+    assert_eq!(Program::start(&copy, &["resume"]).end().await.code, Some(0));
+    second.logs("another process with this device's identity is running").await;
+
+    second.terminate();
+    assert_eq!(second.end().await.code, Some(0));
+    assert_eq!(stage.command(&["resume"]).await.code, Some(0));
+    is_told(&stage, false).await;
+
+    // One that crashed and is started again is no second one.
+    original.kill();
+    let again = stage.run();
+    until("the first beat after the crash", || processes(&stage) == 2).await;
+    assert_eq!(stage.command(&["pause"]).await.code, Some(0));
+    eventually("a beat that tells of the pause", async || {
+        let health = stage.caller.health().await;
+        health["degraded"].as_array()?.contains(&"paused".into()).then_some(())
+    })
+    .await;
+    assert_eq!(stage.caller.health().await["degraded"], serde_json::json!(["paused"]));
+    assert!(!again.log().contains("another process"), "{}", again.log());
+}
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn f57_a_home_of_another_machine_is_refused_until_it_is_a_device_of_its_own() {
