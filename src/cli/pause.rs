@@ -26,6 +26,10 @@ pub struct PauseArgs {
 pub struct ResumeArgs {
     /// Let this conversation go on, which a person has stopped in an editor
     conversation: Option<String>,
+    /// Also stop asking about its calls (about any calls, where none is named) because an editor was attached to it: the
+    /// device's own policy decides again
+    #[arg(long)]
+    without_editor: bool,
 }
 
 /// What `resume CONVERSATION --json` says.
@@ -33,7 +37,7 @@ pub struct ResumeArgs {
 #[serde(rename_all = "camelCase")]
 struct Resumed {
     conversation_id: String,
-    /// Whether it was stopped.
+    /// Whether it was stopped, or asked about because an editor was attached to it.
     changed: bool,
 }
 
@@ -81,7 +85,10 @@ pub fn pause(args: &PauseArgs, context: &Context) -> anyhow::Result<Exit> {
 pub fn resume(args: &ResumeArgs, context: &Context) -> anyhow::Result<Exit> {
     let home = home(context)?;
     if let Some(conversation) = &args.conversation {
-        return resume_conversation(&home, conversation, context);
+        return resume_conversation(&home, conversation, args.without_editor, context);
+    }
+    if args.without_editor {
+        return stop_asking(&home, context);
     }
     let switches = Switches::of(&home);
     // What waits is counted before it begins.
@@ -113,6 +120,22 @@ pub fn resume(args: &ResumeArgs, context: &Context) -> anyhow::Result<Exit> {
     Ok(Exit::Done)
 }
 
+/// Leaves calls to the device's own policy again that were asked about because an editor was attached.
+fn stop_asking(home: &Home, context: &Context) -> anyhow::Result<Exit> {
+    let changed = Supervision::of(home).stop_asking(None)?;
+    if changed {
+        audit::note(home, audit::by_owner(Event::Resume).saying("without editor"));
+    }
+    if context.json() {
+        print::json(&answer(home, false, changed)?);
+    } else if changed {
+        print::line("Calls are asked about as the device's own policy says, and while an editor is attached.");
+    } else {
+        print::line("No calls were asked about because of an editor.");
+    }
+    Ok(Exit::Done)
+}
+
 /// A stopped conversation, with the command that lets it go on.
 pub(super) fn stop_in_words(stop: &StoppedConversation, now_ms: i64) -> String {
     let since = moments::ago(stop.since_ms, now_ms);
@@ -125,10 +148,18 @@ pub(super) fn stop_in_words(stop: &StoppedConversation, now_ms: i64) -> String {
 }
 
 /// Lets one conversation go on.
-fn resume_conversation(home: &Home, conversation: &str, context: &Context) -> anyhow::Result<Exit> {
+fn resume_conversation(
+    home: &Home,
+    conversation: &str,
+    without_editor: bool,
+    context: &Context,
+) -> anyhow::Result<Exit> {
     let conversation =
         ConversationId::parse(conversation).map_err(|bad| Stop::with(Exit::Usage, bad.to_string()))?;
-    let changed = Supervision::of(home).resume(&conversation)?;
+    let supervision = Supervision::of(home);
+    let resumed = supervision.resume(&conversation)?;
+    let changed = (without_editor && supervision.stop_asking(Some(&conversation))?) || resumed;
+    let asked_still = without_editor && supervision.asks_about(&conversation);
     if changed {
         audit::note(
             home,
@@ -141,6 +172,12 @@ fn resume_conversation(home: &Home, conversation: &str, context: &Context) -> an
         print::line(&format!("Conversation {conversation} may write and run again."));
     } else {
         print::line(&format!("Conversation {conversation} was not stopped."));
+    }
+    if asked_still && !context.json() {
+        print::line(
+            "Its calls are still asked about: an editor was attached to all conversations. \
+             `punie-runner resume --without-editor` ends that.",
+        );
     }
     Ok(Exit::Done)
 }

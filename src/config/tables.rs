@@ -221,7 +221,7 @@ tables! {
         files, "files": bool = true, ..;
         /// Commands run in the editor's terminals, where nothing confines them: only with require = "none". Here their output is kept whole, and they are ended surely; what they print is shown in the editor either way.
         terminals, "terminals": bool = false, ..;
-        /// What the person at the editor is asked about while a turn is open: the effects "reads", "writes", "executes".
+        /// What the person at the editor is asked about while a turn is open, and by `punie-runner approvals` when none is any more: the effects "reads", "writes", "executes".
         ask, "ask": Vec<AskedAbout> = vec![AskedAbout::Writes, AskedAbout::Executes], ..;
         /// Whether the editor is asked for tools of its own: when it announces them, always, or never.
         discover, "discover": Discover = Discover::Announced, ..;
@@ -229,7 +229,7 @@ tables! {
         timeout, "timeout_ms": Duration = ms(30_000), ms(100)..=HOUR;
         /// How long a tool of the editor's own may take, where its call has no earlier deadline.
         tool_timeout, "tool_timeout_ms": Duration = ms(60_000), ms(100)..=HOUR;
-        /// How long a runner that an editor launched goes on without new calls after the editor went away in the middle of a turn.
+        /// How long a runner that an editor launched goes on after the editor went away in the middle of a turn. What would be asked about there waits for an approval meanwhile.
         linger, "linger_ms": Duration = ms(600_000), ms(0)..=DAY;
     }
 

@@ -137,7 +137,7 @@ impl Home {
     pub fn approvals_dir(&self) -> PathBuf {
         self.state_dir().join("approvals")
     }
-    /// `state/supervision/`: the conversations that persons at editors have stopped.
+    /// `state/supervision/`: what persons at editors decided about conversations.
     pub fn supervision_dir(&self) -> PathBuf {
         self.state_dir().join("supervision")
     }

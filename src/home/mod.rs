@@ -43,7 +43,7 @@ pub use request_key::{make_request_key, read_request_key};
 pub use secret_mounts::{MountPlace, SecretMount};
 pub use secrets::{KeyPlace, SecretEntry, SecretError, Secrets, SecretsWatch};
 pub use skills::{Skill, load_skills};
-pub use supervision::{StoppedConversation, Supervision};
+pub use supervision::{AskedConversations, StoppedConversation, Supervision};
 pub use switches::{Switch, SwitchWatch, SwitchedOn, Switches};
 pub use tokens::{TokenName, Tokens, fresh_token};
 pub use watch::Watch;

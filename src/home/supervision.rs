@@ -1,6 +1,7 @@
-//! The conversations that a person has stopped in an editor: a file each, so that the stop holds over restarts of the
-//! runner and can be lifted whether or not one runs. Not here: which calls that refuses (runner).
-#![expect(clippy::disallowed_methods, reason = "this file owns the stopped conversations of the home")]
+//! What persons at editors decided about conversations: which are stopped, and which are asked about because an editor
+//! was attached to them. A file each, so that it holds over restarts of the runner and can be lifted whether or not one
+//! runs. Not here: which calls that refuses (runner), and which are asked about (acp::editor).
+#![expect(clippy::disallowed_methods, reason = "this file owns the decisions about conversations in the home")]
 
 use std::fs;
 use std::io::ErrorKind;
@@ -34,6 +35,15 @@ struct StopFile {
     reason: String,
 }
 
+/// The conversations that are asked about because an editor was attached to them.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct AskedConversations {
+    /// All of them: an editor was attached to all.
+    pub all: bool,
+    /// Those that an editor was attached to by name.
+    pub conversations: Vec<String>,
+}
+
 /// What persons at editors decided about conversations.
 #[derive(Debug, Clone)]
 pub struct Supervision {
@@ -48,7 +58,11 @@ impl Supervision {
 
     /// The file of a stop. Conversation ids may be longer than a file name and hold slashes.
     fn stop_file(&self, conversation: &ConversationId) -> PathBuf {
-        self.folder.join(format!("stopped-{}", hex(&Sha256::digest(conversation.as_str()))))
+        self.file("stopped", conversation)
+    }
+
+    fn file(&self, kind: &str, conversation: &ConversationId) -> PathBuf {
+        self.folder.join(format!("{kind}-{}", hex(&Sha256::digest(conversation.as_str()))))
     }
 
     /// Stops a conversation. One that is stopped already keeps its moment and reason.
@@ -82,6 +96,57 @@ impl Supervision {
         }
     }
 
+    /// The file that says that this conversation, or every one, is asked about.
+    fn asked_file(&self, of: Option<&ConversationId>) -> PathBuf {
+        match of {
+            Some(conversation) => self.file("asked", conversation),
+            None => self.folder.join("asked-all"),
+        }
+    }
+
+    /// Asks about the calls of this conversation, or of all, from now on.
+    ///
+    /// # Errors
+    /// [`HomeError`] when it cannot be written.
+    pub fn ask_about(&self, of: Option<&ConversationId>) -> Result<(), HomeError> {
+        let path = self.asked_file(of);
+        let text = of.map(ConversationId::as_str).unwrap_or_default();
+        match atomic::create_new(&path, text.as_bytes(), Readers::OwnerOnly) {
+            Err(error) if error.kind() != ErrorKind::AlreadyExists => Err(HomeError::unwritable(&path)(error)),
+            _ => Ok(()),
+        }
+    }
+
+    /// Whether calls of this conversation are asked about. A file that cannot be looked at counts.
+    pub fn asks_about(&self, conversation: &ConversationId) -> bool {
+        let missing = |path: PathBuf| {
+            fs::symlink_metadata(path).is_err_and(|error| error.kind() == ErrorKind::NotFound)
+        };
+        !(missing(self.asked_file(None)) && missing(self.asked_file(Some(conversation))))
+    }
+
+    /// Asks no more about the calls of this conversation; of any, where none is named. Returns whether that changed
+    /// anything.
+    ///
+    /// # Errors
+    /// [`HomeError`] when a file cannot be removed.
+    pub fn stop_asking(&self, of: Option<&ConversationId>) -> Result<bool, HomeError> {
+        let Some(conversation) = of else {
+            return self.files("asked-").try_fold(false, |changed, path| Ok(remove(&path)? || changed));
+        };
+        remove(&self.asked_file(Some(conversation)))
+    }
+
+    /// The conversations that are asked about.
+    pub fn asked(&self) -> AskedConversations {
+        let all = self.asked_file(None);
+        let (every, named): (Vec<_>, Vec<_>) = self.files("asked-").partition(|path| *path == all);
+        let mut conversations: Vec<_> =
+            named.iter().filter_map(|path| fs::read_to_string(path).ok()).collect();
+        conversations.sort();
+        AskedConversations { all: !every.is_empty(), conversations }
+    }
+
     /// Lets a conversation go on. Returns whether it was stopped.
     ///
     /// # Errors
@@ -96,7 +161,7 @@ impl Supervision {
     /// [`HomeError`] when a file cannot be removed.
     pub fn resume_all(&self) -> Result<usize, HomeError> {
         let mut resumed = 0;
-        for path in self.stop_files() {
+        for path in self.files("stopped-") {
             resumed += usize::from(remove(&path)?);
         }
         Ok(resumed)
@@ -114,15 +179,15 @@ impl Supervision {
                 since_ms: i64::try_from(since.as_millis()).unwrap_or(i64::MAX),
             })
         };
-        let mut all: Vec<_> = self.stop_files().filter_map(read).collect();
+        let mut all: Vec<_> = self.files("stopped-").filter_map(read).collect();
         all.sort_by(|a, b| (a.since_ms, &a.conversation_id).cmp(&(b.since_ms, &b.conversation_id)));
         all
     }
 
-    fn stop_files(&self) -> impl Iterator<Item = PathBuf> {
+    fn files(&self, prefix: &'static str) -> impl Iterator<Item = PathBuf> + use<> {
         let files = fs::read_dir(&self.folder).into_iter().flatten().flatten();
         files
-            .filter(|file| file.file_name().to_str().is_some_and(|name| name.starts_with("stopped-")))
+            .filter(move |file| file.file_name().to_str().is_some_and(|name| name.starts_with(prefix)))
             .map(|file| file.path())
     }
 }
@@ -160,5 +225,23 @@ mod tests {
         assert!(supervision.why_stopped(&two).is_some(), "a file that cannot be read stops");
         assert_eq!(supervision.resume_all().expect("removed"), 2);
         assert_eq!((supervision.why_stopped(&two), supervision.stopped()), (None, Vec::new()));
+    }
+
+    #[test]
+    fn what_is_asked_about_is_stored_by_name_or_for_all() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let supervision = Supervision { folder: folder.path().to_owned() };
+        let [one, two] = ["talk/1", "talk/2"].map(|text| ConversationId::parse(text).expect("an id"));
+        assert_eq!(supervision.asked(), AskedConversations::default());
+        supervision.ask_about(Some(&one)).expect("written");
+        assert!(supervision.asks_about(&one) && !supervision.asks_about(&two));
+        supervision.ask_about(None).expect("written");
+        assert!(supervision.asks_about(&two));
+        let conversations = vec!["talk/1".to_owned()];
+        assert_eq!(supervision.asked(), AskedConversations { all: true, conversations });
+        assert!(supervision.stop_asking(Some(&one)).expect("removed"));
+        assert!(!supervision.stop_asking(Some(&one)).expect("it is not asked about by name"));
+        assert!(supervision.stop_asking(None).expect("removed"));
+        assert!(!supervision.asks_about(&one));
     }
 }

@@ -35,6 +35,9 @@ const SETTLE: Duration = Duration::from_secs(5);
 /// The most bytes of a title on the wire.
 const TITLE: usize = 4_000;
 
+/// What a remembered answer is about where only the person here was asked.
+const ASKED_HERE: &str = "editor.ask";
+
 /// What may be answered; the kinds are ACP's.
 const CHOICES: &[Choice] = &[
     Choice { kind: "allow_once", name: "Allow" },
@@ -148,19 +151,26 @@ impl Engine {
     ) -> Result<Cleared, Stopped> {
         let request = call.accepted.request();
         let publicly = asked.is_some();
-        let topic = asked.and_then(|asked| asked.topic.clone());
-        let place = (request.conversation.clone(), request.tool.clone(), topic.clone());
+        let of_rule = asked.is_some_and(|asked| asked.topic.is_some());
+        // What the caller's side allowed is no answer to what only the person here is asked.
+        let topic =
+            if publicly { asked.and_then(|asked| asked.topic.clone()) } else { Some(ASKED_HERE.to_owned()) };
+        let place = (request.conversation.clone(), request.tool.clone(), topic);
         let of_task = publicly && call.accepted.origin() == Origin::Task;
-        if of_task && topic.is_none() && self.desk.saw_task_of(request) {
+        if of_task && !of_rule && self.desk.saw_task_of(request) {
             // Whoever allowed the task saw the whole of it; but of no rule that is about what it runs.
             return Ok(Cleared::by("task", rule_of(asked)));
         }
-        if let Some(word) = self.desk.recall(&place).filter(|word| publicly || !word.allowed) {
+        let refused = || {
+            let of_tool = (request.conversation.clone(), request.tool.clone(), None);
+            self.desk.recall(&of_tool).filter(|word| !publicly && !word.allowed)
+        };
+        if let Some(word) = self.desk.recall(&place).or_else(refused) {
             return word.judge(&request.tool, asked);
         }
         // What was said to an editor about a tool was not said about a rule.
         let known = call.observed.as_ref().and_then(|observed| observed.known());
-        if let Some(verdict) = known.filter(|verdict| topic.is_none() || !verdict.allowed) {
+        if let Some(verdict) = known.filter(|verdict| !of_rule || !verdict.allowed) {
             return judged(&verdict, &request.tool);
         }
         let now = self.server_clock.now_ms();

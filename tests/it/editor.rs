@@ -6,3 +6,4 @@ mod rude;
 mod stopping;
 mod terminals;
 mod turns;
+mod unattended;

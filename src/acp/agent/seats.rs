@@ -14,9 +14,9 @@ use super::{AgentSetup, Backlog};
 use crate::acp::editor::{EditorClient, EditorSession};
 use crate::acp::protocol::{
     AvailableCommand, AvailableCommandInput, AvailableCommandsUpdate, Client, ClientCapabilities,
-    ConnectionTo, ContentBlock, ContentChunk, Error, InitializeRequest, NewSessionRequest,
+    ConnectionTo, ContentBlock, Error, InitializeRequest, NewSessionRequest,
     NewSessionResponse, PromptRequest, PromptResponse, RequestCancellation, Responder, SessionId,
-    SessionNotification, SessionUpdate, StopReason, UnstructuredCommandInput,
+    SessionUpdate, StopReason, UnstructuredCommandInput,
 };
 use crate::ids::ConversationId;
 
@@ -131,9 +131,11 @@ impl Seats {
         });
         self.state().seats.insert(id.clone(), seat);
         responder.respond(NewSessionResponse::new(id))?;
-        tell(&session, SessionUpdate::AvailableCommandsUpdate(AvailableCommandsUpdate::new(commands())));
+        session.update(SessionUpdate::AvailableCommandsUpdate(AvailableCommandsUpdate::new(commands())));
         let seats = Arc::clone(&self);
+        let thread = self.setup.editors.open_thread(&session);
         self.tasks.spawn(async move {
+            let _thread = thread;
             if let Err(trouble) = seats.setup.host.open(&folder).await {
                 opened.send_replace(Some(Err(trouble)));
                 return;
@@ -169,22 +171,22 @@ impl Seats {
                         }
                         seats.attach(&seat, of, prompt, responder.cancellation()).await
                     } else {
-                        say(&seat.session, "This session is attached already; its turn is still open.");
+                        seat.session.say("This session is attached already; its turn is still open.");
                         StopReason::EndTurn
                     }
                 }
                 Ask::Status => {
                     let state = seats.status(&seat).await;
-                    say(&seat.session, &state);
+                    seat.session.say(&state);
                     StopReason::EndTurn
                 }
                 Ask::Revoke => {
                     let taken = seat.session.revoke();
-                    say(&seat.session, &format!("{taken} permissions of this session were taken back."));
+                    seat.session.say(&format!("{taken} permissions of this session were taken back."));
                     StopReason::EndTurn
                 }
                 Ask::Help => {
-                    say(&seat.session, HELP);
+                    seat.session.say(HELP);
                     StopReason::EndTurn
                 }
             };
@@ -211,17 +213,17 @@ impl Seats {
             () = self.gone.cancelled() => return StopReason::Cancelled,
         };
         if let Err(trouble) = opened {
-            say(&seat.session, &format!("No calls come in: {trouble}"));
+            seat.session.say(&format!("No calls come in: {trouble}"));
             return StopReason::EndTurn;
         }
         let turn = self.setup.editors.attach(Arc::clone(&seat.session), of.clone());
         let _attached = Attached::to(seat);
-        say(&seat.session, &seat.attached_words(of.as_ref()));
+        seat.session.say(&seat.attached_words(of.as_ref()));
         let reason = tokio::select! {
             () = cancel.cancelled() => StopReason::Cancelled,
             () = withdrawn.cancelled() => StopReason::Cancelled,
             () = self.setup.stopping.cancelled() => {
-                say(&seat.session, "The runner stops.");
+                seat.session.say("The runner stops.");
                 StopReason::EndTurn
             }
             () = self.gone.cancelled() => return StopReason::Cancelled,
@@ -302,7 +304,8 @@ impl Seat {
         let whose = of.map_or_else(|| "the backend".to_owned(), |of| format!("conversation {of}"));
         let serves = self.words().unwrap_or_default();
         format!(
-            "Attached: tool calls of {whose} are shown here until you stop this turn.\n\n{}\n",
+            "Attached: tool calls of {whose} are shown here until you stop this turn. What you are asked about here \
+             waits for `punie-runner approvals` on the device when no editor is attached.\n\n{}\n",
             serves.trim_end()
         )
     }
@@ -344,16 +347,4 @@ fn commands() -> Vec<AvailableCommand> {
         }
     };
     COMMANDS.iter().map(command).collect()
-}
-
-fn say(session: &EditorSession, text: &str) {
-    tell(session, SessionUpdate::AgentMessageChunk(ContentChunk::new(ContentBlock::from(text.to_owned()))));
-}
-
-/// Hands something to the connection; nobody waits for it to be shown.
-fn tell(session: &EditorSession, update: SessionUpdate) {
-    let sent = session.client.session_update(SessionNotification::new(session.id.clone(), update));
-    if let Some(Err(error)) = futures_util::FutureExt::now_or_never(sent) {
-        tracing::debug!(%error, "the editor is not told");
-    }
 }

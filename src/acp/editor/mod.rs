@@ -22,6 +22,7 @@ mod spelling;
 mod terminals;
 mod tiers;
 mod turns;
+mod unattended;
 mod writes;
 
 pub use client::EditorClient;
@@ -30,4 +31,4 @@ pub use overlay::Overlay;
 pub use session::{EditorSession, EditorSettings};
 pub use shown::ShownCall;
 pub use tiers::{Discovered, Service, Tier, discover};
-pub use turns::{Editors, Turn};
+pub use turns::{Editors, OpenThread, Turn};

@@ -8,7 +8,9 @@ use tokio::sync::OnceCell;
 
 use super::discovery::{Discover, ToolCatalog};
 use super::permission::Remembered;
-use crate::acp::protocol::{ClientCapabilities, SessionId};
+use crate::acp::protocol::{
+    ClientCapabilities, ContentBlock, ContentChunk, SessionId, SessionNotification, SessionUpdate,
+};
 use crate::acp::{ClientTools, WorkspacePath};
 use crate::tool::Effect;
 
@@ -81,6 +83,20 @@ impl EditorSession {
             settings,
             remembered: Remembered::default(),
             catalog: OnceCell::new(),
+        }
+    }
+
+    /// Says something to the person there.
+    pub fn say(&self, text: &str) {
+        let chunk = ContentChunk::new(ContentBlock::from(text.to_owned()));
+        self.update(SessionUpdate::AgentMessageChunk(chunk));
+    }
+
+    /// Hands something to the connection; nobody waits for it to be shown.
+    pub fn update(&self, update: SessionUpdate) {
+        let sent = self.client.session_update(SessionNotification::new(self.id.clone(), update));
+        if let Some(Err(error)) = futures_util::FutureExt::now_or_never(sent) {
+            tracing::debug!(%error, "the editor is not told");
         }
     }
 

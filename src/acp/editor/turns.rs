@@ -3,18 +3,17 @@
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
-use std::time::Duration;
 
 use tokio::sync::watch;
-use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::session::EditorSession;
 use super::shown::ShownCall;
+use super::unattended::UnattendedCall;
 use crate::acp::Workspace;
 use crate::home::Supervision;
 use crate::ids::{ConversationId, RequestId};
-use crate::tool::{CallView, ObservedCall, Observer};
+use crate::tool::{CallView, Effect, ObservedCall, Observer};
 
 /// The sessions that are attached now, and the calls that they are shown.
 #[derive(Clone, Default)]
@@ -27,15 +26,15 @@ struct Shared {
     open: watch::Sender<usize>,
     /// Where paths are, once it is known.
     workspace: OnceLock<Workspace>,
-    /// Where the conversations are stored that a person has stopped, once it is known.
-    supervision: OnceLock<Supervision>,
-    /// When a call was last begun, shown or not.
-    latest: watch::Sender<Option<Instant>>,
+    /// What persons decided about conversations, and the effects that they are asked about; once it is known.
+    supervision: OnceLock<(Supervision, Vec<Effect>)>,
 }
 
 #[derive(Default)]
 struct State {
     turns: Vec<Arc<Open>>,
+    /// The sessions that are open, attached or not.
+    threads: Vec<Arc<EditorSession>>,
     calls: HashMap<RequestId, Weak<ShownCall>>,
 }
 
@@ -46,6 +45,7 @@ pub(super) struct Open {
     of: Option<ConversationId>,
     /// The conversations of the calls that it was shown.
     conversations: Mutex<HashSet<ConversationId>>,
+    /// What persons decided about conversations.
     supervision: Option<Supervision>,
     /// Cancelled when it is over: nothing is shown in it any more.
     pub(super) over: CancellationToken,
@@ -53,6 +53,18 @@ pub(super) struct Open {
     pub(super) stop: CancellationToken,
     /// How many of its calls have not ended.
     pub(super) live: watch::Sender<usize>,
+}
+
+/// A session that is open. Dropping this closes it.
+pub struct OpenThread {
+    editors: Editors,
+    session: Arc<EditorSession>,
+}
+
+impl Drop for OpenThread {
+    fn drop(&mut self) {
+        self.editors.state().threads.retain(|session| !Arc::ptr_eq(session, &self.session));
+    }
 }
 
 /// An open turn, as whoever opened it holds it. Dropping it ends it.
@@ -68,18 +80,36 @@ impl Editors {
         let _ = self.0.workspace.set(workspace);
     }
 
-    /// Where the conversations are stored that a person has stopped.
-    pub fn supervise(&self, supervision: Supervision) {
+    /// Where it is stored what persons decided about conversations, and the effects that they are asked about.
+    pub fn supervise(&self, supervision: Supervision, ask: Vec<Effect>) {
         // There is one home to a set of editors.
-        let _ = self.0.supervision.set(supervision);
+        let _ = self.0.supervision.set((supervision, ask));
     }
 
-    /// Opens a turn of this session: for one conversation, or for all. What a person has stopped there goes on.
+    /// Adds a session that is open, until what this returns is dropped.
+    pub fn open_thread(&self, session: &Arc<EditorSession>) -> OpenThread {
+        self.state().threads.push(Arc::clone(session));
+        OpenThread { editors: self.clone(), session: Arc::clone(session) }
+    }
+
+    /// The sessions that are open, attached or not.
+    pub(super) fn open_sessions(&self) -> Vec<Arc<EditorSession>> {
+        self.state().threads.clone()
+    }
+
+    /// Opens a turn of this session: for one conversation, or for all. What a person has stopped there goes on; and
+    /// what the person is asked about there is asked about from now on, with or without an editor.
     pub fn attach(&self, session: Arc<EditorSession>, of: Option<ConversationId>) -> Turn {
+        let supervision = self.0.supervision.get().map(|(supervision, _)| supervision.clone());
+        if let Some(supervision) = supervision.as_ref().filter(|_| !session.settings.ask.is_empty())
+            && let Err(error) = supervision.ask_about(of.as_ref())
+        {
+            tracing::error!(%error, "calls are asked about only while an editor is attached");
+        }
         let open = Arc::new(Open {
             session,
             conversations: Mutex::default(),
-            supervision: self.0.supervision.get().cloned(),
+            supervision,
             of,
             over: CancellationToken::new(),
             stop: CancellationToken::new(),
@@ -105,11 +135,6 @@ impl Editors {
         self.0.open.subscribe()
     }
 
-    /// How long ago the last call was begun, shown or not.
-    pub fn quiet_for(&self) -> Option<Duration> {
-        self.0.latest.borrow().map(|at| at.elapsed())
-    }
-
     /// The sessions that have a turn open, the newest last.
     pub fn sessions(&self) -> Vec<Arc<EditorSession>> {
         self.state().turns.iter().map(|turn| Arc::clone(&turn.session)).collect()
@@ -123,14 +148,8 @@ impl Editors {
         named.or_else(|| open().find(|turn| turn.of.is_none())).cloned()
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl Observer for Editors {
-    fn observe(&self, call: CallView<'_>) -> Option<Arc<dyn ObservedCall>> {
-        self.0.latest.send_replace(Some(Instant::now()));
+    /// Shows a call in the turn that is open for its conversation, if one is.
+    pub(super) fn show(&self, call: CallView<'_>) -> Option<Arc<ShownCall>> {
         let turn = self.turn_for(call.conversation)?;
         turn.note_conversation(&call);
         let shown = Arc::new(ShownCall::begin(&turn, call, self.0.workspace.get()));
@@ -138,6 +157,28 @@ impl Observer for Editors {
         state.calls.retain(|_, call| call.strong_count() > 0);
         state.calls.insert(call.request.clone(), Arc::downgrade(&shown));
         Some(shown)
+    }
+
+    /// Whether a person wants to be asked about a call that no turn shows: a thread is open, or an editor was attached
+    /// to its conversation.
+    fn asks_unattended(&self, call: &CallView<'_>) -> bool {
+        let Some((supervision, ask)) = self.0.supervision.get() else { return false };
+        let asked = ask.contains(&call.effect) && !call.tool.only_ends;
+        asked && (!self.state().threads.is_empty() || supervision.asks_about(call.conversation))
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Observer for Editors {
+    fn observe(&self, call: CallView<'_>) -> Option<Arc<dyn ObservedCall>> {
+        if let Some(shown) = self.show(call) {
+            return Some(shown);
+        }
+        let unattended = self.asks_unattended(&call).then(|| UnattendedCall::new(self.clone(), call));
+        unattended.map(|call| Arc::new(call) as Arc<dyn ObservedCall>)
     }
 }
 

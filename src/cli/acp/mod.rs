@@ -87,7 +87,8 @@ async fn be_the_runner(context: &Context, config: &Config, home: &Home) -> anyho
                 let was_attached = served.is_ok_and(|served| served.was_attached);
                 let others = *setup.editors.open().borrow() > 0;
                 if host.is_running() && (was_attached || others || !host.is_idle().await) {
-                    linger(&setup, &host, config.editor.linger, &stop).await;
+                    let had_turn = was_attached || others;
+                    linger(&setup, &host, config.editor.linger, had_turn, &stop).await;
                 }
                 stop.ask();
             }
@@ -97,21 +98,20 @@ async fn be_the_runner(context: &Context, config: &Config, home: &Home) -> anyho
     tokio::join!(running, serving).0
 }
 
-/// The editor went away in the middle of its calls: what the agent asks meanwhile is done on this machine, until it has
-/// asked for nothing for a while.
-async fn linger(setup: &AgentSetup, host: &EditorHost, patience: Duration, stop: &Stop) {
-    tracing::info!(
-        seconds = patience.as_secs(),
-        "the editor is gone; calls go on here until none has come for a while"
-    );
-    let gone = tokio::time::Instant::now();
+/// The editor went away in the middle of its calls: what they ask for goes on here for a while, counted from that
+/// moment or from the end of the last turn of another editor, whatever is asked meanwhile. What the person at the
+/// editor would be asked about waits for an approval. Without a turn only the calls that run are awaited.
+async fn linger(setup: &AgentSetup, host: &EditorHost, patience: Duration, mut had_turn: bool, stop: &Stop) {
+    tracing::info!(seconds = patience.as_secs(), "the editor is gone; the runner ends after a while");
+    let mut gone = tokio::time::Instant::now();
     loop {
         tokio::select! {
             () = tokio::time::sleep(LOOK_EVERY.min(patience)) => {}
             () = stop.requested() => return,
         }
-        let quiet = setup.editors.quiet_for().unwrap_or(Duration::MAX).min(gone.elapsed());
-        if quiet >= patience && host.is_idle().await && *setup.editors.open().borrow() == 0 {
+        if *setup.editors.open().borrow() > 0 {
+            (gone, had_turn) = (tokio::time::Instant::now(), true);
+        } else if gone.elapsed() >= patience || (!had_turn && host.is_idle().await) {
             return;
         }
     }

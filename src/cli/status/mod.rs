@@ -12,7 +12,7 @@ use super::exit::Exit;
 use super::{print, wiring};
 use crate::config::{Config, WorkspaceRule};
 use crate::home::{
-    DeviceIdentity, Home, KeyPlace, RunnerLock, Secrets, StoppedConversation, Supervision, Switch,
+    AskedConversations, DeviceIdentity, Home, KeyPlace, RunnerLock, Secrets, StoppedConversation, Supervision, Switch,
     SwitchedOn, Switches,
 };
 use crate::journal::{LiveCounts, Pending, Reader, Salvage, has_room_at};
@@ -56,6 +56,8 @@ struct Status {
     safe_mode: Option<SwitchedOn>,
     /// The conversations that a person has stopped in an editor.
     stopped_conversations: Vec<StoppedConversation>,
+    /// The conversations that are asked about, with or without an editor, because one was attached to them.
+    asked_conversations: AskedConversations,
     policy: PolicyStatus,
     /// `disk`, `intercepted`, `clock_skew`, `secrets`, `paused`, `safe_mode`, `audit`, `other_process`, `policy`: what
     /// keeps it from being all it should be.
@@ -214,6 +216,7 @@ fn look(config: &Config, home: &Home, confined: Confined) -> anyhow::Result<Stat
         paused,
         safe_mode,
         stopped_conversations: Supervision::of(home).stopped(),
+        asked_conversations: Supervision::of(home).asked(),
         policy,
         degraded,
     })

@@ -88,8 +88,20 @@ pub(super) fn show(status: &Status) {
     print::line(&format!("Version       {}", status.version));
 }
 
-/// The conversations that a person has stopped.
+/// The conversations that a person has stopped, or wants to be asked about.
 fn show_stopped(status: &Status, now_ms: i64) {
+    let asked = &status.asked_conversations;
+    let which = match asked.conversations.len() {
+        _ if asked.all => "all conversations".to_owned(),
+        0 => String::new(),
+        count => format!("{count} conversations"),
+    };
+    if !which.is_empty() {
+        print::line(&format!(
+            "Asked about   calls that write or run, as an editor was attached to {which}; without one they wait for \
+             `punie-runner approvals`. `punie-runner resume --without-editor` ends that"
+        ));
+    }
     for stop in status.stopped_conversations.iter().take(MOST_STOPPED) {
         print::line(&format!("Attention     {}", stop_in_words(stop, now_ms)));
     }

@@ -300,7 +300,7 @@ pub fn runner(
         tracing::info!(folders = left, "secrets that commands of an earlier life were given are removed");
     }
     let journal = Journal::open(&home.journal_file())?;
-    editors.supervise(Supervision::of(home));
+    editors.supervise(Supervision::of(home), editor_settings(config).ask);
     let (clock, lease) = (Clock::system(), LeaseId::random());
     let wakes = wakes();
     let tasks = Tasks::new(journal.clone(), lease.clone(), wakes.0.clone(), clock.clone());

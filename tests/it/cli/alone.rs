@@ -124,6 +124,7 @@ async fn status_says_the_same_keys_without_a_runner() {
     let user = User::new();
     let status = user.types(&["status", "--json"]).await.done().json();
     let wanted = [
+        "askedConversations",
         "backend",
         "canExecute",
         "confinement",

@@ -168,18 +168,6 @@ async fn a_question_of_an_editor_that_closes_is_a_no_that_says_so() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn without_an_open_turn_the_device_s_own_policy_decides() {
-    let stage = Stage::new().await;
-    let mut editor = Editor::launch(&stage.setting, choosing("reject_once"));
-    let (session, turn) = editor.attached(&json!({}), &stage.setting).await;
-    assert_eq!(stage.caller.have(write("a.txt")).await.outcome, "error");
-    editor.notify("session/cancel", &json!({ "sessionId": session }));
-    editor.answer(turn).await;
-    assert_eq!(stage.caller.have(write("a.txt")).await.outcome, "ok");
-    assert_eq!(editor.requests("session/request_permission").len(), 1);
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_person_at_the_machine_can_answer_for_the_editor() {
     let stage = Stage::with("[editor]\nask = [\"executes\"]\n").await;
     let mut editor = Editor::launch(&stage.setting, |_, _| Reaction::Silence);

@@ -1,0 +1,127 @@
+//! A call that no editor shows although a person wants to be asked about such calls: it waits on the device's own list
+//! of approvals, and in an editor as soon as one is attached to its conversation. Not here: which calls those are
+//! (turns), and the list itself (the engine).
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::{Arc, OnceLock};
+
+use serde_json::Value;
+
+use super::shown::ShownCall;
+use super::turns::Editors;
+use crate::ids::{ConversationId, RequestId};
+use crate::tool::{CallView, Effect, Ended, ObservedCall, ToolSpec, Verdict, Word};
+
+/// The most bytes of a call's title in the notice to a thread that is not attached.
+const TITLE: usize = 300;
+
+/// A call that waits for an editor, or for an approval.
+pub(super) struct UnattendedCall {
+    editors: Editors,
+    request: RequestId,
+    conversation: ConversationId,
+    tool: ToolSpec,
+    effect: Effect,
+    of_task: bool,
+    args: Value,
+    title: String,
+    /// The call in the turn that was opened for it.
+    shown: OnceLock<Arc<ShownCall>>,
+}
+
+impl UnattendedCall {
+    /// This call, which none of these editors shows.
+    pub(super) fn new(editors: Editors, call: CallView<'_>) -> Self {
+        Self {
+            editors,
+            request: call.request.clone(),
+            conversation: call.conversation.clone(),
+            tool: call.tool.clone(),
+            effect: call.effect,
+            of_task: call.of_task,
+            args: call.args.clone(),
+            title: call.title.to_owned(),
+            shown: OnceLock::new(),
+        }
+    }
+
+    fn view(&self) -> CallView<'_> {
+        CallView {
+            request: &self.request,
+            conversation: &self.conversation,
+            tool: &self.tool,
+            effect: self.effect,
+            of_task: self.of_task,
+            args: &self.args,
+            title: &self.title,
+        }
+    }
+
+    /// Tells the threads that are open and not attached that a call waits.
+    fn notify_threads(&self) {
+        let cut = self.title.floor_char_boundary(TITLE);
+        let text = format!(
+            "A call waits for your approval: {}\n\nSay `attach` to be asked here, or answer it by `punie-runner \
+             approvals` on the device.\n\n",
+            super::output::fenced(&self.title[..cut])
+        );
+        for session in self.editors.open_sessions() {
+            session.say(&text);
+        }
+    }
+
+    /// Waits until a turn is open for the conversation, and asks in it.
+    async fn ask_once_attached(&self) -> Verdict {
+        self.notify_threads();
+        let mut open = self.editors.open();
+        loop {
+            open.mark_unchanged();
+            if let Some(shown) = self.editors.show(self.view()) {
+                return self.shown.get_or_init(|| shown).ask().await;
+            }
+            if open.changed().await.is_err() {
+                return std::future::pending().await;
+            }
+        }
+    }
+}
+
+impl ObservedCall for UnattendedCall {
+    fn wants_a_say(&self) -> bool {
+        true
+    }
+
+    fn known(&self) -> Option<Verdict> {
+        None
+    }
+
+    fn ask(&self) -> Word<'_> {
+        Box::pin(self.ask_once_attached())
+    }
+
+    fn started(&self) {
+        if let Some(shown) = self.shown.get() {
+            shown.started();
+        }
+    }
+
+    fn printed(&self, text: &str, omitted_bytes: u64) {
+        if let Some(shown) = self.shown.get() {
+            shown.printed(text, omitted_bytes);
+        }
+    }
+
+    fn ended(&self, ending: Ended<'_>) {
+        if let Some(shown) = self.shown.get() {
+            shown.ended(ending);
+        }
+    }
+
+    fn stopped(&self) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
+        match self.shown.get() {
+            Some(shown) => shown.stopped(),
+            None => Box::pin(std::future::pending()),
+        }
+    }
+}

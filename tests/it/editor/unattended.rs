@@ -1,0 +1,122 @@
+//! Calls that no turn shows: what a person is asked about while an editor is attached waits for that person's approval
+//! when none is, over restarts of the runner, and never runs unasked.
+
+use serde_json::{Value, json};
+
+use crate::harness::caller::Ask;
+use crate::harness::editor::{Editor, choosing};
+use crate::harness::stage::Stage;
+use crate::harness::wait::{eventually, until};
+
+fn touch(name: &str) -> Ask {
+    Ask::bash(&format!("touch {name}")).of("talk")
+}
+
+/// The one question on the device's list, once it is there.
+async fn question(stage: &Stage) -> String {
+    let listed = async || {
+        let out = stage.command(&["approvals", "--json"]).await.out;
+        let question: Value = serde_json::from_str(out.trim()).ok()?;
+        question["id"].as_str().map(str::to_owned)
+    };
+    eventually("a question on the device's list", listed).await
+}
+
+async fn answers(stage: &Stage, words: &[&str]) {
+    let id = question(stage).await;
+    let (verb, rest) = words.split_first().expect("a verb");
+    let answered = stage.command(&[&["approvals", verb, id.as_str()], rest].concat()).await;
+    assert_eq!(answered.code, Some(0), "{answered:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_an_editor_asked_about_waits_for_an_approval_once_it_is_closed_over_restarts_too() {
+    let stage = Stage::new().await;
+    stage.write("a.txt", "read me\n");
+    let runner = stage.run();
+    runner.logs("the runner is up").await;
+    let mut editor = Editor::launch(&stage.setting, choosing("allow_once"));
+    editor.attached(&json!({}), &stage.setting).await;
+    assert_eq!(stage.caller.have(touch("one")).await.outcome, "ok");
+    editor.close();
+    editor.end().await;
+    let waits = stage.ask(touch("two")).await;
+    assert_eq!(stage.caller.have(Ask::new("Read", &json!({ "file_path": "a.txt" }))).await.outcome, "ok");
+    question(&stage).await;
+    assert!(!stage.file("two").exists());
+    // The caller's side is not asked what the person at the editor was asked.
+    assert!(stage.caller.questions().await.is_empty());
+    answers(&stage, &["allow", "--always"]).await;
+    assert_eq!(stage.answer(&waits).await.outcome, "ok");
+    assert_eq!(stage.caller.have(touch("three")).await.outcome, "ok", "for the rest of the conversation");
+    let other = stage.ask(Ask::bash("touch four").of("another")).await;
+    answers(&stage, &["deny"]).await;
+    assert_eq!(stage.answer(&other).await.verdict(), ("error", "policy_denied"));
+    runner.kill();
+    let _runner = stage.run();
+    let waits = stage.ask(touch("five")).await;
+    answers(&stage, &["deny"]).await;
+    assert_eq!(stage.answer(&waits).await.verdict(), ("error", "policy_denied"));
+    assert!(!stage.file("four").exists() && !stage.file("five").exists());
+    // The person leaves it to the device's own policy again.
+    assert_eq!(stage.status().await["askedConversations"], json!({ "all": true, "conversations": [] }));
+    let ended = stage.command(&["resume", "--without-editor"]).await;
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+    assert_eq!(stage.caller.have(touch("six")).await.outcome, "ok");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_conversation_that_was_attached_by_name_is_asked_about_and_no_other() {
+    let stage = Stage::new().await;
+    let runner = stage.run();
+    runner.logs("the runner is up").await;
+    let mut editor = Editor::launch(&stage.setting, choosing("allow_once"));
+    editor.hello(&json!({})).await;
+    let session = editor.session(&stage.setting.workspace).await;
+    editor.attach(&session, "attach talk").await;
+    editor.close();
+    editor.end().await;
+    assert_eq!(stage.caller.have(Ask::bash("touch free").of("another")).await.outcome, "ok");
+    let waits = stage.ask(touch("new.txt")).await;
+    answers(&stage, &["deny"]).await;
+    assert_eq!(stage.answer(&waits).await.outcome, "error");
+    assert!(!stage.file("new.txt").exists());
+    let ended = stage.command(&["resume", "talk", "--without-editor", "--json"]).await;
+    assert_eq!(ended.json()["changed"], true, "{ended:?}");
+    assert_eq!(stage.caller.have(touch("new.txt")).await.outcome, "ok");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_thread_that_is_open_and_not_attached_says_what_waits_and_attaching_asks_about_it() {
+    let stage = Stage::new().await;
+    let mut editor = Editor::launch(&stage.setting, choosing("allow_once"));
+    editor.hello(&json!({})).await;
+    let session = editor.session(&stage.setting.workspace).await;
+    let waits = stage.ask(touch("new.txt")).await;
+    until("the notice in the thread", || editor.said(&session).contains("waits for your approval")).await;
+    assert!(editor.said(&session).contains("touch new.txt"), "{}", editor.said(&session));
+    assert!(!stage.file("new.txt").exists());
+    assert!(editor.requests("session/request_permission").is_empty());
+    editor.attach(&session, "attach").await;
+    assert_eq!(stage.answer(&waits).await.outcome, "ok");
+    assert_eq!(editor.requests("session/request_permission").len(), 1);
+    editor.shows(&session, &waits, "completed").await;
+    assert_eq!(editor.stages(&session, &waits), ["pending", "in_progress", "completed"]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_runner_whose_editor_went_away_ends_however_often_it_is_asked() {
+    let stage = Stage::with("[editor]\nlinger_ms = 1500\n").await;
+    let mut editor = Editor::launch(&stage.setting, choosing("allow_once"));
+    editor.attached(&json!({}), &stage.setting).await;
+    editor.close();
+    let asking = async {
+        loop {
+            stage.ask(Ask::new("Glob", &json!({ "pattern": "*" }))).await;
+        }
+    };
+    tokio::select! {
+        () = asking => {}
+        ended = editor.end() => assert_eq!(ended.code(), Some(0)),
+    }
+}
