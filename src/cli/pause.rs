@@ -129,7 +129,9 @@ fn stop_asking(home: &Home, context: &Context) -> anyhow::Result<Exit> {
     if context.json() {
         print::json(&answer(home, false, changed)?);
     } else if changed {
-        print::line("Calls are asked about as the device's own policy says, and while an editor is attached.");
+        print::line(
+            "Calls are asked about as the device's own policy says, and while an editor is attached.",
+        );
     } else {
         print::line("No calls were asked about because of an editor.");
     }

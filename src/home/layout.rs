@@ -31,6 +31,7 @@ impl Home {
             home.mounts_dir(),
             home.grants_dir(),
             home.supervision_dir(),
+            home.threads_dir(),
             home.trash_dir(),
             home.trash_manifests_dir(),
             home.trash_objects_dir(),
@@ -140,6 +141,10 @@ impl Home {
     /// `state/supervision/`: what persons at editors decided about conversations.
     pub fn supervision_dir(&self) -> PathBuf {
         self.state_dir().join("supervision")
+    }
+    /// `state/threads/`: what the threads of editors have shown.
+    pub fn threads_dir(&self) -> PathBuf {
+        self.state_dir().join("threads")
     }
     /// `state/grants/`: what the owner allowed for once or for a while.
     pub fn grants_dir(&self) -> PathBuf {

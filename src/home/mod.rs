@@ -25,6 +25,7 @@ mod secrets;
 mod skills;
 mod supervision;
 mod switches;
+mod threads;
 mod tokens;
 mod watch;
 
@@ -45,5 +46,6 @@ pub use secrets::{KeyPlace, SecretEntry, SecretError, Secrets, SecretsWatch};
 pub use skills::{Skill, load_skills};
 pub use supervision::{AskedConversations, StoppedConversation, Supervision};
 pub use switches::{Switch, SwitchWatch, SwitchedOn, Switches};
+pub use threads::{Attachment, Thread, ThreadEvent, Threads};
 pub use tokens::{TokenName, Tokens, fresh_token};
 pub use watch::Watch;

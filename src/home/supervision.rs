@@ -1,7 +1,10 @@
 //! What persons at editors decided about conversations: which are stopped, and which are asked about because an editor
 //! was attached to them. A file each, so that it holds over restarts of the runner and can be lifted whether or not one
 //! runs. Not here: which calls that refuses (runner), and which are asked about (acp::editor).
-#![expect(clippy::disallowed_methods, reason = "this file owns the decisions about conversations in the home")]
+#![expect(
+    clippy::disallowed_methods,
+    reason = "this file owns the decisions about conversations in the home"
+)]
 
 use std::fs;
 use std::io::ErrorKind;
@@ -112,7 +115,9 @@ impl Supervision {
         let path = self.asked_file(of);
         let text = of.map(ConversationId::as_str).unwrap_or_default();
         match atomic::create_new(&path, text.as_bytes(), Readers::OwnerOnly) {
-            Err(error) if error.kind() != ErrorKind::AlreadyExists => Err(HomeError::unwritable(&path)(error)),
+            Err(error) if error.kind() != ErrorKind::AlreadyExists => {
+                Err(HomeError::unwritable(&path)(error))
+            }
             _ => Ok(()),
         }
     }

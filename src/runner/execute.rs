@@ -75,7 +75,7 @@ impl Engine {
             (_, Work::Left) => return,
             (_, Work::Outcome(outcome, attempt)) => (*outcome, attempt),
         };
-        let outcome = self.with_circumstances(outcome, call.accepted.effect(), lease_lost);
+        let outcome = self.with_circumstances(outcome, &call, lease_lost);
         let recorded = self.record(&call.accepted, outcome, attempt, begun.elapsed(), &call.observed).await;
         if let Some(recorded) = recorded {
             self.hand_over(&call.accepted, recorded).await;
@@ -83,13 +83,14 @@ impl Engine {
     }
 
     /// What the caller should know of how a call ran.
-    fn with_circumstances(&self, mut outcome: Outcome, effect: Effect, lease_lost: bool) -> Outcome {
+    fn with_circumstances(&self, mut outcome: Outcome, call: &Call, lease_lost: bool) -> Outcome {
         let meta = match &mut outcome {
             Outcome::Ok(reply) => &mut reply.meta,
             Outcome::Error(failure) | Outcome::Cancelled(failure) => &mut failure.meta,
         };
         meta.lease_lost = lease_lost;
-        if effect == Effect::Executes {
+        let in_editor = call.observed.as_ref().is_some_and(|observed| observed.ran_in_editor());
+        if call.accepted.effect() == Effect::Executes && !in_editor {
             meta.confinement.get_or_insert_with(|| self.confinement.in_words());
         }
         outcome

@@ -85,6 +85,9 @@ pub trait ObservedCall: Send + Sync + 'static {
     /// It has printed this, masked; `omitted_bytes` before it were left out.
     fn printed(&self, text: &str, omitted_bytes: u64);
 
+    /// Whether it ran where the person is, and not on this machine's terms: no confinement of ours held it.
+    fn ran_in_editor(&self) -> bool;
+
     /// It has ended.
     fn ended(&self, ending: Ended<'_>);
 

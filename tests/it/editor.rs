@@ -2,6 +2,8 @@
 
 mod asking;
 mod impostors;
+mod loading;
+mod questions;
 mod rude;
 mod stopping;
 mod terminals;

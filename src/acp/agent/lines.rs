@@ -14,8 +14,10 @@ use crate::acp::protocol::Lines;
 pub const MOST_LINE: usize = 32 << 20;
 /// The code of what stands for an answer that is longer than that; outside the ranges that JSON-RPC and ACP reserve.
 pub const TOO_LONG: i32 = -31_003;
-/// How much of a line that is too long is looked at for its id.
-const HEAD: usize = 4_096;
+/// The method of what stands for a request that is longer than that; it is answered with an error.
+pub const TOO_LONG_REQUEST: &str = "_punie/too_long";
+/// How much of each end of a line that is too long is looked at for its id.
+const END: usize = 4_096;
 /// How many updates an editor may be behind before pictures of progress are left out, and before all are.
 const BEHIND: (usize, usize) = (500, 5_000);
 
@@ -76,10 +78,11 @@ pub fn lines(
     Lines::new(Box::pin(outgoing), Box::pin(incoming))
 }
 
-/// The next line without its end, in text whatever it was; none at the end. One that is too long becomes what answers
-/// it: an error where it was the answer to a request of ours, else something that is no JSON.
+/// The next line without its end, in text whatever it was; none at the end. One that is too long is not kept, and
+/// becomes what answers it: an error where it was the answer to a request of ours, a request that is refused where it
+/// was one of theirs, else something that is no JSON.
 async fn next_line(reader: &mut (impl AsyncBufRead + Unpin), most: usize) -> io::Result<Option<String>> {
-    let mut line = Vec::new();
+    let (mut line, mut tail) = (Vec::new(), Vec::new());
     let mut length = 0_usize;
     loop {
         let chunk = reader.fill_buf().await?;
@@ -95,9 +98,14 @@ async fn next_line(reader: &mut (impl AsyncBufRead + Unpin), most: usize) -> io:
         if length <= most {
             line.extend_from_slice(&chunk[..taken]);
         } else {
-            line.truncate(HEAD);
+            if tail.is_empty() {
+                tail.extend_from_slice(&line[line.len().saturating_sub(END)..]);
+            }
+            line.truncate(END);
             line.shrink_to_fit();
-            line.extend_from_slice(&chunk[..taken.min(HEAD.saturating_sub(line.len()))]);
+            line.extend_from_slice(&chunk[..taken.min(END.saturating_sub(line.len()))]);
+            tail.extend_from_slice(&chunk[taken.saturating_sub(END)..taken]);
+            tail.drain(..tail.len().saturating_sub(END));
         }
         reader.consume(taken + usize::from(end.is_some()));
         if end.is_some() {
@@ -106,7 +114,7 @@ async fn next_line(reader: &mut (impl AsyncBufRead + Unpin), most: usize) -> io:
     }
     if length > most {
         tracing::warn!(bytes = length, most, "a line of the editor's is too long and is not taken");
-        return Ok(Some(instead_of(&line)));
+        return Ok(Some(instead_of(&line, &tail)));
     }
     let text = match String::from_utf8(line) {
         Ok(text) => text,
@@ -115,31 +123,60 @@ async fn next_line(reader: &mut (impl AsyncBufRead + Unpin), most: usize) -> io:
     Ok(Some(text))
 }
 
-/// What stands for a line that was too long, told from its beginning.
-fn instead_of(head: &[u8]) -> String {
-    match answered_id(&String::from_utf8_lossy(head)) {
-        Some(id) => format!(
+/// What stands for a line that was too long, told from its two ends.
+fn instead_of(head: &[u8], tail: &[u8]) -> String {
+    let (head, tail) = (String::from_utf8_lossy(head), String::from_utf8_lossy(tail));
+    let (kind, id) = identify(&head);
+    match (kind, id.or_else(|| last_id(&tail))) {
+        (Some(Kind::Answer), Some(id)) => format!(
             r#"{{"jsonrpc":"2.0","id":{id},"error":{{"code":{TOO_LONG},"message":"the answer is longer than {} MiB"}}}}"#,
             MOST_LINE >> 20
         ),
-        None => "a line that is too long".to_owned(),
+        (Some(Kind::Request), Some(id)) => {
+            format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"{TOO_LONG_REQUEST}","params":{{}}}}"#)
+        }
+        _ => "a line that is too long".to_owned(),
     }
 }
 
-/// The id of the request that a line answers, as JSON: from the keys of the outermost object, as far as they go.
-fn answered_id(head: &str) -> Option<String> {
-    let mut rest = head.trim_start().strip_prefix('{')?;
-    loop {
-        let key: String = first_json(&mut rest)?;
-        rest = rest.trim_start().strip_prefix(':')?;
-        match key.as_str() {
-            "id" => return Some(first_json::<serde_json::Value>(&mut rest)?.to_string()),
-            // A request of theirs, not an answer; or its content, which is what is too long.
-            "method" | "result" | "error" | "params" => return None,
-            _ => drop(first_json::<serde_json::Value>(&mut rest)?),
+/// What a message is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Request,
+    Answer,
+}
+
+/// What a message is and its id as JSON, from the keys of the outermost object, as far as its beginning goes.
+fn identify(head: &str) -> (Option<Kind>, Option<String>) {
+    let (mut kind, mut id) = (None, None);
+    let mut read = || -> Option<()> {
+        let mut rest = head.trim_start().strip_prefix('{')?;
+        loop {
+            let key: String = first_json(&mut rest)?;
+            rest = rest.trim_start().strip_prefix(':')?;
+            match key.as_str() {
+                "method" | "params" => kind = Some(Kind::Request),
+                "result" | "error" => kind = Some(Kind::Answer),
+                _ => {}
+            }
+            let value: serde_json::Value = first_json(&mut rest)?;
+            if key == "id" && (value.is_string() || value.is_number()) {
+                id = Some(value.to_string());
+            }
+            rest = rest.trim_start().strip_prefix(',')?;
         }
-        rest = rest.trim_start().strip_prefix(',')?;
-    }
+    };
+    // It ends where the beginning does.
+    let _ = read();
+    (kind, id)
+}
+
+/// The id of a message that has it as the last key of its outermost object.
+fn last_id(tail: &str) -> Option<String> {
+    let mut rest = tail[tail.rfind("\"id\"")? + 4..].trim_start().strip_prefix(':')?;
+    let value: serde_json::Value = first_json(&mut rest)?;
+    let is_last = rest.trim() == "}" && (value.is_string() || value.is_number());
+    is_last.then(|| value.to_string())
 }
 
 fn first_json<T: serde::de::DeserializeOwned>(rest: &mut &str) -> Option<T> {
@@ -176,11 +213,32 @@ mod tests {
         let lines = read(long.as_bytes(), 100).await;
         let answer: serde_json::Value = serde_json::from_str(&lines[0]).expect("JSON");
         assert_eq!((&answer["id"], &answer["error"]["code"]), (&"abc".into(), &TOO_LONG.into()));
-        // A request of theirs, and an answer that names its id too late to be seen.
-        for other in [r#"{"method":"x","id":1,"params":""#, r#"{"result":{"id":1},"y":""#] {
+        // A notification of theirs, and an answer whose id is nowhere to be seen.
+        for other in [r#"{"method":"x","params":""#, r#"{"result":{"id":1},"y":""#] {
             let lines = read(format!("{other}{}", "x".repeat(9_000)).as_bytes(), 100).await;
             assert_eq!(lines, ["a line that is too long"], "{other}");
         }
+    }
+
+    #[tokio::test]
+    async fn a_request_that_is_too_long_becomes_one_that_is_refused_under_its_id() {
+        let text = "x".repeat(9_000);
+        for long in [
+            format!(r#"{{"jsonrpc":"2.0","id":7,"method":"session/prompt","params":{{"a":"{text}"}}}}"#),
+            format!(r#"{{"jsonrpc":"2.0","method":"session/prompt","params":{{"a":"{text}"}},"id":7}}"#),
+            format!(r#"{{"params":{{"id":1,"a":"{text}"}},"id": 7 }}"#),
+        ] {
+            let lines = read(format!("{long}\nnext\n").as_bytes(), 100).await;
+            let request: serde_json::Value = serde_json::from_str(&lines[0]).expect("JSON");
+            assert_eq!(
+                (&request["id"], &request["method"]),
+                (&7.into(), &TOO_LONG_REQUEST.into()),
+                "{lines:?}"
+            );
+            assert_eq!(lines[1], "next");
+        }
+        let nested = format!(r#"{{"method":"x","params":{{"a":"{text}","id":7}}}}"#);
+        assert_eq!(read(nested.as_bytes(), 100).await, ["a line that is too long"]);
     }
 
     #[test]

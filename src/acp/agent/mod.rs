@@ -2,6 +2,7 @@
 //! a turn for the backend's calls. Not here: what is shown in that turn and who serves the calls (`acp::editor`).
 
 mod lines;
+mod opening;
 mod prompts;
 mod seats;
 
@@ -15,11 +16,13 @@ use tokio_util::task::TaskTracker;
 
 use super::editor::{EditorSession, EditorSettings, Editors};
 use super::protocol::{
-    Agent, AgentCapabilities, CancelNotification, Client, ConnectTo, ConnectionTo, Error, Implementation,
-    InitializeRequest, InitializeResponse, NewSessionRequest, PromptRequest, on_receive_notification,
-    on_receive_request,
+    Agent, AgentCapabilities, CancelNotification, Client, ConnectTo, ConnectionTo, Error, Handled,
+    Implementation, InitializeRequest, InitializeResponse, LoadSessionRequest, NewSessionRequest,
+    PromptRequest, Responder, UntypedMessage, on_receive_notification, on_receive_request,
 };
+use crate::home::Threads;
 
+use lines::TOO_LONG_REQUEST;
 pub use lines::{Backlog, MOST_LINE, TOO_LONG, lines};
 pub use prompts::Ask;
 use seats::Seats;
@@ -41,6 +44,11 @@ pub trait Host: Send + Sync + 'static {
 
     /// How the runner fares, in lines for the person at the editor.
     fn status(&self) -> Hosted<'_, String>;
+
+    /// Where it is stored what threads have shown; none where that is not stored.
+    fn threads(&self) -> Option<Threads> {
+        None
+    }
 
     /// A path without links, if there is such a folder.
     fn folder(&self, path: &Path) -> Option<PathBuf>;
@@ -77,8 +85,7 @@ pub async fn serve(
 ) -> Result<Served, Error> {
     let tasks = TaskTracker::new();
     let seats = Arc::new(Seats::new(setup.clone(), tasks.clone(), backlog));
-    let (introducing, opening, prompting, cancelling) =
-        (Arc::clone(&seats), Arc::clone(&seats), Arc::clone(&seats), Arc::clone(&seats));
+    let [introducing, opening, loading, prompting, cancelling] = std::array::from_fn(|_| Arc::clone(&seats));
     // Handlers run on the loop that answers come in by: none of them waits for anything.
     let ended = Agent
         .v1()
@@ -91,7 +98,7 @@ pub async fn serve(
                     Implementation::new("punie-runner", env!("CARGO_PKG_VERSION")).title("Punie".to_owned());
                 responder.respond(
                     InitializeResponse::new(version)
-                        .agent_capabilities(AgentCapabilities::new())
+                        .agent_capabilities(AgentCapabilities::new().load_session(true))
                         .agent_info(name),
                 )
             },
@@ -100,6 +107,12 @@ pub async fn serve(
         .on_receive_request(
             async move |request: NewSessionRequest, responder, connection: ConnectionTo<Client>| {
                 Arc::clone(&opening).open(&request, responder, connection)
+            },
+            on_receive_request!(),
+        )
+        .on_receive_request(
+            async move |request: LoadSessionRequest, responder, connection: ConnectionTo<Client>| {
+                Arc::clone(&loading).load(&request, responder, connection)
             },
             on_receive_request!(),
         )
@@ -115,6 +128,20 @@ pub async fn serve(
                 Ok(())
             },
             on_receive_notification!(),
+        )
+        // What has another name comes last: this would take everything.
+        .on_receive_request(
+            async move |message: UntypedMessage,
+                        responder: Responder<serde_json::Value>,
+                        _cx: ConnectionTo<Client>| {
+                if message.method != TOO_LONG_REQUEST {
+                    return Ok(Handled::No { message: (message, responder), retry: false });
+                }
+                let text = format!("the request is longer than {} MiB and was not read", MOST_LINE >> 20);
+                responder.respond_with_error(Error::new(TOO_LONG, text))?;
+                Ok(Handled::Yes)
+            },
+            on_receive_request!(),
         )
         .connect_to(transport)
         .await;

@@ -5,19 +5,18 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use serde_json::json;
+use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use super::prompts::{Ask, COMMANDS, HELP};
+use super::prompts::{Ask, HELP};
 use super::{AgentSetup, Backlog};
-use crate::acp::editor::{EditorClient, EditorSession};
+use crate::acp::editor::EditorSession;
 use crate::acp::protocol::{
-    AvailableCommand, AvailableCommandInput, AvailableCommandsUpdate, Client, ClientCapabilities,
-    ConnectionTo, ContentBlock, Error, InitializeRequest, NewSessionRequest,
-    NewSessionResponse, PromptRequest, PromptResponse, RequestCancellation, Responder, SessionId,
-    SessionUpdate, StopReason, UnstructuredCommandInput,
+    ClientCapabilities, ContentBlock, Error, InitializeRequest, PromptRequest, PromptResponse, Responder,
+    SessionId, StopReason,
 };
+use crate::home::{Attachment, ThreadEvent};
 use crate::ids::ConversationId;
 
 /// How many sessions one editor may have open.
@@ -27,12 +26,12 @@ const LAST_WORDS: Duration = Duration::from_secs(20);
 
 /// The sessions of one connection.
 pub(super) struct Seats {
-    setup: AgentSetup,
-    tasks: TaskTracker,
-    backlog: Option<Arc<Backlog>>,
+    pub(super) setup: AgentSetup,
+    pub(super) tasks: TaskTracker,
+    pub(super) backlog: Option<Arc<Backlog>>,
     state: Mutex<State>,
     /// Cancelled when the connection is over.
-    gone: CancellationToken,
+    pub(super) gone: CancellationToken,
 }
 
 #[derive(Default)]
@@ -43,10 +42,10 @@ struct State {
 }
 
 /// One session.
-struct Seat {
-    session: Arc<EditorSession>,
+pub(super) struct Seat {
+    pub(super) session: Arc<EditorSession>,
     /// The runner cannot take calls in, for this reason.
-    trouble: tokio::sync::watch::Receiver<Option<Result<String, String>>>,
+    trouble: watch::Receiver<Option<Result<String, String>>>,
     /// The prompt that is under way.
     prompt: Mutex<Option<OpenPrompt>>,
     /// How many of its turns are open: an older one may be ending.
@@ -55,11 +54,25 @@ struct Seat {
 
 /// A prompt that has not been answered.
 #[derive(Clone, Default)]
-struct OpenPrompt {
+pub(super) struct OpenPrompt {
     /// Cancelled to end it.
     cancel: CancellationToken,
     /// Cancelled once a stop of it is stored: a turn that begins after it must not be stopped by it.
     stopped: CancellationToken,
+    /// Cancelled when its turn has ended.
+    ended: CancellationToken,
+    /// There is none: the thread was attached when it was loaded.
+    is_loaded: bool,
+}
+
+/// What becomes of a prompt to attach.
+pub(super) enum Begun {
+    /// It opens a turn, after this one.
+    First(OpenPrompt, Option<OpenPrompt>),
+    /// It waits for the end of the turn that was opened when the thread was loaded.
+    Joins(OpenPrompt),
+    /// A turn is open.
+    Busy,
 }
 
 impl Seats {
@@ -91,60 +104,21 @@ impl Seats {
         state.capabilities = capabilities;
     }
 
-    /// Opens a session. The runner is started, and the editor's own tools are found out, after the answer: an editor
-    /// may take nothing before it.
-    pub(super) fn open(
-        self: Arc<Self>,
-        request: &NewSessionRequest,
-        responder: Responder<NewSessionResponse>,
-        connection: ConnectionTo<Client>,
-    ) -> Result<(), Error> {
-        let host = &self.setup.host;
-        if !request.cwd.is_absolute() {
-            return responder.respond_with_error(refused("cwd must be an absolute path"));
-        }
-        let Some(folder) = host.folder(&request.cwd) else {
-            return responder.respond_with_error(refused("cwd is no folder that can be opened"));
-        };
-        let mut roots = vec![folder.clone()];
-        roots.extend(request.additional_directories.iter().filter_map(|path| host.folder(path)));
-        let (editor, capabilities) = {
-            let state = self.state();
-            if state.seats.len() >= MOST_SESSIONS {
-                drop(state);
-                return responder.respond_with_error(refused("too many sessions are open"));
-            }
-            (state.editor.clone(), state.capabilities.clone())
-        };
-        let id = SessionId::from(format!("punie-{}", uuid::Uuid::new_v4()));
-        let settings = self.setup.settings.clone();
-        let client =
-            EditorClient::new(connection, capabilities.clone(), settings.timeout, self.backlog.clone());
-        let client = Arc::new(client);
-        let session = Arc::new(EditorSession::new(id.clone(), editor, client, capabilities, roots, settings));
-        let (opened, trouble) = tokio::sync::watch::channel(None);
-        let seat = Arc::new(Seat {
-            session: Arc::clone(&session),
-            trouble,
-            prompt: Mutex::default(),
-            attached: AtomicUsize::new(0),
-        });
-        self.state().seats.insert(id.clone(), seat);
-        responder.respond(NewSessionResponse::new(id))?;
-        session.update(SessionUpdate::AvailableCommandsUpdate(AvailableCommandsUpdate::new(commands())));
-        let seats = Arc::clone(&self);
-        let thread = self.setup.editors.open_thread(&session);
-        self.tasks.spawn(async move {
-            let _thread = thread;
-            if let Err(trouble) = seats.setup.host.open(&folder).await {
-                opened.send_replace(Some(Err(trouble)));
-                return;
-            }
-            let (words, _guests) = seats.setup.host.welcome(session).await;
-            opened.send_replace(Some(Ok(words)));
-            seats.gone.cancelled().await;
-        });
-        Ok(())
+    /// The editor's name and what it serves, if it may open another session.
+    pub(super) fn editor(&self) -> Option<(String, ClientCapabilities)> {
+        let state = self.state();
+        let has_room = state.seats.len() < MOST_SESSIONS;
+        has_room.then(|| (state.editor.clone(), state.capabilities.clone()))
+    }
+
+    /// Whether a session of this id is open.
+    pub(super) fn is_open(&self, id: &SessionId) -> bool {
+        self.state().seats.contains_key(id)
+    }
+
+    /// Adds a session that is open.
+    pub(super) fn add(&self, seat: &Arc<Seat>) {
+        self.state().seats.insert(seat.session.id.clone(), Arc::clone(seat));
     }
 
     /// Answers a prompt, some time: the turn of `attach` lasts until somebody ends it.
@@ -161,20 +135,23 @@ impl Seats {
         let ask = Ask::read(&words.join(" "));
         let seats = Arc::clone(&self);
         // From here on a cancel finds it, however soon it comes.
-        let begun = matches!(ask, Ask::Attach(_)).then(|| seat.begin());
+        let begun = matches!(ask, Ask::Attach(_)).then(|| seat.begin(false));
         self.tasks.spawn(async move {
             let reason = match ask {
-                Ask::Attach(of) => {
-                    if let Some((prompt, before)) = begun.flatten() {
+                Ask::Attach(of) => match begun {
+                    Some(Begun::First(prompt, before)) => {
                         if let Some(before) = before {
                             before.stopped.cancelled().await;
                         }
-                        seats.attach(&seat, of, prompt, responder.cancellation()).await
-                    } else {
+                        let withdrawn = responder.cancellation();
+                        seats.attach(&seat, of, prompt, async move { withdrawn.cancelled().await }).await
+                    }
+                    Some(Begun::Joins(prompt)) => seats.join_turn(&seat, of.as_ref(), &prompt).await,
+                    Some(Begun::Busy) | None => {
                         seat.session.say("This session is attached already; its turn is still open.");
                         StopReason::EndTurn
                     }
-                }
+                },
                 Ask::Status => {
                     let state = seats.status(&seat).await;
                     seat.session.say(&state);
@@ -198,15 +175,16 @@ impl Seats {
     }
 
     /// Keeps a turn open until the person, the editor or the runner ends it.
-    async fn attach(
+    pub(super) async fn attach(
         &self,
         seat: &Seat,
         of: Option<ConversationId>,
         prompt: OpenPrompt,
-        withdrawn: RequestCancellation,
+        withdrawn: impl Future<Output = ()>,
     ) -> StopReason {
-        let OpenPrompt { cancel, stopped } = prompt;
-        let (_over, stopped) = (cancel.clone().drop_guard(), stopped.drop_guard());
+        let OpenPrompt { cancel, stopped, ended, is_loaded } = prompt;
+        let (_over, stopped, _ended) =
+            (cancel.clone().drop_guard(), stopped.drop_guard(), ended.drop_guard());
         let opened = tokio::select! {
             opened = seat.opened() => opened,
             () = cancel.cancelled() => return StopReason::Cancelled,
@@ -217,11 +195,15 @@ impl Seats {
             return StopReason::EndTurn;
         }
         let turn = self.setup.editors.attach(Arc::clone(&seat.session), of.clone());
+        if !is_loaded {
+            self.setup.editors.resume(of.as_ref());
+        }
+        seat.session.record(&ThreadEvent::Attached(Attachment { conversation_id: of.clone() }));
         let _attached = Attached::to(seat);
         seat.session.say(&seat.attached_words(of.as_ref()));
         let reason = tokio::select! {
             () = cancel.cancelled() => StopReason::Cancelled,
-            () = withdrawn.cancelled() => StopReason::Cancelled,
+            () = withdrawn => StopReason::Cancelled,
             () = self.setup.stopping.cancelled() => {
                 seat.session.say("The runner stops.");
                 StopReason::EndTurn
@@ -229,6 +211,7 @@ impl Seats {
             () = self.gone.cancelled() => return StopReason::Cancelled,
         };
         if reason == StopReason::Cancelled {
+            seat.session.record(&ThreadEvent::Stopped);
             turn.stop().await;
         }
         drop(stopped);
@@ -239,6 +222,15 @@ impl Seats {
         }
         drop(turn);
         reason
+    }
+
+    /// Answers a prompt to attach where the session was attached when it was loaded: with the end of that turn.
+    async fn join_turn(&self, seat: &Seat, of: Option<&ConversationId>, loaded: &OpenPrompt) -> StopReason {
+        self.setup.editors.resume(of);
+        seat.session
+            .say("Attached, as this thread was before; calls are shown here until you stop this turn.");
+        loaded.ended.cancelled().await;
+        StopReason::Cancelled
     }
 
     async fn status(&self, seat: &Seat) -> String {
@@ -287,16 +279,23 @@ impl Drop for Attached<'_> {
 }
 
 impl Seat {
-    /// Takes the place of the one prompt of a session that waits, and returns the one before; none where one waits
-    /// already.
-    fn begin(&self) -> Option<(OpenPrompt, Option<OpenPrompt>)> {
+    /// This session, in which no turn is open; the other argument tells when the runner takes calls in, or cannot.
+    pub(super) fn new(
+        session: Arc<EditorSession>,
+        trouble: watch::Receiver<Option<Result<String, String>>>,
+    ) -> Self {
+        Self { session, trouble, prompt: Mutex::default(), attached: AtomicUsize::new(0) }
+    }
+
+    /// Takes the place of the one prompt of a session that waits, unless one waits already.
+    pub(super) fn begin(&self, is_loaded: bool) -> Begun {
         let mut prompt = self.prompt.lock().unwrap_or_else(PoisonError::into_inner);
-        if prompt.as_ref().is_some_and(|standing| !standing.cancel.is_cancelled()) {
-            return None;
+        if let Some(standing) = prompt.as_ref().filter(|standing| !standing.cancel.is_cancelled()) {
+            return if standing.is_loaded { Begun::Joins(standing.clone()) } else { Begun::Busy };
         }
-        let begun = OpenPrompt::default();
+        let begun = OpenPrompt { is_loaded, ..OpenPrompt::default() };
         let before = prompt.replace(begun.clone());
-        Some((begun, before))
+        Begun::First(begun, before)
     }
 
     /// What is said when the turn is open.
@@ -325,26 +324,9 @@ impl Seat {
     }
 }
 
-fn refused(why: &str) -> Error {
-    Error::invalid_params().data(json!(why))
-}
-
 fn text_of(block: &ContentBlock) -> Option<&str> {
     match block {
         ContentBlock::Text(text) => Some(&text.text),
         _ => None,
     }
-}
-
-fn commands() -> Vec<AvailableCommand> {
-    let command = |(name, about, input): &(&str, &str, Option<&str>)| {
-        let command = AvailableCommand::new(*name, *about);
-        match input {
-            Some(hint) => {
-                command.input(AvailableCommandInput::Unstructured(UnstructuredCommandInput::new(*hint)))
-            }
-            None => command,
-        }
-    };
-    COMMANDS.iter().map(command).collect()
 }

@@ -117,6 +117,7 @@ async fn call(editors: &Editors, cx: &ToolCx, asked: Asked<'_>) -> Result<Reply,
     }
     let own = json!({ "requestId": cx.request, "conversationId": cx.conversation });
     let params = json!({ "sessionId": session.id, "args": arguments, "_meta": { "punie": own } });
+    shown.sent_to_editor();
     wait(session, tool, cx, params).await
 }
 

@@ -26,6 +26,15 @@ pub(super) enum Found {
     Unknown(String),
 }
 
+/// What to do about a file that is not on the disk.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum IfMissing {
+    /// Ask the editor, which may have text that was never saved.
+    Ask,
+    /// Take it for new: an editor that is asked for a missing file shows an error.
+    New,
+}
+
 /// One file, on the disk and in the editor.
 pub(super) struct Held {
     /// What is on the disk; none where nothing is.
@@ -63,6 +72,7 @@ pub(super) async fn look(
     cx: &ToolCx,
     session: &EditorSession,
     path: &WorkspacePath,
+    missing: IfMissing,
 ) -> Result<Found, ToolError> {
     let disk = match local.load_file(cx, path.clone(), MOST).await {
         Ok(loaded) if std::str::from_utf8(&loaded.bytes).is_ok() && loaded.encoding.is_utf8() => Some(loaded),
@@ -78,6 +88,9 @@ pub(super) async fn look(
         }
         Ok(_) | Err(_) => return Ok(Found::Local(None)),
     };
+    if disk.is_none() && missing == IfMissing::New {
+        return Ok(Found::Held(Held { disk, text: None, spelling: Spelling::default() }));
+    }
     let request = ReadTextFileRequest::new(session.id.clone(), path.absolute());
     let asked = tokio::select! {
         biased;
@@ -118,7 +131,7 @@ pub(super) async fn read(
     if request.encoding.is_some_and(|asked| !asked.is_utf8()) {
         return local.read_text_file(cx, request).await;
     }
-    let found = look(local, cx, session, &request.path).await?;
+    let found = look(local, cx, session, &request.path, IfMissing::Ask).await?;
     let (mut window, source) = match &found {
         Found::Held(held) if held.is_unsaved() => {
             let text = held.now().cloned().unwrap_or_default();
@@ -143,7 +156,7 @@ pub(super) async fn load(
     path: WorkspacePath,
     max_bytes: u64,
 ) -> Result<LoadedFile, ToolError> {
-    let why = match look(local, cx, session, &path).await? {
+    let why = match look(local, cx, session, &path, IfMissing::Ask).await? {
         Found::Held(held) if held.text.is_some() => {
             let (unsaved, stamp) = (held.is_unsaved(), held.stamp());
             let bytes = held.now().cloned().unwrap_or_default();

@@ -1,11 +1,12 @@
 //! What a person reads of a call: its title at a glance, all of its arguments where they decide about it, the file that
 //! it is about. Nothing in how a call is written hides what it does. Not here: when it is shown (shown).
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use serde_json::{Value, json};
 
 use super::output::fenced;
+use super::titles;
 use crate::acp::protected::is_ignored;
 use crate::acp::protocol::{ToolCallLocation, ToolKind};
 use crate::acp::{RawPath, Workspace};
@@ -16,14 +17,9 @@ const TITLE: usize = 300;
 /// The most of the arguments that is shown to whoever decides; both ends of more.
 const WHOLE: usize = 24 * 1024;
 
-/// The tool and the one argument that it is about.
+/// What the call would do, in one sentence.
 pub(super) fn title(call: CallView<'_>, roots: &[PathBuf]) -> String {
-    let about = ["command", "file_path", "path", "pattern", "query", "task_id", "name"]
-        .iter()
-        .find_map(|name| call.args.get(name)?.as_str());
-    let Some(about) = about else { return both_ends(&seen(call.title), TITLE) };
-    let inside = roots.iter().find_map(|root| Path::new(about).strip_prefix(root).ok()?.to_str());
-    both_ends(&seen(&format!("{}: {}", call.tool.name, inside.unwrap_or(about))), TITLE)
+    both_ends(&seen(&titles::sentence(&call.tool.name, call.args, roots)), TITLE)
 }
 
 /// All the arguments, each under its name, texts as they are.

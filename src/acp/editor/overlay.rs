@@ -64,8 +64,14 @@ impl Overlay {
     async fn create(&self, request: CreateTerminal) -> Result<OpenTerminal, ToolError> {
         let Some(call) = self.runner(&request) else { return self.local.create_terminal(request).await };
         let why = match self.terminals.create(&call, &request).await {
-            Ok(open) => return Ok(open),
-            Err(NotThere::Refused(fault)) => return Err(fault),
+            Ok(open) => {
+                call.sent_to_editor();
+                return Ok(open);
+            }
+            Err(NotThere::Refused(fault)) => {
+                call.sent_to_editor();
+                return Err(fault);
+            }
             Err(NotThere::Local(why)) => why,
         };
         let open = self.local.create_terminal(request).await?;

@@ -7,7 +7,7 @@ use tokio::runtime::Handle;
 use tokio_util::sync::CancellationToken;
 
 use super::asking::{Trouble, within};
-use super::files::{Found, Held, MOST, look};
+use super::files::{Found, Held, IfMissing, MOST, look};
 use super::shown::ShownCall;
 use super::writes::stale;
 use crate::acp::files::{FileClient, Source, Written};
@@ -64,7 +64,7 @@ impl Sending {
     async fn look_again(&self) -> Result<(), ToolError> {
         let shown = self.checked.path.shown();
         let session = self.call.session();
-        match look(&self.local, &self.cx, session, &self.checked.path).await? {
+        match look(&self.local, &self.cx, session, &self.checked.path, IfMissing::Ask).await? {
             Found::Held(now) if now.now() == self.checked.held.now() => Ok(()),
             Found::Held(_) | Found::Local(None) => Err(stale(
                 &shown,

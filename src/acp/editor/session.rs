@@ -1,7 +1,7 @@
 //! One session of a connected editor: who it is, what it serves, and which files are its own.
 
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use tokio::sync::OnceCell;
@@ -12,6 +12,7 @@ use crate::acp::protocol::{
     ClientCapabilities, ContentBlock, ContentChunk, SessionId, SessionNotification, SessionUpdate,
 };
 use crate::acp::{ClientTools, WorkspacePath};
+use crate::home::{ThreadEvent, Threads};
 use crate::tool::Effect;
 
 /// What the owner wants of editors.
@@ -62,6 +63,8 @@ pub struct EditorSession {
     pub(super) remembered: Remembered,
     /// The tools it offers of its own; asked for once.
     pub(super) catalog: OnceCell<ToolCatalog>,
+    /// Where it is stored what the session has shown.
+    threads: OnceLock<Threads>,
 }
 
 impl EditorSession {
@@ -83,6 +86,20 @@ impl EditorSession {
             settings,
             remembered: Remembered::default(),
             catalog: OnceCell::new(),
+            threads: OnceLock::new(),
+        }
+    }
+
+    /// Stores from now on what the session shows.
+    pub fn record_in(&self, threads: Threads) {
+        // A session has one place for that.
+        let _ = self.threads.set(threads);
+    }
+
+    /// Stores something that happened in the session.
+    pub fn record(&self, event: &ThreadEvent) {
+        if let Some(threads) = self.threads.get() {
+            threads.add(&self.id.to_string(), event);
         }
     }
 

@@ -4,6 +4,7 @@
 use std::future::Future;
 use std::path::Path;
 use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -12,6 +13,7 @@ use serde_json::{Value, json};
 use super::glance;
 use super::output::{Newest, fenced};
 use super::permission::{self, Said};
+use super::preview;
 use super::scope::Scope;
 use super::session::EditorSession;
 use super::turns::Open;
@@ -21,6 +23,7 @@ use crate::acp::protocol::{
     TerminalId, ToolCall, ToolCallContent, ToolCallId, ToolCallStatus, ToolCallUpdate, ToolCallUpdateFields,
     ToolKind, is_connection_terminated, is_incoming_transport_closed,
 };
+use crate::home::ThreadEvent;
 use crate::ids::{ConversationId, RequestId};
 use crate::tool::{CallView, Effect, Ended, Lane, ObservedCall, Verdict, Word, advice_when_stopped};
 
@@ -40,12 +43,16 @@ pub struct ShownCall {
     request: RequestId,
     conversation: ConversationId,
     id: ToolCallId,
+    tool: String,
+    workspace: Option<Workspace>,
     title: String,
     kind: ToolKind,
     args: Value,
     scope: Scope,
     asks: bool,
     newest: Newest,
+    /// The editor runs it, or may have.
+    in_editor: AtomicBool,
     state: Mutex<State>,
 }
 
@@ -74,12 +81,15 @@ impl ShownCall {
             request: call.request.clone(),
             conversation: call.conversation.clone(),
             id: ToolCallId::from(call.request.to_string()),
+            tool: call.tool.name.to_string(),
+            workspace: workspace.cloned(),
             title: glance::title(call, &session.roots),
             kind: glance::kind(call.tool.kind()),
             args: call.args.clone(),
             scope: Scope::of(&call.tool.name, call.args, workspace),
             asks,
             newest: Newest::default(),
+            in_editor: AtomicBool::new(false),
             state: Mutex::default(),
             turn: Arc::clone(turn),
         };
@@ -134,6 +144,11 @@ impl ShownCall {
         self.update(ToolCallUpdateFields::new().content(self.contents(None)));
     }
 
+    /// It was sent to the editor to be run there.
+    pub fn sent_to_editor(&self) {
+        self.in_editor.store(true, Ordering::Relaxed);
+    }
+
     /// It runs in this terminal of the editor.
     pub fn runs_in(&self, terminal: TerminalId) {
         self.state().terminal = Some(terminal);
@@ -176,6 +191,15 @@ impl ShownCall {
         if std::mem::replace(&mut self.state().is_over, true) {
             return;
         }
+        self.turn.session.record(&ThreadEvent::Call {
+            request_id: self.request.clone(),
+            title: self.title.clone(),
+            kind: serde_json::to_value(self.kind)
+                .ok()
+                .and_then(|kind| kind.as_str().map(str::to_owned))
+                .unwrap_or_default(),
+            ok: status == ToolCallStatus::Completed,
+        });
         let fed = self.fed();
         let in_terminal = {
             let state = self.state();
@@ -221,6 +245,17 @@ impl ShownCall {
         format!("{} was closed before anybody answered", self.turn.session.editor)
     }
 
+    /// What the person decides about: the differences that an edit makes, else all of the arguments.
+    async fn question(&self) -> Vec<ToolCallContent> {
+        let (tool, args, workspace) = (self.tool.clone(), self.args.clone(), self.workspace.clone());
+        let reading =
+            tokio::task::spawn_blocking(move || preview::differences(&tool, &args, workspace.as_ref()?));
+        match reading.await {
+            Ok(Some(diffs)) => diffs.into_iter().map(ToolCallContent::Diff).collect(),
+            _ => vec![ToolCallContent::from(ContentBlock::from(glance::whole(&self.args)))],
+        }
+    }
+
     async fn put(&self) -> Verdict {
         let session = &self.turn.session;
         if let Some(verdict) = self.known() {
@@ -232,7 +267,7 @@ impl ShownCall {
             .title(self.title.clone())
             .kind(self.kind)
             .status(ToolCallStatus::Pending)
-            .content(vec![ToolCallContent::from(ContentBlock::from(glance::whole(&self.args)))])
+            .content(self.question().await)
             .raw_input(self.args.clone());
         let call = ToolCallUpdate::new(self.id.clone(), fields);
         let request = RequestPermissionRequest::new(session.id.clone(), call, offered.clone());
@@ -314,6 +349,10 @@ impl ObservedCall for ShownCall {
         } else if let Some(newest) = self.newest.push(text, omitted_bytes) {
             self.update(ToolCallUpdateFields::new().content(self.contents(Some(&fenced(&newest)))));
         }
+    }
+
+    fn ran_in_editor(&self) -> bool {
+        self.in_editor.load(Ordering::Relaxed)
     }
 
     fn ended(&self, ending: Ended<'_>) {

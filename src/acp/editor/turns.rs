@@ -97,8 +97,8 @@ impl Editors {
         self.state().threads.clone()
     }
 
-    /// Opens a turn of this session: for one conversation, or for all. What a person has stopped there goes on; and
-    /// what the person is asked about there is asked about from now on, with or without an editor.
+    /// Opens a turn of this session: for one conversation, or for all. What the person is asked about there is asked
+    /// about from now on, with or without an editor.
     pub fn attach(&self, session: Arc<EditorSession>, of: Option<ConversationId>) -> Turn {
         let supervision = self.0.supervision.get().map(|(supervision, _)| supervision.clone());
         if let Some(supervision) = supervision.as_ref().filter(|_| !session.settings.ask.is_empty())
@@ -119,8 +119,23 @@ impl Editors {
         state.turns.push(Arc::clone(&open));
         self.0.open.send_replace(state.turns.len());
         drop(state);
-        open.resume_conversations();
         Turn { editors: self.clone(), open }
+    }
+
+    /// Lets a conversation go on that a person has stopped; every one, where none is named.
+    pub fn resume(&self, of: Option<&ConversationId>) {
+        let Some((supervision, _)) = self.0.supervision.get() else { return };
+        let resumed = match of {
+            Some(conversation) => supervision.resume(conversation).map(usize::from),
+            None => supervision.resume_all(),
+        };
+        match resumed {
+            Ok(0) => {}
+            Ok(conversations) => {
+                tracing::info!(conversations, "stopped conversations go on: they are attached again");
+            }
+            Err(error) => tracing::error!(%error, "a conversation stays stopped"),
+        }
     }
 
     /// The call that is shown for a request, and with it the session that may serve it; none where nobody follows it,
@@ -192,22 +207,6 @@ impl Open {
 
     fn conversations(&self) -> MutexGuard<'_, HashSet<ConversationId>> {
         self.conversations.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Lets the conversations go on that this turn is for.
-    fn resume_conversations(&self) {
-        let Some(supervision) = &self.supervision else { return };
-        let resumed = match &self.of {
-            Some(conversation) => supervision.resume(conversation).map(usize::from),
-            None => supervision.resume_all(),
-        };
-        match resumed {
-            Ok(0) => {}
-            Ok(conversations) => {
-                tracing::info!(conversations, "stopped conversations go on: they are attached again");
-            }
-            Err(error) => tracing::error!(%error, "a conversation stays stopped"),
-        }
     }
 
     /// Refuses what these conversations would write or run until a person lets them go on.

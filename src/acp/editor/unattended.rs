@@ -8,13 +8,12 @@ use std::sync::{Arc, OnceLock};
 
 use serde_json::Value;
 
+use super::glance;
+use super::output::fenced;
 use super::shown::ShownCall;
 use super::turns::Editors;
 use crate::ids::{ConversationId, RequestId};
 use crate::tool::{CallView, Effect, Ended, ObservedCall, ToolSpec, Verdict, Word};
-
-/// The most bytes of a call's title in the notice to a thread that is not attached.
-const TITLE: usize = 300;
 
 /// A call that waits for an editor, or for an approval.
 pub(super) struct UnattendedCall {
@@ -60,14 +59,12 @@ impl UnattendedCall {
 
     /// Tells the threads that are open and not attached that a call waits.
     fn notify_threads(&self) {
-        let cut = self.title.floor_char_boundary(TITLE);
-        let text = format!(
-            "A call waits for your approval: {}\n\nSay `attach` to be asked here, or answer it by `punie-runner \
-             approvals` on the device.\n\n",
-            super::output::fenced(&self.title[..cut])
-        );
         for session in self.editors.open_sessions() {
-            session.say(&text);
+            session.say(&format!(
+                "A call waits for your approval:\n{}\nSay `attach` to be asked here, or answer it by `punie-runner \
+                 approvals` on the device.\n\n",
+                fenced(&glance::title(self.view(), &session.roots))
+            ));
         }
     }
 
@@ -110,6 +107,10 @@ impl ObservedCall for UnattendedCall {
         if let Some(shown) = self.shown.get() {
             shown.printed(text, omitted_bytes);
         }
+    }
+
+    fn ran_in_editor(&self) -> bool {
+        self.shown.get().is_some_and(|shown| shown.ran_in_editor())
     }
 
     fn ended(&self, ending: Ended<'_>) {

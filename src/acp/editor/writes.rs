@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use super::files::{Found, Held, MOST, look};
+use super::files::{Found, Held, IfMissing, MOST, look};
 use super::followed::Followed;
 use super::sending::{Checked, Sending};
 use super::session::EditorSession;
@@ -34,7 +34,9 @@ pub(super) async fn prepare(
     if !session.reads(&path) {
         return here(local, cx, call, request, None).await;
     }
-    let held = match look(local, cx, &session, &path).await? {
+    // Without a condition the write replaces whatever the editor may have of a file that is not on the disk.
+    let missing = if request.only_if == Precondition::None { IfMissing::New } else { IfMissing::Ask };
+    let held = match look(local, cx, &session, &path, missing).await? {
         Found::Held(held) => held,
         Found::Local(why) => return here(local, cx, call, request, why).await,
         Found::Unknown(why) => {

@@ -7,7 +7,7 @@ use tokio::sync::{OnceCell, mpsc, oneshot};
 
 use crate::acp::agent::{Host, Hosted};
 use crate::acp::editor::{EditorSession, Editors, discover};
-use crate::home::Home;
+use crate::home::{Home, Threads};
 use crate::journal::Journal;
 use crate::tool::Registry;
 
@@ -141,6 +141,10 @@ impl Host for EditorHost {
             }
             (found.to_string(), Box::new(found) as Box<dyn Send + Sync>)
         })
+    }
+
+    fn threads(&self) -> Option<Threads> {
+        Some(Threads::of(&self.home))
     }
 
     fn status(&self) -> Hosted<'_, String> {

@@ -12,8 +12,8 @@ use super::exit::Exit;
 use super::{print, wiring};
 use crate::config::{Config, WorkspaceRule};
 use crate::home::{
-    AskedConversations, DeviceIdentity, Home, KeyPlace, RunnerLock, Secrets, StoppedConversation, Supervision, Switch,
-    SwitchedOn, Switches,
+    AskedConversations, DeviceIdentity, Home, KeyPlace, RunnerLock, Secrets, StoppedConversation,
+    Supervision, Switch, SwitchedOn, Switches,
 };
 use crate::journal::{LiveCounts, Pending, Reader, Salvage, has_room_at};
 use crate::runner::{Clock, SKEW_MS};

@@ -149,6 +149,15 @@ async fn a_file_that_is_new_in_the_editor_is_not_made_over_it() {
 }
 
 #[tokio::test]
+async fn an_editor_is_not_asked_for_a_file_that_a_write_is_about_to_make() {
+    let (bench, fake) = (Bench::new(), Arc::new(FakeClient::default()));
+    let _turn = bench.attach(&fake, serves(true, true, false));
+    bench.ok("Write", json!({"file_path": "new.txt", "content": "made\n"})).await;
+    assert_eq!(fake.methods(), ["fs/write_text_file"]);
+    assert_eq!(bench.get("new.txt"), "made\n");
+}
+
+#[tokio::test]
 async fn an_editor_that_only_reads_has_its_unsaved_text_guarded() {
     let (bench, fake) = (Bench::new(), Arc::new(FakeClient::default()));
     let _turn = bench.attach(&fake, serves(true, false, false));

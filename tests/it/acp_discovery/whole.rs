@@ -59,7 +59,9 @@ async fn a_caller_finds_an_editors_tool_and_calls_it_until_the_editor_goes() {
     assert_eq!(editor.requests("_ide_find")[0]["_meta"]["punie"]["requestId"], json!(id));
 
     let id = stage.ask(call("ide_rename")).await;
-    assert_eq!(stage.answer(&id).await.text(), "3 places in 2 files");
+    let renamed = stage.answer(&id).await;
+    assert_eq!(renamed.text(), "3 places in 2 files");
+    assert!(renamed.payload["meta"].get("confinement").is_none(), "nothing of ours held it: {renamed:?}");
     assert_eq!(editor.stages(&session, &id), ["pending", "in_progress", "completed"]);
     assert_eq!(editor.requests("session/request_permission").len(), 1);
 

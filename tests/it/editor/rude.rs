@@ -29,6 +29,14 @@ async fn lines_that_are_no_messages_are_answered_and_spoil_no_other() {
     }
     editor.write(b"\n");
     until("its answer", || errors(&editor).len() == 4).await;
+    // The same as a request: it is refused under its id, wherever that stands.
+    let text = "x".repeat(40 << 20);
+    let prompt =
+        format!(r#""method":"session/prompt","params":{{"sessionId":"{session}","prompt":"{text}"}}"#);
+    editor.write(format!("{{\"jsonrpc\":\"2.0\",\"id\":1001,{prompt}}}\n").as_bytes());
+    assert_eq!(editor.answer(1001).await["error"]["code"], -31_003);
+    editor.write(format!("{{\"jsonrpc\":\"2.0\",{prompt},\"id\":1002}}\n").as_bytes());
+    assert_eq!(editor.answer(1002).await["error"]["code"], -31_003);
     editor.notify("session/unheard_of", &json!({ "x": 1 }));
     let id = stage.ask(Ask::bash("echo still here")).await;
     assert_eq!(stage.answer(&id).await.text(), "still here");
@@ -49,7 +57,9 @@ async fn requests_that_cannot_be_served_are_refused_by_their_codes() {
     editor.hello(&json!({})).await;
     assert_eq!(code(&mut editor, "session/new", new(json!("relative/path"))).await, -32602);
     assert_eq!(code(&mut editor, "session/new", new(json!("/no/such/folder"))).await, -32602);
-    assert_eq!(code(&mut editor, "session/load", json!({})).await, -32601);
+    assert_eq!(code(&mut editor, "session/load", json!({})).await, -32602);
+    let unknown = json!({ "sessionId": "none", "cwd": work, "mcpServers": [] });
+    assert_eq!(code(&mut editor, "session/load", unknown).await, -32002);
     assert_eq!(code(&mut editor, "_anything/else", json!({})).await, -32601);
     let prompt = json!({ "sessionId": "none", "prompt": [{ "type": "text", "text": "attach" }] });
     assert_eq!(code(&mut editor, "session/prompt", prompt).await, -32002);

@@ -41,7 +41,7 @@ async fn a_call_is_shown_with_what_it_is_and_what_came_of_it() {
     editor.shows(&session, &id, "completed").await;
     let shown: Vec<_> = editor.updates(&session).into_iter().filter(|u| u["toolCallId"] == *id).collect();
     let (first, last) = (&shown[0], &shown[shown.len() - 1]);
-    assert_eq!((&first["kind"], &first["title"]), (&json!("read"), &json!("Read: a.txt")));
+    assert_eq!((&first["kind"], &first["title"]), (&json!("read"), &json!("Read a.txt")));
     let work = std::fs::canonicalize(&stage.setting.workspace).expect("there");
     assert_eq!(first["locations"], json!([{ "path": work.join("a.txt"), "line": 2 }]));
     assert_eq!(first["rawInput"], json!({ "file_path": "a.txt", "offset": 2 }));

@@ -1,0 +1,177 @@
+//! What the threads of editors have shown, a file each, so that an editor can open a thread again. Titles and outcomes
+//! only: arguments and results stay with the journal. Not here: how a thread is shown (acp::agent).
+#![expect(clippy::disallowed_methods, reason = "this file owns the threads of the home")]
+
+use std::fs::{self, OpenOptions};
+use std::io::Write as _;
+use std::path::PathBuf;
+use std::time::SystemTime;
+
+use serde::{Deserialize, Serialize};
+
+use super::layout::Home;
+use crate::ids::{ConversationId, RequestId};
+
+/// How many threads are kept.
+const MOST_THREADS: usize = 200;
+/// How many calls of a thread are shown again.
+const MOST_CALLS: usize = 200;
+/// A longer file is begun anew with its last calls.
+const LARGEST: u64 = 1 << 20;
+
+/// Something that happened in a thread.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", rename_all_fields = "camelCase", tag = "event")]
+pub enum ThreadEvent {
+    /// It was attached.
+    Attached(Attachment),
+    /// The person stopped the turn.
+    Stopped,
+    /// A call was shown to its end.
+    Call {
+        /// The request.
+        request_id: RequestId,
+        /// What it did, as a sentence.
+        title: String,
+        /// ACP's kind of the tool.
+        kind: String,
+        /// Whether it succeeded.
+        ok: bool,
+    },
+}
+
+/// What a thread was attached to.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Attachment {
+    /// The conversation; all, where none is named.
+    pub conversation_id: Option<ConversationId>,
+}
+
+/// A thread as its file has it.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Thread {
+    /// What it was attached to when it ended; none where it was not attached.
+    pub attached: Option<Attachment>,
+    /// Its latest calls, oldest first.
+    pub calls: Vec<ThreadEvent>,
+}
+
+/// The threads of one home.
+#[derive(Debug, Clone)]
+pub struct Threads {
+    folder: PathBuf,
+}
+
+impl Threads {
+    /// Those of this home.
+    pub fn of(home: &Home) -> Self {
+        Self { folder: home.threads_dir() }
+    }
+
+    /// The file of a thread; none where its id is none of ours. Its grammar keeps it in the folder.
+    fn file(&self, id: &str) -> Option<PathBuf> {
+        RequestId::parse(id).ok().map(|id| self.folder.join(format!("{id}.jsonl")))
+    }
+
+    /// Begins a thread, and forgets the oldest ones where there are many.
+    pub fn begin(&self, id: &str) {
+        let files = fs::read_dir(&self.folder).into_iter().flatten().flatten();
+        let age = |file: &fs::DirEntry| {
+            file.metadata().and_then(|file| file.modified()).unwrap_or(SystemTime::UNIX_EPOCH)
+        };
+        let mut files: Vec<_> = files.map(|file| (age(&file), file.path())).collect();
+        files.sort();
+        for (_, path) in files.iter().take((files.len() + 1).saturating_sub(MOST_THREADS)) {
+            if let Err(error) = fs::remove_file(path) {
+                tracing::debug!(path = %path.display(), %error, "an old thread is not removed");
+            }
+        }
+        self.write(id, "");
+    }
+
+    /// Adds what happened in a thread. Nobody waits for it to be durable.
+    ///
+    /// # Panics
+    /// Never: texts are always JSON.
+    pub fn add(&self, id: &str, event: &ThreadEvent) {
+        let line = |event: &ThreadEvent| serde_json::to_string(event).expect("texts are JSON") + "\n";
+        let before = self.file(id).and_then(|path| fs::metadata(path).ok());
+        if before.is_some_and(|file| file.len() > LARGEST)
+            && let Some(thread) = self.read(id)
+            && let Some(path) = self.file(id)
+        {
+            let attached = thread.attached.map(ThreadEvent::Attached);
+            let text: String = thread.calls.iter().chain(attached.as_ref()).map(line).collect();
+            if let Err(error) = fs::remove_file(&path) {
+                tracing::debug!(path = %path.display(), %error, "a long thread is not shortened");
+            }
+            self.write(id, &text);
+        }
+        self.write(id, &line(event));
+    }
+
+    fn write(&self, id: &str, text: &str) {
+        let Some(path) = self.file(id) else { return };
+        let mut options = OpenOptions::new();
+        options.append(true).create(true);
+        #[cfg(unix)]
+        std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+        if let Err(error) = options.open(&path).and_then(|mut file| file.write_all(text.as_bytes())) {
+            tracing::warn!(path = %path.display(), %error, "a thread cannot be opened again as it was");
+        }
+    }
+
+    /// A thread; none where there is none of this id. A line that cannot be read is left out.
+    pub fn read(&self, id: &str) -> Option<Thread> {
+        let text = fs::read(self.file(id)?).ok()?;
+        let mut thread = Thread::default();
+        for event in text.split(|byte| *byte == b'\n').filter_map(|line| serde_json::from_slice(line).ok()) {
+            match event {
+                ThreadEvent::Attached(attachment) => thread.attached = Some(attachment),
+                ThreadEvent::Stopped => thread.attached = None,
+                call @ ThreadEvent::Call { .. } => thread.calls.push(call),
+            }
+        }
+        thread.calls.drain(..thread.calls.len().saturating_sub(MOST_CALLS));
+        Some(thread)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_thread_is_read_as_it_was_and_no_other_file_is() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let threads = Threads { folder: folder.path().join("threads") };
+        fs::create_dir(&threads.folder).expect("a folder");
+        fs::write(folder.path().join("other.jsonl"), "").expect("written");
+        assert_eq!((threads.read("t1"), threads.read("../other")), (None, None));
+        threads.begin("t1");
+        assert_eq!(threads.read("t1"), Some(Thread::default()));
+        let talk = Attachment { conversation_id: ConversationId::parse("talk").ok() };
+        threads.add("t1", &ThreadEvent::Attached(talk.clone()));
+        let call = |n: usize| ThreadEvent::Call {
+            request_id: RequestId::parse(format!("r{n}")).expect("an id"),
+            title: "Run `true`".to_owned(),
+            kind: "execute".to_owned(),
+            ok: true,
+        };
+        for n in 0..=MOST_CALLS {
+            threads.add("t1", &call(n));
+        }
+        threads.write("t1", "{ torn");
+        let thread = threads.read("t1").expect("it is there");
+        assert_eq!((thread.calls.len(), &thread.calls[0]), (MOST_CALLS, &call(1)));
+        assert_eq!(thread.attached, Some(talk));
+        threads.write("t1", "\n");
+        threads.add("t1", &ThreadEvent::Stopped);
+        assert_eq!(threads.read("t1").expect("it is there").attached, None);
+        for n in 0..MOST_THREADS + 5 {
+            threads.begin(&format!("u{n}"));
+        }
+        assert_eq!(fs::read_dir(&threads.folder).expect("a folder").count(), MOST_THREADS);
+    }
+}

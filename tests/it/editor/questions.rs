@@ -1,0 +1,112 @@
+//! What a question shows: the difference that an edit would make, and a title that is a sentence.
+
+use serde_json::{Value, json};
+
+use crate::harness::caller::Ask;
+use crate::harness::editor::{Editor, choosing};
+use crate::harness::stage::Stage;
+
+/// The tool call of the question that this call leads to.
+async fn question(stage: &Stage, editor: &Editor, tool: &str, args: Value) -> Value {
+    let before = editor.requests("session/request_permission").len();
+    let answer = stage.caller.have(Ask::new(tool, &args)).await;
+    assert_eq!(answer.verdict(), ("error", "policy_denied"), "{answer:?}");
+    let asked = editor.requests("session/request_permission");
+    assert_eq!(asked.len(), before + 1);
+    asked[before]["toolCall"].clone()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_question_about_an_edit_carries_the_difference() {
+    let stage = Stage::new().await;
+    stage.write("a.txt", "one\ntwo\n");
+    stage.write("b.txt", "left\n");
+    let mut editor = Editor::launch(&stage.setting, choosing("reject_once"));
+    editor.attached(&json!({}), &stage.setting).await;
+    let work = std::fs::canonicalize(&stage.setting.workspace).expect("there");
+    let diff = |name: &str, old: Value, new: &str| {
+        let mut diff = json!({ "type": "diff", "path": work.join(name), "newText": new });
+        if !old.is_null() {
+            diff["oldText"] = old;
+        }
+        diff
+    };
+    let edits =
+        json!([{ "old_string": "one", "new_string": "1" }, { "old_string": "two", "new_string": "2" }]);
+    let codex = "*** Begin Patch\n*** Update File: a.txt\n@@\n one\n-two\n+2\n*** Add File: c.txt\n+new\n*** Delete File: \
+                 b.txt\n*** End Patch";
+    let unified = "--- a/a.txt\n+++ b/a.txt\n@@ -1,2 +1,2 @@\n-one\n+1\n two\n";
+    let whole = json!("one\ntwo\n");
+    let cases = [
+        (
+            "Write",
+            json!({ "file_path": "c.txt", "content": "new\n" }),
+            vec![diff("c.txt", Value::Null, "new\n")],
+        ),
+        (
+            "Write",
+            json!({ "file_path": "a.txt", "content": "x\n" }),
+            vec![diff("a.txt", whole.clone(), "x\n")],
+        ),
+        (
+            "Edit",
+            json!({ "file_path": "a.txt", "old_string": "two", "new_string": "2" }),
+            vec![diff("a.txt", whole.clone(), "one\n2\n")],
+        ),
+        (
+            "Edit",
+            json!({ "file_path": "a.txt", "old_string": "not there", "new_string": "2" }),
+            vec![diff("a.txt", json!("not there"), "2")],
+        ),
+        (
+            "MultiEdit",
+            json!({ "file_path": "a.txt", "edits": edits }),
+            vec![diff("a.txt", whole.clone(), "1\n2\n")],
+        ),
+        (
+            "ApplyPatch",
+            json!({ "patch": codex }),
+            vec![
+                diff("a.txt", whole.clone(), "one\n2\n"),
+                diff("c.txt", Value::Null, "new\n"),
+                diff("b.txt", json!("left\n"), ""),
+            ],
+        ),
+        ("ApplyPatch", json!({ "patch": unified }), vec![diff("a.txt", whole.clone(), "1\ntwo\n")]),
+    ];
+    for (tool, args, wanted) in cases {
+        let asked = question(&stage, &editor, tool, args.clone()).await;
+        assert_eq!(asked["content"], json!(wanted), "{tool} {args}");
+    }
+    assert_eq!(stage.read("a.txt"), "one\ntwo\n");
+    // What is no plain patch is shown as it is.
+    let mode = "diff --git a/a.txt b/a.txt\nold mode 100644\nnew mode 100755\n";
+    let asked = question(&stage, &editor, "ApplyPatch", json!({ "patch": mode })).await;
+    assert!(
+        asked["content"][0]["content"]["text"].as_str().expect("text").contains("new mode 100755"),
+        "{asked}"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn titles_are_sentences() {
+    let stage = Stage::new().await;
+    let mut editor = Editor::launch(&stage.setting, choosing("reject_once"));
+    editor.attached(&json!({}), &stage.setting).await;
+    let cases = [
+        ("Bash", json!({ "command": "cargo test" }), "Run `cargo test`"),
+        ("Write", json!({ "file_path": "src/main.rs", "content": "" }), "Write src/main.rs"),
+        ("Edit", json!({ "file_path": "a", "old_string": "x", "new_string": "y" }), "Edit a"),
+        (
+            "MultiEdit",
+            json!({ "file_path": "a", "edits": [{ "old_string": "x", "new_string": "y" }] }),
+            "Edit a",
+        ),
+        ("ApplyPatch", json!({ "patch": "*** Begin Patch\n*** Add File: a\n+x\n*** End Patch" }), "Edit a"),
+        ("GitCommit", json!({ "message": "Say why", "all": true }), "Commit `Say why`"),
+        ("Task", json!({ "tool": "Bash", "args": { "command": "true" } }), "Start a task: Run `true`"),
+    ];
+    for (tool, args, wanted) in cases {
+        assert_eq!(question(&stage, &editor, tool, args).await["title"], wanted);
+    }
+}
