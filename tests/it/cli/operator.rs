@@ -58,11 +58,9 @@ async fn the_operator_mints_lists_and_withdraws_with_the_key_of_the_home() {
 
     // Without the key nothing of this works.
     user.types(&["--backend-url", &url, "operator", "callers", "list"]).await.refused(77, "no admin key");
-    user.write("home/tokens/admin", "punie-dev|0000");
-    std::fs::set_permissions(
-        user.path("home/tokens/admin"),
-        std::os::unix::fs::PermissionsExt::from_mode(0o600),
-    )
-    .expect("set");
+    let admin = format!("home/tokens/{}/admin", url.trim_start_matches("http://").replace(':', "_"));
+    user.write(&admin, "punie-dev|0000");
+    std::fs::set_permissions(user.path(&admin), std::os::unix::fs::PermissionsExt::from_mode(0o600))
+        .expect("set");
     user.types(&["--backend-url", &url, "operator", "callers", "list"]).await.refused(77, "BadAdminKey");
 }
