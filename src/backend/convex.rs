@@ -336,9 +336,8 @@ impl Backend for ConvexBackend {
 
     fn wakeups<'a>(&'a self, heard: &'a (dyn Fn() + Send + Sync)) -> Reply<'a, Infallible> {
         Box::pin(async move {
-            let dialer = self
-                .wakeup
-                .get_or_init(|| self.functions.sync_socket(wakeup::MOST_BYTES).map(Arc::new));
+            let dialer =
+                self.wakeup.get_or_init(|| self.functions.sync_socket(wakeup::MOST_BYTES).map(Arc::new));
             let dialer = dialer
                 .as_ref()
                 .map_err(|bad| BackendError::BadCall { status: 0, message: bad.to_string() })?;

@@ -29,9 +29,7 @@ use crate::acp::{LocalClient, Workspace};
 use crate::config::{Config, Environment};
 use crate::handlers::state::board::{NoTasks, TaskBoard};
 use crate::handlers::{self, file, git, search, shell, sqlite, state, terminal};
-use crate::home::{
-    self, Approvals, DeviceIdentity, Home, Secrets, Supervision, Switches, Tokens,
-};
+use crate::home::{self, Approvals, DeviceIdentity, Home, Secrets, Supervision, Switches, Tokens};
 use crate::ids::LeaseId;
 use crate::journal::Journal;
 use crate::output::OutputStore;
