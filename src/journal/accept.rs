@@ -1,19 +1,22 @@
 //! Taking a page of offers: one transaction for all of its requests, cancels and the cursor.
 
+use std::sync::Arc;
+
 use rusqlite::{OptionalExtension, Transaction, params};
 use sha2::{Digest, Sha256};
 
-use super::entry::{Origin, RecordedReply, State, Unfinished};
+use super::entry::{Origin, RecordedReply, State};
 use super::rules::{self, Event, Then};
 use super::writer::Durability;
 use super::{Journal, JournalError, steps};
-use crate::ids::{LeaseId, RequestId};
+use crate::ids::{ConversationId, LeaseId, RequestId};
 use crate::request::{CleanReply, Effect, ToolRequest};
 
-/// A request that is promised: it will be answered whatever happens. Only the journal makes one.
+/// A request that is promised: it will be answered whatever happens. Only the journal makes one. Clones share its
+/// arguments, which may be long.
 #[derive(Debug, Clone)]
 pub struct Accepted {
-    request: ToolRequest,
+    request: Arc<ToolRequest>,
     effect: Effect,
     origin: Origin,
     lease: LeaseId,
@@ -21,7 +24,7 @@ pub struct Accepted {
 
 impl Accepted {
     pub(super) fn new(request: ToolRequest, effect: Effect, origin: Origin, lease: LeaseId) -> Self {
-        Self { request, effect, origin, lease }
+        Self { request: Arc::new(request), effect, origin, lease }
     }
 
     /// The request.
@@ -70,15 +73,28 @@ pub enum Admission {
     /// New and refused at the door: post the answer.
     Refused(RecordedReply),
     /// Answered before, not yet acknowledged: post it again.
-    Answered(RecordedReply),
+    Answered(RequestId),
     /// Promised before and not answered yet: being worked on, or to be begun where nobody does.
-    InFlight(Unfinished),
+    InFlight(InFlight),
     /// Answered and acknowledged.
     Closed(RequestId),
     /// Known with other arguments: neither run nor answered.
     Conflict(Conflict),
     /// Known, not finished: to be cancelled.
     Cancel(RequestId),
+}
+
+/// A request that was promised before and is not answered yet; its arguments stay in the journal.
+#[derive(Debug, Clone)]
+pub struct InFlight {
+    /// Its id.
+    pub id: RequestId,
+    /// Its conversation.
+    pub conversation: ConversationId,
+    /// [`State::Accepted`] or [`State::Started`].
+    pub state: State,
+    /// Whether the caller took it back.
+    pub cancelled: bool,
 }
 
 /// Two different requests under one id.
@@ -187,16 +203,21 @@ impl Page<'_> {
             .optional()?;
         let Some(known_hash) = known_hash else { return Ok(None) };
         let event = Event::Offered { same: known_hash == hash, cancelled: request.cancelled };
-        let (then, _) = steps::take(self.transaction, id, event, self.now_ms)?;
+        let (then, known) = steps::take(self.transaction, id, event, self.now_ms)?;
         Ok(Some(match then {
             Then::Conflict => {
                 let said = format!("{} with other arguments", request.tool);
                 steps::incident(self.transaction, id, "conflict", Some(&said), self.now_ms)?;
                 Admission::Conflict(Conflict { id: id.clone(), request: request.clone() })
             }
-            Then::Post => Admission::Answered(super::read::recorded(self.transaction, id)?),
+            Then::Post => Admission::Answered(id.clone()),
             Then::Nothing => Admission::Closed(id.clone()),
-            _ => Admission::InFlight(super::read::unfinished(self.transaction, id)?),
+            _ => Admission::InFlight(InFlight {
+                id: id.clone(),
+                conversation: request.conversation.clone(),
+                state: known.map_or(State::Accepted, |known| known.state),
+                cancelled: request.cancelled || known.is_some_and(|known| known.cancelled),
+            }),
         }))
     }
 

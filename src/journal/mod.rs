@@ -8,9 +8,11 @@
 )]
 
 mod accept;
+mod backlog;
 mod backup;
 mod debris;
 mod entry;
+mod forgetting;
 mod gleanings;
 mod history;
 mod incidents;
@@ -31,8 +33,10 @@ mod swap;
 mod transitions;
 mod writer;
 
-pub use accept::{Accepted, Admission, Conflict, Offer, Refusal};
+pub use accept::{Accepted, Admission, Conflict, InFlight, Offer, Refusal};
+pub use backlog::{Room, Waiting};
 pub use entry::{Origin, RecordedReply, State, Unfinished};
+pub use forgetting::{BATCH, SignedUntil};
 pub use history::{Incident, Life, Pending, Question, Whole};
 pub use read::{ListedTask, LiveCounts, Reader, RequestLife};
 pub use room::{RESERVE, has_room_at};
@@ -42,6 +46,8 @@ pub use shells::{ShellExit, ShellRow, ShellState, ShellTrace};
 pub use transitions::{Close, Fate, Started};
 
 use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 
 use crate::ids::RequestId;
 use integrity::Fault;
@@ -130,6 +136,14 @@ pub struct Journal {
     writer: Writer,
     disk: room::Disk,
     path: std::path::PathBuf,
+    closed: Arc<Closed>,
+}
+
+/// How many requests this process closed.
+#[derive(Debug, Default)]
+struct Closed {
+    delivered: AtomicU64,
+    undeliverable: AtomicU64,
 }
 
 impl Journal {
@@ -141,6 +155,7 @@ impl Journal {
     pub fn open(path: &Path) -> Result<Self, JournalError> {
         let connection = migrate::open(path, false)?;
         let disk = room::Disk::below(path);
+        salvage::put_in_doubt(&connection)?;
         if let Err(error) = count_life(&connection) {
             if Fault::of(&error) != Fault::Full {
                 return Err(error.into());
@@ -149,7 +164,7 @@ impl Journal {
             count_life(&connection)?;
         }
         let writer = Writer::start(connection, path, disk.clone());
-        Ok(Self { writer, disk, path: path.to_owned() })
+        Ok(Self { writer, disk, path: path.to_owned(), closed: Arc::default() })
     }
 
     /// Brings everything into the one file, when nothing more is to be written: the next start finds nothing to
