@@ -7,7 +7,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use punie_runner::ids::{ConversationId, LeaseId, RequestId, ToolName};
-use punie_runner::journal::{Accepted, Admission, Close, Journal, Offer, Origin};
+use punie_runner::journal::{Accepted, Admission, BATCH, Close, Journal, Offer, Origin, SignedUntil};
 use punie_runner::output::OutputStore;
 use punie_runner::redact::Redactor;
 use punie_runner::request::{CleanReply, Effect, Outcome, Reply, Sealing, ToolRequest};
@@ -23,6 +23,7 @@ fn main() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
     runtime.block_on(async {
         start(1_000).await;
+        housekeeping(500_000).await;
         for (name, effect, page) in [
             ("read", Effect::Reads, 1),
             ("effect", Effect::Executes, 1),
@@ -53,11 +54,75 @@ async fn start(live: usize) {
         }
         let begun = Instant::now();
         let journal = Journal::open(&after.path().join("journal.sqlite3")).expect("opens");
-        let left = journal.reader().expect("reads").unfinished().expect("reads").len();
+        let reader = journal.reader().expect("reads");
+        let begun_before = reader.begun().expect("reads").len();
+        reader.waiting_conversations().expect("reads");
+        reader.accepted_unordered(&["ShellStatus"]).expect("reads");
         times.push(begun.elapsed());
-        assert_eq!(left, live);
+        assert_eq!(begun_before + reader.accepted().expect("reads").len(), live);
     }
     println!("start with {live} live requests after a crash: {}", figures(&mut times));
+}
+
+/// One request after the other while the regular looks go over so many closed ones, of which some are to be forgotten:
+/// what the runner does every few minutes (periodic).
+async fn housekeeping(closed: u32) {
+    let dir = tempfile::tempdir().expect("a folder");
+    let file = dir.path().join("journal.sqlite3");
+    let journal = Journal::open(&file).expect("opens");
+    let sql = "with recursive n(n) as (select 1 union all select n + 1 from n where n < ?1) \
+         insert into request (id, origin, tool, args, args_hash, conversation, effect, created_at_ms, \
+         received_at_ms, state, attempt, lease_id, closed_at_ms) \
+         select lower(hex(randomblob(16))), 'backend', 'Bash', '', randomblob(32), 'talk', 'executes', 0.0, n, \
+         'delivered', 1, '01890a5d-ac96-774b-bcce-b302099a8057', n from n";
+    let raw = rusqlite::Connection::open(&file).expect("opens");
+    raw.execute(sql, [closed]).expect("made");
+    raw.query_row("pragma wal_checkpoint(truncate)", [], |_| Ok(())).expect("brought into the file");
+    drop(raw);
+    let outputs = OutputStore::open(&dir.path().join("outputs")).expect("opens");
+    for (name, forgotten) in [("quiet", 0), ("nothing to forget", 0), ("20,000 to forget", 20_000)] {
+        let looks = async {
+            let signed = SignedUntil { now_ms: 0, ttl_ms: 0 };
+            if name == "quiet" {
+                return std::future::pending::<()>().await;
+            }
+            loop {
+                let begun = Instant::now();
+                journal.reader().expect("reads").counts().expect("counted");
+                journal.reader().expect("reads").undelivered().expect("read");
+                while journal.forget_closed(forgotten, signed).await.expect("forgotten") == BATCH {
+                    tokio::time::sleep(Duration::from_millis(20)).await;
+                }
+                journal.drop_sent(forgotten).await.expect("dropped");
+                journal.forget_incidents(forgotten).await.expect("forgotten");
+                println!("  one look: {:.1} ms", begun.elapsed().as_secs_f64() * 1_000.0);
+                tokio::time::sleep(Duration::from_millis(500)).await;
+            }
+        };
+        let mut times = Vec::new();
+        let calls = async {
+            for number in 0..1_000 {
+                let id = format!("{forgotten}-{}-{number}", name.len());
+                let reply = reply(&outputs, &id);
+                let begun = Instant::now();
+                let accepted = accept(&journal, &[id], Effect::Executes).await.pop().expect("fresh");
+                journal.start(&accepted, false, 0).await.expect("begun");
+                journal.record(&accepted, reply, 0).await.expect("recorded");
+                let closing_ms = i64::from(closed) + 1;
+                journal.close(&accepted.request().id, Close::Delivered, closing_ms).await.expect("closed");
+                times.push(begun.elapsed());
+            }
+        };
+        tokio::select! {
+            () = calls => {}
+            () = looks => {}
+        }
+        let longest = times.iter().max().expect("some").as_secs_f64() * 1_000.0;
+        println!(
+            "a request beside {closed} closed ones, {name}: {}, longest {longest:.1} ms",
+            figures(&mut times)
+        );
+    }
 }
 
 /// One request after the other, from acceptance to delivery.

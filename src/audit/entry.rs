@@ -22,6 +22,8 @@ pub enum Event {
     Cancelled,
     /// A caller took a request back that was over or never seen.
     IdleCancel,
+    /// The backend will not take a reply: it has another one, say; why is the code or the detail.
+    Undeliverable,
     /// The backend refused a heartbeat of this device as stale or as a repeat.
     HeartbeatRefused,
     /// Nothing new begins: a pause, or safe mode.

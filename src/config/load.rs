@@ -121,11 +121,6 @@ impl Tables {
         let editor = Editor::read(&mut reader);
         let log = Log::read(&mut reader);
         reader.unless(
-            limits.reads <= limits.total,
-            ["limits.total", "limits.reads"],
-            "limits.reads must not be more than limits.total",
-        );
-        reader.unless(
             limits.lease_renew * 2 <= limits.lease,
             ["limits.lease_ms", "limits.lease_renew_ms"],
             "limits.lease_renew_ms must be at most half of limits.lease_ms, so that one lost renewal loses no lease",

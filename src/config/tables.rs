@@ -146,11 +146,11 @@ tables! {
 
     /// How much is done at once and how long it may take.
     ["limits"] Limits {
-        /// Reading calls of one conversation at once. Writing calls run alone in theirs.
+        /// Reading calls at once, in all conversations. Writing calls and commands take none of their places.
         reads, "reads": usize = 8, 1..=64;
-        /// Calls of all conversations at once.
+        /// Writing calls and commands at once, in all conversations. Each runs alone in its own.
         total, "total": usize = 16, 1..=256;
-        /// Requests that may wait. The rest stays at the backend.
+        /// Requests that wait in memory, up to 4 MB of arguments. The rest waits in the journal.
         queue, "queue": usize = 256, 1..=10_000;
         /// A request older than this is answered as expired, unless it brings a deadline of its own.
         ttl, "ttl_ms": Duration = ms(600_000), ms(1_000)..=DAY;

@@ -23,6 +23,9 @@ const KEPT_MS: f64 = 30.0 * 86_400_000.0;
 const AHEAD_MS: f64 = 3_600_000.0;
 /// How long a device that is there has to answer a late request itself.
 const GRACE_MS: f64 = 60_000.0;
+/// How long a device that claimed a request may be away after its lease, before its answer comes too late: a command
+/// that ran for long has one that is worth waiting for.
+const CLAIMED_GRACE_MS: f64 = 600_000.0;
 
 /// Whether an id was made before all that is kept, by the time in it: the row of its request may be gone.
 pub(super) fn is_past_retention(id: &RequestId, now_ms: f64) -> bool {
@@ -78,8 +81,8 @@ struct Overdue {
     attempt: i32,
 }
 
-/// Answers requests whose deadline passed, or that nobody took for as long as anything is kept, while no lease on them
-/// is in force. A device that is there does so itself;
+/// Answers requests whose deadline passed, or that nobody took for as long as anything is kept, where no lease on them
+/// is in force or was lately. A device that is there does so itself;
 /// the late result of one that was away is refused with `RESULT_EXISTS`.
 fn close_overdue(db: &mut Commit<'_>) -> Result<usize, Failure> {
     let overdue: Vec<Overdue> = db
@@ -87,7 +90,7 @@ fn close_overdue(db: &mut Commit<'_>) -> Result<usize, Failure> {
             "SELECT request_id, tool_name, attempt FROM requests WHERE state = 'open' \
              AND (deadline_ms <= ?1 OR created_at_ms <= ?2) AND ifnull(lease_expires_at_ms, 0) <= ?3 LIMIT ?4",
         )?
-        .query_map((db.now_ms - GRACE_MS, db.now_ms - KEPT_MS, db.now_ms, BATCH), |row| {
+        .query_map((db.now_ms - GRACE_MS, db.now_ms - KEPT_MS, db.now_ms - CLAIMED_GRACE_MS, BATCH), |row| {
             Ok(Overdue { request: row.get(0)?, tool: row.get(1)?, attempt: row.get(2)? })
         })?
         .collect::<Result<_, _>>()?;

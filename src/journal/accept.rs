@@ -1,19 +1,22 @@
 //! Taking a page of offers: one transaction for all of its requests, cancels and the cursor.
 
+use std::sync::Arc;
+
 use rusqlite::{OptionalExtension, Transaction, params};
 use sha2::{Digest, Sha256};
 
-use super::entry::{Origin, RecordedReply, State, Unfinished};
+use super::entry::{Origin, RecordedReply, State, parsed};
 use super::rules::{self, Event, Then};
 use super::writer::Durability;
 use super::{Journal, JournalError, backends, steps};
-use crate::ids::{LeaseId, RequestId};
+use crate::ids::{ConversationId, LeaseId, RequestId};
 use crate::request::{CleanReply, Effect, ToolRequest};
 
-/// A request that is promised: it will be answered whatever happens. Only the journal makes one.
+/// A request that is promised: it will be answered whatever happens. Only the journal makes one. Clones share its
+/// arguments, which may be long.
 #[derive(Debug, Clone)]
 pub struct Accepted {
-    request: ToolRequest,
+    request: Arc<ToolRequest>,
     effect: Effect,
     origin: Origin,
     lease: LeaseId,
@@ -21,7 +24,7 @@ pub struct Accepted {
 
 impl Accepted {
     pub(super) fn new(request: ToolRequest, effect: Effect, origin: Origin, lease: LeaseId) -> Self {
-        Self { request, effect, origin, lease }
+        Self { request: Arc::new(request), effect, origin, lease }
     }
 
     /// The request.
@@ -72,9 +75,9 @@ pub enum Admission {
     /// New and refused at the door: post the answer.
     Refused(RecordedReply),
     /// Answered before, not yet acknowledged: post it again.
-    Answered(RecordedReply),
+    Answered(RequestId),
     /// Promised before and not answered yet: being worked on, or to be begun where nobody does.
-    InFlight(Unfinished),
+    InFlight(InFlight),
     /// Answered and acknowledged.
     Closed(RequestId),
     /// Known with other arguments: neither run nor answered.
@@ -83,6 +86,19 @@ pub enum Admission {
     Cancel(RequestId),
     /// Offered by its id alone, and not known: its body is needed.
     Unknown(RequestId),
+}
+
+/// A request that was promised before and is not answered yet; its arguments stay in the journal.
+#[derive(Debug, Clone)]
+pub struct InFlight {
+    /// Its id.
+    pub id: RequestId,
+    /// Its conversation.
+    pub conversation: ConversationId,
+    /// [`State::Accepted`] or [`State::Started`].
+    pub state: State,
+    /// Whether the caller took it back.
+    pub cancelled: bool,
 }
 
 /// Two different requests under one id.
@@ -178,12 +194,12 @@ impl Page<'_> {
 
     /// An offer by id: what is known is the same request, whatever its arguments.
     fn open(&self, id: RequestId, cancelled: bool) -> Result<Admission, JournalError> {
-        if self.known(&id)?.is_none_or(|known| known.backend != self.backend) {
+        let Some(known) = self.known(&id)?.filter(|known| known.backend == self.backend) else {
             return Ok(Admission::Unknown(id));
-        }
-        let (then, _) =
-            steps::take(self.transaction, &id, Event::Offered { same: true, cancelled }, self.now_ms)?;
-        self.admit_again(&id, then)
+        };
+        let event = Event::Offered { same: true, cancelled };
+        let (then, row) = steps::take(self.transaction, &id, event, self.now_ms)?;
+        Ok(known.admit_again(id, then, row.as_ref(), cancelled))
     }
 
     fn cancel(&self, id: RequestId) -> Result<Option<Admission>, JournalError> {
@@ -201,7 +217,7 @@ impl Page<'_> {
         // Another backend's request under this id is neither run for this one nor answered to it.
         let is_own = known.backend == self.backend;
         let event = Event::Offered { same: is_own && known.hash == hash, cancelled: request.cancelled };
-        let (then, _) = steps::take(self.transaction, id, event, self.now_ms)?;
+        let (then, row) = steps::take(self.transaction, id, event, self.now_ms)?;
         if then == Then::Conflict {
             let said = if is_own {
                 format!("{} with other arguments", request.tool)
@@ -211,22 +227,19 @@ impl Page<'_> {
             steps::incident(self.transaction, id, "conflict", Some(&said), self.now_ms)?;
             return Ok(Some(Admission::Conflict(Conflict { id: id.clone(), request: request.clone() })));
         }
-        self.admit_again(id, then).map(Some)
-    }
-
-    /// What becomes of a known request that is offered again.
-    fn admit_again(&self, id: &RequestId, then: Then) -> Result<Admission, JournalError> {
-        Ok(match then {
-            Then::Post => Admission::Answered(super::read::recorded(self.transaction, id)?),
-            Then::Nothing => Admission::Closed(id.clone()),
-            _ => Admission::InFlight(super::read::unfinished(self.transaction, id)?),
-        })
+        Ok(Some(known.admit_again(id.clone(), then, row.as_ref(), request.cancelled)))
     }
 
     fn known(&self, id: &RequestId) -> rusqlite::Result<Option<KnownOffer>> {
         self.transaction
-            .prepare_cached("select args_hash, backend from request where id = ?")?
-            .query_row([id.as_str()], |row| Ok(KnownOffer { hash: row.get(0)?, backend: row.get(1)? }))
+            .prepare_cached("select args_hash, backend, conversation from request where id = ?")?
+            .query_row([id.as_str()], |row| {
+                Ok(KnownOffer {
+                    hash: row.get(0)?,
+                    backend: row.get(1)?,
+                    conversation: parsed(row, 2, ConversationId::parse)?,
+                })
+            })
             .optional()
     }
 
@@ -264,6 +277,29 @@ impl Page<'_> {
 struct KnownOffer {
     hash: Vec<u8>,
     backend: i64,
+    conversation: ConversationId,
+}
+
+impl KnownOffer {
+    /// The admission of the same request, offered again.
+    fn admit_again(
+        self,
+        id: RequestId,
+        then: Then,
+        row: Option<&rules::Known>,
+        cancelled: bool,
+    ) -> Admission {
+        match then {
+            Then::Post => Admission::Answered(id),
+            Then::Nothing => Admission::Closed(id),
+            _ => Admission::InFlight(InFlight {
+                id,
+                conversation: self.conversation,
+                state: row.map_or(State::Accepted, |row| row.state),
+                cancelled: cancelled || row.is_some_and(|row| row.cancelled),
+            }),
+        }
+    }
 }
 
 /// What makes two requests of one id the same request: the tool and its arguments.

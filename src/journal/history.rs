@@ -110,6 +110,15 @@ pub struct Pending {
     pub oldest_ms: Option<i64>,
 }
 
+const PENDING: &str = "select (select count(*) from request where state = 'accepted' and {own}), \
+     (select received_at_ms from request where rowid = \
+     (select min(rowid) from request where state = 'accepted' and {own}))";
+const UNWANTED: &str = "select id from request where state = 'finished' and {own} and created_at_ms > 0 \
+     and coalesce(deadline_ms, created_at_ms + ?1) < ?2 order by rowid";
+
+#[cfg(test)]
+pub(super) const REGULAR: &[&str] = &[PENDING, UNWANTED];
+
 const LIFE: &str = "id, tool, origin, conversation, effect, state, outcome, code, offers, attempt, epoch, \
     received_at_ms, started_at_ms, finished_at_ms, closed_at_ms, cancel_requested_at_ms, cancel_requested, \
     deliver_attempts, last_error, deadline_ms, \
@@ -203,13 +212,9 @@ impl Reader {
     /// # Errors
     /// The file cannot be read.
     pub fn pending(&self) -> Result<Pending, JournalError> {
-        let sql = format!(
-            "select count(*), min(received_at_ms) from request where state = 'accepted' and {}",
-            self.own()
-        );
         Ok(self
-            .connection
-            .query_row(&sql, [], |row| Ok(Pending { count: row.get(0)?, oldest_ms: row.get(1)? }))?)
+            .prepare(PENDING)?
+            .query_row([], |row| Ok(Pending { count: row.get(0)?, oldest_ms: row.get(1)? }))?)
     }
 
     /// The replies that nobody will want any more: those whose request expired before `expired_before_ms` by the
@@ -222,14 +227,7 @@ impl Reader {
         expired_before_ms: f64,
         ttl_ms: f64,
     ) -> Result<Vec<RequestId>, JournalError> {
-        let mut statement = self.connection.prepare_cached(&format!(
-            "select id from request where {} and state = 'finished' and created_at_ms > 0 \
-             and coalesce(deadline_ms, created_at_ms + ?1) < ?2 order by rowid",
-            self.own()
-        ))?;
-        let ids = statement
-            .query_map((ttl_ms, expired_before_ms), |row| super::entry::parsed(row, 0, RequestId::parse))?;
-        Ok(ids.collect::<Result<_, _>>()?)
+        self.ids(UNWANTED, (ttl_ms, expired_before_ms))
     }
 }
 

@@ -27,20 +27,6 @@ impl Journal {
             })
             .await
     }
-
-    /// Forgets the incidents before `before_ms` of requests that the journal does not know (any more).
-    ///
-    /// # Errors
-    /// The journal could not be written.
-    pub async fn forget_incidents(&self, before_ms: i64) -> Result<usize, JournalError> {
-        self.writer
-            .write_beside(move |transaction| {
-                let sql = "delete from incident where coalesce(last_at_ms, at_ms) < ? \
-                           and not exists (select 1 from request where id = request_id)";
-                Ok(transaction.execute(sql, [before_ms])?)
-            })
-            .await
-    }
 }
 
 /// The same within a transaction.

@@ -9,9 +9,11 @@
 
 mod accept;
 mod backends;
+mod backlog;
 mod backup;
 mod debris;
 mod entry;
+mod forgetting;
 mod gleanings;
 mod history;
 mod incidents;
@@ -32,9 +34,11 @@ mod swap;
 mod transitions;
 mod writer;
 
-pub use accept::{Accepted, Admission, Conflict, Offer, Refusal};
+pub use accept::{Accepted, Admission, Conflict, InFlight, Offer, Refusal};
 pub use backends::{BackendIdentity, WaitingBackend};
+pub use backlog::{Room, Waiting};
 pub use entry::{Origin, RecordedReply, State, Unfinished};
+pub use forgetting::{BATCH, SignedUntil};
 pub use history::{Incident, Life, Pending, Question, Whole};
 pub use read::{ListedTask, LiveCounts, Reader, RequestLife};
 pub use room::{RESERVE, has_room_at};
@@ -44,6 +48,8 @@ pub use shells::{ShellExit, ShellRow, ShellState, ShellTrace};
 pub use transitions::{Close, Fate, Started};
 
 use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 
 use crate::ids::RequestId;
 use integrity::Fault;
@@ -133,6 +139,14 @@ pub struct Journal {
     disk: room::Disk,
     path: std::path::PathBuf,
     current: backends::Current,
+    closed: Arc<Closed>,
+}
+
+/// How many requests this process closed.
+#[derive(Debug, Default)]
+struct Closed {
+    delivered: AtomicU64,
+    undeliverable: AtomicU64,
 }
 
 impl Journal {
@@ -160,6 +174,7 @@ impl Journal {
         let mut connection = migrate::open(path, false)?;
         let disk = room::Disk::below(path);
         let mut prepare = || {
+            salvage::put_in_doubt(&connection)?;
             count_life(&connection)?;
             select(&mut connection)
         };
@@ -171,7 +186,8 @@ impl Journal {
             number => number?,
         };
         let writer = Writer::start(connection, path, disk.clone());
-        Ok(Self { writer, disk, path: path.to_owned(), current: backends::Current::new(number) })
+        let current = backends::Current::new(number);
+        Ok(Self { writer, disk, path: path.to_owned(), current, closed: Arc::default() })
     }
 
     /// Brings everything into the one file, when nothing more is to be written: the next start finds nothing to

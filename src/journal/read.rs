@@ -3,14 +3,13 @@
 use std::cmp::Ordering;
 use std::path::Path;
 
-use rusqlite::{Connection, OpenFlags, OptionalExtension, Row};
+use rusqlite::{CachedStatement, Connection, OpenFlags, OptionalExtension, Row};
 
 use super::entry::{
-    Origin, REPLY_COLUMNS, REQUEST_COLUMNS, RecordedReply, State, Stored, Unfinished, parsed,
-    request_from_row,
+    Origin, REPLY_COLUMNS, RecordedReply, State, Stored, Unfinished, parsed, request_from_row,
 };
 use super::{Accepted, JournalError, migrate};
-use crate::ids::{ConversationId, LeaseId, RequestId};
+use crate::ids::{LeaseId, RequestId};
 use crate::request::{Effect, OutcomeKind};
 
 /// A read-only view of a journal, which may be in use by a runner.
@@ -20,6 +19,23 @@ pub struct Reader {
     /// The number of the backend that it reads for; none where it reads of all.
     pub(super) backend: Option<i64>,
 }
+
+const BEGUN: &str = "select id from request where state = 'started' and {own} order by rowid";
+const BEGUN_ANYWHERE: &str = "select id from request where state = 'started' order by rowid";
+/// One whose reply is lost is none of them: the next start puts it in doubt.
+const UNDELIVERED: &str = "select id from request where state = 'finished' and {own} \
+     and exists (select 1 from result where request_id = id) order by rowid";
+const COUNTS: &str = "select (select count(*) from request where state = 'accepted' and {own}), \
+     (select count(*) from request where state = 'started' and {own}), \
+     (select count(*) from request where state = 'finished' and {own}), \
+     (select min(finished_at_ms) from request where state = 'finished' and {own}), \
+     (select count(*) from request where state = 'undeliverable' and {own})";
+const TASKS: &str = "select origin, tool, state, received_at_ms, started_at_ms, finished_at_ms, outcome, null, id, \
+     substr(args, 1, 100) from request where origin = 'task' and {own} and received_at_ms >= ? order by rowid desc limit ?";
+
+/// What is asked again and again: none of it may read through the closed requests.
+#[cfg(test)]
+pub(super) const REGULAR: &[&str] = &[BEGUN, BEGUN_ANYWHERE, UNDELIVERED, COUNTS, TASKS];
 
 /// How many requests are on their way.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -110,30 +126,20 @@ impl Reader {
         Ok(super::backends::fact(&self.connection, self.facts_of()?, key)?)
     }
 
-    /// What a previous life accepted or started and did not finish, oldest first.
-    ///
-    /// # Errors
-    /// The file cannot be read.
-    pub fn unfinished(&self) -> Result<Vec<Unfinished>, JournalError> {
-        let mut statement = self.connection.prepare_cached(&format!(
-            "select {REQUEST_COLUMNS}, {LIFE_COLUMNS} from request \
-             where {} and state in ('accepted', 'started') order by rowid",
-            self.own()
-        ))?;
-        let rows = statement.query_map([], unfinished_from_row)?;
-        Ok(rows.collect::<Result<_, _>>()?)
-    }
-
     /// The requests that are begun and not answered, of all backends, oldest first.
     ///
     /// # Errors
     /// The file cannot be read.
     pub fn begun(&self) -> Result<Vec<RequestId>, JournalError> {
-        let mut statement = self
-            .connection
-            .prepare_cached("select id from request where state = 'started' order by rowid")?;
-        let rows = statement.query_map([], |row| parsed(row, 0, RequestId::parse))?;
-        Ok(rows.collect::<Result<_, _>>()?)
+        self.ids(BEGUN_ANYWHERE, [])
+    }
+
+    /// Those of them that belong to the backend that this reads for.
+    ///
+    /// # Errors
+    /// The file cannot be read.
+    pub fn begun_here(&self) -> Result<Vec<RequestId>, JournalError> {
+        self.ids(BEGUN, [])
     }
 
     /// The requests whose replies are not delivered, oldest first.
@@ -141,10 +147,21 @@ impl Reader {
     /// # Errors
     /// The file cannot be read.
     pub fn undelivered(&self) -> Result<Vec<RequestId>, JournalError> {
-        let sql =
-            format!("select id from request where {} and state = 'finished' order by rowid", self.own());
-        let mut statement = self.connection.prepare_cached(&sql)?;
-        let rows = statement.query_map([], |row| parsed(row, 0, RequestId::parse))?;
+        self.ids(UNDELIVERED, [])
+    }
+
+    /// Prepares a statement for the requests of the backend that this reads for: `{own}` in it stands for that.
+    pub(super) fn prepare(&self, sql: &str) -> rusqlite::Result<CachedStatement<'_>> {
+        self.connection.prepare_cached(&sql.replace("{own}", &self.own()))
+    }
+
+    pub(super) fn ids(
+        &self,
+        sql: &str,
+        values: impl rusqlite::Params,
+    ) -> Result<Vec<RequestId>, JournalError> {
+        let mut statement = self.prepare(sql)?;
+        let rows = statement.query_map(values, |row| parsed(row, 0, RequestId::parse))?;
         Ok(rows.collect::<Result<_, _>>()?)
     }
 
@@ -174,45 +191,15 @@ impl Reader {
         Ok(statement.query_row([id.as_str()], RecordedReply::from_row).optional()?)
     }
 
-    /// Accepted requests of one conversation that nobody works on, oldest first, at most so many. `busy` tells which
-    /// are in memory already.
+    /// A reply that is recorded and still kept, delivered or not.
     ///
     /// # Errors
     /// The file cannot be read.
-    pub fn waiting_in(
-        &self,
-        conversation: &ConversationId,
-        limit: usize,
-        busy: impl Fn(&RequestId) -> bool,
-    ) -> Result<Vec<Unfinished>, JournalError> {
-        let mut statement = self.connection.prepare_cached(&format!(
-            "select {REQUEST_COLUMNS}, {LIFE_COLUMNS} from request \
-             where state = 'accepted' and conversation = ? and {} order by rowid",
-            self.own()
-        ))?;
-        let mut rows = statement.query([conversation.as_str()])?;
-        let mut waiting = Vec::new();
-        while let Some(row) = rows.next()? {
-            if waiting.len() == limit {
-                break;
-            }
-            if !busy(&parsed(row, 0, RequestId::parse)?) {
-                waiting.push(unfinished_from_row(row)?);
-            }
+    pub fn kept_reply(&self, id: &RequestId) -> Result<Option<RecordedReply>, JournalError> {
+        match recorded(&self.connection, id) {
+            Err(JournalError::Sqlite(rusqlite::Error::QueryReturnedNoRows)) => Ok(None),
+            found => found.map(Some),
         }
-        Ok(waiting)
-    }
-
-    /// One request, if it is accepted and not begun.
-    ///
-    /// # Errors
-    /// The file cannot be read.
-    pub fn waiting(&self, id: &RequestId) -> Result<Option<Unfinished>, JournalError> {
-        let mut statement = self.connection.prepare_cached(&format!(
-            "select {REQUEST_COLUMNS}, {LIFE_COLUMNS} from request where state = 'accepted' and id = ? and {}",
-            self.own()
-        ))?;
-        Ok(statement.query_row([id.as_str()], unfinished_from_row).optional()?)
     }
 
     /// The processes that requests' calls had started, of all backends.
@@ -231,42 +218,15 @@ impl Reader {
     /// # Errors
     /// The file cannot be read.
     pub fn counts(&self) -> Result<LiveCounts, JournalError> {
-        let mut counts = LiveCounts::default();
-        let own = self.own();
-        let mut statement = self.connection.prepare_cached(&format!(
-            "select state, count(*), min(finished_at_ms) from request \
-             where {own} and state in ('accepted', 'started', 'finished') group by state",
-        ))?;
-        let mut rows = statement.query([])?;
-        while let Some(row) = rows.next()? {
-            let count = row.get(1)?;
-            match row.get::<_, Stored<State>>(0)?.0 {
-                State::Accepted => counts.accepted = count,
-                State::Started => counts.started = count,
-                _ => (counts.outbox, counts.outbox_oldest_ms) = (count, row.get(2)?),
-            }
-        }
-        counts.undeliverable = self.connection.query_row(
-            &format!(
-                "select count(*) from request where closed_at_ms is not null and state = 'undeliverable' and {own}"
-            ),
-            [],
-            |row| row.get(0),
-        )?;
-        Ok(counts)
-    }
-
-    /// How many requests were ever delivered, and how many never will be, of those that are remembered.
-    ///
-    /// # Errors
-    /// The file cannot be read.
-    pub fn closed_counts(&self) -> Result<(u32, u32), JournalError> {
-        let sql = format!(
-            "select count(*) filter (where state = 'delivered' and origin = 'backend'), \
-             count(*) filter (where state = 'undeliverable') from request where closed_at_ms is not null and {}",
-            self.own()
-        );
-        Ok(self.connection.query_row(&sql, [], |row| Ok((row.get(0)?, row.get(1)?)))?)
+        Ok(self.prepare(COUNTS)?.query_row([], |row| {
+            Ok(LiveCounts {
+                accepted: row.get(0)?,
+                started: row.get(1)?,
+                outbox: row.get(2)?,
+                outbox_oldest_ms: row.get(3)?,
+                undeliverable: row.get(4)?,
+            })
+        })?)
     }
 
     /// One request's life.
@@ -287,12 +247,7 @@ impl Reader {
     /// # Errors
     /// The file cannot be read.
     pub fn tasks(&self, since_ms: i64, limit: u32) -> Result<Vec<ListedTask>, JournalError> {
-        let mut statement = self.connection.prepare_cached(&format!(
-            "select origin, tool, state, received_at_ms, started_at_ms, finished_at_ms, outcome, null, id, \
-             substr(args, 1, 100) from request where {} and origin = 'task' and received_at_ms >= ? \
-             order by rowid desc limit ?",
-            self.own()
-        ))?;
+        let mut statement = self.prepare(TASKS)?;
         let rows = statement.query_map((since_ms, limit), |row| {
             Ok(ListedTask {
                 id: parsed(row, 8, RequestId::parse)?,
@@ -324,12 +279,6 @@ impl From<Unfinished> for Accepted {
     }
 }
 
-pub(super) fn unfinished(connection: &Connection, id: &RequestId) -> Result<Unfinished, JournalError> {
-    Ok(connection
-        .prepare_cached(&format!("select {REQUEST_COLUMNS}, {LIFE_COLUMNS} from request where id = ?"))?
-        .query_row([id.as_str()], unfinished_from_row)?)
-}
-
 pub(super) fn recorded(connection: &Connection, id: &RequestId) -> Result<RecordedReply, JournalError> {
     Ok(connection
         .prepare_cached(&format!(
@@ -339,9 +288,9 @@ pub(super) fn recorded(connection: &Connection, id: &RequestId) -> Result<Record
 }
 
 /// What [`unfinished_from_row`] reads behind the request's own columns.
-const LIFE_COLUMNS: &str = "origin, effect, state, attempt, lease_id";
+pub(super) const LIFE_COLUMNS: &str = "origin, effect, state, attempt, lease_id";
 
-fn unfinished_from_row(row: &Row<'_>) -> rusqlite::Result<Unfinished> {
+pub(super) fn unfinished_from_row(row: &Row<'_>) -> rusqlite::Result<Unfinished> {
     Ok(Unfinished {
         request: request_from_row(row)?,
         origin: row.get::<_, Stored<Origin>>(9)?.0,

@@ -148,7 +148,7 @@ fn carry_tables(
 
 /// A reply that could not be read was perhaps never posted: its request is again where its reply is not known. One
 /// that never began is as if it had not been looked at.
-fn put_in_doubt(target: &Transaction<'_>) -> rusqlite::Result<()> {
+pub(super) fn put_in_doubt(target: &Connection) -> rusqlite::Result<()> {
     target.execute_batch(
         "update request set state = case attempt when 0 then 'accepted' else 'started' end, \
          outcome = null, finished_at_ms = null \

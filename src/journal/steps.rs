@@ -77,7 +77,7 @@ pub(super) fn write(
             .execute(params![cancelled, now_ms, id_text, was])?,
         Write::Unclose => transaction
             .prepare_cached(
-                "update request set offers = offers + 1, state = 'finished', closed_at_ms = null \
+                "update request set offers = offers + 1, state = 'finished', closed_at_ms = null, sent_at_ms = null \
                  where id = ? and state = ?",
             )?
             .execute([id_text, was])?,
@@ -111,10 +111,10 @@ pub(super) fn write(
             }
             transaction
                 .prepare_cached(
-                    "update request set state = ?, closed_at_ms = ?, \
-                     args = case origin when 'task' then args else '' end where id = ? and state = ?",
+                    "update request set state = ?1, closed_at_ms = ?2, sent_at_ms = ?3, \
+                     args = case origin when 'task' then args else '' end where id = ?4 and state = ?5",
                 )?
-                .execute(params![state.as_str(), now_ms, id_text, was])?
+                .execute(params![state.as_str(), now_ms, kept.then_some(now_ms), id_text, was])?
         }
     };
     if changed == 1 {

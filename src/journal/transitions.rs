@@ -1,5 +1,7 @@
 //! The transitions after acceptance. Each is compare-and-set: a request that somebody else moved on is left alone.
 
+use std::sync::atomic::Ordering;
+
 use rusqlite::{Transaction, params};
 
 use super::accept::Accepted;
@@ -115,19 +117,33 @@ impl Journal {
     /// `duplicate`.
     pub async fn close(&self, id: &RequestId, close: Close, now_ms: i64) -> Result<(), JournalError> {
         let id = id.clone();
-        self.writer
+        let delivered = !matches!(close, Close::Undeliverable(_));
+        let was_open = self
+            .writer
             .write(Durability::Process, move |transaction| {
-                let delivered = !matches!(close, Close::Undeliverable(_));
                 let event = Event::Closed { delivered, kept: close == Close::Sent };
-                steps::take(transaction, &id, event, now_ms)?;
+                let (_, known) = steps::take(transaction, &id, event, now_ms)?;
                 if let Close::Undeliverable(reason) = &close {
                     transaction
                         .prepare_cached("update request set last_error = ? where id = ?")?
                         .execute([reason, id.as_str()])?;
                 }
-                Ok(())
+                Ok(known.is_some_and(|known| !matches!(known.state, State::Delivered | State::Undeliverable)))
             })
-            .await
+            .await?;
+        if was_open {
+            let count = if delivered { &self.closed.delivered } else { &self.closed.undeliverable };
+            count.fetch_add(1, Ordering::Relaxed);
+        }
+        Ok(())
+    }
+
+    /// How many requests this process closed: those whose reply the backend has, and those whose reply it will never
+    /// take.
+    pub fn closed(&self) -> (u64, u64) {
+        let [delivered, undeliverable] =
+            [&self.closed.delivered, &self.closed.undeliverable].map(|count| count.load(Ordering::Relaxed));
+        (delivered, undeliverable)
     }
 
     /// Notes that a post failed, for `history`.
@@ -236,34 +252,6 @@ impl Journal {
     /// A number that rises whenever a request may have moved: what was counted of the open ones holds until then.
     pub fn moves(&self) -> u64 {
         self.writer.moves()
-    }
-
-    /// Drops the replies that were kept after they were sent, of requests closed before `closed_before_ms`.
-    ///
-    /// # Errors
-    /// The journal could not be written.
-    pub async fn drop_sent(&self, closed_before_ms: i64) -> Result<usize, JournalError> {
-        self.writer
-            .write_beside(move |transaction| {
-                Ok(transaction.execute(
-                    "delete from result where request_id in \
-                     (select id from request where closed_at_ms < ? and origin = 'backend')",
-                    [closed_before_ms],
-                )?)
-            })
-            .await
-    }
-
-    /// Forgets what was closed before `closed_before_ms`: by then the backend does not offer it again.
-    ///
-    /// # Errors
-    /// The journal could not be written.
-    pub async fn forget_closed(&self, closed_before_ms: i64) -> Result<usize, JournalError> {
-        self.writer
-            .write_beside(move |transaction| {
-                Ok(transaction.execute("delete from request where closed_at_ms < ?", [closed_before_ms])?)
-            })
-            .await
     }
 }
 

@@ -80,6 +80,8 @@ pub enum NotSigned {
 impl RequestAuth {
     /// By how much this machine's clock may be off, in milliseconds.
     pub const SKEW_MS: f64 = 300_000.0;
+    /// The same as a whole number.
+    pub const SKEW_MS_WHOLE: i64 = 300_000;
 
     /// Requires signatures for this device with this key, 32 bytes; none where these are no key.
     pub fn new(device: DeviceId, key: &[u8; 32]) -> Option<Self> {

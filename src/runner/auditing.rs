@@ -3,6 +3,7 @@
 
 use super::engine::Engine;
 use crate::audit::{Decision, Entry, Event, Who, hash_of};
+use crate::ids::RequestId;
 use crate::journal::{Accepted, Origin};
 use crate::request::{CleanReply, ErrorCode, Meta, Outcome, ToolRequest};
 
@@ -124,6 +125,13 @@ impl Engine {
             duration_ms: u64::try_from(took.as_millis()).ok(),
             ..self.about(call, Event::Answered, attempt.is_none())
         }]);
+    }
+
+    /// A reply is not posted any more: the backend will not take it, with this code where it gave one.
+    pub(super) fn audit_undeliverable(&self, id: &RequestId, code: Option<&str>, reason: &str) {
+        let row =
+            Entry::new(Event::Undeliverable, Who::Backend, self.clock.now_ms()).about(id).saying(reason);
+        self.audit.note(vec![Entry { code: code.map(str::to_owned), ..row }]);
     }
 
     /// Something happened that is no call.

@@ -13,7 +13,7 @@ use super::wake::{Ended, Wake, Waker};
 use crate::audit::{Entry, Event, Who};
 use crate::backend::{Declined, Offered};
 use crate::ids::{ConversationId, RequestId};
-use crate::journal::{Accepted, Admission, Origin, State, Unfinished};
+use crate::journal::{Accepted, Admission, InFlight, Origin, State};
 use crate::request::Effect;
 use crate::tool::Lane;
 
@@ -21,12 +21,26 @@ use crate::tool::Lane;
 pub(super) struct CallToken {
     conversation: ConversationId,
     cancel: CancellationToken,
+    share: Share,
+    place: Place,
+}
+
+/// Whether a call that runs counts among those that run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Place {
+    /// It does.
+    Held,
+    /// Not while it waits for a person.
+    Aside,
+    /// Not any more: it takes too long.
+    GivenBack,
 }
 
 /// A call in its lane.
 pub(super) struct Waiting {
     call: Call,
     share: Share,
+    bytes: usize,
 }
 
 /// Wakes the loop when it is dropped: whatever becomes of a call's task, its lane is freed.
@@ -43,7 +57,7 @@ impl Drop for Freeing {
 
 impl Runner {
     /// Goes on with what the journal made of a page.
-    pub(super) fn take_in(&mut self, admitted: Vec<Admission>) {
+    pub(super) async fn take_in(&mut self, admitted: Vec<Admission>) {
         for admission in admitted {
             match admission {
                 Admission::Fresh(accepted) => {
@@ -54,11 +68,8 @@ impl Runner {
                     let engine = Arc::clone(&self.engine);
                     self.engine.tasks.spawn(async move { engine.deliver(reply).await });
                 }
-                Admission::Answered(reply) => {
-                    let engine = Arc::clone(&self.engine);
-                    self.engine.tasks.spawn(async move { engine.deliver_again(reply).await });
-                }
-                Admission::InFlight(left) => self.go_on_with(left),
+                Admission::Answered(id) => self.engine.deliver_again(id),
+                Admission::InFlight(left) => self.go_on_with(&left),
                 Admission::Cancel(id) => self.cancel(&id),
                 Admission::Conflict(conflict) => {
                     tracing::warn!(request.id = %conflict.id, "a second request under a known id was not run");
@@ -68,7 +79,7 @@ impl Runner {
                 Admission::Unknown(id) => self.unknown.push(id),
             }
         }
-        self.start_ready();
+        self.start_ready().await;
     }
 
     /// Says that there will be no result, as far as the wire can.
@@ -84,65 +95,63 @@ impl Runner {
 
     /// A request that is offered again. One that was promised and then fell by the wayside is placed again; the loop
     /// takes nothing out of `calls` between the journal's look at a request and this one.
-    fn go_on_with(&mut self, left: Unfinished) {
-        let id = left.request.id.clone();
-        let cancelled = left.request.cancelled;
-        if self.calls.contains_key(&id) {
-            if cancelled {
-                self.cancel(&id);
+    fn go_on_with(&mut self, left: &InFlight) {
+        let InFlight { id, conversation, state, cancelled } = left;
+        if *cancelled && *state == State::Accepted || self.calls.contains_key(id) {
+            if *cancelled {
+                self.cancel(id);
             }
-        } else if left.state == State::Accepted && !self.parked.has(&left.request.conversation) {
+        } else if *state == State::Accepted && !self.parked.holds(id, conversation) {
             tracing::warn!(request.id = %id, "a request that nobody worked on is taken up again");
-            self.place(left.into());
+            self.parked.add(conversation);
         }
     }
 
-    /// Places calls that did not come by a page.
-    pub(super) fn place_all(&mut self, calls: impl IntoIterator<Item = Accepted>) {
-        for accepted in calls {
-            self.place(accepted);
-        }
-        self.start_ready();
+    /// Takes in a call that did not come by a page.
+    pub(super) async fn take_in_task(&mut self, call: Accepted) {
+        self.place(call);
+        self.start_ready().await;
     }
 
     /// Puts a call into its lane, or leaves it in the journal until there is room.
     fn place(&mut self, accepted: Accepted) {
-        let waits = matches!(self.share_of(&accepted), Share::Read | Share::Effect);
-        if waits && self.park(&accepted.request().conversation) {
-            return;
+        let (request, bytes) = (accepted.request(), accepted.request().args.len());
+        let is_parked = match self.share_of(&accepted) {
+            Share::Read | Share::Effect => self.park(&request.conversation, bytes),
+            Share::Free | Share::Task | Share::TakenBack => self.park_beside(&request.id, bytes),
+        };
+        if !is_parked {
+            self.put_in_lane(accepted);
         }
-        self.put_in_lane(accepted);
     }
 
     pub(super) fn put_in_lane(&mut self, accepted: Accepted) {
-        let share = self.share_of(&accepted);
-        let conversation = accepted.request().conversation.clone();
-        let call = self.known(accepted);
-        self.lanes.place(&conversation, share, Waiting { call, share });
+        self.put_in(self.share_of(&accepted), accepted);
     }
 
-    /// Answers a waiting call that was taken back.
-    pub(super) fn start_cancelled(&mut self, accepted: Accepted) {
-        let call = self.known(accepted);
-        call.cancel.cancel();
-        self.start(call, Share::Free);
-    }
-
-    /// A call that can be cancelled from here on.
-    fn known(&mut self, accepted: Accepted) -> Call {
+    /// Puts a call into a lane; it can be cancelled from here on.
+    pub(super) fn put_in(&mut self, share: Share, accepted: Accepted) {
         let request = accepted.request();
         let cancel = CancellationToken::new();
         if request.cancelled {
             cancel.cancel();
         }
-        let token = CallToken { conversation: request.conversation.clone(), cancel: cancel.clone() };
+        let (conversation, bytes) = (request.conversation.clone(), request.args.len());
+        let token = CallToken {
+            conversation: conversation.clone(),
+            cancel: cancel.clone(),
+            share,
+            place: Place::Held,
+        };
         self.calls.insert(request.id.clone(), token);
-        Call { accepted, cancel, observed: None }
+        let call = Call { accepted, cancel, observed: None };
+        self.lanes.place(&conversation, share, bytes, Waiting { call, share, bytes });
     }
 
     fn share_of(&self, accepted: &Accepted) -> Share {
         let tool = self.engine.registry.find(accepted.request().tool.as_str());
         match accepted.effect() {
+            _ if accepted.request().cancelled => Share::TakenBack,
             _ if tool.is_ok_and(|tool| tool.spec().lane == Lane::Control) => Share::Free,
             _ if accepted.origin() == Origin::Task => Share::Task,
             Effect::AsksUser => Share::Free,
@@ -152,60 +161,116 @@ impl Runner {
     }
 
     /// Starts what may start.
-    pub(super) fn start_ready(&mut self) {
-        if self.lacks_room() {
-            return self.wait_for_room();
-        }
-        self.take_up_parked();
-        while !self.engine.hold.is_on()
-            && let Some(waiting) = self.lanes.next()
-        {
-            self.start(waiting.call, waiting.share);
+    pub(super) async fn start_ready(&mut self) {
+        loop {
+            let taken_up = self.take_up_parked().await;
+            while let Some(waiting) = self.lanes.next_taken_back() {
+                self.start(waiting);
+            }
+            if self.lacks_room() {
+                return self.wait_for_room();
+            }
+            while !self.engine.hold.is_on()
+                && let Some(waiting) = self.lanes.next()
+            {
+                self.start(waiting);
+            }
+            if !taken_up {
+                break;
+            }
         }
     }
 
-    fn start(&self, call: Call, share: Share) {
+    fn start(&self, Waiting { call, share, bytes }: Waiting) {
         let engine = Arc::clone(&self.engine);
         let request = call.accepted.request();
-        let ended = Ended { id: request.id.clone(), conversation: request.conversation.clone(), share };
+        let id = request.id.clone();
+        let ended = Ended { id: id.clone(), conversation: request.conversation.clone(), share, bytes };
         let freeing = Freeing { waker: engine.waker.clone(), ended };
         self.engine.tasks.spawn(async move {
             let _freeing = freeing;
             let accepted = call.accepted.clone();
             let answering = Arc::clone(&engine);
-            if engine.tasks.spawn(async move { answering.answer(call).await }).await.is_err() {
+            let mut answer = engine.tasks.spawn(async move { answering.answer(call).await });
+            let long = async {
+                match share.gives_back_after() {
+                    Some(time) => tokio::time::sleep(time).await,
+                    None => std::future::pending().await,
+                }
+            };
+            let answered = tokio::select! {
+                answered = &mut answer => answered,
+                () = long => {
+                    engine.waker.wake(Wake::TakesLong(id));
+                    answer.await
+                }
+            };
+            if answered.is_err() {
                 engine.answer_for_the_fallen(&accepted).await;
             }
         });
     }
 
     /// A call waits for a person; others may have its place.
-    pub(super) fn step_aside(&mut self, call: &Accepted) {
-        self.lanes.step_aside(self.share_of(call));
-        self.start_ready();
+    pub(super) async fn step_aside(&mut self, call: &Accepted) {
+        if let Some(token) = self.calls.get_mut(&call.request().id)
+            && token.place == Place::Held
+        {
+            token.place = Place::Aside;
+            self.lanes.step_aside(token.share);
+            self.start_ready().await;
+        }
     }
 
     /// It goes on.
     pub(super) fn step_back(&mut self, call: &Accepted) {
-        self.lanes.step_back(self.share_of(call));
+        if let Some(token) = self.calls.get_mut(&call.request().id)
+            && token.place == Place::Aside
+        {
+            token.place = Place::Held;
+            self.lanes.step_back(token.share);
+        }
     }
 
-    pub(super) fn call_finished(&mut self, ended: &Ended) {
+    /// A call has run for long: others may have its place.
+    pub(super) async fn takes_long(&mut self, id: &RequestId) {
+        if let Some(token) = self.calls.get_mut(id)
+            && token.place == Place::Held
+            && self.lanes.release_place(token.share)
+        {
+            token.place = Place::GivenBack;
+            self.start_ready().await;
+        }
+    }
+
+    pub(super) async fn call_finished(&mut self, ended: &Ended) {
         self.pass.executed += 1;
-        self.calls.remove(&ended.id);
-        self.lanes.finished(&ended.conversation, ended.share);
-        self.start_ready();
+        match self.calls.remove(&ended.id).map(|token| token.place) {
+            Some(Place::Aside) => self.lanes.step_back(ended.share),
+            Some(Place::GivenBack) => self.lanes.end_without_place(ended.share),
+            Some(Place::Held) | None => {}
+        }
+        self.lanes.finished(&ended.conversation, ended.share, ended.bytes);
+        self.start_ready().await;
     }
 
-    /// Cancels a call that runs; takes one that waits out of its lane, to be answered at once.
+    /// Cancels a call that runs; takes one that waits out of its lane, to be answered soon.
     pub(super) fn cancel(&mut self, id: &RequestId) {
-        let Some(token) = self.calls.get(id) else { return self.cancel_parked(id) };
+        let Some(token) = self.calls.get_mut(id) else { return self.cancel_parked(id) };
         token.cancel.cancel();
         let conversation = token.conversation.clone();
         let waiting = self.lanes.remove(&conversation, |waiting| waiting.call.accepted.request().id == *id);
         if let Some(waiting) = waiting {
-            self.start(waiting.call, Share::Free);
+            token.share = Share::TakenBack;
+            let waiting = Waiting { share: Share::TakenBack, ..waiting };
+            self.lanes.place(&conversation, Share::TakenBack, waiting.bytes, waiting);
         }
+    }
+
+    /// The same for one of which it was learned elsewhere.
+    pub(super) async fn cancel_seen(&mut self, id: &RequestId) {
+        self.cancel(id);
+        self.start_ready().await;
     }
 }
 

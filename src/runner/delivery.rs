@@ -43,15 +43,25 @@ impl Engine {
     }
 
     /// Posts a reply that was asked for again. Where nobody confirms more than a reply's arrival, what is on its way now
-    /// was sent before that, and whoever asked after it gets it once more. Else it is posted only if it is still
+    /// was sent before that, and whoever asked after it gets it once more. Else the outbox has it, as long as it is
     /// undelivered: the page that asks may have been listed before the backend had it.
-    pub(super) async fn deliver_again(self: &Arc<Self>, reply: RecordedReply) {
-        if self.backend.link().is_some() {
-            self.outbox.is_idle(reply.id()).await;
-            self.deliver(reply).await;
-        } else if !Arc::clone(self).post_recorded(reply.id()).await {
-            self.outbox.ring();
+    pub(super) fn deliver_again(self: &Arc<Self>, id: RequestId) {
+        if self.backend.link().is_none() {
+            return self.outbox.ring();
         }
+        let engine = Arc::clone(self);
+        self.tasks.spawn(async move {
+            engine.outbox.is_idle(&id).await;
+            let (journal, wanted) = (engine.journal.clone(), id.clone());
+            match blocking(move || journal.reader()?.kept_reply(&wanted)).await {
+                Ok(Some(reply)) => engine.deliver(reply).await,
+                Ok(None) => {}
+                Err(error) => {
+                    tracing::error!(request.id = %id, %error, "a reply cannot be read from the journal");
+                    engine.outbox.ring();
+                }
+            }
+        });
     }
 
     /// Posts a reply and tells the outbox how that went.
@@ -90,7 +100,9 @@ impl Engine {
             match error.disposition() {
                 Disposition::Never => {
                     if !self.mend(&reply, &error).await? {
-                        return self.settle(&reply, Close::Undeliverable(error.to_string())).await;
+                        let reason = error.to_string();
+                        self.audit_undeliverable(reply.id(), error.code(), &reason);
+                        return self.settle(&reply, Close::Undeliverable(reason)).await;
                     }
                 }
                 Disposition::Shrink(limit) => {

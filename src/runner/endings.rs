@@ -67,6 +67,16 @@ pub(super) fn never_ran() -> Outcome {
     Outcome::Cancelled(Failure { code: ErrorCode::Cancelled, text, meta: Meta::default() })
 }
 
+/// The answer to a call that could not be looked at in time: its paths hang, say.
+pub(super) fn not_begun_in_time(limit: Duration) -> Outcome {
+    let text = format!(
+        "Not begun: looking at what it touches took longer than {:.1} s. It changed nothing. A disk or a network \
+         folder may not answer.",
+        limit.as_secs_f64()
+    );
+    Outcome::Error(Failure { code: ErrorCode::Timeout, text, meta: Meta::default() })
+}
+
 pub(super) fn panicked() -> ToolError {
     ToolError::internal("The tool failed inside (a fault of punie-runner, not of the arguments). What it had done so far stands.")
         .with_meta(Meta { may_have_run: true, ..Meta::default() })

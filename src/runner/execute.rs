@@ -9,7 +9,7 @@ use super::approvals::Stopped;
 use super::auditing::{Cleared, Facts};
 use super::backoff::Retry;
 use super::declaring::InJournal;
-use super::endings::{Cut, never_ran, outcome, panicked, refused};
+use super::endings::{Cut, never_ran, not_begun_in_time, outcome, panicked, refused};
 use super::engine::Engine;
 use super::leases::Claimed;
 use super::observing::Observed;
@@ -41,7 +41,7 @@ struct Prepared {
 }
 
 /// What a call came to.
-enum Work {
+pub(super) enum Work {
     /// This, in this execution (none where nothing was started).
     Outcome(Box<Outcome>, Option<u32>),
     /// Nothing: it stays where the journal has it, for the next life of the runner.
@@ -49,7 +49,7 @@ enum Work {
 }
 
 impl Work {
-    fn answer(outcome: Outcome) -> Self {
+    pub(super) fn answer(outcome: Outcome) -> Self {
         Self::Outcome(Box::new(outcome), None)
     }
 }
@@ -66,6 +66,7 @@ impl Engine {
         let (outcome, attempt) = match (claimed, result) {
             (Claimed::NotOurs(reason), _) => {
                 tracing::info!(request.id = %id, reason, "the request is not ours to answer");
+                self.audit_undeliverable(id, None, &reason);
                 return self.close(&call.accepted, Close::Undeliverable(reason)).await;
             }
             (Claimed::Answered, _) => {
@@ -142,7 +143,7 @@ impl Engine {
     }
 
     /// What a call comes to that was taken back, is late, or was stopped by a person, before it began.
-    fn unwanted(&self, call: &Call) -> Option<Outcome> {
+    pub(super) fn unwanted(&self, call: &Call) -> Option<Outcome> {
         if call.cancel.is_cancelled() {
             return Some(never_ran());
         }
@@ -155,7 +156,15 @@ impl Engine {
         if let Some(outcome) = self.unwanted(call) {
             return Err(Work::answer(outcome));
         }
-        let (ready, permission) = self.decode(call).await.map_err(|error| Work::answer(refused(error)))?;
+        // What the gate looks at may hang as what the tool does.
+        let limit = self.context(call).time_left(self.settings.longest_call);
+        let decoded = tokio::select! {
+            decoded = self.decode(call) => decoded,
+            () = call.cancel.cancelled() => return Err(Work::answer(never_ran())),
+            () = self.time_is_up(call, limit) => return Err(Work::answer(not_begun_in_time(limit))),
+            () = self.calls_over.cancelled() => return Err(Work::Left),
+        };
+        let (ready, permission) = decoded.map_err(|error| Work::answer(refused(error)))?;
         let mut cleared = Cleared::freely();
         let wants_a_say = call.observed.as_ref().is_some_and(|observed| observed.wants_a_say());
         let asked = match permission {
@@ -268,7 +277,7 @@ impl Engine {
         let limit = cx.time_left(self.settings.longest_call);
         let mut running = self.bench.spawn(&self.tasks, ready.run(cx));
         let ended = tokio::select! {
-            joined = &mut running => Ok(joined),
+            joined = running.ended() => Ok(joined),
             () = call.cancel.cancelled() => Err(Cut::Cancelled),
             () = call.stopped_by_follower() => Err(Cut::Followed),
             () = self.time_is_up(call, limit) => Err(Cut::Deadline(limit)),
@@ -279,12 +288,12 @@ impl Engine {
             Err(cut) => {
                 stop.cancel();
                 tokio::select! {
-                    last = tokio::time::timeout(LAST_WORDS, &mut running) => (Some(cut), last.ok()),
+                    last = tokio::time::timeout(LAST_WORDS, running.ended()) => (Some(cut), last.ok()),
                     () = self.calls_over.cancelled() => (Some(cut), None),
                 }
             }
         };
-        running.abort();
+        running.abandon();
         if self.calls_over.is_cancelled() {
             // What a tool says while everything ends around it is not to be trusted: its terminal is gone, say.
             return Work::Left;
@@ -292,7 +301,7 @@ impl Engine {
         if let Some(following) = following {
             following.end().await;
         }
-        let answer = joined.map(|joined| joined.unwrap_or_else(|_panic| Err(panicked())));
+        let answer = joined.map(|joined| joined.ok().flatten().unwrap_or_else(|| Err(panicked())));
         let unanswered = !matches!(answer, Some(Ok(_)));
         if cut == Some(Cut::Stopped) && unanswered && !call.accepted.effect().at_most_once() {
             // A read that our own stop cut off is run again by the next life.
@@ -306,35 +315,6 @@ impl Engine {
         let (asked, request) = (asked?, call.accepted.request());
         let entry = self.registry.find(request.tool.as_str()).ok()?;
         self.gate.still(entry.spec(), &request.args, &asked).await.err().map(refused)
-    }
-
-    /// Records the start of a call. A journal that cannot be written is tried again for as long as the call is
-    /// wanted: its lane waits meanwhile, which is what a full disk asks for.
-    async fn start(&self, call: &Call, declares: bool) -> Result<u32, Work> {
-        let mut retry = Retry::new(self.settings.retry);
-        loop {
-            let id = &call.accepted.request().id;
-            match self.journal.start(&call.accepted, declares, self.clock.now_ms()).await {
-                Ok(started) => return Ok(started.attempt),
-                Err(JournalError::TakenBack { .. }) => {
-                    return Err(Work::answer(never_ran()));
-                }
-                Err(error @ JournalError::Moved { .. }) => {
-                    tracing::error!(request.id = %id, %error, "the call is not begun a second time");
-                    return Err(Work::Left);
-                }
-                Err(error) => {
-                    tracing::error!(request.id = %id, %error, "the call cannot be begun now");
-                }
-            }
-            tokio::select! {
-                () = tokio::time::sleep(retry.next(None)) => {}
-                () = self.stopping.cancelled() => return Err(Work::Left),
-            }
-            if let Some(outcome) = self.unwanted(call) {
-                return Err(Work::answer(outcome));
-            }
-        }
     }
 
     /// Records a reply, however long the journal cannot be written. None where it holds one already, or at the end

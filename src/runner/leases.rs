@@ -29,6 +29,8 @@ struct Held {
     lost: bool,
     /// Whether a caller listens for progress, as the backend last said.
     watched: watch::Sender<bool>,
+    /// A renewal is under way.
+    renewing: bool,
 }
 
 /// What became of a claim.
@@ -51,7 +53,8 @@ pub(super) enum Claimed {
 
 impl Leases {
     fn hold(&self, id: &RequestId, lease: &LeaseId, watched: bool) {
-        let held = Held { lease: lease.clone(), lost: false, watched: watch::Sender::new(watched) };
+        let watched = watch::Sender::new(watched);
+        let held = Held { lease: lease.clone(), lost: false, watched, renewing: false };
         self.lock().insert(id.clone(), held);
         self.taken.notify_one();
     }
@@ -68,12 +71,21 @@ impl Leases {
         self.lock().remove(id).is_some_and(|held| held.lost)
     }
 
-    fn all(&self) -> Vec<(RequestId, LeaseId)> {
-        self.lock()
-            .iter()
-            .filter(|(_, held)| !held.lost)
-            .map(|(id, held)| (id.clone(), held.lease.clone()))
-            .collect()
+    /// Those to renew now, which are being renewed from here on.
+    fn to_renew(&self) -> Vec<(RequestId, LeaseId)> {
+        let mut held = self.lock();
+        let due = held.iter_mut().filter(|(_, held)| !held.lost && !held.renewing);
+        due.map(|(id, held)| {
+            held.renewing = true;
+            (id.clone(), held.lease.clone())
+        })
+        .collect()
+    }
+
+    fn renewed(&self, id: &RequestId) {
+        if let Some(held) = self.lock().get_mut(id) {
+            held.renewing = false;
+        }
     }
 
     /// Whether a caller listens for a call's progress, as it changes; none for a call that is not claimed.
@@ -171,6 +183,7 @@ impl Engine {
 
 /// Renews every claim that is held, until the runner is over. While none is, nothing wakes up here.
 pub(super) async fn renew(engine: Arc<Engine>) {
+    let mut renewing = JoinSet::new();
     loop {
         let due = async {
             engine.leases.any().await;
@@ -180,15 +193,14 @@ pub(super) async fn renew(engine: Arc<Engine>) {
             () = engine.over.cancelled() => return,
             () = due => {}
         }
-        // Side by side: one that hangs must not cost the others their lease.
-        let mut renewing = JoinSet::new();
-        for (id, lease) in engine.leases.all() {
+        // Side by side, and none waited for: one that hangs must not cost the others their lease.
+        while renewing.try_join_next().is_some() {}
+        for (id, lease) in engine.leases.to_renew() {
             let engine = Arc::clone(&engine);
-            renewing.spawn(async move { engine.renew_one(id, &lease).await });
-        }
-        tokio::select! {
-            () = engine.over.cancelled() => return,
-            _ = renewing.join_all() => {}
+            renewing.spawn(async move {
+                engine.renew_one(id.clone(), &lease).await;
+                engine.leases.renewed(&id);
+            });
         }
     }
 }

@@ -29,7 +29,7 @@ impl Runner {
     pub(super) async fn take_open(&mut self, open: Vec<Offered>) -> Result<(), RunnerError> {
         self.list_retry.reset();
         match self.engine.admit(open, None).await {
-            Ok(admitted) => self.take_in(admitted),
+            Ok(admitted) => self.take_in(admitted).await,
             Err(error) => {
                 self.unknown.clear();
                 self.listed = true;

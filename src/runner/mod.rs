@@ -9,6 +9,7 @@ mod at_rest;
 mod auditing;
 mod backoff;
 mod bench;
+mod call_start;
 mod calls;
 mod catalog;
 mod clock;
@@ -73,11 +74,11 @@ use tokio::time::Instant;
 
 use crate::backend::{BackendError, Disposition, Next, Page};
 use crate::ids::RequestId;
-use crate::journal::{Accepted, JournalError};
+use crate::journal::JournalError;
 use backoff::Retry;
 use calls::{CallToken, Waiting, cancels_of, note_idle_cancels};
 use engine::Engine;
-use lanes::Lanes;
+use lanes::{Lanes, Places};
 use moves::Mover;
 use parked::Parked;
 use polling::Rhythm;
@@ -124,7 +125,9 @@ pub struct Runner {
 impl Runner {
     /// A runner of these parts.
     pub fn new(parts: Parts, wakes: (Waker, Wakes)) -> Self {
-        let lanes = Lanes::new(parts.settings.reads, parts.settings.total, parts.settings.tasks);
+        let settings = &parts.settings;
+        let lanes =
+            Lanes::new(Places { reads: settings.reads, effects: settings.total, tasks: settings.tasks });
         let page = parts.settings.page;
         let engine = Engine::new(parts, wakes.0);
         let rhythm = Rhythm::new(engine.settings.clone(), &engine.budget);
@@ -157,7 +160,7 @@ impl Runner {
     /// # Errors
     /// [`RunnerError::Journal`], [`RunnerError::Barred`], [`RunnerError::OtherBackend`].
     pub async fn run(mut self, stop: &Stop) -> Result<(), RunnerError> {
-        let left = self.begin().await?;
+        self.begin().await?;
         let engine = Arc::clone(&self.engine);
         engine.keep("outbox", delivery::work_outbox);
         engine.keep("sending", delivery::tell_sending);
@@ -172,7 +175,7 @@ impl Runner {
         engine.keep("vigil", vigil::keep);
         #[cfg(target_os = "linux")]
         engine.keep("at rest", at_rest::keep);
-        self.place_all(left);
+        self.start_ready().await;
         self.list_open();
         self.poll();
         let ended = self.work(stop).await;
@@ -181,16 +184,16 @@ impl Runner {
     }
 
     /// Settles what an earlier life left, and starts what every life needs.
-    async fn begin(&mut self) -> Result<Vec<Accepted>, RunnerError> {
+    async fn begin(&mut self) -> Result<(), RunnerError> {
         lives::begin(&self.engine).await?;
-        let left = recovery::settle(&self.engine).await?;
+        self.parked = recovery::settle(&self.engine).await?;
         let reader = self.engine.journal.reader()?;
         if let Some(offset) = reader.recall("clock_offset_ms")?.and_then(|offset| offset.parse().ok()) {
             self.engine.server_clock.recall(offset);
         }
         self.recall_cursor().await?;
         self.engine.keep("leases", leases::renew);
-        Ok(left)
+        Ok(())
     }
 
     /// The loop.
@@ -202,15 +205,16 @@ impl Runner {
                 Wake::Polled(_, Err(error), _) => self.poll_failed(error).await?,
                 Wake::OpenListed(Ok(open)) => self.take_open(open).await?,
                 Wake::OpenListed(Err(error)) => self.list_failed(&error)?,
-                Wake::CallFinished(ended) => self.call_finished(&ended),
-                Wake::TaskMade(accepted) => self.place_all([accepted]),
-                Wake::CancelSeen(id) => self.cancel(&id),
-                Wake::Asks(call) => self.step_aside(&call),
+                Wake::CallFinished(ended) => self.call_finished(&ended).await,
+                Wake::TaskMade(accepted) => self.take_in_task(accepted).await,
+                Wake::CancelSeen(id) => self.cancel_seen(&id).await,
+                Wake::Asks(call) => self.step_aside(&call).await,
                 Wake::Asked(call) => self.step_back(&call),
-                Wake::HoldChanged => self.start_ready(),
+                Wake::TakesLong(id) => self.takes_long(&id).await,
+                Wake::HoldChanged => self.start_ready().await,
                 Wake::Woke(missed) => self.woke(missed),
                 Wake::Pushed => self.pushed(),
-                Wake::PollDue => self.poll_due(),
+                Wake::PollDue => self.poll_due().await,
                 Wake::ListOpenDue if self.engine.condition.lacks_room() => {}
                 Wake::ListOpenDue => self.list_open(),
                 Wake::Stop => return Ok(()),
@@ -246,8 +250,8 @@ impl Runner {
     /// Whether one pass has nothing left to do but deliver.
     fn is_idle(&self) -> bool {
         let nothing_runs = self.calls.len() <= self.lanes.waiting();
-        let done =
-            self.calls.is_empty() && self.parked.is_empty() || self.engine.hold.is_on() && nothing_runs;
+        let held = self.engine.hold.is_on() && nothing_runs && !self.parked.has_taken_back();
+        let done = self.calls.is_empty() && self.parked.is_empty() || held;
         self.listed && self.drained && !self.polling && done
     }
 
@@ -272,7 +276,7 @@ impl Runner {
         if moved.is_some() {
             self.cursor = moved;
         }
-        self.take_in(admitted);
+        self.take_in(admitted).await;
         let (mut wait, recovered) = self.rhythm.page(events, is_done, held, self.engine.ears.are_up());
         self.engine.ears.want(self.rhythm.does_not_hold());
         if stands {

@@ -38,9 +38,8 @@ impl Runner {
     pub async fn once(mut self, stop: &Stop) -> Result<Pass, RunnerError> {
         let begun = Instant::now();
         self.mode = Mode::OnePass;
-        let before = self.closed()?;
-        let left = self.begin().await?;
-        self.place_all(left);
+        self.begin().await?;
+        self.start_ready().await;
         self.list_open();
         self.poll();
         let ended = self.work(stop).await;
@@ -55,15 +54,9 @@ impl Runner {
         self.drain(stop).await;
         ended?;
         let counts = self.engine.journal.reader()?.counts()?;
-        let after = self.closed()?;
-        self.pass.delivered = u64::from(after.0 - before.0);
-        self.pass.failed = u64::from(after.1 - before.1);
+        (self.pass.delivered, self.pass.failed) = self.engine.journal.closed();
         self.pass.pending = u64::from(counts.outbox + counts.accepted + counts.started);
         self.pass.elapsed_ms = u64::try_from(begun.elapsed().as_millis()).unwrap_or(u64::MAX);
         Ok(self.pass)
-    }
-
-    fn closed(&self) -> Result<(u32, u32), RunnerError> {
-        Ok(self.engine.journal.reader()?.closed_counts()?)
     }
 }

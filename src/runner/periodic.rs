@@ -8,7 +8,13 @@ use tokio::time::Instant;
 
 use super::engine::Engine;
 use super::wake::Wake;
-use crate::journal::{Close, JournalError};
+use crate::journal::{BATCH, Close, JournalError, SignedUntil};
+use crate::request::RequestAuth;
+
+/// The pause between two batches of what is deleted.
+const PAUSE: Duration = Duration::from_millis(20);
+/// The most batches of a kind in a row; the next look goes on.
+const BATCHES: usize = 200;
 
 /// Ticks until the runner is over.
 pub(super) async fn tick(engine: Arc<Engine>) {
@@ -52,6 +58,7 @@ impl Engine {
             let days = self.settings.keep_posting.as_secs() / 86_400;
             let reason = format!("not taken by the backend within {days} days after the request had expired");
             tracing::warn!(request.id = %id, reason, "a reply is given up");
+            self.audit_undeliverable(&id, None, &reason);
             if let Err(error) = self.journal.close(&id, Close::Undeliverable(reason), self.closing_ms()).await
             {
                 return tracing::warn!(%error, "a reply could not be given up");
@@ -75,27 +82,48 @@ impl Engine {
     }
 
     async fn forget(&self) {
+        let server_now_ms = self.server_clock.whole_now_ms();
         // By the earlier of both clocks: what is closed may be of another backend than the one whose clock this is.
-        let now = self.server_clock.whole_now_ms().min(self.clock.now_ms());
+        let now = server_now_ms.min(self.clock.now_ms());
         let before = now.saturating_sub(ms(self.settings.remember));
-        let sent = self.server_clock.whole_now_ms().saturating_sub(ms(self.settings.keep_sent));
-        // Made at once, so that one transaction takes all.
-        let (closed, sent, incidents) = tokio::join!(
-            self.journal.forget_closed(before),
-            self.journal.drop_sent(sent),
-            self.journal.forget_incidents(before)
-        );
-        match closed {
+        let sent = server_now_ms.saturating_sub(ms(self.settings.keep_sent));
+        let signed = SignedUntil {
+            // Whoever carries requests could set the one clock ahead, and a mistake the other.
+            now_ms: now - RequestAuth::SKEW_MS_WHOLE,
+            ttl_ms: ms(self.settings.ttl),
+        };
+        match self.in_batches(|| self.journal.forget_closed(before, signed)).await {
             Ok(0) => {}
             Ok(forgotten) => tracing::info!(forgotten, "requests closed long ago were forgotten"),
             Err(error) => tracing::warn!(%error, "old requests could not be forgotten"),
         }
-        if let Err(error) = sent {
+        if let Err(error) = self.in_batches(|| self.journal.drop_sent(sent)).await {
             tracing::warn!(%error, "replies that were sent long ago could not be dropped");
         }
-        if let Err(error) = incidents {
+        if let Err(error) = self.in_batches(|| self.journal.forget_incidents(before)).await {
             tracing::warn!(%error, "old incidents could not be forgotten");
         }
+    }
+
+    /// Deletes a batch after the other until nothing is left to delete, or enough for now; how much that was. Calls
+    /// write between them.
+    async fn in_batches<F>(&self, delete: impl Fn() -> F) -> Result<usize, JournalError>
+    where
+        F: Future<Output = Result<usize, JournalError>>,
+    {
+        let mut deleted = 0;
+        for _ in 0..BATCHES {
+            let batch = delete().await?;
+            deleted += batch;
+            if batch < BATCH {
+                break;
+            }
+            tokio::select! {
+                () = tokio::time::sleep(PAUSE) => {}
+                () = self.stopping.cancelled() => break,
+            }
+        }
+        Ok(deleted)
     }
 
     /// The moment to close a request at. How long it is remembered is measured by the backend's clock, so that a wrong

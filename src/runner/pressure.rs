@@ -29,10 +29,10 @@ impl Runner {
     }
 
     /// The time for a poll has come, and for what waited for room.
-    pub(super) fn poll_due(&mut self) {
+    pub(super) async fn poll_due(&mut self) {
         self.poll_at = None;
         if self.engine.condition.lacks_room() && !self.lacks_room() {
-            self.start_ready();
+            self.start_ready().await;
         }
         self.poll();
     }

@@ -8,9 +8,11 @@ use super::RunnerError;
 use super::auditing::Facts;
 use super::endings::never_ran;
 use super::engine::Engine;
+use super::parked::Parked;
 use crate::journal::{Accepted, Fate, Unfinished, Verdict};
 use crate::output::OutputStore;
 use crate::request::{ErrorCode, Failure, Meta, Outcome, RequestAuth, Sealing};
+use crate::tool::{Entry, Lane};
 
 /// How much of a killed call's output its answer carries.
 const PARTIAL_CHARS: usize = 8_000;
@@ -18,8 +20,11 @@ const PARTIAL_CHARS: usize = 8_000;
 /// Where the journal has the key that requests had to be signed with; empty for none.
 const REQUEST_KEY: &str = "request_key";
 
-/// Settles what was left; returns the requests that are still to be run, oldest first.
-pub(super) async fn settle(engine: &Arc<Engine>) -> Result<Vec<Accepted>, RunnerError> {
+/// Requests that are judged in one transaction.
+const PAGE: usize = 64;
+
+/// Settles what was left; returns what is still to be run, which stays in the journal until there is a place for it.
+pub(super) async fn settle(engine: &Arc<Engine>) -> Result<Parked, RunnerError> {
     let reader = engine.journal.reader()?;
     // All at once, because ending a process tree may wait for it to go.
     let mut ending = tokio::task::JoinSet::new();
@@ -36,19 +41,32 @@ pub(super) async fn settle(engine: &Arc<Engine>) -> Result<Vec<Accepted>, Runner
     engine.meet_backend().await?;
     // Now that it is known whose requests are to be settled.
     let reader = engine.journal.reader()?;
-    let unfinished = reader.unfinished()?;
-    let ids = unfinished.iter().map(|left| left.request.id.clone()).collect();
-    let fates = engine.journal.found(ids, engine.clock.now_ms()).await?;
+    // Without a key nothing is decided about what merely waits: that is left to the moment when its turn comes.
+    let mut left = reader.begun_here()?;
+    let waiting = if engine.request_auth.is_some() { reader.accepted()? } else { reader.taken_back()? };
+    left.extend(waiting);
     // Of this life; that of the last one stays written down until all that it left is settled.
     let key = engine.request_auth.as_ref().map(RequestAuth::key_text);
     let key_is_new = key.is_some() && reader.recall(REQUEST_KEY)? != key;
-    let mut again = Vec::new();
-    for (left, fate) in unfinished.into_iter().zip(fates) {
-        let declared = if fate == Fate::Compare { reader.declared(&left.request.id)? } else { Vec::new() };
-        again.extend(engine.settle_one(left, fate, declared, key_is_new).await?);
+    for page in left.chunks(PAGE) {
+        let fates = engine.journal.found(page.to_vec(), engine.clock.now_ms()).await?;
+        for (id, fate) in page.iter().zip(fates) {
+            let declared = if fate == Fate::Compare { reader.declared(id)? } else { Vec::new() };
+            // One at a time: arguments may be long.
+            if let Some(left) = reader.unfinished(id)? {
+                engine.settle_one(left, fate, declared, key_is_new).await?;
+            }
+        }
     }
     engine.journal.remember(REQUEST_KEY, key.unwrap_or_default()).await?;
-    Ok(again)
+    let control: Vec<String> =
+        engine.registry.entries().iter().filter_map(|entry| control_name(entry)).collect();
+    let control: Vec<&str> = control.iter().map(String::as_str).collect();
+    Ok(Parked::left(reader.waiting_conversations()?, reader.accepted_unordered(&control)?))
+}
+
+fn control_name(entry: &Entry) -> Option<String> {
+    (entry.spec().lane == Lane::Control).then(|| entry.spec().name.to_string())
 }
 
 impl Engine {
@@ -58,7 +76,7 @@ impl Engine {
         mut fate: Fate,
         declared: Vec<String>,
         key_is_new: bool,
-    ) -> Result<Option<Accepted>, RunnerError> {
+    ) -> Result<(), RunnerError> {
         let attempt = left.attempt;
         let call = Accepted::from(left);
         let id = &call.request().id;
@@ -71,9 +89,9 @@ impl Engine {
         let outcome = match fate {
             Fate::Run => match self.unsigned_left(&call, key_is_new) {
                 Some(denied) => denied,
-                None => return Ok(Some(call)),
+                None => return Ok(()),
             },
-            Fate::Post | Fate::Compare => return Ok(None),
+            Fate::Post | Fate::Compare => return Ok(()),
             Fate::Answer(Verdict::NeverRan) => never_ran(),
             Fate::Answer(Verdict::ChangedNothing) => changed_nothing(call.request().tool.as_str()),
             Fate::Answer(Verdict::Poisonous) => poisonous(attempt),
@@ -94,7 +112,7 @@ impl Engine {
         self.audit_answered(&call, &sealed, facts, (attempt > 0).then_some(attempt), Duration::ZERO);
         self.journal.record(&call, sealed, self.clock.now_ms()).await?;
         tracing::info!(request.id = %request.id, tool.name = %request.tool, "a call that an earlier life left behind is answered");
-        Ok(None)
+        Ok(())
     }
 
     /// An effect that began and whose end nobody saw: it is never run again.

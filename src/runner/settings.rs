@@ -56,9 +56,9 @@ pub struct Settings {
     pub approval: Duration,
     /// Events asked for at once.
     pub page: u32,
-    /// Calls that read, side by side.
+    /// Calls that read, side by side; their places are their own.
     pub reads: usize,
-    /// Calls in all, side by side.
+    /// Calls with effects, side by side.
     pub total: usize,
     /// Tasks, side by side.
     pub tasks: usize,

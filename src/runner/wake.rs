@@ -24,6 +24,8 @@ pub(super) enum Wake {
     Asks(Accepted),
     /// It has it, and goes on or is over.
     Asked(Accepted),
+    /// A call has run for so long that others may have its place.
+    TakesLong(RequestId),
     /// Calls may begin again, or no longer.
     HoldChanged,
     /// The machine slept for about so long.
@@ -44,6 +46,8 @@ pub(super) struct Ended {
     pub id: RequestId,
     pub conversation: ConversationId,
     pub share: Share,
+    /// Of its arguments.
+    pub bytes: usize,
 }
 
 /// Wakes the loop from elsewhere.

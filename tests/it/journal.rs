@@ -9,8 +9,8 @@ use std::time::Duration;
 use proptest::prelude::*;
 use punie_runner::ids::{ConversationId, LeaseId, RequestId, ToolName};
 use punie_runner::journal::{
-    Accepted, Admission, Close, Fate, Journal, JournalError, Offer, Origin, Reader, RecordedReply, State,
-    Verdict,
+    Accepted, Admission, BATCH, Close, Fate, Journal, JournalError, Offer, Origin, Reader, RecordedReply,
+    Room, SignedUntil, State, Verdict,
 };
 use punie_runner::output::OutputStore;
 use punie_runner::redact::Redactor;
@@ -21,6 +21,7 @@ use tempfile::TempDir;
 use tokio::task::JoinSet;
 
 const DAY_MS: i64 = 86_400_000;
+const UNSIGNED: SignedUntil = SignedUntil { now_ms: 0, ttl_ms: 0 };
 
 /// A journal in a folder of its own.
 struct Desk {
@@ -156,11 +157,9 @@ async fn an_offer_is_taken_once_whatever_became_of_it() {
     let accepted = desk.fresh(request("a", "{}")).await;
     assert!(matches!(again().await, Admission::InFlight(left) if left.state == State::Accepted));
     desk.journal.start(&accepted, false, 0).await.expect("begins");
-    assert!(
-        matches!(again().await, Admission::InFlight(left) if left.state == State::Started && left.attempt == 1)
-    );
+    assert!(matches!(again().await, Admission::InFlight(left) if left.state == State::Started));
     let recorded = desk.record(&accepted, "the answer").await.expect("recorded");
-    assert!(matches!(again().await, Admission::Answered(reply) if reply == recorded));
+    assert!(matches!(again().await, Admission::Answered(known) if known == *recorded.id()));
     desk.journal.close(&id("a"), Close::Delivered, 0).await.expect("closed");
     assert!(matches!(again().await, Admission::Closed(_)));
     let other = vec![Offer::Request(request("a", "{\"other\":1}"), Effect::Executes)];
@@ -176,8 +175,11 @@ async fn a_cancel_is_remembered_and_one_of_what_is_over_is_nothing() {
     let page = vec![Offer::Cancel(id("a")), Offer::Cancel(id("unknown"))];
     let admitted = desk.accept(page, None).await.expect("taken");
     assert!(matches!(&admitted[..], [Admission::Cancel(cancelled)] if *cancelled == id("a")), "{admitted:?}");
-    let left = desk.crash().journal.reader().expect("reads").unfinished().expect("reads");
-    assert!(left[0].request.cancelled, "a crash does not forget it");
+    let after = desk.crash();
+    let reader = after.journal.reader().expect("reads");
+    let left = reader.unfinished(&id("a")).expect("reads").expect("open");
+    assert!(left.request.cancelled, "a crash does not forget it");
+    assert_eq!(reader.taken_back().expect("reads"), [id("a")]);
     desk.record(&accepted, "done").await.expect("recorded");
     assert!(desk.accept(vec![Offer::Cancel(id("a"))], None).await.expect("taken").is_empty());
 }
@@ -251,10 +253,107 @@ async fn what_is_closed_is_forgotten_after_its_time_and_nothing_else_is() {
             desk.journal.close(&id(name), Close::Delivered, day * DAY_MS).await.expect("closed");
         }
     }
-    assert_eq!(desk.journal.forget_closed(now - 30 * DAY_MS).await.expect("forgotten"), 1);
+    assert_eq!(desk.journal.forget_closed(now - 30 * DAY_MS, UNSIGNED).await.expect("forgotten"), 1);
     assert_eq!(desk.state(&id("old")), None);
     assert_eq!(desk.state(&id("young")), Some(State::Delivered));
     assert_eq!(desk.state(&id("open")), Some(State::Started));
+}
+
+/// Makes so many requests that were closed at a time, by the tables themselves.
+fn make_closed(desk: &Desk, count: u32, closed_at_ms: i64) {
+    let sql = "with recursive n(n) as (select 1 union all select n + 1 from n where n < ?1) \
+         insert into request (id, origin, tool, args, args_hash, conversation, effect, created_at_ms, \
+         received_at_ms, state, attempt, lease_id, closed_at_ms, sent_at_ms) \
+         select 'made-' || n, 'backend', 'Bash', '', x'00', 'talk', 'executes', 0.0, 0, 'delivered', 1, \
+         '01890a5d-ac96-774b-bcce-b302099a8057', ?2, ?2 from n";
+    desk.raw().execute(sql, (count, closed_at_ms)).expect("made");
+    let kept =
+        "insert into result (request_id, payload) select id, '{}' from request where state = 'delivered'";
+    desk.raw().execute_batch(kept).expect("made");
+}
+
+#[tokio::test]
+async fn what_is_deleted_is_deleted_in_small_batches() {
+    let desk = Desk::new();
+    let made = u32::try_from(2 * BATCH + 50).expect("small");
+    make_closed(&desk, made, 5);
+    let kept = || -> u32 {
+        desk.raw().query_row("select count(*) from result", [], |row| row.get(0)).expect("counted")
+    };
+    for batch in [BATCH, BATCH, 50, 0] {
+        assert_eq!(desk.journal.drop_sent(10).await.expect("dropped"), batch);
+    }
+    assert_eq!(kept(), 0);
+    for batch in [BATCH, BATCH, 50, 0] {
+        assert_eq!(desk.journal.forget_closed(10, UNSIGNED).await.expect("forgotten"), batch);
+    }
+    for n in 0..made {
+        let about = id(&format!("gone-{n}"));
+        desk.journal.note_incident(&about, "conflict", None, 5).await.expect("noted");
+    }
+    for batch in [BATCH, BATCH, 50, 0] {
+        assert_eq!(desk.journal.forget_incidents(10).await.expect("forgotten"), batch);
+    }
+}
+
+#[tokio::test]
+async fn a_signed_request_is_remembered_for_as_long_as_its_signature_is_good() {
+    let desk = Desk::new();
+    for (name, deadline_ms) in [("dated", Some(500.0)), ("undated", None), ("plain", None)] {
+        let signature = (name != "plain").then(|| "c2lnbmVk".to_owned());
+        let accepted = desk.fresh(ToolRequest { deadline_ms, signature, ..request(name, "{}") }).await;
+        desk.record(&accepted, "done").await.expect("recorded");
+        desk.journal.close(&id(name), Close::Delivered, 1).await.expect("closed");
+    }
+    let forget = async |now_ms| {
+        let signed = SignedUntil { now_ms, ttl_ms: 200 };
+        desk.journal.forget_closed(10, signed).await.expect("forgotten");
+        ["dated", "undated", "plain"].map(|name| desk.state(&id(name)).is_some())
+    };
+    assert_eq!(forget(200).await, [true, true, false]);
+    assert_eq!(forget(201).await, [true, false, false]);
+    assert_eq!(forget(500).await, [true, false, false]);
+    assert_eq!(forget(501).await, [false, false, false]);
+}
+
+#[tokio::test]
+async fn a_backlog_is_read_as_far_as_there_is_room() {
+    let desk = Desk::new();
+    for n in 0..6 {
+        let talk = if n < 4 { "long" } else { "short" };
+        let conversation = ConversationId::parse(talk).expect("a key");
+        desk.fresh(ToolRequest { conversation, ..request(&format!("r{n}"), &"x".repeat(100)) }).await;
+    }
+    let reader = desk.journal.reader().expect("reads");
+    let long = ConversationId::parse("long").expect("a key");
+    let read = |calls, bytes, busy: &[&str]| {
+        let busy = busy.iter().map(|name| id(name)).collect();
+        let waiting = reader.waiting_in(&long, Room { calls, bytes }, &busy).expect("reads");
+        let ids: Vec<_> = waiting.requests.iter().map(|left| left.request.id.to_string()).collect();
+        (ids.join(" "), waiting.more)
+    };
+    assert_eq!(read(9, 9_999, &[]), ("r0 r1 r2 r3".to_owned(), false));
+    assert_eq!(read(2, 9_999, &[]), ("r0 r1".to_owned(), true));
+    assert_eq!(read(9, 150, &["r0"]), ("r1 r2".to_owned(), true), "one may go beyond the bytes");
+    assert_eq!(read(9, 1, &["r0", "r1", "r2"]), ("r3".to_owned(), false));
+    let talks = reader.waiting_conversations().expect("reads");
+    assert_eq!(talks.iter().map(ToString::to_string).collect::<Vec<_>>(), ["long", "short"]);
+    assert!(reader.accepted_unordered(&["ShellStatus"]).expect("reads").is_empty());
+    assert_eq!(reader.accepted_unordered(&["Bash"]).expect("reads").len(), 6);
+}
+
+#[tokio::test]
+async fn an_answered_request_whose_reply_is_lost_is_no_reply_to_post_and_is_in_doubt_at_the_next_start() {
+    let desk = Desk::new();
+    let accepted = desk.fresh(request("a", "{}")).await;
+    desk.journal.start(&accepted, false, 0).await.expect("begins");
+    desk.record(&accepted, "done").await.expect("recorded");
+    desk.raw().execute("delete from result", []).expect("lost");
+    assert!(desk.journal.reader().expect("reads").undelivered().expect("reads").is_empty());
+    let after = desk.crash();
+    assert_eq!(after.state(&id("a")), Some(State::Started));
+    let fates = after.journal.found(vec![id("a")], 0).await.expect("open");
+    assert_eq!(fates, [Fate::Answer(Verdict::Interrupted)]);
 }
 
 #[tokio::test]
@@ -263,7 +362,7 @@ async fn notes_and_forgetting_move_no_open_request_and_all_else_may() {
     let before = desk.journal.moves();
     desk.journal.note(vec![("last_contact_ms", "5".to_owned()), ("last_poll_ms", "4".to_owned())]);
     desk.journal.remember("backend_link", "up".to_owned()).await.expect("noted");
-    desk.journal.forget_closed(0).await.expect("forgotten");
+    desk.journal.forget_closed(0, UNSIGNED).await.expect("forgotten");
     let reader = desk.journal.reader().expect("open");
     assert_eq!(
         reader.recall("last_contact_ms").expect("read").as_deref(),
@@ -438,7 +537,10 @@ impl World {
     /// The process dies; the next one goes on as recovery does.
     async fn crash(&mut self) {
         self.desk = self.desk.crash();
-        for left in self.desk.journal.reader().expect("reads").unfinished().expect("reads") {
+        let reader = self.desk.journal.reader().expect("reads");
+        let open = [reader.begun().expect("reads"), reader.accepted().expect("reads")].concat();
+        for id in open {
+            let left = reader.unfinished(&id).expect("reads").expect("open");
             let n: usize = left.request.id.as_str()[1..].parse().expect("a number");
             let (state, accepted) = (left.state, Accepted::from(left));
             match state {

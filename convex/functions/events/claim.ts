@@ -15,6 +15,8 @@ import { isWatched, requestRow } from "./request";
 const LEASE_MS = 60_000;
 /** The longest it may ask for. */
 const LONGEST_LEASE_MS = 600_000;
+/** How long the device may be away after its lease, before its answer to an overdue request comes too late. */
+const CLAIMED_GRACE_MS = 600_000;
 
 const args = {
   ...deviceArgs,
@@ -72,7 +74,7 @@ export const claim = {
           leaseExpiresAtMs: now + leaseMs,
           attempt: grown,
           // A deadline that passes meanwhile is the device's to keep: it knows what it has done.
-          closeAtMs: Math.max(request.closeAtMs, now + leaseMs),
+          closeAtMs: Math.max(request.closeAtMs, now + leaseMs + CLAIMED_GRACE_MS),
         });
         return { granted: true, reason: judged, attempt: grown, cancelled, expiresInMs: leaseMs, watched };
       }

@@ -319,6 +319,20 @@ async fn h98_a_heartbeat_that_the_backend_refuses_as_stale_or_repeated_stands_in
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_reply_that_the_backend_will_not_take_stands_in_the_audit() {
+    let stage = Stage::new().await;
+    let relay = Relay::before(&stage.setting.url).await;
+    relay.rule(|path, _| match path {
+        "events:appendResult" => Fate::refuse(&json!({ "code": "RESULT_EXISTS", "message": "another one" })),
+        _ => Fate::Pass,
+    });
+    let _runner = stage.run_at(&relay.url);
+    let id = stage.ask(Ask::bash("true")).await;
+    row(&stage, &id, &["event", "who", "code"], "undeliverable backend RESULT_EXISTS").await;
+    assert_eq!(verified(&stage).await.0, Some(0));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn safe_mode_stands_in_the_audit() {
     let stage = Stage::new().await;
     stage.configure("crashes = 0", "crashes = 1");

@@ -106,7 +106,6 @@ fn a_wrong_value_is_refused_with_what_it_must_be() {
 #[test]
 fn values_must_fit_each_other() {
     for (text, line, words) in [
-        ("[limits]\ntotal = 4", 2, "limits.reads must not be more than limits.total"),
         ("[limits]\nlease_ms = 90000\nlease_renew_ms = 50000", 3, "at most half"),
         ("[limits]\nlease_ms = 30000", 2, "at most half"),
         ("[backend.poll]\nerror_cap_ms = 500", 2, "error_base_ms must not be more"),

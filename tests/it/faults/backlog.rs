@@ -60,6 +60,48 @@ async fn f68_a_backlog_at_the_start_is_worked_off_in_bounds_in_turn_and_with_a_h
     assert!(beats.load(Ordering::SeqCst) >= 3, "the heartbeat went on meanwhile");
 }
 
+/// The most memory that a process has had, in kilobytes.
+fn peak_kb(pid: u32) -> u64 {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).expect("it runs");
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).expect("a figure");
+    line.trim().trim_end_matches(" kB").parse().expect("a number")
+}
+
+#[cfg(target_os = "linux")]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_backlog_of_large_arguments_waits_in_the_journal_and_not_in_memory() {
+    const MANY: u32 = 120;
+    let stage = Stage::with("[limits]\nttl_ms = 86400000\n").await;
+    assert_eq!(stage.command(&["pause"]).await.code, Some(0));
+    let accepted =
+        || stage.journal().and_then(|journal| journal.counts().ok()).map_or(0, |counts| counts.accepted);
+    let runner = stage.run();
+    // What it needs without any, by this build.
+    let first = stage.ask(Ask::new("Write", &json!({ "file_path": "f", "content": "x" }))).await;
+    until("the first to be accepted", || accepted() == 1).await;
+    let idle = peak_kb(runner.pid());
+    let content = "x".repeat(860_000);
+    let mut asked = vec![first];
+    for n in 0..MANY {
+        let write = json!({ "file_path": format!("f{n}"), "content": content });
+        asked.push(stage.ask(Ask::new("Write", &write).of(&format!("talk-{}", n % 40))).await);
+    }
+    until("all to be accepted", || accepted() == MANY + 1).await;
+    // All of it are a hundred megabytes.
+    let most = idle + 60 * 1024;
+    let paused = peak_kb(runner.pid());
+    assert!(paused < most, "{paused} kB, {idle} kB without a backlog");
+    runner.kill();
+    // And so does what a process finds at its start.
+    let runner = stage.run();
+    assert_eq!(stage.command(&["resume"]).await.code, Some(0));
+    for id in &asked {
+        assert_eq!(stage.answer(id).await.outcome, "ok");
+    }
+    let worked_off = peak_kb(runner.pid());
+    assert!(worked_off < most, "{worked_off} kB, {idle} kB without a backlog");
+}
+
 /// Waits until the number is so large, as long as it changes at all.
 async fn reaches(number: impl Fn() -> usize, wanted: usize) {
     let mut last = number();

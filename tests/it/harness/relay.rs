@@ -22,6 +22,8 @@ pub enum Fate {
     Cut(usize),
     /// Nobody hears it.
     Unheard,
+    /// Nobody hears it, and the connection stays as it is.
+    Hang,
     /// This is answered instead, byte by byte as it stands.
     Say(String),
 }
@@ -132,6 +134,7 @@ async fn serve(shared: &Shared, mut socket: TcpStream) -> Option<()> {
             .await
             .map(|reply| reply[..bytes.min(reply.len())].to_vec()),
         Fate::Unheard => None,
+        Fate::Hang => std::future::pending().await,
         Fate::Say(reply) => Some(reply.into_bytes()),
     };
     shared.calls.lock().unwrap_or_else(PoisonError::into_inner).push(seen);

@@ -137,3 +137,46 @@ async fn what_another_process_answered_is_closed_and_not_run() {
     stage.reaches(&id, State::Delivered).await;
     assert_eq!((stage.read("effects").as_str(), relay.posts(&id)), ("", (0, 0)));
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_renewal_that_hangs_costs_no_other_call_its_lease() {
+    let stage = Stage::with("[limits]\nlease_ms = 2000\nlease_renew_ms = 200\n").await;
+    let relay = Relay::before(&stage.setting.url).await;
+    let _runner = stage.run_at(&relay.url);
+    let gate = "until [ -e go ]; do sleep 0.02; done";
+    let hanging = stage.ask(Ask::bash(gate).of("one")).await;
+    let other = stage.ask(Ask::bash(gate).of("other")).await;
+    for id in [&hanging, &other] {
+        stage.reaches(id, State::Started).await;
+    }
+    let hangs = hanging.clone();
+    relay.rule(move |path, args| {
+        if path == "events:claim" && args["requestId"] == hangs.as_str() { Fate::Hang } else { Fate::Pass }
+    });
+    let renewed =
+        || relay.calls("events:claim").iter().filter(|call| call.args["requestId"] == other).count();
+    let before = renewed();
+    until("the other one to be renewed again and again", || renewed() >= before + 8).await;
+    stage.write("go", "");
+    let answer = stage.answer(&other).await;
+    assert!(answer.payload["meta"].get("leaseLost").is_none(), "{answer:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_start_that_is_in_the_journal_although_nobody_runs_it_is_answered_by_this_process() {
+    let stage = Stage::new().await;
+    let relay = Relay::before(&stage.setting.url).await;
+    relay.rule(|path, _| if path == "events:claim" { Fate::Unheard } else { Fate::Pass });
+    let _runner = stage.run_at(&relay.url);
+    let id = stage.ask(Ask::bash("echo ran >> effects")).await;
+    stage.reaches(&id, State::Accepted).await;
+    // As a commit that failed after it was made.
+    let journal =
+        rusqlite::Connection::open(stage.setting.home.join("state/journal.sqlite3")).expect("opens");
+    journal.busy_timeout(std::time::Duration::from_secs(30)).expect("set");
+    let started = "update request set state = 'started', attempt = 1 where id = ? and state = 'accepted'";
+    assert_eq!(journal.execute(started, [&id]).expect("written"), 1);
+    relay.rule(|_, _| Fate::Pass);
+    assert_eq!(stage.answer(&id).await.verdict(), ("error", "interrupted"));
+    assert_eq!(stage.read("effects"), "", "it is not run");
+}

@@ -1,5 +1,6 @@
 //! What waits for what: calls of one conversation for each other, conversations for none, control tools for nothing.
 
+use punie_runner::journal::State;
 use serde_json::json;
 
 use crate::harness::caller::Ask;
@@ -82,4 +83,74 @@ async fn tasks_that_take_long_leave_the_places_of_other_calls_free() {
     }
     assert_eq!(stage.caller.have(Ask::bash("true")).await.outcome, "ok");
     stage.write("go", "");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn slow_commands_of_many_conversations_keep_no_read_waiting() {
+    let stage = Stage::with("[limits]\nreads = 1\ntotal = 2\n").await;
+    let _runner = stage.run();
+    let mut slow = Vec::new();
+    for n in 0..3 {
+        let gate = format!("echo here > began-{n}; until [ -e go ]; do sleep 0.02; done");
+        slow.push(stage.ask(Ask::bash(&gate).of(&format!("slow-{n}"))).await);
+    }
+    for n in 0..2 {
+        stage.line(&format!("began-{n}")).await;
+    }
+    let glob = Ask::new("Glob", &json!({ "pattern": "began-*" })).of("other");
+    assert_eq!(stage.caller.have(glob).await.outcome, "ok");
+    for id in &slow {
+        assert!(stage.caller.result(id).await.is_none(), "they still run or wait");
+    }
+    stage.write("go", "");
+    for id in &slow {
+        assert_eq!(stage.answer(id).await.outcome, "ok");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn reads_that_hang_keep_no_other_read_waiting_for_good() {
+    let stage = Stage::with("[limits]\nreads = 2\n").await;
+    let git = stage.file(".git");
+    std::fs::create_dir_all(git.join("objects")).expect("made");
+    std::fs::create_dir_all(git.join("refs")).expect("made");
+    // Whoever reads a named pipe that nobody writes waits, as for a disk that does not answer.
+    rustix::fs::mkfifoat(rustix::fs::CWD, git.join("HEAD"), rustix::fs::Mode::RWXU).expect("made");
+    let _runner = stage.run();
+    let mut hanging = Vec::new();
+    for _ in 0..3 {
+        hanging.push(stage.ask(Ask::new("GitStatus", &json!({})).of("talk")).await);
+    }
+    for id in &hanging[..2] {
+        stage.reaches(id, State::Started).await;
+    }
+    let glob = Ask::new("Glob", &json!({ "pattern": "*" })).of("talk");
+    assert_eq!(stage.caller.have(glob).await.outcome, "ok");
+    for id in &hanging {
+        assert_eq!(stage.state(id), Some(State::Started), "it still hangs");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_backlog_that_is_taken_back_is_answered_while_nothing_may_begin_and_holds_up_nothing_after() {
+    let stage = Stage::with("[limits]\nqueue = 8\n").await;
+    assert_eq!(stage.command(&["pause"]).await.code, Some(0));
+    let _runner = stage.run();
+    let mut asked = Vec::new();
+    for n in 0..40 {
+        asked.push(stage.ask(Ask::bash("echo ran >> effects").of(&format!("talk-{n}"))).await);
+    }
+    for id in &asked {
+        stage.reaches(id, State::Accepted).await;
+    }
+    let last = asked.pop().expect("forty");
+    for id in &asked {
+        assert_eq!(stage.caller.cancel(id).await, "cancelling");
+    }
+    for id in &asked {
+        assert_eq!(stage.answer(id).await.outcome, "cancelled");
+    }
+    assert_eq!(stage.command(&["resume"]).await.code, Some(0));
+    assert_eq!(stage.answer(&last).await.outcome, "ok");
+    assert_eq!(stage.read("effects"), "ran\n");
 }
