@@ -2,9 +2,8 @@
 //! function says so; every other decision is the caller's.
 
 use std::convert::Infallible;
-use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use serde_json::{Value, json};
 use tokio::sync::watch;
@@ -13,6 +12,7 @@ use super::dial::Dialer;
 use super::error::{BackendError, Disposition, Refusal};
 use super::http::{FunctionKind, HttpFunctions};
 use super::session::{Signer, TokenStore, beat_text, session_text, token_hash};
+use super::signing_clock::SigningClock;
 use super::transport::BadUrl;
 use super::{
     Answer, Backend, Beat, CatalogItem, CatalogKind, Claim, Offered, Page, Permissions, Posted, Question,
@@ -39,11 +39,7 @@ pub struct ConvexBackend {
     lease: Duration,
     /// Which process of the device this is, where it is one that beats.
     process: Option<ProcessId>,
-    /// Backend clock minus ours, in milliseconds.
-    clock_offset_ms: AtomicI64,
-    /// Whether a function has told the time in this life; until then the dates of answers do.
-    clock_told: AtomicBool,
-    last_signed_ms: AtomicI64,
+    clock: SigningClock,
 }
 
 impl ConvexBackend {
@@ -67,9 +63,7 @@ impl ConvexBackend {
             backend_id: OnceLock::new(),
             lease,
             process: None,
-            clock_offset_ms: AtomicI64::new(0),
-            clock_told: AtomicBool::new(false),
-            last_signed_ms: AtomicI64::new(0),
+            clock: SigningClock::default(),
         }
     }
 
@@ -99,11 +93,7 @@ impl ConvexBackend {
     ) -> Result<Value, BackendError> {
         let answered = self.functions.call(kind, path, &args, held).await;
         if let Err(BackendError::Refused(Refusal { server_now_ms: Some(now), .. })) = &answered {
-            self.set_clock(*now);
-            // What was signed by the wrong clock was refused, so that signing may begin anew by the right one. If ours
-            // was ahead, it would otherwise have to wait until the backend's has caught up.
-            #[expect(clippy::cast_possible_truncation, reason = "milliseconds since 1970")]
-            self.last_signed_ms.store(*now as i64, Ordering::SeqCst);
+            self.clock.reset(*now);
         }
         answered
     }
@@ -131,19 +121,8 @@ impl ConvexBackend {
         self.call(kind, path, args, held).await
     }
 
-    /// The time to sign with: the backend's, and later than any signed before.
     fn signing_time(&self) -> i64 {
-        let told = self.clock_told.load(Ordering::Relaxed);
-        let dated = self.functions.dated_offset_ms().filter(|_| !told);
-        let now = local_ms() + dated.unwrap_or_else(|| self.clock_offset_ms.load(Ordering::Relaxed));
-        let last = self.last_signed_ms.fetch_max(now, Ordering::SeqCst);
-        if now > last { now } else { self.last_signed_ms.fetch_add(1, Ordering::SeqCst) + 1 }
-    }
-
-    fn set_clock(&self, server_now_ms: f64) {
-        #[expect(clippy::cast_possible_truncation, reason = "milliseconds since 1970")]
-        self.clock_offset_ms.store(server_now_ms as i64 - local_ms(), Ordering::Relaxed);
-        self.clock_told.store(true, Ordering::Relaxed);
+        self.clock.next_ms(self.functions.dated_offset_ms())
     }
 
     async fn try_open_session(&self) -> Result<Session, BackendError> {
@@ -167,7 +146,7 @@ impl ConvexBackend {
         ]);
         let answer = self.call(FunctionKind::Mutation, "devices:openSession", args, Duration::ZERO).await?;
         let server_now_ms = shaped("devices:openSession", wire::server_now(&answer))?;
-        self.set_clock(server_now_ms);
+        self.clock.set(server_now_ms);
         let backend_id = wire::backend_id(&answer);
         if let Some(id) = &backend_id {
             self.tokens.keep_backend_id(id).map_err(|cause| BackendError::Function {
@@ -199,12 +178,6 @@ impl ConvexBackend {
         ];
         self.device_call(FunctionKind::Mutation, "catalog:upsertMany", fields, Duration::ZERO).await.map(drop)
     }
-}
-
-fn local_ms() -> i64 {
-    SystemTime::now()
-        .duration_since(UNIX_EPOCH)
-        .map_or(0, |age| i64::try_from(age.as_millis()).unwrap_or(i64::MAX))
 }
 
 fn shaped<T>(function: &'static str, fitted: Result<T, wire::Misfit>) -> Result<T, BackendError> {
@@ -325,7 +298,7 @@ impl Backend for ConvexBackend {
             ]);
             let answer = self.call(FunctionKind::Mutation, "devices:heartbeat", args, Duration::ZERO).await?;
             let beat = shaped("devices:heartbeat", wire::beat(&answer))?;
-            self.set_clock(beat.server_now_ms);
+            self.clock.set(beat.server_now_ms);
             Ok(beat)
         })
     }

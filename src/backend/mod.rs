@@ -10,6 +10,7 @@ mod http;
 mod permissions;
 mod proxy;
 mod session;
+mod signing_clock;
 mod subscription;
 mod transport;
 mod upload;

@@ -201,10 +201,10 @@ mod tests {
     use std::fs;
     use std::os::unix::fs::{PermissionsExt as _, symlink};
 
-    use super::super::Cages;
-    use super::super::places::tests::{home, rules, uses};
-    use super::super::places::{Use, places};
     use super::*;
+    use crate::sandbox::Cages;
+    use crate::sandbox::places::tests::{home, rules, uses};
+    use crate::sandbox::places::{Use, places};
 
     /// As another user than root, whom nothing keeps out.
     fn as_a_user<T: Send>(home: &Path, run: impl FnOnce() -> T + Send) -> T {

@@ -169,19 +169,10 @@ fn look(config: &Config, home: &Home, confined: Confined) -> anyhow::Result<Stat
     let policy = PolicyStatus::of(home);
     let has_room = has_room_at(&home.journal_file(), wiring::least_free(config));
     let url = config.backend.url.as_ref().map(ToString::to_string);
-    let probed = match url {
-        Some(_) => runtime()?.block_on(wiring::probe(config, PROBE)),
-        None => Err(None),
-    };
-    // What the runner has met says more than an answer to us; what it met when it last ran says nothing.
     let running = holder.is_some();
     let met = facts.trouble.filter(|word| running && !word.is_empty());
-    // A running runner that is answered knows better than an address without a version.
-    let probed = probed.or_else(|word| {
-        if running && met.is_none() && word == Some("no_backend") { Ok(()) } else { Err(word) }
-    });
+    let (reachable, trouble) = probe_backend(config, met, running)?;
     let link = facts.link.filter(|word| running && !word.is_empty());
-    let trouble = met.or_else(|| probed.err().flatten().map(str::to_owned));
     let says = |word: &str| facts.degraded.split(',').any(|said| said == word);
     let since = |at: i64| Clock::system().now_ms().saturating_sub(at).max(0);
     let degraded: Vec<&'static str> = [
@@ -210,7 +201,7 @@ fn look(config: &Config, home: &Home, confined: Confined) -> anyhow::Result<Stat
             kind: config.backend.kind.as_str(),
             url,
             link,
-            reachable: probed.is_ok(),
+            reachable,
             trouble,
             last_contact_ms: facts.last_contact_ms.max(facts.last_poll_ms),
             last_poll_ms: facts.last_poll_ms,
@@ -246,6 +237,24 @@ fn look(config: &Config, home: &Home, confined: Confined) -> anyhow::Result<Stat
         policy,
         degraded,
     })
+}
+
+/// Asks the backend whether it answers. Returns that, and what is wrong in one word: what the running runner has met
+/// says more than an answer to this process.
+fn probe_backend(
+    config: &Config,
+    met: Option<String>,
+    running: bool,
+) -> anyhow::Result<(bool, Option<String>)> {
+    let probed = match config.backend.url {
+        Some(_) => runtime()?.block_on(wiring::probe(config, PROBE)),
+        None => Err(None),
+    };
+    // A running runner that is answered knows better than an address without a version.
+    let probed = probed.or_else(|word| {
+        if running && met.is_none() && word == Some("no_backend") { Ok(()) } else { Err(word) }
+    });
+    Ok((probed.is_ok(), met.or_else(|| probed.err().flatten().map(str::to_owned))))
 }
 
 /// What the journal knows.

@@ -156,7 +156,7 @@ async fn status_says_the_same_keys_without_a_runner() {
         keys(&status["backend"]),
         ["clockSkewMs", "kind", "lastContactMs", "lastPollMs", "link", "reachable", "trouble", "url"]
     );
-    assert_eq!(keys(&status["outbox"]), ["oldestMs", "pending", "undeliverable"]);
+    assert_eq!(keys(&status["outbox"]), ["bytes", "oldestMs", "pending", "sendingBytes", "undeliverable"]);
     assert_eq!(keys(&status["waiting"]), ["count", "oldestMs"]);
     assert_eq!(keys(&status["canExecute"]), ["exec", "read", "write"]);
     assert_eq!((&status["running"], &status["pid"]), (&false.into(), &serde_json::Value::Null));
