@@ -1,5 +1,5 @@
 //! Telling the backend what this device has: its tools, and the skills and agents of its home, at start and whenever
-//! they change.
+//! they change. What the backend took within the last day is not sent again.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,6 +16,8 @@ use crate::tool::Entry;
 
 /// Tools that come and go together are told of together.
 const BURST: Duration = Duration::from_millis(200);
+/// For how long a backend is believed to have what it took.
+const BELIEVED: Duration = Duration::from_hours(24);
 const EVERYTHING: &[CatalogKind] = &[CatalogKind::Tool, CatalogKind::Skill, CatalogKind::Agent];
 
 /// Publishes everything, then again what changes, until the runner is over.
@@ -77,21 +79,43 @@ impl News {
 }
 
 impl Engine {
-    /// Publishes these catalogs.
+    /// Publishes those of these catalogs that the backend does not have.
     async fn publish_kinds(&self, kinds: &[CatalogKind]) -> Result<(), BackendError> {
-        let revision = self.next_revision().await;
-        let tools = self.tool_items();
+        let mut revision = None;
         for kind in kinds {
-            if *kind == CatalogKind::Tool {
-                self.publish_kind(*kind, revision, &tools).await?;
-            } else {
-                let (catalog, kind) = (Arc::clone(&self.catalog), *kind);
-                let items = on_a_thread(move || catalog.items(kind)).await;
-                self.publish_kind(kind, revision, &items).await?;
+            let items = match kind {
+                CatalogKind::Tool => self.tool_items(),
+                CatalogKind::Skill | CatalogKind::Agent => {
+                    let (catalog, kind) = (Arc::clone(&self.catalog), *kind);
+                    on_a_thread(move || catalog.items(kind)).await
+                }
+            };
+            let fingerprint = fingerprint_of(&items);
+            if self.has_published(*kind, &fingerprint).await {
+                continue;
+            }
+            let revision = match revision {
+                Some(revision) => revision,
+                None => *revision.insert(self.next_revision().await),
+            };
+            self.publish_kind(*kind, revision, &items).await?;
+            let fact = format!("{fingerprint} {}", self.clock.now_ms());
+            if let Err(error) = self.journal.remember(published_key(*kind), fact).await {
+                tracing::warn!(%error, "what was published is not written down, and is published again");
             }
         }
-        tracing::info!(tools = tools.len(), "the catalog is published");
+        tracing::info!(tools = self.registry.entries().len(), "the catalog is published");
         Ok(())
+    }
+
+    /// Whether this backend took the same items of this kind lately.
+    async fn has_published(&self, kind: CatalogKind, fingerprint: &str) -> bool {
+        let journal = self.journal.clone();
+        let recalled = on_a_thread(move || journal.reader()?.recall(published_key(kind))).await;
+        let fact = recalled.ok().flatten().unwrap_or_default();
+        let Some((known, at_ms)) = fact.split_once(' ') else { return false };
+        let age = at_ms.parse::<i64>().ok().and_then(|at_ms| u64::try_from(self.clock.now_ms() - at_ms).ok());
+        known == fingerprint && age.is_some_and(|age| Duration::from_millis(age) < BELIEVED)
     }
 
     /// Later than every revision before it, whatever our clock says: the backend ignores an older one.
@@ -124,6 +148,23 @@ impl Engine {
         };
         self.registry.entries().iter().map(item).collect()
     }
+}
+
+fn published_key(kind: CatalogKind) -> &'static str {
+    match kind {
+        CatalogKind::Tool => "catalog_published_tool",
+        CatalogKind::Skill => "catalog_published_skill",
+        CatalogKind::Agent => "catalog_published_agent",
+    }
+}
+
+fn fingerprint_of(items: &[CatalogItem]) -> String {
+    let mut hasher = Sha256::new();
+    for item in items {
+        // Neither a key nor a hash in hex has a line end.
+        hasher.update(format!("{}\n{}\n", item.key, item.hash));
+    }
+    hex(&hasher.finalize())
 }
 
 #[cfg(test)]

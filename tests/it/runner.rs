@@ -4,6 +4,7 @@
 mod approvals;
 mod backends;
 mod cancelling;
+mod catalog;
 mod crashes;
 mod exits;
 mod expiry;

@@ -297,7 +297,9 @@ async fn h96_a_request_that_names_another_device_is_refused_and_audited() {
     });
     let _runner = stage.run_at(&relay.url);
     let told = || about(&stage, "strayed", &["event", "decision", "code"]);
-    until("it in the audit", || told() == ["refused denied invalid_args"]).await;
+    // The backend has no such request, so that it does not take the answer either, which is audited too.
+    until("it in the audit", || told().first().is_some_and(|told| told == "refused denied invalid_args"))
+        .await;
     assert_eq!(stage.caller.have(Ask::bash("true")).await.outcome, "ok");
     assert_eq!(stage.read("effects"), "");
     until("its answer", || relay.posts("strayed").0 > 0).await;

@@ -106,7 +106,8 @@ fn f60_every_version_s_rows_survive_and_are_kept_beside_as_they_were() {
             let raw = Connection::open(&backup).expect("opens");
             let rows: u32 =
                 raw.query_row("select count(*) from request", [], |row| row.get(0)).expect("reads");
-            assert_eq!(rows as usize, states.len());
+            // From the fifth version on there is one of another backend.
+            assert_eq!(rows as usize, states.len() + usize::from(version >= 5));
         }
         assert_eq!(version_of(&file), VERSIONS.len());
     }
