@@ -3,6 +3,8 @@
 
 use std::sync::Arc;
 
+use tokio_util::task::AbortOnDropHandle;
+
 use super::wake::Wake;
 use super::{Mode, Runner, RunnerError, failed_for_good};
 use crate::backend::{BackendError, Disposition, Offered};
@@ -28,6 +30,7 @@ impl Runner {
     /// Takes a list of ids, or a page of bodies, and asks for the next page where one is needed.
     pub(super) async fn take_open(&mut self, open: Vec<Offered>) -> Result<(), RunnerError> {
         self.list_retry.reset();
+        self.list_again = None;
         match self.engine.admit(open, None).await {
             Ok(admitted) => self.take_in(admitted).await,
             Err(error) => {
@@ -77,12 +80,13 @@ impl Runner {
         let is_long = matches!(error, BackendError::Oversized { .. });
         if let (Mode::Stay, false, Disposition::Retry(pause)) = (self.mode, is_long, error.disposition()) {
             let (engine, wait) = (Arc::clone(&self.engine), self.list_retry.after(pause));
-            self.engine.tasks.spawn(async move {
+            let again = self.engine.tasks.spawn(async move {
                 tokio::select! {
                     () = tokio::time::sleep(wait) => engine.waker.wake(Wake::ListOpenDue),
                     () = engine.stopping.cancelled() => {}
                 }
             });
+            self.list_again = Some(AbortOnDropHandle::new(again));
         }
         failed_for_good(error)
     }

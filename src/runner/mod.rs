@@ -71,6 +71,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::time::Instant;
+use tokio_util::task::AbortOnDropHandle;
 
 use crate::backend::{BackendError, Disposition, Next, Page};
 use crate::ids::RequestId;
@@ -118,6 +119,8 @@ pub struct Runner {
     unknown: Vec<RequestId>,
     listed: bool,
     list_retry: Retry,
+    /// Waits for the next look at what is open after one that failed. There is one such wait, however many looks fail.
+    list_again: Option<AbortOnDropHandle<()>>,
     drained: bool,
     pass: Pass,
 }
@@ -150,6 +153,7 @@ impl Runner {
             unknown: Vec::new(),
             listed: false,
             list_retry,
+            list_again: None,
             drained: false,
             pass: Pass::default(),
         }

@@ -55,3 +55,31 @@ async fn only_the_schedule_polls_an_idle_backend() {
         assert!(!soon, "{wakeup:?}, asked by the backend: {asked}: {waits:?}");
     }
 }
+
+/// However often an outage makes the look at everything open due, one attempt after the other is made.
+#[tokio::test]
+async fn a_long_outage_does_not_multiply_the_looks_at_what_is_open() {
+    let stage = Stage::unheld("").await;
+    let relay = Relay::before(&stage.setting.url).await;
+    relay.rule(|path, _| match path {
+        "events:listOpenIds" => Fate::say("503 Service Unavailable", "", "{}"),
+        _ => Fate::Pass,
+    });
+    let time = SteppedTime::stop();
+    let day = Duration::from_hours(24);
+    let way = TransportOptions { connect_timeout: day, total_timeout: day, ..TransportOptions::default() };
+    let settings = Settings {
+        wakeup: WakeUp::Off,
+        retry: (Duration::from_secs(1), Duration::from_secs(10)),
+        list_open: Duration::from_secs(20),
+        ..Settings::default()
+    };
+    let runner =
+        Inside::start_at(&stage, &relay.url, way, Registry::new([]).expect("no names, none twice"), settings);
+    let end = tokio::time::Instant::now() + Duration::from_mins(5);
+    time.move_until("the end", Duration::from_millis(250), || tokio::time::Instant::now() >= end).await;
+    let looks = relay.calls("events:listOpenIds").len();
+    drop((runner, time));
+    // Attempts are five seconds apart on average; 15 looks fall due besides.
+    assert!((30..120).contains(&looks), "{looks} looks in 300 s");
+}
