@@ -109,11 +109,12 @@ export class Watch {
     this.#turns.set(session, (this.#turns.get(session) ?? 0) + more);
   }
 
-  /** A tool call is shown before it is updated, goes only forwards, and has one end; all of it within a turn. */
+  /** A tool call is shown before it is updated, goes only forwards, and has one end; all of it within a turn. Outside of
+   * one there is only text: that a call waits for the owner. */
   #update(session, frame) {
     const update = frame.params.update;
     if (update.sessionUpdate === "available_commands_update") return;
-    if (!this.#turns.get(session)) this.#bad("an update outside a turn", frame);
+    if (!this.#turns.get(session) && update.sessionUpdate !== "agent_message_chunk") this.#bad("an update outside a turn", frame);
     if (!update.sessionUpdate.startsWith("tool_call")) return;
     const order = ["pending", "in_progress", "completed", "failed"];
     const key = `${session} ${update.toolCallId}`;

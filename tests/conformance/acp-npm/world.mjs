@@ -5,6 +5,7 @@ import { mkdirSync, mkdtempSync, realpathSync, rmSync, writeFileSync } from "nod
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
+import { setTimeout as pause } from "node:timers/promises";
 
 /** More than anything here takes on a slow machine under load. */
 const PATIENCE = 60_000;
@@ -123,6 +124,20 @@ export class Device {
     const line = stdout.trim().split("\n").at(-1);
     if (!line) throw new Error(`${tool}: ${stderr}`);
     return JSON.parse(line);
+  }
+
+  /** The owner's word, "allow" or "deny", to the next question that waits on the device; the question. */
+  async answer(word) {
+    const approvals = (...words) => this.world.start(["approvals", ...words, "--home", this.home, "--log", "off"]).whole();
+    for (;;) {
+      const [line] = (await approvals("--json")).stdout.split("\n");
+      if (line) {
+        const question = JSON.parse(line);
+        await approvals(word, question.id);
+        return question;
+      }
+      await pause(50);
+    }
   }
 
   /** A runner in the background, which works with this home. */

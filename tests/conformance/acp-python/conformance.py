@@ -100,7 +100,7 @@ async def conversation(cases):
 
         agent = editor.agent
         await refused(agent.prompt(session_id="none", prompt=[text_block("status")]), -32002)
-        await refused(agent.load_session(session_id="x", cwd="/", mcp_servers=[]), -32601)
+        await refused(agent.load_session(session_id="x", cwd="/", mcp_servers=[]), -32002)
         await refused(agent.ext_method("punie/nonsense", {}), -32601)
         await agent.ext_notification("punie/nonsense", {})
         assert (await session.prompt("status")).stop_reason == "end_turn"

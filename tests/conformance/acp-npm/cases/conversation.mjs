@@ -12,7 +12,7 @@ export async function conversation({ world, watches, check }) {
     const { protocolVersion, agentInfo, agentCapabilities } = editor.introduced;
     assert.equal(protocolVersion, 1);
     assert.equal(agentInfo.name, "punie-runner");
-    assert.equal(agentCapabilities.loadSession ?? false, false);
+    assert.equal(agentCapabilities.loadSession, true);
   });
 
   await check("session/new", async () => {
@@ -38,7 +38,7 @@ export async function conversation({ world, watches, check }) {
     const { agent } = editor.connection;
     const prompt = [{ type: "text", text: "status" }];
     await assert.rejects(agent.request("session/prompt", { sessionId: "none", prompt }), { code: -32002 });
-    await assert.rejects(agent.request("session/load", { sessionId: "x", cwd: "/", mcpServers: [] }), { code: -32601 });
+    await assert.rejects(agent.request("session/load", { sessionId: "x", cwd: "/", mcpServers: [] }), { code: -32002 });
     await assert.rejects(agent.request("_punie/nonsense", {}), { code: -32601 });
     // Nobody answers these, and they end nothing.
     await agent.notify("session/cancel", { sessionId: "none" });

@@ -108,10 +108,12 @@ export async function tools({ world, watches, check }) {
 
   await session.cancel();
 
-  await check("bridge: without a turn nobody runs it", async () => {
+  await check("bridge: without a turn the owner is asked on the device, and a no never reaches the editor", async () => {
     const before = editor.asked("_ide_rename").length;
-    const answer = await device.send("ide_rename", { symbol: "a", to: "b" });
-    assert.equal(answer.outcome, "error", JSON.stringify(answer));
+    const sent = device.send("ide_rename", { symbol: "a", to: "b" });
+    assert.equal((await device.answer("deny")).tool, "ide_rename");
+    const answer = await sent;
+    assert.equal(answer.meta.code, "policy_denied", JSON.stringify(answer));
     assert.equal(editor.asked("_ide_rename").length, before);
   });
 
