@@ -90,7 +90,12 @@ impl Engine {
             confinement: at_most_once.then(|| self.confinement.in_words()),
             ..self.about(call, Event::Begun, true)
         };
-        if at_most_once {
+        self.audit_of(call, entry).await;
+    }
+
+    /// Adds a row about a call, and waits for it where the call has effects.
+    async fn audit_of(&self, call: &Accepted, entry: Entry) {
+        if call.effect().at_most_once() {
             self.audit.add(entry).await;
         } else {
             self.audit.note(vec![entry]);
@@ -98,8 +103,8 @@ impl Engine {
     }
 
     /// A call was answered. One that never began was denied, unless its caller took it back; so was one that its tool
-    /// refused by the owner's rules.
-    pub(super) fn audit_answered(
+    /// refused by the owner's rules. One with effects has its row in the file before its answer is recorded.
+    pub(super) async fn audit_answered(
         &self,
         call: &Accepted,
         reply: &CleanReply,
@@ -111,7 +116,7 @@ impl Engine {
         let never_began = attempt.is_none() && reply.code().is_some() && !is(&[ErrorCode::Cancelled]);
         let by_rule = is(&[ErrorCode::PolicyDenied, ErrorCode::OutsideWorkspace]);
         let denied = (never_began || by_rule) && !facts.may_have_run;
-        self.audit.note(vec![Entry {
+        let entry = Entry {
             decision: denied.then_some(Decision::Denied),
             code: reply.code().map(str::to_owned),
             rule: facts.rule,
@@ -124,7 +129,8 @@ impl Engine {
             bytes: Some(reply.payload().len() as u64),
             duration_ms: u64::try_from(took.as_millis()).ok(),
             ..self.about(call, Event::Answered, attempt.is_none())
-        }]);
+        };
+        self.audit_of(call, entry).await;
     }
 
     /// A reply is not posted any more: the backend will not take it, with this code where it gave one.

@@ -330,7 +330,7 @@ impl Engine {
         let request = call.request();
         let facts = Facts::from(&outcome);
         let sealed = self.seal(request, outcome, attempt, duration).await;
-        self.audit_answered(call, &sealed, facts, attempt, duration);
+        self.audit_answered(call, &sealed, facts, attempt, duration).await;
         let kind = sealed.kind().as_str();
         reach_of("finish.before", request.id.as_str());
         let mut retry = Retry::new(self.settings.retry);

@@ -109,7 +109,8 @@ impl Engine {
             duration: Duration::ZERO,
             attempt: (attempt > 0).then_some(attempt),
         });
-        self.audit_answered(&call, &sealed, facts, (attempt > 0).then_some(attempt), Duration::ZERO);
+        let began = (attempt > 0).then_some(attempt);
+        self.audit_answered(&call, &sealed, facts, began, Duration::ZERO).await;
         self.journal.record(&call, sealed, self.clock.now_ms()).await?;
         tracing::info!(request.id = %request.id, tool.name = %request.tool, "a call that an earlier life left behind is answered");
         Ok(())
