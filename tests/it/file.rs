@@ -10,6 +10,7 @@ mod apply_patch;
 mod corpus;
 mod edit;
 mod edit_encodings;
+mod edit_places;
 mod list_files;
 mod long_edit;
 mod masking;

@@ -21,4 +21,5 @@ mod repositories;
 mod show;
 mod status;
 mod stopping;
+mod submodules;
 mod vectors;

@@ -1,6 +1,11 @@
 //! One replacement as it was asked for, and where it goes in a text: what Edit does once and MultiEdit in a row.
 //! Not here: how the place is found (matcher), loading and writing.
 
+use std::collections::HashSet;
+use std::fmt::Write as _;
+
+use memchr::memmem;
+
 use super::edit_report::{line_of, lines_of, neighbours, span};
 use super::leniency::{Tier, without_line_numbers};
 use super::matcher::{Found, MOST, find, replacement};
@@ -13,6 +18,8 @@ use crate::tool::{ErrorCode, ToolError};
 
 /// A text shorter than this may stand in a file by chance.
 const TELLING: usize = 8;
+/// So many lines that are in both texts are looked for.
+const MOST_SHARED: usize = 8;
 /// What may come in all, where it comes at many places.
 const MOST_NEW: u64 = 64 << 20;
 
@@ -51,11 +58,11 @@ impl Change {
         }
         let mut notes = Vec::new();
         let (mut old, mut new) = (self.old.clone(), self.new.clone());
-        let mut found = find(text, &old);
+        let mut found = find(text, &old, self.loosest());
         if found.is_none()
             && let Some(bare) = without_line_numbers(&old).filter(|bare| !bare.trim().is_empty())
         {
-            found = find(text, &bare);
+            found = find(text, &bare, self.loosest());
             if found.is_some() {
                 notes.push(
                     "Line numbers were taken out of old_string; quote the text without them.".to_owned(),
@@ -64,7 +71,7 @@ impl Change {
                 new = without_line_numbers(&new).unwrap_or(new);
             }
         }
-        let Some(found) = found else { return self.not_found(shown, text, &new) };
+        let Some(found) = found else { return self.not_found(shown, text, &old, &new) };
         self.check_count(shown, text.into(), &found)?;
         notes.extend(found.tier.note().map(|note| format!("It was {note}.")));
         if let [only] = found.places.as_slice()
@@ -115,10 +122,15 @@ impl Change {
             return check_many(shown, found.count, self.new.len());
         }
         let ranges = || found.places.iter().map(|place| &place.range);
-        let loosely = if found.tier == Tier::Exact { "" } else { " (not exactly, but nearly)" };
+        // What replaces every place forgives less, so that it would not find these.
+        let (loosely, or_all) = if found.tier <= Tier::LineEndings {
+            ("", ", or set replace_all=true")
+        } else {
+            (" (not exactly, but nearly)", "")
+        };
         ambiguous(format!(
             "old_string stands at {} in {shown}{loosely}, not {wanted}: line{} {}. Nothing was changed. Quote more \
-             lines around the one you mean, or set replace_all=true.\n{}",
+             lines around the one you mean{or_all}.\n{}",
             counted(found.count, "place"),
             if found.count == 1 { "" } else { "s" },
             lines_of(text, ranges(), found.count),
@@ -126,32 +138,62 @@ impl Change {
         ))
     }
 
-    fn not_found(&self, shown: &str, text: &[u8], new: &str) -> Result<Step, ToolError> {
-        if is_telling(new)
-            && let Some(there) =
-                find(text, new).filter(|there| there.places.len() == 1 && there.tier <= Tier::LineEndings)
+    /// How loosely a place may match: where more than the only place may change, a wrong one would not be noticed.
+    fn loosest(&self) -> Tier {
+        if self.replace_all || self.expected_count.is_some() { Tier::LineEndings } else { Tier::Indentation }
+    }
+
+    fn not_found(&self, shown: &str, text: &[u8], old: &str, new: &str) -> Result<Step, ToolError> {
+        let there = find(text, new, Tier::LineEndings).filter(|there| there.count == 1 && is_telling(new));
+        let there = there.map(|there| there.places[0].range.clone());
+        let lines = there.map(|range| span(line_of(text, range.start), &text[range]));
+        if let Some(lines) = &lines
+            && share_a_place(text, old, new)
         {
-            let range = &there.places[0].range;
-            let line = line_of(text, range.start);
-            return Ok(Step::Nothing(done_before(shown, &span(line, &text[range.clone()]))));
+            return Ok(Step::Nothing(done_before(shown, lines)));
         }
-        let why = miss::explain(text, &self.old, &self.uncut)
-            .unwrap_or_else(|| "Nothing in the file is like it. Read the file and quote it.".to_owned());
+        let nearly =
+            if self.loosest() < Tier::Indentation { find(text, old, Tier::Indentation) } else { None };
+        let mut why = match nearly {
+            Some(nearly) => {
+                let ranges = || nearly.places.iter().map(|place| &place.range);
+                format!(
+                    "With replace_all or expected_count only line endings are forgiven. What stands at line{} {} is \
+                     nearly the same: quote it as it is there, or change one place at a time.\n{}",
+                    if nearly.count == 1 { "" } else { "s" },
+                    lines_of(text, ranges(), nearly.count),
+                    neighbours(text, ranges(), &self.uncut)
+                )
+            }
+            None => miss::explain(text, &self.old, &self.uncut)
+                .unwrap_or_else(|| "Nothing in the file is like it. Read the file and quote it.".to_owned()),
+        };
+        if let Some(lines) = lines {
+            let _ =
+                write!(why, "\nnew_string stands at {lines}; whether this edit put it there is not known.");
+        }
         let text = format!("old_string is not in {shown}. Nothing was changed.\n{why}");
         Err(ToolError::new(ErrorCode::NoMatch, text))
     }
 }
 
+/// Whether a text in which only `new` stands has it where `old` was: a line that is in both stands nowhere else.
+fn share_a_place(text: &[u8], old: &str, new: &str) -> bool {
+    let of_new: HashSet<&str> = new.lines().collect();
+    let shared = old.lines().filter(|line| is_telling(line) && of_new.contains(line));
+    shared.take(MOST_SHARED).any(|line| memmem::find_iter(text, line).take(2).count() == 1)
+}
+
 /// Whether a text is so long that it does not stand in a file by chance.
-pub(super) fn is_telling(new: &str) -> bool {
+fn is_telling(new: &str) -> bool {
     new.trim().len() >= TELLING
 }
 
 /// What to say where only the new text is in the file, at these lines.
-pub(super) fn done_before(shown: &str, lines: &str) -> String {
+fn done_before(shown: &str, lines: &str) -> String {
     format!(
-        "No change: old_string is not in {shown}, and new_string is there already, at {lines}. The edit seems to be \
-         done. If you mean another place, read the file and quote it."
+        "No change: old_string is not in {shown}, and new_string stands in its place, at {lines}: the edit is done \
+         already. If you mean another place, read the file and quote it."
     )
 }
 

@@ -26,7 +26,7 @@ const HELD: u64 = 1 << 20;
 ///
 /// Small slips are forgiven where the place is still the only one, and reported: line endings, blanks at line ends,
 /// typographic quotes, another indentation. `new_string` gets the file's line endings. With `replace_all` it changes
-/// every place. An empty `old_string` makes a new file. On a miss the nearest block is shown with the first difference.
+/// every place, and forgives line endings only. An empty `old_string` makes a new file. On a miss the nearest block is shown with the first difference.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Edit {

@@ -5,6 +5,7 @@ use std::ops::Range;
 
 use memchr::{memchr, memchr_iter, memrchr};
 
+use super::keeping;
 use super::leniency::Tier;
 use super::matcher::Place;
 
@@ -74,20 +75,24 @@ impl Ending {
 
 /// What to put in a place: `new` with the indentation and the line endings that are there.
 pub(super) fn replacement(text: &[u8], old: &str, new: &str, tier: Tier, place: &Place) -> Vec<u8> {
-    if tier == Tier::Exact && is_literal(old, new)
-        || !new.contains(['\n', '\r']) && place.indent == Indent::Same
-    {
+    if tier == Tier::Exact && is_literal(old, new) {
         return new.as_bytes().to_vec();
     }
-    let plain = new.replace("\r\n", "\n");
-    let indented = match &place.indent {
-        Indent::Same => plain.into_bytes(),
-        Indent::Deeper(more) => reindent(&plain, |line| [more, line].concat()),
+    let fit = |text: &str| match &place.indent {
+        Indent::Same => text.as_bytes().to_vec(),
+        Indent::Deeper(more) => reindent(text, |line| [more, line].concat()),
         Indent::Shallower(less) => {
-            reindent(&plain, |line| line.strip_prefix(less.as_slice()).unwrap_or(line).to_vec())
+            reindent(text, |line| line.strip_prefix(less.as_slice()).unwrap_or(line).to_vec())
         }
     };
-    ended(indented, Ending::around(text, &place.range).unwrap_or(place.ending))
+    let ending = Ending::around(text, &place.range).unwrap_or(place.ending);
+    let there = &text[place.range.clone()];
+    if tier > Tier::Exact
+        && let Some(kept) = keeping::keep(there, (old, new), tier, fit, ending.bytes())
+    {
+        return kept;
+    }
+    ended(fit(&new.replace("\r\n", "\n")), ending)
 }
 
 /// Whether the new text goes as it is to wherever the old one stands exactly. Who writes carriage returns in an exact

@@ -1,6 +1,7 @@
 //! The laws of quoted texts and of patches, for the fuzz targets and their seeds. Absent from every normal build. Not
 //! here: what calls them (`crate::fuzzing`).
 
+use super::leniency::Tier;
 use super::patch::parse::parse;
 use super::patch::rewrite::{applied, woven};
 use super::patch::{Action, Hunk, Patch, report};
@@ -51,7 +52,7 @@ pub(crate) fn edit(text: &[u8], old: &str, new: &str) {
     if old.is_empty() {
         return;
     }
-    let Some(found) = matcher::find(text, old) else {
+    let Some(found) = matcher::find(text, old, Tier::Indentation) else {
         let _ = miss::explain(text, old, &Uncut::default());
         return;
     };

@@ -6,9 +6,8 @@ use std::sync::Arc;
 
 use memchr::memmem;
 
-use super::change::{Change, done_before, into_new, is_telling, there_twice};
+use super::change::{Change, into_new, there_twice};
 use super::edit::{Edit, MAX_BYTES, Plan, Prepared, check_hash};
-use super::edit_report::span;
 use super::excerpt::Excerpt;
 use super::fitting::{Ending, Indent, ended, is_literal};
 use super::leniency::Tier;
@@ -99,7 +98,7 @@ impl Search {
         }
         check_hash(&shown, self.expected.as_deref(), || found.sha256.clone().unwrap_or_default())?;
         if found.count == 0 {
-            return if can_be_held { Ok(None) } else { self.not_found(&mut *file).map(Some) };
+            return if can_be_held { Ok(None) } else { Err(self.not_found()) };
         }
         let old = &self.change.old;
         let excerpt =
@@ -227,15 +226,8 @@ impl Search {
     }
 
     /// A file that cannot be held is only searched for the exact text.
-    fn not_found(&self, file: &mut dyn ReadSeek) -> Result<Plan, ToolError> {
-        let (shown, new) = (self.path.shown(), &self.change.new);
-        if is_telling(new) {
-            let there = self.scan(file, new, true)?;
-            if let [only] = there.spots.as_slice() {
-                let lines = span(only.newlines as usize + 1, new.as_bytes());
-                return Ok(Plan::Nothing(done_before(&shown, &lines), there.sha256.unwrap_or_default()));
-            }
-        }
+    fn not_found(&self) -> ToolError {
+        let shown = self.path.shown();
         let text = format!(
             "old_string is not in {shown}. Nothing was changed.\nThe file is {}; above {} only the exact text is found: \
              quote it with its own line endings, indentation and blanks, as Grep and Read show them, or change it with \
@@ -243,7 +235,7 @@ impl Search {
             figures::size(self.stamp.size),
             figures::size(MAX_BYTES)
         );
-        Err(ToolError::new(ErrorCode::NoMatch, text))
+        ToolError::new(ErrorCode::NoMatch, text)
     }
 }
 

@@ -36,8 +36,9 @@ pub(super) struct Place {
     pub(super) ending: Ending,
 }
 
-/// Finds a text that is not empty. The work grows with the text and with the quote, never with their product.
-pub(super) fn find(text: &[u8], old: &str) -> Option<Found> {
+/// Finds a text that is not empty, overlooking what `loosest` and stricter tiers overlook; of a text of blanks nothing
+/// but line endings. The work grows with the text and with the quote, never with their product.
+pub(super) fn find(text: &[u8], old: &str, loosest: Tier) -> Option<Found> {
     let ending = Ending::of_file(text);
     let mut places = Places::new(ending);
     exact(text, old, &mut places);
@@ -50,11 +51,12 @@ pub(super) fn find(text: &[u8], old: &str) -> Option<Found> {
         exact(text, &old.replace("\r\n", "\n").replace('\n', "\r"), &mut places);
         return places.found(Tier::LineEndings);
     }
+    let loosest = if old.trim().is_empty() { Tier::LineEndings } else { loosest };
     let traits = Traits::of(text).and(Traits::of(old.as_bytes()));
     [Tier::LineEndings, Tier::TrailingSpace, Tier::Typography, Tier::Indentation].into_iter().find_map(
         |tier| {
             match (bodies.as_slice(), tier) {
-                _ if !traits.matter(tier) => {}
+                _ if tier > loosest || !traits.matter(tier) => {}
                 (parts, Tier::Indentation) => blocks::indented(text, parts, &mut places),
                 ([part], _) => within_lines(text, part, tier, &mut places),
                 (parts, _) => blocks::follow(text, parts, tier, &mut places),
@@ -243,7 +245,7 @@ mod tests {
     use super::*;
 
     fn edit(text: &str, old: &str, new: &str) -> Option<(Tier, String)> {
-        let found = find(text.as_bytes(), old)?;
+        let found = find(text.as_bytes(), old, Tier::Indentation)?;
         assert_eq!(found.places.len(), 1, "{found:?}");
         let place = &found.places[0];
         let mut out = text.as_bytes()[..place.range.start].to_vec();
@@ -285,14 +287,14 @@ mod tests {
             ("a\nb", "a\nb\n"),
             ("", "x"),
         ] {
-            assert_eq!(find(text.as_bytes(), old), None, "{text:?} {old:?}");
+            assert_eq!(find(text.as_bytes(), old, Tier::Indentation), None, "{text:?} {old:?}");
         }
     }
 
     #[test]
     fn every_place_is_given_when_there_are_several() {
-        assert_eq!(find(b"ab ab ab", "ab").expect("found").places.len(), 3);
-        assert_eq!(find(b"a \nb\na\t\nb\n", "a\nb\n").expect("found").places.len(), 2);
+        assert_eq!(find(b"ab ab ab", "ab", Tier::Indentation).expect("found").places.len(), 3);
+        assert_eq!(find(b"a \nb\na\t\nb\n", "a\nb\n", Tier::Indentation).expect("found").places.len(), 2);
     }
 
     #[test]
@@ -305,7 +307,7 @@ mod tests {
             ("a\nb\n", "a\nb", Tier::Exact, None),
             ("ab ab", "ab", Tier::Exact, None),
         ] {
-            let found = find(text.as_bytes(), old).expect(text);
+            let found = find(text.as_bytes(), old, Tier::Indentation).expect(text);
             assert_eq!((found.tier, found.overlapping), (tier, again), "{text:?}");
         }
     }
@@ -322,7 +324,7 @@ mod tests {
             let ending = if crlf { "\r\n" } else { "\n" };
             let stored = old.replace('\n', ending);
             let text = format!("{}{before}{stored}{after}", if bom { "\u{FEFF}" } else { "" });
-            if let Some(found) = find(text.as_bytes(), &old)
+            if let Some(found) = find(text.as_bytes(), &old, Tier::Indentation)
                 && found.places.len() == 1
                 && old.contains(['x', 'y', 'z'])
                 && found.tier <= Tier::LineEndings
@@ -343,7 +345,7 @@ mod tests {
 
         #[test]
         fn no_input_makes_it_panic(text in prop::collection::vec(any::<u8>(), 0..80), old in "[a“– \t\r\n]{1,9}") {
-            if let Some(found) = find(&text, &old) {
+            if let Some(found) = find(&text, &old, Tier::Indentation) {
                 for place in &found.places {
                     prop_assert!(place.range.start <= place.range.end && place.range.end <= text.len());
                     replacement(&text, &old, "n\n", found.tier, place);

@@ -14,6 +14,7 @@ mod fitting;
 #[cfg(any(fuzzing, test))]
 pub(crate) mod fuzzing;
 mod image;
+mod keeping;
 mod leniency;
 mod list_files;
 mod listing;

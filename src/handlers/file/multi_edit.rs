@@ -26,7 +26,7 @@ const MAX_EDITS: usize = 500;
 /// Replace several texts in one file, all or none, with one write.
 ///
 /// Each edit works as Edit does, on the text as the edits before it left it. When one of them does not fit, nothing
-/// is written and the answer says which and why. An edit whose text is there already is passed over. If the file does
+/// is written and the answer says which and why. An edit that is done already is passed over. If the file does
 /// not exist, the first edit may make it: with an empty `old_string`, and `new_string` as its text. For a single place
 /// use Edit, for several files ApplyPatch.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]

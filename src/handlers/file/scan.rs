@@ -193,7 +193,7 @@ mod tests {
         let found = scanned(text, old, chunk);
         prop_assert_eq!(found.size, text.len() as u64);
         prop_assert_eq!(&found.sha256, &Some(hex(&Sha256::digest(text))));
-        let Some(whole) = find(text, old).filter(|whole| whole.tier == Tier::Exact) else {
+        let Some(whole) = find(text, old, Tier::Exact).filter(|whole| whole.tier == Tier::Exact) else {
             prop_assert_eq!(found.count, 0);
             return Ok(());
         };

@@ -41,7 +41,7 @@ pub(super) struct Wanted {
 }
 
 impl Comparison {
-    /// Flags of every comparison: no program of the repository's choice, no colours, no look into submodules.
+    /// Flags of every comparison: no program of the repository's choice, no colours, no look at the files of submodules.
     fn arguments<'a>(&'a self, more: &[&'a str]) -> Vec<&'a str> {
         let (verb, revisions) = self.command.split_first().expect("a comparison has a command");
         let mut arguments = vec![verb.as_str()];
@@ -49,7 +49,7 @@ impl Comparison {
             "--no-ext-diff",
             "--no-textconv",
             "--no-color",
-            "--ignore-submodules=all",
+            "--ignore-submodules=dirty",
             "--no-relative",
             "--src-prefix=a/",
             "--dst-prefix=b/",

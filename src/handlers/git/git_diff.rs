@@ -16,7 +16,7 @@ use crate::tool::{Effect, Meta, Reply, Tool, ToolCx, ToolError};
 /// Gives `git diff`: the working tree against the index, or with staged=true the index against the last commit.
 /// New files that were never added are not part of it: git_status lists them. A diff that is too long for one answer
 /// begins with the list of its files with their numbers of changed lines, and says how to see those that had no room.
-/// Submodules are not looked into. To compare commits use GitDiff.
+/// Of submodules the commit is compared, not their files. To compare commits use GitDiff.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(rename = "git_diff", deny_unknown_fields)]
 pub(super) struct PlainDiff {

@@ -14,7 +14,7 @@ use crate::tool::{Effect, Meta, Reply, Tool, ToolCx, ToolError};
 ///
 /// Gives `git status --porcelain` of the repository that `path` belongs to: two letters for the index and the working
 /// tree (`M` modified, `A` added, `D` deleted, `R` renamed, `??` untracked), then the path from the repository's top.
-/// Submodules are not looked into. A clean tree says so. GitStatus says more: the branch, counts, a merge in progress.
+/// Of submodules the commit is compared, not their files. A clean tree says so. GitStatus says more: the branch, counts, a merge in progress.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(rename = "git_status", deny_unknown_fields)]
 pub(super) struct PlainStatus {
@@ -46,7 +46,7 @@ pub(super) async fn plain_status(cx: &ToolCx, deps: &GitDeps, path: &RawPath) ->
         "--porcelain=v1",
         "-z",
         "--untracked-files=normal",
-        "--ignore-submodules=all",
+        "--ignore-submodules=dirty",
         "--find-renames",
     ];
     let answer = repository.ask(cx, &question, repository.file()).await?;

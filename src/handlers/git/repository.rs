@@ -75,7 +75,7 @@ impl Repository {
             ));
         }
         if top.join(".gitmodules").symlink_metadata().is_ok() {
-            notes.push("submodules were not looked into".to_owned());
+            notes.push("of submodules the commit is compared, not their files".to_owned());
         }
         Ok(Self { git, top, git_dir, part, filters, notes })
     }

@@ -122,7 +122,7 @@ pub(super) async fn sort(
         Which::Tracked => "--untracked-files=no",
     };
     let mut question =
-        vec!["status", "--porcelain=v2", "-z", untracked, "--ignore-submodules=all", "--no-renames", "--"];
+        vec!["status", "--porcelain=v2", "-z", untracked, "--ignore-submodules=dirty", "--no-renames", "--"];
     if !whole {
         question.extend(parts.iter().map(|part| part.path.as_str()));
     }

@@ -24,7 +24,7 @@ pub(super) const QUESTION: [&str; 9] = [
     "--show-stash",
     "--ahead-behind",
     "--untracked-files=normal",
-    "--ignore-submodules=all",
+    "--ignore-submodules=dirty",
     "--find-renames",
 ];
 
@@ -35,7 +35,8 @@ const MOST_LISTED: u64 = 2_000;
 ///
 /// Begins with the branch, how far it is ahead of and behind its upstream, a merge or rebase that is in progress, and
 /// the counts; then the paths, from the repository's top: conflicts first, then what is staged for the next commit,
-/// what is changed but not staged, and what git does not know yet. Ignored files are left out, and so are submodules.
+/// what is changed but not staged, and what git does not know yet. Ignored files are left out. A submodule is listed where it is at
+/// another commit; its files are not looked at.
 /// GitDiff shows the changes themselves, GitAdd stages, GitCommit commits.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]

@@ -1,6 +1,10 @@
 //! What a line must match: a regular expression or a literal text, compiled within limits. Not here: searching.
 
+use std::borrow::Cow;
+
 use grep_regex::{RegexMatcher, RegexMatcherBuilder};
+use regex_syntax::ParserBuilder;
+use regex_syntax::hir::{Capture, Hir, HirKind, Literal, Repetition};
 
 use crate::tool::ToolError;
 
@@ -26,13 +30,13 @@ pub(super) struct Reading {
 /// Compiles the same pattern for any case, to say where only the case is another. It matches wherever the pattern
 /// itself does. None where it is too large.
 pub(super) fn compile_for_any_case(pattern: &str, reading: Reading) -> Option<RegexMatcher> {
-    let mut builder = builder(Reading { case_insensitive: true, ..reading });
+    let mut builder = builder(pattern, Reading { case_insensitive: true, ..reading });
     if pattern.is_ascii() && (reading.literal || !pattern.contains(META)) {
         // For plain ASCII text the letters outside it that are another case of one inside it, such as the Kelvin
         // sign, are not worth the time that looking for them takes.
         builder.unicode(false);
     }
-    builder.build(pattern).ok()
+    builder.build(&with_any_line_ends(pattern, reading)).ok()
 }
 
 /// Compiles.
@@ -53,21 +57,82 @@ pub(super) fn compile(pattern: &str, reading: Reading) -> Result<RegexMatcher, T
             "The pattern contains a line break, and lines are searched one by one. Use multiline=true.",
         ));
     }
-    builder(reading).build(pattern).map_err(|error| refuse(&error, pattern))
+    builder(pattern, reading)
+        .build(&with_any_line_ends(pattern, reading))
+        .map_err(|error| refuse(&error, pattern))
 }
 
-fn builder(reading: Reading) -> RegexMatcherBuilder {
+/// The pattern of a search over lines, in which a line feed stands for the end of a line: in files that end lines with
+/// CRLF a carriage return comes before it.
+fn with_any_line_ends(pattern: &str, reading: Reading) -> Cow<'_, str> {
+    if !reading.multiline {
+        return Cow::Borrowed(pattern);
+    }
+    let escaped = if reading.literal { regex_syntax::escape(pattern) } else { pattern.to_owned() };
+    let mut parser = ParserBuilder::new();
+    parser.utf8(false).multi_line(true).dot_matches_new_line(true).crlf(asks_for_an_end(pattern, reading));
+    // What is no pattern is refused as it was written.
+    let changed = parser.build().parse(&escaped).ok().and_then(|hir| after_returns(&hir));
+    changed.map_or(Cow::Borrowed(pattern), |hir| Cow::Owned(hir.to_string()))
+}
+
+/// Whether it matters how a line ends.
+fn asks_for_an_end(pattern: &str, reading: Reading) -> bool {
+    !reading.literal && pattern.contains('$')
+}
+
+/// With an optional carriage return before each line feed; none where there is no line feed.
+fn after_returns(hir: &Hir) -> Option<Hir> {
+    let all = |parts: &[Hir]| {
+        let changed: Vec<Option<Hir>> = parts.iter().map(after_returns).collect();
+        let any = changed.iter().any(Option::is_some);
+        any.then(|| {
+            changed.into_iter().zip(parts).map(|(new, old)| new.unwrap_or_else(|| old.clone())).collect()
+        })
+    };
+    match hir.kind() {
+        HirKind::Literal(Literal(bytes)) if bytes.contains(&b'\n') => {
+            let optional =
+                Repetition { min: 0, max: Some(1), greedy: true, sub: Box::new(Hir::literal(*b"\r")) };
+            let mut parts = Vec::new();
+            for line in bytes.split_inclusive(|byte| *byte == b'\n') {
+                match line.strip_suffix(b"\n") {
+                    Some(body) if !body.ends_with(b"\r") => {
+                        parts.push(Hir::literal(body));
+                        parts.push(Hir::repetition(optional.clone()));
+                        parts.push(Hir::literal(*b"\n"));
+                    }
+                    _ => parts.push(Hir::literal(line)),
+                }
+            }
+            Some(Hir::concat(parts))
+        }
+        HirKind::Repetition(repetition) => {
+            let sub = Box::new(after_returns(&repetition.sub)?);
+            Some(Hir::repetition(Repetition { sub, ..repetition.clone() }))
+        }
+        HirKind::Capture(capture) => {
+            let sub = Box::new(after_returns(&capture.sub)?);
+            Some(Hir::capture(Capture { sub, ..capture.clone() }))
+        }
+        HirKind::Concat(parts) => all(parts).map(Hir::concat),
+        HirKind::Alternation(parts) => all(parts).map(Hir::alternation),
+        _ => None,
+    }
+}
+
+fn builder(pattern: &str, reading: Reading) -> RegexMatcherBuilder {
     let mut builder = RegexMatcherBuilder::new();
     builder
         .case_insensitive(reading.case_insensitive)
-        .fixed_strings(reading.literal)
+        .fixed_strings(reading.literal && !pattern.contains('\n'))
         .multi_line(true)
+        // A line may end with CRLF. Where nothing is asked of its end, a carriage return is as any other character.
+        .crlf(asks_for_an_end(pattern, reading))
         .dot_matches_new_line(reading.multiline)
         .size_limit(MAX_PROGRAM)
         .dfa_size_limit(MAX_PROGRAM);
-    if !reading.multiline {
-        builder.line_terminator(Some(b'\n'));
-    }
+    builder.line_terminator((!reading.multiline).then_some(b'\n'));
     builder
 }
 
@@ -111,6 +176,28 @@ mod tests {
         assert!(refused.text().contains("\n    foo(bar\n       ^\n"), "{refused}");
         assert!(refused.text().contains('^') && refused.text().contains("literal=true"), "{refused}");
         assert!(compile("foo(bar", Reading { literal: true, ..PLAIN }).is_ok());
+    }
+
+    #[test]
+    fn lines_may_end_with_a_carriage_return_too() {
+        let hit = |pattern: &str, reading, text: &str| {
+            compile(pattern, reading).expect(pattern).is_match(text.as_bytes()).expect("an answer")
+        };
+        let multiline = Reading { multiline: true, ..PLAIN };
+        let text = "one\r\ntwo\r\nthree;\r\n";
+        for pattern in ["^two$", "o$", "(one|x)$", r"[^;]$"] {
+            assert!(hit(pattern, PLAIN, text), "{pattern}");
+            assert!(hit(pattern, PLAIN, &text.replace('\r', "")), "{pattern}");
+        }
+        assert!(!hit(r"[^;]$", PLAIN, "three;\r\n"), "the carriage return is no character of the line");
+        for pattern in
+            ["two\nthree", r"two\nthree", r"(?:one\n|x)two", r"(\w+\n){2}three", r"one\r\ntwo", "^two$\n"]
+        {
+            assert!(hit(pattern, multiline, text), "{pattern}");
+        }
+        assert!(hit(r"two\nthree", multiline, "two\nthree"));
+        assert!(hit("e;\n", Reading { literal: true, ..multiline }, text));
+        assert!(hit("1.*2", PLAIN, "1\r2"), "a carriage return within a line is a character");
     }
 
     #[test]

@@ -17,7 +17,12 @@ async fn places_that_overlap_are_ambiguous() {
             json!({"file_path": "f", "old_string": "a\na", "new_string": "b"}),
             json!({"file_path": "f", "old_string": "a\na", "new_string": "b", "expected_count": 1}),
         ] {
-            let error = bench.refused("Edit", args).await;
+            let error = bench.refused("Edit", args.clone()).await;
+            // Where a count is expected, blanks at line ends are not forgiven.
+            if content == "a \na \na \n" && args["expected_count"] == 1 {
+                assert_eq!(error.code(), ErrorCode::NoMatch, "{error}");
+                continue;
+            }
             assert_eq!(error.code(), ErrorCode::Ambiguous, "{content:?}: {error}");
             assert!(error.text().contains(lines), "{error}");
         }
@@ -61,17 +66,9 @@ async fn edit_changes_one_place_and_shows_it() {
     let change = &reply.meta.files[0];
     assert!(change.before.is_some() && change.after.is_some() && change.before != change.after);
 
-    let reply = bench
-        .ok(
-            "Edit",
-            json!({"path": "f.rs", "old_str": "let x = $&1;", "newText": "let x = $$2;\nlet y = \\1;"}),
-        )
-        .await;
-    assert!(
-        text(&reply).starts_with("No change: old_string is not in ") && text(&reply).contains("at lines 4-5"),
-        "{}",
-        text(&reply)
-    );
+    let again = json!({"path": "f.rs", "old_str": "let x = $&1;", "newText": "let x = $$2;\nlet y = \\1;"});
+    let error = bench.refused("Edit", again).await;
+    assert!(error.text().contains("new_string stands at lines 4-5"), "{error}");
     bench.assert_tidy();
 }
 

@@ -55,9 +55,10 @@ async fn a_long_file_changes_at_its_place_and_nowhere_else() {
     assert_eq!(change.before.as_ref(), Some(&held));
     assert_eq!(change.after, Some(bench.load("f").await.sha256()));
     assert_eq!(reply.meta.sha256, change.after);
-    // Again: it is done already.
-    let text_again = text(&bench.ok("Edit", line(40_000)).await).to_owned();
-    assert!(text_again.contains("new_string is there already, at line 40000"), "{text_again}");
+    // Again: no line tells whether it is done already.
+    let again = bench.refused("Edit", line(40_000)).await;
+    assert_eq!(again.code(), ErrorCode::NoMatch);
+    assert!(again.text().contains("new_string stands at line 40000; whether"), "{again}");
     bench.assert_tidy();
 }
 

@@ -52,12 +52,12 @@ async fn one_edit_that_does_not_fit_keeps_all_from_being_made() {
 #[tokio::test]
 async fn what_is_there_already_is_passed_over() {
     let bench = Bench::new();
-    bench.put("f", "let answer = 42;\nold_name();\n");
-    let done = edit("let answer = 41;", "let answer = 42;");
+    bench.put("f", "fn question() {\nlet answer = 42;\nold_name();\n");
+    let done = edit("fn question() {\nlet answer = 41;", "fn question() {\nlet answer = 42;");
     let edits = json!([done, edit("old_name", "new_name")]);
     let reply = bench.ok("MultiEdit", json!({"file_path": "f", "edits": edits})).await;
     assert!(text(&reply).contains("1. No change: "), "{}", text(&reply));
-    assert_eq!(bench.get("f"), "let answer = 42;\nnew_name();\n");
+    assert_eq!(bench.get("f"), "fn question() {\nlet answer = 42;\nnew_name();\n");
     let before = fs::metadata(bench.root.join("f")).unwrap().modified().unwrap();
     let reply = bench.ok("MultiEdit", json!({"file_path": "f", "edits": [done]})).await;
     assert!(text(&reply).starts_with("No change in ") && reply.meta.files.is_empty(), "{}", text(&reply));

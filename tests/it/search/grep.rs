@@ -295,3 +295,23 @@ impl Opens {
         files
     }
 }
+
+#[tokio::test]
+async fn lines_that_end_with_a_carriage_return_are_lines() {
+    let tree = Tree::new(&[("crlf.txt", "one\r\ntwo\r\nthree;\r\n"), ("lf.txt", "one\ntwo\nthree;\n")]);
+    let count = async |pattern: &str, more: Value| {
+        let mut args = json!({"pattern": pattern, "output_mode": "content"});
+        args.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        tree.ask("Grep", args).await
+    };
+    for pattern in ["^two$", "o$", "^t.o$"] {
+        let answer = count(pattern, json!({})).await;
+        assert!(answer.starts_with("Found 2 matching lines in 2 files in "), "{pattern}: {answer}");
+    }
+    let answer = count("[^;]$", json!({})).await;
+    assert!(answer.starts_with("Found 4 matching lines in 2 files in "), "{answer}");
+    for (pattern, literal) in [(r"two\nthree", false), ("two\nthree", false), ("two\nthree", true)] {
+        let answer = count(pattern, json!({"multiline": true, "literal": literal})).await;
+        assert!(answer.starts_with("Found 4 matching lines in 2 files in "), "{pattern:?}: {answer}");
+    }
+}

@@ -1,0 +1,70 @@
+//! Edit where the place is not certain: it says so and changes nothing.
+
+use punie_runner::tool::ErrorCode;
+use serde_json::{Value, json};
+
+use super::Bench;
+use crate::harness::tools::text;
+
+/// The words of a refusal for want of a place, after which the file is as it was.
+async fn not_found(bench: &Bench, args: Value) -> String {
+    let before = bench.get("f");
+    let error = bench.refused("Edit", args).await;
+    assert_eq!(error.code(), ErrorCode::NoMatch, "{error}");
+    assert_eq!(bench.get("f"), before);
+    error.text().to_owned()
+}
+
+#[tokio::test]
+async fn replacing_every_place_forgives_line_endings_only() {
+    let bench = Bench::new();
+    let all = |old: &str, new: &str| json!({"file_path": "f", "old_string": old, "new_string": new, "replace_all": true});
+    bench.put("f", "def f(a):\n    b = a\n    return b\n");
+    let said = not_found(&bench, all(" \n", "")).await;
+    assert!(!said.contains("replace_all"), "{said}");
+
+    bench.put("f", "one – two\nthree — four\n");
+    let said = not_found(&bench, all("-", "+")).await;
+    assert!(said.contains("stands at lines 1, 2 is nearly the same"), "{said}");
+    let counted = json!({"file_path": "f", "old_string": "-", "new_string": "+", "expected_count": 2});
+    not_found(&bench, counted).await;
+    // One place at a time, what is quoted nearly is found, and more than one is not offered to be replaced at once.
+    let error = bench.refused("Edit", json!({"file_path": "f", "old_string": "-", "new_string": "+"})).await;
+    assert_eq!(error.code(), ErrorCode::Ambiguous);
+    assert!(!error.text().contains("replace_all"), "{error}");
+
+    bench.put("f", "a\r\nb\r\na\r\nb\r\n");
+    bench.ok("Edit", all("a\nb\n", "c\n")).await;
+    assert_eq!(bench.get("f"), "c\r\nc\r\n");
+}
+
+#[tokio::test]
+async fn an_edit_is_called_done_only_where_a_line_of_both_texts_tells_the_place() {
+    let bench = Bench::new();
+    let edit = |old: &str, new: &str| json!({"file_path": "f", "old_string": old, "new_string": new});
+    // The new text stands in another function.
+    bench.put("f", "def f(a):\n    x = compute(a)\n    return x\n\n\ndef g():\n    return None\n");
+    let said = not_found(&bench, edit("    x = compute(b)\n    return x", "    return None")).await;
+    assert!(said.contains("The nearest block is at lines 2-3"), "{said}");
+    assert!(
+        said.contains("new_string stands at line 7; whether this edit put it there is not known"),
+        "{said}"
+    );
+
+    // A line of both that stands in two places tells nothing.
+    bench.put(
+        "f",
+        "def f(a):\n    x = two(a)\n    return total\n\n\ndef g(a):\n    x = three(a)\n    return total\n",
+    );
+    not_found(&bench, edit("    x = one(a)\n    return total", "    x = two(a)\n    return total")).await;
+
+    bench.put("f", "def f(a):\n    x = compute(a)\n    return None\n");
+    let reply = bench
+        .ok("Edit", edit("    x = compute(a)\n    return x", "    x = compute(a)\n    return None"))
+        .await;
+    assert!(
+        text(&reply).contains("stands in its place, at lines 2-3: the edit is done already"),
+        "{}",
+        text(&reply)
+    );
+}
