@@ -80,9 +80,9 @@ impl News {
 
 impl Engine {
     /// Publishes those of these catalogs that the backend does not have.
-    async fn publish_kinds(&self, kinds: &[CatalogKind]) -> Result<(), BackendError> {
+    async fn publish_kinds(&self, kinds: &'static [CatalogKind]) -> Result<(), BackendError> {
         let mut revision = None;
-        for kind in kinds {
+        for (kind, published) in kinds.iter().zip(self.published(kinds).await) {
             let items = match kind {
                 CatalogKind::Tool => self.tool_items(),
                 CatalogKind::Skill | CatalogKind::Agent => {
@@ -91,7 +91,7 @@ impl Engine {
                 }
             };
             let fingerprint = fingerprint_of(&items);
-            if self.has_published(*kind, &fingerprint).await {
+            if published.as_ref() == Some(&fingerprint) {
                 continue;
             }
             let revision = match revision {
@@ -108,14 +108,22 @@ impl Engine {
         Ok(())
     }
 
-    /// Whether this backend took the same items of this kind lately.
-    async fn has_published(&self, kind: CatalogKind, fingerprint: &str) -> bool {
+    /// For each of these kinds, the fingerprint of what this backend took lately.
+    async fn published(&self, kinds: &'static [CatalogKind]) -> Vec<Option<String>> {
         let journal = self.journal.clone();
-        let recalled = on_a_thread(move || journal.reader()?.recall(published_key(kind))).await;
-        let fact = recalled.ok().flatten().unwrap_or_default();
-        let Some((known, at_ms)) = fact.split_once(' ') else { return false };
-        let age = at_ms.parse::<i64>().ok().and_then(|at_ms| u64::try_from(self.clock.now_ms() - at_ms).ok());
-        known == fingerprint && age.is_some_and(|age| Duration::from_millis(age) < BELIEVED)
+        let facts = on_a_thread(move || {
+            let reader = journal.reader().ok();
+            let fact = |kind: &CatalogKind| reader.as_ref()?.recall(published_key(*kind)).ok().flatten();
+            kinds.iter().map(fact).collect::<Vec<_>>()
+        })
+        .await;
+        let now_ms = self.clock.now_ms();
+        let lately = |fact: Option<String>| {
+            let (fingerprint, at_ms) = fact.as_ref()?.split_once(' ')?;
+            let age = u64::try_from(now_ms - at_ms.parse::<i64>().ok()?).ok()?;
+            (Duration::from_millis(age) < BELIEVED).then(|| fingerprint.to_owned())
+        };
+        facts.into_iter().map(lately).collect()
     }
 
     /// Later than every revision before it, whatever our clock says: the backend ignores an older one.

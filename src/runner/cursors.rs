@@ -11,8 +11,8 @@ const SLACK_MS: i128 = 60_000;
 impl Runner {
     /// Takes up the cursor of an earlier process, unless it lies in the future, as far as the backend's clock is known:
     /// nothing would come from there for long.
-    pub(super) async fn recall_cursor(&mut self) -> Result<(), RunnerError> {
-        self.cursor = self.engine.journal.reader()?.recall("cursor")?;
+    pub(super) async fn take_up_cursor(&mut self, cursor: Option<String>) -> Result<(), RunnerError> {
+        self.cursor = cursor;
         let now_ms = self.engine.server_clock.whole_now_ms();
         if self.cursor.as_ref().is_some_and(|cursor| is_ahead(cursor, now_ms)) {
             tracing::warn!(

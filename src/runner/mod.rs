@@ -195,7 +195,8 @@ impl Runner {
         if let Some(offset) = reader.recall("clock_offset_ms")?.and_then(|offset| offset.parse().ok()) {
             self.engine.server_clock.recall(offset);
         }
-        self.recall_cursor().await?;
+        let cursor = reader.recall("cursor")?;
+        self.take_up_cursor(cursor).await?;
         self.engine.keep("leases", leases::renew);
         Ok(())
     }

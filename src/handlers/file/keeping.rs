@@ -5,9 +5,12 @@ use similar::{Algorithm, DiffOp, capture_diff_slices};
 
 use super::leniency::{Plain, Tier};
 
+/// Of longer texts (lines of the one times lines of the other) no line is kept: comparing them takes as long as that.
+const MOST_PAIRS: usize = 4_000_000;
+
 /// The new text for a place, with the file's own bytes wherever it is the same as the old one. `fit` indents a line as
 /// the file does, `end` is how a line ends that the file does not have. None where the place has other lines than the
-/// old text.
+/// old text, and where the texts are too long.
 pub(super) fn keep(
     place: &[u8],
     (old, new): (&str, &str),
@@ -19,7 +22,7 @@ pub(super) fn keep(
     let file: Vec<&[u8]> = place.split_inclusive(|byte| *byte == b'\n').collect();
     let was: Vec<&str> = old.split_inclusive('\n').collect();
     let is: Vec<&str> = new.split_inclusive('\n').collect();
-    if file.len() != was.len() {
+    if file.len() != was.len() || was.len().saturating_mul(is.len()) > MOST_PAIRS {
         return None;
     }
     let mut out = Vec::with_capacity(place.len() + new.len());
@@ -136,6 +139,13 @@ mod tests {
         ] {
             assert_eq!(edited(text, old, new), expect, "{text:?} {old:?}");
         }
+    }
+
+    #[test]
+    fn texts_of_many_lines_are_not_compared() {
+        let lines = |line: &str| line.repeat(100_000);
+        let numbered = (0..100_000).map(|n| n.to_string()).collect::<Vec<_>>().join("\n");
+        assert!(edited(&lines("“\n"), &lines("\"\n"), &numbered) == numbered);
     }
 
     proptest! {
