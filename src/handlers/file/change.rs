@@ -1,7 +1,6 @@
 //! One replacement as it was asked for, and where it goes in a text: what Edit does once and MultiEdit in a row.
 //! Not here: how the place is found (matcher), loading and writing.
 
-use std::collections::HashSet;
 use std::fmt::Write as _;
 
 use memchr::memmem;
@@ -148,7 +147,7 @@ impl Change {
         let there = there.map(|there| there.places[0].range.clone());
         let lines = there.map(|range| span(line_of(text, range.start), &text[range]));
         if let Some(lines) = &lines
-            && share_a_place(text, old, new)
+            && is_done(text, old, new)
         {
             return Ok(Step::Nothing(done_before(shown, lines)));
         }
@@ -177,11 +176,30 @@ impl Change {
     }
 }
 
-/// Whether a text in which only `new` stands has it where `old` was: a line that is in both stands nowhere else.
-fn share_a_place(text: &[u8], old: &str, new: &str) -> bool {
-    let of_new: HashSet<&str> = new.lines().collect();
-    let shared = old.lines().filter(|line| is_telling(line) && of_new.contains(line));
-    shared.take(MOST_SHARED).any(|line| memmem::find_iter(text, line).take(2).count() == 1)
+/// Whether a text in which only `new` stands has it where `old` was. A line that is in both texts and stands nowhere else
+/// tells the place; no line that the edit takes out may stand in the file, since then it was not taken out; and where
+/// the edit adds nothing of its own, its texts on both sides of what it takes out must have come together.
+fn is_done(text: &[u8], old: &str, new: &str) -> bool {
+    let (was, is): (Vec<&str>, Vec<&str>) = (old.lines().collect(), new.lines().collect());
+    let ahead = was.iter().zip(&is).take_while(|(a, b)| a == b).count();
+    let behind = was[ahead..].iter().rev().zip(is[ahead..].iter().rev()).take_while(|(a, b)| a == b).count();
+    let (taken, added) = (&was[ahead..was.len() - behind], &is[ahead..is.len() - behind]);
+    let stands = |line: &str| memmem::find_iter(text, line.trim()).take(2).count();
+    let tells = |lines: &[&str]| lines.iter().any(|line| is_telling(line));
+    let added_nothing = !tells(added);
+    if added_nothing && !(tells(&was[..ahead]) && tells(&was[was.len() - behind..])) {
+        return false;
+    }
+    if taken
+        .iter()
+        .filter(|line| is_telling(line))
+        .take(MOST_SHARED)
+        .any(|line| stands(line) > 0 && !is.contains(line))
+    {
+        return false;
+    }
+    let shared = was[..ahead].iter().chain(&was[was.len() - behind..]).filter(|line| is_telling(line));
+    shared.take(MOST_SHARED).any(|line| stands(line) == 1)
 }
 
 /// Whether a text is so long that it does not stand in a file by chance.

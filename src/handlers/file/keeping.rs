@@ -58,36 +58,34 @@ fn parted(line: &[u8]) -> (&[u8], &[u8]) {
     line.split_at(body.len())
 }
 
-/// A line of the file in which what differs between `was` and `is` is put; none where `was` is not this line.
+/// A line of the file in which what differs between `was` and `is` is put; none where `was` is not this line. Blanks at
+/// its end are the file's where both texts have the same ones there, else the new text's.
 fn changed(there: &[u8], was: &[u8], is: &[u8], tier: Tier) -> Option<Vec<u8>> {
     let (was, is) = (std::str::from_utf8(was).ok()?, std::str::from_utf8(is).ok()?);
+    let (bare_was, bare_is) = (was.trim_end(), is.trim_end());
     let ahead: usize =
-        was.chars().zip(is.chars()).take_while(|(a, b)| a == b).map(|(c, _)| c.len_utf8()).sum();
-    let (was_rest, is_rest) = (&was[ahead..], &is[ahead..]);
+        bare_was.chars().zip(bare_is.chars()).take_while(|(a, b)| a == b).map(|(c, _)| c.len_utf8()).sum();
+    let (was_rest, is_rest) = (&bare_was[ahead..], &bare_is[ahead..]);
     let behind: usize = (was_rest.chars().rev().zip(is_rest.chars().rev()))
         .take_while(|(a, b)| a == b)
         .map(|(c, _)| c.len_utf8())
         .sum();
-    // A line of which nothing stays is another one.
-    if ahead + behind == 0 {
+    // A line of which nothing but its indentation stays is another one.
+    if bare_was[..ahead].trim().is_empty() && behind == 0 {
         return None;
     }
+    let (bare, blanks) = there.split_at(there.trim_ascii_end().len());
     let length = |text: &str| Plain::of(text.as_bytes(), tier).bytes.len();
-    let (file, quoted) = (Plain::of(there, tier), Plain::of(was.as_bytes(), tier));
-    // Blanks at the end belong to neither.
-    let (file_bare, quoted_bare) = (file.bytes.trim_ascii_end(), quoted.bytes.trim_ascii_end());
-    if file_bare != quoted_bare {
+    let (file, quoted) = (Plain::of(bare, tier), Plain::of(bare_was.as_bytes(), tier));
+    if file.bytes != quoted.bytes {
         return None;
     }
-    let from = file.origin(length(&was[..ahead]).min(file_bare.len()));
-    let ends_bare = |text: &str| text.trim_end().len() == text.len();
-    let to = if behind == 0 && !(ends_bare(was) && ends_bare(is)) {
-        there.len()
-    } else {
-        file.origin(length(&was[..was.len() - behind]).min(file_bare.len()))
-    };
+    let from = file.origin(length(&bare_was[..ahead]));
+    let to = file.origin(length(&bare_was[..bare_was.len() - behind]));
     let middle = &is_rest.as_bytes()[..is_rest.len() - behind];
-    (from <= to).then(|| [&there[..from], middle, &there[to..]].concat())
+    let blanks_of = |text: &str| text.as_bytes()[text.trim_end().len()..].to_vec();
+    let blanks = if blanks_of(was) == blanks_of(is) { blanks.to_vec() } else { blanks_of(is) };
+    (from <= to).then(|| [&bare[..from], middle, &bare[to..], &blanks].concat())
 }
 
 #[cfg(test)]
@@ -125,6 +123,14 @@ mod tests {
             ("one  \ntwo\n", "one\ntwo", "one\nnew\ntwo", "one  \nnew\ntwo\n"),
             // Blanks that are meant: those of the old text are taken out.
             ("one\t\ntwo\n", "one \ntwo", "one\ntwo!", "one\ntwo!\n"),
+            // Blanks that the file does not have where they were quoted.
+            ("def f():\n    ...\n", "def f():  \n    ...  ", "def f(): ...", "def f(): ...\n"),
+            (
+                "  end: Place\n\n",
+                "  end: Place  \n  \n",
+                "  end: Place\n  more: bool\n\n",
+                "  end: Place\n  more: bool\n\n",
+            ),
             // Line endings of both kinds.
             ("a\r\nb\nc\r\n", "a\nb\nc\n", "a\nB\nc\n", "a\r\nB\nc\r\n"),
             ("a\r\nb\r\nc\n", "a\nb\nc\n", "a\nc\n", "a\r\nc\n"),

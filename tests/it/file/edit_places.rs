@@ -68,3 +68,41 @@ async fn an_edit_is_called_done_only_where_a_line_of_both_texts_tells_the_place(
         text(&reply)
     );
 }
+
+#[tokio::test]
+async fn an_edit_that_takes_lines_out_is_not_called_done_while_they_stand_there() {
+    let bench = Bench::new();
+    let file =
+        "def shared_value():\n    return 1\n\n\ndef is_slot(cls):\n    return cls.slots\n\n\ndef last():\n";
+    bench.put("f", file);
+    for old in [
+        // One word is misspelt, one line is left out.
+        "def shared_value():\n    return 1\n\n\ndef is_slot(cls):\n    return cls.slotz\n\n",
+        "def shared_value():\n    return 1\n\n\n    return cls.slots\n\n",
+    ] {
+        let args = json!({"file_path": "f", "old_string": old, "new_string": "def shared_value():\n    return 1\n\n"});
+        let refused = not_found(&bench, args).await;
+        assert!(!refused.contains("done already"), "{refused}");
+        assert_eq!(bench.get("f"), file);
+    }
+    bench.put("f", "def shared_value():\n    return 1\n\n\ndef last_value():\n");
+    let args = json!({
+        "file_path": "f",
+        "old_string": "def shared_value():\n    return 1\n    x = unused()\n\n\ndef last_value():\n",
+        "new_string": "def shared_value():\n    return 1\n\n\ndef last_value():\n",
+    });
+    let reply = bench.ok("Edit", args).await;
+    assert!(text(&reply).contains("the edit is done already"), "{}", text(&reply));
+}
+
+#[tokio::test]
+async fn new_lines_keep_their_own_blanks_where_the_quote_had_some_too_many() {
+    let bench = Bench::new();
+    bench.put("f", "def f() -> str:\n    ...\n\nclass A:\n    end: int\n\n");
+    let edits = json!([
+        {"old_string": "def f() -> str:  \n    ...  \n  \n", "new_string": "def f() -> str: ...\n\n"},
+        {"old_string": "    end: int  \n  \n", "new_string": "    end: int\n    more: bool\n\n"},
+    ]);
+    bench.ok("MultiEdit", json!({"file_path": "f", "edits": edits})).await;
+    assert_eq!(bench.get("f"), "def f() -> str: ...\n\nclass A:\n    end: int\n    more: bool\n\n");
+}
