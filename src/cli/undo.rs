@@ -8,7 +8,7 @@ use super::exit::{Exit, Stop};
 use super::{audit, moments, print, wiring};
 use crate::audit::Event;
 use crate::config::WorkspaceRule;
-use crate::trash::Unready;
+use crate::trash::{UNTRACKED, Unready};
 
 #[derive(Debug, Args)]
 pub struct UndoArgs {
@@ -24,6 +24,8 @@ pub struct UndoArgs {
 struct Answer {
     request_id: String,
     undone: bool,
+    /// Whether the request may have changed more than was put back.
+    partial: bool,
     changes: Vec<String>,
 }
 
@@ -48,6 +50,7 @@ pub fn undo(args: &UndoArgs, context: &Context) -> anyhow::Result<Exit> {
         print::json(&Answer {
             request_id: undone.request.to_string(),
             undone: !args.dry_run,
+            partial: undone.is_partial,
             changes: undone.lines,
         });
         return Ok(Exit::Done);
@@ -55,10 +58,14 @@ pub fn undo(args: &UndoArgs, context: &Context) -> anyhow::Result<Exit> {
     print::line(&if args.dry_run {
         format!("Undoing {} would do this; nothing was changed:", undone.request)
     } else {
-        format!("Undone: {}", undone.request)
+        let what = if undone.is_partial { "Put back what rm removed" } else { "Undone" };
+        format!("{what}: {}", undone.request)
     });
     for line in &undone.lines {
         print::line(&format!("  {}", print::cell(line, usize::MAX)));
+    }
+    if undone.is_partial {
+        print::line(UNTRACKED);
     }
     Ok(Exit::Done)
 }

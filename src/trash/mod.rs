@@ -34,7 +34,7 @@ use crate::home::Home;
 pub use commands::Shims;
 pub use images::Images;
 pub use inventory::Kept;
-pub use undo::{Undone, Unready};
+pub use undo::{UNTRACKED, Undone, Unready};
 
 /// A file above this size is not kept before it is changed.
 pub const LARGEST_KEPT: u64 = 64 << 20;

@@ -63,7 +63,7 @@ impl Trash {
             return Err(Unready::Nothing(kept.request.clone()));
         }
         lines.extend(left_out.into_iter().map(|text| format!("left out: {text}")));
-        Ok(Undone { request: kept.request.clone(), lines })
+        Ok(Undone { request: kept.request.clone(), lines, is_partial: false })
     }
 
     /// Each path with what is kept of it. What a command removed comes as an undo would bring it: a folder before what

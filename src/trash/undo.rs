@@ -8,7 +8,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use super::contents::{Contents, hash};
-use super::inventory::{Kept, Taken};
+use super::inventory::{Kept, Source, Taken};
 use super::net::{Net, nets};
 use super::steps::{Step, carry_out};
 use super::{Trash, manifest, named, now_ms};
@@ -24,13 +24,23 @@ pub struct Undone {
     pub request: RequestId,
     /// What became of each path, in words.
     pub lines: Vec<String>,
+    /// Commands ran in it: only what they removed with `rm` is kept, not what they wrote or removed otherwise.
+    pub is_partial: bool,
 }
+
+/// What undo does not cover.
+pub const UNTRACKED: &str = "Files that a command writes, or removes in other ways than rm, are not tracked: look with \
+                             `git status` and `git diff`.";
 
 /// Why a request cannot be taken back. Nothing was changed.
 #[derive(Debug, thiserror::Error)]
 pub enum Unready {
     /// Nothing is kept of it.
-    #[error("nothing is kept of request {0}; it changed no file, or the trash has let go of it")]
+    #[error(
+        "nothing is kept of request {0}: no file tool changed a file in it and no command of it used rm, or its backups \
+         were deleted. {untracked}",
+        untracked = UNTRACKED
+    )]
     Unknown(String),
     /// Several requests begin or end so.
     #[error("several requests are meant by {0:?}, the latest: {1}")]
@@ -126,7 +136,7 @@ impl Trash {
             reach("undo.done");
             log(false)?;
         }
-        Ok(Undone { request, lines })
+        Ok(Undone { request, lines, is_partial: kept.source != Source::Tools })
     }
 }
 

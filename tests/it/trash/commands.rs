@@ -267,6 +267,20 @@ fn what_a_request_removes_after_it_was_undone_can_be_undone_too() {
 }
 
 #[test]
+fn undo_of_a_command_says_what_it_does_not_put_back() {
+    let owner = Owner::new();
+    owner.write("work/a", "a\n");
+    owner.write("work/kept", "old\n");
+    let (request, ..) = owner.runs("echo new > kept; rm a");
+    let undone = owner.types(&["undo", &request]);
+    assert!(undone.out.starts_with("Put back what rm removed: "), "{undone:?}");
+    assert!(undone.out.contains("are not tracked: look with `git status`"), "{undone:?}");
+    assert_eq!((owner.read("work/a"), owner.read("work/kept")), ("a\n".to_owned(), "new\n".to_owned()));
+    let (request, ..) = owner.runs("echo newer > kept; find . -name a -delete");
+    owner.is_refused(&request, "removes in other ways than rm, are not tracked");
+}
+
+#[test]
 fn a_removal_that_was_killed_and_run_again_is_one_removal() {
     let owner = Owner::new();
     let remove = |owner: &Owner| {
