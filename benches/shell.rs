@@ -110,6 +110,15 @@ fn shell_tools(place: &TempDir, work: &Path, confinement: Confinement) -> Regist
     let home = Home::open(&place.path().join("home")).expect("a home");
     let workspace = Workspace::open(&[work.to_owned()]).expect("a workspace");
     let redactor = punie_runner::redact::Redactor::default();
-    let deps = ShellDeps { terminals, workspace, shells: Arc::new(ShellBoard::new()), apps, home, redactor };
+    let deps = ShellDeps {
+        terminals,
+        workspace,
+        shells: Arc::new(ShellBoard::new()),
+        apps,
+        home,
+        redactor,
+        command_rules: String::new(),
+        opens_apps: false,
+    };
     Registry::new([shell::tools(deps)]).expect("the names of one domain differ")
 }

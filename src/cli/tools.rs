@@ -43,12 +43,13 @@ pub fn tools(args: &ToolsArgs, context: &Context) -> anyhow::Result<Exit> {
 
 fn list<'a>(specs: impl Iterator<Item = &'a ToolSpec>, json: bool) {
     if json {
-        specs.for_each(|spec| print::json(&spec.catalog_body()));
+        specs.filter(|spec| spec.offered).for_each(|spec| print::json(&spec.catalog_body()));
         return;
     }
     let rows: Vec<Vec<String>> = specs
         .map(|spec| {
-            let what = print::cell(&spec.description, 90);
+            let what = if spec.offered { &spec.description } else { "(not offered: it cannot work here)" };
+            let what = print::cell(what, 90);
             vec![spec.name.to_string(), spec.domain.to_owned(), spec.effect.as_str().to_owned(), what]
         })
         .collect();

@@ -154,7 +154,7 @@ impl Engine {
             let body = entry.spec().catalog_body().to_string();
             CatalogItem { key: entry.spec().name.to_string(), hash: hex(&Sha256::digest(&body)), body }
         };
-        self.registry.entries().iter().map(item).collect()
+        self.registry.entries().iter().filter(|entry| entry.spec().offered).map(item).collect()
     }
 }
 

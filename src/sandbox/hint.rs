@@ -24,13 +24,35 @@ const NO_NETWORK: &[&str] = &[
     "Couldn't connect to server",
 ];
 
-/// The line for the output of a command that failed.
-pub fn line(rules: &Rules, network: Network, output: &str) -> Option<String> {
+/// The line for the output of a command that ended with 0: a pipeline does so whatever its first programs come to. Only
+/// what a program says of its network in its own name counts, since other lines may come from a file that was read.
+pub fn line_after_success(_: &Rules, network: Network, output: &str) -> Option<String> {
+    let speaks_of_itself = |line: &str| {
+        let name = line.split_once(": ").map_or("", |(name, _)| name);
+        !name.is_empty() && !name.contains(char::is_whitespace) && says_one(line, NO_NETWORK)
+    };
+    tail_of(output).lines().any(speaks_of_itself).then(|| about_network(network)).flatten()
+}
+
+fn tail_of(output: &str) -> &str {
     let mut from = output.len().saturating_sub(TAIL);
     while !output.is_char_boundary(from) {
         from += 1;
     }
-    let lines: Vec<&str> = output[from..].lines().collect();
+    &output[from..]
+}
+
+fn about_network(network: Network) -> Option<String> {
+    (network != Network::Full).then(|| {
+        "Commands have no internet access on this device. To allow it, the owner sets network = \"full\" under [sandbox] \
+         in config.toml."
+            .to_owned()
+    })
+}
+
+/// The line for the output of a command that failed.
+pub fn line(rules: &Rules, network: Network, output: &str) -> Option<String> {
+    let lines: Vec<&str> = tail_of(output).lines().collect();
     let says = |words: &[&str]| {
         lines.iter().rev().find(|line| words.iter().any(|word| line.contains(word))).copied()
     };
@@ -39,14 +61,10 @@ pub fn line(rules: &Rules, network: Network, output: &str) -> Option<String> {
     {
         return Some(about_path(rules, &path));
     }
-    if network != Network::Full
-        && (says(NO_NETWORK).is_some() || says(&["socket"]).is_some_and(|line| says_one(line, REFUSED)))
-    {
-        let reach = if network == Network::Loopback { "only each other by loopback" } else { "no network" };
-        return Some(format!(
-            "This may be because commands reach {reach} here. The owner can allow all of it: network = \"full\" under \
-             [sandbox] in config.toml."
-        ));
+    let has_no_network =
+        says(NO_NETWORK).is_some() || says(&["socket"]).is_some_and(|line| says_one(line, REFUSED));
+    if let Some(about) = about_network(network).filter(|_| has_no_network) {
+        return Some(about);
     }
     let signalled =
         lines.iter().any(|line| line.contains("kill") && line.contains("Operation not permitted"));
@@ -189,6 +207,9 @@ mod tests {
         let text = said("curl: (6) Could not resolve host: example.com").expect("a line");
         assert!(text.contains("network = \"full\""), "{text}");
         assert_eq!(line(&rules(), Network::Full, "curl: (6) Could not resolve host: example.com"), None);
+        let after_success = |output: &str| line_after_success(&rules(), Network::Loopback, output);
+        assert!(after_success("curl: (6) Could not resolve host: example.com\n").is_some());
+        assert_eq!(after_success("The log says: Could not resolve host\n"), None);
     }
 
     #[test]

@@ -14,6 +14,9 @@ const EXACT: u64 = 1 << 53;
 /// The largest argument text that is looked at: the wire's own limit is 900 KiB.
 const MAX_ARGUMENT_BYTES: usize = 12 << 20;
 
+/// A key that some agents add to every call, to say why it is made.
+const ACCEPTED_EVERYWHERE: &[&str] = &["explanation"];
+
 pub(super) fn arguments<T: DeserializeOwned>(spec: &ToolSpec, text: &str) -> Result<T, ToolError> {
     let map = canonical(spec, object(spec, text)?)?;
     serde_path_to_error::deserialize(Value::Object(map)).map_err(|error| {
@@ -59,6 +62,10 @@ pub(super) fn canonical(spec: &ToolSpec, given: Map<String, Value>) -> Result<Ma
             return Err(refuse(spec, &format!("`{name}` is given twice (once as `{key}`)")));
         }
     }
+    (spec.normalize)(&mut map);
+    for key in spec.accepted.iter().chain(ACCEPTED_EVERYWHERE).filter(|key| !properties.contains_key(**key)) {
+        map.remove(*key);
+    }
     Ok(map)
 }
 
@@ -75,10 +82,17 @@ fn own_name(spec: &ToolSpec, properties: &Map<String, Value>, key: &str) -> Resu
     if properties.contains_key(&snake) {
         return Ok(snake);
     }
+    for candidate in [key, snake.as_str()] {
+        if spec.accepted.iter().chain(ACCEPTED_EVERYWHERE).any(|accepted| *accepted == candidate) {
+            return Ok(candidate.to_owned());
+        }
+    }
     let near = nearest(key, properties.keys().map(String::as_str));
-    let hint =
-        if near.is_empty() { String::new() } else { format!(" (did you mean `{}`?)", near.join("` or `")) };
-    Err(refuse(spec, &format!("unknown key `{key}`{hint}")))
+    if near.is_empty() {
+        return Err(refuse(spec, &format!("unknown key `{key}`")));
+    }
+    let cause = format!("unknown key `{key}`. Did you mean `{}`?", near.join("` or `"));
+    Err(ToolError::invalid_args(format!("{}: {cause}", spec.name)))
 }
 
 fn snake_case(key: &str) -> String {
@@ -189,6 +203,21 @@ fn coerce(schema: &Value, value: Value) -> Value {
         if wants("boolean") && (text == "true" || text == "false") {
             return Value::Bool(text == "true");
         }
+        let written_out = || strict::parse(text).ok();
+        if wants("array") && text.starts_with('[') || wants("object") && text.starts_with('{') {
+            return written_out().unwrap_or(value);
+        }
+        let of_texts = schema.pointer("/items/type").is_some_and(|kind| kind == "string");
+        // With blanks in it, it may be meant as several.
+        if wants("array") && of_texts && !text.is_empty() && !text.contains(char::is_whitespace) {
+            return Value::Array(vec![value]);
+        }
+    }
+    let of_texts = schema.pointer("/additionalProperties/type").is_some_and(|kind| kind == "string");
+    if let Value::Object(map) = value {
+        return Value::Object(
+            map.into_iter().map(|(key, one)| (key, if of_texts { as_text(one) } else { one })).collect(),
+        );
     }
     if wants("integer")
         && let Some(number) = value.as_f64().filter(|n| n.fract() == 0.0 && n.abs() < 9e15)
@@ -202,6 +231,14 @@ fn coerce(schema: &Value, value: Value) -> Value {
 }
 
 /// The refusal of arguments, with what the tool takes.
+/// A number or a boolean as text, where only texts are wanted.
+fn as_text(value: Value) -> Value {
+    match value {
+        Value::Number(_) | Value::Bool(_) => Value::String(value.to_string()),
+        value => value,
+    }
+}
+
 pub(super) fn refuse(spec: &ToolSpec, cause: &str) -> ToolError {
     ToolError::invalid_args(format!("{}: {cause}. {}", spec.name, known_keys(spec)))
 }

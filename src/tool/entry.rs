@@ -32,7 +32,7 @@ impl<D: Clone + Send + Sync + 'static> ToolSet<D> {
             let arguments: T = decode::arguments(spec, text)?;
             let deps = deps.clone();
             Ok(ReadyCall {
-                effect: if T::EFFECT_VARIES { arguments.effect() } else { T::EFFECT },
+                effect: if T::EFFECT_DEPENDS_ON.is_some() { arguments.effect() } else { T::EFFECT },
                 declares: T::DECLARES,
                 keeping: None,
                 run: Box::new(move |cx| {
@@ -40,7 +40,31 @@ impl<D: Clone + Send + Sync + 'static> ToolSet<D> {
                 }),
             })
         };
-        self.entries.push(Entry { spec, varies: T::EFFECT_VARIES, decode: Box::new(decode), images: None });
+        self.entries.push(Entry {
+            spec,
+            varies: T::EFFECT_DEPENDS_ON.is_some(),
+            decode: Box::new(decode),
+            images: None,
+        });
+        self
+    }
+
+    /// Adds a tool that is offered where it can work. Elsewhere a call of it says why it cannot.
+    #[must_use]
+    pub fn with_where<T: Tool<Deps = D>>(self, can_work: bool) -> Self {
+        let mut set = self.with::<T>();
+        if let Some(entry) = set.entries.last_mut() {
+            entry.spec.offered = can_work;
+        }
+        set
+    }
+
+    /// Adds to the catalog's description of the tool added last what holds on this device.
+    #[must_use]
+    pub fn on_this_device(mut self, facts: &str) -> Self {
+        if let Some(entry) = self.entries.last_mut() {
+            facts.clone_into(&mut entry.spec.on_this_device);
+        }
         self
     }
 

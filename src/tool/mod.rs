@@ -1,6 +1,7 @@
 //! The contract between the engine and the tools: what a tool declares, what it gets, what it may answer.
 //! The engine knows no tool and a tool knows no engine; they meet in `handlers::registry`.
 
+mod catalog_schema;
 mod context;
 mod decode;
 mod entry;
@@ -36,6 +37,7 @@ use std::future::Future;
 
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
+use serde_json::{Map, Value};
 
 /// One tool. The implementing struct is its arguments; its doc comment is what a model reads.
 ///
@@ -46,8 +48,8 @@ pub trait Tool: DeserializeOwned + JsonSchema + Send + 'static {
     const NAME: &'static str;
     /// The most that any call of it may do: what the catalog says.
     const EFFECT: Effect;
-    /// Whether some calls do less than [`Tool::EFFECT`]; then [`Tool::effect`] tells which from the arguments.
-    const EFFECT_VARIES: bool = false;
+    /// The argument that decides how much of [`Tool::EFFECT`] a call may do, as [`Tool::effect`] reads it.
+    const EFFECT_DEPENDS_ON: Option<&'static str> = None;
     /// Whether it declares every effect through its context before it makes it, so that nothing has happened where
     /// nothing is declared. Then a crash leads to no guess: the next life looks, and runs it again or says what it did.
     const DECLARES: bool = false;
@@ -60,6 +62,13 @@ pub trait Tool: DeserializeOwned + JsonSchema + Send + 'static {
     const ALIASES: &'static [(&'static str, &'static str)] = &[];
     /// Arguments that work, as JSON text, for the catalog's reader.
     const EXAMPLES: &'static [&'static str] = &[];
+    /// Keys that tools of other agents have and this one accepts beside those of its schema: [`Tool::normalize`] gives
+    /// them their meaning, and what it leaves is dropped.
+    const ACCEPTED: &'static [&'static str] = &[];
+    /// Names that other agents have for such a tool: suggested where one of them is called, never run.
+    const KNOWN_AS: &'static [&'static str] = &[];
+    /// The tool whose work this one does with the arguments that older callers know.
+    const SAME_AS: Option<&'static str> = None;
     /// Its bounds in words, each with its figure, for the catalog's reader: `2,000 lines a call, 10,000 at most`.
     const LIMITS: &'static [&'static str] = &[];
     /// What its domain hands it.
@@ -68,10 +77,14 @@ pub trait Tool: DeserializeOwned + JsonSchema + Send + 'static {
     type Output: Into<Reply>;
 
     /// What a call with these arguments may do, never more than [`Tool::EFFECT`]. It is asked only of a tool whose
-    /// [`Tool::EFFECT_VARIES`], for every other call is known without looking at its arguments.
+    /// [`Tool::EFFECT_DEPENDS_ON`] an argument, for every other call is known without looking at its arguments.
     fn effect(&self) -> Effect {
         Self::EFFECT
     }
+
+    /// Turns arguments that are written as other agents write them into this tool's own. It runs before the policy
+    /// reads them.
+    fn normalize(_arguments: &mut Map<String, Value>) {}
 
     /// Does the work. Long waits race `cx.cancelled()`; the engine adds deadline, panic guard and budget.
     ///

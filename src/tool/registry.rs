@@ -97,7 +97,11 @@ impl Registry {
     fn unknown(&self, name: &str) -> ToolError {
         let guests = self.guests.names();
         let names = || self.own.keys().map(AsRef::as_ref).chain(guests.iter().map(String::as_str));
-        let near = decode::nearest(name, names());
+        let known_as = |spec: &&ToolSpec| spec.known_as.iter().any(|known| known.eq_ignore_ascii_case(name));
+        let mut near: Vec<&str> = self.specs().filter(known_as).map(|spec| spec.name.as_ref()).collect();
+        if near.is_empty() {
+            near = decode::nearest(name, names());
+        }
         let hint = if let Some(origin) = self.guests.departed(name) {
             format!("It was offered by {origin}, which has gone. Connect it again, or use another tool.")
         } else if near.is_empty() {

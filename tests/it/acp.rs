@@ -74,11 +74,14 @@ impl Bench {
                 apps: client.clone(),
                 home: Home::open(&base.join("home")).expect("a home"),
                 redactor: punie_runner::redact::Redactor::default(),
+                command_rules: String::new(),
+                opens_apps: true,
             }),
             terminal::tools(TerminalDeps {
                 terminals: client,
                 workspace: workspace.clone(),
                 board: Arc::default(),
+                command_rules: Arc::new(String::new),
             }),
         ])
         .expect("the names differ");

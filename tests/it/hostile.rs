@@ -106,6 +106,8 @@ impl Yard {
             apps: Arc::new(terminals),
             home,
             redactor: Redactor::default(),
+            command_rules: String::new(),
+            opens_apps: true,
         });
         Self { registry: Registry::new([entries]).expect("the names differ"), confinement, folder }
     }

@@ -10,6 +10,7 @@ mod harness;
 mod acp;
 mod acp_discovery;
 mod acp_peers;
+mod agent_arguments;
 mod architecture;
 mod audit;
 mod catalog;

@@ -123,8 +123,15 @@ impl Bench {
             apps: Arc::new(terminals.clone()),
             home: own,
             redactor,
+            command_rules: String::new(),
+            opens_apps: true,
         });
-        let more = terminal::tools(TerminalDeps { terminals: client, workspace, board: Arc::default() });
+        let more = terminal::tools(TerminalDeps {
+            terminals: client,
+            workspace,
+            board: Arc::default(),
+            command_rules: Arc::new(String::new),
+        });
         let registry =
             Arc::new(Registry::new([entries, more, state::tools(state)]).expect("the names differ"));
         Self { registry, terminals, workspace: folder, outputs, home }

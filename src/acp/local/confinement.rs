@@ -130,6 +130,17 @@ impl Confinement {
         }
     }
 
+    /// Tells package managers not to try again where commands have no network: npm waits 70 s before it gives up.
+    #[cfg(unix)]
+    pub(super) fn set_retries(&self, env: &mut BTreeMap<String, String>) {
+        if self.network() == Network::Full {
+            return;
+        }
+        for name in ["npm_config_fetch_retries", "PIP_RETRIES", "CARGO_NET_RETRY", "YARN_HTTP_RETRY"] {
+            env.entry(name.to_owned()).or_insert_with(|| "0".to_owned());
+        }
+    }
+
     /// What of the workspaces is protected where a command starts, for it to be told of; none where nothing is confined.
     #[cfg(unix)]
     pub(super) async fn watch(&self, cwd: &Path) -> Option<Watch> {
@@ -192,15 +203,41 @@ impl Confinement {
         }
     }
 
+    /// The rules for commands in one sentence or two, for the model that writes them: before the self-test has run as the
+    /// owner set them, then as they hold. `added` are the folders that the owner lets them write.
+    pub fn describe_rules(&self, added: &[PathBuf]) -> String {
+        const UNCONFINED: &str = "Nothing confines commands on this device.";
+        let shared = self.shared.as_ref().filter(|shared| shared.setup.confine);
+        let Some(shared) = shared.filter(|shared| shared.proven.get() != Some(&Level::None)) else {
+            return UNCONFINED.to_owned();
+        };
+        let reach = match shared.cages.network() {
+            Network::Full => "the network is open",
+            Network::Loopback => "no network but between themselves",
+            Network::None => "no network",
+        };
+        let ask = if shared.cages.network() == Network::Full {
+            ""
+        } else {
+            " (the owner opens it by network = \"full\" under [sandbox] in config.toml)"
+        };
+        let added = added.iter().map(|folder| folder.display().to_string());
+        let writable: Vec<String> =
+            ["the workspaces", "$TMPDIR"].map(str::to_owned).into_iter().chain(added).collect();
+        format!("Commands may write only in {}; {reach}{ask}.", writable.join(", "))
+    }
+
     /// What to add to the output of a command that failed, where confinement may be why.
-    pub fn hint(&self, output: &str) -> Option<String> {
+    pub fn hint(&self, output: &str, failed: bool) -> Option<String> {
         let shared = self.shared.as_ref()?;
         let level = shared.proven.get()?;
         let network = shared.cages.network();
         if *level == Level::None {
             None
         } else {
-            crate::sandbox::hint::line(&shared.setup.rules, network, output)
+            let hint =
+                if failed { crate::sandbox::hint::line } else { crate::sandbox::hint::line_after_success };
+            hint(&shared.setup.rules, network, output)
         }
     }
 

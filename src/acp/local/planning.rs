@@ -48,6 +48,7 @@ impl LocalTerminals {
         let watch = self.shared.setup.confinement.watch(&request.cwd).await;
         let cage = self.confined(watch.as_ref(), mounted.and_then(Mounted::folder)).await?;
         self.shared.setup.confinement.set_temp(&mut env, &request.env);
+        self.shared.setup.confinement.set_retries(&mut env);
         let mark = call_mark(&request.request, request.output_number);
         if let Some((name, value)) = mark.split_once('=') {
             env.insert(name.to_owned(), value.to_owned());

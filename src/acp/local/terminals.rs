@@ -301,8 +301,8 @@ impl TerminalClient for LocalTerminals {
             let looking = tokio::task::spawn_blocking(move || terminal.output(query.since));
             let looked = looking.await.map_err(|panicked| ToolError::internal(panicked.to_string()));
             let mut output = looked?;
-            if output.exit.as_ref().is_some_and(|exit| exit.status.is_a_failure()) {
-                let hint = || self.shared.setup.confinement.hint(&output.text);
+            if let Some(exit) = &output.exit {
+                let hint = || self.shared.setup.confinement.hint(&output.text, exit.status.is_a_failure());
                 output.hint = output.hint.take().or_else(hint);
             }
             if !output.warnings.is_empty() {

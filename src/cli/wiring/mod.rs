@@ -83,33 +83,26 @@ pub fn machine(
     let outputs = OutputStore::open(&home.outputs_dir()).map_err(|cause| {
         exit::Stop::with(Exit::CannotWrite, format!("{}: {cause}", home.outputs_dir().display()))
     })?;
-    let user_home = environment.user_dir().map(std::path::Path::to_owned);
     let workspace = self::workspace(config, environment)?;
     editors.work_in(workspace.clone());
     let trash = trash(config, home);
     let confinement = confinement(config, home, environment);
-    let terminals = LocalTerminals::new(LocalSetup {
-        base_env: readable(environment.variables()),
-        store: outputs.clone(),
-        filters: joints::masking(&redactor),
-        log: joints::child_log(journal),
-        confinement: confinement.clone(),
-    })
-    .context("no thread for starting processes")?;
-    redactor.add_all(environment::withheld(&readable(environment.variables())).into_iter().map(Secret::new));
-    terminals.tell_withheld(joints::learning(&redactor));
+    let keeps_removed = config.trash.max_mb > 0;
+    let rules = command_rules(config, confinement.clone());
+    let terminals = local_terminals(
+        LocalSetup {
+            base_env: readable(environment.variables()),
+            store: outputs.clone(),
+            filters: joints::masking(&redactor),
+            log: joints::child_log(journal),
+            confinement: confinement.clone(),
+        },
+        &redactor,
+    )?;
     let local = LocalClient::new(terminals.clone(), workspace.clone(), LocalPolicy::Deny);
     let client = Arc::new(Overlay::new(editors.clone(), local, home.scripts_dir()));
     let shells = shells::board(journal);
-    let git = git::GitDeps {
-        workspace: workspace.clone(),
-        search_path: environment.path().map(|path| path.to_string_lossy().into_owned()).unwrap_or_default(),
-        home: user_home.unwrap_or_default(),
-        outputs: outputs.clone(),
-        filters: joints::masking(&redactor),
-        turns: git::Turns::default(),
-        confinement: confinement.clone(),
-    };
+    let git = git_deps(environment, &workspace, &outputs, &redactor, &confinement);
     let registry = handlers::registry(handlers::Deps {
         file: file::FileDeps { client: client.clone(), workspace: workspace.clone() },
         search: search::SearchDeps {
@@ -123,11 +116,14 @@ pub fn machine(
             apps: client.clone(),
             home: home.clone(),
             redactor: redactor.clone(),
+            command_rules: rules(),
+            opens_apps: confinement.permit_app().is_ok() && environment.has_display(),
         },
         terminal: terminal::TerminalDeps {
             terminals: client,
             workspace: workspace.clone(),
             board: Arc::default(),
+            command_rules: rules,
         },
         git: git.clone(),
         state: state::StateDeps { outputs: outputs.clone(), board },
@@ -138,8 +134,7 @@ pub fn machine(
             redactor: redactor.clone(),
         },
     })?;
-    let registry =
-        if config.trash.max_mb == 0 { registry } else { keeping(registry, &trash, &workspace, &terminals) };
+    let registry = if keeps_removed { keeping(registry, &trash, &workspace, &terminals) } else { registry };
     let policy = Policy {
         standing: approvals::rules(home, &workspace, &registry)?,
         workspace: workspace.clone(),
@@ -163,6 +158,40 @@ pub fn machine(
 /// The machine for a command that runs no requests: without tasks, journal and editors.
 pub fn machine_alone(config: &Config, home: &Home, environment: &Environment) -> anyhow::Result<Machine> {
     machine(config, home, environment, Arc::new(NoTasks), None, &Editors::default())
+}
+
+/// What the tools for repositories work with.
+fn git_deps(
+    environment: &Environment,
+    workspace: &Workspace,
+    outputs: &OutputStore,
+    redactor: &Redactor,
+    confinement: &Confinement,
+) -> git::GitDeps {
+    git::GitDeps {
+        workspace: workspace.clone(),
+        search_path: environment.path().map(|path| path.to_string_lossy().into_owned()).unwrap_or_default(),
+        home: environment.user_dir().map(std::path::Path::to_owned).unwrap_or_default(),
+        outputs: outputs.clone(),
+        filters: joints::masking(redactor),
+        turns: git::Turns::default(),
+        confinement: confinement.clone(),
+    }
+}
+
+/// What starts the commands. The values that it keeps from them are masked from then on.
+fn local_terminals(setup: LocalSetup, redactor: &Redactor) -> anyhow::Result<LocalTerminals> {
+    redactor.add_all(environment::withheld(&setup.base_env).into_iter().map(Secret::new));
+    let terminals = LocalTerminals::new(setup).context("no thread for starting processes")?;
+    terminals.tell_withheld(joints::learning(redactor));
+    Ok(terminals)
+}
+
+/// Tells what commands may do and what becomes of what they remove, for a model.
+fn command_rules(config: &Config, confinement: Confinement) -> terminal::CommandRules {
+    let added = config.sandbox.write.clone();
+    let removed = if config.trash.max_mb > 0 { " What rm removes goes to a trash." } else { "" };
+    Arc::new(move || format!("{}{removed}", confinement.describe_rules(&added)))
 }
 
 /// The tools, with what they change and what commands remove kept in the trash.

@@ -18,19 +18,16 @@ const MAX_PATCH: usize = 1 << 20;
 /// The most files in a patch.
 const MAX_FILES: usize = 200;
 
-/// Apply a patch to one or many files: all of it, or nothing. Use Edit for one place, Write for a whole file.
+/// Apply a patch to one or many files, all or nothing.
 ///
-/// `patch` is in the format of Codex (`*** Begin Patch`, `*** Update File: PATH`, `*** Add File:`, `*** Delete
-/// File:`, `*** Move to:`, `@@ LINE ABOVE`) or a unified diff, also git's with new, deleted, renamed and executable
-/// files. Hunks are found by their own lines: line numbers and counts may be wrong. Each must have one place; small
-/// slips are forgiven and reported, as Edit does. Line endings, encoding and mode of a file are kept. All is checked
-/// before anything is written; if a write fails, the others are taken back. What is there already is not done twice.
+/// `patch` is in Codex's format (`*** Begin Patch`, `*** Update File: PATH`, `@@`, ...) or a unified diff. Hunks
+/// are found by their lines: line numbers may be wrong, slips are forgiven as by Edit.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ApplyPatch {
-    /// The patch's text. Paths are relative to the first workspace folder, or absolute.
+    /// The patch's text; paths as in Read.
     patch: String,
-    /// Only say what would change, as a unified diff.
+    /// Only show the diff.
     #[serde(default)]
     dry_run: bool,
 }
@@ -38,6 +35,7 @@ pub(super) struct ApplyPatch {
 impl Tool for ApplyPatch {
     const NAME: &'static str = "ApplyPatch";
     const EFFECT: Effect = Effect::Writes;
+    const KNOWN_AS: &'static [&'static str] = &["patch", "apply_diff"];
     const DECLARES: bool = true;
     const ALIASES: &'static [(&'static str, &'static str)] = &[
         ("input", "patch"),

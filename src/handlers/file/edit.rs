@@ -22,35 +22,43 @@ pub(super) const MAX_BYTES: u64 = 64 << 20;
 /// A bigger one is held only where its text is not found exactly.
 const HELD: u64 = 1 << 20;
 
-/// Replace a text in a file. `old_string` is taken literally and must name one place; quote enough lines around it.
+/// Replace a text in a file. `old_string` is literal and must name one place: quote enough lines.
 ///
-/// Small slips are forgiven where the place is still the only one, and reported: line endings, blanks at line ends,
-/// typographic quotes, another indentation. `new_string` gets the file's line endings. With `replace_all` it changes
-/// every place, and forgives line endings only. An empty `old_string` makes a new file. On a miss the nearest block is shown with the first difference.
+/// Forgiven where one place is left, and reported: line endings, trailing blanks, typographic quotes, indentation.
+/// replace_all forgives line endings only. An empty `old_string` creates a file.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Edit {
-    /// The file: absolute, or relative to the first workspace folder.
+    /// Absolute, or below the first workspace.
     file_path: RawPath,
-    /// The text to replace, as it stands in the file, without line numbers.
+    /// As in the file, without line numbers.
     old_string: String,
-    /// The text to put there.
+    /// What to put there.
     new_string: String,
-    /// Replace every place where it stands, not just the only one.
+    /// Replace every place.
     #[serde(default)]
     replace_all: bool,
-    /// Replace every place if there are exactly so many; else change nothing.
+    /// Replace every place if so many.
     expected_count: Option<u64>,
-    /// Only say what would change, as a unified diff.
+    /// Only show the diff.
     #[serde(default)]
     dry_run: bool,
-    /// The SHA-256 (hex) that the file must have, as Read gives it in meta.sha256.
+    /// Refuse unless the file has this hash.
     expected_sha256: Option<String>,
 }
 
 impl Tool for Edit {
     const NAME: &'static str = "Edit";
     const EFFECT: Effect = Effect::Writes;
+    const KNOWN_AS: &'static [&'static str] = &[
+        "replace",
+        "search_replace",
+        "str_replace",
+        "str_replace_editor",
+        "str_replace_based_edit_tool",
+        "replace_in_file",
+        "edit_file",
+    ];
     const DECLARES: bool = true;
     const ALIASES: &'static [(&'static str, &'static str)] = &[
         ("path", "file_path"),
@@ -60,7 +68,9 @@ impl Tool for Edit {
         ("old_text", "old_string"),
         ("new_str", "new_string"),
         ("new_text", "new_string"),
+        ("expected_replacements", "expected_count"),
     ];
+    const ACCEPTED: &'static [&'static str] = &["instruction"];
     const EXAMPLES: &'static [&'static str] = &[
         r#"{"file_path":"src/main.rs","old_string":"let n = 1;","new_string":"let n = 2;"}"#,
         r#"{"file_path":"README.md","old_string":"colour","new_string":"color","replace_all":true}"#,

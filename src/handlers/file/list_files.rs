@@ -8,16 +8,13 @@ use crate::acp::RawPath;
 use crate::output::Budget;
 use crate::tool::{Effect, Reply, Tool, ToolCx, ToolError};
 
-/// List what is in a folder, up to 500 entries: folders end in a slash, files show their size, links their target.
-///
-/// With `recursive` it shows everything below the folder, but for `.git` and what ignore files name. To find files by
-/// name use Glob, by content Grep; what is in a file shows Read.
+/// Same as Read of a folder: up to 500 entries. With `recursive` all below it, but ignored files.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ListFiles {
-    /// The folder: absolute, or relative to the first workspace folder, which it is if absent.
+    /// Folder; the first workspace if absent.
     path: Option<RawPath>,
-    /// Show everything below it too.
+    /// Show all below it, too.
     #[serde(default)]
     recursive: bool,
 }
@@ -25,8 +22,16 @@ pub(super) struct ListFiles {
 impl Tool for ListFiles {
     const NAME: &'static str = "list_files";
     const EFFECT: Effect = Effect::Reads;
-    const ALIASES: &'static [(&'static str, &'static str)] =
-        &[("directory", "path"), ("dir", "path"), ("folder", "path"), ("file_path", "path")];
+    const SAME_AS: Option<&'static str> = Some("Read");
+    const KNOWN_AS: &'static [&'static str] = &["LS", "list", "list_dir", "list_directory"];
+    const ALIASES: &'static [(&'static str, &'static str)] = &[
+        ("directory", "path"),
+        ("dir", "path"),
+        ("dir_path", "path"),
+        ("target_directory", "path"),
+        ("folder", "path"),
+        ("file_path", "path"),
+    ];
     const EXAMPLES: &'static [&'static str] = &["{}", r#"{"path":"src","recursive":true}"#];
     const LIMITS: &'static [&'static str] = &[
         "500 entries an answer",

@@ -23,44 +23,42 @@ use crate::tool::{Effect, ErrorCode, Meta, Reply, Tool, ToolCx, ToolError};
 /// The most edits of a call.
 const MAX_EDITS: usize = 500;
 
-/// Replace several texts in one file, all or none, with one write.
+/// Make several Edits of one file in one write, all or none.
 ///
-/// Each edit works as Edit does, on the text as the edits before it left it. When one of them does not fit, nothing
-/// is written and the answer says which and why. An edit that is done already is passed over. If the file does
-/// not exist, the first edit may make it: with an empty `old_string`, and `new_string` as its text. For a single place
-/// use Edit, for several files ApplyPatch.
+/// Each works on the text that those before it left; one that is done already is passed over. For several files use
+/// ApplyPatch.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct MultiEdit {
-    /// The file: absolute, or relative to the first workspace folder.
+    /// Absolute, or below the first workspace.
     file_path: RawPath,
-    /// The edits, in the order in which they are made: 500 at most.
+    /// In order, 500 at most; keys as in Edit.
     edits: Vec<OneEdit>,
-    /// Only say what would change, as a diff.
+    /// Only show the diff.
     #[serde(default)]
     dry_run: bool,
-    /// The SHA-256 (hex) that the file must have, as Read gives it in meta.sha256.
+    /// Refuse unless the file has this hash.
     expected_sha256: Option<String>,
 }
 
-/// One edit.
+// Edit describes these keys.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct OneEdit {
-    /// The text to replace, as it stands in the file, without line numbers.
+    #[serde(alias = "oldString", alias = "old_str", alias = "old_text")]
     old_string: String,
-    /// The text to put there.
+    #[serde(alias = "newString", alias = "new_str", alias = "new_text")]
     new_string: String,
-    /// Replace every place where it stands, not just the only one.
-    #[serde(default)]
+    #[serde(default, alias = "replaceAll")]
     replace_all: bool,
-    /// Replace every place if there are exactly so many; else change nothing.
+    #[serde(alias = "expectedCount", alias = "expected_replacements")]
     expected_count: Option<u64>,
 }
 
 impl Tool for MultiEdit {
     const NAME: &'static str = "MultiEdit";
     const EFFECT: Effect = Effect::Writes;
+    const KNOWN_AS: &'static [&'static str] = &["multi_edit_file"];
     const DECLARES: bool = true;
     const ALIASES: &'static [(&'static str, &'static str)] =
         &[("path", "file_path"), ("filename", "file_path"), ("file", "file_path"), ("changes", "edits")];

@@ -23,41 +23,40 @@ const MAX_LINES: u64 = 10_000;
 /// Left for the footer.
 const FOOTER: usize = 400;
 
-/// Read a file: text as numbered lines (`{number}<tab>{text}`; the numbers are not part of the file), a PDF document's
-/// text by page, a notebook's cells, an image, an archive's or a folder's listing.
+/// Read a file: text as numbered lines (`number<tab>text`), PDF pages, notebook cells, an image, an archive's or
+/// folder's listing.
 ///
-/// Text: 2,000 lines from the start unless you say otherwise, with how to continue. A negative `offset` reads the end of
-/// a file of any size at once: `offset=-100` gives the last 100 lines. Lines over 2,000 characters are cut in the middle;
-/// give `column` to read one on. The encoding is told from the bytes and named; `encoding` reads it as another.
-/// Images (png, jpeg, gif, webp, bmp) come as JSON: `{"type":"image","path","mime_type","width","height","size",
-/// "encoding":"base64","data"}`, without `data` but with a `note` above 525 KB. Other binary files are refused with what
-/// they are. To find text in files use Grep, for a database SqliteQuery.
+/// Cuts lines over 2,000 characters. Images come as JSON with base64 `data`. For databases use SqliteQuery.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Read {
-    /// The file: absolute, or relative to the first workspace folder.
+    /// Absolute, or below the first workspace.
     file_path: RawPath,
-    /// The first line, from 1. Negative: so many lines before the end.
+    /// First line, from 1; -100: the last 100.
     offset: Option<i64>,
-    /// How many lines: 2000 if absent, at most 10000.
+    /// Lines; 2000 if absent.
     limit: Option<u64>,
-    /// Of a PDF document, which pages: `3`, `1-5` or `2,4-6`; the first 10 if absent.
+    /// PDF pages, such as `2,4-6`.
     pages: Option<String>,
-    /// Show the rest of the one line `offset` from this character on, from 1.
+    /// Show one line from this character.
     column: Option<u64>,
-    /// Read it in this encoding instead of the one it seems to have: `windows-1252`, `shift_jis`, `utf-16le`, ...
+    /// Such as `shift_jis`; detected if absent.
     encoding: Option<String>,
-    /// How many characters the answer may have: 1000 to 200000, 30000 if absent.
+    /// Characters; 30000 if absent.
     max_chars: Option<u64>,
 }
 
 impl Tool for Read {
     const NAME: &'static str = "Read";
     const EFFECT: Effect = Effect::Reads;
+    const KNOWN_AS: &'static [&'static str] =
+        &["view", "view_image", "cat", "open_file", "get_file_contents"];
     const ALIASES: &'static [(&'static str, &'static str)] = &[
         ("path", "file_path"),
         ("filename", "file_path"),
         ("file", "file_path"),
+        ("absolute_path", "file_path"),
+        ("target_file", "file_path"),
         ("line", "offset"),
         ("lines", "limit"),
     ];

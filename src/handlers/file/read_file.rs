@@ -15,20 +15,18 @@ use crate::tool::{Effect, ErrorCode, Meta, Reply, Tool, ToolCx, ToolError};
 /// Left for the note on what is left out.
 const NOTE: usize = 300;
 
-/// Read a text file and return its plain content, up to 30,000 characters.
-///
-/// What is left out of a longer file is said at the end, with how to read on. Use Read for a part of a file, for line
-/// numbers, and for images, PDF documents, notebooks and archives; list_files for a folder.
+/// Same as Read: plain text, up to 30,000 characters. For a part of a file use Read.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ReadFile {
-    /// The file: absolute, or relative to the first workspace folder.
+    /// Absolute, or below the first workspace.
     path: RawPath,
 }
 
 impl Tool for ReadFile {
     const NAME: &'static str = "read_file";
     const EFFECT: Effect = Effect::Reads;
+    const SAME_AS: Option<&'static str> = Some("Read");
     const ALIASES: &'static [(&'static str, &'static str)] =
         &[("file_path", "path"), ("filename", "path"), ("file", "path")];
     const EXAMPLES: &'static [&'static str] = &[r#"{"path":"README.md"}"#, r#"{"path":"src/lib.rs"}"#];

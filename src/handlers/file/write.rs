@@ -12,26 +12,24 @@ use crate::tool::{Effect, ErrorCode, Reply, Tool, ToolCx, ToolError};
 /// The largest content that is taken.
 const MAX_BYTES: usize = 10 << 20;
 
-/// Write a text file: make it, or replace all of it. Use Edit to change a part.
+/// Create a text file or replace all of it. To change a part use Edit.
 ///
-/// Readers see the old file or the new one, never a part. Mode and owner are kept, and so are CRLF line endings and
-/// a byte order mark where the new content is plain. Missing folders are made.
+/// Keeps mode, owner, CRLF line endings and byte order mark.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Write {
-    /// The file: absolute, or relative to the first workspace folder.
+    /// Absolute, or below the first workspace.
     file_path: RawPath,
-    /// All that the file shall hold.
+    /// The whole text.
     content: String,
-    /// Make missing folders on the way; true if absent.
+    /// Create folders; true if absent.
     create_dirs: Option<bool>,
-    /// What to do when the file exists: replace it ("always", if absent), refuse ("never"), or replace it only if
-    /// its hash is `expected_sha256` ("if_unchanged").
+    /// `if_unchanged` needs expected_sha256.
     #[serde(default)]
     overwrite: Overwrite,
-    /// The SHA-256 (hex) that the file must have, as Read gives it in meta.sha256.
+    /// Refuse unless the file has this hash.
     expected_sha256: Option<String>,
-    /// Make the file executable (true) or not (false); as it was if absent.
+    /// Set or clear the executable bit.
     executable: Option<bool>,
 }
 
@@ -47,6 +45,7 @@ enum Overwrite {
 impl Tool for Write {
     const NAME: &'static str = "Write";
     const EFFECT: Effect = Effect::Writes;
+    const KNOWN_AS: &'static [&'static str] = &["create_file", "save_file", "write_to_file"];
     const DECLARES: bool = true;
     const ALIASES: &'static [(&'static str, &'static str)] = &[
         ("path", "file_path"),

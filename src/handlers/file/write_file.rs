@@ -9,21 +9,20 @@ use crate::acp::RawPath;
 use crate::acp::files::{NewContent, Precondition, WriteTextFile};
 use crate::tool::{Effect, ErrorCode, Reply, Tool, ToolCx, ToolError};
 
-/// Write a text file: make it, with missing folders, or replace all of it.
-///
-/// Use Edit to change a part, and Write to refuse where the file exists or has changed.
+/// Same as Write: creates or replaces a text file. To change a part use Edit.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct WriteFile {
-    /// The file: absolute, or relative to the first workspace folder.
+    /// Absolute, or below the first workspace.
     path: RawPath,
-    /// All that the file shall hold.
+    /// The whole text.
     content: String,
 }
 
 impl Tool for WriteFile {
     const NAME: &'static str = "write_file";
     const EFFECT: Effect = Effect::Writes;
+    const SAME_AS: Option<&'static str> = Some("Write");
     const DECLARES: bool = true;
     const ALIASES: &'static [(&'static str, &'static str)] =
         &[("file_path", "path"), ("filename", "path"), ("text", "content"), ("contents", "content")];

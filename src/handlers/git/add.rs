@@ -15,17 +15,14 @@ use crate::tool::{Effect, ErrorCode, Meta, Reply, Tool, ToolCx, ToolError};
 /// How many files are listed.
 const LISTED: usize = 100;
 
-/// Stage files of a git repository for the next commit: new, changed and deleted ones.
+/// Stage new, changed and deleted files; then use GitCommit. A folder stands for its changed files.
 ///
-/// A folder stands for all files below it that changed or are new; ignored files in it are passed over. Refused, each
-/// with its reason, are: a path that is named and ignored, a new file whose name looks like that of a secret (.env,
-/// *.pem, id_rsa, credentials.json), a file in which a private key or an access token was found, and a file that needs
-/// a filter program such as git-lfs. What is refused is not staged, the rest is. A conflicted file counts as resolved
-/// once it is staged. Nothing is committed: use GitCommit for that.
+/// Refuses, with the reason, ignored files that are named, new files that look like secrets or hold one, and files
+/// that need a filter such as git-lfs; stages the rest.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct GitAdd {
-    /// Files and folders of one repository; a file that was deleted stages its deletion.
+    /// Files and folders of one repository.
     paths: Vec<RawPath>,
 }
 

@@ -18,23 +18,21 @@ use crate::tool::{Effect, ErrorCode, Meta, Reply, Tool, ToolCx, ToolError};
 const LINES: u64 = 200;
 const MOST: u64 = 2_000;
 
-/// Show for each line of a file which commit last changed it, when, by whom and why.
+/// Show which commit last changed each line of a file, when, by whom and why.
 ///
-/// Lines that follow each other and come from the same commit stand under that commit's id, date, author and subject.
-/// Lines that are changed and not committed yet say so. Give start_line and end_line for a part; ref for the file as
-/// it was at a commit. To see such a commit use GitShow, to see all commits of a file use GitLog.
+/// Lines that are not committed say so.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct GitBlame {
-    /// The file, which git must know.
+    /// A file that git knows.
     path: RawPath,
-    /// The first line, from 1, which it is if absent.
+    /// First line, from 1.
     #[schemars(range(min = 1))]
     start_line: Option<u64>,
-    /// The last line; 199 lines after the first if absent, at most 1999.
+    /// Else 199 lines after the first.
     #[schemars(range(min = 1))]
     end_line: Option<u64>,
-    /// The commit at which to look at the file: an id, a branch, a tag; the file as it is now if absent.
+    /// As of this commit.
     #[serde(rename = "ref")]
     revision: Option<String>,
 }

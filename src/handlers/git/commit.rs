@@ -11,27 +11,23 @@ use super::status::here;
 use crate::acp::RawPath;
 use crate::tool::{Effect, Reply, Tool, ToolCx, ToolError};
 
-/// Commit to a git repository what is staged, or the files and folders that are named.
+/// Commit what is staged, only `paths`, or with all=true every change of files that git knows.
 ///
-/// Without paths: what is staged, as GitAdd left it; with all=true everything that git knows and that changed. With
-/// paths: these are staged and committed alone; what else is staged stays so. What GitAdd would refuse ends the call
-/// before anything is changed. The repository's hooks run (pre-commit, commit-msg and the others) and their output is
-/// in the answer; when one refuses, nothing is committed. The commit is not signed, and nothing is pushed. amend=true
-/// replaces the last commit. Nothing to commit is an error that says so, with the state.
+/// Hooks run, and their output is in the answer. What GitAdd would refuse ends the call. Does not sign or push.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct GitCommit {
-    /// The message: a first line of up to about 70 characters, then a blank line and the reasons.
+    /// First line, blank line, reasons.
     message: String,
-    /// Files and folders to stage and to commit alone; what is staged is committed if absent.
+    /// Stage and commit only these.
     paths: Option<Vec<RawPath>>,
-    /// Stage every changed and deleted file that git knows; new files are not among them.
+    /// Stage all but new files.
     #[serde(default)]
     all: bool,
-    /// Replace the last commit by one with this message and with what is staged on top.
+    /// Replace the last commit.
     #[serde(default)]
     amend: bool,
-    /// A folder of the repository, where no paths are given; the first workspace folder if absent.
+    /// Folder; else the first workspace.
     #[serde(default = "here")]
     path: RawPath,
 }

@@ -2,6 +2,7 @@
 
 use schemars::JsonSchema;
 use serde::Deserialize;
+use serde_json::{Map, Value};
 
 use super::GitDeps;
 use super::comparison::{Comparison, Wanted};
@@ -17,14 +18,11 @@ use crate::tool::{Effect, Reply, Tool, ToolCx, ToolError};
 const CONTEXT: u64 = 3;
 const MOST_CONTEXT: u64 = 1_000;
 
-/// Show what differs between two states of a git repository, file by file and line by line.
+/// Show what differs in a git repository. Default: working tree against index; staged=true: index against the last
+/// commit.
 ///
-/// Without further arguments: what is changed in the working tree and not staged yet. staged=true: what the next
-/// commit would hold. from alone: a commit against the working tree, so that from="HEAD" shows all that is not
-/// committed. from and to: two commits, or with merge_base=true what `to` did since it left `from`, as a pull request
-/// shows it. The answer begins with the files and their numbers of lines. A diff too long for one answer shows whole
-/// files while there is room, and names the call that shows each of the others; ReadOutput has all of it. New files
-/// that were never staged are not part of a diff: GitStatus lists them, Read shows them. For one commit use GitShow.
+/// `from`: a commit against the working tree (HEAD: all that is not committed); `from` and `to`: two commits. New
+/// files that were never staged are not in it.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[expect(
@@ -32,28 +30,28 @@ const MOST_CONTEXT: u64 = 1_000;
     reason = "each is a key of its own, and all but one may be combined"
 )]
 pub(super) struct GitDiff {
-    /// The folder or file to compare, also one that was deleted; the repository of the first workspace folder if absent.
+    /// Folder or file; else the first workspace.
     #[serde(default = "here")]
     path: RawPath,
-    /// A commit to compare with: an id, a branch, a tag, HEAD~2.
+    /// Commit, branch, tag, HEAD~2, or a..b.
     from: Option<String>,
-    /// A second commit, compared with `from` instead of the files as they are now.
+    /// A second commit.
     to: Option<String>,
-    /// Compare what is staged, with the last commit or with `from`.
+    /// Compare what is staged.
     #[serde(default)]
     staged: bool,
-    /// Compare with the commit at which `from` and the other side parted, instead of `from` itself.
+    /// From where both sides parted.
     #[serde(default)]
     merge_base: bool,
-    /// Only the files and their numbers of lines, not the lines.
+    /// Only files and line counts.
     #[serde(default)]
     stat_only: bool,
-    /// Lines of context around each change: 3 if absent, at most 1000.
+    /// Lines of context; 3 if absent.
     context_lines: Option<u64>,
-    /// Leave out changes of blanks alone.
+    /// Leave out blanks.
     #[serde(default)]
     ignore_whitespace: bool,
-    /// How many characters the answer may have: 1000 to 200000, 30000 if absent.
+    /// Characters; 30000 if absent.
     max_chars: Option<u64>,
 }
 
@@ -86,6 +84,20 @@ impl Tool for GitDiff {
     ];
     type Deps = GitDeps;
     type Output = Reply;
+
+    /// `a..b` compares two commits; `a...b` what b did since it left a. A side that is not named is HEAD.
+    fn normalize(arguments: &mut Map<String, Value>) {
+        let range = arguments.get("from").and_then(Value::as_str).filter(|_| !arguments.contains_key("to"));
+        let Some((from, to)) = range.and_then(|range| range.split_once("..")) else { return };
+        let (to, since_parting) = (to.strip_prefix('.').unwrap_or(to), to.starts_with('.'));
+        let side = |name: &str| Value::from(if name.is_empty() { "HEAD" } else { name });
+        let (from, to) = (side(from), side(to));
+        arguments.insert("from".to_owned(), from);
+        arguments.insert("to".to_owned(), to);
+        if since_parting {
+            arguments.insert("merge_base".to_owned(), Value::Bool(true));
+        }
+    }
 
     async fn run(self, cx: &ToolCx, deps: &GitDeps) -> Result<Reply, ToolError> {
         self.check()?;

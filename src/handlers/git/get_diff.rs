@@ -14,14 +14,11 @@ use crate::acp::RawPath;
 use crate::output::Budget;
 use crate::tool::{Body, Effect, Meta, Reply, Tool, ToolCx, ToolError};
 
-/// Show what changed in a git repository since its last commit, by default in that of the first workspace folder.
-///
-/// Gives `git diff HEAD`, which is all that is not committed, and then `git diff --cached`, which is the staged part
-/// of it once more. For one of them, for one file and for comparing commits use GitDiff.
+/// Same as GitDiff: `git diff HEAD`, then `git diff --cached`. For one file use GitDiff.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct GetDiff {
-    /// A folder of the repository; the first workspace folder if absent.
+    /// Folder; else the first workspace.
     #[serde(default = "here")]
     path: RawPath,
 }
@@ -29,6 +26,7 @@ pub(super) struct GetDiff {
 impl Tool for GetDiff {
     const NAME: &'static str = "get_diff";
     const EFFECT: Effect = Effect::Reads;
+    const SAME_AS: Option<&'static str> = Some("GitDiff");
     const EXAMPLES: &'static [&'static str] = &["{}", r#"{"path":"backend"}"#];
     const LIMITS: &'static [&'static str] =
         &["15,000 characters for either diff; the whole is kept up to 256 MB", "30 s a run of git"];

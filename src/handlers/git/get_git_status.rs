@@ -9,14 +9,11 @@ use super::status::here;
 use crate::acp::RawPath;
 use crate::tool::{Effect, Reply, Tool, ToolCx, ToolError};
 
-/// Show which files changed in a git repository, by default that of the first workspace folder.
-///
-/// Gives `git status --porcelain`: two letters for the index and the working tree, then the path, as git_status does.
-/// For the branch, counts and a merge in progress use GitStatus.
+/// Same as GitStatus, as `git status --porcelain` prints it. A clean tree says so.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct GetGitStatus {
-    /// A folder of the repository; the first workspace folder if absent.
+    /// Folder; else the first workspace.
     #[serde(default = "here")]
     path: RawPath,
 }
@@ -24,6 +21,7 @@ pub(super) struct GetGitStatus {
 impl Tool for GetGitStatus {
     const NAME: &'static str = "get_git_status";
     const EFFECT: Effect = Effect::Reads;
+    const SAME_AS: Option<&'static str> = Some("GitStatus");
     const EXAMPLES: &'static [&'static str] = &["{}", r#"{"path":"backend"}"#];
     const LIMITS: &'static [&'static str] = &["8 MB of git's list", "30 s a run of git"];
     type Deps = GitDeps;

@@ -9,23 +9,20 @@ use super::staging::{Which, open, sort};
 use crate::acp::RawPath;
 use crate::tool::{Effect, Reply, Tool, ToolCx, ToolError};
 
-/// Stage files of a git repository and commit them, and only them.
-///
-/// Folders stand for what changed below them. Ignored and secret-looking files are refused, with the reason, and then
-/// nothing is staged or committed. It runs no programs: where the repository has hooks for commits it refuses and
-/// names GitCommit, which runs them. What else is staged stays so. Nothing is pushed.
+/// Same as GitAdd and then GitCommit of these paths alone. It refuses where the repository has hooks.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct GitAddCommit {
-    /// Files and folders of one repository; a file that was deleted commits its deletion.
+    /// Files and folders of one repository.
     paths: Vec<RawPath>,
-    /// The message: a first line of up to about 70 characters, then a blank line and the reasons.
+    /// A first line, a blank line, the reasons.
     message: String,
 }
 
 impl Tool for GitAddCommit {
     const NAME: &'static str = "git_add_commit";
     const EFFECT: Effect = Effect::Writes;
+    const SAME_AS: Option<&'static str> = Some("GitCommit");
     const DECLARES: bool = true;
     const ALIASES: &'static [(&'static str, &'static str)] =
         &[("files", "paths"), ("path", "paths"), ("msg", "message")];

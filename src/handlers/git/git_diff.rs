@@ -11,28 +11,24 @@ use crate::acp::RawPath;
 use crate::output::Budget;
 use crate::tool::{Effect, Meta, Reply, Tool, ToolCx, ToolError};
 
-/// Show what changed in the files of a git repository.
-///
-/// Gives `git diff`: the working tree against the index, or with staged=true the index against the last commit.
-/// New files that were never added are not part of it: git_status lists them. A diff that is too long for one answer
-/// begins with the list of its files with their numbers of changed lines, and says how to see those that had no room.
-/// Of submodules the commit is compared, not their files. To compare commits use GitDiff.
+/// Same as GitDiff, as `git diff` prints it. With staged=true the index against the last commit.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(rename = "git_diff", deny_unknown_fields)]
 pub(super) struct PlainDiff {
-    /// A folder of the repository, or the one file to compare; the first workspace folder if absent.
+    /// Folder or file; else the first workspace.
     #[serde(default = "here")]
     path: RawPath,
-    /// Compare what is staged for the next commit instead.
+    /// Compare what is staged.
     #[serde(default)]
     staged: bool,
-    /// How many characters the answer may have: 1000 to 200000, 30000 if absent.
+    /// Characters; 30000 if absent.
     max_chars: Option<u64>,
 }
 
 impl Tool for PlainDiff {
     const NAME: &'static str = "git_diff";
     const EFFECT: Effect = Effect::Reads;
+    const SAME_AS: Option<&'static str> = Some("GitDiff");
     const ALIASES: &'static [(&'static str, &'static str)] = &[
         ("repo_path", "path"),
         ("directory", "path"),

@@ -14,23 +14,21 @@ use crate::tool::{Effect, Reply, Tool, ToolCx, ToolError};
 const COUNT: u64 = 10;
 const MOST: u64 = 1_000;
 
-/// List the last commits of a git repository, newest first, one a line.
-///
-/// A line has the commit's id, its date, author, subject, branches and tags. With a file or a folder below the
-/// repository's top in `path`, only the commits that touch it. For other branches, ranges, authors and times use GitLog.
+/// Same as GitLog, one commit a line. For ranges, authors and times use GitLog.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(rename = "git_log", deny_unknown_fields)]
 pub(super) struct PlainLog {
-    /// The repository's folder, or the file or folder whose commits are wanted; the first workspace folder if absent.
+    /// Folder or file; else the first workspace.
     #[serde(default = "here")]
     path: RawPath,
-    /// How many commits: 10 if absent, at most 1000.
+    /// Commits: 10 if absent, at most 1000.
     count: Option<u64>,
 }
 
 impl Tool for PlainLog {
     const NAME: &'static str = "git_log";
     const EFFECT: Effect = Effect::Reads;
+    const SAME_AS: Option<&'static str> = Some("GitLog");
     const ALIASES: &'static [(&'static str, &'static str)] = &[
         ("repo_path", "path"),
         ("directory", "path"),

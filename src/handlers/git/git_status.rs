@@ -10,15 +10,11 @@ use super::status::here;
 use crate::acp::RawPath;
 use crate::tool::{Effect, Meta, Reply, Tool, ToolCx, ToolError};
 
-/// Show which files of a git repository changed.
-///
-/// Gives `git status --porcelain` of the repository that `path` belongs to: two letters for the index and the working
-/// tree (`M` modified, `A` added, `D` deleted, `R` renamed, `??` untracked), then the path from the repository's top.
-/// Of submodules the commit is compared, not their files. A clean tree says so. GitStatus says more: the branch, counts, a merge in progress.
+/// Same as GitStatus, as `git status --porcelain` prints it. A clean tree says so.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(rename = "git_status", deny_unknown_fields)]
 pub(super) struct PlainStatus {
-    /// A folder of the repository, or one file to ask about; the first workspace folder if absent.
+    /// Folder or file; else the first workspace.
     #[serde(default = "here")]
     path: RawPath,
 }
@@ -26,6 +22,7 @@ pub(super) struct PlainStatus {
 impl Tool for PlainStatus {
     const NAME: &'static str = "git_status";
     const EFFECT: Effect = Effect::Reads;
+    const SAME_AS: Option<&'static str> = Some("GitStatus");
     const ALIASES: &'static [(&'static str, &'static str)] =
         &[("repo_path", "path"), ("directory", "path"), ("cwd", "path"), ("file_path", "path")];
     const EXAMPLES: &'static [&'static str] = &["{}", r#"{"path":"backend"}"#];

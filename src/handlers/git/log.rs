@@ -17,33 +17,30 @@ use crate::tool::{Effect, Meta, Reply, Tool, ToolCx, ToolError};
 const COUNT: u64 = 20;
 const MOST: u64 = 1_000;
 
-/// List the commits of a git repository, newest first, one a line.
+/// List commits, newest first: id, date, author, subject, branches and tags.
 ///
-/// A line has the commit's id, the author's date, the author, the subject, and the branches and tags that stand there.
-/// Give path for the commits that touch a file or folder (a file is followed through its renames), ref for another
-/// branch or for a range such as main..feature, and author, grep, since and until to narrow it down. Use GitShow for
-/// one commit's whole message and changes, GitBlame for who last changed each line.
+/// With `path` those that touch it, through renames.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct GitLog {
-    /// Only commits that touch this file or folder, which may be gone by now; the repository of the first workspace folder if absent.
+    /// Folder or file; else the first workspace.
     #[serde(default = "here")]
     path: RawPath,
-    /// Where to begin: a branch, a tag, an id, or a range a..b or a...b; HEAD if absent.
+    /// Branch, tag, id, or a..b; else HEAD.
     #[serde(rename = "ref")]
     revision: Option<String>,
-    /// How many commits: 20 if absent, at most 1000.
+    /// Commits; 20 if absent.
     count: Option<u64>,
-    /// How many commits to pass over, to read on.
+    /// Results to skip.
     #[serde(default)]
     skip: u64,
-    /// Only commits whose author's name or e-mail address holds this text, in any case.
+    /// Part of name or address.
     author: Option<String>,
-    /// Only commits whose message holds this text, in any case.
+    /// Part of the message.
     grep: Option<String>,
-    /// Only commits after this: 2025-01-31, 2025-01-31 12:00, yesterday, 2 weeks ago. Without a zone it is UTC.
+    /// Such as 2025-01-31 or 2 weeks ago (UTC).
     since: Option<String>,
-    /// Only commits before this, in the same form.
+    /// In the same form.
     until: Option<String>,
 }
 

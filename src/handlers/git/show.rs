@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 
 use schemars::JsonSchema;
 use serde::Deserialize;
+use serde_json::{Map, Value};
 
 use super::GitDeps;
 use super::blob::Blob;
@@ -25,27 +26,25 @@ const MOST_CONTEXT: u64 = 1_000;
 /// Characters of the budget that a file's title may take.
 const TITLE: usize = 300;
 
-/// Show one commit of a git repository with its message and changes, or a file or folder as that commit has it.
+/// Show a commit with message, files and diff; or with `path`, a file's content or a folder's list as that commit
+/// has it.
 ///
-/// Without path, or with the repository's own folder as path: the commit, which files it changed, and the diff; of a
-/// merge, the changes against its first parent. With a file as path: that file's content at the commit, whatever it
-/// is now; with a folder: what it held. A tag stands for its commit. To compare two commits use GitDiff, to find a
-/// commit use GitLog.
+/// A merge is compared with its first parent.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct GitShow {
-    /// The commit: an id, a branch, a tag, HEAD~2; HEAD if absent.
+    /// Commit, branch, tag, HEAD~2, HEAD:path.
     #[serde(rename = "ref", default = "head")]
     revision: String,
-    /// A file or folder to show as the commit has it; the repository's own folder shows the commit itself.
+    /// A file or folder in that commit.
     #[serde(default = "here")]
     path: RawPath,
-    /// Of a commit only the files and their numbers of lines, not the diff.
+    /// Only files and line counts.
     #[serde(default)]
     stat_only: bool,
-    /// Lines of context around each change: 3 if absent, at most 1000.
+    /// Lines of context; 3 if absent.
     context_lines: Option<u64>,
-    /// How many characters the answer may have: 1000 to 200000, 30000 if absent.
+    /// Characters; 30000 if absent.
     max_chars: Option<u64>,
 }
 
@@ -80,6 +79,19 @@ impl Tool for GitShow {
     ];
     type Deps = GitDeps;
     type Output = Reply;
+
+    /// `HEAD:src/main.rs` names a path in a commit, as git has it.
+    fn normalize(arguments: &mut Map<String, Value>) {
+        let asked = arguments.get("ref").and_then(Value::as_str).and_then(|text| text.split_once(':'));
+        let Some((revision, path)) = asked.map(|(revision, path)| (revision.to_owned(), path.to_owned()))
+        else {
+            return;
+        };
+        if !revision.is_empty() && !path.is_empty() && !arguments.contains_key("path") {
+            arguments.insert("ref".to_owned(), Value::from(revision));
+            arguments.insert("path".to_owned(), Value::from(path));
+        }
+    }
 
     async fn run(self, cx: &ToolCx, deps: &GitDeps) -> Result<Reply, ToolError> {
         let repository = Repository::open(cx, deps, &self.path).await?;

@@ -31,25 +31,22 @@ pub(super) const QUESTION: [&str; 9] = [
 const LISTED: u64 = 200;
 const MOST_LISTED: u64 = 2_000;
 
-/// Show the state of a git repository: its branch, what is staged, changed, new and in conflict.
+/// Show a git repository's branch, what it is ahead and behind, a merge or rebase in progress, then conflicts,
+/// staged, changed and new paths.
 ///
-/// Begins with the branch, how far it is ahead of and behind its upstream, a merge or rebase that is in progress, and
-/// the counts; then the paths, from the repository's top: conflicts first, then what is staged for the next commit,
-/// what is changed but not staged, and what git does not know yet. Ignored files are left out. A submodule is listed where it is at
-/// another commit; its files are not looked at.
-/// GitDiff shows the changes themselves, GitAdd stages, GitCommit commits.
+/// Of submodules the commit is compared, not their files.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct GitStatus {
-    /// The folder or file to ask about; the repository of the first workspace folder if absent.
+    /// Folder or file; else the first workspace.
     #[serde(default = "here")]
     path: RawPath,
-    /// List every new file instead of the folders that hold only new ones.
+    /// List files of new folders.
     #[serde(default)]
     all_untracked: bool,
-    /// How many paths: 200 if absent, at most 2000.
+    /// Paths; 200 if absent.
     limit: Option<u64>,
-    /// How many paths to pass over, to read on.
+    /// Results to skip.
     #[serde(default)]
     offset: u64,
 }

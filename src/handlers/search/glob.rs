@@ -28,44 +28,39 @@ const MAX_LIMIT: u64 = 2_000;
 /// How far into the list a call may look.
 const MAX_OFFSET: u64 = 1_000_000;
 
-/// Find files by name pattern, newest first.
+/// Find files by name, newest first. For contents use Grep.
 ///
-/// A pattern without a slash matches file names at any depth (`*.rs`, `Cargo.toml`); with a slash it matches the
-/// path below `path` (`src/**/*.{ts,tsx}`); an absolute pattern inside the workspace works too. `*` stays within
-/// one folder, `**` crosses folders. Files excluded by .gitignore, .ignore or the user's own git ignore file are
-/// skipped unless include_ignored=true; hidden files are included, `.git` never is; symbolic links are not followed.
-/// The answer lists paths that Read takes as they are, and ends with what was skipped. Use Grep to find files by
-/// their content, and Read with a folder's path to see what is in one folder.
+/// Without a slash the pattern matches names at any depth, with one the path below `path`. Skips ignored files and
+/// `.git`, does not follow links.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Glob {
-    /// The pattern, such as `*.rs` or `src/**/*.ts`.
+    /// Such as `*.rs` or `src/**/*.{ts,tsx}`.
     pattern: String,
-    /// The folder to search; all workspaces when absent.
+    /// Folder; else all workspaces.
     path: Option<RawPath>,
-    /// How many files to list: 200 if absent, at most 2000.
+    /// Files, at most 2000.
     #[serde(default = "default_limit")]
     limit: u64,
-    /// How many files to leave out at the beginning, for the next page.
+    /// Results to skip.
     #[serde(default)]
     offset: u64,
-    /// `file`, if absent; `dir` or `link` to find folders or symbolic links; or a language such as `rust`, `py`,
-    /// `ts`, `md` for its files only.
+    /// `file` (default), `dir`, `link`, or `rust`, `py`, ...
     #[serde(rename = "type")]
     file_type: Option<String>,
-    /// Look at files that .gitignore or .ignore exclude, too.
+    /// Include ignored files.
     #[serde(default)]
     include_ignored: bool,
-    /// Look at files and folders whose name begins with a dot, too; true if absent.
+    /// Include dot files.
     #[serde(default = "yes")]
     hidden: bool,
-    /// `mtime`, if absent: newest first; `name`: in order of path; `any`: stops as soon as `limit` are found.
+    /// `mtime` (default), or `any`: fastest.
     #[serde(default)]
     sort: Order,
-    /// Milliseconds after which the search ends and gives what it has found.
+    /// Milliseconds until it stops.
     #[serde(default = "default_timeout")]
     timeout_ms: u64,
-    /// How many characters the answer may have: 1000 to 200000, 30000 if absent.
+    /// Characters; 30000 if absent.
     max_chars: Option<u64>,
 }
 
@@ -93,11 +88,14 @@ fn yes() -> bool {
 impl Tool for Glob {
     const NAME: &'static str = "Glob";
     const EFFECT: Effect = Effect::Reads;
+    const KNOWN_AS: &'static [&'static str] = &["LS", "file_search", "glob_file_search", "find_files"];
     const ALIASES: &'static [(&'static str, &'static str)] = &[
         ("glob", "pattern"),
         ("glob_pattern", "pattern"),
         ("directory", "path"),
         ("dir", "path"),
+        ("dir_path", "path"),
+        ("target_directory", "path"),
         ("folder", "path"),
         ("cwd", "path"),
         ("max_results", "limit"),

@@ -6,6 +6,7 @@ use std::time::Duration;
 use grep_searcher::Encoding;
 use schemars::JsonSchema;
 use serde::Deserialize;
+use serde_json::{Map, Value};
 
 use super::SearchDeps;
 use super::file_glob::FileGlob;
@@ -28,72 +29,69 @@ const MAX_MULTILINE: u64 = 64 << 20;
 /// How many lines around a match one side shows at most.
 const MAX_CONTEXT: u64 = 50;
 
-/// Search file contents with a regular expression.
+/// Search file contents by regular expression (ripgrep's syntax: no look-around, no backreferences).
 ///
-/// Linear-time regex syntax as in ripgrep (no look-around, no backreferences); literal=true takes the pattern as it
-/// is. `path` is a folder or one file; `glob` (`*.rs`, `src/**/*.ts`, `!*.min.js`) and `type` (`rust`, `py`, `ts`)
-/// choose among files. output_mode: `files_with_matches` lists paths, `content` shows lines as `12: text` with
-/// context lines as `11- text`, `count` gives matching lines per file. Files excluded by .gitignore, .ignore or the
-/// user's own git ignore file are skipped unless include_ignored=true; hidden files are included, `.git` never is.
-/// A binary file that matches is one line. Results are in order of path and the search stops at max_results (count
-/// sees everything): offset gives the next page. Use Glob to find files by name, Read to see more of a file.
+/// `content` shows `12: text`, context as `11- text`; `count` gives matching lines per file. Skips ignored files
+/// and `.git`; a binary file that matches is one line.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a switch of its own that a model sets by name")]
 pub(super) struct Grep {
-    /// The regular expression, or the text itself with literal=true.
+    /// A regular expression.
     pattern: String,
-    /// The folder or file to search; all workspaces when absent.
+    /// Folder or file; else all workspaces.
     path: Option<RawPath>,
-    /// Only files whose name or path matches, such as `*.rs`; with a leading `!` only those that do not.
+    /// Only `*.rs`, or all but `!*.js`.
     glob: Option<String>,
-    /// Only files of this type, such as `rust`, `py`, `ts`, `md`.
+    /// Such as `rust`, `py`, `ts`.
     #[serde(rename = "type")]
     file_type: Option<String>,
-    /// What to give: paths (`files_with_matches`, if absent), lines (`content`), or lines per file (`count`).
+    /// Paths (default), lines, counts.
     #[serde(default)]
     output_mode: OutputMode,
-    /// `a` matches `A`, too.
+    /// `a` also matches `A`.
     #[serde(default)]
     case_insensitive: bool,
-    /// Lines to show before each match, at most 50; for content.
+    /// Lines before, at most 50.
     before_context: Option<u64>,
-    /// Lines to show after each match, at most 50; for content.
+    /// Lines after, at most 50.
     after_context: Option<u64>,
-    /// Lines to show on both sides of each match, at most 50; for content.
+    /// Lines before and after.
     #[serde(default)]
     context_lines: u64,
-    /// A match may go over several lines; `.` matches line ends.
+    /// Match across lines; `.` matches line ends.
     #[serde(default)]
     multiline: bool,
-    /// Take the pattern as plain text.
+    /// Only the parts that match.
+    #[serde(default)]
+    only_matching: bool,
+    /// The pattern is plain text.
     #[serde(default)]
     literal: bool,
-    /// How many files, or for content how many matching lines, to give in all: 100 if absent, at most 2000.
+    /// Files or lines, at most 2000.
     #[serde(default = "default_results")]
     max_results: u64,
-    /// How many of them to leave out at the beginning, for the next page.
+    /// Results to skip.
     #[serde(default)]
     offset: u64,
-    /// `path`, if absent: in order of path; `mtime`: newest file first; `any`: the first found, in no set order.
+    /// `path` (default), or `any`: fastest.
     #[serde(default)]
     sort: Order,
-    /// Look at files that .gitignore or .ignore exclude, too.
+    /// Include ignored files.
     #[serde(default)]
     include_ignored: bool,
-    /// Look at files and folders whose name begins with a dot, too; true if absent.
+    /// Include dot files.
     #[serde(default = "yes")]
     hidden: bool,
-    /// Files with more bytes than this are skipped: 10000000 if absent.
+    /// Skip files of more bytes.
     #[serde(default = "default_filesize")]
     max_filesize: u64,
-    /// Milliseconds after which the search ends and gives what it has found.
+    /// Milliseconds until it stops.
     #[serde(default = "default_timeout")]
     timeout_ms: u64,
-    /// How files are decoded, such as `windows-1252`, `shift_jis`, `utf-16le`. If absent: UTF-16 where a byte order
-    /// mark says so, else bytes as they are, which for UTF-8 is text.
+    /// Such as `shift_jis`; detected if absent.
     encoding: Option<String>,
-    /// How many characters the answer may have: 1000 to 200000, 30000 if absent.
+    /// Characters; 30000 if absent.
     max_chars: Option<u64>,
 }
 
@@ -135,6 +133,8 @@ fn yes() -> bool {
 impl Tool for Grep {
     const NAME: &'static str = "Grep";
     const EFFECT: Effect = Effect::Reads;
+    const KNOWN_AS: &'static [&'static str] =
+        &["grep_search", "grep_files", "search_file_content", "rg", "ripgrep", "search_files"];
     const ALIASES: &'static [(&'static str, &'static str)] = &[
         ("regex", "pattern"),
         ("query", "pattern"),
@@ -143,6 +143,9 @@ impl Tool for Grep {
         ("folder", "path"),
         ("include", "glob"),
         ("file_type", "type"),
+        ("include_pattern", "glob"),
+        ("dir_path", "path"),
+        ("-o", "only_matching"),
         ("-i", "case_insensitive"),
         ("ignore_case", "case_insensitive"),
         ("-A", "after_context"),
@@ -167,12 +170,20 @@ impl Tool for Grep {
         "patterns up to 64 KiB of text and 10 MiB compiled; matching is linear in the text",
         "lines over 400 bytes are cut around the match; 50 lines of context a side",
     ];
+    // Lines always have their numbers.
+    const ACCEPTED: &'static [&'static str] = &["-n", "line_numbers", "case_sensitive"];
     const EXAMPLES: &'static [&'static str] = &[
         r#"{"pattern":"fn main","type":"rust"}"#,
         r#"{"pattern":"TODO|FIXME","output_mode":"content","context_lines":2,"path":"src"}"#,
     ];
     type Deps = SearchDeps;
     type Output = Reply;
+
+    fn normalize(arguments: &mut Map<String, Value>) {
+        if arguments.get("case_sensitive").is_some_and(|sensitive| sensitive == false) {
+            arguments.insert("case_insensitive".to_owned(), Value::Bool(true));
+        }
+    }
 
     async fn run(self, cx: &ToolCx, deps: &SearchDeps) -> Result<Reply, ToolError> {
         let patterns = self.patterns()?;
@@ -228,6 +239,7 @@ impl Grep {
         let largest = if self.multiline { MAX_MULTILINE } else { 1 << 30 };
         Ok(Plan {
             mode: self.output_mode,
+            only_matching: self.only_matching,
             before: context(self.before_context),
             after: context(self.after_context),
             max: self.max_results.clamp(1, MAX_RESULTS),

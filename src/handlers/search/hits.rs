@@ -27,6 +27,8 @@ pub(super) enum Keep {
     Count,
     /// The lines themselves.
     Lines,
+    /// Of each line the parts that match.
+    Matches,
 }
 
 /// A line of an answer.
@@ -72,6 +74,21 @@ impl Lines {
     }
 }
 
+impl Lines {
+    /// The parts of a line that match, each as a line of its own. Of a match over several lines it is the whole line.
+    fn matching_parts(&mut self, number: u64, line: &[u8]) -> String {
+        let mut parts = Vec::new();
+        // A pattern that has compiled finds without fail.
+        let _ = self.matcher.clone().find_iter(line, |found| {
+            if !found.is_empty() && parts.len() < MAX_BLOCK {
+                parts.push(self.text(&line[found.start()..found.end()]));
+            }
+            true
+        });
+        if parts.is_empty() { self.text(line) } else { parts.join(&format!("\n  {number}: ")) }
+    }
+}
+
 impl Sink for &mut Lines {
     type Error = io::Error;
 
@@ -82,10 +99,13 @@ impl Sink for &mut Lines {
                 return Ok(false);
             }
             Keep::Count => self.matched += found.lines().count() as u64,
-            Keep::Lines => {
+            Keep::Lines | Keep::Matches => {
                 for (number, line) in (found.line_number().unwrap_or(0)..).zip(found.lines().take(MAX_BLOCK))
                 {
-                    let text = self.text(line);
+                    let text = match self.keep {
+                        Keep::Matches => self.matching_parts(number, line),
+                        _ => self.text(line),
+                    };
                     self.kept.push(Line { number, matches: true, text });
                     self.matched += 1;
                 }

@@ -33,6 +33,8 @@ const FIRST: usize = 64 << 10;
 #[derive(Debug, Clone)]
 pub(super) struct Plan {
     pub(super) mode: OutputMode,
+    /// Of matching lines only the parts that match.
+    pub(super) only_matching: bool,
     pub(super) before: usize,
     pub(super) after: usize,
     pub(super) max: u64,
@@ -178,6 +180,7 @@ impl FileSearch<'_> {
         match self.search.plan.mode {
             OutputMode::FilesWithMatches => Keep::Whether,
             OutputMode::Count => Keep::Count,
+            OutputMode::Content if self.search.plan.only_matching => Keep::Matches,
             OutputMode::Content => Keep::Lines,
         }
     }

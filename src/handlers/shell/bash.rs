@@ -7,8 +7,10 @@ use std::time::Duration;
 
 use schemars::JsonSchema;
 use serde::Deserialize;
+use serde_json::{Map, Value};
 
 use super::ShellDeps;
+use super::bash_keys;
 use super::board::{Newcomer, Shell};
 use super::ports::{holder_words, listening_words};
 use crate::acp::RawPath;
@@ -39,92 +41,73 @@ const ADVICE: &str = "Run long commands with run_in_background=true or yield_ms,
 const SHORT_ADVICE: &str = "The timeout is in milliseconds: give a larger one (at most 600000), or run long commands \
                             with run_in_background=true or yield_ms.";
 
-/// Run a command line with bash and return what it prints: output and errors together, in the order they came.
+/// Run a command line with bash; gives output and errors in order, then the exit code.
 ///
-/// Use it for builds, tests, package managers, version control and everything without a tool of its own. To read,
-/// write, edit, find or search files use Read, Write, Edit, Glob and Grep instead: they are faster and say more.
-///
-/// Every call starts a new shell in the workspace (or in working_directory): `cd`, variables and aliases of an
-/// earlier call are gone. Nobody can answer questions: input is empty unless `stdin` is given, and there is no
-/// terminal, so pass flags such as --yes. A failing command is not an error of the tool: the last line names its
-/// exit code. Long output is cut in the middle; ReadOutput shows the rest. Servers and watchers, and whatever takes
-/// longer than the timeout, belong in the background: run_in_background=true, or yield_ms where it may be quick, then
-/// ShellStatus and KillShell. A program that insists on a terminal or on answers (a debugger, a prompt, a console)
-/// gets one with tty=true in the background, and WriteShell types into it.
+/// For files use Read, Edit, Glob and Grep: they are faster and say more. Each call is a new shell: `cd` and
+/// variables do not last. Nobody answers prompts and there is no terminal: pass flags such as --yes. A non-zero
+/// exit is not a tool error. For servers, watchers and long commands use run_in_background or yield_ms, then
+/// ShellStatus and KillShell.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Bash {
-    /// The command line. Join steps with && so that the first failure ends it.
+    /// Join steps with &&.
     command: String,
-    /// Milliseconds after which the command and every process it started are stopped: 120000 if absent, at most
-    /// 600000. What was printed until then is returned. Does not apply in the background.
+    /// Milliseconds: 120000, at most 600000.
     timeout: Option<u64>,
-    /// Where it runs: a folder, absolute or relative to the first workspace folder, which it is if absent.
+    /// Else the first workspace.
     pub(super) working_directory: Option<RawPath>,
-    /// Return after a second at most and leave the command running.
+    /// Return within a second.
     #[serde(default)]
     run_in_background: bool,
-    /// Milliseconds, 250 to 60000: a command that still runs then goes on as a background shell without a time limit,
-    /// and the answer shows its output so far. With run_in_background, how long its beginning is watched.
+    /// Milliseconds (250 to 60000), then it goes on in the background.
     yield_ms: Option<u64>,
-    /// What the command is for, in five to ten words.
+    /// Its purpose, in five to ten words.
     description: Option<String>,
-    /// Variables for this command, by name. Names that change how programs are loaded and
-    /// names of secrets (passwords, tokens, keys) are refused.
+    /// Variables, but for loaders' and secrets.
     env: Option<BTreeMap<String, String>>,
-    /// What the command reads. Use it, or a file, for data too large for a command line (128 KiB).
+    /// What it reads.
     stdin: Option<String>,
-    /// Give the command a terminal (TERM=xterm-256color) in place of pipes, so that WriteShell can type into it. What
-    /// full-screen programs draw comes as plain text in the order it was drawn.
+    /// Run it in a terminal that WriteShell can type into.
     #[serde(default)]
     tty: bool,
-    /// The terminal's width in characters, with tty: 120 if absent, 20 to 500.
+    /// Width, 20 to 500; else 120.
     cols: Option<u64>,
-    /// The terminal's height in lines, with tty: 40 if absent, 5 to 200.
+    /// Height, 5 to 200; else 40.
     rows: Option<u64>,
-    /// Keep colours, other escape sequences and progress lines.
+    /// Keep escape sequences.
     #[serde(default)]
     raw: bool,
-    /// How many characters the answer may have: 1000 to 200000, 30000 if absent.
+    /// Characters; 30000 if absent.
     max_chars: Option<u64>,
 }
-
-/// Names that models use for the arguments.
-pub(super) const ALIASES: &[(&str, &str)] = &[
-    ("cmd", "command"),
-    ("script", "command"),
-    ("cwd", "working_directory"),
-    ("workdir", "working_directory"),
-    ("directory", "working_directory"),
-    ("timeout_ms", "timeout"),
-    ("background", "run_in_background"),
-    ("yield_time_ms", "yield_ms"),
-    ("environment", "env"),
-    ("input", "stdin"),
-    ("pty", "tty"),
-    ("max_output_chars", "max_chars"),
-];
-
-/// The bounds of a command.
-pub(super) const LIMITS: &[&str] = &[
-    "a command line of 131,071 bytes; larger data on stdin",
-    "120,000 ms a command, 600,000 ms at most; none in the background",
-    "yield_ms 250 to 60,000",
-    "30,000 characters an answer, 200,000 at most; all of it, up to 256 MB, through ReadOutput",
-];
 
 impl Tool for Bash {
     const NAME: &'static str = "Bash";
     const EFFECT: Effect = Effect::Executes;
-    const ALIASES: &'static [(&'static str, &'static str)] = ALIASES;
+    const KNOWN_AS: &'static [&'static str] = &[
+        "shell",
+        "exec_command",
+        "local_shell",
+        "run_shell_command",
+        "run_terminal_cmd",
+        "run_in_terminal",
+        "execute_command",
+        "bash_tool",
+    ];
+    const ALIASES: &'static [(&'static str, &'static str)] = bash_keys::ALIASES;
+    const ACCEPTED: &'static [&'static str] = bash_keys::ACCEPTED;
     const EXAMPLES: &'static [&'static str] = &[
         r#"{"command":"cargo test --workspace","timeout":300000,"description":"Run all tests"}"#,
         r#"{"command":"npm run dev","working_directory":"web","run_in_background":true}"#,
         r#"{"command":"python3 -q","tty":true,"run_in_background":true}"#,
     ];
-    const LIMITS: &'static [&'static str] = LIMITS;
+    const LIMITS: &'static [&'static str] = bash_keys::LIMITS;
     type Deps = ShellDeps;
     type Output = Reply;
+
+    fn normalize(arguments: &mut Map<String, Value>) {
+        bash_keys::normalize(arguments);
+    }
 
     async fn run(self, cx: &ToolCx, deps: &ShellDeps) -> Result<Reply, ToolError> {
         let folder = match &self.working_directory {

@@ -18,27 +18,26 @@ const SETTLE: Duration = Duration::from_secs(2);
 /// How many last lines the answer shows.
 const LAST_LINES: usize = 20;
 
-/// End a command in the background with every process it started, daemons included.
+/// End a background command with every process it started.
 ///
-/// Sends `signal`, waits up to grace_ms for all of it to be gone, then sends SIGKILL. A shell that has ended already
-/// is not an error. Its output can still be read afterwards. What the command asked another service to start (docker,
-/// systemd, cron) is not its child and goes on: end that with a command of its own. To end a command that you wait
-/// for in the foreground, cancel its call instead.
+/// Sends `signal`, then SIGKILL after grace_ms. One that has ended is not an error. What docker, systemd or cron
+/// started for it goes on.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct KillShell {
-    /// The shell's id, as Bash named it: sh_1.
+    /// Such as sh_1.
     shell_id: String,
-    /// What to send first: TERM if absent; INT is what Ctrl-C does.
+    /// The first signal; TERM if absent.
     #[serde(default)]
     signal: StopSignal,
-    /// Milliseconds until SIGKILL: 2000 if absent, at most 30000.
+    /// At most 30000; 2000 if absent.
     grace_ms: Option<u64>,
 }
 
 impl Tool for KillShell {
     const NAME: &'static str = "KillShell";
     const EFFECT: Effect = Effect::Executes;
+    const KNOWN_AS: &'static [&'static str] = &["KillBash", "TaskStop", "kill_process"];
     const LANE: Lane = Lane::Control;
     const ONLY_ENDS: bool = true;
     const ALIASES: &'static [(&'static str, &'static str)] =

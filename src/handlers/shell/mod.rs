@@ -2,6 +2,7 @@
 //! Not here: how processes are started, read and stopped (the terminal client).
 
 mod bash;
+mod bash_keys;
 mod board;
 mod kill_shell;
 mod look;
@@ -39,16 +40,22 @@ pub struct ShellDeps {
     pub home: Home,
     /// Is told of each secret before a command gets it.
     pub redactor: Redactor,
+    /// What commands may do, for a model to read.
+    pub command_rules: String,
+    /// Whether applications may be opened, and there is a display to open them on.
+    pub opens_apps: bool,
 }
 
 /// The tools of this domain.
 pub fn tools(deps: ShellDeps) -> Vec<Entry> {
+    let (command_rules, opens_apps) = (deps.command_rules.clone(), deps.opens_apps);
     ToolSet::new("shell", deps)
         .with::<bash::Bash>()
+        .on_this_device(&command_rules)
         .with::<shell_status::ShellStatus>()
         .with::<write_shell::WriteShell>()
         .with::<kill_shell::KillShell>()
         .with::<skill_bash::SkillBash>()
-        .with::<open_app::OpenApp>()
+        .with_where::<open_app::OpenApp>(opens_apps)
         .into_entries()
 }

@@ -19,22 +19,17 @@ const LONGEST_ARG: usize = 32 << 10;
 const NAME_SIGNS: &str = " ._+-";
 const PATH_SIGNS: &str = " ._+-/~@(),";
 
-/// Open an application, or a file of the workspace with the application that the desktop has for it.
+/// Open an application or a workspace file for the person at the machine.
 ///
-/// Use it to show something to the person at the machine: an editor, a browser, a document. The application belongs
-/// to them: it goes on after this call and after the runner, what it prints is not kept, and no tool here ends it.
-/// The answer says whether it was started, or what is missing: a program, a display, the desktop's opener. For
-/// commands whose output or end matters, use Bash.
+/// It goes on by itself and its output is not kept. For commands use Bash.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct OpenApp {
-    /// The name of a program or application (firefox, Google Chrome), or the path of one; without args also a file of
-    /// the workspace. Letters, digits, blanks and . _ + - (in a path also / ~ @ ( ) and commas); addresses are
-    /// refused.
+    /// Program or workspace file; no URL.
     app: String,
-    /// Its arguments, passed on one by one as they are; no shell reads them.
+    /// Passed on as they are.
     args: Option<Vec<String>>,
-    /// Where it starts: a folder, absolute or relative to the first workspace folder, which it is if absent.
+    /// Else the first workspace.
     working_directory: Option<RawPath>,
 }
 

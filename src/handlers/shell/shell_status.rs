@@ -17,32 +17,29 @@ use crate::tool::{Effect, Lane, Reply, Tool, ToolCx, ToolError};
 const TAIL_LINES: u64 = 50;
 const LONGEST_WAIT: u64 = 30_000;
 
-/// Look after the commands in the background: list them all, or show what one of them prints.
+/// List background shells, or show the state, ports and last lines of one, with a cursor for `since`.
 ///
-/// Without shell_id: one line a shell, with its state and the ports it listens on. With shell_id: the same, its last
-/// lines, and a cursor; pass that as `since` to get only what is new. Give wait_ms instead of asking again and again.
-/// It works while another command of the same conversation runs. After a crash of the device's runner, shells that were
-/// started with run_in_background run on under their names, and of the others it says what became of them. For the
-/// whole output of a shell use ReadOutput with its handle; to end one, KillShell.
+/// wait_ms waits for its end, a line that matches `pattern`, or with `since` anything new. ReadOutput shows the
+/// whole output.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ShellStatus {
-    /// The shell's id, as Bash named it: sh_1. All shells are listed if absent.
+    /// Such as sh_1; all if absent.
     shell_id: Option<String>,
-    /// The cursor of an earlier answer: show only what was printed after it.
+    /// Cursor of an earlier answer.
     since: Option<u64>,
-    /// How many of the last lines to show: 50 if absent, or all that is new when `since` is given.
+    /// Last lines; 50 if absent.
     tail_lines: Option<u64>,
-    /// Show only lines that match this regular expression.
+    /// Only lines that match.
     pattern: Option<String>,
-    /// Milliseconds to wait, at most 30000, for the shell to end, for a line that matches `pattern`, or, with
-    /// `since` and no pattern, for anything new.
+    /// Milliseconds, at most 30000.
     wait_ms: Option<u64>,
 }
 
 impl Tool for ShellStatus {
     const NAME: &'static str = "ShellStatus";
     const EFFECT: Effect = Effect::Reads;
+    const KNOWN_AS: &'static [&'static str] = &["BashOutput", "BashStatus", "get_command_status"];
     const LANE: Lane = Lane::Control;
     const ALIASES: &'static [(&'static str, &'static str)] = &[
         ("id", "shell_id"),

@@ -10,19 +10,18 @@ use serde::{Deserialize, Deserializer};
 use serde_json::{Map, Value, json};
 
 use super::ShellDeps;
-use super::bash::{self, Bash};
+use super::bash::Bash;
+use super::bash_keys;
 use super::skill_secrets;
 use crate::acp::{RawPath, Workspace};
 use crate::home::{Home, Problem, Skill, load_skills};
 use crate::tool::{Effect, ErrorCode, Reply, Tool, ToolCx, ToolError};
 
 const ABOUT: &str = "\
-Run a command line with bash in the folder of one of the owner's skills, where its scripts and data lie.
+Run a command in an enabled skill's folder, as its instructions name it.
 
-Use it for the commands that a skill's instructions name; for everything else use Bash, which runs in the workspace. \
-It takes the same arguments and answers in the same way. The skill must be enabled. The secrets that it declares are \
-there for its commands alone, in the variables and files that it names (files below $PUNIE_SECRETS), until the command \
-ends; wherever their values are printed, [REDACTED:secret] stands in their place.";
+Takes Bash's other arguments, too. The secrets that the skill declares are in the variables and files (below \
+$PUNIE_SECRETS) that it names, and masked in the output.";
 
 /// The arguments: a skill, and those of Bash. They are read and described by hand here so that Bash's are written
 /// down once: serde can take a struct's fields into another one only where unknown keys are let through.
@@ -54,13 +53,15 @@ impl JsonSchema for SkillBash {
         let mut schema = Bash::json_schema(generator);
         schema.insert("description".to_owned(), Value::from(ABOUT));
         if let Some(Value::Object(properties)) = schema.get_mut("properties") {
-            let about = "The skill's id: the name of its folder.";
+            // Bash describes them.
+            let others = properties.iter_mut().filter(|(key, _)| *key != "command");
+            others.filter_map(|(_, about)| about.as_object_mut()).for_each(|about| {
+                about.remove("description");
+            });
+            let about = "The name of the skill's folder.";
             properties.insert("skill_id".to_owned(), json!({"type": "string", "description": about}));
             if let Some(folder) = properties.get_mut("working_directory") {
-                folder["description"] = Value::from(
-                    "Where it runs: a folder, relative to the skill's folder, which it is if absent, or an absolute \
-                     path in that folder or in the workspace.",
-                );
+                folder["description"] = Value::from("A folder; the skill's own if absent.");
             }
         }
         if let Some(Value::Array(required)) = schema.get_mut("required") {
@@ -74,13 +75,18 @@ impl Tool for SkillBash {
     const NAME: &'static str = "SkillBash";
     const EFFECT: Effect = Effect::Executes;
     const ALIASES: &'static [(&'static str, &'static str)] = &SKILL_ALIASES;
+    const ACCEPTED: &'static [&'static str] = bash_keys::ACCEPTED;
     const EXAMPLES: &'static [&'static str] = &[
         r#"{"skill_id":"invoices","command":"python3 scripts/list.py --year 2026"}"#,
         r#"{"skill_id":"site","command":"./build.sh","timeout":300000,"description":"Build the site"}"#,
     ];
-    const LIMITS: &'static [&'static str] = bash::LIMITS;
+    const LIMITS: &'static [&'static str] = bash_keys::LIMITS;
     type Deps = ShellDeps;
     type Output = Reply;
+
+    fn normalize(arguments: &mut Map<String, Value>) {
+        bash_keys::normalize(arguments);
+    }
 
     async fn run(self, cx: &ToolCx, deps: &ShellDeps) -> Result<Reply, ToolError> {
         let skill = find(&deps.home, &self.skill_id).await?;
@@ -92,13 +98,13 @@ impl Tool for SkillBash {
     }
 }
 
-const SKILL_ALIASES: [(&str, &str); bash::ALIASES.len() + 3] = {
-    let mut all = [("skill", "skill_id"); bash::ALIASES.len() + 3];
+const SKILL_ALIASES: [(&str, &str); bash_keys::ALIASES.len() + 3] = {
+    let mut all = [("skill", "skill_id"); bash_keys::ALIASES.len() + 3];
     all[1] = ("skill_name", "skill_id");
     all[2] = ("id", "skill_id");
     let mut at = 0;
-    while at < bash::ALIASES.len() {
-        all[at + 3] = bash::ALIASES[at];
+    while at < bash_keys::ALIASES.len() {
+        all[at + 3] = bash_keys::ALIASES[at];
         at += 1;
     }
     all

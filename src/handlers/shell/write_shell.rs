@@ -20,38 +20,33 @@ const LONGEST_WAIT: u64 = 30_000;
 const MOST_TEXT: usize = 64 << 10;
 const MOST_KEYS: usize = 200;
 
-/// Type into a command that runs in the background with a terminal, and show what it prints then.
+/// Type into a background command that Bash started with tty=true, and show what it prints then.
 ///
-/// The command must have been started by Bash with tty=true and run_in_background=true or yield_ms. First the text is
-/// typed, then the keys are pressed, then Enter. Without keys, Enter follows the text by itself; with keys it does
-/// only if enter=true or "enter" is among them. The answer shows what was printed from the moment of typing on, the
-/// echo of the text included, and a cursor for ShellStatus. To stop a program as at a keyboard press ctrl-c; to end
-/// its input, ctrl-d. It works while another command of the same conversation runs. Do not type passwords or other
-/// secrets: arguments are recorded.
+/// Types `text`, then presses `keys`, then Enter; without `text`, or with `keys`, Enter only if asked. ctrl-c stops
+/// a program, ctrl-d ends its input. Do not type secrets: arguments are recorded.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct WriteShell {
-    /// The shell's id, as Bash named it: sh_1.
+    /// Such as sh_1.
     shell_id: String,
-    /// What to type: 64 KiB at most. Each line break in it is typed as Enter.
+    /// At most 64 KiB; a line break is Enter.
     text: Option<String>,
-    /// Press Enter at the end. If absent: yes after text without keys, else no.
+    /// Press Enter at the end.
     enter: Option<bool>,
-    /// Keys to press, in this order: enter, tab, shift-tab, escape, space, backspace, delete, insert, up, down, left,
-    /// right, home, end, page-up, page-down, f1 to f12, ctrl-a to ctrl-z, ctrl-space, alt-x and the like, or a single
-    /// character.
+    /// Such as enter, tab, shift-tab, escape, up, page-down, f1, ctrl-c, alt-x, or a character.
     keys: Option<Vec<String>>,
-    /// Milliseconds to wait for what comes of it: 500 if absent, at most 30000. Ends early with the command.
+    /// At most 30000; 500 if absent.
     wait_ms: Option<u64>,
-    /// Stop waiting once a new line matches this regular expression; the echo of what was typed counts too.
+    /// Stop waiting at a new line that matches.
     pattern: Option<String>,
-    /// The cursor of an earlier answer: show what was printed after it, and not only from the moment of typing on.
+    /// Cursor of an earlier answer.
     since: Option<u64>,
 }
 
 impl Tool for WriteShell {
     const NAME: &'static str = "WriteShell";
     const EFFECT: Effect = Effect::Executes;
+    const KNOWN_AS: &'static [&'static str] = &["write_stdin", "BashInput", "send_input"];
     const LANE: Lane = Lane::Control;
     const ALIASES: &'static [(&'static str, &'static str)] = &[
         ("id", "shell_id"),
@@ -67,6 +62,7 @@ impl Tool for WriteShell {
         ("yield_time_ms", "wait_ms"),
         ("cursor", "since"),
     ];
+    const ACCEPTED: &'static [&'static str] = &["max_output_tokens"];
     const EXAMPLES: &'static [&'static str] = &[
         r#"{"shell_id":"sh_1","text":"print(6 * 7)"}"#,
         r#"{"shell_id":"sh_1","keys":["ctrl-c"]}"#,

@@ -6,6 +6,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+use super::page::{Page, Wanted};
 use super::value::{Shown, quoted};
 
 /// A column is padded to at most this width; a longer cell only shifts its own row.
@@ -30,12 +31,30 @@ impl Format {
         }
     }
 
-    /// The rows under their columns' names.
-    pub(super) fn lay_out(self, columns: &[String], rows: &[Vec<Shown>]) -> String {
+    /// The rows under their columns' names, with what the footer says of them. `room` is what JSON, which no cut may go
+    /// through, has to fit into, in bytes.
+    pub(super) fn lay_out(self, columns: &[String], page: &Page, wanted: &Wanted, room: usize) -> String {
         match self {
-            Self::Table => table(columns, rows),
-            Self::Json => as_json(columns, rows),
-            Self::Csv => csv(columns, rows),
+            Self::Table => format!("{}\n{}", table(columns, &page.rows), page.footer(wanted)),
+            Self::Csv => format!("{}\n{}", csv(columns, &page.rows), page.footer(wanted)),
+            Self::Json => as_json(columns, page, wanted, room),
+        }
+    }
+
+    /// The answer with what is to be said beside the rows; as JSON it is one object.
+    pub(super) fn finish(self, rows: &str, notes: &[String]) -> String {
+        match self {
+            Self::Json => {
+                let mut parts: Vec<String> = Vec::from_iter((!rows.is_empty()).then(|| rows.to_owned()));
+                if !notes.is_empty() {
+                    parts.push(format!("\"notes\":{}", json!(notes)));
+                }
+                format!("{{{}}}", parts.join(","))
+            }
+            Self::Table | Self::Csv => {
+                let parts = std::iter::once(rows).chain(notes.iter().map(String::as_str));
+                parts.filter(|part| !part.is_empty()).collect::<Vec<_>>().join("\n")
+            }
         }
     }
 }
@@ -70,12 +89,29 @@ fn table(columns: &[String], rows: &[Vec<Shown>]) -> String {
     text
 }
 
-/// Columns and rows apart, so that two columns of one name both stay; one row a line, so that a cut is between rows.
-fn as_json(columns: &[String], rows: &[Vec<Shown>]) -> String {
-    let rows: Vec<String> =
-        rows.iter().map(|row| Value::Array(row.iter().map(Shown::json).collect()).to_string()).collect();
-    let body = if rows.is_empty() { String::new() } else { format!("\n{}\n", rows.join(",\n")) };
-    format!("{{\"columns\":{},\"rows\":[{body}]}}", json!(columns))
+/// The members of an object: columns and rows apart, so that two columns of one name both stay; one row a line.
+fn as_json(columns: &[String], page: &Page, wanted: &Wanted, room: usize) -> String {
+    let mut body = String::new();
+    let mut shown: u64 = 0;
+    for row in &page.rows {
+        let row = Value::Array(row.iter().map(Shown::json).collect()).to_string();
+        if body.len() + row.len() > room {
+            break;
+        }
+        body.extend([if shown == 0 { "\n" } else { ",\n" }, &row]);
+        shown += 1;
+    }
+    let mut text = format!("\"columns\":{},\"rows\":[{body}],\"row_count\":{shown}", json!(columns));
+    let left_out = page.rows.len() as u64 - shown;
+    if page.beyond > 0 || (left_out > 0 && page.is_of_change) {
+        let _ = write!(text, ",\"changed_and_not_shown\":{}", page.beyond + left_out);
+    } else if page.more || left_out > 0 {
+        let _ = write!(text, ",\"more\":true,\"next_offset\":{}", wanted.offset + shown);
+    }
+    if left_out > 0 && shown == 0 {
+        text.push_str(",\"too_large\":\"one row is more than max_chars: choose fewer columns, use substr(), or raise it\"");
+    }
+    text
 }
 
 fn csv(columns: &[String], rows: &[Vec<Shown>]) -> String {
@@ -107,24 +143,14 @@ mod tests {
     fn a_table_is_aligned() {
         let (columns, rows) = sample();
         assert_eq!(
-            Format::Table.lay_out(&columns, &rows),
+            table(&columns, &rows),
             "id | name | id\n---+------+-----\n 1 | ann  | NULL\n20 | b,c  |  0.5"
         );
     }
 
     #[test]
-    fn json_keeps_both_columns_of_one_name() {
-        let (columns, rows) = sample();
-        let text = Format::Json.lay_out(&columns, &rows);
-        let value: Value = serde_json::from_str(&text).expect("JSON");
-        assert_eq!(value["columns"], json!(["id", "name", "id"]));
-        assert_eq!(value["rows"][1], json!([20, "b,c", 0.5]));
-        assert!(serde_json::from_str::<Value>(&Format::Json.lay_out(&columns, &[])).is_ok());
-    }
-
-    #[test]
     fn csv_quotes_what_needs_it() {
         let (columns, rows) = sample();
-        assert_eq!(Format::Csv.lay_out(&columns, &rows), "id,name,id\n1,ann,\n20,\"b,c\",0.5");
+        assert_eq!(csv(&columns, &rows), "id,name,id\n1,ann,\n20,\"b,c\",0.5");
     }
 }

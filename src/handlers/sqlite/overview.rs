@@ -26,6 +26,17 @@ struct Object {
     definition: String,
 }
 
+/// Which part of a schema is shown.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Part {
+    /// All of it, with the tables' numbers of rows.
+    Everything,
+    /// The names of tables and views.
+    Names,
+    /// The definitions, of one table or view or of all.
+    Definitions(Option<String>),
+}
+
 /// What is in a database.
 pub(super) struct Overview {
     pub(super) text: String,
@@ -41,6 +52,7 @@ pub(super) fn describe(
     guard: &Guard,
     patience: Duration,
     redactor: &Redactor,
+    part: &Part,
 ) -> rusqlite::Result<Overview> {
     let mut taker = Taker::new(redactor);
     let objects = objects(connection, &mut taker)?;
@@ -48,9 +60,25 @@ pub(super) fn describe(
     let mut text = format!("{}, {}", counted(count("table"), "table"), counted(count("view"), "view"));
     let mut damage = None;
     let before = guard.shorten(patience);
-    for object in objects.iter().filter(|object| object.kind == "table" || object.kind == "view") {
+    let is_wanted = |object: &&Object| {
+        let is_named = match part {
+            Part::Definitions(Some(name)) => object.name.eq_ignore_ascii_case(name),
+            _ => true,
+        };
+        is_named && (object.kind == "table" || object.kind == "view")
+    };
+    if let Part::Definitions(Some(name)) = part
+        && !objects.iter().any(|object| is_wanted(&object))
+    {
+        let _ = write!(text, "; none of them is called {name:?}");
+    }
+    for object in objects.iter().filter(is_wanted) {
+        if *part == Part::Names {
+            let _ = write!(text, "\n{} {}", object.kind, object.name);
+            continue;
+        }
         let _ = write!(text, "\n\n{} {}", object.kind, object.name);
-        if object.kind == "table" {
+        if object.kind == "table" && *part == Part::Everything {
             match rows(connection, guard, &object.name) {
                 Ok(n) => {
                     let _ = write!(text, ": {}", counted(n, "row"));
@@ -159,14 +187,16 @@ mod tests {
         connection.execute_batch("CREATE TABLE t (a); INSERT INTO t VALUES (1);").expect("a schema");
         let guard = Guard::new(Scope::Reading, Duration::from_mins(1));
         guard.install(&connection).expect("a guard");
-        let late = describe(&connection, &guard, Duration::ZERO, &Redactor::default()).expect("an overview");
+        let late = describe(&connection, &guard, Duration::ZERO, &Redactor::default(), &Part::Everything)
+            .expect("an overview");
         assert!(
             late.text.contains("table t: rows not counted, for want of time\n  CREATE TABLE t (a)"),
             "{}",
             late.text
         );
         let counted =
-            describe(&connection, &guard, Duration::from_mins(1), &Redactor::default()).expect("an overview");
+            describe(&connection, &guard, Duration::from_mins(1), &Redactor::default(), &Part::Everything)
+                .expect("an overview");
         assert!(counted.text.contains("table t: 1 row\n"), "{}", counted.text);
     }
 }

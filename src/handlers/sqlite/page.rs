@@ -30,9 +30,11 @@ pub(super) struct Wanted {
 pub(super) struct Page {
     pub(super) rows: Vec<Vec<Shown>>,
     skipped: u64,
-    more: bool,
+    pub(super) more: bool,
+    /// The rows are what a change returned.
+    pub(super) is_of_change: bool,
     /// Rows of a change that are not shown; asking for them would repeat it.
-    beyond: u64,
+    pub(super) beyond: u64,
     /// The text collected is enough.
     full: bool,
     /// How many characters were no valid text.
@@ -52,8 +54,16 @@ impl Page {
     ) -> rusqlite::Result<Self> {
         let limit = usize::try_from(wanted.limit.clamp(1, MAX_ROWS)).unwrap_or(1);
         let columns = statement.column_count();
-        let mut page =
-            Self { rows: Vec::new(), skipped: 0, more: false, beyond: 0, full: false, lossy: 0, masked: 0 };
+        let mut page = Self {
+            rows: Vec::new(),
+            skipped: 0,
+            more: false,
+            is_of_change: guard.scope() == Scope::Changing,
+            beyond: 0,
+            full: false,
+            lossy: 0,
+            masked: 0,
+        };
         let mut size = 0;
         let mut taker = Taker::new(redactor);
         let mut rows = statement.raw_query();
@@ -114,6 +124,21 @@ impl Page {
         if self.full {
             text.push_str(
                 "; stopped early because the values are large: choose fewer columns or use substr()",
+            );
+        }
+        let is_cut = |value: &&Shown| matches!(value, Shown::Text { of: Some(_), .. });
+        let cut = self.rows.iter().flatten().filter(is_cut).count() as u64;
+        if cut > 0 {
+            let more = if wanted.longest == MAX_SHORT {
+                "format=\"json\" shows 20,000 characters of each, "
+            } else {
+                ""
+            };
+            let _ = write!(
+                text,
+                "; {} cut: {more}substr(column, {}, 20000) the rest",
+                counted(cut, "value"),
+                wanted.longest + 1
             );
         }
         text + "]"

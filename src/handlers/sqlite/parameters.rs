@@ -14,9 +14,9 @@ use crate::tool::ToolError;
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(untagged)]
 pub(super) enum Parameters {
-    /// For `?`, in order.
+    // For `?`, in order.
     Ordered(Vec<Value>),
-    /// For `:name`, `@name` and `$name`.
+    // For `:name`, `@name` and `$name`.
     Named(BTreeMap<String, Value>),
 }
 

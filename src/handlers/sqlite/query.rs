@@ -1,6 +1,5 @@
 //! SqliteQuery: one statement on one database file. Not here: how a change is kept or undone (change).
 
-use std::fmt::Write as _;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -14,7 +13,7 @@ use super::databases::{self, Database, Opener};
 use super::guard::{Guard, MAX_SQL, Scope};
 use super::layout::Format;
 use super::leave;
-use super::overview;
+use super::overview::{self, Part};
 use super::page::{Page, Wanted, interrupted};
 use super::parameters::{self, Parameters};
 use super::parked::Parked;
@@ -25,48 +24,45 @@ use crate::output::Budget;
 use crate::redact::Redactor;
 use crate::tool::{Effect, ErrorCode, Meta, Reply, Tool, ToolCx, ToolError};
 
-/// Run one SQL statement on a SQLite database file: a question, or with mode=rw a change.
+/// Run one SQL statement on a SQLite file. An empty query shows the schema with row counts: begin there.
 ///
-/// An empty query shows the schema with row counts: begin there. With mode=ro, the default, SELECT, WITH, VALUES,
-/// EXPLAIN and PRAGMAs that only tell are allowed, and nothing can be changed. With mode=rw one statement that changes
-/// rows or the schema runs in a transaction of its own: the answer says how many rows it affected, and on any error, at
-/// the time limit or when cancelled, nothing is changed. UPDATE and DELETE without WHERE need confirm=true. Use
-/// placeholders with `params`: an array for `?`, an object for `:name`. Rows are given from `offset` on, at most
-/// `limit`, and the answer says whether there are more: no LIMIT needs to be written. A database that another program
-/// has open can be read. Blobs are shown as `<blob 4,096 bytes, png>`; use hex(substr(column, 1, 64)) to look inside
-/// one. It opens no database in the making: for a new one, Write an empty file first. For other databases use their
-/// own command with Bash.
+/// mode=ro allows what only reads. mode=rw runs one change in a transaction; UPDATE and DELETE without WHERE need
+/// confirm=true. The answer says whether there are more rows: write no LIMIT. For a new database Write an empty
+/// file first.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct SqliteQuery {
-    /// The database file: absolute, or relative to the first workspace folder.
+    /// Absolute, or below the first workspace.
     database_path: RawPath,
-    /// One SQL statement; empty for the schema.
+    /// A statement, `.tables` or `.schema NAME`.
     #[serde(default)]
     query: String,
-    /// `ro` asks and changes nothing; `rw` may change rows and the schema.
+    /// `ro` (default) changes nothing.
     #[serde(default)]
     mode: Mode,
-    /// With mode=rw: an UPDATE or DELETE without WHERE is meant for every row of the table.
+    /// Every row is meant.
     #[serde(default)]
     confirm: bool,
-    /// Values for the placeholders: an array for `?`, an object for `:name`.
+    /// A list for `?`, an object for `:name`.
     params: Option<Parameters>,
-    /// How many rows to give: 100 if absent, at most 1000.
+    /// Rows, at most 1000.
     #[serde(default = "default_limit")]
     limit: u64,
-    /// How many rows to leave out at the beginning, for the next page.
+    /// Results to skip.
     #[serde(default)]
     offset: u64,
-    /// Milliseconds after which the query is stopped, waiting for locks included: 10000 if absent, at most 600000.
+    /// Milliseconds, at most 600000.
     #[serde(default = "default_timeout")]
     timeout_ms: u64,
-    /// `table` is aligned with long texts cut at 200 characters; `json` and `csv` give up to 20000 of each.
+    /// `table` (default) cuts cells at 200 characters.
     #[serde(default)]
     format: Format,
-    /// How many characters the answer may have: 1000 to 200000, 30000 if absent.
+    /// Characters; 30000 if absent.
     max_chars: Option<u64>,
 }
+
+/// Bytes of the budget that are kept free for what is said beside rows in JSON.
+const NOTES: usize = 1_000;
 
 /// Whether the database may be changed.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, JsonSchema)]
@@ -88,7 +84,7 @@ fn default_timeout() -> u64 {
 impl Tool for SqliteQuery {
     const NAME: &'static str = "SqliteQuery";
     const EFFECT: Effect = Effect::Writes;
-    const EFFECT_VARIES: bool = true;
+    const EFFECT_DEPENDS_ON: Option<&'static str> = Some("mode");
     const ALIASES: &'static [(&'static str, &'static str)] = &[
         ("path", "database_path"),
         ("database", "database_path"),
@@ -156,13 +152,28 @@ impl Tool for SqliteQuery {
 }
 
 impl SqliteQuery {
-    fn is_empty(&self) -> bool {
-        self.query.trim().is_empty()
+    /// The part of the schema that is asked for instead of rows: an empty query, or a command of SQLite's own shell.
+    fn asks_for_schema(&self) -> Result<Option<Part>, ToolError> {
+        let query = self.query.trim().trim_end_matches(';');
+        let mut words = query.split_whitespace();
+        match (words.next(), words.next()) {
+            (None, _) => Ok(Some(Part::Everything)),
+            (Some(".tables"), _) => Ok(Some(Part::Names)),
+            (Some(".schema"), None) => Ok(Some(Part::Definitions(None))),
+            (Some(".schema"), Some(name)) => {
+                Ok(Some(Part::Definitions(Some(name.trim_matches(['"', '\'', '`']).to_owned()))))
+            }
+            (Some(other), _) if other.starts_with('.') => Err(ToolError::invalid_args(format!(
+                "{other} is a command of SQLite's shell that is not known here: .tables and .schema are, and SQL."
+            ))),
+            _ => Ok(None),
+        }
     }
 
     /// An overview changes nothing in either mode.
     fn scope(&self) -> Scope {
-        if self.mode == Mode::Rw && !self.is_empty() { Scope::Changing } else { Scope::Reading }
+        let is_query = self.asks_for_schema().is_ok_and(|part| part.is_none());
+        if self.mode == Mode::Rw && is_query { Scope::Changing } else { Scope::Reading }
     }
 }
 
@@ -196,10 +207,11 @@ impl Job {
         let guard = opener.guard;
         let database = opener.open(path)?;
         let mut meta = Meta::default();
-        let answered = match guard.scope() {
-            Scope::Changing => self.change(&database, guard, &mut meta),
-            Scope::Reading if self.ask.is_empty() => self.overview(&database, guard, limit, &mut meta),
-            Scope::Reading => self.rows(&database, guard, &mut meta).map(|ran| ran.text),
+        let mut notes = Vec::new();
+        let answered = match (guard.scope(), self.ask.asks_for_schema()?) {
+            (Scope::Changing, _) => self.change(&database, guard, &mut meta, &mut notes),
+            (Scope::Reading, Some(part)) => self.overview(&database, guard, limit, &part, &mut meta),
+            (Scope::Reading, None) => self.rows(&database, guard, &mut meta).map(|ran| ran.text),
         };
         if database.changed_meanwhile(path) {
             return Err(ToolError::new(
@@ -207,11 +219,16 @@ impl Job {
                 format!("A program began to write {} while it was read. Ask again.", self.shown),
             ));
         }
-        let mut text = answered?;
+        let text = answered?;
         if let Some(why) = database.copied_for() {
-            let _ = write!(text, "\n[read from a snapshot, a private copy made now, because {why}]");
+            notes.push(format!("[read from a snapshot, a private copy made now, because {why}]"));
         }
-        Ok(Reply::text(text).with_meta(meta).with_budget(Budget::chars(self.ask.max_chars)))
+        // A description of the schema is a text in every format.
+        let is_text = self.ask.asks_for_schema()?.is_some();
+        let format = if is_text { Format::Table } else { self.ask.format };
+        let text = format.finish(&text, &notes);
+        let reply = if format == Format::Json { Reply::fitted(text) } else { Reply::text(text) };
+        Ok(reply.with_meta(meta).with_budget(Budget::chars(self.ask.max_chars)))
     }
 
     fn overview(
@@ -219,9 +236,10 @@ impl Job {
         database: &Database,
         guard: &Guard,
         limit: Duration,
+        part: &Part,
         meta: &mut Meta,
     ) -> Result<String, ToolError> {
-        let overview = overview::describe(&database.connection, guard, limit / 2, &self.redactor)
+        let overview = overview::describe(&database.connection, guard, limit / 2, &self.redactor, part)
             .map_err(|error| self.trouble(database, guard, &error))?;
         meta.redactions = Some(overview.masked).filter(|masked| *masked > 0);
         meta.warnings.extend(
@@ -233,7 +251,13 @@ impl Job {
     }
 
     /// Runs the statement in a transaction, which is undone unless everything went well.
-    fn change(&self, database: &Database, guard: &Guard, meta: &mut Meta) -> Result<String, ToolError> {
+    fn change(
+        &self,
+        database: &Database,
+        guard: &Guard,
+        meta: &mut Meta,
+        notes: &mut Vec<String>,
+    ) -> Result<String, ToolError> {
         let trouble = |error: rusqlite::Error| change::undone(&self.trouble(database, guard, &error));
         let shape = Shape::of(&self.ask.query);
         let change = Change::begin(&database.connection, guard).map_err(trouble)?;
@@ -249,7 +273,8 @@ impl Job {
         } else {
             tally.shown(&self.shown)
         };
-        Ok(if ran.text.is_empty() { done } else { format!("{}\n{done}", ran.text) })
+        notes.push(done);
+        Ok(ran.text)
     }
 
     /// Runs the statement and lays out the rows that it gives.
@@ -286,7 +311,8 @@ impl Job {
         let text = if columns.is_empty() || silent {
             String::new()
         } else {
-            format!("{}\n{}", self.ask.format.lay_out(&columns, &page.rows), page.footer(&wanted))
+            let room = Budget::chars(self.ask.max_chars).max_chars().saturating_sub(NOTES);
+            self.ask.format.lay_out(&columns, &page, &wanted, room)
         };
         Ok(Ran { text, only_read })
     }

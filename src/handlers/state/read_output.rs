@@ -14,41 +14,41 @@ use crate::output::{
 };
 use crate::tool::{Effect, Lane, Reply, Tool, ToolCx, ToolError};
 
-/// Read the full output of an earlier call whose result was clipped, by the handle in its marker. Gives numbered
-/// lines from `offset` on, the last lines with `tail`, or the lines that match `pattern`. Works while the command
-/// still runs.
+/// Read the full output of a call whose answer was cut, by the handle in its marker.
+///
+/// Gives numbered lines from `offset`, the last ones with `tail`, or those that match `pattern`.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ReadOutput {
-    /// The handle as the marker shows it: out_7f3a09c2d1e4.
+    /// Such as out_7f3a09c2d1e4.
     handle: String,
-    /// The first line, from 1. With pattern: where the search begins.
+    /// First line, from 1.
     #[serde(default = "first_line")]
     #[schemars(range(min = 1))]
     offset: u64,
-    /// How many lines, or with pattern how many matching lines: 200 if absent, at most 10000.
+    /// Lines or matches.
     #[serde(default = "some_lines")]
     #[schemars(range(min = 1, max = 10_000))]
     limit: u64,
-    /// Instead of offset and limit: the last so many lines, at most 10000.
+    /// The last so many lines instead.
     #[serde(default)]
     #[schemars(range(min = 1, max = 10_000))]
     tail: Option<u64>,
-    /// A regular expression; only lines that match it, with context. (?i) at its start ignores case.
+    /// Regular expression.
     #[serde(default)]
     pattern: Option<String>,
-    /// Lines of context on either side of a match: 2 if absent, at most 20.
+    /// Lines around each match.
     #[serde(default = "some_context")]
     #[schemars(range(max = 20))]
     context: u64,
-    /// For long lines: show each from this character (from 1) on instead of its two ends.
+    /// Show lines from this character.
     #[serde(default)]
     #[schemars(range(min = 1))]
     column: Option<u64>,
-    /// Show escape sequences and progress lines as they were printed: left out if absent. Patterns see them always.
+    /// Keep escape sequences.
     #[serde(default)]
     raw: bool,
-    /// How many characters the answer may have: 1000 to 200000, 30000 if absent.
+    /// Characters; 30000 if absent.
     #[serde(default)]
     max_chars: Option<u64>,
 }
@@ -75,6 +75,7 @@ const FRAME: usize = 400;
 impl Tool for ReadOutput {
     const NAME: &'static str = "ReadOutput";
     const EFFECT: Effect = Effect::Reads;
+    const KNOWN_AS: &'static [&'static str] = &["read_tool_output"];
     const LANE: Lane = Lane::Control;
     const ALIASES: &'static [(&'static str, &'static str)] = &[("output_id", "handle"), ("regex", "pattern")];
     const EXAMPLES: &'static [&'static str] = &[

@@ -7,22 +7,20 @@ use serde_json::{Map, Value};
 use super::StateDeps;
 use crate::tool::{Effect, ErrorCode, Tool, ToolCx, ToolError};
 
-/// Run one tool call in the background and get a task id at once, so that the conversation can go on.
+/// Run one tool call in the background and get a task id at once. Fetch the result with TaskOutput.
 ///
-/// Use it for a call that takes long while you do something else: a Bash build, a Grep over a large tree. Fetch the
-/// result with TaskOutput; the task and its result survive a restart of the device. A task does not wait for the
-/// conversation's other calls, so do not start one that needs what an earlier call is still writing. It does not
-/// start agents: without `tool` it is refused, because delegation is done by the backend, not by this device.
+/// It does not wait for the conversation's other calls, and survives a restart. It starts no agents: delegation
+/// belongs to the backend.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Task {
-    /// What the task is for, in a few words; it is shown, not interpreted.
+    /// What it is for; shown only.
     #[serde(default)]
     description: Option<String>,
-    /// The tool to run, such as "Bash".
+    /// The tool to run, such as `Bash`.
     #[serde(default)]
     tool: Option<String>,
-    /// That tool's arguments, as an object.
+    /// That tool's arguments.
     #[serde(default)]
     args: Map<String, Value>,
 }
@@ -30,8 +28,11 @@ pub(super) struct Task {
 impl Tool for Task {
     const NAME: &'static str = "Task";
     const EFFECT: Effect = Effect::Executes;
+    const KNOWN_AS: &'static [&'static str] = &["Agent", "subagent"];
     const ALIASES: &'static [(&'static str, &'static str)] =
         &[("tool_name", "tool"), ("arguments", "args"), ("input", "args")];
+    const ACCEPTED: &'static [&'static str] =
+        &["prompt", "subagent_type", "model", "resume", "run_in_background", "max_turns", "name"];
     const EXAMPLES: &'static [&'static str] = &[
         r#"{"description":"build in the background","tool":"Bash","args":{"command":"cargo build"}}"#,
         r#"{"tool":"Grep","args":{"pattern":"TODO","output_mode":"count"}}"#,

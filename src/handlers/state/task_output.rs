@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use schemars::JsonSchema;
 use serde::Deserialize;
-use serde_json::Value;
+use serde_json::{Map, Value};
 use tokio::time::Instant;
 
 use super::StateDeps;
@@ -27,23 +27,19 @@ const LONGEST_WAIT: u64 = 30_000;
 /// How often a task that is waited for is looked at: soon at first, for short ones.
 const LOOKS: [Duration; 2] = [Duration::from_millis(20), Duration::from_millis(250)];
 
-/// Get the status of a task and, when it is done, its result.
+/// Show the status and result of a task; without task_id, the tasks of the last 24 hours.
 ///
-/// Without task_id: the tasks of the last 24 hours, one line each. With the id that Task gave: while the task runs, the
-/// end of what it has printed so far and a cursor; pass that as `since` to get only what is new. When it is done, its
-/// result; with `since`, what it printed after the cursor. Give wait_ms instead of asking again and again. It takes the
-/// id of a background shell (sh_1), too; ShellStatus shows more of those. ReadOutput finds any part of the whole output
-/// by its handle.
+/// While it runs: its last output, and a cursor for `since`. It takes a shell's id, too.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct TaskOutput {
-    /// The id that Task gave, or that of a shell; all tasks are listed if absent.
+    /// As Task or Bash gave it.
     #[serde(default)]
     task_id: Option<String>,
-    /// The cursor of an earlier answer: show only what was printed after it. 0 begins at the beginning.
+    /// Cursor of an earlier answer.
     #[serde(default)]
     since: Option<u64>,
-    /// Milliseconds to wait for the task to end, at most 30000; 0 if absent.
+    /// Milliseconds to wait for its end.
     #[serde(default)]
     #[schemars(range(max = 30_000))]
     wait_ms: Option<u64>,
@@ -52,14 +48,17 @@ pub(super) struct TaskOutput {
 impl Tool for TaskOutput {
     const NAME: &'static str = "TaskOutput";
     const EFFECT: Effect = Effect::Reads;
+    const KNOWN_AS: &'static [&'static str] = &["AgentOutput", "AgentOutputTool"];
     const LANE: Lane = Lane::Control;
     const ALIASES: &'static [(&'static str, &'static str)] = &[
         ("id", "task_id"),
         ("task", "task_id"),
+        ("agent_id", "task_id"),
         ("cursor", "since"),
         ("wait", "wait_ms"),
         ("timeout", "wait_ms"),
     ];
+    const ACCEPTED: &'static [&'static str] = &["block"];
     const EXAMPLES: &'static [&'static str] =
         &["{}", r#"{"task_id":"0198c0de-2f5a-7000-8000-6d1c0a9be702-task","since":4096,"wait_ms":30000}"#];
     const LIMITS: &'static [&'static str] = &[
@@ -69,6 +68,20 @@ impl Tool for TaskOutput {
     ];
     type Deps = StateDeps;
     type Output = Reply;
+
+    /// `block` says whether to wait; whoever waits longer than one call may asks again.
+    fn normalize(arguments: &mut Map<String, Value>) {
+        let block = arguments.remove("block").and_then(|block| block.as_bool());
+        match block {
+            Some(true) => {
+                arguments.entry("wait_ms").or_insert(Value::from(LONGEST_WAIT));
+            }
+            Some(false) => {
+                arguments.remove("wait_ms");
+            }
+            None => {}
+        }
+    }
 
     async fn run(self, cx: &ToolCx, deps: &StateDeps) -> Result<Reply, ToolError> {
         let Some(asked) = self.task_id.as_deref().map(str::trim) else {

@@ -14,11 +14,7 @@ const LIMIT: Duration = Duration::from_secs(20);
 const QUESTIONS: &str = "printf 'Shell: %s\\nVersion: %s\\nLogin shell: %s\\nWorking directory: %s\\nPATH: %s\\n' \
                          \"$BASH\" \"$BASH_VERSION ($MACHTYPE)\" \"${SHELL:-not set}\" \"$PWD\" \"$PATH\"";
 
-/// Tell which shell runs command lines on this machine: its path and version, the platform, the PATH, and the folder
-/// that commands start in.
-///
-/// Use it once before writing commands that depend on the system. Commands get an environment built anew for each:
-/// PATH and tool folders of the login shell, no secrets. To ask for more, such as the versions of tools, use Bash.
+/// Tell about the system: the shell of command lines, platform, PATH and folder, and what commands may do.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct GetShellInfo {}
@@ -42,6 +38,6 @@ impl Tool for GetShellInfo {
             return Err(ToolError::new(ErrorCode::Io, format!("The shell could not be asked: {answers}")));
         }
         let platform = format!("Platform: {} ({})", std::env::consts::OS, std::env::consts::ARCH);
-        Ok(Reply::text(format!("{platform}\n{answers}")))
+        Ok(Reply::text(format!("{platform}\n{answers}\n{}", (deps.command_rules)())))
     }
 }

@@ -10,21 +10,18 @@ use crate::acp::terminals::{
 };
 use crate::tool::{Effect, Lane, Reply, Tool, ToolCx, ToolError};
 
-/// Show what a terminal has printed so far, and whether its command still runs.
-///
-/// The terminal is one that run_command started with background=true in this conversation. Never waits: to wait for
-/// the end use wait_for_terminal_exit. The last line says how the command is. Long output is cut in the middle;
-/// ReadOutput shows the rest. For shells that Bash started use ShellStatus.
+/// Same as ShellStatus, for a terminal of run_command. It never waits.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct GetTerminalOutput {
-    /// The terminal's id, as run_command gave it: term-0.
+    /// Such as term-0.
     terminal_id: String,
 }
 
 impl Tool for GetTerminalOutput {
     const NAME: &'static str = "get_terminal_output";
     const EFFECT: Effect = Effect::Reads;
+    const SAME_AS: Option<&'static str> = Some("ShellStatus");
     const LANE: Lane = Lane::Control;
     const ALIASES: &'static [(&'static str, &'static str)] = super::ALIASES;
     const EXAMPLES: &'static [&'static str] = &[r#"{"terminal_id":"term-0"}"#, r#"{"terminalId":"term-12"}"#];

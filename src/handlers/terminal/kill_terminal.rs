@@ -15,21 +15,18 @@ const GRACE: Duration = Duration::from_secs(2);
 /// How long what was killed may take to be read to its end.
 const SETTLE: Duration = Duration::from_secs(2);
 
-/// End the command of a terminal with what it started; its id and its output stay.
-///
-/// The terminal is one that run_command started with background=true in this conversation. Sends SIGTERM, and SIGKILL
-/// after two seconds. A command that has ended already is not an error. get_terminal_output shows its last words;
-/// release_terminal ends and forgets it in one step. For shells that Bash started use KillShell.
+/// Same as KillShell, for a terminal of run_command. Its id and output stay.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct KillTerminal {
-    /// The terminal's id, as run_command gave it: term-0.
+    /// Such as term-0.
     terminal_id: String,
 }
 
 impl Tool for KillTerminal {
     const NAME: &'static str = "kill_terminal";
     const EFFECT: Effect = Effect::Executes;
+    const SAME_AS: Option<&'static str> = Some("KillShell");
     const LANE: Lane = Lane::Control;
     const ONLY_ENDS: bool = true;
     const ALIASES: &'static [(&'static str, &'static str)] = super::ALIASES;

@@ -25,7 +25,12 @@ pub struct TerminalDeps {
     pub workspace: Workspace,
     /// The terminals that outlive their call.
     pub board: Arc<TerminalBoard>,
+    /// Tells what commands may do, as it holds now.
+    pub command_rules: CommandRules,
 }
+
+/// Gives a sentence or two about what commands may do.
+pub type CommandRules = Arc<dyn Fn() -> String + Send + Sync>;
 
 /// Names that models use for the key that the tools for one terminal take.
 const ALIASES: &[(&str, &str)] = &[("id", "terminal_id"), ("terminal", "terminal_id")];

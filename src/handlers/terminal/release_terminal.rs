@@ -13,21 +13,18 @@ use crate::tool::{Effect, Lane, Reply, Tool, ToolCx, ToolError};
 /// How long what was ended may take to be read to its end.
 const SETTLE: Duration = Duration::from_secs(2);
 
-/// Give a terminal back: what still runs in it is ended, and its id is not known any more.
-///
-/// The terminal is one that run_command started with background=true in this conversation. Release each once it is
-/// not needed. Its output can still be read with ReadOutput by the handle that this answer names; to keep the id, use
-/// kill_terminal instead.
+/// Same as KillShell, for a terminal of run_command. Its id is forgotten; ReadOutput still shows its output.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ReleaseTerminal {
-    /// The terminal's id, as run_command gave it: term-0.
+    /// Such as term-0.
     terminal_id: String,
 }
 
 impl Tool for ReleaseTerminal {
     const NAME: &'static str = "release_terminal";
     const EFFECT: Effect = Effect::Executes;
+    const SAME_AS: Option<&'static str> = Some("KillShell");
     const LANE: Lane = Lane::Control;
     const ONLY_ENDS: bool = true;
     const ALIASES: &'static [(&'static str, &'static str)] = super::ALIASES;

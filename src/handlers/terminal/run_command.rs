@@ -20,23 +20,18 @@ const LIMIT: Duration = Duration::from_mins(2);
 const WORDS: u64 = 700;
 const ADVICE: &str = "The limit is 120 s; run long commands with background=true.";
 
-/// Run a command in the workspace and return what it prints.
-///
-/// With `args` the command is a program and gets them exactly as they are, without a shell between: use this when an
-/// argument holds blanks, quotes or other special characters. Without `args` it is a command line for bash. It must
-/// end within 120 s, reads nothing, and what it leaves running is ended with it. With background=true it has no limit
-/// and the answer is the id of its terminal, for get_terminal_output, wait_for_terminal_exit, kill_terminal and
-/// release_terminal. For everything else use Bash.
+/// Same as Bash, for 120 s at most. With `args` it runs a program without a shell. background=true gives the id of
+/// a terminal.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct RunCommand {
-    /// A program when `args` is given, else a command line.
+    /// A program with `args`, else a command line.
     command: String,
-    /// The program's arguments; an empty list runs the program without any.
+    /// The program's arguments.
     args: Option<Vec<String>>,
-    /// Where it runs: a folder, absolute or relative to the first workspace folder, which it is if absent.
+    /// A folder; the first workspace if absent.
     cwd: Option<RawPath>,
-    /// Return at once with a terminal id and leave the command running.
+    /// Return a terminal's id at once.
     #[serde(default)]
     background: bool,
 }
@@ -44,6 +39,7 @@ pub(super) struct RunCommand {
 impl Tool for RunCommand {
     const NAME: &'static str = "run_command";
     const EFFECT: Effect = Effect::Executes;
+    const SAME_AS: Option<&'static str> = Some("Bash");
     const ALIASES: &'static [(&'static str, &'static str)] = &[
         ("cmd", "command"),
         ("program", "command"),

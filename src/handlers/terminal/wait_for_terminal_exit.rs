@@ -13,23 +13,20 @@ use crate::tool::{Effect, ErrorCode, Lane, Reply, Tool, ToolCx, ToolError};
 const WAIT: u64 = 120_000;
 const LONGEST_WAIT: u64 = 600_000;
 
-/// Wait until the command of a terminal has ended, and say with which exit code or by which signal.
-///
-/// The terminal is one that run_command started with background=true in this conversation. What it printed shows
-/// get_terminal_output, before and after; the terminal stays until release_terminal. A command that has not ended in
-/// time goes on, and the answer is an error of the code timeout: wait again, or end it with kill_terminal.
+/// Same as ShellStatus with wait_ms, for a terminal of run_command. Says how the command ended.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct WaitForTerminalExit {
-    /// The terminal's id, as run_command gave it: term-0.
+    /// Such as term-0.
     terminal_id: String,
-    /// Milliseconds to wait: 120000 if absent, at most 600000.
+    /// Milliseconds: 120000 if absent, at most 600000.
     timeout_ms: Option<u64>,
 }
 
 impl Tool for WaitForTerminalExit {
     const NAME: &'static str = "wait_for_terminal_exit";
     const EFFECT: Effect = Effect::Reads;
+    const SAME_AS: Option<&'static str> = Some("ShellStatus");
     const LANE: Lane = Lane::Control;
     const ALIASES: &'static [(&'static str, &'static str)] = &[
         ("id", "terminal_id"),

@@ -56,13 +56,22 @@ async fn the_tools_are_listed_and_explained() {
             "requires_permission",
             "schema",
         ];
-        assert_eq!(keys(&tool), wanted);
+        let keys = keys(&tool);
+        let also = ["aliases", "compat", "effect_depends_on", "example"];
+        let known: Vec<&str> = keys.into_iter().filter(|key| !also.contains(key)).collect();
+        assert_eq!(known, wanted);
+        // No application may be opened here unless the owner allows it.
+        assert_ne!(tool["name"], "OpenApp");
+        let about = tool["description"].as_str().expect("a text");
+        assert_eq!(about.contains("What rm removes goes to a trash."), tool["name"] == "Bash", "{about}");
     }
     assert!(lines.out.lines().count() >= 18);
     let one = user.types(&["tools", "Read"]).await.done();
     for words in ["Read (file, reads)", "file_path", "path for file_path", "punie-runner call Read '"] {
         assert!(one.out.contains(words), "{words}: {}", one.out);
     }
+    let info = user.types(&["call", "get_shell_info", "{}"]).await.done().out;
+    assert!(info.contains("no network but between themselves (the owner opens it"), "{info}");
     assert_eq!(user.types(&["tools", "Read", "--json"]).await.done().json()["name"], "Read");
     user.types(&["tools", "Reed"]).await.refused(1, "Did you mean Read?");
     let mut from_the_home = user.command(&["tools"]);

@@ -46,11 +46,14 @@ pub fn whole() -> Whole {
             apps: client.clone(),
             home: home.clone(),
             redactor: Redactor::default(),
+            command_rules: String::new(),
+            opens_apps: true,
         },
         terminal: terminal::TerminalDeps {
             terminals: client,
             workspace: workspace.clone(),
             board: Arc::default(),
+            command_rules: Arc::new(String::new),
         },
         git: git::GitDeps {
             workspace: workspace.clone(),

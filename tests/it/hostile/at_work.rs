@@ -195,3 +195,25 @@ async fn what_a_command_in_the_background_prints_is_its_own_and_it_opens_its_out
     let text = tools::text(&told);
     assert!(text.contains("\nown\nby-name\n") && !text.contains("forged"), "{text}");
 }
+
+#[tokio::test]
+async fn a_pipeline_without_a_network_is_told_why_though_it_ends_with_0() {
+    let yard = Yard::with(Network::Loopback, |_| {});
+    let refused = "curl: (6) Could not resolve host: example.com";
+    let text = yard.bash(&format!("echo '{refused}' >&2 | head -1")).await;
+    assert!(text.contains("no internet access") && !text.contains("Exit code"), "{text}");
+    let text = yard.bash(&format!("echo 'a page says {refused}'")).await;
+    assert!(!text.contains("no internet access"), "{text}");
+    let yard = Yard::with(Network::Full, |_| {});
+    let text = yard.bash(&format!("echo '{refused}' >&2 | head -1")).await;
+    assert!(!text.contains("no internet access"), "{text}");
+}
+
+#[tokio::test]
+async fn package_managers_do_not_try_again_where_there_is_no_network() {
+    const ASK: &str = "echo npm=$npm_config_fetch_retries pip=$PIP_RETRIES cargo=$CARGO_NET_RETRY";
+    let text = Yard::with(Network::Loopback, |_| {}).bash(ASK).await;
+    assert!(text.contains("npm=0 pip=0 cargo=0"), "{text}");
+    let text = Yard::with(Network::Full, |_| {}).bash(ASK).await;
+    assert!(text.contains("npm= pip= cargo="), "{text}");
+}

@@ -173,7 +173,7 @@ async fn h94_an_unknown_tool_and_an_unknown_field_are_refused_with_what_was_mean
         &stage,
         &[
             (r#"{"command":"echo ran >> effects","sandbox":false}"#, "unknown key `sandbox`"),
-            (r#"{"command":"echo ran >> effects","comand":"true"}"#, "did you mean `command`?"),
+            (r#"{"command":"echo ran >> effects","comand":"true"}"#, "Did you mean `command`?"),
             (r#"{"command":"echo ran >> effects","__proto__":{}}"#, "unknown key `__proto__`"),
         ],
     )

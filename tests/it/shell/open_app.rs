@@ -133,7 +133,7 @@ async fn names_and_arguments_that_are_none_are_refused() {
         (json!(["a\u{0}b"]), ErrorCode::InvalidArgs),
         (json!(["x".repeat((32 << 10) + 1)]), ErrorCode::TooLarge),
         (json!(vec!["x"; 101]), ErrorCode::TooLarge),
-        (json!("one"), ErrorCode::InvalidArgs),
+        (json!("one two"), ErrorCode::InvalidArgs),
     ] {
         let refused = bench.call("OpenApp", json!({"app": "true", "args": args})).await.expect_err("refused");
         assert_eq!(refused.code(), code, "{refused}");

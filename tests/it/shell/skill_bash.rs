@@ -112,7 +112,7 @@ async fn its_arguments_are_those_of_bash_and_a_skill() {
         (json!({"skill_id": "a", "command": "x", "colour": 1}), "colour"),
         (json!({"skill_id": 3, "command": "x"}), "skill_id"),
         (json!({"skill_id": "a", "command": "x", "timeout": -1}), "timeout"),
-        (json!({"skill_id": "a", "command": "x", "env": {"A": 1}}), "env"),
+        (json!({"skill_id": "a", "command": "x", "env": {"A": [1]}}), "env"),
     ] {
         let refused = bench.call("SkillBash", args).await.expect_err(words);
         assert_eq!(refused.code(), ErrorCode::InvalidArgs, "{refused}");

@@ -33,13 +33,48 @@ async fn rows_come_as_a_table_with_exact_values() {
 async fn json_and_csv_are_what_their_readers_expect() {
     let desk = Desk::new(USERS);
     let answer = desk.answer(json!({"query": "SELECT id, big FROM users", "format": "json"})).await;
-    let body = answer.rsplit_once('\n').expect("a footer").0;
-    assert_eq!(
-        serde_json::from_str::<Value>(body).expect("JSON")["rows"][0],
-        json!([1, 9_007_199_254_740_993_i64])
-    );
+    let answer: Value = serde_json::from_str(&answer).expect("JSON, and nothing beside it");
+    assert_eq!(answer["rows"][0], json!([1, 9_007_199_254_740_993_i64]));
+    assert_eq!((&answer["row_count"], &answer["more"]), (&json!(3), &Value::Null));
+    // What does not fit is left out by whole rows.
+    let many = "WITH RECURSIVE c(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM c WHERE i < 900) SELECT i, 'xxxxxxxxxx' FROM c";
+    let args = json!({"query": many, "format": "json", "limit": 1000, "max_chars": 4_000});
+    let answer: Value = serde_json::from_str(&desk.answer(args).await).expect("JSON");
+    let shown = answer["rows"].as_array().expect("rows").len();
+    assert!(shown > 50 && shown < 900, "{shown}");
+    assert_eq!((&answer["next_offset"], &answer["more"]), (&json!(shown), &json!(true)));
+    let change = json!({"query": "UPDATE users SET name = 'x' WHERE id = 1 RETURNING id", "mode": "rw", "format": "json"});
+    let answer: Value = serde_json::from_str(&desk.answer(change).await).expect("JSON");
+    assert_eq!(answer["rows"], json!([[1]]));
+    assert!(answer["notes"][0].as_str().expect("a note").contains("1 row"), "{answer}");
     let answer = desk.answer(json!({"query": "SELECT 'a,b' AS x, NULL AS y", "format": "csv"})).await;
     assert_eq!(answer, "x,y\n\"a,b\",\n[1 row]");
+}
+
+#[tokio::test]
+async fn the_commands_of_sqlites_shell_for_the_schema_answer() {
+    let desk = Desk::new("CREATE TABLE a (x); CREATE TABLE b (y); CREATE VIEW v AS SELECT x FROM a;");
+    let answer = desk.answer(json!({"query": ".tables"})).await;
+    assert!(answer.ends_with("2 tables, 1 view\ntable a\ntable b\nview v"), "{answer}");
+    let answer = desk.answer(json!({"query": ".schema b", "mode": "rw", "format": "json"})).await;
+    assert!(answer.ends_with("table b\n  CREATE TABLE b (y)") && !answer.contains("TABLE a"), "{answer}");
+    let answer = desk.answer(json!({"query": ".schema;"})).await;
+    assert!(answer.contains("TABLE a (x)") && answer.contains("VIEW v"), "{answer}");
+    assert!(desk.answer(json!({"query": ".schema zz"})).await.contains("none of them is called \"zz\""));
+    let refused = desk.refused(json!({"query": ".dump"})).await;
+    assert!(refused.text().contains(".tables and .schema are"), "{refused}");
+}
+
+#[tokio::test]
+async fn a_cut_cell_names_the_way_to_the_rest() {
+    let desk = Desk::new("CREATE TABLE t (long); INSERT INTO t VALUES (printf('%.300c', 'x'));");
+    let answer = desk.answer(json!({"query": "SELECT long FROM t"})).await;
+    assert!(answer.contains("... (300 characters)"), "{answer}");
+    let way =
+        "1 value cut: format=\"json\" shows 20,000 characters of each, substr(column, 201, 20000) the rest";
+    assert!(answer.contains(way), "{answer}");
+    let rest = desk.answer(json!({"query": "SELECT length(substr(long, 201, 20000)) FROM t"})).await;
+    assert!(rest.ends_with(" 100\n[1 row]"), "{rest}");
 }
 
 #[tokio::test]

@@ -1,0 +1,104 @@
+//! The JSON schema of a tool's arguments: derived from its struct, and shortened for the catalog.
+//! Not here: the rest of a catalog item (spec).
+
+use schemars::generate::SchemaSettings;
+use schemars::transform::RecursiveTransform;
+use schemars::{JsonSchema, Schema};
+use serde_json::{Value, json};
+
+/// The schema of an argument struct (draft 2020-12).
+pub(super) fn derive<T: JsonSchema>() -> Value {
+    let generator = SchemaSettings::draft2020_12()
+        .with(|settings| settings.inline_subschemas = true)
+        .with_transform(RecursiveTransform(plain))
+        .into_generator();
+    generator.into_root_schema_for::<T>().to_value()
+}
+
+/// A schema as a model needs it. Rust's number formats say nothing to it, and that null is the same as absent need not
+/// be said at every key.
+fn plain(schema: &mut Schema) {
+    schema.remove("format");
+    if schema.get("default").is_some_and(Value::is_null) {
+        schema.remove("default");
+    }
+    if let Some(Value::Array(values)) = schema.get_mut("enum") {
+        values.retain(|value| !value.is_null());
+    }
+    if let Some(Value::Array(types)) = schema.get_mut("type") {
+        types.retain(|name| name != "null");
+        if let [one] = types.as_slice() {
+            let one = one.clone();
+            schema.insert("type".to_owned(), one);
+        }
+    }
+    if let Some(Value::Array(variants)) = schema.get_mut("anyOf") {
+        variants.retain(|variant| variant.get("type").is_none_or(|name| name != "null"));
+        if let [Value::Object(one)] = variants.as_slice() {
+            let one = one.clone();
+            schema.remove("anyOf");
+            for (key, value) in one.into_iter().filter(|(key, _)| key != "description") {
+                schema.insert(key, value);
+            }
+        }
+    }
+    // Words that one may choose from are a list of words.
+    if let Some(Value::Array(variants)) = schema.get("oneOf") {
+        let words: Option<Vec<Value>> =
+            variants.iter().map(|variant| variant.get("const").cloned()).collect();
+        if let Some(words) = words {
+            schema.remove("oneOf");
+            schema.insert("type".to_owned(), Value::from("string"));
+            schema.insert("enum".to_owned(), Value::Array(words));
+        }
+    }
+    // The list's own description says what its texts are.
+    if let Some(items) = schema.get_mut("items").and_then(Value::as_object_mut)
+        && items.get("type").is_some_and(|kind| kind == "string")
+    {
+        items.remove("description");
+    }
+    // The breaks of a comment's lines mean nothing. The tool's own text keeps them, for people read it as it is.
+    let of_a_key = schema.get("properties").is_none();
+    if let Some(Value::String(text)) = schema.get_mut("description").filter(|_| of_a_key) {
+        *text = text.replace('\n', " ");
+    }
+}
+
+/// The schema as the catalog carries it: without what says nothing to a caller. A key that has no description of its
+/// own is described with another tool, which the text names, and is left out; of a tool that does the same as another
+/// (`is_twin`) only names and types are given.
+pub(super) fn publish(schema: &Value, is_twin: bool) -> Value {
+    let mut published = shorten(schema);
+    if let Some(Value::Object(properties)) = published.get_mut("properties") {
+        if is_twin {
+            properties.values_mut().filter_map(Value::as_object_mut).for_each(|about| {
+                about.remove("description");
+            });
+        } else {
+            properties.retain(|_, about| about.get("description").is_some());
+        }
+    }
+    published
+}
+
+fn shorten(schema: &Value) -> Value {
+    match schema {
+        Value::Object(map) => {
+            let kept = map.iter().filter(|(key, value)| says_something(key, value));
+            kept.map(|(key, value)| (key.clone(), shorten(value))).collect()
+        }
+        Value::Array(items) => items.iter().map(shorten).collect(),
+        other => other.clone(),
+    }
+}
+
+fn says_something(key: &str, value: &Value) -> bool {
+    match key {
+        "minimum" => value.as_i64() != Some(0),
+        "default" => ![json!(false), json!(0), json!(""), json!([]), json!({})].contains(value),
+        // Other names of keys are accepted, and an unknown key is refused with the one that was meant.
+        "items" | "additionalProperties" => !value.is_boolean(),
+        _ => true,
+    }
+}
