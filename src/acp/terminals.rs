@@ -228,17 +228,17 @@ pub struct OpenTerminal {
     pub id: TerminalId,
     /// The command's process id, where this is known.
     pub pid: Option<u32>,
-    /// What finds it again after the runner was killed; absent where it would have died with the runner.
-    pub lasting: Option<Lasting>,
+    /// Identifies it beyond this process; absent where the system does not tell processes apart.
+    pub trace: Option<CommandTrace>,
 }
 
-/// What finds a command again that lived through the end of the runner that started it.
+/// Identifies a command beyond the runner process that started it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Lasting {
+pub struct CommandTrace {
     /// Which process it is, for ever.
     pub identity: String,
-    /// The named pipe that its output goes through.
-    pub output: PathBuf,
+    /// The named pipe of its output; absent where the command ends with the runner.
+    pub output: Option<PathBuf>,
     /// The request that started it.
     pub request: RequestId,
     /// Escape sequences and progress lines are kept.

@@ -28,7 +28,7 @@ use super::self_test::said_by;
 use super::terminal::{From, Parts, Terminal};
 use crate::acp::Answer;
 use crate::acp::terminals::{
-    CreateTerminal, Ladder, Lasting, Launch, OpenTerminal, OutputQuery, Stopped, Stroke, TerminalClient,
+    CommandTrace, CreateTerminal, Ladder, Launch, OpenTerminal, OutputQuery, Stopped, Stroke, TerminalClient,
     TerminalExit, TerminalId, TerminalOutput, Typed,
 };
 use crate::ids::RequestId;
@@ -119,11 +119,11 @@ impl LocalTerminals {
     ///
     /// # Errors
     /// `io` when it runs and cannot be read: it goes on, and is for the caller to end.
-    pub fn adopt(&self, left: &Lasting) -> Result<Option<OpenTerminal>, ToolError> {
+    pub fn adopt(&self, left: &CommandTrace) -> Result<Option<OpenTerminal>, ToolError> {
+        let Some(fifo) = left.output.clone() else { return Ok(None) };
         let Ok(identity) = left.identity.parse::<ProcessIdentity>() else { return Ok(None) };
         let started = Instant::now().checked_sub(identity.age()).unwrap_or_else(Instant::now);
         let Some(child) = Child::adopt(identity.clone()) else { return Ok(None) };
-        let fifo = left.output.clone();
         let output =
             reading_end(&fifo).map_err(|cause| ToolError::io("the output of the command", &cause))?;
         let pipe = Some(OutputPipe::Named(fifo.clone()));
@@ -143,8 +143,8 @@ impl LocalTerminals {
             mounted: None,
         });
         terminal.start_pump(output, From::AnEarlierLife)?;
-        let lasting = Some(left.clone());
-        Ok(Some(OpenTerminal { id: self.admit(terminal), pid: Some(pid), lasting }))
+        let trace = Some(left.clone());
+        Ok(Some(OpenTerminal { id: self.admit(terminal), pid: Some(pid), trace }))
     }
 
     /// Captures the login environment and proves the confinement now, so that the first command need not wait for
@@ -230,10 +230,9 @@ impl LocalTerminals {
             None if keyboard.is_some() => None,
             None => rustix::fs::fstat(&output).ok().map(|stat| OutputPipe::Unnamed(stat.st_ino)),
         };
-        let lasting = child.identity().zip(bonds.fifo.clone());
-        let lasting = lasting.map(|(identity, output)| Lasting {
+        let trace = child.identity().map(|identity| CommandTrace {
             identity: identity.to_string(),
-            output,
+            output: bonds.fifo.clone(),
             request: request.request.clone(),
             raw: request.raw,
         });
@@ -248,7 +247,7 @@ impl LocalTerminals {
         // Without its reader it is ended at once, but it had begun.
         let ran = |error: ToolError| error.with_meta(Meta { may_have_run: true, ..Meta::default() });
         terminal.start_pump(output, From::TheStart).map_err(ran)?;
-        Ok(OpenTerminal { id: self.admit(terminal), pid: Some(pid), lasting })
+        Ok(OpenTerminal { id: self.admit(terminal), pid: Some(pid), trace })
     }
 
     pub(super) fn capture(&self, place: Place, budget: Budget, raw: bool) -> Capture {

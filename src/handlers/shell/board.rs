@@ -155,7 +155,7 @@ impl ShellBoard {
         let known = look().await;
         let new = NewShell {
             shell: &shell,
-            lasting: newcomer.terminal.lasting.as_ref(),
+            trace: newcomer.terminal.trace.as_ref(),
             handle: known.handle.as_ref().map(OutputHandle::as_str),
             exit: known.exit.as_ref().map(|exit| &exit.status),
             runs: is_alive(&known),

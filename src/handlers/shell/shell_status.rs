@@ -126,6 +126,11 @@ impl ShellStatus {
             state_words(shell, output),
             shell.title()
         )];
+        if self.since.is_some() && shell.past.is_some() {
+            shown.push(
+                "[a cursor does not reach over a restart of the runner: these are its last lines]".to_owned(),
+            );
+        }
         if self.since.is_some() && output.omitted_bytes > 0 {
             shown.push(format!("[{} bytes between were too much to hold]", output.omitted_bytes));
         }
@@ -141,13 +146,20 @@ impl ShellStatus {
         shown.extend(held_back_words(output));
         let mut meta = facts(output);
         meta.handle = output.handle.as_ref().map(|handle| handle.as_str().to_owned());
-        let whole =
-            meta.handle.as_ref().map(|handle| format!("; ReadOutput handle=\"{handle}\" for all of it"));
-        shown.push(format!("[since={} for what comes next{}]", output.cursor, whole.unwrap_or_default()));
+        shown.extend(footer(shell, output));
         shown.extend(output.hint.clone());
         meta.truncated = hidden > 0 || output.omitted_bytes > 0;
         Reply::text(shown.join("\n")).with_meta(meta)
     }
+}
+
+/// How to read on, and how to read the whole output; nothing where there is neither more to come nor any output.
+fn footer(shell: &Shell, output: &TerminalOutput) -> Option<String> {
+    let cursor = shell.past.is_none().then(|| format!("since={} for what comes next", output.cursor));
+    let whole = output.handle.as_ref();
+    let whole = whole.map(|handle| format!("ReadOutput handle=\"{}\" for all of it", handle.as_str()));
+    let parts: Vec<String> = cursor.into_iter().chain(whole).collect();
+    (!parts.is_empty()).then(|| format!("[{}]", parts.join("; ")))
 }
 
 /// The output once there is what is waited for, or the time is up.
@@ -159,8 +171,10 @@ async fn wait(
     matcher: Option<&RegexMatcher>,
 ) -> Result<TerminalOutput, ToolError> {
     let until = Instant::now() + Duration::from_millis(asked.wait_ms.unwrap_or(0).min(LONGEST_WAIT));
+    // Of an earlier runner's shell the last lines are all there is: no cursor counts in them.
+    let since = asked.since.filter(|_| shell.past.is_none());
     loop {
-        let output = state(deps.terminals.as_ref(), shell, asked.since).await?;
+        let output = state(deps.terminals.as_ref(), shell, since).await?;
         let found = match matcher {
             Some(matcher) => output.text.lines().any(|line| matches(matcher, line)),
             None => asked.since.is_some() && !output.text.is_empty(),

@@ -101,7 +101,7 @@ async fn daemons_of_a_shell_that_lived_through_a_crash_are_ended_with_it() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_shell_that_ended_while_no_runner_was_there_is_lost_and_said_to_be() {
+async fn of_a_shell_that_ended_while_no_runner_was_there_only_the_exit_code_is_said_not_to_be_known() {
     let stage = Stage::new().await;
     let runner = stage.run();
     begin(&stage, COUNTER).await;
@@ -115,20 +115,18 @@ async fn a_shell_that_ended_while_no_runner_was_there_is_lost_and_said_to_be() {
 
     let runner = stage.run();
     let lost = status(&stage, json!({"shell_id": "sh_1"})).await;
-    assert!(
-        lost.contains("sh_1") && lost.contains("lost: ") && lost.contains("last seen running "),
-        "{lost}"
-    );
-    assert!(lost.contains("\nline 0\n") && lost.contains("exit code not known"), "{lost}");
+    let words = "ended while the runner was not there; last seen running ";
+    assert!(lost.contains("sh_1") && lost.contains(words), "{lost}");
+    assert!(lost.contains("\nline 0\n") && lost.contains("its exit code is not known"), "{lost}");
     let kept = stage.caller.have(Ask::new("ReadOutput", &json!({"handle": handle(&lost)}))).await.text();
     assert!(kept.contains("1\tline 0\n"), "{kept}");
     let killed = stage.caller.have(Ask::new("KillShell", &json!({"shell_id": "sh_1"}))).await;
-    assert!(killed.outcome == "ok" && killed.text().contains("is over: lost"), "{killed:?}");
-    assert!(status(&stage, json!({})).await.contains("lost: "));
+    assert!(killed.outcome == "ok" && killed.text().contains("is over: ended while"), "{killed:?}");
+    assert!(status(&stage, json!({})).await.contains(words));
     // It stays so.
     runner.kill();
     let _runner = stage.run();
-    assert!(status(&stage, json!({})).await.contains("lost: "));
+    assert!(status(&stage, json!({})).await.contains(words));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -148,6 +146,31 @@ async fn a_shell_that_ended_before_a_crash_is_not_lost() {
         shown.contains("ended before the runner was restarted, exit code 3") && shown.contains("\none\n"),
         "{shown}"
     );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_terminal_that_ended_before_a_crash_says_how_and_reads_as_it_did() {
+    let stage = Stage::new().await;
+    let runner = stage.run();
+    let command = "printf '\\033[32mgreen\\033[0m\\n'; until [ -e go ]; do sleep 0.02; done; exit 3";
+    let args = json!({"command": command, "run_in_background": true, "tty": true, "yield_ms": 250});
+    stage.caller.have(Ask::new("Bash", &args)).await;
+    let cursor = status(&stage, json!({"shell_id": "sh_1", "pattern": "green", "wait_ms": 30_000})).await;
+    assert!(cursor.contains("\ngreen\n"), "{cursor}");
+    stage.write("go", "");
+    let ended = status(&stage, json!({"shell_id": "sh_1", "wait_ms": 30_000})).await;
+    assert!(ended.contains("exit code 3"), "{ended}");
+    let noted = || stage.journal()?.shells().ok()?.pop()?.exit.code;
+    eventually("its end in the journal", async || noted()).await;
+    runner.kill();
+
+    let _runner = stage.run();
+    for since in [None, Some(3)] {
+        let shown = status(&stage, json!({"shell_id": "sh_1", "since": since})).await;
+        assert!(shown.contains("ended before the runner was restarted, exit code 3"), "{shown}");
+        assert!(shown.contains("\ngreen\n") && !shown.contains('\x1b'), "{shown}");
+        assert!(!shown.contains("since="), "no cursor counts any more: {shown}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -179,7 +202,7 @@ async fn what_a_command_in_the_foreground_left_running_is_ended_after_a_crash_an
     let _runner = stage.run();
     let listed = status(&stage, json!({})).await;
     assert!(
-        listed.contains("lost: the runner was cut off; what still ran of this command was ended"),
+        listed.contains("ended, exit code 0; what it had left running was ended after the runner was killed"),
         "{listed}"
     );
     assert!(!is_alive(&pid));
