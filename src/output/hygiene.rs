@@ -18,7 +18,7 @@ const LONG_RUN: usize = 1 << 10;
 ///
 /// A carriage return followed by text begins the line anew; before a line end it is part of that line end. A
 /// backspace takes the character before it away. Line feed and tab stay.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Clone)]
 pub struct CommandText {
     state: State,
     /// Bytes of the sequence under way.

@@ -7,7 +7,7 @@ use std::io::Read as _;
 use super::follow::Recent;
 use crate::ids::RequestId;
 use crate::output::figures::{counted, size};
-use crate::output::hygiene::{CommandText, Decoder};
+use crate::output::hygiene::{CommandText, Decoder, clean};
 use crate::output::{
     BinaryTail, Budget, HeadTail, OutputHandle, OutputStore, Spool, StreamFilter, is_binary,
 };
@@ -188,18 +188,20 @@ impl Capture {
         }
     }
 
-    /// The line that has not ended, and how many characters after it are not shown. Raw text has no such line: what
-    /// was passed on of it cannot be taken back.
+    /// The line that has not ended, and how many characters after it are not shown. Escape sequences do not count: the
+    /// masker holds back a whole one whose last letter may begin a secret, as after most prompts. Raw text has no such
+    /// line: what was passed on of it cannot be taken back.
     fn under_way(&self) -> (String, usize) {
         let held = String::from_utf8_lossy(self.filter.held());
-        let Some(cleaner) = &self.cleaner else { return (String::new(), held.chars().count()) };
-        let line = cleaner.unfinished();
-        let plain = cleaner.is_plain() && !held.contains(|c: char| c.is_control() || c == '\u{fffd}');
-        if plain && held.len() < TOO_LITTLE {
-            (format!("{line}{held}"), 0)
-        } else {
-            (line.to_owned(), held.chars().count())
+        let visible = clean(&held);
+        let Some(cleaner) = &self.cleaner else { return (String::new(), visible.chars().count()) };
+        if visible.len() >= TOO_LITTLE || visible.contains(|c: char| c.is_control() || c == '\u{fffd}') {
+            return (cleaner.unfinished().to_owned(), visible.chars().count());
         }
+        let (mut ahead, mut text) = (cleaner.clone(), String::new());
+        ahead.push(&held, &mut text);
+        text.push_str(ahead.unfinished());
+        (text, 0)
     }
 
     fn pass_on(&mut self, masked: &[u8]) {
