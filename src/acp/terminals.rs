@@ -18,7 +18,7 @@ use crate::output::{Budget, OutputHandle};
 
 pub use keys::{Key, Stroke};
 pub use report::{
-    conclude, ending_words, facts, held_back_words, list, output_with_status, seconds, status_line,
+    conclude, ending_words, facts, list, output_with_status, seconds, status_line, unshown_words,
 };
 pub use run::{Ending, Run, TerminalGuard, Watched, run_or_leave, run_to_end};
 pub use signal::{Ladder, Rung, StopSignal, signal_name};
@@ -163,8 +163,15 @@ pub struct Typed {
     pub given: usize,
     /// How many the terminal took.
     pub taken: usize,
-    /// Whether what is typed shows: not so where a line is read in secret, as at a password prompt.
-    pub echo: bool,
+}
+
+/// What a command with a terminal waits for, as far as the system shows it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum InputWait {
+    /// A line that its terminal does not echo, as at a password prompt.
+    Unechoed,
+    /// Input: a process of it is blocked reading its terminal.
+    Blocked,
 }
 
 /// The arguments of `terminal/create`. Beyond the protocol's: how much text is wanted, what the command reads,
@@ -288,6 +295,8 @@ pub struct TerminalOutput {
     pub cut_short: Option<String>,
     /// Whether the command has a terminal to type at.
     pub tty: bool,
+    /// What it waits for to be typed; when it was stopped, what it waited for then.
+    pub input: Option<InputWait>,
     /// Characters after the text that are not shown yet: they may be the beginning of a secret.
     pub held_back: usize,
     /// The command runs in an editor's terminal.

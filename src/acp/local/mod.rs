@@ -41,6 +41,8 @@ mod guarded;
 mod holes;
 pub mod identity;
 #[cfg(unix)]
+mod input_wait;
+#[cfg(unix)]
 pub mod kill;
 #[cfg(unix)]
 mod launch;

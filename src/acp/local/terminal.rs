@@ -15,6 +15,7 @@ use super::capture::Capture;
 use super::children::ChildLog;
 use super::family::Family;
 use super::guarded::Watch;
+use super::input_wait::is_any_reading;
 use super::kill::{lasting, stop_tree};
 use super::listeners;
 use super::out_of_memory::KillCount;
@@ -23,7 +24,7 @@ use super::pty::Keyboard;
 use super::pump::{Listener, pump};
 use super::ties::remove_fifo;
 use crate::acp::terminals::{
-    ExitStatus, Ladder, ProcessName, Stopped, Stroke, TerminalExit, TerminalOutput, Typed,
+    ExitStatus, InputWait, Ladder, ProcessName, Stopped, Stroke, TerminalExit, TerminalOutput, Typed,
 };
 use crate::home::Mounted;
 use crate::tool::ToolError;
@@ -152,6 +153,7 @@ impl Terminal {
         };
         let left_something = exit.as_ref().is_some_and(|exit| !exit.left.is_empty());
         let left = if left_something { self.relatives() } else { Vec::new() };
+        let input = if exit.is_none() { self.input_wait() } else { None };
         // Before the text is taken: what comes in between is then found by the next wait, not lost to it.
         let bytes_read = *self.bytes_read.borrow();
         let shown = self.capture().show(since);
@@ -171,6 +173,7 @@ impl Terminal {
             redactions: shown.redactions,
             cut_short: shown.cut_short,
             tty: self.keyboard.is_some(),
+            input,
             held_back: shown.held_back,
             in_editor: false,
             warnings: self.changes.get().cloned().unwrap_or_default(),
@@ -186,6 +189,15 @@ impl Terminal {
                 Err(ToolError::invalid_args("The command has no terminal to type at; nothing was typed."))
             }
         }
+    }
+
+    fn input_wait(&self) -> Option<InputWait> {
+        let keyboard = self.keyboard.as_ref()?;
+        if keyboard.is_unechoed() {
+            return Some(InputWait::Unechoed);
+        }
+        let (family, device) = (self.family.as_ref()?, keyboard.device()?);
+        is_any_reading(&family.members(), device).then_some(InputWait::Blocked)
     }
 
     /// What it and what it started listen on; blocks while all processes are looked through.

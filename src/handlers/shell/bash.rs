@@ -14,8 +14,7 @@ use super::ports::{holder_words, listening_words};
 use crate::acp::RawPath;
 use crate::acp::terminals::{
     CreateTerminal, Ending, Launch, OutputQuery, Run, TerminalGuard, TerminalOutput, Watched, WindowSize,
-    conclude, facts, held_back_words, list, output_with_status, run_or_leave, run_to_end, seconds,
-    status_line,
+    conclude, facts, list, output_with_status, run_or_leave, run_to_end, seconds, status_line, unshown_words,
 };
 use crate::home::Mounted;
 use crate::output::Budget;
@@ -309,7 +308,7 @@ async fn left_running(deps: &ShellDeps, guard: TerminalGuard, about: About) -> R
         seconds(output.elapsed),
         shell.shown()
     );
-    let printed = output_with_status(&output.text, held_back_words(&output).as_deref());
+    let printed = output_with_status(&output.text, unshown_words(&output).as_deref());
     let text = output_with_status(&printed, Some(&format!("{status}\n{}", follow_words(&shell, &output))));
     Ok(Reply::fitted(text).with_meta(with_handle(&output)))
 }
@@ -364,7 +363,7 @@ async fn in_background(
         Some(exit) => status_line(&exit.status, output.elapsed, !output.text.trim().is_empty()),
         None => Some(follow_words(&shell, &output)),
     };
-    let printed = output_with_status(&output.text, held_back_words(&output).as_deref());
+    let printed = output_with_status(&output.text, unshown_words(&output).as_deref());
     let rest = output_with_status(&printed, status.as_deref());
     let text = if rest.is_empty() { first } else { format!("{first}\n{rest}") };
     Ok(Reply::fitted(text).with_meta(with_handle(&output)))

@@ -11,7 +11,7 @@ use tokio::time::Instant;
 use super::ShellDeps;
 use super::board::{Shell, is_alive, state};
 use super::ports::listening_words;
-use crate::acp::terminals::{TerminalOutput, ending_words, facts, held_back_words, list, seconds};
+use crate::acp::terminals::{TerminalOutput, ending_words, facts, list, seconds, unshown_words};
 use crate::tool::{Effect, Lane, Reply, Tool, ToolCx, ToolError};
 
 const TAIL_LINES: u64 = 50;
@@ -143,7 +143,7 @@ impl ShellStatus {
             let new = if self.since.is_some() { " new" } else { "" };
             shown.push(format!("({what}{new} was printed)"));
         }
-        shown.extend(held_back_words(output));
+        shown.extend(unshown_words(output));
         let mut meta = facts(output);
         meta.handle = output.handle.as_ref().map(|handle| handle.as_str().to_owned());
         shown.extend(footer(shell, output));
