@@ -80,11 +80,6 @@ impl CommandText {
         *self = Self { nuls: self.nuls, ..Self::default() };
     }
 
-    /// Counts NUL bytes that were left out before they came here.
-    pub fn count_nuls(&mut self, count: u64) {
-        self.nuls += count;
-    }
-
     /// How many NUL bytes were left out so far.
     pub fn nuls(&self) -> u64 {
         self.nuls

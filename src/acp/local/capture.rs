@@ -5,11 +5,12 @@ use std::fmt::Write as _;
 use std::io::Read as _;
 
 use super::follow::Recent;
+use crate::acp::content::classify;
 use crate::ids::RequestId;
 use crate::output::figures::{counted, size};
 use crate::output::hygiene::{CommandText, Decoder, clean};
 use crate::output::{
-    BinaryTail, Budget, HeadTail, OutputHandle, OutputStore, Spool, StreamFilter, is_binary,
+    BinaryRun, Budget, HeadTail, OutputHandle, OutputStore, Spool, StreamFilter, find_binary,
 };
 
 /// So much of what may be the beginning of a secret is shown all the same: a prompt would lose its last letter, and
@@ -32,8 +33,10 @@ pub(super) struct Capture {
     cleaner: Option<CommandText>,
     head_tail: HeadTail,
     recent: Recent,
-    /// Binary data that came last, not decoded yet.
-    binary: BinaryTail,
+    /// Binary data that came last and is told in one line.
+    binary: BinaryRun,
+    /// How many bytes of binary data are not shown.
+    binary_bytes: u64,
     masked: Vec<u8>,
     decoded: String,
     clean: String,
@@ -104,7 +107,8 @@ impl Capture {
             cleaner: (!raw).then(CommandText::default),
             head_tail: HeadTail::new(budget),
             recent: Recent::new(raw),
-            binary: BinaryTail::default(),
+            binary: BinaryRun::default(),
+            binary_bytes: 0,
             masked: Vec::new(),
             decoded: String::new(),
             clean: String::new(),
@@ -149,7 +153,7 @@ impl Capture {
         let mut masked = Vec::new();
         self.filter.finish(&mut masked);
         self.pass_on(&masked);
-        self.decode_binary();
+        self.end_binary();
         self.end_text();
         self.keeping.end();
         // A finished command may stay listed for long; its buffers need not.
@@ -161,7 +165,6 @@ impl Capture {
     /// What there is now, or what is new since the cursor. A line that has not ended yet is shown as it stands.
     pub fn show(&mut self, since: Option<u64>) -> Shown {
         self.keeping.flush();
-        self.decode_binary();
         let (under_way, held_back) = self.under_way();
         let cursor = self.recent.look(&under_way);
         let handle = self.keeping.handle().cloned();
@@ -174,7 +177,7 @@ impl Capture {
             if let Some(cleaner) = self.cleaner.as_ref().filter(|cleaner| cleaner.nuls() > 0) {
                 add_nul_note(&mut clipped.text, cleaner.nuls());
             }
-            (clipped.text, clipped.omitted_bytes)
+            (clipped.text, clipped.omitted_bytes + self.binary_bytes)
         };
         Shown {
             text,
@@ -192,6 +195,9 @@ impl Capture {
     /// masker holds back a whole one whose last letter may begin a secret, as after most prompts. Raw text has no such
     /// line: what was passed on of it cannot be taken back.
     fn under_way(&self) -> (String, usize) {
+        if !self.binary.is_empty() {
+            return (binary_words(&self.binary), 0);
+        }
         let held = String::from_utf8_lossy(self.filter.held());
         let visible = clean(&held);
         let Some(cleaner) = &self.cleaner else { return (String::new(), visible.chars().count()) };
@@ -213,26 +219,36 @@ impl Capture {
     }
 
     fn show_on(&mut self, masked: &[u8]) {
-        if !(self.head_tail.has_gap() && is_binary(masked)) {
-            self.decode_binary();
-            self.decode(masked);
-        } else if let Some(skipped) = self.binary.push(masked) {
-            // What came before it is as far from the tail as this is.
+        let binary = find_binary(masked, !self.binary.is_empty());
+        if binary.is_empty() {
+            self.end_binary();
+            return self.decode(masked);
+        }
+        if self.binary.is_empty() {
+            self.decode(&masked[..binary.start]);
+            let is_open = self.cleaner.as_ref().is_some_and(|cleaner| !cleaner.unfinished().is_empty());
             self.end_text();
-            self.decoder.count_lossy(skipped.non_ascii);
-            if let Some(cleaner) = &mut self.cleaner {
-                cleaner.count_nuls(skipped.nuls);
-            }
-            self.head_tail.skip(skipped.bytes, skipped.newlines);
-            self.recent.skip(skipped.bytes);
+            self.push_text(if is_open { "\n" } else { "" });
+        }
+        self.binary.push(&masked[binary.clone()]);
+        if binary.end < masked.len() {
+            self.end_binary();
+            self.decode(&masked[binary.end..]);
         }
     }
 
-    fn decode_binary(&mut self) {
-        let binary = self.binary.take();
-        if !binary.is_empty() {
-            self.decode(&binary);
+    /// Tells the binary data that came last, if any.
+    fn end_binary(&mut self) {
+        if !self.binary.is_empty() {
+            let run = std::mem::take(&mut self.binary);
+            self.binary_bytes += run.bytes;
+            self.push_text(&(binary_words(&run) + "\n"));
         }
+    }
+
+    fn push_text(&mut self, text: &str) {
+        self.head_tail.push(text);
+        self.recent.push(text);
     }
 
     /// Passes on what waits for the rest of a character or of a line.
@@ -247,8 +263,7 @@ impl Capture {
             }
             None => clean = rest,
         }
-        self.head_tail.push(&clean);
-        self.recent.push(&clean);
+        self.push_text(&clean);
     }
 
     fn decode(&mut self, masked: &[u8]) {
@@ -282,6 +297,13 @@ impl Capture {
             spool.write(masked);
         }
     }
+}
+
+/// The line that is shown in place of binary data.
+fn binary_words(run: &BinaryRun) -> String {
+    let kind = classify(&run.first, false).err().map_or("binary data", |binary| binary.kind);
+    let first: Vec<String> = run.first.iter().take(16).map(|byte| format!("{byte:02x}")).collect();
+    format!("[{kind}, {}, not shown; its first bytes: {}]", size(run.bytes), first.join(" "))
 }
 
 /// Says on a line of its own how many NUL bytes the text does not show. A success that printed nothing else is then not

@@ -37,14 +37,6 @@ impl Recent {
         }
     }
 
-    /// Counts text that is not shown: a follower is told that it was missed.
-    pub fn skip(&mut self, bytes: u64) {
-        self.go_on_as("");
-        self.shown.clear();
-        self.text.clear();
-        self.total += bytes;
-    }
-
     /// The cursor after the text and the line under way, which is about to be shown.
     pub fn look(&mut self, under_way: &str) -> u64 {
         self.go_on_as(under_way);
