@@ -9,7 +9,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::ShellDeps;
-use super::board::{Newcomer, Shell};
+use super::board::Newcomer;
 use super::ports::{holder_words, listening_words};
 use crate::acp::RawPath;
 use crate::acp::terminals::{
@@ -309,7 +309,7 @@ async fn left_running(deps: &ShellDeps, guard: TerminalGuard, about: About) -> R
         shell.shown()
     );
     let printed = output_with_status(&output.text, unshown_words(&output).as_deref());
-    let text = output_with_status(&printed, Some(&format!("{status}\n{}", follow_words(&shell, &output))));
+    let text = output_with_status(&printed, Some(&format!("{status}\n{}", follow_words(&output))));
     Ok(Reply::fitted(text).with_meta(with_handle(&output)))
 }
 
@@ -361,7 +361,7 @@ async fn in_background(
     };
     let status = match &output.exit {
         Some(exit) => status_line(&exit.status, output.elapsed, !output.text.trim().is_empty()),
-        None => Some(follow_words(&shell, &output)),
+        None => Some(follow_words(&output)),
     };
     let printed = output_with_status(&output.text, unshown_words(&output).as_deref());
     let rest = output_with_status(&printed, status.as_deref());
@@ -370,12 +370,9 @@ async fn in_background(
 }
 
 /// How to go on with a shell that runs.
-fn follow_words(shell: &Shell, output: &TerminalOutput) -> String {
+fn follow_words(output: &TerminalOutput) -> String {
     let typing = if output.tty { "; WriteShell types into it" } else { "" };
-    format!(
-        "[ShellStatus shell_id=\"{}\" since={} shows what comes next{typing}; KillShell ends it]",
-        shell.id, output.cursor
-    )
+    format!("[ShellStatus since={} shows what comes next{typing}; KillShell ends it]", output.cursor)
 }
 
 fn with_handle(output: &TerminalOutput) -> Meta {

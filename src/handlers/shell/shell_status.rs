@@ -9,7 +9,7 @@ use serde::Deserialize;
 use tokio::time::Instant;
 
 use super::ShellDeps;
-use super::board::{Shell, is_alive, state};
+use super::board::{Shell, is_alive, overview, state};
 use super::ports::listening_words;
 use crate::acp::terminals::{TerminalOutput, ending_words, facts, list, seconds, unshown_words};
 use crate::tool::{Effect, Lane, Reply, Tool, ToolCx, ToolError};
@@ -87,20 +87,23 @@ impl ShellStatus {
             let text = "ShellStatus: since, tail_lines, pattern and wait_ms are about one shell; name it in `shell_id`.";
             return Err(ToolError::invalid_args(text));
         }
-        let shells = deps.shells.all();
+        let (shells, more) = overview(&deps.shells, deps.terminals.as_ref()).await;
         if shells.is_empty() {
             return Ok(Reply::text("There are no background shells."));
         }
         let mut lines = Vec::new();
-        for shell in &shells {
-            let now = match state(deps.terminals.as_ref(), shell, Some(u64::MAX)).await {
-                Ok(output) if is_alive(&output) => {
-                    state_words(shell, &output) + &listening_words(deps.terminals.as_ref(), shell).await
+        for (shell, output) in &shells {
+            let now = match output {
+                Ok(output) if is_alive(output) => {
+                    state_words(shell, output) + &listening_words(deps.terminals.as_ref(), shell).await
                 }
-                Ok(output) => state_words(shell, &output),
+                Ok(output) => state_words(shell, output),
                 Err(gone) => gone.text().to_owned(),
             };
             lines.push(format!("{}: {now}, in {}: {}", shell.shown(), shell.folder, shell.title()));
+        }
+        if more > 0 {
+            lines.push(format!("[{more} more have ended; ShellStatus with a shell_id still shows each]"));
         }
         Ok(Reply::text(lines.join("\n")))
     }
@@ -146,17 +149,19 @@ impl ShellStatus {
         shown.extend(unshown_words(output));
         let mut meta = facts(output);
         meta.handle = output.handle.as_ref().map(|handle| handle.as_str().to_owned());
-        shown.extend(footer(shell, output));
-        shown.extend(output.hint.clone());
         meta.truncated = hidden > 0 || output.omitted_bytes > 0;
+        let is_whole = !meta.truncated && self.since.is_none() && matcher.is_none() && shell.past.is_none();
+        shown.extend(footer(output, is_whole));
+        shown.extend(output.hint.clone());
         Reply::text(shown.join("\n")).with_meta(meta)
     }
 }
 
-/// How to read on, and how to read the whole output; nothing where there is neither more to come nor any output.
-fn footer(shell: &Shell, output: &TerminalOutput) -> Option<String> {
-    let cursor = shell.past.is_none().then(|| format!("since={} for what comes next", output.cursor));
-    let whole = output.handle.as_ref();
+/// How to read on while more may come, and how to read the whole output where the answer does not show it.
+fn footer(output: &TerminalOutput, is_whole: bool) -> Option<String> {
+    let runs = is_alive(output) || output.exit.as_ref().is_some_and(|exit| exit.output_open);
+    let cursor = runs.then(|| format!("since={} for what comes next", output.cursor));
+    let whole = output.handle.as_ref().filter(|_| !is_whole);
     let whole = whole.map(|handle| format!("ReadOutput handle=\"{}\" for all of it", handle.as_str()));
     let parts: Vec<String> = cursor.into_iter().chain(whole).collect();
     (!parts.is_empty()).then(|| format!("[{}]", parts.join("; ")))

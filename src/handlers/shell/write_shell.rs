@@ -220,11 +220,9 @@ fn answer(shell: &Shell, after: &TerminalOutput, warning: Option<String>) -> Rep
     let new = after.text.trim_end_matches(['\n', '\r']);
     shown.push(if new.is_empty() { "(nothing new was printed)".to_owned() } else { new.to_owned() });
     shown.extend(unshown_words(after));
-    let whole = after
-        .handle
-        .as_ref()
-        .map(|handle| format!("; ReadOutput handle=\"{}\" for all of it", handle.as_str()));
-    shown.push(format!("[since={} for what comes next{}]", after.cursor, whole.unwrap_or_default()));
+    if after.exit.is_none() {
+        shown.push(format!("[since={} for what comes next]", after.cursor));
+    }
     let mut meta = facts(after);
     meta.handle = after.handle.as_ref().map(|handle| handle.as_str().to_owned());
     meta.warnings.extend(warning);

@@ -52,11 +52,12 @@ async fn a_shell_lives_through_a_crash_and_is_followed_and_ended_by_the_next_lif
         "{after}"
     );
     stage.write("go2", "");
-    assert!(waited_for(&stage, "line 2").await.contains("\nline 2\n"));
+    let last = waited_for(&stage, "line 2").await;
+    assert!(last.contains("\nline 2\n"));
     let whole = status(&stage, json!({"shell_id": "sh_1"})).await;
     assert!(whole.contains("\nline 0\nline 1\nline 2\n"), "{whole}");
-    assert_eq!(handle(&before), handle(&whole), "its output goes on under the same name");
-    let args = json!({"handle": handle(&whole)});
+    assert_eq!(handle(&before), handle(&last), "its output goes on under the same name");
+    let args = json!({"handle": handle(&last)});
     let kept = stage.caller.have(Ask::new("ReadOutput", &args)).await.text();
     assert!(kept.contains("1\tline 0\n") && kept.contains("3\tline 2\n"), "{kept}");
 
