@@ -152,15 +152,16 @@ impl Journal {
         });
     }
 
-    /// Notes that every shell that runs is about to be ended with the runner.
+    /// Notes that every shell that runs is about to be ended with the runner, but for those that `outlive` it.
     ///
     /// # Errors
     /// The journal could not be written; the next life takes them for lost.
-    pub async fn shells_stopped(&self, now_ms: i64) -> Result<(), JournalError> {
+    pub async fn shells_stopped(&self, now_ms: i64, outlive: bool) -> Result<(), JournalError> {
         self.writer
             .write(Durability::Process, move |transaction| {
-                let sql = "update shell set state = 'stopped', ended_at_ms = ? where state = 'running'";
-                transaction.prepare_cached(sql)?.execute([now_ms])?;
+                let sql = "update shell set state = 'stopped', ended_at_ms = ?1 \
+                           where state = 'running' and not (?2 and fifo is not null)";
+                transaction.prepare_cached(sql)?.execute((now_ms, outlive))?;
                 Ok(())
             })
             .await

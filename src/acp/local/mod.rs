@@ -61,6 +61,8 @@ mod opening;
 #[cfg(unix)]
 mod out_of_memory;
 #[cfg(unix)]
+mod outliving;
+#[cfg(unix)]
 mod planning;
 #[cfg(unix)]
 mod process;
@@ -86,6 +88,8 @@ mod temp_file;
 mod temporary;
 #[cfg(unix)]
 mod terminal;
+#[cfg(target_os = "linux")]
+pub mod terminal_holder;
 #[cfg(unix)]
 pub mod terminals;
 #[cfg(not(unix))]

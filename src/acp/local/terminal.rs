@@ -32,10 +32,14 @@ use crate::tool::ToolError;
 /// One command.
 pub(super) struct Terminal {
     child: Child,
+    /// Holds the terminal for a next runner; ended when nothing of the command runs any more.
+    holder: Mutex<Option<Child>>,
     family: Option<Family>,
     fifo: Option<PathBuf>,
     /// For one that has a terminal in place of pipes.
     keyboard: Option<Keyboard>,
+    /// Locked while output is read and taken.
+    reading: Mutex<()>,
     capture: Mutex<Capture>,
     started: Instant,
     kills_before: KillCount,
@@ -54,8 +58,9 @@ pub(super) struct Terminal {
 /// What a terminal is made of.
 pub(super) struct Parts {
     pub child: Child,
+    pub holder: Option<Child>,
     pub family: Option<Family>,
-    /// The named pipe of its output, for one that outlives the runner.
+    /// The named pipe of its output or the socket of its terminal, for one that outlives the runner.
     pub fifo: Option<PathBuf>,
     pub keyboard: Option<Keyboard>,
     pub capture: Capture,
@@ -82,12 +87,14 @@ enum Phase {
 impl Terminal {
     /// A command that runs.
     pub fn new(parts: Parts) -> Arc<Self> {
-        let Parts { child, family, fifo, keyboard, capture, started, log, watch, mounted } = parts;
+        let Parts { child, holder, family, fifo, keyboard, capture, started, log, watch, mounted } = parts;
         Arc::new(Self {
             child,
+            holder: Mutex::new(holder),
             family,
             fifo,
             keyboard,
+            reading: Mutex::default(),
             capture: Mutex::new(capture),
             started,
             kills_before: KillCount::now(),
@@ -193,11 +200,11 @@ impl Terminal {
 
     fn input_wait(&self) -> Option<InputWait> {
         let keyboard = self.keyboard.as_ref()?;
-        if keyboard.is_unechoed() {
-            return Some(InputWait::Unechoed);
-        }
-        let (family, device) = (self.family.as_ref()?, keyboard.device()?);
-        is_any_reading(&family.members(), device).then_some(InputWait::Blocked)
+        let members = self.family.as_ref().map(Family::members).unwrap_or_default();
+        let is_blocked = keyboard.device().is_some_and(|device| is_any_reading(&members, device));
+        // Asked last: a program that is blocked by now may have turned the echo off just before.
+        let input = if keyboard.is_unechoed() { Some(InputWait::Unechoed) } else { None };
+        input.or(is_blocked.then_some(InputWait::Blocked))
     }
 
     /// What it and what it started listen on; blocks while all processes are looked through.
@@ -212,6 +219,18 @@ impl Terminal {
             self.report_end();
         }
         stopped
+    }
+
+    /// Ends the reading of one that runs and outlives the runner; false for any other. All that was read is on the
+    /// disk then, and what comes next waits for the next runner.
+    pub fn leave_running(&self) -> bool {
+        if self.fifo.is_none() || !matches!(&*self.phase.borrow(), Phase::Running) {
+            return false;
+        }
+        // The pump waits for this from now on.
+        std::mem::forget(self.begin_read());
+        self.capture().save();
+        true
     }
 
     /// What it left behind that lives.
@@ -241,6 +260,7 @@ impl Terminal {
         {
             self.family.iter().for_each(Family::dissolve);
             self.fifo.iter().for_each(|fifo| remove_fifo(fifo));
+            drop(self.holder.lock().unwrap_or_else(PoisonError::into_inner).take());
             self.log.ended(identity);
         }
     }
@@ -251,6 +271,10 @@ impl Terminal {
 }
 
 impl Listener for Terminal {
+    fn begin_read(&self) -> MutexGuard<'_, ()> {
+        self.reading.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn printed(&self, chunk: &[u8]) {
         if let Some(keyboard) = &self.keyboard {
             keyboard.watch(chunk);

@@ -1,8 +1,8 @@
 //! Shells in the background over the end of a runner: written to the journal, and taken up again by the next life.
 //!
 //! A crash of the runner ends no shell that was started in the background: it runs on, and the next life reads it on
-//! under the same name. A stop that somebody asked for ends all of them: nothing of the agent's goes on unattended,
-//! and who stops the runner means to stop what it does. The next life then lists them as ended with the runner.
+//! under the same name. A stop that somebody asked for ends all of them, unless the owner set `keep_shells`: who stops
+//! the runner means to stop what it does. The next life then lists them as ended with the runner.
 
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};

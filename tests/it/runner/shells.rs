@@ -234,3 +234,75 @@ async fn a_shell_that_prints_much_while_no_runner_is_there_waits_and_loses_nothi
     stage.caller.have(Ask::new("KillShell", &json!({"shell_id": "sh_1"}))).await;
     assert!(!is_alive(&pid));
 }
+
+/// Answers each line that is typed, and says who it is.
+const ANSWERER: &str = "echo $$ > pid; while read -r line; do echo \"got $line\"; done";
+
+async fn begin_terminal(stage: &Stage) -> String {
+    let args = json!({"command": ANSWERER, "run_in_background": true, "tty": true});
+    let begun = stage.caller.have(Ask::new("Bash", &args)).await;
+    assert_eq!(begun.outcome, "ok", "{begun:?}");
+    let pid = stage.line("pid").await;
+    typed(stage, "one").await;
+    pid
+}
+
+async fn typed(stage: &Stage, text: &str) {
+    let args =
+        json!({"shell_id": "sh_1", "text": text, "pattern": format!("^got {text}"), "wait_ms": 30_000});
+    let answer = stage.caller.have(Ask::new("WriteShell", &args)).await.text();
+    assert!(answer.contains(&format!("\n{text}\ngot {text}\n")), "{answer}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_terminal_lives_through_a_crash_and_is_typed_into_by_the_next_runner() {
+    let stage = Stage::new().await;
+    let runner = stage.run();
+    let pid = begin_terminal(&stage).await;
+    runner.kill();
+    assert!(is_alive(&pid), "a crash does not end it");
+
+    let runner = stage.run();
+    typed(&stage, "two").await;
+    // A second time, from the process that holds it still.
+    runner.kill();
+    let _runner = stage.run();
+    typed(&stage, "three").await;
+    let whole = status(&stage, json!({"shell_id": "sh_1"})).await;
+    assert!(whole.contains("\none\ngot one\ntwo\ngot two\nthree\ngot three\n"), "{whole}");
+    let sockets = || std::fs::read_dir(stage.setting.home.join("state/shells")).expect("there");
+    let socket = sockets().next().expect("one").expect("a name").path().display().to_string();
+    assert_eq!(carrying(&socket).len(), 1, "the process that holds the terminal");
+    let killed = stage.caller.have(Ask::new("KillShell", &json!({"shell_id": "sh_1"}))).await;
+    assert!(killed.text().contains("stopped with "), "{killed:?}");
+    assert!(!is_alive(&pid));
+    until("no socket", || sockets().next().is_none()).await;
+    until("no holder", || carrying(&socket).is_empty()).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_stop_leaves_shells_running_where_the_owner_wants_it() {
+    let stage = Stage::with("[limits]\nkeep_shells = true\n").await;
+    let runner = stage.run();
+    let terminal = begin_terminal(&stage).await;
+    begin(&stage, &COUNTER.replace("> pid", "> second")).await;
+    let plain = stage.line("second").await;
+    stage.write("go0", "");
+    let second = json!({"shell_id": "sh_2", "pattern": "line 0", "wait_ms": 30_000});
+    status(&stage, second).await;
+    runner.terminate();
+    assert_eq!(runner.end().await.code, Some(0));
+    assert!(is_alive(&terminal) && is_alive(&plain), "both go on");
+
+    let _runner = stage.run();
+    typed(&stage, "two").await;
+    stage.write("go1", "");
+    let second = json!({"shell_id": "sh_2", "pattern": "line 1", "wait_ms": 30_000});
+    assert!(status(&stage, second).await.contains("running for "));
+    let whole = status(&stage, json!({"shell_id": "sh_2"})).await;
+    assert!(whole.contains("\nline 0\nline 1\n"), "{whole}");
+    for shell in ["sh_1", "sh_2"] {
+        stage.caller.have(Ask::new("KillShell", &json!({"shell_id": shell, "signal": "KILL"}))).await;
+    }
+    assert!(!is_alive(&terminal) && !is_alive(&plain));
+}
