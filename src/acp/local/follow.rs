@@ -37,6 +37,11 @@ impl Recent {
         }
     }
 
+    /// Counts that something else than text has changed: a cursor from before sees that there is something new.
+    pub fn count_change(&mut self) {
+        self.append(&REWRITTEN.to_string());
+    }
+
     /// The cursor after the text and the line under way, which is about to be shown.
     pub fn look(&mut self, under_way: &str) -> u64 {
         self.go_on_as(under_way);

@@ -43,6 +43,8 @@ pub mod identity;
 #[cfg(unix)]
 mod input_wait;
 #[cfg(unix)]
+mod kept_copy;
+#[cfg(unix)]
 pub mod kill;
 #[cfg(unix)]
 mod launch;

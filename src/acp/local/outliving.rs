@@ -46,7 +46,8 @@ impl LocalTerminals {
             reopen(&path).map_err(|cause| ToolError::io("the output of the command", &cause))?;
         let pipe = keyboard.is_none().then(|| OutputPipe::Named(path.clone()));
         let family = Some(Family::of_a_former_life(identity, &left.request, pipe));
-        let capture = self.capture(self.place(&left.request, 0), Budget::default(), left.raw);
+        let window = keyboard.as_ref().and_then(Keyboard::window);
+        let capture = self.capture(self.place(&left.request, 0), Budget::default(), left.raw, window);
         let (pid, log) = (child.pid(), Arc::clone(&self.shared.setup.log));
         let terminal = Terminal::new(Parts {
             child,

@@ -9,7 +9,9 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::pty::{OpenptFlags, grantpt, openpt, unlockpt};
-use rustix::termios::{InputModes, LocalModes, OptionalActions, Winsize, tcgetattr, tcsetattr, tcsetwinsize};
+use rustix::termios::{
+    InputModes, LocalModes, OptionalActions, Winsize, tcgetattr, tcgetwinsize, tcsetattr, tcsetwinsize,
+};
 
 use crate::acp::terminals::{Stroke, Typed, WindowSize};
 use crate::tool::{ErrorCode, ToolError};
@@ -120,6 +122,12 @@ impl Keyboard {
     pub fn is_unechoed(&self) -> bool {
         let modes = self.state().ours.as_ref().map_or(LocalModes::empty(), modes);
         modes.contains(LocalModes::ICANON) && !modes.contains(LocalModes::ECHO)
+    }
+
+    /// The size of the terminal's window.
+    pub fn window(&self) -> Option<WindowSize> {
+        let size = tcgetwinsize(self.state().ours.as_ref()?).ok()?;
+        Some(WindowSize { cols: size.ws_col, rows: size.ws_row })
     }
 
     /// The device number of the program's side.

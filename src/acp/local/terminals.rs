@@ -12,7 +12,7 @@ use std::time::Duration;
 use tokio::sync::OnceCell;
 use tokio::time::Instant;
 
-use super::capture::{Capture, Place};
+use super::capture::{Capture, Place, Source};
 use super::children::ChildLog;
 use super::command::refused;
 use super::confinement::Confinement;
@@ -28,7 +28,7 @@ use super::terminal::{From, Parts, Terminal};
 use crate::acp::Answer;
 use crate::acp::terminals::{
     CommandTrace, CreateTerminal, Ladder, Launch, OpenTerminal, OutputQuery, Stopped, Stroke, TerminalClient,
-    TerminalExit, TerminalId, TerminalOutput, Typed,
+    TerminalExit, TerminalId, TerminalOutput, Typed, WindowSize,
 };
 use crate::ids::RequestId;
 use crate::output::{Budget, FilterFactory, OutputStore};
@@ -194,7 +194,7 @@ impl LocalTerminals {
         });
         let family = child.identity().cloned().map(|leader| Family::of_command(leader, mark, &bonds, pipe));
         let place = self.place(&request.request, request.output_number);
-        let capture = self.capture(place, request.budget, request.raw);
+        let capture = self.capture(place, request.budget, request.raw, request.tty);
         let log = Arc::clone(&self.shared.setup.log);
         let (fifo, started) = (bonds.fifo, Instant::now());
         let mounted = request.mounted;
@@ -206,8 +206,15 @@ impl LocalTerminals {
         Ok(OpenTerminal { id: self.admit(terminal), pid: Some(pid), trace })
     }
 
-    pub(super) fn capture(&self, place: Place, budget: Budget, raw: bool) -> Capture {
-        Capture::new(place, (self.shared.setup.filters)(), budget, raw)
+    pub(super) fn capture(
+        &self,
+        place: Place,
+        budget: Budget,
+        raw: bool,
+        window: Option<WindowSize>,
+    ) -> Capture {
+        let filters = Arc::clone(&self.shared.setup.filters);
+        Capture::new(Source { place, filters, budget, raw, window })
     }
 
     pub(super) fn place(&self, request: &RequestId, number: u32) -> Place {

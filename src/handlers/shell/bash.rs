@@ -73,8 +73,8 @@ pub(super) struct Bash {
     env: Option<BTreeMap<String, String>>,
     /// What the command reads. Use it, or a file, for data too large for a command line (128 KiB).
     stdin: Option<String>,
-    /// Give the command a terminal (TERM=xterm-256color) in place of pipes, so that WriteShell can type into it. What
-    /// full-screen programs draw comes as plain text in the order it was drawn.
+    /// Give the command a terminal (TERM=xterm-256color) in place of pipes, so that WriteShell can type into it. A
+    /// program that draws is shown by its screen, after what scrolled off.
     #[serde(default)]
     tty: bool,
     /// The terminal's width in characters, with tty: 120 if absent, 20 to 500.
