@@ -18,7 +18,7 @@ use crate::output::{Budget, OutputHandle};
 
 pub use keys::{Key, Stroke};
 pub use report::{
-    conclude, ending_words, facts, held_back_words, list, output_with_status, seconds, status_line,
+    conclude, ending_words, facts, list, output_with_status, seconds, status_line, unshown_words,
 };
 pub use run::{Ending, Run, TerminalGuard, Watched, run_or_leave, run_to_end};
 pub use signal::{Ladder, Rung, StopSignal, signal_name};
@@ -163,8 +163,15 @@ pub struct Typed {
     pub given: usize,
     /// How many the terminal took.
     pub taken: usize,
-    /// Whether what is typed shows: not so where a line is read in secret, as at a password prompt.
-    pub echo: bool,
+}
+
+/// What a command with a terminal waits for, as far as the system shows it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum InputWait {
+    /// A line that its terminal does not echo, as at a password prompt.
+    Unechoed,
+    /// Input: a process of it is blocked reading its terminal.
+    Blocked,
 }
 
 /// The arguments of `terminal/create`. Beyond the protocol's: how much text is wanted, what the command reads,
@@ -228,17 +235,17 @@ pub struct OpenTerminal {
     pub id: TerminalId,
     /// The command's process id, where this is known.
     pub pid: Option<u32>,
-    /// What finds it again after the runner was killed; absent where it would have died with the runner.
-    pub lasting: Option<Lasting>,
+    /// Identifies it beyond this process; absent where the system does not tell processes apart.
+    pub trace: Option<CommandTrace>,
 }
 
-/// What finds a command again that lived through the end of the runner that started it.
+/// Identifies a command beyond the runner process that started it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Lasting {
+pub struct CommandTrace {
     /// Which process it is, for ever.
     pub identity: String,
-    /// The named pipe that its output goes through.
-    pub output: PathBuf,
+    /// The named pipe of its output; absent where the command ends with the runner.
+    pub output: Option<PathBuf>,
     /// The request that started it.
     pub request: RequestId,
     /// Escape sequences and progress lines are kept.
@@ -288,6 +295,8 @@ pub struct TerminalOutput {
     pub cut_short: Option<String>,
     /// Whether the command has a terminal to type at.
     pub tty: bool,
+    /// What it waits for to be typed; when it was stopped, what it waited for then.
+    pub input: Option<InputWait>,
     /// Characters after the text that are not shown yet: they may be the beginning of a secret.
     pub held_back: usize,
     /// The command runs in an editor's terminal.

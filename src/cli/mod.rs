@@ -211,10 +211,17 @@ pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     }
 }
 
-/// Under another name this is another program.
+/// Under another name, and for the runner's own use, this is another program.
 #[cfg(target_os = "linux")]
 fn shim(args: &[OsString]) -> Option<ExitCode> {
+    use crate::acp::local::terminal_holder;
     use crate::trash::shim::{Given, Shim, VARIABLE};
+    if let [_, argument, socket] = args
+        && argument == terminal_holder::ARGUMENT
+    {
+        let held = terminal_holder::hold(socket.as_ref());
+        return Some(if held.is_ok() { Exit::Done } else { Exit::Failed }.into());
+    }
     let (name, args) = args.split_first()?;
     let shim = Shim::named(name)?;
     let environment = Environment::capture();

@@ -156,6 +156,8 @@ tables! {
         ttl, "ttl_ms": Duration = ms(600_000), ms(1_000)..=DAY;
         /// How long running calls may go on when the runner is told to stop.
         drain, "drain_ms": Duration = ms(10_000), ms(0)..=HOUR;
+        /// Whether shells in the background go on when the runner is told to stop. The next start takes them up again. false: they are ended. A crash ends none of them either way.
+        keep_shells, "keep_shells": bool = false, ..;
         /// How long a claimed request stays ours without a sign of life.
         lease, "lease_ms": Duration = ms(60_000), ms(500)..=HOUR;
         /// How often that sign is given. At most half of lease_ms.

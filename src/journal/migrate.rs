@@ -23,6 +23,7 @@ const STEPS: &[&str] = &[
     include_str!("../../migrations/journal/0004_signature.sql"),
     include_str!("../../migrations/journal/0005_backends.sql"),
     include_str!("../../migrations/journal/0006_periodic.sql"),
+    include_str!("../../migrations/journal/0007_task_names.sql"),
 ];
 
 /// The version that this program reads and writes.

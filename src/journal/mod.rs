@@ -31,6 +31,7 @@ mod salvage;
 mod shells;
 mod steps;
 mod swap;
+mod task_names;
 mod transitions;
 mod writer;
 

@@ -8,6 +8,7 @@ use rusqlite::{CachedStatement, Connection, OpenFlags, OptionalExtension, Row};
 use super::entry::{
     Origin, REPLY_COLUMNS, RecordedReply, State, Stored, Unfinished, parsed, request_from_row,
 };
+use super::task_names::task_name;
 use super::{Accepted, JournalError, migrate};
 use crate::ids::{LeaseId, RequestId};
 use crate::request::{Effect, OutcomeKind};
@@ -31,7 +32,7 @@ const COUNTS: &str = "select (select count(*) from request where state = 'accept
      (select min(finished_at_ms) from request where state = 'finished' and {own}), \
      (select count(*) from request where state = 'undeliverable' and {own})";
 const TASKS: &str = "select origin, tool, state, received_at_ms, started_at_ms, finished_at_ms, outcome, null, id, \
-     substr(args, 1, 100) from request where origin = 'task' and {own} and received_at_ms >= ? order by rowid desc limit ?";
+     substr(args, 1, 100), (select number from task where request_id = id) from request where origin = 'task' and {own} and received_at_ms >= ? order by rowid desc limit ?";
 
 /// What is asked again and again: none of it may read through the closed requests.
 #[cfg(test)]
@@ -76,8 +77,8 @@ pub struct RequestLife {
 /// One task among others: its life without its payload, and the beginning of its arguments.
 #[derive(Debug, Clone)]
 pub struct ListedTask {
-    /// Its id.
-    pub id: RequestId,
+    /// Its short name, or its id where it was never given one.
+    pub name: String,
     /// The first characters of its arguments' JSON text.
     pub args: String,
     /// Its life.
@@ -249,8 +250,9 @@ impl Reader {
     pub fn tasks(&self, since_ms: i64, limit: u32) -> Result<Vec<ListedTask>, JournalError> {
         let mut statement = self.prepare(TASKS)?;
         let rows = statement.query_map((since_ms, limit), |row| {
+            let number: Option<i64> = row.get(10)?;
             Ok(ListedTask {
-                id: parsed(row, 8, RequestId::parse)?,
+                name: number.map_or_else(|| row.get(8), |number| Ok(task_name(number)))?,
                 args: row.get(9)?,
                 life: life_from_row(row)?,
             })

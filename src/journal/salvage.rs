@@ -92,7 +92,7 @@ fn remember(transaction: &Transaction<'_>, salvage: &Salvage) -> Result<(), Jour
 
 /// The tables in the order in which their rows may be written.
 const TABLES: &[&str] =
-    &["backend", "backend_fact", "request", "result", "child", "kv", "shell", "intent", "incident"];
+    &["backend", "backend_fact", "request", "result", "child", "kv", "shell", "intent", "incident", "task"];
 
 fn carry_over(path: &Path, target: &Transaction<'_>) -> Result<Salvage, JournalError> {
     let mut salvage = Salvage { cause: String::new(), file: String::new(), kept: 0, lost: 0, lost_beside: 0 };

@@ -49,15 +49,15 @@ pub struct ShellExit {
     pub signal: Option<String>,
 }
 
-/// What finds a shell again that outlived the runner.
+/// What finds the process of a shell again.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ShellTrace {
     /// Which process it is.
     pub identity: String,
     /// The request that started it.
     pub request: String,
-    /// The named pipe of its output.
-    pub fifo: String,
+    /// The named pipe of its output; only there for one that outlives the runner.
+    pub fifo: Option<String>,
     /// Whether its escape sequences are kept.
     pub raw: bool,
 }
@@ -75,7 +75,7 @@ pub struct ShellRow {
     pub folder: String,
     /// What it is for.
     pub purpose: Option<String>,
-    /// There for one that outlives the runner.
+    /// Which process it is; absent where the system does not tell processes apart.
     pub trace: Option<ShellTrace>,
     /// Where its output is kept.
     pub handle: Option<String>,
@@ -112,7 +112,7 @@ impl Journal {
                         shell.purpose,
                         trace.map(|trace| &trace.identity),
                         trace.map(|trace| &trace.request),
-                        trace.map(|trace| &trace.fifo),
+                        trace.and_then(|trace| trace.fifo.as_ref()),
                         trace.is_some_and(|trace| trace.raw),
                         shell.handle,
                         shell.state.as_str(),
@@ -152,15 +152,16 @@ impl Journal {
         });
     }
 
-    /// Notes that every shell that runs is about to be ended with the runner.
+    /// Notes that every shell that runs is about to be ended with the runner, but for those that `outlive` it.
     ///
     /// # Errors
     /// The journal could not be written; the next life takes them for lost.
-    pub async fn shells_stopped(&self, now_ms: i64) -> Result<(), JournalError> {
+    pub async fn shells_stopped(&self, now_ms: i64, outlive: bool) -> Result<(), JournalError> {
         self.writer
             .write(Durability::Process, move |transaction| {
-                let sql = "update shell set state = 'stopped', ended_at_ms = ? where state = 'running'";
-                transaction.prepare_cached(sql)?.execute([now_ms])?;
+                let sql = "update shell set state = 'stopped', ended_at_ms = ?1 \
+                           where state = 'running' and not (?2 and fifo is not null)";
+                transaction.prepare_cached(sql)?.execute((now_ms, outlive))?;
                 Ok(())
             })
             .await
@@ -191,9 +192,9 @@ impl Reader {
 }
 
 fn shell_from_row(row: &Row<'_>) -> rusqlite::Result<ShellRow> {
-    let trace = match (row.get(5)?, row.get(6)?, row.get(7)?) {
-        (Some(identity), Some(request), Some(fifo)) => {
-            Some(ShellTrace { identity, request, fifo, raw: row.get(8)? })
+    let trace = match (row.get(5)?, row.get(6)?) {
+        (Some(identity), Some(request)) => {
+            Some(ShellTrace { identity, request, fifo: row.get(7)?, raw: row.get(8)? })
         }
         _ => None,
     };

@@ -1,79 +1,82 @@
-//! Binary data in the middle of a long output. Decoding and cleaning it costs far more than reading it, and only its
-//! last part can be shown, so the rest is counted and left out.
+//! Binary data in the output of a command: found and counted, to be told in one line in place of what would be neither
+//! readable nor cheap. Not here: the name of its format (acp::content).
 
-use memchr::memchr_iter;
+use memchr::{memchr_iter, memrchr};
 
-/// The last bytes that are decoded after all: enough for the longest tail that a budget allows.
-const WINDOW: usize = 512 << 10;
-/// A shorter chunk is not worth the decision.
-const SMALLEST: usize = 4 << 10;
-/// The size of each of the samples by which a chunk is judged.
+/// The size of each of the samples by which a large chunk is judged.
 const SAMPLE: usize = 256;
+/// A smaller chunk is too little to tell binary data from text, unless binary data came just before.
+const SMALLEST: usize = 32;
+/// So many first bytes of the data are held: enough to tell its format.
+const FIRST: usize = 512;
 
-/// The last of the binary data that arrived, not decoded yet.
+/// Binary data that is under way.
 #[derive(Debug, Default)]
-pub struct BinaryTail {
-    bytes: Vec<u8>,
-}
-
-/// What was left out undecoded.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Skipped {
-    /// How many bytes.
+pub struct BinaryRun {
+    /// Its first bytes.
+    pub first: Vec<u8>,
+    /// How many bytes came so far.
     pub bytes: u64,
-    /// How many line feeds are among them.
-    pub newlines: u64,
-    /// How many NUL bytes.
-    pub nuls: u64,
-    /// How many bytes that are not ASCII.
-    pub non_ascii: u64,
 }
 
-impl BinaryTail {
-    /// Takes a chunk; reports what it pushed out of the window.
-    pub fn push(&mut self, chunk: &[u8]) -> Option<Skipped> {
-        self.bytes.extend_from_slice(chunk);
-        if self.bytes.len() <= 2 * WINDOW {
-            return None;
-        }
-        let rest = self.bytes.split_off(self.bytes.len() - WINDOW);
-        let bytes = std::mem::replace(&mut self.bytes, rest);
-        Some(Skipped {
-            bytes: bytes.len() as u64,
-            newlines: memchr_iter(b'\n', &bytes).count() as u64,
-            nuls: memchr_iter(0, &bytes).count() as u64,
-            non_ascii: count_non_ascii(&bytes),
-        })
+impl BinaryRun {
+    /// Counts a chunk.
+    pub fn push(&mut self, chunk: &[u8]) {
+        self.first.extend_from_slice(&chunk[..chunk.len().min(FIRST - self.first.len())]);
+        self.bytes += chunk.len() as u64;
     }
 
-    /// Hands over what is in the window.
-    pub fn take(&mut self) -> Vec<u8> {
-        std::mem::take(&mut self.bytes)
+    /// Whether nothing came yet.
+    pub fn is_empty(&self) -> bool {
+        self.bytes == 0
     }
 }
 
-fn count_non_ascii(bytes: &[u8]) -> u64 {
-    let (words, rest) = bytes.as_chunks::<8>();
-    let highest =
-        |word: &[u8; 8]| u64::from((u64::from_ne_bytes(*word) & 0x8080_8080_8080_8080).count_ones());
-    words.iter().map(highest).sum::<u64>() + rest.iter().filter(|byte| !byte.is_ascii()).count() as u64
+/// The part of a chunk of output that is binary data: empty in text. Whole lines of text before and after the data are
+/// no part of it. `goes_on` where the chunk follows binary data.
+pub fn find_binary(chunk: &[u8], goes_on: bool) -> std::ops::Range<usize> {
+    if !is_binary(chunk, goes_on) {
+        return 0..0;
+    }
+    let is_text = |byte: &u8| matches!(byte, b'\t' | b'\n' | b'\r' | 0x1b | b' '..=b'~');
+    let first = chunk.iter().position(|byte| !is_text(byte)).unwrap_or(0);
+    let last = chunk.iter().rposition(|byte| !is_text(byte)).map_or(chunk.len(), |at| at + 1);
+    let start = if goes_on { 0 } else { memrchr(b'\n', &chunk[..first]).map_or(0, |newline| newline + 1) };
+    // Random bytes may end in a few letters, and seldom in a line of them.
+    let is_line = chunk.len() - last >= 4 && chunk.ends_with(b"\n");
+    start..if is_line { last } else { chunk.len() }
 }
 
-/// Whether a chunk of output is certainly no text: in each of three samples, a tenth of the bytes and more are no UTF-8,
-/// or control characters that neither text nor a terminal uses. NUL bytes do not count: they are cheap to leave out.
-pub fn is_binary(chunk: &[u8]) -> bool {
+/// Whether a chunk is certainly no text: in most of three samples, bytes that are no UTF-8, and control characters that
+/// neither text nor a terminal uses. Text in an older encoding has no such control characters. NUL bytes alone do not
+/// count: they are cheap to leave out.
+fn is_binary(chunk: &[u8], goes_on: bool) -> bool {
+    if goes_on {
+        let (invalid, controls) = count_odd(chunk);
+        let nuls = memchr_iter(0, chunk).count();
+        return (invalid + controls + nuls) * 10 >= chunk.len();
+    }
     if chunk.len() < SMALLEST {
         return false;
     }
+    let is_odd = |sample: &[u8]| {
+        let (invalid, controls) = count_odd(sample);
+        controls * SAMPLE / 8 >= sample.len() && (invalid + controls) * 10 >= sample.len()
+    };
+    if chunk.len() <= 3 * SAMPLE {
+        return is_odd(chunk);
+    }
     let starts = [0, (chunk.len() - SAMPLE) / 2, chunk.len() - SAMPLE];
-    starts.iter().all(|start| {
-        let odd = chunk[*start..start + SAMPLE].utf8_chunks().map(|part| {
-            let controls =
-                part.valid().bytes().filter(|byte| matches!(byte, 1..=6 | 14..=26 | 28..=31 | 127));
-            part.invalid().len() + controls.count()
-        });
-        odd.sum::<usize>() * 10 >= SAMPLE
-    })
+    starts.iter().filter(|start| is_odd(&chunk[**start..**start + SAMPLE])).count() >= 2
+}
+
+/// How many bytes are no UTF-8, and how many are control characters that text does not use.
+fn count_odd(bytes: &[u8]) -> (usize, usize) {
+    let count = |(invalid, controls): (usize, usize), part: std::str::Utf8Chunk<'_>| {
+        let odd = part.valid().bytes().filter(|byte| matches!(byte, 1..=6 | 14..=26 | 28..=31 | 127));
+        (invalid + part.invalid().len(), controls + odd.count())
+    };
+    bytes.utf8_chunks().fold((0, 0), count)
 }
 
 #[cfg(test)]
@@ -93,40 +96,30 @@ mod tests {
     }
 
     #[test]
-    fn noise_is_binary_and_text_of_any_script_is_not() {
-        assert!(is_binary(&noise(64 << 10)));
-        assert!(!is_binary(&noise(SMALLEST - 1)));
+    fn noise_is_binary_and_text_of_any_script_and_encoding_is_not() {
+        assert_eq!(find_binary(&noise(64 << 10), false), 0..64 << 10);
+        assert_eq!(find_binary(&noise(200), false).len(), 200);
+        assert!(find_binary(&noise(SMALLEST - 1), false).is_empty());
+        let cyrillic = b"\xcf\xf0\xe8\xe2\xe5\xf2 \xec\xe8\xf0\n";
         for text in ["let value = compute();\n", "Größe, naïve café — 日本語\n", "\x1b[31m 10%\r", "a\0\0\0"]
         {
-            assert!(!is_binary(text.repeat(1_000).as_bytes()), "{text:?}");
+            for times in [1, 1_000] {
+                assert!(find_binary(text.repeat(times).as_bytes(), false).is_empty(), "{text:?}");
+            }
         }
-        let mut half = noise(64 << 10);
-        half[40 << 10..].fill(b'x');
-        assert!(!is_binary(&half));
+        assert!(find_binary(&cyrillic.repeat(1_000), false).is_empty());
     }
 
     #[test]
-    fn every_byte_is_either_skipped_and_counted_or_in_the_window() {
-        let data = noise(10 * WINDOW);
-        let (mut tail, mut skipped) = (BinaryTail::default(), Skipped::default());
-        for chunk in data.chunks(60_000) {
-            let Some(more) = tail.push(chunk) else { continue };
-            skipped.bytes += more.bytes;
-            skipped.newlines += more.newlines;
-            skipped.nuls += more.nuls;
-            skipped.non_ascii += more.non_ascii;
-        }
-        let window = tail.take();
-        assert!((WINDOW..=2 * WINDOW).contains(&window.len()));
-        let (before, after) = data.split_at(data.len() - window.len());
-        let count = |is: fn(u8) -> bool| before.iter().filter(|byte| is(**byte)).count() as u64;
-        let expected = Skipped {
-            bytes: before.len() as u64,
-            newlines: count(|byte| byte == b'\n'),
-            nuls: count(|byte| byte == 0),
-            non_ascii: count(|byte| byte >= 0x80),
-        };
-        assert_eq!((skipped, after), (expected, window.as_slice()));
-        assert!(tail.take().is_empty());
+    fn lines_of_text_around_the_data_are_no_part_of_it() {
+        let data = noise(10_000);
+        let whole = [b"HTTP/1.1 200 OK\n\n".as_slice(), b"\x89", &data, b"\0\ndone\n"].concat();
+        let part = find_binary(&whole, false);
+        assert_eq!(
+            (&whole[..part.start], &whole[part.end..]),
+            (&b"HTTP/1.1 200 OK\n\n"[..], &b"\ndone\n"[..])
+        );
+        assert!(find_binary(b"done\n", true).is_empty());
+        assert_eq!(find_binary(b"IEND\xaeB`\x82", true), 0..8);
     }
 }

@@ -58,11 +58,6 @@ impl Decoder {
         }
     }
 
-    /// Counts bytes that were left out undecoded.
-    pub fn count_lossy(&mut self, count: u64) {
-        self.lossy += count;
-    }
-
     /// How many characters were replaced so far.
     pub fn lossy(&self) -> u64 {
         self.lossy

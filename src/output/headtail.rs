@@ -55,20 +55,6 @@ impl HeadTail {
         }
     }
 
-    /// Whether the text is over the budget already: what comes next is shown in the tail or not at all.
-    pub fn has_gap(&self) -> bool {
-        self.head.is_some()
-    }
-
-    /// Counts text that is not shown; what came after the head so far is not shown either. Only for one that
-    /// [`HeadTail::has_gap`].
-    pub fn skip(&mut self, bytes: u64, newlines: u64) {
-        self.line.clear();
-        self.recent.drop_front(0);
-        self.bytes += bytes;
-        self.newlines += newlines;
-    }
-
     /// How many lines came so far; a last line without its end counts.
     pub fn lines(&self) -> u64 {
         self.newlines + u64::from(!self.line.is_empty())

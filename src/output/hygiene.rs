@@ -18,7 +18,7 @@ const LONG_RUN: usize = 1 << 10;
 ///
 /// A carriage return followed by text begins the line anew; before a line end it is part of that line end. A
 /// backspace takes the character before it away. Line feed and tab stay.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Clone)]
 pub struct CommandText {
     state: State,
     /// Bytes of the sequence under way.
@@ -78,11 +78,6 @@ impl CommandText {
     pub fn finish(&mut self, out: &mut String) {
         out.push_str(&self.line);
         *self = Self { nuls: self.nuls, ..Self::default() };
-    }
-
-    /// Counts NUL bytes that were left out before they came here.
-    pub fn count_nuls(&mut self, count: u64) {
-        self.nuls += count;
     }
 
     /// How many NUL bytes were left out so far.

@@ -12,13 +12,14 @@ mod kept;
 mod ledger;
 mod line;
 mod marks;
+pub mod screen;
 mod search;
 mod spool;
 pub mod store;
 mod stretch;
 pub mod uncut;
 
-pub use binary::{BinaryTail, Skipped, is_binary};
+pub use binary::{BinaryRun, find_binary};
 pub use clip::{Budget, Clipped};
 pub use filter::{FilterFactory, StreamFilter};
 pub use headtail::HeadTail;

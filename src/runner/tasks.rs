@@ -24,7 +24,7 @@ impl Tasks {
         Self { journal, lease, waker, clock }
     }
 
-    /// Accepts a call to be run beside everything else; its id is what TaskOutput asks for.
+    /// Accepts a call to be run beside everything else; gives the name by which TaskOutput asks for it.
     ///
     /// # Errors
     /// The journal could not be written; nothing will run.
@@ -35,12 +35,12 @@ impl Tasks {
         effect: Effect,
         args: String,
         agent_type: Option<String>,
-    ) -> Result<(), JournalError> {
+    ) -> Result<String, JournalError> {
         let now_ms = self.clock.now_ms();
         #[expect(clippy::cast_precision_loss, reason = "milliseconds since 1970 are far below 2^53")]
         let request = ToolRequest {
             conversation: ConversationId::from(&id),
-            id,
+            id: id.clone(),
             tool,
             args,
             agent_type,
@@ -56,15 +56,18 @@ impl Tasks {
                 self.waker.wake(Wake::TaskMade(accepted));
             }
         }
-        Ok(())
+        self.journal.name_task(&id).await
     }
 
-    /// How far a task has come.
+    /// The request of the task with this name or id, and how far it has come.
     ///
     /// # Errors
     /// The journal could not be read.
-    pub fn life(&self, id: &RequestId) -> Result<Option<RequestLife>, JournalError> {
-        Ok(self.journal.reader()?.life(id)?.filter(|life| life.origin == Origin::Task))
+    pub fn find(&self, name: &str) -> Result<Option<(RequestId, RequestLife)>, JournalError> {
+        let reader = self.journal.reader()?;
+        let Some(id) = reader.find_task(name)? else { return Ok(None) };
+        let life = reader.life(&id)?.filter(|life| life.origin == Origin::Task);
+        Ok(life.map(|life| (id, life)))
     }
 
     /// The tasks that were asked for within this time, the latest first, at most so many.

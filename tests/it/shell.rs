@@ -9,6 +9,7 @@ mod keeping;
 mod kill_shell;
 mod open_app;
 mod ports;
+mod screen;
 mod shell_status;
 mod skill_bash;
 mod skill_secrets;

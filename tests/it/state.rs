@@ -40,21 +40,23 @@ struct Stood {
     view: Mutex<Option<TaskView>>,
     shell: Mutex<Option<ShellView>>,
     lines: Vec<TaskLine>,
+    request: RequestId,
 }
 
 impl Stood {
     fn put(&self, stage: TaskStage) {
-        let view = TaskView { tool: "Bash".to_owned(), elapsed: Duration::from_millis(1_500), stage };
+        let (request, tool) = (self.request.clone(), "Bash".to_owned());
+        let view = TaskView { request, tool, elapsed: Duration::from_millis(1_500), stage };
         *self.view.lock().unwrap_or_else(PoisonError::into_inner) = Some(view);
     }
 }
 
 impl TaskBoard for Stood {
-    fn start<'a>(&'a self, cx: &'a ToolCx, _tool: &'a str, _args: &'a str) -> Answer<'a, RequestId> {
-        Box::pin(async { Ok(cx.request.clone()) })
+    fn start<'a>(&'a self, _cx: &'a ToolCx, _tool: &'a str, _args: &'a str) -> Answer<'a, String> {
+        Box::pin(async { Ok("task_1".to_owned()) })
     }
 
-    fn look<'a>(&'a self, _id: &'a RequestId) -> Answer<'a, Option<TaskView>> {
+    fn look<'a>(&'a self, _name: &'a str) -> Answer<'a, Option<TaskView>> {
         Box::pin(async { Ok(self.view.lock().unwrap_or_else(PoisonError::into_inner).clone()) })
     }
 

@@ -120,7 +120,7 @@ impl EditorTerminals {
         };
         let id = self.0.local.terminals().next_id();
         self.open().insert(id.clone(), Arc::new(command));
-        Ok(OpenTerminal { id, pid: None, lasting: None })
+        Ok(OpenTerminal { id, pid: None, trace: None })
     }
 
     /// The command as it goes over.

@@ -5,11 +5,15 @@ use std::fmt::Write as _;
 use std::io::Read as _;
 
 use super::follow::Recent;
+use super::kept_copy::KeptCopy;
+use crate::acp::content::classify;
+use crate::acp::terminals::WindowSize;
 use crate::ids::RequestId;
 use crate::output::figures::{counted, size};
-use crate::output::hygiene::{CommandText, Decoder};
+use crate::output::hygiene::{CommandText, Decoder, clean};
+use crate::output::screen::{Drawing, Screen, find_drawing};
 use crate::output::{
-    BinaryTail, Budget, HeadTail, OutputHandle, OutputStore, Spool, StreamFilter, is_binary,
+    BinaryRun, Budget, FilterFactory, HeadTail, OutputHandle, OutputStore, StreamFilter, find_binary,
 };
 
 /// So much of what may be the beginning of a secret is shown all the same: a prompt would lose its last letter, and
@@ -23,63 +27,45 @@ pub(super) struct Place {
     pub number: u32,
 }
 
+/// What a capture needs of its command.
+pub(super) struct Source {
+    pub place: Place,
+    /// Masks secrets.
+    pub filters: FilterFactory,
+    pub budget: Budget,
+    /// Keep escape sequences and progress lines.
+    pub raw: bool,
+    /// The size of its terminal, if it has one.
+    pub window: Option<WindowSize>,
+}
+
 /// One command's output, in memory that does not grow with it.
 pub(super) struct Capture {
     place: Place,
+    filters: FilterFactory,
     filter: Box<dyn StreamFilter>,
-    keeping: Keeping,
+    kept: KeptCopy,
     decoder: Decoder,
     cleaner: Option<CommandText>,
     head_tail: HeadTail,
     recent: Recent,
-    /// Binary data that came last, not decoded yet.
-    binary: BinaryTail,
+    /// Binary data that came last and is told in one line.
+    binary: BinaryRun,
+    /// How many bytes of binary data are not shown.
+    binary_bytes: u64,
     masked: Vec<u8>,
     decoded: String,
     clean: String,
-}
-
-/// What is known of the copy on disk.
-enum Keeping {
-    /// Nothing was printed yet.
-    NotBegun,
-    Open(Spool),
-    /// Nothing more comes. The spool is let go, for as long as it lives the store counts it among those that run.
-    Over {
-        handle: Option<OutputHandle>,
-        cut_short: Option<String>,
-    },
-}
-
-impl Keeping {
-    /// Where the whole is found; none where nothing is kept.
-    fn handle(&self) -> Option<&OutputHandle> {
-        match self {
-            Self::NotBegun => None,
-            Self::Open(spool) => spool.kept(),
-            Self::Over { handle, .. } => handle.as_ref(),
-        }
-    }
-
-    fn cut_short(&self) -> Option<&str> {
-        match self {
-            Self::NotBegun => None,
-            Self::Open(spool) => spool.cut_short(),
-            Self::Over { cut_short, .. } => cut_short.as_deref(),
-        }
-    }
-
-    fn flush(&mut self) {
-        if let Self::Open(spool) = self {
-            spool.flush();
-        }
-    }
-
-    fn end(&mut self) {
-        self.flush();
-        let (handle, cut_short) = (self.handle().cloned(), self.cut_short().map(str::to_owned));
-        *self = Self::Over { handle, cut_short };
-    }
+    /// The size of a terminal whose program may begin to draw.
+    window: Option<WindowSize>,
+    /// The beginning of an escape sequence, by which it may begin.
+    open_sequence: String,
+    /// The screen of a program that draws.
+    screen: Option<Screen>,
+    /// What was last shown of that.
+    drawn: String,
+    /// How many secrets its text held.
+    drawn_secrets: u64,
 }
 
 /// What a capture shows at one moment.
@@ -95,25 +81,33 @@ pub(super) struct Shown {
 }
 
 impl Capture {
-    pub fn new(place: Place, filter: Box<dyn StreamFilter>, budget: Budget, raw: bool) -> Self {
+    pub fn new(source: Source) -> Self {
+        let Source { place, filters, budget, raw, window } = source;
         Self {
             place,
-            filter,
-            keeping: Keeping::NotBegun,
+            filter: filters(),
+            filters,
+            kept: KeptCopy::NotBegun,
             decoder: Decoder::default(),
             cleaner: (!raw).then(CommandText::default),
             head_tail: HeadTail::new(budget),
             recent: Recent::new(raw),
-            binary: BinaryTail::default(),
+            binary: BinaryRun::default(),
+            binary_bytes: 0,
             masked: Vec::new(),
             decoded: String::new(),
             clean: String::new(),
+            window: window.filter(|_| !raw),
+            open_sequence: String::new(),
+            screen: None,
+            drawn: String::new(),
+            drawn_secrets: 0,
         }
     }
 
     /// Nothing of it goes to the disk: it will be taken again as a whole.
     pub fn keep_nothing(&mut self) {
-        self.keeping = Keeping::Over { handle: None, cut_short: None };
+        self.kept = KeptCopy::Over { handle: None, cut_short: None };
     }
 
     /// Goes on where an earlier life of the runner ended: what that life kept is passed on again, but for the disk,
@@ -127,7 +121,7 @@ impl Capture {
         while let Ok(count @ 1..) = kept.read(&mut chunk) {
             self.show_on(&chunk[..count]);
         }
-        self.keeping = Keeping::Open(spool);
+        self.kept = KeptCopy::Open(spool);
     }
 
     /// Takes what was read.
@@ -141,7 +135,7 @@ impl Capture {
 
     /// What was taken so far is on the disk when this returns, as far as it is kept at all.
     pub fn save(&mut self) {
-        self.keeping.flush();
+        self.kept.flush();
     }
 
     /// Nothing more comes: what was held back is passed on.
@@ -149,9 +143,10 @@ impl Capture {
         let mut masked = Vec::new();
         self.filter.finish(&mut masked);
         self.pass_on(&masked);
-        self.decode_binary();
+        self.end_binary();
         self.end_text();
-        self.keeping.end();
+        (self.window, self.drawn) = (None, String::new());
+        self.kept.end();
         // A finished command may stay listed for long; its buffers need not.
         self.masked = Vec::new();
         self.decoded = String::new();
@@ -160,13 +155,17 @@ impl Capture {
 
     /// What there is now, or what is new since the cursor. A line that has not ended yet is shown as it stands.
     pub fn show(&mut self, since: Option<u64>) -> Shown {
-        self.keeping.flush();
-        self.decode_binary();
+        self.kept.flush();
+        self.look_at_screen();
         let (under_way, held_back) = self.under_way();
-        let cursor = self.recent.look(&under_way);
-        let handle = self.keeping.handle().cloned();
+        // A screen is no line that goes on: all of it is new when something of it is.
+        let line = if self.screen.is_some() { "" } else { &under_way };
+        let cursor = self.recent.look(line);
+        let handle = self.kept.handle().cloned();
         let (text, omitted_bytes) = if let Some(since) = since {
-            self.recent.since(since, &under_way)
+            let (text, missed) = self.recent.since(since, line);
+            let is_new = self.screen.is_some() && since < cursor;
+            (if is_new { text + &under_way } else { text }, missed)
         } else {
             let mut whole = self.head_tail.clone();
             whole.push(&under_way);
@@ -174,7 +173,7 @@ impl Capture {
             if let Some(cleaner) = self.cleaner.as_ref().filter(|cleaner| cleaner.nuls() > 0) {
                 add_nul_note(&mut clipped.text, cleaner.nuls());
             }
-            (clipped.text, clipped.omitted_bytes)
+            (clipped.text, clipped.omitted_bytes + self.binary_bytes)
         };
         Shown {
             text,
@@ -182,24 +181,32 @@ impl Capture {
             cursor,
             handle,
             lossy_chars: self.decoder.lossy(),
-            redactions: self.filter.rewritten(),
-            cut_short: self.keeping.cut_short().map(str::to_owned),
+            redactions: self.filter.rewritten() + self.drawn_secrets,
+            cut_short: self.kept.cut_short().map(str::to_owned),
             held_back,
         }
     }
 
-    /// The line that has not ended, and how many characters after it are not shown. Raw text has no such line: what
-    /// was passed on of it cannot be taken back.
+    /// The line that has not ended, and how many characters after it are not shown. Escape sequences do not count: the
+    /// masker holds back a whole one whose last letter may begin a secret, as after most prompts. Raw text has no such
+    /// line: what was passed on of it cannot be taken back.
     fn under_way(&self) -> (String, usize) {
-        let held = String::from_utf8_lossy(self.filter.held());
-        let Some(cleaner) = &self.cleaner else { return (String::new(), held.chars().count()) };
-        let line = cleaner.unfinished();
-        let plain = cleaner.is_plain() && !held.contains(|c: char| c.is_control() || c == '\u{fffd}');
-        if plain && held.len() < TOO_LITTLE {
-            (format!("{line}{held}"), 0)
-        } else {
-            (line.to_owned(), held.chars().count())
+        if !self.binary.is_empty() {
+            return (binary_words(&self.binary), 0);
         }
+        let held = String::from_utf8_lossy(self.filter.held());
+        let visible = clean(&held);
+        if self.screen.is_some() {
+            return (self.drawn.clone(), visible.chars().count());
+        }
+        let Some(cleaner) = &self.cleaner else { return (String::new(), visible.chars().count()) };
+        if visible.len() >= TOO_LITTLE || visible.contains(|c: char| c.is_control() || c == '\u{fffd}') {
+            return (cleaner.unfinished().to_owned(), visible.chars().count());
+        }
+        let (mut ahead, mut text) = (cleaner.clone(), String::new());
+        ahead.push(&held, &mut text);
+        text.push_str(ahead.unfinished());
+        (text, 0)
     }
 
     fn pass_on(&mut self, masked: &[u8]) {
@@ -211,32 +218,47 @@ impl Capture {
     }
 
     fn show_on(&mut self, masked: &[u8]) {
-        if !(self.head_tail.has_gap() && is_binary(masked)) {
-            self.decode_binary();
-            self.decode(masked);
-        } else if let Some(skipped) = self.binary.push(masked) {
-            // What came before it is as far from the tail as this is.
+        let binary = find_binary(masked, !self.binary.is_empty());
+        if binary.is_empty() {
+            self.end_binary();
+            return self.decode(masked);
+        }
+        if self.binary.is_empty() {
+            self.decode(&masked[..binary.start]);
+            let is_open = self.cleaner.as_ref().is_some_and(|cleaner| !cleaner.unfinished().is_empty());
             self.end_text();
-            self.decoder.count_lossy(skipped.non_ascii);
-            if let Some(cleaner) = &mut self.cleaner {
-                cleaner.count_nuls(skipped.nuls);
-            }
-            self.head_tail.skip(skipped.bytes, skipped.newlines);
-            self.recent.skip(skipped.bytes);
+            self.push_text(if is_open { "\n" } else { "" });
+        }
+        self.binary.push(&masked[binary.clone()]);
+        if binary.end < masked.len() {
+            self.end_binary();
+            self.decode(&masked[binary.end..]);
         }
     }
 
-    fn decode_binary(&mut self) {
-        let binary = self.binary.take();
-        if !binary.is_empty() {
-            self.decode(&binary);
+    /// Tells the binary data that came last, if any.
+    fn end_binary(&mut self) {
+        if !self.binary.is_empty() {
+            let run = std::mem::take(&mut self.binary);
+            self.binary_bytes += run.bytes;
+            self.push_text(&(binary_words(&run) + "\n"));
         }
     }
 
-    /// Passes on what waits for the rest of a character or of a line.
+    fn push_text(&mut self, text: &str) {
+        self.head_tail.push(text);
+        self.recent.push(text);
+    }
+
+    /// Passes on what waits for the rest of a character, of a sequence or of a line, and the screen as it is.
     fn end_text(&mut self) {
-        let mut rest = String::new();
+        let mut rest = std::mem::take(&mut self.open_sequence);
         self.decoder.finish(&mut rest);
+        if let Some(mut screen) = self.screen.take() {
+            let scrolled = screen.draw(&rest);
+            let last = self.mask(&(scrolled + &screen.text()));
+            return self.push_text(&(last + "\n"));
+        }
         let mut clean = String::new();
         match &mut self.cleaner {
             Some(cleaner) => {
@@ -245,41 +267,102 @@ impl Capture {
             }
             None => clean = rest,
         }
-        self.head_tail.push(&clean);
-        self.recent.push(&clean);
+        self.push_text(&clean);
     }
 
     fn decode(&mut self, masked: &[u8]) {
-        self.decoded.clear();
-        self.decoder.push(masked, &mut self.decoded);
+        let mut decoded = std::mem::take(&mut self.decoded);
+        decoded.clear();
+        decoded.push_str(&self.open_sequence);
+        self.open_sequence.clear();
+        self.decoder.push(masked, &mut decoded);
+        match (&self.screen, self.window) {
+            (Some(_), _) => self.draw(&decoded),
+            (None, None) => self.push_lines(&decoded),
+            (None, Some(window)) => match find_drawing(&decoded) {
+                Drawing::From(start) => {
+                    self.push_lines(&decoded[..start]);
+                    // The line under way is where the cursor stands.
+                    let mut line = String::new();
+                    self.cleaner.iter_mut().for_each(|cleaner| cleaner.finish(&mut line));
+                    self.screen = Some(Screen::new(window.cols, window.rows));
+                    self.draw(&(line + &decoded[start..]));
+                }
+                Drawing::NotYet(open) => {
+                    self.push_lines(&decoded[..open]);
+                    self.open_sequence.push_str(&decoded[open..]);
+                }
+            },
+        }
+        self.decoded = decoded;
+    }
+
+    fn push_lines(&mut self, text: &str) {
         let clean = match &mut self.cleaner {
             Some(cleaner) => {
                 self.clean.clear();
-                cleaner.push(&self.decoded, &mut self.clean);
+                cleaner.push(text, &mut self.clean);
                 &self.clean
             }
-            None => &self.decoded,
+            None => text,
         };
         self.head_tail.push(clean);
         self.recent.push(clean);
     }
 
+    fn draw(&mut self, text: &str) {
+        let Some(screen) = &mut self.screen else { return };
+        let scrolled = screen.draw(text);
+        if !scrolled.is_empty() {
+            let scrolled = self.mask(&scrolled);
+            self.push_text(&scrolled);
+        }
+    }
+
+    /// Notes how the screen looks now.
+    fn look_at_screen(&mut self) {
+        if let Some(screen) = &self.screen {
+            let text = screen.text();
+            let now = self.mask(&text);
+            if now != self.drawn {
+                self.recent.count_change();
+                self.drawn = now;
+            }
+        }
+    }
+
+    /// Masks a text that was drawn: moves of the cursor may have put a value together that no stream of bytes held.
+    fn mask(&mut self, text: &str) -> String {
+        let (mut filter, mut masked) = ((self.filters)(), Vec::new());
+        filter.push(text.as_bytes(), &mut masked);
+        filter.finish(&mut masked);
+        self.drawn_secrets = self.drawn_secrets.max(filter.rewritten());
+        String::from_utf8_lossy(&masked).into_owned()
+    }
+
     /// Writes to disk. A disk that refuses is a warning, never the end of the command.
     fn keep(&mut self, masked: &[u8]) {
-        if let Keeping::NotBegun = self.keeping {
-            self.keeping = match self.place.store.create(&self.place.request, self.place.number) {
-                Ok(spool) => Keeping::Open(spool),
+        if let KeptCopy::NotBegun = self.kept {
+            self.kept = match self.place.store.create(&self.place.request, self.place.number) {
+                Ok(spool) => KeptCopy::Open(spool),
                 Err(cause) => {
                     let why = format!("it could not be kept on disk ({cause})");
-                    Keeping::Over { handle: None, cut_short: Some(why) }
+                    KeptCopy::Over { handle: None, cut_short: Some(why) }
                 }
             };
         }
-        if let Keeping::Open(spool) = &mut self.keeping {
+        if let KeptCopy::Open(spool) = &mut self.kept {
             // On the disk only when the pump pauses: see `save`.
             spool.write(masked);
         }
     }
+}
+
+/// The line that is shown in place of binary data.
+fn binary_words(run: &BinaryRun) -> String {
+    let kind = classify(&run.first, false).err().map_or("binary data", |binary| binary.kind);
+    let first: Vec<String> = run.first.iter().take(16).map(|byte| format!("{byte:02x}")).collect();
+    format!("[{kind}, {}, not shown; its first bytes: {}]", size(run.bytes), first.join(" "))
 }
 
 /// Says on a line of its own how many NUL bytes the text does not show. A success that printed nothing else is then not

@@ -37,12 +37,9 @@ impl Recent {
         }
     }
 
-    /// Counts text that is not shown: a follower is told that it was missed.
-    pub fn skip(&mut self, bytes: u64) {
-        self.go_on_as("");
-        self.shown.clear();
-        self.text.clear();
-        self.total += bytes;
+    /// Counts that something else than text has changed: a cursor from before sees that there is something new.
+    pub fn count_change(&mut self) {
+        self.append(&REWRITTEN.to_string());
     }
 
     /// The cursor after the text and the line under way, which is about to be shown.

@@ -79,7 +79,7 @@ impl LocalTerminals {
     pub(in crate::acp) fn foreign_output(&self, foreign: Foreign) -> TerminalOutput {
         let Foreign { request, number, budget, raw, text, over, since } = foreign;
         let place = self.place(&request, number);
-        let mut capture = self.capture(place, budget, raw);
+        let mut capture = self.capture(place, budget, raw, None);
         if !over {
             capture.keep_nothing();
         }

@@ -303,7 +303,7 @@ mod tests {
             cage: None,
         };
         let spawner = Spawner::new().expect("a thread");
-        let Spawned { child, output } = spawner.spawn(plan).await.expect("started");
+        let Spawned { child, output, .. } = spawner.spawn(plan).await.expect("started");
         let ended = [child.ended()];
         let mut fds = [PollFd::new(&ended[0], PollFlags::IN)];
         poll(&mut fds, None).expect("it ends");

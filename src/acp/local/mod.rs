@@ -41,6 +41,10 @@ mod guarded;
 mod holes;
 pub mod identity;
 #[cfg(unix)]
+mod input_wait;
+#[cfg(unix)]
+mod kept_copy;
+#[cfg(unix)]
 pub mod kill;
 #[cfg(unix)]
 mod launch;
@@ -58,6 +62,8 @@ pub mod neighbours;
 mod opening;
 #[cfg(unix)]
 mod out_of_memory;
+#[cfg(unix)]
+mod outliving;
 #[cfg(unix)]
 mod planning;
 #[cfg(unix)]
@@ -84,6 +90,8 @@ mod temp_file;
 mod temporary;
 #[cfg(unix)]
 mod terminal;
+#[cfg(target_os = "linux")]
+pub mod terminal_holder;
 #[cfg(unix)]
 pub mod terminals;
 #[cfg(not(unix))]

@@ -60,10 +60,8 @@ impl LocalTerminals {
             env.insert("TERM".to_owned(), pty::TERM.to_owned());
         }
         let mut ties = Ties::of_command(&mark, request.background);
-        // One at a terminal would lose it with the runner that holds its other side; one with secrets shall not have
-        // them where nobody looks after it.
+        // One with secrets shall not have them where nobody looks after it.
         if request.background
-            && request.tty.is_none()
             && mounted.is_none()
             && let Some(folder) = self.shared.fifos.get()
         {

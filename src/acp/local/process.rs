@@ -46,6 +46,8 @@ pub(super) struct Plan {
 pub(super) struct Spawned {
     pub child: Child,
     pub output: OwnedFd,
+    /// Holds the terminal of a command that outlives the runner.
+    pub holder: Option<Child>,
 }
 
 /// A process of ours. It leads its own session and process group.
@@ -213,7 +215,9 @@ fn start(mut plan: Plan) -> io::Result<Spawned> {
     if let Some(window) = plan.tty {
         let ours = pty::open(window)?;
         let pid = launch(&plan, Streams { input: ours.as_fd(), output: ours.as_fd(), terminal: true })?;
-        return Ok(Spawned { child: watched(pid)?, output: ours });
+        let child = watched(pid)?;
+        let holder = plan.ties.fifo.as_deref().and_then(|socket| start_holder(&ours, socket));
+        return Ok(Spawned { child, output: ours, holder });
     }
     let (output, theirs) = match &plan.ties.fifo {
         Some(path) => named_pipe(path)?,
@@ -235,7 +239,24 @@ fn start(mut plan: Plan) -> io::Result<Spawned> {
     let pid = launch(&plan, Streams { input: input.as_fd(), output: theirs.as_fd(), terminal: false })?;
     // Only the child may hold these from here on.
     drop((input, theirs));
-    Ok(Spawned { child: watched(pid)?, output })
+    Ok(Spawned { child: watched(pid)?, output, holder: None })
+}
+
+/// Starts a process that holds the terminal when the runner has ended. Without one the command ends with the runner.
+#[cfg(target_os = "linux")]
+fn start_holder(terminal: &OwnedFd, socket: &Path) -> Option<Child> {
+    let start = || {
+        let (plan, listener) = super::terminal_holder::prepare(socket)?;
+        let streams = Streams { input: terminal.as_fd(), output: listener.as_fd(), terminal: false };
+        watched(launch(&plan, streams)?)
+    };
+    let started = start();
+    started.inspect_err(|cause| tracing::warn!(%cause, "a terminal will not outlive the runner")).ok()
+}
+
+#[cfg(not(target_os = "linux"))]
+fn start_holder(_terminal: &OwnedFd, _socket: &Path) -> Option<Child> {
+    None
 }
 
 /// A started process as a child of ours; one that cannot be watched is ended.

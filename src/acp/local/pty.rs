@@ -9,7 +9,9 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::pty::{OpenptFlags, grantpt, openpt, unlockpt};
-use rustix::termios::{InputModes, LocalModes, OptionalActions, Winsize, tcgetattr, tcsetattr, tcsetwinsize};
+use rustix::termios::{
+    InputModes, LocalModes, OptionalActions, Winsize, tcgetattr, tcgetwinsize, tcsetattr, tcsetwinsize,
+};
 
 use crate::acp::terminals::{Stroke, Typed, WindowSize};
 use crate::tool::{ErrorCode, ToolError};
@@ -106,16 +108,32 @@ impl Keyboard {
         for stroke in strokes {
             stroke.encode(application, &mut bytes);
         }
-        let (line_mode, _) = modes(&ours);
-        if line_mode {
+        if modes(&ours).contains(LocalModes::ICANON) {
             check_lines(&bytes)?;
         }
         let taken = write_all(&ours, &bytes).map_err(|cause| match cause {
             Errno::IO => closed(),
             other => ToolError::io("typing on the terminal", &other.into()),
         })?;
-        let (_, echo) = modes(&ours);
-        Ok(Typed { given: bytes.len(), taken, echo: echo || !line_mode })
+        Ok(Typed { given: bytes.len(), taken })
+    }
+
+    /// Whether the program reads a line that is not shown, as at a password prompt.
+    pub fn is_unechoed(&self) -> bool {
+        let modes = self.state().ours.as_ref().map_or(LocalModes::empty(), modes);
+        modes.contains(LocalModes::ICANON) && !modes.contains(LocalModes::ECHO)
+    }
+
+    /// The size of the terminal's window.
+    pub fn window(&self) -> Option<WindowSize> {
+        let size = tcgetwinsize(self.state().ours.as_ref()?).ok()?;
+        Some(WindowSize { cols: size.ws_col, rows: size.ws_row })
+    }
+
+    /// The device number of the program's side.
+    pub fn device(&self) -> Option<u64> {
+        let name = rustix::pty::ptsname(self.state().ours.as_ref()?, Vec::new()).ok()?;
+        Some(rustix::fs::stat(name.as_c_str()).ok()?.st_rdev)
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -127,11 +145,9 @@ fn closed() -> ToolError {
     ToolError::invalid_args("The command has closed its terminal; nothing was typed.")
 }
 
-/// Whether the terminal collects lines before the program sees them, and whether it shows what is typed.
-fn modes(ours: &OwnedFd) -> (bool, bool) {
-    tcgetattr(ours).map_or((false, true), |modes| {
-        (modes.local_modes.contains(LocalModes::ICANON), modes.local_modes.contains(LocalModes::ECHO))
-    })
+/// How the terminal treats what is typed: collected into lines, shown. Nothing where it does not tell.
+fn modes(ours: &OwnedFd) -> LocalModes {
+    tcgetattr(ours).map_or(LocalModes::empty(), |modes| modes.local_modes)
 }
 
 /// Refuses a line that the terminal would cut.
@@ -266,7 +282,7 @@ mod tests {
         assert_eq!((size.ws_col, size.ws_row), (97, 31));
         let keyboard = Keyboard::of(&ours).expect("a keyboard");
         let typed = keyboard.write(&[Stroke::Text("abc\n".to_owned())]).expect("typed");
-        assert_eq!(typed, Typed { given: 4, taken: 4, echo: true });
+        assert_eq!(typed, Typed { given: 4, taken: 4 });
         let mut line = [0; 16];
         assert_eq!(rustix::io::read(&theirs, &mut line).expect("a line"), 4);
         assert_eq!(&line[..4], b"abc\n");

@@ -2,6 +2,7 @@
 //! (capture).
 
 use std::os::fd::{AsFd, OwnedFd};
+use std::sync::MutexGuard;
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -19,6 +20,8 @@ const DRAIN_BYTES: usize = 2 << 20;
 
 /// Who is told by the pump.
 pub(super) trait Listener {
+    /// Output is about to be read; held until it was told. Waits for ever where the reading is left to a next runner.
+    fn begin_read(&self) -> MutexGuard<'_, ()>;
     /// The command printed this.
     fn printed(&self, chunk: &[u8]);
     /// Nothing more is there for now: what came so far should be where a next life of the runner finds it.
@@ -105,6 +108,7 @@ enum Read {
 
 impl Reader {
     fn read(&mut self, listener: &impl Listener) -> Read {
+        let _reading = listener.begin_read();
         match rustix::io::read(&self.output, self.buffer.as_mut_slice()) {
             // A terminal says by an error what a pipe says by nothing: that nobody has its other side any more.
             Ok(0) | Err(Errno::IO) => Read::Closed,

@@ -51,7 +51,7 @@ pub(super) async fn said_by(spawner: &Spawner, plan: Plan) -> io::Result<String>
 /// Reads all that it prints. It is killed when it takes too long.
 fn read(spawned: Spawned) -> io::Result<String> {
     let until = Instant::now() + PATIENCE;
-    let Spawned { child: _killed_in_the_end, output } = spawned;
+    let Spawned { child: _killed_in_the_end, output, .. } = spawned;
     let mut file = File::from(output);
     let mut text = Vec::new();
     while Instant::now() < until {

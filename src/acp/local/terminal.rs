@@ -15,6 +15,7 @@ use super::capture::Capture;
 use super::children::ChildLog;
 use super::family::Family;
 use super::guarded::Watch;
+use super::input_wait::is_any_reading;
 use super::kill::{lasting, stop_tree};
 use super::listeners;
 use super::out_of_memory::KillCount;
@@ -23,7 +24,7 @@ use super::pty::Keyboard;
 use super::pump::{Listener, pump};
 use super::ties::remove_fifo;
 use crate::acp::terminals::{
-    ExitStatus, Ladder, ProcessName, Stopped, Stroke, TerminalExit, TerminalOutput, Typed,
+    ExitStatus, InputWait, Ladder, ProcessName, Stopped, Stroke, TerminalExit, TerminalOutput, Typed,
 };
 use crate::home::Mounted;
 use crate::tool::ToolError;
@@ -31,10 +32,14 @@ use crate::tool::ToolError;
 /// One command.
 pub(super) struct Terminal {
     child: Child,
+    /// Holds the terminal for a next runner; ended when nothing of the command runs any more.
+    holder: Mutex<Option<Child>>,
     family: Option<Family>,
     fifo: Option<PathBuf>,
     /// For one that has a terminal in place of pipes.
     keyboard: Option<Keyboard>,
+    /// Locked while output is read and taken.
+    reading: Mutex<()>,
     capture: Mutex<Capture>,
     started: Instant,
     kills_before: KillCount,
@@ -53,8 +58,9 @@ pub(super) struct Terminal {
 /// What a terminal is made of.
 pub(super) struct Parts {
     pub child: Child,
+    pub holder: Option<Child>,
     pub family: Option<Family>,
-    /// The named pipe of its output, for one that outlives the runner.
+    /// The named pipe of its output or the socket of its terminal, for one that outlives the runner.
     pub fifo: Option<PathBuf>,
     pub keyboard: Option<Keyboard>,
     pub capture: Capture,
@@ -81,12 +87,14 @@ enum Phase {
 impl Terminal {
     /// A command that runs.
     pub fn new(parts: Parts) -> Arc<Self> {
-        let Parts { child, family, fifo, keyboard, capture, started, log, watch, mounted } = parts;
+        let Parts { child, holder, family, fifo, keyboard, capture, started, log, watch, mounted } = parts;
         Arc::new(Self {
             child,
+            holder: Mutex::new(holder),
             family,
             fifo,
             keyboard,
+            reading: Mutex::default(),
             capture: Mutex::new(capture),
             started,
             kills_before: KillCount::now(),
@@ -152,6 +160,7 @@ impl Terminal {
         };
         let left_something = exit.as_ref().is_some_and(|exit| !exit.left.is_empty());
         let left = if left_something { self.relatives() } else { Vec::new() };
+        let input = if exit.is_none() { self.input_wait() } else { None };
         // Before the text is taken: what comes in between is then found by the next wait, not lost to it.
         let bytes_read = *self.bytes_read.borrow();
         let shown = self.capture().show(since);
@@ -171,6 +180,7 @@ impl Terminal {
             redactions: shown.redactions,
             cut_short: shown.cut_short,
             tty: self.keyboard.is_some(),
+            input,
             held_back: shown.held_back,
             in_editor: false,
             warnings: self.changes.get().cloned().unwrap_or_default(),
@@ -188,6 +198,15 @@ impl Terminal {
         }
     }
 
+    fn input_wait(&self) -> Option<InputWait> {
+        let keyboard = self.keyboard.as_ref()?;
+        let members = self.family.as_ref().map(Family::members).unwrap_or_default();
+        let is_blocked = keyboard.device().is_some_and(|device| is_any_reading(&members, device));
+        // Asked last: a program that is blocked by now may have turned the echo off just before.
+        let input = if keyboard.is_unechoed() { Some(InputWait::Unechoed) } else { None };
+        input.or(is_blocked.then_some(InputWait::Blocked))
+    }
+
     /// What it and what it started listen on; blocks while all processes are looked through.
     pub fn listeners(&self) -> Vec<String> {
         self.family.as_ref().map(|family| listeners::of(&family.members())).unwrap_or_default()
@@ -200,6 +219,18 @@ impl Terminal {
             self.report_end();
         }
         stopped
+    }
+
+    /// Ends the reading of one that runs and outlives the runner; false for any other. All that was read is on the
+    /// disk then, and what comes next waits for the next runner.
+    pub fn leave_running(&self) -> bool {
+        if self.fifo.is_none() || !matches!(&*self.phase.borrow(), Phase::Running) {
+            return false;
+        }
+        // The pump waits for this from now on.
+        std::mem::forget(self.begin_read());
+        self.capture().save();
+        true
     }
 
     /// What it left behind that lives.
@@ -229,6 +260,7 @@ impl Terminal {
         {
             self.family.iter().for_each(Family::dissolve);
             self.fifo.iter().for_each(|fifo| remove_fifo(fifo));
+            drop(self.holder.lock().unwrap_or_else(PoisonError::into_inner).take());
             self.log.ended(identity);
         }
     }
@@ -239,6 +271,10 @@ impl Terminal {
 }
 
 impl Listener for Terminal {
+    fn begin_read(&self) -> MutexGuard<'_, ()> {
+        self.reading.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn printed(&self, chunk: &[u8]) {
         if let Some(keyboard) = &self.keyboard {
             keyboard.watch(chunk);

@@ -12,24 +12,23 @@ use std::time::Duration;
 use tokio::sync::OnceCell;
 use tokio::time::Instant;
 
-use super::capture::{Capture, Place};
+use super::capture::{Capture, Place, Source};
 use super::children::ChildLog;
 use super::command::refused;
 use super::confinement::Confinement;
 use super::control_group::ControlGroup;
 use super::environment::{Environment, ForCommands, TellWithheld};
 use super::family::{Family, OutputPipe};
-use super::identity::ProcessIdentity;
 use super::login;
 use super::planning::Planned;
-use super::process::{Child, Spawned, Spawner, reading_end};
+use super::process::{Spawned, Spawner};
 use super::pty::Keyboard;
 use super::self_test::said_by;
 use super::terminal::{From, Parts, Terminal};
 use crate::acp::Answer;
 use crate::acp::terminals::{
-    CreateTerminal, Ladder, Lasting, Launch, OpenTerminal, OutputQuery, Stopped, Stroke, TerminalClient,
-    TerminalExit, TerminalId, TerminalOutput, Typed,
+    CommandTrace, CreateTerminal, Ladder, Launch, OpenTerminal, OutputQuery, Stopped, Stroke, TerminalClient,
+    TerminalExit, TerminalId, TerminalOutput, Typed, WindowSize,
 };
 use crate::ids::RequestId;
 use crate::output::{Budget, FilterFactory, OutputStore};
@@ -64,7 +63,7 @@ pub(super) struct Shared {
     environment: OnceCell<Environment>,
     open: Mutex<HashMap<TerminalId, Arc<Terminal>>>,
     next: AtomicU64,
-    /// Where the named pipes are of commands that outlive the runner; without it none does.
+    /// Where the named pipes and sockets are of commands that outlive the runner; without it none does.
     pub(super) fifos: OnceLock<PathBuf>,
     /// What commands get of this device's own.
     pub(super) ours: OnceLock<Arc<dyn ForCommands>>,
@@ -102,49 +101,6 @@ impl LocalTerminals {
     pub fn tell_withheld(&self, told: TellWithheld) {
         // Asked once, while the machine is put together.
         let _ = self.shared.told.set(told);
-    }
-
-    /// From now on commands in the background outlive a runner that is killed, with their named pipes in this folder;
-    /// whoever asks for this finds them again with [`LocalTerminals::adopt`]. Systems that do not tell which process
-    /// is meant are left out.
-    pub fn outlive_in(&self, folder: PathBuf) {
-        if cfg!(target_os = "linux") {
-            // Asked once; a second folder would change nothing for the better.
-            let _ = self.shared.fifos.set(folder);
-        }
-    }
-
-    /// Takes a command up again that an earlier life started: its output is read on into what that life kept, and it
-    /// can be ended. None when it is not there any more.
-    ///
-    /// # Errors
-    /// `io` when it runs and cannot be read: it goes on, and is for the caller to end.
-    pub fn adopt(&self, left: &Lasting) -> Result<Option<OpenTerminal>, ToolError> {
-        let Ok(identity) = left.identity.parse::<ProcessIdentity>() else { return Ok(None) };
-        let started = Instant::now().checked_sub(identity.age()).unwrap_or_else(Instant::now);
-        let Some(child) = Child::adopt(identity.clone()) else { return Ok(None) };
-        let fifo = left.output.clone();
-        let output =
-            reading_end(&fifo).map_err(|cause| ToolError::io("the output of the command", &cause))?;
-        let pipe = Some(OutputPipe::Named(fifo.clone()));
-        let family = Family::of_a_former_life(identity, &left.request, pipe);
-        let capture = self.capture(self.place(&left.request, 0), Budget::default(), left.raw);
-        let pid = child.pid();
-        let (family, fifo, log) = (Some(family), Some(fifo), Arc::clone(&self.shared.setup.log));
-        let terminal = Terminal::new(Parts {
-            child,
-            family,
-            fifo,
-            keyboard: None,
-            capture,
-            started,
-            log,
-            watch: None,
-            mounted: None,
-        });
-        terminal.start_pump(output, From::AnEarlierLife)?;
-        let lasting = Some(left.clone());
-        Ok(Some(OpenTerminal { id: self.admit(terminal), pid: Some(pid), lasting }))
     }
 
     /// Captures the login environment and proves the confinement now, so that the first command need not wait for
@@ -213,7 +169,7 @@ impl LocalTerminals {
     async fn create(&self, request: CreateTerminal) -> Result<OpenTerminal, ToolError> {
         let Planned { plan, bonds, mark, watch } = self.planned(&request).await?;
         let spawned = self.shared.spawner.spawn(plan).await;
-        let Spawned { child, output } = spawned.map_err(|cause| {
+        let Spawned { child, output, holder } = spawned.map_err(|cause| {
             bonds.untie();
             refused(&request.launch, &request.cwd, &cause)
         })?;
@@ -225,34 +181,40 @@ impl LocalTerminals {
         let keyboard = request.tty.map(|_| Keyboard::of(&output)).transpose();
         let keyboard = keyboard.map_err(|cause| ToolError::io("a keyboard for the terminal", &cause))?;
         let pipe = match &bonds.fifo {
-            Some(path) => Some(OutputPipe::Named(path.clone())),
             // A terminal is no pipe, and its number is that of every terminal.
-            None if keyboard.is_some() => None,
+            _ if keyboard.is_some() => None,
+            Some(path) => Some(OutputPipe::Named(path.clone())),
             None => rustix::fs::fstat(&output).ok().map(|stat| OutputPipe::Unnamed(stat.st_ino)),
         };
-        let lasting = child.identity().zip(bonds.fifo.clone());
-        let lasting = lasting.map(|(identity, output)| Lasting {
+        let trace = child.identity().map(|identity| CommandTrace {
             identity: identity.to_string(),
-            output,
+            output: bonds.fifo.clone().filter(|_| keyboard.is_none() || holder.is_some()),
             request: request.request.clone(),
             raw: request.raw,
         });
         let family = child.identity().cloned().map(|leader| Family::of_command(leader, mark, &bonds, pipe));
         let place = self.place(&request.request, request.output_number);
-        let capture = self.capture(place, request.budget, request.raw);
+        let capture = self.capture(place, request.budget, request.raw, request.tty);
         let log = Arc::clone(&self.shared.setup.log);
         let (fifo, started) = (bonds.fifo, Instant::now());
         let mounted = request.mounted;
-        let parts = Parts { child, family, fifo, keyboard, capture, started, log, watch, mounted };
+        let parts = Parts { child, holder, family, fifo, keyboard, capture, started, log, watch, mounted };
         let terminal = Terminal::new(parts);
         // Without its reader it is ended at once, but it had begun.
         let ran = |error: ToolError| error.with_meta(Meta { may_have_run: true, ..Meta::default() });
         terminal.start_pump(output, From::TheStart).map_err(ran)?;
-        Ok(OpenTerminal { id: self.admit(terminal), pid: Some(pid), lasting })
+        Ok(OpenTerminal { id: self.admit(terminal), pid: Some(pid), trace })
     }
 
-    pub(super) fn capture(&self, place: Place, budget: Budget, raw: bool) -> Capture {
-        Capture::new(place, (self.shared.setup.filters)(), budget, raw)
+    pub(super) fn capture(
+        &self,
+        place: Place,
+        budget: Budget,
+        raw: bool,
+        window: Option<WindowSize>,
+    ) -> Capture {
+        let filters = Arc::clone(&self.shared.setup.filters);
+        Capture::new(Source { place, filters, budget, raw, window })
     }
 
     pub(super) fn place(&self, request: &RequestId, number: u32) -> Place {
@@ -274,13 +236,13 @@ impl LocalTerminals {
         &self.shared.setup.store
     }
 
-    fn admit(&self, terminal: Arc<Terminal>) -> TerminalId {
+    pub(super) fn admit(&self, terminal: Arc<Terminal>) -> TerminalId {
         let id = self.another();
         self.open().insert(id.clone(), terminal);
         id
     }
 
-    fn open(&self) -> MutexGuard<'_, HashMap<TerminalId, Arc<Terminal>>> {
+    pub(super) fn open(&self) -> MutexGuard<'_, HashMap<TerminalId, Arc<Terminal>>> {
         self.shared.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

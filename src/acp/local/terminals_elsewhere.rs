@@ -9,7 +9,7 @@ use super::children::ChildLog;
 use super::environment::{ForCommands, TellWithheld, without_refused};
 use crate::acp::Answer;
 use crate::acp::terminals::{
-    CreateTerminal, Ladder, Lasting, OpenTerminal, OutputQuery, Stopped, Stroke, TerminalClient,
+    CommandTrace, CreateTerminal, Ladder, OpenTerminal, OutputQuery, Stopped, Stroke, TerminalClient,
     TerminalExit, TerminalId, TerminalOutput, Typed,
 };
 use crate::output::{FilterFactory, OutputStore};
@@ -71,8 +71,13 @@ impl LocalTerminals {
     ///
     /// # Errors
     /// None here.
-    pub fn adopt(&self, _left: &Lasting) -> Result<Option<OpenTerminal>, ToolError> {
+    pub fn adopt(&self, _left: &CommandTrace) -> Result<Option<OpenTerminal>, ToolError> {
         Ok(None)
+    }
+
+    /// None: nothing runs.
+    pub fn leave_running(&self) -> usize {
+        0
     }
 
     /// Does nothing.

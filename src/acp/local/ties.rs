@@ -15,8 +15,8 @@ pub(super) struct Ties {
     pub limit: Option<LimitMark>,
     /// The control group that it enters.
     pub group: Option<ControlGroup>,
-    /// The named pipe for its output. With it the process lives on when the runner is killed, for the next life to
-    /// find and to read.
+    /// The named pipe for its output, or the socket where its terminal is held. With it the process lives on when the
+    /// runner has ended, for the next one to find and to read.
     pub fifo: Option<PathBuf>,
 }
 

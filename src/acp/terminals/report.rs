@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use super::{
-    Ending, ExitStatus, KILLED, ProcessName, Run, Stopped, TerminalExit, TerminalOutput, signal_name,
+    Ending, ExitStatus, InputWait, KILLED, ProcessName, Run, Stopped, TerminalExit, TerminalOutput,
+    signal_name,
 };
 use crate::output::figures::counted;
 use crate::tool::{ErrorCode, Meta, ToolError};
@@ -34,7 +35,11 @@ pub fn conclude(run: &Run, advice: &str) -> Result<(String, Meta), ToolError> {
             meta.timed_out = true;
             meta.may_have_run = true;
             meta.text_is_fitted = true;
-            let status = format!("Timed out: {} after {took}. {advice}", stopped_words(stopped));
+            let status = format!(
+                "Timed out: {} after {took}.{} {advice}",
+                stopped_words(stopped),
+                waited_words(output)
+            );
             let status = output_with_status(&status, output.hint.as_deref());
             Err(ToolError::new(ErrorCode::Timeout, so_far(&output.text, &status)).with_meta(meta))
         }
@@ -129,11 +134,36 @@ fn explain(code: i32) -> Option<String> {
     }
 }
 
-/// What is said where the text does not show all that was printed; nothing where it does.
-pub fn held_back_words(output: &TerminalOutput) -> Option<String> {
+/// What the text of a command that runs does not show: characters held back, and that it waits for input. Nothing
+/// where there is neither.
+pub fn unshown_words(output: &TerminalOutput) -> Option<String> {
     let held = u64::try_from(output.held_back).unwrap_or(u64::MAX);
-    let what = counted(held, "character");
-    (held > 0).then(|| format!("(then {what}, held back until it is clear that no secret begins there)"))
+    let held = (held > 0).then(|| {
+        let what = counted(held, "character");
+        format!("(then {what}, held back until it is clear that no secret begins there)")
+    });
+    let waits = output.input.filter(|_| output.exit.is_none()).map(|input| match input {
+        InputWait::Unechoed => {
+            "[waits for input without echo, probably a password. What WriteShell types is recorded: use a way that \
+             needs none (a key, sudo -n), or ask the person at this device; KillShell ends it]"
+        }
+        InputWait::Blocked => "[waits for input: WriteShell types it]",
+    });
+    let lines: Vec<String> = held.into_iter().chain(waits.map(str::to_owned)).collect();
+    (!lines.is_empty()).then(|| lines.join("\n"))
+}
+
+/// What a command waited for when it was stopped.
+fn waited_words(output: &TerminalOutput) -> &'static str {
+    match output.input {
+        Some(InputWait::Unechoed) => {
+            " It was waiting for input without echo, probably a password: use a way that needs none (a key, sudo -n)."
+        }
+        Some(InputWait::Blocked) => {
+            " It was waiting for input: give its answers as arguments or `stdin`, or type them with WriteShell."
+        }
+        None => "",
+    }
 }
 
 /// A duration as `12.4 s`.

@@ -148,7 +148,7 @@ async fn watch(
             None => std::future::pending().await,
         }
     };
-    let mut shown = 0;
+    let (mut shown, mut input) = (0, None);
     let ending = tokio::select! {
         biased;
         exit = client.wait_for_terminal_exit(guard.id()) => Ending::Finished(exit?),
@@ -159,13 +159,17 @@ async fn watch(
         }
         never = show_output(client, cx, guard.id(), &mut shown) => match never {},
         () = out_of_patience => return Ok(Watched::Running(guard)),
-        () = tokio::time::sleep(limit) => Ending::TimedOut(stop(client, &guard, Ladder::timeout()).await?),
+        () = tokio::time::sleep(limit) => {
+            input = client.terminal_output(OutputQuery::all(guard.id())).await?.input;
+            Ending::TimedOut(stop(client, &guard, Ladder::timeout()).await?)
+        }
     };
     if cx.progress.is_followed() {
         let rest = client.terminal_output(OutputQuery { id: guard.id().clone(), since: Some(shown) }).await?;
         cx.progress.show_end(&rest.text, rest.omitted_bytes);
     }
     let output = client.terminal_output(OutputQuery::all(guard.id())).await?;
+    let output = TerminalOutput { input, ..output };
     Ok(Watched::Over(Box::new(Run { ending, output, guard })))
 }
 

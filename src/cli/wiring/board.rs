@@ -44,7 +44,7 @@ impl RunnerBoard {
         let _ = self.machine.set(known);
     }
 
-    async fn promise(&self, cx: &ToolCx, tool: &str, args: &str) -> Result<RequestId, ToolError> {
+    async fn promise(&self, cx: &ToolCx, tool: &str, args: &str) -> Result<String, ToolError> {
         let machine =
             self.machine.get().ok_or_else(|| ToolError::internal("the tools are not registered yet"))?;
         let entry = machine.registry.find(tool)?;
@@ -53,24 +53,19 @@ impl RunnerBoard {
         // the answer.
         let id = RequestId::parse(format!("{}-task", cx.request)).unwrap_or_default();
         let name = ToolName::parse(tool).map_err(|bad| ToolError::invalid_args(bad.to_string()))?;
-        self.tasks.start(id.clone(), name, effect, args.to_owned(), cx.agent_type.clone()).await.map_err(
-            |error| {
-                ToolError::new(
-                    ErrorCode::Io,
-                    format!("the task could not be recorded and was not started: {error}"),
-                )
-            },
-        )?;
-        Ok(id)
+        self.tasks.start(id, name, effect, args.to_owned(), cx.agent_type.clone()).await.map_err(|error| {
+            let text = format!("the task could not be recorded and was not started: {error}");
+            ToolError::new(ErrorCode::Io, text)
+        })
     }
 
-    async fn view(&self, id: &RequestId) -> Result<Option<TaskView>, ToolError> {
-        let (tasks, wanted) = (self.tasks.clone(), id.clone());
-        let life = tokio::task::spawn_blocking(move || tasks.life(&wanted))
+    async fn view(&self, name: &str) -> Result<Option<TaskView>, ToolError> {
+        let (tasks, wanted) = (self.tasks.clone(), name.to_owned());
+        let found = tokio::task::spawn_blocking(move || tasks.find(&wanted))
             .await
             .map_err(|_| ToolError::internal("the journal could not be read"))?
             .map_err(|error| ToolError::new(ErrorCode::Io, error.to_string()))?;
-        Ok(life.map(|life| self.view_of(life)))
+        Ok(found.map(|(request, life)| self.view_of(request, life)))
     }
 
     async fn list(&self, within: Duration, limit: u32) -> Result<Vec<TaskLine>, ToolError> {
@@ -83,7 +78,7 @@ impl RunnerBoard {
     }
 
     fn line_of(&self, task: ListedTask) -> TaskLine {
-        let ListedTask { id, args, life } = task;
+        let ListedTask { name, args, life } = task;
         let state = match (life.state, life.outcome) {
             (State::Accepted, _) => "waiting",
             (State::Started, _) => "running",
@@ -91,7 +86,7 @@ impl RunnerBoard {
             (_, Some(OutcomeKind::Cancelled)) => "cancelled",
             _ => "done",
         };
-        TaskLine { id, args, elapsed: self.elapsed(&life), state, tool: life.tool }
+        TaskLine { name, args, elapsed: self.elapsed(&life), state, tool: life.tool }
     }
 
     fn elapsed(&self, life: &RequestLife) -> Duration {
@@ -99,7 +94,7 @@ impl RunnerBoard {
         Duration::from_millis(u64::try_from(until - life.received_at_ms).unwrap_or(0))
     }
 
-    fn view_of(&self, life: RequestLife) -> TaskView {
+    fn view_of(&self, request: RequestId, life: RequestLife) -> TaskView {
         let elapsed = self.elapsed(&life);
         let stage = match (life.state, life.payload) {
             (State::Accepted, _) => TaskStage::Waiting,
@@ -107,17 +102,17 @@ impl RunnerBoard {
             (_, Some(payload)) => TaskStage::Done(payload),
             (_, None) => TaskStage::Forgotten,
         };
-        TaskView { tool: life.tool, elapsed, stage }
+        TaskView { request, tool: life.tool, elapsed, stage }
     }
 }
 
 impl TaskBoard for RunnerBoard {
-    fn start<'a>(&'a self, cx: &'a ToolCx, tool: &'a str, args: &'a str) -> Answer<'a, RequestId> {
+    fn start<'a>(&'a self, cx: &'a ToolCx, tool: &'a str, args: &'a str) -> Answer<'a, String> {
         Box::pin(self.promise(cx, tool, args))
     }
 
-    fn look<'a>(&'a self, id: &'a RequestId) -> Answer<'a, Option<TaskView>> {
-        Box::pin(self.view(id))
+    fn look<'a>(&'a self, name: &'a str) -> Answer<'a, Option<TaskView>> {
+        Box::pin(self.view(name))
     }
 
     fn recent(&self, within: Duration, limit: u32) -> Answer<'_, Vec<TaskLine>> {

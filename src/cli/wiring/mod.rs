@@ -259,6 +259,8 @@ pub struct Processes {
     journal: Journal,
     secrets: Secrets,
     redactor: Redactor,
+    /// Shells in the background go on when the runner is told to stop.
+    keeps_shells: bool,
 }
 
 impl Processes {
@@ -290,11 +292,20 @@ impl Processes {
         tokio::join!(running, ending).0
     }
 
-    /// Ends all of them, the shells in the background too: nothing of the agent's goes on when somebody stopped the
-    /// runner. Each is asked first and has two seconds, none when somebody hurries; by now no call is waited for.
+    /// Ends all of them, the shells in the background too, unless the owner wants these to go on. Each is asked first
+    /// and has two seconds, none when somebody hurries; by now no call is waited for.
     async fn end(&self, stop: &Stop) {
-        if let Err(error) = self.journal.shells_stopped(Clock::system().now_ms()).await {
+        let now_ms = Clock::system().now_ms();
+        if let Err(error) = self.journal.shells_stopped(now_ms, self.keeps_shells).await {
             tracing::warn!(%error, "the next life will not know that the shells ended with this one");
+        }
+        if self.keeps_shells {
+            let terminals = self.terminals.clone();
+            let left = tokio::task::spawn_blocking(move || terminals.leave_running()).await.unwrap_or(0);
+            tracing::info!(
+                shells = left,
+                "shells in the background go on; the next start takes them up again"
+            );
         }
         let ladder = if stop.is_hurried() { Ladder::kill() } else { Ladder::timeout() };
         self.terminals.stop_all(ladder).await;
@@ -335,6 +346,7 @@ pub fn runner(
         journal: journal.clone(),
         secrets: Secrets::of(home),
         redactor: machine.redactor.clone(),
+        keeps_shells: config.limits.keep_shells,
     };
     let parts = Parts {
         backend,

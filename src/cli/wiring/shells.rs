@@ -1,25 +1,27 @@
 //! Shells in the background over the end of a runner: written to the journal, and taken up again by the next life.
 //!
 //! A crash of the runner ends no shell that was started in the background: it runs on, and the next life reads it on
-//! under the same name. A stop that somebody asked for ends all of them: nothing of the agent's goes on unattended,
-//! and who stops the runner means to stop what it does. The next life then lists them as ended with the runner.
+//! under the same name. A stop that somebody asked for ends all of them, unless the owner set `keep_shells`: who stops
+//! the runner means to stop what it does. The next life then lists them as ended with the runner.
 
 use std::collections::HashSet;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, UNIX_EPOCH};
 
 use crate::acp::local::terminals::LocalTerminals;
-use crate::acp::terminals::{ExitStatus, Lasting, TerminalExit, TerminalId, TerminalOutput, ending_words};
+use crate::acp::terminals::{
+    CommandTrace, ExitStatus, TerminalExit, TerminalId, TerminalOutput, ending_words,
+};
 use crate::handlers::shell::{NewShell, Past, Remembered, ShellBoard, ShellRecords, Written};
 use crate::home::Home;
 use crate::ids::RequestId;
 use crate::journal::{Journal, JournalError, ShellExit, ShellRow, ShellState, ShellTrace};
-use crate::output::{OutputHandle, OutputStore};
+use crate::output::{OutputHandle, OutputStore, hygiene};
 use crate::runner::Clock;
 
-/// How much of an earlier shell's output is shown.
-const LAST_CHARS: usize = 8_000;
+/// How much of an earlier shell's output is shown, as it is kept: escape sequences count.
+const LAST_CHARS: usize = 30_000;
 
 /// The journal as the place where shells are written down.
 pub(super) struct JournalledShells {
@@ -29,13 +31,13 @@ pub(super) struct JournalledShells {
 
 impl ShellRecords for JournalledShells {
     fn begun<'a>(&'a self, new: NewShell<'a>) -> Written<'a> {
-        let trace = new.lasting.map(|lasting| ShellTrace {
-            identity: lasting.identity.clone(),
-            request: lasting.request.to_string(),
-            fifo: lasting.output.display().to_string(),
-            raw: lasting.raw,
+        let trace = new.trace.map(|trace| ShellTrace {
+            identity: trace.identity.clone(),
+            request: trace.request.to_string(),
+            fifo: trace.output.as_ref().map(|output| output.display().to_string()),
+            raw: trace.raw,
         });
-        let kept = new.lasting.map(|lasting| OutputStore::handle(&lasting.request, 0).to_string());
+        let kept = new.trace.map(|trace| OutputStore::handle(&trace.request, 0).to_string());
         let now_ms = self.clock.now_ms();
         let row = ShellRow {
             number: new.shell.number(),
@@ -97,7 +99,7 @@ pub(super) fn take_up(
         };
         if terminal.is_none() && row.state == ShellState::Running {
             row.state = ShellState::Lost;
-            journal.shell_over(row.number, ShellState::Lost, ShellExit::default(), now_ms);
+            journal.shell_over(row.number, row.state, row.exit.clone(), now_ms);
         }
         known.push(remembered(row, terminal, last_life, outputs));
     }
@@ -108,21 +110,21 @@ pub(super) fn take_up(
 }
 
 fn adopt(terminals: &LocalTerminals, trace: &ShellTrace, taken: &mut HashSet<String>) -> Option<TerminalId> {
-    let lasting = Lasting {
+    let command = CommandTrace {
         identity: trace.identity.clone(),
-        output: trace.fifo.clone().into(),
+        output: trace.fifo.as_ref().map(PathBuf::from),
         request: RequestId::parse(trace.request.clone()).ok()?,
         raw: trace.raw,
     };
-    match terminals.adopt(&lasting) {
+    match terminals.adopt(&command) {
         Ok(adopted) => {
             let terminal = adopted?.id;
-            tracing::info!(request.id = %lasting.request, "a shell that an earlier life started is taken up again");
-            taken.insert(lasting.identity);
+            tracing::info!(request.id = %command.request, "a shell that an earlier life started is taken up again");
+            taken.insert(command.identity);
             Some(terminal)
         }
         Err(error) => {
-            tracing::warn!(request.id = %lasting.request, %error, "a shell of an earlier life cannot be read; it is ended");
+            tracing::warn!(request.id = %command.request, %error, "a shell of an earlier life cannot be read; it is ended");
             None
         }
     }
@@ -131,8 +133,10 @@ fn adopt(terminals: &LocalTerminals, trace: &ShellTrace, taken: &mut HashSet<Str
 /// Removes named pipes that belong to no shell that runs.
 fn clear(folder: &Path, taken: &HashSet<String>, rows: &[ShellRow]) {
     let traces = rows.iter().filter_map(|row| row.trace.as_ref());
-    let used: HashSet<&Path> =
-        traces.filter(|trace| taken.contains(&trace.identity)).map(|trace| Path::new(&trace.fifo)).collect();
+    let used: HashSet<&Path> = traces
+        .filter(|trace| taken.contains(&trace.identity))
+        .filter_map(|trace| trace.fifo.as_deref().map(Path::new))
+        .collect();
     #[expect(clippy::disallowed_methods, reason = "the folder of named pipes is this joint's alone")]
     let entries = std::fs::read_dir(folder).into_iter().flatten().filter_map(Result::ok);
     for left in entries.map(|entry| entry.path()).filter(|path| !used.contains(path.as_path())) {
@@ -162,38 +166,56 @@ fn past(row: &ShellRow, last_life: Option<i64>, outputs: &OutputStore) -> Past {
     let text = handle.as_ref().and_then(|handle| outputs.tail_text(handle, LAST_CHARS).ok().flatten());
     // A name under which nothing is kept would only mislead.
     let handle = handle.filter(|_| text.is_some());
-    let status = match (&row.exit, row.state) {
-        (ShellExit { code: Some(code), .. }, _) => ExitStatus::Code(*code),
-        (ShellExit { signal: Some(name), .. }, _) => ExitStatus::Signal(name.clone()),
-        (_, ShellState::Stopped) => ExitStatus::Unseen("it was ended when the runner was stopped"),
-        (_, ShellState::Lost) => ExitStatus::Unseen("no runner was there when it ended"),
-        _ => ExitStatus::Unseen("the runner was restarted while it ran"),
-    };
-    let words = match row.state {
-        ShellState::Lost if row.trace.is_none() => {
-            "lost: the runner was cut off; what still ran of this command was ended when the runner was back"
-                .to_owned()
-        }
-        ShellState::Lost => format!(
-            "lost: it ran when the runner was cut off and was gone when the runner was back; last seen running {}; \
-             exit code not known",
-            date(last_life.unwrap_or(0).max(row.started_at_ms)),
-        ),
-        ShellState::Stopped => match row.ended_at_ms {
-            Some(at) => format!("ended with the runner, which was stopped {}", date(at)),
-            None => "ended with the runner, which was stopped".to_owned(),
-        },
-        _ => format!("ended before the runner was restarted, {}", ending_words(&status)),
-    };
+    let is_raw = row.trace.as_ref().is_some_and(|trace| trace.raw);
+    let text = text.map(|kept| if is_raw { kept } else { hygiene::clean(&kept) });
+    let status = end_of(row);
     let ended = row.ended_at_ms.unwrap_or(row.started_at_ms).max(row.started_at_ms);
     let output = TerminalOutput {
         text: text.unwrap_or_default(),
         handle,
-        exit: Some(TerminalExit { status, output_open: false, left: Vec::new(), out_of_memory: false }),
+        exit: Some(TerminalExit {
+            status: status.clone(),
+            output_open: false,
+            left: Vec::new(),
+            out_of_memory: false,
+        }),
         elapsed: Duration::from_millis(u64::try_from(ended - row.started_at_ms).unwrap_or(0)),
         ..TerminalOutput::default()
     };
-    Past { words, output }
+    Past { words: past_words(row, last_life, &status), output }
+}
+
+/// How the shell's command ended, as far as a runner saw it.
+fn end_of(row: &ShellRow) -> ExitStatus {
+    match (&row.exit, row.state) {
+        (ShellExit { code: Some(code), .. }, _) => ExitStatus::Code(*code),
+        (ShellExit { signal: Some(name), .. }, _) => ExitStatus::Signal(name.clone()),
+        (_, ShellState::Stopped) => ExitStatus::Unseen("it was ended when the runner was stopped"),
+        (_, ShellState::Lost) => ExitStatus::Unseen("the runner was not there"),
+        _ => ExitStatus::Unseen("the runner was restarted while it ran"),
+    }
+}
+
+fn past_words(row: &ShellRow, last_life: Option<i64>, status: &ExitStatus) -> String {
+    let outlives = row.trace.as_ref().is_some_and(|trace| trace.fifo.is_some());
+    match (row.state, status) {
+        (ShellState::Lost, ExitStatus::Unseen(_)) if outlives => format!(
+            "ended while the runner was not there; last seen running {}; its exit code is not known",
+            date(last_life.unwrap_or(0).max(row.started_at_ms)),
+        ),
+        (ShellState::Lost, ExitStatus::Unseen(_)) => {
+            "ended with the runner, which was killed or crashed; its exit code is not known".to_owned()
+        }
+        (ShellState::Lost, _) => format!(
+            "ended, {}; what it had left running was ended after the runner was killed or crashed",
+            ending_words(status)
+        ),
+        (ShellState::Stopped, _) => match row.ended_at_ms {
+            Some(at) => format!("ended with the runner, which was stopped {}", date(at)),
+            None => "ended with the runner, which was stopped".to_owned(),
+        },
+        _ => format!("ended before the runner was restarted, {}", ending_words(status)),
+    }
 }
 
 /// As `Fri, 20 Nov 2026 21:05:03 GMT`.

@@ -11,13 +11,12 @@ use serde_json::{Map, Value};
 
 use super::ShellDeps;
 use super::bash_keys;
-use super::board::{Newcomer, Shell};
+use super::board::Newcomer;
 use super::ports::{holder_words, listening_words};
 use crate::acp::RawPath;
 use crate::acp::terminals::{
     CreateTerminal, Ending, Launch, OutputQuery, Run, TerminalGuard, TerminalOutput, Watched, WindowSize,
-    conclude, facts, held_back_words, list, output_with_status, run_or_leave, run_to_end, seconds,
-    status_line,
+    conclude, facts, list, output_with_status, run_or_leave, run_to_end, seconds, status_line, unshown_words,
 };
 use crate::home::Mounted;
 use crate::output::Budget;
@@ -67,7 +66,7 @@ pub(super) struct Bash {
     env: Option<BTreeMap<String, String>>,
     /// What it reads.
     stdin: Option<String>,
-    /// Run it in a terminal that WriteShell can type into.
+    /// Run it in a terminal that WriteShell can type into; drawn output is shown as a screen.
     #[serde(default)]
     tty: bool,
     /// Width, 20 to 500; else 120.
@@ -292,8 +291,8 @@ async fn left_running(deps: &ShellDeps, guard: TerminalGuard, about: About) -> R
         seconds(output.elapsed),
         shell.shown()
     );
-    let printed = output_with_status(&output.text, held_back_words(&output).as_deref());
-    let text = output_with_status(&printed, Some(&format!("{status}\n{}", follow_words(&shell, &output))));
+    let printed = output_with_status(&output.text, unshown_words(&output).as_deref());
+    let text = output_with_status(&printed, Some(&format!("{status}\n{}", follow_words(&output))));
     Ok(Reply::fitted(text).with_meta(with_handle(&output)))
 }
 
@@ -345,21 +344,18 @@ async fn in_background(
     };
     let status = match &output.exit {
         Some(exit) => status_line(&exit.status, output.elapsed, !output.text.trim().is_empty()),
-        None => Some(follow_words(&shell, &output)),
+        None => Some(follow_words(&output)),
     };
-    let printed = output_with_status(&output.text, held_back_words(&output).as_deref());
+    let printed = output_with_status(&output.text, unshown_words(&output).as_deref());
     let rest = output_with_status(&printed, status.as_deref());
     let text = if rest.is_empty() { first } else { format!("{first}\n{rest}") };
     Ok(Reply::fitted(text).with_meta(with_handle(&output)))
 }
 
 /// How to go on with a shell that runs.
-fn follow_words(shell: &Shell, output: &TerminalOutput) -> String {
+fn follow_words(output: &TerminalOutput) -> String {
     let typing = if output.tty { "; WriteShell types into it" } else { "" };
-    format!(
-        "[ShellStatus shell_id=\"{}\" since={} shows what comes next{typing}; KillShell ends it]",
-        shell.id, output.cursor
-    )
+    format!("[ShellStatus since={} shows what comes next{typing}; KillShell ends it]", output.cursor)
 }
 
 fn with_handle(output: &TerminalOutput) -> Meta {

@@ -10,6 +10,8 @@ use crate::tool::ToolError;
 
 /// How many shells are listed before those that ended longest ago are forgotten.
 const LISTED: usize = 50;
+/// How many of those that have ended a list shows.
+const ENDED_SHOWN: usize = 10;
 /// The beginning of every shell's name.
 const NAME: &str = "sh_";
 
@@ -155,7 +157,7 @@ impl ShellBoard {
         let known = look().await;
         let new = NewShell {
             shell: &shell,
-            lasting: newcomer.terminal.lasting.as_ref(),
+            trace: newcomer.terminal.trace.as_ref(),
             handle: known.handle.as_ref().map(OutputHandle::as_str),
             exit: known.exit.as_ref().map(|exit| &exit.status),
             runs: is_alive(&known),
@@ -233,6 +235,23 @@ impl ShellBoard {
     fn listed(&self) -> MutexGuard<'_, Listed> {
         self.listed.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// Every shell with what its terminal says: first those that run, then those that ended last, [`ENDED_SHOWN`] at most;
+/// and how many more have ended.
+pub(super) async fn overview(
+    board: &ShellBoard,
+    client: &dyn TerminalClient,
+) -> (Vec<(Shell, Result<TerminalOutput, ToolError>)>, usize) {
+    let (mut shown, mut ended) = (Vec::new(), Vec::new());
+    for shell in board.all() {
+        let output = state(client, &shell, Some(u64::MAX)).await;
+        let list = if output.as_ref().is_ok_and(is_alive) { &mut shown } else { &mut ended };
+        list.push((shell, output));
+    }
+    let more = ended.len().saturating_sub(ENDED_SHOWN);
+    shown.extend(ended.into_iter().rev().take(ENDED_SHOWN));
+    (shown, more)
 }
 
 /// What a shell's terminal says.

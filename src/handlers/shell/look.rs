@@ -1,9 +1,11 @@
 //! Shells as others than the shell tools see them: a line each, for whoever lists all that runs beside a conversation.
 //! Not here: what a shell prints.
 
-use super::board::{Shell, ShellBoard, is_alive, state};
+use super::board::{Shell, ShellBoard, is_alive, overview, state};
 use super::shell_status::state_words;
 use crate::acp::TerminalClient;
+use crate::acp::terminals::TerminalOutput;
+use crate::tool::ToolError;
 
 /// A shell at one moment.
 #[derive(Debug, Clone)]
@@ -23,20 +25,16 @@ pub struct ShellLook {
 /// One shell; none where there is no such shell.
 pub async fn look_at(board: &ShellBoard, client: &dyn TerminalClient, id: &str) -> Option<ShellLook> {
     let shell = board.find(id).ok()?;
-    Some(look(client, &shell).await)
+    Some(look(&shell, state(client, &shell, Some(u64::MAX)).await))
 }
 
-/// Every shell, oldest first.
+/// The shells that run, and those that ended last.
 pub async fn look_at_all(board: &ShellBoard, client: &dyn TerminalClient) -> Vec<ShellLook> {
-    let mut looks = Vec::new();
-    for shell in board.all() {
-        looks.push(look(client, &shell).await);
-    }
-    looks
+    let (shells, _) = overview(board, client).await;
+    shells.into_iter().map(|(shell, output)| look(&shell, output)).collect()
 }
 
-async fn look(client: &dyn TerminalClient, shell: &Shell) -> ShellLook {
-    let output = state(client, shell, Some(u64::MAX)).await;
+fn look(shell: &Shell, output: Result<TerminalOutput, ToolError>) -> ShellLook {
     ShellLook {
         id: shell.id.clone(),
         title: shell.title(),

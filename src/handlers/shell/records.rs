@@ -5,7 +5,7 @@ use std::future::Future;
 use std::pin::Pin;
 
 use super::board::Shell;
-use crate::acp::terminals::{ExitStatus, Lasting, TerminalOutput};
+use crate::acp::terminals::{CommandTrace, ExitStatus, TerminalOutput};
 
 /// Done when it is written down.
 pub type Written<'a> = Pin<Box<dyn Future<Output = ()> + Send + 'a>>;
@@ -14,8 +14,8 @@ pub type Written<'a> = Pin<Box<dyn Future<Output = ()> + Send + 'a>>;
 pub struct NewShell<'a> {
     /// Its name and what is said of it.
     pub shell: &'a Shell,
-    /// What finds it again after a crash; absent for what dies or is ended with the runner.
-    pub lasting: Option<&'a Lasting>,
+    /// Identifies its command beyond this process.
+    pub trace: Option<&'a CommandTrace>,
     /// Where its output is kept, if it has printed anything.
     pub handle: Option<&'a str>,
     /// How its command has ended, if it has.
@@ -49,7 +49,7 @@ impl ShellRecords for Unrecorded {
 /// A shell of an earlier life of the runner that is over.
 #[derive(Debug)]
 pub struct Past {
-    /// What became of it: `lost: ...`, `ended with exit code 0, before the runner was restarted`.
+    /// What became of it: `ended before the runner was restarted, exit code 0`.
     pub words: String,
     /// What is known of its output.
     pub output: TerminalOutput,

@@ -9,9 +9,9 @@ use serde::Deserialize;
 use tokio::time::Instant;
 
 use super::ShellDeps;
-use super::board::{Shell, is_alive, state};
+use super::board::{Shell, is_alive, overview, state};
 use super::ports::listening_words;
-use crate::acp::terminals::{TerminalOutput, ending_words, facts, held_back_words, list, seconds};
+use crate::acp::terminals::{TerminalOutput, ending_words, facts, list, seconds, unshown_words};
 use crate::tool::{Effect, Lane, Reply, Tool, ToolCx, ToolError};
 
 const TAIL_LINES: u64 = 50;
@@ -84,20 +84,23 @@ impl ShellStatus {
             let text = "ShellStatus: since, tail_lines, pattern and wait_ms are about one shell; name it in `shell_id`.";
             return Err(ToolError::invalid_args(text));
         }
-        let shells = deps.shells.all();
+        let (shells, more) = overview(&deps.shells, deps.terminals.as_ref()).await;
         if shells.is_empty() {
             return Ok(Reply::text("There are no background shells."));
         }
         let mut lines = Vec::new();
-        for shell in &shells {
-            let now = match state(deps.terminals.as_ref(), shell, Some(u64::MAX)).await {
-                Ok(output) if is_alive(&output) => {
-                    state_words(shell, &output) + &listening_words(deps.terminals.as_ref(), shell).await
+        for (shell, output) in &shells {
+            let now = match output {
+                Ok(output) if is_alive(output) => {
+                    state_words(shell, output) + &listening_words(deps.terminals.as_ref(), shell).await
                 }
-                Ok(output) => state_words(shell, &output),
+                Ok(output) => state_words(shell, output),
                 Err(gone) => gone.text().to_owned(),
             };
             lines.push(format!("{}: {now}, in {}: {}", shell.shown(), shell.folder, shell.title()));
+        }
+        if more > 0 {
+            lines.push(format!("[{more} more have ended; ShellStatus with a shell_id still shows each]"));
         }
         Ok(Reply::text(lines.join("\n")))
     }
@@ -123,6 +126,11 @@ impl ShellStatus {
             state_words(shell, output),
             shell.title()
         )];
+        if self.since.is_some() && shell.past.is_some() {
+            shown.push(
+                "[a cursor does not reach over a restart of the runner: these are its last lines]".to_owned(),
+            );
+        }
         if self.since.is_some() && output.omitted_bytes > 0 {
             shown.push(format!("[{} bytes between were too much to hold]", output.omitted_bytes));
         }
@@ -135,16 +143,25 @@ impl ShellStatus {
             let new = if self.since.is_some() { " new" } else { "" };
             shown.push(format!("({what}{new} was printed)"));
         }
-        shown.extend(held_back_words(output));
+        shown.extend(unshown_words(output));
         let mut meta = facts(output);
         meta.handle = output.handle.as_ref().map(|handle| handle.as_str().to_owned());
-        let whole =
-            meta.handle.as_ref().map(|handle| format!("; ReadOutput handle=\"{handle}\" for all of it"));
-        shown.push(format!("[since={} for what comes next{}]", output.cursor, whole.unwrap_or_default()));
-        shown.extend(output.hint.clone());
         meta.truncated = hidden > 0 || output.omitted_bytes > 0;
+        let is_whole = !meta.truncated && self.since.is_none() && matcher.is_none() && shell.past.is_none();
+        shown.extend(footer(output, is_whole));
+        shown.extend(output.hint.clone());
         Reply::text(shown.join("\n")).with_meta(meta)
     }
+}
+
+/// How to read on while more may come, and how to read the whole output where the answer does not show it.
+fn footer(output: &TerminalOutput, is_whole: bool) -> Option<String> {
+    let runs = is_alive(output) || output.exit.as_ref().is_some_and(|exit| exit.output_open);
+    let cursor = runs.then(|| format!("since={} for what comes next", output.cursor));
+    let whole = output.handle.as_ref().filter(|_| !is_whole);
+    let whole = whole.map(|handle| format!("ReadOutput handle=\"{}\" for all of it", handle.as_str()));
+    let parts: Vec<String> = cursor.into_iter().chain(whole).collect();
+    (!parts.is_empty()).then(|| format!("[{}]", parts.join("; ")))
 }
 
 /// The output once there is what is waited for, or the time is up.
@@ -156,8 +173,10 @@ async fn wait(
     matcher: Option<&RegexMatcher>,
 ) -> Result<TerminalOutput, ToolError> {
     let until = Instant::now() + Duration::from_millis(asked.wait_ms.unwrap_or(0).min(LONGEST_WAIT));
+    // Of an earlier runner's shell the last lines are all there is: no cursor counts in them.
+    let since = asked.since.filter(|_| shell.past.is_none());
     loop {
-        let output = state(deps.terminals.as_ref(), shell, asked.since).await?;
+        let output = state(deps.terminals.as_ref(), shell, since).await?;
         let found = match matcher {
             Some(matcher) => output.text.lines().any(|line| matches(matcher, line)),
             None => asked.since.is_some() && !output.text.is_empty(),

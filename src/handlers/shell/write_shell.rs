@@ -11,7 +11,7 @@ use tokio::time::Instant;
 use super::ShellDeps;
 use super::board::{Shell, state};
 use super::shell_status::{compile, matches, state_words};
-use crate::acp::terminals::{Key, Stroke, TerminalOutput, Typed, ending_words, facts, held_back_words};
+use crate::acp::terminals::{Key, Stroke, TerminalOutput, Typed, ending_words, facts, unshown_words};
 use crate::output::figures::grouped;
 use crate::tool::{Effect, ErrorCode, Lane, Meta, Reply, Tool, ToolCx, ToolError};
 
@@ -90,7 +90,7 @@ impl Tool for WriteShell {
         if typed.taken < typed.given {
             return Err(not_taken(&shell, typed, &after));
         }
-        Ok(answer(&shell, typed, &after, self.wait_warning()))
+        Ok(answer(&shell, &after, self.wait_warning()))
     }
 }
 
@@ -208,22 +208,17 @@ fn not_taken(shell: &Shell, typed: Typed, after: &TerminalOutput) -> ToolError {
     ToolError::new(ErrorCode::Io, text).with_meta(meta)
 }
 
-fn answer(shell: &Shell, typed: Typed, after: &TerminalOutput, warning: Option<String>) -> Reply {
+fn answer(shell: &Shell, after: &TerminalOutput, warning: Option<String>) -> Reply {
     let mut shown = vec![format!("Shell {}: {}", shell.shown(), state_words(shell, after))];
     if after.omitted_bytes > 0 {
         shown.push(format!("[{} bytes between were too much to hold]", grouped(after.omitted_bytes)));
     }
     let new = after.text.trim_end_matches(['\n', '\r']);
     shown.push(if new.is_empty() { "(nothing new was printed)".to_owned() } else { new.to_owned() });
-    shown.extend(held_back_words(after));
-    if !typed.echo && after.exit.is_none() {
-        shown.push("[the terminal does not show what is typed, as at a password prompt]".to_owned());
+    shown.extend(unshown_words(after));
+    if after.exit.is_none() {
+        shown.push(format!("[since={} for what comes next]", after.cursor));
     }
-    let whole = after
-        .handle
-        .as_ref()
-        .map(|handle| format!("; ReadOutput handle=\"{}\" for all of it", handle.as_str()));
-    shown.push(format!("[since={} for what comes next{}]", after.cursor, whole.unwrap_or_default()));
     let mut meta = facts(after);
     meta.handle = after.handle.as_ref().map(|handle| handle.as_str().to_owned());
     meta.warnings.extend(warning);

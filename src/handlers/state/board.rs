@@ -12,11 +12,11 @@ pub type Answer<'a, T> = Pin<Box<dyn Future<Output = Result<T, ToolError>> + Sen
 
 /// Keeps calls that run beside the conversation that asked for them.
 pub trait TaskBoard: Send + Sync + 'static {
-    /// Promises to run this call. Its arguments are checked first.
-    fn start<'a>(&'a self, cx: &'a ToolCx, tool: &'a str, args: &'a str) -> Answer<'a, RequestId>;
+    /// Promises to run this call and gives the task's name. The arguments are checked first.
+    fn start<'a>(&'a self, cx: &'a ToolCx, tool: &'a str, args: &'a str) -> Answer<'a, String>;
 
-    /// How far a task has come; none where there is no such task.
-    fn look<'a>(&'a self, id: &'a RequestId) -> Answer<'a, Option<TaskView>>;
+    /// How far the task of this name has come; none where there is no such task.
+    fn look<'a>(&'a self, name: &'a str) -> Answer<'a, Option<TaskView>>;
 
     /// The tasks that were asked for within this time, the latest first, at most so many.
     fn recent(&self, within: Duration, limit: u32) -> Answer<'_, Vec<TaskLine>>;
@@ -36,6 +36,8 @@ pub trait TaskBoard: Send + Sync + 'static {
 /// How far a task has come.
 #[derive(Debug, Clone)]
 pub struct TaskView {
+    /// The request that it is: its output is kept under that.
+    pub request: RequestId,
     /// The tool it runs.
     pub tool: String,
     /// Since it was asked for, or how long it took.
@@ -60,8 +62,8 @@ pub enum TaskStage {
 /// One task in the list of all.
 #[derive(Debug, Clone)]
 pub struct TaskLine {
-    /// Its id.
-    pub id: RequestId,
+    /// Its name.
+    pub name: String,
     /// The tool it runs.
     pub tool: String,
     /// The beginning of its arguments.
@@ -92,7 +94,7 @@ pub struct ShellView {
 pub struct NoTasks;
 
 impl TaskBoard for NoTasks {
-    fn start<'a>(&'a self, _cx: &'a ToolCx, _tool: &'a str, _args: &'a str) -> Answer<'a, RequestId> {
+    fn start<'a>(&'a self, _cx: &'a ToolCx, _tool: &'a str, _args: &'a str) -> Answer<'a, String> {
         Box::pin(async {
             let text = "Tasks need the background process (punie-runner run); this command runs one tool and ends. \
                         Nothing was started.";
@@ -100,7 +102,7 @@ impl TaskBoard for NoTasks {
         })
     }
 
-    fn look<'a>(&'a self, _id: &'a RequestId) -> Answer<'a, Option<TaskView>> {
+    fn look<'a>(&'a self, _name: &'a str) -> Answer<'a, Option<TaskView>> {
         Box::pin(async { Ok(None) })
     }
 

@@ -15,6 +15,8 @@ pub(super) struct News {
     pub(super) next: u64,
     /// How many bytes are kept after that one.
     pub(super) rest: u64,
+    /// Something before it was left out.
+    pub(super) is_cut: bool,
 }
 
 /// Reads on from a cursor, at most so many bytes; none where nothing is kept.
@@ -34,7 +36,7 @@ pub(super) fn since(
     let whole = cursor + bytes.len() as u64 >= size;
     let bytes = &bytes[..clean_end(&bytes, whole)];
     let next = cursor + bytes.len() as u64;
-    Ok(Some(News { text: cleaned(bytes), next, rest: size.saturating_sub(next) }))
+    Ok(Some(News { text: cleaned(bytes), next, rest: size.saturating_sub(next), is_cut: false }))
 }
 
 /// The last characters and the cursor after them; none where nothing is kept.
@@ -49,11 +51,13 @@ pub(super) fn latest(outputs: &OutputStore, handle: &OutputHandle, chars: usize)
         // It may begin inside of something.
         news.text.drain(..=newline);
     }
+    let before = news.text.len();
     let surplus = news.text.chars().count().saturating_sub(chars);
     if let Some((at, _)) = news.text.char_indices().nth(surplus).filter(|_| surplus > 0) {
         let line = memchr::memchr(b'\n', &news.text.as_bytes()[at..]).map_or(at, |newline| at + newline + 1);
         news.text.drain(..if line < news.text.len() { line } else { at });
     }
+    news.is_cut = from > 0 || news.text.len() < before;
     Ok(Some(news))
 }
 

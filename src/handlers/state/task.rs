@@ -58,8 +58,8 @@ impl Tool for Task {
                 "A task cannot start another task. Start both from the conversation.",
             ));
         }
-        let id = deps.board.start(cx, tool, &Value::Object(self.args).to_string()).await?;
+        let name = deps.board.start(cx, tool, &Value::Object(self.args).to_string()).await?;
         let what = self.description.map_or_else(String::new, |what| format!(" ({what})"));
-        Ok(format!("Task {id} started: {tool}{what}. Fetch its result with TaskOutput task_id=\"{id}\"."))
+        Ok(format!("Task {name} started: {tool}{what}. TaskOutput fetches its result."))
     }
 }

@@ -11,7 +11,6 @@ use tokio::time::Instant;
 use super::StateDeps;
 use super::board::{ShellView, TaskStage, TaskView};
 use super::news::{self, News};
-use crate::ids::RequestId;
 use crate::output::figures::size;
 use crate::output::{OutputHandle, OutputStore};
 use crate::tool::{Effect, Lane, Meta, Reply, Tool, ToolCx, ToolError};
@@ -59,8 +58,7 @@ impl Tool for TaskOutput {
         ("timeout", "wait_ms"),
     ];
     const ACCEPTED: &'static [&'static str] = &["block"];
-    const EXAMPLES: &'static [&'static str] =
-        &["{}", r#"{"task_id":"0198c0de-2f5a-7000-8000-6d1c0a9be702-task","since":4096,"wait_ms":30000}"#];
+    const EXAMPLES: &'static [&'static str] = &["{}", r#"{"task_id":"task_7","since":4096,"wait_ms":30000}"#];
     const LIMITS: &'static [&'static str] = &[
         "waits 30,000 ms at most",
         "the last 4,000 characters of a running task, 24,000 bytes from a cursor",
@@ -96,11 +94,11 @@ impl Tool for TaskOutput {
             let shell = self.shell(cx, deps, asked, until).await?;
             return Ok(self.of_shell(&shell, &deps.outputs));
         }
-        let id = RequestId::parse(asked.to_owned()).map_err(|_| unknown(asked))?;
-        let view = self.task(cx, deps, &id, until).await?;
+        let name = asked.to_owned();
+        let view = self.task(cx, deps, &name, until).await?;
         let (outputs, asked) = (deps.outputs.clone(), self);
         // What was printed is on the disk.
-        tokio::task::spawn_blocking(move || asked.of_task(&id, view, &outputs))
+        tokio::task::spawn_blocking(move || asked.of_task(&name, view, &outputs))
             .await
             .map_err(|error| ToolError::internal(format!("TaskOutput: {error}")))
     }
@@ -112,12 +110,12 @@ impl TaskOutput {
         &self,
         cx: &ToolCx,
         deps: &StateDeps,
-        id: &RequestId,
+        name: &str,
         until: Instant,
     ) -> Result<TaskView, ToolError> {
         let mut look = LOOKS[0];
         loop {
-            let view = deps.board.look(id).await?.ok_or_else(|| unknown(id.as_str()))?;
+            let view = deps.board.look(name).await?.ok_or_else(|| unknown(name))?;
             let going = matches!(view.stage, TaskStage::Waiting | TaskStage::Running);
             if !going || Instant::now() >= until {
                 return Ok(view);
@@ -148,16 +146,16 @@ impl TaskOutput {
         }
     }
 
-    fn of_task(&self, id: &RequestId, view: TaskView, outputs: &OutputStore) -> Reply {
-        let TaskView { tool, elapsed, stage } = view;
+    fn of_task(&self, name: &str, view: TaskView, outputs: &OutputStore) -> Reply {
+        let TaskView { request, tool, elapsed, stage } = view;
         let seconds = elapsed.as_secs_f64();
-        let handle = OutputStore::handle(id, 0);
+        let handle = OutputStore::handle(&request, 0);
         match stage {
             TaskStage::Waiting => {
-                Reply::text(format!("Task {id} ({tool}) waits for its turn since {seconds:.1} s."))
+                Reply::text(format!("Task {name} ({tool}) waits for its turn since {seconds:.1} s."))
             }
             TaskStage::Running => {
-                let head = format!("Task {id} ({tool}) has been running for {seconds:.1} s.");
+                let head = format!("Task {name} ({tool}) has been running for {seconds:.1} s.");
                 self.printed(&head, &handle, outputs, true).unwrap_or_else(|| {
                     Reply::text(format!(
                         "{head}\n(nothing was printed so far)\n[since=0 for what comes next]"
@@ -165,12 +163,12 @@ impl TaskOutput {
                 })
             }
             TaskStage::Forgotten => {
-                Reply::text(format!("Task {id} ({tool}) is done; its result is no longer kept."))
+                Reply::text(format!("Task {name} ({tool}) is done; its result is no longer kept."))
             }
             TaskStage::Done(payload) => {
                 let payload: Value = serde_json::from_str(&payload).unwrap_or_default();
                 let done = Ending::of(&payload);
-                let head = format!("Task {id} ({tool}) {} after {seconds:.1} s", done.verdict);
+                let head = format!("Task {name} ({tool}) {} after {seconds:.1} s", done.verdict);
                 let rest = self.since.and_then(|_| {
                     let exit =
                         done.meta.exit_code.map(|code| format!(", exit code {code}")).unwrap_or_default();
@@ -218,25 +216,27 @@ impl TaskOutput {
             let past = news.next < since;
             text.push_str(if past { "(the cursor is past the end)" } else { "(nothing new was printed)" });
         }
-        if !text.ends_with('\n') {
-            text.push('\n');
+        if let Some(footer) = footer(&news, handle, running) {
+            text.truncate(text.trim_end_matches('\n').len());
+            let _ = write!(text, "\n{footer}");
         }
-        text.push_str(&footer(&news, handle, running));
         let meta = Meta { handle: Some(handle.as_str().to_owned()), ..Meta::default() };
         Some(Reply::fitted(text).with_meta(meta))
     }
 }
 
-fn footer(news: &News, handle: &OutputHandle, running: bool) -> String {
-    let mut text = if news.rest > 0 {
-        format!("[{} more: since={}", size(news.rest), news.next)
+/// How to read on, and any other part; nothing at the end of an output that was shown whole.
+fn footer(news: &News, handle: &OutputHandle, running: bool) -> Option<String> {
+    let next = if news.rest > 0 {
+        format!("{} more: since={}; ", size(news.rest), news.next)
     } else if running {
-        format!("[since={} for what comes next", news.next)
+        format!("since={} for what comes next; ", news.next)
+    } else if news.is_cut {
+        String::new()
     } else {
-        format!("[all of it was shown up to here, since={}", news.next)
+        return None;
     };
-    let _ = write!(text, "; ReadOutput handle=\"{handle}\" for any part]");
-    text
+    Some(format!("[{next}ReadOutput handle=\"{handle}\" for any part]"))
 }
 
 async fn pause(cx: &ToolCx, until: Instant, look: &mut Duration) -> Result<(), ToolError> {
@@ -258,7 +258,7 @@ async fn list(deps: &StateDeps) -> Result<Reply, ToolError> {
     let mut text = String::new();
     for task in &tasks {
         let seconds = task.elapsed.as_secs_f64();
-        let _ = writeln!(text, "{}: {}, {seconds:.1} s, {} {}", task.id, task.state, task.tool, task.args);
+        let _ = writeln!(text, "{}: {}, {seconds:.1} s, {} {}", task.name, task.state, task.tool, task.args);
     }
     for shell in &shells {
         let _ = writeln!(text, "{}: {}, shell: {}", shell.id, shell.state, shell.title);

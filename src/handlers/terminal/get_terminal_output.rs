@@ -6,7 +6,7 @@ use serde::Deserialize;
 use super::TerminalDeps;
 use super::board::{is_alive, look};
 use crate::acp::terminals::{
-    ExitStatus, TerminalOutput, facts, held_back_words, list, output_with_status, seconds, status_line,
+    ExitStatus, TerminalOutput, facts, list, output_with_status, seconds, status_line, unshown_words,
 };
 use crate::tool::{Effect, Lane, Reply, Tool, ToolCx, ToolError};
 
@@ -33,7 +33,7 @@ impl Tool for GetTerminalOutput {
     async fn run(self, cx: &ToolCx, deps: &TerminalDeps) -> Result<Reply, ToolError> {
         let lasting = deps.board.find(&cx.conversation, &self.terminal_id)?;
         let output = look(deps.terminals.as_ref(), &lasting, None).await?;
-        let printed = output_with_status(&output.text, held_back_words(&output).as_deref());
+        let printed = output_with_status(&output.text, unshown_words(&output).as_deref());
         let state = output_with_status(&state_words(&output), output.hint.as_deref());
         let text = output_with_status(&printed, Some(&state));
         let mut meta = facts(&output);

@@ -38,6 +38,10 @@ const VERSIONS: &[(&str, &str)] = &[
         include_str!("../../../migrations/journal/0006_periodic.sql"),
         include_str!("../fixtures/journal/rows_6.sql"),
     ),
+    (
+        include_str!("../../../migrations/journal/0007_task_names.sql"),
+        include_str!("../fixtures/journal/rows_7.sql"),
+    ),
 ];
 
 /// A journal as a runner of this version left it.

@@ -193,7 +193,7 @@ async fn what_a_command_in_the_background_prints_is_its_own_and_it_opens_its_out
     let told =
         tools::call(&yard.registry, "ShellStatus", json!({"shell_id": "sh_1"})).await.expect("so it is");
     let text = tools::text(&told);
-    assert!(text.contains("\nown\nby-name\n") && !text.contains("forged"), "{text}");
+    assert!(text.contains("\nown\nby-name") && !text.contains("forged"), "{text}");
 }
 
 #[tokio::test]

@@ -52,11 +52,12 @@ async fn a_shell_lives_through_a_crash_and_is_followed_and_ended_by_the_next_lif
         "{after}"
     );
     stage.write("go2", "");
-    assert!(waited_for(&stage, "line 2").await.contains("\nline 2\n"));
+    let last = waited_for(&stage, "line 2").await;
+    assert!(last.contains("\nline 2\n"));
     let whole = status(&stage, json!({"shell_id": "sh_1"})).await;
     assert!(whole.contains("\nline 0\nline 1\nline 2\n"), "{whole}");
-    assert_eq!(handle(&before), handle(&whole), "its output goes on under the same name");
-    let args = json!({"handle": handle(&whole)});
+    assert_eq!(handle(&before), handle(&last), "its output goes on under the same name");
+    let args = json!({"handle": handle(&last)});
     let kept = stage.caller.have(Ask::new("ReadOutput", &args)).await.text();
     assert!(kept.contains("1\tline 0\n") && kept.contains("3\tline 2\n"), "{kept}");
 
@@ -101,7 +102,7 @@ async fn daemons_of_a_shell_that_lived_through_a_crash_are_ended_with_it() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_shell_that_ended_while_no_runner_was_there_is_lost_and_said_to_be() {
+async fn of_a_shell_that_ended_while_no_runner_was_there_only_the_exit_code_is_said_not_to_be_known() {
     let stage = Stage::new().await;
     let runner = stage.run();
     begin(&stage, COUNTER).await;
@@ -115,20 +116,18 @@ async fn a_shell_that_ended_while_no_runner_was_there_is_lost_and_said_to_be() {
 
     let runner = stage.run();
     let lost = status(&stage, json!({"shell_id": "sh_1"})).await;
-    assert!(
-        lost.contains("sh_1") && lost.contains("lost: ") && lost.contains("last seen running "),
-        "{lost}"
-    );
-    assert!(lost.contains("\nline 0\n") && lost.contains("exit code not known"), "{lost}");
+    let words = "ended while the runner was not there; last seen running ";
+    assert!(lost.contains("sh_1") && lost.contains(words), "{lost}");
+    assert!(lost.contains("\nline 0\n") && lost.contains("its exit code is not known"), "{lost}");
     let kept = stage.caller.have(Ask::new("ReadOutput", &json!({"handle": handle(&lost)}))).await.text();
     assert!(kept.contains("1\tline 0\n"), "{kept}");
     let killed = stage.caller.have(Ask::new("KillShell", &json!({"shell_id": "sh_1"}))).await;
-    assert!(killed.outcome == "ok" && killed.text().contains("is over: lost"), "{killed:?}");
-    assert!(status(&stage, json!({})).await.contains("lost: "));
+    assert!(killed.outcome == "ok" && killed.text().contains("is over: ended while"), "{killed:?}");
+    assert!(status(&stage, json!({})).await.contains(words));
     // It stays so.
     runner.kill();
     let _runner = stage.run();
-    assert!(status(&stage, json!({})).await.contains("lost: "));
+    assert!(status(&stage, json!({})).await.contains(words));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -148,6 +147,31 @@ async fn a_shell_that_ended_before_a_crash_is_not_lost() {
         shown.contains("ended before the runner was restarted, exit code 3") && shown.contains("\none\n"),
         "{shown}"
     );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_terminal_that_ended_before_a_crash_says_how_and_reads_as_it_did() {
+    let stage = Stage::new().await;
+    let runner = stage.run();
+    let command = "printf '\\033[32mgreen\\033[0m\\n'; until [ -e go ]; do sleep 0.02; done; exit 3";
+    let args = json!({"command": command, "run_in_background": true, "tty": true, "yield_ms": 250});
+    stage.caller.have(Ask::new("Bash", &args)).await;
+    let cursor = status(&stage, json!({"shell_id": "sh_1", "pattern": "green", "wait_ms": 30_000})).await;
+    assert!(cursor.contains("\ngreen\n"), "{cursor}");
+    stage.write("go", "");
+    let ended = status(&stage, json!({"shell_id": "sh_1", "wait_ms": 30_000})).await;
+    assert!(ended.contains("exit code 3"), "{ended}");
+    let noted = || stage.journal()?.shells().ok()?.pop()?.exit.code;
+    eventually("its end in the journal", async || noted()).await;
+    runner.kill();
+
+    let _runner = stage.run();
+    for since in [None, Some(3)] {
+        let shown = status(&stage, json!({"shell_id": "sh_1", "since": since})).await;
+        assert!(shown.contains("ended before the runner was restarted, exit code 3"), "{shown}");
+        assert!(shown.contains("\ngreen\n") && !shown.contains('\x1b'), "{shown}");
+        assert!(!shown.contains("since="), "no cursor counts any more: {shown}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -179,7 +203,7 @@ async fn what_a_command_in_the_foreground_left_running_is_ended_after_a_crash_an
     let _runner = stage.run();
     let listed = status(&stage, json!({})).await;
     assert!(
-        listed.contains("lost: the runner was cut off; what still ran of this command was ended"),
+        listed.contains("ended, exit code 0; what it had left running was ended after the runner was killed"),
         "{listed}"
     );
     assert!(!is_alive(&pid));
@@ -209,4 +233,76 @@ async fn a_shell_that_prints_much_while_no_runner_is_there_waits_and_loses_nothi
     // Nobody else would: it outlives the runner of this test.
     stage.caller.have(Ask::new("KillShell", &json!({"shell_id": "sh_1"}))).await;
     assert!(!is_alive(&pid));
+}
+
+/// Answers each line that is typed, and says who it is.
+const ANSWERER: &str = "echo $$ > pid; while read -r line; do echo \"got $line\"; done";
+
+async fn begin_terminal(stage: &Stage) -> String {
+    let args = json!({"command": ANSWERER, "run_in_background": true, "tty": true});
+    let begun = stage.caller.have(Ask::new("Bash", &args)).await;
+    assert_eq!(begun.outcome, "ok", "{begun:?}");
+    let pid = stage.line("pid").await;
+    typed(stage, "one").await;
+    pid
+}
+
+async fn typed(stage: &Stage, text: &str) {
+    let args =
+        json!({"shell_id": "sh_1", "text": text, "pattern": format!("^got {text}"), "wait_ms": 30_000});
+    let answer = stage.caller.have(Ask::new("WriteShell", &args)).await.text();
+    assert!(answer.contains(&format!("\n{text}\ngot {text}\n")), "{answer}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_terminal_lives_through_a_crash_and_is_typed_into_by_the_next_runner() {
+    let stage = Stage::new().await;
+    let runner = stage.run();
+    let pid = begin_terminal(&stage).await;
+    runner.kill();
+    assert!(is_alive(&pid), "a crash does not end it");
+
+    let runner = stage.run();
+    typed(&stage, "two").await;
+    // A second time, from the process that holds it still.
+    runner.kill();
+    let _runner = stage.run();
+    typed(&stage, "three").await;
+    let whole = status(&stage, json!({"shell_id": "sh_1"})).await;
+    assert!(whole.contains("\none\ngot one\ntwo\ngot two\nthree\ngot three\n"), "{whole}");
+    let sockets = || std::fs::read_dir(stage.setting.home.join("state/shells")).expect("there");
+    let socket = sockets().next().expect("one").expect("a name").path().display().to_string();
+    assert_eq!(carrying(&socket).len(), 1, "the process that holds the terminal");
+    let killed = stage.caller.have(Ask::new("KillShell", &json!({"shell_id": "sh_1"}))).await;
+    assert!(killed.text().contains("stopped with "), "{killed:?}");
+    assert!(!is_alive(&pid));
+    until("no socket", || sockets().next().is_none()).await;
+    until("no holder", || carrying(&socket).is_empty()).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_stop_leaves_shells_running_where_the_owner_wants_it() {
+    let stage = Stage::with("[limits]\nkeep_shells = true\n").await;
+    let runner = stage.run();
+    let terminal = begin_terminal(&stage).await;
+    begin(&stage, &COUNTER.replace("> pid", "> second")).await;
+    let plain = stage.line("second").await;
+    stage.write("go0", "");
+    let second = json!({"shell_id": "sh_2", "pattern": "line 0", "wait_ms": 30_000});
+    status(&stage, second).await;
+    runner.terminate();
+    assert_eq!(runner.end().await.code, Some(0));
+    assert!(is_alive(&terminal) && is_alive(&plain), "both go on");
+
+    let _runner = stage.run();
+    typed(&stage, "two").await;
+    stage.write("go1", "");
+    let second = json!({"shell_id": "sh_2", "pattern": "line 1", "wait_ms": 30_000});
+    assert!(status(&stage, second).await.contains("running for "));
+    let whole = status(&stage, json!({"shell_id": "sh_2"})).await;
+    assert!(whole.contains("\nline 0\nline 1\n"), "{whole}");
+    for shell in ["sh_1", "sh_2"] {
+        stage.caller.have(Ask::new("KillShell", &json!({"shell_id": shell, "signal": "KILL"}))).await;
+    }
+    assert!(!is_alive(&terminal) && !is_alive(&plain));
 }

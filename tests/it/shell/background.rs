@@ -183,3 +183,27 @@ async fn what_may_become_a_secret_is_shown_while_it_is_short_and_then_said_to_be
     let masked = bench.text("ShellStatus", next).await;
     assert!(masked.contains(&format!("\npromp{MASK}\n")) && !masked.contains("held back"), "{masked}");
 }
+
+#[tokio::test]
+async fn an_escape_sequence_after_a_prompt_is_not_held_back() {
+    // The last letter of a colour's sequence begins a value.
+    let redactor = Redactor::new([Secret::new("m0nkey-business-42".to_owned())]);
+    let filters: FilterFactory = Arc::new(move || Box::new(Masking(redactor.stream())));
+    let bench = Bench::with(base(), filters, Arc::new(Unlogged));
+    let checkpoint = Checkpoint::open().await;
+    let command = format!(
+        "printf '\\e[32m$ \\e[0m'; {}; echo 1 >&9; read -u 9; printf '0nkey-bus\\e[32m$ \\e[0mm0nkey\\e[0m-business-42'",
+        checkpoint.connect()
+    );
+    bench.text("Bash", json!({"command": command, "run_in_background": true})).await;
+    let (_, mut stream) = checkpoint.line().await;
+    let prompt = json!({"shell_id": "sh_1", "pattern": r"\$", "wait_ms": 30_000});
+    let shown = bench.text("ShellStatus", prompt).await;
+    assert!(shown.contains("\n$ \n") && !shown.contains("held back"), "{shown}");
+
+    stream.write_all(b"\n").await.expect("written");
+    let end = json!({"shell_id": "sh_1", "wait_ms": 30_000});
+    let whole = bench.text("ShellStatus", end).await;
+    assert!(!whole.contains("business"), "{whole}");
+    assert!(whole.contains(&format!("$ {MASK}")), "a value behind the sequence is masked: {whole}");
+}

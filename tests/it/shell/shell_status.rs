@@ -43,3 +43,39 @@ async fn a_cancel_ends_the_waiting_and_not_the_shell() {
     assert!(bench.text("ShellStatus", json!({})).await.contains("running for"));
     bench.text("KillShell", json!({"shell_id": "sh_1", "signal": "KILL"})).await;
 }
+
+#[tokio::test]
+async fn the_list_begins_with_what_runs_and_shows_ten_that_have_ended() {
+    let bench = Bench::new();
+    for number in 1..=13 {
+        let command = if number == 5 { "sleep 600".to_owned() } else { format!("exit {number}") };
+        bench.text("Bash", json!({"command": command, "run_in_background": true, "yield_ms": 250})).await;
+        if number != 5 {
+            let end = json!({"shell_id": format!("sh_{number}"), "wait_ms": 30_000});
+            bench.text("ShellStatus", end).await;
+        }
+    }
+    let list = bench.text("ShellStatus", json!({})).await;
+    let shown: Vec<&str> = list.lines().filter_map(|line| line.split([' ', ':']).next()).collect();
+    let expected =
+        ["sh_5", "sh_13", "sh_12", "sh_11", "sh_10", "sh_9", "sh_8", "sh_7", "sh_6", "sh_4", "sh_3"];
+    assert_eq!(shown[..11], expected, "{list}");
+    assert!(list.ends_with("\n[2 more have ended; ShellStatus with a shell_id still shows each]"), "{list}");
+    assert!(bench.text("ShellStatus", json!({"shell_id": "sh_1"})).await.contains("exit code 1"));
+    bench.text("KillShell", json!({"shell_id": "sh_5", "signal": "KILL"})).await;
+}
+
+#[tokio::test]
+async fn an_answer_names_a_shell_once_and_a_cursor_only_while_more_may_come() {
+    let bench = Bench::new();
+    let args = json!({"command": "echo one; sleep 600", "run_in_background": true});
+    let begun = bench.text("Bash", args).await;
+    assert_eq!(begun.matches("sh_1").count(), 1, "{begun}");
+    let running = bench.text("ShellStatus", json!({"shell_id": "sh_1"})).await;
+    assert!(running.ends_with("\none\n[since=4 for what comes next]"), "{running}");
+    bench.text("KillShell", json!({"shell_id": "sh_1", "signal": "KILL"})).await;
+    let ended = bench.text("ShellStatus", json!({"shell_id": "sh_1"})).await;
+    assert!(ended.ends_with("\none"), "nothing more comes, and all was shown: {ended}");
+    let part = bench.text("ShellStatus", json!({"shell_id": "sh_1", "pattern": "two"})).await;
+    assert!(part.contains("[ReadOutput handle=\"out_") && !part.contains("since="), "{part}");
+}

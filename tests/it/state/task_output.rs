@@ -26,9 +26,10 @@ struct Desk {
 impl Desk {
     fn with(board: Stood) -> Self {
         let (dir, store) = store();
+        let task = board.request.clone();
         let board = Arc::new(board);
         let deps = state::StateDeps { outputs: store.clone(), board: board.clone() };
-        Self { _dir: dir, store, board, tools: registry(state::tools(deps)), task: RequestId::new() }
+        Self { _dir: dir, store, board, tools: registry(state::tools(deps)), task }
     }
 
     fn new(stage: TaskStage) -> Self {
@@ -88,13 +89,14 @@ async fn a_long_output_is_read_to_its_end_by_following_the_cursor() {
             "{answer}"
         );
         let (_, shown) = answer.split_once('\n').expect("a head");
-        let (shown, footer) = shown.rsplit_once("\n[").expect("a footer");
+        let Some((shown, footer)) = shown.rsplit_once("\n[") else {
+            seen.push_str(shown);
+            break;
+        };
         seen.push_str(shown);
         seen.push('\n');
+        assert!(footer.contains(" more: "), "{footer}");
         at = cursor(&answer);
-        if !footer.contains(" more: ") {
-            break;
-        }
     }
     assert_eq!(seen, content);
     let tail = desk.ask(json!({})).await;
@@ -141,18 +143,18 @@ async fn without_an_id_all_tasks_and_shells_are_listed() {
     let none = call(&desk.tools, "TaskOutput", json!({})).await.expect("a list");
     assert!(text(&none).contains("There are no tasks"), "{}", text(&none));
     let line = |id: &str, state| TaskLine {
-        id: RequestId::parse(id).expect("an id"),
+        name: id.to_owned(),
         tool: "Bash".to_owned(),
         args: "{\"command\":\"make\"}".to_owned(),
         elapsed: Duration::from_millis(12_400),
         state,
     };
     let board =
-        Stood { lines: vec![line("b-task", "running"), line("a-task", "failed")], ..Stood::default() };
+        Stood { lines: vec![line("task_2", "running"), line("task_1", "failed")], ..Stood::default() };
     *board.shell.lock().expect("a lock") = Some(shell(None, true));
     let desk = Desk::with(board);
     let list = call(&desk.tools, "TaskOutput", json!({})).await.expect("a list");
-    let expected = "b-task: running, 12.4 s, Bash {\"command\":\"make\"}\na-task: failed, 12.4 s, Bash {\"command\":\"make\"}\n\
+    let expected = "task_2: running, 12.4 s, Bash {\"command\":\"make\"}\ntask_1: failed, 12.4 s, Bash {\"command\":\"make\"}\n\
                     sh_1: running for 3.0 s, shell: npm run dev\nTaskOutput with a task_id shows what came of it.";
     assert_eq!(text(&list), expected);
     let refused = call(&desk.tools, "TaskOutput", json!({"since": 3})).await.expect_err("a refusal");

@@ -1,0 +1,62 @@
+//! Whether a process is blocked reading its terminal, as Linux shows it. Not here: which processes (family), and the
+//! terminal's own modes (pty).
+#![cfg_attr(
+    target_os = "linux",
+    expect(clippy::disallowed_methods, reason = "system calls are read from /proc")
+)]
+
+use super::family::Member;
+
+/// Whether one of these processes waits in a system call for input of the terminal with this device number. No where
+/// the system does not tell, as of a program of another user.
+#[cfg(target_os = "linux")]
+pub(super) fn is_any_reading(members: &[Member], device: u64) -> bool {
+    let reads = |member: &Member| {
+        let call = std::fs::read_to_string(format!("/proc/{}/syscall", member.pid)).ok()?;
+        let file = rustix::fs::stat(format!("/proc/{}/fd/{}", member.pid, input_of(&call)?)).ok()?;
+        Some(file.st_rdev == device)
+    };
+    members.iter().any(|member| reads(member) == Some(true))
+}
+
+/// Whether one of these processes waits for input: unknown here, hence no.
+#[cfg(not(target_os = "linux"))]
+pub(super) fn is_any_reading(_members: &[Member], _device: u64) -> bool {
+    false
+}
+
+/// The file descriptor that a system call waits for input of: `read`, or `pselect6` for descriptor 0 alone without a
+/// time limit, as line editors call it. None for any other.
+#[cfg(target_os = "linux")]
+fn input_of(call: &str) -> Option<u64> {
+    let mut fields = call.split_ascii_whitespace();
+    let number = fields.next()?.parse::<i64>().ok()?;
+    let hex = |field: &str| u64::from_str_radix(field.trim_start_matches("0x"), 16).ok();
+    let args: Vec<u64> = fields.map_while(hex).collect();
+    match (number, args.as_slice()) {
+        (libc::SYS_read, [fd, ..]) => Some(*fd),
+        (libc::SYS_pselect6, [1, set, 0, 0, 0, ..]) if *set != 0 => Some(0),
+        _ => None,
+    }
+}
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_call_that_waits_for_one_input_is_taken_for_that() {
+        let read = libc::SYS_read;
+        let select = libc::SYS_pselect6;
+        assert_eq!(input_of(&format!("{read} 0x3 0x55d1 0x1000 0x8 0x7f 0x0 0x7ffc 0x7f53\n")), Some(3));
+        assert_eq!(input_of(&format!("{select} 0x1 0x7fff 0x0 0x0 0x0 0x7f 0x7ffc 0x7f53\n")), Some(0));
+        assert_eq!(
+            input_of(&format!("{select} 0x1 0x7fff 0x0 0x0 0x7f 0x7f 0x7ffc 0x7f53\n")),
+            None,
+            "a time limit"
+        );
+        assert_eq!(input_of(&format!("{select} 0x5 0x7fff 0x0 0x0 0x0 0x7f 0x7ffc 0x7f53\n")), None);
+        assert_eq!(input_of("running\n"), None);
+        assert_eq!(input_of("-1 0x7ffc 0x7f53\n"), None);
+    }
+}

@@ -1,0 +1,108 @@
+//! Holds our side of a terminal while no runner does: a small process that has the terminal as its standard input and
+//! a listening socket as its output, and hands the terminal to a runner that connects. Were there no such process, the
+//! end of a runner would close the terminal, and the system would hang up its programs.
+//!
+//! Not here: starting it (process), and which commands are taken up again (outliving).
+
+use std::collections::BTreeMap;
+use std::io::{self, IoSlice, IoSliceMut};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+use rustix::net::{
+    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage,
+    SendFlags,
+};
+
+use super::process::Plan;
+use super::ties::Ties;
+
+/// The first argument with which the runner's program is a holder; the second is the socket's path.
+pub const ARGUMENT: &str = "hold-terminal";
+/// How long a holder may take to hand over the terminal.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// How often a holder whose terminal is hung up looks whether it is still needed.
+const LOOK_EVERY: Timespec = Timespec { tv_sec: 1, tv_nsec: 0 };
+
+/// A holder to start, and the socket that it will listen on.
+pub(super) fn prepare(socket: &Path) -> io::Result<(Plan, OwnedFd)> {
+    let listener = UnixListener::bind(socket)?;
+    let plan = Plan {
+        program: std::env::current_exe()?,
+        args: vec![ARGUMENT.to_owned(), socket.display().to_string()],
+        env: BTreeMap::new(),
+        cwd: PathBuf::from("/"),
+        stdin: None,
+        tty: None,
+        // It outlives the runner, as its terminal does.
+        ties: Ties { fifo: Some(socket.to_owned()), ..Ties::default() },
+        cage: None,
+    };
+    Ok((plan, listener.into()))
+}
+
+/// Holds the terminal that is the standard input until all programs have closed it and all that they printed was read,
+/// or the socket was removed by a runner that does not want it.
+///
+/// # Errors
+/// When the system refuses to wait.
+pub fn hold(socket: &Path) -> io::Result<()> {
+    let (input, output) = (io::stdin(), io::stdout());
+    let (terminal, listener) = (input.as_fd(), output.as_fd());
+    let mut is_hung_up = false;
+    loop {
+        if is_hung_up && (!has_unread(terminal)? || !socket.exists()) {
+            return Ok(());
+        }
+        // A terminal that is hung up is always ready; until then only the hanging up is waited for.
+        let mut files =
+            vec![PollFd::new(&listener, PollFlags::IN), PollFd::new(&terminal, PollFlags::empty())];
+        files.truncate(if is_hung_up { 1 } else { 2 });
+        match poll(&mut files, is_hung_up.then_some(&LOOK_EVERY)) {
+            Ok(_) | Err(Errno::INTR) => {}
+            Err(cause) => return Err(cause.into()),
+        }
+        is_hung_up |= files.get(1).is_some_and(|terminal| terminal.revents().contains(PollFlags::HUP));
+        if files[0].revents().contains(PollFlags::IN)
+            && let Ok(runner) = rustix::net::accept(listener)
+        {
+            // A runner that went away meanwhile may come again.
+            let _ = send(&runner, terminal);
+        }
+    }
+}
+
+/// Asks the holder at this socket for its terminal.
+pub(super) fn take(socket: &Path) -> io::Result<OwnedFd> {
+    let holder = UnixStream::connect(socket)?;
+    holder.set_read_timeout(Some(PATIENCE))?;
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut handed = RecvAncillaryBuffer::new(&mut space);
+    rustix::net::recvmsg(&holder, &mut [IoSliceMut::new(&mut [0])], &mut handed, RecvFlags::CMSG_CLOEXEC)?;
+    let terminal = handed.drain().find_map(|message| match message {
+        RecvAncillaryMessage::ScmRights(mut files) => files.next(),
+        _ => None,
+    });
+    terminal.ok_or_else(|| io::Error::other("the process that holds the terminal did not hand it over"))
+}
+
+fn send(runner: &OwnedFd, terminal: BorrowedFd<'_>) -> io::Result<()> {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut handed = SendAncillaryBuffer::new(&mut space);
+    let files = [terminal];
+    handed.push(SendAncillaryMessage::ScmRights(&files));
+    rustix::net::sendmsg(runner.as_fd(), &[IoSlice::new(b"t")], &mut handed, SendFlags::NOSIGNAL)?;
+    Ok(())
+}
+
+/// Whether the programs printed something that no runner has read.
+fn has_unread(terminal: BorrowedFd<'_>) -> io::Result<bool> {
+    let mut files = [PollFd::new(&terminal, PollFlags::IN)];
+    poll(&mut files, Some(&Timespec { tv_sec: 0, tv_nsec: 0 }))?;
+    Ok(files[0].revents().contains(PollFlags::IN))
+}

@@ -1,0 +1,53 @@
+//! Short names of tasks, `task_7`: a task is a request, whose id is too long to be repeated in every answer. Not here:
+//! the tasks themselves (runner::tasks).
+
+use rusqlite::OptionalExtension as _;
+
+use super::entry::parsed;
+use super::read::Reader;
+use super::writer::Durability;
+use super::{Journal, JournalError};
+use crate::ids::RequestId;
+
+/// The beginning of every short name.
+const PREFIX: &str = "task_";
+
+impl Journal {
+    /// Gives a task its short name, or tells the one that it has.
+    ///
+    /// # Errors
+    /// The journal could not be written.
+    pub async fn name_task(&self, id: &RequestId) -> Result<String, JournalError> {
+        let id = id.clone();
+        self.writer
+            .write(Durability::Process, move |transaction| {
+                transaction
+                    .prepare_cached("insert or ignore into task (request_id) values (?)")?
+                    .execute([id.as_str()])?;
+                let number = transaction
+                    .prepare_cached("select number from task where request_id = ?")?
+                    .query_row([id.as_str()], |row| row.get(0))?;
+                Ok(task_name(number))
+            })
+            .await
+    }
+}
+
+impl Reader {
+    /// The task with this short name or, as earlier versions told it, this id. None where the name was never given.
+    ///
+    /// # Errors
+    /// The file cannot be read.
+    pub fn find_task(&self, name: &str) -> Result<Option<RequestId>, JournalError> {
+        let Some(number) = name.strip_prefix(PREFIX).and_then(|digits| digits.parse::<i64>().ok()) else {
+            return Ok(RequestId::parse(name).ok());
+        };
+        let mut statement = self.connection.prepare_cached("select request_id from task where number = ?")?;
+        Ok(statement.query_row([number], |row| parsed(row, 0, RequestId::parse)).optional()?)
+    }
+}
+
+/// The short name with this number.
+pub(super) fn task_name(number: i64) -> String {
+    format!("{PREFIX}{number}")
+}
