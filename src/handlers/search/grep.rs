@@ -84,14 +84,14 @@ pub(super) struct Grep {
     /// Look at files and folders whose name begins with a dot, too; true if absent.
     #[serde(default = "yes")]
     hidden: bool,
-    /// Files with more bytes than this are skipped: 10000000 if absent.
+    /// Files with more bytes than this are skipped: 10000000 if absent, at most 1073741824, or 67108864 with
+    /// multiline.
     #[serde(default = "default_filesize")]
     max_filesize: u64,
     /// Milliseconds after which the search ends and gives what it has found.
     #[serde(default = "default_timeout")]
     timeout_ms: u64,
-    /// How files are decoded, such as `windows-1252`, `shift_jis`, `utf-16le`. If absent: UTF-16 where a byte order
-    /// mark says so, else bytes as they are, which for UTF-8 is text.
+    /// How files are decoded, such as `windows-1252`, `shift_jis`, `utf-16le`; told from their bytes if absent.
     encoding: Option<String>,
     /// How many characters the answer may have: 1000 to 200000, 30000 if absent.
     max_chars: Option<u64>,
@@ -211,7 +211,7 @@ impl Grep {
         let other_case = !self.case_insensitive && self.pattern.chars().any(char::is_alphabetic);
         let any_case =
             other_case.then(|| line_pattern::compile_for_any_case(&self.pattern, reading)).flatten();
-        Ok(Patterns { exact, any_case })
+        Ok(Patterns { exact, any_case, is_ascii: line_pattern::is_plain_ascii(&self.pattern, self.literal) })
     }
 
     fn plan(&self, uncut: &Uncut) -> Result<Plan, ToolError> {
@@ -235,6 +235,7 @@ impl Grep {
             order: self.sort,
             multiline: self.multiline,
             max_filesize: self.max_filesize.clamp(1, largest),
+            is_filesize_lowered: self.max_filesize > largest,
             encoding: encoding.transpose()?,
             uncut: uncut.clone(),
         })
@@ -285,16 +286,6 @@ impl Grep {
                 hints.push(
                     "The ignored files were not all searched in the time that is given to them.".to_owned(),
                 );
-            }
-        }
-        if self.encoding.is_none() && !self.pattern.is_ascii() {
-            let plan = Plan { encoding: Encoding::new("windows-1252").ok(), ..plan.clone() };
-            let also = Search { plan: &plan, ..second }.run(&patterns, None);
-            if also.found > 0 {
-                let files = counted(also.found, "file");
-                hints.push(format!(
-                    "It matches in {files} read as windows-1252: use encoding=\"windows-1252\"."
-                ));
             }
         }
         hints
