@@ -10,6 +10,7 @@ mod documents;
 mod edit;
 mod edit_report;
 mod excerpt;
+mod first_difference;
 mod fitting;
 #[cfg(any(fuzzing, test))]
 pub(crate) mod fuzzing;

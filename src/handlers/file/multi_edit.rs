@@ -161,9 +161,14 @@ impl MultiEdit {
         let mut revision = Revision::of(&text);
         let (mut report, mut notes) = (String::new(), Vec::new());
         for (at, edit) in self.edits.iter().enumerate() {
-            let (line, forgiven) = edit
-                .apply(shown, &mut revision, uncut)
-                .map_err(|error| numbered(&error, at, self.edits.len()))?;
+            let (line, forgiven) = edit.apply(shown, &mut revision, uncut).map_err(|error| {
+                let replaced = if error.code() == ErrorCode::NoMatch {
+                    self.replaced_before(at, shown, &text, uncut)
+                } else {
+                    None
+                };
+                numbered(&error, at, self.edits.len(), replaced)
+            })?;
             let _ = writeln!(report, "{}. {line}", at + 1);
             for note in forgiven {
                 let _ = writeln!(report, "   {note}");
@@ -176,6 +181,23 @@ impl MultiEdit {
             None => Vec::new(),
         };
         Ok(Plan { text, splices, stored, new: revision.into_text(), report, notes })
+    }
+
+    /// The edit before this one, counted from 0, that replaced what this one looks for.
+    fn replaced_before(&self, at: usize, shown: &str, text: &[u8], uncut: &Uncut) -> Option<usize> {
+        let wanted = self.edits[at].change(uncut);
+        let mut revision = Revision::of(text);
+        let mut was_there = wanted.is_found_in(text);
+        let mut replaced = None;
+        for (before, edit) in self.edits[..at].iter().enumerate() {
+            edit.apply(shown, &mut revision, uncut).ok()?;
+            let is_there = wanted.is_found_in(revision.text());
+            if was_there && !is_there {
+                replaced = Some(before);
+            }
+            was_there = is_there;
+        }
+        replaced
     }
 
     async fn carry_out(
@@ -219,6 +241,16 @@ impl MultiEdit {
 }
 
 impl OneEdit {
+    fn change(&self, uncut: &Uncut) -> Change {
+        Change {
+            old: self.old_string.clone(),
+            new: self.new_string.clone(),
+            replace_all: self.replace_all,
+            expected_count: self.expected_count,
+            uncut: uncut.clone(),
+        }
+    }
+
     /// Makes the edit; gives a line that says what it did, and what was forgiven. Lines are those that the text has
     /// then.
     fn apply(
@@ -237,14 +269,7 @@ impl OneEdit {
             let lines = counted(self.new_string.lines().count() as u64, "line");
             return Ok((format!("Put in {lines}."), Vec::new()));
         }
-        let change = Change {
-            old: self.old_string.clone(),
-            new: self.new_string.clone(),
-            replace_all: self.replace_all,
-            expected_count: self.expected_count,
-            uncut: uncut.clone(),
-        };
-        match change.step(shown, revision.text())? {
+        match self.change(uncut).step(shown, revision.text())? {
             Step::Nothing(words) => Ok((words, Vec::new())),
             Step::Splices { splices, notes } => {
                 let line = format!("{}.", replacements(revision.text(), &splices, 0));
@@ -255,8 +280,14 @@ impl OneEdit {
     }
 }
 
-/// The error of one edit, with its number.
-fn numbered(error: &ToolError, at: usize, of: usize) -> ToolError {
-    let text = format!("Edit {} of {of}: {}\nNone of the edits was made.", at + 1, error.text());
+/// The error of one edit, with its number, and that of the edit that replaced the text which this one looks for.
+fn numbered(error: &ToolError, at: usize, of: usize, replaced: Option<usize>) -> ToolError {
+    let replaced = replaced.map_or_else(String::new, |before| {
+        format!(
+            "\nedit {} of this call replaced it: quote the text as that edit leaves it, or join the two edits.",
+            before + 1
+        )
+    });
+    let text = format!("Edit {} of {of}: {}{replaced}\nNone of the edits was made.", at + 1, error.text());
     ToolError::new(error.code(), text)
 }
