@@ -116,7 +116,7 @@ fn of_format(
     uncut: &Uncut,
 ) -> Result<Reply, ToolError> {
     if let Some(mime_type) = image::mime_type(binary.format) {
-        return image::show(shown, opened, mime_type);
+        return image::show(shown, opened, binary.format, mime_type);
     }
     if binary.format == Format::Pdf {
         return pdf::show(shown, opened, ask, clock, uncut);

@@ -66,7 +66,7 @@ impl Tool for Edit {
         r#"{"file_path":"README.md","old_string":"colour","new_string":"color","replace_all":true}"#,
     ];
     const LIMITS: &'static [&'static str] = &[
-        "10 MB of new text",
+        "10 MB of new text; over the backend's HTTP wire 900 KB of arguments a request",
         "files of 1 GB; of 64 MB where old_string is not exact, of 32 MB in another encoding than UTF-8",
         "200,000 places a call, 64 MB of new text in all of them",
     ];

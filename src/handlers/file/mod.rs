@@ -15,6 +15,7 @@ mod fitting;
 #[cfg(any(fuzzing, test))]
 pub(crate) mod fuzzing;
 mod image;
+mod image_structure;
 mod keeping;
 mod leniency;
 mod list_files;

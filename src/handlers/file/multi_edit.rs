@@ -68,8 +68,10 @@ impl Tool for MultiEdit {
         r#"{"file_path":"src/main.rs","edits":[{"old_string":"let n = 1;","new_string":"let n = 2;"},{"old_string":"n + 1","new_string":"n + 2"}]}"#,
         r#"{"file_path":"README.md","edits":[{"old_string":"colour","new_string":"color","replace_all":true}],"dry_run":true}"#,
     ];
-    const LIMITS: &'static [&'static str] =
-        &["500 edits a call, 10 MB of text each", "files of 64 MB, 32 MB in another encoding than UTF-8"];
+    const LIMITS: &'static [&'static str] = &[
+        "500 edits a call, 10 MB of text each; over the backend's HTTP wire 900 KB of arguments a request",
+        "files of 64 MB, 32 MB in another encoding than UTF-8",
+    ];
     type Deps = FileDeps;
     type Output = Reply;
 

@@ -308,15 +308,26 @@ fn footer(text: &mut String, window: &TextWindow, shown: u64) {
     }
     if window.stopped_in_line && shown == window.lines {
         notes.push(format!(
-            "Line {last} is too long to look past; use a negative offset for what follows it."
+            "Line {last} is too long to look past: only a negative offset, which counts from the end, reaches what \
+             may follow it."
         ));
     } else if !ends_here {
         notes.push(format!("Showing {}-{last} of {of}. Continue with offset={}.", window.first, last + 1));
     } else if window.first > 1 {
         notes.push(format!("Showing {}-{last} of {of}, to the end.", window.first));
     }
-    if window.omitted_bytes > 0 {
-        notes.push("A long line is cut in its middle; offset=LINE column=COLUMN reads one on.".to_owned());
+    if let Some((at, before)) = window.first_cut.filter(|(at, _)| *at < shown) {
+        let line = window.first + i64::try_from(at).unwrap_or(i64::MAX);
+        let next = before + 1;
+        notes.push(if line > 0 {
+            format!("Line {line} is cut in its middle: offset={line} column={next} reads it on.")
+        } else {
+            format!(
+                "Line {line} is cut in its middle. `column` reads on only lines counted from the start; use Bash, for \
+                 example `tail -n {} FILE | head -n 1 | cut -c {next}-`.",
+                line.unsigned_abs()
+            )
+        });
     }
     if ends_here && !window.text.ends_with('\n') {
         notes.push("There is no newline at the end of the file.".to_owned());

@@ -60,7 +60,8 @@ impl Tool for Write {
         r#"{"file_path":"notes/todo.md","content":"- one\n"}"#,
         r##"{"file_path":"run.sh","content":"#!/bin/sh\n","overwrite":"never","executable":true}"##,
     ];
-    const LIMITS: &'static [&'static str] = &["10 MB of text"];
+    const LIMITS: &'static [&'static str] =
+        &["10 MB of text; over the backend's HTTP wire 900 KB of arguments a request"];
     type Deps = FileDeps;
     type Output = Reply;
 

@@ -29,7 +29,8 @@ impl Tool for WriteFile {
         &[("file_path", "path"), ("filename", "path"), ("text", "content"), ("contents", "content")];
     const EXAMPLES: &'static [&'static str] =
         &[r#"{"path":"notes.txt","content":"one\n"}"#, r#"{"path":"docs/empty.md","content":""}"#];
-    const LIMITS: &'static [&'static str] = &["10 MB of text"];
+    const LIMITS: &'static [&'static str] =
+        &["10 MB of text; over the backend's HTTP wire 900 KB of arguments a request"];
     type Deps = FileDeps;
     type Output = Reply;
 

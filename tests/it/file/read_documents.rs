@@ -16,13 +16,23 @@ use crate::harness::tools::text;
 
 // Images.
 
-/// A PNG as far as its header goes, with so many bytes behind it.
-fn png(width: u32, height: u32, behind: usize) -> Vec<u8> {
-    let mut bytes = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR".to_vec();
-    bytes.extend(width.to_be_bytes());
-    bytes.extend(height.to_be_bytes());
-    bytes.extend([8, 6, 0, 0, 0]);
-    bytes.resize(bytes.len() + behind, 7);
+/// A PNG with so many bytes for its pixels.
+fn png(width: u32, height: u32, pixels: usize) -> Vec<u8> {
+    let header = [width.to_be_bytes(), height.to_be_bytes()].concat();
+    let chunks = [
+        (b"IHDR", [header.as_slice(), &[8, 6, 0, 0, 0]].concat()),
+        (b"IDAT", vec![7; pixels]),
+        (b"IEND", vec![]),
+    ];
+    let mut bytes = b"\x89PNG\r\n\x1a\n".to_vec();
+    for (name, body) in chunks {
+        let named = [name.as_slice(), &body].concat();
+        let mut crc = flate2::Crc::new();
+        crc.update(&named);
+        bytes.extend(u32::try_from(body.len()).unwrap().to_be_bytes());
+        bytes.extend(named);
+        bytes.extend(crc.sum().to_be_bytes());
+    }
     bytes
 }
 
@@ -54,7 +64,7 @@ async fn an_image_comes_whole_with_its_dimensions() {
     bmp.extend([1, 0, 24, 0]);
     bmp.resize(58, 0);
     let jpeg = b"\xff\xd8\xff\xe0\0\x04JF\xff\xc0\0\x0b\x08\0\x10\0\x20\x01\x01\x11\0\xff\xd9";
-    let webp = b"RIFF\x1e\0\0\0WEBPVP8X\x0a\0\0\0\0\0\0\0\x63\0\0\x31\0\0";
+    let webp = b"RIFF\x16\0\0\0WEBPVP8X\x0a\0\0\0\0\0\0\0\x63\0\0\x31\0\0";
     for (name, bytes, mime, width, height) in [
         ("a.gif", gif.as_slice(), "image/gif", 320, 200),
         ("a.bmp", &bmp, "image/bmp", 20, 10),
@@ -75,7 +85,7 @@ async fn an_image_comes_whole_with_its_dimensions() {
 #[tokio::test]
 async fn a_big_image_says_how_to_see_it() {
     let bench = Bench::new();
-    bench.put("fits.png", png(9, 9, (700 << 10) / 4 * 3 - 40));
+    bench.put("fits.png", png(9, 9, (700 << 10) / 4 * 3 - 60));
     assert!(image(&bench, "fits.png").await["data"].as_str().unwrap().len() <= 700 << 10);
     bench.put("big.png", png(9_000, 8_000, 700 << 10));
     let reply = bench.ok("Read", json!({"file_path": "big.png"})).await;
@@ -87,6 +97,35 @@ async fn a_big_image_says_how_to_see_it() {
     let error = bench.refused("Read", json!({"file_path": "cut.png"})).await;
     assert_eq!(error.code(), ErrorCode::NotText);
     assert!(error.text().contains("dimensions cannot be read"), "{error}");
+}
+
+#[tokio::test]
+async fn an_image_that_is_cut_off_or_damaged_is_refused() {
+    let bench = Bench::new();
+    let png = png(64, 48, 500);
+    let jpeg = b"\xff\xd8\xff\xe0\0\x04JF\xff\xc0\0\x0b\x08\0\x10\0\x20\x01\x01\x11\0\xff\xda\0\x02ab\xff\0cd\xff\xd9";
+    let gif = b"GIF89a\x40\x01\xc8\0\0\0\0,\0\0\0\0\x01\0\x01\0\0\x02\x02ab\0;";
+    let webp = b"RIFF\x1e\0\0\0WEBPVP8X\x0a\0\0\0\0\0\0\0\x63\0\0\x31\0\0EXIF\0\0\0\0";
+    for (name, bytes) in [
+        ("a.png", png.as_slice()),
+        ("a.jpg", jpeg.as_slice()),
+        ("a.gif", gif.as_slice()),
+        ("a.webp", webp.as_slice()),
+    ] {
+        bench.put(name, bytes);
+        assert!(image(&bench, name).await["data"].is_string(), "{name}");
+        for kept in bytes.len() - if name == "a.gif" { 12 } else { 1 }..bytes.len() {
+            bench.put(name, &bytes[..kept]);
+            let error = bench.refused("Read", json!({"file_path": name})).await;
+            assert_eq!(error.code(), ErrorCode::NotText, "{error}");
+            assert!(error.text().contains("is cut off"), "{name}: {error}");
+        }
+    }
+    let mut damaged = png;
+    damaged[100] ^= 1;
+    bench.put("a.png", damaged);
+    let error = bench.refused("Read", json!({"file_path": "a.png"})).await;
+    assert!(error.text().contains("its part IDAT at byte 33 has a wrong checksum"), "{error}");
 }
 
 // PDF documents.
