@@ -12,6 +12,7 @@ mod kept;
 mod ledger;
 mod line;
 mod marks;
+pub mod path_text;
 mod search;
 mod spool;
 pub mod store;

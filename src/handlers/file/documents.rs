@@ -29,7 +29,8 @@ const STACK: usize = 16 << 20;
 #[derive(Debug, Clone)]
 pub(super) struct Ask {
     pub lines: Lines,
-    /// The limit as it was given.
+    /// The offset and the limit as they were given.
+    pub offset: Option<i64>,
     pub limit: Option<u64>,
     pub pages: Option<Vec<PageRange>>,
 }

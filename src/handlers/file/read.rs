@@ -90,7 +90,7 @@ impl Tool for Read {
         let encoding = self.encoding.as_deref().map(encoding_called).transpose()?;
         let lines = Lines { offset: self.offset.unwrap_or(1), limit, budget };
         let pages = self.pages.as_deref().map(pdf::parse_pages).transpose()?;
-        let ask = Ask { lines, limit: self.limit, pages };
+        let ask = Ask { lines, offset: self.offset, limit: self.limit, pages };
         let mut no_notebook = None;
         if documents::is_notebook(&path) && encoding.is_none() && self.column.is_none() {
             match documents::notebook(cx, &*deps.client, &path, ask.clone()).await {
@@ -119,7 +119,7 @@ impl Tool for Read {
                 Ok(reply)
             }
             Err(error) if error.code() == ErrorCode::IsDirectory => {
-                listing::folder(cx, &*deps.client, path, false, budget).await
+                listing::folder(cx, &*deps.client, path, false, lines, true).await
             }
             Err(error) if error.code() == ErrorCode::NotText => {
                 documents::show(cx, &*deps.client, &path, ask, error).await

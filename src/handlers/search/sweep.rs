@@ -353,7 +353,7 @@ impl Look for FileSearch<'_> {
         self.search.glob.is_none_or(|glob| glob.matches(spot.rel, spot.name))
     }
 
-    fn take(&mut self, _spot: &Spot<'_>) -> Take {
+    fn take(&mut self, _spot: &Spot<'_>, _kind: Kind) -> Take {
         Take::Later
     }
 

@@ -189,6 +189,34 @@ pub(super) const PLAIN: &str =
     "<< /Type /Font /Subtype /Type1 /BaseFont /Helvetica /Encoding /WinAnsiEncoding >>";
 
 #[tokio::test]
+async fn lines_of_a_document_and_entries_of_a_folder_are_shown_as_asked() {
+    let bench = Bench::new();
+    let font = "<< /Type /Font /Subtype /Type1 /BaseFont /Helvetica >>";
+    let page = |n: u32| format!("BT /F1 12 Tf 72 700 Td (first {n}) Tj 0 -20 Td (second {n}) Tj ET");
+    bench.put("a.pdf", pdf(&[&page(1), &page(2)], font, &[]));
+    let shown = bench.read(json!({"file_path": "a.pdf", "offset": 2, "limit": 3})).await;
+    let lines: Vec<&str> = shown.lines().skip(1).collect();
+    let expect = ["     2\tfirst 1", "     3\tsecond 1", "     4\t--- Page 2 of 2 ---", ""];
+    assert_eq!(lines[..4], expect, "{shown}");
+    assert!(shown.contains("Showing lines 2-4. Continue with offset=5."), "{shown}");
+    let shown = bench.read(json!({"file_path": "a.pdf", "offset": 5})).await;
+    assert!(shown.contains("     6\tsecond 2\n\nShowing lines 5-6, to the end."), "{shown}");
+
+    for n in 0..7 {
+        bench.put(&format!("many/f{n}"), "");
+    }
+    let shown = bench.read(json!({"file_path": "many", "offset": 3, "limit": 2})).await;
+    assert!(
+        shown.contains("7 entries)\nf2 (0 bytes)\nf3 (0 bytes)\n\nShowing 3-4 of 7. Continue with offset=5."),
+        "{shown}"
+    );
+    let shown = bench.read(json!({"file_path": "many", "offset": -2})).await;
+    assert!(shown.contains("\nf5 (0 bytes)\nf6 (0 bytes)\n\nShowing 6-7 of 7, to the end."), "{shown}");
+    let shown = bench.read(json!({"file_path": "many", "offset": 9})).await;
+    assert!(shown.contains("There is no entry 9: there are 7."), "{shown}");
+}
+
+#[tokio::test]
 async fn a_document_is_read_by_page() {
     let bench = Bench::new();
     let contents: Vec<String> = (1..=12)
