@@ -8,9 +8,10 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::change::{Change, Step};
-use super::edit::{MAX_BYTES, check_hash, said_below};
+use super::edit::{MAX_BYTES, check_hash, said_below, with_change};
 use super::edit_report::{after, diff, replacements};
 use super::revision::Revision;
+use super::seen_files::SeenLines;
 use super::transcoded::Transcoded;
 use super::write::{check_size, checked_sha256};
 use super::{FileDeps, changed, mask};
@@ -89,9 +90,13 @@ impl Tool for MultiEdit {
             Some(deps.client.load_file(cx, path.clone(), MAX_BYTES).await?)
         };
         let shown = path.shown();
-        let uncut = cx.uncut.clone();
+        let (call, seen, file) = (cx.clone(), deps.seen.clone(), path.clone());
         let (this, planned) = tokio::task::spawn_blocking(move || {
-            let planned = self.plan(&shown, loaded.as_ref(), expected.as_deref(), &uncut);
+            let changed = |text: &[u8]| {
+                let loaded = loaded.as_ref()?;
+                seen.change_since(&call, &file, || loaded.sha256(), Some(text))
+            };
+            let planned = self.plan(&shown, loaded.as_ref(), expected.as_deref(), &call.uncut, changed);
             (self, planned.map(|plan| (loaded, plan)))
         })
         .await
@@ -146,6 +151,7 @@ impl MultiEdit {
         loaded: Option<&LoadedFile>,
         expected: Option<&str>,
         uncut: &Uncut,
+        changed: impl FnOnce(&[u8]) -> Option<String>,
     ) -> Result<Plan, ToolError> {
         let transcoded = match loaded {
             Some(loaded) => {
@@ -161,6 +167,7 @@ impl MultiEdit {
             mask::refuse_beside(shown, &text, &arguments)?;
         }
         let mut revision = Revision::of(&text);
+        let changed = changed(&text);
         let (mut report, mut notes) = (String::new(), Vec::new());
         for (at, edit) in self.edits.iter().enumerate() {
             let (line, forgiven) = edit.apply(shown, &mut revision, uncut).map_err(|error| {
@@ -169,13 +176,17 @@ impl MultiEdit {
                 } else {
                     None
                 };
-                numbered(&error, at, self.edits.len(), replaced)
+                with_change(numbered(&error, at, self.edits.len(), replaced), changed.as_deref())
             })?;
             let _ = writeln!(report, "{}. {line}", at + 1);
             for note in forgiven {
                 let _ = writeln!(report, "   {note}");
                 notes.push(format!("Edit {}: {note}", at + 1));
             }
+        }
+        if let Some(changed) = changed {
+            let _ = writeln!(report, "{changed}");
+            notes.push(changed);
         }
         let splices = revision.splices();
         let stored = match &transcoded {
@@ -224,6 +235,7 @@ impl MultiEdit {
             );
             return Ok(Reply::text(text).with_meta(Meta { warnings: plan.notes, ..Meta::default() }));
         }
+        let lines = SeenLines::of_text(&plan.new);
         let view = after(&*plan.text, &plan.splices, 0, &cx.uncut);
         let (content, only_if) = match &loaded {
             Some(loaded) => (
@@ -233,8 +245,10 @@ impl MultiEdit {
             // What the edits made of nothing is text, for each put text there.
             None => (NewContent::Text(String::from_utf8_lossy(&plan.new).into_owned()), Precondition::Absent),
         };
-        let request = WriteTextFile { path, content, only_if, create_folders: true, executable: None };
+        let request =
+            WriteTextFile { path: path.clone(), content, only_if, create_folders: true, executable: None };
         let mut written = deps.client.write_text_file(cx, request).await?;
+        deps.seen.record(cx, &path, written.after.clone(), lines);
         let verb = if written.created { "Created" } else { "Edited" };
         let text = format!("{verb} {shown}:\n{report}{}\n{view}", said_below(&written.warnings));
         written.warnings.splice(0..0, plan.notes);

@@ -111,6 +111,7 @@ impl Tool for Read {
                 path.shown()
             ))),
             Ok(window) => {
+                deps.seen.record_window(cx, &path, &window, encoding.is_some());
                 let mut reply =
                     answer(&path.shown(), &window, start, limit, budget, encoding.is_some(), &cx.uncut);
                 if let Some(why) = no_notebook {
