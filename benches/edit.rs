@@ -45,7 +45,7 @@ impl Stage {
         lines.replace_range(middle..middle + WORDS[0].len(), WORDS[0]);
         fs::write(dir.path().join("f"), lines).unwrap();
         let workspace = Workspace::open(&[dir.path().to_owned()]).unwrap();
-        let deps = FileDeps { client: Arc::new(LocalFiles::new()), workspace };
+        let deps = FileDeps::new(Arc::new(LocalFiles::new()), workspace);
         let tools = Registry::new([tools(deps)]).unwrap();
         Self { dir, tools, runtime: tokio::runtime::Runtime::new().unwrap(), calls: 0 }
     }

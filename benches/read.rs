@@ -33,7 +33,7 @@ impl Stage {
         let lines: String = (0..bytes / 64).flat_map(|n| [format!("{n:>10} {}\n", "x".repeat(52))]).collect();
         std::fs::write(dir.path().join("f"), lines).unwrap();
         let workspace = Workspace::open(&[dir.path().to_owned()]).unwrap();
-        let deps = FileDeps { client: Arc::new(LocalFiles::new()), workspace };
+        let deps = FileDeps::new(Arc::new(LocalFiles::new()), workspace);
         let tools = Registry::new([tools(deps)]).unwrap();
         Self { _dir: dir, tools, runtime: tokio::runtime::Runtime::new().unwrap() }
     }

@@ -217,7 +217,7 @@ struct Tally {
 async fn replay(edits: &[Edit]) -> Result<BTreeMap<&'static str, Tally>> {
     let folder = tempfile::tempdir()?;
     let workspace = Workspace::open(&[folder.path().to_owned()])?;
-    let tools = Registry::new([tools(FileDeps { client: Arc::new(LocalFiles::new()), workspace })])?;
+    let tools = Registry::new([tools(FileDeps::new(Arc::new(LocalFiles::new()), workspace))])?;
     let path = folder.path().join("file");
     let mut tallies: BTreeMap<&'static str, Tally> = BTreeMap::new();
     for edit in edits {

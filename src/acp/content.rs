@@ -6,6 +6,9 @@ use super::encoding::Encoding;
 /// So many bytes of a file are looked at to tell text from other data.
 pub const HEAD: usize = 8 << 10;
 
+const UTF32_LE: &[u8] = b"\xFF\xFE\0\0";
+const UTF32_BE: &[u8] = b"\0\0\xFE\xFF";
+
 /// A format that is not text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Format {
@@ -52,12 +55,16 @@ const SQLITE: &str = "Query it with SqliteQuery.";
 const PDF: &str = "Extract its text with Bash, for example `pdftotext`.";
 const PLAIN: &str = "Look into it with Bash, for example `file` or `xxd`.";
 
+const UTF32: &str = "Convert it with Bash, for example `iconv -f UTF-32 -t UTF-8`.";
+
 const MAGIC: &[(&[u8], Format, &str, &str)] = &[
     (b"SQLite format 3\0", Format::Other, "an SQLite database", SQLITE),
     (b"\x89PNG\r\n\x1a\n", Format::Png, "a PNG image", IMAGE),
     (b"\xFF\xD8\xFF", Format::Jpeg, "a JPEG image", IMAGE),
     (b"GIF87a", Format::Gif, "a GIF image", IMAGE),
     (b"GIF89a", Format::Gif, "a GIF image", IMAGE),
+    (UTF32_LE, Format::Other, "UTF-32 data", UTF32),
+    (UTF32_BE, Format::Other, "UTF-32 data", UTF32),
     (b"II*\0", Format::Other, "a TIFF image", IMAGE),
     (b"MM\0*", Format::Other, "a TIFF image", IMAGE),
     (b"\0\0\x01\0", Format::Other, "an icon", IMAGE),
@@ -106,6 +113,12 @@ pub fn classify(bytes: &[u8], whole: bool) -> Result<Encoding, Binary> {
         return plain("binary data (over 30 % control characters)");
     }
     Ok(Encoding::of(bytes, whole))
+}
+
+/// True for the byte order marks of UTF-32, which nothing here decodes. That of its little-endian form begins as the one
+/// of UTF-16 does.
+pub fn is_utf32(head: &[u8]) -> bool {
+    head.starts_with(UTF32_LE) || head.starts_with(UTF32_BE)
 }
 
 fn by_magic(head: &[u8]) -> Option<Binary> {

@@ -74,6 +74,9 @@ impl Encoding {
 
     /// By the byte order mark that these bytes begin with.
     pub fn by_mark(head: &[u8]) -> Option<Self> {
+        if super::content::is_utf32(head) {
+            return None;
+        }
         [Self::Utf8Bom, Self::Utf16Le, Self::Utf16Be]
             .into_iter()
             .find(|encoding| head.starts_with(encoding.mark()))

@@ -137,6 +137,9 @@ pub struct TextWindow {
     pub control: u64,
     /// How many bytes of long lines are left out.
     pub omitted_bytes: u64,
+    /// The first line that is cut in its middle, counted from 0 in the window, and how many characters come before
+    /// the cut.
+    pub first_cut: Option<(u64, u64)>,
     /// Of [`Start::Inside`]: so many characters before the one asked for the text begins, since that one stands within
     /// what is masked as a whole.
     pub back: u64,

@@ -1,5 +1,8 @@
 //! What a folder's listing asks for and gives. Not here: who lists.
 
+use std::ffi::OsString;
+use std::path::PathBuf;
+
 use super::WorkspacePath;
 
 /// Which folder to list.
@@ -9,6 +12,8 @@ pub struct ListFolder {
     pub path: WorkspacePath,
     /// With everything below it, but for `.git` and what ignore files name.
     pub recursive: bool,
+    /// The first entry, from 1; negative from the end.
+    pub offset: i64,
     /// At most so many entries.
     pub limit: usize,
 }
@@ -16,6 +21,8 @@ pub struct ListFolder {
 /// What is in a folder.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FolderListing {
+    /// The number of the first entry that is given, from 1.
+    pub first: u64,
     /// In order of name.
     pub entries: Vec<FolderEntry>,
     /// How many there are in all, or were seen before the listing stopped.
@@ -27,8 +34,8 @@ pub struct FolderListing {
 /// One name in a folder.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FolderEntry {
-    /// Its path from the listed folder; bytes that are no text are U+FFFD.
-    pub name: String,
+    /// Its path from the listed folder.
+    pub name: OsString,
     /// What it is.
     pub kind: EntryKind,
 }
@@ -41,7 +48,7 @@ pub enum EntryKind {
     /// A folder.
     Folder,
     /// A link, with what it says.
-    Link(String),
+    Link(PathBuf),
     /// A FIFO, a socket or a device.
     Special,
     /// It could not be looked at.

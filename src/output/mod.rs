@@ -12,6 +12,7 @@ mod kept;
 mod ledger;
 mod line;
 mod marks;
+pub mod path_text;
 pub mod screen;
 mod search;
 mod spool;

@@ -66,7 +66,7 @@ impl Bench {
         let overlay = Overlay::new(editors.clone(), local.clone(), base.join("scripts"));
         let client = Arc::new(overlay.clone());
         let registry = Registry::new([
-            file::tools(FileDeps { client: client.clone(), workspace: workspace.clone() }),
+            file::tools(FileDeps::new(client.clone(), workspace.clone())),
             shell::tools(ShellDeps {
                 terminals: client.clone(),
                 workspace: workspace.clone(),

@@ -24,6 +24,7 @@ mod read_documents;
 mod read_encodings;
 mod read_file;
 mod rights;
+mod seen_files;
 mod write;
 
 use std::fs;
@@ -69,7 +70,7 @@ impl Bench {
         fs::write(outside.join("f"), "secret\n").unwrap();
         let workspace =
             Workspace::open_with_home(std::slice::from_ref(&root), Some(root.join("home"))).unwrap();
-        let deps = FileDeps { client, workspace: workspace.clone() };
+        let deps = FileDeps::new(client, workspace.clone());
         Self { _dir: dir, root, outside, workspace, tools: registry(tools(deps)) }
     }
 

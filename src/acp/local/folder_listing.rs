@@ -30,21 +30,31 @@ pub(super) fn list(request: &ListFolder, cancel: &CancellationToken) -> Result<F
     let mut names = folder.names().map_err(|cause| ToolError::io(&shown, &cause))?;
     names.sort();
     let total = names.len() as u64;
+    let first = first_of(request.offset, total);
+    let before = usize::try_from(first - 1).unwrap_or(usize::MAX);
     let mut entries = Vec::new();
-    for name in names.iter().take(request.limit) {
+    for name in names.iter().skip(before).take(request.limit) {
         if cancel.is_cancelled() {
             return Err(cancelled(&shown));
         }
-        entries.push(FolderEntry { name: name.to_string_lossy().into_owned(), kind: kind_in(&folder, name) });
+        entries.push(FolderEntry { name: name.clone(), kind: kind_in(&folder, name) });
     }
-    Ok(FolderListing { entries, total, cut_short: false })
+    Ok(FolderListing { first, entries, total, cut_short: false })
+}
+
+/// The number of the first entry, of an offset that counts from 1 or from the end.
+fn first_of(offset: i64, total: u64) -> u64 {
+    match offset {
+        ..0 => total.saturating_sub(offset.unsigned_abs()) + 1,
+        _ => offset.unsigned_abs().max(1),
+    }
 }
 
 fn kind_in(folder: &Folder, name: &OsStr) -> EntryKind {
     match folder.metadata(name) {
-        Ok(metadata) if metadata.is_symlink() => folder
-            .link_target(name)
-            .map_or(EntryKind::Unknown, |target| EntryKind::Link(target.display().to_string())),
+        Ok(metadata) if metadata.is_symlink() => {
+            folder.link_target(name).map_or(EntryKind::Unknown, EntryKind::Link)
+        }
         Ok(metadata) => kind_of(&metadata),
         Err(_) => EntryKind::Unknown,
     }
@@ -68,7 +78,7 @@ fn walk(request: &ListFolder, cancel: &CancellationToken) -> Result<FolderListin
         .filter_entry(|at| at.file_name() != ".git")
         .sort_by_file_name(Ord::cmp)
         .build();
-    let mut listing = FolderListing { entries: Vec::new(), total: 0, cut_short: false };
+    let mut listing = FolderListing { first: 1, entries: Vec::new(), total: 0, cut_short: false };
     for entry in walk.flatten().filter(|entry| entry.depth() > 0) {
         if cancel.is_cancelled() {
             return Err(cancelled(&request.path.shown()));
@@ -79,12 +89,11 @@ fn walk(request: &ListFolder, cancel: &CancellationToken) -> Result<FolderListin
         }
         listing.total += 1;
         if listing.entries.len() < request.limit {
-            let name = entry.path().strip_prefix(root).unwrap_or(entry.path()).to_string_lossy().into_owned();
+            let name = entry.path().strip_prefix(root).unwrap_or(entry.path()).as_os_str().to_owned();
             let kind = match entry.metadata() {
-                Ok(metadata) if metadata.is_symlink() => entry
-                    .path()
-                    .read_link()
-                    .map_or(EntryKind::Unknown, |target| EntryKind::Link(target.display().to_string())),
+                Ok(metadata) if metadata.is_symlink() => {
+                    entry.path().read_link().map_or(EntryKind::Unknown, EntryKind::Link)
+                }
                 Ok(metadata) => kind_of(&metadata),
                 Err(_) => EntryKind::Unknown,
             };

@@ -5,6 +5,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use crate::acp::WorkspacePath;
+use crate::output::path_text::path_text;
 use crate::tool::ToolError;
 
 /// Names less alike than this are not offered (0 to 1).
@@ -33,7 +34,7 @@ pub(super) fn missing(path: &WorkspacePath) -> ToolError {
     }
     if let Some(parent) = deepest_folder(path) {
         text.push_str(" The deepest folder on the way that exists is ");
-        text.push_str(&parent.display().to_string());
+        text.push_str(&path_text(parent));
         text.push('.');
     }
     ToolError::not_found(text)
@@ -74,7 +75,7 @@ fn alike_in_folder(path: &WorkspacePath) -> Vec<String> {
         })
         .collect();
     scored.sort_by(|a, b| b.0.total_cmp(&a.0).then_with(|| a.1.cmp(&b.1)));
-    scored.into_iter().take(OFFERED).map(|(_, at)| at.display().to_string()).collect()
+    scored.into_iter().take(OFFERED).map(|(_, at)| path_text(&at)).collect()
 }
 
 /// Names only, and no more than a folder that a person made has.
@@ -97,7 +98,7 @@ fn same_name_in_tree(root: &Path, name: &OsStr, found: &mut Vec<String>) {
             return;
         }
         if entry.file_name().eq_ignore_ascii_case(name) {
-            let shown = entry.path().display().to_string();
+            let shown = path_text(entry.path());
             if !found.contains(&shown) {
                 found.push(shown);
             }

@@ -75,6 +75,7 @@ pub(super) fn blank(size: u64, encoding: Encoding, endings: Endings) -> TextWind
         invalid_bytes: 0,
         control: 0,
         omitted_bytes: 0,
+        first_cut: None,
         back: 0,
         source: Source::Disk,
     }

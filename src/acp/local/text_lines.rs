@@ -30,6 +30,8 @@ pub(super) struct Lines {
     pub offered: u64,
     /// How many bytes of long lines are left out.
     pub omitted: u64,
+    /// The first gathered line of which the middle is left out, counted from 0, and how many characters come before.
+    pub first_cut: Option<(u64, u64)>,
     full: bool,
 }
 
@@ -50,6 +52,7 @@ impl Lines {
             consumed: 0,
             offered: 0,
             omitted: 0,
+            first_cut: None,
             full: want == 0,
         }
     }
@@ -171,6 +174,7 @@ impl Lines {
             self.out.extend_from_slice(piece);
         }
         self.omitted += omitted;
+        self.first_cut.get_or_insert((self.gathered, char_count(&head) as u64));
         self.tail.clear();
     }
 }

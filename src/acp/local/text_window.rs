@@ -336,6 +336,7 @@ fn inside(
 fn filled(mut window: TextWindow, lines: Lines) -> TextWindow {
     window.lines = lines.gathered;
     window.omitted_bytes = lines.omitted;
+    window.first_cut = lines.first_cut;
     set_text(&mut window, lines.into_bytes());
     window
 }
@@ -366,6 +367,10 @@ fn explain(request: &ReadTextFile, scan: &Scan<'_>, miss: Miss) -> ToolError {
         Miss::TooFar | Miss::PastEnd => {
             let size = figures::size(scan.size);
             let text = match request.start {
+                Start::FromEnd(1) => format!(
+                    "{shown} ({size}): its last line is longer than {}. Use Bash, for example `tail -c 10000`.",
+                    figures::size(LONGEST_LINE)
+                ),
                 Start::FromEnd(lines) => format!(
                     "{shown} ({size}): the last {} lines are more than {}. Ask for fewer, or use Bash, for example \
                      `tail -c 10000`.",

@@ -2,6 +2,7 @@
 
 use std::path::{Component, Path, PathBuf};
 
+use crate::output::path_text::path_of_text;
 use crate::tool::ToolError;
 
 /// A path text after expansion.
@@ -22,31 +23,36 @@ pub(super) fn parse(text: &str, home: Option<&Path>) -> Result<Asked, ToolError>
     if text.is_empty() {
         return Err(ToolError::invalid_args("The path is empty. Give a path in the workspace."));
     }
-    if text.contains('\0') {
+    let given = path_of_text(text);
+    let bytes = given.as_encoded_bytes();
+    if bytes.contains(&0) {
         return Err(ToolError::invalid_args("The path holds a NUL byte, which no file name can have."));
     }
-    if text.len() > MAX_PATH {
+    if bytes.len() > MAX_PATH {
         return Err(ToolError::invalid_args(format!(
             "The path is {} bytes long; the limit is {MAX_PATH}.",
-            text.len()
+            bytes.len()
         )));
     }
-    if let Some(name) = text.split(is_separator).find(|name| name.len() > MAX_NAME) {
+    let is_separator = |byte: &u8| std::path::is_separator(char::from(*byte));
+    if let Some(name) = bytes.split(is_separator).find(|name| name.len() > MAX_NAME) {
         return Err(ToolError::invalid_args(format!(
             "A name in the path is {} bytes long; the limit is {MAX_NAME}.",
             name.len()
         )));
     }
     if cfg!(windows)
-        && let Some(hazard) = windows_hazard(text)
+        && let Some(hazard) = windows_hazard(&given.to_string_lossy())
     {
         return Err(ToolError::invalid_args(format!("{text}: {hazard}.")));
     }
-    let path = expand(text, home)?;
+    // A name that is quoted stands for itself.
+    let path = if given == *text { expand(text, home)? } else { PathBuf::from(&given) };
     if path.components().eq([Component::ParentDir]) {
         return Err(ToolError::invalid_args(".. names no file. Give a path in the workspace."));
     }
-    Ok(Asked { path, names_folder: text.ends_with(is_separator) })
+    let names_folder = bytes.last().is_some_and(is_separator);
+    Ok(Asked { path, names_folder })
 }
 
 fn is_separator(c: char) -> bool {

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use super::held::{self, Folder};
 use super::{Root, in_words};
 use crate::acp::protected::{self, Protection};
+use crate::output::path_text::path_text;
 
 /// A path that lies in a workspace. It holds no links; whoever puts one there afterwards gets an error on opening,
 /// never another file.
@@ -51,9 +52,9 @@ impl WorkspacePath {
         &self.absolute
     }
 
-    /// The path as an answer shows it.
+    /// The path as an answer shows it, and as [`super::Workspace::resolve`] takes it.
     pub fn shown(&self) -> String {
-        self.absolute.display().to_string()
+        path_text(&self.absolute)
     }
 
     /// The workspace folder it lies in.

@@ -104,7 +104,7 @@ pub fn machine(
     let shells = shells::board(journal);
     let git = git_deps(environment, &workspace, &outputs, &redactor, &confinement);
     let registry = handlers::registry(handlers::Deps {
-        file: file::FileDeps { client: client.clone(), workspace: workspace.clone() },
+        file: file::FileDeps::new(client.clone(), workspace.clone()),
         search: search::SearchDeps {
             workspace: workspace.clone(),
             user_ignore: ignore::gitignore::gitconfig_excludes_path(),

@@ -83,6 +83,7 @@ impl Tool for ApplyPatch {
             return Ok(Reply::text(text));
         }
         let committed = commit::commit(cx, deps, Arc::clone(&changes)).await?;
+        remember(cx, deps, &changes, &committed);
         let mut text = format!("Applied to {}:\n{summary}", counted(touched as u64, "file"));
         if cx.is_cancelled() {
             text.push_str("The call was cancelled while it wrote; the patch was finished all the same.\n");
@@ -100,6 +101,20 @@ impl Tool for ApplyPatch {
             ..Meta::default()
         };
         Ok(Reply::text(text).with_meta(meta))
+    }
+}
+
+/// The conversation knows the files as the patch left them.
+fn remember(cx: &ToolCx, deps: &FileDeps, changes: &[Change], committed: &commit::Committed) {
+    for change in changes.iter().filter(|change| !matches!(change.deed, Deed::Nothing(_))) {
+        deps.seen.forget(cx, &change.path);
+        let (path, lines) = change.seen_after();
+        let Some(path) = path else { continue };
+        let shown = path.shown();
+        let after = committed.files.iter().rfind(|file| file.path == shown);
+        if let Some(sha256) = after.and_then(|file| file.after.clone()) {
+            deps.seen.record(cx, path, sha256, lines);
+        }
     }
 }
 

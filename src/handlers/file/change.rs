@@ -1,6 +1,7 @@
 //! One replacement as it was asked for, and where it goes in a text: what Edit does once and MultiEdit in a row.
 //! Not here: how the place is found (matcher), loading and writing.
 
+use std::borrow::Cow;
 use std::fmt::Write as _;
 
 use memchr::memmem;
@@ -137,6 +138,11 @@ impl Change {
         ))
     }
 
+    /// Whether the text has a place for it, in whichever number.
+    pub(super) fn is_found_in(&self, text: &[u8]) -> bool {
+        find(text, &self.old, self.loosest()).is_some()
+    }
+
     /// How loosely a place may match: where more than the only place may change, a wrong one would not be noticed.
     fn loosest(&self) -> Tier {
         if self.replace_all || self.expected_count.is_some() { Tier::LineEndings } else { Tier::Indentation }
@@ -164,7 +170,7 @@ impl Change {
                     neighbours(text, ranges(), &self.uncut)
                 )
             }
-            None => miss::explain(text, &self.old, &self.uncut)
+            None => miss::explain(text, &quoted_text(text, old), &self.uncut)
                 .unwrap_or_else(|| "Nothing in the file is like it. Read the file and quote it.".to_owned()),
         };
         if let Some(lines) = lines {
@@ -174,6 +180,15 @@ impl Change {
         let text = format!("old_string is not in {shown}. Nothing was changed.\n{why}");
         Err(ToolError::new(ErrorCode::NoMatch, text))
     }
+}
+
+/// The quote without the line numbers that Read shows, unless the file has such numbers itself.
+fn quoted_text<'a>(text: &[u8], old: &'a str) -> Cow<'a, str> {
+    let numbers = old.split_inclusive('\t').next().unwrap_or(old);
+    if memmem::find(text, numbers.as_bytes()).is_some() {
+        return Cow::Borrowed(old);
+    }
+    without_line_numbers(old).map_or(Cow::Borrowed(old), Cow::Owned)
 }
 
 /// Whether a text in which only `new` stands has it where `old` was. A line that is in both texts and stands nowhere else

@@ -29,7 +29,8 @@ const STACK: usize = 16 << 20;
 #[derive(Debug, Clone)]
 pub(super) struct Ask {
     pub lines: Lines,
-    /// The limit as it was given.
+    /// The offset and the limit as they were given.
+    pub offset: Option<i64>,
     pub limit: Option<u64>,
     pub pages: Option<Vec<PageRange>>,
 }
@@ -116,7 +117,7 @@ fn of_format(
     uncut: &Uncut,
 ) -> Result<Reply, ToolError> {
     if let Some(mime_type) = image::mime_type(binary.format) {
-        return image::show(shown, opened, mime_type);
+        return image::show(shown, opened, binary.format, mime_type);
     }
     if binary.format == Format::Pdf {
         return pdf::show(shown, opened, ask, clock, uncut);

@@ -8,6 +8,7 @@ use serde::Deserialize;
 
 use super::change::{Change, Step};
 use super::edit_report::{after, diff, replacements};
+use super::seen_files::{SeenFiles, SeenLines};
 use super::sheet::Sheet;
 use super::transcoded::Transcoded;
 use super::write::{check_size, checked_sha256};
@@ -76,7 +77,7 @@ impl Tool for Edit {
         r#"{"file_path":"README.md","old_string":"colour","new_string":"color","replace_all":true}"#,
     ];
     const LIMITS: &'static [&'static str] = &[
-        "10 MB of new text",
+        "10 MB of new text; over the backend's HTTP wire 900 KB of arguments a request",
         "files of 1 GB; of 64 MB where old_string is not exact, of 32 MB in another encoding than UTF-8",
         "200,000 places a call, 64 MB of new text in all of them",
     ];
@@ -105,10 +106,10 @@ impl Tool for Edit {
                     plan
                 } else {
                     let loaded = deps.client.load_file(cx, path.clone(), MAX_BYTES).await?;
-                    self.plan_held(cx, &path, loaded, expected).await?
+                    self.plan_held(cx, deps, &path, loaded, expected).await?
                 }
             }
-            loaded => self.plan_held(cx, &path, loaded?, expected).await?,
+            loaded => self.plan_held(cx, deps, &path, loaded?, expected).await?,
         };
         self.carry_out(cx, deps, path, plan).await
     }
@@ -134,6 +135,8 @@ pub(super) struct Prepared {
     pub content: NewContent,
     /// The state that the file had.
     pub stamp: Stamp,
+    /// The lines that it will have, where they are remembered.
+    pub lines: SeenLines,
 }
 
 impl Edit {
@@ -173,35 +176,42 @@ impl Edit {
     async fn plan_held(
         &self,
         cx: &ToolCx,
+        deps: &FileDeps,
         path: &WorkspacePath,
         loaded: LoadedFile,
         expected: Option<String>,
     ) -> Result<Plan, ToolError> {
-        let (this, path, uncut) = (self.clone(), path.clone(), cx.uncut.clone());
-        tokio::task::spawn_blocking(move || this.plan(&path, &loaded, expected.as_deref(), &uncut))
+        let (this, path, cx, seen) = (self.clone(), path.clone(), cx.clone(), deps.seen.clone());
+        tokio::task::spawn_blocking(move || this.plan(&cx, &seen, &path, &loaded, expected.as_deref()))
             .await
             .map_err(|fault| ToolError::internal(format!("The search broke off: {fault}")))?
     }
 
     fn plan(
         &self,
+        cx: &ToolCx,
+        seen: &SeenFiles,
         path: &WorkspacePath,
         loaded: &LoadedFile,
         expected: Option<&str>,
-        uncut: &Uncut,
     ) -> Result<Plan, ToolError> {
-        let shown = &path.shown();
+        let (shown, uncut) = (&path.shown(), &cx.uncut);
         check_hash(shown, expected, || loaded.sha256())?;
         let transcoded = Transcoded::of(shown, loaded)?;
         let text = transcoded.text();
         mask::refuse_beside(shown, text, &self.texts())?;
-        Ok(match self.change(uncut).step(shown, text)? {
+        let changed = seen.change_since(cx, path, || loaded.sha256(), Some(text));
+        let step =
+            self.change(uncut).step(shown, text).map_err(|error| with_change(error, changed.as_deref()))?;
+        Ok(match step {
             Step::Nothing(words) => Plan::Nothing(words, loaded.sha256()),
-            Step::Splices { splices, notes } => {
+            Step::Splices { splices, mut notes } => {
+                notes.extend(changed);
+                let lines = SeenLines::of_spliced(text, &splices);
                 let (places, view) = self.said(path, (&**text).into(), &splices, 0, uncut);
                 let splices = transcoded.stored(shown, splices)?;
                 let content = NewContent::Spliced { old: Arc::clone(&loaded.bytes), splices };
-                Plan::Change(Prepared { places, view, notes, content, stamp: loaded.stamp })
+                Plan::Change(Prepared { places, view, notes, content, stamp: loaded.stamp, lines })
             }
         })
     }
@@ -214,7 +224,7 @@ impl Edit {
         plan: Plan,
     ) -> Result<Reply, ToolError> {
         let shown = path.shown();
-        let Prepared { places, view, notes, content, stamp } = match plan {
+        let Prepared { places, view, notes, content, stamp, lines } = match plan {
             Plan::Nothing(text, sha256) => {
                 let meta = Meta { sha256: Some(sha256), ..Meta::default() };
                 return Ok(Reply::text(text).with_meta(meta));
@@ -227,8 +237,10 @@ impl Edit {
             return Ok(Reply::text(text).with_meta(Meta { warnings: notes, ..Meta::default() }));
         }
         let only_if = Precondition::AsLoaded(stamp);
-        let request = WriteTextFile { path, content, only_if, create_folders: false, executable: None };
+        let request =
+            WriteTextFile { path: path.clone(), content, only_if, create_folders: false, executable: None };
         let mut written = deps.client.write_text_file(cx, request).await?;
+        deps.seen.record(cx, &path, written.after.clone(), lines);
         let text = format!("Edited {shown}: {places}.{said}{}\n{view}", said_below(&written.warnings));
         written.warnings.splice(0..0, notes);
         Ok(Reply::text(text).with_meta(changed(shown, written)))
@@ -268,12 +280,23 @@ impl Edit {
                 diff(&name, b"", &[splice], 0)
             )));
         }
+        let lines = SeenLines::of_text(self.new_string.as_bytes());
         let content = NewContent::Text(self.new_string);
-        let request = WriteTextFile { path, content, only_if, create_folders: true, executable: None };
+        let request =
+            WriteTextFile { path: path.clone(), content, only_if, create_folders: true, executable: None };
         let written = deps.client.write_text_file(cx, request).await?;
+        deps.seen.record(cx, &path, written.after.clone(), lines);
         let verb = if written.created { "Created" } else { "Filled" };
         let text = format!("{verb} {shown} with new_string.{}", said_below(&written.warnings));
         Ok(Reply::text(text).with_meta(changed(shown, written)))
+    }
+}
+
+/// An error with what changed in the file since the caller read it: that may be its cause.
+pub(super) fn with_change(error: ToolError, changed: Option<&str>) -> ToolError {
+    match changed {
+        Some(changed) => ToolError::new(error.code(), format!("{}\n{changed}", error.text())),
+        None => error,
     }
 }
 

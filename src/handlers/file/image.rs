@@ -6,6 +6,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::json;
 
+use super::image_structure::find_damage;
 use crate::acp::content::Format;
 use crate::acp::files::OpenedFile;
 use crate::output::figures;
@@ -27,7 +28,12 @@ pub(super) fn mime_type(format: Format) -> Option<&'static str> {
 }
 
 /// The image as an answer.
-pub(super) fn show(shown: &str, mut opened: OpenedFile, mime_type: &str) -> Result<Reply, ToolError> {
+pub(super) fn show(
+    shown: &str,
+    mut opened: OpenedFile,
+    format: Format,
+    mime_type: &str,
+) -> Result<Reply, ToolError> {
     let damaged = |why: String| {
         ToolError::new(
             ErrorCode::NotText,
@@ -55,6 +61,9 @@ pub(super) fn show(shown: &str, mut opened: OpenedFile, mime_type: &str) -> Resu
             .rewind()
             .and_then(|()| opened.bytes.by_ref().take(opened.size).read_to_end(&mut bytes));
         read.map_err(|cause| damaged(format!("it cannot be read: {cause}")))?;
+        if let Some(fault) = find_damage(format, &bytes) {
+            return Err(damaged(fault));
+        }
         value["encoding"] = json!("base64");
         value["data"] = json!(STANDARD.encode(&bytes));
     } else {

@@ -3,6 +3,7 @@
 use schemars::JsonSchema;
 use serde::Deserialize;
 
+use super::rendered::Lines;
 use super::{FileDeps, listing};
 use crate::acp::RawPath;
 use crate::output::Budget;
@@ -43,6 +44,7 @@ impl Tool for ListFiles {
 
     async fn run(self, cx: &ToolCx, deps: &FileDeps) -> Result<Reply, ToolError> {
         let path = deps.workspace.resolve(&self.path.unwrap_or_else(|| ".".into()))?;
-        listing::folder(cx, &*deps.client, path, self.recursive, Budget::default()).await
+        let all = Lines { offset: 1, limit: listing::SHOWN as u64, budget: Budget::default() };
+        listing::folder(cx, &*deps.client, path, self.recursive, all, false).await
     }
 }

@@ -1,34 +1,46 @@
 //! A folder's content as text. Not here: reading it.
 
 use std::fmt::Write as _;
+use std::path::Path;
 
-use super::rendered::plain_name;
+use super::rendered::Lines;
 use crate::acp::files::{EntryKind, FolderListing, ListFolder};
 use crate::acp::{FileClient, WorkspacePath};
-use crate::output::Budget;
 use crate::output::figures;
+use crate::output::path_text::path_text;
 use crate::tool::{Meta, Reply, ToolCx, ToolError};
 
 /// So many entries are shown.
-const SHOWN: usize = 500;
+pub(super) const SHOWN: usize = 500;
 /// Left for what stands around the entries.
 const FRAME: usize = 500;
 
-/// Lists a folder as an answer.
+/// Lists a folder as an answer: the entries asked for, with how to go on where the caller can.
 pub(super) async fn folder(
     cx: &ToolCx,
     client: &dyn FileClient,
     path: WorkspacePath,
     recursive: bool,
-    budget: Budget,
+    asked: Lines,
+    can_continue: bool,
 ) -> Result<Reply, ToolError> {
     let shown = path.shown();
-    let listing = client.list_folder(cx, ListFolder { path, recursive, limit: SHOWN }).await?;
-    let (text, complete) = render(&shown, &listing, recursive, budget.max_chars().saturating_sub(FRAME));
-    Ok(Reply::fitted(text).with_budget(budget).with_meta(Meta { truncated: !complete, ..Meta::default() }))
+    let limit = usize::try_from(asked.limit).unwrap_or(SHOWN).min(SHOWN);
+    let request = ListFolder { path, recursive, offset: asked.offset, limit };
+    let listing = client.list_folder(cx, request).await?;
+    let room = asked.budget.max_chars().saturating_sub(FRAME);
+    let (text, complete) = render(&shown, &listing, recursive, room, can_continue);
+    let meta = Meta { truncated: !complete, ..Meta::default() };
+    Ok(Reply::fitted(text).with_budget(asked.budget).with_meta(meta))
 }
 
-fn render(shown: &str, listing: &FolderListing, recursive: bool, room: usize) -> (String, bool) {
+fn render(
+    shown: &str,
+    listing: &FolderListing,
+    recursive: bool,
+    room: usize,
+    can_continue: bool,
+) -> (String, bool) {
     let more = if listing.cut_short { "more than " } else { "" };
     let entries = if listing.total == 1 { "entry" } else { "entries" };
     let below = if recursive { " below it, without .git and what ignore files name" } else { "" };
@@ -40,11 +52,11 @@ fn render(shown: &str, listing: &FolderListing, recursive: bool, room: usize) ->
     let mut used = 0;
     let mut lines = 0_u64;
     for entry in &listing.entries {
-        let name = plain_name(entry.name.as_bytes());
+        let name = path_text(Path::new(&entry.name));
         let line = match &entry.kind {
             EntryKind::Folder => format!("{name}/\n"),
             EntryKind::File(size) => format!("{name} ({})\n", figures::size(*size)),
-            EntryKind::Link(target) => format!("{name} -> {}\n", plain_name(target.as_bytes())),
+            EntryKind::Link(target) => format!("{name} -> {}\n", path_text(target)),
             EntryKind::Special => format!("{name} (not a regular file)\n"),
             EntryKind::Unknown => format!("{name} (cannot be looked at)\n"),
         };
@@ -55,16 +67,22 @@ fn render(shown: &str, listing: &FolderListing, recursive: bool, room: usize) ->
         text.push_str(&line);
         lines += 1;
     }
+    let (first, last) = (listing.first, listing.first + lines - u64::from(lines > 0));
     let complete = lines == listing.total && !listing.cut_short;
-    if !complete {
-        let left = listing.total - lines;
-        let _ = writeln!(
-            text,
-            "\nShowing the first {lines} of {more}{}; {} more entr{} left out. List a folder further down, or use Glob.",
-            figures::grouped(listing.total),
-            figures::grouped(left),
-            if left == 1 { "y" } else { "ies" }
-        );
+    if lines == 0 {
+        let _ = writeln!(text, "There is no entry {first}: there are {}.", figures::grouped(listing.total));
+    } else if !complete {
+        let total = figures::grouped(listing.total);
+        let next = match listing.total - last {
+            0 if !listing.cut_short => ", to the end.".to_owned(),
+            _ if can_continue => format!(". Continue with offset={}.", last + 1),
+            left => format!(
+                "; {} more entr{} left out. List a folder further down, or use Glob.",
+                figures::grouped(left),
+                if left == 1 { "y" } else { "ies" }
+            ),
+        };
+        let _ = writeln!(text, "\nShowing {first}-{last} of {more}{total}{next}");
     }
     (text, complete)
 }
@@ -76,8 +94,9 @@ mod tests {
 
     #[test]
     fn what_does_not_fit_is_counted() {
-        let entry = |name: &str, kind| FolderEntry { name: name.to_owned(), kind };
-        let listing = FolderListing {
+        let entry = |name: &str, kind| FolderEntry { name: name.into(), kind };
+        let mut listing = FolderListing {
+            first: 1,
             entries: vec![
                 entry("a", EntryKind::Folder),
                 entry("b", EntryKind::File(1)),
@@ -87,10 +106,16 @@ mod tests {
             cut_short: false,
         };
         assert_eq!(
-            render("/w", &listing, false, 100),
+            render("/w", &listing, false, 100, true),
             ("/w/ (folder, 3 entries)\na/\nb (1 byte)\nc -> d\n".into(), true)
         );
-        let (text, complete) = render("/w", &listing, false, 14);
-        assert!(!complete && text.contains("first 2 of 3; 1 more entry left out"), "{text}");
+        let (text, complete) = render("/w", &listing, false, 14, false);
+        assert!(!complete && text.contains("Showing 1-2 of 3; 1 more entry left out"), "{text}");
+        let (text, _) = render("/w", &listing, false, 14, true);
+        assert!(text.contains("Showing 1-2 of 3. Continue with offset=3."), "{text}");
+        listing.entries.remove(0);
+        listing.first = 2;
+        let (text, _) = render("/w", &listing, false, 100, true);
+        assert!(text.contains("Showing 2-3 of 3, to the end."), "{text}");
     }
 }

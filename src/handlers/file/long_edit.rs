@@ -13,6 +13,7 @@ use super::fitting::{Ending, Indent, ended, is_literal};
 use super::leniency::Tier;
 use super::matcher::{Found, Place};
 use super::scan::{CHUNK, Scan, Scanned, Spot};
+use super::seen_files::{SeenFiles, SeenLines};
 use super::{FileDeps, mask};
 use crate::acp::WorkspacePath;
 use crate::acp::encoding::Encoding;
@@ -55,7 +56,9 @@ pub(super) async fn plan(
             return Err(ToolError::new(ErrorCode::NotText, text));
         }
     };
+    let seen = deps.seen.clone();
     let search = Search {
+        seen,
         edit: edit.clone(),
         change: edit.change(&cx.uncut),
         path: path.clone(),
@@ -85,6 +88,7 @@ struct Search {
     marked: bool,
     expected: Option<String>,
     cx: ToolCx,
+    seen: SeenFiles,
 }
 
 impl Search {
@@ -92,7 +96,8 @@ impl Search {
         let (mut file, size) = (opened.bytes, opened.size);
         let shown = self.path.shown();
         let can_be_held = size <= MAX_BYTES;
-        let found = self.scan(&mut *file, &self.change.old, self.expected.is_some())?;
+        let hash = self.expected.is_some() || self.seen.sha256(&self.cx, &self.path).is_some();
+        let found = self.scan(&mut *file, &self.change.old, hash)?;
         if !self.marked && !found.is_utf8 {
             return if can_be_held { Ok(None) } else { Err(not_utf8(&shown, size, "not UTF-8")) };
         }
@@ -113,7 +118,9 @@ impl Search {
         let count = found.count;
         let in_excerpt = Found { tier: Tier::Exact, places, count, overlapping };
         self.change.check_count(&shown, excerpt.sheet(), &in_excerpt)?;
-        let notes = self.twice(&mut *file, &found)?.into_iter().collect();
+        let mut notes: Vec<String> = self.twice(&mut *file, &found)?.into_iter().collect();
+        let sha256 = || found.sha256.clone().unwrap_or_default();
+        notes.extend(self.seen.change_since(&self.cx, &self.path, sha256, None));
         self.prepare(&mut *file, found, &excerpt, notes).map(Some)
     }
 
@@ -216,7 +223,14 @@ impl Search {
         let more = on_disk.len().saturating_sub(splices.len());
         let (places, view) = self.edit.said(&self.path, excerpt.sheet(), &splices, more, &self.cx.uncut);
         let content = NewContent::SplicedOnDisk { old: old.as_bytes().into(), splices: on_disk };
-        Ok(Plan::Change(Prepared { places, view, notes, content, stamp: self.stamp }))
+        Ok(Plan::Change(Prepared {
+            places,
+            view,
+            notes,
+            content,
+            stamp: self.stamp,
+            lines: SeenLines::default(),
+        }))
     }
 
     /// The file is as it should be; its hash is all that is still to be known.

@@ -6,7 +6,8 @@ use std::fmt::Write as _;
 
 use memchr::memmem;
 
-use super::difference::{self, Part, is_invisible};
+use super::difference::is_invisible;
+use super::first_difference::first_difference;
 use super::leniency::{Plain, Tier};
 use super::matcher::{Line, Lines};
 use crate::output::{Uncut, figures};
@@ -66,25 +67,20 @@ fn block(text: &[u8], lines: &[Line], quoted: &[&str], old: &str, start: usize) 
     if count > SHOWN {
         let _ = writeln!(out, "[... {} more lines]", count - SHOWN);
     }
-    for (at, wanted) in quoted.iter().enumerate() {
-        if start + at >= lines.len() {
-            let _ = write!(out, "The file ends before line {} of old_string: {:?}.", at + 1, shown(wanted));
-            return out;
-        }
-        let body = body(start + at);
-        let part =
-            Part { begins_inside: at == 0, ends_inside: at + 1 == quoted.len() && !old.ends_with('\n') };
-        if !part.is_in(body, wanted.as_bytes()) {
-            let _ = write!(
-                out,
-                "First difference, line {}: the file has {:?}, old_string has {:?}.{}",
-                start + at + 1,
-                shown_bytes(body),
-                shown(wanted),
-                difference::of(body, wanted, part)
-            );
-            return out;
-        }
+    let there: Vec<&[u8]> = (start..start + count).map(body).collect();
+    if let Some((at, how)) = first_difference(&there, quoted, old.ends_with('\n')) {
+        let _ = write!(
+            out,
+            "First difference, line {}: the file has {:?}, old_string has {:?}.{how}",
+            start + at + 1,
+            shown_bytes(there[at]),
+            shown(quoted[at]),
+        );
+        return out;
+    }
+    if let Some(wanted) = quoted.get(count) {
+        let _ = write!(out, "The file ends before line {} of old_string: {:?}.", count + 1, shown(wanted));
+        return out;
     }
     let last = start + count - 1;
     if old.ends_with('\n') && last + 1 == lines.len() && !lines[last].has_newline(text) {
@@ -145,7 +141,7 @@ fn nearest(text: &[u8], lines: &[Line], quoted: &[&str]) -> Option<usize> {
     let wanted: Vec<Vec<u8>> =
         quoted.iter().map(|line| seen(line.as_bytes(), &mut buffer).to_vec()).collect();
     let mut places: HashMap<&[u8], Vec<usize>> = HashMap::new();
-    for (at, line) in wanted.iter().enumerate().filter(|(_, line)| line.len() > 1) {
+    for (at, line) in wanted.iter().enumerate().filter(|(_, line)| !line.is_empty()) {
         let places = places.entry(line).or_default();
         if places.len() < VOTES {
             places.push(at);
@@ -160,14 +156,16 @@ fn nearest(text: &[u8], lines: &[Line], quoted: &[&str]) -> Option<usize> {
         (0..=longest).map(|length| places.keys().any(|line| line.len() == length)).collect()
     };
     let key_bits = pairs(key);
-    // A line that stands in both votes for where the block would begin.
-    let mut votes = vec![0_u32; lines.len()];
+    // A line that stands in both votes for where the block would begin; one of a single character, such as a brace,
+    // stands in many places, so that only most of the quoted lines together say something.
+    let wanted_lines = wanted.iter().filter(|line| !line.is_empty()).count();
+    let mut votes = vec![0_usize; lines.len()];
     let mut alike = (0.0, 0);
     for (line, range) in lines.iter().enumerate() {
         let body = seen(range.body(text), &mut buffer);
         if lengths.get(body.len()).copied().unwrap_or_default() {
             for at in places.get(body).into_iter().flatten() {
-                votes[line.saturating_sub(*at)] += 1;
+                votes[line.saturating_sub(*at)] += if body.len() > 1 { wanted_lines } else { 1 };
             }
         }
         let score = likeness(&pairs(body), &key_bits);
@@ -177,7 +175,7 @@ fn nearest(text: &[u8], lines: &[Line], quoted: &[&str]) -> Option<usize> {
     }
     let best = votes.iter().enumerate().max_by_key(|(start, votes)| (**votes, usize::MAX - *start));
     match best {
-        Some((start, votes)) if *votes > 0 => Some(start),
+        Some((start, votes)) if *votes > wanted_lines / 2 => Some(start),
         _ => (alike.0 >= ALIKE).then(|| alike.1.saturating_sub(anchor)),
     }
 }

@@ -10,10 +10,12 @@ mod documents;
 mod edit;
 mod edit_report;
 mod excerpt;
+mod first_difference;
 mod fitting;
 #[cfg(any(fuzzing, test))]
 pub(crate) mod fuzzing;
 mod image;
+mod image_structure;
 mod keeping;
 mod leniency;
 mod list_files;
@@ -35,6 +37,7 @@ mod read_file;
 mod rendered;
 mod revision;
 mod scan;
+mod seen_files;
 mod sheet;
 mod tar_headers;
 mod transcoded;
@@ -44,6 +47,8 @@ mod zip_directory;
 
 use std::fmt;
 use std::sync::Arc;
+
+use seen_files::SeenFiles;
 
 use crate::acp::files::Written;
 use crate::acp::{FileClient, Workspace};
@@ -56,6 +61,15 @@ pub struct FileDeps {
     pub client: Arc<dyn FileClient>,
     /// Says where.
     pub workspace: Workspace,
+    /// What each conversation has seen of files.
+    seen: SeenFiles,
+}
+
+impl FileDeps {
+    /// With no file seen yet.
+    pub fn new(client: Arc<dyn FileClient>, workspace: Workspace) -> Self {
+        Self { client, workspace, seen: SeenFiles::default() }
+    }
 }
 
 impl fmt::Debug for FileDeps {

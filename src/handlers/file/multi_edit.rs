@@ -8,9 +8,10 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::change::{Change, Step};
-use super::edit::{MAX_BYTES, check_hash, said_below};
+use super::edit::{MAX_BYTES, check_hash, said_below, with_change};
 use super::edit_report::{after, diff, replacements};
 use super::revision::Revision;
+use super::seen_files::SeenLines;
 use super::transcoded::Transcoded;
 use super::write::{check_size, checked_sha256};
 use super::{FileDeps, changed, mask};
@@ -66,8 +67,10 @@ impl Tool for MultiEdit {
         r#"{"file_path":"src/main.rs","edits":[{"old_string":"let n = 1;","new_string":"let n = 2;"},{"old_string":"n + 1","new_string":"n + 2"}]}"#,
         r#"{"file_path":"README.md","edits":[{"old_string":"colour","new_string":"color","replace_all":true}],"dry_run":true}"#,
     ];
-    const LIMITS: &'static [&'static str] =
-        &["500 edits a call, 10 MB of text each", "files of 64 MB, 32 MB in another encoding than UTF-8"];
+    const LIMITS: &'static [&'static str] = &[
+        "500 edits a call, 10 MB of text each; over the backend's HTTP wire 900 KB of arguments a request",
+        "files of 64 MB, 32 MB in another encoding than UTF-8",
+    ];
     type Deps = FileDeps;
     type Output = Reply;
 
@@ -85,9 +88,13 @@ impl Tool for MultiEdit {
             Some(deps.client.load_file(cx, path.clone(), MAX_BYTES).await?)
         };
         let shown = path.shown();
-        let uncut = cx.uncut.clone();
+        let (call, seen, file) = (cx.clone(), deps.seen.clone(), path.clone());
         let (this, planned) = tokio::task::spawn_blocking(move || {
-            let planned = self.plan(&shown, loaded.as_ref(), expected.as_deref(), &uncut);
+            let changed = |text: &[u8]| {
+                let loaded = loaded.as_ref()?;
+                seen.change_since(&call, &file, || loaded.sha256(), Some(text))
+            };
+            let planned = self.plan(&shown, loaded.as_ref(), expected.as_deref(), &call.uncut, changed);
             (self, planned.map(|plan| (loaded, plan)))
         })
         .await
@@ -142,6 +149,7 @@ impl MultiEdit {
         loaded: Option<&LoadedFile>,
         expected: Option<&str>,
         uncut: &Uncut,
+        changed: impl FnOnce(&[u8]) -> Option<String>,
     ) -> Result<Plan, ToolError> {
         let transcoded = match loaded {
             Some(loaded) => {
@@ -157,16 +165,26 @@ impl MultiEdit {
             mask::refuse_beside(shown, &text, &arguments)?;
         }
         let mut revision = Revision::of(&text);
+        let changed = changed(&text);
         let (mut report, mut notes) = (String::new(), Vec::new());
         for (at, edit) in self.edits.iter().enumerate() {
-            let (line, forgiven) = edit
-                .apply(shown, &mut revision, uncut)
-                .map_err(|error| numbered(&error, at, self.edits.len()))?;
+            let (line, forgiven) = edit.apply(shown, &mut revision, uncut).map_err(|error| {
+                let replaced = if error.code() == ErrorCode::NoMatch {
+                    self.replaced_before(at, shown, &text, uncut)
+                } else {
+                    None
+                };
+                with_change(numbered(&error, at, self.edits.len(), replaced), changed.as_deref())
+            })?;
             let _ = writeln!(report, "{}. {line}", at + 1);
             for note in forgiven {
                 let _ = writeln!(report, "   {note}");
                 notes.push(format!("Edit {}: {note}", at + 1));
             }
+        }
+        if let Some(changed) = changed {
+            let _ = writeln!(report, "{changed}");
+            notes.push(changed);
         }
         let splices = revision.splices();
         let stored = match &transcoded {
@@ -174,6 +192,23 @@ impl MultiEdit {
             None => Vec::new(),
         };
         Ok(Plan { text, splices, stored, new: revision.into_text(), report, notes })
+    }
+
+    /// The edit before this one, counted from 0, that replaced what this one looks for.
+    fn replaced_before(&self, at: usize, shown: &str, text: &[u8], uncut: &Uncut) -> Option<usize> {
+        let wanted = self.edits[at].change(uncut);
+        let mut revision = Revision::of(text);
+        let mut was_there = wanted.is_found_in(text);
+        let mut replaced = None;
+        for (before, edit) in self.edits[..at].iter().enumerate() {
+            edit.apply(shown, &mut revision, uncut).ok()?;
+            let is_there = wanted.is_found_in(revision.text());
+            if was_there && !is_there {
+                replaced = Some(before);
+            }
+            was_there = is_there;
+        }
+        replaced
     }
 
     async fn carry_out(
@@ -198,6 +233,7 @@ impl MultiEdit {
             );
             return Ok(Reply::text(text).with_meta(Meta { warnings: plan.notes, ..Meta::default() }));
         }
+        let lines = SeenLines::of_text(&plan.new);
         let view = after(&*plan.text, &plan.splices, 0, &cx.uncut);
         let (content, only_if) = match &loaded {
             Some(loaded) => (
@@ -207,8 +243,10 @@ impl MultiEdit {
             // What the edits made of nothing is text, for each put text there.
             None => (NewContent::Text(String::from_utf8_lossy(&plan.new).into_owned()), Precondition::Absent),
         };
-        let request = WriteTextFile { path, content, only_if, create_folders: true, executable: None };
+        let request =
+            WriteTextFile { path: path.clone(), content, only_if, create_folders: true, executable: None };
         let mut written = deps.client.write_text_file(cx, request).await?;
+        deps.seen.record(cx, &path, written.after.clone(), lines);
         let verb = if written.created { "Created" } else { "Edited" };
         let text = format!("{verb} {shown}:\n{report}{}\n{view}", said_below(&written.warnings));
         written.warnings.splice(0..0, plan.notes);
@@ -217,6 +255,16 @@ impl MultiEdit {
 }
 
 impl OneEdit {
+    fn change(&self, uncut: &Uncut) -> Change {
+        Change {
+            old: self.old_string.clone(),
+            new: self.new_string.clone(),
+            replace_all: self.replace_all,
+            expected_count: self.expected_count,
+            uncut: uncut.clone(),
+        }
+    }
+
     /// Makes the edit; gives a line that says what it did, and what was forgiven. Lines are those that the text has
     /// then.
     fn apply(
@@ -235,14 +283,7 @@ impl OneEdit {
             let lines = counted(self.new_string.lines().count() as u64, "line");
             return Ok((format!("Put in {lines}."), Vec::new()));
         }
-        let change = Change {
-            old: self.old_string.clone(),
-            new: self.new_string.clone(),
-            replace_all: self.replace_all,
-            expected_count: self.expected_count,
-            uncut: uncut.clone(),
-        };
-        match change.step(shown, revision.text())? {
+        match self.change(uncut).step(shown, revision.text())? {
             Step::Nothing(words) => Ok((words, Vec::new())),
             Step::Splices { splices, notes } => {
                 let line = format!("{}.", replacements(revision.text(), &splices, 0));
@@ -253,8 +294,14 @@ impl OneEdit {
     }
 }
 
-/// The error of one edit, with its number.
-fn numbered(error: &ToolError, at: usize, of: usize) -> ToolError {
-    let text = format!("Edit {} of {of}: {}\nNone of the edits was made.", at + 1, error.text());
+/// The error of one edit, with its number, and that of the edit that replaced the text which this one looks for.
+fn numbered(error: &ToolError, at: usize, of: usize, replaced: Option<usize>) -> ToolError {
+    let replaced = replaced.map_or_else(String::new, |before| {
+        format!(
+            "\nedit {} of this call replaced it: quote the text as that edit leaves it, or join the two edits.",
+            before + 1
+        )
+    });
+    let text = format!("Edit {} of {of}: {}{replaced}\nNone of the edits was made.", at + 1, error.text());
     ToolError::new(error.code(), text)
 }

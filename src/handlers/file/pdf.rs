@@ -7,7 +7,8 @@ use std::io::Read as _;
 use hayro_syntax::{DecryptionError, LoadPdfError, Pdf};
 
 use super::documents::{Ask, Clock};
-use super::{pdf_packing, pdf_text};
+use super::rendered::Lines;
+use super::{numbered, pdf_packing, pdf_text};
 use crate::acp::files::OpenedFile;
 use crate::output::Uncut;
 use crate::output::figures::{self, counted, grouped};
@@ -47,34 +48,8 @@ pub(super) fn show(
     clock: &Clock,
     uncut: &Uncut,
 ) -> Result<Reply, ToolError> {
-    const INSTEAD: &str = "Try Bash, for example `pdftotext` or `qpdf`.";
     let size = figures::size(opened.size);
-    if opened.size > HELD {
-        let text = format!(
-            "{shown} is a PDF document of {size}; they are read up to {}. {INSTEAD}",
-            figures::size(HELD)
-        );
-        return Err(ToolError::new(ErrorCode::TooLarge, text));
-    }
-    let mut bytes = Vec::with_capacity(usize::try_from(opened.size).unwrap_or_default());
-    opened.bytes.take(HELD).read_to_end(&mut bytes).map_err(|cause| ToolError::io(shown, &cause))?;
-    if let Some(why) = pdf_packing::too_much(&bytes, clock) {
-        let text = format!("{shown} is a PDF document of {size}, but {why}. {INSTEAD}");
-        return Err(ToolError::new(ErrorCode::TooLarge, text));
-    }
-    let pdf = Pdf::new(bytes).map_err(|cause| {
-        let why = match cause {
-            LoadPdfError::Decryption(DecryptionError::PasswordProtected) => {
-                "it is encrypted and needs a password"
-            }
-            LoadPdfError::Decryption(_) => "it is encrypted in a way that cannot be read",
-            LoadPdfError::Invalid => "it is damaged: its pages cannot be found",
-        };
-        ToolError::new(
-            ErrorCode::NotText,
-            format!("{shown} is a PDF document ({size}), but {why}. {INSTEAD}"),
-        )
-    })?;
+    let pdf = open(shown, opened, clock)?;
     let pages = pdf.pages();
     let total = pages.len();
     let wanted: Vec<usize> = match &ask.pages {
@@ -90,6 +65,15 @@ pub(super) fn show(
         )));
     }
     let mut text = format!("{shown} (PDF document, {size}, {})\n", counted(total as u64, "page"));
+    if ask.offset.is_some() || ask.limit.is_some() {
+        let wanted = if ask.pages.is_some() { wanted } else { (1..=total).collect() };
+        let lines = wanted.iter().take_while(|_| clock.runs()).flat_map(|page| {
+            let page_text = pdf_text::of(&pages[page - 1], clock).text;
+            let head = format!("--- Page {page} of {total} ---");
+            std::iter::once(head).chain(page_text.trim_end().lines().map(str::to_owned).collect::<Vec<_>>())
+        });
+        return some_lines(text, lines, ask.lines, clock);
+    }
     let room = ask.lines.budget.max_chars().saturating_sub(FOOTER);
     let mut found = Found { used: text.chars().count(), ..Found::default() };
     for (at, page) in wanted.iter().enumerate() {
@@ -128,6 +112,76 @@ pub(super) fn show(
     finish(&mut text, &mut found, &wanted, total, ask.pages.is_some());
     let truncated = found.cut || found.shown < wanted.len() || (ask.pages.is_none() && wanted.len() < total);
     Ok(Reply::fitted(text).with_budget(ask.lines.budget).with_meta(Meta { truncated, ..Meta::default() }))
+}
+
+/// The document, if its reader can hold it.
+fn open(shown: &str, opened: OpenedFile, clock: &Clock) -> Result<Pdf, ToolError> {
+    const INSTEAD: &str = "Try Bash, for example `pdftotext` or `qpdf`.";
+    let size = figures::size(opened.size);
+    if opened.size > HELD {
+        let text = format!(
+            "{shown} is a PDF document of {size}; they are read up to {}. {INSTEAD}",
+            figures::size(HELD)
+        );
+        return Err(ToolError::new(ErrorCode::TooLarge, text));
+    }
+    let mut bytes = Vec::with_capacity(usize::try_from(opened.size).unwrap_or_default());
+    opened.bytes.take(HELD).read_to_end(&mut bytes).map_err(|cause| ToolError::io(shown, &cause))?;
+    if let Some(why) = pdf_packing::too_much(&bytes, clock) {
+        let text = format!("{shown} is a PDF document of {size}, but {why}. {INSTEAD}");
+        return Err(ToolError::new(ErrorCode::TooLarge, text));
+    }
+    Pdf::new(bytes).map_err(|cause| {
+        let why = match cause {
+            LoadPdfError::Decryption(DecryptionError::PasswordProtected) => {
+                "it is encrypted and needs a password"
+            }
+            LoadPdfError::Decryption(_) => "it is encrypted in a way that cannot be read",
+            LoadPdfError::Invalid => "it is damaged: its pages cannot be found",
+        };
+        ToolError::new(
+            ErrorCode::NotText,
+            format!("{shown} is a PDF document ({size}), but {why}. {INSTEAD}"),
+        )
+    })
+}
+
+/// The lines of the text of all pages that were asked for, and no more than those.
+fn some_lines(
+    mut text: String,
+    lines: impl Iterator<Item = String>,
+    asked: Lines,
+    clock: &Clock,
+) -> Result<Reply, ToolError> {
+    let Ok(first) = usize::try_from(asked.offset.max(1)) else { return Err(counted_from_start()) };
+    if asked.offset < 0 {
+        return Err(counted_from_start());
+    }
+    let limit = usize::try_from(asked.limit).unwrap_or(usize::MAX);
+    let mut lines = lines.skip(first - 1).peekable();
+    let wanted: String = lines.by_ref().take(limit).flat_map(|line| [line, "\n".to_owned()]).collect();
+    let body =
+        numbered::number(&wanted, asked.offset.max(1), asked.budget.max_chars().saturating_sub(FOOTER));
+    let goes_on = body.lines < wanted.lines().count() as u64 || lines.peek().is_some();
+    text.push_str(&body.text);
+    let last = first as u64 + body.lines - u64::from(body.lines > 0);
+    let _ = if body.lines == 0 {
+        writeln!(text, "There is no line {first}. Use a smaller offset.")
+    } else if goes_on {
+        writeln!(text, "\nShowing lines {first}-{last}. Continue with offset={}.", last + 1)
+    } else if clock.runs() {
+        writeln!(text, "\nShowing lines {first}-{last}, to the end.")
+    } else {
+        writeln!(text, "\nShowing lines {first}-{last}. The time for reading was over; give `pages`.")
+    };
+    let meta = Meta { truncated: goes_on, ..Meta::default() };
+    Ok(Reply::fitted(text).with_budget(asked.budget).with_meta(meta))
+}
+
+fn counted_from_start() -> ToolError {
+    ToolError::invalid_args(
+        "The lines of a PDF document are counted from the start: give offset from 1 on, or `pages`.",
+    )
 }
 
 /// What came of the pages.

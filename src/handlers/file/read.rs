@@ -89,7 +89,7 @@ impl Tool for Read {
         let encoding = self.encoding.as_deref().map(encoding_called).transpose()?;
         let lines = Lines { offset: self.offset.unwrap_or(1), limit, budget };
         let pages = self.pages.as_deref().map(pdf::parse_pages).transpose()?;
-        let ask = Ask { lines, limit: self.limit, pages };
+        let ask = Ask { lines, offset: self.offset, limit: self.limit, pages };
         let mut no_notebook = None;
         if documents::is_notebook(&path) && encoding.is_none() && self.column.is_none() {
             match documents::notebook(cx, &*deps.client, &path, ask.clone()).await {
@@ -110,6 +110,7 @@ impl Tool for Read {
                 path.shown()
             ))),
             Ok(window) => {
+                deps.seen.record_window(cx, &path, &window, encoding.is_some());
                 let mut reply =
                     answer(&path.shown(), &window, start, limit, budget, encoding.is_some(), &cx.uncut);
                 if let Some(why) = no_notebook {
@@ -118,7 +119,7 @@ impl Tool for Read {
                 Ok(reply)
             }
             Err(error) if error.code() == ErrorCode::IsDirectory => {
-                listing::folder(cx, &*deps.client, path, false, budget).await
+                listing::folder(cx, &*deps.client, path, false, lines, true).await
             }
             Err(error) if error.code() == ErrorCode::NotText => {
                 documents::show(cx, &*deps.client, &path, ask, error).await
@@ -307,15 +308,26 @@ fn footer(text: &mut String, window: &TextWindow, shown: u64) {
     }
     if window.stopped_in_line && shown == window.lines {
         notes.push(format!(
-            "Line {last} is too long to look past; use a negative offset for what follows it."
+            "Line {last} is too long to look past: only a negative offset, which counts from the end, reaches what \
+             may follow it."
         ));
     } else if !ends_here {
         notes.push(format!("Showing {}-{last} of {of}. Continue with offset={}.", window.first, last + 1));
     } else if window.first > 1 {
         notes.push(format!("Showing {}-{last} of {of}, to the end.", window.first));
     }
-    if window.omitted_bytes > 0 {
-        notes.push("A long line is cut in its middle; offset=LINE column=COLUMN reads one on.".to_owned());
+    if let Some((at, before)) = window.first_cut.filter(|(at, _)| *at < shown) {
+        let line = window.first + i64::try_from(at).unwrap_or(i64::MAX);
+        let next = before + 1;
+        notes.push(if line > 0 {
+            format!("Line {line} is cut in its middle: offset={line} column={next} reads it on.")
+        } else {
+            format!(
+                "Line {line} is cut in its middle. `column` reads on only lines counted from the start; use Bash, for \
+                 example `tail -n {} FILE | head -n 1 | cut -c {next}-`.",
+                line.unsigned_abs()
+            )
+        });
     }
     if ends_here && !window.text.ends_with('\n') {
         notes.push("There is no newline at the end of the file.".to_owned());

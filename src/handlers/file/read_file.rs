@@ -48,6 +48,7 @@ impl Tool for ReadFile {
             encoding: None,
         };
         let window = deps.client.read_text_file(cx, request).await.map_err(in_its_words)?;
+        deps.seen.record_window(cx, &path, &window, false);
         let warnings = read::warnings(&window, false);
         let (note, source) = (window.source.note(), window.source.fact());
         let mut text = window.text;

@@ -3,9 +3,11 @@
 use schemars::JsonSchema;
 use serde::Deserialize;
 
+use super::seen_files::SeenLines;
+use super::transcoded::Transcoded;
 use super::{FileDeps, changed, mask};
-use crate::acp::RawPath;
 use crate::acp::files::{NewContent, Precondition, WriteTextFile};
+use crate::acp::{RawPath, WorkspacePath};
 use crate::output::figures::{counted, size};
 use crate::tool::{Effect, ErrorCode, Reply, Tool, ToolCx, ToolError};
 
@@ -59,7 +61,8 @@ impl Tool for Write {
         r#"{"file_path":"notes/todo.md","content":"- one\n"}"#,
         r##"{"file_path":"run.sh","content":"#!/bin/sh\n","overwrite":"never","executable":true}"##,
     ];
-    const LIMITS: &'static [&'static str] = &["10 MB of text"];
+    const LIMITS: &'static [&'static str] =
+        &["10 MB of text; over the backend's HTTP wire 900 KB of arguments a request"];
     type Deps = FileDeps;
     type Output = Reply;
 
@@ -71,19 +74,24 @@ impl Tool for Write {
         let shown = path.shown();
         let chars = self.content.chars().count() as u64;
         let lines = self.content.lines().count() as u64;
-        let written = deps
-            .client
-            .write_text_file(
-                cx,
-                WriteTextFile {
-                    path,
-                    content: NewContent::Text(self.content),
-                    only_if,
-                    create_folders: self.create_dirs.unwrap_or(true),
-                    executable: self.executable,
-                },
-            )
-            .await?;
+        let new_lines = SeenLines::of_text(self.content.as_bytes());
+        // Nobody's change is lost: a file that is not as this conversation read it is not replaced unasked.
+        let seen = deps.seen.sha256(cx, &path).filter(|_| path.existed() && only_if == Precondition::None);
+        let is_guarded = seen.is_some();
+        let request = WriteTextFile {
+            path: path.clone(),
+            content: NewContent::Text(self.content),
+            only_if: seen.map_or(only_if, Precondition::Content),
+            create_folders: self.create_dirs.unwrap_or(true),
+            executable: self.executable,
+        };
+        let written = match deps.client.write_text_file(cx, request).await {
+            Err(error) if is_guarded && error.code() == ErrorCode::Stale => {
+                return Err(changed_since(cx, deps, &path).await.unwrap_or(error));
+            }
+            written => written?,
+        };
+        deps.seen.record(cx, &path, written.after.clone(), new_lines);
         let mut text = if written.unchanged {
             format!("No change: {shown} holds exactly this text already.")
         } else {
@@ -96,6 +104,15 @@ impl Tool for Write {
         }
         Ok(Reply::text(text).with_meta(changed(shown, written)))
     }
+}
+
+/// The refusal to replace a file that changed since this conversation read it.
+async fn changed_since(cx: &ToolCx, deps: &FileDeps, path: &WorkspacePath) -> Option<ToolError> {
+    let loaded = deps.client.load_file(cx, path.clone(), MAX_BYTES as u64).await.ok()?;
+    let text = Transcoded::of(&path.shown(), &loaded).ok()?;
+    let changed = deps.seen.change_since(cx, path, || loaded.sha256(), Some(text.text()))?;
+    let text = format!("{changed} Nothing was written. Read it again, then decide.");
+    Some(ToolError::new(ErrorCode::Stale, text))
 }
 
 impl Write {

@@ -3,6 +3,7 @@
 use schemars::JsonSchema;
 use serde::Deserialize;
 
+use super::seen_files::SeenLines;
 use super::write::check_size;
 use super::{FileDeps, changed, mask};
 use crate::acp::RawPath;
@@ -28,7 +29,8 @@ impl Tool for WriteFile {
         &[("file_path", "path"), ("filename", "path"), ("text", "content"), ("contents", "content")];
     const EXAMPLES: &'static [&'static str] =
         &[r#"{"path":"notes.txt","content":"one\n"}"#, r#"{"path":"docs/empty.md","content":""}"#];
-    const LIMITS: &'static [&'static str] = &["10 MB of text"];
+    const LIMITS: &'static [&'static str] =
+        &["10 MB of text; over the backend's HTTP wire 900 KB of arguments a request"];
     type Deps = FileDeps;
     type Output = Reply;
 
@@ -37,8 +39,9 @@ impl Tool for WriteFile {
         let path = deps.workspace.resolve(&self.path)?;
         mask::refuse_over(cx, &path, ("content", &self.content)).await?;
         let shown = path.shown();
+        let lines = SeenLines::of_text(self.content.as_bytes());
         let request = WriteTextFile {
-            path,
+            path: path.clone(),
             content: NewContent::Text(self.content),
             only_if: Precondition::None,
             create_folders: true,
@@ -51,6 +54,7 @@ impl Tool for WriteFile {
             ),
             _ => error,
         })?;
+        deps.seen.record(cx, &path, written.after.clone(), lines);
         let mut text = format!("Successfully wrote to {}", self.path.as_str());
         if written.unchanged {
             text.push_str("\nIt held exactly this text already.");

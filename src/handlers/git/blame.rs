@@ -80,7 +80,11 @@ impl Tool for GitBlame {
             return Err(self.refusal(cx, &repository, path, &answer.complaint).await?);
         }
         let mut blamed = read(&answer.output);
-        let more = blamed.last().is_some_and(|line| line.number > *lines.end());
+        let goes_on = match (blamed.last().is_some_and(|line| line.number > *lines.end()), self.end_line) {
+            (false, _) => " There are no more lines.".to_owned(),
+            (true, Some(end)) if end == *lines.end() => " The file has more lines.".to_owned(),
+            (true, _) => format!(" Continue with start_line={}.", lines.end() + 1),
+        };
         blamed.retain(|line| lines.contains(&line.number));
         if blamed.iter().any(|line| line.text.contains('\0')) {
             return Err(ToolError::new(
@@ -89,7 +93,7 @@ impl Tool for GitBlame {
             ));
         }
         let at = id.map_or_else(|| "as it is now".to_owned(), |id| format!("at {}", short(&id)));
-        let text = format!("{} {at}\n{}", names::path(path.as_bytes()), render(&blamed, more));
+        let text = format!("{} {at}\n{}", names::path(path.as_bytes()), render(&blamed, &goes_on));
         let controls: u64 = blamed.iter().map(Blamed::controls).sum();
         let mut meta = Meta { control_chars: Some(controls).filter(|n| *n > 0), ..Meta::default() };
         if answer.cut {
@@ -206,7 +210,7 @@ fn read(output: &[u8]) -> Vec<Blamed> {
     lines
 }
 
-fn render(lines: &[Blamed], more: bool) -> String {
+fn render(lines: &[Blamed], goes_on: &str) -> String {
     let mut text = String::new();
     let mut last: Option<&Blamed> = None;
     for line in lines {
@@ -222,12 +226,7 @@ fn render(lines: &[Blamed], more: bool) -> String {
     }
     match (lines.first(), last) {
         (Some(first), Some(last)) => {
-            let _ = write!(text, "Showing {}-{}.", first.number, last.number);
-            if more {
-                let _ = write!(text, " Continue with start_line={}.", last.number + 1);
-            } else {
-                text.push_str(" There are no more lines.");
-            }
+            let _ = write!(text, "Showing {}-{}.{goes_on}", first.number, last.number);
         }
         _ => text.push_str("The file has no lines."),
     }

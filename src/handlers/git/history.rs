@@ -43,6 +43,8 @@ pub(super) struct Found {
     pub(super) more: bool,
     /// It was more than is read at once.
     pub(super) cut: bool,
+    /// The clone is shallow: it does not have the commits before some of its own.
+    pub(super) is_shallow: bool,
 }
 
 impl Slice<'_> {
@@ -60,7 +62,9 @@ impl Slice<'_> {
         let wanted = usize::try_from(self.count).unwrap_or(usize::MAX);
         let more = entries.len() > wanted || answer.cut;
         entries.truncate(wanted);
-        Ok(Found { entries, more, cut: answer.cut })
+        let asked = ["rev-parse", "--is-shallow-repository"];
+        let is_shallow = !more && repository.git.run(cx, &asked).await?.line() == "true";
+        Ok(Found { entries, more, cut: answer.cut, is_shallow })
     }
 }
 
@@ -81,9 +85,20 @@ impl Found {
             );
         } else {
             let first = if skip > 0 { format!(" after the first {}", grouped(skip)) } else { String::new() };
-            let _ = write!(text, "[{}{first}; there are no more.]", counted(shown, "commit"));
+            let end = self.end();
+            let _ = write!(text, "[{}{first}; {end}]", counted(shown, "commit"));
         }
         text
+    }
+
+    /// What is known of older commits, where there are no more here.
+    pub(super) fn end(&self) -> &'static str {
+        if self.is_shallow {
+            "this clone is shallow, so older commits may exist that it does not have; `git fetch --unshallow` in Bash \
+             gets them."
+        } else {
+            "there are no more."
+        }
     }
 }
 

@@ -107,7 +107,7 @@ impl Tool for GitLog {
         let found = slice.read(cx, &repository).await?;
         let said = said.join(", ");
         if found.entries.is_empty() {
-            return self.nothing(&repository, &said);
+            return self.nothing(&repository, &said, &found);
         }
         let head = if said.is_empty() { String::new() } else { format!("Commits {said}:\n") };
         Ok(reply(&found, head + &found.render(self.skip), repository.notes))
@@ -151,7 +151,7 @@ impl GitLog {
         Ok((filters, said))
     }
 
-    fn nothing(&self, repository: &Repository, said: &str) -> Result<Reply, ToolError> {
+    fn nothing(&self, repository: &Repository, said: &str, found: &Found) -> Result<Reply, ToolError> {
         let narrowed =
             self.author.is_some() || self.grep.is_some() || self.since.is_some() || self.until.is_some();
         if repository.part.kind == Kind::Gone && !narrowed && self.skip == 0 {
@@ -161,7 +161,8 @@ impl GitLog {
             )));
         }
         let after = if self.skip > 0 { format!(" after the first {}", self.skip) } else { String::new() };
-        Ok(Reply::text(format!("No commits {said}{after}.")))
+        let shallow = if found.is_shallow { format!(" But {}", found.end()) } else { String::new() };
+        Ok(Reply::text(format!("No commits {said}{after}.{shallow}")))
     }
 }
 

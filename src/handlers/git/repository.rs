@@ -132,7 +132,8 @@ async fn places(cx: &ToolCx, deps: &GitDeps, git: &Git, marker: &Path) -> Result
         ["rev-parse", "--show-toplevel", "--absolute-git-dir", "--path-format=absolute", "--git-common-dir"];
     let answer = git.run(cx, &asked).await?;
     if answer.exit_code != Some(0) {
-        return Err(refusal(&answer, marker));
+        let is_bare = git.run(cx, &["rev-parse", "--is-bare-repository"]).await?.line() == "true";
+        return Err(if is_bare { bare(marker) } else { refusal(&answer, marker) });
     }
     let text =
         String::from_utf8(answer.output).map_err(|_| outside("its folders have names that are no text"))?;
@@ -179,6 +180,11 @@ fn marker(folder: &Path, root: &Path) -> Result<PathBuf, ToolError> {
     if let Some(git) = folder.ancestors().take_while(|dir| dir.starts_with(root)).find_map(found) {
         return Ok(git);
     }
+    // What git itself takes for a repository: these three.
+    let is_bare = |dir: &&Path| ["HEAD", "objects", "refs"].iter().all(|name| dir.join(name).exists());
+    if let Some(git) = folder.ancestors().take_while(|dir| dir.starts_with(root)).find(is_bare) {
+        return Err(bare(git));
+    }
     match root.ancestors().skip(1).find_map(found) {
         Some(above) => Err(outside(&format!("it begins above the workspace, at {}", above.display()))),
         None => Err(not_a_repository()),
@@ -187,6 +193,16 @@ fn marker(folder: &Path, root: &Path) -> Result<PathBuf, ToolError> {
 
 fn not_a_repository() -> ToolError {
     ToolError::not_found("Error: Not a git repository")
+}
+
+/// A repository without files to work on.
+fn bare(git: &Path) -> ToolError {
+    let git = git.display();
+    ToolError::not_found(format!(
+        "{git} is a bare repository: it has a history and no working tree, and the git tools need one. Use Bash, for \
+         example `git --git-dir={git} log`, or make a working tree inside the workspace with `git --git-dir={git} \
+         worktree add FOLDER`."
+    ))
 }
 
 fn outside(why: &str) -> ToolError {

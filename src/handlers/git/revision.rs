@@ -22,7 +22,7 @@ pub(super) fn plain<'a>(key: &str, text: &'a str) -> Result<&'a str, ToolError> 
         "is empty".to_owned()
     } else if text.starts_with('-') {
         "begins with `-`, and options are not passed on".to_owned()
-    } else if text.chars().any(names::is_unseen) {
+    } else if text.chars().any(crate::output::path_text::is_unseen) {
         "holds characters that nobody sees".to_owned()
     } else if text.chars().count() > MAX_CHARS {
         format!("is longer than {MAX_CHARS} characters")

@@ -30,6 +30,10 @@ pub(super) struct Coverage {
     pub(super) special: u64,
     /// Files over the size limit.
     pub(super) too_large: u64,
+    /// Files in UTF-32, which are not searched.
+    pub(super) utf32: u64,
+    /// Large files without a match that are not UTF-8, though their beginning is: they were searched as bytes.
+    pub(super) not_utf8: u64,
     /// Files that were looked into.
     pub(super) searched: u64,
     /// Files without a match that have one in another case, as long as that was looked for.
@@ -67,6 +71,8 @@ impl Coverage {
         self.links += other.links;
         self.special += other.special;
         self.too_large += other.too_large;
+        self.utf32 += other.utf32;
+        self.not_utf8 += other.not_utf8;
         self.searched += other.searched;
         self.other_case += other.other_case;
     }
@@ -88,6 +94,9 @@ impl Coverage {
         if self.too_large > 0 {
             parts.push(format!("{} over max_filesize", counted(self.too_large, "file")));
         }
+        if self.utf32 > 0 {
+            parts.push(format!("{} in UTF-32", counted(self.utf32, "file")));
+        }
         if self.links > 0 {
             parts.push(counted(self.links, "symbolic link"));
         }
@@ -97,6 +106,14 @@ impl Coverage {
         let mut text = String::new();
         if !parts.is_empty() {
             let _ = write!(text, "\n[skipped: {}]", parts.join(", "));
+        }
+        if self.not_utf8 > 0 {
+            let files = counted(self.not_utf8, "large file");
+            let _ = write!(
+                text,
+                "\n[not UTF-8: {files} without a match searched as bytes, as the encoding does not show at the \
+                 beginning; `encoding` decodes]"
+            );
         }
         if self.timed_out {
             text.push_str(

@@ -23,6 +23,7 @@ pub(super) struct FileGlob {
     /// A pattern without a slash is about the name alone, at any depth.
     name_only: bool,
     negated: bool,
+    whole: String,
 }
 
 impl FileGlob {
@@ -41,9 +42,8 @@ impl FileGlob {
                 error.kind()
             ))
         };
-        let glob = GlobBuilder::new(&whole).literal_separator(true).build().map_err(|e| unusable(&e))?;
-        let set = GlobSetBuilder::new().add(glob).build().map_err(|e| unusable(&e))?;
-        Ok(Self { set, ending: ending_of(&whole), name_only: !whole.contains('/'), negated })
+        let set = compile(&whole, false).map_err(|e| unusable(&e))?;
+        Ok(Self { set, ending: ending_of(&whole), name_only: !whole.contains('/'), negated, whole })
     }
 
     /// The same for a pattern whose folder was split off: without a slash it is about that folder alone.
@@ -52,6 +52,15 @@ impl FileGlob {
             let ending = glob.ending.filter(|_| !glob.name_only);
             Self { name_only: false, ending, ..glob }
         })
+    }
+
+    /// The same in any case; none where that says nothing new.
+    pub(super) fn in_any_case(&self) -> Option<Self> {
+        if self.negated || !self.whole.chars().any(char::is_alphabetic) {
+            return None;
+        }
+        let set = compile(&self.whole, true).ok()?;
+        Some(Self { set, ending: None, ..self.clone() })
     }
 
     /// Whether a file matches, by its path from where the search begins and its name.
@@ -63,6 +72,11 @@ impl FileGlob {
         };
         hit != self.negated
     }
+}
+
+fn compile(pattern: &str, any_case: bool) -> Result<GlobSet, globset::Error> {
+    let glob = GlobBuilder::new(pattern).literal_separator(true).case_insensitive(any_case).build()?;
+    GlobSetBuilder::new().add(glob).build()
 }
 
 /// The folder that a pattern names before its first wildcard, and the rest: `src/**/*.rs` is `src` and `**/*.rs`.

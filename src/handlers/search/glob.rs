@@ -31,7 +31,7 @@ const MAX_OFFSET: u64 = 1_000_000;
 /// Find files by name, newest first. For contents use Grep.
 ///
 /// Without a slash the pattern matches names at any depth, with one the path below `path`. Skips ignored files and
-/// `.git`, does not follow links.
+/// `.git`; marks links to files, and follows none to folders.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Glob {
@@ -196,6 +196,7 @@ impl Glob {
         for file in page {
             text.push('\n');
             text.push_str(&shown(search.scope.workspace.first(), &file.path));
+            text.push_str(if file.is_link { " (link)" } else { "" });
         }
         if last < found.count && last > offset {
             match self.sort {
@@ -225,7 +226,40 @@ impl Glob {
                 let _ = write!(text, " But {at_least}{names} {verb}: use include_ignored=true{hidden}.");
             }
         }
+        if !coverage.timed_out {
+            text.push_str(&self.near_misses(search));
+        }
         text + &coverage.footer()
+    }
+
+    /// Folders that match, and names that differ only in case.
+    fn near_misses(&self, search: &Search<'_>) -> String {
+        const NAMED: usize = 3;
+        let halt = search.halt.within(Duration::from_secs(2));
+        let names = |found: &Findings| {
+            let names = found.files.iter().map(|file| shown(search.scope.workspace.first(), &file.path));
+            names.collect::<Vec<_>>()
+        };
+        let mut text = String::new();
+        if search.kind == Kind::File && search.scope.types.is_none() {
+            let folders = Search { kind: Kind::Folder, halt: &halt, ..*search };
+            if let Some(first) = names(&folders.run(Order::Name, 1, None)).first() {
+                let inside = match &self.path {
+                    None => format!("pattern `{first}/**`"),
+                    Some(_) => format!("path `{first}` and pattern `**`"),
+                };
+                let _ = write!(text, " But `{first}` is a folder: use {inside} for the files in it.");
+            }
+        }
+        if let Some(any_case) = search.glob.in_any_case() {
+            let found = Search { glob: &any_case, halt: &halt, ..*search }.run(Order::Name, NAMED, None);
+            let verb = if found.count == 1 { "differs" } else { "differ" };
+            let more = if found.count > NAMED as u64 { ", ..." } else { "" };
+            if found.count > 0 {
+                let _ = write!(text, " But `{}`{more} {verb} in case.", names(&found).join("`, `"));
+            }
+        }
+        text
     }
 }
 
@@ -234,6 +268,8 @@ impl Glob {
 struct Found {
     newest: Reverse<Option<SystemTime>>,
     path: PathBuf,
+    /// It is a symbolic link to a file.
+    is_link: bool,
 }
 
 struct Findings {
@@ -304,7 +340,11 @@ impl Look for Finder<'_> {
         self.search.glob.matches(spot.rel, spot.name)
     }
 
-    fn take(&mut self, spot: &Spot<'_>) -> Take {
+    fn wants_links(&self) -> bool {
+        self.search.kind == Kind::File
+    }
+
+    fn take(&mut self, spot: &Spot<'_>, kind: Kind) -> Take {
         let newest = match self.order {
             Order::Mtime => spot.modified(),
             Order::Name | Order::Any => None,
@@ -312,7 +352,8 @@ impl Look for Finder<'_> {
         if let Some(own) = &mut self.own {
             let too_old = own.last().is_some_and(|last| Reverse(newest) > last.newest);
             if !too_old {
-                own.push(Found { newest: Reverse(newest), path: spot.path() });
+                let is_link = kind == Kind::Link && self.search.kind != Kind::Link;
+                own.push(Found { newest: Reverse(newest), path: spot.path(), is_link });
             }
         }
         if self.count.fetch_add(1, Ordering::Relaxed) + 1 >= self.enough { Take::Quit } else { Take::Done }
@@ -320,7 +361,7 @@ impl Look for Finder<'_> {
 
     fn file(&mut self, spot: &Spot<'_>) -> Next {
         // Only what a walk begins with is not chosen by its name.
-        if self.take(spot) == Take::Quit { Next::Quit } else { Next::On }
+        if self.take(spot, self.search.kind) == Take::Quit { Next::Quit } else { Next::On }
     }
 }
 

@@ -222,7 +222,7 @@ impl Grep {
         let other_case = !self.case_insensitive && self.pattern.chars().any(char::is_alphabetic);
         let any_case =
             other_case.then(|| line_pattern::compile_for_any_case(&self.pattern, reading)).flatten();
-        Ok(Patterns { exact, any_case })
+        Ok(Patterns { exact, any_case, is_ascii: line_pattern::is_plain_ascii(&self.pattern, self.literal) })
     }
 
     fn plan(&self, uncut: &Uncut) -> Result<Plan, ToolError> {
@@ -247,6 +247,7 @@ impl Grep {
             order: self.sort,
             multiline: self.multiline,
             max_filesize: self.max_filesize.clamp(1, largest),
+            is_filesize_lowered: self.max_filesize > largest,
             encoding: encoding.transpose()?,
             uncut: uncut.clone(),
         })
@@ -297,16 +298,6 @@ impl Grep {
                 hints.push(
                     "The ignored files were not all searched in the time that is given to them.".to_owned(),
                 );
-            }
-        }
-        if self.encoding.is_none() && !self.pattern.is_ascii() {
-            let plan = Plan { encoding: Encoding::new("windows-1252").ok(), ..plan.clone() };
-            let also = Search { plan: &plan, ..second }.run(&patterns, None);
-            if also.found > 0 {
-                let files = counted(also.found, "file");
-                hints.push(format!(
-                    "It matches in {files} read as windows-1252: use encoding=\"windows-1252\"."
-                ));
             }
         }
         hints

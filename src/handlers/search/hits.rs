@@ -1,7 +1,6 @@
 //! What is kept of one file's matching lines while it is searched. Not here: which files, and how it is shown.
 
-use std::fs::File;
-use std::io::{self, Read};
+use std::io;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -10,7 +9,6 @@ use grep_matcher::Matcher;
 use grep_regex::RegexMatcher;
 use grep_searcher::{Searcher, Sink, SinkContext, SinkMatch};
 
-use super::halt::Halt;
 use crate::output::Uncut;
 
 /// A line longer than this is cut around its match.
@@ -53,13 +51,24 @@ pub(super) struct Lines {
     pub(super) binary: bool,
     /// Lines with bytes that are no text.
     pub(super) lossy: u64,
+    /// The encoding that was told from the bytes, where they had to be decoded.
+    pub(super) decoded_from: Option<&'static str>,
     /// No cut goes through one of these.
     uncut: Uncut,
 }
 
 impl Lines {
     pub(super) fn new(matcher: RegexMatcher, keep: Keep, uncut: Uncut) -> Self {
-        Self { matcher, keep, kept: Vec::new(), matched: 0, binary: false, lossy: 0, uncut }
+        Self {
+            matcher,
+            keep,
+            kept: Vec::new(),
+            matched: 0,
+            binary: false,
+            lossy: 0,
+            decoded_from: None,
+            uncut,
+        }
     }
 
     fn text(&mut self, line: &[u8]) -> String {
@@ -157,44 +166,10 @@ pub(super) enum Unsearched {
     TooLarge,
     /// It cannot be opened or read.
     Unreadable,
+    /// It is UTF-32, which nothing here decodes.
+    Utf32,
     /// The search is over.
     Halted,
-}
-
-/// A file being searched piece by piece: each piece looks at the halt, and none is read past the size limit, though
-/// the file grow meanwhile.
-#[derive(Debug)]
-pub(super) struct Reading<'a> {
-    file: File,
-    max: u64,
-    read: u64,
-    halt: &'a Halt,
-    stopped: &'a mut Option<Unsearched>,
-}
-
-impl<'a> Reading<'a> {
-    pub(super) fn new(file: File, max: u64, halt: &'a Halt, stopped: &'a mut Option<Unsearched>) -> Self {
-        Self { file, max, read: 0, halt, stopped }
-    }
-
-    fn stop(&mut self, why: Unsearched) -> io::Error {
-        *self.stopped = Some(why);
-        io::Error::other("the search of this file was stopped")
-    }
-}
-
-impl Read for Reading<'_> {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        if self.halt.over() {
-            return Err(self.stop(Unsearched::Halted));
-        }
-        let n = self.file.read(buffer)?;
-        self.read += n as u64;
-        if self.read > self.max {
-            return Err(self.stop(Unsearched::TooLarge));
-        }
-        Ok(n)
-    }
 }
 
 /// One file's part of an answer; ordered by what the answer is ordered by.
@@ -214,6 +189,8 @@ pub(super) struct FileHits {
     pub(super) binary: bool,
     /// Lines with bytes that are no text.
     pub(super) lossy: u64,
+    /// The encoding that was told from the bytes, where they had to be decoded.
+    pub(super) decoded_from: Option<&'static str>,
 }
 
 impl FileHits {

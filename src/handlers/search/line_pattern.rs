@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use grep_regex::{RegexMatcher, RegexMatcherBuilder};
+use grep_regex::{ErrorKind, RegexMatcher, RegexMatcherBuilder};
 use regex_syntax::ParserBuilder;
 use regex_syntax::hir::{Capture, Hir, HirKind, Literal, Repetition};
 
@@ -15,6 +15,9 @@ const MAX_PROGRAM: usize = 10 << 20;
 
 /// What has a meaning of its own in a pattern.
 const META: [char; 14] = ['\\', '.', '+', '*', '?', '(', ')', '|', '[', ']', '{', '}', '^', '$'];
+
+const ESCAPE: &str =
+    "Escape the characters that are meant literally, or use literal=true to search for the text as it is.";
 
 /// How a pattern is to be read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -31,12 +34,17 @@ pub(super) struct Reading {
 /// itself does. None where it is too large.
 pub(super) fn compile_for_any_case(pattern: &str, reading: Reading) -> Option<RegexMatcher> {
     let mut builder = builder(pattern, Reading { case_insensitive: true, ..reading });
-    if pattern.is_ascii() && (reading.literal || !pattern.contains(META)) {
+    if is_plain_ascii(pattern, reading.literal) {
         // For plain ASCII text the letters outside it that are another case of one inside it, such as the Kelvin
         // sign, are not worth the time that looking for them takes.
         builder.unicode(false);
     }
-    builder.build(&with_any_line_ends(pattern, reading)).ok()
+    build(&builder, pattern, reading).ok()
+}
+
+/// True for a pattern that stands for itself, in ASCII.
+pub(super) fn is_plain_ascii(pattern: &str, literal: bool) -> bool {
+    pattern.is_ascii() && (literal || !pattern.contains(META))
 }
 
 /// Compiles.
@@ -57,9 +65,37 @@ pub(super) fn compile(pattern: &str, reading: Reading) -> Result<RegexMatcher, T
             "The pattern contains a line break, and lines are searched one by one. Use multiline=true.",
         ));
     }
-    builder(pattern, reading)
-        .build(&with_any_line_ends(pattern, reading))
-        .map_err(|error| refuse(&error, pattern))
+    if !reading.literal {
+        // The builder puts a group around the pattern, which is no part of what the caller wrote.
+        let parsed = ParserBuilder::new().utf8(false).build().parse(pattern);
+        parsed.map_err(|error| refuse(&error.to_string(), pattern, ESCAPE))?;
+    }
+    build(&builder(pattern, reading), pattern, reading).map_err(|error| {
+        let next = match error.kind() {
+            ErrorKind::NotAllowed(_) => {
+                "Lines are searched one by one; use multiline=true to match a line break."
+            }
+            _ if error.to_string().contains("size limit") => {
+                "Use a smaller repetition count or search for less at a time."
+            }
+            _ => ESCAPE,
+        };
+        refuse(&error.to_string(), pattern, next)
+    })
+}
+
+fn build(
+    builder: &RegexMatcherBuilder,
+    pattern: &str,
+    reading: Reading,
+) -> Result<RegexMatcher, grep_regex::Error> {
+    let pattern = with_any_line_ends(pattern, reading);
+    let built = builder.build(&pattern);
+    if built.is_err() && !reading.literal && pattern.contains('#') {
+        // A comment at the end, which `(?x)` allows, would hold the parenthesis that the builder adds.
+        return builder.build(&format!("{pattern}\n")).or(built);
+    }
+    built
 }
 
 /// The pattern of a search over lines, in which a line feed stands for the end of a line: in files that end lines with
@@ -127,6 +163,8 @@ fn builder(pattern: &str, reading: Reading) -> RegexMatcherBuilder {
         .case_insensitive(reading.case_insensitive)
         .fixed_strings(reading.literal && !pattern.contains('\n'))
         .multi_line(true)
+        // One more than the parser's own, for the group that the builder adds.
+        .nest_limit(251)
         // A line may end with CRLF. Where nothing is asked of its end, a carriage return is as any other character.
         .crlf(asks_for_an_end(pattern, reading))
         .dot_matches_new_line(reading.multiline)
@@ -136,28 +174,10 @@ fn builder(pattern: &str, reading: Reading) -> RegexMatcherBuilder {
     builder
 }
 
-fn refuse(error: &grep_regex::Error, pattern: &str) -> ToolError {
-    use grep_regex::ErrorKind;
-    let next = match error.kind() {
-        ErrorKind::NotAllowed(_) => {
-            "Lines are searched one by one; use multiline=true to match a line break."
-        }
-        _ if error.to_string().contains("size limit") => {
-            "Use a smaller repetition count or search for less at a time."
-        }
-        _ => {
-            "Escape the characters that are meant literally, or use literal=true to search for the text as it is."
-        }
-    };
-    // What is compiled has a group around it; the pattern by itself has its caret in the right place.
-    let mut cause = match regex_syntax::parse(pattern) {
-        Err(place) => place.to_string(),
-        Ok(_) => error.to_string(),
-    };
-    if cause.len() > 2_000 {
-        // The message repeats the pattern, which may be long.
-        cause = format!("the pattern of {} bytes is refused", pattern.len());
-    }
+fn refuse(cause: &str, pattern: &str, next: &str) -> ToolError {
+    // The message repeats the pattern, which may be long.
+    let long = format!("the pattern of {} bytes is refused", pattern.len());
+    let cause = if cause.len() > 2_000 { &long } else { cause };
     ToolError::invalid_args(format!("The pattern is not a usable regular expression:\n{cause}\n{next}"))
 }
 

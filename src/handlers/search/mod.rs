@@ -2,6 +2,7 @@
 //! Not here: reading what was found (file).
 
 mod coverage;
+mod file_encoding;
 mod file_glob;
 #[cfg(target_os = "linux")]
 mod folder;
@@ -12,6 +13,7 @@ mod glob;
 mod grep;
 mod halt;
 mod hits;
+mod large_file;
 mod line_pattern;
 mod listing;
 mod page;

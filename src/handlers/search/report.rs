@@ -43,6 +43,11 @@ pub(super) fn text(report: &Report<'_>, findings: &Findings) -> String {
             OutputMode::FilesWithMatches | OutputMode::Count => list(report, findings, &place),
         }
     };
+    if report.plan.is_filesize_lowered {
+        let max = report.plan.max_filesize;
+        let why = if report.plan.multiline { " with multiline=true" } else { "" };
+        let _ = write!(text, "\n[max_filesize is {} bytes, the most there is{why}]", grouped(max));
+    }
     text.push_str(&findings.coverage.footer());
     text
 }
@@ -72,6 +77,7 @@ fn list(report: &Report<'_>, findings: &Findings, place: &str) -> String {
             _ if file.binary => body.push_str(" (binary file)"),
             _ => {}
         }
+        body.push_str(&decoded_from(file));
     }
     let mut text = match plan.mode {
         OutputMode::Count => lines_and_files(findings),
@@ -126,6 +132,7 @@ fn section(body: &mut String, report: &Report<'_>, file: &FileHits, window: Rang
         body.push_str(": binary file matches");
         return;
     }
+    body.push_str(&decoded_from(file));
     let context = report.plan.before + report.plan.after > 0;
     let mut last = None;
     for line in &file.lines[window] {
@@ -136,6 +143,10 @@ fn section(body: &mut String, report: &Report<'_>, file: &FileHits, window: Rang
         let _ = write!(body, "\n  {}{mark} {}", line.number, line.text);
         last = Some(line.number);
     }
+}
+
+fn decoded_from(file: &FileHits) -> String {
+    file.decoded_from.map(|name| format!(" (decoded from {name})")).unwrap_or_default()
 }
 
 /// The lines that belong to `take` matches from the `skip`-th on: they and the context around them.

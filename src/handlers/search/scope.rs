@@ -15,6 +15,7 @@ use super::page::unlocked;
 use super::rules::{Rules, Signs};
 use super::walk::{Next, Place, Spot, Start, Visit, walk};
 use crate::acp::{RawPath, Workspace};
+use crate::output::path_text::path_text;
 use crate::tool::ToolError;
 
 /// The files that a search looks at.
@@ -48,10 +49,14 @@ pub(super) enum Take {
 pub(super) trait Look: Send {
     /// What is looked for: files, folders or links.
     fn kind(&self) -> Kind;
+    /// Links to files are looked for, too.
+    fn wants_links(&self) -> bool {
+        false
+    }
     /// Whether the path is one that is looked for.
     fn matches(&self, spot: &Spot<'_>) -> bool;
     /// A path that matches and is not ignored.
-    fn take(&mut self, spot: &Spot<'_>) -> Take;
+    fn take(&mut self, spot: &Spot<'_>, kind: Kind) -> Take;
     /// A file that is to be looked into.
     fn file(&mut self, spot: &Spot<'_>) -> Next;
 }
@@ -128,6 +133,12 @@ impl Scope {
         self.types.as_ref().is_none_or(|types| !types.matched(rel, false).is_ignore())
     }
 
+    /// True for a link to a file of a workspace: what Read takes.
+    fn leads_to_file(&self, spot: &Spot<'_>) -> bool {
+        let real = spot.path().canonicalize();
+        real.is_ok_and(|real| real.is_file() && self.workspace.roots().any(|root| real.starts_with(root)))
+    }
+
     /// Another folder of this search lies inside this one: it is walked for itself.
     fn is_other_root(&self, place: &Place, rel: &Path) -> bool {
         self.roots.len() > 1 && self.roots.contains(&place.root.join(rel))
@@ -189,7 +200,9 @@ impl<L: Look> Chooser<'_, L> {
             return false;
         }
         let enters = kind == Kind::Folder && !self.scope.is_other_root(place, rel);
-        if kind != wanted {
+        let is_wanted_link =
+            kind == Kind::Link && looker.wants_links() && fits() && self.scope.leads_to_file(&spot);
+        if kind != wanted && !is_wanted_link {
             match kind {
                 Kind::Link => self.own.links += u64::from(fits()),
                 Kind::Other => self.own.special += u64::from(fits()),
@@ -200,7 +213,7 @@ impl<L: Look> Chooser<'_, L> {
         if !fits() {
             return enters;
         }
-        match self.looker.take(&spot) {
+        match self.looker.take(&spot, kind) {
             Take::Later => true,
             Take::Done => enters,
             Take::Quit => {
@@ -250,17 +263,7 @@ pub(super) fn types(name: &str) -> Result<Types, ToolError> {
     })
 }
 
-/// A path as the model can paste it into another tool: relative to the first workspace, absolute outside it.
-/// Characters that would break the line are escaped.
+/// A path as another tool takes it: relative to the first workspace, absolute outside it.
 pub(super) fn shown(first: &Path, path: &Path) -> String {
-    let short = path.strip_prefix(first).ok().filter(|rest| !rest.as_os_str().is_empty()).unwrap_or(path);
-    match short.to_str() {
-        Some(text) if !text.chars().any(char::is_control) => text.to_owned(),
-        Some(text) => text
-            .chars()
-            .map(|c| if c.is_control() { c.escape_default().to_string() } else { c.to_string() })
-            .collect(),
-        // The bytes that are no text are shown as `\xff`; no tool can be given such a name as text.
-        None => short.as_os_str().as_encoded_bytes().escape_ascii().to_string(),
-    }
+    path_text(path.strip_prefix(first).ok().filter(|rest| !rest.as_os_str().is_empty()).unwrap_or(path))
 }

@@ -12,14 +12,18 @@ use grep_regex::RegexMatcher;
 use grep_searcher::{BinaryDetection, Encoding, MmapChoice, Searcher, SearcherBuilder};
 
 use super::coverage::Coverage;
+use super::file_encoding::{encoding_to_decode, has_mark, has_nul_at_start};
 use super::file_glob::FileGlob;
 use super::grep::{Order, OutputMode};
 use super::halt::Halt;
-use super::hits::{FileHits, Keep, Lines, Reading, Unsearched};
+use super::hits::{FileHits, Keep, Lines, Unsearched};
+use super::large_file::LargeFile;
 use super::listing::Kind;
 use super::page::{Page, unlocked};
 use super::scope::{Look, Scope, Take};
 use super::walk::{Next, Spot};
+use crate::acp::content::is_utf32;
+use crate::acp::encoding::{Encoding as TextEncoding, Utf8Tally};
 use crate::output::Uncut;
 
 /// One piece of a file in memory: a line longer than this cannot be searched.
@@ -42,6 +46,8 @@ pub(super) struct Plan {
     pub(super) order: Order,
     pub(super) multiline: bool,
     pub(super) max_filesize: u64,
+    /// The call asked for a higher limit than there is.
+    pub(super) is_filesize_lowered: bool,
     pub(super) encoding: Option<Encoding>,
     /// What is masked on its way out.
     pub(super) uncut: Uncut,
@@ -53,6 +59,8 @@ pub(super) struct Patterns {
     pub(super) exact: RegexMatcher,
     /// The same in any case, to tell of it where nothing is found.
     pub(super) any_case: Option<RegexMatcher>,
+    /// Plain ASCII text, whose bytes are the same in every encoding but UTF-16.
+    pub(super) is_ascii: bool,
 }
 
 impl Plan {
@@ -70,7 +78,7 @@ impl Plan {
         }
     }
 
-    fn searcher(&self, lines: bool, binary: BinaryDetection) -> Searcher {
+    fn searcher(&self, lines: bool, binary: BinaryDetection, encoding: Option<Encoding>) -> Searcher {
         SearcherBuilder::new()
             .line_number(lines)
             .multi_line(self.multiline)
@@ -80,7 +88,7 @@ impl Plan {
             .binary_detection(binary)
             .memory_map(MmapChoice::never())
             .heap_limit(Some(MAX_HEAP))
-            .encoding(self.encoding.clone())
+            .encoding(encoding.or_else(|| self.encoding.clone()))
             .build()
     }
 }
@@ -127,9 +135,9 @@ impl Search<'_> {
             search: self,
             // A copy for each thread: a shared one would make them wait for its scratch space.
             patterns: patterns.clone(),
-            searcher: self.plan.searcher(lines, BinaryDetection::none()),
-            binary_searcher: self.plan.searcher(false, BinaryDetection::convert(0)),
-            piece_searcher: self.plan.searcher(lines, BinaryDetection::convert(0)),
+            searcher: self.plan.searcher(lines, BinaryDetection::none(), None),
+            binary_searcher: self.plan.searcher(false, BinaryDetection::convert(0), None),
+            piece_searcher: self.plan.searcher(lines, BinaryDetection::convert(0), None),
             buffer: vec![0; WHOLE],
             coverage: Coverage::default(),
             total: &total,
@@ -161,6 +169,12 @@ struct Total {
     stopped: AtomicBool,
 }
 
+impl Total {
+    fn is_empty(&self) -> bool {
+        self.files.load(Ordering::Relaxed) == 0
+    }
+}
+
 /// One thread's part of the search.
 struct FileSearch<'a> {
     search: &'a Search<'a>,
@@ -188,8 +202,11 @@ impl FileSearch<'_> {
     fn search(&mut self, spot: &Spot<'_>) -> Result<Option<Lines>, Unsearched> {
         let mut file = spot.open().map_err(|_| Unsearched::Unreadable)?;
         let read = self.fill(&mut file)?;
+        if is_utf32(&self.buffer[..read]) {
+            return Err(Unsearched::Utf32);
+        }
+        let lines = if read < WHOLE { self.whole(read)? } else { self.pieces(spot)? };
         self.coverage.searched += 1;
-        let lines = if read < WHOLE { self.whole(read) } else { self.pieces(spot)? };
         Ok(lines.filter(|lines| lines.matched > 0))
     }
 
@@ -220,21 +237,27 @@ impl FileSearch<'_> {
     }
 
     /// Searches a file that is in memory.
-    fn whole(&mut self, read: usize) -> Option<Lines> {
+    fn whole(&mut self, read: usize) -> Result<Option<Lines>, Unsearched> {
         let text = &self.buffer[..read];
-        let exact = &self.patterns.exact;
-        // One look at the whole text tells for most files that nothing is in it. It does not hold for what is
-        // decoded first, and for patterns that ask where a text begins or ends.
+        let Patterns { exact, any_case, is_ascii } = &self.patterns;
         let plain = self.search.plan.encoding.is_none() && !has_mark(text);
+        if plain && *is_ascii && !has_nul_at_start(text) && !hit(any_case.as_ref().unwrap_or(exact), text) {
+            return Ok(None);
+        }
+        let encoding = if plain { encoding_to_decode(text, true) } else { None };
+        let decoded = encoding.map(|encoding| encoding.decode(text).0);
+        let text = decoded.as_ref().map_or(text, |decoded| decoded.as_bytes());
+        // One look at the whole text tells for most files that nothing is in it. It does not hold for what the
+        // searcher decodes, and for patterns that ask where a text begins or ends.
         if plain && (self.search.plan.multiline || exact.line_terminator().is_some()) {
-            let any_case = self.patterns.any_case.as_ref().filter(|_| self.nothing_yet());
+            let any_case = self.patterns.any_case.as_ref().filter(|_| self.total.is_empty());
             match any_case {
-                Some(any_case) if !hit(any_case, text) => return None,
+                Some(any_case) if !hit(any_case, text) => return Ok(None),
                 Some(_) if !hit(exact, text) => {
                     self.coverage.other_case += 1;
-                    return None;
+                    return Ok(None);
                 }
-                None if !hit(exact, text) => return None,
+                None if !hit(exact, text) => return Ok(None),
                 _ => {}
             }
         }
@@ -250,9 +273,10 @@ impl FileSearch<'_> {
             self.searcher.search_slice(exact, text, &mut lines)
         };
         lines.binary |= binary;
+        lines.decoded_from = encoding.map(TextEncoding::as_str);
         if !plain
             && lines.matched == 0
-            && self.nothing_yet()
+            && self.total.is_empty()
             && self.patterns.any_case.as_ref().is_some_and(|any_case| {
                 let mut again = Lines::new(any_case.clone(), Keep::Whether, Uncut::default());
                 self.searcher.search_slice(any_case, text, &mut again).is_ok() && again.matched > 0
@@ -260,36 +284,34 @@ impl FileSearch<'_> {
         {
             self.coverage.other_case += 1;
         }
-        searched.ok().map(|()| lines)
+        searched.map(|()| Some(lines)).map_err(|_| Unsearched::Unreadable)
     }
 
-    /// Searches a larger file piece by piece, from its beginning.
+    /// Searches a larger file piece by piece, from its beginning; the first piece is in memory and tells the encoding.
     fn pieces(&mut self, spot: &Spot<'_>) -> Result<Option<Lines>, Unsearched> {
-        let lines = self.pass(spot, &self.patterns.exact.clone(), self.keep())?;
+        let plain = self.search.plan.encoding.is_none() && !has_mark(&self.buffer);
+        let encoding = if plain { encoding_to_decode(&self.buffer, false) } else { None };
+        let mut decoder = encoding.map(|encoding| {
+            let by_name = Encoding::new(encoding.as_str()).ok();
+            let lines = self.search.plan.mode == OutputMode::Content;
+            self.search.plan.searcher(lines, BinaryDetection::convert(0), by_name)
+        });
+        let (keep, searcher) = (self.keep(), decoder.as_mut().unwrap_or(&mut self.piece_searcher));
+        // Where the encoding shows only later, a pattern beyond ASCII is not found.
+        let mut tally = (plain && encoding.is_none() && !self.patterns.is_ascii).then(Utf8Tally::default);
+        let file = LargeFile { search: self.search, spot };
+        let mut lines = file.search(searcher, &self.patterns.exact, keep, tally.as_mut())?;
+        lines.decoded_from = encoding.map(TextEncoding::as_str);
         if lines.matched == 0
-            && self.nothing_yet()
-            && let Some(any_case) = self.patterns.any_case.clone()
+            && self.total.is_empty()
+            && let Some(any_case) = &self.patterns.any_case
         {
-            let again = self.pass(spot, &any_case, Keep::Whether)?;
+            let again = file.search(searcher, any_case, Keep::Whether, None)?;
             self.coverage.other_case += u64::from(again.matched > 0);
         }
+        let is_text = lines.matched == 0 && !lines.binary;
+        self.coverage.not_utf8 += u64::from(is_text && tally.is_some_and(|tally| !tally.is_utf8()));
         Ok(Some(lines))
-    }
-
-    fn pass(&mut self, spot: &Spot<'_>, matcher: &RegexMatcher, keep: Keep) -> Result<Lines, Unsearched> {
-        let mut stopped = None;
-        let file = spot.open().map_err(|_| Unsearched::Unreadable)?;
-        let file = Reading::new(file, self.search.plan.max_filesize, self.search.halt, &mut stopped);
-        let mut lines = Lines::new(matcher.clone(), keep, self.search.plan.uncut.clone());
-        let searched = self.piece_searcher.search_reader(matcher, file, &mut lines);
-        match stopped {
-            Some(why) => Err(why),
-            None => searched.map(|()| lines).map_err(|_| Unsearched::Unreadable),
-        }
-    }
-
-    fn nothing_yet(&self) -> bool {
-        self.total.files.load(Ordering::Relaxed) == 0
     }
 
     /// Adds a file's hits to those of all threads.
@@ -304,6 +326,7 @@ impl FileSearch<'_> {
             lines: lines.kept,
             binary: lines.binary,
             lossy: lines.lossy,
+            decoded_from: lines.decoded_from,
         };
         // The search of a file ends after enough lines, too.
         let capped = plan.mode == OutputMode::Content && hits.matched >= plan.enough();
@@ -333,7 +356,7 @@ impl Look for FileSearch<'_> {
         self.search.glob.is_none_or(|glob| glob.matches(spot.rel, spot.name))
     }
 
-    fn take(&mut self, _spot: &Spot<'_>) -> Take {
+    fn take(&mut self, _spot: &Spot<'_>, _kind: Kind) -> Take {
         Take::Later
     }
 
@@ -344,6 +367,7 @@ impl Look for FileSearch<'_> {
             Err(Unsearched::Halted) => return Next::Quit,
             Err(Unsearched::TooLarge) => self.coverage.too_large += 1,
             Err(Unsearched::Unreadable) => self.coverage.unreadable += 1,
+            Err(Unsearched::Utf32) => self.coverage.utf32 += 1,
         }
         Next::On
     }
@@ -357,9 +381,4 @@ impl Drop for FileSearch<'_> {
 
 fn hit(matcher: &RegexMatcher, text: &[u8]) -> bool {
     matcher.is_match(text).unwrap_or(true)
-}
-
-/// A byte order mark: what follows is decoded by it.
-fn has_mark(text: &[u8]) -> bool {
-    text.starts_with(b"\xEF\xBB\xBF") || text.starts_with(b"\xFF\xFE") || text.starts_with(b"\xFE\xFF")
 }

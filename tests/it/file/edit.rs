@@ -51,6 +51,44 @@ async fn a_miss_names_the_real_difference() {
 }
 
 #[tokio::test]
+async fn a_miss_names_no_difference_that_is_forgiven() {
+    let bench = Bench::new();
+    for (file, old, line, expect) in [
+        // Blanks at an end, and a word that is another.
+        ("alpha one  \nbeta two\ngamma three\n", "alpha one\nbeta 2\ngamma three\n", 2, "\"two\""),
+        // Typographic quotes and dashes, and a word that is another.
+        ("say “hi” – now\nand then stop\n", "say \"hi\" - now\nand then go\n", 2, "\"stop\""),
+        // Line endings.
+        ("first line\r\nsecond line\r\nthird\r\n", "first line\nsecond lime\nthird\n", 2, "\"ne\""),
+        // All lines are indented by as much more.
+        ("\t\tif ready {\n\t\t\tstart();\n\t\t}\n", "if ready {\n\tstop();\n}\n", 2, "\"art();\""),
+        // One line is indented otherwise than the rest of them.
+        ("    a();\n      b();\n    c();\n", "a();\nb();\nc();\n", 2, "the file is indented by 6"),
+        // Line numbers as Read shows them.
+        ("alpha one\nbeta two\ngamma three\n", "     1\talpha one\n     2\tbeta 2\n", 2, "\"two\""),
+    ] {
+        bench.put("f", file);
+        let args = json!({"file_path": "f", "old_string": old, "new_string": "x"});
+        let text = bench.refused("Edit", args).await.text().to_owned();
+        assert!(text.contains(&format!("First difference, line {line}:")) && text.contains(expect), "{text}");
+        for cause in ["blanks at the line's end", "typographic", "carriage return"] {
+            assert!(!text.contains(cause), "{text}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_miss_shows_what_is_near_however_short_its_lines_are() {
+    let bench = Bench::new();
+    for (file, old) in [("a\nb\nc\n", "a\nx\nc\n"), ("{\n  foo();\n}\n", "{\n  bar();\n}\n")] {
+        bench.put("f", file);
+        let args = json!({"file_path": "f", "old_string": old, "new_string": "x"});
+        let text = bench.refused("Edit", args).await.text().to_owned();
+        assert!(text.contains("nearest block is at lines 1-3") && text.contains("line 2"), "{text}");
+    }
+}
+
+#[tokio::test]
 async fn edit_changes_one_place_and_shows_it() {
     let bench = Bench::new();
     bench.put("f.rs", "a\nb\nc\nlet x = $&1;\nd\ne\nf\ng");

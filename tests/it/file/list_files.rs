@@ -32,17 +32,13 @@ async fn folders_are_listed() {
         text(&shown)
     );
     let shown = bench.ok("list_files", json!({"path": "bad"})).await;
-    assert!(text(&shown).contains("x\u{FFFD} (1 byte)\n"));
+    assert!(text(&shown).contains("\"x\\377\" (1 byte)\n"));
     let error = bench.refused("list_files", json!({"path": "b.txt"})).await;
     assert_eq!(error.code(), ErrorCode::InvalidArgs);
     for n in 0..600 {
         fs::write(bench.root.join("bad").join(format!("f{n:03}")), "").unwrap();
     }
     let shown = bench.ok("list_files", json!({"path": "bad"})).await;
-    assert!(
-        text(&shown).contains("Showing the first 500 of 602; 102 more entries left out."),
-        "{}",
-        text(&shown)
-    );
+    assert!(text(&shown).contains("Showing 1-500 of 602; 102 more entries left out."), "{}", text(&shown));
     assert!(shown.meta.truncated);
 }

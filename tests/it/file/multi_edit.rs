@@ -50,6 +50,21 @@ async fn one_edit_that_does_not_fit_keeps_all_from_being_made() {
 }
 
 #[tokio::test]
+async fn what_an_edit_before_replaced_is_told_of() {
+    let bench = Bench::new();
+    bench.put("f", "let total = 1;\nlet other = 2;\n");
+    let edits =
+        json!([edit("other", "rest"), edit("total", "sum"), edit("let total = 1;", "let total = 3;")]);
+    let error = bench.refused("MultiEdit", json!({"file_path": "f", "edits": edits})).await;
+    assert_eq!(error.code(), ErrorCode::NoMatch);
+    assert!(error.text().starts_with("Edit 3 of 3: "), "{error}");
+    assert!(error.text().contains("edit 2 of this call replaced it"), "{error}");
+    let edits = json!([edit("other", "rest"), edit("never there", "x")]);
+    let error = bench.refused("MultiEdit", json!({"file_path": "f", "edits": edits})).await;
+    assert!(!error.text().contains("of this call replaced"), "{error}");
+}
+
+#[tokio::test]
 async fn what_is_there_already_is_passed_over() {
     let bench = Bench::new();
     bench.put("f", "fn question() {\nlet answer = 42;\nold_name();\n");

@@ -104,8 +104,11 @@ async fn h18_a_name_that_is_no_text_is_listed_safely() {
     ] {
         let reply = bench.ok(tool, args).await;
         let shown = text(&reply);
-        assert!(shown.contains("bad\u{FFFD}\\u{1b}[2J\\u{a}name (1 byte)\n"), "{tool}: {shown}");
+        assert!(shown.contains("\"bad\\377\\033[2J\\nname\" (1 byte)\n"), "{tool}: {shown}");
     }
+    // The spelling leads back to the file.
+    let shown = bench.read(json!({"file_path": r#""bad\377\033[2J\nname""#})).await;
+    assert!(shown.contains("     1\t1\n") && shown.contains("/bad\\377\\033[2J\\nname\" (1 byte"), "{shown}");
 }
 
 #[tokio::test]

@@ -90,6 +90,10 @@ async fn a_long_line_is_cut_and_read_on_by_column() {
     let shown = bench.read(json!({"file_path": "f"})).await;
     assert!(shown.contains("of this line omitted; it has 10,000 characters"), "{shown}");
     assert!(shown.contains("     3\tlast\n"), "{shown}");
+    assert!(shown.contains("\nLine 2 is cut in its middle: offset=2 column=1001 reads it on.\n"), "{shown}");
+    // Of a line that is not shown nothing is said, and one counted from the end has no column.
+    let shown = bench.read(json!({"file_path": "f", "limit": 1})).await;
+    assert!(!shown.contains("is cut"), "{shown}");
     let shown = bench.read(json!({"file_path": "f", "offset": 2, "column": 1_001, "max_chars": 2_000})).await;
     let rest: String = shown.lines().nth(1).unwrap().to_owned();
     assert!(long[1_000..].starts_with(&rest) && rest.len() > 1_000, "{shown}");
@@ -217,7 +221,7 @@ async fn lines_between_the_holes_of_a_sparse_file_are_exact() {
 #[tokio::test]
 async fn a_file_of_unknown_size_is_read_within_bounds() {
     let workspace = Workspace::open(&[PathBuf::from("/proc/self")]).unwrap();
-    let deps = FileDeps { client: Arc::new(LocalFiles::new()), workspace };
+    let deps = FileDeps::new(Arc::new(LocalFiles::new()), workspace);
     let reply = call(&registry(tools(deps)), "Read", json!({"file_path": "status"})).await.unwrap();
     assert!(text(&reply).contains("\tName:"), "{}", text(&reply));
 }

@@ -16,13 +16,23 @@ use crate::harness::tools::text;
 
 // Images.
 
-/// A PNG as far as its header goes, with so many bytes behind it.
-fn png(width: u32, height: u32, behind: usize) -> Vec<u8> {
-    let mut bytes = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR".to_vec();
-    bytes.extend(width.to_be_bytes());
-    bytes.extend(height.to_be_bytes());
-    bytes.extend([8, 6, 0, 0, 0]);
-    bytes.resize(bytes.len() + behind, 7);
+/// A PNG with so many bytes for its pixels.
+fn png(width: u32, height: u32, pixels: usize) -> Vec<u8> {
+    let header = [width.to_be_bytes(), height.to_be_bytes()].concat();
+    let chunks = [
+        (b"IHDR", [header.as_slice(), &[8, 6, 0, 0, 0]].concat()),
+        (b"IDAT", vec![7; pixels]),
+        (b"IEND", vec![]),
+    ];
+    let mut bytes = b"\x89PNG\r\n\x1a\n".to_vec();
+    for (name, body) in chunks {
+        let named = [name.as_slice(), &body].concat();
+        let mut crc = flate2::Crc::new();
+        crc.update(&named);
+        bytes.extend(u32::try_from(body.len()).unwrap().to_be_bytes());
+        bytes.extend(named);
+        bytes.extend(crc.sum().to_be_bytes());
+    }
     bytes
 }
 
@@ -54,7 +64,7 @@ async fn an_image_comes_whole_with_its_dimensions() {
     bmp.extend([1, 0, 24, 0]);
     bmp.resize(58, 0);
     let jpeg = b"\xff\xd8\xff\xe0\0\x04JF\xff\xc0\0\x0b\x08\0\x10\0\x20\x01\x01\x11\0\xff\xd9";
-    let webp = b"RIFF\x1e\0\0\0WEBPVP8X\x0a\0\0\0\0\0\0\0\x63\0\0\x31\0\0";
+    let webp = b"RIFF\x16\0\0\0WEBPVP8X\x0a\0\0\0\0\0\0\0\x63\0\0\x31\0\0";
     for (name, bytes, mime, width, height) in [
         ("a.gif", gif.as_slice(), "image/gif", 320, 200),
         ("a.bmp", &bmp, "image/bmp", 20, 10),
@@ -75,7 +85,7 @@ async fn an_image_comes_whole_with_its_dimensions() {
 #[tokio::test]
 async fn a_big_image_says_how_to_see_it() {
     let bench = Bench::new();
-    bench.put("fits.png", png(9, 9, (700 << 10) / 4 * 3 - 40));
+    bench.put("fits.png", png(9, 9, (700 << 10) / 4 * 3 - 60));
     assert!(image(&bench, "fits.png").await["data"].as_str().unwrap().len() <= 700 << 10);
     bench.put("big.png", png(9_000, 8_000, 700 << 10));
     let reply = bench.ok("Read", json!({"file_path": "big.png"})).await;
@@ -87,6 +97,35 @@ async fn a_big_image_says_how_to_see_it() {
     let error = bench.refused("Read", json!({"file_path": "cut.png"})).await;
     assert_eq!(error.code(), ErrorCode::NotText);
     assert!(error.text().contains("dimensions cannot be read"), "{error}");
+}
+
+#[tokio::test]
+async fn an_image_that_is_cut_off_or_damaged_is_refused() {
+    let bench = Bench::new();
+    let png = png(64, 48, 500);
+    let jpeg = b"\xff\xd8\xff\xe0\0\x04JF\xff\xc0\0\x0b\x08\0\x10\0\x20\x01\x01\x11\0\xff\xda\0\x02ab\xff\0cd\xff\xd9";
+    let gif = b"GIF89a\x40\x01\xc8\0\0\0\0,\0\0\0\0\x01\0\x01\0\0\x02\x02ab\0;";
+    let webp = b"RIFF\x1e\0\0\0WEBPVP8X\x0a\0\0\0\0\0\0\0\x63\0\0\x31\0\0EXIF\0\0\0\0";
+    for (name, bytes) in [
+        ("a.png", png.as_slice()),
+        ("a.jpg", jpeg.as_slice()),
+        ("a.gif", gif.as_slice()),
+        ("a.webp", webp.as_slice()),
+    ] {
+        bench.put(name, bytes);
+        assert!(image(&bench, name).await["data"].is_string(), "{name}");
+        for kept in bytes.len() - if name == "a.gif" { 12 } else { 1 }..bytes.len() {
+            bench.put(name, &bytes[..kept]);
+            let error = bench.refused("Read", json!({"file_path": name})).await;
+            assert_eq!(error.code(), ErrorCode::NotText, "{error}");
+            assert!(error.text().contains("is cut off"), "{name}: {error}");
+        }
+    }
+    let mut damaged = png;
+    damaged[100] ^= 1;
+    bench.put("a.png", damaged);
+    let error = bench.refused("Read", json!({"file_path": "a.png"})).await;
+    assert!(error.text().contains("its part IDAT at byte 33 has a wrong checksum"), "{error}");
 }
 
 // PDF documents.
@@ -148,6 +187,34 @@ pub(super) fn stream(keys: &str, data: &[u8]) -> Vec<u8> {
 
 pub(super) const PLAIN: &str =
     "<< /Type /Font /Subtype /Type1 /BaseFont /Helvetica /Encoding /WinAnsiEncoding >>";
+
+#[tokio::test]
+async fn lines_of_a_document_and_entries_of_a_folder_are_shown_as_asked() {
+    let bench = Bench::new();
+    let font = "<< /Type /Font /Subtype /Type1 /BaseFont /Helvetica >>";
+    let page = |n: u32| format!("BT /F1 12 Tf 72 700 Td (first {n}) Tj 0 -20 Td (second {n}) Tj ET");
+    bench.put("a.pdf", pdf(&[&page(1), &page(2)], font, &[]));
+    let shown = bench.read(json!({"file_path": "a.pdf", "offset": 2, "limit": 3})).await;
+    let lines: Vec<&str> = shown.lines().skip(1).collect();
+    let expect = ["     2\tfirst 1", "     3\tsecond 1", "     4\t--- Page 2 of 2 ---", ""];
+    assert_eq!(lines[..4], expect, "{shown}");
+    assert!(shown.contains("Showing lines 2-4. Continue with offset=5."), "{shown}");
+    let shown = bench.read(json!({"file_path": "a.pdf", "offset": 5})).await;
+    assert!(shown.contains("     6\tsecond 2\n\nShowing lines 5-6, to the end."), "{shown}");
+
+    for n in 0..7 {
+        bench.put(&format!("many/f{n}"), "");
+    }
+    let shown = bench.read(json!({"file_path": "many", "offset": 3, "limit": 2})).await;
+    assert!(
+        shown.contains("7 entries)\nf2 (0 bytes)\nf3 (0 bytes)\n\nShowing 3-4 of 7. Continue with offset=5."),
+        "{shown}"
+    );
+    let shown = bench.read(json!({"file_path": "many", "offset": -2})).await;
+    assert!(shown.contains("\nf5 (0 bytes)\nf6 (0 bytes)\n\nShowing 6-7 of 7, to the end."), "{shown}");
+    let shown = bench.read(json!({"file_path": "many", "offset": 9})).await;
+    assert!(shown.contains("There is no entry 9: there are 7."), "{shown}");
+}
 
 #[tokio::test]
 async fn a_document_is_read_by_page() {

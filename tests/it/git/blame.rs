@@ -42,7 +42,15 @@ async fn a_part_is_shown_and_the_next_one_named() {
     assert!(answer.ends_with("Showing 1-200. Continue with start_line=201."), "{answer}");
     let args = json!({"path": "repo/b.txt", "start_line": 7, "end_line": 8});
     let answer = bench.answer("GitBlame", args).await;
-    assert!(answer.contains("     7\tline 7\n     8\tline 8\nShowing 7-8. Continue"), "{answer}");
+    assert!(
+        answer.contains("     7\tline 7\n     8\tline 8\nShowing 7-8. The file has more lines."),
+        "{answer}"
+    );
+    bench.write("c.txt", &lines.repeat(5));
+    bench.commit_all("third");
+    let args = json!({"path": "repo/c.txt", "end_line": 2_400});
+    let answer = bench.answer("GitBlame", args).await;
+    assert!(answer.ends_with("Showing 1-2000. Continue with start_line=2001."), "{}", answer.len());
     let args = json!({"path": "repo/b.txt", "start_line": 499});
     let answer = bench.answer("GitBlame", args).await;
     assert!(answer.ends_with("Showing 499-500. There are no more lines."), "{answer}");

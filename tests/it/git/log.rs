@@ -54,6 +54,21 @@ async fn a_path_a_range_an_author_a_text_and_a_time_narrow_it_down() {
 }
 
 #[tokio::test]
+async fn a_shallow_clone_says_that_there_may_be_more() {
+    let bench = Bench::new();
+    bench.commit_all("second");
+    let origin = format!("file://{}", bench.repo().display());
+    bench.git(&["clone", "-q", "--depth", "1", &origin, "../shallow"]);
+    for (tool, path) in [("GitLog", "shallow"), ("git_log", "shallow")] {
+        let answer = bench.answer(tool, json!({"path": path})).await;
+        assert!(answer.contains("[1 commit; this clone is shallow"), "{answer}");
+        assert!(!answer.contains("there are no more"), "{answer}");
+    }
+    let answer = bench.answer("GitLog", json!({"path": "shallow", "grep": "first"})).await;
+    assert!(answer.starts_with("No commits") && answer.contains("is shallow"), "{answer}");
+}
+
+#[tokio::test]
 async fn a_repository_without_commits_says_so() {
     let bench = Bench::new();
     bench.git(&["checkout", "-q", "--orphan", "fresh"]);

@@ -68,6 +68,21 @@ async fn a_repository_with_broken_settings_is_told_from_none() {
 }
 
 #[tokio::test]
+async fn a_bare_repository_is_called_that() {
+    let bench = Bench::new();
+    bench.git(&["clone", "-q", "--bare", ".", "../bare.git"]);
+    bench.git(&["clone", "-q", "--bare", ".", "../marked/.git"]);
+    for (path, git) in [("bare.git", "bare.git"), ("marked", "marked/.git")] {
+        let text = bench.refused_as("GitLog", json!({"path": path}), ErrorCode::NotFound).await;
+        assert!(
+            text.contains(&format!("{git} is a bare repository")) && text.contains("--git-dir="),
+            "{text}"
+        );
+        assert!(!text.contains("refuses"), "{text}");
+    }
+}
+
+#[tokio::test]
 async fn a_linked_working_tree_inside_works() {
     let bench = Bench::new();
     bench.git(&["worktree", "add", "-q", "../linked", "-b", "linked"]);

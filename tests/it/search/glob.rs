@@ -172,3 +172,34 @@ async fn glob_says_how_many_there_are_and_which_are_shown() {
     assert!(answer.starts_with("Found 1,240 files (showing 1-200)"), "{answer}");
     assert!(answer.ends_with("[more files match: offset=200 for the next page]"), "{answer}");
 }
+
+#[cfg(unix)]
+#[tokio::test]
+async fn links_to_files_are_found_and_shown_as_links() {
+    use std::os::unix::fs::symlink;
+    let tree = Tree::new(&[("src/a.rs", "")]);
+    symlink("src/a.rs", tree.path().join("b.rs")).expect("a link");
+    symlink("nowhere", tree.path().join("c.rs")).expect("a link");
+    symlink("src", tree.path().join("d.rs")).expect("a link");
+    let answer = tree.ask("Glob", json!({"pattern": "*.rs", "sort": "name"})).await;
+    assert_eq!(listed(&answer), ["b.rs (link)", "src/a.rs"], "{answer}");
+    assert!(answer.ends_with("[skipped: 2 symbolic links]"), "{answer}");
+}
+
+#[tokio::test]
+async fn nothing_found_tells_of_folders_and_of_other_cases() {
+    let tree = Tree::new(&[("src/deep/a.rs", ""), ("README.md", "")]);
+    let answer = tree.ask("Glob", json!({"pattern": "src"})).await;
+    assert!(answer.contains("But `src` is a folder: use pattern `src/**`"), "{answer}");
+    let answer = tree.ask("Glob", json!({"pattern": "src/deep"})).await;
+    assert!(answer.contains("But `src/deep` is a folder: use pattern `src/deep/**`"), "{answer}");
+    let answer = tree.ask("Glob", json!({"pattern": "src/deep/**"})).await;
+    assert_eq!(listed(&answer), ["src/deep/a.rs"]);
+    let answer = tree.ask("Glob", json!({"pattern": "readme.MD"})).await;
+    assert!(
+        answer.contains("No files match") && answer.contains("But `README.md` differs in case."),
+        "{answer}"
+    );
+    let answer = tree.ask("Glob", json!({"pattern": "*.py"})).await;
+    assert!(!answer.contains("But"), "{answer}");
+}

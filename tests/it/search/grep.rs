@@ -2,6 +2,7 @@
 
 use std::fs;
 
+use punie_runner::acp::encoding::Encoding;
 use punie_runner::request::ErrorCode;
 use serde_json::{Value, json};
 
@@ -197,15 +198,20 @@ async fn text_in_other_encodings_is_found_or_told_of() {
     put(tree.path(), "utf16.txt", &wide);
     put(tree.path(), "latin.txt", b"na\xEFve caf\xE9\n");
     let answer = tree.ask("Grep", json!({"pattern": "^naïve café$", "output_mode": "content"})).await;
-    assert_eq!(listed(&answer), ["utf16.txt", "  1: naïve café", "utf8.txt", "  1: naïve café"]);
+    assert_eq!(
+        listed(&answer),
+        [
+            "latin.txt (decoded from windows-1252)",
+            "  1: naïve café",
+            "utf16.txt",
+            "  1: naïve café",
+            "utf8.txt",
+            "  1: naïve café"
+        ]
+    );
     let answer =
         tree.ask("Grep", json!({"pattern": "caf", "path": "latin.txt", "output_mode": "content"})).await;
-    assert!(
-        answer.contains("1: na\u{FFFD}ve caf\u{FFFD}") && answer.contains("[not UTF-8: 1 line"),
-        "{answer}"
-    );
-    let answer = tree.ask("Grep", json!({"pattern": "café", "path": "latin.txt"})).await;
-    assert!(answer.contains("encoding=\"windows-1252\""), "{answer}");
+    assert_eq!(listed(&answer), ["latin.txt (decoded from windows-1252)", "  1: naïve café"]);
     let args =
         json!({"pattern": "café", "path": "latin.txt", "encoding": "windows-1252", "output_mode": "content"});
     assert_eq!(listed(&tree.ask("Grep", args).await), ["latin.txt", "  1: naïve café"]);
@@ -313,5 +319,96 @@ async fn lines_that_end_with_a_carriage_return_are_lines() {
     for (pattern, literal) in [(r"two\nthree", false), ("two\nthree", false), ("two\nthree", true)] {
         let answer = count(pattern, json!({"multiline": true, "literal": literal})).await;
         assert!(answer.starts_with("Found 4 matching lines in 2 files in "), "{pattern:?}: {answer}");
+    }
+}
+
+#[tokio::test]
+async fn grep_finds_what_read_decodes() {
+    let tree = Tree::new(&[]);
+    let japanese = "設定ファイルを読み込みます。\nエラーが発生しました: E42\n処理を終了します。\n";
+    let chinese = "配置文件已经读取完成。\n发生错误: E42\n程序现在结束。\n";
+    let russian = "Файл настроек прочитан.\nПроизошла ошибка: E42\nРабота завершена.\n";
+    let french = "Le café du théâtre est fermé.\nUne erreur a été trouvée: E42\nÀ bientôt.\n";
+    let texts = [
+        ("sjis.txt", "shift_jis", japanese, "エラー"),
+        ("euc.txt", "euc-jp", japanese, "エラー"),
+        ("gbk.txt", "gbk", chinese, "错误"),
+        ("koi8.txt", "koi8-r", russian, "ошибка"),
+        ("latin.txt", "windows-1252", french, "trouvée"),
+        ("wide.txt", "utf-16le", french, "trouvée"),
+    ];
+    // In memory as a whole, and piece by piece.
+    for times in [1, 6_000] {
+        for (name, label, text, word) in texts {
+            let encoding = Encoding::by_label(label).expect(label);
+            let text = text.repeat(times);
+            put(tree.path(), name, &encoding.encode(&text).expect(label));
+            let ask = async |pattern: &str| {
+                let args =
+                    json!({"pattern": pattern, "path": name, "output_mode": "content", "max_results": 1});
+                tree.ask("Grep", args).await
+            };
+            let line = text.lines().nth(1).expect("a line");
+            for pattern in [word, "E42", &format!("^.*{word}.*E\\d+$")] {
+                let answer = ask(pattern).await;
+                assert!(answer.contains(&format!("\n{name} (decoded from ")), "{pattern}: {answer}");
+                assert!(answer.contains(&format!("\n  2: {line}\n")) || times == 1, "{pattern}: {answer}");
+                assert!(answer.ends_with(&format!("\n  2: {line}")) || times > 1, "{pattern}: {answer}");
+            }
+            let answer = ask("nowhere").await;
+            assert!(answer.contains("(1 file searched)") && !answer.contains("[skipped"), "{answer}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn files_that_are_not_searched_as_text_are_told_of() {
+    let tree = Tree::new(&[]);
+    let wide: Vec<u8> = "\u{FEFF}needle\n".chars().flat_map(|c| u32::from(c).to_le_bytes()).collect();
+    put(tree.path(), "utf32.txt", &wide);
+    let answer = tree.ask("Grep", json!({"pattern": "needle"})).await;
+    assert!(
+        answer.contains("(0 files searched)") && answer.contains("[skipped: 1 file in UTF-32]"),
+        "{answer}"
+    );
+    // The encoding shows only far behind what is looked at to tell it.
+    let late = [b"plain words\n".repeat(60_000), b"caf\xE9\n".to_vec()].concat();
+    put(tree.path(), "late.log", &late);
+    let answer = tree.ask("Grep", json!({"pattern": "café", "path": "late.log"})).await;
+    assert!(answer.contains("[not UTF-8: 1 large file without a match searched as bytes"), "{answer}");
+    let args = json!({"pattern": "café", "path": "late.log", "encoding": "windows-1252"});
+    assert_eq!(listed(&tree.ask("Grep", args).await), ["late.log"]);
+}
+
+#[tokio::test]
+async fn a_limit_that_is_lowered_is_told_of() {
+    let tree = Tree::new(&[("a.txt", "needle\n")]);
+    let args = json!({"pattern": "needle", "multiline": true, "max_filesize": 500_000_000});
+    let answer = tree.ask("Grep", args).await;
+    assert!(
+        answer.ends_with("[max_filesize is 67,108,864 bytes, the most there is with multiline=true]"),
+        "{answer}"
+    );
+    let answer = tree.ask("Grep", json!({"pattern": "needle", "max_filesize": 500_000_000})).await;
+    assert!(!answer.contains("max_filesize"), "{answer}");
+}
+
+#[tokio::test]
+async fn a_pattern_is_judged_as_it_was_written() {
+    let tree = Tree::new(&[("a.txt", "foo bar\n")]);
+    for multiline in [false, true] {
+        let args = |pattern: &str| json!({"pattern": pattern, "multiline": multiline});
+        let answer = tree.ask("Grep", args("(?x)foo # a comment")).await;
+        assert_eq!(listed(&answer), ["a.txt"]);
+        for pattern in [
+            "foo)(bar",
+            "(?x)foo( # c",
+            "a)",
+            &"(".repeat(400),
+            &format!("{}a{}", "(".repeat(251), ")".repeat(251)),
+        ] {
+            let refused = tree.refused("Grep", args(pattern)).await;
+            assert!(refused.text().contains(pattern) && !refused.text().contains("(?:"), "{refused}");
+        }
     }
 }

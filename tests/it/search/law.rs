@@ -73,7 +73,8 @@ async fn pages(tree: &Tree, tool: &str, args: &Value, size: u64, limit: &str) ->
         if answer.starts_with("No ") || answer.contains("is past the end") {
             break;
         }
-        all.extend(listed(&answer).into_iter().map(str::to_owned));
+        let bare = |line: &str| line.split(" (decoded from ").next().unwrap_or_default().to_owned();
+        all.extend(listed(&answer).into_iter().map(bare));
         if !answer.contains("[more ") {
             break;
         }

@@ -9,6 +9,8 @@ use super::rewrite::{self, Edit};
 use super::{Action, Hunk, Patch, Section};
 use crate::acp::files::LoadedFile;
 use crate::acp::{RawPath, WorkspacePath};
+use crate::handlers::file::edit::with_change;
+use crate::handlers::file::seen_files::SeenLines;
 use crate::handlers::file::{FileDeps, mask};
 use crate::output::figures::{counted, size};
 use crate::tool::{ErrorCode, ToolCx, ToolError};
@@ -261,7 +263,10 @@ async fn change(cx: &ToolCx, deps: &FileDeps, found: Found) -> Result<Change, To
             let text: String =
                 hunks.iter().flat_map(|hunk| &hunk.lines).map(|line| line.text.as_str()).collect();
             mask::refuse_beside(&path.shown(), &loaded.bytes, &[("patch", &text)])?;
-            let (edit, notes) = placed(cx, &path, loaded.clone(), hunks).await?;
+            let changed = deps.seen.change_since(cx, &path, || loaded.sha256(), Some(&loaded.bytes));
+            let placed = placed(cx, &path, loaded.clone(), hunks).await;
+            let (edit, mut notes) = placed.map_err(|error| with_change(error, changed.as_deref()))?;
+            notes.extend(changed);
             let deed = if edit.splices.is_empty() && executable.is_none() && move_to.is_none() {
                 Deed::Nothing("all that the patch changes in it is there already")
             } else {
@@ -312,6 +317,19 @@ impl Change {
     /// The bytes that the file holds before, where they are known.
     pub(crate) fn before(&self) -> Option<&Arc<Vec<u8>>> {
         self.loaded.as_ref().map(|loaded| &loaded.bytes)
+    }
+
+    /// The file that there is afterwards, with its lines where they are remembered; no file where it goes.
+    pub(crate) fn seen_after(&self) -> (Option<&WorkspacePath>, SeenLines) {
+        match &self.deed {
+            Deed::Add { content, .. } => (Some(&self.path), SeenLines::of_text(content.as_bytes())),
+            Deed::Delete | Deed::Nothing(_) => (None, SeenLines::default()),
+            Deed::Update { edit, move_to, .. } => {
+                let text = edit.decoded.as_deref().or(self.before().map(|bytes| bytes.as_slice()));
+                let lines = text.map(|text| SeenLines::of_spliced(text, &edit.splices)).unwrap_or_default();
+                (Some(move_to.as_ref().unwrap_or(&self.path)), lines)
+            }
+        }
     }
 
     /// How many lines come and go.

@@ -1,0 +1,141 @@
+//! The one spelling of paths in answers: as they are, or quoted as git quotes them where a reader could not see or type
+//! them. Not here: which paths are named.
+
+use std::ffi::OsString;
+use std::fmt::Write as _;
+use std::path::Path;
+
+/// A path in an answer. One with control characters, invisible ones or bytes that are not UTF-8 is quoted with octal
+/// escapes, as git does: `"caf\351"`.
+pub fn path_text(path: &Path) -> String {
+    path_bytes_text(path.as_os_str().as_encoded_bytes())
+}
+
+/// The same for a path of which only the bytes are known.
+pub fn path_bytes_text(bytes: &[u8]) -> String {
+    match std::str::from_utf8(bytes) {
+        Ok(text) if !text.starts_with('"') && !text.chars().any(is_unseen) => text.to_owned(),
+        _ => quoted(bytes),
+    }
+}
+
+fn quoted(bytes: &[u8]) -> String {
+    let mut out = String::from("\"");
+    for chunk in bytes.utf8_chunks() {
+        for c in chunk.valid().chars() {
+            match c {
+                '"' | '\\' => out.extend(['\\', c]),
+                '\n' => out.push_str("\\n"),
+                '\t' => out.push_str("\\t"),
+                '\r' => out.push_str("\\r"),
+                c if is_unseen(c) => octal(c.encode_utf8(&mut [0; 4]).as_bytes(), &mut out),
+                c => out.push(c),
+            }
+        }
+        octal(chunk.invalid(), &mut out);
+    }
+    out.push('"');
+    out
+}
+
+fn octal(bytes: &[u8], out: &mut String) {
+    for byte in bytes {
+        let _ = write!(out, "\\{byte:03o}");
+    }
+}
+
+/// The bytes of a quoted path; none where it is not quoted.
+pub fn unquoted_path_bytes(text: &[u8]) -> Option<Vec<u8>> {
+    let inner = text.strip_prefix(b"\"")?.strip_suffix(b"\"")?;
+    let mut out = Vec::with_capacity(inner.len());
+    let mut rest = inner;
+    while let Some((&byte, after)) = rest.split_first() {
+        rest = after;
+        if byte != b'\\' {
+            out.push(byte);
+            continue;
+        }
+        let Some((&escaped, after)) = rest.split_first() else { break };
+        let octal = rest.get(..3).filter(|digits| digits.iter().all(|d| (b'0'..=b'7').contains(d)));
+        if let Some(digits) = octal {
+            out.push(digits.iter().fold(0_u8, |sum, d| sum.wrapping_mul(8).wrapping_add(d - b'0')));
+            rest = &rest[3..];
+            continue;
+        }
+        rest = after;
+        out.push(match escaped {
+            b'a' => 7,
+            b'b' => 8,
+            b't' => b'\t',
+            b'n' => b'\n',
+            b'v' => 11,
+            b'f' => 12,
+            b'r' => b'\r',
+            other => other,
+        });
+    }
+    Some(out)
+}
+
+/// The path that a text stands for: quoted as answers quote it, or as it is.
+pub fn path_of_text(text: &str) -> OsString {
+    unquoted_path_bytes(text.as_bytes()).map_or_else(|| OsString::from(text), os_string)
+}
+
+#[cfg(unix)]
+fn os_string(bytes: Vec<u8>) -> OsString {
+    std::os::unix::ffi::OsStringExt::from_vec(bytes)
+}
+
+#[cfg(not(unix))]
+fn os_string(bytes: Vec<u8>) -> OsString {
+    String::from_utf8_lossy(&bytes).into_owned().into()
+}
+
+/// Characters that change what a reader sees without being seen: controls, directions, and those of no width.
+pub fn is_unseen(c: char) -> bool {
+    c.is_control()
+        || matches!(
+            c,
+            '\u{ad}'
+                | '\u{61c}'
+                | '\u{180e}'
+                | '\u{200b}'..='\u{200f}'
+                | '\u{2028}'..='\u{202e}'
+                | '\u{2060}'..='\u{206f}'
+                | '\u{feff}'
+                | '\u{e0000}'..='\u{e007f}'
+        )
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn plain_paths_stay_and_others_are_quoted() {
+        for (path, expect) in [
+            ("neu ä.txt".as_bytes(), "neu ä.txt"),
+            (b"evil\n\x1b[31m.txt", "\"evil\\n\\033[31m.txt\""),
+            (b"caf\xe9", "\"caf\\351\""),
+            ("a\u{202e}txt.exe".as_bytes(), "\"a\\342\\200\\256txt.exe\""),
+            (br#"a"b\c"#, r#"a"b\c"#),
+            (br#""a""#, r#""\"a\"""#),
+        ] {
+            assert_eq!(path_bytes_text(path), expect);
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn a_shown_path_is_the_path(name in proptest::collection::vec(any::<u8>(), 1..40)) {
+            let shown = path_bytes_text(&name);
+            prop_assert!(!shown.chars().any(is_unseen), "{shown:?}");
+            let back = path_of_text(&shown);
+            #[cfg(unix)]
+            prop_assert_eq!(back.as_encoded_bytes(), name.as_slice());
+        }
+    }
+}
