@@ -131,4 +131,7 @@ async fn a_call_that_the_person_allows_at_the_device_lets_its_conversation_go_on
     assert_eq!(stage.line("typed").await, "typed");
     assert_eq!(stage.status().await["stoppedConversations"], json!([]));
     assert!(!stage.file("new.txt").exists());
+    // Nobody else would: it outlives the runner of this test.
+    let ended = Ask::new("KillShell", &json!({ "shell_id": "sh_1", "signal": "KILL" }));
+    assert_eq!(stage.caller.have(ended.of("talk")).await.outcome, "ok");
 }
