@@ -118,7 +118,24 @@ pub fn find_drawing(text: &str) -> Drawing {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
+
+    proptest! {
+        #[test]
+        fn no_sequence_of_a_program_is_too_much(
+            parts in prop::collection::vec("\x1b?[\\[\\]P#(?]{0,2}[0-9;]{0,12}[ -~äé日]", 1..80),
+            cols in 1_u16..200,
+            rows in 1_u16..80,
+        ) {
+            let mut screen = Screen::new(cols, rows);
+            for part in &parts {
+                screen.draw(part);
+            }
+            prop_assert!(screen.text().lines().count() <= usize::from(rows));
+        }
+    }
 
     #[test]
     fn drawing_begins_with_a_move_to_another_line_and_not_with_colours() {

@@ -104,7 +104,7 @@ impl Engine {
                 tracing::warn!(%error, "what was published is not written down, and is published again");
             }
         }
-        tracing::info!(tools = self.registry.entries().len(), "the catalog is published");
+        tracing::info!(tools = self.tool_items().len(), "the catalog is published");
         Ok(())
     }
 
