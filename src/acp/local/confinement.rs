@@ -221,10 +221,10 @@ impl Confinement {
         } else {
             " (the owner opens it by network = \"full\" under [sandbox] in config.toml)"
         };
-        let added = added.iter().map(|folder| folder.display().to_string());
-        let writable: Vec<String> =
-            ["the workspaces", "$TMPDIR"].map(str::to_owned).into_iter().chain(added).collect();
-        format!("Commands may write only in {}; {reach}{ask}.", writable.join(", "))
+        let folders: Vec<String> = added.iter().map(|folder| folder.display().to_string()).collect();
+        let also =
+            if folders.is_empty() { String::new() } else { format!(", and in {}", folders.join(", ")) };
+        format!("Commands may write only in the workspaces and $TMPDIR{also}; {reach}{ask}.")
     }
 
     /// What to add to the output of a command that failed, where confinement may be why.

@@ -141,6 +141,7 @@ async fn watch(
         return Err(ToolError::cancelled("The command was not started."));
     }
     // Not raced with the cancel: once begun, a start is seen through, or nobody could say whether it happened.
+    let has_terminal = request.tty.is_some();
     let guard = TerminalGuard::create(client, request).await?;
     let out_of_patience = async {
         match patience {
@@ -160,7 +161,11 @@ async fn watch(
         never = show_output(client, cx, guard.id(), &mut shown) => match never {},
         () = out_of_patience => return Ok(Watched::Running(guard)),
         () = tokio::time::sleep(limit) => {
-            input = client.terminal_output(OutputQuery::all(guard.id())).await?.input;
+            if has_terminal {
+                // Looked at before the command is stopped; what cannot be known keeps it from nothing.
+                let before = client.terminal_output(OutputQuery::all(guard.id())).await;
+                input = before.ok().and_then(|output| output.input);
+            }
             Ending::TimedOut(stop(client, &guard, Ladder::timeout()).await?)
         }
     };
