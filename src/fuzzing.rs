@@ -5,7 +5,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use crate::output::hygiene::{CommandText, Decoder};
-use crate::tool::{Effect, Registry, Reply, Tool, ToolCx, ToolError, ToolSet};
+use crate::tool::{Access, Effect, Registry, Reply, Tool, ToolCx, ToolError, ToolSet};
 
 /// Between the parts of an input.
 const BETWEEN: u8 = 0x1E;
@@ -109,6 +109,10 @@ impl Tool for Arguments {
     const ALIASES: &'static [(&'static str, &'static str)] = &[("body", "text")];
     type Deps = ();
     type Output = Reply;
+
+    fn access(&self) -> Access {
+        Access::nothing()
+    }
 
     async fn run(self, _cx: &ToolCx, _deps: &()) -> Result<Reply, ToolError> {
         Ok(Reply::text("decoded"))

@@ -5,7 +5,6 @@
 
 mod binding;
 mod facts;
-mod patches;
 mod standing;
 
 pub use standing::{Standing, StandingRules};
@@ -22,8 +21,8 @@ use crate::failpoint::reach_of;
 use crate::ids::{RequestId, hex};
 use crate::policy::{By, Call, Decision, Grant, Verdict, judge};
 use crate::tool::{
-    Asked, DEVICE, Effect, ErrorCode, Gate, Lane, Meta, Permission, Permit, Still, ToolCx, ToolError,
-    ToolSpec,
+    Access, Asked, DEVICE, Decoded, Effect, ErrorCode, Gate, Lane, Meta, Permission, Permit, Still, ToolCx,
+    ToolError, ToolSpec,
 };
 
 /// Allows every call for which there is room, once a person has said yes where the owner wants that; the paths of each
@@ -73,13 +72,13 @@ impl InsideWorkspace {
     }
 
     /// Whether what the call would start may start with the confinement that there is.
-    async fn confines(&self, tool: &ToolSpec, effect: Effect) -> Result<(), ToolError> {
-        // git that writes runs programs of the repository's choice: hooks and filters.
-        let starts = effect == Effect::Executes || (effect == Effect::Writes && tool.domain == "git");
+    async fn confines(&self, tool: &ToolSpec, call: Decoded<'_>) -> Result<(), ToolError> {
+        let starts = call.effect == Effect::Executes || call.access.starts_others;
         if !starts || tool.origin != DEVICE || tool.lane == Lane::Control {
             return Ok(());
         }
-        if tool.name == "OpenApp" {
+        // What the desktop opens is not confined.
+        if call.access.file_or_program.is_some() {
             self.confinement.permit_app()?;
         }
         self.confinement.permit().await
@@ -98,11 +97,12 @@ impl InsideWorkspace {
     }
 
     /// What the policy says to a call, without anything being used up or run.
-    pub async fn verdict(&self, tool: &ToolSpec, effect: Effect, args: &str) -> Result<Verdict, ToolError> {
+    pub async fn verdict(&self, tool: &ToolSpec, call: Decoded<'_>) -> Result<Verdict, ToolError> {
+        let (effect, access) = (call.effect, call.access.clone());
         let asks = self.asks(tool, effect);
         let Some(policy) = self.policy.clone() else { return Ok(plain(asks)) };
-        let (tool, args) = (tool.clone(), args.to_owned());
-        aside(move || policy.judged(&tool, effect, &args, asks, None).map(|(verdict, _)| verdict)).await?
+        let tool = tool.clone();
+        aside(move || policy.judged(&tool, effect, &access, asks, None).map(|(verdict, _)| verdict)).await?
     }
 
     /// What the rules and the list of the configuration say together.
@@ -110,24 +110,25 @@ impl InsideWorkspace {
         &self,
         cx: &ToolCx,
         tool: &ToolSpec,
-        effect: Effect,
-        args: &str,
+        decoded: Decoded<'_>,
     ) -> Result<Permission, ToolError> {
+        let Decoded { effect, access, args } = decoded;
         let asks = self.asks(tool, effect);
         let Some(policy) = self.policy.as_ref().filter(|policy| asks || policy.standing.say_something())
         else {
             return Ok(if asks { Permission::Ask(Asked::default()) } else { Permission::Given });
         };
         let search_path = policy.terminals.search_path().await;
-        let (policy, tool, args) = (Arc::clone(policy), tool.clone(), args.to_owned());
+        let (policy, tool, access, args) =
+            (Arc::clone(policy), tool.clone(), access.clone(), args.to_owned());
         let request = cx.request.clone();
         aside(move || {
-            let (verdict, call) = policy.judged(&tool, effect, &args, asks, Some(&request))?;
+            let (verdict, call) = policy.judged(&tool, effect, &access, asks, Some(&request))?;
             match verdict.decision {
                 Decision::Allow => Ok(Permission::Given),
                 Decision::Deny => Err(denied(&tool, &verdict)),
                 Decision::Ask => {
-                    let folder = facts::folder(&policy.workspace, &tool, &args);
+                    let folder = facts::folder(&policy.workspace, &access);
                     let bound = binding::of(&call, folder.as_deref(), &search_path);
                     let unfound = binding::unfound(&call, folder.as_deref());
                     // What nobody could be shown is nothing that they can have allowed for later.
@@ -157,7 +158,7 @@ impl Policy {
         &self,
         tool: &ToolSpec,
         effect: Effect,
-        args: &str,
+        access: &Access,
         asks: bool,
         request: Option<&RequestId>,
     ) -> Result<(Verdict, Call), ToolError> {
@@ -168,7 +169,7 @@ impl Policy {
         {
             return Err(mend_first(tool, broken));
         }
-        let call = facts::of(&self.workspace, tool, effect, args)?;
+        let call = facts::of(&self.workspace, tool, effect, access)?;
         let verdict = judge(&standing.rules, asks, &call, &[]);
         if verdict.decision == Decision::Allow {
             return Ok((verdict, call));
@@ -280,27 +281,27 @@ fn topic(verdict: &Verdict, call: &Call, tool: &ToolSpec, effect: Effect, args: 
 }
 
 impl Gate for InsideWorkspace {
-    fn permit<'a>(&'a self, cx: &'a ToolCx, tool: &'a ToolSpec, effect: Effect, args: &'a str) -> Permit<'a> {
+    fn permit<'a>(&'a self, cx: &'a ToolCx, tool: &'a ToolSpec, call: Decoded<'a>) -> Permit<'a> {
         // What ends other calls makes room.
         let room = tool.lane == Lane::Control || descriptors::are_to_be_had();
         Box::pin(async move {
             if !room {
                 return Err(descriptors::no_descriptors());
             }
-            let permission = self.by_rules(cx, tool, effect, args).await?;
-            self.confines(tool, effect).await?;
+            let permission = self.by_rules(cx, tool, call).await?;
+            self.confines(tool, call).await?;
             Ok(permission)
         })
     }
 
-    fn still<'a>(&'a self, tool: &'a ToolSpec, args: &'a str, asked: &'a Asked) -> Still<'a> {
+    fn still<'a>(&'a self, tool: &'a ToolSpec, access: &'a Access, asked: &'a Asked) -> Still<'a> {
         Box::pin(async move {
             let Some(policy) = self.policy.clone().filter(|_| !asked.bound.is_empty()) else { return Ok(()) };
             let search_path = policy.terminals.search_path().await;
-            let (tool, args, before) = (tool.clone(), args.to_owned(), asked.bound.clone());
+            let (tool, access, before) = (tool.clone(), access.clone(), asked.bound.clone());
             aside(move || {
-                let call = facts::of(&policy.workspace, &tool, tool.effect, &args)?;
-                let folder = facts::folder(&policy.workspace, &tool, &args);
+                let call = facts::of(&policy.workspace, &tool, tool.effect, &access)?;
+                let folder = facts::folder(&policy.workspace, &access);
                 binding::compare(&tool, &before, &binding::of(&call, folder.as_deref(), &search_path))
             })
             .await?

@@ -37,6 +37,7 @@ const MAX_LINKS: usize = 40;
 /// A path as the model wrote it: absolute, relative to the first workspace, or beginning with `~`.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(transparent)]
+#[schemars(extend("format" = "path"))]
 pub struct RawPath(String);
 
 impl RawPath {

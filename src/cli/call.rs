@@ -75,6 +75,6 @@ async fn answer(machine: &Machine, tool: &ToolName, args: &str, cx: &ToolCx) -> 
     let entry = machine.registry.find(tool.as_str())?;
     let ready = entry.decode(args)?;
     // Whoever types this has said yes to it.
-    let _given_or_asked = machine.gate.permit(cx, entry.spec(), ready.effect(), args).await?;
+    let _given_or_asked = machine.gate.permit(cx, entry.spec(), ready.decoded(args)).await?;
     ready.run(cx.clone()).await
 }

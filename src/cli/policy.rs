@@ -141,7 +141,7 @@ impl<'a> Desk<'a> {
         let refused = |error: crate::tool::ToolError| Stop::with(Exit::Usage, error.text().to_owned());
         let entry = self.machine.registry.find(tool).map_err(refused)?;
         let ready = entry.decode(args).map_err(refused)?;
-        let verdict = self.runtime.block_on(self.machine.gate.verdict(entry.spec(), ready.effect(), args));
+        let verdict = self.runtime.block_on(self.machine.gate.verdict(entry.spec(), ready.decoded(args)));
         verdict.map_err(refused)
     }
 

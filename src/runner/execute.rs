@@ -203,7 +203,7 @@ impl Engine {
             ));
         }
         let permission =
-            self.gate.permit(&self.context(call), entry.spec(), ready.effect(), &request.args).await?;
+            self.gate.permit(&self.context(call), entry.spec(), ready.decoded(&request.args)).await?;
         Ok((ready, permission))
     }
 
@@ -314,7 +314,11 @@ impl Engine {
     async fn changed(&self, call: &Call, asked: Option<Asked>) -> Option<Outcome> {
         let (asked, request) = (asked?, call.accepted.request());
         let entry = self.registry.find(request.tool.as_str()).ok()?;
-        self.gate.still(entry.spec(), &request.args, &asked).await.err().map(refused)
+        let access = match entry.decode(&request.args) {
+            Ok(ready) => ready.access().clone(),
+            Err(error) => return Some(refused(error)),
+        };
+        self.gate.still(entry.spec(), &access, &asked).await.err().map(refused)
     }
 
     /// Records a reply, however long the journal cannot be written. None where it holds one already, or at the end

@@ -15,6 +15,16 @@ pub(super) fn derive<T: JsonSchema>() -> Value {
     generator.into_root_schema_for::<T>().to_value()
 }
 
+/// The arguments that are paths: those whose schema has the format `path`.
+pub(super) fn path_keys<T: JsonSchema>() -> Vec<String> {
+    let generator =
+        SchemaSettings::draft2020_12().with(|settings| settings.inline_subschemas = true).into_generator();
+    let schema = generator.into_root_schema_for::<T>().to_value();
+    let properties = schema.get("properties").and_then(Value::as_object);
+    let is_path = |about: &Value| about.to_string().contains(r#""format":"path""#);
+    properties.into_iter().flatten().filter(|(_, about)| is_path(about)).map(|(key, _)| key.clone()).collect()
+}
+
 /// A schema as a model needs it. Rust's number formats say nothing to it, and that null is the same as absent need not
 /// be said at every key.
 fn plain(schema: &mut Schema) {

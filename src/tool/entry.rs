@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value};
 
-use super::{BeforeImages, Keeping, Tool, ToolCx, ToolError, ToolSpec, decode};
+use super::{Access, BeforeImages, Decoded, Keeping, Tool, ToolCx, ToolError, ToolSpec, decode};
 use crate::request::{Effect, Reply};
 
 /// The tools of one domain, with what they share.
@@ -33,6 +33,7 @@ impl<D: Clone + Send + Sync + 'static> ToolSet<D> {
             let deps = deps.clone();
             Ok(ReadyCall {
                 effect: if T::EFFECT_DEPENDS_ON.is_some() { arguments.effect() } else { T::EFFECT },
+                access: arguments.access(),
                 declares: T::DECLARES,
                 keeping: None,
                 run: Box::new(move |cx| {
@@ -101,7 +102,9 @@ impl Entry {
             check(&arguments).map_err(|cause| decode::refuse(spec, &cause))?;
             let (run, effect) = (Arc::clone(&run), spec.effect);
             let run: Run = Box::new(move |cx| Box::pin(async move { run(cx, arguments, effect).await }));
-            Ok(ReadyCall { effect, declares: false, keeping: None, run })
+            // Files that only its own party knows by these names.
+            let access = Access::nothing();
+            Ok(ReadyCall { effect, access, declares: false, keeping: None, run })
         };
         Self { spec, varies: false, decode: Box::new(decode), images: None }
     }
@@ -164,6 +167,7 @@ impl Entry {
 /// A call whose arguments are decoded.
 pub struct ReadyCall {
     effect: Effect,
+    access: Access,
     declares: bool,
     keeping: Option<Keeping>,
     run: Run,
@@ -173,6 +177,16 @@ impl ReadyCall {
     /// What it may do.
     pub fn effect(&self) -> Effect {
         self.effect
+    }
+
+    /// What it touches.
+    pub fn access(&self) -> &Access {
+        &self.access
+    }
+
+    /// What a gate decides by.
+    pub fn decoded<'a>(&'a self, args: &'a str) -> Decoded<'a> {
+        Decoded { effect: self.effect, access: &self.access, args }
     }
 
     /// Whether it declares its effects before it makes them.

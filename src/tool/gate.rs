@@ -3,7 +3,7 @@
 use std::future::Future;
 use std::pin::Pin;
 
-use super::{Effect, ToolCx, ToolError, ToolSpec};
+use super::{Access, Effect, ToolCx, ToolError, ToolSpec};
 
 /// A gate's answer: how the call may run, or the error that the caller gets.
 pub type Permit<'a> = Pin<Box<dyn Future<Output = Result<Permission, ToolError>> + Send + 'a>>;
@@ -33,13 +33,23 @@ pub struct Asked {
     pub bound: Vec<(String, String)>,
 }
 
+/// What is known of a call once it is decoded.
+#[derive(Debug, Clone, Copy)]
+pub struct Decoded<'a> {
+    /// What this call may do, which may be less than the most that its tool may do.
+    pub effect: Effect,
+    /// What it touches.
+    pub access: &'a Access,
+    /// The argument text.
+    pub args: &'a str,
+}
+
 /// Decides whether a decoded call may run.
 pub trait Gate: Send + Sync + 'static {
     /// Says yes, sends to a person, or gives the denial with its reason and the smallest change that would allow the
-    /// call. The effect is that of this call, which may be less than the most that the tool may do; `args` is the
-    /// argument text that was decoded.
-    fn permit<'a>(&'a self, cx: &'a ToolCx, tool: &'a ToolSpec, effect: Effect, args: &'a str) -> Permit<'a>;
+    /// call.
+    fn permit<'a>(&'a self, cx: &'a ToolCx, tool: &'a ToolSpec, call: Decoded<'a>) -> Permit<'a>;
 
     /// Says no where what a person said yes to has changed since. Asked right before the call runs.
-    fn still<'a>(&'a self, tool: &'a ToolSpec, args: &'a str, asked: &'a Asked) -> Still<'a>;
+    fn still<'a>(&'a self, tool: &'a ToolSpec, access: &'a Access, asked: &'a Asked) -> Still<'a>;
 }

@@ -1,6 +1,7 @@
 //! The contract between the engine and the tools: what a tool declares, what it gets, what it may answer.
 //! The engine knows no tool and a tool knows no engine; they meet in `handlers::registry`.
 
+mod access;
 mod catalog_schema;
 mod context;
 mod decode;
@@ -17,10 +18,11 @@ mod registry;
 mod spec;
 mod strict;
 
+pub use access::{Access, CommandAccess, CommandFolder, CommandText, WithoutPaths};
 pub use context::ToolCx;
 pub use entry::{Entry, ReadyCall, ToolSet};
 pub use error::ToolError;
-pub use gate::{Asked, Gate, Permission, Permit, Still};
+pub use gate::{Asked, Decoded, Gate, Permission, Permit, Still};
 pub use guests::Stay;
 pub use intent::{Aftermath, Declared, Intent, Intents, Unrecorded};
 pub use keeping::{BeforeImages, Keeping, Kept};
@@ -85,6 +87,9 @@ pub trait Tool: DeserializeOwned + JsonSchema + Send + 'static {
     /// Turns arguments that are written as other agents write them into this tool's own. It runs before the policy
     /// reads them.
     fn normalize(_arguments: &mut Map<String, Value>) {}
+
+    /// What the call touches: policy, approvals and confinement go by this alone. Every argument that is a path is in it.
+    fn access(&self) -> Access;
 
     /// Does the work. Long waits race `cx.cancelled()`; the engine adds deadline, panic guard and budget.
     ///

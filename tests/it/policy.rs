@@ -1,6 +1,7 @@
 //! The owner's rules: what they see of command lines, what they do to calls, what the owner types.
 #![cfg(unix)]
 
+mod access;
 mod bound;
 mod calls;
 mod grants;

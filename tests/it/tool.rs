@@ -1,6 +1,6 @@
 //! The decoder: what models write instead of what was asked for, and what they are told where it cannot be taken.
 
-use punie_runner::tool::{Effect, ErrorCode, Registry, Tool, ToolCx, ToolError, ToolSet};
+use punie_runner::tool::{Access, Effect, ErrorCode, Registry, Tool, ToolCx, ToolError, ToolSet};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -47,6 +47,10 @@ impl Tool for Echo {
     const ALIASES: &'static [(&'static str, &'static str)] = &[("path", "file_path"), ("-n", "limit")];
     type Deps = ();
     type Output = String;
+
+    fn access(&self) -> Access {
+        Access::paths([self.file_path.as_str()])
+    }
 
     async fn run(self, _cx: &ToolCx, (): &()) -> Result<String, ToolError> {
         Ok(format!("{self:?}"))

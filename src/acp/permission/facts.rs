@@ -1,4 +1,4 @@
-//! What a call touches, as far as its arguments tell: files, folders, commands. Not here: what the policy says to it.
+//! What a call touches, by the access that it declares: files, folders, commands. Not here: what the policy says to it.
 
 #![expect(
     clippy::disallowed_methods,
@@ -9,17 +9,14 @@ use std::fs;
 use std::io::ErrorKind;
 use std::path::{Component, Path, PathBuf};
 
-use serde_json::{Map, Value};
-
-use super::patches::Named;
 use crate::acp::local::arguments::check_pieces;
 use crate::acp::{RawPath, Workspace};
 use crate::policy::shell::{self, Script};
 use crate::policy::{Call, Place};
-use crate::tool::{DEVICE, Effect, ToolError, ToolSpec};
+use crate::tool::{
+    Access, CommandAccess, CommandFolder, CommandText, Effect, ToolError, ToolSpec, WithoutPaths,
+};
 
-/// Keys whose value is a path, or a list of paths.
-const PATH_KEYS: &[&str] = &["file_path", "path", "paths", "database_path"];
 /// Keys that stop a program and say nothing to a shell.
 const STOPPING_KEYS: &[&str] = &["ctrl-c", "ctrl-d", "ctrl-z"];
 /// Files of redirections that are none.
@@ -33,7 +30,7 @@ pub(super) fn of(
     workspace: &Workspace,
     tool: &ToolSpec,
     effect: Effect,
-    args: &str,
+    access: &Access,
 ) -> Result<Call, ToolError> {
     let effect = match effect {
         Effect::Reads => "reads",
@@ -41,99 +38,64 @@ pub(super) fn of(
         Effect::Executes => "executes",
         Effect::AsksUser => "asks",
     };
-    let mut call = Call { tool: tool.name.to_string(), effect, only_ends: tool.only_ends, ..Call::default() };
-    let Some(Value::Object(args)) = tool.canonical(args).filter(|_| tool.origin == DEVICE) else {
-        return Ok(call);
-    };
-    call.places = places(workspace, tool, &args);
-    call.script = script(tool, &args)?;
-    let folder = folder_of(workspace, tool, &args);
-    if let Some(script) = &call.script {
-        let redirects = script.commands.iter().flat_map(|simple| &simple.redirects);
-        // Of a word that is not written out, its text is not all.
-        let is_none = |word: &&shell::Word| word.literal && NO_FILES.contains(&word.text.as_str());
-        let targets = redirects.map(|redirect| &redirect.target).filter(|word| !is_none(word));
-        let found = targets.map(|word| {
-            let whole = Path::new(&word.text).is_absolute();
-            match folder.as_deref().filter(|_| whole || !script.moves).or(whole.then_some(Path::new("/"))) {
-                Some(folder) if word.literal => target(workspace, &folder.join(&word.text)),
-                _ => Place { shown: word.raw.clone(), ..Place::default() },
-            }
-        });
-        call.places.extend(found);
+    let script = access.command.as_ref().map(script).transpose()?.flatten();
+    let mut places = places(workspace, access);
+    if let Some(script) = &script {
+        places.extend(redirections(workspace, script, folder(workspace, access).as_deref()));
     }
-    Ok(call)
+    Ok(Call { tool: tool.name.to_string(), effect, only_ends: tool.only_ends, places, script })
+}
+
+/// The files that the redirections of a command line open.
+fn redirections(workspace: &Workspace, script: &Script, folder: Option<&Path>) -> Vec<Place> {
+    let redirects = script.commands.iter().flat_map(|simple| &simple.redirects);
+    // Of a word that is not written out, its text is not all.
+    let is_none = |word: &&shell::Word| word.literal && NO_FILES.contains(&word.text.as_str());
+    let targets = redirects.map(|redirect| &redirect.target).filter(|word| !is_none(word));
+    let place_of = |word: &shell::Word| {
+        let whole = Path::new(&word.text).is_absolute();
+        match folder.filter(|_| whole || !script.moves).or(whole.then_some(Path::new("/"))) {
+            Some(folder) if word.literal => target(workspace, &folder.join(&word.text)),
+            _ => Place { shown: word.raw.clone(), ..Place::default() },
+        }
+    };
+    targets.map(place_of).collect()
 }
 
 /// The folder in which a call's commands run; none where it cannot be told, or it runs none.
-pub(super) fn folder(workspace: &Workspace, tool: &ToolSpec, args: &str) -> Option<PathBuf> {
-    let args = tool.canonical(args)?;
-    folder_of(workspace, tool, args.as_object()?)
-}
-
-fn folder_of(workspace: &Workspace, tool: &ToolSpec, args: &Map<String, Value>) -> Option<PathBuf> {
-    let given = args.get("working_directory").or_else(|| args.get("cwd")).and_then(Value::as_str);
-    match given {
-        // A skill's own folder is not known here.
-        _ if tool.name == "SkillBash" => None,
-        Some(given) => workspace.resolve(&RawPath::from(given)).ok().map(|found| found.absolute().to_owned()),
-        None => Some(workspace.first().to_owned()),
-    }
-}
-
-fn places(workspace: &Workspace, tool: &ToolSpec, args: &Map<String, Value>) -> Vec<Place> {
-    let text = |key: &str| args.get(key).and_then(Value::as_str);
-    if let Some(patch) = text("patch") {
-        let named = Named::of(patch);
-        let mut places: Vec<Place> =
-            named.paths.iter().map(|path| place(workspace, Path::new(path))).collect();
-        if named.unclear {
-            places.push(Place { shown: "the files of the patch".to_owned(), ..Place::default() });
+pub(super) fn folder(workspace: &Workspace, access: &Access) -> Option<PathBuf> {
+    match access.command.as_ref().map(|command| &command.folder) {
+        Some(CommandFolder::Named(given)) => {
+            workspace.resolve(&RawPath::from(given.as_str())).ok().map(|found| found.absolute().to_owned())
         }
-        return places;
+        Some(CommandFolder::Unknown(_)) => None,
+        Some(CommandFolder::FirstWorkspace) | None => Some(workspace.first().to_owned()),
     }
-    if let Some(app) = text("app").map(str::trim).filter(|_| tool.name == "OpenApp") {
+}
+
+fn places(workspace: &Workspace, access: &Access) -> Vec<Place> {
+    let mut places: Vec<Place> = access.paths.iter().map(|path| place(workspace, Path::new(path))).collect();
+    places.extend(access.unnamed.map(|shown| Place { shown: shown.to_owned(), ..Place::default() }));
+    if let Some(name) = &access.file_or_program {
         // A bare name may be a file of the workspace, too; one that is none names a program.
-        let folder = folder_of(workspace, tool, args).unwrap_or_else(|| workspace.first().to_owned());
-        let path = if app.starts_with('~') { PathBuf::from(app) } else { folder.join(app) };
-        let is_file = app.contains('/') || path.exists();
-        return Vec::from_iter(is_file.then(|| target(workspace, &path)));
+        let folder = folder(workspace, access).unwrap_or_else(|| workspace.first().to_owned());
+        let path = if name.starts_with('~') { PathBuf::from(name) } else { folder.join(name) };
+        let is_file = name.contains('/') || path.exists();
+        places.extend(is_file.then(|| target(workspace, &path)));
     }
-    if let Some(base) = text("pattern").filter(|_| tool.name == "Glob").and_then(|pattern| {
-        glob_base(pattern, text("path").unwrap_or_default(), workspace.roots().count() > 1)
-    }) {
-        return vec![place(workspace, Path::new(&base))];
-    }
-    let values = PATH_KEYS.iter().filter_map(|key| args.get(*key));
-    let texts = values.flat_map(|value| match value {
-        Value::Array(many) => many.iter().filter_map(Value::as_str).collect(),
-        one => Vec::from_iter(one.as_str()),
-    });
-    let texts = texts.filter(|text| !text.is_empty());
-    let mut places: Vec<Place> = texts.map(|text| place(workspace, Path::new(text))).collect();
-    // These look at the whole workspace where nothing is named.
-    if places.is_empty() && tool.domain == "search" {
-        places.extend(workspace.roots().map(|root| place(workspace, root)));
-    } else if places.is_empty() && (tool.domain == "git" || tool.name == "list_files") {
-        places.push(place(workspace, workspace.first()));
+    if places.is_empty() {
+        match &access.without_paths {
+            WithoutPaths::Nowhere => {}
+            WithoutPaths::FirstWorkspace => places.push(place(workspace, workspace.first())),
+            WithoutPaths::AllWorkspaces(Some(base)) if workspace.roots().count() == 1 => {
+                places.push(place(workspace, Path::new(base)));
+            }
+            WithoutPaths::AllWorkspaces(_) => {
+                places.extend(workspace.roots().map(|root| place(workspace, root)));
+            }
+        }
     }
     places
-}
-
-/// The folder in which a pattern with folders of its own is looked for, where it has any: an absolute one stands for
-/// itself, whatever folder is named beside it.
-fn glob_base(pattern: &str, path: &str, several: bool) -> Option<String> {
-    let pattern = pattern.strip_prefix("./").unwrap_or(pattern);
-    let wild = pattern.find(['*', '?', '[', '{', '\\']).unwrap_or(pattern.len());
-    let slash = pattern[..wild].rfind('/')?;
-    let folder = if slash == 0 { "/" } else { &pattern[..slash] };
-    let absolute = Path::new(folder).is_absolute();
-    let anywhere = path.is_empty() && !absolute && several;
-    if pattern.starts_with('!') || slash + 1 == pattern.len() || anywhere {
-        return None;
-    }
-    let below = !absolute && !path.is_empty();
-    Some(if below { format!("{}/{folder}", path.trim_end_matches('/')) } else { folder.to_owned() })
 }
 
 /// A file that a command opens, wherever links lead: nothing keeps it in the workspace.
@@ -225,43 +187,28 @@ fn slashed(path: &Path) -> String {
 }
 
 /// The commands that a call runs. What is too long for a program to be given is not even read.
-fn script(tool: &ToolSpec, args: &Map<String, Value>) -> Result<Option<Script>, ToolError> {
-    let text = |key: &str| args.get(key).and_then(Value::as_str);
-    let list = |key: &str| -> Option<Vec<String>> {
-        let words = args.get(key)?.as_array()?;
-        Some(words.iter().map(|word| word.as_str().unwrap_or_default().to_owned()).collect())
+fn script(command: &CommandAccess) -> Result<Option<Script>, ToolError> {
+    let mut script = match &command.text {
+        CommandText::Line(line) => {
+            check_pieces([line.as_str()])?;
+            shell::read(line)
+        }
+        CommandText::Program(name, words) => {
+            check_pieces(std::iter::once(name.as_str()).chain(words.iter().map(String::as_str)))?;
+            Script::of_program(name, words)
+        }
+        CommandText::Typed(text, keys) => return Ok(typed(text, keys)),
     };
-    let (name, words) = match tool.name.as_ref() {
-        "Bash" | "SkillBash" => (text("command"), None),
-        "run_command" => (text("command"), list("args")),
-        "OpenApp" => (text("app").map(str::trim), Some(list("args").unwrap_or_default())),
-        "WriteShell" => return Ok(typed(text("text"), &list("keys").unwrap_or_default())),
-        _ => return Ok(None),
-    };
-    let Some(name) = name else { return Ok(None) };
-    check_pieces(std::iter::once(name).chain(words.iter().flatten().map(String::as_str)))?;
-    let script = match words {
-        Some(words) => Script::of_program(name, &words),
-        None => shell::read(name),
-    };
-    Ok(Some(with_variables(script, args)))
-}
-
-/// Variables of a call may change what its commands are, as those of a command line may.
-fn with_variables(mut script: Script, args: &Map<String, Value>) -> Script {
-    let Some(variables) = args.get("env").and_then(Value::as_object) else { return script };
-    for (name, value) in variables {
-        script.is_given(name, value.as_str().unwrap_or_default());
-    }
-    script
+    // Variables of a call may change what its commands are, as those of a command line may.
+    command.env.iter().for_each(|(name, value)| script.is_given(name, value));
+    Ok(Some(script))
 }
 
 /// What is typed may be a command, or the half of one: nobody can tell what the program makes of it.
-fn typed(text: Option<&str>, keys: &[String]) -> Option<Script> {
-    if text.is_none_or(str::is_empty) && keys.iter().all(|key| STOPPING_KEYS.contains(&key.as_str())) {
+fn typed(text: &str, keys: &[String]) -> Option<Script> {
+    if text.is_empty() && keys.iter().all(|key| STOPPING_KEYS.contains(&key.as_str())) {
         return None;
     }
-    let text = text.unwrap_or_default();
     let mut script = match check_pieces([text]) {
         Ok(()) => shell::read(text),
         // A shell takes more on its input than a program in an argument; it is not read.

@@ -7,11 +7,12 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::FileDeps;
+use super::patch::named_paths::NamedPaths;
 use super::patch::parse::{ParseError, parse};
 use super::patch::plan::{Change, Deed, plan};
 use super::patch::{commit, report};
 use crate::output::figures::{counted, grouped, size};
-use crate::tool::{Effect, ErrorCode, Meta, Reply, Tool, ToolCx, ToolError};
+use crate::tool::{Access, Effect, ErrorCode, Meta, Reply, Tool, ToolCx, ToolError};
 
 /// The longest patch.
 const MAX_PATCH: usize = 1 << 20;
@@ -52,6 +53,11 @@ impl Tool for ApplyPatch {
         &["patch: 1 MB, 200 files", "a file: 64 MB, all files of a patch: 256 MB", "text files only"];
     type Deps = FileDeps;
     type Output = Reply;
+
+    fn access(&self) -> Access {
+        let named = NamedPaths::of(&self.patch);
+        Access { unnamed: named.unclear.then_some("the files of the patch"), ..Access::paths(named.paths) }
+    }
 
     async fn run(self, cx: &ToolCx, deps: &FileDeps) -> Result<Reply, ToolError> {
         if self.patch.len() > MAX_PATCH {

@@ -16,7 +16,7 @@ use super::{FileDeps, changed, long_edit, mask};
 use crate::acp::files::{LoadedFile, NewContent, Precondition, Splice, Stamp, WriteTextFile};
 use crate::acp::{RawPath, WorkspacePath};
 use crate::output::Uncut;
-use crate::tool::{Effect, ErrorCode, Meta, Reply, Tool, ToolCx, ToolError};
+use crate::tool::{Access, Effect, ErrorCode, Meta, Reply, Tool, ToolCx, ToolError};
 
 /// The largest file that is held whole to be edited.
 pub(super) const MAX_BYTES: u64 = 64 << 20;
@@ -83,6 +83,10 @@ impl Tool for Edit {
     ];
     type Deps = FileDeps;
     type Output = Reply;
+
+    fn access(&self) -> Access {
+        Access::paths([self.file_path.as_str()])
+    }
 
     async fn run(self, cx: &ToolCx, deps: &FileDeps) -> Result<Reply, ToolError> {
         check_size(&self.new_string)?;

@@ -7,7 +7,7 @@ use super::rendered::Lines;
 use super::{FileDeps, listing};
 use crate::acp::RawPath;
 use crate::output::Budget;
-use crate::tool::{Effect, Reply, Tool, ToolCx, ToolError};
+use crate::tool::{Access, Effect, Reply, Tool, ToolCx, ToolError, WithoutPaths};
 
 /// Same as Read of a folder: up to 500 entries. With `recursive` all below it, but ignored files.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -41,6 +41,10 @@ impl Tool for ListFiles {
     ];
     type Deps = FileDeps;
     type Output = Reply;
+
+    fn access(&self) -> Access {
+        Access::paths(self.path.as_ref().map(RawPath::as_str)).or_else(WithoutPaths::FirstWorkspace)
+    }
 
     async fn run(self, cx: &ToolCx, deps: &FileDeps) -> Result<Reply, ToolError> {
         let path = deps.workspace.resolve(&self.path.unwrap_or_else(|| ".".into()))?;

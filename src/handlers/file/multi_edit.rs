@@ -19,7 +19,7 @@ use crate::acp::files::{LoadedFile, NewContent, Precondition, Splice, WriteTextF
 use crate::acp::{RawPath, WorkspacePath};
 use crate::output::Uncut;
 use crate::output::figures::counted;
-use crate::tool::{Effect, ErrorCode, Meta, Reply, Tool, ToolCx, ToolError};
+use crate::tool::{Access, Effect, ErrorCode, Meta, Reply, Tool, ToolCx, ToolError};
 
 /// The most edits of a call.
 const MAX_EDITS: usize = 500;
@@ -73,6 +73,10 @@ impl Tool for MultiEdit {
     ];
     type Deps = FileDeps;
     type Output = Reply;
+
+    fn access(&self) -> Access {
+        Access::paths([self.file_path.as_str()])
+    }
 
     async fn run(self, cx: &ToolCx, deps: &FileDeps) -> Result<Reply, ToolError> {
         self.check()?;

@@ -14,7 +14,7 @@ use crate::acp::encoding::Encoding;
 use crate::acp::files::{Endings, LineTotal, ReadTextFile, Start, TextWindow};
 use crate::output::figures::{counted, grouped, size};
 use crate::output::{Budget, Uncut};
-use crate::tool::{Effect, ErrorCode, Meta, Reply, Tool, ToolCx, ToolError};
+use crate::tool::{Access, Effect, ErrorCode, Meta, Reply, Tool, ToolCx, ToolError};
 
 /// Lines where the call does not say.
 const LINES: u64 = 2_000;
@@ -77,6 +77,10 @@ impl Tool for Read {
     ];
     type Deps = FileDeps;
     type Output = Reply;
+
+    fn access(&self) -> Access {
+        Access::paths([self.file_path.as_str()])
+    }
 
     async fn run(self, cx: &ToolCx, deps: &FileDeps) -> Result<Reply, ToolError> {
         let path = deps.workspace.resolve(&self.file_path)?;

@@ -10,7 +10,7 @@ use crate::acp::RawPath;
 use crate::acp::files::{LineTotal, ReadTextFile, Start};
 use crate::output::Budget;
 use crate::output::figures::grouped;
-use crate::tool::{Effect, ErrorCode, Meta, Reply, Tool, ToolCx, ToolError};
+use crate::tool::{Access, Effect, ErrorCode, Meta, Reply, Tool, ToolCx, ToolError};
 
 /// Left for the note on what is left out.
 const NOTE: usize = 300;
@@ -34,6 +34,10 @@ impl Tool for ReadFile {
         &["30,000 characters an answer; the rest with Read", "meta.sha256 for files up to 100 MB"];
     type Deps = FileDeps;
     type Output = Reply;
+
+    fn access(&self) -> Access {
+        Access::paths([self.path.as_str()])
+    }
 
     async fn run(self, cx: &ToolCx, deps: &FileDeps) -> Result<Reply, ToolError> {
         let path = deps.workspace.resolve(&self.path).map_err(in_its_words)?;

@@ -9,7 +9,7 @@ use super::{FileDeps, changed, mask};
 use crate::acp::files::{NewContent, Precondition, WriteTextFile};
 use crate::acp::{RawPath, WorkspacePath};
 use crate::output::figures::{counted, size};
-use crate::tool::{Effect, ErrorCode, Reply, Tool, ToolCx, ToolError};
+use crate::tool::{Access, Effect, ErrorCode, Reply, Tool, ToolCx, ToolError};
 
 /// The largest content that is taken.
 const MAX_BYTES: usize = 10 << 20;
@@ -65,6 +65,10 @@ impl Tool for Write {
         &["10 MB of text; over the backend's HTTP wire 900 KB of arguments a request"];
     type Deps = FileDeps;
     type Output = Reply;
+
+    fn access(&self) -> Access {
+        Access::paths([self.file_path.as_str()])
+    }
 
     async fn run(self, cx: &ToolCx, deps: &FileDeps) -> Result<Reply, ToolError> {
         check_size(&self.content)?;

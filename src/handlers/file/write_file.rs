@@ -8,7 +8,7 @@ use super::write::check_size;
 use super::{FileDeps, changed, mask};
 use crate::acp::RawPath;
 use crate::acp::files::{NewContent, Precondition, WriteTextFile};
-use crate::tool::{Effect, ErrorCode, Reply, Tool, ToolCx, ToolError};
+use crate::tool::{Access, Effect, ErrorCode, Reply, Tool, ToolCx, ToolError};
 
 /// Same as Write: creates or replaces a text file. To change a part use Edit.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -33,6 +33,10 @@ impl Tool for WriteFile {
         &["10 MB of text; over the backend's HTTP wire 900 KB of arguments a request"];
     type Deps = FileDeps;
     type Output = Reply;
+
+    fn access(&self) -> Access {
+        Access::paths([self.path.as_str()])
+    }
 
     async fn run(self, cx: &ToolCx, deps: &FileDeps) -> Result<Reply, ToolError> {
         check_size(&self.content)?;

@@ -10,7 +10,7 @@ use super::names;
 use super::staging::{Batch, Which, open, sort, stage};
 use crate::acp::RawPath;
 use crate::output::figures::counted;
-use crate::tool::{Effect, ErrorCode, Meta, Reply, Tool, ToolCx, ToolError};
+use crate::tool::{Access, Effect, ErrorCode, Meta, Reply, Tool, ToolCx, ToolError, WithoutPaths};
 
 /// How many files are listed.
 const LISTED: usize = 100;
@@ -42,6 +42,12 @@ impl Tool for GitAdd {
     ];
     type Deps = GitDeps;
     type Output = Reply;
+
+    fn access(&self) -> Access {
+        Access::paths(self.paths.iter().map(RawPath::as_str))
+            .or_else(WithoutPaths::FirstWorkspace)
+            .starting_others()
+    }
 
     async fn run(self, cx: &ToolCx, deps: &GitDeps) -> Result<Reply, ToolError> {
         let (repository, parts) = open(cx, deps, Self::NAME, &self.paths).await?;

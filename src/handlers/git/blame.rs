@@ -13,7 +13,7 @@ use super::repository::{Kind, Repository, with_path};
 use super::revision::short;
 use crate::acp::RawPath;
 use crate::output::{Budget, figures};
-use crate::tool::{Effect, ErrorCode, Meta, Reply, Tool, ToolCx, ToolError};
+use crate::tool::{Access, Effect, ErrorCode, Meta, Reply, Tool, ToolCx, ToolError, WithoutPaths};
 
 const LINES: u64 = 200;
 const MOST: u64 = 2_000;
@@ -56,6 +56,10 @@ impl Tool for GitBlame {
         &["200 lines a call by default, 2,000 at most", "30 s a run of git"];
     type Deps = GitDeps;
     type Output = Reply;
+
+    fn access(&self) -> Access {
+        Access::paths([self.path.as_str()]).or_else(WithoutPaths::FirstWorkspace)
+    }
 
     async fn run(self, cx: &ToolCx, deps: &GitDeps) -> Result<Reply, ToolError> {
         let lines = self.lines()?;

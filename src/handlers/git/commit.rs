@@ -9,7 +9,7 @@ use super::repository::{Kind, Part, Repository};
 use super::staging::{Which, open, sort};
 use super::status::here;
 use crate::acp::RawPath;
-use crate::tool::{Effect, Reply, Tool, ToolCx, ToolError};
+use crate::tool::{Access, Effect, Reply, Tool, ToolCx, ToolError};
 
 /// Commit what is staged, only `paths`, or with all=true every change of files that git knows.
 ///
@@ -55,6 +55,11 @@ impl Tool for GitCommit {
     ];
     type Deps = GitDeps;
     type Output = Reply;
+
+    fn access(&self) -> Access {
+        let paths = self.paths.iter().flatten().chain([&self.path]).map(RawPath::as_str);
+        Access::paths(paths).starting_others()
+    }
 
     async fn run(self, cx: &ToolCx, deps: &GitDeps) -> Result<Reply, ToolError> {
         if self.all && self.paths.is_some() {

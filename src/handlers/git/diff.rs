@@ -13,7 +13,7 @@ use super::status::here;
 use crate::acp::RawPath;
 use crate::output::Budget;
 use crate::output::figures::counted;
-use crate::tool::{Effect, Reply, Tool, ToolCx, ToolError};
+use crate::tool::{Access, Effect, Reply, Tool, ToolCx, ToolError, WithoutPaths};
 
 const CONTEXT: u64 = 3;
 const MOST_CONTEXT: u64 = 1_000;
@@ -84,6 +84,10 @@ impl Tool for GitDiff {
     ];
     type Deps = GitDeps;
     type Output = Reply;
+
+    fn access(&self) -> Access {
+        Access::paths([self.path.as_str()]).or_else(WithoutPaths::FirstWorkspace)
+    }
 
     /// `a..b` compares two commits; `a...b` what b did since it left a. A side that is not named is HEAD.
     fn normalize(arguments: &mut Map<String, Value>) {

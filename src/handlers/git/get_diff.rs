@@ -12,7 +12,7 @@ use super::repository::Repository;
 use super::status::here;
 use crate::acp::RawPath;
 use crate::output::Budget;
-use crate::tool::{Body, Effect, Meta, Reply, Tool, ToolCx, ToolError};
+use crate::tool::{Access, Body, Effect, Meta, Reply, Tool, ToolCx, ToolError, WithoutPaths};
 
 /// Same as GitDiff: `git diff HEAD`, then `git diff --cached`. For one file use GitDiff.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -32,6 +32,10 @@ impl Tool for GetDiff {
         &["15,000 characters for either diff; the whole is kept up to 256 MB", "30 s a run of git"];
     type Deps = GitDeps;
     type Output = Reply;
+
+    fn access(&self) -> Access {
+        Access::paths([self.path.as_str()]).or_else(WithoutPaths::FirstWorkspace)
+    }
 
     async fn run(self, cx: &ToolCx, deps: &GitDeps) -> Result<Reply, ToolError> {
         let repository = Repository::open(cx, deps, &self.path).await?;

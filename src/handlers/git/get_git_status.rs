@@ -7,7 +7,7 @@ use super::GitDeps;
 use super::git_status::plain_status;
 use super::status::here;
 use crate::acp::RawPath;
-use crate::tool::{Effect, Reply, Tool, ToolCx, ToolError};
+use crate::tool::{Access, Effect, Reply, Tool, ToolCx, ToolError, WithoutPaths};
 
 /// Same as GitStatus, as `git status --porcelain` prints it. A clean tree says so.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -26,6 +26,10 @@ impl Tool for GetGitStatus {
     const LIMITS: &'static [&'static str] = &["8 MB of git's list", "30 s a run of git"];
     type Deps = GitDeps;
     type Output = Reply;
+
+    fn access(&self) -> Access {
+        Access::paths([self.path.as_str()]).or_else(WithoutPaths::FirstWorkspace)
+    }
 
     async fn run(self, cx: &ToolCx, deps: &GitDeps) -> Result<Reply, ToolError> {
         plain_status(cx, deps, &self.path).await

@@ -7,7 +7,7 @@ use super::GitDeps;
 use super::committing::{Order, commit};
 use super::staging::{Which, open, sort};
 use crate::acp::RawPath;
-use crate::tool::{Effect, Reply, Tool, ToolCx, ToolError};
+use crate::tool::{Access, Effect, Reply, Tool, ToolCx, ToolError, WithoutPaths};
 
 /// Same as GitAdd and then GitCommit of these paths alone. It refuses where the repository has hooks.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -33,6 +33,12 @@ impl Tool for GitAddCommit {
     const LIMITS: &'static [&'static str] = &["500 paths a call", "64 KB of message", "30 s a run of git"];
     type Deps = GitDeps;
     type Output = Reply;
+
+    fn access(&self) -> Access {
+        Access::paths(self.paths.iter().map(RawPath::as_str))
+            .or_else(WithoutPaths::FirstWorkspace)
+            .starting_others()
+    }
 
     async fn run(self, cx: &ToolCx, deps: &GitDeps) -> Result<Reply, ToolError> {
         let (repository, parts) = open(cx, deps, Self::NAME, &self.paths).await?;

@@ -9,7 +9,7 @@ use super::repository::Repository;
 use super::status::here;
 use crate::acp::RawPath;
 use crate::output::Budget;
-use crate::tool::{Effect, Meta, Reply, Tool, ToolCx, ToolError};
+use crate::tool::{Access, Effect, Meta, Reply, Tool, ToolCx, ToolError, WithoutPaths};
 
 /// Same as GitDiff, as `git diff` prints it. With staged=true the index against the last commit.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -43,6 +43,10 @@ impl Tool for PlainDiff {
     ];
     type Deps = GitDeps;
     type Output = Reply;
+
+    fn access(&self) -> Access {
+        Access::paths([self.path.as_str()]).or_else(WithoutPaths::FirstWorkspace)
+    }
 
     async fn run(self, cx: &ToolCx, deps: &GitDeps) -> Result<Reply, ToolError> {
         let repository = Repository::open(cx, deps, &self.path).await?;

@@ -9,7 +9,7 @@ use super::log::reply;
 use super::repository::Repository;
 use super::status::here;
 use crate::acp::RawPath;
-use crate::tool::{Effect, Reply, Tool, ToolCx, ToolError};
+use crate::tool::{Access, Effect, Reply, Tool, ToolCx, ToolError, WithoutPaths};
 
 const COUNT: u64 = 10;
 const MOST: u64 = 1_000;
@@ -43,6 +43,10 @@ impl Tool for PlainLog {
         &["10 commits a call by default, 1,000 at most", "30 s a run of git"];
     type Deps = GitDeps;
     type Output = Reply;
+
+    fn access(&self) -> Access {
+        Access::paths([self.path.as_str()]).or_else(WithoutPaths::FirstWorkspace)
+    }
 
     async fn run(self, cx: &ToolCx, deps: &GitDeps) -> Result<Reply, ToolError> {
         let repository = Repository::open(cx, deps, &self.path).await?;

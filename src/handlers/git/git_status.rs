@@ -8,7 +8,7 @@ use super::names;
 use super::repository::Repository;
 use super::status::here;
 use crate::acp::RawPath;
-use crate::tool::{Effect, Meta, Reply, Tool, ToolCx, ToolError};
+use crate::tool::{Access, Effect, Meta, Reply, Tool, ToolCx, ToolError, WithoutPaths};
 
 /// Same as GitStatus, as `git status --porcelain` prints it. A clean tree says so.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -29,6 +29,10 @@ impl Tool for PlainStatus {
     const LIMITS: &'static [&'static str] = &["8 MB of git's list", "30 s a run of git"];
     type Deps = GitDeps;
     type Output = Reply;
+
+    fn access(&self) -> Access {
+        Access::paths([self.path.as_str()]).or_else(WithoutPaths::FirstWorkspace)
+    }
 
     async fn run(self, cx: &ToolCx, deps: &GitDeps) -> Result<Reply, ToolError> {
         plain_status(cx, deps, &self.path).await

@@ -12,7 +12,7 @@ use super::repository::{Kind, Repository};
 use super::revision::plain;
 use super::status::here;
 use crate::acp::RawPath;
-use crate::tool::{Effect, Meta, Reply, Tool, ToolCx, ToolError};
+use crate::tool::{Access, Effect, Meta, Reply, Tool, ToolCx, ToolError, WithoutPaths};
 
 const COUNT: u64 = 20;
 const MOST: u64 = 1_000;
@@ -72,6 +72,10 @@ impl Tool for GitLog {
         &["20 commits a call by default, 1,000 at most", "200 characters of a subject", "30 s a run of git"];
     type Deps = GitDeps;
     type Output = Reply;
+
+    fn access(&self) -> Access {
+        Access::paths([self.path.as_str()]).or_else(WithoutPaths::FirstWorkspace)
+    }
 
     async fn run(self, cx: &ToolCx, deps: &GitDeps) -> Result<Reply, ToolError> {
         let repository = Repository::open(cx, deps, &self.path).await?;

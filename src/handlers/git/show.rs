@@ -18,7 +18,7 @@ use crate::acp::RawPath;
 use crate::output::Budget;
 use crate::output::clip::clip;
 use crate::output::figures::{counted, size};
-use crate::tool::{Effect, ErrorCode, Meta, Reply, Tool, ToolCx, ToolError};
+use crate::tool::{Access, Effect, ErrorCode, Meta, Reply, Tool, ToolCx, ToolError, WithoutPaths};
 
 /// How much of a message is shown.
 const MESSAGE: u64 = 4_000;
@@ -79,6 +79,10 @@ impl Tool for GitShow {
     ];
     type Deps = GitDeps;
     type Output = Reply;
+
+    fn access(&self) -> Access {
+        Access::paths([self.path.as_str()]).or_else(WithoutPaths::FirstWorkspace)
+    }
 
     /// `HEAD:src/main.rs` names a path in a commit, as git has it.
     fn normalize(arguments: &mut Map<String, Value>) {

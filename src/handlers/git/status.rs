@@ -13,7 +13,7 @@ use super::repository::Repository;
 use super::{names, revision};
 use crate::acp::RawPath;
 use crate::output::figures::{counted, grouped};
-use crate::tool::{Effect, Meta, Reply, Tool, ToolCx, ToolError};
+use crate::tool::{Access, Effect, Meta, Reply, Tool, ToolCx, ToolError, WithoutPaths};
 
 /// What git is asked, in the form that is read.
 pub(super) const QUESTION: [&str; 9] = [
@@ -66,6 +66,10 @@ impl Tool for GitStatus {
         &["200 paths a call by default, 2,000 at most", "8 MB of git's list are read", "30 s a run of git"];
     type Deps = GitDeps;
     type Output = Reply;
+
+    fn access(&self) -> Access {
+        Access::paths([self.path.as_str()]).or_else(WithoutPaths::FirstWorkspace)
+    }
 
     async fn run(self, cx: &ToolCx, deps: &GitDeps) -> Result<Reply, ToolError> {
         let repository = Repository::open(cx, deps, &self.path).await?;

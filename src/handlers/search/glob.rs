@@ -21,7 +21,7 @@ use super::walk::{Next, Spot};
 use crate::acp::RawPath;
 use crate::output::Budget;
 use crate::output::figures::{counted, grouped};
-use crate::tool::{Effect, Reply, Tool, ToolCx, ToolError};
+use crate::tool::{Access, Effect, Reply, Tool, ToolCx, ToolError, WithoutPaths};
 
 /// How many paths one answer lists at most.
 const MAX_LIMIT: u64 = 2_000;
@@ -114,6 +114,16 @@ impl Tool for Glob {
         &[r#"{"pattern":"*.rs"}"#, r#"{"pattern":"src/**/*.{ts,tsx}","sort":"name","limit":500}"#];
     type Deps = SearchDeps;
     type Output = Reply;
+
+    fn access(&self) -> Access {
+        let path = self.path.as_ref().map(RawPath::as_str).filter(|path| !path.is_empty());
+        match (pattern_base(&self.pattern), path) {
+            (Some(base), _) if base.starts_with('/') => Access::paths([base]),
+            (Some(base), Some(path)) => Access::paths([format!("{}/{base}", path.trim_end_matches('/'))]),
+            (base, None) => Access::nothing().or_else(WithoutPaths::AllWorkspaces(base.map(str::to_owned))),
+            (None, Some(path)) => Access::paths([path]),
+        }
+    }
 
     async fn run(self, cx: &ToolCx, deps: &SearchDeps) -> Result<Reply, ToolError> {
         let (kind, types) = match self.file_type.as_deref().unwrap_or("") {
@@ -375,4 +385,12 @@ impl Drop for Finder<'_> {
 
 fn to_size(n: u64) -> usize {
     usize::try_from(n).unwrap_or(usize::MAX)
+}
+/// The folder in which a pattern with folders of its own is looked for, where it has any.
+fn pattern_base(pattern: &str) -> Option<&str> {
+    let pattern = pattern.strip_prefix("./").unwrap_or(pattern);
+    let wild = pattern.find(['*', '?', '[', '{', '\\']).unwrap_or(pattern.len());
+    let slash = pattern[..wild].rfind('/')?;
+    let is_base = !pattern.starts_with('!') && slash + 1 < pattern.len();
+    is_base.then_some(if slash == 0 { "/" } else { &pattern[..slash] })
 }

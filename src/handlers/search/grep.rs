@@ -18,7 +18,7 @@ use super::sweep::{Findings, Patterns, Plan, Search};
 use crate::acp::RawPath;
 use crate::output::figures::counted;
 use crate::output::{Budget, Uncut};
-use crate::tool::{Effect, Reply, Tool, ToolCx, ToolError};
+use crate::tool::{Access, Effect, Reply, Tool, ToolCx, ToolError, WithoutPaths};
 
 /// How many files or lines one answer gives at most.
 const MAX_RESULTS: u64 = 2_000;
@@ -178,6 +178,10 @@ impl Tool for Grep {
     ];
     type Deps = SearchDeps;
     type Output = Reply;
+
+    fn access(&self) -> Access {
+        Access::paths(self.path.as_ref().map(RawPath::as_str)).or_else(WithoutPaths::AllWorkspaces(None))
+    }
 
     fn normalize(arguments: &mut Map<String, Value>) {
         if arguments.get("case_sensitive").is_some_and(|sensitive| sensitive == false) {

@@ -20,7 +20,7 @@ use crate::acp::terminals::{
 };
 use crate::home::Mounted;
 use crate::output::Budget;
-use crate::tool::{Body, Effect, Meta, Reply, Tool, ToolCx, ToolError};
+use crate::tool::{Access, Body, CommandText, Effect, Meta, Reply, Tool, ToolCx, ToolError};
 
 const DEFAULT_LIMIT: u64 = 120_000;
 const LONGEST_LIMIT: u64 = 600_000;
@@ -103,6 +103,15 @@ impl Tool for Bash {
     const LIMITS: &'static [&'static str] = bash_keys::LIMITS;
     type Deps = ShellDeps;
     type Output = Reply;
+
+    fn access(&self) -> Access {
+        let folder = self.working_directory.as_ref().map(RawPath::as_str);
+        let mut access = Access::command(CommandText::Line(self.command.clone()), folder);
+        if let Some(command) = &mut access.command {
+            command.env = self.env.clone().unwrap_or_default();
+        }
+        access
+    }
 
     fn normalize(arguments: &mut Map<String, Value>) {
         bash_keys::normalize(arguments);

@@ -9,7 +9,7 @@ use serde::Deserialize;
 use super::ShellDeps;
 use super::board::{is_alive, state};
 use crate::acp::terminals::{Ladder, StopSignal, ending_words, facts, list, output_with_status, seconds};
-use crate::tool::{Effect, ErrorCode, Lane, Reply, Tool, ToolCx, ToolError};
+use crate::tool::{Access, Effect, ErrorCode, Lane, Reply, Tool, ToolCx, ToolError};
 
 const GRACE: u64 = 2_000;
 const LONGEST_GRACE: u64 = 30_000;
@@ -48,6 +48,10 @@ impl Tool for KillShell {
         &["30,000 ms until SIGKILL at most", "shows the last 20 lines of the output"];
     type Deps = ShellDeps;
     type Output = Reply;
+
+    fn access(&self) -> Access {
+        Access::nothing()
+    }
 
     async fn run(self, _cx: &ToolCx, deps: &ShellDeps) -> Result<Reply, ToolError> {
         let shell = deps.shells.find(&self.shell_id)?;

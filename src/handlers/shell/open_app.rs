@@ -10,7 +10,7 @@ use super::ShellDeps;
 use crate::acp::apps::{AppRequest, OpenedApp};
 use crate::acp::terminals::{ExitStatus, ending_words};
 use crate::acp::{RawPath, WorkspacePath};
-use crate::tool::{Effect, ErrorCode, Meta, Reply, Tool, ToolCx, ToolError};
+use crate::tool::{Access, CommandText, Effect, ErrorCode, Meta, Reply, Tool, ToolCx, ToolError};
 
 const LONGEST_NAME: usize = 255;
 const MOST_ARGS: usize = 100;
@@ -53,6 +53,14 @@ impl Tool for OpenApp {
     ];
     type Deps = ShellDeps;
     type Output = Reply;
+
+    fn access(&self) -> Access {
+        let app = self.app.trim().to_owned();
+        let args = self.args.clone().unwrap_or_default();
+        let folder = self.working_directory.as_ref().map(RawPath::as_str);
+        let command = Access::command(CommandText::Program(app.clone(), args), folder);
+        Access { file_or_program: Some(app), ..command }
+    }
 
     async fn run(self, cx: &ToolCx, deps: &ShellDeps) -> Result<Reply, ToolError> {
         let app = checked(&self.app)?;

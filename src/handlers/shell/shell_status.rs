@@ -12,7 +12,7 @@ use super::ShellDeps;
 use super::board::{Shell, is_alive, overview, state};
 use super::ports::listening_words;
 use crate::acp::terminals::{TerminalOutput, ending_words, facts, list, seconds, unshown_words};
-use crate::tool::{Effect, Lane, Reply, Tool, ToolCx, ToolError};
+use crate::tool::{Access, Effect, Lane, Reply, Tool, ToolCx, ToolError};
 
 const TAIL_LINES: u64 = 50;
 const LONGEST_WAIT: u64 = 30_000;
@@ -59,6 +59,10 @@ impl Tool for ShellStatus {
     ];
     type Deps = ShellDeps;
     type Output = Reply;
+
+    fn access(&self) -> Access {
+        Access::nothing()
+    }
 
     async fn run(self, cx: &ToolCx, deps: &ShellDeps) -> Result<Reply, ToolError> {
         let Some(id) = &self.shell_id else { return self.list_all(deps).await };

@@ -15,7 +15,7 @@ use super::bash_keys;
 use super::skill_secrets;
 use crate::acp::{RawPath, Workspace};
 use crate::home::{Home, Problem, Skill, load_skills};
-use crate::tool::{Effect, ErrorCode, Reply, Tool, ToolCx, ToolError};
+use crate::tool::{Access, CommandFolder, Effect, ErrorCode, Reply, Tool, ToolCx, ToolError};
 
 const ABOUT: &str = "\
 Run a command in an enabled skill's folder, as its instructions name it.
@@ -83,6 +83,16 @@ impl Tool for SkillBash {
     const LIMITS: &'static [&'static str] = bash_keys::LIMITS;
     type Deps = ShellDeps;
     type Output = Reply;
+
+    fn access(&self) -> Access {
+        let mut access = self.bash.access();
+        if let Some(command) = &mut access.command {
+            // The skill's own folder is found when it runs.
+            let given = self.bash.working_directory.as_ref();
+            command.folder = CommandFolder::Unknown(given.map(|path| path.as_str().to_owned()));
+        }
+        access
+    }
 
     fn normalize(arguments: &mut Map<String, Value>) {
         bash_keys::normalize(arguments);

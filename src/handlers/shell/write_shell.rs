@@ -13,7 +13,7 @@ use super::board::{Shell, state};
 use super::shell_status::{compile, matches, state_words};
 use crate::acp::terminals::{Key, Stroke, TerminalOutput, Typed, ending_words, facts, unshown_words};
 use crate::output::figures::grouped;
-use crate::tool::{Effect, ErrorCode, Lane, Meta, Reply, Tool, ToolCx, ToolError};
+use crate::tool::{Access, CommandText, Effect, ErrorCode, Lane, Meta, Reply, Tool, ToolCx, ToolError};
 
 const WAIT: u64 = 500;
 const LONGEST_WAIT: u64 = 30_000;
@@ -76,6 +76,11 @@ impl Tool for WriteShell {
     ];
     type Deps = ShellDeps;
     type Output = Reply;
+
+    fn access(&self) -> Access {
+        let text = self.text.clone().unwrap_or_default();
+        Access::command(CommandText::Typed(text, self.keys.clone().unwrap_or_default()), None)
+    }
 
     async fn run(self, cx: &ToolCx, deps: &ShellDeps) -> Result<Reply, ToolError> {
         let strokes = self.strokes()?;

@@ -22,7 +22,7 @@ use super::trouble;
 use crate::acp::{RawPath, WorkspacePath};
 use crate::output::Budget;
 use crate::redact::Redactor;
-use crate::tool::{Effect, ErrorCode, Meta, Reply, Tool, ToolCx, ToolError};
+use crate::tool::{Access, Effect, ErrorCode, Meta, Reply, Tool, ToolCx, ToolError};
 
 /// Run one SQL statement on a SQLite file. An empty query shows the schema with row counts: begin there.
 ///
@@ -114,6 +114,10 @@ impl Tool for SqliteQuery {
     ];
     type Deps = Room;
     type Output = Reply;
+
+    fn access(&self) -> Access {
+        Access::paths([self.database_path.as_str()])
+    }
 
     fn effect(&self) -> Effect {
         match self.scope() {

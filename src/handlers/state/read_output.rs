@@ -12,7 +12,7 @@ use crate::output::{
     Budget, FindError, Found, Halt, KeptLine, KeptOutput, OutputStore, Page, Query, SearchError, Totals,
     Window,
 };
-use crate::tool::{Effect, Lane, Reply, Tool, ToolCx, ToolError};
+use crate::tool::{Access, Effect, Lane, Reply, Tool, ToolCx, ToolError};
 
 /// Read the full output of a call whose answer was cut, by the handle in its marker.
 ///
@@ -89,6 +89,10 @@ impl Tool for ReadOutput {
     ];
     type Deps = OutputStore;
     type Output = Reply;
+
+    fn access(&self) -> Access {
+        Access::nothing()
+    }
 
     async fn run(self, cx: &ToolCx, outputs: &OutputStore) -> Result<Reply, ToolError> {
         if self.tail.is_some() && self.pattern.is_some() {

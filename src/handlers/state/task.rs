@@ -5,7 +5,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use super::StateDeps;
-use crate::tool::{Effect, ErrorCode, Tool, ToolCx, ToolError};
+use crate::tool::{Access, Effect, ErrorCode, Tool, ToolCx, ToolError};
 
 /// Run one tool call in the background and get a task id at once. Fetch the result with TaskOutput.
 ///
@@ -43,6 +43,10 @@ impl Tool for Task {
     ];
     type Deps = StateDeps;
     type Output = String;
+
+    fn access(&self) -> Access {
+        Access::nothing()
+    }
 
     async fn run(self, cx: &ToolCx, deps: &StateDeps) -> Result<String, ToolError> {
         let Some(tool) = self.tool else {

@@ -13,7 +13,7 @@ use super::board::{ShellView, TaskStage, TaskView};
 use super::news::{self, News};
 use crate::output::figures::size;
 use crate::output::{OutputHandle, OutputStore};
-use crate::tool::{Effect, Lane, Meta, Reply, Tool, ToolCx, ToolError};
+use crate::tool::{Access, Effect, Lane, Meta, Reply, Tool, ToolCx, ToolError};
 
 /// How much of a running task's output is shown when no cursor is given.
 const SO_FAR_CHARS: usize = 4_000;
@@ -66,6 +66,10 @@ impl Tool for TaskOutput {
     ];
     type Deps = StateDeps;
     type Output = Reply;
+
+    fn access(&self) -> Access {
+        Access::nothing()
+    }
 
     /// `block` says whether to wait; whoever waits longer than one call may asks again.
     fn normalize(arguments: &mut Map<String, Value>) {

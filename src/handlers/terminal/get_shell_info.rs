@@ -7,7 +7,7 @@ use serde::Deserialize;
 
 use super::TerminalDeps;
 use crate::acp::terminals::{CreateTerminal, Launch, conclude, run_to_end};
-use crate::tool::{Effect, ErrorCode, Reply, Tool, ToolCx, ToolError};
+use crate::tool::{Access, Effect, ErrorCode, Reply, Tool, ToolCx, ToolError};
 
 const LIMIT: Duration = Duration::from_secs(20);
 /// Each answer on a line of its own, told by its name and not by its place.
@@ -26,6 +26,10 @@ impl Tool for GetShellInfo {
     const LIMITS: &'static [&'static str] = &["20,000 ms"];
     type Deps = TerminalDeps;
     type Output = Reply;
+
+    fn access(&self) -> Access {
+        Access::nothing()
+    }
 
     async fn run(self, cx: &ToolCx, deps: &TerminalDeps) -> Result<Reply, ToolError> {
         let folder = deps.workspace.first().to_owned();

@@ -8,7 +8,7 @@ use super::board::{is_alive, look};
 use crate::acp::terminals::{
     ExitStatus, TerminalOutput, facts, list, output_with_status, seconds, status_line, unshown_words,
 };
-use crate::tool::{Effect, Lane, Reply, Tool, ToolCx, ToolError};
+use crate::tool::{Access, Effect, Lane, Reply, Tool, ToolCx, ToolError};
 
 /// Same as ShellStatus, for a terminal of run_command. It never waits.
 #[derive(Deserialize, JsonSchema)]
@@ -29,6 +29,10 @@ impl Tool for GetTerminalOutput {
         &["30,000 characters; all of it, up to 256 MB, through ReadOutput"];
     type Deps = TerminalDeps;
     type Output = Reply;
+
+    fn access(&self) -> Access {
+        Access::nothing()
+    }
 
     async fn run(self, cx: &ToolCx, deps: &TerminalDeps) -> Result<Reply, ToolError> {
         let lasting = deps.board.find(&cx.conversation, &self.terminal_id)?;

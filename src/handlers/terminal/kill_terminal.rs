@@ -8,7 +8,7 @@ use serde::Deserialize;
 use super::TerminalDeps;
 use super::board::{is_alive, look};
 use crate::acp::terminals::{Ladder, StopSignal, ending_words, facts, list};
-use crate::tool::{Effect, ErrorCode, Lane, Reply, Tool, ToolCx, ToolError};
+use crate::tool::{Access, Effect, ErrorCode, Lane, Reply, Tool, ToolCx, ToolError};
 
 /// How long the command may take to end by itself once it was asked to.
 const GRACE: Duration = Duration::from_secs(2);
@@ -34,6 +34,10 @@ impl Tool for KillTerminal {
     const LIMITS: &'static [&'static str] = &["2,000 ms from SIGTERM to SIGKILL"];
     type Deps = TerminalDeps;
     type Output = Reply;
+
+    fn access(&self) -> Access {
+        Access::nothing()
+    }
 
     async fn run(self, cx: &ToolCx, deps: &TerminalDeps) -> Result<Reply, ToolError> {
         let lasting = deps.board.find(&cx.conversation, &self.terminal_id)?;

@@ -8,7 +8,7 @@ use serde::Deserialize;
 use super::TerminalDeps;
 use super::board::{is_alive, look};
 use crate::acp::terminals::{Ladder, facts};
-use crate::tool::{Effect, Lane, Reply, Tool, ToolCx, ToolError};
+use crate::tool::{Access, Effect, Lane, Reply, Tool, ToolCx, ToolError};
 
 /// How long what was ended may take to be read to its end.
 const SETTLE: Duration = Duration::from_secs(2);
@@ -33,6 +33,10 @@ impl Tool for ReleaseTerminal {
         &["2,000 ms from SIGTERM to SIGKILL for what still runs", "the output stays for 7 days"];
     type Deps = TerminalDeps;
     type Output = Reply;
+
+    fn access(&self) -> Access {
+        Access::nothing()
+    }
 
     async fn run(self, cx: &ToolCx, deps: &TerminalDeps) -> Result<Reply, ToolError> {
         let lasting = deps.board.find(&cx.conversation, &self.terminal_id)?;

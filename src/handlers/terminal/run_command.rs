@@ -13,7 +13,7 @@ use crate::acp::terminals::{
 };
 use crate::ids::ConversationId;
 use crate::output::Budget;
-use crate::tool::{Effect, Meta, Reply, Tool, ToolCx, ToolError};
+use crate::tool::{Access, CommandText, Effect, Meta, Reply, Tool, ToolCx, ToolError};
 
 const LIMIT: Duration = Duration::from_mins(2);
 /// Characters of the budget that are kept free for what is said beside the output.
@@ -61,6 +61,14 @@ impl Tool for RunCommand {
     ];
     type Deps = TerminalDeps;
     type Output = Reply;
+
+    fn access(&self) -> Access {
+        let text = match &self.args {
+            Some(args) => CommandText::Program(self.command.clone(), args.clone()),
+            None => CommandText::Line(self.command.clone()),
+        };
+        Access::command(text, self.cwd.as_ref().map(RawPath::as_str))
+    }
 
     async fn run(self, cx: &ToolCx, deps: &TerminalDeps) -> Result<Reply, ToolError> {
         let folder = match &self.cwd {

@@ -8,7 +8,7 @@ use serde::Deserialize;
 use super::TerminalDeps;
 use super::board::look;
 use crate::acp::terminals::{ExitStatus, facts, list, seconds};
-use crate::tool::{Effect, ErrorCode, Lane, Reply, Tool, ToolCx, ToolError};
+use crate::tool::{Access, Effect, ErrorCode, Lane, Reply, Tool, ToolCx, ToolError};
 
 const WAIT: u64 = 120_000;
 const LONGEST_WAIT: u64 = 600_000;
@@ -39,6 +39,10 @@ impl Tool for WaitForTerminalExit {
     const LIMITS: &'static [&'static str] = &["120,000 ms of waiting, 600,000 ms at most"];
     type Deps = TerminalDeps;
     type Output = Reply;
+
+    fn access(&self) -> Access {
+        Access::nothing()
+    }
 
     async fn run(self, cx: &ToolCx, deps: &TerminalDeps) -> Result<Reply, ToolError> {
         let lasting = deps.board.find(&cx.conversation, &self.terminal_id)?;

@@ -10,7 +10,7 @@ use punie_runner::backend::{BackendError, FunctionKind, HttpFunctions, Transport
 use punie_runner::journal::State;
 use punie_runner::request::{Effect, Reply};
 use punie_runner::runner::Settings;
-use punie_runner::tool::{Registry, Tool, ToolCx, ToolError, ToolSet};
+use punie_runner::tool::{Access, Registry, Tool, ToolCx, ToolError, ToolSet};
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -84,6 +84,10 @@ impl Tool for Await {
     const EFFECT: Effect = Effect::Executes;
     type Deps = ();
     type Output = Reply;
+
+    fn access(&self) -> Access {
+        Access::nothing()
+    }
 
     async fn run(self, _cx: &ToolCx, (): &()) -> Result<Reply, ToolError> {
         while !self.file.exists() {

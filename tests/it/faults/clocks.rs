@@ -8,7 +8,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use punie_runner::journal::State;
 use punie_runner::request::{Effect, Reply};
 use punie_runner::runner::{Clock, Settings};
-use punie_runner::tool::{Registry, Tool, ToolCx, ToolError, ToolSet};
+use punie_runner::tool::{Access, Registry, Tool, ToolCx, ToolError, ToolSet};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -40,6 +40,10 @@ impl Tool for Count {
     const EFFECT: Effect = Effect::Executes;
     type Deps = Arc<Counted>;
     type Output = Reply;
+
+    fn access(&self) -> Access {
+        Access::nothing()
+    }
 
     async fn run(self, cx: &ToolCx, counted: &Arc<Counted>) -> Result<Reply, ToolError> {
         counted.0.fetch_add(1, Ordering::SeqCst);

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use punie_runner::request::{Effect, Reply};
 use punie_runner::runner::{Bench, Settings};
-use punie_runner::tool::{Registry, Tool, ToolCx, ToolError, ToolSet};
+use punie_runner::tool::{Access, Registry, Tool, ToolCx, ToolError, ToolSet};
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer};
 use serde_json::json;
@@ -36,6 +36,10 @@ impl Tool for Fall {
     const EFFECT: Effect = Effect::Executes;
     type Deps = ();
     type Output = Reply;
+
+    fn access(&self) -> Access {
+        Access::nothing()
+    }
 
     async fn run(self, _cx: &ToolCx, (): &()) -> Result<Reply, ToolError> {
         assert!(self.r#where != "running", "on purpose");
@@ -77,6 +81,10 @@ impl Tool for Hang {
     const EFFECT: Effect = Effect::Reads;
     type Deps = Arc<Disk>;
     type Output = Reply;
+
+    fn access(&self) -> Access {
+        Access::nothing()
+    }
 
     async fn run(self, _cx: &ToolCx, disk: &Arc<Disk>) -> Result<Reply, ToolError> {
         disk.asked.notify_one();

@@ -6,6 +6,7 @@ pub(super) mod commit;
 mod header;
 mod hunk;
 mod lines;
+pub(super) mod named_paths;
 mod names;
 pub(super) mod parse;
 mod placing;

@@ -1,5 +1,5 @@
-//! The files that a patch may name, for the policy: every reading of every line that could be a name, so that whatever
-//! the patch tool makes of it is among them. Not here: what the patch does (handlers::file).
+//! The files that a patch may name, for its access: every reading of every line that could be a name, so that whatever
+//! the patch tool makes of it is among them. Not here: what the patch does (parse, plan).
 
 use std::collections::HashSet;
 
@@ -23,7 +23,7 @@ const BLANKS: usize = 32;
 
 /// What a patch names.
 #[derive(Debug, Default)]
-pub(super) struct Named {
+pub(in crate::handlers::file) struct NamedPaths {
     /// The paths, each by all its readings.
     pub paths: Vec<String>,
     /// There may be others: nothing is named, or something is written in a way that is not read here.
@@ -31,7 +31,7 @@ pub(super) struct Named {
     known: HashSet<String>,
 }
 
-impl Named {
+impl NamedPaths {
     /// Reads a patch of either format.
     pub fn of(patch: &str) -> Self {
         let mut named = Self::default();
@@ -85,27 +85,27 @@ impl Named {
 
 #[cfg(test)]
 mod tests {
-    use super::Named;
+    use super::NamedPaths;
 
     #[test]
     fn every_file_of_a_patch_is_named_in_both_spellings() {
         let unified = "--- a/x.rs\t2024\n+++ b/y.rs\n@@ -1 +1 @@\n-a\n+b\n--- /dev/null\n+++ new\n";
-        let named = Named::of(unified);
+        let named = NamedPaths::of(unified);
         for path in ["a/x.rs", "x.rs", "b/y.rs", "y.rs", "new"] {
             assert!(named.paths.iter().any(|known| known == path), "{path}: {named:?}");
         }
         let codex =
             "*** Begin Patch\n*** Update File: a/b.rs\n*** Move to: c.rs\r\n@@\n-x\n+y\n*** End Patch";
-        let named = Named::of(codex);
+        let named = NamedPaths::of(codex);
         for path in ["a/b.rs", "c.rs"] {
             assert!(named.paths.iter().any(|known| known == path), "{path}: {named:?}");
         }
         assert!(!named.unclear);
         for text in ["--- \"a/\\303\\244\"\n", "hello", "diff --git \"a/x\" \"b/x\"\nnew mode 100755\n"] {
-            assert!(Named::of(text).unclear, "{text}");
+            assert!(NamedPaths::of(text).unclear, "{text}");
         }
         let many = format!("diff --git {}", "x ".repeat(100));
-        assert!(Named::of(&many).unclear && Named::of(&many).paths.is_empty());
+        assert!(NamedPaths::of(&many).unclear && NamedPaths::of(&many).paths.is_empty());
     }
 
     #[test]
@@ -122,7 +122,7 @@ mod tests {
             "diff --git a/x y b/keys/a\n",
             "rename from x\nrename to keys/a\r\n",
         ] {
-            let named = Named::of(patch);
+            let named = NamedPaths::of(patch);
             assert!(named.paths.iter().any(|path| path == "keys/a"), "{patch}: {named:?}");
         }
     }
