@@ -62,7 +62,9 @@ pub(super) struct Capture {
     open_sequence: String,
     /// The screen of a program that draws.
     screen: Option<Screen>,
-    /// What was last shown of that.
+    /// What of the held back text is drawn already: too little to show a secret.
+    drawn_ahead: String,
+    /// What was last shown of the screen.
     drawn: String,
     /// How many secrets its text held.
     drawn_secrets: u64,
@@ -100,6 +102,7 @@ impl Capture {
             window: window.filter(|_| !raw),
             open_sequence: String::new(),
             screen: None,
+            drawn_ahead: String::new(),
             drawn: String::new(),
             drawn_secrets: 0,
         }
@@ -197,10 +200,11 @@ impl Capture {
         let held = String::from_utf8_lossy(self.filter.held());
         let visible = clean(&held);
         if self.screen.is_some() {
-            return (self.drawn.clone(), visible.chars().count());
+            let hidden = if self.drawn_ahead == held { 0 } else { visible.chars().count() };
+            return (self.drawn.clone(), hidden);
         }
         let Some(cleaner) = &self.cleaner else { return (String::new(), visible.chars().count()) };
-        if visible.len() >= TOO_LITTLE || visible.contains(|c: char| c.is_control() || c == '\u{fffd}') {
+        if !is_too_little(&visible) {
             return (cleaner.unfinished().to_owned(), visible.chars().count());
         }
         let (mut ahead, mut text) = (cleaner.clone(), String::new());
@@ -311,6 +315,12 @@ impl Capture {
     }
 
     fn draw(&mut self, text: &str) {
+        let ahead = std::mem::take(&mut self.drawn_ahead);
+        if let Some(rest) = ahead.strip_prefix(text) {
+            rest.clone_into(&mut self.drawn_ahead);
+            return;
+        }
+        let text = text.strip_prefix(ahead.as_str()).unwrap_or(text);
         let Some(screen) = &mut self.screen else { return };
         let scrolled = screen.draw(text);
         if !scrolled.is_empty() {
@@ -319,8 +329,13 @@ impl Capture {
         }
     }
 
-    /// Notes how the screen looks now.
+    /// Notes how the screen looks now. The little that is held back is drawn: a screen that stays would lack it.
     fn look_at_screen(&mut self) {
+        let held = String::from_utf8_lossy(self.filter.held()).into_owned();
+        if self.screen.is_some() && self.drawn_ahead.is_empty() && is_too_little(&clean(&held)) {
+            self.draw(&held);
+            self.drawn_ahead = held;
+        }
         if let Some(screen) = &self.screen {
             let text = screen.text();
             let now = self.mask(&text);
@@ -356,6 +371,11 @@ impl Capture {
             spool.write(masked);
         }
     }
+}
+
+/// Whether so little text may be shown although a secret may begin with it.
+fn is_too_little(visible: &str) -> bool {
+    visible.len() < TOO_LITTLE && !visible.contains(|c: char| c.is_control() || c == '\u{fffd}')
 }
 
 /// The line that is shown in place of binary data.

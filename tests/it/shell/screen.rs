@@ -63,11 +63,16 @@ async fn plain_lines_at_a_terminal_are_shown_as_they_came() {
     assert_eq!(bench.text("Bash", args).await, format!("{long}   \n100%\n\ttab"));
 }
 
+/// A bench that masks this secret.
+fn masking(secret: &str) -> Bench {
+    let redactor = Redactor::new([Secret::new(secret.to_owned())]);
+    let filters: FilterFactory = Arc::new(move || Box::new(Masking(redactor.stream())));
+    Bench::with(base(), filters, Arc::new(Unlogged))
+}
+
 #[tokio::test]
 async fn a_secret_that_is_put_together_on_the_screen_is_masked() {
-    let redactor = Redactor::new([Secret::new("t0p-secret-value".to_owned())]);
-    let filters: FilterFactory = Arc::new(move || Box::new(Masking(redactor.stream())));
-    let bench = Bench::with(base(), filters, Arc::new(Unlogged));
+    let bench = masking("t0p-secret-value");
     let command = r"printf '\033[2J\033[1;9Hret-value\033[1;1Ht0p-sec\033[2;1Hready\033[1;8H-\033[1;7Hcret-value'; sleep 600";
     let screen = shown(&bench, &command.replace("t0p-sec", "t0p-se"), "ready").await;
     assert!(screen.contains(MASK) && !screen.contains("t0p-secret-value"), "{screen}");
@@ -100,4 +105,15 @@ async fn real_programs_are_shown_by_their_screens() {
     } else {
         eprintln!("skipped: top is not installed");
     }
+}
+
+#[tokio::test]
+async fn the_end_of_a_screen_is_shown_though_a_secret_may_begin_there() {
+    let bench = masking("6-and-more-of-it");
+    let command = r"stty -echo; printf '\033[H\033[2JTotal: 126'; read -r line; printf -- '-and-more-of-it\033[2;1Hdone'; sleep 600";
+    let screen = shown(&bench, command, "Total: 126").await;
+    assert!(!screen.contains("held back"), "{screen}");
+    let typed = json!({"shell_id": "sh_1", "enter": true, "pattern": "done", "wait_ms": 30_000});
+    let typed = bench.text("WriteShell", typed).await;
+    assert!(typed.contains("done") && !typed.contains("-and-more"), "{typed}");
 }
