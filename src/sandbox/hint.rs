@@ -29,7 +29,12 @@ const NO_NETWORK: &[&str] = &[
 pub fn line_after_success(_: &Rules, network: Network, output: &str) -> Option<String> {
     let speaks_of_itself = |line: &str| {
         let name = line.split_once(": ").map_or("", |(name, _)| name);
-        !name.is_empty() && !name.contains(char::is_whitespace) && says_one(line, NO_NETWORK)
+        // curl says it right behind the figures of its progress.
+        let is_behind_progress = line
+            .split_once("curl: (")
+            .is_some_and(|(before, _)| before.ends_with(|c: char| c.is_ascii_digit()));
+        let has_name = (!name.is_empty() && !name.contains(char::is_whitespace)) || is_behind_progress;
+        has_name && says_one(line, NO_NETWORK)
     };
     tail_of(output).lines().any(speaks_of_itself).then(|| about_network(network)).flatten()
 }
@@ -209,6 +214,10 @@ mod tests {
         assert_eq!(line(&rules(), Network::Full, "curl: (6) Could not resolve host: example.com"), None);
         let after_success = |output: &str| line_after_success(&rules(), Network::Loopback, output);
         assert!(after_success("curl: (6) Could not resolve host: example.com\n").is_some());
+        let progress = "  0     0    0     0    0     0      0      0 --:--:-- --:--:-- --:--:--     0";
+        assert!(
+            after_success(&format!("{progress}curl: (6) Could not resolve host: example.com\n")).is_some()
+        );
         assert_eq!(after_success("The log says: Could not resolve host\n"), None);
     }
 

@@ -169,6 +169,7 @@ fn the_policy_reads_the_arguments_as_the_tool_does() {
     };
     let shown = canonical("GitShow", r#"{"ref":"HEAD:conf/.env"}"#);
     assert_eq!((&shown["ref"], &shown["path"]), (&"HEAD".into(), &"conf/.env".into()));
+    assert_eq!(canonical("GitShow", r#"{"ref":"main@{10:00}"}"#)["ref"], "main@{10:00}");
     assert_eq!(canonical("GitAdd", r#"{"paths":".env"}"#)["paths"], serde_json::json!([".env"]));
     assert_eq!(canonical("Bash", r#"{"command":"x","env":{"N":1}}"#)["env"]["N"], "1");
     assert!(canonical("Bash", r#"{"command":"x","max_output_tokens":5000}"#)["max_chars"] == 20_000);

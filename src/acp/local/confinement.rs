@@ -136,8 +136,15 @@ impl Confinement {
         if self.network() == Network::Full {
             return;
         }
-        for name in ["npm_config_fetch_retries", "PIP_RETRIES", "CARGO_NET_RETRY", "YARN_HTTP_RETRY"] {
-            env.entry(name.to_owned()).or_insert_with(|| "0".to_owned());
+        // pip names the cause only when it tries again.
+        let times = [
+            ("npm_config_fetch_retries", "0"),
+            ("PIP_RETRIES", "1"),
+            ("CARGO_NET_RETRY", "0"),
+            ("YARN_HTTP_RETRY", "0"),
+        ];
+        for (name, times) in times {
+            env.entry(name.to_owned()).or_insert_with(|| times.to_owned());
         }
     }
 

@@ -91,7 +91,9 @@ impl Tool for GitShow {
         else {
             return;
         };
-        if !revision.is_empty() && !path.is_empty() && !arguments.contains_key("path") {
+        // `main@{10:00}` is a time.
+        let is_whole = revision.matches('{').count() == revision.matches('}').count();
+        if is_whole && !revision.is_empty() && !path.is_empty() && !arguments.contains_key("path") {
             arguments.insert("ref".to_owned(), Value::from(revision));
             arguments.insert("path".to_owned(), Value::from(path));
         }
