@@ -62,6 +62,7 @@ async fn a_caller_finds_an_editors_tool_and_calls_it_until_the_editor_goes() {
     let renamed = stage.answer(&id).await;
     assert_eq!(renamed.text(), "3 places in 2 files");
     assert!(renamed.payload["meta"].get("confinement").is_none(), "nothing of ours held it: {renamed:?}");
+    editor.shows(&session, &id, "completed").await;
     assert_eq!(editor.stages(&session, &id), ["pending", "in_progress", "completed"]);
     assert_eq!(editor.requests("session/request_permission").len(), 1);
 
