@@ -18,6 +18,7 @@
 //! - [`runner`]: the one loop.
 //! - [`config`], [`cli`]: how it is set up and started.
 
+pub mod approval_answer;
 pub mod failpoint;
 pub mod ids;
 pub mod record_locks;

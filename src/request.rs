@@ -46,10 +46,11 @@ pub struct ToolRequest {
 }
 
 /// What a tool may do, declared once: it decides the gate, what may run side by side, and what a crash means.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, Default)]
 #[serde(rename_all = "snake_case")]
 pub enum Effect {
     /// Changes nothing; may run beside others and again after a crash.
+    #[default]
     Reads,
     /// Changes files; at most once.
     Writes,

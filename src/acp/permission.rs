@@ -73,7 +73,7 @@ impl InsideWorkspace {
 
     /// Whether what the call would start may start with the confinement that there is.
     async fn confines(&self, tool: &ToolSpec, call: Decoded<'_>) -> Result<(), ToolError> {
-        let starts = call.effect == Effect::Executes || call.access.starts_others;
+        let starts = call.effect == Effect::Executes || call.access.starts_programs;
         if !starts || tool.origin != DEVICE || tool.lane == Lane::Control {
             return Ok(());
         }

@@ -1,13 +1,13 @@
 //! What a row says. Everything is optional but the time, what happened and on whose behalf. Texts from elsewhere are
 //! cut short; none of them is an argument or a result.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use crate::ids::hex;
 
 /// What happened.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Event {
     /// A call began: it was allowed, and its effect may follow.
@@ -59,7 +59,7 @@ pub enum Event {
 }
 
 /// On whose behalf.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Who {
     /// The remote side, through the backend.

@@ -1,10 +1,12 @@
 //! A row as a line of the file: `{"seq":..,"prev":"..",...,"hash":".."}`. The hash covers the line's own bytes up to
 //! it, the hash of the row before among them, so that what is hashed is what anybody can see.
 
-use serde::{Deserialize, Serialize};
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Deserializer, Serialize};
+use serde_json::Value;
 use sha2::{Digest, Sha256};
 
-use super::Entry;
+use super::{Entry, Event, Who};
 use crate::ids::hex;
 
 /// What is hashed begins with this, so that no hash of anything else passes for a row's.
@@ -82,8 +84,11 @@ pub(super) struct Row {
     pub prev: String,
     pub hash: String,
     pub at_ms: i64,
-    pub event: String,
-    pub who: String,
+    /// `None`: written by a version that knows more events.
+    #[serde(deserialize_with = "known_or_none")]
+    pub event: Option<Event>,
+    #[serde(deserialize_with = "known_or_none")]
+    pub who: Option<Who>,
     #[serde(default)]
     pub through: Option<u64>,
     #[serde(default)]
@@ -91,6 +96,13 @@ pub(super) struct Row {
     /// Whether the hash is that of the text.
     #[serde(skip)]
     pub is_sound: bool,
+}
+
+/// Reads a word of an enum; one that this version does not know is `None`.
+fn known_or_none<'de, D: Deserializer<'de>, T: DeserializeOwned>(
+    deserializer: D,
+) -> Result<Option<T>, D::Error> {
+    Ok(T::deserialize(Value::deserialize(deserializer)?).ok())
 }
 
 impl Row {
@@ -112,11 +124,11 @@ impl Row {
 
     /// Whether one of the owner's commands wrote it, which have no need of a runner.
     pub(super) fn is_owners(&self) -> bool {
-        self.who == "owner"
+        self.who == Some(Who::Owner)
     }
 
     /// Whether it stands in the place of rows that went.
     pub(super) fn is_checkpoint(&self) -> bool {
-        self.event == "checkpoint"
+        self.event == Some(Event::Checkpoint)
     }
 }

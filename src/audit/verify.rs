@@ -10,7 +10,7 @@ use serde::Serialize;
 use super::head::is_signed;
 use super::lines::Lines;
 use super::row::{Link, Row, checkpoint_text};
-use super::{Head, Places};
+use super::{Event, Head, Places};
 
 /// What was found.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -219,8 +219,8 @@ impl<'a> Following<'a> {
             );
             self.found(Flaw::Edited, Some(row.seq), text);
         }
-        self.told_gone.extend(row.through.filter(|_| row.event == "expired"));
-        if row.event == "unproven" {
+        self.told_gone.extend(row.through.filter(|_| row.event == Some(Event::Expired)));
+        if row.event == Some(Event::Unproven) {
             let text = format!(
                 "row {} says that the head was missing or not this device's when a runner started: nothing vouches \
                  for the rows before it",

@@ -18,6 +18,7 @@ use super::{
     Answer, Backend, Beat, CatalogItem, CatalogKind, Claim, Offered, Page, Permissions, Posted, Question,
     Reply, ResultPost, Session, Told, wakeup, wire,
 };
+use crate::approval_answer::ApprovalOption;
 use crate::ids::{LeaseId, ProcessId, RequestId};
 use crate::redact::Secret;
 
@@ -367,9 +368,10 @@ impl Permissions for ConvexBackend {
         })
     }
 
-    fn answer<'a>(&'a self, id: &'a RequestId, option: &'a str) -> Reply<'a, Option<Answer>> {
+    fn answer<'a>(&'a self, id: &'a RequestId, option: ApprovalOption) -> Reply<'a, Option<Answer>> {
         Box::pin(async move {
-            let fields = [("permissionId", Some(json!(id.as_str()))), ("optionId", Some(json!(option)))];
+            let fields =
+                [("permissionId", Some(json!(id.as_str()))), ("optionId", Some(json!(option.as_str())))];
             let answered = self
                 .device_call(FunctionKind::Mutation, "permissions:answer", fields, Duration::ZERO)
                 .await?;

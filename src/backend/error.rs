@@ -128,6 +128,37 @@ pub enum Disposition {
     Never,
 }
 
+/// The reason why nothing comes through to the backend, the one that matters most to a person first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum ConnectionProblem {
+    /// The backend refuses this device.
+    Refused,
+    /// Something between here and the backend answers in its place.
+    Intercepted,
+    /// There is no backend at the address.
+    NoBackend,
+    /// The address cannot be reached.
+    Unreachable,
+    /// The backend asks to wait.
+    Busy,
+    /// The backend fails, or answers what is not understood.
+    Failing,
+}
+
+impl ConnectionProblem {
+    /// The word for it in `status` and in scripts.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Refused => "refused",
+            Self::Intercepted => "intercepted",
+            Self::NoBackend => "no_backend",
+            Self::Unreachable => "unreachable",
+            Self::Busy => "busy",
+            Self::Failing => "failing",
+        }
+    }
+}
+
 impl BackendError {
     /// What to do about it.
     pub fn disposition(&self) -> Disposition {
@@ -151,16 +182,16 @@ impl BackendError {
         }
     }
 
-    /// One word for people and scripts: why nothing comes through.
-    pub fn trouble(&self) -> &'static str {
-        match self.disposition() {
-            _ if matches!(self, Self::Intercepted { .. }) => "intercepted",
-            _ if matches!(self, Self::NoBackend { .. }) => "no_backend",
-            _ if matches!(self, Self::Unreachable { .. }) => "unreachable",
-            _ if matches!(self, Self::Oversized { .. }) => "failing",
-            Disposition::Retry(_) => "busy",
-            Disposition::Reopen | Disposition::Never => "refused",
-            _ => "failing",
+    /// The reason that a person is given while nothing comes through.
+    pub fn problem(&self) -> ConnectionProblem {
+        match (self, self.disposition()) {
+            (Self::Intercepted { .. }, _) => ConnectionProblem::Intercepted,
+            (Self::NoBackend { .. }, _) => ConnectionProblem::NoBackend,
+            (Self::Unreachable { .. }, _) => ConnectionProblem::Unreachable,
+            (Self::Oversized { .. }, _) => ConnectionProblem::Failing,
+            (_, Disposition::Retry(_)) => ConnectionProblem::Busy,
+            (_, Disposition::Reopen | Disposition::Never) => ConnectionProblem::Refused,
+            _ => ConnectionProblem::Failing,
         }
     }
 

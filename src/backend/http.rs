@@ -396,7 +396,7 @@ mod tests {
         let disposition = |status: u16, body: &[u8]| {
             let status = StatusCode::from_u16(status).expect("a status");
             let error = functions.refused(status, None, body);
-            (error.disposition(), error.trouble())
+            (error.disposition(), error.problem().as_str())
         };
         for (status, expected, trouble) in [
             (204, retry, "intercepted"),
@@ -440,7 +440,7 @@ mod tests {
             [(page, "intercepted"), (b"{\"status\":\"succ".as_slice(), "intercepted"), (b"[]", "intercepted")]
         {
             let error = functions.answer(body).expect_err("no answer");
-            assert_eq!((error.disposition(), error.trouble()), (retry, trouble));
+            assert_eq!((error.disposition(), error.problem().as_str()), (retry, trouble));
         }
     }
 

@@ -19,9 +19,9 @@ mod websocket;
 mod wire;
 
 pub use convex::ConvexBackend;
-pub use error::{BackendError, Disposition, Pause, Refusal};
+pub use error::{BackendError, ConnectionProblem, Disposition, Pause, Refusal};
 pub use http::{FunctionKind, HttpFunctions};
-pub use permissions::{Answer, Choice, Permissions, Question};
+pub use permissions::{Answer, Permissions, Question};
 pub use proxy::{ProxyRules, ProxyServer};
 pub use session::{Signer, TokenStore};
 pub use subscription::{Change, SyncSocket};

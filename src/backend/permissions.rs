@@ -2,6 +2,7 @@
 //! device asks about and what comes of the answer (runner).
 
 use super::Reply;
+use crate::approval_answer::{AnsweredBy, ApprovalOption};
 use crate::ids::RequestId;
 
 /// A backend through which the caller's side can be asked.
@@ -12,7 +13,7 @@ pub trait Permissions: Send + Sync {
     fn answer_to<'a>(&'a self, id: &'a RequestId, wait: std::time::Duration) -> Reply<'a, Option<Answer>>;
     /// Answers as the person at the device. Tells the answer that stands, which may be another one; none where the
     /// question is over.
-    fn answer<'a>(&'a self, id: &'a RequestId, option: &'a str) -> Reply<'a, Option<Answer>>;
+    fn answer<'a>(&'a self, id: &'a RequestId, option: ApprovalOption) -> Reply<'a, Option<Answer>>;
 }
 
 /// A question to whoever may answer it.
@@ -24,26 +25,15 @@ pub struct Question {
     pub request: RequestId,
     /// What would be run, for people; 4 KiB at most.
     pub title: String,
-    /// The answers to choose from.
-    pub options: &'static [Choice],
     /// When the call is refused for want of an answer, by the backend's clock, in milliseconds.
     pub expires_at_ms: f64,
 }
 
-/// An answer to choose.
-#[derive(Debug, Clone, Copy)]
-pub struct Choice {
-    /// Its id, and ACP's word for what it comes to.
-    pub kind: &'static str,
-    /// What people read.
-    pub name: &'static str,
-}
-
 /// The answer that stands.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Answer {
     /// The chosen option.
-    pub option: String,
-    /// Whose answer it is: `caller` or `device`.
-    pub by: String,
+    pub option: ApprovalOption,
+    /// The side that gave it.
+    pub by: AnsweredBy,
 }

@@ -6,6 +6,7 @@ use std::time::Duration;
 use serde_json::{Map, Value, json};
 
 use super::{Answer, Beat, Claim, Next, Offered, Page, Posted, Question};
+use crate::approval_answer::{AnsweredBy, ApprovalOption};
 use crate::ids::{ConversationId, DeviceId, RequestId, ToolName};
 use crate::request::ToolRequest;
 
@@ -203,11 +204,8 @@ pub(super) fn other_process(value: &Value) -> bool {
 
 /// The arguments of a question.
 pub(super) fn question(question: &Question) -> [(&'static str, Option<Value>); 5] {
-    let options = question
-        .options
-        .iter()
-        .map(|choice| json!({ "optionId": choice.kind, "name": choice.name, "kind": choice.kind }))
-        .collect();
+    let option = |option: ApprovalOption| json!({ "optionId": option.as_str(), "name": option.label(), "kind": option.as_str() });
+    let options = ApprovalOption::ALL.into_iter().map(option).collect();
     [
         ("permissionId", Some(json!(question.id.as_str()))),
         ("requestId", Some(json!(question.request.as_str()))),
@@ -220,8 +218,11 @@ pub(super) fn question(question: &Question) -> [(&'static str, Option<Value>); 5
 /// The answer in a reply or a listed question; none where there is none yet, or none that can be read.
 pub(super) fn answer(value: &Value) -> Option<Answer> {
     let answer = value.get("answer")?;
-    let text = |key: &str| answer.get(key).and_then(Value::as_str).map(str::to_owned);
-    Some(Answer { option: text("optionId")?, by: text("by")? })
+    let text = |key: &str| answer.get(key).and_then(Value::as_str);
+    Some(Answer {
+        option: ApprovalOption::from_text(text("optionId")?),
+        by: AnsweredBy::from_text(text("by")?),
+    })
 }
 
 /// The answer to the question of this id among those listed.

@@ -6,6 +6,7 @@ use serde::Serialize;
 use super::context::Context;
 use super::exit::{Exit, Stop};
 use super::{audit, print};
+use crate::approval_answer::ApprovalOption;
 use crate::audit::{Entry, Event};
 use crate::config::WorkspaceRule;
 use crate::home::{Approvals, OpenQuestion};
@@ -54,13 +55,9 @@ pub fn approvals(args: &ApprovalsArgs, context: &Context) -> anyhow::Result<Exit
         Some(Word::Deny(which)) => (which, false),
     };
     let question = pick(&open, &which.id)?;
-    let option_id = match (allow, which.always) {
-        (true, false) => "allow_once",
-        (true, true) => "allow_always",
-        (false, false) => "reject_once",
-        (false, true) => "reject_always",
-    };
-    let accepted = approvals.choose(&question.id, option_id)?;
+    let option = ApprovalOption::new(allow, which.always);
+    let accepted = approvals.choose(&question.id, option)?;
+    let option_id = option.as_str();
     if accepted {
         let row = audit::by_owner(Event::Approval).about(&question.request_id).saying(option_id);
         audit::note(&home, Entry { tool_name: Some(question.tool.clone()), ..row });

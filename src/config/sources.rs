@@ -120,12 +120,6 @@ impl Environment {
         self.get("PATH")
     }
 
-    /// Whether windows can be shown, as far as the environment tells.
-    pub fn has_display(&self) -> bool {
-        let is_set = |name: &str| self.get(name).is_some_and(|value| !value.is_empty());
-        !cfg!(target_os = "linux") || is_set("DISPLAY") || is_set("WAYLAND_DISPLAY")
-    }
-
     /// The path in full: `~` is the user's folder, and a relative one begins at `base`.
     pub(super) fn full_path(&self, path: &Path, base: Option<&Path>) -> Option<PathBuf> {
         if let Ok(rest) = path.strip_prefix("~") {

@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 use super::atomic::{self, Readers};
 use super::error::HomeError;
 use super::layout::Home;
+use crate::approval_answer::ApprovalOption;
 use crate::ids::RequestId;
 
 /// A question that is open.
@@ -65,8 +66,8 @@ impl Approvals {
     }
 
     /// The option that the person here has chosen, if any.
-    pub fn answered(&self, id: &RequestId) -> Option<String> {
-        fs::read_to_string(self.answer(id)).ok()
+    pub fn answered(&self, id: &RequestId) -> Option<ApprovalOption> {
+        fs::read_to_string(self.answer(id)).ok().map(|text| ApprovalOption::from_text(&text))
     }
 
     /// Closes a question, whatever came of it.
@@ -107,9 +108,9 @@ impl Approvals {
     ///
     /// # Errors
     /// [`HomeError`] when it cannot be written.
-    pub fn choose(&self, id: &RequestId, option: &str) -> Result<bool, HomeError> {
+    pub fn choose(&self, id: &RequestId, option: ApprovalOption) -> Result<bool, HomeError> {
         let path = self.answer(id);
-        match atomic::create_new(&path, option.as_bytes(), Readers::OwnerOnly) {
+        match atomic::create_new(&path, option.as_str().as_bytes(), Readers::OwnerOnly) {
             // Taken off the list in this moment: then nobody reads the answer.
             Ok(()) if !self.question(id).exists() => {
                 self.close(id);
@@ -145,12 +146,12 @@ mod tests {
         std::fs::write(folder.path().join("torn.json"), "{").expect("written");
         assert_eq!(approvals.list(), [second.clone(), first.clone()]);
         assert_eq!(approvals.answered(&first.id), None);
-        assert!(approvals.choose(&first.id, "allow").expect("written"));
-        assert!(!approvals.choose(&first.id, "reject").expect("it is answered"));
-        assert_eq!(approvals.answered(&first.id).as_deref(), Some("allow"));
+        assert!(approvals.choose(&first.id, ApprovalOption::AllowOnce).expect("written"));
+        assert!(!approvals.choose(&first.id, ApprovalOption::RejectOnce).expect("it is answered"));
+        assert_eq!(approvals.answered(&first.id), Some(ApprovalOption::AllowOnce));
         approvals.close(&first.id);
         assert_eq!((approvals.list(), approvals.answered(&first.id)), (vec![second], None));
-        assert!(!approvals.choose(&first.id, "allow").expect("written"), "it is over");
+        assert!(!approvals.choose(&first.id, ApprovalOption::AllowOnce).expect("written"), "it is over");
         approvals.close_all();
         assert_eq!(std::fs::read_dir(folder.path()).expect("a folder").count(), 0);
     }

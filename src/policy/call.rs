@@ -2,14 +2,15 @@
 //! out (acp::permission).
 
 use super::shell::Script;
+use crate::request::Effect;
 
 /// A call, before anything is done about it.
 #[derive(Debug, Clone, Default)]
 pub struct Call {
     /// The tool's name.
     pub tool: String,
-    /// `reads`, `writes` or `executes`.
-    pub effect: &'static str,
+    /// The most that it may do.
+    pub effect: Effect,
     /// It can do nothing but end what was begun before: nobody is asked about such a call unless a rule names it.
     pub only_ends: bool,
     /// The files and folders that it names.

@@ -8,6 +8,7 @@ use toml::Spanned;
 
 use super::rule::{PathGlob, Rule};
 use super::{Decision, examples};
+use crate::request::Effect;
 
 /// The rules in force.
 #[derive(Debug, Clone)]
@@ -123,7 +124,7 @@ impl Rules {
         self.rules.iter().find(|rule| rule.name == name)
     }
 
-    pub(super) fn about<'a>(&'a self, tool: &'a str, effect: &'a str) -> impl Iterator<Item = &'a Rule> {
+    pub(super) fn about<'a>(&'a self, tool: &'a str, effect: Effect) -> impl Iterator<Item = &'a Rule> {
         self.rules.iter().filter(move |rule| rule.is_about(tool, effect))
     }
 }

@@ -5,6 +5,7 @@ use globset::{GlobBuilder, GlobMatcher};
 
 use super::shell::{Simple, Word, base_name};
 use super::{Decision, Place};
+use crate::request::Effect;
 
 /// Whether names differ by more than case here.
 pub(super) const FOLDS_CASE: bool = cfg!(any(target_os = "macos", windows));
@@ -144,9 +145,10 @@ fn same(a: &str, b: &str) -> bool {
 
 impl Rule {
     /// Whether it is about calls of this tool at all.
-    pub(super) fn is_about(&self, tool: &str, effect: &str) -> bool {
-        let named =
-            |word: &String| word == tool || word == effect || word.strip_prefix("guest:") == Some(tool);
+    pub(super) fn is_about(&self, tool: &str, effect: Effect) -> bool {
+        let named = |word: &String| {
+            word == tool || word == effect.as_str() || word.strip_prefix("guest:") == Some(tool)
+        };
         self.tools.is_empty() || self.tools.iter().any(named)
     }
 

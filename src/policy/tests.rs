@@ -5,6 +5,7 @@ mod lines;
 mod programs;
 
 use super::{About, By, Call, Decision, Grant, NewRule, Place, Rules, Target, Verdict, judge, shell};
+use crate::request::Effect::{self, Executes, Reads};
 
 fn is_tool(name: &str) -> bool {
     matches!(name, "Bash" | "Read" | "Write" | "Grep")
@@ -15,10 +16,10 @@ fn rules(text: &str) -> Rules {
 }
 
 fn bash(line: &str) -> Call {
-    Call { tool: "Bash".to_owned(), effect: "executes", script: Some(shell::read(line)), ..Call::default() }
+    Call { tool: "Bash".to_owned(), effect: Executes, script: Some(shell::read(line)), ..Call::default() }
 }
 
-fn file(tool: &str, effect: &'static str, path: &str) -> Call {
+fn file(tool: &str, effect: Effect, path: &str) -> Call {
     let place = Place {
         shown: path.to_owned(),
         relative: vec![path.to_owned()],
@@ -121,7 +122,7 @@ fn an_allow_rule_covers_no_more_than_it_names() {
     assert!(verdict.cause().contains("\"tests\" allows it only where no variables are set"), "{verdict:?}");
     assert!(decide(text, &bash("FOO=1 ls")).cause().starts_with("no rule of the owner's names it"));
     let mut redirected = bash("cargo test > out");
-    redirected.places = file("Bash", "executes", "out").places;
+    redirected.places = file("Bash", Executes, "out").places;
     let verdict = decide(text, &redirected);
     assert_eq!(
         (verdict.decision, verdict.change.as_deref()),
@@ -159,7 +160,7 @@ fn default_and_the_configuration_s_list_meet_as_the_stricter_of_both() {
         let verdict = judge(&rules(text), listed, &call, &[]);
         assert_eq!((verdict.decision, verdict.by), expect, "{text} {listed}");
     }
-    let ends = Call { tool: "KillShell".to_owned(), effect: "executes", only_ends: true, ..Call::default() };
+    let ends = Call { tool: "KillShell".to_owned(), effect: Executes, only_ends: true, ..Call::default() };
     assert_eq!(decide("default = \"deny\"", &ends).decision, Decision::Allow);
 }
 
@@ -168,16 +169,16 @@ fn paths_are_known_by_pattern_and_in_folders() {
     let text =
         "[[rule]]\nname = \"keys\"\ndecision = \"deny\"\npaths = [\"secrets\", \"**/*.pem\", \"/etc/**\"]\n";
     for path in ["secrets", "secrets/a/b", "x.pem", "a/b/x.pem"] {
-        assert_eq!(decide(text, &file("Read", "reads", path)).decision, Decision::Deny, "{path}");
+        assert_eq!(decide(text, &file("Read", Reads, path)).decision, Decision::Deny, "{path}");
     }
     for path in ["secretsx", "a/secrets", "pem", "x.pem.txt"] {
-        assert_eq!(decide(text, &file("Read", "reads", path)).decision, Decision::Allow, "{path}");
+        assert_eq!(decide(text, &file("Read", Reads, path)).decision, Decision::Allow, "{path}");
     }
-    let mut outside = file("Bash", "executes", "x");
+    let mut outside = file("Bash", Executes, "x");
     outside.places[0].relative.clear();
     outside.places[0].absolute = vec!["/etc/passwd".to_owned()];
     assert_eq!(decide(text, &outside).decision, Decision::Deny);
-    let mut folder = file("Grep", "reads", "a");
+    let mut folder = file("Grep", Reads, "a");
     folder.places[0].is_folder = true;
     assert_eq!(decide(text, &folder).decision, Decision::Ask, "a key may lie in it");
     let narrow = "[[rule]]\nname = \"keys\"\ndecision = \"deny\"\npaths = [\"secrets/**\"]\n";

@@ -15,7 +15,8 @@ use super::auditing::{ASKED, Cleared};
 use super::backoff::Retry;
 use super::engine::Engine;
 use super::execute::Call;
-use crate::backend::{Answer, Choice, Disposition, Pause, Permissions, Question};
+use crate::approval_answer::{AnsweredBy, ApprovalOption};
+use crate::backend::{Answer, Disposition, Pause, Permissions, Question};
 use crate::home::OpenQuestion;
 use crate::ids::{RequestId, ToolName};
 use crate::journal::{Accepted, Origin};
@@ -38,22 +39,6 @@ const TITLE: usize = 4_000;
 /// What a remembered answer is about where only the person here was asked.
 const ASKED_HERE: &str = "editor.ask";
 
-/// What may be answered; the kinds are ACP's.
-const CHOICES: &[Choice] = &[
-    Choice { kind: "allow_once", name: "Allow" },
-    Choice { kind: "allow_always", name: "Allow this tool for the rest of the conversation" },
-    Choice { kind: "reject_once", name: "Refuse" },
-    Choice { kind: "reject_always", name: "Refuse this tool for the rest of the conversation" },
-];
-
-/// What somebody said.
-#[derive(Debug, Clone, PartialEq, Eq)]
-struct Word {
-    allowed: bool,
-    always: bool,
-    by: String,
-}
-
 /// What came of a question.
 enum Heard {
     /// The word of the person at the editor.
@@ -72,34 +57,22 @@ pub(super) enum Stopped {
     Stopping,
 }
 
-impl Word {
-    /// Anything but a clear yes is a no.
-    fn of(answer: Answer) -> Self {
-        Self {
-            allowed: said_yes(&answer.option),
-            always: matches!(answer.option.as_str(), "allow_always" | "reject_always"),
-            by: answer.by,
-        }
+/// The end that an answer means for a call of this tool.
+fn apply_answer(answer: Answer, tool: &ToolName, asked: Option<&Asked>) -> Result<Cleared, Stopped> {
+    if answer.option.is_allowed() {
+        return Ok(Cleared::by(answer.by.as_str(), rule_of(asked)));
     }
-
-    fn judge(&self, tool: &ToolName, asked: Option<&Asked>) -> Result<Cleared, Stopped> {
-        if self.allowed {
-            return Ok(Cleared::by(self.by.as_str(), rule_of(asked)));
-        }
-        let who = if self.by == "device" { "the person at this device" } else { "the caller's side" };
-        let then = if self.always {
-            "for the rest of this conversation. Do without it."
-        } else {
-            "this once. Do without it, or say why it is needed and ask again."
-        };
-        let text = format!("{tool} was not run: {}, and {who} refused it, {then}", because(asked));
-        Err(denied(text, asked))
-    }
-}
-
-/// Whether an option is a clear yes.
-fn said_yes(option: &str) -> bool {
-    matches!(option, "allow_once" | "allow_always")
+    let who = match answer.by {
+        AnsweredBy::Device => "the person at this device",
+        AnsweredBy::Caller => "the caller's side",
+    };
+    let then = if answer.option.is_always() {
+        "for the rest of this conversation. Do without it."
+    } else {
+        "this once. Do without it, or say why it is needed and ask again."
+    };
+    let text = format!("{tool} was not run: {}, and {who} refused it, {then}", because(asked));
+    Err(denied(text, asked))
 }
 
 /// Why somebody was asked, as a part of a sentence.
@@ -157,16 +130,16 @@ impl Engine {
             if publicly { asked.and_then(|asked| asked.topic.clone()) } else { Some(ASKED_HERE.to_owned()) };
         let place = (request.conversation.clone(), request.tool.clone(), topic);
         let of_task = publicly && call.accepted.origin() == Origin::Task;
-        if of_task && !of_rule && self.desk.saw_task_of(request) {
+        if of_task && !of_rule && self.desk.allowed.made_task(&request.id) {
             // Whoever allowed the task saw the whole of it; but of no rule that is about what it runs.
             return Ok(Cleared::by("task", rule_of(asked)));
         }
         let refused = || {
             let of_tool = (request.conversation.clone(), request.tool.clone(), None);
-            self.desk.recall(&of_tool).filter(|word| !publicly && !word.allowed)
+            self.desk.recall(&of_tool).filter(|answer| !publicly && !answer.option.is_allowed())
         };
-        if let Some(word) = self.desk.recall(&place).or_else(refused) {
-            return word.judge(&request.tool, asked);
+        if let Some(answer) = self.desk.recall(&place).or_else(refused) {
+            return apply_answer(answer, &request.tool, asked);
         }
         // What was said to an editor about a tool was not said about a rule.
         let known = call.observed.as_ref().and_then(|observed| observed.known());
@@ -181,7 +154,6 @@ impl Engine {
             id: RequestId::new(),
             request: request.id.clone(),
             title: self.question(&call.accepted, asked),
-            options: CHOICES,
             expires_at_ms,
         };
         let asks_there = publicly && self.asks_there(call);
@@ -197,7 +169,10 @@ impl Engine {
                     self.resume_conversation(&request.conversation);
                 }
                 let judged = judged(&verdict, &request.tool);
-                return if publicly { self.desk.seen(request, judged) } else { judged };
+                if publicly && judged.is_ok() {
+                    self.desk.allowed.record(&request.id);
+                }
+                return judged;
             }
             Heard::Answer(answer) => answer,
         };
@@ -212,11 +187,14 @@ impl Engine {
             );
             return Err(denied(text, asked));
         };
-        let word = Word::of(answer);
-        if word.always {
-            self.desk.remember(place, word.clone());
+        if answer.option.is_always() {
+            self.desk.remember(place, answer);
         }
-        self.desk.seen(request, word.judge(&request.tool, asked))
+        let judged = apply_answer(answer, &request.tool, asked);
+        if judged.is_ok() {
+            self.desk.allowed.record(&request.id);
+        }
+        judged
     }
 
     /// Waits for whoever answers first, and for no longer than the question is worth it.
@@ -303,11 +281,11 @@ impl Engine {
     }
 
     /// The answer that stands, now that the person here has given theirs.
-    async fn settled(&self, question: &Question, option: String, asks_there: bool) -> Option<Answer> {
-        let own = Answer { option, by: "device".to_owned() };
+    async fn settled(&self, question: &Question, option: ApprovalOption, asks_there: bool) -> Option<Answer> {
+        let own = Answer { option, by: AnsweredBy::Device };
         let Some(permissions) = self.backend.permissions().filter(|_| asks_there) else { return Some(own) };
         // Where the backend cannot be asked, the person before the machine is right.
-        match tokio::time::timeout(SETTLE, permissions.answer(&question.id, &own.option)).await {
+        match tokio::time::timeout(SETTLE, permissions.answer(&question.id, own.option)).await {
             Ok(Ok(standing)) => standing,
             _ => Some(own),
         }
@@ -375,15 +353,5 @@ mod tests {
         let shown = shortened(&text);
         assert!(shown.len() <= TITLE && shown.starts_with("beginé") && shown.ends_with("éend"), "{shown}");
         assert_eq!(shortened("short"), "short");
-    }
-
-    #[test]
-    fn only_a_clear_yes_is_one() {
-        let word = |option: &str| Word::of(Answer { option: option.to_owned(), by: "caller".to_owned() });
-        assert!(word("allow_once").allowed && word("allow_always").allowed);
-        for no in ["reject_once", "reject_always", "", "ALLOW_ONCE", "maybe"] {
-            assert!(!word(no).allowed, "{no:?}");
-        }
-        assert!(!word("allow_once").always && word("reject_always").always);
     }
 }

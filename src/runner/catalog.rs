@@ -104,7 +104,8 @@ impl Engine {
                 tracing::warn!(%error, "what was published is not written down, and is published again");
             }
         }
-        tracing::info!(tools = self.tool_items().len(), "the catalog is published");
+        let offered = self.registry.entries().iter().filter(|entry| entry.spec().offered).count();
+        tracing::info!(tools = offered, "the catalog is published");
         Ok(())
     }
 

@@ -10,6 +10,7 @@ use tokio::sync::Notify;
 use tokio::time::Instant;
 
 use super::engine::Engine;
+use crate::backend::ConnectionProblem;
 
 /// How old the journal's word of the last poll may be before a heartbeat, which notes itself, takes it along.
 const NOTED_WITH_A_BEAT: Duration = Duration::from_secs(45);
@@ -113,7 +114,7 @@ impl Engine {
         let condition = &self.condition;
         [
             (condition.disk.load(Ordering::Relaxed), "disk"),
-            (self.line.trouble() == "intercepted", "intercepted"),
+            (self.line.problem() == Some(ConnectionProblem::Intercepted), "intercepted"),
             (self.server_clock.skew_ms().is_some(), "clock_skew"),
             (self.hold.is_paused(), "paused"),
             (self.hold.is_safe_mode(), "safe_mode"),

@@ -15,9 +15,10 @@ use super::backoff::Budget;
 use super::engine::Engine;
 use super::outbox::Outbox;
 use super::settings::WakeUp;
+use crate::approval_answer::ApprovalOption;
 use crate::backend::{
-    Answer, Backend, BackendError, Beat, CatalogItem, CatalogKind, Claim, Declined, Disposition, Offered,
-    Page, Permissions, Posted, Question, Reply, ResultPost, Session, Told,
+    Answer, Backend, BackendError, Beat, CatalogItem, CatalogKind, Claim, ConnectionProblem, Declined,
+    Disposition, Offered, Page, Permissions, Posted, Question, Reply, ResultPost, Session, Told,
 };
 use crate::ids::{LeaseId, RequestId};
 
@@ -26,8 +27,31 @@ const KEY: &str = "backend_trouble";
 /// And whether the lasting connection is up, where there is one.
 const LINK: &str = "backend_link";
 
-/// Functions whose last call may lie days back: what went wrong then is no trouble of the line.
-const SELDOM: &[&str] = &["fetch_open", "tell", "ask", "answer_to", "answer", "decline"];
+/// A function of the backend.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum BackendFunction {
+    OpenSession,
+    Poll,
+    ListOpen,
+    FetchOpen,
+    Claim,
+    Tell,
+    Post,
+    Beat,
+    Publish,
+    Decline,
+    Ask,
+    AnswerTo,
+    Answer,
+}
+
+impl BackendFunction {
+    /// Returns whether its last call may lie days back: an error of that time says nothing of the connection now.
+    fn is_rare(self) -> bool {
+        use BackendFunction::{Answer, AnswerTo, Ask, Decline, FetchOpen, Tell};
+        matches!(self, FetchOpen | Tell | Ask | AnswerTo | Answer | Decline)
+    }
+}
 
 /// A backend that is asked no sooner than it wants.
 pub(super) struct Line {
@@ -38,17 +62,17 @@ pub(super) struct Line {
     /// How long nothing is asked after the backend refused to open a session.
     barred_for: Duration,
     state: Mutex<State>,
-    trouble: watch::Sender<&'static str>,
+    problem: watch::Sender<Option<ConnectionProblem>>,
 }
 
 #[derive(Default)]
 struct State {
     /// Functions that the backend asked not to be called before.
-    quiet: BTreeMap<&'static str, Held>,
+    quiet: BTreeMap<BackendFunction, Held>,
     /// This device is refused.
     barred: Option<Held>,
     /// What is wrong now, by function.
-    troubles: BTreeMap<&'static str, &'static str>,
+    problems: BTreeMap<BackendFunction, ConnectionProblem>,
     /// When a call was last answered.
     answered: Option<Instant>,
 }
@@ -79,8 +103,14 @@ impl Line {
         outbox: Arc<Outbox>,
         barred_for: Duration,
     ) -> Self {
-        let trouble = watch::Sender::new("");
-        Self { backend, budget, outbox, barred_for, state: Mutex::default(), trouble }
+        Self {
+            backend,
+            budget,
+            outbox,
+            barred_for,
+            state: Mutex::default(),
+            problem: watch::Sender::default(),
+        }
     }
 
     /// The backend will not have this device: nothing is asked of it for a while.
@@ -94,9 +124,9 @@ impl Line {
         self.state().barred.as_ref()?.standing(Instant::now())
     }
 
-    /// Why nothing comes through now, in one word; none while all does.
-    pub(super) fn trouble(&self) -> &'static str {
-        *self.trouble.borrow()
+    /// The reason why nothing comes through now; `None` while all does.
+    pub(super) fn problem(&self) -> Option<ConnectionProblem> {
+        *self.problem.borrow()
     }
 
     /// Whether any call was answered since this moment.
@@ -109,7 +139,7 @@ impl Line {
     }
 
     /// Makes a call, unless it has to wait; then the error says so without a word to the backend.
-    async fn made<T>(&self, function: &'static str, call: Reply<'_, T>) -> Result<T, BackendError> {
+    async fn made<T>(&self, function: BackendFunction, call: Reply<'_, T>) -> Result<T, BackendError> {
         if let Some(error) = self.must_wait(function) {
             return Err(error);
         }
@@ -118,21 +148,21 @@ impl Line {
         answered
     }
 
-    fn must_wait(&self, function: &'static str) -> Option<BackendError> {
+    fn must_wait(&self, function: BackendFunction) -> Option<BackendError> {
         let (state, now) = (self.state(), Instant::now());
-        state.barred.iter().chain(state.quiet.get(function)).find_map(|held| held.standing(now))
+        state.barred.iter().chain(state.quiet.get(&function)).find_map(|held| held.standing(now))
     }
 
-    fn heard(&self, function: &'static str, error: Option<&BackendError>) {
+    fn heard(&self, function: BackendFunction, error: Option<&BackendError>) {
         let mut state = self.state();
         let answer = state.record(function, error, Instant::now());
-        let word = state.worst_trouble();
+        let problem = state.worst_problem();
         drop(state);
         if let Some(answer) = answer {
             self.budget.earn();
             self.outbox.backend_answered(answer == Answered::WithSession);
         }
-        self.trouble.send_if_modified(|now| std::mem::replace(now, word) != word);
+        self.problem.send_if_modified(|now| std::mem::replace(now, problem) != problem);
     }
 }
 
@@ -149,14 +179,14 @@ impl State {
     /// Records how a call ended, and returns how the backend answered it, if it did.
     fn record(
         &mut self,
-        function: &'static str,
+        function: BackendFunction,
         error: Option<&BackendError>,
         now: Instant,
     ) -> Option<Answered> {
         // A refusal that is about one request is an answer like any other.
         let is_answer = |error: &BackendError| {
             matches!(error, BackendError::Refused(_))
-                && function != "open_session"
+                && function != BackendFunction::OpenSession
                 && error.disposition() != Disposition::Reopen
         };
         if let Some(error) = error.filter(|error| !is_answer(error)) {
@@ -165,39 +195,38 @@ impl State {
                 self.quiet.insert(function, held);
             }
             // What is seldom called says nothing of now.
-            if !SELDOM.contains(&function) {
-                self.troubles.insert(function, error.trouble());
+            if !function.is_rare() {
+                self.problems.insert(function, error.problem());
             }
             return None;
         }
         self.answered = Some(now);
-        self.troubles.remove(function);
-        let answered = if function == "beat" { Answered::Signed } else { Answered::WithSession };
+        self.problems.remove(&function);
+        let answered =
+            if function == BackendFunction::Beat { Answered::Signed } else { Answered::WithSession };
         // A call that was under way before says nothing; one that was made since does.
         if self.barred.as_ref().is_none_or(|held| held.standing(now).is_none()) {
             self.barred = None;
-            self.troubles.remove("open_session");
+            self.problems.remove(&BackendFunction::OpenSession);
             // A call that was refused before the session was opened anew may be repeated only much later.
             if answered == Answered::WithSession {
-                self.troubles.retain(|_, trouble| *trouble != "refused");
+                self.problems.retain(|_, problem| *problem != ConnectionProblem::Refused);
             }
         }
         Some(answered)
     }
 
-    /// The trouble that matters most to a person who looks; none while all calls come through.
-    fn worst_trouble(&self) -> &'static str {
-        let worst = ["refused", "intercepted", "no_backend", "unreachable", "busy", "failing"];
-        let found = worst.into_iter().find(|word| self.troubles.values().any(|trouble| trouble == word));
-        found.unwrap_or_default()
+    /// The problem that matters most to a person; `None` while all calls come through.
+    fn worst_problem(&self) -> Option<ConnectionProblem> {
+        self.problems.values().min().copied()
     }
 }
 
 /// Keeps in the journal why nothing comes through, for `status`, which runs in another process.
 pub(super) async fn tell_trouble(engine: Arc<Engine>) {
-    let mut news = engine.line.trouble.subscribe();
+    let mut news = engine.line.problem.subscribe();
     loop {
-        let word = *news.borrow_and_update();
+        let word = news.borrow_and_update().map_or("", ConnectionProblem::as_str);
         if let Err(error) = engine.journal.remember(KEY, word.to_owned()).await {
             tracing::warn!(%error, "the state of the backend could not be noted");
         }
@@ -240,43 +269,43 @@ pub(super) async fn tell_link(engine: Arc<Engine>) {
 
 impl Backend for Line {
     fn open_session(&self) -> Reply<'_, Session> {
-        Box::pin(self.made("open_session", self.backend.open_session()))
+        Box::pin(self.made(BackendFunction::OpenSession, self.backend.open_session()))
     }
 
     fn poll<'a>(&'a self, cursor: Option<&'a str>, limit: u32, wait: Duration) -> Reply<'a, Page> {
-        Box::pin(self.made("poll", self.backend.poll(cursor, limit, wait)))
+        Box::pin(self.made(BackendFunction::Poll, self.backend.poll(cursor, limit, wait)))
     }
 
     fn list_open(&self) -> Reply<'_, Vec<Offered>> {
-        Box::pin(self.made("list_open", self.backend.list_open()))
+        Box::pin(self.made(BackendFunction::ListOpen, self.backend.list_open()))
     }
 
     fn fetch_open<'a>(&'a self, ids: &'a [RequestId]) -> Reply<'a, Vec<Offered>> {
-        Box::pin(self.made("fetch_open", self.backend.fetch_open(ids)))
+        Box::pin(self.made(BackendFunction::FetchOpen, self.backend.fetch_open(ids)))
     }
 
     fn claim<'a>(&'a self, id: &'a RequestId, lease: &'a LeaseId) -> Reply<'a, Claim> {
-        Box::pin(self.made("claim", self.backend.claim(id, lease)))
+        Box::pin(self.made(BackendFunction::Claim, self.backend.claim(id, lease)))
     }
 
     fn tell<'a>(&'a self, id: &'a RequestId, lease: &'a LeaseId, n: u64, data: &'a str) -> Reply<'a, Told> {
-        Box::pin(self.made("tell", self.backend.tell(id, lease, n, data)))
+        Box::pin(self.made(BackendFunction::Tell, self.backend.tell(id, lease, n, data)))
     }
 
     fn post<'a>(&'a self, result: ResultPost<'a>) -> Reply<'a, Posted> {
-        Box::pin(self.made("post", self.backend.post(result)))
+        Box::pin(self.made(BackendFunction::Post, self.backend.post(result)))
     }
 
     fn beat(&self, online: bool, every: Duration, health: Value) -> Reply<'_, Beat> {
-        Box::pin(self.made("beat", self.backend.beat(online, every, health)))
+        Box::pin(self.made(BackendFunction::Beat, self.backend.beat(online, every, health)))
     }
 
     fn publish<'a>(&'a self, kind: CatalogKind, revision: u64, items: &'a [CatalogItem]) -> Reply<'a, ()> {
-        Box::pin(self.made("publish", self.backend.publish(kind, revision, items)))
+        Box::pin(self.made(BackendFunction::Publish, self.backend.publish(kind, revision, items)))
     }
 
     fn decline<'a>(&'a self, id: &'a RequestId, why: Declined) -> Reply<'a, ()> {
-        Box::pin(self.made("decline", self.backend.decline(id, why)))
+        Box::pin(self.made(BackendFunction::Decline, self.backend.decline(id, why)))
     }
 
     /// Not counted among the calls: without it all goes on, only slower.
@@ -308,7 +337,7 @@ impl Line {
     /// Calls the backend's way to ask people; a line that has none is not asked for it.
     async fn put<'a>(
         &'a self,
-        function: &'static str,
+        function: BackendFunction,
         call: impl FnOnce(&'a dyn Permissions) -> Reply<'a, Option<Answer>>,
     ) -> Result<Option<Answer>, BackendError> {
         match self.backend.permissions() {
@@ -320,15 +349,15 @@ impl Line {
 
 impl Permissions for Line {
     fn ask<'a>(&'a self, question: &'a Question) -> Reply<'a, Option<Answer>> {
-        Box::pin(self.put("ask", move |there| there.ask(question)))
+        Box::pin(self.put(BackendFunction::Ask, move |there| there.ask(question)))
     }
 
     fn answer_to<'a>(&'a self, id: &'a RequestId, wait: Duration) -> Reply<'a, Option<Answer>> {
-        Box::pin(self.put("answer_to", move |there| there.answer_to(id, wait)))
+        Box::pin(self.put(BackendFunction::AnswerTo, move |there| there.answer_to(id, wait)))
     }
 
-    fn answer<'a>(&'a self, id: &'a RequestId, option: &'a str) -> Reply<'a, Option<Answer>> {
-        Box::pin(self.put("answer", move |there| there.answer(id, option)))
+    fn answer<'a>(&'a self, id: &'a RequestId, option: ApprovalOption) -> Reply<'a, Option<Answer>> {
+        Box::pin(self.put(BackendFunction::Answer, move |there| there.answer(id, option)))
     }
 }
 
@@ -343,24 +372,24 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_refusal_is_over_once_a_call_with_the_new_session_is_answered() {
         let (mut state, now) = (State::default(), Instant::now());
-        state.record("poll", Some(&refused()), now);
-        assert_eq!(state.worst_trouble(), "refused");
+        state.record(BackendFunction::Poll, Some(&refused()), now);
+        assert_eq!(state.worst_problem(), Some(ConnectionProblem::Refused));
         // It needs no session.
-        assert_eq!(state.record("beat", None, now), Some(Answered::Signed));
-        assert_eq!(state.worst_trouble(), "refused");
+        assert_eq!(state.record(BackendFunction::Beat, None, now), Some(Answered::Signed));
+        assert_eq!(state.worst_problem(), Some(ConnectionProblem::Refused));
         // The poll that is made now is held, and says nothing for half a minute.
-        assert_eq!(state.record("open_session", None, now), Some(Answered::WithSession));
-        assert_eq!(state.worst_trouble(), "");
+        assert_eq!(state.record(BackendFunction::OpenSession, None, now), Some(Answered::WithSession));
+        assert_eq!(state.worst_problem(), None);
     }
 
     #[tokio::test(start_paused = true)]
     async fn while_the_device_is_barred_calls_of_before_do_not_end_the_refusal() {
         let (mut state, now) = (State::default(), Instant::now());
-        state.record("open_session", Some(&refused()), now);
+        state.record(BackendFunction::OpenSession, Some(&refused()), now);
         state.barred = Some(Held { until: now + Duration::from_mins(3), error: refused() });
-        state.record("post", None, now);
-        assert_eq!(state.worst_trouble(), "refused");
-        state.record("post", None, now + Duration::from_mins(4));
-        assert_eq!(state.worst_trouble(), "");
+        state.record(BackendFunction::Post, None, now);
+        assert_eq!(state.worst_problem(), Some(ConnectionProblem::Refused));
+        state.record(BackendFunction::Post, None, now + Duration::from_mins(4));
+        assert_eq!(state.worst_problem(), None);
     }
 }

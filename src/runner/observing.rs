@@ -23,6 +23,9 @@ impl Engine {
     /// Shows a call to whoever follows such calls.
     pub(super) fn observe(&self, call: &Accepted) -> Observed {
         let request = call.request();
+        if !self.observer.may_follow(&request.conversation) {
+            return None;
+        }
         let entry = self.registry.find(request.tool.as_str()).ok()?;
         let (masked, _) = self.redactor.scrub(&request.args);
         // Under their own names, so that no other spelling of a key passes for something else.
@@ -35,6 +38,7 @@ impl Engine {
             effect: call.effect(),
             of_task: call.origin() == Origin::Task,
             args: &args,
+            description: &self.registry.describe(request.tool.as_str(), &args),
             title: &self.title(call),
         })
     }

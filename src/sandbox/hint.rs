@@ -26,7 +26,8 @@ const NO_NETWORK: &[&str] = &[
 
 /// The line for the output of a command that ended with 0: a pipeline does so whatever its first programs come to. Only
 /// what a program says of its network in its own name counts, since other lines may come from a file that was read.
-pub fn line_after_success(_: &Rules, network: Network, output: &str) -> Option<String> {
+pub fn line_after_success(network: Network, output: &str) -> Option<String> {
+    let about_network = about_network(network)?;
     let speaks_of_itself = |line: &str| {
         let name = line.split_once(": ").map_or("", |(name, _)| name);
         // curl says it right behind the figures of its progress.
@@ -36,7 +37,7 @@ pub fn line_after_success(_: &Rules, network: Network, output: &str) -> Option<S
         let has_name = (!name.is_empty() && !name.contains(char::is_whitespace)) || is_behind_progress;
         has_name && says_one(line, NO_NETWORK)
     };
-    tail_of(output).lines().any(speaks_of_itself).then(|| about_network(network)).flatten()
+    tail_of(output).lines().any(speaks_of_itself).then_some(about_network)
 }
 
 fn tail_of(output: &str) -> &str {
@@ -212,7 +213,7 @@ mod tests {
         let text = said("curl: (6) Could not resolve host: example.com").expect("a line");
         assert!(text.contains("network = \"full\""), "{text}");
         assert_eq!(line(&rules(), Network::Full, "curl: (6) Could not resolve host: example.com"), None);
-        let after_success = |output: &str| line_after_success(&rules(), Network::Loopback, output);
+        let after_success = |output: &str| line_after_success(Network::Loopback, output);
         assert!(after_success("curl: (6) Could not resolve host: example.com\n").is_some());
         let progress = "  0     0    0     0    0     0      0      0 --:--:-- --:--:-- --:--:--     0";
         assert!(

@@ -1,38 +1,44 @@
-//! What a call touches, as its decoded arguments tell. Policy, approvals and confinement decide by this and read no
-//! arguments of their own. Not here: what the paths lead to (acp), and what the rules say (policy).
+//! The declaration of what a call accesses, from its decoded arguments. Policy, approvals and confinement decide by it and
+//! hold no names of tools or arguments.
 
 use std::collections::BTreeMap;
 
-/// What a call touches. Paths are as the caller wrote them.
+use serde_json::{Map, Value};
+
+/// What a call accesses. Paths are as the caller wrote them.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Access {
-    /// The files and folders that it names.
-    pub paths: Vec<String>,
-    /// Where it looks if it names none.
-    pub without_paths: WithoutPaths,
-    /// Other files that it touches and that cannot be named before it runs, in words.
+    /// The files and folders that it reads.
+    pub reads: Vec<String>,
+    /// The files and folders that it writes.
+    pub writes: Vec<String>,
+    /// The place that it reads if it names no path.
+    pub default_location: DefaultLocation,
+    /// Other files that it accesses and that cannot be named before it runs, in words.
     pub unnamed: Option<&'static str>,
     /// A name that may be a file of the workspace or a program.
     pub file_or_program: Option<String>,
-    /// What it runs.
+    /// The command that it runs.
     pub command: Option<CommandAccess>,
     /// It starts programs that no argument names: git's hooks and filters.
-    pub starts_others: bool,
+    pub starts_programs: bool,
+    /// The call that it makes a request of its own of.
+    pub starts_call: Option<StartedCall>,
 }
 
-/// Where a call looks that names no path.
+/// The place that a call reads if it names no path.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub enum WithoutPaths {
-    /// Nowhere.
+pub enum DefaultLocation {
+    /// None.
     #[default]
     Nowhere,
-    /// In the first workspace.
+    /// The first workspace.
     FirstWorkspace,
-    /// In all workspaces; where there is only one, in this folder of it.
+    /// All workspaces; where there is only one, this folder of it.
     AllWorkspaces(Option<String>),
 }
 
-/// What a call runs.
+/// A command that a call runs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CommandAccess {
     /// The command itself.
@@ -48,9 +54,9 @@ pub struct CommandAccess {
 pub enum CommandText {
     /// A line for the shell.
     Line(String),
-    /// A program with its arguments, no shell between.
+    /// A program with its arguments, without a shell.
     Program(String, Vec<String>),
-    /// Text and keys that a program which runs already is given.
+    /// Text and keys for a program that runs already.
     Typed(String, Vec<String>),
 }
 
@@ -60,41 +66,64 @@ pub enum CommandFolder {
     /// The first workspace.
     #[default]
     FirstWorkspace,
-    /// This one.
+    /// The folder of this path.
     Named(String),
-    /// Found only when it runs, with what the call says of it.
+    /// A folder that is found only when the command runs, with the path that the call gives.
     Unknown(Option<String>),
 }
 
+/// A call that another call makes a request of its own of.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StartedCall {
+    /// The tool's name.
+    pub tool: String,
+    /// The tool's arguments.
+    pub args: Map<String, Value>,
+}
+
 impl Access {
-    /// A call that touches no file and runs nothing.
+    /// A call that accesses no file and runs nothing.
     pub fn nothing() -> Self {
         Self::default()
     }
 
-    /// Files and folders by their paths; an empty one names nothing.
-    pub fn paths<P: AsRef<str>>(paths: impl IntoIterator<Item = P>) -> Self {
-        let given = paths.into_iter().map(|path| path.as_ref().to_owned());
-        Self { paths: given.filter(|path| !path.is_empty()).collect(), ..Self::default() }
+    /// A call that reads these files and folders; an empty path names nothing.
+    pub fn reads<P: AsRef<str>>(paths: impl IntoIterator<Item = P>) -> Self {
+        Self { reads: named_paths(paths), ..Self::default() }
     }
 
-    /// The same, and where the call looks if none is named.
+    /// A call that writes these files; an empty path names nothing.
+    pub fn writes<P: AsRef<str>>(paths: impl IntoIterator<Item = P>) -> Self {
+        Self { writes: named_paths(paths), ..Self::default() }
+    }
+
+    /// The same, reading this place if no path is named.
     #[must_use]
-    pub fn or_else(self, without_paths: WithoutPaths) -> Self {
-        Self { without_paths, ..self }
+    pub fn or_default(self, default_location: DefaultLocation) -> Self {
+        Self { default_location, ..self }
     }
 
-    /// The same, and it starts programs that no argument names.
+    /// The same, starting programs that no argument names.
     #[must_use]
-    pub fn starting_others(self) -> Self {
-        Self { starts_others: true, ..self }
+    pub fn starting_programs(self) -> Self {
+        Self { starts_programs: true, ..self }
     }
 
-    /// A command in the folder that the call names, or in the first workspace.
+    /// A call that runs a command in the folder that it names, or in the first workspace.
     pub fn command(text: CommandText, folder: Option<&str>) -> Self {
         let folder =
             folder.map_or(CommandFolder::FirstWorkspace, |path| CommandFolder::Named(path.to_owned()));
         let command = CommandAccess { text, folder, env: BTreeMap::new() };
         Self { command: Some(command), ..Self::default() }
     }
+
+    /// All paths that it names.
+    pub fn paths(&self) -> impl Iterator<Item = &str> {
+        self.reads.iter().chain(&self.writes).map(String::as_str)
+    }
+}
+
+fn named_paths<P: AsRef<str>>(paths: impl IntoIterator<Item = P>) -> Vec<String> {
+    let given = paths.into_iter().map(|path| path.as_ref().to_owned());
+    given.filter(|path| !path.is_empty()).collect()
 }

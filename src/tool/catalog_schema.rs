@@ -6,6 +6,9 @@ use schemars::transform::RecursiveTransform;
 use schemars::{JsonSchema, Schema};
 use serde_json::{Value, json};
 
+/// The format of an argument that is a path.
+pub(super) const PATH_FORMAT: &str = "path";
+
 /// The schema of an argument struct (draft 2020-12).
 pub(super) fn derive<T: JsonSchema>() -> Value {
     let generator = SchemaSettings::draft2020_12()
@@ -15,20 +18,12 @@ pub(super) fn derive<T: JsonSchema>() -> Value {
     generator.into_root_schema_for::<T>().to_value()
 }
 
-/// The arguments that are paths: those whose schema has the format `path`.
-pub(super) fn path_keys<T: JsonSchema>() -> Vec<String> {
-    let generator =
-        SchemaSettings::draft2020_12().with(|settings| settings.inline_subschemas = true).into_generator();
-    let schema = generator.into_root_schema_for::<T>().to_value();
-    let properties = schema.get("properties").and_then(Value::as_object);
-    let is_path = |about: &Value| about.to_string().contains(r#""format":"path""#);
-    properties.into_iter().flatten().filter(|(_, about)| is_path(about)).map(|(key, _)| key.clone()).collect()
-}
-
 /// A schema as a model needs it. Rust's number formats say nothing to it, and that null is the same as absent need not
-/// be said at every key.
+/// be said at every key. The format `path` stays: it tells which arguments are paths.
 fn plain(schema: &mut Schema) {
-    schema.remove("format");
+    if schema.get("format").is_some_and(|format| format != PATH_FORMAT) {
+        schema.remove("format");
+    }
     if schema.get("default").is_some_and(Value::is_null) {
         schema.remove("default");
     }
@@ -107,6 +102,7 @@ fn says_something(key: &str, value: &Value) -> bool {
     match key {
         "minimum" => value.as_i64() != Some(0),
         "default" => ![json!(false), json!(0), json!(""), json!([]), json!({})].contains(value),
+        "format" => value != PATH_FORMAT,
         // Other names of keys are accepted, and an unknown key is refused with the one that was meant.
         "items" | "additionalProperties" => !value.is_boolean(),
         _ => true,

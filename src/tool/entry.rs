@@ -7,7 +7,9 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value};
 
-use super::{Access, BeforeImages, Decoded, Keeping, Tool, ToolCx, ToolError, ToolSpec, decode};
+use super::{
+    Access, BeforeImages, CallDescription, Decoded, Keeping, Tool, ToolCx, ToolError, ToolSpec, decode,
+};
 use crate::request::{Effect, Reply};
 
 /// The tools of one domain, with what they share.
@@ -41,10 +43,15 @@ impl<D: Clone + Send + Sync + 'static> ToolSet<D> {
                 }),
             })
         };
+        let describe = |spec: &ToolSpec, text: &str| {
+            let arguments: T = decode::arguments(spec, text).ok()?;
+            Some(CallDescription { access: arguments.access(), ..arguments.describe() })
+        };
         self.entries.push(Entry {
             spec,
             varies: T::EFFECT_DEPENDS_ON.is_some(),
             decode: Box::new(decode),
+            describe,
             images: None,
         });
         self
@@ -83,6 +90,7 @@ pub struct Entry {
     spec: ToolSpec,
     varies: bool,
     decode: Decode,
+    describe: fn(&ToolSpec, &str) -> Option<CallDescription>,
     /// Keeps what its calls change.
     images: Option<Arc<dyn BeforeImages>>,
 }
@@ -106,7 +114,7 @@ impl Entry {
             let access = Access::nothing();
             Ok(ReadyCall { effect, access, declares: false, keeping: None, run })
         };
-        Self { spec, varies: false, decode: Box::new(decode), images: None }
+        Self::from_decode(spec, Box::new(decode))
     }
 
     /// Several described tools of one name as one, for calls of which only running them tells whose they are: with the
@@ -131,7 +139,16 @@ impl Entry {
             }
             Err(refused.unwrap_or_else(|| ToolError::internal("no tool of this name is left")))
         };
-        Some(Arc::new(Self { spec, varies: false, decode: Box::new(decode), images: None }))
+        Some(Arc::new(Self::from_decode(spec, Box::new(decode))))
+    }
+
+    fn from_decode(spec: ToolSpec, decode: Decode) -> Self {
+        Self { spec, varies: false, decode, describe: |_, _| None, images: None }
+    }
+
+    /// Describes a call with these arguments for a person; `None` where the tool knows nothing of it.
+    pub(super) fn describe(&self, args: &str) -> Option<CallDescription> {
+        (self.describe)(&self.spec, args)
     }
 
     /// What the catalog shows of it.

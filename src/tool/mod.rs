@@ -2,9 +2,11 @@
 //! The engine knows no tool and a tool knows no engine; they meet in `handlers::registry`.
 
 mod access;
+mod allowed_calls;
 mod catalog_schema;
 mod context;
 mod decode;
+mod description;
 mod entry;
 mod error;
 mod gate;
@@ -18,8 +20,10 @@ mod registry;
 mod spec;
 mod strict;
 
-pub use access::{Access, CommandAccess, CommandFolder, CommandText, WithoutPaths};
+pub use access::{Access, CommandAccess, CommandFolder, CommandText, DefaultLocation, StartedCall};
+pub use allowed_calls::AllowedCalls;
 pub use context::ToolCx;
+pub use description::{AllowScope, CallDescription, CallTitle, ProposedChange, ProposedContent, Replacement};
 pub use entry::{Entry, ReadyCall, ToolSet};
 pub use error::ToolError;
 pub use gate::{Asked, Decoded, Gate, Permission, Permit, Still};
@@ -88,8 +92,14 @@ pub trait Tool: DeserializeOwned + JsonSchema + Send + 'static {
     /// reads them.
     fn normalize(_arguments: &mut Map<String, Value>) {}
 
-    /// What the call touches: policy, approvals and confinement go by this alone. Every argument that is a path is in it.
+    /// Declares what the call accesses. Policy, approvals and confinement decide by this alone, so every argument that is
+    /// a path is in it.
     fn access(&self) -> Access;
+
+    /// Describes the call for a person. The default names the command that it runs, or the tool with its arguments.
+    fn describe(&self) -> CallDescription {
+        CallDescription::default()
+    }
 
     /// Does the work. Long waits race `cx.cancelled()`; the engine adds deadline, panic guard and budget.
     ///

@@ -7,11 +7,14 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::{Effect, ToolSpec};
+use super::{CallDescription, Effect, ToolSpec};
 use crate::ids::{ConversationId, RequestId};
 
 /// Follows calls.
 pub trait Observer: Send + Sync + 'static {
+    /// Returns whether anybody may follow this conversation's calls; else they need not be described.
+    fn may_follow(&self, conversation: &ConversationId) -> bool;
+
     /// A call is about to be prepared; none where nobody follows it. What is returned is told how it goes on until it
     /// is dropped; a call that is dropped before it ended was left, or failed inside.
     fn observe(&self, call: CallView<'_>) -> Option<Arc<dyn ObservedCall>>;
@@ -32,6 +35,8 @@ pub struct CallView<'a> {
     pub of_task: bool,
     /// The arguments; null where they are no JSON.
     pub args: &'a Value,
+    /// The tool's own view of the call.
+    pub description: &'a CallDescription,
     /// The tool and its arguments in one line that hides nothing.
     pub title: &'a str,
 }
@@ -100,6 +105,10 @@ pub trait ObservedCall: Send + Sync + 'static {
 pub struct Unobserved;
 
 impl Observer for Unobserved {
+    fn may_follow(&self, _conversation: &ConversationId) -> bool {
+        false
+    }
+
     fn observe(&self, _call: CallView<'_>) -> Option<Arc<dyn ObservedCall>> {
         None
     }

@@ -5,10 +5,11 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use serde_json::Value;
 use tokio::sync::watch;
 
 use super::guests::{Guests, Stay};
-use super::{BeforeImages, Entry, ToolError, ToolSpec, decode};
+use super::{BeforeImages, CallDescription, CallTitle, Entry, ToolError, ToolSpec, decode};
 use crate::request::{Effect, ErrorCode};
 
 /// Two tools want one name; found at start, never at a call.
@@ -80,6 +81,21 @@ impl Registry {
     /// What this call may do, if there is a tool of that name.
     pub fn effect(&self, name: &str, args: &str) -> Option<Effect> {
         self.get(name).map(|entry| entry.effect_of(args))
+    }
+
+    /// Describes a call for a person: its title, what it accesses, the changes that it would make.
+    pub fn describe(&self, name: &str, args: &Value) -> CallDescription {
+        let entry = self.get(name);
+        let mut described = entry.and_then(|entry| entry.describe(&args.to_string())).unwrap_or_default();
+        let title = described.title.take().unwrap_or_else(|| described.default_title(name, args));
+        described.title = Some(match &described.access.starts_call {
+            Some(started) => {
+                let inner = self.describe(&started.tool, &Value::Object(started.args.clone()));
+                title.starting(&inner.title.unwrap_or_else(|| CallTitle::sentence(started.tool.as_str())))
+            }
+            None => title,
+        });
+        described
     }
 
     /// Takes in the tools that somebody else runs, until what is returned is dropped. One that is named as a tool of

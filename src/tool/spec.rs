@@ -38,8 +38,6 @@ pub struct ToolSpec {
     pub effect_depends_on: Option<&'static str>,
     /// Which queue its calls take.
     pub lane: Lane,
-    /// The arguments that are paths.
-    pub path_keys: Vec<String>,
     /// Names accepted for keys.
     pub aliases: &'static [(&'static str, &'static str)],
     /// Keys accepted beside those of the schema.
@@ -92,7 +90,6 @@ impl ToolSpec {
             effect: T::EFFECT,
             effect_depends_on: T::EFFECT_DEPENDS_ON,
             lane: T::LANE,
-            path_keys: catalog_schema::path_keys::<T>(),
             aliases: T::ALIASES,
             accepted: T::ACCEPTED,
             known_as: T::KNOWN_AS,

@@ -137,6 +137,7 @@ impl Bench {
             effect: entry.effect_of(&args.to_string()),
             of_task: false,
             args,
+            description: &self.registry.describe(tool, args),
             title: tool,
         })
     }

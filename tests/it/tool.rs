@@ -1,6 +1,6 @@
 //! The decoder: what models write instead of what was asked for, and what they are told where it cannot be taken.
 
-use punie_runner::tool::{Access, Effect, ErrorCode, Registry, Tool, ToolCx, ToolError, ToolSet};
+use punie_runner::tool::{Access, AllowScope, Effect, ErrorCode, Registry, Tool, ToolCx, ToolError, ToolSet};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -49,7 +49,7 @@ impl Tool for Echo {
     type Output = String;
 
     fn access(&self) -> Access {
-        Access::paths([self.file_path.as_str()])
+        Access::reads([self.file_path.as_str()])
     }
 
     async fn run(self, _cx: &ToolCx, (): &()) -> Result<String, ToolError> {
@@ -213,4 +213,51 @@ fn refusals_of_real_tools_read_well() {
         })
         .collect();
     insta::assert_snapshot!(said.join("\n"));
+}
+
+#[test]
+fn a_title_says_what_a_call_would_do_and_is_never_json() {
+    let whole = whole();
+    let cases = [
+        ("run_command", json!({ "command": "ls", "args": ["-l"] }), "Run `ls -l`"),
+        ("Read", json!({ "file_path": "/work/src/main.rs" }), "Read src/main.rs"),
+        ("list_files", json!({}), "List the files in ."),
+        ("SqliteQuery", json!({ "database_path": "a.db", "query": "SELECT 1" }), "Query a.db: `SELECT 1`"),
+        ("ApplyPatch", json!({ "patch": "--- a/x\n+++ b/x\n@@ -1 +1 @@\n-a\n+b\n" }), "Edit x"),
+        ("ApplyPatch", json!({ "patch": "nothing" }), "Apply a patch"),
+        (
+            "Task",
+            json!({ "tool": "ide_rename", "args": { "to": "x" } }),
+            "Start a task: Call ide_rename with to `x`",
+        ),
+        ("GitStatus", json!({}), "Call GitStatus"),
+        ("ide_rename", json!({ "to": "x", "all": true, "in": [1] }), "Call ide_rename with to `x`, all true"),
+        ("Edit", json!({ "edits": [{}] }), "Call Edit"),
+        ("Bash", json!(null), "Call Bash"),
+    ];
+    for (tool, args, wanted) in cases {
+        let title = whole.registry.describe(tool, &args).title.expect("a title");
+        assert_eq!(title.render(&["/work".into()]), wanted);
+    }
+}
+
+#[test]
+fn a_yes_for_the_session_is_wider_only_where_a_tool_says_so() {
+    let whole = whole();
+    let scope = |tool: &str, args: Value| whole.registry.describe(tool, &args).scope;
+    assert_eq!(scope("Bash", json!({ "command": "ls", "timeout": 5_000 })), AllowScope::SameCommand);
+    for beside in
+        [json!({ "run_in_background": true }), json!({ "working_directory": "/" }), json!({ "tty": true })]
+    {
+        let mut args = beside.clone();
+        args["command"] = json!("ls");
+        assert_eq!(scope("Bash", args), AllowScope::SameCall, "{beside}");
+    }
+    let wider = ["Bash", "Edit", "MultiEdit", "Write", "write_file"];
+    for spec in whole.registry.specs().filter(|spec| !wider.contains(&spec.name.as_ref())) {
+        for example in spec.examples {
+            let args = serde_json::from_str(example).expect("JSON");
+            assert_eq!(scope(&spec.name, args), AllowScope::SameCall, "{} {example}", spec.name);
+        }
+    }
 }

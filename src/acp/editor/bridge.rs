@@ -55,7 +55,6 @@ pub(super) fn entry(
         effect: effect(tool),
         effect_depends_on: None,
         lane: Lane::Conversation,
-        path_keys: Vec::new(),
         aliases: &[],
         accepted: &[],
         known_as: &[],

@@ -6,7 +6,6 @@ use std::path::PathBuf;
 use serde_json::{Value, json};
 
 use super::output::fenced;
-use super::titles;
 use crate::acp::protected::is_ignored;
 use crate::acp::protocol::{ToolCallLocation, ToolKind};
 use crate::acp::{RawPath, Workspace};
@@ -19,7 +18,8 @@ const WHOLE: usize = 24 * 1024;
 
 /// What the call would do, in one sentence.
 pub(super) fn title(call: CallView<'_>, roots: &[PathBuf]) -> String {
-    both_ends(&seen(&titles::sentence(&call.tool.name, call.args, roots)), TITLE)
+    let title = call.description.title.as_ref().map(|title| title.render(roots));
+    both_ends(&seen(&title.unwrap_or_default()), TITLE)
 }
 
 /// All the arguments, each under its name, texts as they are.
@@ -39,14 +39,13 @@ pub(super) fn kind(name: &str) -> ToolKind {
     serde_json::from_value(json!(name)).unwrap_or_default()
 }
 
-/// The file that a call is about, for an editor that follows along: where the tool would find it.
-pub(super) fn locations(args: &Value, workspace: Option<&Workspace>) -> Vec<ToolCallLocation> {
-    let path = ["file_path", "path", "notebook_path"].iter().find_map(|name| args.get(name)?.as_str());
+/// The first file that a call accesses, for an editor that follows along: where the tool would find it.
+pub(super) fn locations(call: CallView<'_>, workspace: Option<&Workspace>) -> Vec<ToolCallLocation> {
+    let path = call.description.access.paths().next();
     let found = path.and_then(|path| workspace?.resolve(&RawPath::from(path)).ok());
     let Some(found) = found else { return Vec::new() };
-    let line = args.get("offset").and_then(Value::as_u64).and_then(|line| u32::try_from(line).ok());
     let mut location = ToolCallLocation::new(found.absolute());
-    if let Some(line) = line.filter(|line| *line > 0) {
+    if let Some(line) = call.description.line.and_then(|line| u32::try_from(line).ok()) {
         location = location.line(line);
     }
     vec![location]

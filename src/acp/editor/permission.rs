@@ -2,25 +2,22 @@
 //! was chosen, never by its place or its id's looks; whatever is unclear is a no. Not here: how far a yes for the whole
 //! session reaches (scope).
 
-use std::collections::{HashSet, VecDeque};
+use std::collections::HashSet;
 use std::sync::{Mutex, PoisonError};
 
 use super::scope::Scope;
 use crate::acp::protocol::{
     PermissionOption, PermissionOptionId, PermissionOptionKind, RequestPermissionOutcome,
 };
-use crate::ids::RequestId;
-
-/// How many calls are remembered to have been allowed, for the tasks that they may have made.
-const ALLOWED: usize = 1_000;
+use crate::tool::AllowedCalls;
 
 /// What was allowed in a session.
 #[derive(Debug, Default)]
 pub(super) struct Remembered {
     /// For the whole of it.
     scopes: Mutex<HashSet<Scope>>,
-    /// Single calls, the newest last.
-    calls: Mutex<VecDeque<RequestId>>,
+    /// Single calls.
+    pub(super) calls: AllowedCalls,
 }
 
 impl Remembered {
@@ -30,22 +27,6 @@ impl Remembered {
 
     pub(super) fn add(&self, scope: Scope) {
         self.scopes.lock().unwrap_or_else(PoisonError::into_inner).insert(scope);
-    }
-
-    /// A call was allowed.
-    pub(super) fn allowed(&self, request: &RequestId) {
-        let mut calls = self.calls.lock().unwrap_or_else(PoisonError::into_inner);
-        if calls.len() == ALLOWED {
-            calls.pop_front();
-        }
-        calls.push_back(request.clone());
-    }
-
-    /// Whether the person here allowed the call that made this task, having seen the whole of it.
-    pub(super) fn has_allowed_task(&self, task: &RequestId) -> bool {
-        let calls = self.calls.lock().unwrap_or_else(PoisonError::into_inner);
-        let maker = task.as_str().strip_suffix("-task");
-        maker.is_some_and(|maker| calls.iter().any(|call| call.as_str() == maker))
     }
 
     pub(super) fn clear(&self) -> usize {
@@ -104,7 +85,7 @@ mod tests {
 
     #[test]
     fn only_the_kind_of_an_offered_option_is_a_yes() {
-        let offered = options(&Scope::exactly("Write", &serde_json::json!({})));
+        let offered = options(&Scope::same_call("Write", &serde_json::json!({})));
         let chosen = |id: &str| {
             let outcome = SelectedPermissionOutcome::new(PermissionOptionId::from(id.to_owned()));
             said(&RequestPermissionOutcome::Selected(outcome), &offered)
@@ -121,15 +102,5 @@ mod tests {
         let odd = [PermissionOption::new(id.clone(), "Yes", PermissionOptionKind::RejectOnce)];
         let outcome = SelectedPermissionOutcome::new(id);
         assert_eq!(said(&RequestPermissionOutcome::Selected(outcome), &odd), Said::No);
-    }
-
-    #[test]
-    fn a_task_is_known_by_the_call_that_made_it_and_only_here() {
-        let remembered = Remembered::default();
-        let (made, other) = (RequestId::new(), RequestId::new());
-        remembered.allowed(&made);
-        let task = |id: &RequestId| RequestId::parse(format!("{id}-task")).expect("an id");
-        assert!(remembered.has_allowed_task(&task(&made)));
-        assert!(!remembered.has_allowed_task(&task(&other)) && !remembered.has_allowed_task(&made));
     }
 }

@@ -5,51 +5,18 @@
 use std::io::Read as _;
 use std::path::PathBuf;
 
-use serde_json::Value;
-
-use super::patch_text::{FileChange, PatchText};
 use crate::acp::protocol::Diff;
 use crate::acp::{RawPath, Workspace};
+use crate::tool::{ProposedChange, ProposedContent, Replacement};
 
 /// Longer differences are not shown.
 const LARGEST: usize = 256 << 10;
 
-/// A piece of text and what takes its place.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Replacement {
-    pub old: String,
-    pub new: String,
-    pub everywhere: bool,
-}
-
-/// The differences that a call of this tool asks for; none where it is no edit, is too long, or is not understood.
-/// Blocks: files are read.
-pub(super) fn differences(tool: &str, args: &Value, workspace: &Workspace) -> Option<Vec<Diff>> {
-    let text = |name: &str| args.get(name).and_then(Value::as_str);
-    let path = text("file_path").or_else(|| text("path"));
-    let diffs = match tool {
-        "Write" | "write_file" => vec![whole(workspace, path?, text("content")?)],
-        "Edit" => replaced(workspace, path?, &[replacement(args)?]),
-        "MultiEdit" => {
-            let edits = args.get("edits")?.as_array()?.iter().map(replacement);
-            replaced(workspace, path?, &edits.collect::<Option<Vec<_>>>()?)
-        }
-        "ApplyPatch" => {
-            let changes = PatchText::parse(text("patch")?)?.files;
-            changes.iter().flat_map(|change| patched(workspace, change)).collect()
-        }
-        _ => return None,
-    };
+/// The differences that these changes make; `None` where there are none, or they are too long. Blocks: files are read.
+pub(super) fn differences(changes: &[ProposedChange], workspace: &Workspace) -> Option<Vec<Diff>> {
+    let diffs: Vec<Diff> = changes.iter().flat_map(|change| proposed(workspace, change)).collect();
     let size = |diff: &Diff| diff.new_text.len() + diff.old_text.as_ref().map_or(0, String::len);
     (!diffs.is_empty() && diffs.iter().map(size).sum::<usize>() <= LARGEST).then_some(diffs)
-}
-
-fn replacement(edit: &Value) -> Option<Replacement> {
-    Some(Replacement {
-        old: edit.get("old_string")?.as_str()?.to_owned(),
-        new: edit.get("new_string")?.as_str()?.to_owned(),
-        everywhere: edit.get("replace_all").and_then(Value::as_bool).unwrap_or(false),
-    })
 }
 
 /// Where a path leads, as an absolute one.
@@ -74,20 +41,24 @@ fn difference(workspace: &Workspace, path: &str, old: Option<String>, new: &str)
     }
 }
 
-fn whole(workspace: &Workspace, path: &str, new: &str) -> Diff {
-    difference(workspace, path, on_disk(workspace, path), new)
-}
-
-fn replaced(workspace: &Workspace, path: &str, edits: &[Replacement]) -> Vec<Diff> {
-    let before = on_disk(workspace, path);
+fn proposed(workspace: &Workspace, change: &ProposedChange) -> Vec<Diff> {
+    let before = on_disk(workspace, &change.path);
+    let shown_at = change.moved_to.as_deref().unwrap_or(&change.path);
+    let replacements = match &change.content {
+        ProposedContent::Whole(text) => return vec![difference(workspace, shown_at, before, text)],
+        ProposedContent::Deleted => {
+            return vec![difference(workspace, shown_at, Some(before.unwrap_or_default()), "")];
+        }
+        ProposedContent::Replaced(replacements) => replacements,
+    };
     if let Some(before) = &before
-        && let Some(after) = edits.iter().try_fold(before.clone(), |text, edit| apply(&text, edit))
+        && let Some(after) = replacements.iter().try_fold(before.clone(), |text, edit| apply(&text, edit))
     {
-        return vec![difference(workspace, path, Some(before.clone()), &after)];
+        return vec![difference(workspace, shown_at, Some(before.clone()), &after)];
     }
     // The tool may find the text by looser rules; what it looks for, and what it puts there, is what can be shown.
-    let piece = |edit: &Replacement| difference(workspace, path, Some(edit.old.clone()), &edit.new);
-    edits.iter().map(piece).collect()
+    let piece = |edit: &Replacement| difference(workspace, shown_at, Some(edit.old.clone()), &edit.new);
+    replacements.iter().map(piece).collect()
 }
 
 /// The text after an edit, where that is beyond doubt.
@@ -97,23 +68,4 @@ fn apply(text: &str, edit: &Replacement) -> Option<String> {
     }
     let found = text.matches(&edit.old).take(2).count();
     (found == 1 || found > 1 && edit.everywhere).then(|| text.replace(&edit.old, &edit.new))
-}
-
-fn patched(workspace: &Workspace, change: &FileChange) -> Vec<Diff> {
-    let old = on_disk(workspace, &change.path);
-    let shown_at = change.moved_to.as_deref().unwrap_or(&change.path);
-    if change.deletes {
-        return vec![difference(workspace, shown_at, Some(old.unwrap_or_default()), "")];
-    }
-    if change.adds {
-        let new: String = change.hunks.iter().map(|hunk| hunk.new.as_str()).collect();
-        return vec![difference(workspace, shown_at, old, &new)];
-    }
-    if let Some(before) = &old
-        && let Some(after) = change.hunks.iter().try_fold(before.clone(), |text, hunk| apply(&text, hunk))
-    {
-        return vec![difference(workspace, shown_at, Some(before.clone()), &after)];
-    }
-    let piece = |hunk: &Replacement| difference(workspace, shown_at, Some(hunk.old.clone()), &hunk.new);
-    change.hunks.iter().map(piece).collect()
 }

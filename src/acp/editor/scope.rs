@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use serde_json::Value;
 
 use crate::acp::{RawPath, Workspace};
+use crate::tool::{AllowScope, CallDescription, CallView, CommandText};
 
 /// How far a yes for the whole session reaches.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -17,15 +18,6 @@ pub(super) enum Scope {
     /// This tool with exactly these arguments.
     Exactly { tool: String, args: String },
 }
-
-/// Tools that write one file, which they name.
-const ONE_FILE: &[&str] = &["Write", "Edit", "MultiEdit", "write_file"];
-/// The names of that argument.
-const PATHS: &[&str] = &["file_path", "path"];
-/// Tools whose command is a line for the shell.
-const LINES: &[&str] = &["Bash"];
-/// What may stand beside the command without changing what it does.
-const BESIDE: &[&str] = &["command", "description", "timeout_ms"];
 
 /// Programs that only show, whatever plain words follow.
 const SHOWING: &[&str] = &[
@@ -45,28 +37,31 @@ const BY_FIRST_WORD: &[(&str, &[&str])] = &[
 const TELLING: &[&str] = &["--output", "--config", "--ext-diff", "--textconv", "-c", "-C", "-O", "-o"];
 
 impl Scope {
-    /// What a yes to this call may be taken to cover. The arguments are under their own names.
-    pub(super) fn of(tool: &str, args: &Value, workspace: Option<&Workspace>) -> Self {
-        let text = |names: &[&str]| names.iter().find_map(|name| args.get(name)?.as_str());
-        if LINES.contains(&tool) {
-            let words = text(&["command"]).filter(|_| is_plain(args)).and_then(beginning);
-            return words.map_or_else(
-                || Self::exactly(tool, args),
-                |words| Self::Command { tool: tool.to_owned(), words },
-            );
-        }
-        let root = ONE_FILE.contains(&tool).then(|| text(PATHS)).flatten().and_then(|path| {
-            let found = workspace?.resolve(&RawPath::from(path)).ok()?;
-            Some(found.root().to_owned())
-        });
-        match root {
-            Some(root) => Self::Folder { tool: tool.to_owned(), root },
-            None => Self::exactly(tool, args),
+    /// The widest scope that a yes to this call may have.
+    pub(super) fn of_call(call: CallView<'_>, workspace: Option<&Workspace>) -> Self {
+        let wider = Self::wider(&call.tool.name, call.description, workspace);
+        wider.unwrap_or_else(|| Self::same_call(&call.tool.name, call.args))
+    }
+
+    /// A scope that covers more than the same call, where the tool and the call allow it.
+    fn wider(tool: &str, call: &CallDescription, workspace: Option<&Workspace>) -> Option<Self> {
+        let (tool, access) = (tool.to_owned(), &call.access);
+        match call.scope {
+            AllowScope::SameCall => None,
+            AllowScope::SameFolder => {
+                let path = RawPath::from(access.writes.first()?.as_str());
+                let root = workspace?.resolve(&path).ok()?.root().to_owned();
+                Some(Self::Folder { tool, root })
+            }
+            AllowScope::SameCommand => match &access.command.as_ref()?.text {
+                CommandText::Line(line) => Some(Self::Command { tool, words: beginning(line)? }),
+                CommandText::Program(..) | CommandText::Typed(..) => None,
+            },
         }
     }
 
     /// These arguments, in whatever order they come.
-    pub(super) fn exactly(tool: &str, args: &Value) -> Self {
+    pub(super) fn same_call(tool: &str, args: &Value) -> Self {
         let mut args = args.clone();
         args.sort_all_objects();
         Self::Exactly { tool: tool.to_owned(), args: args.to_string() }
@@ -80,11 +75,6 @@ impl Scope {
             Self::Exactly { tool, .. } => format!("Allow exactly this {tool} call for this session"),
         }
     }
-}
-
-/// Whether nothing but the command and how long it may take is set.
-fn is_plain(args: &Value) -> bool {
-    args.as_object().is_some_and(|args| args.keys().all(|key| BESIDE.contains(&key.as_str())))
 }
 
 /// The words that tell what a command does, of one that is nothing but words and known by its first ones.
@@ -112,9 +102,12 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::tool::Access;
 
-    fn bash(command: &str) -> Scope {
-        Scope::of("Bash", &json!({ "command": command }), None)
+    fn bash(command: &str) -> Option<Scope> {
+        let access = Access::command(CommandText::Line(command.to_owned()), None);
+        let call = CallDescription { access, scope: AllowScope::SameCommand, ..CallDescription::default() };
+        Scope::wider("Bash", &call, None)
     }
 
     #[test]
@@ -122,7 +115,7 @@ mod tests {
         assert_eq!(bash("cargo test --lib"), bash("cargo  test"));
         assert_ne!(bash("cargo test"), bash("cargo build"));
         assert_eq!(bash("ls -l /etc"), bash("ls"));
-        for exactly in [
+        for same_call in [
             "cargo test; rm -rf x",
             "cargo test && y",
             "cargo test $(x)",
@@ -144,13 +137,7 @@ mod tests {
             "find . -delete",
             "",
         ] {
-            assert!(matches!(bash(exactly), Scope::Exactly { .. }), "{exactly}");
-            assert_ne!(bash(exactly), bash(&format!("{exactly} more")));
-        }
-        for beside in
-            [json!({ "command": "ls", "run_in_background": true }), json!({ "command": "ls", "cwd": "/" })]
-        {
-            assert!(matches!(Scope::of("Bash", &beside, None), Scope::Exactly { .. }), "{beside}");
+            assert_eq!(bash(same_call), None, "{same_call}");
         }
     }
 
@@ -162,12 +149,18 @@ mod tests {
             std::fs::DirBuilder::new().create(root).expect("made");
         }
         let workspace = Workspace::open(&[one.clone(), two.clone()]).expect("a workspace");
-        let write =
-            |path: &str| Scope::of("Write", &json!({ "file_path": path, "content": "x" }), Some(&workspace));
+        let write = |path: &str| {
+            let call = CallDescription {
+                access: Access::writes([path]),
+                scope: AllowScope::SameFolder,
+                ..CallDescription::default()
+            };
+            Scope::wider("Write", &call, Some(&workspace))
+        };
         assert_eq!(write(&format!("{}/a", one.display())), write("b/c"));
         assert_ne!(write("a"), write(&format!("{}/a", two.display())));
         for outside in ["../a", "/etc/passwd", ""] {
-            assert!(matches!(write(outside), Scope::Exactly { .. }), "{outside}");
+            assert_eq!(write(outside), None, "{outside}");
         }
         let one_link = one.join("link");
         std::os::unix::fs::symlink(&two, &one_link).expect("a link");
@@ -175,18 +168,9 @@ mod tests {
     }
 
     #[test]
-    fn every_other_tool_is_allowed_exactly_as_it_was_asked() {
-        let task = |command: &str| {
-            let args = json!({ "tool": "Bash", "args": { "command": command } });
-            Scope::of("Task", &args, None)
-        };
-        assert_ne!(task("cargo build"), task("rm -rf ~"));
-        assert_eq!(task("cargo build"), task("cargo build"));
-        for tool in ["run_command", "ApplyPatch", "OpenApp", "SqliteQuery", "ide_rename"] {
-            let scope = |x: &str| Scope::of(tool, &json!({ "command": x, "path": x, "patch": x }), None);
-            assert_ne!(scope("a"), scope("b"), "{tool}");
-        }
-        let other_order = Scope::of("OpenApp", &json!({ "b": 1, "a": 2 }), None);
-        assert_eq!(other_order, Scope::of("OpenApp", &json!({ "a": 2, "b": 1 }), None));
+    fn a_yes_to_the_same_call_covers_exactly_its_arguments_in_any_order() {
+        let call = |args: Value| Scope::same_call("OpenApp", &args);
+        assert_eq!(call(json!({ "b": 1, "a": 2 })), call(json!({ "a": 2, "b": 1 })));
+        assert_ne!(call(json!({ "a": 1 })), call(json!({ "a": 2 })));
     }
 }

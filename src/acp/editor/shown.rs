@@ -25,7 +25,9 @@ use crate::acp::protocol::{
 };
 use crate::home::ThreadEvent;
 use crate::ids::{ConversationId, RequestId};
-use crate::tool::{CallView, Effect, Ended, Lane, ObservedCall, Verdict, Word, advice_when_stopped};
+use crate::tool::{
+    CallView, Effect, Ended, Lane, ObservedCall, ProposedChange, Verdict, Word, advice_when_stopped,
+};
 
 /// The most of an answer's text that is shown.
 const ANSWER: usize = 16 * 1024;
@@ -43,12 +45,12 @@ pub struct ShownCall {
     request: RequestId,
     conversation: ConversationId,
     id: ToolCallId,
-    tool: String,
     workspace: Option<Workspace>,
     title: String,
     kind: ToolKind,
     args: Value,
     scope: Scope,
+    changes: Vec<ProposedChange>,
     asks: bool,
     newest: Newest,
     /// The editor runs it, or may have.
@@ -75,18 +77,18 @@ impl ShownCall {
         let executes = call.effect == Effect::Executes && call.tool.lane != Lane::Control;
         let asked = session.settings.ask.contains(&call.effect) && !call.tool.only_ends;
         // Whoever allowed a task saw the whole of it.
-        let known = call.of_task && session.remembered.has_allowed_task(call.request);
+        let known = call.of_task && session.remembered.calls.made_task(call.request);
         let asks = call.tool.always_asks || asked && !known;
         let shown = Self {
             request: call.request.clone(),
             conversation: call.conversation.clone(),
             id: ToolCallId::from(call.request.to_string()),
-            tool: call.tool.name.to_string(),
             workspace: workspace.cloned(),
             title: glance::title(call, &session.roots),
             kind: glance::kind(call.tool.kind()),
             args: call.args.clone(),
-            scope: Scope::of(&call.tool.name, call.args, workspace),
+            scope: Scope::of_call(call, workspace),
+            changes: if asks { call.description.changes.clone() } else { Vec::new() },
             asks,
             newest: Newest::default(),
             in_editor: AtomicBool::new(false),
@@ -101,7 +103,7 @@ impl ShownCall {
         let mut first = ToolCall::new(shown.id.clone(), shown.title.clone())
             .kind(shown.kind)
             .status(ToolCallStatus::Pending)
-            .locations(glance::locations(call.args, workspace))
+            .locations(glance::locations(call, workspace))
             .raw_input(call.args.clone());
         if executes && session.shows_output() && !session.runs() {
             let terminal = TerminalId::from(format!("punie-{}", call.request));
@@ -169,8 +171,7 @@ impl ShownCall {
 
     /// The terminal that shows what is printed here, where the editor has such a thing.
     fn fed(&self) -> Option<TerminalId> {
-        let state = self.state();
-        state.terminal.clone().filter(|_| state.fed)
+        Some(self.state()).filter(|state| state.fed)?.terminal.clone()
     }
 
     fn update(&self, fields: ToolCallUpdateFields) {
@@ -201,10 +202,7 @@ impl ShownCall {
             ok: status == ToolCallStatus::Completed,
         });
         let fed = self.fed();
-        let in_terminal = {
-            let state = self.state();
-            state.terminal.is_some() && state.started
-        };
+        let in_terminal = Some(self.state()).is_some_and(|state| state.terminal.is_some() && state.started);
         let contents = self.contents(text.filter(|_| !in_terminal));
         let mut fields = ToolCallUpdateFields::new().status(status);
         if !contents.is_empty() {
@@ -247,9 +245,9 @@ impl ShownCall {
 
     /// What the person decides about: the differences that an edit makes, else all of the arguments.
     async fn question(&self) -> Vec<ToolCallContent> {
-        let (tool, args, workspace) = (self.tool.clone(), self.args.clone(), self.workspace.clone());
+        let (changes, workspace) = (self.changes.clone(), self.workspace.clone());
         let reading =
-            tokio::task::spawn_blocking(move || preview::differences(&tool, &args, workspace.as_ref()?));
+            tokio::task::spawn_blocking(move || preview::differences(&changes, workspace.as_ref()?));
         match reading.await {
             Ok(Some(diffs)) => diffs.into_iter().map(ToolCallContent::Diff).collect(),
             _ => vec![ToolCallContent::from(ContentBlock::from(glance::whole(&self.args)))],
@@ -280,12 +278,12 @@ impl ShownCall {
         };
         match answered.map(|answer| permission::said(&answer.outcome, &offered)) {
             Ok(Said::Once) => {
-                session.remembered.allowed(&self.request);
+                session.remembered.calls.record(&self.request);
                 Verdict { allowed: true, by: person, then: "this once".into() }
             }
             Ok(Said::Always) => {
                 session.remembered.add(self.scope.clone());
-                session.remembered.allowed(&self.request);
+                session.remembered.calls.record(&self.request);
                 Verdict { allowed: true, by: person, then: "for this session".into() }
             }
             Ok(Said::No) => no(format!("{person} rejected it"), again),
@@ -317,7 +315,7 @@ impl ObservedCall for ShownCall {
         let remembered = &self.turn.session.remembered;
         let holds = remembered.holds(&self.scope);
         if holds {
-            remembered.allowed(&self.request);
+            remembered.calls.record(&self.request);
         }
         let person = || self.turn.session.person();
         holds.then(|| Verdict { allowed: true, by: person(), then: "for this session".into() })

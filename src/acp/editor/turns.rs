@@ -188,6 +188,11 @@ impl Editors {
 }
 
 impl Observer for Editors {
+    fn may_follow(&self, conversation: &ConversationId) -> bool {
+        let is_supervised = || self.0.supervision.get().is_some_and(|(by, _)| by.asks_about(conversation));
+        self.turn_for(conversation).is_some() || !self.state().threads.is_empty() || is_supervised()
+    }
+
     fn observe(&self, call: CallView<'_>) -> Option<Arc<dyn ObservedCall>> {
         if let Some(shown) = self.show(call) {
             return Some(shown);

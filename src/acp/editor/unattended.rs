@@ -13,7 +13,7 @@ use super::output::fenced;
 use super::shown::ShownCall;
 use super::turns::Editors;
 use crate::ids::{ConversationId, RequestId};
-use crate::tool::{CallView, Effect, Ended, ObservedCall, ToolSpec, Verdict, Word};
+use crate::tool::{CallDescription, CallView, Effect, Ended, ObservedCall, ToolSpec, Verdict, Word};
 
 /// A call that waits for an editor, or for an approval.
 pub(super) struct UnattendedCall {
@@ -24,6 +24,7 @@ pub(super) struct UnattendedCall {
     effect: Effect,
     of_task: bool,
     args: Value,
+    description: CallDescription,
     title: String,
     /// The call in the turn that was opened for it.
     shown: OnceLock<Arc<ShownCall>>,
@@ -40,6 +41,7 @@ impl UnattendedCall {
             effect: call.effect,
             of_task: call.of_task,
             args: call.args.clone(),
+            description: call.description.clone(),
             title: call.title.to_owned(),
             shown: OnceLock::new(),
         }
@@ -53,6 +55,7 @@ impl UnattendedCall {
             effect: self.effect,
             of_task: self.of_task,
             args: &self.args,
+            description: &self.description,
             title: &self.title,
         }
     }

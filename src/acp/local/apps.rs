@@ -33,16 +33,15 @@ impl AppClient for LocalTerminals {
     }
 }
 
-/// Whether windows can be shown, as far as the environment tells.
-fn has_display(env: &BTreeMap<String, String>) -> bool {
-    let set = |name: &str| env.get(name).is_some_and(|value| !value.is_empty());
-    !cfg!(target_os = "linux") || set("DISPLAY") || set("WAYLAND_DISPLAY")
+/// Tells from the environment whether windows can be shown. `is_set` says whether a variable has a value.
+pub fn has_display(is_set: impl Fn(&str) -> bool) -> bool {
+    !cfg!(target_os = "linux") || is_set("DISPLAY") || is_set("WAYLAND_DISPLAY")
 }
 
 #[cfg(not(any(target_os = "macos", windows)))]
 async fn open(request: &AppRequest, env: &BTreeMap<String, String>) -> Result<OpenedApp, ToolError> {
     const OPENER: &str = "xdg-open";
-    let display = has_display(env);
+    let display = has_display(|name| env.get(name).is_some_and(|value| !value.is_empty()));
     let AppRequest { app, args, cwd, file } = request;
     let cause = match start(app, args, cwd, env) {
         Ok(child) => return watched(child, LOOK, None, display).await,

@@ -12,7 +12,7 @@ use tokio::sync::OnceCell;
 use super::guarded::Watch;
 #[cfg(unix)]
 use super::repositories::Repositories;
-use crate::sandbox::{Cages, Level, Network, Require, Rules};
+use crate::sandbox::{Cages, Level, Network, Require, Rules, hint};
 use crate::tool::{ErrorCode, Meta, ToolError};
 
 /// How commands are confined. Clones share it; the default confines nothing and requires nothing.
@@ -239,12 +239,10 @@ impl Confinement {
         let shared = self.shared.as_ref()?;
         let level = shared.proven.get()?;
         let network = shared.cages.network();
-        if *level == Level::None {
-            None
-        } else {
-            let hint =
-                if failed { crate::sandbox::hint::line } else { crate::sandbox::hint::line_after_success };
-            hint(&shared.setup.rules, network, output)
+        match *level {
+            Level::None => None,
+            _ if failed => hint::line(&shared.setup.rules, network, output),
+            _ => hint::line_after_success(network, output),
         }
     }
 

@@ -1,7 +1,7 @@
 //! This machine as the client: its file system and its processes.
 
 pub mod aftermath;
-mod apps;
+pub mod apps;
 pub(in crate::acp) mod arguments;
 mod atomic_write;
 #[cfg(unix)]

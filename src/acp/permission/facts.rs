@@ -14,7 +14,7 @@ use crate::acp::{RawPath, Workspace};
 use crate::policy::shell::{self, Script};
 use crate::policy::{Call, Place};
 use crate::tool::{
-    Access, CommandAccess, CommandFolder, CommandText, Effect, ToolError, ToolSpec, WithoutPaths,
+    Access, CommandAccess, CommandFolder, CommandText, DefaultLocation, Effect, ToolError, ToolSpec,
 };
 
 /// Keys that stop a program and say nothing to a shell.
@@ -32,12 +32,6 @@ pub(super) fn of(
     effect: Effect,
     access: &Access,
 ) -> Result<Call, ToolError> {
-    let effect = match effect {
-        Effect::Reads => "reads",
-        Effect::Writes => "writes",
-        Effect::Executes => "executes",
-        Effect::AsksUser => "asks",
-    };
     let script = access.command.as_ref().map(script).transpose()?.flatten();
     let mut places = places(workspace, access);
     if let Some(script) = &script {
@@ -74,7 +68,7 @@ pub(super) fn folder(workspace: &Workspace, access: &Access) -> Option<PathBuf> 
 }
 
 fn places(workspace: &Workspace, access: &Access) -> Vec<Place> {
-    let mut places: Vec<Place> = access.paths.iter().map(|path| place(workspace, Path::new(path))).collect();
+    let mut places: Vec<Place> = access.paths().map(|path| place(workspace, Path::new(path))).collect();
     places.extend(access.unnamed.map(|shown| Place { shown: shown.to_owned(), ..Place::default() }));
     if let Some(name) = &access.file_or_program {
         // A bare name may be a file of the workspace, too; one that is none names a program.
@@ -84,13 +78,13 @@ fn places(workspace: &Workspace, access: &Access) -> Vec<Place> {
         places.extend(is_file.then(|| target(workspace, &path)));
     }
     if places.is_empty() {
-        match &access.without_paths {
-            WithoutPaths::Nowhere => {}
-            WithoutPaths::FirstWorkspace => places.push(place(workspace, workspace.first())),
-            WithoutPaths::AllWorkspaces(Some(base)) if workspace.roots().count() == 1 => {
+        match &access.default_location {
+            DefaultLocation::Nowhere => {}
+            DefaultLocation::FirstWorkspace => places.push(place(workspace, workspace.first())),
+            DefaultLocation::AllWorkspaces(Some(base)) if workspace.roots().count() == 1 => {
                 places.push(place(workspace, Path::new(base)));
             }
-            WithoutPaths::AllWorkspaces(_) => {
+            DefaultLocation::AllWorkspaces(_) => {
                 places.extend(workspace.roots().map(|root| place(workspace, root)));
             }
         }

@@ -98,7 +98,7 @@ pub async fn probe(config: &Config, patience: Duration) -> Result<(), Option<&'s
     let url = config.backend.url.as_ref().ok_or(None)?;
     if config.backend.kind == BackendKind::Convex {
         let functions = functions(config).map_err(|_| None)?;
-        return functions.probe(patience).await.map_err(|error| Some(error.trouble()));
+        return functions.probe(patience).await.map_err(|error| Some(error.problem().as_str()));
     }
     let place = match proxies(config).server_for(&url.to_url()).map_err(|_| None)? {
         Some(proxy) => proxy.place(),

@@ -19,6 +19,7 @@ use tokio::task::JoinSet;
 use super::exit::{self, Exit};
 use super::logging;
 use crate::acp::editor::{Editors, Overlay};
+use crate::acp::local::apps::has_display;
 use crate::acp::local::client_tools::LocalPolicy;
 use crate::acp::local::confinement::Confinement;
 use crate::acp::local::environment;
@@ -117,7 +118,8 @@ pub fn machine(
             home: home.clone(),
             redactor: redactor.clone(),
             command_rules: rules(),
-            opens_apps: confinement.permit_app().is_ok() && environment.has_display(),
+            opens_apps: confinement.permit_app().is_ok()
+                && has_display(|name| environment.get(name).is_some_and(|value| !value.is_empty())),
         },
         terminal: terminal::TerminalDeps {
             terminals: client,

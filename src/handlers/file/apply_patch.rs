@@ -10,9 +10,11 @@ use super::FileDeps;
 use super::patch::named_paths::NamedPaths;
 use super::patch::parse::{ParseError, parse};
 use super::patch::plan::{Change, Deed, plan};
-use super::patch::{commit, report};
+use super::patch::{Section, commit, report};
 use crate::output::figures::{counted, grouped, size};
-use crate::tool::{Access, Effect, ErrorCode, Meta, Reply, Tool, ToolCx, ToolError};
+use crate::tool::{
+    Access, CallDescription, CallTitle, Effect, ErrorCode, Meta, Reply, Tool, ToolCx, ToolError,
+};
 
 /// The longest patch.
 const MAX_PATCH: usize = 1 << 20;
@@ -56,7 +58,18 @@ impl Tool for ApplyPatch {
 
     fn access(&self) -> Access {
         let named = NamedPaths::of(&self.patch);
-        Access { unnamed: named.unclear.then_some("the files of the patch"), ..Access::paths(named.paths) }
+        Access { unnamed: named.unclear.then_some("the files of the patch"), ..Access::writes(named.paths) }
+    }
+
+    fn describe(&self) -> CallDescription {
+        let Ok(patch) = parse(&self.patch) else {
+            return CallDescription::titled(CallTitle::sentence("Apply a patch"));
+        };
+        let names = patch.sections.iter().filter_map(|section| section.names.first());
+        let title = CallTitle::about_files("Edit", names);
+        // The person is shown the patch itself where differences would not say all of it.
+        let changes = patch.sections.iter().map(Section::proposed_change).collect::<Option<_>>();
+        CallDescription { changes: changes.unwrap_or_default(), ..CallDescription::titled(title) }
     }
 
     async fn run(self, cx: &ToolCx, deps: &FileDeps) -> Result<Reply, ToolError> {

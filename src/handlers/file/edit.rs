@@ -16,7 +16,10 @@ use super::{FileDeps, changed, long_edit, mask};
 use crate::acp::files::{LoadedFile, NewContent, Precondition, Splice, Stamp, WriteTextFile};
 use crate::acp::{RawPath, WorkspacePath};
 use crate::output::Uncut;
-use crate::tool::{Access, Effect, ErrorCode, Meta, Reply, Tool, ToolCx, ToolError};
+use crate::tool::{
+    Access, CallDescription, Effect, ErrorCode, Meta, ProposedContent, Replacement, Reply, Tool, ToolCx,
+    ToolError,
+};
 
 /// The largest file that is held whole to be edited.
 pub(super) const MAX_BYTES: u64 = 64 << 20;
@@ -85,7 +88,17 @@ impl Tool for Edit {
     type Output = Reply;
 
     fn access(&self) -> Access {
-        Access::paths([self.file_path.as_str()])
+        Access::writes([self.file_path.as_str()])
+    }
+
+    fn describe(&self) -> CallDescription {
+        let replacement = Replacement {
+            old: self.old_string.clone(),
+            new: self.new_string.clone(),
+            everywhere: self.replace_all,
+        };
+        let content = ProposedContent::Replaced(vec![replacement]);
+        CallDescription::file_change("Edit", self.file_path.as_str(), content)
     }
 
     async fn run(self, cx: &ToolCx, deps: &FileDeps) -> Result<Reply, ToolError> {

@@ -7,7 +7,9 @@ use super::rendered::Lines;
 use super::{FileDeps, listing};
 use crate::acp::RawPath;
 use crate::output::Budget;
-use crate::tool::{Access, Effect, Reply, Tool, ToolCx, ToolError, WithoutPaths};
+use crate::tool::{
+    Access, CallDescription, CallTitle, DefaultLocation, Effect, Reply, Tool, ToolCx, ToolError,
+};
 
 /// Same as Read of a folder: up to 500 entries. With `recursive` all below it, but ignored files.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -43,7 +45,12 @@ impl Tool for ListFiles {
     type Output = Reply;
 
     fn access(&self) -> Access {
-        Access::paths(self.path.as_ref().map(RawPath::as_str)).or_else(WithoutPaths::FirstWorkspace)
+        Access::reads(self.path.as_ref().map(RawPath::as_str)).or_default(DefaultLocation::FirstWorkspace)
+    }
+
+    fn describe(&self) -> CallDescription {
+        let path = self.path.as_ref().map_or(".", RawPath::as_str);
+        CallDescription::titled(CallTitle::about_files("List the files in", [path]))
     }
 
     async fn run(self, cx: &ToolCx, deps: &FileDeps) -> Result<Reply, ToolError> {

@@ -19,7 +19,10 @@ use crate::acp::files::{LoadedFile, NewContent, Precondition, Splice, WriteTextF
 use crate::acp::{RawPath, WorkspacePath};
 use crate::output::Uncut;
 use crate::output::figures::counted;
-use crate::tool::{Access, Effect, ErrorCode, Meta, Reply, Tool, ToolCx, ToolError};
+use crate::tool::{
+    Access, CallDescription, Effect, ErrorCode, Meta, ProposedContent, Replacement, Reply, Tool, ToolCx,
+    ToolError,
+};
 
 /// The most edits of a call.
 const MAX_EDITS: usize = 500;
@@ -75,7 +78,17 @@ impl Tool for MultiEdit {
     type Output = Reply;
 
     fn access(&self) -> Access {
-        Access::paths([self.file_path.as_str()])
+        Access::writes([self.file_path.as_str()])
+    }
+
+    fn describe(&self) -> CallDescription {
+        let replacements = self.edits.iter().map(|edit| Replacement {
+            old: edit.old_string.clone(),
+            new: edit.new_string.clone(),
+            everywhere: edit.replace_all,
+        });
+        let content = ProposedContent::Replaced(replacements.collect());
+        CallDescription::file_change("Edit", self.file_path.as_str(), content)
     }
 
     async fn run(self, cx: &ToolCx, deps: &FileDeps) -> Result<Reply, ToolError> {

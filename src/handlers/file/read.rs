@@ -14,7 +14,9 @@ use crate::acp::encoding::Encoding;
 use crate::acp::files::{Endings, LineTotal, ReadTextFile, Start, TextWindow};
 use crate::output::figures::{counted, grouped, size};
 use crate::output::{Budget, Uncut};
-use crate::tool::{Access, Effect, ErrorCode, Meta, Reply, Tool, ToolCx, ToolError};
+use crate::tool::{
+    Access, CallDescription, CallTitle, Effect, ErrorCode, Meta, Reply, Tool, ToolCx, ToolError,
+};
 
 /// Lines where the call does not say.
 const LINES: u64 = 2_000;
@@ -79,7 +81,15 @@ impl Tool for Read {
     type Output = Reply;
 
     fn access(&self) -> Access {
-        Access::paths([self.file_path.as_str()])
+        Access::reads([self.file_path.as_str()])
+    }
+
+    fn describe(&self) -> CallDescription {
+        let line = self.offset.and_then(|offset| u64::try_from(offset).ok()).filter(|line| *line > 0);
+        CallDescription {
+            line,
+            ..CallDescription::titled(CallTitle::about_files("Read", [self.file_path.as_str()]))
+        }
     }
 
     async fn run(self, cx: &ToolCx, deps: &FileDeps) -> Result<Reply, ToolError> {

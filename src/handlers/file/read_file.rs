@@ -10,7 +10,9 @@ use crate::acp::RawPath;
 use crate::acp::files::{LineTotal, ReadTextFile, Start};
 use crate::output::Budget;
 use crate::output::figures::grouped;
-use crate::tool::{Access, Effect, ErrorCode, Meta, Reply, Tool, ToolCx, ToolError};
+use crate::tool::{
+    Access, CallDescription, CallTitle, Effect, ErrorCode, Meta, Reply, Tool, ToolCx, ToolError,
+};
 
 /// Left for the note on what is left out.
 const NOTE: usize = 300;
@@ -36,7 +38,11 @@ impl Tool for ReadFile {
     type Output = Reply;
 
     fn access(&self) -> Access {
-        Access::paths([self.path.as_str()])
+        Access::reads([self.path.as_str()])
+    }
+
+    fn describe(&self) -> CallDescription {
+        CallDescription::titled(CallTitle::about_files("Read", [self.path.as_str()]))
     }
 
     async fn run(self, cx: &ToolCx, deps: &FileDeps) -> Result<Reply, ToolError> {

@@ -9,7 +9,9 @@ use super::{FileDeps, changed, mask};
 use crate::acp::files::{NewContent, Precondition, WriteTextFile};
 use crate::acp::{RawPath, WorkspacePath};
 use crate::output::figures::{counted, size};
-use crate::tool::{Access, Effect, ErrorCode, Reply, Tool, ToolCx, ToolError};
+use crate::tool::{
+    Access, CallDescription, Effect, ErrorCode, ProposedContent, Reply, Tool, ToolCx, ToolError,
+};
 
 /// The largest content that is taken.
 const MAX_BYTES: usize = 10 << 20;
@@ -67,7 +69,12 @@ impl Tool for Write {
     type Output = Reply;
 
     fn access(&self) -> Access {
-        Access::paths([self.file_path.as_str()])
+        Access::writes([self.file_path.as_str()])
+    }
+
+    fn describe(&self) -> CallDescription {
+        let content = ProposedContent::Whole(self.content.clone());
+        CallDescription::file_change("Write", self.file_path.as_str(), content)
     }
 
     async fn run(self, cx: &ToolCx, deps: &FileDeps) -> Result<Reply, ToolError> {

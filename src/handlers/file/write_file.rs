@@ -8,7 +8,9 @@ use super::write::check_size;
 use super::{FileDeps, changed, mask};
 use crate::acp::RawPath;
 use crate::acp::files::{NewContent, Precondition, WriteTextFile};
-use crate::tool::{Access, Effect, ErrorCode, Reply, Tool, ToolCx, ToolError};
+use crate::tool::{
+    Access, CallDescription, Effect, ErrorCode, ProposedContent, Reply, Tool, ToolCx, ToolError,
+};
 
 /// Same as Write: creates or replaces a text file. To change a part use Edit.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -35,7 +37,12 @@ impl Tool for WriteFile {
     type Output = Reply;
 
     fn access(&self) -> Access {
-        Access::paths([self.path.as_str()])
+        Access::writes([self.path.as_str()])
+    }
+
+    fn describe(&self) -> CallDescription {
+        let content = ProposedContent::Whole(self.content.clone());
+        CallDescription::file_change("Write", self.path.as_str(), content)
     }
 
     async fn run(self, cx: &ToolCx, deps: &FileDeps) -> Result<Reply, ToolError> {

@@ -10,7 +10,7 @@ use super::names;
 use super::staging::{Batch, Which, open, sort, stage};
 use crate::acp::RawPath;
 use crate::output::figures::counted;
-use crate::tool::{Access, Effect, ErrorCode, Meta, Reply, Tool, ToolCx, ToolError, WithoutPaths};
+use crate::tool::{Access, DefaultLocation, Effect, ErrorCode, Meta, Reply, Tool, ToolCx, ToolError};
 
 /// How many files are listed.
 const LISTED: usize = 100;
@@ -44,9 +44,9 @@ impl Tool for GitAdd {
     type Output = Reply;
 
     fn access(&self) -> Access {
-        Access::paths(self.paths.iter().map(RawPath::as_str))
-            .or_else(WithoutPaths::FirstWorkspace)
-            .starting_others()
+        Access::reads(self.paths.iter().map(RawPath::as_str))
+            .or_default(DefaultLocation::FirstWorkspace)
+            .starting_programs()
     }
 
     async fn run(self, cx: &ToolCx, deps: &GitDeps) -> Result<Reply, ToolError> {

@@ -13,7 +13,7 @@ use super::repository::{Kind, Repository, with_path};
 use super::revision::short;
 use crate::acp::RawPath;
 use crate::output::{Budget, figures};
-use crate::tool::{Access, Effect, ErrorCode, Meta, Reply, Tool, ToolCx, ToolError, WithoutPaths};
+use crate::tool::{Access, DefaultLocation, Effect, ErrorCode, Meta, Reply, Tool, ToolCx, ToolError};
 
 const LINES: u64 = 200;
 const MOST: u64 = 2_000;
@@ -58,7 +58,7 @@ impl Tool for GitBlame {
     type Output = Reply;
 
     fn access(&self) -> Access {
-        Access::paths([self.path.as_str()]).or_else(WithoutPaths::FirstWorkspace)
+        Access::reads([self.path.as_str()]).or_default(DefaultLocation::FirstWorkspace)
     }
 
     async fn run(self, cx: &ToolCx, deps: &GitDeps) -> Result<Reply, ToolError> {

@@ -9,7 +9,9 @@ use super::repository::{Kind, Part, Repository};
 use super::staging::{Which, open, sort};
 use super::status::here;
 use crate::acp::RawPath;
-use crate::tool::{Access, Effect, Reply, Tool, ToolCx, ToolError};
+use crate::tool::{
+    Access, CallDescription, CallTitle, DefaultLocation, Effect, Reply, Tool, ToolCx, ToolError,
+};
 
 /// Commit what is staged, only `paths`, or with all=true every change of files that git knows.
 ///
@@ -57,8 +59,14 @@ impl Tool for GitCommit {
     type Output = Reply;
 
     fn access(&self) -> Access {
-        let paths = self.paths.iter().flatten().chain([&self.path]).map(RawPath::as_str);
-        Access::paths(paths).starting_others()
+        // With `paths` the repository is found from these, and `path` is not looked at.
+        let folder = self.paths.is_none().then_some(&self.path);
+        let paths = self.paths.iter().flatten().chain(folder).map(RawPath::as_str);
+        Access::reads(paths).or_default(DefaultLocation::FirstWorkspace).starting_programs()
+    }
+
+    fn describe(&self) -> CallDescription {
+        CallDescription::titled(CallTitle::sentence(format!("Commit `{}`", self.message)))
     }
 
     async fn run(self, cx: &ToolCx, deps: &GitDeps) -> Result<Reply, ToolError> {

@@ -13,7 +13,7 @@ use super::status::here;
 use crate::acp::RawPath;
 use crate::output::Budget;
 use crate::output::figures::counted;
-use crate::tool::{Access, Effect, Reply, Tool, ToolCx, ToolError, WithoutPaths};
+use crate::tool::{Access, DefaultLocation, Effect, Reply, Tool, ToolCx, ToolError};
 
 const CONTEXT: u64 = 3;
 const MOST_CONTEXT: u64 = 1_000;
@@ -86,7 +86,7 @@ impl Tool for GitDiff {
     type Output = Reply;
 
     fn access(&self) -> Access {
-        Access::paths([self.path.as_str()]).or_else(WithoutPaths::FirstWorkspace)
+        Access::reads([self.path.as_str()]).or_default(DefaultLocation::FirstWorkspace)
     }
 
     /// `a..b` compares two commits; `a...b` what b did since it left a. A side that is not named is HEAD.

@@ -12,7 +12,7 @@ use super::repository::Repository;
 use super::status::here;
 use crate::acp::RawPath;
 use crate::output::Budget;
-use crate::tool::{Access, Body, Effect, Meta, Reply, Tool, ToolCx, ToolError, WithoutPaths};
+use crate::tool::{Access, Body, DefaultLocation, Effect, Meta, Reply, Tool, ToolCx, ToolError};
 
 /// Same as GitDiff: `git diff HEAD`, then `git diff --cached`. For one file use GitDiff.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -34,7 +34,7 @@ impl Tool for GetDiff {
     type Output = Reply;
 
     fn access(&self) -> Access {
-        Access::paths([self.path.as_str()]).or_else(WithoutPaths::FirstWorkspace)
+        Access::reads([self.path.as_str()]).or_default(DefaultLocation::FirstWorkspace)
     }
 
     async fn run(self, cx: &ToolCx, deps: &GitDeps) -> Result<Reply, ToolError> {

@@ -7,7 +7,9 @@ use super::GitDeps;
 use super::committing::{Order, commit};
 use super::staging::{Which, open, sort};
 use crate::acp::RawPath;
-use crate::tool::{Access, Effect, Reply, Tool, ToolCx, ToolError, WithoutPaths};
+use crate::tool::{
+    Access, CallDescription, CallTitle, DefaultLocation, Effect, Reply, Tool, ToolCx, ToolError,
+};
 
 /// Same as GitAdd and then GitCommit of these paths alone. It refuses where the repository has hooks.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -35,9 +37,13 @@ impl Tool for GitAddCommit {
     type Output = Reply;
 
     fn access(&self) -> Access {
-        Access::paths(self.paths.iter().map(RawPath::as_str))
-            .or_else(WithoutPaths::FirstWorkspace)
-            .starting_others()
+        Access::reads(self.paths.iter().map(RawPath::as_str))
+            .or_default(DefaultLocation::FirstWorkspace)
+            .starting_programs()
+    }
+
+    fn describe(&self) -> CallDescription {
+        CallDescription::titled(CallTitle::sentence(format!("Commit `{}`", self.message)))
     }
 
     async fn run(self, cx: &ToolCx, deps: &GitDeps) -> Result<Reply, ToolError> {

@@ -9,7 +9,7 @@ use super::repository::Repository;
 use super::status::here;
 use crate::acp::RawPath;
 use crate::output::Budget;
-use crate::tool::{Access, Effect, Meta, Reply, Tool, ToolCx, ToolError, WithoutPaths};
+use crate::tool::{Access, DefaultLocation, Effect, Meta, Reply, Tool, ToolCx, ToolError};
 
 /// Same as GitDiff, as `git diff` prints it. With staged=true the index against the last commit.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -45,7 +45,7 @@ impl Tool for PlainDiff {
     type Output = Reply;
 
     fn access(&self) -> Access {
-        Access::paths([self.path.as_str()]).or_else(WithoutPaths::FirstWorkspace)
+        Access::reads([self.path.as_str()]).or_default(DefaultLocation::FirstWorkspace)
     }
 
     async fn run(self, cx: &ToolCx, deps: &GitDeps) -> Result<Reply, ToolError> {

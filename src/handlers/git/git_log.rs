@@ -9,7 +9,7 @@ use super::log::reply;
 use super::repository::Repository;
 use super::status::here;
 use crate::acp::RawPath;
-use crate::tool::{Access, Effect, Reply, Tool, ToolCx, ToolError, WithoutPaths};
+use crate::tool::{Access, DefaultLocation, Effect, Reply, Tool, ToolCx, ToolError};
 
 const COUNT: u64 = 10;
 const MOST: u64 = 1_000;
@@ -45,7 +45,7 @@ impl Tool for PlainLog {
     type Output = Reply;
 
     fn access(&self) -> Access {
-        Access::paths([self.path.as_str()]).or_else(WithoutPaths::FirstWorkspace)
+        Access::reads([self.path.as_str()]).or_default(DefaultLocation::FirstWorkspace)
     }
 
     async fn run(self, cx: &ToolCx, deps: &GitDeps) -> Result<Reply, ToolError> {

@@ -8,7 +8,7 @@ use super::names;
 use super::repository::Repository;
 use super::status::here;
 use crate::acp::RawPath;
-use crate::tool::{Access, Effect, Meta, Reply, Tool, ToolCx, ToolError, WithoutPaths};
+use crate::tool::{Access, DefaultLocation, Effect, Meta, Reply, Tool, ToolCx, ToolError};
 
 /// Same as GitStatus, as `git status --porcelain` prints it. A clean tree says so.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -31,7 +31,7 @@ impl Tool for PlainStatus {
     type Output = Reply;
 
     fn access(&self) -> Access {
-        Access::paths([self.path.as_str()]).or_else(WithoutPaths::FirstWorkspace)
+        Access::reads([self.path.as_str()]).or_default(DefaultLocation::FirstWorkspace)
     }
 
     async fn run(self, cx: &ToolCx, deps: &GitDeps) -> Result<Reply, ToolError> {

@@ -12,7 +12,7 @@ use super::repository::{Kind, Repository};
 use super::revision::plain;
 use super::status::here;
 use crate::acp::RawPath;
-use crate::tool::{Access, Effect, Meta, Reply, Tool, ToolCx, ToolError, WithoutPaths};
+use crate::tool::{Access, DefaultLocation, Effect, Meta, Reply, Tool, ToolCx, ToolError};
 
 const COUNT: u64 = 20;
 const MOST: u64 = 1_000;
@@ -74,7 +74,7 @@ impl Tool for GitLog {
     type Output = Reply;
 
     fn access(&self) -> Access {
-        Access::paths([self.path.as_str()]).or_else(WithoutPaths::FirstWorkspace)
+        Access::reads([self.path.as_str()]).or_default(DefaultLocation::FirstWorkspace)
     }
 
     async fn run(self, cx: &ToolCx, deps: &GitDeps) -> Result<Reply, ToolError> {

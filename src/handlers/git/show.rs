@@ -18,7 +18,7 @@ use crate::acp::RawPath;
 use crate::output::Budget;
 use crate::output::clip::clip;
 use crate::output::figures::{counted, size};
-use crate::tool::{Access, Effect, ErrorCode, Meta, Reply, Tool, ToolCx, ToolError, WithoutPaths};
+use crate::tool::{Access, DefaultLocation, Effect, ErrorCode, Meta, Reply, Tool, ToolCx, ToolError};
 
 /// How much of a message is shown.
 const MESSAGE: u64 = 4_000;
@@ -81,7 +81,7 @@ impl Tool for GitShow {
     type Output = Reply;
 
     fn access(&self) -> Access {
-        Access::paths([self.path.as_str()]).or_else(WithoutPaths::FirstWorkspace)
+        Access::reads([self.path.as_str()]).or_default(DefaultLocation::FirstWorkspace)
     }
 
     /// `HEAD:src/main.rs` names a path in a commit, as git has it.

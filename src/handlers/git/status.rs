@@ -13,7 +13,7 @@ use super::repository::Repository;
 use super::{names, revision};
 use crate::acp::RawPath;
 use crate::output::figures::{counted, grouped};
-use crate::tool::{Access, Effect, Meta, Reply, Tool, ToolCx, ToolError, WithoutPaths};
+use crate::tool::{Access, DefaultLocation, Effect, Meta, Reply, Tool, ToolCx, ToolError};
 
 /// What git is asked, in the form that is read.
 pub(super) const QUESTION: [&str; 9] = [
@@ -68,7 +68,7 @@ impl Tool for GitStatus {
     type Output = Reply;
 
     fn access(&self) -> Access {
-        Access::paths([self.path.as_str()]).or_else(WithoutPaths::FirstWorkspace)
+        Access::reads([self.path.as_str()]).or_default(DefaultLocation::FirstWorkspace)
     }
 
     async fn run(self, cx: &ToolCx, deps: &GitDeps) -> Result<Reply, ToolError> {

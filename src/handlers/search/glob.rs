@@ -1,27 +1,25 @@
 //! Glob: files by name, newest first. Not here: files by content (grep).
 
-use std::cmp::Reverse;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::SearchDeps;
 use super::coverage::Coverage;
+use super::file_finder::{FileSearch, FoundPaths, SortOrder};
 use super::file_glob::{FileGlob, split};
-use super::halt::{self, Halt};
+use super::halt;
 use super::listing::Kind;
-use super::page::{Page, unlocked};
-use super::scope::{Look, Scope, Take, shown, types};
-use super::walk::{Next, Spot};
+use super::scope::{Scope, shown, types};
 use crate::acp::RawPath;
 use crate::output::Budget;
 use crate::output::figures::{counted, grouped};
-use crate::tool::{Access, Effect, Reply, Tool, ToolCx, ToolError, WithoutPaths};
+use crate::tool::{
+    Access, CallDescription, CallTitle, DefaultLocation, Effect, Reply, Tool, ToolCx, ToolError,
+};
 
 /// How many paths one answer lists at most.
 const MAX_LIMIT: u64 = 2_000;
@@ -56,21 +54,12 @@ pub(super) struct Glob {
     hidden: bool,
     /// `mtime` (default), or `any`: fastest.
     #[serde(default)]
-    sort: Order,
+    sort: SortOrder,
     /// Milliseconds until it stops.
     #[serde(default = "default_timeout")]
     timeout_ms: u64,
     /// Characters; 30000 if absent.
     max_chars: Option<u64>,
-}
-
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-enum Order {
-    #[default]
-    Mtime,
-    Name,
-    Any,
 }
 
 fn default_limit() -> u64 {
@@ -118,11 +107,17 @@ impl Tool for Glob {
     fn access(&self) -> Access {
         let path = self.path.as_ref().map(RawPath::as_str).filter(|path| !path.is_empty());
         match (pattern_base(&self.pattern), path) {
-            (Some(base), _) if base.starts_with('/') => Access::paths([base]),
-            (Some(base), Some(path)) => Access::paths([format!("{}/{base}", path.trim_end_matches('/'))]),
-            (base, None) => Access::nothing().or_else(WithoutPaths::AllWorkspaces(base.map(str::to_owned))),
-            (None, Some(path)) => Access::paths([path]),
+            (Some(base), _) if base.starts_with('/') => Access::reads([base]),
+            (Some(base), Some(path)) => Access::reads([format!("{}/{base}", path.trim_end_matches('/'))]),
+            (base, None) => {
+                Access::nothing().or_default(DefaultLocation::AllWorkspaces(base.map(str::to_owned)))
+            }
+            (None, Some(path)) => Access::reads([path]),
         }
+    }
+
+    fn describe(&self) -> CallDescription {
+        CallDescription::titled(CallTitle::sentence(format!("Find files that match `{}`", self.pattern)))
     }
 
     async fn run(self, cx: &ToolCx, deps: &SearchDeps) -> Result<Reply, ToolError> {
@@ -142,7 +137,7 @@ impl Tool for Glob {
             workspace: deps.workspace.clone(),
         };
         halt::search(cx, self.timeout_ms, move |halt| {
-            let text = self.answer(&Search { scope: &scope, glob: &glob, kind, halt });
+            let text = self.answer(&FileSearch { scope: &scope, glob: &glob, kind, halt });
             Ok(Reply::text(text).with_budget(Budget::chars(self.max_chars)))
         })
         .await
@@ -181,7 +176,7 @@ impl Glob {
         }
     }
 
-    fn answer(&self, search: &Search<'_>) -> String {
+    fn answer(&self, search: &FileSearch<'_>) -> String {
         let limit = self.limit.clamp(1, MAX_LIMIT);
         let offset = self.offset.min(MAX_OFFSET);
         let found = search.run(self.sort, to_size(offset + limit), None);
@@ -210,10 +205,10 @@ impl Glob {
         }
         if last < found.count && last > offset {
             match self.sort {
-                Order::Any => {
+                SortOrder::Any => {
                     text.push_str("\n[more files match; sort=\"name\" with offset pages through all]");
                 }
-                Order::Mtime | Order::Name => {
+                SortOrder::Mtime | SortOrder::Name => {
                     let _ = write!(text, "\n[more files match: offset={last} for the next page]");
                 }
             }
@@ -222,11 +217,11 @@ impl Glob {
     }
 
     /// No hit: whether ignored files would have matched, which is the usual cause.
-    fn nothing(&self, search: &Search<'_>, coverage: &Coverage, base: &str) -> String {
+    fn nothing(&self, search: &FileSearch<'_>, coverage: &Coverage, base: &str) -> String {
         let mut text = format!("No {} match {:?}{base}.", &counted(0, search.noun())[2..], self.pattern);
         if !coverage.left.is_empty() && !coverage.timed_out {
             let halt = search.halt.within(Duration::from_secs(2));
-            let also = Search { halt: &halt, ..*search }.run(Order::Any, 100_000, Some(coverage));
+            let also = FileSearch { halt: &halt, ..*search }.run(SortOrder::Any, 100_000, Some(coverage));
             if also.count > 0 {
                 let partly = also.stopped || also.coverage.timed_out || coverage.more_left;
                 let at_least = if partly { "at least " } else { "" };
@@ -243,17 +238,17 @@ impl Glob {
     }
 
     /// Folders that match, and names that differ only in case.
-    fn near_misses(&self, search: &Search<'_>) -> String {
+    fn near_misses(&self, search: &FileSearch<'_>) -> String {
         const NAMED: usize = 3;
         let halt = search.halt.within(Duration::from_secs(2));
-        let names = |found: &Findings| {
+        let names = |found: &FoundPaths| {
             let names = found.files.iter().map(|file| shown(search.scope.workspace.first(), &file.path));
             names.collect::<Vec<_>>()
         };
         let mut text = String::new();
         if search.kind == Kind::File && search.scope.types.is_none() {
-            let folders = Search { kind: Kind::Folder, halt: &halt, ..*search };
-            if let Some(first) = names(&folders.run(Order::Name, 1, None)).first() {
+            let folders = FileSearch { kind: Kind::Folder, halt: &halt, ..*search };
+            if let Some(first) = names(&folders.run(SortOrder::Name, 1, None)).first() {
                 let inside = match &self.path {
                     None => format!("pattern `{first}/**`"),
                     Some(_) => format!("path `{first}` and pattern `**`"),
@@ -262,7 +257,8 @@ impl Glob {
             }
         }
         if let Some(any_case) = search.glob.in_any_case() {
-            let found = Search { glob: &any_case, halt: &halt, ..*search }.run(Order::Name, NAMED, None);
+            let found =
+                FileSearch { glob: &any_case, halt: &halt, ..*search }.run(SortOrder::Name, NAMED, None);
             let verb = if found.count == 1 { "differs" } else { "differ" };
             let more = if found.count > NAMED as u64 { ", ..." } else { "" };
             if found.count > 0 {
@@ -273,124 +269,12 @@ impl Glob {
     }
 }
 
-/// A found path, ordered by what the list is ordered by.
-#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Found {
-    newest: Reverse<Option<SystemTime>>,
-    path: PathBuf,
-    /// It is a symbolic link to a file.
-    is_link: bool,
-}
-
-struct Findings {
-    files: Vec<Found>,
-    count: u64,
-    /// The walk ended because enough was found.
-    stopped: bool,
-    coverage: Coverage,
-}
-
-/// Where to look for what, until when.
-#[derive(Clone, Copy)]
-struct Search<'a> {
-    scope: &'a Scope,
-    glob: &'a FileGlob,
-    kind: Kind,
-    halt: &'a Halt,
-}
-
-impl Search<'_> {
-    fn noun(&self) -> &'static str {
-        match self.kind {
-            Kind::Folder => "folder",
-            Kind::Link => "link",
-            Kind::File | Kind::Other => "file",
-        }
-    }
-
-    /// Looks through the scope, or through what an earlier search of it left out.
-    fn run(&self, order: Order, keep: usize, left: Option<&Coverage>) -> Findings {
-        let pages = Mutex::new(Page::new(keep, |_: &Found| 1));
-        let count = AtomicU64::new(0);
-        let enough = if order == Order::Any { keep as u64 + 1 } else { u64::MAX };
-        let finder = || Finder {
-            search: self,
-            order,
-            enough,
-            count: &count,
-            own: Some(Page::new(keep, |_| 1)),
-            all: &pages,
-        };
-        let coverage = match left {
-            Some(earlier) => self.scope.walk_left(&earlier.left, self.halt, finder),
-            None => self.scope.walk(self.halt, finder),
-        };
-        let count = count.into_inner();
-        let files = pages.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner).into_items();
-        Findings { files, count, stopped: count >= enough, coverage }
-    }
-}
-
-/// One thread's part of the search.
-struct Finder<'a> {
-    search: &'a Search<'a>,
-    order: Order,
-    enough: u64,
-    count: &'a AtomicU64,
-    own: Option<Page<Found>>,
-    all: &'a Mutex<Page<Found>>,
-}
-
-impl Look for Finder<'_> {
-    fn kind(&self) -> Kind {
-        self.search.kind
-    }
-
-    fn matches(&self, spot: &Spot<'_>) -> bool {
-        self.search.glob.matches(spot.rel, spot.name)
-    }
-
-    fn wants_links(&self) -> bool {
-        self.search.kind == Kind::File
-    }
-
-    fn take(&mut self, spot: &Spot<'_>, kind: Kind) -> Take {
-        let newest = match self.order {
-            Order::Mtime => spot.modified(),
-            Order::Name | Order::Any => None,
-        };
-        if let Some(own) = &mut self.own {
-            let too_old = own.last().is_some_and(|last| Reverse(newest) > last.newest);
-            if !too_old {
-                let is_link = kind == Kind::Link && self.search.kind != Kind::Link;
-                own.push(Found { newest: Reverse(newest), path: spot.path(), is_link });
-            }
-        }
-        if self.count.fetch_add(1, Ordering::Relaxed) + 1 >= self.enough { Take::Quit } else { Take::Done }
-    }
-
-    fn file(&mut self, spot: &Spot<'_>) -> Next {
-        // Only what a walk begins with is not chosen by its name.
-        if self.take(spot, self.search.kind) == Take::Quit { Next::Quit } else { Next::On }
-    }
-}
-
-impl Drop for Finder<'_> {
-    fn drop(&mut self) {
-        if let Some(own) = self.own.take() {
-            unlocked(self.all).absorb(own);
-        }
-    }
-}
-
 fn to_size(n: u64) -> usize {
     usize::try_from(n).unwrap_or(usize::MAX)
 }
+
 /// The folder in which a pattern with folders of its own is looked for, where it has any.
 fn pattern_base(pattern: &str) -> Option<&str> {
-    let pattern = pattern.strip_prefix("./").unwrap_or(pattern);
-    let wild = pattern.find(['*', '?', '[', '{', '\\']).unwrap_or(pattern.len());
-    let slash = pattern[..wild].rfind('/')?;
-    let is_base = !pattern.starts_with('!') && slash + 1 < pattern.len();
-    is_base.then_some(if slash == 0 { "/" } else { &pattern[..slash] })
+    let (base, rest) = split(pattern.strip_prefix("./").unwrap_or(pattern));
+    (!base.is_empty() && !rest.is_empty() && !pattern.starts_with('!')).then_some(base)
 }

@@ -18,7 +18,9 @@ use super::sweep::{Findings, Patterns, Plan, Search};
 use crate::acp::RawPath;
 use crate::output::figures::counted;
 use crate::output::{Budget, Uncut};
-use crate::tool::{Access, Effect, Reply, Tool, ToolCx, ToolError, WithoutPaths};
+use crate::tool::{
+    Access, CallDescription, CallTitle, DefaultLocation, Effect, Reply, Tool, ToolCx, ToolError,
+};
 
 /// How many files or lines one answer gives at most.
 const MAX_RESULTS: u64 = 2_000;
@@ -180,7 +182,12 @@ impl Tool for Grep {
     type Output = Reply;
 
     fn access(&self) -> Access {
-        Access::paths(self.path.as_ref().map(RawPath::as_str)).or_else(WithoutPaths::AllWorkspaces(None))
+        Access::reads(self.path.as_ref().map(RawPath::as_str))
+            .or_default(DefaultLocation::AllWorkspaces(None))
+    }
+
+    fn describe(&self) -> CallDescription {
+        CallDescription::titled(CallTitle::sentence(format!("Search for `{}`", self.pattern)))
     }
 
     fn normalize(arguments: &mut Map<String, Value>) {

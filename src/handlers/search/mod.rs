@@ -3,6 +3,7 @@
 
 mod coverage;
 mod file_encoding;
+mod file_finder;
 mod file_glob;
 #[cfg(target_os = "linux")]
 mod folder;

@@ -20,7 +20,9 @@ use crate::acp::terminals::{
 };
 use crate::home::Mounted;
 use crate::output::Budget;
-use crate::tool::{Access, Body, CommandText, Effect, Meta, Reply, Tool, ToolCx, ToolError};
+use crate::tool::{
+    Access, AllowScope, Body, CallDescription, CommandText, Effect, Meta, Reply, Tool, ToolCx, ToolError,
+};
 
 const DEFAULT_LIMIT: u64 = 120_000;
 const LONGEST_LIMIT: u64 = 600_000;
@@ -111,6 +113,16 @@ impl Tool for Bash {
             command.env = self.env.clone().unwrap_or_default();
         }
         access
+    }
+
+    fn describe(&self) -> CallDescription {
+        // A yes for the session is about the words of a command that has nothing else beside it.
+        let Self { working_directory, yield_ms, env, stdin, cols, rows, max_chars, .. } = self;
+        let is_plain = !(self.run_in_background || self.tty || self.raw)
+            && (yield_ms, cols, rows, max_chars) == (&None, &None, &None, &None)
+            && (working_directory.is_none() && env.is_none() && stdin.is_none());
+        let scope = if is_plain { AllowScope::SameCommand } else { AllowScope::SameCall };
+        CallDescription { scope, ..CallDescription::default() }
     }
 
     fn normalize(arguments: &mut Map<String, Value>) {

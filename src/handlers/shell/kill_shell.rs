@@ -9,7 +9,9 @@ use serde::Deserialize;
 use super::ShellDeps;
 use super::board::{is_alive, state};
 use crate::acp::terminals::{Ladder, StopSignal, ending_words, facts, list, output_with_status, seconds};
-use crate::tool::{Access, Effect, ErrorCode, Lane, Reply, Tool, ToolCx, ToolError};
+use crate::tool::{
+    Access, CallDescription, CallTitle, Effect, ErrorCode, Lane, Reply, Tool, ToolCx, ToolError,
+};
 
 const GRACE: u64 = 2_000;
 const LONGEST_GRACE: u64 = 30_000;
@@ -51,6 +53,10 @@ impl Tool for KillShell {
 
     fn access(&self) -> Access {
         Access::nothing()
+    }
+
+    fn describe(&self) -> CallDescription {
+        CallDescription::titled(CallTitle::sentence(format!("End shell {}", self.shell_id)))
     }
 
     async fn run(self, _cx: &ToolCx, deps: &ShellDeps) -> Result<Reply, ToolError> {

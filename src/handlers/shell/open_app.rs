@@ -10,7 +10,9 @@ use super::ShellDeps;
 use crate::acp::apps::{AppRequest, OpenedApp};
 use crate::acp::terminals::{ExitStatus, ending_words};
 use crate::acp::{RawPath, WorkspacePath};
-use crate::tool::{Access, CommandText, Effect, ErrorCode, Meta, Reply, Tool, ToolCx, ToolError};
+use crate::tool::{
+    Access, CallDescription, CallTitle, CommandText, Effect, ErrorCode, Meta, Reply, Tool, ToolCx, ToolError,
+};
 
 const LONGEST_NAME: usize = 255;
 const MOST_ARGS: usize = 100;
@@ -60,6 +62,10 @@ impl Tool for OpenApp {
         let folder = self.working_directory.as_ref().map(RawPath::as_str);
         let command = Access::command(CommandText::Program(app.clone(), args), folder);
         Access { file_or_program: Some(app), ..command }
+    }
+
+    fn describe(&self) -> CallDescription {
+        CallDescription::titled(CallTitle::sentence(format!("Open {}", self.app)))
     }
 
     async fn run(self, cx: &ToolCx, deps: &ShellDeps) -> Result<Reply, ToolError> {

@@ -12,7 +12,7 @@ use super::ShellDeps;
 use super::board::{Shell, is_alive, overview, state};
 use super::ports::listening_words;
 use crate::acp::terminals::{TerminalOutput, ending_words, facts, list, seconds, unshown_words};
-use crate::tool::{Access, Effect, Lane, Reply, Tool, ToolCx, ToolError};
+use crate::tool::{Access, CallDescription, CallTitle, Effect, Lane, Reply, Tool, ToolCx, ToolError};
 
 const TAIL_LINES: u64 = 50;
 const LONGEST_WAIT: u64 = 30_000;
@@ -62,6 +62,11 @@ impl Tool for ShellStatus {
 
     fn access(&self) -> Access {
         Access::nothing()
+    }
+
+    fn describe(&self) -> CallDescription {
+        let title = self.shell_id.as_ref().map(|id| CallTitle::sentence(format!("Look at shell {id}")));
+        CallDescription { title, ..CallDescription::default() }
     }
 
     async fn run(self, cx: &ToolCx, deps: &ShellDeps) -> Result<Reply, ToolError> {

@@ -13,7 +13,10 @@ use super::board::{Shell, state};
 use super::shell_status::{compile, matches, state_words};
 use crate::acp::terminals::{Key, Stroke, TerminalOutput, Typed, ending_words, facts, unshown_words};
 use crate::output::figures::grouped;
-use crate::tool::{Access, CommandText, Effect, ErrorCode, Lane, Meta, Reply, Tool, ToolCx, ToolError};
+use crate::tool::{
+    Access, CallDescription, CallTitle, CommandText, Effect, ErrorCode, Lane, Meta, Reply, Tool, ToolCx,
+    ToolError,
+};
 
 const WAIT: u64 = 500;
 const LONGEST_WAIT: u64 = 30_000;
@@ -80,6 +83,14 @@ impl Tool for WriteShell {
     fn access(&self) -> Access {
         let text = self.text.clone().unwrap_or_default();
         Access::command(CommandText::Typed(text, self.keys.clone().unwrap_or_default()), None)
+    }
+
+    fn describe(&self) -> CallDescription {
+        let id = &self.shell_id;
+        CallDescription::titled(CallTitle::sentence(match &self.text {
+            Some(text) => format!("Type into shell {id}: `{text}`"),
+            None => format!("Press keys in shell {id}"),
+        }))
     }
 
     async fn run(self, cx: &ToolCx, deps: &ShellDeps) -> Result<Reply, ToolError> {

@@ -22,7 +22,9 @@ use super::trouble;
 use crate::acp::{RawPath, WorkspacePath};
 use crate::output::Budget;
 use crate::redact::Redactor;
-use crate::tool::{Access, Effect, ErrorCode, Meta, Reply, Tool, ToolCx, ToolError};
+use crate::tool::{
+    Access, CallDescription, CallTitle, Effect, ErrorCode, Meta, Reply, Tool, ToolCx, ToolError,
+};
 
 /// Run one SQL statement on a SQLite file. An empty query shows the schema with row counts: begin there.
 ///
@@ -116,7 +118,14 @@ impl Tool for SqliteQuery {
     type Output = Reply;
 
     fn access(&self) -> Access {
-        Access::paths([self.database_path.as_str()])
+        Access::reads([self.database_path.as_str()])
+    }
+
+    fn describe(&self) -> CallDescription {
+        CallDescription::titled(
+            CallTitle::about_files("Query", [self.database_path.as_str()])
+                .followed_by(&format!(": `{}`", self.query)),
+        )
     }
 
     fn effect(&self) -> Effect {

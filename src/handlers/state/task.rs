@@ -5,7 +5,9 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use super::StateDeps;
-use crate::tool::{Access, Effect, ErrorCode, Tool, ToolCx, ToolError};
+use crate::tool::{
+    Access, CallDescription, CallTitle, Effect, ErrorCode, StartedCall, Tool, ToolCx, ToolError,
+};
 
 /// Run one tool call in the background and get a task id at once. Fetch the result with TaskOutput.
 ///
@@ -45,7 +47,12 @@ impl Tool for Task {
     type Output = String;
 
     fn access(&self) -> Access {
-        Access::nothing()
+        let started = |tool: &String| StartedCall { tool: tool.trim().to_owned(), args: self.args.clone() };
+        Access { starts_call: self.tool.as_ref().map(started), ..Access::nothing() }
+    }
+
+    fn describe(&self) -> CallDescription {
+        CallDescription::titled(CallTitle::sentence("Start a task"))
     }
 
     async fn run(self, cx: &ToolCx, deps: &StateDeps) -> Result<String, ToolError> {

@@ -207,6 +207,7 @@ impl Desk {
             tool: entry.spec(),
             effect,
             args,
+            description: &self.registry().describe(tool, args),
             title: tool,
         })
     }

@@ -9,6 +9,7 @@ use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 use punie_runner::policy::shell::{self, quoted};
 use punie_runner::policy::{Call, Decision, Rules, Verdict, judge};
+use punie_runner::request::Effect;
 use tempfile::TempDir;
 
 use crate::harness::program::make_program;
@@ -19,7 +20,7 @@ pub(super) fn verdict(line: &str) -> Verdict {
     let rules = Rules::parse(NO_PUSH, &|_| true).expect("good rules");
     let call = Call {
         tool: "Bash".to_owned(),
-        effect: "executes",
+        effect: Effect::Executes,
         script: Some(shell::read(line)),
         ..Call::default()
     };

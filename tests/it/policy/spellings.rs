@@ -3,6 +3,7 @@
 
 use punie_runner::policy::shell;
 use punie_runner::policy::{Call, Decision, Rules, judge};
+use punie_runner::request::Effect;
 
 use super::lines::{Yard, verdict};
 
@@ -188,7 +189,7 @@ fn a_program_with_a_known_name_elsewhere_is_not_taken_for_the_known_one() {
         judge(
             &rules,
             false,
-            &Call { tool: "Bash".to_owned(), effect: "executes", script, ..Call::default() },
+            &Call { tool: "Bash".to_owned(), effect: Effect::Executes, script, ..Call::default() },
             &[],
         )
     };
@@ -218,7 +219,7 @@ fn the_rule_s_own_program_is_known_behind_others_too() {
     let rules = Rules::parse(text, &|_| true).expect("good rules");
     for line in ["setpriv touch p", "some-wrapper -- touch p", "git bisect run touch p"] {
         let script = Some(shell::read(line));
-        let call = Call { tool: "Bash".to_owned(), effect: "executes", script, ..Call::default() };
+        let call = Call { tool: "Bash".to_owned(), effect: Effect::Executes, script, ..Call::default() };
         assert_eq!(judge(&rules, false, &call, &[]).decision, Decision::Ask, "{line}");
     }
 }

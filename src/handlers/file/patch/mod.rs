@@ -11,6 +11,7 @@ mod names;
 pub(super) mod parse;
 mod placing;
 pub(super) mod plan;
+mod proposed;
 pub(super) mod report;
 pub(super) mod rewrite;
 mod spots;

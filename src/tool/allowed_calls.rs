@@ -1,0 +1,48 @@
+//! The calls that a person allowed lately, for the tasks that they made: the person saw the whole of such a task.
+
+use std::collections::VecDeque;
+use std::sync::{Mutex, PoisonError};
+
+use crate::ids::RequestId;
+
+/// The most calls that are remembered, the newest.
+const CAPACITY: usize = 1_000;
+/// The end of a task's id, behind the id of the call that made it.
+const TASK_SUFFIX: &str = "-task";
+
+/// The calls that a person allowed lately.
+#[derive(Debug, Default)]
+pub struct AllowedCalls(Mutex<VecDeque<RequestId>>);
+
+impl AllowedCalls {
+    /// Records that a person allowed this call.
+    pub fn record(&self, request: &RequestId) {
+        let mut calls = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if calls.len() == CAPACITY {
+            calls.pop_front();
+        }
+        calls.push_back(request.clone());
+    }
+
+    /// Returns whether a person allowed the call that made this task.
+    pub fn made_task(&self, task: &RequestId) -> bool {
+        let calls = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let maker = task.as_str().strip_suffix(TASK_SUFFIX);
+        maker.is_some_and(|maker| calls.iter().any(|call| call.as_str() == maker))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_task_is_known_by_the_call_that_made_it() {
+        let allowed = AllowedCalls::default();
+        let (made, other) = (RequestId::new(), RequestId::new());
+        allowed.record(&made);
+        let task = |id: &RequestId| RequestId::parse(format!("{id}-task")).expect("an id");
+        assert!(allowed.made_task(&task(&made)));
+        assert!(!allowed.made_task(&task(&other)) && !allowed.made_task(&made));
+    }
+}

@@ -1,0 +1,163 @@
+//! The view of a call for the person who follows it or decides about it. The tool builds it from the decoded arguments,
+//! so that editors need no list of tools and no names of arguments.
+
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
+
+use super::{Access, CommandText};
+
+/// How many arguments of a call that describes itself no further are named in its title.
+const NAMED_ARGUMENTS: usize = 4;
+
+/// The view of one call.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct CallDescription {
+    /// The call in one sentence; `None`: it follows from what the call accesses.
+    pub title: Option<CallTitle>,
+    /// The line at which its first file is read, from 1.
+    pub line: Option<u64>,
+    /// How far a yes for a whole session may reach.
+    pub scope: AllowScope,
+    /// The changes that it would make to files.
+    pub changes: Vec<ProposedChange>,
+    /// What it accesses; filled in from [`Tool::access`](super::Tool::access).
+    pub access: Access,
+}
+
+/// How far a yes for a whole session may reach.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum AllowScope {
+    /// The same tool with the same arguments.
+    #[default]
+    SameCall,
+    /// The same tool on files of the same workspace folder.
+    SameFolder,
+    /// The same tool with plain commands that begin with the same words.
+    SameCommand,
+}
+
+/// A sentence about a call, such as `Edit src/main.rs`. Paths stand as the caller wrote them until it is rendered.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct CallTitle {
+    before: String,
+    paths: Vec<String>,
+    after: String,
+}
+
+/// A change that a call would make to one file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ProposedChange {
+    /// The file, as the caller wrote it.
+    pub path: String,
+    /// The path that the file gets.
+    pub moved_to: Option<String>,
+    /// The change to its text.
+    pub content: ProposedContent,
+}
+
+/// The change to a file's text.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ProposedContent {
+    /// It becomes this text.
+    Whole(String),
+    /// The file is deleted.
+    Deleted,
+    /// Pieces of it are replaced.
+    Replaced(Vec<Replacement>),
+}
+
+/// A piece of text and the text that takes its place.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Replacement {
+    /// The text as it is.
+    pub old: String,
+    /// The text that takes its place.
+    pub new: String,
+    /// It is replaced wherever it stands.
+    pub everywhere: bool,
+}
+
+impl CallDescription {
+    /// A call with this title.
+    pub fn titled(title: CallTitle) -> Self {
+        Self { title: Some(title), ..Self::default() }
+    }
+
+    /// A call that changes a file, titled by a verb and the file's path.
+    pub fn file_change(verb: &str, path: &str, content: ProposedContent) -> Self {
+        let change = ProposedChange { path: path.to_owned(), moved_to: None, content };
+        Self {
+            scope: AllowScope::SameFolder,
+            changes: vec![change],
+            ..Self::titled(CallTitle::about_files(verb, [path]))
+        }
+    }
+
+    /// The title where the tool gives none: the command that runs, else the tool with its first plain arguments.
+    pub(super) fn default_title(&self, tool: &str, args: &Value) -> CallTitle {
+        match self.access.command.as_ref().map(|command| &command.text) {
+            Some(CommandText::Line(line)) => CallTitle::sentence(format!("Run `{line}`")),
+            Some(CommandText::Program(program, words)) => {
+                let line: Vec<&str> = std::iter::once(program).chain(words).map(String::as_str).collect();
+                CallTitle::sentence(format!("Run `{}`", line.join(" ")))
+            }
+            Some(CommandText::Typed(..)) | None => CallTitle::sentence(call_sentence(tool, args)),
+        }
+    }
+}
+
+impl CallTitle {
+    /// A sentence without a path.
+    pub fn sentence(text: impl Into<String>) -> Self {
+        Self { before: text.into(), ..Self::default() }
+    }
+
+    /// A verb and the files that it is about.
+    pub fn about_files<P: Into<String>>(verb: &str, paths: impl IntoIterator<Item = P>) -> Self {
+        let paths = paths.into_iter().map(Into::into).collect();
+        Self { before: verb.to_owned(), paths, after: String::new() }
+    }
+
+    /// The same with this text at its end.
+    #[must_use]
+    pub fn followed_by(mut self, text: &str) -> Self {
+        self.after.push_str(text);
+        self
+    }
+
+    /// The sentence, with paths written from the project's folders on.
+    pub fn render(&self, roots: &[PathBuf]) -> String {
+        let shown = |path: &String| path_from_root(path, roots).to_owned();
+        let paths = match self.paths.as_slice() {
+            [] => String::new(),
+            [one] => format!(" {}", shown(one)),
+            [one, two] => format!(" {} and {}", shown(one), shown(two)),
+            [one, rest @ ..] => format!(" {} and {} more files", shown(one), rest.len()),
+        };
+        format!("{}{paths}{}", self.before, self.after)
+    }
+
+    /// This call starts the other one.
+    pub(super) fn starting(self, other: &Self) -> Self {
+        let before = format!("{}: {}", self.before, other.before);
+        Self { before, paths: other.paths.clone(), after: other.after.clone() }
+    }
+}
+
+/// A call by its name and first plain arguments.
+fn call_sentence(tool: &str, args: &Value) -> String {
+    let plain = |(name, value): (&String, &Value)| match value {
+        Value::String(text) => Some(format!("{name} `{text}`")),
+        Value::Number(_) | Value::Bool(_) => Some(format!("{name} {value}")),
+        _ => None,
+    };
+    let arguments = args.as_object().into_iter().flatten();
+    let named: Vec<String> = arguments.filter_map(plain).take(NAMED_ARGUMENTS).collect();
+    if named.is_empty() { format!("Call {tool}") } else { format!("Call {tool} with {}", named.join(", ")) }
+}
+
+fn path_from_root<'p>(path: &'p str, roots: &[PathBuf]) -> &'p str {
+    let inside = roots.iter().find_map(|root| Path::new(path).strip_prefix(root).ok()?.to_str());
+    inside.filter(|inside| !inside.is_empty()).unwrap_or(path)
+}
