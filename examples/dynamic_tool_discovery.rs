@@ -193,6 +193,7 @@ impl Device {
             effect: ready.effect(),
             of_task: false,
             args,
+            description: &self.registry.describe(tool, args),
             title: tool,
         });
         if let Some(observed) = observed.as_ref().filter(|observed| observed.wants_a_say()) {
