@@ -16,7 +16,7 @@ use crate::config::{Config, WorkspaceRule};
 use crate::dev_backend::{Clock, DevBackend, DevBackendOptions};
 use crate::home::{DeviceIdentity, Home, RunnerLock, TokenName, Tokens};
 use crate::redact::Redactor;
-use crate::runner::{Bench, Stop};
+use crate::runner::{Stop, ToolThreads};
 
 #[derive(Debug, Default, Args)]
 pub struct DevArgs {
@@ -80,8 +80,15 @@ pub async fn serve(
     wiring::backend(&config, home, identity, &Redactor::default(), code.clone())?.open_session().await?;
     let editors = Editors::default();
     let source = BackendSource::Embedded;
-    let assembled =
-        wiring::runner(&config, home, context.environment(), source, code, &editors, &Bench::default())?;
+    let assembled = wiring::runner(
+        &config,
+        home,
+        context.environment(),
+        source,
+        code,
+        &editors,
+        &ToolThreads::default(),
+    )?;
     ready(&Ready {
         device_id: Some(device),
         workspaces: config.workspaces.iter().map(|path| path.display().to_string()).collect(),

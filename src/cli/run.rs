@@ -12,7 +12,7 @@ use super::{acp, print, stop};
 use crate::acp::editor::Editors;
 use crate::config::{Config, WorkspaceRule};
 use crate::home::{Home, RunnerLock};
-use crate::runner::{Bench, Pass, RunnerError, Stop};
+use crate::runner::{OnePassSummary, RunnerError, Stop, ToolThreads};
 
 #[derive(Debug, Default, Args)]
 pub struct RunArgs {
@@ -35,7 +35,7 @@ pub fn run(args: &RunArgs, once: bool, context: &Context) -> anyhow::Result<Exit
     let _lock = RunnerLock::acquire(&home)?;
     let runtime = lone_runtime()?;
     // Lives on until what the tools began is ended.
-    let bench = Bench::beside();
+    let bench = ToolThreads::beside();
     let stop = Stop::new();
     let ended = to_the_end(runtime, async {
         let _signals = stop::on_signals(&stop)?;
@@ -63,14 +63,14 @@ struct Work<'a> {
     context: &'a Context,
     config: &'a Config,
     home: &'a Home,
-    bench: &'a Bench,
+    bench: &'a ToolThreads,
     args: &'a RunArgs,
     once: bool,
 }
 
 impl Work<'_> {
     /// Runs until it is stopped or meets another backend, or makes one pass.
-    async fn run(&self, stop: &Stop) -> anyhow::Result<Option<Pass>> {
+    async fn run(&self, stop: &Stop) -> anyhow::Result<Option<OnePassSummary>> {
         let (config, home, editors) = (self.config, self.home, Editors::default());
         let (code, source) = (self.args.pairing_code.clone(), BackendSource::Configured);
         let assembled =
@@ -90,7 +90,7 @@ impl Work<'_> {
     }
 }
 
-fn report(pass: &Pass, json: bool) -> Exit {
+fn report(pass: &OnePassSummary, json: bool) -> Exit {
     if json {
         print::json(pass);
     } else {

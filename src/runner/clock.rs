@@ -163,6 +163,21 @@ impl ServerClock {
     pub(super) fn whole_now_ms(&self) -> i64 {
         self.local.since_boot_ms() + self.offset_ms.load(Ordering::Relaxed)
     }
+
+    /// The moment to close a request at, in milliseconds since 1970. How long it is remembered is measured by the
+    /// backend's clock, so that a wrong one of ours must not date it; where ours is right enough, `history` shows its
+    /// steps in order.
+    pub(super) fn closing_ms(&self) -> i64 {
+        match self.skew_ms() {
+            Some(_) => self.whole_now_ms(),
+            None => self.local.now_ms(),
+        }
+    }
+
+    /// The clock of this machine.
+    pub(super) fn local(&self) -> &Clock {
+        &self.local
+    }
 }
 
 #[cfg(test)]

@@ -6,17 +6,18 @@ use std::time::Duration;
 
 use tokio::sync::Mutex;
 
+use super::backend_client::BackendClient;
 use super::clock::ServerClock;
-use super::condition::Condition;
-use super::line::Line;
+use super::presence::health::HealthState;
 use crate::backend::{Backend as _, BackendError, Disposition};
 use crate::journal::Journal;
 
 /// How long a start waits to learn which deployment it meets.
 const FIRST_ANSWER: Duration = Duration::from_secs(5);
 
-pub(super) struct Sessions {
-    line: Arc<Line>,
+pub(super) struct SessionKeeper {
+    backend: Arc<BackendClient>,
+    health: Arc<HealthState>,
     clock: ServerClock,
     journal: Journal,
     /// The deployment turned out to be one whose requests this process has not settled.
@@ -34,10 +35,16 @@ pub(super) struct Generation {
     tried: u64,
 }
 
-impl Sessions {
-    pub(super) fn new(line: Arc<Line>, clock: ServerClock, journal: Journal) -> Self {
+impl SessionKeeper {
+    pub(super) fn new(
+        backend: Arc<BackendClient>,
+        health: Arc<HealthState>,
+        clock: ServerClock,
+        journal: Journal,
+    ) -> Self {
         Self {
-            line,
+            backend,
+            health,
             clock,
             journal,
             met_another: AtomicBool::new(false),
@@ -45,6 +52,11 @@ impl Sessions {
             tried: AtomicU64::new(0),
             opening: Mutex::new(None),
         }
+    }
+
+    /// The backend, as every call of the runner uses it.
+    pub(super) fn backend(&self) -> &BackendClient {
+        &self.backend
     }
 
     /// Whether the deployment turned out to be another than the one whose requests this process works for.
@@ -62,11 +74,7 @@ impl Sessions {
     ///
     /// # Errors
     /// The backend's refusal, or that it cannot be reached.
-    pub(super) async fn reopen(
-        &self,
-        generation: Generation,
-        condition: &Condition,
-    ) -> Result<(), BackendError> {
+    pub(super) async fn reopen(&self, generation: Generation) -> Result<(), BackendError> {
         let mut failed = self.opening.lock().await;
         let now = self.generation();
         if now.opened != generation.opened {
@@ -77,11 +85,11 @@ impl Sessions {
         {
             return Err(error.clone());
         }
-        if let Some(error) = self.line.barred() {
+        if let Some(error) = self.backend.barred() {
             return Err(error);
         }
         let asked = self.clock.asking();
-        let opened = self.line.open_session().await;
+        let opened = self.backend.open_session().await;
         self.tried.fetch_add(1, Ordering::AcqRel);
         match opened {
             Ok(session) => {
@@ -90,7 +98,7 @@ impl Sessions {
                 self.name_backend(session.backend_id).await;
                 // That there is none any more, beats tell.
                 if session.other_process {
-                    condition.other_process_is_there(true);
+                    self.health.other_process_is_there(true);
                 }
                 self.opened.fetch_add(1, Ordering::AcqRel);
                 *failed = None;
@@ -99,11 +107,11 @@ impl Sessions {
             Err(error) => {
                 if let BackendError::OtherBackend { .. } = &error {
                     tracing::warn!(%error, "nothing more is asked of it under the name of the other");
-                    self.line.bar(&error);
+                    self.backend.bar(&error);
                     self.met_another.store(true, Ordering::Release);
                 } else if matches!(error.disposition(), Disposition::Reopen | Disposition::Never) {
                     tracing::warn!(%error, "the backend refuses this device; nothing is asked of it for a while");
-                    self.line.bar(&error);
+                    self.backend.bar(&error);
                 }
                 *failed = Some(error.clone());
                 Err(error)
@@ -112,7 +120,7 @@ impl Sessions {
     }
 }
 
-impl Sessions {
+impl SessionKeeper {
     /// Writes down which deployment answered.
     async fn name_backend(&self, id: Option<String>) {
         match self.journal.name_backend(id).await {
@@ -124,7 +132,7 @@ impl Sessions {
     }
 }
 
-impl super::engine::Engine {
+impl SessionKeeper {
     /// Learns which deployment answers at an address where none was met before, so that what an earlier process left
     /// for it is found. Where it does not answer now, that is learned with the first session.
     ///
@@ -132,13 +140,13 @@ impl super::engine::Engine {
     /// [`super::RunnerError`] when the journal cannot be read, or another deployment answers than was known.
     pub(super) async fn meet_backend(&self) -> Result<(), super::RunnerError> {
         if self.journal.backend_is_unnamed()? {
-            let generation = self.sessions.generation();
-            let meeting = self.sessions.reopen(generation, &self.condition);
+            let generation = self.generation();
+            let meeting = self.reopen(generation);
             if tokio::time::timeout(FIRST_ANSWER, meeting).await.is_err() {
                 tracing::info!("the backend did not say in time which one it is");
             }
             // Nothing was settled before.
-            self.sessions.met_another.store(false, Ordering::Release);
+            self.met_another.store(false, Ordering::Release);
         }
         Ok(())
     }
@@ -151,16 +159,16 @@ impl super::engine::Engine {
         &self,
         call: impl Fn() -> crate::backend::Reply<'a, T>,
     ) -> Result<T, BackendError> {
-        let generation = self.sessions.generation();
+        let generation = self.generation();
         match call().await {
             Err(error) if error.disposition() == Disposition::Reopen => {
-                self.sessions.reopen(generation, &self.condition).await?;
+                self.reopen(generation).await?;
                 let answered = call().await;
                 if let Err(error) = &answered
                     && error.disposition() == Disposition::Reopen
                 {
                     // A session that helps nothing is not opened again and again.
-                    self.line.bar(error);
+                    self.backend.bar(error);
                 }
                 answered
             }

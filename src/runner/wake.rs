@@ -2,7 +2,7 @@
 
 use tokio::sync::mpsc;
 
-use super::lanes::Share;
+use super::executor::lanes::Share;
 use crate::backend::{BackendError, Offered, Page};
 use crate::ids::{ConversationId, RequestId};
 use crate::journal::Accepted;

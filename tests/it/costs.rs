@@ -13,7 +13,7 @@ use punie_runner::backend::{
 };
 use punie_runner::ids::{LeaseId, RequestId};
 use punie_runner::journal::State;
-use punie_runner::runner::{Settings, WakeUp};
+use punie_runner::runner::WakeUp;
 use punie_runner::tool::Registry;
 use serde_json::{Value, json};
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
@@ -21,7 +21,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 
 use crate::harness::caller::Ask;
-use crate::harness::inside::Inside;
+use crate::harness::inside::{Inside, settings_with};
 use crate::harness::stage::Stage;
 use crate::harness::wait::{eventually, until};
 
@@ -210,7 +210,9 @@ impl Backend for AtOnce {
 async fn idle(wakeup: WakeUp) -> Counts {
     let stage = Stage::unheld("").await;
     let meter = Meter::before(&stage.setting.url).await;
-    let settings = Settings { wakeup, ..Settings::default() };
+    let settings = settings_with(|settings| {
+        settings.poll.wakeup = wakeup;
+    });
     let none = Registry::new([]).expect("no tools");
     let runner = Inside::with_at(&stage, &meter.url, none, settings, |parts| {
         parts.backend = Arc::new(AtOnce(Arc::clone(&parts.backend)));

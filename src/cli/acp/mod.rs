@@ -23,7 +23,7 @@ use crate::acp::agent::{AgentSetup, Backlog, lines, serve};
 use crate::acp::editor::Editors;
 use crate::config::{Config, WorkspaceRule};
 use crate::home::{Home, LockError, RunnerLock};
-use crate::runner::{Bench, Stop};
+use crate::runner::{Stop, ToolThreads};
 
 use door::Door;
 pub use host::EditorHost;
@@ -131,7 +131,15 @@ fn assemble(
         named
     };
     let source = BackendSource::Configured;
-    wiring::runner(&config, home, context.environment(), source, None, &setup.editors, &Bench::default())
+    wiring::runner(
+        &config,
+        home,
+        context.environment(),
+        source,
+        None,
+        &setup.editors,
+        &ToolThreads::default(),
+    )
 }
 
 /// Lets editors in to a runner that runs whatever they do, for as long as what it returns is kept.

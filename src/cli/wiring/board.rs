@@ -10,12 +10,12 @@ use crate::handlers::state::board::{Answer, ShellView, TaskBoard, TaskLine, Task
 use crate::ids::{RequestId, ToolName};
 use crate::journal::{ListedTask, RequestLife, State};
 use crate::request::{ErrorCode, OutcomeKind};
-use crate::runner::{Clock, Tasks};
+use crate::runner::{Clock, TaskRequests};
 use crate::tool::{Registry, ToolCx, ToolError};
 
-/// Tasks as rows of the runner's journal.
+/// TaskRequests as rows of the runner's journal.
 pub(super) struct RunnerBoard {
-    tasks: Tasks,
+    tasks: TaskRequests,
     clock: Clock,
     /// Known only once every tool, the Task tools among them, is registered.
     machine: OnceLock<Known>,
@@ -29,7 +29,7 @@ struct Known {
 }
 
 impl RunnerBoard {
-    pub(super) fn new(tasks: Tasks) -> Self {
+    pub(super) fn new(tasks: TaskRequests) -> Self {
         Self { tasks, clock: Clock::system(), machine: OnceLock::new() }
     }
 

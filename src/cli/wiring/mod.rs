@@ -35,7 +35,7 @@ use crate::ids::LeaseId;
 use crate::journal::Journal;
 use crate::output::OutputStore;
 use crate::redact::{Redactor, Secret};
-use crate::runner::{Bench, Clock, Parts, Runner, Stop, Tasks, Watchdog, wakes};
+use crate::runner::{Clock, Parts, Runner, Stop, TaskRequests, ToolThreads, Watchdog, wakes};
 use crate::tool::{BeforeImages, Registry};
 use crate::trash::{self, Images, Trash};
 
@@ -323,7 +323,7 @@ pub fn runner(
     source: BackendSource,
     pairing_code: Option<String>,
     editors: &Editors,
-    bench: &Bench,
+    tool_threads: &ToolThreads,
 ) -> anyhow::Result<Assembled> {
     // Made before the machine, so that its key is among the secrets that are masked.
     let identity = DeviceIdentity::load_or_create(home)?;
@@ -336,7 +336,7 @@ pub fn runner(
     editors.supervise(Supervision::of(home), editor_settings(config).ask);
     let (clock, lease) = (Clock::system(), LeaseId::random());
     let wakes = wakes();
-    let tasks = Tasks::new(journal.clone(), lease.clone(), wakes.0.clone(), clock.clone());
+    let tasks = TaskRequests::new(journal.clone(), lease.clone(), wakes.0.clone(), clock.clone());
     let board = Arc::new(board::RunnerBoard::new(tasks));
     let machine = machine(config, home, environment, board.clone(), Some(&journal), editors)?;
     board.know(&machine);
@@ -370,7 +370,7 @@ pub fn runner(
         supervision: Supervision::of(home),
         watchdog: Watchdog::from_variables(|name| text_variable(environment, name)),
         observer: Arc::new(editors.clone()),
-        bench: bench.clone(),
+        tool_threads: tool_threads.clone(),
     };
     Ok(Assembled { runner: Runner::new(parts, wakes), processes, registry: machine.registry, journal })
 }

@@ -35,39 +35,38 @@ pub fn least_free(config: &Config) -> u64 {
 /// What the owner wants of the engine.
 pub(super) fn settings(config: &Config) -> Settings {
     let (poll, limits) = (&config.poll, &config.limits);
-    Settings {
-        hold: poll.hold,
-        active_interval: poll.active,
-        active_for: poll.active_for,
-        recent_interval: poll.recent,
-        recent_for: poll.recent_for,
-        idle_interval: poll.idle,
-        listening_interval: poll.listening,
-        wakeup: match config.backend.wakeup {
-            config::WakeUp::Auto => WakeUp::Auto,
-            config::WakeUp::On => WakeUp::On,
-            config::WakeUp::Off => WakeUp::Off,
-        },
-        jitter: poll.jitter,
-        retry: (poll.error_base, poll.error_cap),
-        slow_retry: (poll.function_error_min, poll.function_error_max),
-        unauthorized: poll.unauthorized,
-        heartbeat: config.backend.heartbeat,
-        listening_heartbeat: config.backend.listening_heartbeat,
-        list_open: config.backend.list_open,
-        listening_list_open: config.backend.listening_list_open,
-        progress: config.backend.progress,
-        approval: config.policy.patience,
-        lease_renew: limits.lease_renew,
-        reads: limits.reads,
-        total: limits.total,
-        queue: limits.queue,
-        ttl: limits.ttl,
-        drain: limits.drain,
-        crash_limit: config.safe_mode.crashes,
-        crash_window: config.safe_mode.within,
-        safe_mode_for: config.safe_mode.quiet,
-        least_free: least_free(config),
-        ..Settings::default()
-    }
+    let mut settings = Settings::default();
+    settings.poll.hold = poll.hold;
+    settings.poll.active_interval = poll.active;
+    settings.poll.active_for = poll.active_for;
+    settings.poll.recent_interval = poll.recent;
+    settings.poll.recent_for = poll.recent_for;
+    settings.poll.idle_interval = poll.idle;
+    settings.poll.listening_interval = poll.listening;
+    settings.poll.wakeup = match config.backend.wakeup {
+        config::WakeUp::Auto => WakeUp::Auto,
+        config::WakeUp::On => WakeUp::On,
+        config::WakeUp::Off => WakeUp::Off,
+    };
+    settings.poll.jitter = poll.jitter;
+    settings.waits.retry = (poll.error_base, poll.error_cap);
+    settings.waits.slow_retry = (poll.function_error_min, poll.function_error_max);
+    settings.waits.unauthorized = poll.unauthorized;
+    settings.presence.heartbeat = config.backend.heartbeat;
+    settings.presence.listening_heartbeat = config.backend.listening_heartbeat;
+    settings.poll.list_open = config.backend.list_open;
+    settings.poll.listening_list_open = config.backend.listening_list_open;
+    settings.calls.progress = config.backend.progress;
+    settings.calls.approval = config.policy.patience;
+    settings.calls.lease_renew = limits.lease_renew;
+    settings.calls.reads = limits.reads;
+    settings.calls.total = limits.total;
+    settings.calls.queue = limits.queue;
+    settings.calls.ttl = limits.ttl;
+    settings.shutdown.drain = limits.drain;
+    settings.crash_loop.crash_limit = config.safe_mode.crashes;
+    settings.crash_loop.crash_window = config.safe_mode.within;
+    settings.crash_loop.safe_mode_for = config.safe_mode.quiet;
+    settings.least_free = least_free(config);
+    settings
 }

@@ -9,7 +9,6 @@ use std::time::Duration;
 use punie_runner::backend::{BackendError, FunctionKind, HttpFunctions, TransportOptions};
 use punie_runner::journal::State;
 use punie_runner::request::{Effect, Reply};
-use punie_runner::runner::Settings;
 use punie_runner::tool::{Access, Registry, Tool, ToolCx, ToolError, ToolSet};
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
 use schemars::JsonSchema;
@@ -22,7 +21,7 @@ use tokio::time::Instant;
 
 use super::{announced_waits, polls_fail};
 use crate::harness::caller::Ask;
-use crate::harness::inside::Inside;
+use crate::harness::inside::{Inside, settings_with};
 use crate::harness::proxy::{Proxy, Toxic};
 use crate::harness::stage::Stage;
 use crate::harness::stepped_time::SteppedTime;
@@ -110,7 +109,9 @@ async fn f24_a_name_that_cannot_be_resolved_and_then_can_drains_the_outbox() {
     };
     let tools = Registry::new([ToolSet::new("test", ()).with::<Await>().into_entries()]).expect("one tool");
     let (first, cap) = (Duration::from_millis(20), Duration::from_millis(200));
-    let settings = Settings { retry: (first, cap), ..Settings::default() };
+    let settings = settings_with(|settings| {
+        settings.waits.retry = (first, cap);
+    });
     let url = format!("http://backend.localhost:{port}");
     let runner = Inside::start_at(&stage, &url, way, tools, settings);
     let id = stage.ask(Ask::new("Await", &json!({ "file": stage.file("go") }))).await;
@@ -222,8 +223,9 @@ async fn a_result_is_posted_within_seconds_after_the_first_answer_of_a_backend_t
     let time = SteppedTime::stop();
     let step = Duration::from_millis(250);
     // Long waits, so that a post is not made at the right moment by chance.
-    let settings =
-        Settings { retry: (Duration::from_secs(1), Duration::from_mins(10)), ..Settings::default() };
+    let settings = settings_with(|settings| {
+        settings.waits.retry = (Duration::from_secs(1), Duration::from_mins(10));
+    });
     let runner = Inside::start_at(&stage, &proxy.url, way, tools, settings);
     time.move_until("the call", step, || stage.state(&id) == Some(State::Started)).await;
     proxy.down().await;

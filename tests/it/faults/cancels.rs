@@ -3,11 +3,10 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use punie_runner::runner::Settings;
 use tokio::task::{JoinSet, LocalSet};
 
 use crate::harness::caller::Ask;
-use crate::harness::inside::Inside;
+use crate::harness::inside::{Inside, settings_with};
 use crate::harness::stage::Stage;
 use crate::harness::whole::whole;
 
@@ -34,7 +33,10 @@ struct Tally {
 async fn f42_a_cancel_that_races_the_start_leaves_a_call_that_never_ran_or_was_killed() {
     let stage = Arc::new(Stage::new().await);
     let whole = whole();
-    let settings = Settings { reads: 8, total: 2 * AT_ONCE, ..Settings::default() };
+    let settings = settings_with(|settings| {
+        settings.calls.reads = 8;
+        settings.calls.total = 2 * AT_ONCE;
+    });
     let runner = Inside::start(&stage, whole.registry, settings);
     let (next, tally) = (Arc::new(AtomicU64::new(0)), Arc::new(Tally::default()));
     let mut work = JoinSet::new();

@@ -7,14 +7,14 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use punie_runner::journal::State;
 use punie_runner::request::{Effect, Reply};
-use punie_runner::runner::{Clock, Settings};
+use punie_runner::runner::Clock;
 use punie_runner::tool::{Access, Registry, Tool, ToolCx, ToolError, ToolSet};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::harness::caller::Ask;
-use crate::harness::inside::Inside;
+use crate::harness::inside::{Inside, settings_with};
 use crate::harness::relay::{Fate, Relay};
 use crate::harness::stage::Stage;
 use crate::harness::wait::until;
@@ -95,13 +95,11 @@ async fn device(ahead: &Arc<Ahead>) -> (Stage, Relay, Arc<Counted>, Inside) {
 }
 
 fn start(stage: &Stage, ahead: &Arc<Ahead>, counted: &Arc<Counted>) -> Inside {
-    let settings = Settings {
-        list_open: Duration::from_millis(50),
-        vigil: Duration::from_millis(300),
-        // Waits that a test can afford.
-        retry: (Duration::from_millis(20), Duration::from_millis(200)),
-        ..Settings::default()
-    };
+    let settings = settings_with(|settings| {
+        settings.poll.list_open = Duration::from_millis(50);
+        settings.vigil = Duration::from_millis(300);
+        settings.waits.retry = (Duration::from_millis(20), Duration::from_millis(200));
+    });
     let tools = ToolSet::new("test", Arc::clone(counted)).with::<Count>().into_entries();
     let tools = Registry::new([tools]).expect("one tool");
     Inside::with(stage, tools, settings, |parts| parts.clock = ahead.clock())

@@ -16,7 +16,7 @@ use punie_runner::journal::{BackendIdentity, Journal};
 use punie_runner::output::OutputStore;
 use punie_runner::redact::{Redactor, Secret};
 use punie_runner::runner::{
-    Bench, Catalog, Clock, LookedAfter, Parts, Runner, RunnerError, Settings, Stop, Survivors, wakes,
+    Catalog, Clock, LookedAfter, Parts, Runner, RunnerError, Settings, Stop, Survivors, ToolThreads, wakes,
 };
 use punie_runner::tool::{Aftermath, Intent, Registry, Unobserved};
 use tokio::task::JoinSet;
@@ -101,7 +101,7 @@ impl Inside {
             supervision: Supervision::of(&home),
             watchdog: None,
             observer: Arc::new(Unobserved),
-            bench: Bench::default(),
+            tool_threads: ToolThreads::default(),
         };
         change(&mut parts);
         let (stop, runner) = (Stop::new(), Runner::new(parts, wakes()));
@@ -169,4 +169,11 @@ impl Catalog for Nobody {
     fn changes(&self) -> Option<tokio::sync::watch::Receiver<u64>> {
         None
     }
+}
+
+/// The default figures of a runner with these changes.
+pub fn settings_with(change: impl FnOnce(&mut Settings)) -> Settings {
+    let mut settings = Settings::default();
+    change(&mut settings);
+    settings
 }

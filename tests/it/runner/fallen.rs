@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
 
 use punie_runner::request::{Effect, Reply};
-use punie_runner::runner::{Bench, Settings};
+use punie_runner::runner::{Settings, ToolThreads};
 use punie_runner::tool::{Access, Registry, Tool, ToolCx, ToolError, ToolSet};
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer};
@@ -103,8 +103,8 @@ async fn a_tool_that_holds_up_its_thread_stops_neither_polls_nor_other_calls() {
     let hanging = ToolSet::new("hanging", Arc::clone(&disk)).with::<Hang>().into_entries();
     let tools = ToolSet::new("test", ()).with::<Fall>().into_entries();
     let tools = Registry::new([hanging, tools]).expect("two tools");
-    let bench = Bench::beside();
-    let runner = Inside::with(&stage, tools, Settings::default(), |parts| parts.bench = bench.clone());
+    let bench = ToolThreads::beside();
+    let runner = Inside::with(&stage, tools, Settings::default(), |parts| parts.tool_threads = bench.clone());
     let hangs = stage.ask(Ask::new("Hang", &json!({})).of("one")).await;
     disk.asked.notified().await;
     let other = stage.caller.have(Ask::new("Fall", &json!({ "where": "nowhere" })).of("other")).await;

@@ -5,12 +5,11 @@ use std::time::Duration;
 
 use punie_runner::home::{Home, Switch, SwitchedOn, Switches};
 use punie_runner::journal::State;
-use punie_runner::runner::Settings;
 use punie_runner::tool::Registry;
 use serde_json::json;
 
 use crate::harness::caller::Ask;
-use crate::harness::inside::Inside;
+use crate::harness::inside::{Inside, settings_with};
 use crate::harness::stage::Stage;
 use crate::harness::wait::{eventually, until};
 
@@ -100,8 +99,12 @@ async fn safe_mode_ends_by_itself_after_a_quiet_time() {
     let switches = Switches::of(&Home::open(&stage.setting.home).expect("a home"));
     let on = SwitchedOn { since_ms: 1, reason: None };
     switches.switch_on(Switch::SafeMode, &on).expect("written");
-    let settings =
-        |quiet| Settings { vigil: Duration::from_millis(20), safe_mode_for: quiet, ..Settings::default() };
+    let settings = |quiet| {
+        settings_with(|settings| {
+            settings.vigil = Duration::from_millis(20);
+            settings.crash_loop.safe_mode_for = quiet;
+        })
+    };
     let none = || Registry::new([Vec::new()]).expect("no tools");
     let runner = Inside::start(&stage, none(), settings(Duration::from_hours(1)));
     let id = stage.ask(Ask::new("None", &json!({}))).await;

@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 use punie_runner::backend::TransportOptions;
-use punie_runner::runner::{Settings, WakeUp};
+use punie_runner::runner::WakeUp;
 use punie_runner::tool::Registry;
 use serde_json::json;
 
-use crate::harness::inside::Inside;
+use crate::harness::inside::{Inside, settings_with};
 use crate::harness::relay::{Fate, Relay};
 use crate::harness::stage::Stage;
 use crate::harness::stepped_time::SteppedTime;
@@ -29,7 +29,10 @@ async fn idle_polls(wakeup: WakeUp, asked: bool, skipped: usize, waits: usize) -
     // A machine that is slow while time is moved is no silent backend.
     let day = Duration::from_hours(24);
     let way = TransportOptions { connect_timeout: day, total_timeout: day, ..TransportOptions::default() };
-    let settings = Settings { wakeup, jitter: 0.0, ..Settings::default() };
+    let settings = settings_with(|settings| {
+        settings.poll.wakeup = wakeup;
+        settings.poll.jitter = 0.0;
+    });
     let runner =
         Inside::start_at(&stage, &relay.url, way, Registry::new([]).expect("no names, none twice"), settings);
     let polls = skipped + waits + 1;
@@ -68,12 +71,11 @@ async fn a_long_outage_does_not_multiply_the_looks_at_what_is_open() {
     let time = SteppedTime::stop();
     let day = Duration::from_hours(24);
     let way = TransportOptions { connect_timeout: day, total_timeout: day, ..TransportOptions::default() };
-    let settings = Settings {
-        wakeup: WakeUp::Off,
-        retry: (Duration::from_secs(1), Duration::from_secs(10)),
-        list_open: Duration::from_secs(20),
-        ..Settings::default()
-    };
+    let settings = settings_with(|settings| {
+        settings.poll.wakeup = WakeUp::Off;
+        settings.waits.retry = (Duration::from_secs(1), Duration::from_secs(10));
+        settings.poll.list_open = Duration::from_secs(20);
+    });
     let runner =
         Inside::start_at(&stage, &relay.url, way, Registry::new([]).expect("no names, none twice"), settings);
     let end = tokio::time::Instant::now() + Duration::from_mins(5);

@@ -3,10 +3,10 @@
 use std::os::unix::net::UnixDatagram;
 use std::time::Duration;
 
-use punie_runner::runner::{Settings, Watchdog};
+use punie_runner::runner::Watchdog;
 use punie_runner::tool::Registry;
 
-use crate::harness::inside::Inside;
+use crate::harness::inside::{Inside, settings_with};
 use crate::harness::stage::Stage;
 use crate::harness::wait::until;
 
@@ -31,7 +31,9 @@ async fn the_service_manager_hears_that_all_is_well() {
         _ => None,
     });
     let tools = Registry::new([Vec::new()]).expect("no tools");
-    let settings = Settings { vigil: Duration::from_hours(1), ..Settings::default() };
+    let settings = settings_with(|settings| {
+        settings.vigil = Duration::from_hours(1);
+    });
     let runner = Inside::with(&stage, tools, settings, |parts| parts.watchdog = watchdog);
     until("two words of well-being", || hear().matches("WATCHDOG=1\n").count() >= 2).await;
     runner.stop().await;

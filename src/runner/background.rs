@@ -1,0 +1,81 @@
+//! The runner's tasks and the phases of its end. Not here: when a phase begins (stop).
+
+use std::future::Future;
+use std::time::Duration;
+
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::{AbortOnDropHandle, TaskTracker};
+
+use crate::backend::BackendError;
+
+/// The phases of the runner's end, each begun by cancelling its token.
+#[derive(Debug, Clone, Default)]
+pub(super) struct ShutdownPhases {
+    /// No new work is taken.
+    pub stopping: CancellationToken,
+    /// Running calls must end.
+    pub ending: CancellationToken,
+    /// No call is waited for any more; one that ends later is not heard.
+    pub calls_over: CancellationToken,
+    /// Everything must end.
+    pub over: CancellationToken,
+}
+
+/// The tasks of one runner; a stop waits for them. Cheap to clone.
+#[derive(Debug, Clone)]
+pub(super) struct Background {
+    tasks: TaskTracker,
+    restart_delay: Duration,
+    pub phases: ShutdownPhases,
+}
+
+impl Background {
+    /// No tasks yet. One that panics is started again after this delay.
+    pub(super) fn new(restart_delay: Duration) -> Self {
+        Self { tasks: TaskTracker::new(), restart_delay, phases: ShutdownPhases::default() }
+    }
+
+    /// The tracker of all tasks.
+    pub(super) fn tracker(&self) -> &TaskTracker {
+        &self.tasks
+    }
+
+    /// Starts a task.
+    pub(super) fn spawn<F>(&self, task: F) -> JoinHandle<F::Output>
+    where
+        F: Future + Send + 'static,
+        F::Output: Send + 'static,
+    {
+        self.tasks.spawn(task)
+    }
+
+    /// Keeps a task going until it ends by itself: one that panics is started again.
+    pub(super) fn keep_running<F>(&self, name: &'static str, task: impl Fn() -> F + Send + 'static)
+    where
+        F: Future<Output = ()> + Send + 'static,
+    {
+        let own = self.clone();
+        self.tasks.spawn(async move {
+            while let Err(cause) = own.tasks.spawn(task()).await {
+                tracing::error!(task = name, %cause, "a task of the runner failed and is started again");
+                tokio::select! {
+                    () = tokio::time::sleep(own.restart_delay) => {}
+                    () = own.phases.over.cancelled() => return,
+                }
+            }
+        });
+    }
+
+    /// Makes a backend call in a task of its own, so that a panic in it is an error like any other. Dropping the future
+    /// ends the call.
+    pub(super) async fn call_apart<T: Send + 'static>(
+        &self,
+        call: impl Future<Output = Result<T, BackendError>> + Send + 'static,
+    ) -> Result<T, BackendError> {
+        let call = AbortOnDropHandle::new(self.tasks.spawn(call));
+        call.await.unwrap_or_else(|cause| {
+            Err(BackendError::Function { message: format!("the call failed inside the runner: {cause}") })
+        })
+    }
+}

@@ -1,0 +1,65 @@
+//! The state of the connection to the backend, stored in the journal for `status`, which runs in another process. Not
+//! here: the calls (`backend_client`).
+
+use std::sync::Arc;
+
+use super::backend_client::BackendClient;
+use super::background::ShutdownPhases;
+use super::wakeup_state::WakeupState;
+use crate::backend::{Backend as _, ConnectionProblem};
+use crate::journal::Journal;
+
+/// Where the journal keeps why nothing comes through.
+const PROBLEM: &str = "backend_trouble";
+/// And whether the lasting connection is up, where there is one.
+const LINK: &str = "backend_link";
+
+/// Stores in the journal why nothing comes through, for `status`, which runs in another process.
+pub(super) async fn record_problem(backend: Arc<BackendClient>, journal: Journal, phases: ShutdownPhases) {
+    let mut news = backend.subscribe_problem();
+    loop {
+        let word = news.borrow_and_update().map_or("", ConnectionProblem::as_str);
+        if let Err(error) = journal.remember(PROBLEM, word.to_owned()).await {
+            tracing::warn!(%error, "the state of the backend could not be noted");
+        }
+        tokio::select! {
+            changed = news.changed() => if changed.is_err() { return },
+            () = phases.over.cancelled() => return,
+        }
+    }
+}
+
+/// Stores in the journal whether the lasting connection is up, for the same. `socket` is the wake-up socket's state, for
+/// a backend that has no lasting connection of its own.
+pub(super) async fn record_link(
+    backend: Arc<BackendClient>,
+    socket: Option<Arc<WakeupState>>,
+    journal: Journal,
+    phases: ShutdownPhases,
+) {
+    let own = backend.link();
+    let socket = socket.filter(|_| own.is_none());
+    let mut link = own.or_else(|| socket.as_ref().map(|socket| socket.subscribe()));
+    loop {
+        let word = match link.as_mut().map(|link| *link.borrow_and_update()) {
+            Some(true) => "up",
+            // One that is not needed is not missed.
+            Some(false) if socket.as_ref().is_some_and(|socket| !socket.is_wanted()) => "",
+            Some(false) => "down",
+            None => "",
+        };
+        if let Err(error) = journal.remember(LINK, word.to_owned()).await {
+            tracing::warn!(%error, "the state of the connection could not be noted");
+        }
+        let changed = async {
+            match &mut link {
+                Some(link) => link.changed().await.is_ok(),
+                None => false,
+            }
+        };
+        tokio::select! {
+            changed = changed => if !changed { return },
+            () = phases.over.cancelled() => return,
+        }
+    }
+}

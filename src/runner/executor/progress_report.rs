@@ -1,0 +1,138 @@
+//! What running commands have to show, told to the caller while they run and a caller listens. Lossy by design: one piece
+//! at a time, at most one a second and fewer the longer a call takes, never repeated. Not here: the result, which waits
+//! for none of this.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::json;
+use tokio::sync::watch;
+use tokio::time::Instant;
+use tokio_util::task::AbortOnDropHandle;
+
+use super::claims::Claims;
+use crate::backend::{Backend as _, Disposition};
+use crate::journal::{Accepted, Origin};
+use crate::redact::Redactor;
+use crate::request::Effect;
+use crate::runner::background::Background;
+use crate::runner::wake::Wake;
+use crate::tool::{Audience, Progress, Untold};
+
+/// The most bytes of one piece, as the backend takes it.
+const PIECE_BYTES: usize = 64 * 1024;
+/// A call that has run for so many times the least pause is told of more seldom: ten minutes of building cost a metered
+/// backend a hundred calls and not six hundred.
+const SHARE: u32 = 30;
+
+/// Tells callers what running commands print.
+pub(in crate::runner) struct ProgressReports {
+    pub claims: Arc<Claims>,
+    pub redactor: Redactor,
+    pub background: Background,
+}
+
+impl ProgressReports {
+    /// Where a call shows what it has, and the task that passes it on until it is dropped. Only a command runs for long
+    /// and has something to show; a Task's reply is read here.
+    pub(in crate::runner) fn begin(
+        self: &Arc<Self>,
+        call: &Accepted,
+    ) -> (Progress, Option<AbortOnDropHandle<()>>) {
+        let wanted = !self.claims.settings.calls.progress.is_zero()
+            && call.origin() == Origin::Backend
+            && call.effect() == Effect::Executes;
+        let Some(watched) = wanted.then(|| self.claims.held.watched(&call.request().id)).flatten() else {
+            return (Progress::default(), None);
+        };
+        let (progress, audience) = Progress::watched();
+        let telling = pass_on(Arc::clone(self), call.clone(), audience, watched);
+        (progress, Some(AbortOnDropHandle::new(self.background.spawn(telling))))
+    }
+}
+
+/// Passes on what there is while a caller listens. What was shown before that is kept meanwhile, its end at least.
+async fn pass_on(
+    reports: Arc<ProgressReports>,
+    call: Accepted,
+    mut audience: Audience,
+    mut watched: watch::Receiver<bool>,
+) {
+    let (begun, id) = (Instant::now(), &call.request().id);
+    // Once more, now that escape sequences are gone that may have stood within a secret.
+    let mut masker = reports.redactor.stream();
+    let mut n = 0;
+    // The lease ends with the call.
+    while watched.wait_for(|watched| *watched).await.is_ok() {
+        let mut untold = tokio::select! {
+            biased;
+            () = async { let _ = watched.wait_for(|watched| !watched).await; } => continue,
+            untold = audience.next() => untold,
+        };
+        let mut clean = Vec::with_capacity(untold.text.len());
+        masker.push(untold.text.as_bytes(), &mut clean);
+        untold.text = String::from_utf8_lossy(&clean).into_owned();
+        if untold.text.is_empty() {
+            continue;
+        }
+        match reports.claims.backend.tell(id, call.lease(), n, &piece(untold)).await {
+            Ok(told) => {
+                reports.claims.held.set_watched(id, told.watched);
+                if told.cancelled {
+                    reports.claims.waker.wake(Wake::CancelSeen(id.clone()));
+                }
+            }
+            Err(error) if error.disposition() == Disposition::Never => return,
+            Err(error) => tracing::debug!(request.id = %id, %error, "a piece of progress is not told"),
+        }
+        n += 1;
+        tokio::time::sleep(pause(reports.claims.settings.calls.progress, begun.elapsed())).await;
+    }
+}
+
+/// How long to wait before the next piece of a call that has run for so long.
+fn pause(least: Duration, running: Duration) -> Duration {
+    least.max(running / SHARE)
+}
+
+/// `{"text": ..., "omittedBytes"?: ...}`: the end of it that fits.
+fn piece(mut untold: Untold) -> String {
+    loop {
+        let mut piece = json!({ "text": untold.text });
+        if untold.omitted_bytes > 0 {
+            piece["omittedBytes"] = json!(untold.omitted_bytes);
+        }
+        let data = piece.to_string();
+        let Some(over) = data.len().checked_sub(PIECE_BYTES).filter(|over| *over > 0) else { return data };
+        // A character takes six bytes at most where it takes one here, so that this ends soon.
+        untold.keep_last(untold.text.len().saturating_sub(over.div_ceil(6).max(32)));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_piece_fits_whatever_its_text_needs_on_the_wire() {
+        for text in
+            ["x".repeat(PIECE_BYTES), "\u{1}".repeat(PIECE_BYTES), "\u{1F600}".repeat(PIECE_BYTES / 4)]
+        {
+            let whole = text.len() as u64;
+            let data = piece(Untold { text, omitted_bytes: 7 });
+            assert!(data.len() <= PIECE_BYTES, "{} bytes", data.len());
+            assert!(data.len() > PIECE_BYTES - 1_000, "{} bytes waste room", data.len());
+            let told: serde_json::Value = serde_json::from_str(&data).expect("JSON");
+            let left = told["text"].as_str().expect("text").len() as u64;
+            assert_eq!(told["omittedBytes"], whole - left + 7);
+        }
+        assert_eq!(piece(Untold { text: "all".into(), omitted_bytes: 0 }), r#"{"text":"all"}"#);
+    }
+
+    #[test]
+    fn a_long_call_is_told_of_more_seldom() {
+        let second = Duration::from_secs(1);
+        assert_eq!(pause(second, second), second);
+        assert_eq!(pause(second, 600 * second), 20 * second);
+    }
+}

@@ -1,0 +1,66 @@
+//! The record of a reply in the journal, and the end of a request that gets none. Not here: the posting (delivery).
+
+use std::time::Duration;
+
+use super::call_runner::{Call, CallRunner, Observed};
+use crate::failpoint::reach_of;
+use crate::journal::{Accepted, Close, JournalError, RecordedReply};
+use crate::request::Outcome;
+use crate::runner::backoff::Retry;
+use crate::runner::call_audit::AuditFacts;
+
+impl CallRunner {
+    /// Records a reply, however long the journal cannot be written. None where it holds one already, or at the end
+    /// of the runner's life; then recovery answers.
+    pub(super) async fn record(
+        &self,
+        call: &Accepted,
+        outcome: Outcome,
+        attempt: Option<u32>,
+        duration: Duration,
+        observed: &Observed,
+    ) -> Option<RecordedReply> {
+        let request = call.request();
+        let facts = AuditFacts::from(&outcome);
+        let sealed = self.sealer.seal(request, outcome, attempt, duration).await;
+        self.audit.record_answered(call, &sealed, facts, attempt, duration).await;
+        let kind = sealed.kind().as_str();
+        reach_of("finish.before", request.id.as_str());
+        let mut retry = Retry::new(self.settings.waits.retry);
+        let mut reserved = true;
+        loop {
+            match self.journal.record(call, sealed.clone(), self.audit.clock.now_ms()).await {
+                Ok(recorded) => {
+                    reach_of("finish.after", request.id.as_str());
+                    Call::has_ended(observed, &sealed);
+                    let duration_ms = u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
+                    tracing::info!(request.id = %request.id, tool.name = %request.tool, outcome = kind, duration_ms, "a call was answered");
+                    return Some(recorded);
+                }
+                Err(error @ JournalError::Moved { .. }) => {
+                    tracing::error!(request.id = %request.id, %error, "a second reply is not recorded");
+                    self.delivery.outbox.ring();
+                    return None;
+                }
+                // The reserve was given up for this: at once, before others fill its place.
+                Err(JournalError::Full) if std::mem::take(&mut reserved) => continue,
+                Err(error) => {
+                    tracing::error!(request.id = %request.id, %error, "a reply cannot be recorded now");
+                }
+            }
+            tokio::select! {
+                () = tokio::time::sleep(retry.next(None)) => {}
+                () = self.background.phases.over.cancelled() => return None,
+            }
+        }
+    }
+
+    /// Closes a request; if that fails, the reply is posted once more after a restart, which harms nothing.
+    pub(super) async fn close(&self, call: &Accepted, close: Close) {
+        let id = &call.request().id;
+        match self.journal.close(id, close, self.server_clock.closing_ms()).await {
+            Ok(()) | Err(JournalError::Moved { .. }) => {}
+            Err(error) => tracing::error!(request.id = %id, %error, "a request could not be closed"),
+        }
+    }
+}

@@ -1,0 +1,163 @@
+//! Regular looks, however quiet the runner is: whether the machine slept, a switch was moved, safe mode may end, all tasks
+//! still move, old rows may go. Seldom, so that an idle runner lets the processor sleep.
+
+pub(super) mod crash_loop;
+mod retention;
+mod sleep_detector;
+mod wake_timer;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::Notify;
+use tokio::time::{Instant, timeout};
+
+use super::background::ShutdownPhases;
+use super::call_audit::CallAudit;
+use super::clock::{Clock, ServerClock};
+use super::coalesced_timer::CoalescedTimer;
+use super::liveness::{Liveness, LivenessTask};
+use super::open_counts::OpenCounts;
+use super::pause::CallPause;
+use super::presence::health::HealthReport;
+use super::settings::Settings;
+use super::wake::{Wake, Waker};
+use super::wakeup_state::WakeupState;
+use super::watchdog::Watchdog;
+use crate::audit::{Event, Who};
+use crate::journal::Journal;
+pub(super) use retention::keep_tidy;
+use sleep_detector::{ClockReading, SleepDetector};
+use wake_timer::WakeTimer;
+
+/// How long the journal may take before a look goes on without it.
+const JOURNAL: Duration = Duration::from_secs(10);
+
+/// Looks after the runner itself.
+pub(super) struct Housekeeping {
+    pub journal: Journal,
+    pub settings: Settings,
+    pub clock: Clock,
+    pub server_clock: ServerClock,
+    pub audit: CallAudit,
+    pub report: Arc<HealthReport>,
+    pub counts: Arc<OpenCounts>,
+    pub pause: Arc<CallPause>,
+    /// The service manager, where there is one.
+    pub watchdog: Option<Watchdog>,
+    pub liveness: Arc<Liveness>,
+    pub timer: Arc<CoalescedTimer>,
+    pub socket: Arc<WakeupState>,
+    pub waker: Waker,
+    /// Rings when a heartbeat has news.
+    pub beat_soon: Arc<Notify>,
+    pub started_at: Instant,
+    pub phases: ShutdownPhases,
+}
+
+/// Looks again and again until the runner is over.
+pub(super) async fn keep_looking(housekeeping: Arc<Housekeeping>) {
+    let keeper = &housekeeping;
+    let told_every = keeper.watchdog.as_ref().and_then(Watchdog::every);
+    let period = told_every.map_or(keeper.settings.vigil, |every| every.min(keeper.settings.vigil));
+    let period_ms = i64::try_from(period.as_millis()).unwrap_or(i64::MAX);
+    let began = std::time::Instant::now();
+    let now = || ClockReading {
+        day: keeper.clock.now_ms(),
+        boot: keeper.clock.since_boot_ms(),
+        awake: i64::try_from(began.elapsed().as_millis()).unwrap_or(i64::MAX),
+    };
+    let mut alarm = WakeTimer::every(period, keeper.clock.clone());
+    // What an earlier life said of itself is over.
+    keeper.report.state.touch();
+    let mut detector = SleepDetector::new(now());
+    if let Some(watchdog) = &keeper.watchdog {
+        watchdog.tell("READY=1");
+    }
+    loop {
+        let rang = tokio::select! {
+            () = alarm.ring() => true,
+            () = keeper.report.state.changed() => false,
+            () = keeper.phases.over.cancelled() => return,
+        };
+        let work_began = now();
+        if rang {
+            if let Some(missed) = detector.end(work_began, period_ms) {
+                keeper.waker.wake(Wake::Woke(missed));
+            }
+            keeper.timer.fire();
+            keeper.apply_switches();
+            keeper.end_safe_mode_when_quiet();
+            keeper.notify_watchdog().await;
+        }
+        // A disk that hangs must not hold up the rest.
+        let _ = timeout(JOURNAL, keeper.report.record_condition()).await;
+        detector.worked(work_began, now());
+    }
+}
+
+impl Housekeeping {
+    /// Looks at the switches and tells everybody whom a change concerns.
+    pub(super) fn apply_switches(&self) {
+        if !self.pause.refresh() {
+            return;
+        }
+        if self.pause.is_active() {
+            tracing::warn!(
+                paused = self.pause.is_paused(),
+                safe_mode = self.pause.is_safe_mode(),
+                "nothing new is begun; calls that run go on, and results are delivered"
+            );
+        } else {
+            tracing::info!("calls may begin again");
+        }
+        self.record_pause();
+        self.report.state.touch();
+        self.beat_soon.notify_one();
+        self.waker.wake(Wake::HoldChanged);
+    }
+
+    /// Tells the audit whether calls may begin.
+    pub(super) fn record_pause(&self) {
+        let (event, words) = match (self.pause.is_safe_mode(), self.pause.is_paused()) {
+            (true, _) => (Event::Held, "safe mode"),
+            (false, true) => (Event::Held, "paused"),
+            (false, false) => (Event::Released, ""),
+        };
+        self.audit.record_event(event, Who::Runner, words);
+    }
+}
+
+impl Housekeeping {
+    /// Tells the service manager that all is well, if it is.
+    async fn notify_watchdog(&self) {
+        let Some((watchdog, every)) = self.watchdog.as_ref().and_then(|dog| Some((dog, dog.every()?))) else {
+            return;
+        };
+        match self.liveness.find_stuck() {
+            None => watchdog.tell("WATCHDOG=1"),
+            Some(who) => tracing::error!(
+                ?who,
+                "a task of the runner hangs; the service manager is not told that all is well"
+            ),
+        }
+        // An error is an answer: a full disk is not mended by a restart.
+        if timeout(JOURNAL, self.journal.remember("moved_ms", self.clock.now_ms().to_string())).await.is_ok()
+        {
+            self.liveness.expect_within(LivenessTask::Journal, every);
+        }
+    }
+}
+
+/// Heeds the switches as soon as one is moved, until the runner is over.
+pub(super) async fn watch_switches(housekeeping: Arc<Housekeeping>) {
+    let Some(mut watch) = housekeeping.pause.watch_switches() else { return };
+    loop {
+        // Also at once: one may have been moved before the watch began.
+        housekeeping.apply_switches();
+        tokio::select! {
+            moved = watch.moved.changed() => if moved.is_err() { return },
+            () = housekeeping.phases.over.cancelled() => return,
+        }
+    }
+}

@@ -1,0 +1,131 @@
+//! What is due now and then: a look at everything open, giving up what nobody can want any more, and forgetting what
+//! is long closed. All of it by the backend's clock: one of ours that jumps ahead must not make us forget what ran.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::Housekeeping;
+use crate::journal::{BATCH, Close, JournalError, SignedUntil};
+use crate::request::RequestAuth;
+use crate::runner::wake::Wake;
+
+/// The pause between two batches of what is deleted.
+const PAUSE: Duration = Duration::from_millis(20);
+/// The most batches of a kind in a row; the next look goes on.
+const BATCHES: usize = 200;
+
+/// Ticks until the runner is over.
+pub(in crate::runner) async fn keep_tidy(housekeeping: Arc<Housekeeping>) {
+    let keeper = &housekeeping;
+    let period = keeper.settings.poll.list_open;
+    // One was asked for at the start.
+    let mut listed = Instant::now();
+    loop {
+        tokio::select! {
+            () = keeper.timer.wait_about(period) => {}
+            () = keeper.phases.over.cancelled() => return,
+        }
+        let due =
+            if keeper.socket.is_connected() { keeper.settings.poll.listening_list_open } else { period };
+        // A tick is about a period long.
+        if listed.elapsed() + period / 2 >= due {
+            listed = Instant::now();
+            keeper.waker.wake(Wake::ListOpenDue);
+        }
+        if keeper.server_clock.is_read() {
+            keeper.give_up().await;
+            keeper.forget().await;
+        }
+    }
+}
+
+fn ms(duration: Duration) -> i64 {
+    i64::try_from(duration.as_millis()).unwrap_or(i64::MAX)
+}
+
+impl Housekeeping {
+    /// Gives up the replies whose request expired long ago. Not just after the backend came back, however long it was
+    /// away: first it is asked once more.
+    async fn give_up(&self) {
+        if !self.report.state.contact_is_settled(self.settings.poll.list_open) {
+            return;
+        }
+        let given_up = match self.unwanted_replies().await {
+            Ok(ids) => ids,
+            Err(error) => return tracing::warn!(%error, "old replies could not be looked for"),
+        };
+        for id in given_up {
+            let days = self.settings.retention.keep_posting.as_secs() / 86_400;
+            let reason = format!("not taken by the backend within {days} days after the request had expired");
+            tracing::warn!(request.id = %id, reason, "a reply is given up");
+            self.audit.record_undeliverable(&id, None, &reason);
+            if let Err(error) =
+                self.journal.close(&id, Close::Undeliverable(reason), self.server_clock.closing_ms()).await
+            {
+                return tracing::warn!(%error, "a reply could not be given up");
+            }
+        }
+    }
+
+    async fn unwanted_replies(&self) -> Result<Vec<crate::ids::RequestId>, JournalError> {
+        if self.counts.count().await?.counts.outbox == 0 {
+            return Ok(Vec::new());
+        }
+        let journal = self.journal.clone();
+        #[expect(clippy::cast_precision_loss, reason = "milliseconds far below 2^53")]
+        let (before, ttl) = (
+            (self.server_clock.whole_now_ms() - ms(self.settings.retention.keep_posting)) as f64,
+            ms(self.settings.calls.ttl) as f64,
+        );
+        tokio::task::spawn_blocking(move || journal.reader()?.unwanted_replies(before, ttl))
+            .await
+            .unwrap_or(Err(JournalError::NotCommitted))
+    }
+
+    async fn forget(&self) {
+        let server_now_ms = self.server_clock.whole_now_ms();
+        // By the earlier of both clocks: what is closed may be of another backend than the one whose clock this is.
+        let now = server_now_ms.min(self.clock.now_ms());
+        let before = now.saturating_sub(ms(self.settings.retention.remember));
+        let sent = server_now_ms.saturating_sub(ms(self.settings.retention.keep_sent));
+        let signed = SignedUntil {
+            // Whoever carries requests could set the one clock ahead, and a mistake the other.
+            now_ms: now - RequestAuth::SKEW_MS_WHOLE,
+            ttl_ms: ms(self.settings.calls.ttl),
+        };
+        match self.in_batches(|| self.journal.forget_closed(before, signed)).await {
+            Ok(0) => {}
+            Ok(forgotten) => tracing::info!(forgotten, "requests closed long ago were forgotten"),
+            Err(error) => tracing::warn!(%error, "old requests could not be forgotten"),
+        }
+        if let Err(error) = self.in_batches(|| self.journal.drop_sent(sent)).await {
+            tracing::warn!(%error, "replies that were sent long ago could not be dropped");
+        }
+        if let Err(error) = self.in_batches(|| self.journal.forget_incidents(before)).await {
+            tracing::warn!(%error, "old incidents could not be forgotten");
+        }
+    }
+
+    /// Deletes a batch after the other until nothing is left to delete, or enough for now; how much that was. Calls
+    /// write between them.
+    async fn in_batches<F>(&self, delete: impl Fn() -> F) -> Result<usize, JournalError>
+    where
+        F: Future<Output = Result<usize, JournalError>>,
+    {
+        let mut deleted = 0;
+        for _ in 0..BATCHES {
+            let batch = delete().await?;
+            deleted += batch;
+            if batch < BATCH {
+                break;
+            }
+            tokio::select! {
+                () = tokio::time::sleep(PAUSE) => {}
+                () = self.phases.stopping.cancelled() => break,
+            }
+        }
+        Ok(deleted)
+    }
+}

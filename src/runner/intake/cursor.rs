@@ -1,0 +1,75 @@
+//! Cursors that lead nowhere: one that the backend refuses, or that lies in its future. Polling then begins anew, which
+//! costs a look at what is known already. Not here: how a cursor moves on (journal).
+
+use super::Intake;
+use crate::backend::BackendError;
+use crate::runner::error::RunnerError;
+
+/// How far ahead of the backend's clock a cursor may be: that clock is known only so well, and what is asked within this
+/// time is found a little later.
+const SLACK_MS: i128 = 60_000;
+
+impl Intake {
+    /// Takes up the cursor of an earlier process, unless it lies in the future, as far as the backend's clock is known:
+    /// nothing would come from there for long.
+    pub(in crate::runner) async fn take_up_cursor(
+        &mut self,
+        cursor: Option<String>,
+    ) -> Result<(), RunnerError> {
+        self.cursor = cursor;
+        let now_ms = self.server_clock.whole_now_ms();
+        if self.cursor.as_ref().is_some_and(|cursor| is_ahead(cursor, now_ms)) {
+            tracing::warn!(
+                cursor = self.cursor,
+                "the cursor lies in the backend's future: polling begins anew"
+            );
+            self.drop_cursor().await?;
+        }
+        Ok(())
+    }
+
+    /// Polls without the cursor that was refused. A backend that hands out what it refuses is asked seldom.
+    pub(in crate::runner) async fn begin_anew(&mut self, refused: &BackendError) -> Result<(), RunnerError> {
+        tracing::warn!(cursor = self.cursor, error = %refused, "the backend refuses its cursor: polling begins anew");
+        self.drop_cursor().await?;
+        self.refused_cursors = self.refused_cursors.saturating_add(1);
+        if self.refused_cursors > 1 {
+            let wait = self.schedule.error(refused);
+            self.poll_after(wait);
+        } else {
+            self.poll();
+        }
+        Ok(())
+    }
+
+    async fn drop_cursor(&mut self) -> Result<(), RunnerError> {
+        self.cursor = None;
+        Ok(self.admissions.journal.drop_cursor().await?)
+    }
+}
+
+/// Whether a cursor is later than now: it counts nanoseconds since 1970, as the commits of both backends do.
+fn is_ahead(cursor: &str, now_ms: i64) -> bool {
+    cursor.parse::<i128>().is_ok_and(|nanos| nanos / 1_000_000 > i128::from(now_ms) + SLACK_MS)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cursor_is_ahead_of_the_clock_beyond_its_error() {
+        let now_ms = 1_800_000_000_000;
+        for (cursor, ahead) in [
+            ("0", false),
+            ("1800000000000000000", false),
+            ("1800000059999000000", false),
+            ("1800000061000000000", true),
+            ("1800086400000000000", true),
+            ("99999999999999999999999999999999999999", true),
+            ("no number", false),
+        ] {
+            assert_eq!(is_ahead(cursor, now_ms), ahead, "{cursor}");
+        }
+    }
+}

@@ -1,0 +1,351 @@
+//! Requests from the backend: when to poll, the cursor, the list of everything open, and the socket that says when to
+//! look. Not here: what the journal makes of a page (admission), and the calls that come of it (executor).
+
+pub(super) mod admission;
+mod cursor;
+mod open_requests;
+mod poll_schedule;
+pub(super) mod wakeup_socket;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::background::Background;
+use super::backoff::Budget;
+use super::clock::{Clock, ServerClock};
+use super::delivery::outbox::Outbox;
+use super::disk_room::DiskRoom;
+use super::error::RunnerError;
+use super::liveness::{Liveness, LivenessTask};
+use super::presence::health::HealthState;
+use super::session::SessionKeeper;
+use super::settings::Settings;
+use super::wake::{Wake, Waker};
+use super::wake_signal::WakeSignal;
+use super::wakeup_state::WakeupState;
+use crate::backend::{Backend as _, BackendError, Disposition, Next, Offered, Page};
+use crate::ids::RequestId;
+use crate::journal::{Admission, JournalError};
+use admission::Admissions;
+use open_requests::OpenRequests;
+use poll_schedule::PollSchedule;
+
+/// How long the loop goes on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Mode {
+    /// Until it is stopped.
+    Stay,
+    /// Until nothing is left to do.
+    OnePass,
+}
+
+/// The longest wait between looks at the disk.
+const DISK_LOOK: Duration = Duration::from_secs(5);
+
+/// The wait after the first wake-up that was for nothing; each further one on end doubles it.
+const IN_VAIN: Duration = Duration::from_millis(20);
+
+/// The handles that intake needs.
+pub(super) struct IntakeParts {
+    pub mode: Mode,
+    pub admissions: Admissions,
+    pub sessions: Arc<SessionKeeper>,
+    pub outbox: Arc<Outbox>,
+    pub health: Arc<HealthState>,
+    pub socket: Arc<WakeupState>,
+    pub disk: Arc<DiskRoom>,
+    pub liveness: Arc<Liveness>,
+    pub budget: Arc<Budget>,
+    pub settings: Settings,
+    pub clock: Clock,
+    pub server_clock: ServerClock,
+    pub machine_wakes: WakeSignal,
+    pub waker: Waker,
+    pub background: Background,
+}
+
+/// Polls the backend and takes its pages into the journal.
+pub(super) struct Intake {
+    parts: IntakeParts,
+    schedule: PollSchedule,
+    cursor: Option<String>,
+    /// How many cursors were refused in this process.
+    refused_cursors: u32,
+    is_polling: bool,
+    /// Which poll is awaited: the answer to an earlier one is not taken.
+    poll_number: u64,
+    poll_at: Option<Instant>,
+    /// How many events are asked for at once.
+    page: u32,
+    /// The last page said that nothing more is there.
+    is_drained: bool,
+    pushed: Pushed,
+    open: OpenRequests,
+}
+
+impl std::ops::Deref for Intake {
+    type Target = IntakeParts;
+    fn deref(&self) -> &IntakeParts {
+        &self.parts
+    }
+}
+
+/// The loop's memory of wake-ups.
+#[derive(Debug, Default)]
+struct Pushed {
+    /// One came while a poll was under way that may not have seen what it is about.
+    again: bool,
+    /// Whether the poll under way was made because of one.
+    asked: bool,
+    /// Polls on end that were made because of one and brought nothing.
+    in_vain: u32,
+    not_before: Option<Instant>,
+}
+
+impl Intake {
+    /// Intake that has not polled yet.
+    pub(super) fn new(parts: IntakeParts) -> Self {
+        let schedule = PollSchedule::new(parts.settings.clone(), &parts.budget);
+        let open = OpenRequests::new(parts.settings.waits.retry, &parts.budget);
+        let page = parts.settings.poll.page;
+        Self {
+            parts,
+            schedule,
+            cursor: None,
+            refused_cursors: 0,
+            is_polling: false,
+            poll_number: 0,
+            poll_at: None,
+            page,
+            is_drained: false,
+            pushed: Pushed::default(),
+            open,
+        }
+    }
+
+    /// Returns whether this is the poll that is awaited.
+    pub(super) fn awaits(&self, poll_number: u64) -> bool {
+        poll_number == self.poll_number
+    }
+
+    /// When the next poll is due; `None` while one is under way.
+    pub(super) fn poll_at(&self) -> Option<Instant> {
+        self.poll_at
+    }
+
+    /// Returns whether one pass has asked for everything.
+    pub(super) fn is_done(&self) -> bool {
+        self.open.is_listed() && self.is_drained && !self.is_polling
+    }
+
+    /// Takes a page into the journal, and plans the next poll. Returns the journal's verdicts on its requests.
+    pub(super) async fn take_page(
+        &mut self,
+        page: Page,
+        held: Duration,
+    ) -> Result<Vec<Admission>, RunnerError> {
+        self.is_polling = false;
+        self.page = self.page.saturating_mul(2).min(self.settings.poll.page);
+        self.health.polled(self.clock.now_ms());
+        let events = page.events.len();
+        let moved = page.cursor.filter(|cursor| self.cursor.as_ref() != Some(cursor));
+        // A page that says there is more, or brings something, moves the cursor. Where it does not, asking on at once
+        // would bring the same again.
+        let stands = moved.is_none() && (events > 0 || !page.is_done);
+        let is_done = page.is_done || stands;
+        let cancels = cancels_of(&page.events);
+        // A cursor that the next life cannot use is not written down.
+        let lasting = if page.next == Next::Pushed { None } else { moved.clone() };
+        let admitted = match self.admissions.admit(page.events, lasting).await {
+            Ok(admitted) => admitted,
+            Err(error) => return self.page_refused(error).map(|()| Vec::new()),
+        };
+        self.admissions.record_idle_cancels(&cancels, &admitted);
+        if moved.is_some() {
+            self.cursor = moved;
+        }
+        let (mut wait, recovered) = self.schedule.page(events, is_done, held, self.socket.is_connected());
+        self.socket.set_wanted(self.schedule.does_not_hold());
+        if stands {
+            tracing::warn!(events, "the backend's page did not move the cursor");
+            wait = wait.max(self.settings.poll.active_interval);
+        } else {
+            wait = match page.next {
+                Next::Pushed => Duration::ZERO,
+                Next::After(asked) if is_done => asked,
+                Next::After(_) | Next::Rhythm => wait,
+            };
+        }
+        if recovered {
+            tracing::info!("the backend answers again");
+            self.outbox.reconnected();
+        }
+        self.is_drained = is_done;
+        if self.mode == Mode::Stay || !is_done {
+            self.poll_after(wait);
+        }
+        self.after_poll(events);
+        Ok(admitted)
+    }
+
+    /// A page that the journal could not take was not taken: it is asked for again.
+    fn page_refused(&mut self, error: JournalError) -> Result<(), RunnerError> {
+        if self.mode == Mode::OnePass {
+            return Err(error.into());
+        }
+        tracing::error!(%error, "a page of requests could not be accepted; it will be asked for again");
+        self.poll_after(self.settings.waits.retry.1);
+        Ok(())
+    }
+
+    /// Plans the next poll after one that failed.
+    pub(super) async fn poll_failed(&mut self, error: BackendError) -> Result<(), RunnerError> {
+        self.is_polling = false;
+        self.health.poll_failed();
+        if error.code() == Some("INVALID_ARGUMENT") && self.cursor.is_some() {
+            return self.begin_anew(&error).await;
+        }
+        if matches!(error, BackendError::Oversized { .. }) && self.page > 1 {
+            self.page /= 2;
+            tracing::warn!(%error, events = self.page, "fewer events are asked for at once");
+            self.poll();
+            return Ok(());
+        }
+        failed_for_good(&error)?;
+        if self.mode == Mode::OnePass {
+            return Err(RunnerError::Backend(error));
+        }
+        let wait = self.schedule.error(&error);
+        tracing::warn!(%error, retry_ms = u64::try_from(wait.as_millis()).unwrap_or(u64::MAX), "the backend could not be polled");
+        self.poll_after(wait);
+        Ok(())
+    }
+
+    fn poll_after(&mut self, wait: Duration) {
+        if wait.is_zero() {
+            self.poll();
+        } else {
+            self.liveness.expect_within(LivenessTask::Poll, wait);
+            self.poll_at = Some(Instant::now() + wait);
+        }
+    }
+
+    /// Asks for the next page, unless that is under way.
+    pub(super) fn poll(&mut self) {
+        self.poll_at = None;
+        if self.is_polling {
+            return;
+        }
+        if self.disk.lacks_room() {
+            return self.wait_for_room();
+        }
+        self.is_polling = true;
+        self.poll_number += 1;
+        let number = self.poll_number;
+        let (cursor, page) = (self.cursor.clone(), self.page);
+        // While the backend fails, its first answer shall come at once: it ends the outage.
+        let unheld = self.mode == Mode::OnePass || self.schedule.is_failing();
+        let wait = if unheld { Duration::ZERO } else { self.settings.poll.hold };
+        // At worst it is made, refused, made anew after a session was opened.
+        self.liveness.expect_within(LivenessTask::Poll, wait * 2 + Duration::from_mins(1));
+        let mut woken = self.machine_wakes.subscribe();
+        let (sessions, background, waker) =
+            (Arc::clone(&self.sessions), self.background.clone(), self.waker.clone());
+        self.background.spawn(async move {
+            let asked = Instant::now();
+            let poll = async move {
+                crate::failpoint::reach("poll");
+                sessions.with_session(|| sessions.backend().poll(cursor.as_deref(), page, wait)).await
+            };
+            tokio::select! {
+                polled = background.call_apart(poll) => waker.wake(Wake::Polled(number, polled, asked.elapsed())),
+                // Whoever noticed the sleep polls anew.
+                _ = woken.changed() => {}
+                () = background.phases.stopping.cancelled() => {}
+            }
+        });
+    }
+
+    /// Comes back for another look at the disk.
+    pub(super) fn wait_for_room(&mut self) {
+        self.poll_after(self.settings.waits.retry.1.min(DISK_LOOK));
+    }
+
+    /// The time for a poll has come.
+    pub(super) fn poll_due(&mut self) {
+        self.poll_at = None;
+        self.poll();
+    }
+
+    /// The machine woke from a sleep: asks at once, and looks at everything open.
+    pub(super) fn machine_woke(&mut self) {
+        self.schedule.rested();
+        if self.mode == Mode::Stay {
+            self.is_polling = false;
+            self.poll();
+            self.list_open();
+        }
+    }
+
+    /// The backend says that there may be something.
+    pub(super) fn pushed(&mut self) {
+        self.socket.take_ring();
+        self.apply_push();
+    }
+
+    fn apply_push(&mut self) {
+        if self.is_polling {
+            self.pushed.again = true;
+            return;
+        }
+        // A backend that is away or asks for patience is not asked sooner for a socket's sake.
+        if self.mode == Mode::OnePass || self.schedule.is_failing() {
+            return;
+        }
+        self.pushed.again = false;
+        self.pushed.asked = true;
+        match self.pushed.not_before.filter(|at| *at > Instant::now()) {
+            Some(at) => self.poll_at = Some(self.poll_at.map_or(at, |planned| planned.min(at))),
+            None => self.poll(),
+        }
+    }
+
+    /// A poll ended, with so many events; looks whether it was worth its wake-up, and whether another came meanwhile.
+    fn after_poll(&mut self, events: usize) {
+        let longest = self.settings.poll.active_interval;
+        let pushed = &mut self.pushed;
+        if events > 0 {
+            (pushed.in_vain, pushed.not_before) = (0, None);
+        } else if std::mem::take(&mut pushed.asked) {
+            let wait = (IN_VAIN * 2_u32.pow(pushed.in_vain.min(10))).min(longest);
+            pushed.in_vain += 1;
+            pushed.not_before = Some(Instant::now() + wait);
+        }
+        pushed.asked = false;
+        if pushed.again {
+            self.apply_push();
+        }
+    }
+}
+
+/// A refusal that no further asking can change ends the runner: only the owner can mend it.
+fn failed_for_good(error: &BackendError) -> Result<(), RunnerError> {
+    if let BackendError::OtherBackend { .. } = error {
+        return Err(RunnerError::OtherBackend);
+    }
+    if error.disposition() == Disposition::Never {
+        return Err(RunnerError::Barred(error.clone()));
+    }
+    Ok(())
+}
+
+/// The requests that a page takes back.
+fn cancels_of(events: &[Offered]) -> Vec<RequestId> {
+    let cancelled = |event: &Offered| match event {
+        Offered::Cancel(id) => Some(id.clone()),
+        _ => None,
+    };
+    events.iter().filter_map(cancelled).collect()
+}

@@ -1,0 +1,61 @@
+//! Whether the runner's own tasks move: each says until when it will have moved again. The service manager is told
+//! that all is well only while all of them keep their word. Not here: how it is told (watchdog).
+
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+/// Who moves.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum LivenessTask {
+    /// The loop, which polls.
+    Poll,
+    /// The heartbeat.
+    Heartbeat,
+    /// The journal's writer.
+    Journal,
+}
+
+/// The slack of every word: a busy machine is no hang.
+const SLACK: Duration = Duration::from_secs(45);
+
+/// Until when each will have moved again; those that have not begun owe nothing.
+#[derive(Debug, Default)]
+pub(super) struct Liveness(Mutex<[Option<Instant>; 3]>);
+
+impl Liveness {
+    /// It has moved, and will again within this time.
+    pub(super) fn expect_within(&self, who: LivenessTask, time: Duration) {
+        // A wait beyond any sense must not overflow.
+        let by = Instant::now() + time.min(Duration::from_hours(24)) + SLACK;
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)[who as usize] = Some(by);
+    }
+
+    /// Who has not moved although it said so.
+    pub(super) fn find_stuck(&self) -> Option<LivenessTask> {
+        let (now, by) = (Instant::now(), *self.0.lock().unwrap_or_else(PoisonError::into_inner));
+        [LivenessTask::Poll, LivenessTask::Heartbeat, LivenessTask::Journal]
+            .into_iter()
+            .find(|who| by[*who as usize].is_some_and(|by| by < now))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn whoever_does_not_keep_its_word_is_found() {
+        let moves = Liveness::default();
+        assert_eq!(moves.find_stuck(), None, "nobody owes anything yet");
+        moves.expect_within(LivenessTask::Heartbeat, Duration::from_mins(1));
+        moves.expect_within(LivenessTask::Poll, Duration::from_mins(10));
+        tokio::time::advance(Duration::from_mins(1) + SLACK).await;
+        assert_eq!(moves.find_stuck(), None);
+        tokio::time::advance(Duration::from_secs(1)).await;
+        assert_eq!(moves.find_stuck(), Some(LivenessTask::Heartbeat));
+        moves.expect_within(LivenessTask::Heartbeat, Duration::MAX);
+        assert_eq!(moves.find_stuck(), None);
+    }
+}

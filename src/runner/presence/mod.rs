@@ -1,0 +1,184 @@
+//! The device's presence at the backend: a heartbeat at once and then every minute, or every five where the wake-up
+//! socket stands, and once more at the end. The backend is told which, as it judges by that who is gone.
+
+pub(super) mod catalog;
+pub(super) mod health;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::FutureExt as _;
+use serde_json::json;
+use tokio::sync::{Notify, OnceCell, RwLock};
+
+use super::backend_client::BackendClient;
+use super::background::ShutdownPhases;
+use super::backoff::{Budget, Retry};
+use super::call_audit::CallAudit;
+use super::clock::ServerClock;
+use super::coalesced_timer::CoalescedTimer;
+use super::liveness::{Liveness, LivenessTask};
+use super::open_counts::{CountedRequests, OpenCounts};
+use super::session::SessionKeeper;
+use super::settings::Settings;
+use super::wakeup_state::WakeupState;
+use crate::audit::{Entry, Event, Who};
+use crate::backend::{Backend as _, BackendError, Disposition, Pause};
+use crate::journal::Journal;
+use health::HealthReport;
+
+/// Tells the backend that this device is there, and how it fares.
+pub(super) struct Presence {
+    pub backend: Arc<BackendClient>,
+    pub sessions: Arc<SessionKeeper>,
+    pub journal: Journal,
+    pub audit: CallAudit,
+    pub report: Arc<HealthReport>,
+    pub counts: Arc<OpenCounts>,
+    /// Requests must be signed.
+    pub is_signed: bool,
+    pub settings: Settings,
+    pub server_clock: ServerClock,
+    pub socket: Arc<WakeupState>,
+    pub liveness: Arc<Liveness>,
+    pub timer: Arc<CoalescedTimer>,
+    pub budget: Arc<Budget>,
+    /// Rings when a heartbeat has news.
+    pub beat_soon: Arc<Notify>,
+    /// Goodbye is said; every beat holds it for reading.
+    pub parted: RwLock<bool>,
+    /// Filled once the backend was asked for its time.
+    pub time_asked: OnceCell<()>,
+    pub phases: ShutdownPhases,
+}
+
+/// Beats until the runner is over.
+pub(super) async fn keep_beating(presence: Arc<Presence>) {
+    let mut retry = Retry::new(presence.settings.waits.retry).within(&presence.budget);
+    let mut proven = presence.audit.confinement.proven();
+    // Whether the backend was told what was proven of the confinement.
+    let mut told = false;
+    loop {
+        told = told || (&mut proven).now_or_never().is_some();
+        // At worst: a session that is opened between two beats.
+        presence.liveness.expect_within(LivenessTask::Heartbeat, Duration::from_mins(2));
+        let (wait, regular) = match presence.beat_once(true).await {
+            Ok(next) => {
+                retry.reset();
+                (next.unwrap_or_else(|| presence.heartbeat_interval()), true)
+            }
+            Err(error) => {
+                tracing::debug!(%error, "a heartbeat did not get through");
+                let wait = match error.disposition() {
+                    Disposition::Retry(pause) => retry.after(pause),
+                    Disposition::Reopen | Disposition::Never => presence.settings.presence.heartbeat,
+                    _ => retry.after(Pause::Intervals(1)),
+                };
+                (wait, false)
+            }
+        };
+        presence.liveness.expect_within(LivenessTask::Heartbeat, wait + wait / 4);
+        let pause = async {
+            if regular { presence.timer.wait_about(wait).await } else { tokio::time::sleep(wait).await }
+        };
+        tokio::select! {
+            () = pause => {}
+            () = presence.beat_soon.notified() => {}
+            () = &mut proven, if !told => told = true,
+            () = presence.phases.over.cancelled() => return,
+        }
+    }
+}
+
+impl Presence {
+    /// How long after a heartbeat the next one comes, unless the backend says otherwise.
+    fn heartbeat_interval(&self) -> Duration {
+        let settings = &self.settings;
+        if self.socket.is_connected() {
+            settings.presence.listening_heartbeat
+        } else {
+            settings.presence.heartbeat
+        }
+    }
+
+    /// One beat; a second one where only the signature was at fault. None goes beside or after the one that says goodbye:
+    /// the backend goes by the beat that was signed last.
+    pub(super) async fn beat_once(&self, online: bool) -> Result<Option<Duration>, BackendError> {
+        if !online {
+            *self.parted.write().await = true;
+        }
+        let parted = self.parted.read().await;
+        if online && *parted {
+            return Ok(None);
+        }
+        let health = self.health().await;
+        let every = self.heartbeat_interval();
+        let asked = self.server_clock.asking();
+        let mut beat = self.sessions.with_session(|| self.backend.beat(online, every, health.clone())).await;
+        if let Err(error) = &beat
+            && matches!(error.disposition(), Disposition::CorrectClock(_) | Disposition::SignAgain)
+        {
+            let code = error.code().unwrap_or("stale").to_owned();
+            self.audit.audit.note(vec![Entry {
+                code: Some(code),
+                ..Entry::new(Event::HeartbeatRefused, Who::Backend, self.audit.clock.now_ms())
+            }]);
+            beat = self.backend.beat(online, every, health).await;
+        }
+        let beat = beat?;
+        self.report.state.other_process_is_there(beat.other_process);
+        match self.server_clock.set(beat.server_now_ms, asked) {
+            Some(offset) => self.note_contact(offset),
+            None => self.beat_soon.notify_one(),
+        }
+        Ok(beat.next)
+    }
+
+    /// Sees to it that deadlines are judged by the backend's clock as this life has read it, or, where the backend
+    /// does not answer, as the last one did.
+    pub(super) async fn learn_server_time(&self) {
+        if !self.server_clock.is_read() {
+            let ask = async { self.beat_once(true).await.map(drop).unwrap_or_default() };
+            self.time_asked.get_or_init(|| ask).await;
+        }
+        if !self.server_clock.is_read()
+            && let Some(offset) = self.backend.dated_offset_ms()
+        {
+            // Better than what an earlier life knew, and than nothing.
+            self.server_clock.recall(offset);
+        }
+    }
+
+    /// How this device fares. What the journal cannot tell now is left out.
+    async fn health(&self) -> serde_json::Value {
+        let mut health = json!({
+            "version": env!("CARGO_PKG_VERSION"),
+            "confinement": self.audit.confinement.in_words(),
+            "degraded": self.report.degraded(),
+        });
+        let audit = self.audit.audit.last();
+        health["audit"] = json!(format!("{}:{}", audit.seq, audit.hash));
+        health["requestAuth"] = json!(if self.is_signed { "signed" } else { "transport" });
+        if let Some(skew) = self.server_clock.skew_ms() {
+            health["clockSkewMs"] = json!(skew);
+        }
+        if let Ok(CountedRequests { counts, epoch, .. }) = self.counts.count().await {
+            let oldest =
+                counts.outbox_oldest_ms.map(|at| self.audit.clock.now_ms().saturating_sub(at).max(0));
+            health["epoch"] = json!(epoch);
+            health["waiting"] = json!(counts.accepted);
+            health["inFlight"] = json!(counts.started);
+            health["undelivered"] = json!(counts.outbox);
+            health["oldestUndeliveredMs"] = json!(oldest);
+        }
+        health
+    }
+
+    /// For `status`, which runs in another process.
+    fn note_contact(&self, offset_ms: i64) {
+        let now = self.audit.clock.now_ms();
+        let mut facts = vec![("last_contact_ms", now), ("clock_offset_ms", offset_ms)];
+        facts.extend(self.report.take_poll_to_record().map(|polled| ("last_poll_ms", polled)));
+        self.journal.note(facts.into_iter().map(|(key, value)| (key, value.to_string())).collect());
+    }
+}

@@ -1,0 +1,90 @@
+//! Whether requests are signed as the owner requires, and the refusal of those that are not. Not here: the signature
+//! itself (request).
+
+use super::clock::Clock;
+use crate::journal::{Accepted, Origin};
+use crate::request::{ErrorCode, Failure, Meta, NotSigned, Outcome, RequestAuth, ToolRequest};
+
+/// Checks the signatures of requests.
+pub(super) struct RequestSignatures {
+    /// The key that every request must be signed with; `None` where the backend's word is enough.
+    pub auth: Option<RequestAuth>,
+    pub clock: Clock,
+    /// How long a request may wait, in milliseconds.
+    pub ttl_ms: f64,
+}
+
+impl RequestSignatures {
+    /// Returns whether requests must be signed.
+    pub(super) fn are_required(&self) -> bool {
+        self.auth.is_some()
+    }
+
+    /// The least that the time may be where requests are signed: whoever carries them also tells the backend's time, and
+    /// could hold it back.
+    #[expect(clippy::cast_precision_loss, reason = "milliseconds since 1970 are far below 2^53")]
+    pub(super) fn least_now_ms(&self) -> f64 {
+        match self.auth {
+            Some(_) => self.clock.now_ms() as f64 - RequestAuth::SKEW_MS,
+            None => 0.0,
+        }
+    }
+
+    /// The reason why a request is not run, where its signature is one.
+    pub(super) fn refusal_reason(&self, request: &ToolRequest) -> Option<NotSigned> {
+        let auth = self.auth.as_ref()?;
+        #[expect(clippy::cast_precision_loss, reason = "milliseconds since 1970 are far below 2^53")]
+        let now_ms = self.clock.now_ms() as f64;
+        auth.check(request, now_ms, self.ttl_ms).err()
+    }
+
+    /// The same for one that an earlier life of the runner accepted: perhaps before a key was pinned, or under another
+    /// one. It was in time when it came; how long it may wait is another matter. What a call of this device made
+    /// (Task) is signed by nobody, and as good as the key that the life had which made it.
+    pub(super) fn refuse_left_request(&self, call: &Accepted, key_is_new: bool) -> Option<Outcome> {
+        let why = match call.origin() {
+            Origin::Backend => self.refusal_reason(call.request())?,
+            Origin::Task => key_is_new.then_some(NotSigned::Missing)?,
+        };
+        if matches!(why, NotSigned::Expired(_) | NotSigned::Early(_)) {
+            return None;
+        }
+        tracing::warn!(request.id = %call.request().id, ?why, "a request that was left is not run: it is not signed");
+        Some(Outcome::Error(refusal(call.request(), &why)))
+    }
+}
+
+/// The refusal of a request because of its signature.
+pub(super) fn refusal(request: &ToolRequest, why: &NotSigned) -> Failure {
+    let code =
+        if matches!(why, NotSigned::Expired(_)) { ErrorCode::Expired } else { ErrorCode::PolicyDenied };
+    let text = format!(
+        "{} was not run: its owner lets this device run only requests that are signed with a known key, and {}",
+        request.tool,
+        explain(why)
+    );
+    Failure { code, text, meta: Meta::default() }
+}
+
+fn explain(why: &NotSigned) -> String {
+    let seconds = |ms: &i64| ms / 1_000;
+    match why {
+        NotSigned::Missing => "this one has no signature. Send it anew, under a new id, with `issuedAtMs` and \
+                               `signature` (docs/audit.md says what is signed)."
+            .to_owned(),
+        NotSigned::Bad => "the signature of this one is not that key's for this request at this device. Sign the id, \
+                           the device's id, the tool, the arguments and the times exactly as they are sent, with the \
+                           key that the device has pinned, and send it anew under a new id."
+            .to_owned(),
+        NotSigned::Expired(ms) => format!(
+            "this one expired {} s ago by this device's clock. Sign and send it anew, under a new id, if it is still \
+             wanted.",
+            seconds(ms)
+        ),
+        NotSigned::Early(ms) => format!(
+            "this one was signed {} s in the future by this device's clock. Set the clocks, and send it anew under a \
+             new id.",
+            seconds(ms)
+        ),
+    }
+}
