@@ -1,5 +1,5 @@
-//! The known secret values in all their encodings, and the search for them in bytes. Not here: the encodings of a
-//! value (forms), and masking (redactor, masker).
+//! The known secret values in all their encodings, and the search for them in bytes. Not here: how a value is encoded,
+//! and masking (redactor, masker).
 
 use std::fmt;
 use std::ops::Range;

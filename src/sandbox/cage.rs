@@ -1,5 +1,5 @@
 //! The sandbox profile that one process applies before its program starts, and the cache of its parts. Not here:
-//! applying it (acp::local::launch).
+//! applying it (acp::local).
 
 #[cfg(target_os = "linux")]
 use std::ffi::CString;
@@ -51,7 +51,7 @@ pub struct Cage {
 #[cfg(target_os = "linux")]
 #[derive(Debug, Clone)]
 pub struct Cover {
-    /// The path without symbolic links. If it is one by the time of mounting, it is left as it is.
+    /// The path without symbolic links. If it contains one or is gone by the time of mounting, it is skipped.
     pub path: CString,
     /// The path cannot be written either.
     pub read_only: bool,

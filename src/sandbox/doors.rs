@@ -1,6 +1,6 @@
 //! Sockets of daemons and agents that would do things for a command which it may not do itself. Landlock does not
 //! restrict connecting to a socket by its path, so these are hidden in each command's mount namespace. Not here:
-//! hiding them (acp::local::shut_in).
+//! hiding them (acp::local).
 #![expect(
     clippy::disallowed_methods,
     reason = "folders with something in them that commands are given are looked into"
@@ -59,9 +59,9 @@ const OF_THE_SYSTEM: &[&str] = &[
 ];
 /// The folder of most system sockets.
 const RUN: &str = "/run";
-/// The folder in which agents, terminals, editors and rootless containers also keep sockets. If a path within it is
-/// granted to commands, only sockets directly in it and folders with these name prefixes are blocked: it may hold
-/// thousands of other entries.
+/// The folder in which agents, terminals, editors and, without a session folder, containers also keep sockets. If a
+/// path within it is granted to commands, only sockets directly in it and folders with these name prefixes are
+/// blocked: it may hold thousands of other entries.
 const TEMPORARY: &str = "/tmp";
 const OF_SESSIONS: &[&str] = &[
     ".ICE-unix",

@@ -1,4 +1,4 @@
-//! The paths in the user's home that are hidden from commands. Not here: enforcement (places, seatbelt).
+//! The paths in the user's home that are hidden from commands. Not here: enforcement by the kernel's rules.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::Metadata;

@@ -1,7 +1,6 @@
-//! The rules for commands, prepared for the kernel to enforce: files (places, links, hidden, ruleset, doors), system
-//! calls (seccomp, bpf), macOS (seatbelt), and the measured level (level, self_test). Not here: starting a confined
-//! process (acp::local), which does everything between fork and exec; and the file tools, which check each path
-//! themselves (acp::workspace).
+//! The rules for commands, prepared for the kernel to enforce: granted and hidden paths, sockets, system calls, the
+//! macOS profile, and the measured level. Not here: starting a confined process (acp::local), which does everything
+//! between fork and exec; and the file tools, which check each path themselves (acp::workspace).
 
 #[cfg(target_os = "linux")]
 mod bpf;

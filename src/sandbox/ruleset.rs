@@ -1,4 +1,5 @@
-//! Converts the grants to a Landlock ruleset. Not here: which paths (places), and applying it (acp::local::launch).
+//! Converts the grants to a Landlock ruleset. Not here: the choice of the grants, and applying the ruleset
+//! (acp::local).
 
 use std::os::fd::{AsRawFd as _, OwnedFd};
 use std::os::unix::ffi::OsStrExt as _;

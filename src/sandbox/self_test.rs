@@ -1,5 +1,5 @@
 //! The self-test of confinement: a script that tries to escape, and the evaluation of its attempts. Available
-//! mechanisms may not be enforced, so the test runs like a command. Not here: running it (acp::local::confinement).
+//! mechanisms may not be enforced, so the test runs like a command. Not here: running it (acp::local).
 #![cfg_attr(
     unix,
     expect(clippy::disallowed_methods, reason = "the self-test lays out files that must stay as they are")

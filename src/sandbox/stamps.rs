@@ -1,5 +1,5 @@
 //! Fingerprints of the folders that a ruleset was built from. A ruleset is rebuilt only once one has changed, so that
-//! a few folders are checked instead of every path with something to hide. Not here: the paths (places, hidden).
+//! a few folders are checked instead of every path with something to hide. Not here: the choice of the paths.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};

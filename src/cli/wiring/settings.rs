@@ -1,4 +1,4 @@
-//! Converts the owner's settings for the engine and the editor. Not here: those of confinement (confining).
+//! Converts the owner's settings for the engine and the editor. Not here: those of confinement.
 
 use crate::acp::editor::{Discover, EditorSettings};
 use crate::config::{self, Config};
