@@ -171,7 +171,7 @@ mod tests {
         }
         let sizes: Vec<_> = files(folder.path()).iter().map(|path| lines(path)).collect();
         assert_eq!(sizes, [3, 10, 10, 10, 10]);
-        // Another life goes on with the same file.
+        // The next process continues the same file.
         let mut log = LogFile::below(folder.path().to_owned());
         for _ in 0..8 {
             log.write_all(&line).expect("never fails");

@@ -166,7 +166,7 @@ mod tests {
         prop::collection::vec("[ab\"/é+]{8,14}", 1..5)
     }
 
-    /// Text around a planted secret, and where an escape sequence stands in that, if one does.
+    /// Text around a planted secret, and the position of an escape sequence within the secret, if any.
     type Piece = (String, prop::sample::Index, bool, Option<prop::sample::Index>);
 
     fn pieces() -> impl Strategy<Value = Vec<Piece>> {

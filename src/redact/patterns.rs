@@ -187,7 +187,7 @@ mod tests {
 
     use super::*;
 
-    /// Built from parts, so that no scanner takes this file for a leak.
+    /// Built from parts, so that secret scanners do not report this file.
     fn fixtures() -> Vec<(&'static str, String)> {
         let body = "Ab3".repeat(20);
         vec![

@@ -152,7 +152,7 @@ fn jump(code: u32, operand: u32, if_so: u8, if_not: u8) -> Instruction {
 pub(super) mod tests {
     use super::*;
 
-    /// What a filter gives for a call, and in how many steps. As the kernel reads it.
+    /// Interprets a filter as the kernel does; returns its action and the number of steps.
     pub fn run(program: &[Instruction], number: u32, args: [u64; 6]) -> (u32, usize) {
         let (mut at, mut held) = (0, 0_u32);
         for steps in 1..=program.len() {

@@ -315,7 +315,7 @@ mod tests {
             search_path: vec![at(".docker/cli/bin"), at("session/deep/bin"), at(".gnupg/bin")],
             ..Rules::least(at(".punie"), at(".punie/tmp"))
         };
-        // As tools do it that choose a version: a link to a folder elsewhere, by which it is found.
+        // As version managers do it: a link to a folder elsewhere, by which it is found.
         fs::create_dir_all(at("versions/7/bin")).expect("made");
         fs::create_dir_all(at("session/shells")).expect("made");
         std::os::unix::fs::symlink(at("versions/7"), at("session/shells/one")).expect("linked");

@@ -206,7 +206,7 @@ mod tests {
     use crate::sandbox::places::tests::{home, rules, uses};
     use crate::sandbox::places::{Use, places};
 
-    /// As another user than root, whom nothing keeps out.
+    /// Runs this as a user other than root, because root can enter every folder.
     fn as_a_user<T: Send>(home: &Path, run: impl FnOnce() -> T + Send) -> T {
         let is_root = rustix::process::geteuid().is_root();
         let user =
@@ -221,7 +221,7 @@ mod tests {
         }
         std::thread::scope(|scope| {
             let running = scope.spawn(|| {
-                // Of this thread alone.
+                // For this thread only.
                 rustix::thread::set_thread_res_uid(user, user, user).expect("a user");
                 run()
             });
@@ -239,7 +239,7 @@ mod tests {
         as_a_user(&home, || {
             let usual = uses(&rules, &home, Use::Read);
             assert_eq!(usual, [".cargo", ".config/app", ".punie/skills", "work"]);
-            // What is hidden lies in the first; the second holds what a link of that kind leads to.
+            // The first holds the hidden path; the second holds the target of such a link.
             for folder in [".config", "dotfiles", ""] {
                 set(folder, 0o000);
                 assert_eq!(uses(&rules, &home, Use::Read), [".punie/skills"], "{folder}");
@@ -251,7 +251,7 @@ mod tests {
                 let way_in = format!("{} lets nobody in", shut.display());
                 assert!(hint(&home.join("notes")).contains(&way_in), "{folder}");
                 assert!(!hint(Path::new("/srv/other/file")).contains("lets nobody in"), "{folder}");
-                // A workspace that is shut as well is granted and opens for nobody.
+                // A workspace that is inaccessible as well is granted, but nothing can be opened in it.
                 assert_eq!(
                     uses(&rules, &home, Use::Write).last().map(String::as_str),
                     Some(if folder.is_empty() { ".punie/tmp" } else { "work" })
@@ -292,15 +292,15 @@ mod tests {
                 set(shut, 0o000);
                 assert_eq!(granted(Use::Write), usual, "{shut}");
                 assert_eq!(granted(Use::Read), [".punie/skills"], "{shut}");
-                // Where it was never seen, nothing is given at all.
+                // If it was never resolved, nothing is granted at all.
                 let unknown = places(&rules()).expect_err("unknown");
                 assert!(unknown.to_string().contains(&format!("{shut} lets nobody in")), "{unknown}");
-                // Yet what is enforced can be found out: the way may be opened again in this life.
+                // The self-test still runs: the folder may become accessible again during this process.
                 assert!(Cages::new(rules()).cage_for_a_trial().is_ok(), "{shut}");
                 set(shut, 0o700);
                 assert_eq!(granted(Use::Write), usual, "{shut}");
             }
-            // What commands have led somewhere is not hidden for good.
+            // A target that commands chose is not hidden forever.
             let led = Rules { hide: vec![home.join("dotfiles/app/led")], ..rules() };
             symlink(home.join("work"), home.join("dotfiles/app/led")).expect("a link");
             assert!(!uses(&led, &home, Use::Read).contains(&"work".to_owned()));

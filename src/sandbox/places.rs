@@ -192,7 +192,7 @@ pub(super) mod tests {
         }
     }
 
-    /// A home with secrets; its name is the real one.
+    /// Creates a home with secrets and returns its resolved path.
     pub(in crate::sandbox) fn home() -> (tempfile::TempDir, PathBuf) {
         let folder = tempfile::tempdir().expect("a folder");
         let home = folder.path().canonicalize().expect("real");
@@ -267,7 +267,7 @@ pub(super) mod tests {
         };
         assert_eq!(uses(&rules, &home, Use::Write), [".punie/tmp", "work"]);
         assert_eq!(uses(&rules, &home, Use::Read), [".cargo", ".config/app", ".punie/skills", "work"]);
-        // The owner's own links are followed.
+        // Links that the owner created are followed.
         symlink(home.join(".cargo"), home.join("mine")).expect("a link");
         let rules = Rules { write: vec![home.join("mine")], ..rules };
         assert_eq!(uses(&rules, &home, Use::Write), [".cargo", ".punie/tmp", "work"]);

@@ -93,7 +93,7 @@ mod tests {
             |held: OwnedFd| fstat(&held).is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode).is_dir());
         for (path, leads) in [("real/deep", true), ("link/deep", false), ("link", false)] {
             let path = top.join(path);
-            // A link at the end is opened itself, and what is granted of one is nothing.
+            // A link at the end is opened itself, and a grant for a link grants nothing.
             assert_eq!(held(&path).is_ok_and(is_folder), leads, "{}", path.display());
             assert_eq!(by_its_name(&path, flags).is_ok_and(is_folder), leads, "{}", path.display());
         }

@@ -87,7 +87,7 @@ mod tests {
         Rules { workspaces: vec![home.join("work")], user_home: Some(home.to_owned()), ..least }
     }
 
-    /// Whether these stamps tell of a change.
+    /// Returns whether the fingerprints detect a change.
     fn tells(home: &Path, change: impl FnOnce()) -> bool {
         let found = places::places(&rules(home)).expect("known");
         let before = stamps(&rules(home), &found);
