@@ -1,4 +1,4 @@
-//! `agents`: what was loaded from the home, and what was wrong with the rest.
+//! `agents`: lists the agents that were loaded from the home, and the problems with the others.
 
 use clap::Args;
 

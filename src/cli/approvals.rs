@@ -1,4 +1,4 @@
-//! `approvals`: the calls that wait for a word, and the word of the person at this device.
+//! `approvals`: the calls that wait for approval, and the answer of the person at this device.
 
 use clap::{Args, Subcommand};
 use serde::Serialize;
@@ -39,11 +39,11 @@ struct Which {
 struct Given {
     id: String,
     option_id: &'static str,
-    /// False where somebody here had answered before.
+    /// False if it was answered here before.
     accepted: bool,
 }
 
-/// Lists what waits, or answers it.
+/// Lists the open questions, or answers one.
 pub fn approvals(args: &ApprovalsArgs, context: &Context) -> anyhow::Result<Exit> {
     let config = context.config(WorkspaceRule::NotNeeded)?;
     let home = Context::home(&config)?;
@@ -92,7 +92,7 @@ fn list(open: &[OpenQuestion], as_json: bool) -> Exit {
     Exit::Done
 }
 
-/// The one question that is meant. Ids begin alike, so it is their end that tells them apart.
+/// Finds the question by the end of its id, because the beginnings are alike.
 fn pick<'q>(open: &'q [OpenQuestion], id: &str) -> anyhow::Result<&'q OpenQuestion> {
     let mut found = open.iter().filter(|question| question.id.as_str().ends_with(id));
     match (found.next(), found.next()) {

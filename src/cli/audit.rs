@@ -1,5 +1,5 @@
-//! `audit`: what was asked of this device, what was decided and what came of it; and whether its rows are all there and
-//! as they were written. Not here: how they follow from each other (audit).
+//! `audit`: lists the requests, decisions and outcomes of this device, and verifies that all rows are present and
+//! unchanged. Not here: the hash chain (audit).
 
 use clap::{Args, Subcommand};
 use serde_json::Value;
@@ -51,24 +51,24 @@ fn head(text: &str) -> Result<Link, String> {
     Head::parse(text).ok_or_else(|| "is not a number, a colon and 64 hexadecimal digits".to_owned())
 }
 
-/// Where the audit of a home is.
+/// Returns the paths of a home's audit.
 pub fn places(home: &Home) -> Places {
     Places::within(&home.audit_dir())
 }
 
-/// Notes what the owner did, durably. That it cannot be noted stops nobody: it is said.
+/// Appends the owner's action durably. If this fails, the command goes on and prints a warning.
 pub fn note(home: &Home, entry: Entry) {
     if let Err(error) = audit::append_now(places(home), entry) {
         print::complain(&format!("punie-runner: the audit could not be written: {error}"));
     }
 }
 
-/// A row about something that the owner does now.
+/// Creates a row about an action of the owner now.
 pub fn by_owner(event: Event) -> Entry {
     Entry::new(event, Who::Owner, Clock::system().now_ms())
 }
 
-/// Lists the audit, or verifies it.
+/// Lists or verifies the audit.
 pub fn audit(args: &AuditArgs, context: &Context) -> anyhow::Result<Exit> {
     let config = context.config(WorkspaceRule::NotNeeded)?;
     let home = Context::home(&config)?;

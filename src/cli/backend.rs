@@ -1,4 +1,4 @@
-//! `backend`: the embedded backend alone.
+//! `backend`: the embedded backend without a runner.
 #![expect(clippy::disallowed_methods, reason = "it reads the script of faults that the user names")]
 
 use std::path::PathBuf;
@@ -73,11 +73,11 @@ pub fn backend(args: &BackendArgs, context: &Context) -> anyhow::Result<Exit> {
     Ok(Exit::Done)
 }
 
-/// The faults of this file, or of this text.
+/// Parses the faults in this file, or in this text.
 fn faults(given: &str) -> anyhow::Result<Faults> {
     let script = match std::fs::read_to_string(given) {
         Ok(script) => script,
-        // A fault has a space at least.
+        // A fault contains at least one space.
         Err(_) if given.contains(char::is_whitespace) => given.to_owned(),
         Err(cause) => return Err(exit::Stop::with(Exit::Usage, format!("{given}: {cause}"))),
     };

@@ -1,4 +1,4 @@
-//! `call`: run a tool here, with no backend: the same registry, gate and limits as for a remote caller.
+//! `call`: runs a tool without a backend, with the same registry, gate and limits as for a remote caller.
 
 use std::time::Instant;
 
@@ -56,7 +56,7 @@ pub fn call(args: &CallArgs, context: &Context) -> anyhow::Result<Exit> {
     Ok(show(&id, tool.as_str(), &answer, context.json()))
 }
 
-/// Cancels the call at the first signal; gives up on it at the second.
+/// Cancels the call at the first signal and then waits before giving up on it.
 async fn stop_and_wait(stop: &crate::runner::Stop, cx: &ToolCx) {
     stop.requested().await;
     cx.cancel.cancel();
@@ -74,7 +74,7 @@ async fn run(machine: &Machine, tool: &ToolName, args: &str, cx: &ToolCx) -> Out
 async fn answer(machine: &Machine, tool: &ToolName, args: &str, cx: &ToolCx) -> Result<Reply, ToolError> {
     let entry = machine.registry.find(tool.as_str())?;
     let ready = entry.decode(args)?;
-    // Whoever types this has said yes to it.
+    // The person who types this command has approved it.
     let _given_or_asked = machine.gate.permit(cx, entry.spec(), ready.decoded(args)).await?;
     ready.run(cx.clone()).await
 }

@@ -1,4 +1,4 @@
-//! The caller's side of the wire, as `send`, `cancel` and `demo` use it. Not here: the device's side (backend).
+//! A client of the caller's functions, for `send`, `cancel` and `demo`. Not here: the device's side (backend).
 
 use std::time::Duration;
 
@@ -9,27 +9,27 @@ use crate::backend::{BackendError, FunctionKind, HttpFunctions, SyncSocket};
 use crate::ids::{DeviceId, RequestId};
 use crate::redact::Secret;
 
-/// Asks devices through a backend.
+/// A caller of tools on devices, through a backend.
 #[derive(Debug, Clone)]
 pub struct Caller {
     functions: HttpFunctions,
     token: Secret<String>,
 }
 
-/// What to ask for.
+/// A request for a device.
 #[derive(Debug, Clone)]
 pub struct Ask {
-    /// The id, made by us so that asking twice is asking once.
+    /// The id, created here so that a repeated request counts once.
     pub id: RequestId,
     /// The tool.
     pub tool: String,
     /// Its arguments as JSON text.
     pub args: String,
-    /// The conversation, if it belongs to one.
+    /// The conversation, if there is one.
     pub conversation: Option<String>,
-    /// Whether we listen for progress from the start.
+    /// Request progress from the start.
     pub progress: bool,
-    /// When it was signed, in milliseconds since 1970, and the signature, where it is.
+    /// The time of signing in milliseconds since 1970, and the signature, if signed.
     pub signed: Option<(i64, String)>,
 }
 
@@ -42,19 +42,19 @@ pub struct Answer {
     pub payload: Value,
 }
 
-/// Something that a running request had to show.
+/// A piece of progress of a running request.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Piece {
-    /// Its place.
+    /// Its number.
     pub n: f64,
-    /// What was printed since the piece before.
+    /// The output since the previous piece.
     pub text: String,
-    /// How much of that was left out in front of the text.
+    /// The number of bytes omitted before the text.
     pub omitted_bytes: u64,
 }
 
 impl Answer {
-    /// The answer in a row of the backend; none where there is no row yet.
+    /// Parses a row of the backend; `None` if there is no row yet.
     pub(super) fn from_row(row: &Value) -> Option<Self> {
         if row.is_null() {
             return None;
@@ -66,7 +66,7 @@ impl Answer {
         })
     }
 
-    /// The text for the model: the result's or the error's; a JSON result as JSON.
+    /// Returns the text for the model: the result or the error; a JSON result as JSON.
     pub fn text(&self) -> String {
         let body = self.payload.get("result").or_else(|| self.payload.get("error"));
         match body {
@@ -78,7 +78,7 @@ impl Answer {
 }
 
 impl Piece {
-    /// The piece in a row of the backend, where it can be read.
+    /// Parses a row of the backend, if it is valid.
     pub(super) fn from_row(row: &Value) -> Option<Self> {
         let data: Value = serde_json::from_str(row.get("data")?.as_str()?).unwrap_or_default();
         Some(Self {
@@ -89,19 +89,19 @@ impl Piece {
     }
 }
 
-/// Milliseconds as the wire wants them: a float.
+/// Converts milliseconds to the wire's float.
 #[expect(clippy::cast_precision_loss, reason = "milliseconds since 1970 are far below 2^53")]
 fn millis(ms: i64) -> Value {
     json!(ms as f64)
 }
 
 impl Caller {
-    /// A caller with this token.
+    /// Creates a caller with this token.
     pub fn new(functions: HttpFunctions, token: Secret<String>) -> Self {
         Self { functions, token }
     }
 
-    /// The arguments of a function with the token added; what is absent is left out.
+    /// Builds the arguments of a function with the token; absent fields are omitted.
     fn args<const N: usize>(&self, fields: [(&str, Option<Value>); N]) -> Value {
         let mut args: Map<String, Value> =
             fields.into_iter().filter_map(|(key, value)| Some((key.to_owned(), value?))).collect();
@@ -133,7 +133,7 @@ impl Caller {
         self.call(FunctionKind::Mutation, "events:appendRequest", fields).await.map(drop)
     }
 
-    /// Takes a request back; answers `cancelling`, `finished` or `unknown`.
+    /// Cancels a request; returns `cancelling`, `finished` or `unknown`.
     pub async fn cancel(&self, id: &RequestId) -> Result<String, BackendError> {
         let answer = self
             .call(FunctionKind::Mutation, "events:cancel", [("requestId", Some(json!(id.as_str())))])
@@ -141,7 +141,7 @@ impl Caller {
         Ok(answer.get("state").and_then(Value::as_str).unwrap_or("unknown").to_owned())
     }
 
-    /// The result, once there is one.
+    /// Returns the result, once there is one.
     pub async fn result(&self, id: &RequestId) -> Result<Option<Answer>, BackendError> {
         let row = self
             .call(FunctionKind::Query, "events:getResult", [("requestId", Some(json!(id.as_str())))])
@@ -149,34 +149,34 @@ impl Caller {
         Ok(Answer::from_row(&row))
     }
 
-    /// Opens a socket on which the functions that tell of a request can be subscribed to.
+    /// Opens a socket for subscribing to queries about a request.
     pub(super) async fn open_sync_socket(&self) -> Result<SyncSocket, BackendError> {
         self.functions.open_sync_socket().await
     }
 
-    /// The arguments of a query about a request.
+    /// Builds the arguments of a query about a request.
     pub(super) fn query_args(&self, id: &RequestId, after: Option<f64>) -> Value {
         self.args([("requestId", Some(json!(id.as_str()))), ("after", after.map(|n| json!(n)))])
     }
 
-    /// Says that we listen for a request's progress, for the next minute.
+    /// Requests progress for the next minute.
     pub(super) async fn watch_progress(&self, id: &RequestId) -> Result<(), BackendError> {
         let fields = [("requestId", Some(json!(id.as_str())))];
         self.call(FunctionKind::Mutation, "events:watchProgress", fields).await.map(drop)
     }
 
-    /// What a request has to show after the piece of this number, in order.
+    /// Returns the pieces of progress after this number, in order.
     pub(super) async fn progress(&self, id: &RequestId, after: Option<f64>) -> Result<Value, BackendError> {
         let fields = [("requestId", Some(json!(id.as_str()))), ("after", after.map(|n| json!(n)))];
         self.call(FunctionKind::Query, "events:listProgress", fields).await
     }
 
-    /// Waits for the result, at most this long.
+    /// Waits for the result up to this limit.
     pub async fn wait(&self, id: &RequestId, limit: Duration) -> Result<Option<Answer>, BackendError> {
         self.watch(id, limit, None).await
     }
 
-    /// The same, and hands on what the request has to show meanwhile.
+    /// Waits for the result and shows the progress meanwhile.
     pub async fn watch<'a>(
         &'a self,
         id: &'a RequestId,
@@ -190,7 +190,7 @@ impl Caller {
         }
     }
 
-    /// The devices that the backend knows, with whether each is there.
+    /// Lists the devices that the backend knows, and whether each is online.
     pub async fn devices(&self) -> Result<Vec<(String, bool)>, BackendError> {
         let rows = self.call(FunctionKind::Query, "devices:list", []).await?;
         let device = |row: &Value| {

@@ -1,4 +1,4 @@
-//! `cancel`: take a request back.
+//! `cancel`: cancels a request.
 
 use clap::Args;
 use serde_json::json;

@@ -1,4 +1,4 @@
-//! `completions`: what a shell needs to complete this command line.
+//! `completions`: prints a shell's completion script.
 
 use clap::{Args, CommandFactory};
 use clap_complete::Shell;

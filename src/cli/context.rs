@@ -1,4 +1,4 @@
-//! What every command begins with: its flags, the environment, and from them the configuration and the home.
+//! The context of every command: its flags, the environment, and the configuration and home derived from them.
 
 use super::exit::{Exit, Stop};
 use super::{Global, caller::Caller, logging, print, wiring};
@@ -6,7 +6,7 @@ use crate::config::{BackendKind, Config, Environment, Flags, WorkspaceRule};
 use crate::home::{DeviceIdentity, Home, TokenName, Tokens};
 use crate::ids::DeviceId;
 
-/// What was typed and where.
+/// The flags and the environment of this command.
 pub struct Context {
     flags: Flags,
     environment: Environment,
@@ -29,14 +29,14 @@ impl Context {
         Self { flags, environment }
     }
 
-    /// The same with these flags changed: for commands that run others' work in a place of their own.
+    /// Returns a copy with changed flags, for commands that run another one in their own folder.
     pub fn with_flags(&self, change: impl FnOnce(&mut Flags)) -> Self {
         let mut flags = self.flags.clone();
         change(&mut flags);
         Self { flags, environment: self.environment.clone() }
     }
 
-    /// The same for work with the embedded backend at this address, whatever backend the configuration names.
+    /// Returns a copy for the embedded backend at this address, instead of the configured one.
     pub fn with_embedded_backend(&self, url: &str) -> Self {
         self.with_flags(|flags| {
             flags.backend_url = Some(url.to_owned());
@@ -44,22 +44,22 @@ impl Context {
         })
     }
 
-    /// The environment, captured once.
+    /// Returns the environment, captured once.
     pub fn environment(&self) -> &Environment {
         &self.environment
     }
 
-    /// Whether stdout carries JSON.
+    /// Returns whether stdout carries JSON.
     pub fn json(&self) -> bool {
         self.flags.json
     }
 
-    /// The configuration in force; logging starts with it.
+    /// Loads the configuration in force and starts logging.
     pub fn config(&self, workspaces: WorkspaceRule) -> anyhow::Result<Config> {
         self.configured(workspaces, |_| None)
     }
 
-    /// The same for a runner, whose log is kept in the home while it is in the background.
+    /// Loads the configuration for a runner, which also logs to the home while it is in the background.
     pub fn config_of_runner(&self, workspaces: WorkspaceRule) -> anyhow::Result<Config> {
         self.configured(workspaces, |config| {
             logging::is_kept(config.log.file).then(|| Home::logs_below(&config.home))
@@ -79,8 +79,8 @@ impl Context {
         Ok(config)
     }
 
-    /// The home of a configuration, made where it is not there. Tokens of a version that did not say whose they are go to
-    /// the configured backend.
+    /// Opens the home, creating it if missing. Assigns tokens of an earlier version, which did not record their
+    /// backend, to the configured one.
     pub fn home(config: &Config) -> anyhow::Result<Home> {
         let home = Home::open(&config.home)?;
         if let Some(url) = &config.configured_url {
@@ -89,7 +89,7 @@ impl Context {
         Ok(home)
     }
 
-    /// The device that the caller asks: the one named, else this one, else the only one that the backend knows.
+    /// Returns the device to address: the named one, else this one, else the only one that the backend knows.
     pub async fn device(&self, config: &Config, home: &Home, caller: &Caller) -> anyhow::Result<DeviceId> {
         if let Some(device) = &config.caller.device {
             return Ok(device.clone());
@@ -117,7 +117,7 @@ impl Context {
         }
     }
 
-    /// The caller's side of the configured backend.
+    /// Creates the caller's client of the configured backend.
     pub fn caller(config: &Config, home: &Home) -> anyhow::Result<Caller> {
         let functions = wiring::functions(config)?;
         let token = match &config.caller.token {
@@ -134,26 +134,25 @@ impl Context {
         Ok(Caller::new(functions, token))
     }
 
-    /// Whether somebody sits at this command.
+    /// Returns whether a person uses this command on a terminal.
     pub fn is_interactive() -> bool {
         print::is_terminal()
     }
 }
 
-/// A runtime for one command.
+/// Builds a runtime for one command.
 pub fn runtime() -> anyhow::Result<tokio::runtime::Runtime> {
     Ok(tokio::runtime::Builder::new_multi_thread().enable_all().worker_threads(2).build()?)
 }
 
-/// A runtime for the runner: all that only waits is done by the thread that runs it, so that an event wakes one thread
-/// and not three. What works through files or waits for them has threads of its own, which end when they rest; so have the
-/// tools, whatever they do.
+/// Builds a runtime for the runner. Tasks that only wait run on a single thread, so that an event wakes one thread and
+/// not three. Work on files and tools uses other threads, which end when idle.
 pub fn lone_runtime() -> anyhow::Result<tokio::runtime::Runtime> {
     Ok(tokio::runtime::Builder::new_current_thread().enable_all().build()?)
 }
 
-/// Runs this to its end, good or bad, and does not wait for what still blocks a thread then: a file call that hangs
-/// must not keep the process, and with it the lock on the home.
+/// Runs a future to completion and does not wait for blocked threads afterwards: a hanging file call must not keep the
+/// process, and with it the lock on the home.
 pub fn to_the_end<T>(
     runtime: tokio::runtime::Runtime,
     work: impl Future<Output = anyhow::Result<T>>,

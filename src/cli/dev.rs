@@ -1,4 +1,4 @@
-//! `dev`: an embedded backend and a runner in one process, paired with each other. For people without an account.
+//! `dev`: an embedded backend and a runner in one process, paired with each other. For users without an account.
 
 use std::sync::Arc;
 
@@ -25,25 +25,25 @@ pub struct DevArgs {
     pub port: u16,
 }
 
-/// What scripts read from the first line of stdout.
+/// The first line of stdout, for scripts.
 #[derive(Debug, Clone, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Ready {
     /// The backend's address.
     pub url: String,
-    /// The console's address; there is none yet.
+    /// The console's address; always null for now.
     pub console_url: Option<String>,
-    /// With which requests are sent.
+    /// The token for sending requests.
     pub caller_token: String,
-    /// With which any function is called, as `npx convex run` does.
+    /// The key for calling any function, as `npx convex run` does.
     pub admin_key: String,
-    /// The device, where one runs in the same process.
+    /// The device, if one runs in the same process.
     pub device_id: Option<String>,
-    /// What a new device must show; none while none is let in.
+    /// The code for pairing a new device; null while pairing is closed.
     pub pairing_code: Option<String>,
     /// The home.
     pub home: String,
-    /// The folders that the device works in.
+    /// The device's workspaces.
     pub workspaces: Vec<String>,
 }
 
@@ -62,7 +62,7 @@ pub fn dev(args: &DevArgs, context: &Context) -> anyhow::Result<Exit> {
     Ok(Exit::Done)
 }
 
-/// An embedded backend with a paired runner, until `stop` is asked; `ready` is called when requests are answered.
+/// Runs an embedded backend with a paired runner until stopped; calls `ready` once requests are answered.
 pub async fn serve(
     port: u16,
     context: &Context,
@@ -76,7 +76,7 @@ pub async fn serve(
     let code = Some(backend.pairing_code().to_owned());
     let identity = DeviceIdentity::load_or_create(home)?;
     let device = identity.id().to_string();
-    // Before anybody is told: a request for a device that has opened no session is refused.
+    // This goes first, because a request for a device without a session is refused.
     wiring::backend(&config, home, identity, &Redactor::default(), code.clone())?.open_session().await?;
     let editors = Editors::default();
     let source = BackendSource::Embedded;
@@ -103,7 +103,7 @@ pub async fn serve(
     Ok(ended?)
 }
 
-/// The embedded backend on this home's database.
+/// Starts the embedded backend on this home's database.
 pub async fn start_backend(home: &Home, port: u16) -> anyhow::Result<DevBackend> {
     let options = DevBackendOptions {
         db: home.dev_backend_file(),
@@ -116,7 +116,7 @@ pub async fn start_backend(home: &Home, port: u16) -> anyhow::Result<DevBackend>
     Ok(DevBackend::start(options).await?)
 }
 
-/// What is ready, as far as the backend alone goes.
+/// Describes the backend, without a device.
 pub fn of_backend(backend: &DevBackend, tokens: &Tokens, config: &Config) -> anyhow::Result<Ready> {
     let token = tokens.read(TokenName::Caller)?;
     Ok(Ready {

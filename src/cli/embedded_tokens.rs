@@ -1,12 +1,11 @@
-//! The files with the embedded backend's tokens, for `dev` and `backend`: at its own address, and nowhere else. Not
-//! here: what the tokens open (`dev_backend`).
+//! The token files of the embedded backend, for `dev` and `backend`: only for its own address. Not here: the tokens'
+//! permissions (`dev_backend`).
 
 use crate::dev_backend::DevBackend;
 use crate::home::{Home, TokenName, Tokens};
 use crate::redact::Secret;
 
-/// The files, with a caller's token that this backend knows and its admin key in them. Those of an earlier start at
-/// another port are taken over.
+/// Writes a valid caller's token and the admin key. Moves the tokens of an earlier start at another port.
 pub fn prepare(backend: &DevBackend, home: &Home) -> anyhow::Result<Tokens> {
     let own = Tokens::of(home, backend.url());
     if !is_of(&own, backend) {
@@ -22,19 +21,19 @@ pub fn prepare(backend: &DevBackend, home: &Home) -> anyhow::Result<Tokens> {
     Ok(own)
 }
 
-/// Whether these were written for this backend: nobody else knows its admin key.
+/// Returns whether these were written for this backend: only it has this admin key.
 fn is_of(tokens: &Tokens, backend: &DevBackend) -> bool {
     let kept = tokens.read(TokenName::Admin).ok().flatten();
     kept.is_some_and(|kept| kept.expose() == backend.admin_key())
 }
 
-/// The caller's token in this folder, if this backend knows it.
+/// Returns the caller's token in this folder, if this backend accepts it.
 fn caller(tokens: &Tokens, backend: &DevBackend) -> anyhow::Result<Option<Secret<String>>> {
     Ok(tokens.read(TokenName::Caller)?.filter(|kept| backend.caller_token_is_valid(kept.expose())))
 }
 
-/// Makes room at this address, where another backend was before. Only an embedded one makes its tokens anew; a caller's
-/// token of any other is kept.
+/// Clears the tokens of another backend at this address. Only an embedded backend can create its tokens anew; a
+/// caller's token of any other is set aside.
 fn clear(own: &Tokens, backend: &DevBackend) -> anyhow::Result<()> {
     if own.path(TokenName::Admin).exists() {
         own.clone().remove()?;
@@ -44,7 +43,7 @@ fn clear(own: &Tokens, backend: &DevBackend) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Takes over what an earlier start wrote, at another port or before each backend had a folder.
+/// Moves the tokens of an earlier start, at another port or before each backend had a folder.
 fn take_over(own: &Tokens, backend: &DevBackend, home: &Home) -> anyhow::Result<()> {
     for earlier in Tokens::of_all(home)? {
         if is_of(&earlier, backend) {

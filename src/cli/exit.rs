@@ -1,4 +1,5 @@
-//! Exit codes, and which failure has which. They are part of the interface: scripts and service managers act on them.
+//! Exit codes and the errors that lead to them. They are part of the interface: scripts and service managers rely on
+//! them.
 
 use std::fmt;
 use std::process::ExitCode;
@@ -10,14 +11,14 @@ use crate::home::{HomeError, LockError};
 use crate::journal::JournalError;
 use crate::runner::RunnerError;
 
-/// How a command ended (sysexits.h, where it has a code for it).
+/// The exit code of a command, from sysexits.h where possible.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Exit {
-    /// Done.
+    /// Success.
     Done,
-    /// Failed; for `send` and `call`: the tool answered with an error.
+    /// Failure; for `send` and `call`: the tool answered with an error.
     Failed,
-    /// The command line makes no sense.
+    /// Invalid command line.
     Usage,
     /// The backend cannot be reached.
     Unreachable,
@@ -34,7 +35,7 @@ pub enum Exit {
 }
 
 impl Exit {
-    /// The number.
+    /// Returns the number.
     pub fn code(self) -> u8 {
         match self {
             Self::Done => 0,
@@ -65,7 +66,7 @@ impl Exit {
         .unwrap_or(Self::Failed)
     }
 
-    /// The exit of a command that stopped at this error: the first cause in its chain that names one.
+    /// Returns the exit code for an error: that of the first cause in its chain with one.
     pub fn of(error: &anyhow::Error) -> Self {
         error.chain().find_map(of_cause).unwrap_or(Self::Failed)
     }
@@ -107,7 +108,7 @@ fn of_cause(cause: &(dyn std::error::Error + 'static)) -> Option<Exit> {
     cause.is::<BadUrl>().then_some(Exit::Config)
 }
 
-/// What a backend's error means for a command.
+/// Returns the exit code for a backend's error.
 pub fn of_backend(error: &BackendError) -> Exit {
     match error.disposition() {
         Disposition::Retry(_) | Disposition::RetrySlowly => Exit::Unreachable,
@@ -123,7 +124,7 @@ pub fn of_backend(error: &BackendError) -> Exit {
     }
 }
 
-/// A command that stops with a message and a code.
+/// An error with a message and an exit code.
 #[derive(Debug)]
 pub struct Stop {
     exit: Exit,
@@ -131,7 +132,7 @@ pub struct Stop {
 }
 
 impl Stop {
-    /// With this code, for this reason.
+    /// Creates an error with this exit code and message.
     pub fn with(exit: Exit, message: impl Into<String>) -> anyhow::Error {
         Self { exit, message: message.into() }.into()
     }

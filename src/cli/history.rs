@@ -1,5 +1,5 @@
-//! `history`: what was asked of this device and what came of it; with a request's id, its whole life step by step.
-//! Reads the journal beside a running runner or without one. Not here: what is going on now (status).
+//! `history`: lists requests and their outcomes, or every step of one request. Reads the journal with or without a
+//! running runner. Not here: the current activity (status).
 
 use std::collections::HashMap;
 
@@ -64,11 +64,11 @@ struct Line<'a> {
     failed_posts: u32,
     last_error: Option<&'a str>,
     undone_at_ms: Option<i64>,
-    /// The address of the backend that asked; null where that is not known.
+    /// The address of the backend that sent it; null if unknown.
     backend: Option<&'a str>,
 }
 
-/// One step of a life.
+/// One step of a request's history.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Step {
@@ -79,7 +79,7 @@ struct Step {
     last_at_ms: Option<i64>,
 }
 
-/// A life with its steps, as `--json` shows it.
+/// A request with its steps, as `--json` shows it.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Walk<'a> {
@@ -89,7 +89,7 @@ struct Walk<'a> {
     steps: Vec<Step>,
 }
 
-/// Shows the history, or one life.
+/// Lists the history, or shows one request.
 pub fn history(args: &HistoryArgs, context: &Context) -> anyhow::Result<Exit> {
     let config = context.config(WorkspaceRule::NotNeeded)?;
     let home = Context::home(&config)?;
@@ -135,7 +135,7 @@ pub fn history(args: &HistoryArgs, context: &Context) -> anyhow::Result<Exit> {
     Ok(Exit::Done)
 }
 
-/// The request of this id, or the only one whose id begins so.
+/// Finds the request by its id or a unique beginning of it.
 fn find(reader: Option<&Reader>, typed: &str) -> anyhow::Result<(String, Whole)> {
     let unknown = || {
         let text =
@@ -190,7 +190,7 @@ impl<'a> Line<'a> {
     }
 }
 
-/// From the start of its last execution to its answer.
+/// Returns the time from the start of the last execution to the answer.
 fn duration(life: &Life) -> Option<i64> {
     Some(life.finished_at_ms? - life.started_at_ms?)
 }
@@ -203,7 +203,7 @@ fn outcome(life: &Life) -> String {
     }
 }
 
-/// How far it has come, in people's words.
+/// Describes the state for people.
 fn progress(life: &Life) -> String {
     match life.state {
         State::Accepted => "waiting".to_owned(),
@@ -214,7 +214,7 @@ fn progress(life: &Life) -> String {
     }
 }
 
-/// What is worth saying about it beside how it ended.
+/// Lists remarkable facts besides the outcome.
 fn notes(life: &Life, undone: bool) -> String {
     let mut notes = Vec::new();
     if undone {
@@ -238,7 +238,7 @@ fn notes(life: &Life, undone: bool) -> String {
     notes.join("; ")
 }
 
-/// With the backend of each where there are several.
+/// Prints the list, with each request's backend if there are several.
 fn show(lives: &[Life], now_ms: i64, undone: &HashMap<String, i64>, several: bool) {
     if lives.is_empty() {
         return print::line("Nothing that fits was asked of this device within the last 30 days.");
@@ -267,7 +267,7 @@ fn show(lives: &[Life], now_ms: i64, undone: &HashMap<String, i64>, several: boo
     print::table(&head, &rows);
 }
 
-/// All steps of a life, in order.
+/// Collects all steps of a request in order.
 fn steps(whole: &Whole, undone: Option<i64>) -> Vec<Step> {
     let step = |at_ms: i64, what: &str, detail: Option<String>| Step {
         at_ms,
@@ -295,7 +295,7 @@ fn steps(whole: &Whole, undone: Option<i64>) -> Vec<Step> {
     }
     steps.extend(whole.incidents.iter().map(of_incident));
     steps.sort_by_key(|step| step.at_ms);
-    // By the backend's clock, where the others are by ours: it is the last whatever the clocks say.
+    // This time is by the backend's clock, the others by the device's: always put it last.
     if let Some(life) = &whole.life
         && let Some(at) = life.closed_at_ms
     {

@@ -1,7 +1,7 @@
-//! Which signals this process was started with as ignored, as `nohup` does it with SIGHUP. Not here: what the others do.
+//! Signals that this process inherited as ignored, as `nohup` sets SIGHUP. Not here: handling the others.
 #![expect(unsafe_code, reason = "no safe call asks for the disposition of a signal")]
 
-/// Tells whether a signal is ignored.
+/// Returns whether a signal is ignored.
 pub(super) fn is_ignored(signal: i32) -> bool {
     // SAFETY: an all-zero `sigaction` is a valid value of that plain structure.
     let mut now: libc::sigaction = unsafe { std::mem::zeroed() };

@@ -1,4 +1,4 @@
-//! `init`: write a first configuration; and keeping a backend's address in it.
+//! `init`: writes a first configuration, and stores a backend's address in it.
 #![expect(clippy::disallowed_methods, reason = "it reads and writes the owner's own configuration file")]
 
 use std::path::Path;
@@ -21,7 +21,7 @@ pub struct InitArgs {
     force: bool,
 }
 
-/// Writes the configuration with what the flags name.
+/// Writes the configuration with the values of the flags.
 pub fn init(args: &InitArgs, context: &Context) -> anyhow::Result<Exit> {
     let config = context.config(WorkspaceRule::NotNeeded)?;
     Context::home(&config)?;
@@ -45,7 +45,7 @@ pub fn init(args: &InitArgs, context: &Context) -> anyhow::Result<Exit> {
     Ok(Exit::Done)
 }
 
-/// Sees to it that a plain run uses this backend. False where the file names another one, which stays.
+/// Stores this backend's address for a plain run. Returns false if the file names another one, which stays.
 pub(super) fn keep_backend(config: &Config, url: &str) -> anyhow::Result<bool> {
     let kept = BackendUrl::parse(url).map_err(|cause| Stop::with(Exit::Config, cause))?;
     let known = Known { backend_url: Some(kept), workspaces: config.workspaces.clone() };
@@ -61,7 +61,7 @@ pub(super) fn keep_backend(config: &Config, url: &str) -> anyhow::Result<bool> {
     }
 }
 
-/// What becomes of a configuration's text.
+/// The change to a configuration's text.
 #[derive(Debug, PartialEq, Eq)]
 enum Change {
     Already,
@@ -69,7 +69,7 @@ enum Change {
     To(String),
 }
 
-/// Sets `url` under `[backend]`, leaving every other line as it is.
+/// Sets `url` under `[backend]` and leaves every other line as it is.
 fn set_url(text: &str, url: &str) -> Change {
     let wanted = format!("url = {}", serde_json::Value::from(url));
     let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();

@@ -1,4 +1,4 @@
-//! `keygen`: a key to sign requests with, for whoever asks devices. Not here: what is signed (request).
+//! `keygen`: creates a key for signing requests, for callers. Not here: the signed text (request).
 
 use std::path::PathBuf;
 
@@ -24,7 +24,7 @@ struct Answer {
     public_key: String,
 }
 
-/// Makes a key and says how its public half is pinned.
+/// Creates a key and shows how to configure its public half.
 pub fn keygen(args: &KeygenArgs, context: &Context) -> anyhow::Result<Exit> {
     let seed = make_request_key(&args.file)?;
     let public_key = public_key_of(seed.expose());

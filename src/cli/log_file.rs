@@ -1,6 +1,6 @@
-//! The log's files: one that is written, and its predecessors by number, each of a bounded size, for this user alone.
-//! Whoever renames or removes the file gets a new one. A log that cannot be written is no reason for anything else to
-//! fail: its lines are dropped. Not here: what is logged (logging), and how it is shown (logs).
+//! The log's files: the current one and its numbered predecessors, limited in size and readable by this user only.
+//! After the file is renamed or removed, a new one is created. If the log cannot be written, its lines are dropped and
+//! nothing else fails. Not here: the logged events (logging) and their display (logs).
 #![expect(clippy::disallowed_methods, reason = "this file owns the log's files")]
 
 use std::fs::{self, File, OpenOptions};
@@ -8,21 +8,21 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// The largest file.
+/// The size limit of a file.
 const SIZE: u64 = 10 << 20;
-/// How many files there are at most, the written one among them.
+/// The maximum number of files, including the current one.
 const FILES: u32 = 5;
-/// With less room than this on its disk the log is silent: what is left belongs to the journal.
+/// The minimum free space for logging; below it, the space is reserved for the journal.
 const ROOM: u64 = 220 << 20;
-/// How long the log is silent before it looks whether it may go on.
+/// The time for which logging pauses after an error.
 const SILENCE: Duration = Duration::from_secs(30);
-/// How much is written between two looks at the room.
+/// The number of bytes between two checks of the free space.
 const LOOK_EVERY: u64 = 256 << 10;
 
-/// The name of the written file.
+/// The name of the current file.
 pub const NAME: &str = "punie-runner.log";
 
-/// The log's files in their folder, the latest first.
+/// Returns the log's existing files, the latest first.
 pub fn files(folder: &Path) -> Vec<PathBuf> {
     (0..FILES).map(|number| file(folder, number)).filter(|path| path.is_file()).collect()
 }
@@ -31,7 +31,7 @@ fn file(folder: &Path, number: u32) -> PathBuf {
     if number == 0 { folder.join(NAME) } else { folder.join(format!("{NAME}.{number}")) }
 }
 
-/// Writes to the log's files. Never fails: what cannot be written is dropped.
+/// Writes to the log's files. It never fails: lines that cannot be written are dropped.
 #[derive(Debug)]
 pub struct LogFile {
     folder: PathBuf,
@@ -47,7 +47,7 @@ struct Open {
 }
 
 impl LogFile {
-    /// In this folder, which need not be there yet.
+    /// Creates a writer for this folder, which need not exist yet.
     pub fn below(folder: PathBuf) -> Self {
         Self { folder, open: None, silent_since: None }
     }
@@ -59,7 +59,7 @@ impl LogFile {
     fn append(&mut self, line: &[u8]) -> io::Result<()> {
         let length = line.len() as u64;
         let path = self.path();
-        // Whoever took the file away, or put another in its place, shall have it.
+        // If the file was moved or replaced, open the path again.
         if self.open.as_ref().is_some_and(|open| !is_still(&open.file, &path)) {
             self.open = None;
         }
@@ -100,7 +100,7 @@ impl Write for LogFile {
     }
 }
 
-/// Opens the file to append, making it where it is missing. One that is full is rolled away first.
+/// Opens the file for appending and creates it if missing. A full one is rotated first.
 fn open_at(path: &Path) -> io::Result<Open> {
     let folder = path.parent().unwrap_or(Path::new("."));
     room_at(folder)?;
@@ -116,14 +116,14 @@ fn open_at(path: &Path) -> io::Result<Open> {
     Ok(Open { file, size, since_look: 0 })
 }
 
-/// Gives each file the next number; the last one goes. What cannot be renamed is overwritten by what can.
+/// Rotates the files: each gets the next number and the last is dropped. A file that cannot be renamed is overwritten.
 fn roll(folder: &Path) {
     for number in (0..FILES - 1).rev() {
         let _ = fs::rename(file(folder, number), file(folder, number + 1));
     }
 }
 
-/// Whether this open file is what its path names now.
+/// Returns whether the path still names this open file.
 #[cfg(unix)]
 pub fn is_still(open: &File, path: &Path) -> bool {
     use std::os::unix::fs::MetadataExt as _;
@@ -131,14 +131,14 @@ pub fn is_still(open: &File, path: &Path) -> bool {
     (ours.dev(), ours.ino()) == (there.dev(), there.ino())
 }
 
-/// Whether this open file is what its path names now.
+/// Returns whether the path still names this open file.
 #[cfg(not(unix))]
 pub fn is_still(_open: &File, path: &Path) -> bool {
-    // An open file cannot be taken away there.
+    // On this system an open file cannot be removed.
     path.exists()
 }
 
-/// Whether the disk has room for a log.
+/// Checks the disk for free space.
 #[cfg(unix)]
 fn room_at(folder: &Path) -> io::Result<()> {
     let disk = rustix::fs::statvfs(folder)?;
@@ -171,7 +171,7 @@ mod tests {
         }
         let sizes: Vec<_> = files(folder.path()).iter().map(|path| lines(path)).collect();
         assert_eq!(sizes, [3, 10, 10, 10, 10]);
-        // Another life goes on with the same file.
+        // The next process continues the same file.
         let mut log = LogFile::below(folder.path().to_owned());
         for _ in 0..8 {
             log.write_all(&line).expect("never fails");

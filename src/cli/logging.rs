@@ -1,6 +1,5 @@
-//! Where the log goes: to stderr and, of a runner in the background, to files of the home as well, at the level that is
-//! set, with whatever looks like a credential masked, and what would steer a terminal escaped. Not here: the answer
-//! (stdout).
+//! Logging to stderr and, for a runner in the background, also to files of the home. Masks secrets and escapes
+//! terminal control characters. Not here: a command's output (stdout).
 
 use std::borrow::Cow;
 use std::io::{self, IsTerminal, Write};
@@ -15,8 +14,7 @@ use super::print;
 use crate::config::{Color, LogFile as Wanted, LogLevel};
 use crate::redact::{self, Redactor};
 
-/// Starts logging at this level, in files below this folder too where one is given. A second start in one process
-/// changes nothing.
+/// Starts logging at this level, also to files in `folder` if given. A second start in one process changes nothing.
 pub fn start(level: LogLevel, color: Color, folder: Option<PathBuf>) {
     let colored = match color {
         Color::Always => true,
@@ -35,11 +33,11 @@ pub fn start(level: LogLevel, color: Color, folder: Option<PathBuf>) {
             .with_target(false)
             .with_filter(level.filter())
     });
-    // Another subscriber is in place already in tests.
+    // In tests, another subscriber is already installed.
     let _ = tracing_subscriber::registry().with(shown).with(kept).try_init();
 }
 
-/// Whether a runner writes its log to files.
+/// Returns whether a runner writes its log to files.
 pub fn is_kept(wanted: Wanted) -> bool {
     match wanted {
         Wanted::Always => true,
@@ -48,24 +46,24 @@ pub fn is_kept(wanted: Wanted) -> bool {
     }
 }
 
-/// From now on the values that this redactor knows are masked in the log too. The last one counts: a process has one home
-/// whose secrets it handles, and each of its runners reads them anew.
+/// Also masks the values of this redactor in the log from now on. The last one counts: a process has one home, and
+/// each of its runners reads the secrets anew.
 pub fn mask_by(redactor: &Redactor) {
     *KNOWN.write().unwrap_or_else(PoisonError::into_inner) = Some(redactor.clone());
 }
 
-/// What knows the values of this process.
+/// The redactor of this process.
 static KNOWN: RwLock<Option<Redactor>> = RwLock::new(None);
 
-/// Masks known values, and credentials by their patterns, and escapes what would steer a terminal. The log's lines arrive
-/// one at a time and whole.
+/// A writer that masks known values and lookalike credentials and escapes terminal control characters. It receives
+/// whole lines, one at a time.
 struct Masked<W> {
     to: W,
-    /// The line has escapes of its own: those in what is logged have been taken out before they came here.
+    /// The line has colour escapes; the logged values were already escaped.
     colored: bool,
 }
 
-/// The line without what steers a terminal, but for the colours.
+/// Escapes terminal control characters except the colours.
 fn keep_escapes(line: &str) -> String {
     let parts: Vec<_> = line.split('\x1b').map(print::plain).collect();
     parts.join("\x1b")

@@ -1,5 +1,5 @@
-//! `logs`: the end of what the runner in the background has logged, and with `-f` what it logs from now on. Not here:
-//! the writing of it (log_file), and a log that goes to a terminal or a service manager.
+//! `logs`: shows the end of the background runner's log, and follows it with `-f`. Not here: writing it (log_file),
+//! and logs on a terminal or of a service manager.
 #![expect(
     clippy::disallowed_methods,
     reason = "it reads the log's files, and waits for Ctrl-C in a task of its own"
@@ -30,13 +30,13 @@ pub struct LogsArgs {
     lines: usize,
 }
 
-/// What `--json` says, a line each.
+/// A line as `--json` shows it.
 #[derive(Debug, Serialize)]
 struct Line<'a> {
     line: &'a str,
 }
 
-/// How often a followed file is looked at.
+/// The interval for checking a followed file.
 const LOOK: Duration = Duration::from_millis(200);
 
 /// Shows the log.
@@ -81,7 +81,7 @@ fn show(line: &str, json: bool) {
     }
 }
 
-/// The last lines of the files, of which the latest comes first and is read no further than this.
+/// Reads the last lines of the files, the latest file first and only up to this offset.
 fn last_lines(files: &[PathBuf], count: usize, read_up_to: u64) -> std::io::Result<VecDeque<String>> {
     let mut wanted: VecDeque<String> = VecDeque::new();
     for (number, path) in files.iter().enumerate() {
@@ -102,12 +102,12 @@ fn last_lines(files: &[PathBuf], count: usize, read_up_to: u64) -> std::io::Resu
     Ok(wanted)
 }
 
-/// How far a file that may be rolled away has been read.
+/// The read position in a file that may be rotated.
 struct Position {
     path: PathBuf,
     file: Option<File>,
     read_up_to: u64,
-    /// The beginning of a line whose end is not there yet.
+    /// The start of an incomplete line.
     begun: Vec<u8>,
 }
 
@@ -118,12 +118,12 @@ impl Position {
         Self { path: path.to_owned(), file, read_up_to, begun: Vec::new() }
     }
 
-    /// Shows what has come since, of the file that is open and then of the one that took its place.
+    /// Shows the new lines of the open file and then of its successor.
     fn go_on(&mut self, mut show: impl FnMut(&str)) {
         self.read_on(&mut show);
         let replaced = self.file.as_ref().is_none_or(|file| !log_file::is_still(file, &self.path));
         if replaced && let Ok(next) = File::open(&self.path) {
-            // What was written between the last look and the renaming.
+            // Read the lines written between the last check and the rotation.
             self.read_on(&mut show);
             self.file = Some(next);
             self.read_up_to = 0;

@@ -1,4 +1,4 @@
-//! The command line: one file a subcommand. Here: what can be typed, and who answers it.
+//! The command line, with one file per subcommand. Here: the arguments and their dispatch.
 
 mod acp;
 mod agents;
@@ -185,7 +185,7 @@ fn secret(text: &str) -> Result<Secret<String>, String> {
     Ok(Secret::new(text.to_owned()))
 }
 
-/// Runs the command line and gives its exit code.
+/// Runs the command line and returns its exit code.
 pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     let args: Vec<OsString> = args.into_iter().collect();
     #[cfg(target_os = "linux")]
@@ -195,7 +195,7 @@ pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     let cli = match Cli::try_parse_from(args) {
         Ok(cli) => cli,
         Err(error) => {
-            // Help and version go to stdout with 0; everything else is a wrong command line.
+            // Help and version go to stdout with exit code 0; anything else is an invalid command line.
             let code = if error.use_stderr() { Exit::Usage } else { Exit::Done };
             let _ = error.print();
             return code.into();
@@ -211,7 +211,7 @@ pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     }
 }
 
-/// Under another name, and for the runner's own use, this is another program.
+/// Runs one of the runner's helper programs if called by its name or argument.
 #[cfg(target_os = "linux")]
 fn shim(args: &[OsString]) -> Option<ExitCode> {
     use crate::acp::local::terminal_holder;

@@ -1,9 +1,9 @@
-//! Times for people: how long ago, how long it took, and the moment itself in UTC as the log has it. Not here: times
-//! for programs, which are milliseconds since 1970.
+//! Times for display: ages, durations, and UTC timestamps as in the log. Not here: times for programs, which are
+//! milliseconds since 1970.
 
 use crate::output::figures;
 
-/// How long before `now_ms` that was: `3 s ago`, `2 h ago`.
+/// Formats a time relative to `now_ms`: `3 s ago`, `2 h ago`.
 pub fn ago(at_ms: i64, now_ms: i64) -> String {
     match now_ms.saturating_sub(at_ms) {
         ..-999 => format!("in {}", coarse(at_ms.saturating_sub(now_ms))),
@@ -12,7 +12,7 @@ pub fn ago(at_ms: i64, now_ms: i64) -> String {
     }
 }
 
-/// A span in its largest sensible unit, without a fraction: `45 s`, `3 min`, `2 h`, `5 d`.
+/// Formats a duration in its largest sensible unit, without a fraction: `45 s`, `3 min`, `2 h`, `5 d`.
 pub fn coarse(ms: i64) -> String {
     match ms.max(0) / 1_000 {
         seconds @ ..120 => format!("{seconds} s"),
@@ -22,7 +22,7 @@ pub fn coarse(ms: i64) -> String {
     }
 }
 
-/// How long something took: `12 ms`, `1.3 s`, then as [`coarse`].
+/// Formats an elapsed time: `12 ms`, `1.3 s`, then as [`coarse`].
 pub fn took(ms: i64) -> String {
     match ms {
         ..1_000 => format!("{} ms", ms.max(0)),
@@ -31,7 +31,7 @@ pub fn took(ms: i64) -> String {
     }
 }
 
-/// The moment in UTC, to the second: `2026-03-01 12:30:05Z`.
+/// Formats a timestamp in UTC, to the second: `2026-03-01 12:30:05Z`.
 pub fn utc(at_ms: i64) -> String {
     let seconds = at_ms.div_euclid(1_000);
     let (days, second) = (seconds.div_euclid(86_400), seconds.rem_euclid(86_400));

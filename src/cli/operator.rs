@@ -1,6 +1,5 @@
-//! `operator`: what the operator of a backend may do beside the wire: caller tokens, the pairing code, devices that are
-//! withdrawn. It calls the functions that `npx convex run` calls, with the admin key that an embedded backend has put
-//! into this home.
+//! `operator`: the administration of a backend: caller tokens, the pairing code, revoked devices. It calls the
+//! functions that `npx convex run` calls, with the admin key that an embedded backend stored in this home.
 
 use std::time::Duration;
 
@@ -78,7 +77,7 @@ enum Devices {
 }
 
 impl What {
-    /// The function and its arguments.
+    /// Returns the function and its arguments.
     fn call(&self) -> (&'static str, Value) {
         match self {
             Self::Callers(Callers::Mint { name, may }) => {
@@ -97,7 +96,7 @@ impl What {
         }
     }
 
-    /// Shows what came of it, for people.
+    /// Prints the result for people.
     fn show(&self, value: &Value) {
         let text = |key: &str| value.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
         match self {
@@ -115,7 +114,7 @@ impl What {
         }
     }
 
-    /// Whether there was nothing to withdraw.
+    /// Returns whether there was nothing to revoke.
     fn found_nothing(&self, value: &Value) -> bool {
         let revoked = value.get("revoked");
         match self {

@@ -1,4 +1,4 @@
-//! `pair`: register this device with a backend, so that a plain `run` needs nothing else.
+//! `pair`: registers this device with a backend, so that `run` needs no other arguments.
 
 use clap::Args;
 use serde_json::json;
@@ -21,12 +21,12 @@ pub struct PairArgs {
     new_device: bool,
 }
 
-/// Opens a first session with the code, and keeps the backend's address.
+/// Opens a first session with the code and stores the backend's address.
 pub fn pair(args: &PairArgs, context: &Context) -> anyhow::Result<Exit> {
     let config = context.config(WorkspaceRule::NotNeeded)?;
     let home = Context::home(&config)?;
     if args.new_device {
-        // Nobody may be at work under the old identity.
+        // No runner may still use the old identity.
         let _lock = RunnerLock::acquire(&home)?;
         for file in set_aside(&home)? {
             tracing::warn!(file = %file.display(), "set aside");

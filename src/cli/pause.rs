@@ -1,6 +1,6 @@
-//! `pause` and `resume`: the owner's switch, and the way on for conversations that a person has stopped in an editor.
-//! Both are files of the home, so that they hold over restarts and can be changed whether or not a runner runs; one
-//! that runs obeys at once. Not here: what the runner then does (runner).
+//! `pause` and `resume`: the owner's pause switch, and resuming conversations that a person stopped in an editor. Both
+//! are files of the home: they survive restarts and can be changed without a runner; a running one reacts at once. Not
+//! here: the runner's reaction (runner).
 
 use clap::Args;
 use serde::Serialize;
@@ -32,30 +32,30 @@ pub struct ResumeArgs {
     without_editor: bool,
 }
 
-/// What `resume CONVERSATION --json` says.
+/// The output of `resume CONVERSATION --json`.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Resumed {
     conversation_id: String,
-    /// Whether it was stopped, or asked about because an editor was attached to it.
+    /// The conversation was stopped, or was asked about because of an attached editor.
     changed: bool,
 }
 
-/// What `--json` says.
+/// The output with `--json`.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Answer {
     paused: bool,
-    /// Whether this changed anything.
+    /// The command changed something.
     changed: bool,
     running: bool,
     waiting: u32,
     in_flight: u32,
-    /// The conversations that a person has stopped in an editor.
+    /// The conversations that a person stopped in an editor.
     stopped: Vec<StoppedConversation>,
 }
 
-/// Lets nothing new begin.
+/// Stops starting new calls.
 pub fn pause(args: &PauseArgs, context: &Context) -> anyhow::Result<Exit> {
     let home = home(context)?;
     let on = SwitchedOn { since_ms: Clock::system().now_ms(), reason: args.reason.clone() };
@@ -81,7 +81,7 @@ pub fn pause(args: &PauseArgs, context: &Context) -> anyhow::Result<Exit> {
     Ok(Exit::Done)
 }
 
-/// Lets calls begin again.
+/// Starts calls again.
 pub fn resume(args: &ResumeArgs, context: &Context) -> anyhow::Result<Exit> {
     let home = home(context)?;
     if let Some(conversation) = &args.conversation {
@@ -91,7 +91,7 @@ pub fn resume(args: &ResumeArgs, context: &Context) -> anyhow::Result<Exit> {
         return stop_asking(&home, context);
     }
     let switches = Switches::of(&home);
-    // What waits is counted before it begins.
+    // Count the waiting calls before they start.
     let before = answer(&home, false, false)?;
     // Both, whichever was on.
     let paused = switches.switch_off(Switch::Paused)?;
@@ -120,7 +120,7 @@ pub fn resume(args: &ResumeArgs, context: &Context) -> anyhow::Result<Exit> {
     Ok(Exit::Done)
 }
 
-/// Leaves calls to the device's own policy again that were asked about because an editor was attached.
+/// Stops asking about calls because of an attached editor; the device's own policy decides again.
 fn stop_asking(home: &Home, context: &Context) -> anyhow::Result<Exit> {
     let changed = Supervision::of(home).stop_asking(None)?;
     if changed {
@@ -138,7 +138,7 @@ fn stop_asking(home: &Home, context: &Context) -> anyhow::Result<Exit> {
     Ok(Exit::Done)
 }
 
-/// A stopped conversation, with the command that lets it go on.
+/// Describes a stopped conversation, with the command that resumes it.
 pub(super) fn stop_in_words(stop: &StoppedConversation, now_ms: i64) -> String {
     let since = moments::ago(stop.since_ms, now_ms);
     format!(
@@ -149,7 +149,7 @@ pub(super) fn stop_in_words(stop: &StoppedConversation, now_ms: i64) -> String {
     )
 }
 
-/// Lets one conversation go on.
+/// Resumes one conversation.
 fn resume_conversation(
     home: &Home,
     conversation: &str,
@@ -190,7 +190,7 @@ fn home(context: &Context) -> anyhow::Result<Home> {
 
 fn answer(home: &Home, paused: bool, changed: bool) -> anyhow::Result<Answer> {
     let reader = Reader::find(&home.journal_file())?;
-    // What a runner works on, or worked on last.
+    // Of the backend that a runner works for, or worked for last.
     let counts = reader.map(|reader| reader.of_last_backend()?.counts()).transpose()?.unwrap_or_default();
     let running = RunnerLock::peek(home)?.is_some();
     let stopped = Supervision::of(home).stopped();

@@ -1,5 +1,5 @@
-//! `policy`: the owner's rules and grants; what they say to a call, and more of them. Not here: what they mean (policy),
-//! and how calls are held against them (acp::permission).
+//! `policy`: shows the owner's rules and grants, tests calls against them, and adds rules. Not here: their meaning
+//! (policy) and enforcement (acp::permission).
 
 mod change;
 mod show;
@@ -95,7 +95,7 @@ struct What {
     reason: Option<String>,
 }
 
-/// What `test` says with `--json`.
+/// The output of `test --json`.
 #[derive(Serialize)]
 struct Tested<'a> {
     tool: &'a str,
@@ -103,7 +103,7 @@ struct Tested<'a> {
     verdict: &'a Verdict,
 }
 
-/// Shows the policy, or does something about it.
+/// Shows, tests or changes the policy.
 pub fn policy(args: &PolicyArgs, context: &Context) -> anyhow::Result<Exit> {
     let config = context.config(WorkspaceRule::OrCurrentDir)?;
     let runtime = runtime()?;
@@ -118,7 +118,7 @@ pub fn policy(args: &PolicyArgs, context: &Context) -> anyhow::Result<Exit> {
     }
 }
 
-/// The rules of this home, with the tools that they are about.
+/// The rules of this home, with the tools they apply to.
 struct Desk<'a> {
     machine: wiring::Machine,
     config: &'a Config,
@@ -145,7 +145,7 @@ impl<'a> Desk<'a> {
         verdict.map_err(refused)
     }
 
-    /// The verdict on a command line.
+    /// Returns the verdict on a command line.
     fn on_command(&self, words: &[String]) -> anyhow::Result<Verdict> {
         let line = match words {
             [line] => line.clone(),
@@ -174,7 +174,7 @@ fn test(desk: &Desk<'_>, args: &TestArgs, as_json: bool) -> anyhow::Result<Exit>
     Ok(if verdict.decision == Decision::Allow { Exit::Done } else { Exit::Failed })
 }
 
-/// A number and its unit.
+/// Parses a number with a unit.
 fn span(text: &str) -> Result<Duration, String> {
     const LONGEST: u64 = 30 * 24 * 3_600;
     let wrong = || format!("{text:?} is no time: write 30s, 15m, 1h or 2d, 30 days at most");

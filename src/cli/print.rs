@@ -1,20 +1,20 @@
-//! The only way to stdout: lines, JSON lines, and tables that fit a terminal. Not here: logs (stderr).
+//! Output to stdout: lines, JSON lines, and tables that fit the terminal. Not here: logs (stderr).
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
 use std::io::{self, IsTerminal, Write};
 
-/// Writes a line to stdout and flushes it. A reader that went away misses the rest and nothing else happens: a command
-/// must still clean up behind itself, and one that serves must go on.
+/// Writes a line to stdout and flushes it. Write errors are ignored if the reader is gone: a command must still clean
+/// up, and a server must go on.
 pub fn line(text: &str) {
     let mut out = io::stdout().lock();
     let _ = out.write_all(text.as_bytes()).and_then(|()| out.write_all(b"\n")).and_then(|()| out.flush());
 }
 
-/// Writes a value as one line of JSON. Whatever would steer a terminal that shows it is in its strings, and escaped.
+/// Writes a value as one line of JSON. Terminal control characters in its strings are escaped.
 ///
 /// # Panics
-/// On a value with keys that are no strings, which none of ours has.
+/// If a value has keys that are not strings; the runner's own types have none.
 pub fn json(value: &impl serde::Serialize) {
     let text = serde_json::to_string(value).expect("our own values have string keys");
     line(&escaped(&text, |c, out| {
@@ -24,25 +24,25 @@ pub fn json(value: &impl serde::Serialize) {
     }));
 }
 
-/// Writes an error to stderr. Others' words may be in it.
+/// Writes an error to stderr, with control characters escaped, because it may contain foreign text.
 pub fn complain(text: &str) {
-    // There is nowhere left to say that stderr is closed.
+    // If stderr is closed, there is no other place to report it.
     let _ = writeln!(io::stderr().lock(), "{}", plain(text));
 }
 
-/// Writes to stderr as it is, beside the answer.
+/// Writes to stderr unchanged, beside the result on stdout.
 pub fn aside(text: &str) {
     let mut out = io::stderr().lock();
     let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
 }
 
-/// Whether a person reads stdout.
+/// Returns whether stdout is a terminal.
 pub fn is_terminal() -> bool {
     io::stdout().is_terminal()
 }
 
-/// A table with a head, its columns as wide as they need to be. On a terminal the last column is cut to what is left of
-/// the width.
+/// Prints a table with a header and columns of the necessary width. On a terminal, the last column is cut to the
+/// remaining width.
 pub fn table(head: &[&str], rows: &[Vec<String>]) {
     let mut widths: Vec<usize> = head.iter().map(|cell| cell.chars().count()).collect();
     for row in rows {
@@ -66,19 +66,18 @@ pub fn table(head: &[&str], rows: &[Vec<String>]) {
     }
 }
 
-/// The first line of a text, at most this many characters, for a table's cell. Control characters are shown, never
-/// sent to the terminal.
+/// Returns the first line of a text for a table's cell, cut to this many characters. Control characters are replaced.
 pub fn cell(text: &str, width: usize) -> String {
     let first = text.lines().find(|line| !line.trim().is_empty()).unwrap_or_default().trim();
     shortened(&escaped(&first.replace('\t', " "), |_, out| out.push('\u{FFFD}')), width)
 }
 
-/// A text that others wrote parts of, with what would steer a terminal as escapes (`\u{1b}`).
+/// Escapes terminal control characters in a text that may be foreign (`\u{1b}`).
 pub fn plain(text: &str) -> Cow<'_, str> {
     escaped(text, |c, out| out.extend(c.escape_unicode()))
 }
 
-/// A text with every character that steers replaced by what this writes for it.
+/// Replaces every control character by the output of `write`.
 fn escaped(text: &str, mut write: impl FnMut(char, &mut String)) -> Cow<'_, str> {
     let steers = |c: char| c.is_control() && c != '\n' && c != '\t' || is_steering(c);
     if !text.contains(steers) {
@@ -99,7 +98,7 @@ fn shortened(text: &str, width: usize) -> String {
     format!("{cut}…")
 }
 
-/// How many columns the terminal has, if stdout is one.
+/// Returns the number of columns if stdout is a terminal.
 #[cfg(unix)]
 fn terminal_width() -> Option<usize> {
     let size = rustix::termios::tcgetwinsize(io::stdout()).ok()?;
@@ -111,7 +110,7 @@ fn terminal_width() -> Option<usize> {
     is_terminal().then_some(80)
 }
 
-/// Characters that change what the ones around them look like (bidirectional controls, zero width, tags).
+/// Returns whether a character changes the appearance of others (bidirectional controls, zero width, tags).
 fn is_steering(c: char) -> bool {
     matches!(
         c,

@@ -1,4 +1,4 @@
-//! `run`, which is also what happens without a command; and `--once`.
+//! `run`, the default command, and `--once`.
 
 use std::sync::Arc;
 
@@ -24,7 +24,7 @@ pub struct RunArgs {
     pub once: bool,
 }
 
-/// Polls until stopped, or makes one pass.
+/// Polls until stopped, or handles pending requests once.
 pub fn run(args: &RunArgs, once: bool, context: &Context) -> anyhow::Result<Exit> {
     let config = context.config_of_runner(if Context::is_interactive() {
         WorkspaceRule::OrCurrentDir
@@ -34,7 +34,7 @@ pub fn run(args: &RunArgs, once: bool, context: &Context) -> anyhow::Result<Exit
     let home = Context::home(&config)?;
     let _lock = RunnerLock::acquire(&home)?;
     let runtime = lone_runtime()?;
-    // Lives on until what the tools began is ended.
+    // Outlives the runtime until the tools' work has ended.
     let bench = ToolThreads::beside();
     let stop = Stop::new();
     let ended = to_the_end(runtime, async {
@@ -58,7 +58,7 @@ fn is_other_backend(error: &anyhow::Error) -> bool {
     matches!(error.downcast_ref(), Some(RunnerError::OtherBackend))
 }
 
-/// What a runner of this process is made of, each time anew.
+/// The parameters for assembling a runner, which may happen several times.
 struct Work<'a> {
     context: &'a Context,
     config: &'a Config,
@@ -69,7 +69,7 @@ struct Work<'a> {
 }
 
 impl Work<'_> {
-    /// Runs until it is stopped or meets another backend, or makes one pass.
+    /// Runs until stopped or until another backend answers, or handles pending requests once.
     async fn run(&self, stop: &Stop) -> anyhow::Result<Option<OnePassSummary>> {
         let (config, home, editors) = (self.config, self.home, Editors::default());
         let (code, source) = (self.args.pairing_code.clone(), BackendSource::Configured);

@@ -1,5 +1,5 @@
-//! `secrets`: what the owner keeps for the commands of skills: names, setting, removing. A value is shown by nothing and
-//! is never part of a command line. Not here: how it is kept (home) and given (SkillBash).
+//! `secrets`: lists, sets and removes the owner's secrets for the commands of skills. Values are never shown and never
+//! part of a command line. Not here: storage (home) and use (SkillBash).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{IsTerminal, Read};
@@ -15,7 +15,7 @@ use crate::home::{Home, KeyPlace, SecretError, Secrets, load_skills};
 use crate::redact::{Redactor, Secret};
 use crate::runner::Clock;
 
-/// More than any value may have.
+/// A limit above that of any value.
 const MOST: u64 = 1 << 20;
 
 #[derive(Debug, Args)]
@@ -57,7 +57,7 @@ enum Place {
 #[serde(rename_all = "camelCase")]
 struct Line<'a> {
     name: &'a str,
-    /// Null where skills ask for it and nothing is kept.
+    /// Null if skills ask for it and no value is stored.
     set_at_ms: Option<i64>,
     used_by: Vec<&'a str>,
 }
@@ -167,7 +167,7 @@ fn remove(home: &Home, name: &str, as_json: bool) -> anyhow::Result<Exit> {
     Ok(Exit::Done)
 }
 
-/// All of stdin.
+/// Reads all of stdin.
 fn piped() -> anyhow::Result<Secret<String>> {
     let mut bytes = Vec::new();
     std::io::stdin().lock().take(MOST).read_to_end(&mut bytes)?;
@@ -176,8 +176,8 @@ fn piped() -> anyhow::Result<Secret<String>> {
     Ok(Secret::new(whole(text)))
 }
 
-/// A value of one line without its end, which `echo` and editors add; of several lines as it is, since a key file
-/// needs its last one's.
+/// Strips the line end from a value of one line, where `echo` and editors add it. A value of several lines stays as it
+/// is, because a key file needs its last line end.
 fn whole(text: String) -> String {
     match text.strip_suffix('\n').map(|line| line.strip_suffix('\r').unwrap_or(line)) {
         Some(line) if !line.contains('\n') => line.to_owned(),
@@ -185,7 +185,7 @@ fn whole(text: String) -> String {
     }
 }
 
-/// What is typed, which the terminal does not show.
+/// Reads a line from the terminal without echo.
 #[cfg(unix)]
 fn asked(name: &str) -> anyhow::Result<Secret<String>> {
     use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcsetattr};
@@ -193,7 +193,7 @@ fn asked(name: &str) -> anyhow::Result<Secret<String>> {
     struct Shown(Termios);
     impl Drop for Shown {
         fn drop(&mut self) {
-            // It is the caller's terminal; there is nobody to tell that it stays silent.
+            // It is the caller's terminal; there is no way left to report that echo stays off.
             let _ = tcsetattr(std::io::stdin(), OptionalActions::Flush, &self.0);
         }
     }

@@ -1,4 +1,4 @@
-//! `send`: ask a device for a tool and print its answer.
+//! `send`: sends a request to a device and prints the answer.
 
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -30,7 +30,7 @@ pub struct ToolCall {
 }
 
 impl ToolCall {
-    /// The arguments as text. They are checked by the device, not here.
+    /// Returns the arguments as text. The device checks them.
     pub fn args(&self) -> anyhow::Result<String> {
         if self.arguments != "-" {
             return Ok(self.arguments.clone());
@@ -126,7 +126,7 @@ fn sign(ask: &mut Ask, device: &DeviceId, key: &Secret<[u8; 32]>) -> anyhow::Res
     Ok(())
 }
 
-/// As it was printed: on a terminal it looks as if the command ran here.
+/// Prints progress unchanged: on a terminal it looks as if the command ran here.
 fn show_piece(piece: &Piece) {
     if piece.omitted_bytes > 0 {
         print::aside(&format!("\n[{} more before this]\n", size(piece.omitted_bytes)));
@@ -142,7 +142,7 @@ fn sent(ask: &Ask, as_json: bool) {
     }
 }
 
-/// Prints an answer; a tool that answered with an error makes the command fail.
+/// Prints an answer; an error of the tool makes the command fail.
 pub fn show(id: &RequestId, tool: &str, answer: &Answer, as_json: bool) -> Exit {
     if as_json {
         let mut shown = json!({"requestId": id.as_str(), "toolName": tool, "outcome": answer.outcome});

@@ -1,4 +1,4 @@
-//! `skills`: what was loaded from the home, and what was wrong with the rest.
+//! `skills`: lists the skills that were loaded from the home, and the problems with the others.
 
 use clap::{Args, Subcommand};
 use serde_json::json;
@@ -33,7 +33,7 @@ pub struct Shown {
     pub id: String,
     /// Its row in the list, after the id.
     pub row: Vec<String>,
-    /// Everything about it, as it is published.
+    /// The whole document, as it is published.
     pub published: String,
     /// The text.
     pub body: String,
@@ -55,7 +55,7 @@ pub fn skills(args: &SkillsArgs, context: &Context) -> anyhow::Result<Exit> {
     look(args.look.as_ref(), "skill", shown, &problems, context.json())
 }
 
-/// Whether something may be used, for a cell.
+/// Formats whether it is enabled, for a cell.
 pub fn used(enabled: bool) -> String {
     if enabled { "yes" } else { "no" }.to_owned()
 }

@@ -1,6 +1,6 @@
-//! SIGINT, SIGTERM and SIGHUP (a closed terminal): the first asks the runner to stop, the second to hurry. Whatever
-//! hangs meanwhile, the process ends. SIGINT and SIGHUP stay ignored where the process was started so (`nohup`, a shell's
-//! background).
+//! Handling of SIGINT, SIGTERM and SIGHUP (a closed terminal): the first asks the runner to stop, the second to hurry.
+//! Even if the stop hangs, the process ends in time. SIGINT and SIGHUP stay ignored if the process inherited them so
+//! (`nohup`, a shell's background).
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -14,13 +14,12 @@ use super::exit::Exit;
 use super::ignored_signals::is_ignored;
 use crate::runner::Stop;
 
-/// How long the process may live on after the first request to stop. A stop that goes well takes twenty seconds at
-/// most.
+/// The time limit after the first request to stop. A normal stop takes twenty seconds at most.
 const HARD_STOP: Duration = Duration::from_secs(30);
-/// The same after the second; all that has to be done then takes two seconds.
+/// The time limit after the second request; the remaining work takes two seconds.
 const HARD_HURRY: Duration = Duration::from_secs(4);
 
-/// Listens for signals as long as what it returns is kept.
+/// Listens for signals until the returned value is dropped.
 pub fn on_signals(stop: &Stop) -> anyhow::Result<JoinSet<()>> {
     let mut listening = JoinSet::new();
     let stop = stop.clone();
@@ -54,13 +53,13 @@ pub fn on_signals(stop: &Stop) -> anyhow::Result<JoinSet<()>> {
     Ok(listening)
 }
 
-/// Listens for a signal, which would no longer be ignored then; none for one that is.
+/// Listens for a signal; `None` if it is ignored, because listening would end that.
 #[cfg(unix)]
 fn unless_ignored(kind: SignalKind) -> std::io::Result<Option<Signal>> {
     if is_ignored(kind.as_raw_value()) { Ok(None) } else { signal(kind).map(Some) }
 }
 
-/// Waits for the next one; for ever where it is not listened for.
+/// Waits for the next signal; forever without a listener.
 #[cfg(unix)]
 async fn received(listener: &mut Option<Signal>) {
     match listener {
@@ -69,8 +68,8 @@ async fn received(listener: &mut Option<Signal>) {
     }
 }
 
-/// Ends the process, should it still be there by then. A thread of its own sees to it, since what hangs may be
-/// everything else. The journal is written for a process that ends at any moment.
+/// Ends the process after this time limit. It uses a separate thread, since everything else may hang. The journal is
+/// consistent whenever the process ends.
 fn end_within(limit: Duration) {
     let until = Instant::now() + limit;
     let waiting = move || {
@@ -80,7 +79,7 @@ fn end_within(limit: Duration) {
                 tracing::error!("the stop took too long and is cut short; the journal has what is not done");
                 std::process::exit(Exit::Failed.code().into());
             }
-            // Nobody wakes it but the system, for no reason.
+            // Only spurious wakeups end this early.
             thread::park_timeout(left);
         }
     };

@@ -1,4 +1,4 @@
-//! `tools`: the catalog, and everything about one tool.
+//! `tools`: lists the tools, or shows all about one.
 
 use clap::Args;
 
@@ -23,7 +23,7 @@ pub fn tools(args: &ToolsArgs, context: &Context) -> anyhow::Result<Exit> {
     let mut config = context.config(WorkspaceRule::NotNeeded)?;
     let home = Context::home(&config)?;
     if config.workspaces.is_empty() {
-        // Nothing runs here, so that any folder will do to put the tools together.
+        // Nothing runs here, so any folder will do for assembling the tools.
         config.workspaces.push(home.root().to_owned());
     }
     let runtime = runtime()?;

@@ -1,5 +1,5 @@
-//! `trash`: what is kept of what calls changed and commands removed; taking it out, and emptying it. Not here: putting
-//! everything back in its place (undo).
+//! `trash`: lists, restores and empties the stored before-images and removed files. Not here: undoing a request in
+//! place (undo).
 
 use std::io::{BufRead, IsTerminal};
 use std::path::PathBuf;
@@ -62,14 +62,14 @@ struct Line<'a> {
     paths: Vec<String>,
 }
 
-/// What emptying let go of.
+/// The result of emptying.
 #[derive(Serialize)]
 struct Emptied {
     requests: u64,
     bytes: u64,
 }
 
-/// Shows the trash, or does something with it.
+/// Lists, restores or empties the trash.
 pub fn trash(args: &TrashArgs, context: &Context) -> anyhow::Result<Exit> {
     let config = context.config(WorkspaceRule::NotNeeded)?;
     let home = Context::home(&config)?;

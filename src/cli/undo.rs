@@ -1,4 +1,4 @@
-//! `undo`: what a request changed, as it was before. Not here: how that is done (trash).
+//! `undo`: reverts the changes of a request. Not here: the mechanism (trash).
 
 use clap::Args;
 use serde::Serialize;
@@ -24,12 +24,12 @@ pub struct UndoArgs {
 struct Answer {
     request_id: String,
     undone: bool,
-    /// Whether the request may have changed more than was put back.
+    /// The request may have changed more than was restored.
     partial: bool,
     changes: Vec<String>,
 }
 
-/// Takes a request back.
+/// Undoes a request.
 pub fn undo(args: &UndoArgs, context: &Context) -> anyhow::Result<Exit> {
     let config = context.config(WorkspaceRule::OrCurrentDir)?;
     let home = Context::home(&config)?;
@@ -70,7 +70,7 @@ pub fn undo(args: &UndoArgs, context: &Context) -> anyhow::Result<Exit> {
     Ok(Exit::Done)
 }
 
-/// The code of a request that cannot be taken back.
+/// Returns the exit code for a request that cannot be undone.
 pub fn exit(unready: &Unready) -> Exit {
     match unready {
         Unready::Several(..) => Exit::Usage,

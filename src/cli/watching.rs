@@ -1,5 +1,5 @@
-//! Waiting for the answer to a request, and for what it has to show meanwhile: by a subscription, which costs a metered
-//! backend a call for each change, and where none can be had by asking, more and more seldom.
+//! Waiting for the answer to a request and its progress. It uses a subscription, which costs a metered backend one
+//! call per change. If none can be opened, it polls with growing intervals.
 
 use std::time::Duration;
 
@@ -10,35 +10,36 @@ use super::caller::{Answer, Caller, Piece};
 use crate::backend::{BackendError, Disposition};
 use crate::ids::RequestId;
 
-/// How long a socket may take to open before the backend is asked without one.
+/// The time limit for opening a socket before polling instead.
 const OPEN: Duration = Duration::from_secs(5);
-/// So many sockets on end that brought nothing are enough.
+/// The number of consecutive sockets without a message after which no more are opened.
 const SOCKETS: u32 = 3;
-/// Between questions without a socket, at first and at most.
+/// The first and the longest interval between polls.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(5));
-/// How long a backend may be away before waiting for it is given up.
+/// The time limit for an unreachable backend.
 const AWAY: Duration = Duration::from_mins(1);
-/// How often a caller says that it listens for progress; the backend takes that to be so for a minute.
+/// The interval for renewing the request for progress, which the backend forgets after a minute.
 const WATCH_AGAIN: Duration = Duration::from_secs(30);
-/// So many pieces in one value are enough: each further one would bring all of them once more.
+/// The number of pieces in one value from which the query is replaced: otherwise each further piece would resend all
+/// of them.
 const MANY_PIECES: usize = 32;
 
-/// The number of the query for the result; those for progress have the numbers after it.
+/// The number of the query for the result; queries for progress have the numbers after it.
 const RESULT: u32 = 0;
 
-/// One wait for an answer.
+/// The wait for one answer.
 pub(super) struct Watching<'a> {
     caller: &'a Caller,
     id: &'a RequestId,
     show: Option<&'a mut (dyn FnMut(&Piece) + Send)>,
-    /// The number of the last piece that was shown.
+    /// The number of the last piece shown.
     seen: Option<f64>,
-    /// When it was last said that somebody listens.
+    /// The time of the last request for progress.
     said: Instant,
 }
 
 impl<'a> Watching<'a> {
-    /// Waits for the answer to this request, which was just appended; shows its progress where that is wanted.
+    /// Prepares waiting for the answer to this request, which was just appended; shows its progress if requested.
     pub(super) fn new(
         caller: &'a Caller,
         id: &'a RequestId,
@@ -50,7 +51,7 @@ impl<'a> Watching<'a> {
     /// Waits as long as it takes.
     ///
     /// # Errors
-    /// The backend refuses, or stays away for a minute.
+    /// The backend refuses, or is unreachable for a minute.
     pub(super) async fn until_answered(mut self) -> Result<Answer, BackendError> {
         let (mut pauses, mut in_vain, mut away) = (pauses(), 0, None);
         loop {
@@ -66,7 +67,7 @@ impl<'a> Watching<'a> {
                     in_vain += 1;
                 }
             }
-            // What a socket cannot say, or said only to a socket that is gone.
+            // Poll too: the socket may have failed, or the answer may have gone to a closed one.
             match self.ask().await {
                 Ok(Some(answer)) => return Ok(answer),
                 Ok(None) => away = None,
@@ -81,7 +82,7 @@ impl<'a> Watching<'a> {
         }
     }
 
-    /// Listens on one socket; says whether it brought anything before it ended.
+    /// Listens on one socket; sets `brought` once it receives anything.
     async fn subscribe(&mut self, brought: &mut bool) -> Result<Answer, BackendError> {
         let Ok(opened) = timeout(OPEN, self.caller.open_sync_socket()).await else {
             return Err(BackendError::Function { message: "no socket could be opened in time".to_owned() });
@@ -112,7 +113,7 @@ impl<'a> Watching<'a> {
             }
             let many = pieces >= MANY_PIECES;
             match answer {
-                // A value may hold less than all of many pieces.
+                // A value may not contain all of many pieces.
                 Some(answer) if many => return self.show_rest().await.map(|()| answer),
                 Some(answer) => return Ok(answer),
                 None if many => {
@@ -126,9 +127,9 @@ impl<'a> Watching<'a> {
         }
     }
 
-    /// Asks once, without a socket.
+    /// Polls once, without a socket.
     async fn ask(&mut self) -> Result<Option<Answer>, BackendError> {
-        // Asked before the result is, so that what came before the result is shown before it.
+        // Query progress before the result, so that it is shown in order.
         if self.show.is_some() {
             if self.said.elapsed() >= WATCH_AGAIN {
                 self.say_again().await?;
@@ -143,7 +144,7 @@ impl<'a> Watching<'a> {
         self.caller.watch_progress(self.id).await
     }
 
-    /// Asks for pieces until there is none that was not shown.
+    /// Fetches and shows pieces until there are no new ones.
     async fn show_rest(&mut self) -> Result<(), BackendError> {
         loop {
             let rows = self.caller.progress(self.id, self.seen).await?;
@@ -153,7 +154,7 @@ impl<'a> Watching<'a> {
         }
     }
 
-    /// Shows the pieces in these rows that were not shown yet; says how many rows there are.
+    /// Shows the new pieces in these rows; returns the number of rows.
     fn show_new(&mut self, rows: &Value) -> usize {
         let rows = rows.as_array().map(Vec::as_slice).unwrap_or_default();
         for piece in rows.iter().filter_map(Piece::from_row) {
@@ -168,7 +169,7 @@ impl<'a> Watching<'a> {
     }
 }
 
-/// The waits between questions: each half as long again as the one before.
+/// Returns the intervals between polls: each is half as long again as the one before.
 fn pauses() -> impl Iterator<Item = Duration> {
     std::iter::successors(Some(PAUSES.0), |pause| Some((*pause * 3 / 2).min(PAUSES.1)))
 }

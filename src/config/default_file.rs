@@ -1,5 +1,5 @@
-//! The `config.toml` that `init` writes: every key with its comment and default, made from the declaration of the
-//! keys. Not here: writing it to the disk.
+//! The `config.toml` that `init` writes: every key with its comment and default, generated from the declared keys. Not
+//! here: writing it to disk.
 
 use std::path::PathBuf;
 
@@ -12,7 +12,7 @@ const HEAD: &str = "\
 # take the # away to set it. Flags win over PUNIE_ variables, and those win over this file.
 ";
 
-/// What is already known when the file is written.
+/// The values that are already known when the file is written.
 #[derive(Debug, Clone, Default)]
 pub struct Known {
     /// The backend's address.
@@ -21,8 +21,8 @@ pub struct Known {
     pub workspaces: Vec<PathBuf>,
 }
 
-/// The text of the file. Defaults stand behind a `#`, so that a later version's better default is not held up by a
-/// file that nobody edited.
+/// Renders the file. Defaults are commented out with `#`, so that a better default of a later version takes effect in
+/// a file that was never edited.
 pub fn text(known: &Known) -> String {
     let mut lines = vec![HEAD.to_owned()];
     for table in TABLES {

@@ -1,4 +1,4 @@
-//! What can be wrong with the configuration. Every text names the place and what to do. Not here: the home.
+//! Errors in the configuration. Every message names the place and the remedy. Not here: errors about the home.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -6,45 +6,45 @@ use std::path::{Path, PathBuf};
 use super::raw::Fault;
 use super::sources::Origin;
 
-/// Why the runner cannot be set up as asked.
+/// An error that keeps the runner from being set up as asked.
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigError {
-    /// The file is there, or was named, and cannot be read.
+    /// The file exists, or was named, and cannot be read.
     #[error("the configuration {} cannot be read: {source}", path.display())]
     Unreadable {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
-    /// The file says things that it should not.
+    /// The file has invalid entries.
     #[error("{}", listed(path, faults))]
     File {
         /// The file.
         path: PathBuf,
-        /// All that is wrong, in order of lines.
+        /// All faults, in order of lines.
         faults: Vec<Fault>,
     },
     /// One value cannot be used.
     #[error("{origin}: {why}")]
     Value {
-        /// Where it came from.
+        /// The value's origin.
         origin: Origin,
-        /// What is wrong and what to do.
+        /// The reason and the remedy.
         why: String,
     },
-    /// Nobody knows this user's folder.
+    /// The user's home directory is unknown.
     #[error("there is no home directory to put .punie in. Name a folder with --home or PUNIE_HOME")]
     NoHome,
-    /// The process has no working directory that a relative path could begin at.
+    /// A relative path was given and the process has no current directory.
     #[error("{origin}: {} is relative, and the current directory cannot be read. Give it in full", path.display())]
     NoCurrentDir {
-        /// Where the path came from.
+        /// The path's origin.
         origin: Origin,
         /// The path.
         path: PathBuf,
     },
-    /// No folder to work in was named.
+    /// No workspace was named.
     #[error(
         "no workspace is set. Name the folder that the tools may use: --workspace DIR, PUNIE_WORKSPACE, or paths in \
          the [workspaces] table of {}",
@@ -57,7 +57,7 @@ pub enum ConfigError {
 }
 
 impl ConfigError {
-    /// The exit code of a command that stops at this.
+    /// The exit code of a command that stops with this error.
     pub fn exit_code(&self) -> u8 {
         78
     }

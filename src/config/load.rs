@@ -1,4 +1,4 @@
-//! Puts flags, environment, file and defaults together. Not here: what each of them looks like.
+//! Merges flags, environment, file and defaults. Not here: how each value is parsed.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -18,7 +18,7 @@ use super::{Caller, Color, Config, Flags, Setting};
 use crate::ids::DeviceId;
 use crate::redact::Secret;
 
-/// What the file says, with the defaults where it says nothing.
+/// The tables of the file, with defaults for missing keys.
 struct Tables {
     backend: Backend,
     poll: Poll,
@@ -36,7 +36,7 @@ struct Tables {
 }
 
 impl Config {
-    /// The configuration in force.
+    /// Loads the configuration in force.
     ///
     /// # Errors
     /// [`ConfigError`], naming every mistake in the file at once.
@@ -187,7 +187,7 @@ fn config_file(
     Ok(found.unwrap_or_else(|| (home.join("config.toml"), Origin::Default)))
 }
 
-/// A file that was named must be there; the usual one may be missing.
+/// Reads the configuration file. A file that was named must exist; the default one may be missing.
 fn read(file: &Path, origin: &Origin) -> Result<Written, ConfigError> {
     let unreadable = |source| ConfigError::Unreadable { path: file.to_owned(), source };
     match sources::read_file(file).map_err(unreadable)? {
@@ -215,7 +215,7 @@ fn check_insecure(tables: &Tables) -> Result<(), ConfigError> {
     }
 }
 
-/// The table with its paths in full: those that begin with ~, and those from the file's folder.
+/// Makes the table's paths absolute: `~` is the user's home, and relative paths begin at the file's folder.
 fn in_full(mut sandbox: Sandbox, environment: &Environment, folder: &Path) -> Sandbox {
     for paths in [&mut sandbox.write, &mut sandbox.read, &mut sandbox.hide] {
         for path in paths {
@@ -227,7 +227,7 @@ fn in_full(mut sandbox: Sandbox, environment: &Environment, folder: &Path) -> Sa
     sandbox
 }
 
-/// The kind and the address must speak of the same protocol.
+/// Checks that the backend's kind fits the scheme of its address.
 fn check_scheme(tables: &Tables) -> Result<(), ConfigError> {
     let Some(url) = &tables.backend.url else { return Ok(()) };
     let (scheme, kind) = (url.scheme(), tables.backend.kind);
@@ -276,7 +276,7 @@ fn color(flags: &Flags, environment: &Environment, settings: &mut Vec<Setting>) 
     color
 }
 
-/// The flag, else the variable.
+/// Returns the flag's value, else the variable's.
 fn given(
     flag: Option<&str>,
     flag_name: &'static str,
@@ -294,7 +294,7 @@ fn given(
     }
 }
 
-/// The same for a path, in full.
+/// Returns the flag's path, else the variable's, as an absolute path.
 fn given_path(
     flag: Option<&Path>,
     flag_name: &'static str,

@@ -1,5 +1,5 @@
-//! How the runner is set up: flags before environment before `config.toml` before defaults, each value with where
-//! it came from. Not here: the home's own files.
+//! The runner's configuration: flags go before environment, `config.toml` and defaults; each value has its origin. Not
+//! here: the other files of the home.
 
 pub mod default_file;
 mod error;
@@ -29,86 +29,86 @@ pub use url::BackendUrl;
 pub use value::{AskedAbout, BackendKind, Discover, LogFile, LogLevel, Network, Require, WakeUp};
 pub use workspaces::WorkspaceRule;
 
-/// Everything that can be set, as it is in force.
+/// The configuration in force.
 #[derive(Debug, Clone)]
 pub struct Config {
-    /// The home's folder.
+    /// The runner's home folder.
     pub home: PathBuf,
-    /// The configuration file, whether or not it is there.
+    /// The configuration file, which may not exist.
     pub file: PathBuf,
-    /// The folders in which the tools work, each existing; empty only if the command needs none.
+    /// The workspaces, all existing folders; empty only if the command needs none.
     pub workspaces: Vec<PathBuf>,
     /// The event backend.
     pub backend: Backend,
-    /// The address of the backend that the file names, else of the one in force: the owner's, whatever one command was
-    /// told.
+    /// The backend address in the file, else the one in force: the owner's choice, not overridden by one command's
+    /// flags.
     pub configured_url: Option<BackendUrl>,
-    /// The proxies through which it may have to be reached.
+    /// The proxies for reaching the backend.
     pub proxies: Proxies,
-    /// How often the backend is asked.
+    /// The polling intervals.
     pub poll: Poll,
-    /// How the connection of a WebSocket backend is kept.
+    /// The settings of a WebSocket backend's connection.
     pub websocket: WebSocket,
-    /// How much is done at once and how long it may take.
+    /// Limits on concurrency and duration.
     pub limits: Limits,
-    /// When the runner no longer trusts itself.
+    /// The conditions for safe mode.
     pub safe_mode: SafeMode,
-    /// What somebody is asked about.
+    /// The effects and tools that need approval.
     pub policy: Policy,
-    /// What commands may touch.
+    /// The sandbox's settings.
     pub sandbox: Sandbox,
-    /// What is kept of what calls change.
+    /// The limits of the trash.
     pub trash: Trash,
-    /// How long it is kept what was asked and done.
+    /// The limits of the audit log.
     pub audit: Audit,
-    /// What editors are used for.
+    /// The settings of a connected editor.
     pub editor: Editor,
-    /// What is logged.
+    /// The level and file of the log.
     pub log: Log,
-    /// Who asks, for the commands on the caller's side.
+    /// The caller's credentials, for the commands of the caller's side.
     pub caller: Caller,
-    /// Whether stdout carries JSON.
+    /// Print JSON to stdout.
     pub json: bool,
-    /// When there is colour.
+    /// The colour choice.
     pub color: Color,
-    /// What looks like a mistake and stops nothing.
+    /// Likely mistakes that stop nothing.
     pub warnings: Vec<String>,
     settings: Vec<Setting>,
 }
 
 impl Config {
-    /// Every value in force and where it came from, for people.
+    /// Returns every value in force with its origin, for display.
     pub fn settings(&self) -> &[Setting] {
         &self.settings
     }
 
-    /// Where the value of this key came from, such as `"backend.url"`.
+    /// Returns the origin of this key's value, such as `"backend.url"`.
     pub fn origin(&self, key: &str) -> Option<&Origin> {
         self.settings.iter().find(|setting| setting.key == key).map(|setting| &setting.origin)
     }
 }
 
-/// What the caller's side shows to the backend.
+/// The caller's credentials and target device.
 #[derive(Debug, Clone, Default)]
 pub struct Caller {
-    /// From the flag or the environment; else the home has it in a file.
+    /// The token from the flag or the environment; otherwise it is read from a file of the home.
     pub token: Option<Secret<String>>,
-    /// The device to ask; this one if absent.
+    /// The device to address; this one if absent.
     pub device: Option<DeviceId>,
 }
 
 /// One value in force.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Setting {
-    /// Its key, with the table.
+    /// The key, with its table.
     pub key: &'static str,
-    /// As the file would have it; never a secret.
+    /// The value as the file would have it; never a secret.
     pub value: String,
-    /// Where it came from.
+    /// The value's origin.
     pub origin: Origin,
 }
 
-/// The global flags as the command line gave them.
+/// The global flags of the command line.
 #[derive(Debug, Clone, Default)]
 pub struct Flags {
     /// `--home`
@@ -119,7 +119,7 @@ pub struct Flags {
     pub workspaces: Vec<PathBuf>,
     /// `--backend-url`
     pub backend_url: Option<String>,
-    /// The kind of backend where a command brings its own, which no flag says
+    /// The kind of a backend that the command itself starts; no flag sets it
     pub backend_kind: Option<BackendKind>,
     /// `--log`
     pub log: Option<String>,
@@ -133,15 +133,15 @@ pub struct Flags {
     pub device: Option<String>,
 }
 
-/// When there is colour.
+/// The colour choice.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Color {
-    /// On a terminal.
+    /// Colour on a terminal.
     #[default]
     Auto,
-    /// Always.
+    /// Always colour.
     Always,
-    /// Never.
+    /// Never colour.
     Never,
 }
 

@@ -1,5 +1,5 @@
-//! The proxy through which the backend is reached: the configuration's, else what the variables that most programs
-//! follow say. Not here: which of them is for which address (backend).
+//! The proxy for reaching the backend: the configured one, else the usual proxy variables. Not here: choosing a proxy
+//! for an address (backend).
 
 use std::fmt;
 
@@ -12,9 +12,9 @@ use super::value::{Refusal, Value, quoted};
 /// The value of `backend.proxy`.
 #[derive(Clone, PartialEq, Eq)]
 pub enum ProxySetting {
-    /// None, whatever the environment says.
+    /// No proxy; the environment is ignored.
     Direct,
-    /// This one, for every address. It may hold a password.
+    /// One proxy for every address. It may hold a password.
     Server(String),
 }
 
@@ -25,7 +25,7 @@ impl fmt::Debug for ProxySetting {
 }
 
 impl ProxySetting {
-    /// Checks the text. What is wrong is told without repeating the text, because it may hold a password.
+    /// Parses the setting. Errors do not repeat the text, because it may hold a password.
     fn parse(text: &str) -> Result<Self, String> {
         let text = text.trim();
         if text == "none" {
@@ -38,11 +38,11 @@ impl ProxySetting {
         Ok(Self::Server(url.as_str().to_owned()))
     }
 
-    /// As it may be shown: without user name and password.
+    /// Formats the setting without user name and password.
     fn shown(&self) -> String {
         let Self::Server(text) = self else { return "none".to_owned() };
         let Ok(mut url) = Url::parse(text) else { return "set".to_owned() };
-        // Only addresses without a host refuse these.
+        // These fail only for addresses without a host.
         let _ = (url.set_username(""), url.set_password(None));
         url.as_str().trim_end_matches('/').to_owned()
     }
@@ -60,7 +60,7 @@ impl Value for Option<ProxySetting> {
     }
 }
 
-/// The proxies in force, in the form of the variables of the same names. They may hold passwords.
+/// The proxies in force, in the form of the usual variables. They may hold passwords.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Proxies {
     /// `HTTP_PROXY`.
@@ -69,7 +69,7 @@ pub struct Proxies {
     pub https: String,
     /// `ALL_PROXY`.
     pub all: String,
-    /// `NO_PROXY`: the hosts that are reached directly.
+    /// `NO_PROXY`: hosts that are reached directly.
     pub no: String,
 }
 
@@ -80,7 +80,7 @@ impl fmt::Debug for Proxies {
 }
 
 impl Proxies {
-    /// The configuration's, else the environment's.
+    /// Takes the configured proxy, else those of the environment.
     pub(super) fn resolve(setting: Option<&ProxySetting>, environment: &Environment) -> Self {
         let variable = |upper: &str| {
             let value = environment.get(upper).or_else(|| environment.get(&upper.to_ascii_lowercase()));

@@ -1,10 +1,10 @@
-//! An Ed25519 public key as the configuration has it. Not here: what is checked with it (request).
+//! The Ed25519 public key of the configuration. Not here: checking signatures with it (request).
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use ed25519_dalek::VerifyingKey;
 
-/// A public key that signatures can be checked with.
+/// A public key for checking signatures.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PublicKey([u8; 32]);
 
@@ -26,12 +26,12 @@ impl PublicKey {
         }
     }
 
-    /// Its bytes.
+    /// Returns the key's bytes.
     pub fn bytes(&self) -> &[u8; 32] {
         &self.0
     }
 
-    /// As base64.
+    /// Encodes the key as base64.
     pub fn base64(&self) -> String {
         STANDARD.encode(self.0)
     }

@@ -1,32 +1,31 @@
-//! The configuration file as written: its keys, each with its line, before anything is decided. Not here: which keys
-//! there are and what they mean.
+//! The configuration file as parsed TOML: keys with their lines. Not here: the known keys and their meaning.
 
 use std::collections::BTreeMap;
 use std::fmt;
 
 use toml::de::{DeTable, DeValue};
 
-/// One thing that is wrong with the file.
+/// One fault in the file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Fault {
     /// The line, from 1.
     pub line: Option<usize>,
-    /// What is wrong and what to write instead.
+    /// The fault and the remedy.
     pub text: String,
 }
 
-/// A value and where it stands.
+/// A value and its line.
 #[derive(Debug, Clone)]
 pub(super) struct Entry {
     pub(super) line: usize,
     pub(super) value: Plain,
 }
 
-/// A value of the file.
+/// A TOML value.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Plain {
     Text(String),
-    /// `None` if it is beyond all bounds.
+    /// `None` if out of range.
     Whole(Option<i64>),
     Fraction(Option<f64>),
     Truth(bool),
@@ -67,7 +66,7 @@ impl fmt::Display for Plain {
     }
 }
 
-/// The file, with its tables unfolded: `[backend.poll]` and `hold_ms` give the key `backend.poll.hold_ms`.
+/// The file with its tables flattened: `[backend.poll]` and `hold_ms` give the key `backend.poll.hold_ms`.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Written {
     entries: BTreeMap<String, Entry>,
@@ -110,7 +109,7 @@ impl Written {
         self.entries.get(key)
     }
 
-    /// All keys and tables that nobody knows, each with the nearest one that somebody does.
+    /// Finds all unknown keys and tables, each with the nearest known name.
     pub(super) fn unknown(&self, tables: &[&str], keys: &[&str]) -> Vec<Fault> {
         let mut faults = Vec::new();
         let mut strange: Vec<&str> = Vec::new();
@@ -159,7 +158,7 @@ fn unknown_text(what: &str, path: &str, known: &[&str]) -> String {
     let likeness = |candidate: &str| {
         let (its_table, its_leaf) = split(candidate);
         let near = strsim::normalized_damerau_levenshtein(leaf, its_leaf);
-        // Of two names that are about as near, the one in the same table was meant.
+        // Of two equally near names, the one in the same table was probably meant.
         if its_table == table { near + 0.25 } else { near }
     };
     let best =

@@ -1,4 +1,4 @@
-//! Where values come from: the environment, captured once, and the files and folders that the configuration names.
+//! The sources of values: the environment, captured once, and the files and folders that the configuration names.
 //! Nothing else reads the environment or the current directory.
 #![expect(clippy::disallowed_methods, reason = "this file reads the environment and config.toml, once")]
 
@@ -8,10 +8,10 @@ use std::fs::File;
 use std::io::{self, ErrorKind, Read};
 use std::path::{Component, Path, PathBuf};
 
-/// The longest file that is still a configuration.
+/// The largest accepted configuration file.
 const MAX_BYTES: u64 = 1024 * 1024;
 
-/// All variables with a meaning here.
+/// All variables that the runner reads.
 pub(super) const VARIABLES: &[&str] = &[
     "PUNIE_HOME",
     "PUNIE_CONFIG",
@@ -22,12 +22,12 @@ pub(super) const VARIABLES: &[&str] = &[
     "PUNIE_DEVICE",
 ];
 
-/// Where a value came from.
+/// The origin of a value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Origin {
-    /// A flag, by its name.
+    /// A flag, by name.
     Flag(&'static str),
-    /// A variable, by its name.
+    /// An environment variable, by name.
     Variable(&'static str),
     /// A line of the configuration file.
     File {
@@ -38,7 +38,7 @@ pub enum Origin {
     },
     /// The current directory.
     CurrentDir,
-    /// Nothing was set.
+    /// The default: nothing was set.
     Default,
 }
 
@@ -53,7 +53,7 @@ impl fmt::Display for Origin {
     }
 }
 
-/// What surrounds the process, as it was at its start.
+/// The process's environment at its start.
 #[derive(Clone, Default)]
 pub struct Environment {
     variables: Vec<(OsString, OsString)>,
@@ -62,7 +62,7 @@ pub struct Environment {
 }
 
 impl fmt::Debug for Environment {
-    /// The names only: values are often secrets.
+    /// Shows the names only, since values are often secrets.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let names: Vec<&OsString> = self.variables.iter().map(|(name, _)| name).collect();
         f.debug_struct("Environment")
@@ -74,13 +74,13 @@ impl fmt::Debug for Environment {
 }
 
 impl Environment {
-    /// Reads it, once, at the start of the program.
+    /// Captures the environment, once, at the start of the program.
     pub fn capture() -> Self {
         let user_dir = directories::BaseDirs::new().map(|dirs| dirs.home_dir().to_owned());
         Self::new(std::env::vars_os(), std::env::current_dir().ok(), user_dir)
     }
 
-    /// An environment with these variables, current directory and user's folder.
+    /// Creates an environment with these variables, current directory and user's home.
     pub fn new(
         variables: impl IntoIterator<Item = (OsString, OsString)>,
         current_dir: Option<PathBuf>,
@@ -89,38 +89,38 @@ impl Environment {
         Self { variables: variables.into_iter().collect(), current_dir, user_dir }
     }
 
-    /// A variable. An empty one counts as not set, as for most programs.
+    /// Returns a variable. An empty one counts as not set, as in most programs.
     pub fn get(&self, name: &str) -> Option<&OsStr> {
         let found = self.variables.iter().find(|(its_name, _)| its_name == name);
         found.map(|(_, value)| value.as_os_str()).filter(|value| !value.is_empty())
     }
 
-    /// All variables, for building the environment of a child.
+    /// Returns all variables, for a child's environment.
     pub fn variables(&self) -> &[(OsString, OsString)] {
         &self.variables
     }
 
-    /// Where the process was started.
+    /// Returns the directory in which the process was started.
     pub fn current_dir(&self) -> Option<&Path> {
         self.current_dir.as_deref()
     }
 
-    /// The user's own folder.
+    /// Returns the user's home directory.
     pub fn user_dir(&self) -> Option<&Path> {
         self.user_dir.as_deref()
     }
 
-    /// The user's shell.
+    /// Returns the user's shell.
     pub fn shell(&self) -> Option<&OsStr> {
         self.get("SHELL")
     }
 
-    /// Where programs are looked for.
+    /// Returns the search path for programs.
     pub fn path(&self) -> Option<&OsStr> {
         self.get("PATH")
     }
 
-    /// The path in full: `~` is the user's folder, and a relative one begins at `base`.
+    /// Makes a path absolute: `~` is the user's home, and a relative path begins at `base`.
     pub(super) fn full_path(&self, path: &Path, base: Option<&Path>) -> Option<PathBuf> {
         if let Ok(rest) = path.strip_prefix("~") {
             return self.user_dir().map(|dir| dir.join(rest));
@@ -131,7 +131,7 @@ impl Environment {
         base.map(|base| base.join(path))
     }
 
-    /// Variables that look like ours and have no meaning, each with the one that was probably meant.
+    /// Warns of variables that begin like the runner's but are unknown, each with the probable one.
     pub(super) fn strange_variables(&self) -> Vec<String> {
         let mut strange = Vec::new();
         for (name, _) in &self.variables {
@@ -149,7 +149,7 @@ impl Environment {
     }
 }
 
-/// The text of the configuration file, if it is there.
+/// Reads the configuration file, if it exists.
 pub(super) fn read_file(path: &Path) -> io::Result<Option<String>> {
     let file = match File::open(path) {
         Ok(file) => file,
@@ -158,7 +158,7 @@ pub(super) fn read_file(path: &Path) -> io::Result<Option<String>> {
     };
     #[cfg(unix)]
     {
-        // Whoever can write it can send the device to another backend.
+        // A user who can write this file can send the device to another backend.
         let mode = std::os::unix::fs::PermissionsExt::mode(&file.metadata()?.permissions());
         if mode & 0o002 != 0 {
             let why = "every user of this machine may write it. Mend it with: chmod o-w";
@@ -175,13 +175,13 @@ pub(super) fn read_file(path: &Path) -> io::Result<Option<String>> {
         .map_err(|_| io::Error::new(ErrorKind::InvalidData, "it is not UTF-8 text"))
 }
 
-/// The real place of a folder, all links followed.
+/// Resolves a folder with all links followed.
 pub(super) fn real_folder(path: &Path) -> io::Result<PathBuf> {
     let real = std::fs::canonicalize(path)?;
     if real.is_dir() { Ok(real) } else { Err(ErrorKind::NotADirectory.into()) }
 }
 
-/// The real place of a folder that need not exist yet: all links followed as far as there is something to follow.
+/// Resolves a folder that need not exist yet: follows all links as far as the path exists.
 pub(super) fn real_place(path: &Path) -> PathBuf {
     let found =
         path.ancestors().find_map(|above| std::fs::canonicalize(above).ok().map(|real| (above, real)));

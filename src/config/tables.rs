@@ -1,6 +1,5 @@
-//! Every key of `config.toml`, declared once: its type, default, bounds and the comment that people read. The types,
-//! the reading, the file that `init` writes and what is shown of each value all come from here. A key is declared when
-//! something reads it, not before.
+//! Every key of `config.toml`, declared once: type, default, bounds and comment. The types, the parser, the file that
+//! `init` writes and the displayed values are all generated from here. Declare a key only once something reads it.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -16,14 +15,14 @@ use super::value::{
     must_be,
 };
 
-/// A table as the written file shows it.
+/// A table as the generated file shows it.
 pub(super) struct TableInfo {
     pub(super) path: &'static str,
     pub(super) about: &'static [&'static str],
     pub(super) keys: &'static [KeyInfo],
 }
 
-/// A key as the written file shows it.
+/// A key as the generated file shows it.
 pub(super) struct KeyInfo {
     pub(super) name: &'static str,
     pub(super) path: &'static str,
@@ -57,7 +56,7 @@ macro_rules! tables {
             }
         )+
 
-        /// All tables, in the order of the written file.
+        /// All tables, in the order of the generated file.
         pub(super) const TABLES: &[TableInfo] = &[$( TableInfo {
             path: $path,
             about: &[$($about),+],
@@ -251,7 +250,7 @@ tables! {
     }
 }
 
-/// Takes the values of one file and notes where each came from and all that is wrong.
+/// Reads the values of one file and records their origins and all faults.
 pub(super) struct Reader<'a> {
     file: &'a Path,
     written: &'a Written,
@@ -286,7 +285,7 @@ impl<'a> Reader<'a> {
         value
     }
 
-    /// Notes a fault between two keys, at whichever of them the file has.
+    /// Records a fault between two keys, at the one that the file has.
     pub(super) fn unless(&mut self, fits: bool, keys: [&str; 2], text: &str) {
         if !fits {
             let line = keys.iter().rev().find_map(|key| self.written.get(key)).map(|entry| entry.line);

@@ -1,16 +1,16 @@
-//! The backend's address, checked where it enters. Not here: talking to it.
+//! The backend's address, checked on entry. Not here: requests to it.
 
 use std::fmt;
 use std::net::IpAddr;
 
 use reqwest::Url;
 
-/// The address of a backend: `http` or `https` (`ws` or `wss` of a WebSocket), a host, and nothing secret in it.
+/// The address of a backend: `http`, `https`, `ws` or `wss`, a host, and no credentials.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BackendUrl(Url);
 
 impl BackendUrl {
-    /// Checks the text. What is wrong is told without repeating the text, because it may hold a password.
+    /// Parses the address. Errors do not repeat the text, because it may hold a password.
     ///
     /// # Errors
     /// A sentence for people.
@@ -31,39 +31,39 @@ impl BackendUrl {
         Ok(Self(url))
     }
 
-    /// Without a slash at its end, so that a path can be put after it.
+    /// Returns the address without a trailing slash, so that a path can be appended.
     pub fn as_str(&self) -> &str {
         self.0.as_str().trim_end_matches('/')
     }
 
-    /// As the clients take it.
+    /// Returns the address as a URL for HTTP clients.
     pub fn to_url(&self) -> Url {
         self.0.clone()
     }
 
-    /// Whether it leads to this machine only.
+    /// Returns whether the address leads only to this machine.
     pub fn is_loopback(&self) -> bool {
         let host = self.0.host_str().unwrap_or_default();
         let address = host.trim_start_matches('[').trim_end_matches(']');
         host == "localhost" || address.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
     }
 
-    /// Whether what goes there can be read on the way.
+    /// Returns whether others on the network can read the traffic.
     pub fn is_readable_on_the_way(&self) -> bool {
         matches!(self.0.scheme(), "http" | "ws") && !self.is_loopback()
     }
 
-    /// Whether a WebSocket is opened there.
+    /// Returns whether the scheme is a WebSocket's.
     pub fn is_websocket(&self) -> bool {
         matches!(self.0.scheme(), "ws" | "wss")
     }
 
-    /// `https`, `http`, `wss` or `ws`.
+    /// Returns the scheme: `https`, `http`, `wss` or `ws`.
     pub fn scheme(&self) -> &str {
         self.0.scheme()
     }
 
-    /// The host and the port, to see whether anybody listens there.
+    /// Returns host and port, to test for a listener.
     pub fn place(&self) -> (String, u16) {
         let host = self.0.host_str().unwrap_or_default().trim_matches(['[', ']']).to_owned();
         (host, self.0.port_or_known_default().unwrap_or(443))

@@ -1,4 +1,4 @@
-//! The kinds of values that a key can have: how each is read, bounded and written. Not here: the keys.
+//! The types of values that a key can have: how each is read, bounded and written. Not here: the keys.
 
 use std::fmt::Display;
 use std::ops::{RangeFull, RangeInclusive};
@@ -11,31 +11,31 @@ use super::public_key::PublicKey;
 use super::raw::Plain;
 use super::url::BackendUrl;
 
-/// Why a value was not taken.
+/// The reason why a value was rejected.
 pub(super) enum Refusal {
-    /// It is of another kind.
+    /// It has the wrong type.
     Kind,
-    /// It is of the kind, and this is wrong with it.
+    /// It has the right type and is wrong for this reason.
     Because(String),
 }
 
-/// A kind of value.
+/// A type of value.
 pub(super) trait Value: Sized {
-    /// What is wanted, for errors.
+    /// The expected form, for errors.
     const WANTED: &'static str;
-    /// What the file that `init` writes shows where there is no default.
+    /// The example in the generated file where there is no default.
     const EXAMPLE: &'static str = "";
 
     fn read(plain: &Plain) -> Result<Self, Refusal>;
 
-    /// As the file has it; nothing if it is not set.
+    /// Formats the value as in the file; `None` if it is not set.
     fn written(&self) -> Option<String>;
 }
 
-/// Which values of a kind are sensible.
+/// The allowed values of a type.
 pub(super) trait Bounds<T> {
     fn hold(&self, value: &T) -> bool;
-    /// After "must be ...".
+    /// The text after "must be ...".
     fn words(&self) -> String;
 }
 
@@ -75,7 +75,7 @@ impl Value for usize {
     }
 }
 
-/// Milliseconds in the file; the keys say so.
+/// Given in milliseconds, as the keys' names say.
 impl Value for Duration {
     const WANTED: &'static str = "a whole number of milliseconds";
     fn read(plain: &Plain) -> Result<Self, Refusal> {
@@ -125,7 +125,7 @@ impl Value for Option<BackendUrl> {
 
 impl Value for Option<PublicKey> {
     const WANTED: &'static str = "an Ed25519 public key in quotes, as base64 or in hex";
-    // Nobody has its private half: it is a hash.
+    // No private key for this exists: it is a hash.
     const EXAMPLE: &'static str = "\"T64rUJbvmpXUmjxh1Cxn14gSXLrRhWVhxm31pHvctcU=\"";
     fn read(plain: &Plain) -> Result<Self, Refusal> {
         let Plain::Text(text) = plain else { return Err(Refusal::Kind) };
@@ -169,13 +169,13 @@ impl Value for Vec<String> {
     }
 }
 
-/// A text between quotes, as TOML has it.
+/// Quotes a text for TOML.
 pub(super) fn quoted(text: &str) -> String {
-    // JSON escapes all that TOML forbids but one character.
+    // JSON escapes everything that TOML requires except for this character.
     serde_json::Value::from(text).to_string().replace('\u{7f}', "\\u007F")
 }
 
-/// A kind with a few named values.
+/// Declares a type with a few named values.
 macro_rules! named {
     ($(#[doc = $about:literal])+ $Kind:ident, $wanted:literal { $($(#[$meta:meta])* $Name:ident = $text:literal),+ $(,)? }) => {
         $(#[doc = $about])+
@@ -183,15 +183,15 @@ macro_rules! named {
         pub enum $Kind { $($(#[$meta])* $Name),+ }
 
         impl $Kind {
-            /// As it is written.
+            /// Returns the name in the file.
             pub fn as_str(self) -> &'static str {
                 match self { $(Self::$Name => $text),+ }
             }
 
-            /// The value of this name, in capitals or not.
+            /// Parses the name, ignoring case.
             ///
             /// # Errors
-            /// A sentence that names the values there are.
+            /// A sentence that names the allowed values.
             pub fn parse(text: &str) -> Result<Self, String> {
                 match text.trim().to_ascii_lowercase().as_str() {
                     $($text => Ok(Self::$Name),)+
@@ -224,7 +224,7 @@ named!(
 );
 
 named!(
-    /// When the wake-up socket is opened.
+    /// The time at which the wake-up socket is opened.
     WakeUp, "\"auto\", \"on\" or \"off\"" {
         /// Once polls turn out not to be held.
         Auto = "auto",
@@ -236,9 +236,9 @@ named!(
 );
 
 named!(
-    /// What somebody may be asked about.
+    /// The effects that can require approval.
     AskedAbout, "\"reads\", \"writes\" or \"executes\"" {
-        /// Calls that only look.
+        /// Calls that only read.
         Reads = "reads",
         /// Calls that change files.
         Writes = "writes",
@@ -260,11 +260,11 @@ impl Value for Vec<AskedAbout> {
 }
 
 named!(
-    /// When an editor is asked for tools of its own.
+    /// The condition for asking an editor for its own tools.
     Discover, "\"announced\", \"always\" or \"never\"" {
-        /// When it says that it has some.
+        /// If it announces that it has some.
         Announced = "announced",
-        /// Whatever it says.
+        /// Always, whatever it announces.
         Always = "always",
         /// Never.
         Never = "never",
@@ -274,28 +274,28 @@ named!(
 named!(
     /// The least level of confinement at which commands run.
     Require, "\"full\", \"partial\" or \"none\"" {
-        /// Every way out that is tried is shut.
+        /// Every tested escape is blocked.
         Full = "full",
-        /// Some of them are.
+        /// Some tested escapes are blocked.
         Partial = "partial",
-        /// Whatever there is.
+        /// Any level.
         None = "none",
     }
 );
 
 impl Require {
-    /// The default: all where it is built, and nothing where commands cannot be confined yet.
+    /// The default: full on Linux, and none where commands cannot be confined yet.
     pub(super) const fn of_this_system() -> Self {
         if cfg!(target_os = "linux") { Self::Full } else { Self::None }
     }
 }
 
 named!(
-    /// What commands reach by network.
+    /// The network access of commands.
     Network, "\"none\", \"loopback\" or \"full\"" {
-        /// Nothing.
+        /// None.
         None = "none",
-        /// Each other.
+        /// Each other only.
         Loopback = "loopback",
         /// Everything.
         Full = "full",
@@ -303,27 +303,27 @@ named!(
 );
 
 named!(
-    /// How much is logged.
+    /// The log level.
     LogLevel, "\"off\", \"error\", \"warn\", \"info\", \"debug\" or \"trace\"" {
         /// Nothing.
         Off = "off",
-        /// What failed.
+        /// Failures.
         Error = "error",
-        /// And what may fail soon.
+        /// Also likely failures.
         Warn = "warn",
-        /// And what was done.
+        /// Also completed work.
         Info = "info",
-        /// And how.
+        /// Also details.
         Debug = "debug",
-        /// And each step.
+        /// Also each step.
         Trace = "trace",
     }
 );
 
 named!(
-    /// Whether the log also goes to a file of the home.
+    /// The condition for also writing the log to a file of the home.
     LogFile, "\"auto\", \"always\" or \"never\"" {
-        /// When nobody watches stderr.
+        /// If stderr is no terminal.
         Auto = "auto",
         /// Always.
         Always = "always",
@@ -333,7 +333,7 @@ named!(
 );
 
 impl LogLevel {
-    /// The level as the log takes it.
+    /// Returns the level as a `tracing` filter.
     pub fn filter(self) -> LevelFilter {
         match self {
             Self::Off => LevelFilter::OFF,
@@ -346,7 +346,7 @@ impl LogLevel {
     }
 }
 
-/// "must be a whole number between 1 and 64, not 99".
+/// Formats "must be a whole number between 1 and 64, not 99".
 pub(super) fn must_be<T: Value>(bounds: &dyn Bounds<T>, found: &(impl Display + ?Sized)) -> String {
     format!("must be {}{}, not {found}", T::WANTED, bounds.words())
 }

@@ -1,5 +1,5 @@
-//! Which folders the tools may use: those that were named, and the current directory only where a person stands in
-//! it. Not here: keeping the tools inside.
+//! The workspaces that the tools may use: named folders, or the current directory where a person started the command.
+//! Not here: keeping the tools inside.
 
 use std::ffi::OsStr;
 use std::path::{Component, Path, PathBuf};
@@ -8,19 +8,19 @@ use super::error::ConfigError;
 use super::sources::{self, Environment, Origin};
 use super::{Flags, Setting};
 
-/// What a command does when no workspace was named.
+/// The behaviour of a command if no workspace was named.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WorkspaceRule {
-    /// It is an error: a service must not work in whatever folder it was started in.
+    /// Fails: a service must not work in the folder where it happened to be started.
     Named,
-    /// The current directory: from a terminal, or for a command of the moment.
+    /// Uses the current directory: on a terminal, or for a one-time command.
     OrCurrentDir,
-    /// It works without any.
+    /// Runs without a workspace.
     NotNeeded,
 }
 
-/// The folders in the order they were named, each once, each real, none touching the home, and none decided by what
-/// commands write: the other workspaces, and `writes`.
+/// Resolves the workspaces in order, without duplicates or links. None may overlap the home, and no link in a folder
+/// that commands write (another workspace, or `writes`) may lead to one.
 pub(super) fn resolve(
     flags: &Flags,
     environment: &Environment,
@@ -67,7 +67,8 @@ fn split_list(list: &OsStr) -> Vec<PathBuf> {
     std::env::split_paths(list).filter(|path| !path.as_os_str().is_empty()).collect()
 }
 
-/// Why a workspace cannot be used to which a link in what commands write leads: one of them may have put it there.
+/// Explains why a workspace is refused if a link in a folder that commands write leads to it: a command may have
+/// created that link.
 fn led(full: &Path, real: &Path, written: &[PathBuf]) -> Option<String> {
     let within = |above: &Path| {
         let place = sources::real_place(above);
@@ -75,7 +76,7 @@ fn led(full: &Path, real: &Path, written: &[PathBuf]) -> Option<String> {
     };
     let (above, place) = full.ancestors().skip(1).find_map(|above| Some((above, within(above)?)))?;
     let rest = full.strip_prefix(above).ok()?;
-    // What goes out of it again is nothing that lies in it.
+    // A path that leaves the folder by `..` is not below it.
     let goes_out = rest.components().any(|part| part == Component::ParentDir);
     let is_led = !goes_out && place.join(rest) != real;
     is_led.then(|| {
@@ -105,7 +106,7 @@ fn one(environment: &Environment, path: &Path, base: Option<&Path>, home: &Path)
         ))
     })?;
     let home = sources::real_place(home);
-    // The home holds the keys and the owner's rules: no tool may read the first or change the second.
+    // The home holds the keys and the owner's rules: no tool may read the keys or change the rules.
     let (shown, home_shown) = (real.display(), home.display());
     if real.starts_with(&home) {
         return Err(Wrong::Because(format!(

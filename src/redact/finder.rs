@@ -1,34 +1,34 @@
-//! Finds many texts at once in bytes. Not here: which texts (forms), and what is done where one is found (known).
+//! Searches bytes for many strings at once. Not here: the choice of the strings, and the handling of matches.
 //!
-//! Wu and Manber's search, "A fast algorithm for multi-pattern searching" (1994): a window as long as the shortest text
-//! is moved by as much as its last three bytes allow, which is mostly nearly its own length. How many texts there are
-//! hardly matters, which it does to an automaton: with a hundred of them one is a fifth as fast.
+//! Wu and Manber's search, "A fast algorithm for multi-pattern searching" (1994). A window as long as the shortest
+//! string is moved by as much as its last three bytes allow, mostly nearly its own length. The number of strings
+//! hardly matters, unlike for an automaton: with a hundred strings, an automaton is five times slower.
 
 use std::ops::Range;
 
-/// How many bytes decide how far the window moves.
+/// The number of bytes that determine the shift.
 const BLOCK: usize = 3;
-/// The window needs no more: what is further on is compared where the window fits.
+/// The longest window. A longer string is compared in full where its window matches.
 const WIDEST: usize = 16;
-/// How large the table of moves is, as a power of two: in the least, and at the most, which the processor's cache holds.
+/// The size of the shift table as a power of two: the minimum, and the maximum that fits the processor's cache.
 const FEWEST_SLOTS: u32 = 16;
 const MOST_SLOTS: u32 = 20;
-/// So many slots for each block that a text has: most of what is looked up is in none then.
+/// The number of slots per block of a string, so that most lookups hit an empty slot.
 const ROOM: usize = 8;
 
-/// Finds each of its texts wherever it stands.
+/// A multi-pattern search.
 pub(super) struct Finder {
     window: usize,
-    /// By how many bits a block's product is shifted for its slot.
+    /// The shift that turns a block's product into its slot.
     shift: u32,
-    /// By the window's last block: how far to move on; nothing where a text may be there.
+    /// The shift of the window by its last block; 0 where a string may match.
     moves: Vec<u8>,
-    /// By the last block of their first `window` bytes, which texts that is; sorted.
+    /// The strings by the slot of the last block of their first `window` bytes; sorted.
     heads: Vec<(u32, u32)>,
 }
 
 impl Finder {
-    /// For these texts, none of them shorter than a block. None where there are none.
+    /// Builds the search. `None` if there are no strings, or one is shorter than a block.
     pub fn new(texts: &[String]) -> Option<Self> {
         let window = texts.iter().map(String::len).min()?.min(WIDEST);
         if window < BLOCK {
@@ -52,8 +52,8 @@ impl Finder {
         Some(Self { window, shift, moves, heads })
     }
 
-    /// Every place where one of the texts stands, those within others too, in the order in which they begin. Of those
-    /// that begin together the longest. `texts` are those it was made of.
+    /// Finds all matches, overlapping ones too, by their start; of those with the same start, the longest. `texts` are
+    /// those given to `new`.
     pub fn all<'f>(
         &'f self,
         texts: &'f [String],
@@ -62,7 +62,7 @@ impl Finder {
         self.beginning_in(0..bytes.len(), texts, bytes)
     }
 
-    /// The same of those that begin in a part of the bytes.
+    /// Finds the matches that begin in a part of the bytes.
     pub fn beginning_in<'f>(
         &'f self,
         part: Range<usize>,
@@ -89,7 +89,7 @@ impl Finder {
         })
     }
 
-    /// How long the longest text is that these bytes begin with.
+    /// Returns the length of the longest string that these bytes begin with.
     #[cold]
     fn longest(&self, texts: &[String], slot: u32, bytes: &[u8]) -> Option<usize> {
         let from = self.heads.partition_point(|(other, _)| *other < slot);
@@ -99,11 +99,11 @@ impl Finder {
     }
 }
 
-/// Where three bytes are looked up.
+/// Returns the slot of a block of three bytes.
 #[inline]
 fn slot(block: &[u8], shift: u32) -> u32 {
     let number = u32::from(block[0]) | u32::from(block[1]) << 8 | u32::from(block[2]) << 16;
-    // Fibonacci hashing: the product's upper half is well mixed.
+    // Fibonacci hashing: the upper bits of the product are well mixed.
     number.wrapping_mul(0x9e37_79b1) >> shift
 }
 

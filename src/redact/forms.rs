@@ -1,21 +1,23 @@
-//! The forms in which a secret value turns up: as it is, and as the usual encodings show it. Not here: the search for them.
+//! The encodings in which a secret value appears: plain, and as common programs encode it. Not here: the search for
+//! them.
 
 use std::fmt::Write as _;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD, STANDARD_NO_PAD, URL_SAFE_NO_PAD};
 
-/// A shorter value would be found in innocent text.
+/// The minimum length; a shorter value would match harmless text.
 pub(super) const MIN_BYTES: usize = 8;
-/// A line of a longer value is a secret of its own from this length on.
+/// The length from which a line of a longer value counts as a secret of its own.
 const MIN_LINE_BYTES: usize = 16;
-/// How often a text in JSON may stand in JSON again: a log line in a tool's answer in a message.
+/// The depth of JSON within JSON: a log line in a tool's result in a message.
 const NESTED: usize = 3;
-/// Programs break base64 and hex into lines. A line is longer than two pieces, so that most of it is masked.
+/// The minimum piece of base64 or hex, which programs break into lines. A line is longer than two pieces, so most of
+/// it is masked.
 const PIECE: usize = 24;
 
-/// Every form of a value, none for one that is too short. The value is trimmed first: line ends around it belong
-/// to the file it came from.
+/// Returns every encoding of a value, or none if it is too short. The value is trimmed first: line ends around it
+/// belong to the file it came from.
 pub(super) fn of(value: &str) -> Vec<String> {
     let value = value.trim();
     if value.len() < MIN_BYTES {
@@ -28,7 +30,7 @@ pub(super) fn of(value: &str) -> Vec<String> {
     in_markup(value, &mut forms);
     in_base64(value, &mut forms);
     in_hex(value, &mut forms);
-    // A file read with line numbers tears a value of several lines apart.
+    // Output with line numbers splits a value of several lines.
     forms.extend(value.lines().map(str::trim).filter(|line| is_secret_line(line, value)).map(str::to_owned));
     forms.sort_unstable();
     forms.dedup();
@@ -39,8 +41,8 @@ fn is_secret_line(line: &str, value: &str) -> bool {
     line.len() >= MIN_LINE_BYTES && line.len() < value.len() && !line.starts_with("-----")
 }
 
-/// As it stands inside a JSON string, and that string inside another: plain, all in ASCII as Python writes it, without
-/// `<`, `>` and `&` as Go does, with `\/` as PHP does.
+/// Adds the value as in a JSON string, also nested: plain, in ASCII only as Python writes it, without `<`, `>` and `&`
+/// as Go does, with `\/` as PHP does.
 fn in_json(value: &str, forms: &mut Vec<String>) {
     let plain = json_escaped(value);
     let without = |kept: fn(char) -> bool, upper: bool| -> String {
@@ -77,13 +79,13 @@ fn json_escaped(value: &str) -> String {
     quoted[1..quoted.len() - 1].to_owned()
 }
 
-/// In a URL, in a form, and in a URL within a URL.
+/// Adds the value as in a URL, in a form, and in a URL within a URL.
 fn in_urls(value: &str, forms: &mut Vec<String>) {
     let unreserved = "-._~";
     let once = [
         percent_encoded(value, unreserved, true),
         percent_encoded(value, unreserved, false),
-        // As a browser's encodeURIComponent leaves it.
+        // As JavaScript's encodeURIComponent encodes it.
         percent_encoded(value, "-._~!*'()", true),
         percent_encoded(value, "-._* ", true).replace(' ', "+"),
     ];
@@ -103,7 +105,7 @@ fn percent_encoded(value: &str, kept: &str, upper: bool) -> String {
     out
 }
 
-/// As shells quote it: in single quotes, in double quotes, by backslashes, in `$'...'`.
+/// Adds the value as shells quote it: in single quotes, in double quotes, by backslashes, in `$'...'`.
 fn in_shells(value: &str, forms: &mut Vec<String>) {
     let marked = |special: fn(char) -> bool| -> String {
         value.chars().flat_map(|c| special(c).then_some('\\').into_iter().chain([c])).collect()
@@ -115,7 +117,7 @@ fn in_shells(value: &str, forms: &mut Vec<String>) {
     forms.push(marked(|c| "'\\".contains(c)).replace('\n', "\\n").replace('\t', "\\t"));
 }
 
-/// As HTML and XML have it.
+/// Adds the value as HTML and XML escape it.
 fn in_markup(value: &str, forms: &mut Vec<String>) {
     let plain = value.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
     for double in ["&quot;", "&#34;", "\""] {
@@ -125,8 +127,8 @@ fn in_markup(value: &str, forms: &mut Vec<String>) {
     }
 }
 
-/// Base64 of the value alone, and the part that does not depend on its neighbours where it stands after one or two
-/// more bytes (modulo three) of something longer, as in an Authorization header.
+/// Adds base64 of the value alone, and of the value at each offset (modulo three) within longer data, as in an
+/// Authorization header. The latter omits the characters that depend on neighbouring bytes.
 fn in_base64(value: &str, forms: &mut Vec<String>) {
     forms.push(STANDARD.encode(value));
     for engine in [&STANDARD_NO_PAD, &URL_SAFE_NO_PAD] {
@@ -151,7 +153,7 @@ fn in_hex(value: &str, forms: &mut Vec<String>) {
     whole_and_in_pieces(&lower, forms);
 }
 
-/// A text of ASCII, and the pieces of one that may be broken into lines.
+/// Adds an ASCII text, and its pieces in case it is broken into lines.
 fn whole_and_in_pieces(text: &str, forms: &mut Vec<String>) {
     forms.push(text.to_owned());
     let count = if text.len() < 32 { 1 } else { (text.len() / PIECE).max(2) };

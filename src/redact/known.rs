@@ -1,5 +1,5 @@
-//! The values that are searched for, in all their forms, and where they stand in bytes. Not here: which forms a value has
-//! (forms), and putting the mask in their place (redactor, masker).
+//! The known secret values in all their encodings, and the search for them in bytes. Not here: how a value is encoded,
+//! and masking (redactor, masker).
 
 use std::fmt;
 use std::ops::Range;
@@ -7,35 +7,35 @@ use std::ops::Range;
 use super::finder::Finder;
 use super::unescaped::{self, Unescaped};
 
-/// What is searched for, built anew with every addition.
+/// The set of encodings to search for, rebuilt with every addition.
 #[derive(Default)]
 pub(super) struct Known {
-    /// Sorted, each once.
+    /// Sorted and unique.
     forms: Vec<String>,
-    /// A bit for every two bytes that a form begins with.
+    /// A bit for the first two bytes of every encoding.
     firsts: Vec<u64>,
     longest: usize,
-    /// Whether a form has in it what begins a sequence.
+    /// Some encoding contains the start of an escape sequence.
     is_escaping: bool,
     finder: Option<Finder>,
 }
 
-/// What was found in some bytes.
+/// The matches in some bytes.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Found {
-    /// Where known values stand: in order, none touching what another covers.
+    /// The ranges of known values: in order, without overlap.
     pub places: Vec<Range<usize>>,
-    /// From here on more bytes may still make a value of what is there.
+    /// The offset up to which further bytes cannot change the result.
     pub decided: usize,
 }
 
 impl Known {
-    /// Whether all these forms are searched for already.
+    /// Returns whether all these encodings are in the set.
     pub fn has(&self, forms: &[String]) -> bool {
         forms.iter().all(|form| self.forms.binary_search(form).is_ok())
     }
 
-    /// With these forms as well.
+    /// Returns the set with these encodings added.
     pub fn with(&self, more: Vec<String>) -> Self {
         let mut forms = self.forms.clone();
         forms.extend(more);
@@ -52,13 +52,13 @@ impl Known {
         Self { forms, firsts, longest, is_escaping, finder }
     }
 
-    /// How many bytes the longest form has.
+    /// Returns the length of the longest encoding.
     pub fn longest(&self) -> usize {
         self.longest
     }
 
-    /// Every place where a known value stands, as it is and with escape sequences within it. What is found does not
-    /// depend on how a text was cut: what stands before `decided` no more bytes can change. `at_end` where none follow.
+    /// Finds every known value, plain and with escape sequences within it. The result does not depend on how a text
+    /// was cut into chunks: further bytes cannot change the part before `decided`. Set `at_end` if no bytes follow.
     pub fn find(&self, bytes: &[u8], at_end: bool) -> Found {
         let Some(finder) = &self.finder else { return Found { places: Vec::new(), decided: bytes.len() } };
         let shown = Unescaped::of(bytes, at_end);
@@ -67,8 +67,7 @@ impl Known {
             Some(shown) => {
                 let mut places: Vec<Range<usize>> =
                     finder.all(&self.forms, &shown.bytes).map(|found| shown.origins(&found)).collect();
-                // With the rest of a sequence: cut, it would end elsewhere, and what it hid or showed would be another
-                // text.
+                // Include the rest of a sequence. If it were cut, it would end elsewhere and hide or show other text.
                 let mut look = |part| {
                     let within = finder.beginning_in(part, &self.forms, bytes);
                     places.extend(within.map(|place| shown.whole(&place, bytes)));
@@ -76,7 +75,7 @@ impl Known {
                 if self.is_escaping {
                     look(0..bytes.len());
                 } else {
-                    // No form goes over the beginning of a sequence: what stands before it or after it is shown.
+                    // No encoding spans the start of a sequence, so text before or after it was already searched.
                     shown.insides().for_each(look);
                 }
                 places
@@ -87,8 +86,8 @@ impl Known {
         Found { places, decided }
     }
 
-    /// How far no more bytes can change what was found. What stands after that is looked at again as if nothing were
-    /// before it: so it begins neither inside of a place nor inside of a sequence.
+    /// Returns the offset up to which further bytes cannot change the matches. The rest is searched again as if
+    /// nothing preceded it, so it begins neither inside a match nor inside a sequence.
     fn decided(&self, bytes: &[u8], shown: Option<&Unescaped>, places: &[Range<usize>]) -> usize {
         let mut decided = self.undecided(bytes);
         if let Some(shown) = shown {
@@ -110,7 +109,7 @@ impl Known {
         }
     }
 
-    /// The first byte of an end that may still become a known value; the length where there is none.
+    /// Returns the start of a suffix that may still become a known value, or the length if there is none.
     fn undecided(&self, bytes: &[u8]) -> usize {
         let from = (bytes.len() + 1).saturating_sub(self.longest);
         (from..bytes.len())
@@ -133,14 +132,14 @@ impl Known {
     }
 }
 
-/// The word and the bit of two bytes.
+/// Returns the word and the bit for the first two bytes.
 #[inline]
 fn first_two(bytes: &[u8]) -> (usize, u64) {
     let number = usize::from(bytes[0]) << 8 | usize::from(bytes[1]);
     (number / 64, 1 << (number % 64))
 }
 
-/// What overlaps becomes one.
+/// Merges overlapping ranges.
 fn joined(mut places: Vec<Range<usize>>) -> Vec<Range<usize>> {
     places.sort_unstable_by_key(|place| place.start);
     let mut joined: Vec<Range<usize>> = Vec::with_capacity(places.len());

@@ -1,10 +1,10 @@
-//! Masks known secret values in a stream of bytes. Not here: what is known (redactor).
+//! Masks known secret values in a stream of bytes. Not here: the known values (redactor).
 
 use super::known::{Found, Known};
 use super::{MASK, Redactor};
 
-/// Masks a stream: what comes out is what [`Redactor::scrub`] makes of the whole, however it was cut into chunks.
-/// Only bytes that may still become a secret are held back: at most those of the longest form, and of an escape sequence.
+/// Masks a stream. The output equals that of [`Redactor::scrub`] for the whole text, however it was cut into chunks.
+/// Only bytes that may still become a secret are held back: at most the longest encoding and one escape sequence.
 #[derive(Debug)]
 pub struct Masker {
     redactor: Redactor,
@@ -17,8 +17,7 @@ impl Masker {
         Self { redactor, held: Vec::new(), masked: 0 }
     }
 
-    /// Takes a chunk and appends what is safe to pass on to `out`. Values added meanwhile are masked in what
-    /// follows.
+    /// Adds a chunk and appends the bytes that are safe to `out`. Values added meanwhile are masked from here on.
     pub fn push(&mut self, chunk: &[u8], out: &mut Vec<u8>) {
         let known = self.redactor.known();
         if self.held.is_empty() {
@@ -33,24 +32,24 @@ impl Masker {
         }
     }
 
-    /// Appends what was held back; the stream has ended.
+    /// Appends the bytes that were held back, at the end of the stream.
     pub fn finish(&mut self, out: &mut Vec<u8>) {
         let known = self.redactor.known();
         let held = std::mem::take(&mut self.held);
         self.pass(&known, &held, true, out);
     }
 
-    /// What is held back now: it may become a secret.
+    /// Returns the bytes that are held back because they may become a secret.
     pub fn held(&self) -> &[u8] {
         &self.held
     }
 
-    /// How many places were masked so far.
+    /// Returns the number of values masked so far.
     pub fn rewritten(&self) -> u64 {
         self.masked
     }
 
-    /// Appends what is decided of `bytes` and says how far that reaches.
+    /// Masks and appends the decided part of `bytes` and returns its length.
     fn pass(&mut self, known: &Known, bytes: &[u8], at_end: bool, out: &mut Vec<u8>) -> usize {
         let Found { places, decided } = known.find(bytes, at_end);
         let mut from = 0;
@@ -167,7 +166,7 @@ mod tests {
         prop::collection::vec("[ab\"/é+]{8,14}", 1..5)
     }
 
-    /// Text around a planted secret, and where an escape sequence stands in that, if one does.
+    /// Text around a planted secret, and the position of an escape sequence within the secret, if any.
     type Piece = (String, prop::sample::Index, bool, Option<prop::sample::Index>);
 
     fn pieces() -> impl Strategy<Value = Vec<Piece>> {

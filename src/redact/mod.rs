@@ -1,8 +1,8 @@
-//! Secrets on their way out: exact values in results, patterns in logs. Not here: where secrets are kept.
+//! Secrets in output: exact values in results, patterns in logs. Not here: where secrets are stored.
 //!
-//! A result is only ever rewritten where it holds a value that is known to be secret. A pattern that looks like a
-//! secret rewrites nothing in a result: it would falsify file contents that the model goes on to edit. Patterns are
-//! for the log, where nobody edits.
+//! A result is rewritten only where it contains a value that is known to be secret. A pattern that merely looks like a
+//! secret never rewrites a result: that would falsify file contents which the model then edits. Patterns apply only to
+//! the log, which is never edited.
 
 mod finder;
 mod forms;
@@ -18,6 +18,6 @@ pub use patterns::{Lookalike, log_line, lookalikes};
 pub use redactor::Redactor;
 pub use secret::Secret;
 
-/// What stands where a secret value was, exactly. A tool that writes text refuses it in its arguments, since it
-/// would be written literally.
+/// The exact replacement for a secret value. A tool that writes text refuses this in its arguments, because it would
+/// be written literally.
 pub const MASK: &str = "[REDACTED:secret]";

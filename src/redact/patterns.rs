@@ -1,5 +1,5 @@
-//! What looks like a secret, in log lines and in files about to be committed. Not here: results, which no pattern
-//! ever rewrites.
+//! Patterns that look like secrets, for log lines and for files about to be committed. Not here: results, which no
+//! pattern rewrites.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -7,11 +7,11 @@ use std::sync::LazyLock;
 
 use aho_corasick::{AhoCorasick, MatchKind};
 
-/// A kind of secret with a prefix of its own.
+/// A kind of secret with a known prefix.
 struct Rule {
     name: &'static str,
     prefix: &'static str,
-    /// How many bytes after the prefix belong to it, if they are what they must be.
+    /// Returns the length of the rest after the prefix, if it is valid.
     body: fn(&str) -> Option<usize>,
 }
 
@@ -82,7 +82,7 @@ static PREFIXES: LazyLock<AhoCorasick> = LazyLock::new(|| {
         .expect("the prefixes are few and short")
 });
 
-/// The line with `[REDACTED:rule]` in place of everything that looks like a secret.
+/// Replaces everything in the line that looks like a secret by `[REDACTED:rule]`.
 pub fn log_line(line: &str) -> Cow<'_, str> {
     let mut out = String::new();
     let mut done = 0;
@@ -103,19 +103,19 @@ pub fn log_line(line: &str) -> Cow<'_, str> {
 /// A part of a text that looks like a secret.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Lookalike {
-    /// What kind: `github`, `private-key`.
+    /// The kind, such as `github` or `private-key`.
     pub rule: &'static str,
-    /// Where, in bytes.
+    /// The range in bytes.
     pub range: Range<usize>,
 }
 
-/// All parts of a text that look like secrets, in order. For asking before something is done with the text; nothing
-/// is rewritten.
+/// Finds all parts of a text that look like secrets, in order. For asking before the text is used; nothing is
+/// rewritten.
 pub fn lookalikes(text: &str) -> Vec<Lookalike> {
     let mut found: Vec<Lookalike> = Vec::new();
     for prefix in PREFIXES.find_iter(text) {
         let rule = &RULES[prefix.pattern().as_usize()];
-        // Inside another word it is no prefix; inside what was just found it is part of that.
+        // Inside another word it is no prefix; inside the previous match it is part of that.
         let inside = text[..prefix.start()].bytes().next_back().is_some_and(is_word);
         if inside || found.last().is_some_and(|last| prefix.start() < last.range.end) {
             continue;
@@ -156,12 +156,12 @@ fn exactly(rest: &str, len: usize, class: fn(u8) -> bool) -> Option<usize> {
     (run(rest, class) >= len && !longer).then_some(len)
 }
 
-/// Words with dashes are common; keys have digits among them.
+/// Requires a digit: words with dashes are common, but keys contain digits.
 fn with_digit(body: Option<usize>, rest: &str) -> Option<usize> {
     body.filter(|len| rest[..*len].bytes().any(|byte| byte.is_ascii_digit()))
 }
 
-/// Header, payload (both JSON objects, hence the second `eyJ`) and signature.
+/// Matches header, payload (both JSON objects, hence the second `eyJ`) and signature.
 fn jwt(rest: &str) -> Option<usize> {
     let header = at_least(rest, 10, is_word_or_dash)?;
     let payload = rest[header..].strip_prefix(".eyJ")?;
@@ -171,7 +171,7 @@ fn jwt(rest: &str) -> Option<usize> {
     Some(header + 4 + payload_len + 1 + signature_len)
 }
 
-/// To the end of the key's last line; a key that was cut off, to the end of the text.
+/// Matches to the end of the key's last line, or of the text if the key was cut off.
 fn private_key(rest: &str) -> Option<usize> {
     let label = rest.find("-----")?;
     if !rest[..label].ends_with("PRIVATE KEY") {
@@ -187,7 +187,7 @@ mod tests {
 
     use super::*;
 
-    /// Built from parts, so that no scanner takes this file for a leak.
+    /// Built from parts, so that secret scanners do not report this file.
     fn fixtures() -> Vec<(&'static str, String)> {
         let body = "Ab3".repeat(20);
         vec![

@@ -14,15 +14,15 @@ pub struct Redactor {
 }
 
 impl Redactor {
-    /// A redactor for these values.
+    /// Creates a redactor for these values.
     pub fn new(values: impl IntoIterator<Item = Secret<String>>) -> Self {
         let redactor = Self::default();
         redactor.add_all(values);
         redactor
     }
 
-    /// Masks this value too from now on. A value under eight bytes is not masked, since it would be found in
-    /// innocent text; false says so.
+    /// Masks this value too from now on. Returns false for a value under eight bytes, which is not masked because it
+    /// would match harmless text.
     pub fn add(&self, value: &Secret<String>) -> bool {
         let forms = forms::of(value.expose());
         let maskable = !forms.is_empty();
@@ -40,7 +40,7 @@ impl Redactor {
         }
     }
 
-    /// The text with every known value masked, and how many places were. Nothing is copied where nothing is found.
+    /// Masks every known value in a text and returns the number of matches. Copies nothing if there are none.
     pub fn scrub<'t>(&self, text: &'t str) -> (Cow<'t, str>, u64) {
         let known = self.known();
         let places = known.find(text.as_bytes(), true).places;
@@ -58,19 +58,19 @@ impl Redactor {
         (Cow::Owned(out), places.len() as u64)
     }
 
-    /// Masks a stream of bytes, across the borders of its chunks.
+    /// Creates a masker for a stream of bytes, which also masks values across chunks.
     pub fn stream(&self) -> Masker {
         Masker::new(self.clone())
     }
 
-    /// Where known values stand in bytes, in order, and from where on bytes that follow may still make one of what is
-    /// there; `at_end` where none follow.
+    /// Returns the ranges of known values in order, and the offset up to which further bytes cannot change them. Set
+    /// `at_end` if no bytes follow.
     pub fn places(&self, bytes: &[u8], at_end: bool) -> (Vec<Range<usize>>, usize) {
         let found = self.known().find(bytes, at_end);
         (found.places, found.decided)
     }
 
-    /// How many bytes the longest form of a known value has; nothing where no value is known.
+    /// Returns the length of the longest encoding of a known value; 0 if no value is known.
     pub fn longest(&self) -> usize {
         self.known().longest()
     }

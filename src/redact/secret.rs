@@ -1,18 +1,18 @@
-//! A value that does not show itself.
+//! A value that `Debug` does not show.
 
 use std::fmt;
 
-/// A secret: no Display, a Debug that hides it, and one named way to its value.
+/// A secret: no Display, a Debug that hides it, and one explicit accessor.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Secret<T>(T);
 
 impl<T> Secret<T> {
-    /// Takes the value in.
+    /// Wraps the value.
     pub fn new(value: T) -> Self {
         Self(value)
     }
 
-    /// The value itself; each use is a place to look at.
+    /// Returns the value itself; review each use.
     pub fn expose(&self) -> &T {
         &self.0
     }

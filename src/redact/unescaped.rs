@@ -1,59 +1,59 @@
-//! Bytes without what a terminal does not show: escape sequences and NUL bytes, and where each byte stood. A colour in the
-//! middle of a value does not hide it. Not here: what a reader is shown (output::hygiene).
+//! Bytes without escape sequences and NUL bytes, which a terminal does not show, with the original offset of each
+//! byte. A colour in the middle of a value thus does not hide it. Not here: the output for readers (output).
 
 use std::ops::Range;
 
 use memchr::memchr2;
 
 const ESC: u8 = 0x1b;
-/// A sequence that has not ended after so many bytes is none: only its ESC is left out. More NUL bytes than this are
-/// not left out as one.
+/// The maximum length of a sequence. If it has not ended by then, only its ESC is removed. A longer run of NUL bytes
+/// is not removed as a whole.
 const LONGEST: usize = 4 << 10;
 
-/// What begins a string, after an ESC.
+/// The bytes that introduce a control string, after an ESC.
 const STRINGS: &[u8] = b"]PX^_";
 
-/// Bytes without sequences and NULs.
+/// Bytes with sequences and NULs removed.
 pub(super) struct Unescaped {
-    /// What is left.
+    /// The remaining bytes.
     pub bytes: Vec<u8>,
-    /// What was left out, in order: sequences, and runs of NUL bytes.
+    /// The removed parts, in order: sequences, and runs of NUL bytes.
     gaps: Vec<Gap>,
-    /// Where a sequence begins that has no end yet: more bytes decide what it is.
+    /// The start of an incomplete sequence: more bytes decide its kind.
     pub open: Option<usize>,
 }
 
-/// One sequence, or a run of NUL bytes, that was left out.
+/// One removed sequence or run of NUL bytes.
 #[derive(Clone, Copy)]
 struct Gap {
-    /// Before this byte of what is left.
+    /// The offset in the remaining bytes before which it stood.
     at: usize,
-    /// How many bytes were left out up to its end, in all.
+    /// The total number of bytes removed up to its end.
     left_out: usize,
-    /// A place within a run of NUL bytes is as good as any other; a sequence must not be cut.
+    /// A sequence must not be cut; a run of NUL bytes may be.
     is_sequence: bool,
 }
 
 impl Gap {
-    /// Where it ends in the original.
+    /// Returns the offset of its end in the original.
     fn end(&self) -> usize {
         self.at + self.left_out
     }
 }
 
-/// Whether there is anything to leave out.
+/// Returns whether there is anything to remove.
 pub(super) fn has_any(bytes: &[u8]) -> bool {
     memchr2(ESC, 0, bytes).is_some()
 }
 
-/// How far a sequence reaches.
+/// The extent of a sequence.
 enum Sequence {
     Bytes(usize),
     Open,
 }
 
 impl Unescaped {
-    /// None where there is nothing to leave out. `at_end` where nothing follows.
+    /// Removes sequences and NULs; `None` if there are none. Set `at_end` if no bytes follow.
     pub fn of(bytes: &[u8], at_end: bool) -> Option<Self> {
         let mut next = memchr2(ESC, 0, bytes)?;
         let mut left = Self { bytes: Vec::with_capacity(bytes.len()), gaps: Vec::new(), open: None };
@@ -71,8 +71,8 @@ impl Unescaped {
             };
             from = next + length;
             if !is_sequence && length > LONGEST {
-                // No value is written with so many between two of its bytes. One of them stays and keeps apart what is
-                // around them, so that nothing is held back until they end.
+                // No value is written with so many NULs between two of its bytes. One NUL stays and separates its
+                // neighbours, so that nothing is held back until the run ends.
                 left.bytes.push(0);
             }
             let at = left.bytes.len();
@@ -86,21 +86,20 @@ impl Unescaped {
         Some(left)
     }
 
-    /// The sequences that were left out, but for the byte that each begins with. What an open one has so far is none of
-    /// it.
+    /// Returns the ranges of the removed sequences without their first byte. An incomplete sequence is omitted.
     pub fn insides(&self) -> impl Iterator<Item = Range<usize>> {
         let before = std::iter::once(0).chain(self.gaps.iter().map(|gap| gap.left_out));
         let gaps = self.gaps.iter().zip(before).filter(|(gap, _)| gap.is_sequence);
         gaps.map(|(gap, before)| gap.at + before + 1..gap.end())
     }
 
-    /// Where a byte stood.
+    /// Returns the original offset of a byte.
     pub fn origin(&self, at: usize) -> usize {
         let before = self.gaps.partition_point(|gap| gap.at <= at);
         at + before.checked_sub(1).map_or(0, |last| self.gaps[last].left_out)
     }
 
-    /// The beginning of the sequence that this place of the original is inside of; the place itself where it is not.
+    /// Returns the start of the sequence around this original offset, or the offset itself if it is in none.
     pub fn border(&self, place: usize) -> usize {
         let after = self.gaps.partition_point(|gap| gap.end() <= place);
         let Some(gap) = self.gaps.get(after).filter(|gap| gap.is_sequence) else { return place };
@@ -108,8 +107,8 @@ impl Unescaped {
         place.min(gap.at + before)
     }
 
-    /// The same place of the original with all of the sequences that it begins or ends inside of; but for one within a
-    /// string, which goes on to its own end whatever is in it.
+    /// Extends an original range to the whole sequences at its start and end. A range within a control string stays as
+    /// it is, because the string continues to its own end.
     pub fn whole(&self, place: &Range<usize>, original: &[u8]) -> Range<usize> {
         let start = self.border(place.start);
         let after = self.gaps.partition_point(|gap| gap.end() < place.end);
@@ -119,20 +118,20 @@ impl Unescaped {
         if start < place.start && is_string && place.end < end { place.clone() } else { start..end }
     }
 
-    /// Where bytes stood, with what was left out between them.
+    /// Returns the original range of these bytes, with the removed parts between them.
     pub fn origins(&self, found: &Range<usize>) -> Range<usize> {
         self.origin(found.start)..self.origin(found.end - 1) + 1
     }
 }
 
-/// How many of these bytes are NUL before the first that is not.
+/// Counts the NUL bytes at the start.
 fn leading_nuls(bytes: &[u8]) -> usize {
     let (blocks, _) = bytes.as_chunks::<64>();
     let whole = 64 * blocks.iter().take_while(|block| **block == [0; 64]).count();
     whole + bytes[whole..].iter().take_while(|byte| **byte == 0).count()
 }
 
-/// What begins with an ESC here, by ECMA-48; or all NUL bytes that stand here.
+/// Measures the sequence that begins with ESC here, by ECMA-48, or the run of NUL bytes.
 fn sequence(bytes: &[u8]) -> Sequence {
     if bytes[0] != ESC {
         return Sequence::Bytes(leading_nuls(bytes));
@@ -155,14 +154,15 @@ fn sequence(bytes: &[u8]) -> Sequence {
 
 type Bytes = std::ops::RangeInclusive<u8>;
 
-/// Bytes of one kind and one of another; what is of neither ends it and is no part of it. None where it goes on.
+/// Matches bytes of one kind and a final one of another. Any other byte ends the sequence and is not part of it.
+/// `None` if it is incomplete.
 fn ended(bytes: &[u8], inside: Bytes, last: Bytes) -> Option<usize> {
     let bytes = &bytes[..bytes.len().min(LONGEST)];
     let at = bytes.iter().position(|byte| !inside.contains(byte))?;
     Some(if last.contains(&bytes[at]) { at + 1 } else { at })
 }
 
-/// Up to BEL or ST; another ESC ends it too and is no part of it.
+/// Matches up to BEL or ST. Another ESC also ends it and is not part of it.
 fn string(bytes: &[u8]) -> Option<usize> {
     let bytes = &bytes[..bytes.len().min(LONGEST)];
     let at = memchr2(ESC, 0x07, bytes)?;

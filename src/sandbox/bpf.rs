@@ -1,35 +1,35 @@
-//! A filter of system calls as the kernel runs it: the numbers found by halving, the arguments looked at after that. The
-//! kernel goes through a filter once for every number there is when a process takes it on, so that a list of comparisons,
-//! one after the other, costs each command a third of a millisecond. Not here: which calls are refused (seccomp).
+//! A seccomp filter as BPF: a binary search over the system call numbers, then tests of the arguments. When a process
+//! loads a filter, the kernel runs it once for every number. A linear list of comparisons would therefore cost each
+//! command a third of a millisecond. Not here: the refused calls (seccomp).
 //!
-//! Source: `linux/filter.h`, `linux/seccomp.h` and `linux/audit.h` of the kernel, whose names these are.
+//! Source: `linux/filter.h`, `linux/seccomp.h` and `linux/audit.h` of the kernel, from which the names come.
 
 use std::collections::BTreeMap;
 use std::mem::offset_of;
 
-/// One instruction, as the kernel takes it.
+/// One BPF instruction.
 pub type Instruction = libc::sock_filter;
 
-/// What becomes of a call.
+/// The action for a system call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Verdict {
-    /// It is made.
+    /// The call is allowed.
     Allowed,
-    /// It fails with this number.
+    /// The call fails with this errno.
     Fails(libc::c_int),
-    /// It fails with this number where all of one of these lists holds, and is made otherwise.
+    /// The call fails with this errno if every test of one of these lists holds, and is allowed otherwise.
     FailsIf(libc::c_int, Vec<Vec<Test>>),
 }
 
-/// Something about one argument, by its place: about its low 32 bits, where nothing else is said. The kernel looks at no
-/// more of what it takes for an `int`; a pointer has two halves.
+/// A test of one argument, by its index. It tests the low 32 bits unless stated otherwise: the kernel reads no more of
+/// an `int`, while a pointer has two halves.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Test {
     Is(u8, u32),
     IsNot(u8, u32),
-    /// The high 32 bits are not that.
+    /// The high 32 bits are not this value.
     UpperIsNot(u8, u32),
-    /// These bits of it are that.
+    /// The masked bits are this value.
     Masked(u8, u32, u32),
     HasAnyOf(u8, u32),
 }
@@ -42,7 +42,8 @@ const IF_AT_LEAST: u32 = libc::BPF_JMP | libc::BPF_JGE | libc::BPF_K;
 const IF_ANY: u32 = libc::BPF_JMP | libc::BPF_JSET | libc::BPF_K;
 const GIVE: u32 = libc::BPF_RET | libc::BPF_K;
 
-/// How the kernel names this processor (`AUDIT_ARCH_*`); none where nobody has looked at the numbers of its calls.
+/// The kernel's constant for this processor (`AUDIT_ARCH_*`); `None` for processors whose call numbers were not
+/// checked.
 const PROCESSOR: Option<u32> = if cfg!(all(target_arch = "x86_64", target_pointer_width = "64")) {
     Some(0xC000_003E)
 } else if cfg!(all(target_arch = "aarch64", target_endian = "little")) {
@@ -53,8 +54,8 @@ const PROCESSOR: Option<u32> = if cfg!(all(target_arch = "x86_64", target_pointe
     None
 };
 
-/// The filter for these calls, by number: one that is not named goes with the next lower one that is. None on a processor
-/// that is not known. A call by another processor's numbers, as of a 32-bit program, ends the process.
+/// Compiles the filter from the first number of each range to its action. `None` on an unsupported processor. A call
+/// with another processor's numbers, as of a 32-bit program, kills the process.
 pub(super) fn program(calls: &BTreeMap<u32, Verdict>) -> Option<Vec<Instruction>> {
     let mut ranges: Vec<(u32, &Verdict)> = vec![(0, &Verdict::Allowed)];
     for (from, verdict) in calls {
@@ -78,7 +79,7 @@ fn halves(ranges: &[(u32, &Verdict)]) -> Vec<Instruction> {
     let [(_, verdict)] = ranges else {
         let (lower, upper) = ranges.split_at(ranges.len() / 2);
         let (from, (lower, upper)) = (upper[0].0, (halves(lower), halves(upper)));
-        // The kernel goes up to 255 instructions far by a condition.
+        // A conditional jump reaches at most 255 instructions.
         let mut all = match u8::try_from(lower.len()) {
             Ok(far) => vec![jump(IF_AT_LEAST, from, far, 0)],
             Err(_) => vec![jump(IF_AT_LEAST, from, 0, 1), plain(GO, lower.len())],
@@ -97,13 +98,13 @@ fn halves(ranges: &[(u32, &Verdict)]) -> Vec<Instruction> {
     }
 }
 
-/// Fails where all of these hold, and goes on behind its last instruction otherwise.
+/// Fails if all of these tests hold, and otherwise continues after its last instruction.
 fn one_list(tests: &[Test], errno: libc::c_int) -> Vec<Instruction> {
-    // Made from its end, which every test that does not hold goes behind.
+    // Built from the end, because every failed test jumps past it.
     let mut backwards = vec![fail(errno)];
     for test in tests.iter().rev() {
         let away = u8::try_from(backwards.len()).expect("a list has a few tests");
-        // All of these processors put the low half first.
+        // All of these processors are little-endian.
         let half = if matches!(test, Test::UpperIsNot(..)) { 4 } else { 0 };
         let place = match test {
             Test::Is(place, value) => {
@@ -151,7 +152,7 @@ fn jump(code: u32, operand: u32, if_so: u8, if_not: u8) -> Instruction {
 pub(super) mod tests {
     use super::*;
 
-    /// What a filter gives for a call, and in how many steps. As the kernel reads it.
+    /// Interprets a filter as the kernel does; returns its action and the number of steps.
     pub fn run(program: &[Instruction], number: u32, args: [u64; 6]) -> (u32, usize) {
         let (mut at, mut held) = (0, 0_u32);
         for steps in 1..=program.len() {

@@ -1,5 +1,5 @@
-//! What one process takes on before its program starts, and where it is kept for the next. Not here: taking it on
-//! (acp::local::launch).
+//! The sandbox profile that one process applies before its program starts, and the cache of its parts. Not here:
+//! applying it (acp::local).
 
 #[cfg(target_os = "linux")]
 use std::ffi::CString;
@@ -26,75 +26,75 @@ use super::seccomp::Elsewhere;
 use super::stamps::{Stamp, stamps};
 use super::{Network, Rules};
 
-/// Everything that confines one process; it shares its parts with others.
+/// Everything that confines one process. Its parts are shared with other processes.
 #[derive(Debug, Clone)]
 pub struct Cage {
-    /// The Landlock ruleset; none where the kernel has no Landlock.
+    /// The Landlock ruleset; `None` if the kernel has no Landlock.
     #[cfg(target_os = "linux")]
     pub ruleset: Option<Arc<OwnedFd>>,
-    /// The filter of system calls; empty for none.
+    /// The seccomp filter; empty for none.
     #[cfg(target_os = "linux")]
     pub filter: Arc<Vec<Instruction>>,
-    /// The namespaces that it enters.
+    /// The namespaces to enter.
     #[cfg(target_os = "linux")]
     pub namespaces: Spaces,
-    /// What it finds read-only, or cannot move, in a view of the files that is its own; the outer before the inner.
-    /// Only in namespaces that were made before.
+    /// The paths that are mounted read-only, or cannot be moved, in the process's own mount namespace; outer paths
+    /// first. Requires existing namespaces.
     #[cfg(target_os = "linux")]
     pub covers: Vec<Cover>,
-    /// What leads nowhere in that view. Likewise.
+    /// The paths that are inaccessible in that mount namespace. Requires existing namespaces.
     #[cfg(target_os = "linux")]
     pub doors: Vec<CString>,
 }
 
-/// A path that is covered by a mount of itself: it cannot be moved or removed.
+/// A path with a bind mount of itself on top: it cannot be moved or removed.
 #[cfg(target_os = "linux")]
 #[derive(Debug, Clone)]
 pub struct Cover {
-    /// Without any link in it; one that is none by then is left as it is.
+    /// The path without symbolic links. If it contains one or is gone by the time of mounting, it is skipped.
     pub path: CString,
-    /// Nor written.
+    /// The path cannot be written either.
     pub read_only: bool,
 }
 
-/// Which namespaces a process is in.
+/// The namespaces that a process is in.
 #[cfg(target_os = "linux")]
 #[derive(Debug, Clone)]
 pub enum Spaces {
-    /// The runner's.
+    /// The runner's own.
     Ours,
-    /// A user's of its own, made by it, and a network's where that is asked for.
+    /// A new user namespace, created by the process itself, and optionally a new network namespace.
     Anew {
-        /// Whether it has a network of its own too.
+        /// Also create a network namespace.
         network: bool,
     },
-    /// Those that were made before.
+    /// Existing namespaces.
     Made(Arc<Namespaces>),
 }
 
-/// A user namespace, which is there for the others; one of names of memory and queues, where the kernel has such; and, for
-/// commands that reach each other only, a network namespace with a loopback and nothing else.
+/// A user namespace, which the others require; an IPC namespace, if the kernel has them; and, for loopback only, a
+/// network namespace with nothing but a loopback.
 #[cfg(target_os = "linux")]
 #[derive(Debug)]
 pub struct Namespaces {
-    /// Entered first.
+    /// The user namespace, entered first.
     pub user: OwnedFd,
-    /// Entered with the rights that the first gives.
+    /// The IPC namespace, entered with the rights that the first one gives.
     pub names: Option<OwnedFd>,
-    /// Likewise.
+    /// The network namespace, entered likewise.
     pub network: Option<OwnedFd>,
 }
 
 #[cfg(target_os = "linux")]
 impl Cage {
-    /// No confinement but namespaces of its own, for the process that makes them.
+    /// Creates a profile without confinement except for new namespaces, for the process that creates them.
     pub fn to_make_namespaces(network: bool) -> Self {
         let namespaces = Spaces::Anew { network };
         Self { ruleset: None, filter: Arc::default(), namespaces, covers: Vec::new(), doors: Vec::new() }
     }
 }
 
-/// Makes cages by the rules. What is made is kept for as long as the folders that were listed stay as they are.
+/// Builds sandbox profiles by the rules. Results are cached until one of the listed folders changes.
 #[derive(Debug)]
 pub struct Cages {
     rules: Rules,
@@ -108,7 +108,7 @@ pub struct Cages {
     latest: Mutex<Option<Latest>>,
 }
 
-/// The ruleset that was made last, and what it was made from.
+/// The latest ruleset and the fingerprints of its folders.
 #[cfg(target_os = "linux")]
 #[derive(Debug)]
 struct Latest {
@@ -117,7 +117,7 @@ struct Latest {
 }
 
 impl Cages {
-    /// By these rules.
+    /// Creates a builder for these rules.
     pub fn new(rules: Rules) -> Self {
         Self {
             #[cfg(target_os = "linux")]
@@ -132,12 +132,12 @@ impl Cages {
         }
     }
 
-    /// The rules.
+    /// Returns the rules.
     pub fn rules(&self) -> &Rules {
         &self.rules
     }
 
-    /// What commands can reach: no loopback where none could be made.
+    /// Returns the network access of commands: none if loopback is set and could not be created.
     #[cfg(target_os = "linux")]
     pub fn network(&self) -> Network {
         match (self.rules.network, self.namespaces.get()) {
@@ -146,33 +146,33 @@ impl Cages {
         }
     }
 
-    /// What commands can reach.
+    /// Returns the network access of commands.
     #[cfg(not(target_os = "linux"))]
     pub fn network(&self) -> Network {
         if cfg!(target_os = "macos") { self.rules.network } else { Network::Full }
     }
 
-    /// Tells once whether namespaces could be made, which cages then enter.
+    /// Records the namespaces that profiles enter, or that none could be created. Only the first call counts.
     #[cfg(target_os = "linux")]
     pub fn found(&self, namespaces: Option<Namespaces>) {
-        // The first finding stands: the filter follows from it.
+        // The first value stays, because the filter depends on it.
         let _ = self.namespaces.set(namespaces.map(Arc::new));
     }
 
-    /// Whether commands are in namespaces of their own.
+    /// Returns whether commands have their own namespaces.
     #[cfg(target_os = "linux")]
     pub fn has_namespaces(&self) -> bool {
         matches!(self.namespaces.get(), Some(Some(_)))
     }
 
-    /// What is to lead nowhere for a process that starts now.
+    /// Returns the paths to block for a process that starts now.
     #[cfg(target_os = "linux")]
     pub fn doors(&self) -> Vec<CString> {
         let doors = Arc::clone(&self.doors.lock().unwrap_or_else(PoisonError::into_inner));
         doors.now()
     }
 
-    /// Programs are looked for here too: from now on these folders are in sight.
+    /// Adds folders to the search path: commands may read these from now on.
     #[cfg(target_os = "linux")]
     pub fn look_for_programs_in(&self, folders: impl IntoIterator<Item = PathBuf>) {
         let more: Vec<PathBuf> =
@@ -185,10 +185,10 @@ impl Cages {
         *self.doors.lock().unwrap_or_else(PoisonError::into_inner) = Arc::new(Doors::new(&rules));
     }
 
-    /// The cage for a process that starts now, without covers and with all doors open.
+    /// Builds the profile for a process that starts now, without bind mounts and blocked sockets.
     ///
     /// # Errors
-    /// What the kernel says to a ruleset that it should know; and that nobody can tell where something hidden lies.
+    /// The kernel's error for a ruleset that it should support, or a hidden path that cannot be resolved.
     #[cfg(target_os = "linux")]
     pub fn cage(&self) -> io::Result<Cage> {
         let network = self.network();
@@ -196,7 +196,7 @@ impl Cages {
         self.with(ruleset, network)
     }
 
-    /// The same for one that alone may read in this folder too, wherever it is.
+    /// Builds a profile that also allows reading this folder, wherever it is.
     ///
     /// # Errors
     /// As [`Cages::cage`].
@@ -208,7 +208,7 @@ impl Cages {
         self.with(ruleset_of(&super::places::places(&rules)?, network)?, network)
     }
 
-    /// The same for the self-test, which finds out what is enforced whatever the owner's folders are like.
+    /// Builds the profile for the self-test, which measures enforcement even if hidden paths cannot be resolved.
     ///
     /// # Errors
     /// As [`Cages::cage`].
@@ -255,7 +255,7 @@ impl Cages {
     }
 }
 
-/// None where the kernel knows no Landlock.
+/// Creates a ruleset; `None` if the kernel has no Landlock.
 #[cfg(target_os = "linux")]
 fn ruleset_of(places: &Places, network: Network) -> io::Result<Option<Arc<OwnedFd>>> {
     let made = super::ruleset::ruleset(&places.list, network == Network::None).map_err(io::Error::other)?;

@@ -1,6 +1,6 @@
-//! Doors to programs that would do for a command what it may not do itself: the sockets of daemons and agents. Landlock
-//! lets everybody connect to a socket by its path, so these are taken out of the view that each command has of the files.
-//! Not here: taking them out (acp::local::shut_in).
+//! Sockets of daemons and agents that would do things for a command which it may not do itself. Landlock does not
+//! restrict connecting to a socket by its path, so these are hidden in each command's mount namespace. Not here:
+//! hiding them (acp::local).
 #![expect(
     clippy::disallowed_methods,
     reason = "folders with something in them that commands are given are looked into"
@@ -16,8 +16,8 @@ use std::path::{Path, PathBuf};
 use super::Rules;
 use super::links::{Way, Writable};
 
-/// Where systems keep the sockets of what runs as root or for the whole session: containers, virtual machines, D-Bus,
-/// agents of keys, the service manager, terminals of others. Folders come first.
+/// The paths of sockets of system and session daemons: containers, virtual machines, D-Bus, key agents, the service
+/// manager, terminals of other users. Folders come first.
 const OF_THE_SYSTEM: &[&str] = &[
     "/run/user",
     "/run/dbus",
@@ -57,11 +57,11 @@ const OF_THE_SYSTEM: &[&str] = &[
     "/run/systemd/private",
     "/var/run/docker.sock",
 ];
-/// Where most of the system's are.
+/// The folder of most system sockets.
 const RUN: &str = "/run";
-/// Here too agents, terminals, editors and, without a folder of the session's, containers have theirs. Where something
-/// that commands are given is in it, only the sockets directly in it are shut, and the folders whose names begin so:
-/// there may be thousands of others.
+/// The folder in which agents, terminals, editors and, without a session folder, containers also keep sockets. If a
+/// path within it is granted to commands, only sockets directly in it and folders with these name prefixes are
+/// blocked: it may hold thousands of other entries.
 const TEMPORARY: &str = "/tmp";
 const OF_SESSIONS: &[&str] = &[
     ".ICE-unix",
@@ -85,7 +85,7 @@ const OF_SESSIONS: &[&str] = &[
     "vscode-",
     "zellij-",
 ];
-/// The same in the user's own folder.
+/// The paths of sockets in the user's home.
 const OF_THE_USER: &[&str] = &[
     ".ssh",
     ".gnupg",
@@ -99,36 +99,36 @@ const OF_THE_USER: &[&str] = &[
     ".bitwarden-ssh-agent.sock",
 ];
 
-/// How far below a folder that commands may read its sockets are looked for, and among how many names.
+/// The depth and number of names to which a folder that commands may read is searched for sockets.
 const DEEPEST: usize = 3;
 const MOST_NAMES: usize = 1_000;
 
-/// What is to be shut for a command that starts now, by path; what of it is not there needs nothing.
+/// The sockets to block for a command that starts now. Missing paths need nothing.
 #[derive(Debug)]
 pub(super) struct Doors {
-    /// The same for every command.
+    /// Blocked for every command.
     whole: Vec<CString>,
-    /// The same where it is there, by its first name in [`RUN`]: most are not, and to find that out one by one takes as long
-    /// as it takes to shut some.
+    /// Blocked if present, by the first name below [`RUN`]. Most are absent, and testing each one takes as long as
+    /// blocking some.
     running: Vec<(OsString, CString)>,
-    /// Something in these is given to commands, so that what lies beside it is shut one by one.
+    /// Folders that contain a granted path, whose other entries are blocked one by one.
     divided: Vec<PathBuf>,
-    /// Commands may read these: only what is a socket is shut.
+    /// Folders that commands may read: only the sockets in them are blocked.
     looked_into: Vec<PathBuf>,
-    /// The folder for temporary files, where something in it is given to commands.
+    /// The folder for temporary files, if a path within it is granted.
     temporary: Option<PathBuf>,
-    /// What commands may read and no more.
+    /// The paths that commands may only read.
     readable: Vec<PathBuf>,
     given: Vec<PathBuf>,
 }
 
 impl Doors {
-    /// By these rules: of the system, of the user, what the owner hides, and the runner's own sockets. What the owner lets
-    /// commands write is open.
+    /// Collects sockets of the system and the user, paths that the owner hides, and the runner's own sockets. Paths
+    /// that the owner makes writable are not blocked.
     pub(super) fn new(rules: &Rules) -> Self {
         let Rules { workspaces, shown, pipes, temp, search_path, write, read, .. } = rules;
         let real = |path: &PathBuf| path.canonicalize().unwrap_or_else(|_| path.clone());
-        // What a link of the commands' own leads to is given to nobody.
+        // The target of a link that commands may have created is never granted.
         let commands = Writable::of(rules);
         let owned = |path: &PathBuf| commands.real(path);
         let there: Vec<Way> = search_path
@@ -162,11 +162,11 @@ impl Doors {
                 () => whole.push(path),
             }
         }
-        // What lies in another is shut with it.
+        // A path within another is blocked with it.
         let outer =
             |path: &&PathBuf| !path.ancestors().skip(1).any(|above| whole.iter().any(|door| door == above));
-        // Through the pipes commands would write each other's output. A command that opens its own again, as by
-        // /dev/stdout, goes by the pipe that it has and not by this folder.
+        // Through the pipes, commands could write to each other's output. A command that reopens its own, as by
+        // /dev/stdout, uses the open pipe and not this folder.
         let (mut always, mut running) = (Vec::new(), Vec::new());
         for path in whole.iter().filter(outer).chain([pipes]) {
             let Some(door) = text(path) else { continue };
@@ -178,7 +178,7 @@ impl Doors {
         Self { whole: always, running, divided, looked_into, temporary, readable, given }
     }
 
-    /// The paths that lead nowhere for a command that starts now.
+    /// Returns the paths to block for a command that starts now.
     pub(super) fn now(&self) -> Vec<CString> {
         let mut all = self.whole.clone();
         let there: Option<HashSet<OsString>> = fs::read_dir(RUN)
@@ -198,7 +198,7 @@ impl Doors {
         all
     }
 
-    /// What terminals and agents keep in the folder for temporary files: by its name, and each socket.
+    /// Adds the sockets in the folder for temporary files, and the folders of terminals and agents by name.
     fn terminals(&self, folder: &Path, shut: &mut Vec<CString>) {
         for entry in listed(folder, shut) {
             let (path, name, Ok(kind)) = (entry.path(), entry.file_name(), entry.file_type()) else {
@@ -212,7 +212,7 @@ impl Doors {
         }
     }
 
-    /// What lies beside what commands are given.
+    /// Adds the entries beside granted paths.
     fn divide(&self, folder: &Path, shut: &mut Vec<CString>) {
         for entry in listed(folder, shut) {
             let (path, Ok(kind)) = (entry.path(), entry.file_type()) else { continue };
@@ -233,7 +233,7 @@ impl Doors {
         }
     }
 
-    /// The sockets of a folder, and then those further down, but for what commands may write.
+    /// Adds the sockets of a folder and then those further down, except in paths that commands may write.
     fn sockets(&self, folder: &Path, deeper: usize, names: &mut usize, shut: &mut Vec<CString>) {
         let mut below = Vec::new();
         for entry in listed(folder, shut) {
@@ -253,7 +253,8 @@ impl Doors {
     }
 }
 
-/// What is in a folder. One that cannot be listed is shut as a whole: commands may have made it so, and may list it later.
+/// Lists a folder. One that cannot be listed is blocked as a whole: a command may have changed its mode and could list
+/// it later.
 fn listed(folder: &Path, shut: &mut Vec<CString>) -> Vec<DirEntry> {
     let Ok(entries) = fs::read_dir(folder) else {
         shut.extend(text(folder));
@@ -262,7 +263,7 @@ fn listed(folder: &Path, shut: &mut Vec<CString>) -> Vec<DirEntry> {
     entries.filter_map(Result::ok).collect()
 }
 
-/// Whether a path is behind a door of the system's or the user's.
+/// Returns whether a path belongs to a blocked socket of the system or the user.
 pub(super) fn is_behind_one(rules: &Rules, path: &Path) -> bool {
     let of_the_user =
         |name: &&str| rules.user_home.as_ref().is_some_and(|home| path.starts_with(home.join(name)));
@@ -314,7 +315,7 @@ mod tests {
             search_path: vec![at(".docker/cli/bin"), at("session/deep/bin"), at(".gnupg/bin")],
             ..Rules::least(at(".punie"), at(".punie/tmp"))
         };
-        // As tools do it that choose a version: a link to a folder elsewhere, by which it is found.
+        // As version managers do it: a link to a folder elsewhere, by which it is found.
         fs::create_dir_all(at("versions/7/bin")).expect("made");
         fs::create_dir_all(at("session/shells")).expect("made");
         std::os::unix::fs::symlink(at("versions/7"), at("session/shells/one")).expect("linked");

@@ -1,4 +1,4 @@
-//! What commands do not read of the user's own folder. Not here: how that is enforced (places, seatbelt).
+//! The paths in the user's home that are hidden from commands. Not here: enforcement by the kernel's rules.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::Metadata;
@@ -9,8 +9,8 @@ use std::sync::{Mutex, PoisonError};
 use super::Rules;
 use super::links::{self, Writable};
 
-/// Where programs keep what opens other doors, from the user's own folder: keys, tokens, passwords, browsers' profiles,
-/// what was typed into shells.
+/// The paths of credentials and private data in the user's home: keys, tokens, passwords, browser profiles, shell
+/// histories.
 const HIDDEN: &[&str] = &[
     ".ssh",
     ".aws",
@@ -82,7 +82,7 @@ const HIDDEN: &[&str] = &[
     ".mysql_history",
 ];
 
-/// The same on macOS, beside.
+/// The additional paths on macOS.
 const HIDDEN_IN_LIBRARY: &[&str] = &[
     "Library/Keychains",
     "Library/Cookies",
@@ -102,22 +102,22 @@ fn names() -> impl Iterator<Item = &'static &'static str> {
     HIDDEN.iter().chain(HIDDEN_IN_LIBRARY.iter().filter(|_| cfg!(target_os = "macos")))
 }
 
-/// Where what is hidden was found to lie besides under its own name, for as long as the rules live: the way there may be
-/// shut later. A name that is in here was looked at, and led nowhere else if nothing is under it.
+/// The resolved targets of hidden paths, cached as long as the rules exist, because a path may become inaccessible
+/// later. An entry without targets was resolved and led nowhere else.
 #[derive(Debug, Default)]
 pub struct Found(Mutex<BTreeMap<PathBuf, BTreeSet<PathBuf>>>);
 
-/// What is hidden, now.
+/// The hidden paths at this moment.
 #[derive(Debug)]
 pub(super) struct Holes {
     pub(super) paths: Vec<PathBuf>,
-    /// A folder that lets nobody in, and something hidden beyond it may lie anywhere: it was never seen where.
+    /// An inaccessible folder with a hidden path beyond it that was never resolved, so it may be anywhere.
     pub(super) unknown: Option<PathBuf>,
 }
 
-/// What is hidden: the runner's own folder, what the owner hides, and the list, but for what the owner names by itself: a
-/// folder that holds something hidden does not show it. Of a link what it leads to as well, and ever led to; and where
-/// that cannot be told, all of the user's own folder.
+/// Returns the hidden paths: the runner's home, the paths that the owner hides, and the built-in list without those
+/// that the owner grants by name. Granting a parent folder does not reveal a hidden path. The current and earlier
+/// targets of links are hidden too. If a target cannot be resolved, the user's whole home is hidden.
 pub(super) fn holes(rules: &Rules) -> Holes {
     let (named, writable) = (named(rules), Writable::of(rules));
     let mut holes = Holes { paths: named.clone(), unknown: None };
@@ -127,7 +127,7 @@ pub(super) fn holes(rules: &Rules) -> Holes {
         match leads(&path) {
             Some(Ok(real)) => {
                 let known = found.entry(path.clone()).or_default();
-                // What commands may have led there is hidden while it is so, and not for ever.
+                // A target that commands may have chosen is hidden only while the link leads there.
                 if real != path && !writable.way(&path).is_led {
                     known.insert(real.clone());
                 }
@@ -147,18 +147,18 @@ pub(super) fn holes(rules: &Rules) -> Holes {
     holes
 }
 
-/// A folder of the user's own that nobody may enter, so that where something hidden leads cannot be told.
+/// Returns an inaccessible folder of the user that keeps a hidden path from being resolved.
 pub(super) fn shut(rules: &Rules) -> Option<PathBuf> {
     named(rules).iter().find_map(|path| leads(path)?.err())
 }
 
-/// Whether a look failed because nothing is there, for certain. What cannot be looked at is there: commands can shut the way
-/// to something, and open it again later.
+/// Returns whether an error proves that nothing is there. Any other error counts as present: a command can make a path
+/// inaccessible and accessible again later.
 pub fn is_absent(cause: &io::Error) -> bool {
     matches!(cause.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
 }
 
-/// By their names.
+/// Returns the hidden paths by name.
 fn named(rules: &Rules) -> Vec<PathBuf> {
     let named = |path: &Path| rules.read.iter().chain(&rules.write).any(|named| path == named);
     let listed = rules.user_home.iter().flat_map(|home| names().map(|name| home.join(name)));
@@ -168,16 +168,16 @@ fn named(rules: &Rules) -> Vec<PathBuf> {
     holes
 }
 
-/// Where a path leads, if it is there; an error is the folder on the way that was shut and could be opened again.
+/// Resolves a path, if it exists. An error is the inaccessible folder on the way, which its owner could open again.
 fn leads(path: &Path) -> Option<Result<PathBuf, PathBuf>> {
     match path.canonicalize() {
         Ok(real) => Some(Ok(real)),
         Err(cause) if cause.kind() == io::ErrorKind::PermissionDenied => {
-            // A link names what it leads to, and not what is shut on the way there.
+            // For a link, look at its target's path: that is where access is denied.
             let (there, metadata) = links::followed(path)
                 .ancestors()
                 .find_map(|above| Some((above.to_owned(), above.symlink_metadata().ok()?)))?;
-            // Whom another user keeps out stays out.
+            // A folder that another user closes stays closed.
             is_ours(&metadata).then_some(Err(there))
         }
         Err(_) => None,
@@ -206,7 +206,7 @@ mod tests {
     use crate::sandbox::places::tests::{home, rules, uses};
     use crate::sandbox::places::{Use, places};
 
-    /// As another user than root, whom nothing keeps out.
+    /// Runs this as a user other than root, because root can enter every folder.
     fn as_a_user<T: Send>(home: &Path, run: impl FnOnce() -> T + Send) -> T {
         let is_root = rustix::process::geteuid().is_root();
         let user =
@@ -221,7 +221,7 @@ mod tests {
         }
         std::thread::scope(|scope| {
             let running = scope.spawn(|| {
-                // Of this thread alone.
+                // For this thread only.
                 rustix::thread::set_thread_res_uid(user, user, user).expect("a user");
                 run()
             });
@@ -239,7 +239,7 @@ mod tests {
         as_a_user(&home, || {
             let usual = uses(&rules, &home, Use::Read);
             assert_eq!(usual, [".cargo", ".config/app", ".punie/skills", "work"]);
-            // What is hidden lies in the first; the second holds what a link of that kind leads to.
+            // The first holds the hidden path; the second holds the target of such a link.
             for folder in [".config", "dotfiles", ""] {
                 set(folder, 0o000);
                 assert_eq!(uses(&rules, &home, Use::Read), [".punie/skills"], "{folder}");
@@ -251,7 +251,7 @@ mod tests {
                 let way_in = format!("{} lets nobody in", shut.display());
                 assert!(hint(&home.join("notes")).contains(&way_in), "{folder}");
                 assert!(!hint(Path::new("/srv/other/file")).contains("lets nobody in"), "{folder}");
-                // A workspace that is shut as well is granted and opens for nobody.
+                // A workspace that is inaccessible as well is granted, but nothing can be opened in it.
                 assert_eq!(
                     uses(&rules, &home, Use::Write).last().map(String::as_str),
                     Some(if folder.is_empty() { ".punie/tmp" } else { "work" })
@@ -292,15 +292,15 @@ mod tests {
                 set(shut, 0o000);
                 assert_eq!(granted(Use::Write), usual, "{shut}");
                 assert_eq!(granted(Use::Read), [".punie/skills"], "{shut}");
-                // Where it was never seen, nothing is given at all.
+                // If it was never resolved, nothing is granted at all.
                 let unknown = places(&rules()).expect_err("unknown");
                 assert!(unknown.to_string().contains(&format!("{shut} lets nobody in")), "{unknown}");
-                // Yet what is enforced can be found out: the way may be opened again in this life.
+                // The self-test still runs: the folder may become accessible again during this process.
                 assert!(Cages::new(rules()).cage_for_a_trial().is_ok(), "{shut}");
                 set(shut, 0o700);
                 assert_eq!(granted(Use::Write), usual, "{shut}");
             }
-            // What commands have led somewhere is not hidden for good.
+            // A target that commands chose is not hidden forever.
             let led = Rules { hide: vec![home.join("dotfiles/app/led")], ..rules() };
             symlink(home.join("work"), home.join("dotfiles/app/led")).expect("a link");
             assert!(!uses(&led, &home, Use::Read).contains(&"work".to_owned()));

@@ -1,11 +1,11 @@
-//! What to say of a command that failed in a way that its confinement may explain: one line, with the smallest setting
-//! that would allow it. Not here: whether it was confined.
+//! Hints for commands that failed in a way that confinement may explain: one line with the smallest setting that would
+//! allow it. Not here: whether the command was confined.
 
 use std::path::{Path, PathBuf};
 
 use super::{Network, Rules};
 
-/// How much of the end of an output is looked at.
+/// The length of the output's end that is examined.
 const TAIL: usize = 8_000;
 
 const REFUSED: &[&str] =
@@ -24,13 +24,13 @@ const NO_NETWORK: &[&str] = &[
     "Couldn't connect to server",
 ];
 
-/// The line for the output of a command that ended with 0: a pipeline does so whatever its first programs come to. Only
-/// what a program says of its network in its own name counts, since other lines may come from a file that was read.
+/// Returns a hint for a command that exited with 0, as a pipeline does whatever its first programs return. Only
+/// messages that a program prefixes with its name count, since other lines may come from a file.
 pub fn line_after_success(network: Network, output: &str) -> Option<String> {
     let about_network = about_network(network)?;
     let speaks_of_itself = |line: &str| {
         let name = line.split_once(": ").map_or("", |(name, _)| name);
-        // curl says it right behind the figures of its progress.
+        // curl prints its message directly after its progress figures.
         let is_behind_progress = line
             .split_once("curl: (")
             .is_some_and(|(before, _)| before.ends_with(|c: char| c.is_ascii_digit()));
@@ -56,7 +56,7 @@ fn about_network(network: Network) -> Option<String> {
     })
 }
 
-/// The line for the output of a command that failed.
+/// Returns a hint for a command that failed.
 pub fn line(rules: &Rules, network: Network, output: &str) -> Option<String> {
     let lines: Vec<&str> = tail_of(output).lines().collect();
     let says = |words: &[&str]| {
@@ -134,7 +134,8 @@ fn about_path(rules: &Rules, path: &Path) -> String {
     )
 }
 
-/// Whether a folder holds something hidden or a workspace, or is one of the system's first: no setting should name it.
+/// Returns whether a folder contains the user's home or a workspace, or is at the top of the file system: no setting
+/// should name it.
 fn holds_more(rules: &Rules, path: &Path) -> bool {
     let is_around = |inner: &Path| inner.starts_with(path);
     path.components().count() <= 2
@@ -142,7 +143,7 @@ fn holds_more(rules: &Rules, path: &Path) -> bool {
         || rules.workspaces.iter().any(|workspace| is_around(workspace) && workspace != path)
 }
 
-/// The first absolute path in a line that is no place to write.
+/// Finds the first absolute path in a line that commands may not write.
 fn outside(rules: &Rules, line: &str) -> Option<PathBuf> {
     let is_end = |c: char| c.is_whitespace() || "'\"`:,;()[]<>‘’“”".contains(c);
     let words = line.split(is_end).filter(|word| word.starts_with('/') && word.len() > 1);
@@ -151,7 +152,7 @@ fn outside(rules: &Rules, line: &str) -> Option<PathBuf> {
         Some(rules.user_home.as_ref()?.join(rest))
     };
     let paths = words.map(PathBuf::from).chain(line.split(is_end).filter_map(home));
-    // Not what is run: a script's own name begins many a complaint.
+    // Not programs: many error messages begin with a script's own name.
     paths
         .filter(|path| !writable(rules, path))
         .find(|path| !path.starts_with("/bin") && !path.starts_with("/usr/bin"))

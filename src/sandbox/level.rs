@@ -1,35 +1,34 @@
-//! How far commands are confined, in the words that results, heartbeats and settings have for it. Not here: how it is
-//! found out (self_test).
+//! The confinement level, as results, heartbeats and settings name it. Not here: measuring it (self_test).
 
 use std::fmt;
 
-/// One of the ways out that the self-test tries.
+/// An escape that the self-test tries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Escape {
-    /// Making a file outside.
+    /// Creating a file outside.
     Write,
-    /// Adding to a file outside that is there, as a shell's start-up file is.
+    /// Appending to an existing file outside, such as a shell's start-up file.
     Append,
-    /// Reading in a folder that is hidden.
+    /// Reading a hidden file.
     Read,
-    /// Giving a hidden file a second name inside.
+    /// Creating a hard link to a hidden file.
     Link,
     /// A TCP connection to a listener outside.
     Tcp,
     /// A UDP packet to a socket outside.
     Udp,
-    /// Taking hold of the runner's memory, which asks for the same right as tracing it.
+    /// Opening the runner's memory, which requires the same right as tracing it.
     Trace,
     /// Signalling the runner.
     Signal,
-    /// Writing what is protected in a workspace.
+    /// Writing a protected path of a workspace.
     Protected,
-    /// Coming to where sockets of daemons are.
+    /// Reaching the sockets of daemons.
     Door,
 }
 
 impl Escape {
-    /// All of them, in the order in which they are tried.
+    /// All escapes, in the order in which they are tried.
     pub const ALL: [Self; 10] = [
         Self::Write,
         Self::Append,
@@ -43,13 +42,13 @@ impl Escape {
         Self::Door,
     ];
 
-    /// Whether it is about files outside, or the runner's memory, which is as good as a file of its keys. With one of
-    /// them open nothing is kept in.
+    /// Returns whether it concerns files outside, or the runner's memory, which holds its keys. If one of these is
+    /// open, nothing is confined.
     fn is_of_files(self) -> bool {
         matches!(self, Self::Write | Self::Append | Self::Read | Self::Link | Self::Trace)
     }
 
-    /// Its name in a level.
+    /// Returns its name in a level.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Write => "write_outside",
@@ -66,19 +65,19 @@ impl Escape {
     }
 }
 
-/// How far commands are confined, as the self-test has seen it.
+/// The confinement level that the self-test measured.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Level {
-    /// Every escape was refused.
+    /// Every escape was blocked.
     Full,
-    /// These got through; others did not.
+    /// These escapes succeeded; others did not.
     Partial(Vec<Escape>),
-    /// Nothing is kept in.
+    /// Nothing is confined.
     None,
 }
 
 impl Level {
-    /// From what got through.
+    /// Derives the level from the escapes that succeeded.
     pub fn of(open: Vec<Escape>) -> Self {
         match open.len() {
             0 => Self::Full,
@@ -87,7 +86,7 @@ impl Level {
         }
     }
 
-    /// Whether commands find the protected paths of the workspaces read-only.
+    /// Returns whether the protected paths of the workspaces are read-only for commands.
     pub fn keeps_protected(&self) -> bool {
         match self {
             Self::Full => true,
@@ -96,12 +95,12 @@ impl Level {
         }
     }
 
-    /// Whether commands have a view of the files of their own, in which either can be kept from them.
+    /// Returns whether commands have their own mount namespace, which protects paths or blocks sockets.
     pub fn has_views(&self) -> bool {
         self.keeps_protected() || matches!(self, Self::Partial(open) if !open.contains(&Escape::Door))
     }
 
-    /// Whether it is at least what is required.
+    /// Returns whether the level satisfies the requirement.
     pub fn meets(&self, required: Require) -> bool {
         match required {
             Require::Full => *self == Self::Full,
@@ -114,7 +113,7 @@ impl Level {
         }
     }
 
-    /// The setting that this level would satisfy.
+    /// Returns the strictest setting that this level satisfies.
     pub fn as_required(&self) -> Require {
         match self {
             Self::Full => Require::Full,
@@ -140,16 +139,16 @@ impl fmt::Display for Level {
 /// The least level at which commands run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Require {
-    /// Every escape refused.
+    /// Every escape is blocked.
     Full,
-    /// Those of files and of the runner's memory; others may get through.
+    /// Escapes to files and the runner's memory are blocked; others may succeed.
     Partial,
-    /// Whatever there is.
+    /// Any level.
     None,
 }
 
 impl Require {
-    /// As the setting has it.
+    /// Returns the setting's text.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Full => "full",
@@ -159,19 +158,19 @@ impl Require {
     }
 }
 
-/// What commands may reach by network.
+/// The network access of commands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Network {
-    /// Nothing.
+    /// None.
     None,
-    /// Each other: a loopback of their own, where it can be made without privilege.
+    /// Each other only: a loopback of their own, where it can be created without privileges.
     Loopback,
-    /// Everything.
+    /// Unrestricted.
     Full,
 }
 
 impl Network {
-    /// As the setting has it.
+    /// Returns the setting's text.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::None => "none",

@@ -1,30 +1,30 @@
-//! Where a path leads, as far as commands cannot decide that: a link in a folder that they write may have been put there by
-//! one of them, and a grant that followed it would be theirs to choose. Not here: what is granted (places).
+//! Path resolution that commands cannot influence. A command may have created a link in a folder that it writes, so a
+//! grant that followed the link would be the command's choice. Not here: the grants themselves.
 
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
 use super::Rules;
 
-/// As many links as the kernel follows on the way to a path.
+/// The maximum number of links, as in the kernel.
 const MOST: usize = 40;
 
-/// The folders that commands write.
+/// The folders that commands may write.
 pub(super) struct Writable(Vec<PathBuf>);
 
-/// Where a path leads.
+/// A resolved path.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Way {
-    /// Without any link, as far as it was followed.
+    /// The path without links, as far as it was followed.
     pub path: PathBuf,
-    /// The links on the way to it, each by its own real path.
+    /// The links on the way, each by its own resolved path.
     pub links: Vec<PathBuf>,
-    /// It would go on by a link that commands may have made.
+    /// The path continues through a link that a command may have created.
     pub is_led: bool,
 }
 
 impl Writable {
-    /// By these rules.
+    /// Returns the writable folders of these rules.
     pub fn of(rules: &Rules) -> Self {
         let Rules { workspaces, write, temp, .. } = rules;
         Self::around(workspaces.iter().chain(write).chain([temp]))
@@ -32,7 +32,7 @@ impl Writable {
 
     fn around<'a>(folders: impl Iterator<Item = &'a PathBuf>) -> Self {
         let mut folders: Vec<&PathBuf> = folders.collect();
-        // The outer first: what lies in one of them is a folder of theirs only where no link of theirs leads to it.
+        // Outer folders first: an inner one counts only if no link within an outer one leads to it.
         folders.sort_by_key(|folder| folder.components().count());
         let mut writable = Self(Vec::new());
         for folder in folders {
@@ -44,7 +44,7 @@ impl Writable {
         writable
     }
 
-    /// Where a path leads. What is not there is taken as it is written.
+    /// Resolves a path. Components that do not exist are taken as they are.
     pub fn way(&self, path: &Path) -> Way {
         let parts = |path: &Path| path.iter().rev().map(OsStr::to_owned).collect::<Vec<OsString>>();
         let (mut here, mut left, mut links) = (PathBuf::new(), parts(path), Vec::new());
@@ -70,7 +70,7 @@ impl Writable {
         Way { path: here, links, is_led: false }
     }
 
-    /// The real path; none where it is led.
+    /// Resolves a path; `None` if it leads through an untrusted link.
     #[cfg(target_os = "linux")]
     pub fn real(&self, path: &Path) -> Option<PathBuf> {
         let way = self.way(path);
@@ -78,13 +78,13 @@ impl Writable {
     }
 }
 
-/// Where a path leads by links, as far as they can be read.
+/// Resolves a path through all links, as far as they can be read.
 pub(super) fn followed(path: &Path) -> PathBuf {
     Writable(Vec::new()).way(path).path
 }
 
-/// Paths of the owner's choice as the kernel knows them, but for links in folders that commands write: those stay as they
-/// are written, and are no part of what is granted.
+/// Resolves the owner's paths, except for links in folders that commands write: those paths stay as they are and are
+/// not granted.
 pub fn settled<'a>(writes: &[PathBuf], paths: impl IntoIterator<Item = &'a Path>) -> Vec<PathBuf> {
     let writable = Writable::around(writes.iter());
     paths.into_iter().map(|path| writable.way(path).path).collect()

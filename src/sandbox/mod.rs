@@ -1,7 +1,6 @@
-//! What commands may touch, prepared for the kernel to enforce: files (places, links, hidden, ruleset, doors), system
-//! calls (seccomp, bpf), macOS's profile (seatbelt), and what of it holds (level, self_test). Not here: starting a
-//! process in it (acp::local), which is all that happens between a child's making and its program; and the file tools,
-//! which prove each path themselves (acp::workspace).
+//! The rules for commands, prepared for the kernel to enforce: granted and hidden paths, sockets, system calls, the
+//! macOS profile, and the measured level. Not here: starting a confined process (acp::local), which does everything
+//! between fork and exec; and the file tools, which check each path themselves (acp::workspace).
 
 #[cfg(target_os = "linux")]
 mod bpf;
@@ -32,39 +31,39 @@ pub use links::settled;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// What the owner and the layout of this machine say about commands.
+/// The owner's settings and the paths of this machine that determine the sandbox.
 #[derive(Debug, Clone)]
 pub struct Rules {
-    /// The folders that commands work in.
+    /// The workspaces.
     pub workspaces: Vec<PathBuf>,
-    /// The user's own folder.
+    /// The user's home.
     pub user_home: Option<PathBuf>,
-    /// The runner's own folder: hidden.
+    /// The runner's home, which is hidden.
     pub own_home: PathBuf,
-    /// What of the runner's folder commands may read.
+    /// The paths in the runner's home that commands may read.
     pub shown: Vec<PathBuf>,
-    /// Where the named pipes are of commands in the background, which these may open again.
+    /// The folder of the named pipes of background commands, which may reopen them.
     pub pipes: PathBuf,
-    /// The folder for temporary files, which is theirs alone.
+    /// The commands' own folder for temporary files.
     pub temp: PathBuf,
-    /// Programs are looked for here.
+    /// The search path for programs.
     pub search_path: Vec<PathBuf>,
-    /// What the owner lets them write beside.
+    /// Additional paths that the owner makes writable.
     pub write: Vec<PathBuf>,
-    /// What the owner lets them read beside.
+    /// Additional paths that the owner makes readable.
     pub read: Vec<PathBuf>,
-    /// What the owner hides beside.
+    /// Additional paths that the owner hides.
     pub hide: Vec<PathBuf>,
-    /// Sockets by which the runner itself is reached, and no command.
+    /// The runner's own sockets, which commands may not reach.
     pub sockets: Vec<PathBuf>,
-    /// What they may reach.
+    /// The network access.
     pub network: Network,
-    /// Where what is hidden was found to lie: shared by all copies of these rules.
+    /// The resolved hidden paths, shared by all copies of these rules.
     pub found: Arc<Found>,
 }
 
 impl Rules {
-    /// The least: the runner's own folder is hidden, one for temporary files is there, and nothing else is granted.
+    /// Returns minimal rules: they hide the runner's home, grant a folder for temporary files, and grant nothing else.
     pub fn least(own_home: PathBuf, temp: PathBuf) -> Self {
         Self {
             workspaces: Vec::new(),

@@ -1,8 +1,8 @@
-//! Which places a command may use, and how: the workspaces and a folder for temporary files to write, the system and
-//! most of the user's own folder to read. Not here: telling the kernel (ruleset).
+//! The paths that a command may use, and how: workspaces and temporary files for writing, the system and most of the
+//! user's home for reading. Not here: the kernel's ruleset (ruleset).
 //!
-//! The kernel takes grants and no exceptions. A folder that holds something hidden is therefore granted child by
-//! child, as it is now, and not itself: it cannot be listed, and what is made in it later is not part of the grant.
+//! Landlock has grants and no exceptions. A folder that contains a hidden path is therefore not granted itself. Its
+//! current children are granted one by one, so it cannot be listed, and later children are not granted.
 #![expect(clippy::disallowed_methods, reason = "the folders that are granted child by child are listed here")]
 
 use std::io;
@@ -12,27 +12,27 @@ use super::Rules;
 use super::hidden::{Holes, holes, is_absent};
 use super::links::Writable;
 
-/// How a place may be used.
+/// The access to a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Use {
     /// Read, list and execute.
     Read,
     /// Everything.
     Write,
-    /// Read and write what is there.
+    /// Read and write existing files.
     Reopen,
-    /// The same of a device, and control it.
+    /// Read and write a device, and control it by ioctl.
     Device,
 }
 
-/// A place and its use.
+/// A path and its access.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Place {
     pub(super) path: PathBuf,
     pub(super) usage: Use,
 }
 
-/// All places, the folders that were listed to find them, and what is hidden in them.
+/// All grants, the folders that were listed for them, and the hidden paths in them.
 #[derive(Debug, Default)]
 pub(super) struct Places {
     pub(super) list: Vec<Place>,
@@ -40,7 +40,7 @@ pub(super) struct Places {
     pub(super) holes: Vec<PathBuf>,
 }
 
-/// Where systems keep programs and what these need. Not temporary files, mail, mounted media, other people's folders.
+/// The folders of programs and their dependencies. Not temporary files, mail, removable media or other users' folders.
 const SYSTEM: &[&str] = &[
     "/bin",
     "/sbin",
@@ -68,14 +68,14 @@ const SYSTEM: &[&str] = &[
     "/run/resolvconf",
 ];
 
-/// Not the other ends of terminals: whoever opens one types into it and reads what is typed, and all of them are the
-/// user's.
+/// The granted devices. Not the other terminals: all of them belong to this user, and opening one allows typing into
+/// it and reading its input.
 const DEVICES: &[&str] = &["/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/tty"];
 
-/// What the rules come to on this machine, as it is now.
+/// Computes the grants from the rules and the current state of the disk.
 ///
 /// # Errors
-/// It cannot be told where something hidden lies, so that any grant might hold it.
+/// A hidden path cannot be resolved, so any grant might contain it.
 pub(super) fn places(rules: &Rules) -> io::Result<Places> {
     let Holes { paths, unknown } = holes(rules);
     if let Some(folder) = unknown {
@@ -89,15 +89,15 @@ pub(super) fn places(rules: &Rules) -> io::Result<Places> {
     Ok(around(paths, rules))
 }
 
-/// The same for a trial, which runs nothing of anybody's: also where it cannot be told.
+/// Computes the grants for the self-test, which runs no foreign code; ignores hidden paths that cannot be resolved.
 pub(super) fn for_a_trial(rules: &Rules) -> Places {
     around(holes(rules).paths, rules)
 }
 
-/// All of it but what is hidden.
+/// Grants everything except these hidden paths.
 fn around(holes: Vec<PathBuf>, rules: &Rules) -> Places {
     let writable = Writable::of(rules);
-    // What is not there cannot be granted.
+    // A path that does not exist cannot be granted.
     let real = |folder: &Path| writable.real(folder).filter(|real| real.symlink_metadata().is_ok());
     let mut places = Places::default();
     for device in DEVICES {
@@ -109,7 +109,8 @@ fn around(holes: Vec<PathBuf>, rules: &Rules) -> Places {
         places.grant(&folder, &holes, Use::Read);
     }
     for folder in rules.read.iter().filter_map(|folder| real(folder)) {
-        // What is named lies in something hidden perhaps; what is hidden in it stays so. The runner's own never shows.
+        // A named path may lie within a hidden one; hidden paths within it stay hidden. The runner's home is never
+        // shown.
         if !folder.starts_with(&rules.own_home) {
             places.grant(&folder, &beneath(&holes, &folder), Use::Read);
         }
@@ -125,8 +126,8 @@ fn around(holes: Vec<PathBuf>, rules: &Rules) -> Places {
     Places { holes, ..places }
 }
 
-/// What a folder of programs belongs to: a toolchain needs what lies beside its `bin`. Not where that is somebody's
-/// whole folder.
+/// Returns the installation folder of a folder of programs: a toolchain needs the folders beside its `bin`. A user's
+/// whole home is not returned.
 fn installation(folder: &Path) -> &Path {
     let is_one = folder.file_name().is_some_and(|name| name == "bin" || name == "sbin" || name == "shims");
     match folder.parent() {
@@ -143,7 +144,7 @@ fn may_be_there(hole: &Path) -> bool {
     hole.symlink_metadata().map_or_else(|cause| !is_absent(&cause), |_| true)
 }
 
-/// Those below a folder: one that was named itself is not hidden by what is above it.
+/// Returns the hidden paths below a folder. A folder named by the owner is not hidden by its parents.
 fn beneath(holes: &[PathBuf], real: &Path) -> Vec<PathBuf> {
     holes.iter().filter(|hole| *hole != real && hole.starts_with(real)).cloned().collect()
 }
@@ -156,7 +157,7 @@ impl Places {
         }
     }
 
-    /// Grants a folder by its real path, or what of it is not hidden.
+    /// Grants a folder by its resolved path, or its children that are not hidden.
     fn grant(&mut self, path: &Path, holes: &[PathBuf], usage: Use) {
         if holes.iter().any(|hole| path.starts_with(hole)) {
             return;
@@ -166,7 +167,7 @@ impl Places {
         }
         self.listed.push(path.to_owned());
         for child in std::fs::read_dir(path).into_iter().flatten().filter_map(Result::ok) {
-            // A link leads to a place that has its own grant, or none.
+            // A link's target has its own grant, or none.
             if child.file_type().is_ok_and(|kind| !kind.is_symlink()) {
                 self.grant(&child.path(), holes, usage);
             }
@@ -191,7 +192,7 @@ pub(super) mod tests {
         }
     }
 
-    /// A home with secrets; its name is the real one.
+    /// Creates a home with secrets and returns its resolved path.
     pub(in crate::sandbox) fn home() -> (tempfile::TempDir, PathBuf) {
         let folder = tempfile::tempdir().expect("a folder");
         let home = folder.path().canonicalize().expect("real");
@@ -266,7 +267,7 @@ pub(super) mod tests {
         };
         assert_eq!(uses(&rules, &home, Use::Write), [".punie/tmp", "work"]);
         assert_eq!(uses(&rules, &home, Use::Read), [".cargo", ".config/app", ".punie/skills", "work"]);
-        // The owner's own links are followed.
+        // Links that the owner created are followed.
         symlink(home.join(".cargo"), home.join("mine")).expect("a link");
         let rules = Rules { write: vec![home.join("mine")], ..rules };
         assert_eq!(uses(&rules, &home, Use::Write), [".cargo", ".punie/tmp", "work"]);

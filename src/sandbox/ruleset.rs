@@ -1,5 +1,5 @@
-//! The places as a ruleset of the kernel's Landlock. Not here: which places (places), and taking it on
-//! (acp::local::launch).
+//! Converts the grants to a Landlock ruleset. Not here: the choice of the grants, and applying the ruleset
+//! (acp::local).
 
 use std::os::fd::{AsRawFd as _, OwnedFd};
 use std::os::unix::ffi::OsStrExt as _;
@@ -14,11 +14,10 @@ use rustix::io::Errno;
 
 use super::places::{Place, Use};
 
-/// The newest version of the interface that is asked for; an older kernel enforces what it knows of it.
+/// The newest requested Landlock ABI; an older kernel enforces the part that it supports.
 const NEWEST: ABI = ABI::V7;
 
-/// A ruleset that grants these places and nothing else, and no TCP where that is shut; none where the kernel knows no
-/// Landlock.
+/// Creates a ruleset that grants only these paths, and no TCP if `shut_tcp`; `None` if the kernel has no Landlock.
 pub(super) fn ruleset(places: &[Place], shut_tcp: bool) -> Result<Option<OwnedFd>, RulesetError> {
     let mut asked = Ruleset::default()
         .set_compatibility(CompatLevel::BestEffort)
@@ -29,7 +28,7 @@ pub(super) fn ruleset(places: &[Place], shut_tcp: bool) -> Result<Option<OwnedFd
     }
     let mut made = asked.create()?;
     for place in places {
-        // One that went meanwhile, that this user may not even look at, or that became a link, gets no grant.
+        // Skip a path that was removed meanwhile, became a link, or is inaccessible to this user.
         let Ok(held) = held(&place.path) else { continue };
         let is_folder =
             fstat(&held).is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode) == FileType::Directory);
@@ -42,25 +41,25 @@ pub(super) fn ruleset(places: &[Place], shut_tcp: bool) -> Result<Option<OwnedFd
     Ok(made.into())
 }
 
-/// What a path without links names; a link that came meanwhile leads nowhere.
+/// Opens a path without following links, in case one was created meanwhile.
 fn held(path: &Path) -> rustix::io::Result<OwnedFd> {
     let flags = OFlags::PATH | OFlags::CLOEXEC | OFlags::NOFOLLOW;
     let how = ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
     match openat2(CWD, path, flags, Mode::empty(), how) {
-        // Kept from this process, in some containers.
+        // Some containers deny this call.
         Err(Errno::NOSYS | Errno::PERM) => by_its_name(path, flags),
         held => held,
     }
 }
 
-/// The same where only afterwards can be asked what was opened.
+/// Opens a path and checks afterwards that no link was followed.
 fn by_its_name(path: &Path, flags: OFlags) -> rustix::io::Result<OwnedFd> {
     let held = open(path, flags, Mode::empty())?;
     let name = readlink(format!("/proc/self/fd/{}", held.as_raw_fd()), Vec::new())?;
     if name.as_bytes() == path.as_os_str().as_bytes() { Ok(held) } else { Err(Errno::LOOP) }
 }
 
-/// Whether the kernel's Landlock keeps files from being cut short, as it does from its third version (Linux 6.2) on.
+/// Returns whether Landlock can prevent truncation, as it can from ABI 3 (Linux 6.2) on.
 pub(super) fn keeps_lengths() -> bool {
     let asked =
         Ruleset::default().set_compatibility(CompatLevel::HardRequirement).handle_access(AccessFs::Truncate);
@@ -94,7 +93,7 @@ mod tests {
             |held: OwnedFd| fstat(&held).is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode).is_dir());
         for (path, leads) in [("real/deep", true), ("link/deep", false), ("link", false)] {
             let path = top.join(path);
-            // A link at the end is opened itself, and what is granted of one is nothing.
+            // A link at the end is opened itself, and a grant for a link grants nothing.
             assert_eq!(held(&path).is_ok_and(is_folder), leads, "{}", path.display());
             assert_eq!(by_its_name(&path, flags).is_ok_and(is_folder), leads, "{}", path.display());
         }

@@ -1,8 +1,8 @@
-//! What confines a command on macOS: the profile and the words for `/usr/bin/sandbox-exec`. Not here: starting it
-//! (acp::local). Written by Apple's own profiles and untested: no such system was at hand.
+//! Confinement on macOS: the profile and the arguments for `/usr/bin/sandbox-exec`. Not here: starting it
+//! (acp::local). Written after Apple's own profiles and untested, for lack of such a system.
 //!
-//! The profile is the same for everybody but for its length; every path comes in beside it as a parameter, so that no
-//! name can be read as a rule. Of two rules that match, the later counts.
+//! The profile text contains no paths. Each path is a parameter, so that no name can be read as a rule. If two rules
+//! match, the later one counts.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -10,10 +10,10 @@ use std::path::{Path, PathBuf};
 use super::hidden::{Holes, holes};
 use super::{Network, Rules};
 
-/// By its absolute path: what is found first on a PATH could be anything.
+/// The absolute path: a program found by PATH could be anything.
 pub const PROGRAM: &str = "/usr/bin/sandbox-exec";
 
-/// What every command may do beside what is said of paths.
+/// The rules for every command, before those on paths.
 const BEGINNING: &str = "(version 1)
 (allow default)
 (deny file-write*)
@@ -27,25 +27,25 @@ const BEGINNING: &str = "(version 1)
   (literal \"/dev/dtracehelper\") (regex #\"^/dev/ttys[0-9]+$\"))
 ";
 
-/// Nothing but this machine's own loopback: macOS has none for each.
+/// The machine's own loopback only: macOS has no loopback per process.
 const LOOPBACK: &str = "(deny network*)
 (allow network-bind (local ip \"localhost:*\"))
 (allow network-inbound (local ip \"localhost:*\"))
 (allow network-outbound (remote ip \"localhost:*\"))
 ";
 
-/// The words before a program and its arguments, which put it into the cage: the paths that are protected where it
-/// starts are read-only, or stay where they are.
+/// Returns the arguments that go before a confined program. `read_only` paths are protected from writing, and
+/// `in_place` paths from moving and removal.
 pub fn words(rules: &Rules, read_only: &[PathBuf], in_place: &[PathBuf]) -> Vec<String> {
     let mut profile = Profile { text: BEGINNING.to_owned(), words: Vec::new() };
     let writable = rules.workspaces.iter().chain(&rules.write).chain([&rules.temp]);
     let Holes { paths: mut hidden, unknown } = holes(rules);
-    // Where something hidden lies cannot be told: then it may be anywhere in what is theirs.
+    // A hidden path cannot be resolved, so it may be anywhere in these folders.
     hidden.extend(unknown.iter().flat_map(|_| rules.workspaces.iter().chain(&rules.write)).cloned());
     profile.rules("allow file-write*", "subpath", "WRITE", writable.map(PathBuf::as_path));
     profile.rules("allow file-write-data", "subpath", "PIPES", [rules.pipes.as_path()]);
     profile.rules("deny file-read* file-write*", "subpath", "HIDE", hidden.iter().map(PathBuf::as_path));
-    // Named, or the runner's to show: although what is around them is hidden.
+    // Named by the owner or shown by the runner, although the folders around them are hidden.
     let shown = rules.shown.iter().chain(&rules.read);
     profile.rules("allow file-read*", "subpath", "SHOW", shown.map(PathBuf::as_path));
     let ours = [rules.temp.as_path(), rules.pipes.as_path()];
@@ -71,11 +71,11 @@ struct Profile {
 }
 
 impl Profile {
-    /// One rule about these paths, if there are any.
+    /// Adds one rule for these paths, if there are any.
     fn rules<'a>(&mut self, rule: &str, kind: &str, name: &str, paths: impl IntoIterator<Item = &'a Path>) {
         let mut matches = String::new();
         for (number, path) in paths.into_iter().enumerate() {
-            // A path that is no text cannot be said in words; it gets no rule of its own.
+            // A path that is not UTF-8 cannot be a parameter; it gets no rule.
             let Some(path) = path.to_str() else { continue };
             let _ = write!(matches, " ({kind} (param \"{name}_{number}\"))");
             self.words.extend(["-D".to_owned(), format!("{name}_{number}={path}")]);

@@ -1,15 +1,15 @@
-//! The system calls that a confined command is refused. Not here: the filter that they make (bpf), and loading it
-//! (acp::local::shut_in).
+//! The system calls that are refused to confined commands. Not here: compiling the filter (bpf) and loading it
+//! (acp::local).
 //!
-//! What is listed reaches past the other walls: kernel interfaces with a history of holes, other processes' memory,
-//! namespaces, and sockets of every family that the network setting does not name.
+//! The listed calls bypass the other restrictions: kernel interfaces with a history of vulnerabilities, the memory of
+//! other processes, namespaces, and sockets of families that the network setting does not include.
 
 use std::collections::BTreeMap;
 
 use super::bpf::{self, Instruction, Test, Verdict};
 use super::level::Network;
 
-/// Refused whatever their arguments.
+/// Calls that are refused with any arguments.
 const REFUSED: &[libc::c_long] = &[
     // Other processes.
     libc::SYS_ptrace,
@@ -18,7 +18,7 @@ const REFUSED: &[libc::c_long] = &[
     libc::SYS_process_madvise,
     libc::SYS_pidfd_getfd,
     libc::SYS_kcmp,
-    // Interfaces into the kernel.
+    // Kernel interfaces.
     libc::SYS_bpf,
     libc::SYS_userfaultfd,
     libc::SYS_perf_event_open,
@@ -36,7 +36,7 @@ const REFUSED: &[libc::c_long] = &[
     libc::SYS_swapon,
     libc::SYS_swapoff,
     libc::SYS_quotactl,
-    // Another view of the files, or of the system.
+    // Mounts and namespaces.
     libc::SYS_mount,
     libc::SYS_umount2,
     libc::SYS_pivot_root,
@@ -52,16 +52,18 @@ const REFUSED: &[libc::c_long] = &[
     libc::SYS_setns,
 ];
 
-/// Said not to exist: programs then do without. A filter cannot see what `clone3` is asked for.
+/// Calls that are reported as missing, so that programs fall back to others. A filter cannot see the arguments of
+/// `clone3`.
 const ABSENT: &[libc::c_long] =
     &[libc::SYS_clone3, libc::SYS_io_uring_setup, libc::SYS_io_uring_enter, libc::SYS_io_uring_register];
 
-/// On x86-64 the kernel may know each call by a second number (the x32 ABI). Nothing is built for it.
+/// The bit of x32 system call numbers: on x86-64 the kernel may accept each call by a second number. No program here
+/// is built for x32.
 #[cfg(target_arch = "x86_64")]
 const X32: u32 = 0x4000_0000;
 
-/// System V's shared memory, semaphores and messages, and POSIX's queues: what has these names is everybody's who has the
-/// same kind of namespace.
+/// System V shared memory, semaphores and messages, and POSIX queues: their names are shared by all processes of an
+/// IPC namespace.
 const BY_COMMON_NAMES: &[libc::c_long] = &[
     libc::SYS_shmget,
     libc::SYS_shmat,
@@ -81,22 +83,22 @@ const BY_COMMON_NAMES: &[libc::c_long] = &[
 /// `RLIMIT_LOCKS`, the same on all of these processors.
 const LOCKS: u32 = 10;
 
-/// What types into a terminal for whoever sits there, as `ioctl` is asked for it: `TIOCSTI`, and on a console `TIOCLINUX`.
+/// The `ioctl` requests that insert input into a terminal: `TIOCSTI`, and on a console `TIOCLINUX`.
 const TYPING: [u32; 2] = [0x5412, 0x541c];
 
 type Calls = BTreeMap<u32, Verdict>;
 
-/// What is refused by something else than this filter.
+/// The restrictions that other mechanisms already enforce.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Elsewhere {
-    /// Files are not cut short by whoever may only read them.
+    /// Landlock prevents the truncation of files that are only readable.
     pub lengths: bool,
-    /// Names of memory and queues are the commands' own.
+    /// Commands have their own IPC namespace.
     pub names: bool,
 }
 
-/// The filter for this setting; none on a processor for which there is none. What is not refused elsewhere is refused
-/// here.
+/// Builds the filter for this network setting, or `None` on an unsupported processor. It adds the restrictions that no
+/// other mechanism enforces.
 pub(super) fn filter(network: Network, elsewhere: Elsewhere) -> Option<Vec<Instruction>> {
     let mut calls = Calls::new();
     for call in BY_COMMON_NAMES.iter().filter(|_| !elsewhere.names) {
@@ -115,12 +117,12 @@ pub(super) fn filter(network: Network, elsewhere: Elsewhere) -> Option<Vec<Instr
         | libc::CLONE_NEWUSER
         | libc::CLONE_NEWPID
         | libc::CLONE_NEWNET;
-    // A child of the parent's would be one of the runner's, which nobody collects.
+    // With CLONE_PARENT, the child would be the runner's and would never be reaped.
     let made = bits(namespaces | libc::CLONE_PARENT);
     add(&mut calls, libc::SYS_clone, refused_if(vec![vec![Test::HasAnyOf(0, made)]]));
     add(&mut calls, libc::SYS_socket, refused_if(sockets(network)));
-    // Limits of another process: one of processor time ends it. And the one by which commands are known.
-    // That one may be asked for: by no pointer at all.
+    // Refuse limits of another process: a limit on processor time can end it. Also refuse setting RLIMIT_LOCKS, by
+    // which commands are recognised. Reading it, with a null pointer, is allowed.
     let sets = [Test::IsNot(2, 0), Test::UpperIsNot(2, 0)].map(|half| vec![Test::Is(1, LOCKS), half]);
     let of_others = vec![Test::IsNot(0, 0)];
     add(&mut calls, libc::SYS_prlimit64, refused_if([vec![of_others], sets.to_vec()].concat()));
@@ -132,7 +134,7 @@ pub(super) fn filter(network: Network, elsewhere: Elsewhere) -> Option<Vec<Instr
     if !elsewhere.lengths {
         keep_lengths(&mut calls);
     }
-    // What nothing is said of is allowed, from the number behind each that something is said of.
+    // Allow all other calls: end each range after its number.
     let behind: Vec<u32> = calls.keys().map(|call| call + 1).collect();
     for call in behind {
         calls.entry(call).or_insert(Verdict::Allowed);
@@ -146,20 +148,20 @@ fn refused_if(lists: Vec<Vec<Test>>) -> Verdict {
     Verdict::FailsIf(libc::EPERM, lists)
 }
 
-/// How soon another process gets the processor or the disk: its own is each program's to set, by 0.
+/// Refuses changing the scheduling of other processes. A program may change its own, by process id 0.
 fn keep_pace(calls: &mut Calls) {
     let of_others = |process: u8| vec![Test::IsNot(process, 0)];
     for call in [libc::SYS_sched_setscheduler, libc::SYS_sched_setparam, libc::SYS_sched_setattr] {
         add(calls, call, refused_if(vec![of_others(0)]));
     }
-    // Of all processes of this user (`PRIO_USER`, `IOPRIO_WHO_USER`).
+    // All processes of this user (`PRIO_USER`, `IOPRIO_WHO_USER`).
     for (call, of_the_user) in [(libc::SYS_setpriority, 2), (libc::SYS_ioprio_set, 3)] {
         add(calls, call, refused_if(vec![of_others(1), vec![Test::Is(0, of_the_user)]]));
     }
 }
 
-/// By path, or by opening a file and cutting it, though not for writing: for reading, or for neither, which is a mode too
-/// (3, for `ioctl` only). What `openat2` is asked for cannot be seen.
+/// Refuses truncation without write access, by path or by opening: with read access, or with neither, which is also a
+/// mode (3, for `ioctl` only). The arguments of `openat2` cannot be seen.
 fn keep_lengths(calls: &mut Calls) {
     let mask = bits(libc::O_ACCMODE | libc::O_TRUNC);
     let cut = |flags: u8, mode: libc::c_int| vec![Test::Masked(flags, mask, bits(mode | libc::O_TRUNC))];
@@ -171,11 +173,11 @@ fn keep_lengths(calls: &mut Calls) {
     add(calls, libc::SYS_openat2, Verdict::Fails(libc::ENOSYS));
 }
 
-/// Which sockets are refused.
+/// Returns the tests for refused sockets.
 fn sockets(network: Network) -> Vec<Vec<Test>> {
     let families: &[libc::c_int] = match network {
         Network::None => &[libc::AF_UNIX],
-        // Netlink tells a program which addresses there are.
+        // Programs list the machine's addresses through Netlink.
         Network::Loopback | Network::Full => {
             &[libc::AF_UNIX, libc::AF_INET, libc::AF_INET6, libc::AF_NETLINK]
         }

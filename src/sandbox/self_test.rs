@@ -1,13 +1,13 @@
-//! The proof that confinement holds: a script that tries the ways out, and what its attempts came to. Availability is
-//! not enforcement, so this runs as a command does. Not here: running it (acp::local::confinement).
+//! The self-test of confinement: a script that tries to escape, and the evaluation of its attempts. Available
+//! mechanisms may not be enforced, so the test runs like a command. Not here: running it (acp::local).
 #![cfg_attr(
     unix,
     expect(clippy::disallowed_methods, reason = "the self-test lays out files that must stay as they are")
 )]
 
-/// The script: the folder outside, the ports of a TCP listener and of a UDP socket outside, the runner's process id, a
-/// name that is free, and a file that is covered, in this order. Builtins of the shell where there are any, so that it takes
-/// milliseconds. What cannot be tried counts as if it got through.
+/// The script. Its arguments are: the folder outside, the ports of a TCP listener and a UDP socket outside, the
+/// runner's process id, a free name, and a protected file. It uses shell builtins where possible, so that it takes
+/// milliseconds. An escape that cannot be tried counts as successful.
 pub const SCRIPT: &str = r#"
 echo began
 { : > "$1/made"; } 2>/dev/null
@@ -38,15 +38,15 @@ mod outside {
 
     use crate::sandbox::{Escape, Level, Network};
 
-    /// A whole line: a shell takes half a one for a failure.
+    /// A whole line: the shell's `read` fails on an incomplete one.
     const SECRET: &str = "punie-self-test-secret\n";
     const BEFORE: &str = "untouched\n";
 
-    /// What the script tries to reach, watched from outside. Gone when it is dropped.
+    /// The targets that the script tries to reach, observed from outside. They are removed on drop.
     #[derive(Debug)]
     pub struct Outside {
         folder: PathBuf,
-        /// In the folder that commands write, so under a name that none can foresee.
+        /// This file is in a folder that commands write, so its name is unpredictable.
         covered: PathBuf,
         free_name: String,
         tcp: TcpListener,
@@ -54,8 +54,8 @@ mod outside {
     }
 
     impl Outside {
-        /// Lays it out in a folder of its own in this one, since another may be tried at the same time, and a file to be
-        /// covered in that one, where the script runs.
+        /// Creates the targets in a new subfolder of `folder`, since another test may run at the same time, and a file
+        /// to be protected in `inside`, where the script runs.
         ///
         /// # Errors
         /// The system's.
@@ -66,11 +66,11 @@ mod outside {
             fs::create_dir_all(folder.join("door"))?;
             fs::write(folder.join("door/inside"), BEFORE)?;
             let _ = fs::remove_file(folder.join("door.sock"));
-            // It is enough that it is there.
+            // The socket's file is enough.
             drop(UnixListener::bind(folder.join("door.sock"))?);
             let random = || uuid::Uuid::new_v4().simple().to_string();
             let covered = inside.join(format!("self-test-{}", random()));
-            // New, so that nothing is written through a link that a command left there.
+            // Create a new file, so that nothing is written through a link that a command left there.
             File::create_new(&covered)?.write_all(BEFORE.as_bytes())?;
             fs::write(folder.join("rc"), BEFORE)?;
             fs::write(folder.join("hidden"), SECRET)?;
@@ -81,7 +81,7 @@ mod outside {
             Ok(Self { folder, covered, free_name: format!("self-test-{}", random()), tcp, udp })
         }
 
-        /// The script's arguments.
+        /// Returns the script's arguments.
         ///
         /// # Errors
         /// The system's.
@@ -97,17 +97,17 @@ mod outside {
             ])
         }
 
-        /// The folder and the socket to be shut.
+        /// Returns the folder and the socket to be blocked.
         pub fn doors(&self) -> [PathBuf; 2] {
             ["door", "door.sock"].map(|name| self.folder.join(name))
         }
 
-        /// The file to be covered.
+        /// Returns the file to be protected.
         pub fn covered(&self) -> &Path {
             &self.covered
         }
 
-        /// Whether its cover held.
+        /// Returns whether the file was protected.
         fn cover_held(&self) -> bool {
             if !fs::symlink_metadata(&self.covered).is_ok_and(|file| file.is_file()) {
                 return false;
@@ -115,8 +115,7 @@ mod outside {
             fs::read_to_string(&self.covered).ok().as_deref() == Some(BEFORE)
         }
 
-        /// What the attempts came to; none where the script did not get to its end. What the owner lets commands reach
-        /// is no escape.
+        /// Evaluates the attempts; `None` if the script did not complete. Access that the owner allows is no escape.
         pub fn level(&self, said: &str, network: Network) -> Option<Level> {
             let lines: Vec<&str> = said.lines().collect();
             if lines.first() != Some(&"began") || lines.last() != Some(&"ended") {

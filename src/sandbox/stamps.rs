@@ -1,5 +1,5 @@
-//! What was found on the disk when a ruleset was made, so that it is made again only once that has changed: a look at a
-//! few folders rather than at every place with something to hide. Not here: what is found there (places, hidden).
+//! Fingerprints of the folders that a ruleset was built from. A ruleset is rebuilt only once one has changed, so that
+//! a few folders are checked instead of every path with something to hide. Not here: the choice of the paths.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -10,19 +10,19 @@ use rustix::fs::{FileType, lstat, stat};
 use super::Rules;
 use super::places::Places;
 
-/// A path as it was when a ruleset was made.
+/// A path as it was when the ruleset was built.
 #[derive(Debug)]
 pub(super) struct Stamp {
     path: PathBuf,
     state: Option<State>,
-    /// Which children it has matters, not only which one it is.
+    /// The children matter too, not only the identity.
     listed: bool,
 }
 
-/// Device and inode; of what is listed when it last changed, in seconds and nanoseconds, which no command can set.
+/// Device and inode; for listed folders also the ctime in seconds and nanoseconds, which commands cannot set.
 type State = (u64, u64, Option<(i64, u64)>);
 
-/// A change so shortly before a look may have come after it: the times of files go forward in steps.
+/// The granularity of file times: a change this shortly before a check may have come after it.
 const STEP: Duration = Duration::from_millis(50);
 
 impl Stamp {
@@ -35,12 +35,12 @@ impl Stamp {
         Some((stat.st_dev, stat.st_ino, listed.then_some((stat.st_ctime, stat.st_ctime_nsec))))
     }
 
-    /// Whether that has not changed.
+    /// Returns whether the path is unchanged.
     pub(super) fn holds(&self) -> bool {
         Self::state(&self.path, self.listed) == self.state
     }
 
-    /// Whether it was as it is now before this moment.
+    /// Returns whether the last change is before this moment.
     pub(super) fn is_older_than(&self, moment: SystemTime) -> bool {
         let Some((.., Some((seconds, nanos)))) = self.state else { return true };
         let changed = Duration::from_secs(seconds.max(0).cast_unsigned()) + Duration::from_nanos(nanos);
@@ -48,17 +48,17 @@ impl Stamp {
     }
 }
 
-/// What rules that were found out in this way must be found out again for, once it has changed: which folders were granted,
-/// the children of those that were granted child by child, and those in which something to hide may come to be.
+/// Takes the fingerprints that invalidate a ruleset: granted folders, folders that were granted child by child, and
+/// folders in which a hidden path may appear.
 pub(super) fn stamps(rules: &Rules, places: &Places) -> Vec<Stamp> {
     let Rules { workspaces, write, shown, temp, .. } = rules;
     let granted = workspaces.iter().chain(write).chain(shown).chain([temp]);
-    // Of the granted folders only which they are: what is in them changes all the time.
+    // Of granted folders only the identity: their contents change all the time.
     let mut identities: BTreeSet<PathBuf> = granted.cloned().collect();
     let mut folders: BTreeSet<PathBuf> = places.listed.iter().cloned().collect();
     for hole in places.holes.iter().cloned() {
         match hole.canonicalize() {
-            // What holds it is listed, or not granted at all.
+            // Its parent is listed, or not granted at all.
             Ok(real) if real == hole => {}
             Ok(_) => drop(identities.insert(hole)),
             Err(_) => {
@@ -87,7 +87,7 @@ mod tests {
         Rules { workspaces: vec![home.join("work")], user_home: Some(home.to_owned()), ..least }
     }
 
-    /// Whether these stamps tell of a change.
+    /// Returns whether the fingerprints detect a change.
     fn tells(home: &Path, change: impl FnOnce()) -> bool {
         let found = places::places(&rules(home)).expect("known");
         let before = stamps(&rules(home), &found);

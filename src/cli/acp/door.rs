@@ -1,5 +1,5 @@
-//! The socket by which an `acp` that an editor launched reaches the runner that works with this home already. Only for
-//! the same user: the folder is private, and whoever connects is looked at.
+//! The Unix socket by which an `acp` process that an editor launched reaches the runner of this home. Only for the
+//! same user: the folder is private, and the peer's credentials are checked.
 
 use std::io;
 use std::sync::Arc;
@@ -13,21 +13,21 @@ use tokio::time::Instant;
 use crate::acp::agent::{AgentSetup, Backlog, lines, serve};
 use crate::home::Home;
 
-/// How many editors are served at once.
+/// The maximum number of editors at once.
 const MOST: usize = 32;
-/// How long a runner that holds the home may take to open its door, and how often it is tried.
+/// The time in which a starting runner must open its socket, and the interval between attempts.
 const PATIENCE: Duration = Duration::from_secs(5);
 const BETWEEN: Duration = Duration::from_millis(50);
-/// How long the runner has to close its end after the editor closed its own.
+/// The time in which the runner must close its end after the editor closed its own.
 const FAREWELL: Duration = Duration::from_secs(5);
 
-/// An open door, closed when it is dropped.
+/// An open socket for editors, closed on drop.
 pub struct Door {
     _serving: Option<JoinSet<()>>,
 }
 
 impl Door {
-    /// Opens it; whoever holds the lock of the home may. Without it the runner works as well.
+    /// Opens the socket; the caller holds the home's lock. If this fails, the runner works without it.
     pub fn open(home: &Home, setup: &AgentSetup) -> Self {
         let listener = match listen(home) {
             Ok(listener) => listener,
@@ -79,8 +79,8 @@ async fn admit(listener: UnixListener, setup: AgentSetup) {
     }
 }
 
-/// Whether somebody of this user is there, and none of the runner's own commands: whoever is let in here is asked what
-/// may run.
+/// Returns whether the peer is a process of this user and not one of the runner's own commands: a connected editor is
+/// asked for approvals.
 fn is_ours(socket: &UnixStream) -> bool {
     let Ok(peer) = socket.peer_cred() else { return false };
     peer.uid() == rustix::process::getuid().as_raw() && !is_of_a_command(peer.pid())
@@ -89,17 +89,17 @@ fn is_ours(socket: &UnixStream) -> bool {
 #[cfg(target_os = "linux")]
 fn is_of_a_command(pid: Option<i32>) -> bool {
     let pid = pid.and_then(|pid| u32::try_from(pid).ok());
-    // Who has ended since is nobody to be asked.
+    // A process that has already ended is not trusted.
     pid.is_none_or(|pid| crate::acp::local::limit_mark::is_of_a_command(pid).unwrap_or(true))
 }
 
-/// Nothing tells: commands carry no mark here.
+/// Returns false: commands cannot be recognised on this system.
 #[cfg(not(target_os = "linux"))]
 fn is_of_a_command(_pid: Option<i32>) -> bool {
     false
 }
 
-/// Connects to the runner, which may be about to open its door: two windows of an editor start at one moment.
+/// Connects to the runner, waiting for its socket: two windows of an editor may start at the same moment.
 async fn knock(home: &Home) -> io::Result<UnixStream> {
     let begun = Instant::now();
     loop {
@@ -111,7 +111,7 @@ async fn knock(home: &Home) -> io::Result<UnixStream> {
     }
 }
 
-/// Puts an editor through to the runner of this home until one of them closes.
+/// Connects an editor to the runner of this home until either side closes.
 ///
 /// # Errors
 /// The runner cannot be reached.

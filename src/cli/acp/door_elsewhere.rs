@@ -1,4 +1,4 @@
-//! A runner in the background that editors reach: not on this system yet. Untested here.
+//! The socket for editors on other systems, where it is not supported yet. Untested here.
 
 use std::io;
 
@@ -7,7 +7,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use crate::acp::agent::AgentSetup;
 use crate::home::Home;
 
-/// There is none.
+/// A placeholder without a socket.
 pub struct Door;
 
 impl Door {
@@ -17,7 +17,7 @@ impl Door {
     }
 }
 
-/// Nobody can be reached.
+/// Fails, because no runner can be reached on this system.
 ///
 /// # Errors
 /// Always.

@@ -1,4 +1,4 @@
-//! The runner as the agent's side knows it: started when the first session wants it, asked how it fares.
+//! The runner behind an editor's agent: started by the first session, and reports its status.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -11,12 +11,12 @@ use crate::home::{Home, Threads};
 use crate::journal::Journal;
 use crate::tool::Registry;
 
-/// A runner that serves editors, or will.
+/// A runner that serves editors, perhaps not started yet.
 pub struct EditorHost {
     home: Home,
     editors: Editors,
     up: OnceLock<Up>,
-    /// Starts it; none where it runs by itself.
+    /// Requests the start; `None` if the runner is started without editors.
     start: Option<mpsc::Sender<Wanted>>,
     started: OnceCell<()>,
 }
@@ -26,28 +26,28 @@ struct Up {
     journal: Journal,
 }
 
-/// Somebody wants the runner, for a session of this folder.
+/// A request to start the runner, for a session in this folder.
 pub struct Wanted {
     folder: PathBuf,
     answer: Mutex<Option<oneshot::Sender<Result<(), String>>>>,
 }
 
 impl Wanted {
-    /// The session's folder.
+    /// Returns the session's folder.
     pub fn folder(&self) -> &Path {
         &self.folder
     }
 
-    /// Says whether it runs now.
+    /// Reports whether the runner has started.
     pub fn answer(&self, result: Result<(), String>) {
         let answer = self.answer.lock().unwrap_or_else(PoisonError::into_inner).take();
-        // A session that was closed meanwhile does not want to know.
+        // The session may have been closed meanwhile.
         let _ = answer.map(|answer| answer.send(result));
     }
 }
 
 impl EditorHost {
-    /// One that is started by the first session.
+    /// Creates a host whose runner is started by the first session.
     pub fn waiting(home: &Home, editors: &Editors, start: mpsc::Sender<Wanted>) -> Self {
         let editors = editors.clone();
         Self {
@@ -59,7 +59,7 @@ impl EditorHost {
         }
     }
 
-    /// One that runs whatever editors do.
+    /// Creates a host for a runner that runs independently of editors.
     pub fn running(home: &Home, editors: &Editors, registry: Arc<Registry>, journal: Journal) -> Self {
         let editors = editors.clone();
         let host =
@@ -68,18 +68,18 @@ impl EditorHost {
         host
     }
 
-    /// The runner is there.
+    /// Records that the runner has started.
     pub fn is_up(&self, registry: Arc<Registry>, journal: Journal) {
-        // Only one is ever started.
+        // Only one runner is ever started.
         let _ = self.up.set(Up { registry, journal });
     }
 
-    /// Whether it is.
+    /// Returns whether the runner has started.
     pub fn is_running(&self) -> bool {
         self.up.get().is_some()
     }
 
-    /// Whether no call runs. What waits is in the journal, for whoever runs next.
+    /// Returns whether no call runs. Waiting calls stay in the journal for the next runner.
     pub async fn is_idle(&self) -> bool {
         let Some(up) = self.up.get() else { return true };
         let journal = up.journal.clone();

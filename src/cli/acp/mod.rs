@@ -1,5 +1,5 @@
-//! `acp`: the agent that an editor launches, over stdin and stdout. Where a runner works with this home already, the
-//! editor is put through to that; else this process is the runner, for as long as the editor wants it.
+//! `acp`: the agent that an editor launches, over stdin and stdout. If a runner already works with this home, the
+//! editor is connected to it. Otherwise this process is the runner, as long as the editor needs it.
 
 #[cfg(unix)]
 mod door;
@@ -29,7 +29,7 @@ use door::Door;
 pub use host::EditorHost;
 use host::Wanted;
 
-/// How often it is looked whether a runner without its editor is still needed.
+/// The interval for checking whether a runner without its editor is still needed.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
 /// Serves the editor until it closes its end.
@@ -46,12 +46,12 @@ pub fn acp(context: &Context) -> anyhow::Result<Exit> {
         }
         Err(other) => Err(other.into()),
     };
-    // A thread that reads stdin cannot be waited for.
+    // The thread that reads stdin cannot be joined.
     runtime.shutdown_background();
     ended.map(|()| Exit::Done)
 }
 
-/// This process is the runner. It begins with the first session, whose folder is the workspace where none is named.
+/// Runs as the runner. The first session starts it, and its folder is the workspace if none is named.
 async fn be_the_runner(context: &Context, config: &Config, home: &Home) -> anyhow::Result<()> {
     let stop = Stop::new();
     let _signals = stop::on_signals(&stop)?;
@@ -98,9 +98,9 @@ async fn be_the_runner(context: &Context, config: &Config, home: &Home) -> anyho
     tokio::join!(running, serving).0
 }
 
-/// The editor went away in the middle of its calls: what they ask for goes on here for a while, counted from that
-/// moment or from the end of the last turn of another editor, whatever is asked meanwhile. What the person at the
-/// editor would be asked about waits for an approval. Without a turn only the calls that run are awaited.
+/// Keeps the runner up after the editor closed during its calls. The time counts from then, or from the end of the
+/// last turn of another editor. Questions for the person at the editor wait for an approval. Without a turn, only
+/// running calls are awaited.
 async fn linger(setup: &AgentSetup, host: &EditorHost, patience: Duration, mut had_turn: bool, stop: &Stop) {
     tracing::info!(seconds = patience.as_secs(), "the editor is gone; the runner ends after a while");
     let mut gone = tokio::time::Instant::now();
@@ -142,7 +142,7 @@ fn assemble(
     )
 }
 
-/// Lets editors in to a runner that runs whatever they do, for as long as what it returns is kept.
+/// Admits editors to an independent runner, until the returned value is dropped.
 pub fn open_door(config: &Config, home: &Home, host: Arc<EditorHost>, editors: Editors, stop: &Stop) -> Door {
     Door::open(home, &setup(config, host, editors, stop))
 }

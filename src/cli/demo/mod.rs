@@ -1,5 +1,5 @@
-//! `demo`: see it work. A backend, a device and a caller, real sockets between them, in a home and a workspace that
-//! exist for this only; one request after the other, each shown with what came of it.
+//! `demo`: a demonstration with a backend, a device and a caller, connected by real sockets, in a temporary home and
+//! workspace. It sends one request after the other and shows each outcome.
 #![expect(clippy::disallowed_methods, reason = "it makes and removes a folder of its own")]
 
 mod steps;
@@ -22,7 +22,7 @@ use crate::redact::Secret;
 use crate::sandbox::Level;
 use steps::{Memory, STEPS, Step};
 
-/// How long one request may take.
+/// The time limit of one request.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Runs the demonstration.
@@ -40,7 +40,7 @@ pub fn demo(context: &Context) -> anyhow::Result<Exit> {
     Ok(if passed { Exit::Done } else { Exit::Failed })
 }
 
-/// A folder of its own, removed at the end.
+/// A temporary folder, removed at the end.
 struct Place {
     root: PathBuf,
 }
@@ -51,7 +51,7 @@ impl Place {
         let failed =
             |cause: std::io::Error| Stop::with(Exit::CannotWrite, format!("{}: {cause}", root.display()));
         std::fs::create_dir_all(root.join("workspace")).map_err(failed)?;
-        // As far as this system can: a demonstration is no place to be refused.
+        // Confined as far as this system allows: the demonstration should not be refused.
         std::fs::write(root.join("config.toml"), "[sandbox]\nrequire = \"none\"\n").map_err(failed)?;
         steps::furnish(&root.join("workspace"))?;
         Ok(Self { root })
@@ -73,7 +73,7 @@ async fn play(context: &Context) -> anyhow::Result<bool> {
     let _signals = stop::on_signals(&stop)?;
     let (ready, is_ready) = oneshot::channel();
     let serving = dev::serve(0, context, &home, &stop, |state| {
-        // The player below listens until then.
+        // The player below waits for this.
         let _ = ready.send(state.clone());
     });
     let playing = async {

@@ -1,4 +1,4 @@
-//! The requests of the demonstration, each with what it should come to.
+//! The requests of the demonstration, with their expected outcomes.
 
 use std::path::Path;
 
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use crate::cli::caller::Answer;
 use crate::cli::exit::{Exit, Stop};
 
-/// What later requests need of earlier answers.
+/// Values from earlier answers that later requests need.
 #[derive(Debug, Default)]
 pub(super) struct Memory {
     handle: String,
@@ -21,9 +21,9 @@ pub(super) struct Step {
     pub tool: &'static str,
     pub what: &'static str,
     pub args: fn(&Memory) -> Value,
-    /// Whether the answer is what it should be.
+    /// Checks the answer.
     pub wanted: fn(&Answer, &mut Memory) -> bool,
-    /// Whether the caller takes the request back at once.
+    /// The caller cancels the request immediately.
     pub taken_back: bool,
 }
 
@@ -51,7 +51,7 @@ fn refused(answer: &Answer, code: &str) -> bool {
     answer.outcome == "error" && answer.payload["meta"]["code"] == code
 }
 
-/// The text between two others.
+/// Returns the text between two others.
 fn between(answer: &Answer, before: &str, after: &str) -> Option<String> {
     let text = answer.text();
     let rest = &text[text.find(before)? + before.len()..];
@@ -199,7 +199,7 @@ pub(super) const STEPS: &[Step] = &[
     .taken_back(),
 ];
 
-/// Puts something to work on into the workspace.
+/// Creates sample data in the workspace.
 pub(super) fn furnish(workspace: &Path) -> anyhow::Result<()> {
     crate::record_locks::install();
     let made = rusqlite::Connection::open(workspace.join("stars.sqlite3")).and_then(|stars| {

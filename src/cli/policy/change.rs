@@ -10,27 +10,27 @@ use crate::cli::exit::{Exit, Stop};
 use crate::cli::print;
 use crate::policy::{Decision, Grant, NewRule, Target};
 
-/// How long a grant for one request waits for it.
+/// The lifetime of a grant for one request.
 const ONCE_WITHIN: Duration = Duration::from_hours(24);
 
-/// A rule that was added, as `--json` shows it.
+/// An added rule, as `--json` shows it.
 #[derive(Serialize)]
 struct Added<'a> {
     rule: &'a str,
     decision: Decision,
     file: &'a str,
-    /// What stands against it all the same.
+    /// The stricter rule that still applies.
     still: Option<String>,
 }
 
-/// A grant that was given, or taken back.
+/// A grant that was given or revoked.
 #[derive(Serialize)]
 struct Given<'a> {
     grant: &'a Grant,
     revoked: bool,
 }
 
-/// Allows something.
+/// Adds a rule or a grant that allows something.
 pub(super) fn allow(desk: &Desk<'_>, args: &AllowArgs, as_json: bool) -> anyhow::Result<Exit> {
     if !args.once && args.lasts.is_none() {
         return add(desk, &args.what, Decision::Allow, as_json);
@@ -51,7 +51,7 @@ pub(super) fn allow(desk: &Desk<'_>, args: &AllowArgs, as_json: bool) -> anyhow:
     Ok(Exit::Done)
 }
 
-/// What is granted: one thing.
+/// Returns the single target of a grant.
 fn target(desk: &Desk<'_>, what: &What) -> anyhow::Result<Target> {
     let rules = desk.standing()?.now().rules;
     match (what.words.as_slice(), &what.tool, &what.path) {
@@ -69,7 +69,7 @@ fn target(desk: &Desk<'_>, what: &What) -> anyhow::Result<Target> {
     }
 }
 
-/// Denies something.
+/// Adds a rule that denies something.
 pub(super) fn deny(desk: &Desk<'_>, what: &What, as_json: bool) -> anyhow::Result<Exit> {
     add(desk, what, Decision::Deny, as_json)
 }
@@ -115,7 +115,7 @@ fn add(desk: &Desk<'_>, what: &What, decision: Decision, as_json: bool) -> anyho
     Ok(Exit::Done)
 }
 
-/// Takes a grant back.
+/// Revokes a grant.
 pub(super) fn revoke(desk: &Desk<'_>, id: &str, as_json: bool) -> anyhow::Result<Exit> {
     let standing = desk.standing()?;
     let grants = standing.grants_for(None);

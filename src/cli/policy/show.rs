@@ -1,4 +1,4 @@
-//! `policy show`: the rules and the grants in force.
+//! `policy show`: shows the rules and the grants in force.
 
 use serde::Serialize;
 
@@ -8,7 +8,7 @@ use crate::cli::{moments, print};
 use crate::policy::{Decision, Grant, Rule, Target};
 use crate::runner::Clock;
 
-/// What `--json` says.
+/// The output with `--json`.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Shown<'a> {
@@ -44,7 +44,7 @@ impl<'a> ShownRule<'a> {
         }
     }
 
-    /// What it is about.
+    /// Describes the calls to which the rule applies.
     fn subject(&self) -> String {
         let command = self.command.iter().map(|words| words.join("|")).collect::<Vec<_>>().join(" ");
         let about =
@@ -54,7 +54,7 @@ impl<'a> ShownRule<'a> {
     }
 }
 
-/// Shows them.
+/// Prints the rules and grants.
 pub(super) fn show(desk: &Desk<'_>, as_json: bool) -> anyhow::Result<Exit> {
     let standing = desk.standing()?;
     let rules = standing.now().rules;
@@ -98,7 +98,7 @@ pub(super) fn show(desk: &Desk<'_>, as_json: bool) -> anyhow::Result<Exit> {
     Ok(Exit::Done)
 }
 
-/// What a grant is for.
+/// Describes the target of a grant.
 pub(super) fn in_words(target: &Target) -> String {
     match target {
         Target::Rule(name) => format!("what the rule {name} is against"),

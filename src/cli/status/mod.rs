@@ -1,4 +1,5 @@
-//! `status`: whether a runner runs, what is on its way, whether its backend answers. Works without a runner too.
+//! `status`: shows whether a runner runs, its pending work, and whether its backend answers. Works without a runner
+//! too.
 
 mod protection;
 mod shown;
@@ -27,59 +28,59 @@ struct Status {
     running: bool,
     pid: Option<u32>,
     device_id: String,
-    /// Where the device's private key is kept: `file`, which is all there is.
+    /// The storage of the device's private key: always `file`.
     device_key: &'static str,
-    /// How many secrets the owner keeps, in their sealed file; null where it cannot be read.
+    /// The number of the owner's secrets; null if their file cannot be read.
     secrets: Option<usize>,
-    /// Where the key of the secrets is: `file` or `keychain`; null where its file cannot be read.
+    /// The storage of the secrets' key: `file` or `keychain`; null if its file cannot be read.
     secrets_key: Option<KeyPlace>,
     backend: BackendStatus,
     confinement: String,
-    /// `signed` where only requests with the pinned key's signature are run, else `transport`.
+    /// `signed` if only requests signed with the configured key are run, else `transport`.
     request_auth: &'static str,
-    /// `none`, `loopback` or `full`: what commands reach.
+    /// The network access of commands: `none`, `loopback` or `full`.
     network: &'static str,
-    /// `read_only` or `watched`: how commands meet what of a workspace runs programs later, as `.git/hooks`.
+    /// `read_only` or `watched`: the protection of workspace files that run programs later, such as `.git/hooks`.
     protected_paths: &'static str,
-    /// What of the machine one command, or all together, can use up to a limit only.
+    /// The resources that are limited for commands.
     limits: Limits,
     in_flight: u32,
     outbox: Outbox,
-    /// What waits for other backends than the one that the runner works for, or the configured one where none runs.
+    /// The pending work for other backends than the current one, or than the configured one if no runner runs.
     other_backends: Vec<OtherBackend>,
     can_execute: CanExecute,
-    /// The last time that the journal was damaged and what became of it.
+    /// The last damage to the journal, and its repair.
     salvage: Option<Salvage>,
     version: &'static str,
-    /// The life of the runner that is, or was the last.
+    /// The number of the current or the last process of the runner.
     epoch: Option<u64>,
     waiting: Waiting,
     paused: Option<SwitchedOn>,
     safe_mode: Option<SwitchedOn>,
-    /// The conversations that a person has stopped in an editor.
+    /// The conversations that a person stopped in an editor.
     stopped_conversations: Vec<StoppedConversation>,
-    /// The conversations that are asked about, with or without an editor, because one was attached to them.
+    /// The conversations that are asked about even without an editor, because one was attached to them.
     asked_conversations: AskedConversations,
     policy: PolicyStatus,
-    /// `disk`, `intercepted`, `clock_skew`, `secrets`, `paused`, `safe_mode`, `audit`, `other_process`, `policy`: what
-    /// keeps it from being all it should be.
+    /// The current problems: `disk`, `intercepted`, `clock_skew`, `secrets`, `paused`, `safe_mode`, `audit`,
+    /// `other_process`, `policy`.
     degraded: Vec<&'static str>,
 }
 
-/// A backend for which something waits until the runner works for it again.
+/// A backend with work that is pending until the runner works for it again.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct OtherBackend {
-    /// Its address; null of what was there before each request had a backend, and no start has named one since.
+    /// Its address; null for requests from before the backend was recorded, if no start has named one since.
     url: Option<String>,
-    /// The id of the deployment, where it has one.
+    /// The id of the deployment, if it has one.
     backend_id: Option<String>,
     requests: u32,
     results: u32,
     oldest_ms: Option<i64>,
 }
 
-/// What is accepted and not begun.
+/// The requests that are accepted and not started.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Waiting {
@@ -93,10 +94,11 @@ struct BackendStatus {
     /// `convex` or `websocket`.
     kind: &'static str,
     url: Option<String>,
-    /// Whether the lasting connection is `up` or `down`; null where there is none, or no runner runs.
+    /// `up` or `down` for a lasting connection; null if there is none or no runner runs.
     link: Option<String>,
     reachable: bool,
-    /// Why nothing comes through: `unreachable`, `intercepted`, `no_backend` (404), `refused`, `busy`, `failing`; null while all does.
+    /// The reason why the backend cannot be used: `unreachable`, `intercepted`, `no_backend` (404), `refused`, `busy`,
+    /// `failing`; null if it can.
     trouble: Option<String>,
     last_contact_ms: Option<i64>,
     last_poll_ms: Option<i64>,
@@ -107,12 +109,12 @@ struct BackendStatus {
 #[serde(rename_all = "camelCase")]
 struct Outbox {
     pending: u32,
-    /// The size of the answers that wait.
+    /// The size of the pending answers.
     bytes: u64,
-    /// How many bytes of them are being sent, where that takes longer than a moment.
+    /// The number of their bytes being sent, if that takes longer than a moment.
     sending_bytes: u64,
     oldest_ms: Option<i64>,
-    /// Answers that the backend will never take, of the last 30 days.
+    /// Answers of the last 30 days that the backend will never accept.
     undeliverable: u32,
 }
 
@@ -123,7 +125,7 @@ struct CanExecute {
     exec: bool,
 }
 
-/// How long the backend has to answer.
+/// The time limit for probing the backend.
 const PROBE: Duration = Duration::from_secs(3);
 
 /// Shows the status.
@@ -150,9 +152,9 @@ pub fn status(context: &Context) -> anyhow::Result<Exit> {
     Ok(Exit::Done)
 }
 
-/// How commands are confined.
+/// The confinement of commands.
 struct Confined {
-    /// Whether commands run at that level.
+    /// Commands may run at this level.
     exec: bool,
     level: String,
     network: &'static str,
@@ -239,8 +241,8 @@ fn look(config: &Config, home: &Home, confined: Confined) -> anyhow::Result<Stat
     })
 }
 
-/// Asks the backend whether it answers. Returns that, and what is wrong in one word: what the running runner has met
-/// says more than an answer to this process.
+/// Probes the backend. Returns whether it answers, and the problem: that of the running runner goes before that of
+/// this process.
 fn probe_backend(
     config: &Config,
     met: Option<String>,
@@ -250,14 +252,14 @@ fn probe_backend(
         Some(_) => runtime()?.block_on(wiring::probe(config, PROBE)),
         None => Err(None),
     };
-    // A running runner that is answered knows better than an address without a version.
+    // A runner that gets answers knows more than a probe of an address without a version.
     let probed = probed.or_else(|word| {
         if running && met.is_none() && word == Some("no_backend") { Ok(()) } else { Err(word) }
     });
     Ok((probed.is_ok(), met.or_else(|| probed.err().flatten().map(str::to_owned))))
 }
 
-/// What the journal knows.
+/// The facts in the journal.
 #[derive(Debug, Default)]
 struct Facts {
     counts: LiveCounts,
@@ -272,7 +274,7 @@ struct Facts {
     link: Option<String>,
     salvage: Option<Salvage>,
     elsewhere: Vec<WaitingBackend>,
-    /// What the runner last said that is not as it should be, in its words.
+    /// The problems that the runner recorded last, as keywords.
     degraded: String,
 }
 
@@ -287,7 +289,7 @@ impl OtherBackend {
         }
     }
 
-    /// `2 requests and 3 results`.
+    /// Formats the counts: `2 requests and 3 results`.
     fn counted(&self) -> String {
         let count = |n: u32, word: &str| match n {
             0 => None,
@@ -300,7 +302,8 @@ impl OtherBackend {
 }
 
 impl Facts {
-    /// Of the backend that the runner works for; where none runs, of the configured one; without one, of the last.
+    /// Reads the facts of the runner's backend; without a runner, of the configured one; without that, of the last
+    /// one.
     fn read(config: &Config, home: &Home, is_running: bool) -> anyhow::Result<Self> {
         let Some(reader) = Reader::find(&home.journal_file())? else { return Ok(Self::default()) };
         let reader = match &config.backend.url {

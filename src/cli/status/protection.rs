@@ -1,4 +1,4 @@
-//! What of the status is about safety: limits of what commands use up, and the owner's rules. Not here: confinement itself
+//! The safety part of the status: resource limits of commands, and the owner's rules. Not here: confinement itself
 //! (acp).
 
 use serde::Serialize;
@@ -11,7 +11,7 @@ use crate::policy::Rules;
 #[serde(rename_all = "camelCase")]
 pub(super) struct Limits {
     processes: bool,
-    /// Known of a runner that runs.
+    /// Only known of a running runner.
     memory: bool,
     file_size: bool,
 }
@@ -46,14 +46,14 @@ impl Limits {
 #[serde(rename_all = "camelCase")]
 pub(super) struct PolicyStatus {
     pub rules: usize,
-    /// `allow`, `ask` or `deny`: what is done about what no rule names.
+    /// `allow`, `ask` or `deny`: the decision if no rule matches.
     pub default: &'static str,
-    /// What is wrong with policy.toml, with the line.
+    /// The error in policy.toml, with its line.
     pub broken: Option<String>,
 }
 
 impl PolicyStatus {
-    /// The rules as they stand in the file. Names of tools are not looked at: no tool is set up for this.
+    /// Reads the rules from the file. Names of tools are not checked, because no tools are set up for this.
     pub fn of(home: &Home) -> Self {
         let read = PolicyFile::of(home).read().map_err(|error| format!("policy.toml: {error}"));
         let rules = read.and_then(|text| {
@@ -66,7 +66,7 @@ impl PolicyStatus {
     }
 }
 
-/// Whether the control groups of this runner's commands limit their processes, and their memory.
+/// Returns whether the control groups of this runner's commands limit processes and memory.
 #[cfg(unix)]
 fn in_groups(runner: u32) -> (bool, bool) {
     let limits = crate::acp::local::group_limits::of_runner(runner);

@@ -1,4 +1,4 @@
-//! The status in words, for people. Not here: finding it out.
+//! The status as text for people. Not here: collecting it.
 
 use super::super::pause::stop_in_words;
 use super::super::{moments, print};
@@ -7,9 +7,9 @@ use crate::home::{KeyPlace, SwitchedOn};
 use crate::output::figures::size;
 use crate::runner::Clock;
 
-/// How many stopped conversations are listed.
+/// The maximum number of stopped conversations to list.
 const MOST_STOPPED: usize = 5;
-/// What waits for other backends.
+/// Prints the pending work for other backends.
 fn show_elsewhere(status: &Status) {
     for other in &status.other_backends {
         let wait = if other.requests + other.results == 1 { "waits" } else { "wait" };
@@ -102,7 +102,7 @@ pub(super) fn show(status: &Status) {
     print::line(&format!("Version       {}", status.version));
 }
 
-/// The conversations that a person has stopped, or wants to be asked about.
+/// Prints the conversations that a person stopped, or wants to be asked about.
 fn show_stopped(status: &Status, now_ms: i64) {
     let asked = &status.asked_conversations;
     let which = match asked.conversations.len() {
@@ -126,7 +126,7 @@ fn show_stopped(status: &Status, now_ms: i64) {
     }
 }
 
-/// How many answers wait, their size, and how much of them is being sent.
+/// Formats the number of pending answers, their size, and the part being sent.
 fn undelivered(outbox: &Outbox, oldest: &str) -> String {
     let bytes = if outbox.pending > 0 { format!(" ({})", size(outbox.bytes)) } else { String::new() };
     let sending = match outbox.sending_bytes {
@@ -136,7 +136,7 @@ fn undelivered(outbox: &Outbox, oldest: &str) -> String {
     format!("{}{bytes}{oldest}{sending}", outbox.pending)
 }
 
-/// What is not as it should be, in sentences.
+/// Describes the current problems in sentences.
 fn hindrances(status: &Status, now_ms: i64) -> Vec<String> {
     let since = |on: &Option<SwitchedOn>| {
         let Some(on) = on else { return String::new() };

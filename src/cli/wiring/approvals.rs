@@ -1,4 +1,4 @@
-//! The owner's list of what to be asked about, and the owner's rules, as the gate takes them.
+//! Converts the owner's list of effects and tools to ask about, and the owner's rules, for the gate.
 
 use std::collections::HashSet;
 use std::path::Path;
@@ -12,8 +12,8 @@ use crate::home::Home;
 use crate::request::Effect;
 use crate::tool::Registry;
 
-/// What the configuration says; a word that is neither an effect nor a tool is a mistake, which must not pass for a
-/// list that asks.
+/// Parses the list. An entry that is neither an effect nor a tool is an error, because it would silently ask for
+/// nothing.
 pub(super) fn asked_about(config: &Config, registry: &Registry) -> anyhow::Result<Vec<AskAbout>> {
     let about = |word: &String| match word.as_str() {
         "reads" => Ok(AskAbout::Effect(Effect::Reads)),
@@ -31,7 +31,7 @@ pub(super) fn asked_about(config: &Config, registry: &Registry) -> anyhow::Resul
     config.policy.ask.iter().map(about).collect()
 }
 
-/// The rules of policy.toml; a file that says something else than it means is a bad configuration.
+/// Loads the rules of policy.toml; an ambiguous or invalid file is a configuration error.
 pub(super) fn rules(
     home: &Home,
     workspace: &Workspace,

@@ -1,4 +1,4 @@
-//! The backend as the configuration names it, for the device's side and for the caller's.
+//! Builds the configured backend, for the device's side and for the caller's.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,21 +16,21 @@ use crate::journal::BackendIdentity;
 use crate::redact::Redactor;
 use crate::request::RequestAuth;
 
-/// Where the backend of a process comes from.
+/// The origin of a process's backend.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BackendSource {
-    /// The owner named it.
+    /// Named by the owner.
     Configured,
-    /// This process runs it: nothing that belongs to a configured one is its.
+    /// Run by this process; it does not use the state of a configured backend.
     Embedded,
 }
 
-/// The tokens of the backend that the configuration names.
+/// Returns the tokens of the configured backend.
 pub fn tokens(config: &Config, home: &Home) -> anyhow::Result<Tokens> {
     Ok(Tokens::of(home, config.backend.url.as_ref().ok_or_else(no_backend)?.as_str()))
 }
 
-/// Which backend it is, as far as that is known without asking it.
+/// Returns the identity of the backend, as far as it is known without a request.
 pub(super) fn identity(
     config: &Config,
     home: &Home,
@@ -44,7 +44,7 @@ pub(super) fn identity(
     })
 }
 
-/// The backend as the configuration names it.
+/// Builds the device's side of the configured backend.
 pub(super) fn device_backend(
     config: &Config,
     home: &Home,
@@ -73,7 +73,7 @@ pub(super) fn device_backend(
     let (tokens, redactor) = (tokens(config, home)?, redactor.clone());
     let shown: ShownToken = Arc::new(move || match tokens.read(TokenName::Backend) {
         Ok(token) => {
-            // Masked in results from before it is shown for the first time.
+            // Mask it in results before it is used for the first time.
             if let Some(token) = &token {
                 redactor.add(token);
             }
@@ -93,7 +93,7 @@ fn no_backend() -> anyhow::Error {
     exit::Stop::with(Exit::Config, text)
 }
 
-/// Whether something answers at the backend's address, and if not, why in one word; none where there is no address.
+/// Probes the backend's address and returns the problem as a keyword; `Err(None)` if there is no address.
 pub async fn probe(config: &Config, patience: Duration) -> Result<(), Option<&'static str>> {
     let url = config.backend.url.as_ref().ok_or(None)?;
     if config.backend.kind == BackendKind::Convex {
@@ -104,7 +104,7 @@ pub async fn probe(config: &Config, patience: Duration) -> Result<(), Option<&'s
         Some(proxy) => proxy.place(),
         None => url.place(),
     };
-    // No handshake: a worker may take a second connection of a device for the end of the first.
+    // Without a handshake: a worker may take a second connection of a device for the end of the first.
     match tokio::time::timeout(patience, tokio::net::TcpStream::connect(place)).await {
         Ok(Ok(_)) => Ok(()),
         _ => Err(Some("unreachable")),
@@ -116,17 +116,17 @@ fn proxies(config: &Config) -> ProxyRules {
     ProxyRules { http, https, all, no }
 }
 
-/// Whose signature every request must have.
+/// Returns the required signature of requests, if one is configured.
 pub(super) fn request_auth(config: &Config, device: &DeviceId) -> anyhow::Result<Option<RequestAuth>> {
     let Some(key) = config.backend.request_key else { return Ok(None) };
-    // Never without it because something is wrong with it.
+    // An invalid key must not disable the check.
     let auth = RequestAuth::new(device.clone(), key.bytes());
     let auth =
         auth.ok_or_else(|| exit::Stop::with(Exit::Config, "backend.request_key is no Ed25519 public key"))?;
     Ok(Some(auth))
 }
 
-/// A Convex backend as this device sees it.
+/// Builds a Convex backend for this device.
 pub fn backend(
     config: &Config,
     home: &Home,
@@ -144,7 +144,7 @@ pub fn backend(
     ))
 }
 
-/// The backend's functions, for whichever side.
+/// Builds the client of the backend's functions, for either side.
 pub fn functions(config: &Config) -> anyhow::Result<HttpFunctions> {
     let url = config.backend.url.as_ref().ok_or_else(no_backend)?;
     if config.backend.kind == BackendKind::WebSocket {

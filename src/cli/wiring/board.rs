@@ -1,4 +1,4 @@
-//! The Task tools' board over the runner's tasks.
+//! The board of the Task tools, on the runner's tasks.
 
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -13,15 +13,15 @@ use crate::request::{ErrorCode, OutcomeKind};
 use crate::runner::{Clock, TaskRequests};
 use crate::tool::{Registry, ToolCx, ToolError};
 
-/// TaskRequests as rows of the runner's journal.
+/// A task board on rows of the runner's journal.
 pub(super) struct RunnerBoard {
     tasks: TaskRequests,
     clock: Clock,
-    /// Known only once every tool, the Task tools among them, is registered.
+    /// Set only once every tool, including the Task tools, is registered.
     machine: OnceLock<Known>,
 }
 
-/// What the board looks at of the machine.
+/// The parts of the host that the board needs.
 struct Known {
     registry: Arc<Registry>,
     shells: Arc<ShellBoard>,
@@ -33,14 +33,14 @@ impl RunnerBoard {
         Self { tasks, clock: Clock::system(), machine: OnceLock::new() }
     }
 
-    /// Gives it the tools that tasks may run, and the shells that are shown beside them.
+    /// Sets the tools that tasks may run, and the shells that are listed beside them.
     pub(super) fn know(&self, machine: &Machine) {
         let known = Known {
             registry: Arc::clone(&machine.registry),
             shells: Arc::clone(&machine.shells),
             terminals: machine.terminals.clone(),
         };
-        // Wiring calls this once.
+        // Wiring calls this only once.
         let _ = self.machine.set(known);
     }
 
@@ -49,8 +49,7 @@ impl RunnerBoard {
             self.machine.get().ok_or_else(|| ToolError::internal("the tools are not registered yet"))?;
         let entry = machine.registry.find(tool)?;
         let effect = entry.decode(args)?.effect();
-        // Named after the request that asks, so that whoever knows that one can find its task, whatever happened to
-        // the answer.
+        // The id derives from the request, so that its task can be found even if the answer was lost.
         let id = RequestId::parse(format!("{}-task", cx.request)).unwrap_or_default();
         let name = ToolName::parse(tool).map_err(|bad| ToolError::invalid_args(bad.to_string()))?;
         self.tasks.start(id, name, effect, args.to_owned(), cx.agent_type.clone()).await.map_err(|error| {

@@ -1,4 +1,4 @@
-//! The owner's settings as the rules of confinement, and its level as the engine takes it.
+//! Converts the owner's settings to sandbox rules, and exposes the confinement level to the engine.
 
 use std::path::{Path, PathBuf};
 use std::pin::Pin;
@@ -10,16 +10,17 @@ use crate::home::Home;
 use crate::runner::Confines;
 use crate::sandbox::{Network, Require, Rules, settled};
 
-/// What confines the commands of this machine. They may put what they remove into the trash, by the names of this program.
+/// Builds the confinement for this machine's commands. They may move removed files into the trash, through shims of
+/// this program.
 pub fn confinement(config: &Config, home: &Home, environment: &Environment) -> Confinement {
     let sandbox = &config.sandbox;
     let keeps = config.trash.max_mb > 0;
     let of_trash = if keeps { super::trash(config, home).folders_for_commands() } else { Vec::new() };
     let own_program = std::env::current_exe().ok().filter(|_| keeps);
     let path = environment.path().map(std::env::split_paths).into_iter().flatten();
-    // A link in what commands write may be theirs, in whichever of these folders, and leads to no other grant.
+    // A link in a folder that commands write may be theirs. It must not lead to another grant.
     let writes = [config.workspaces.as_slice(), &sandbox.write].concat();
-    // Paths as the kernel knows them: what a link leads to.
+    // Resolved paths, as the kernel sees them.
     let rules = Rules {
         workspaces: config.workspaces.clone(),
         user_home: environment.user_dir().map(real),

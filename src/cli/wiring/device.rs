@@ -1,4 +1,4 @@
-//! This device towards the backend: its identity as the wire's signer, its token file as the session's store.
+//! The device for the backend: its identity signs, and its token file stores the session.
 
 use std::io;
 
@@ -7,14 +7,14 @@ use crate::home::{DeviceIdentity, TokenName, Tokens, fresh_token};
 use crate::ids::DeviceId;
 use crate::redact::{Redactor, Secret};
 
-/// The identity of the home, with the name that people know this machine by.
+/// The home's identity with the machine's host name.
 pub struct Device {
     identity: DeviceIdentity,
     name: String,
 }
 
 impl Device {
-    /// This identity on this machine.
+    /// Creates the device from this identity.
     pub fn new(identity: DeviceIdentity) -> Self {
         Self { identity, name: host_name() }
     }
@@ -46,14 +46,14 @@ impl Signer for Device {
     }
 }
 
-/// The session's token in its file. Every token is masked in results from before it is first used.
+/// The session's token in its file. Every token is masked in results before its first use.
 pub struct StoredToken {
     tokens: Tokens,
     redactor: Redactor,
 }
 
 impl StoredToken {
-    /// In this folder, masked by this redactor.
+    /// Creates a store for these tokens, masked by this redactor.
     pub fn new(tokens: Tokens, redactor: Redactor) -> Self {
         Self { tokens, redactor }
     }

@@ -1,4 +1,5 @@
-//! Where rooms that do not know each other are joined: each joint is a trait of one room served by a type of another.
+//! Adapters between modules that do not depend on each other: each implements a trait of one module with a type of
+//! another.
 
 use std::collections::HashSet;
 use std::sync::{Arc, OnceLock};
@@ -28,7 +29,7 @@ use crate::runner::{Catalog, Clock, LookedAfter, Survivors};
 use crate::tool::{Aftermath, Intent};
 use crate::trash::Trash;
 
-/// The redactor, at work on streams of output.
+/// Creates a filter that masks secrets in streams of output.
 pub(super) fn masking(redactor: &Redactor) -> FilterFactory {
     let redactor = redactor.clone();
     Arc::new(move || Box::new(Masking(redactor.stream())))
@@ -51,16 +52,16 @@ impl StreamFilter for Masking {
     }
 }
 
-/// The redactor, told of secrets in the environment.
+/// Creates a callback that adds secrets of the environment to the redactor.
 pub(super) fn learning(redactor: &Redactor) -> TellWithheld {
     let redactor = redactor.clone();
     Arc::new(move |values| redactor.add_all(values.into_iter().map(Secret::new)))
 }
 
-/// How long secrets that could not be read are left alone: to ask a keychain may open a window.
+/// The interval for reading secrets again after a failure: accessing a keychain may open a window.
 const ASKED_AGAIN: Duration = Duration::from_mins(5);
 
-/// Masks the secrets that the owner stores while the runner runs, from the moment at which they are there.
+/// Masks secrets that the owner stores while the runner runs, as soon as they are stored.
 pub(super) async fn hearing_of_secrets(secrets: Secrets, redactor: Redactor) {
     let Some(mut news) = secrets.watch() else { return };
     loop {
@@ -76,13 +77,13 @@ pub(super) async fn hearing_of_secrets(secrets: Secrets, redactor: Redactor) {
         }
         tokio::select! {
             heard = news.changed.changed() => if heard.is_err() { return },
-            // That a keychain is open now is told by nobody.
+            // No event tells that a keychain was unlocked.
             () = tokio::time::sleep(ASKED_AGAIN), if !is_read => {}
         }
     }
 }
 
-/// Commands remove into the trash, where that can be laid out.
+/// Installs the shims that move removed files into the trash, if possible.
 #[cfg(target_os = "linux")]
 pub(super) fn shims(trash: &Trash, workspace: &Workspace, terminals: &LocalTerminals) {
     let laid_out = std::env::current_exe()
@@ -93,7 +94,7 @@ pub(super) fn shims(trash: &Trash, workspace: &Workspace, terminals: &LocalTermi
     }
 }
 
-/// Lets go of what is over its time in the trash and among the temporary files of commands, at once and every hour.
+/// Removes expired items from the trash and commands' temporary files, now and every hour.
 pub(super) async fn tidying(trash: Trash, terminals: LocalTerminals) {
     loop {
         terminals.tidy().await;
@@ -107,11 +108,11 @@ pub(super) async fn tidying(trash: Trash, terminals: LocalTerminals) {
     }
 }
 
-/// The options of `rm` are others there.
+/// Does nothing: `rm` has other options on this system.
 #[cfg(not(target_os = "linux"))]
 pub(super) fn shims(_trash: &Trash, _workspace: &Workspace, _terminals: &LocalTerminals) {}
 
-/// The journal, told of processes.
+/// Creates a log of child processes in the journal.
 pub(super) fn child_log(journal: Option<&Journal>) -> Arc<dyn ChildLog> {
     match journal {
         Some(journal) => Arc::new(Journalled { journal: journal.clone(), clock: Clock::system() }),
@@ -150,14 +151,14 @@ impl ChildLog for Journalled {
     }
 }
 
-/// Ends what an earlier life left running, but for the shells that were taken up again, and sees what became of what
-/// it was about to do.
+/// Cleanup after a crash: ends processes that an earlier run left, except adopted shells, and determines the outcome
+/// of intended effects.
 pub(super) struct Aftercare {
-    /// Who was, by identity.
+    /// The identities of the adopted shells.
     pub taken_up: HashSet<String>,
-    /// Where files may be looked at.
+    /// The workspace in which files are checked.
     pub workspace: Workspace,
-    /// What repositories are looked at with.
+    /// The dependencies for checking repositories.
     pub git: GitDeps,
 }
 
@@ -195,14 +196,14 @@ impl Survivors for Aftercare {
     }
 }
 
-/// The home's skills and agents, and the news of their changes.
+/// Creates a catalog of the home's skills and agents that also reports changes.
 pub(super) fn home_catalog(home: &Home) -> Arc<dyn Catalog> {
     Arc::new(HomeCatalog { home: home.clone(), news: OnceLock::new() })
 }
 
 struct HomeCatalog {
     home: Home,
-    /// There once somebody wants to know: one pass does not, and ending a watch takes the system a while.
+    /// Opened on first use: a single pass does not need it, and closing a watch takes a while.
     news: OnceLock<News>,
 }
 
@@ -256,11 +257,11 @@ impl Catalog for HomeCatalog {
     }
 }
 
-/// The most that the wire takes of one catalog body, in bytes.
+/// The wire's limit for one catalog body, in bytes.
 const BODY_LIMIT: usize = 900 << 10;
 
-/// A document of the home as the catalog has it. One that is too long for the wire is published with as much of its
-/// text as fits and says so; the whole stays in the home.
+/// Converts a document of the home for the catalog. One that is too long is published with the part that fits and
+/// marked as truncated; the home keeps the whole.
 fn published(item: home::CatalogItem) -> CatalogItem {
     let home::CatalogItem { key, hash, mut body } = item;
     if body.len() > BODY_LIMIT
@@ -269,7 +270,7 @@ fn published(item: home::CatalogItem) -> CatalogItem {
         let text = document["body"].as_str().unwrap_or_default().to_owned();
         let mut keep = text.len();
         while body.len() > BODY_LIMIT && keep > 0 {
-            // In proportion, because escapes make the JSON longer than the text.
+            // Proportionally, because escapes make the JSON longer than the text.
             keep = text.floor_char_boundary((keep - 1).min(keep * 99 / 100 * BODY_LIMIT / body.len()));
             document["body"] = text[..keep].into();
             document["bodyTruncated"] = true.into();
@@ -280,7 +281,7 @@ fn published(item: home::CatalogItem) -> CatalogItem {
     CatalogItem { key, hash, body }
 }
 
-/// The audit of this home, its head signed by this device.
+/// Opens the audit of this home, with its head signed by this device.
 pub(super) fn audit(config: &Config, home: &Home, identity: DeviceIdentity) -> anyhow::Result<Audit> {
     let keep = Keep {
         age: Duration::from_hours(24 * config.audit.keep_days as u64),

@@ -1,4 +1,5 @@
-//! The only place where concrete types meet: from the configuration to a machine with tools, and to a runner.
+//! The composition root: assembles the concrete types into a host with tools, and into a runner. No other module
+//! combines them.
 
 mod approvals;
 mod backends;
@@ -45,32 +46,31 @@ pub use confining::confinement;
 pub use device::{Device, StoredToken};
 pub use settings::{editor_settings, least_free};
 
-/// This machine with its tools: what `call`, `tools` and the runner share.
+/// The host with its tools, shared by `call`, `tools` and the runner.
 pub struct Machine {
     /// The tools.
     pub registry: Arc<Registry>,
-    /// Who may say no.
+    /// The permission gate.
     pub gate: Arc<InsideWorkspace>,
     /// Masks secrets.
     pub redactor: Redactor,
-    /// Keeps what is clipped.
+    /// Stores the full output of clipped results.
     pub outputs: OutputStore,
-    /// The folders.
+    /// The workspaces.
     pub workspace: Workspace,
-    /// What looks at repositories.
+    /// The dependencies of the git tools.
     pub git: git::GitDeps,
-    /// The processes.
+    /// The local terminals.
     pub terminals: LocalTerminals,
-    /// The shells in the background.
+    /// The background shells.
     pub shells: Arc<shell::ShellBoard>,
-    /// What confines commands.
+    /// The confinement of commands.
     pub confinement: Confinement,
-    /// What is kept of what they change.
+    /// The before-images and removed files.
     trash: Trash,
 }
 
-/// Puts the machine together. The journal is told of processes, where there is one; the tools are laid over the editors
-/// that may be connected.
+/// Assembles the host. Processes are recorded in the journal, if there is one; the tools also use connected editors.
 pub fn machine(
     config: &Config,
     home: &Home,
@@ -157,12 +157,12 @@ pub fn machine(
     })
 }
 
-/// The machine for a command that runs no requests: without tasks, journal and editors.
+/// Assembles the host for a command that runs no requests: without tasks, journal and editors.
 pub fn machine_alone(config: &Config, home: &Home, environment: &Environment) -> anyhow::Result<Machine> {
     machine(config, home, environment, Arc::new(NoTasks), None, &Editors::default())
 }
 
-/// What the tools for repositories work with.
+/// Builds the dependencies of the git tools.
 fn git_deps(
     environment: &Environment,
     workspace: &Workspace,
@@ -181,7 +181,7 @@ fn git_deps(
     }
 }
 
-/// What starts the commands. The values that it keeps from them are masked from then on.
+/// Creates the local terminals. Environment values that are withheld from commands are masked from then on.
 fn local_terminals(setup: LocalSetup, redactor: &Redactor) -> anyhow::Result<LocalTerminals> {
     redactor.add_all(environment::withheld(&setup.base_env).into_iter().map(Secret::new));
     let terminals = LocalTerminals::new(setup).context("no thread for starting processes")?;
@@ -189,28 +189,28 @@ fn local_terminals(setup: LocalSetup, redactor: &Redactor) -> anyhow::Result<Loc
     Ok(terminals)
 }
 
-/// Tells what commands may do and what becomes of what they remove, for a model.
+/// Describes for a model the limits of commands, and the trash for removed files.
 fn command_rules(config: &Config, confinement: Confinement) -> terminal::CommandRules {
     let added = config.sandbox.write.clone();
     let removed = if config.trash.max_mb > 0 { " What rm removes goes to a trash." } else { "" };
     Arc::new(move || format!("{}{removed}", confinement.describe_rules(&added)))
 }
 
-/// The tools, with what they change and what commands remove kept in the trash.
+/// Makes the tools and commands store their changes in the trash.
 fn keeping(registry: Registry, trash: &Trash, workspace: &Workspace, terminals: &LocalTerminals) -> Registry {
     joints::shims(trash, workspace, terminals);
     let images: Arc<dyn BeforeImages> = Arc::new(Images::new(trash.clone(), workspace.clone()));
     registry.keeping(&images)
 }
 
-/// The folders of this configuration, opened.
+/// Opens the configured workspaces.
 pub fn workspace(config: &Config, environment: &Environment) -> anyhow::Result<Workspace> {
     let user_home = environment.user_dir().map(std::path::Path::to_owned);
     Workspace::open_with_home(&config.workspaces, user_home)
         .map_err(|cause| exit::Stop::with(Exit::Config, format!("a workspace cannot be opened: {cause}")))
 }
 
-/// The trash of this home.
+/// Opens the trash of this home.
 pub fn trash(config: &Config, home: &Home) -> Trash {
     let limits = trash::Limits {
         max_bytes: (config.trash.max_mb as u64) << 20,
@@ -219,7 +219,7 @@ pub fn trash(config: &Config, home: &Home) -> Trash {
     Trash::of(home, limits)
 }
 
-/// The variables that are text; a child could not be given others through text anyway.
+/// Returns the variables that are UTF-8; others cannot be passed on.
 fn readable(variables: &[(OsString, OsString)]) -> Vec<(String, String)> {
     let text =
         |(name, value): &(OsString, OsString)| Some((name.to_str()?.to_owned(), value.to_str()?.to_owned()));
@@ -231,7 +231,7 @@ fn known_secrets(home: &Home) -> anyhow::Result<Vec<Secret<String>>> {
     match Secrets::of(home).values() {
         Ok(values) => known.extend(values),
         Err(error) if error.cause() == home::Cause::Safety => return Err(error.into()),
-        // What cannot be read cannot be given to a command either; only copies of it elsewhere go unmasked.
+        // A secret that cannot be read cannot be given to a command either; only copies elsewhere go unmasked.
         Err(error) => {
             tracing::error!(%error, "the owner's secrets cannot be read; they are neither given nor masked");
         }
@@ -242,33 +242,32 @@ fn known_secrets(home: &Home) -> anyhow::Result<Vec<Secret<String>>> {
     Ok(known)
 }
 
-/// A runner for this home, with the machine that it works on.
+/// An assembled runner with its host.
 pub struct Assembled {
     /// The runner.
     pub runner: Runner,
-    /// The processes, to be ended when the runner has.
+    /// The processes, to be ended after the runner.
     pub processes: Processes,
     /// The tools.
     pub registry: Arc<Registry>,
-    /// What survives a crash.
+    /// The journal, which survives a crash.
     pub journal: Journal,
 }
 
-/// The processes of a runner.
+/// The processes of a runner, and their housekeeping.
 pub struct Processes {
     terminals: LocalTerminals,
     trash: Trash,
     journal: Journal,
     secrets: Secrets,
     redactor: Redactor,
-    /// Shells in the background go on when the runner is told to stop.
+    /// Background shells go on when the runner is told to stop.
     keeps_shells: bool,
 }
 
 impl Processes {
-    /// Asks the login shell for its environment beside everything else, so that the first command need not wait for
-    /// a slow profile; and keeps the trash within its bounds, for as long as this lives; and masks what the owner
-    /// stores meanwhile. Dropping what this returns gives it up.
+    /// Starts background work: reads the login shell's environment, so that the first command need not wait for a slow
+    /// profile; keeps the trash within its limits; masks newly stored secrets. Dropping the returned value stops this.
     pub fn warm_up(&self) -> JoinSet<()> {
         let terminals = self.terminals.clone();
         let mut warming = JoinSet::new();
@@ -279,11 +278,11 @@ impl Processes {
         warming
     }
 
-    /// Awaits the runner, and ends the processes as soon as it waits for no call any more: beside its last deliveries.
+    /// Awaits the runner, and ends the processes as soon as no call is awaited, during its last deliveries.
     pub async fn serve<T>(&self, stop: &Stop, runner: impl Future<Output = T>) -> T {
         let running = async {
             let ended = runner.await;
-            // One that fell at its beginning drained nothing.
+            // A runner that failed at its start drained nothing.
             stop.calls_are_over();
             ended
         };
@@ -294,8 +293,8 @@ impl Processes {
         tokio::join!(running, ending).0
     }
 
-    /// Ends all of them, the shells in the background too, unless the owner wants these to go on. Each is asked first
-    /// and has two seconds, none when somebody hurries; by now no call is waited for.
+    /// Ends all processes, including background shells unless the owner keeps them. Each gets two seconds to end by
+    /// itself, or none if the stop is hurried. No call is awaited by now.
     async fn end(&self, stop: &Stop) {
         let now_ms = Clock::system().now_ms();
         if let Err(error) = self.journal.shells_stopped(now_ms, self.keeps_shells).await {
@@ -315,7 +314,7 @@ impl Processes {
     }
 }
 
-/// Puts a runner together, whose tools run there.
+/// Assembles a runner and its host.
 pub fn runner(
     config: &Config,
     home: &Home,
@@ -325,7 +324,7 @@ pub fn runner(
     editors: &Editors,
     tool_threads: &ToolThreads,
 ) -> anyhow::Result<Assembled> {
-    // Made before the machine, so that its key is among the secrets that are masked.
+    // Created before the host, so that its key is masked.
     let identity = DeviceIdentity::load_or_create(home)?;
     let request_auth = backends::request_auth(config, identity.id())?;
     let left = home::remove_left(home)?;

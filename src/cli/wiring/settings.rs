@@ -1,11 +1,11 @@
-//! The owner's settings as the engine and the editors' room take them. Not here: those of confinement (confining).
+//! Converts the owner's settings for the engine and the editor. Not here: those of confinement.
 
 use crate::acp::editor::{Discover, EditorSettings};
 use crate::config::{self, Config};
 use crate::request::Effect;
 use crate::runner::{Settings, WakeUp};
 
-/// What the owner wants of editors.
+/// Converts the settings of editors.
 pub fn editor_settings(config: &Config) -> EditorSettings {
     let editor = &config.editor;
     let effect = |asked: &config::AskedAbout| match asked {
@@ -27,12 +27,12 @@ pub fn editor_settings(config: &Config) -> EditorSettings {
     }
 }
 
-/// How many bytes the home's disk must have free for anything new to be begun.
+/// Returns the free disk space, in bytes, below which no call is started.
 pub fn least_free(config: &Config) -> u64 {
     (config.limits.least_free_mb as u64) << 20
 }
 
-/// What the owner wants of the engine.
+/// Converts the settings of the engine.
 pub(super) fn settings(config: &Config) -> Settings {
     let (poll, limits) = (&config.poll, &config.limits);
     let mut settings = Settings::default();

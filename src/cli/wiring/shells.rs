@@ -1,8 +1,8 @@
-//! Shells in the background over the end of a runner: written to the journal, and taken up again by the next life.
+//! Background shells across restarts of the runner: recorded in the journal, and adopted by the next run.
 //!
-//! A crash of the runner ends no shell that was started in the background: it runs on, and the next life reads it on
-//! under the same name. A stop that somebody asked for ends all of them, unless the owner set `keep_shells`: who stops
-//! the runner means to stop what it does. The next life then lists them as ended with the runner.
+//! A crash of the runner ends no background shell: it keeps running, and the next run reads its output under the same
+//! name. A requested stop ends all of them, because it is meant to stop all work, unless the owner set `keep_shells`.
+//! The next run then lists them as ended with the runner.
 
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
@@ -20,10 +20,10 @@ use crate::journal::{Journal, JournalError, ShellExit, ShellRow, ShellState, She
 use crate::output::{OutputHandle, OutputStore, hygiene};
 use crate::runner::Clock;
 
-/// How much of an earlier shell's output is shown, as it is kept: escape sequences count.
+/// The length of an earlier shell's output to show, as stored: escape sequences count.
 const LAST_CHARS: usize = 30_000;
 
-/// The journal as the place where shells are written down.
+/// Records of shells in the journal.
 pub(super) struct JournalledShells {
     pub journal: Journal,
     pub clock: Clock,
@@ -69,7 +69,7 @@ impl ShellRecords for JournalledShells {
     }
 }
 
-/// An end as the journal has it.
+/// Converts an exit status for the journal.
 pub(super) fn exit_of(status: &ExitStatus) -> ShellExit {
     match status {
         ExitStatus::Code(code) => ShellExit { code: Some(*code), signal: None },
@@ -78,8 +78,8 @@ pub(super) fn exit_of(status: &ExitStatus) -> ShellExit {
     }
 }
 
-/// What earlier lives left: those shells that still run are taken up, the others are listed with what is known of
-/// them. Returns who was taken up, by identity: none of these is a survivor to be ended.
+/// Adopts the shells of earlier runs that still run, and lists the others with their last state. Returns the
+/// identities of the adopted ones, which must not be ended as survivors.
 pub(super) fn take_up(
     journal: &Journal,
     home: &Home,
@@ -130,7 +130,7 @@ fn adopt(terminals: &LocalTerminals, trace: &ShellTrace, taken: &mut HashSet<Str
     }
 }
 
-/// Removes named pipes that belong to no shell that runs.
+/// Removes named pipes that belong to no running shell.
 fn clear(folder: &Path, taken: &HashSet<String>, rows: &[ShellRow]) {
     let traces = rows.iter().filter_map(|row| row.trace.as_ref());
     let used: HashSet<&Path> = traces
@@ -164,7 +164,7 @@ fn remembered(
 fn past(row: &ShellRow, last_life: Option<i64>, outputs: &OutputStore) -> Past {
     let handle = row.handle.as_deref().and_then(OutputHandle::parse);
     let text = handle.as_ref().and_then(|handle| outputs.tail_text(handle, LAST_CHARS).ok().flatten());
-    // A name under which nothing is kept would only mislead.
+    // A handle without stored output would only mislead.
     let handle = handle.filter(|_| text.is_some());
     let is_raw = row.trace.as_ref().is_some_and(|trace| trace.raw);
     let text = text.map(|kept| if is_raw { kept } else { hygiene::clean(&kept) });
@@ -185,7 +185,7 @@ fn past(row: &ShellRow, last_life: Option<i64>, outputs: &OutputStore) -> Past {
     Past { words: past_words(row, last_life, &status), output }
 }
 
-/// How the shell's command ended, as far as a runner saw it.
+/// Returns the exit status of the shell's command, as far as a runner saw it.
 fn end_of(row: &ShellRow) -> ExitStatus {
     match (&row.exit, row.state) {
         (ShellExit { code: Some(code), .. }, _) => ExitStatus::Code(*code),
@@ -218,13 +218,13 @@ fn past_words(row: &ShellRow, last_life: Option<i64>, status: &ExitStatus) -> St
     }
 }
 
-/// As `Fri, 20 Nov 2026 21:05:03 GMT`.
+/// Formats a time as `Fri, 20 Nov 2026 21:05:03 GMT`.
 fn date(ms: i64) -> String {
     let since = Duration::from_millis(u64::try_from(ms).unwrap_or(0));
     httpdate::fmt_http_date(UNIX_EPOCH + since)
 }
 
-/// The list of shells of a machine, written down where there is a journal.
+/// Creates the list of background shells, recorded in the journal if there is one.
 pub(super) fn board(journal: Option<&Journal>) -> Arc<ShellBoard> {
     match journal {
         Some(journal) => {
